@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Checks of the workspace that no compiler makes: licences, dependencies, the direction of use, unsafe.
+
+Licences, forbidden crates and sources are judged by deny.toml, as cargo-deny judges them; the direction of use by the
+list of rooms in ARCHITECTURE.md. Prints one line for each check: passed or failed, and why.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+UNSAFE_ROOMS = {"sys", "kernel", "replay"}
+
+
+def metadata(*arguments):
+    command = ["cargo", "metadata", "--format-version", "1", "--locked", *arguments]
+    return json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def satisfied(expression, allowed):
+    """Whether a licence expression can be satisfied with the allowed licences."""
+    tokens = re.findall(r"\(|\)|[^\s()]+", expression.replace("/", " OR "))
+
+    def alternatives():
+        result = conjunction()
+        while tokens and tokens[0] == "OR":
+            tokens.pop(0)
+            result = conjunction() or result
+        return result
+
+    def conjunction():
+        result = licence()
+        while tokens and tokens[0] == "AND":
+            tokens.pop(0)
+            result = licence() and result
+        return result
+
+    def licence():
+        word = tokens.pop(0)
+        if word == "(":
+            result = alternatives()
+            tokens.pop(0)
+            return result
+        if len(tokens) > 1 and tokens[0] == "WITH":
+            word = f"{word} WITH {tokens.pop(1)}"
+            tokens.pop(0)
+        return word in allowed
+
+    return alternatives() and not tokens
+
+
+def licences(packages, rules):
+    exceptions = {entry["crate"]: set(entry["allow"]) for entry in rules["licenses"].get("exceptions", [])}
+    for package in packages:
+        allowed = set(rules["licenses"]["allow"]) | exceptions.get(package["name"], set())
+        if not package["license"]:
+            yield f"{package['name']} {package['version']} names no licence"
+        elif not satisfied(package["license"], allowed):
+            yield f"{package['name']} {package['version']}: {package['license']} is not allowed by deny.toml"
+
+
+def forbidden(packages, rules):
+    reasons = {entry["crate"]: entry["reason"] for entry in rules["bans"]["deny"]}
+    for package in packages:
+        if package["name"] in reasons:
+            yield f"{package['name']} is forbidden by deny.toml: {reasons[package['name']]}"
+
+
+def sources(packages, rules):
+    known = {f"registry+{url}" for url in rules["sources"]["allow-registry"]}
+    for package in packages:
+        if package["source"] is not None and package["source"] not in known:
+            yield f"{package['name']} comes from {package['source']}, which deny.toml does not know"
+
+
+def direction(members):
+    """The rooms in ARCHITECTURE.md say, from top to bottom, who uses whom: exactly that, and only downwards."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    block = re.search(r"```rooms\n(.*?)```", text, re.DOTALL)
+    if not block:
+        yield "ARCHITECTURE.md has no list of rooms"
+        return
+    told = {}
+    for line in block[1].splitlines():
+        room, _, used = line.partition("->")
+        told[room.strip()] = used.split()
+    order = list(told)
+    names = {member["name"] for member in members}
+    for room in sorted(names ^ set(told)):
+        yield f"{room} is " + ("not in ARCHITECTURE.md" if room in names else "in ARCHITECTURE.md only")
+    for member in members:
+        room = member["name"]
+        used = {d["name"] for d in member["dependencies"] if d["name"] in names}
+        if room in told and used != set(told[room]):
+            yield f"{room} uses {' '.join(sorted(used)) or 'nothing'}; ARCHITECTURE.md says {' '.join(told[room]) or 'nothing'}"
+        for other in sorted(used & set(told)):
+            if room in told and order.index(other) <= order.index(room):
+                yield f"{room} uses {other}, which stands above it in ARCHITECTURE.md"
+
+
+def unsafe(members):
+    for member in members:
+        if member["name"] in UNSAFE_ROOMS:
+            continue
+        folder = Path(member["manifest_path"]).parent
+        roots = [t["src_path"] for t in member["targets"] if {"lib", "bin"} & set(t["kind"])]
+        if not any("#![forbid(unsafe_code)]" in Path(root).read_text() for root in roots):
+            yield f"{member['name']} does not forbid unsafe code"
+        for source in folder.rglob("*.rs"):
+            for number, line in enumerate(source.read_text().splitlines(), 1):
+                code = line.split("//")[0]
+                if re.search(r"\bunsafe\s*(\{|fn\b|impl\b|extern\b|trait\b)", code) and '"' not in code:
+                    yield f"{source.relative_to(ROOT)}:{number} has unsafe code"
+
+
+def main():
+    rules = tomllib.loads((ROOT / "deny.toml").read_text())
+    whole = {}
+    for target in rules["graph"]["targets"]:
+        for package in metadata("--all-features", "--filter-platform", target)["packages"]:
+            whole[package["id"]] = package
+    packages = list(whole.values())
+    members = metadata("--no-deps")["packages"]
+    checks = {
+        f"licences of {len(packages)} packages": licences(packages, rules),
+        "forbidden crates": forbidden(packages, rules),
+        "sources of packages": sources(packages, rules),
+        "direction of use": direction(members),
+        "unsafe code": unsafe(members),
+    }
+    failed = False
+    for name, complaints in checks.items():
+        complaints = sorted(set(complaints))
+        failed |= bool(complaints)
+        print(f"{'failed' if complaints else 'passed'}: {name}", *complaints, sep="\n    ")
+    sys.exit(failed)
+
+
+main()
