@@ -1,0 +1,69 @@
+//! Reading the memory of a process, without stopping it; how the allocator of this process keeps memory.
+
+use std::io;
+
+/// Copies memory of `pid` from `address` on into `buffer`, and returns how many bytes could be read. Needs the right
+/// to trace the process (`CAP_SYS_PTRACE` for other users' ones); the own process is always allowed.
+///
+/// # Errors
+/// The errno of `process_vm_readv(2)`: `EFAULT` if nothing is mapped at `address`.
+pub fn read(pid: u32, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    let address = usize::try_from(address).map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))?;
+    let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
+    // SAFETY: the kernel writes into `buffer` at most, and checks the remote range itself.
+    let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
+
+/// Blocks from this size on are mappings of their own, and go back to the kernel when they are freed.
+const OWN_MAPPING_BYTES: libc::c_int = 256 << 10;
+/// Heaps for threads: each keeps what its threads once needed.
+const MAX_HEAPS: libc::c_int = 2;
+
+/// Makes the allocator give memory back rather than keep it for later, for the rest of this process. Costs system calls
+/// for large blocks. Does nothing with C libraries other than glibc.
+pub fn keep_heap_small() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes numbers only, and takes the lock of the allocator. Refused values change nothing.
+    unsafe {
+        // By itself it raises the threshold, up to 32 MiB, each time such a block is freed.
+        libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_MAPPING_BYTES);
+        libc::mallopt(libc::M_ARENA_MAX, MAX_HEAPS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn large_blocks_go_back() {
+        let resident = || -> usize {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+            line.trim().trim_end_matches(" kB").parse().unwrap()
+        };
+        keep_heap_small();
+        drop(std::hint::black_box(vec![1u8; 16 << 20]));
+        let before = resident();
+        // Blocks of 1 MiB, the last one kept: on a heap it would hold the others.
+        let mut blocks: Vec<_> = (0..32).map(|_| vec![1u8; 1 << 20]).collect();
+        let last = std::hint::black_box(blocks.pop());
+        drop(std::hint::black_box(blocks));
+        let after = resident();
+        assert!(after < before + 8192, "{before} -> {after} KiB");
+        drop(last);
+    }
+
+    #[test]
+    fn reads_own_memory() {
+        let text = *b"a text in memory";
+        let mut copy = [0; 16];
+        assert_eq!(read(std::process::id(), text.as_ptr() as u64, &mut copy).unwrap(), 16);
+        assert_eq!(copy, text);
+        assert_eq!(read(std::process::id(), 8, &mut copy).unwrap_err().raw_os_error(), Some(libc::EFAULT));
+    }
+}

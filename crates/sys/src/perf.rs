@@ -1,0 +1,435 @@
+//! `perf_event_open` and the ioctls of its descriptors.
+//!
+//! [`Attr`] is the kernel's `perf_event_attr` up to version 5 (112 bytes): every kernel from 4.8 on knows all of
+//! it, newer ones take the missing rest as zero.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// `perf_event_attr`. All zero, but for `size`, by default.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// `type`: [`TYPE_HARDWARE`], [`TYPE_SOFTWARE`], … or a number from `/sys/bus/event_source`.
+    pub kind: u32,
+    /// Size of this struct, as the kernel's version number of it.
+    pub size: u32,
+    /// Event within its type.
+    pub config: u64,
+    /// `sample_period`, or `sample_freq` in Hz with [`FREQ`].
+    pub sample_period: u64,
+    /// `PERF_SAMPLE_*` bits.
+    pub sample_type: u64,
+    /// `PERF_FORMAT_*` bits.
+    pub read_format: u64,
+    /// The bit field of the C struct: [`DISABLED`], [`FREQ`], …
+    pub flags: u64,
+    /// `wakeup_events`, or `wakeup_watermark` in bytes with [`WATERMARK`].
+    pub wakeup: u32,
+    /// Kind of hardware breakpoint.
+    pub bp_type: u32,
+    /// `bp_addr`, `config1`, …
+    pub config1: u64,
+    /// `bp_len`, `config2`, …
+    pub config2: u64,
+    /// `PERF_SAMPLE_BRANCH_*` bits.
+    pub branch_sample_type: u64,
+    /// User registers to put into samples.
+    pub sample_regs_user: u64,
+    /// Bytes of user stack to put into samples.
+    pub sample_stack_user: u32,
+    /// Clock of the time stamps with [`USE_CLOCKID`].
+    pub clockid: i32,
+    /// Registers of the interrupted context to put into samples.
+    pub sample_regs_intr: u64,
+    /// Wake-up mark of the AUX area in bytes.
+    pub aux_watermark: u32,
+    /// Limit of frames in a sample's call chain.
+    pub sample_max_stack: u16,
+    /// Zero.
+    pub reserved: u16,
+}
+
+const _: () = assert!(size_of::<Attr>() == 112);
+
+impl Default for Attr {
+    fn default() -> Self {
+        Self {
+            kind: 0,
+            size: size_of::<Self>() as u32,
+            config: 0,
+            sample_period: 0,
+            sample_type: 0,
+            read_format: 0,
+            flags: 0,
+            wakeup: 0,
+            bp_type: 0,
+            config1: 0,
+            config2: 0,
+            branch_sample_type: 0,
+            sample_regs_user: 0,
+            sample_stack_user: 0,
+            clockid: 0,
+            sample_regs_intr: 0,
+            aux_watermark: 0,
+            sample_max_stack: 0,
+            reserved: 0,
+        }
+    }
+}
+
+macro_rules! constants {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $value:expr;)*) => {
+        $($(#[$doc])* pub const $name: $type = $value;)*
+    };
+}
+
+constants! {
+    /// Generic hardware events.
+    TYPE_HARDWARE: u32 = 0;
+    /// Events that the kernel counts itself.
+    TYPE_SOFTWARE: u32 = 1;
+    /// Tracepoints; `config` is their id.
+    TYPE_TRACEPOINT: u32 = 2;
+    /// Generic cache events.
+    TYPE_HW_CACHE: u32 = 3;
+    /// Raw numbers of the CPU's event.
+    TYPE_RAW: u32 = 4;
+    /// Of [`TYPE_HARDWARE`]: cycles.
+    HW_CPU_CYCLES: u64 = 0;
+    /// Of [`TYPE_SOFTWARE`]: a timer on each CPU.
+    SW_CPU_CLOCK: u64 = 0;
+    /// Of [`TYPE_SOFTWARE`]: nothing, only side-band records.
+    SW_DUMMY: u64 = 9;
+
+    /// Flag: start disabled.
+    DISABLED: u64 = 1 << 0;
+    /// Flag: follow to children.
+    INHERIT: u64 = 1 << 1;
+    /// Flag: always on the PMU.
+    PINNED: u64 = 1 << 2;
+    /// Flag: do not count user mode.
+    EXCLUDE_USER: u64 = 1 << 4;
+    /// Flag: do not count kernel mode.
+    EXCLUDE_KERNEL: u64 = 1 << 5;
+    /// Flag: do not count the hypervisor.
+    EXCLUDE_HV: u64 = 1 << 6;
+    /// Flag: do not count while idle.
+    EXCLUDE_IDLE: u64 = 1 << 7;
+    /// Flag: records of executable mappings.
+    MMAP: u64 = 1 << 8;
+    /// Flag: records of changed process names.
+    COMM: u64 = 1 << 9;
+    /// Flag: `sample_period` is a frequency in Hz.
+    FREQ: u64 = 1 << 10;
+    /// Flag: enable at the next exec.
+    ENABLE_ON_EXEC: u64 = 1 << 12;
+    /// Flag: records of fork and exit.
+    TASK: u64 = 1 << 13;
+    /// Flag: `wakeup` counts bytes.
+    WATERMARK: u64 = 1 << 14;
+    /// Flag: records of mappings that are not executable.
+    MMAP_DATA: u64 = 1 << 17;
+    /// Flag: the fields of `sample_type` follow every record.
+    SAMPLE_ID_ALL: u64 = 1 << 18;
+    /// Flag: do not count in guests.
+    EXCLUDE_GUEST: u64 = 1 << 20;
+    /// Flag: mapping records carry device and inode.
+    MMAP2: u64 = 1 << 23;
+    /// Flag: name records tell exec apart.
+    COMM_EXEC: u64 = 1 << 24;
+    /// Flag: time stamps from `clockid`.
+    USE_CLOCKID: u64 = 1 << 25;
+
+    /// Sample: instruction pointer.
+    SAMPLE_IP: u64 = 1 << 0;
+    /// Sample: process and thread.
+    SAMPLE_TID: u64 = 1 << 1;
+    /// Sample: time.
+    SAMPLE_TIME: u64 = 1 << 2;
+    /// Sample: id of the event.
+    SAMPLE_ID: u64 = 1 << 6;
+    /// Sample: CPU.
+    SAMPLE_CPU: u64 = 1 << 7;
+    /// Sample: period.
+    SAMPLE_PERIOD: u64 = 1 << 8;
+    /// Sample: id of the event, at a fixed position.
+    SAMPLE_IDENTIFIER: u64 = 1 << 16;
+
+    /// Read: time enabled.
+    FORMAT_TOTAL_TIME_ENABLED: u64 = 1 << 0;
+    /// Read: time running.
+    FORMAT_TOTAL_TIME_RUNNING: u64 = 1 << 1;
+    /// Read: id of the event.
+    FORMAT_ID: u64 = 1 << 2;
+    /// Read: the whole group.
+    FORMAT_GROUP: u64 = 1 << 3;
+    /// Read: lost records (6.0).
+    FORMAT_LOST: u64 = 1 << 4;
+
+    /// Record: mapping.
+    RECORD_MMAP: u32 = 1;
+    /// Record: records were lost.
+    RECORD_LOST: u32 = 2;
+    /// Record: process name.
+    RECORD_COMM: u32 = 3;
+    /// Record: exit.
+    RECORD_EXIT: u32 = 4;
+    /// Record: the event was throttled.
+    RECORD_THROTTLE: u32 = 5;
+    /// Record: the event runs again.
+    RECORD_UNTHROTTLE: u32 = 6;
+    /// Record: fork.
+    RECORD_FORK: u32 = 7;
+    /// Record: sample.
+    RECORD_SAMPLE: u32 = 9;
+    /// Record: mapping with device and inode.
+    RECORD_MMAP2: u32 = 10;
+    /// Record: samples were lost.
+    RECORD_LOST_SAMPLES: u32 = 13;
+
+    /// `misc` of a name record: it came from exec.
+    MISC_COMM_EXEC: u16 = 1 << 13;
+    /// `misc` of a mapping record: a build-id stands in place of device and inode.
+    MISC_MMAP_BUILD_ID: u16 = 1 << 14;
+}
+
+const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+
+const fn ioctl_number(direction: u32, number: u32, size: u32) -> u32 {
+    direction << 30 | size << 16 | (b'$' as u32) << 8 | number
+}
+
+const IOC_ENABLE: u32 = ioctl_number(0, 0, 0);
+const IOC_DISABLE: u32 = ioctl_number(0, 1, 0);
+const IOC_ID: u32 = ioctl_number(2, 7, size_of::<*mut u64>() as u32);
+const IOC_SET_BPF: u32 = ioctl_number(1, 8, 4);
+
+/// Opens an event for `pid` (-1: all) on `cpu` (-1: any).
+///
+/// # Errors
+/// The errno of `perf_event_open(2)`.
+pub fn open(attr: &Attr, pid: i32, cpu: i32, group: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+    let group_fd = group.map_or(-1, |fd| fd.as_raw_fd());
+    // The kernel writes the size it knows into the attribute when it refuses ours.
+    let mut attr = Attr { size: size_of::<Attr>() as u32, ..*attr };
+    // SAFETY: `attr` is a live, initialized `perf_event_attr` of the size that it states.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, &raw mut attr, pid, cpu, group_fd, FLAG_FD_CLOEXEC)
+    };
+    let fd = i32::try_from(fd).map_err(io::Error::other)?;
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn ioctl(event: BorrowedFd<'_>, request: u32, argument: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: the requests passed here take a number, or a pointer that the caller keeps alive.
+    let result = unsafe { libc::ioctl(event.as_raw_fd(), request as _, argument) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Starts counting.
+///
+/// # Errors
+/// The errno of the ioctl.
+pub fn enable(event: BorrowedFd<'_>) -> io::Result<()> {
+    ioctl(event, IOC_ENABLE, 0)
+}
+
+/// Stops counting.
+///
+/// # Errors
+/// The errno of the ioctl.
+pub fn disable(event: BorrowedFd<'_>) -> io::Result<()> {
+    ioctl(event, IOC_DISABLE, 0)
+}
+
+/// Runs the BPF program at every overflow of the event (4.1 and later). The event keeps its own reference.
+///
+/// # Errors
+/// The errno of the ioctl; `EEXIST` if the event has a program already.
+pub fn set_bpf(event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let program = libc::c_ulong::try_from(program.as_raw_fd()).map_err(io::Error::other)?;
+    ioctl(event, IOC_SET_BPF, program)
+}
+
+/// The id that samples of this event carry.
+///
+/// # Errors
+/// The errno of the ioctl.
+pub fn id(event: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut id = 0u64;
+    ioctl(event, IOC_ID, (&raw mut id) as libc::c_ulong)?;
+    Ok(id)
+}
+
+/// What an event counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// How often it happened while it was counted.
+    pub value: u64,
+    /// Time for which it was to be counted, in ns.
+    pub enabled_ns: u64,
+    /// Time for which it was counted, in ns.
+    pub running_ns: u64,
+}
+
+/// Reads an event that was opened with a `read_format` of [`FORMAT_TOTAL_TIME_ENABLED`] and
+/// [`FORMAT_TOTAL_TIME_RUNNING`], including what the children that inherited it counted.
+///
+/// # Errors
+/// The errno of `read(2)`; an unexpected length if the event has another format or is in the state of error.
+pub fn read_count(event: BorrowedFd<'_>) -> io::Result<Count> {
+    // One longer, so that a longer format is noticed.
+    let mut bytes = [0u8; 32];
+    let len = rustix::io::retry_on_intr(|| rustix::io::read(event, &mut bytes))?;
+    let field =
+        |index: usize| bytes.as_chunks::<8>().0.get(index).map_or(0, |field| u64::from_ne_bytes(*field));
+    if len == 24 {
+        Ok(Count { value: field(0), enabled_ns: field(1), running_ns: field(2) })
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidData, format!("{len} bytes where a count has 24")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf_event_open_sys::bindings;
+    use std::os::fd::AsFd;
+
+    fn as_bytes<T>(value: &T) -> Vec<u8> {
+        // SAFETY: both attribute structs are made of integers without padding.
+        unsafe { std::slice::from_raw_parts((&raw const *value).cast(), size_of::<T>()) }.to_vec()
+    }
+
+    #[test]
+    fn layout_is_that_of_the_kernel_header() {
+        let mut theirs = bindings::perf_event_attr {
+            type_: 1,
+            size: size_of::<Attr>() as u32,
+            config: 9,
+            sample_type: 4,
+            read_format: 3,
+            bp_type: 5,
+            branch_sample_type: 6,
+            sample_regs_user: 7,
+            sample_stack_user: 8,
+            clockid: 10,
+            sample_regs_intr: 11,
+            aux_watermark: 12,
+            sample_max_stack: 13,
+            ..Default::default()
+        };
+        theirs.__bindgen_anon_1.sample_freq = 99;
+        theirs.__bindgen_anon_2.wakeup_watermark = 100;
+        theirs.__bindgen_anon_3.config1 = 101;
+        theirs.__bindgen_anon_4.config2 = 102;
+        theirs.set_disabled(1);
+        theirs.set_inherit(1);
+        theirs.set_pinned(1);
+        theirs.set_exclude_user(1);
+        theirs.set_exclude_kernel(1);
+        theirs.set_exclude_hv(1);
+        theirs.set_exclude_idle(1);
+        theirs.set_mmap(1);
+        theirs.set_comm(1);
+        theirs.set_freq(1);
+        theirs.set_enable_on_exec(1);
+        theirs.set_task(1);
+        theirs.set_watermark(1);
+        theirs.set_mmap_data(1);
+        theirs.set_sample_id_all(1);
+        theirs.set_exclude_guest(1);
+        theirs.set_mmap2(1);
+        theirs.set_comm_exec(1);
+        theirs.set_use_clockid(1);
+        let ours = Attr {
+            kind: TYPE_SOFTWARE,
+            config: SW_DUMMY,
+            sample_period: 99,
+            sample_type: SAMPLE_TIME,
+            read_format: FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING,
+            flags: [
+                DISABLED,
+                INHERIT,
+                PINNED,
+                EXCLUDE_USER,
+                EXCLUDE_KERNEL,
+                EXCLUDE_HV,
+                EXCLUDE_IDLE,
+                MMAP,
+                COMM,
+                FREQ,
+                ENABLE_ON_EXEC,
+                TASK,
+                WATERMARK,
+                MMAP_DATA,
+                SAMPLE_ID_ALL,
+                EXCLUDE_GUEST,
+                MMAP2,
+                COMM_EXEC,
+                USE_CLOCKID,
+            ]
+            .into_iter()
+            .sum(),
+            wakeup: 100,
+            bp_type: 5,
+            config1: 101,
+            config2: 102,
+            branch_sample_type: 6,
+            sample_regs_user: 7,
+            sample_stack_user: 8,
+            clockid: 10,
+            sample_regs_intr: 11,
+            aux_watermark: 12,
+            sample_max_stack: 13,
+            ..Attr::default()
+        };
+        assert_eq!(as_bytes(&ours), as_bytes(&theirs)[..size_of::<Attr>()]);
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_kernel_header() {
+        assert_eq!(IOC_ENABLE, bindings::ENABLE);
+        assert_eq!(IOC_DISABLE, bindings::DISABLE);
+        assert_eq!(IOC_ID, bindings::ID);
+        assert_eq!(IOC_SET_BPF, bindings::SET_BPF);
+        assert_eq!(RECORD_MMAP2, bindings::PERF_RECORD_MMAP2);
+        assert_eq!(RECORD_LOST_SAMPLES, bindings::PERF_RECORD_LOST_SAMPLES);
+        assert_eq!(RECORD_UNTHROTTLE, bindings::PERF_RECORD_UNTHROTTLE);
+        assert_eq!(u32::from(MISC_COMM_EXEC), bindings::PERF_RECORD_MISC_COMM_EXEC);
+        assert_eq!(u32::from(MISC_MMAP_BUILD_ID), bindings::PERF_RECORD_MISC_MMAP_BUILD_ID);
+        assert_eq!(SAMPLE_IDENTIFIER, u64::from(bindings::PERF_SAMPLE_IDENTIFIER));
+        assert_eq!(SW_DUMMY, u64::from(bindings::PERF_COUNT_SW_DUMMY));
+    }
+
+    #[test]
+    fn counts_what_the_own_thread_does() {
+        let format = FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING;
+        // PERF_COUNT_SW_TASK_CLOCK
+        let attr = Attr { kind: TYPE_SOFTWARE, config: 1, read_format: format, ..Attr::default() };
+        let Ok(event) = open(&attr, 0, -1, None) else {
+            println!("skipped: perf events are not permitted");
+            return;
+        };
+        let first = read_count(event.as_fd()).unwrap();
+        let second = read_count(event.as_fd()).unwrap();
+        assert!(second.value > first.value);
+        assert_eq!(second.enabled_ns, second.running_ns);
+        let event = open(&Attr { read_format: format | FORMAT_ID, ..attr }, 0, -1, None).unwrap();
+        assert_eq!(read_count(event.as_fd()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn refuses_a_cpu_that_does_not_exist() {
+        let attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, ..Attr::default() };
+        let error = open(&attr, -1, 1 << 20, None).unwrap_err();
+        assert!(
+            [libc::EINVAL, libc::EACCES, libc::EPERM, libc::ENODEV].contains(&error.raw_os_error().unwrap())
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! The ring buffer of a perf event, mapped into this process.
+//!
+//! Guaranteed: one call visits at most what was in the ring when it began; record sizes are checked against what
+//! the kernel says is there, and a ring that does not add up is emptied and counted, never followed.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where `data_head`, `data_tail`, `data_offset` and `data_size` stand in the kernel's `perf_event_mmap_page`.
+const DATA_HEAD: usize = 1024;
+const DATA_TAIL: usize = 1032;
+
+/// Bytes of `perf_event_header`: type, misc, size.
+const HEADER: usize = 8;
+
+/// The mapped ring of one event. Dropping it unmaps it.
+#[derive(Debug)]
+pub struct Ring {
+    base: NonNull<u8>,
+    page: usize,
+    data: usize,
+    wrapped: Vec<u8>,
+}
+
+/// What one [`Ring::drain`] met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// Records handed over.
+    pub records: u64,
+    /// Bytes thrown away because their sizes did not add up.
+    pub malformed_bytes: u64,
+}
+
+// SAFETY: the mapping belongs to this value alone and is not bound to the thread that made it.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Maps `pages` pages (a power of two) of records of `event`.
+    ///
+    /// # Errors
+    /// `EINVAL` if `pages` is no power of two; `EPERM` if the ring exceeds what may be locked; the errno of
+    /// `mmap(2)`.
+    pub fn map(event: BorrowedFd<'_>, pages: usize) -> io::Result<Self> {
+        let page = crate::usage::page_size();
+        let data = pages.checked_mul(page).filter(|_| pages.is_power_of_two());
+        let Some((data, len)) = data.and_then(|data| Some((data, data.checked_add(page)?))) else {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        };
+        // SAFETY: a new mapping at an address of the kernel's choice; no memory of ours is touched.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                event.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned address 0"))?;
+        Ok(Self { base, page, data, wrapped: Vec::new() })
+    }
+
+    /// Bytes that the ring holds.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.data
+    }
+
+    /// Hands every record, header included, to `each`, and frees its room in the ring.
+    pub fn drain(&mut self, mut each: impl FnMut(&[u8])) -> Drained {
+        let mut drained = Drained::default();
+        let head = self.position(DATA_HEAD).load(Ordering::Acquire);
+        let mut tail = self.position(DATA_TAIL).load(Ordering::Relaxed);
+        if head.wrapping_sub(tail) > self.data as u64 {
+            drained.malformed_bytes = self.data as u64;
+            tail = head;
+        }
+        let base = self.base;
+        let data_len = self.data;
+        // SAFETY: `data` bytes from the second page on are mapped for as long as `self`; the kernel writes only
+        // outside of tail..head, and only bytes inside of it are read.
+        let data = unsafe { std::slice::from_raw_parts(base.as_ptr().add(self.page), data_len) };
+        while tail != head {
+            let left = (head - tail) as usize;
+            let Some(record) = next_record(data, tail as usize & (data_len - 1), left, &mut self.wrapped)
+            else {
+                drained.malformed_bytes += left as u64;
+                tail = head;
+                break;
+            };
+            each(record);
+            drained.records += 1;
+            tail += record.len() as u64;
+        }
+        self.position(DATA_TAIL).store(tail, Ordering::Release);
+        drained
+    }
+
+    fn position(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the control page is mapped for as long as `self`, `offset` is a multiple of 8 inside of it, and
+        // the kernel accesses these two words as whole words only.
+        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) }
+    }
+}
+
+/// The record at `at` of a ring of which `left` bytes are filled from there; put together in `wrapped` if it runs
+/// over the end. None if its size cannot be.
+fn next_record<'a>(data: &'a [u8], at: usize, left: usize, wrapped: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    let byte = |i: usize| data[(at + i) % data.len()];
+    if left < HEADER {
+        return None;
+    }
+    let size = usize::from(u16::from_le_bytes([byte(6), byte(7)]));
+    if size < HEADER || size > left {
+        return None;
+    }
+    match data.get(at..at + size) {
+        Some(record) => Some(record),
+        None => {
+            wrapped.clear();
+            wrapped.extend_from_slice(&data[at..]);
+            wrapped.extend_from_slice(&data[..size - (data.len() - at)]);
+            Some(wrapped)
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `map` made; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.page + self.data) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perf_event_open_sys::bindings::perf_event_mmap_page;
+
+    #[test]
+    fn positions_are_those_of_the_kernel_header() {
+        assert_eq!(DATA_HEAD, std::mem::offset_of!(perf_event_mmap_page, data_head));
+        assert_eq!(DATA_TAIL, std::mem::offset_of!(perf_event_mmap_page, data_tail));
+    }
+
+    #[test]
+    fn puts_a_record_together_that_runs_over_the_end() {
+        let mut data = [0u8; 32];
+        for (i, byte) in [1, 2, 3, 4, 5, 6, 16, 0, 9, 10, 11, 12, 13, 14, 15, 16].into_iter().enumerate() {
+            data[(24 + i) % 32] = byte;
+        }
+        let mut wrapped = Vec::new();
+        let record = next_record(&data, 24, 16, &mut wrapped).unwrap();
+        assert_eq!(record, [1, 2, 3, 4, 5, 6, 16, 0, 9, 10, 11, 12, 13, 14, 15, 16]);
+    }
+
+    #[test]
+    fn refuses_sizes_that_cannot_be() {
+        let mut wrapped = Vec::new();
+        let with_size = |size: u8| [0, 0, 0, 0, 0, 0, size, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert!(next_record(&with_size(7), 0, 16, &mut wrapped).is_none());
+        assert!(next_record(&with_size(17), 0, 16, &mut wrapped).is_none());
+        assert!(next_record(&with_size(8), 0, 7, &mut wrapped).is_none());
+        assert_eq!(next_record(&with_size(16), 0, 16, &mut wrapped).unwrap().len(), 16);
+    }
+}
