@@ -1,0 +1,155 @@
+//! The nouns of a profile. Ids are indices into the tables of the [`Profile`] that they belong to.
+
+use crate::{BuildId, FileOffset, Svma};
+
+/// Index into [`Profile::mappings`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MappingId(pub u32);
+
+/// Index into [`Profile::functions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub u32);
+
+/// Index into [`Profile::locations`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LocationId(pub u32);
+
+/// What a number in a sample means: `samples`/`count`, `cpu`/`nanoseconds`, …
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ValueType {
+    /// The quantity.
+    pub kind: String,
+    /// Its unit.
+    pub unit: String,
+}
+
+impl ValueType {
+    /// A value type from its two words.
+    #[must_use]
+    pub fn new(kind: &str, unit: &str) -> Self {
+        Self { kind: kind.to_owned(), unit: unit.to_owned() }
+    }
+}
+
+/// One executable segment of one file, shared by all processes that map it.
+///
+/// Special names: `[kernel.kallsyms]`, `[vdso]`, `[jit]` (range 0).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Mapping {
+    /// First link-time address of the segment, rounded down to a page.
+    pub start: Svma,
+    /// First link-time address after the segment, rounded up to a page.
+    pub limit: Svma,
+    /// File position of `start`.
+    pub file_offset: FileOffset,
+    /// Absolute path as the process sees it, or a special name.
+    pub filename: String,
+    /// The GNU build-id, if the file has one.
+    pub build_id: Option<BuildId>,
+}
+
+/// A function, as the symbolizer knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// Demangled name.
+    pub name: String,
+    /// Name as in the symbol table; equal to `name` where nothing was mangled.
+    pub system_name: String,
+    /// Source file, or empty.
+    pub filename: String,
+    /// Line of the declaration, 0 if unknown.
+    pub start_line: u32,
+}
+
+/// One of the functions that stand at a location.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Line {
+    /// The function.
+    pub function: FunctionId,
+    /// Source line, 0 if unknown.
+    pub line: u32,
+    /// Source column, 0 if unknown.
+    pub column: u32,
+}
+
+/// A place in code. Interned by (mapping, address); those without a mapping and with address 0 by their lines.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Location {
+    /// The mapping, or none for synthetic frames and addresses outside of every mapping.
+    pub mapping: Option<MappingId>,
+    /// Link-time address inside of the mapping (absolute for the kernel), of the frame itself: the return
+    /// address for callers.
+    pub address: u64,
+    /// Innermost inlined function first; empty if nothing is known.
+    pub lines: Vec<Line>,
+}
+
+/// The value of a [`Label`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LabelValue {
+    /// Text.
+    Str(String),
+    /// A number without unit.
+    Num(i64),
+}
+
+/// A key and a value that tell samples apart: `pid`, `comm`, `thread`, …
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label {
+    /// The key.
+    pub key: String,
+    /// The value.
+    pub value: LabelValue,
+}
+
+impl Label {
+    /// A text label.
+    #[must_use]
+    pub fn str(key: &str, value: &str) -> Self {
+        Self { key: key.to_owned(), value: LabelValue::Str(value.to_owned()) }
+    }
+
+    /// A numeric label.
+    #[must_use]
+    pub fn num(key: &str, value: i64) -> Self {
+        Self { key: key.to_owned(), value: LabelValue::Num(value) }
+    }
+}
+
+/// Values charged to one stack under one set of labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Leaf first: kernel frames, user frames, then a synthetic frame where the stack was cut.
+    pub locations: Vec<LocationId>,
+    /// One per entry of [`Profile::sample_types`].
+    pub values: Vec<i64>,
+    /// Labels, in order of output.
+    pub labels: Vec<Label>,
+}
+
+/// A whole capture of one kind (on-CPU, off-CPU, …).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// What the values of each sample mean.
+    pub sample_types: Vec<ValueType>,
+    /// `kind` of the sample type that tools show first.
+    pub default_sample_type: String,
+    /// What `period` counts.
+    pub period_type: ValueType,
+    /// Units of `period_type` between two samples.
+    pub period: i64,
+    /// Start of the capture, wall clock, ns since the epoch.
+    pub time_ns: i64,
+    /// Length of the capture in ns.
+    pub duration_ns: i64,
+    /// Free text lines: tags, then the ledger.
+    pub comments: Vec<String>,
+    /// Mappings; the main executable of the first target first.
+    pub mappings: Vec<Mapping>,
+    /// Functions.
+    pub functions: Vec<Function>,
+    /// Locations.
+    pub locations: Vec<Location>,
+    /// Samples.
+    pub samples: Vec<Sample>,
+}
