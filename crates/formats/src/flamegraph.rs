@@ -1,0 +1,53 @@
+//! SVG flame graphs, drawn by `inferno`.
+//!
+//! Guaranteed: one self-contained SVG file; colours depend on function names alone. Not here: what the frames are
+//! called, which is the same as in [`crate::folded`].
+
+use std::io::{self, Write};
+
+use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
+use profile::Profile;
+
+/// Writes the flame graph of value number `value_index`; the unit of that value names the counts. A profile
+/// without samples gives a graph with one frame that says so.
+///
+/// # Errors
+/// Those of `out`; [`io::ErrorKind::InvalidInput`] if the profile has no value of that number.
+pub fn write(profile: &Profile, value_index: usize, title: &str, out: &mut dyn Write) -> io::Result<()> {
+    let stacks = crate::folded::stacks(profile, value_index)?;
+    let value_type = &profile.sample_types[value_index];
+    let (count_name, factor) = match value_type.unit.as_str() {
+        "nanoseconds" => ("ms", 1e-6),
+        "count" => (value_type.kind.as_str(), 1.0),
+        unit => (unit, 1.0),
+    };
+    let mut options = Options::default();
+    options.title = title.to_owned();
+    options.count_name = count_name.to_owned();
+    options.factor = factor;
+    options.deterministic = true;
+    options.text_truncate_direction = TextTruncateDirection::Right;
+    let mut stacks: Vec<(String, i64)> = stacks.into_iter().filter(|(_, value)| *value > 0).collect();
+    if stacks.is_empty() {
+        stacks.push(("[no samples]".to_owned(), 1));
+        options.factor = f64::MIN_POSITIVE;
+    }
+    // inferno merges neighbours only, and its own order of whole lines would put `f10;x` between `f1` and `f1;x`.
+    // It draws flame charts in the order given, last line first.
+    options.flame_chart = true;
+    stacks.sort_by(|(a, _), (b, _)| b.split(';').cmp(a.split(';')));
+    let lines: Vec<String> =
+        stacks.iter().map(|(stack, value)| format!("{} {value}", literal(stack))).collect();
+    from_lines(&mut options, lines.iter().map(String::as_str), out)
+}
+
+/// inferno takes a line that begins with `# ` as a comment, and a number before the value as a second value: in
+/// such stacks, a no-break space takes the place of the blank.
+fn literal(stack: &str) -> String {
+    let number = |s: &str| s.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let stack = match stack.rsplit_once(' ') {
+        Some((head, tail)) if number(tail) => format!("{head}\u{a0}{tail}"),
+        _ => stack.to_owned(),
+    };
+    if stack.starts_with("# ") { stack.replacen(' ', "\u{a0}", 1) } else { stack }
+}
