@@ -1,0 +1,192 @@
+//! The two formats: OpenMetrics 1.0 and Prometheus 0.0.4.
+
+use std::fmt::Write;
+
+use super::shown::{Number, Shown};
+use crate::Histogram;
+
+/// Bounds of exposed histograms: `2^k - 1` ns, where buckets end, so that every count is exact. From 1 us to 18 min.
+const BOUND_SHIFTS: std::ops::RangeInclusive<u32> = 10..=40;
+
+/// A text format of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposition {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// Prometheus 0.0.4.
+    Prometheus,
+}
+
+impl Exposition {
+    /// The media type to send it as.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// The last word of a family's name, if that is a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    None,
+    Seconds,
+    Bytes,
+}
+
+type Labels<'a> = [(&'a str, &'a str)];
+
+pub(super) struct Writer<'a> {
+    exposition: Exposition,
+    text: String,
+    shown: &'a mut Shown,
+}
+
+impl<'a> Writer<'a> {
+    pub fn new(exposition: Exposition, shown: &'a mut Shown) -> Self {
+        Self { exposition, text: String::new(), shown }
+    }
+
+    /// A family of `name` without the suffix of its samples. Left out if `fill` puts no sample.
+    pub fn family(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        unit: Unit,
+        help: &str,
+        fill: impl FnOnce(&mut Samples<'_>),
+    ) {
+        let suffix = if kind == Kind::Counter { "_total" } else { "" };
+        let shown = (kind != Kind::Gauge).then_some(&mut *self.shown);
+        let mut samples = Samples { name, suffix, text: String::new(), shown };
+        fill(&mut samples);
+        let body = samples.text;
+        if body.is_empty() {
+            return;
+        }
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        match self.exposition {
+            Exposition::OpenMetrics => self.declare(name, kind, unit, help),
+            Exposition::Prometheus => self.declare(&format!("{name}{suffix}"), kind, unit, help),
+        }
+        self.text.push_str(&body);
+    }
+
+    /// A family of one sample, whose labels are all that it says. Its name is without `_info`.
+    pub fn info(&mut self, name: &str, help: &str, labels: &Labels<'_>) {
+        let on_the_wire = format!("{name}_info");
+        match self.exposition {
+            Exposition::OpenMetrics => self.declare(name, "info", Unit::None, help),
+            Exposition::Prometheus => self.declare(&on_the_wire, "gauge", Unit::None, help),
+        }
+        sample(&mut self.text, None, &on_the_wire, "", labels, None, Number::Whole(1));
+    }
+
+    fn declare(&mut self, name: &str, kind: &str, unit: Unit, help: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "# TYPE {name} {kind}");
+        let unit = match unit {
+            Unit::None => None,
+            Unit::Seconds => Some("seconds"),
+            Unit::Bytes => Some("bytes"),
+        };
+        if let Some(unit) = unit.filter(|_| self.exposition == Exposition::OpenMetrics) {
+            let _ = writeln!(self.text, "# UNIT {name} {unit}");
+        }
+        let _ = writeln!(self.text, "# HELP {name} {help}");
+    }
+
+    pub fn finish(mut self) -> String {
+        if self.exposition == Exposition::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
+        self.text
+    }
+}
+
+pub(super) struct Samples<'a> {
+    name: &'a str,
+    suffix: &'static str,
+    text: String,
+    /// None where values may fall.
+    shown: Option<&'a mut Shown>,
+}
+
+impl Samples<'_> {
+    pub fn put(&mut self, labels: &Labels<'_>, value: impl Into<Number>) {
+        self.sample(self.suffix, labels, None, value);
+    }
+
+    fn sample(&mut self, suffix: &str, labels: &Labels<'_>, bound: Option<&str>, value: impl Into<Number>) {
+        let shown = self.shown.as_deref_mut();
+        sample(&mut self.text, shown, self.name, suffix, labels, bound, value.into());
+    }
+
+    pub fn histogram(&mut self, labels: &Labels<'_>, histogram: &Histogram) {
+        // One that was copied while it grew may have values in its buckets that its count has not.
+        let count = histogram.count().max(histogram.count_up_to(u64::MAX));
+        for shift in BOUND_SHIFTS {
+            let bound_ns = (1u64 << shift) - 1;
+            let bound = seconds(bound_ns).to_string();
+            let count = histogram.count_up_to(bound_ns);
+            self.sample("_bucket", labels, Some(&bound), count);
+        }
+        self.sample("_bucket", labels, Some("+Inf"), count);
+        self.sample("_sum", labels, None, seconds(histogram.sum_ns()));
+        self.sample("_count", labels, None, count);
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn sample(
+    text: &mut String,
+    shown: Option<&mut Shown>,
+    name: &str,
+    suffix: &str,
+    labels: &Labels<'_>,
+    bound: Option<&str>,
+    value: Number,
+) {
+    let start = text.len();
+    text.push_str(name);
+    text.push_str(suffix);
+    let bound = bound.map(|bound| ("le", bound));
+    let mut separator = '{';
+    for (label, value) in labels.iter().copied().chain(bound) {
+        text.push(separator);
+        separator = ',';
+        text.push_str(label);
+        text.push_str("=\"");
+        for character in value.chars() {
+            match character {
+                '\\' => text.push_str("\\\\"),
+                '"' => text.push_str("\\\""),
+                '\n' => text.push_str("\\n"),
+                other => text.push(other),
+            }
+        }
+        text.push('"');
+    }
+    if separator == ',' {
+        text.push('}');
+    }
+    let value = shown.map_or(value, |shown| shown.at_least(&text[start..], value));
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, " {value}");
+}

@@ -1,0 +1,239 @@
+//! The endpoint over real sockets.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use metrics::Exposition;
+use metrics::endpoint::{Endpoint, Job, ListenAddress, Server};
+
+fn spawn(job: Job) -> io::Result<JoinHandle<()>> {
+    Builder::new().name("perfagent-http".to_owned()).spawn(job)
+}
+
+fn server(source: impl Fn(Exposition) -> String + Send + Sync + 'static) -> Server {
+    let endpoint = Endpoint::bind(&ListenAddress::parse(":0").unwrap()).unwrap();
+    assert!(endpoint.is_loopback());
+    endpoint.start(source, spawn).unwrap()
+}
+
+fn exchange(address: SocketAddr, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(request).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n");
+    let answer = exchange(address, request.as_bytes());
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
+    assert_eq!(length.parse(), Ok(body.len()));
+    (head.to_owned(), body.to_owned())
+}
+
+#[test]
+fn answers_two_paths_and_nothing_else() {
+    let server = server(|exposition| format!("{exposition:?} ä\n"));
+    let address = server.local_addr();
+    let (head, body) = get(address, "/metrics", "*/*");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    let media = "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert!(head.lines().any(|line| line == media), "{head}");
+    assert_eq!(body, "OpenMetrics ä\n");
+    let (head, body) = get(address, "/metrics", "text/plain");
+    assert!(
+        head.lines().any(|line| line == "Content-Type: text/plain; version=0.0.4; charset=utf-8"),
+        "{head}"
+    );
+    assert_eq!(body, "Prometheus ä\n");
+    let (head, body) = get(address, "/healthz", "*/*");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && body == "ok\n");
+    for path in ["/", "/metricsx", "/debug/pprof"] {
+        assert!(get(address, path, "*/*").0.starts_with("HTTP/1.1 404 "), "{path}");
+    }
+    let post = exchange(address, b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+    assert!(post.starts_with("HTTP/1.1 404 "), "{post}");
+    assert!(exchange(address, b"hello\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    let long = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(20_000));
+    assert!(exchange(address, long.as_bytes()).starts_with("HTTP/1.1 431 "));
+    server.stop();
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn a_head_that_comes_in_pieces_is_read_and_one_that_never_ends_is_not_waited_for() {
+    let server = server(|_| "body".to_owned());
+    let mut slow = TcpStream::connect(server.local_addr()).unwrap();
+    for piece in ["GET /metr", "ics HTTP/1.1\r\n", "\r", "\n"] {
+        slow.write_all(piece.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("\r\n\r\nbody"), "{answer}");
+    let begun = Instant::now();
+    // One byte now and then must not extend the time.
+    let mut endless = TcpStream::connect(server.local_addr()).unwrap();
+    let mut writer = endless.try_clone().unwrap();
+    let drip = std::thread::spawn(move || {
+        while writer.write_all(b"x").is_ok() && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    });
+    let mut answer = String::new();
+    let _ = endless.read_to_string(&mut answer);
+    let waited = begun.elapsed();
+    assert!(waited > Duration::from_millis(4500) && waited < Duration::from_secs(30), "{waited:?}");
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    drop(endless);
+    drip.join().unwrap();
+}
+
+#[test]
+fn sixteen_connections_are_held_and_the_next_is_refused() {
+    let server = server(|_| "done".to_owned());
+    let address = server.local_addr();
+    // They are accepted in the order in which they connect.
+    let mut silent: Vec<_> = (0..16).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut next = TcpStream::connect(address).unwrap();
+    let mut answer = String::new();
+    next.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    for stream in &mut silent {
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("\r\n\r\ndone"), "{answer}");
+    }
+    drop(silent);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut again = TcpStream::connect(address).unwrap();
+        let mut answer = String::new();
+        // One that is refused may be reset while it writes.
+        let _ = again.write_all(b"GET /healthz HTTP/1.1\r\n\r\n");
+        let _ = again.read_to_string(&mut answer);
+        if answer.ends_with("ok\n") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "there is room again: {answer}");
+    }
+}
+
+#[test]
+fn stops_in_time_whatever_its_connections_do() {
+    let server = server(|_| "x".repeat(64 << 20));
+    let address = server.local_addr();
+    let silent: Vec<_> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut unread = TcpStream::connect(address).unwrap();
+    unread.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let begun = Instant::now();
+    server.stop();
+    // The unread one alone would hold it for 10 s.
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(TcpStream::connect(address).is_err());
+    drop((silent, unread));
+}
+
+#[test]
+fn a_source_that_hangs_or_panics_harms_nobody() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let server = server(move |_| match count.fetch_add(1, Ordering::SeqCst) {
+        0 => panic!("source"),
+        1 => {
+            std::thread::sleep(Duration::from_secs(60));
+            String::new()
+        }
+        _ => "alive".to_owned(),
+    });
+    let address = server.local_addr();
+    assert!(get(address, "/metrics", "*/*").0.starts_with("HTTP/1.1 500 "));
+    let mut hanging = TcpStream::connect(address).unwrap();
+    hanging.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    while calls.load(Ordering::SeqCst) < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(get(address, "/metrics", "*/*").1, "alive");
+    let begun = Instant::now();
+    server.stop();
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_flood_of_connections_and_bytes_ends() {
+    let server = server(|_| "done".to_owned());
+    let address = server.local_addr();
+    let flood: Vec<_> = (0..300).map(|_| TcpStream::connect(address)).collect();
+    // Each is answered or refused, without a request of theirs.
+    drop(flood);
+    // A request that has no end behind its head is answered and closed.
+    let endless = std::thread::spawn(move || {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut sent = 0_u64;
+        loop {
+            let Ok(mut stream) = TcpStream::connect(address) else { continue };
+            if stream.write_all(b"POST /metrics HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n").is_err() {
+                continue;
+            }
+            while stream.write_all(&[b'x'; 1 << 16]).is_ok() {
+                sent += 1;
+                assert!(Instant::now() < deadline, "it still reads after {sent} x 64 KiB");
+            }
+            return;
+        }
+    });
+    endless.join().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        assert!(Instant::now() < deadline, "there is room again");
+        let mut stream = TcpStream::connect(address).unwrap();
+        let mut answer = String::new();
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+        let _ = stream.read_to_string(&mut answer);
+        if answer.ends_with("\r\n\r\ndone") {
+            break;
+        }
+    }
+}
+
+#[test]
+fn ipv6() {
+    for host in ["[::1]", "[::]"] {
+        let endpoint = match Endpoint::bind(&ListenAddress::parse(&format!("{host}:0")).unwrap()) {
+            Ok(endpoint) => endpoint,
+            // A machine without it.
+            Err(error) if error.source.raw_os_error().is_some_and(|errno| [97, 99].contains(&errno)) => {
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(endpoint.is_loopback(), host == "[::1]");
+        let server = endpoint.start(|_| "body".to_owned(), spawn).unwrap();
+        let address = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, server.local_addr().port()));
+        assert_eq!(get(address, "/metrics", "*/*").1, "body");
+        let taken = ListenAddress::parse(&format!("[::1]:{}", address.port())).unwrap();
+        let error = Endpoint::bind(&taken).unwrap_err().to_string();
+        assert!(error.contains(&format!("[::1]:{}: ", address.port())), "{error}");
+        server.stop();
+        assert!(TcpStream::connect(address).is_err());
+    }
+}
+
+#[test]
+fn says_why_it_cannot_listen() {
+    let first = Endpoint::bind(&ListenAddress::parse("0").unwrap()).unwrap();
+    let taken = ListenAddress::parse(&first.local_addr().to_string()).unwrap();
+    let error = Endpoint::bind(&taken).unwrap_err().to_string();
+    assert!(error.contains(&taken.to_string()) && error.contains("choose another port"), "{error}");
+    assert!(!Endpoint::bind(&ListenAddress::parse("0.0.0.0:0").unwrap()).unwrap().is_loopback());
+}

@@ -1,0 +1,43 @@
+//! A client that asks and does not read, alone in its program: the threads of the server are counted by name.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use metrics::endpoint::{Endpoint, ListenAddress};
+
+/// More than what the buffers of a connection hold.
+const BODY: usize = 64 << 20;
+
+/// Whether a thread works on a connection.
+fn is_served() -> bool {
+    let names = fs::read_dir("/proc/self/task").unwrap();
+    names.flatten().any(|task| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim_end() == "perfagent-conn")
+    })
+}
+
+fn wait_until(what: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !what() {
+        assert!(Instant::now() < deadline, "it never comes");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn who_does_not_read_is_not_waited_for() {
+    let endpoint = Endpoint::bind(&ListenAddress::parse(":0").unwrap()).unwrap();
+    let server = endpoint
+        .start(|_| "x".repeat(BODY), |job| std::thread::Builder::new().name("listens".to_owned()).spawn(job))
+        .unwrap();
+    let mut slow = TcpStream::connect(server.local_addr()).unwrap();
+    slow.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    wait_until(is_served);
+    wait_until(|| !is_served());
+    let mut rest = Vec::new();
+    let _ = slow.read_to_end(&mut rest);
+    assert!(rest.starts_with(b"HTTP/1.1 200 OK\r\n") && rest.len() < BODY, "{} bytes", rest.len());
+}
