@@ -1,0 +1,138 @@
+//! Rows, rules and page spans exactly as the in-kernel walker reads them.
+//!
+//! The layouts and the numbers of the kinds are an interface: the same table is in `bpf/abi.h`.
+
+/// State of the unwind rules from one address on: 4 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Row {
+    /// Low 16 bits of the link-time address from which the rule holds.
+    pub offset: u16,
+    /// Index into the rules of the file; 0 = no unwind information from here on.
+    pub rule: u16,
+}
+
+/// How to get from a frame to its caller: 16 bytes.
+///
+/// The canonical frame address (CFA) is the caller's stack pointer. The kinds are those of [`cfa`], [`ra`] and [`fp`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Rule {
+    /// How the CFA is found, one of [`cfa`].
+    pub cfa: u8,
+    /// How the return address is found, one of [`ra`].
+    pub ra: u8,
+    /// How the caller's frame pointer is found, one of [`fp`].
+    pub fp: u8,
+    /// [`SIGNAL`] and, for [`cfa::REG`], the register number in [`REGISTER_MASK`].
+    pub flags: u8,
+    /// Offset added to the base register of the CFA.
+    pub cfa_off: i32,
+    /// Added after the dereference, resp. the threshold of [`cfa::PLT`].
+    pub cfa_add: i16,
+    /// Offset of the return address.
+    pub ra_off: i16,
+    /// Offset of the saved frame pointer.
+    pub fp_off: i32,
+}
+
+/// The rows of one 64 KiB page of text: `rows[first_row..first_row + count]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct PageSpan {
+    /// Index of the first row of the page.
+    pub first_row: u32,
+    /// Number of rows; 0 = no coverage in the whole page.
+    pub count: u32,
+}
+
+const _: () = assert!(size_of::<Row>() == 4);
+const _: () = assert!(size_of::<Rule>() == 16);
+const _: () = assert!(size_of::<PageSpan>() == 8);
+
+/// Text is cut into pages of `1 << PAGE_SHIFT` bytes.
+pub const PAGE_SHIFT: u32 = 16;
+/// A page with more rows than this is dropped and counted.
+pub const MAX_ROWS_PER_PAGE: usize = 16_384;
+/// In [`Rule::flags`]: signal trampoline; the caller's pc is looked up exactly, not at pc − 1.
+pub const SIGNAL: u8 = 0x80;
+/// In [`Rule::flags`]: the DWARF register number of [`cfa::REG`].
+pub const REGISTER_MASK: u8 = 0x1f;
+
+/// Kinds of CFA.
+pub mod cfa {
+    /// No rule: a gap.
+    pub const NONE: u8 = 0;
+    /// `sp + cfa_off`
+    pub const SP: u8 = 1;
+    /// `fp + cfa_off`
+    pub const FP: u8 = 2;
+    /// `reg[flags & 0x1f] + cfa_off`; only in the innermost frame are the registers known.
+    pub const REG: u8 = 3;
+    /// `*(sp + cfa_off) + cfa_add`
+    pub const SP_DEREF: u8 = 4;
+    /// `*(fp + cfa_off) + cfa_add`
+    pub const FP_DEREF: u8 = 5;
+    /// `sp + cfa_off + (((pc & 15) >= cfa_add) << 3)`
+    pub const PLT: u8 = 6;
+    /// There is unwind information, but outside of what the walker evaluates.
+    pub const UNSUPPORTED: u8 = 7;
+}
+
+/// Kinds of return address.
+pub mod ra {
+    /// `*(CFA + ra_off)`
+    pub const CFA: u8 = 0;
+    /// `*(sp + ra_off)`
+    pub const SP: u8 = 1;
+    /// Undefined: the root of the stack.
+    pub const UNDEFINED: u8 = 2;
+    /// `*(fp + ra_off)`
+    pub const FP: u8 = 3;
+    /// In the register with DWARF number `ra_off`: the innermost frame only.
+    pub const REG: u8 = 4;
+}
+
+/// Kinds of frame pointer.
+pub mod fp {
+    /// Unchanged.
+    pub const SAME: u8 = 0;
+    /// `*(CFA + fp_off)`
+    pub const CFA: u8 = 1;
+    /// `*(sp + fp_off)`
+    pub const SP: u8 = 2;
+    /// `*(fp + fp_off)`
+    pub const FP: u8 = 3;
+    /// The value is lost and becomes 0.
+    pub const UNDEFINED: u8 = 4;
+}
+
+impl Rule {
+    /// The gap: index 0 of every table.
+    pub const NONE: Self = Self {
+        cfa: cfa::NONE,
+        ra: ra::CFA,
+        fp: fp::SAME,
+        flags: 0,
+        cfa_off: 0,
+        cfa_add: 0,
+        ra_off: 0,
+        fp_off: 0,
+    };
+    /// Unwind information exists, but cannot be expressed.
+    pub const UNSUPPORTED: Self = Self { cfa: cfa::UNSUPPORTED, ..Self::NONE };
+    /// The root of a stack. The CFA is not used by a walker that stops here.
+    pub const ROOT: Self =
+        Self { cfa: cfa::SP, ra: ra::UNDEFINED, fp: fp::UNDEFINED, cfa_off: 8, ..Self::NONE };
+
+    /// Whether every field holds a value that [`crate::step`] knows.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let register_ok = self.flags & REGISTER_MASK == 0 || self.cfa == cfa::REG;
+        self.cfa <= cfa::UNSUPPORTED
+            && self.ra <= ra::REG
+            && self.fp <= fp::UNDEFINED
+            && self.flags & !(SIGNAL | REGISTER_MASK) == 0
+            && register_ok
+    }
+}

@@ -1,0 +1,264 @@
+//! The records of a frame section.
+
+use std::collections::HashMap;
+
+use super::State;
+use super::pointer;
+use super::pointer::Bases;
+use super::program;
+use super::program::Factors;
+use crate::machine::Machine;
+use crate::reader::Reader;
+
+/// A section is read so far; the largest known is a quarter of that.
+const MAX_DATA: usize = 256 << 20;
+/// More functions than any program has.
+const MAX_FUNCTIONS: usize = 4 << 20;
+
+/// Places at which common entries are looked for.
+const MAX_COMMON: usize = 1 << 20;
+
+/// Which of the two formats a section has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    EhFrame,
+    DebugFrame,
+}
+
+/// Frame data and how to read it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameSection<'a> {
+    pub data: &'a [u8],
+    pub machine: Machine,
+    pub format: Format,
+    pub bases: Bases,
+    /// Without section headers the end is not known, only the terminating zero-length record tells it.
+    pub stop_at_terminator: bool,
+}
+
+/// What all functions of a common information entry share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cie<'a> {
+    pub factors: Factors,
+    pub signal: bool,
+    /// State after the initial instructions.
+    pub initial: State<'a>,
+    address_encoding: u8,
+    has_augmentation_data: bool,
+}
+
+/// One function: its addresses and its instructions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fde<'a> {
+    /// Where in the section its record starts.
+    pub offset: usize,
+    pub start: u64,
+    pub end: u64,
+    pub cie: u32,
+    pub instructions: &'a [u8],
+}
+
+/// All records of a section.
+#[derive(Debug, Default)]
+pub(crate) struct Records<'a> {
+    pub cies: Vec<Cie<'a>>,
+    pub fdes: Vec<Fde<'a>>,
+    /// Records that could not be read.
+    pub bad: u32,
+}
+
+impl<'a> FrameSection<'a> {
+    pub(crate) fn records(&self) -> Records<'a> {
+        let mut records = Records::default();
+        let mut known: HashMap<u64, Option<u32>> = HashMap::new();
+        let mut last: Option<(u64, u32)> = None;
+        // Those that do not overlap are not longer than the section: each byte is read for one.
+        let mut bytes_for_cies = self.data.len() as u64;
+        let mut r = Reader::at(&self.data[..self.data.len().min(MAX_DATA)], 0);
+        while !r.is_empty() {
+            let offset = r.pos();
+            if records.fdes.len() == MAX_FUNCTIONS {
+                records.bad += 1;
+                break;
+            }
+            let Some((record, wide)) = self.next_record(&mut r) else {
+                // Where the next record starts is lost.
+                records.bad += 1;
+                break;
+            };
+            let Some(mut body) = record else {
+                if self.stop_at_terminator {
+                    break;
+                }
+                continue;
+            };
+            let id_at = body.pos() as u64;
+            let id = if wide { body.u64() } else { body.u32().map(u64::from) };
+            let Some(id) = id else {
+                records.bad += 1;
+                continue;
+            };
+            let cie_offset = match self.format {
+                Format::EhFrame if id == 0 => continue,
+                Format::EhFrame => id_at.wrapping_sub(id),
+                Format::DebugFrame if id == u64::MAX || (!wide && id == 0xffff_ffff) => continue,
+                Format::DebugFrame => id,
+            };
+            let cie = match last {
+                Some((offset, cie)) if offset == cie_offset => Some(cie),
+                _ if known.len() == MAX_COMMON => known.get(&cie_offset).copied().flatten(),
+                _ => *known.entry(cie_offset).or_insert_with(|| {
+                    let cie = self.cie(cie_offset, &mut bytes_for_cies)?;
+                    records.cies.push(cie);
+                    Some(records.cies.len() as u32 - 1)
+                }),
+            };
+            let fde = cie.and_then(|index| {
+                last = Some((cie_offset, index));
+                self.fde(&mut body, &records.cies[index as usize], index).map(|fde| Fde { offset, ..fde })
+            });
+            match fde {
+                Some(fde) => records.fdes.push(fde),
+                None => records.bad += 1,
+            }
+        }
+        records
+    }
+
+    /// The next record as a reader that ends with it, and whether it is in the 64-bit format.
+    /// The inner `None` is a record of no length.
+    fn next_record(&self, r: &mut Reader<'a>) -> Option<(Option<Reader<'a>>, bool)> {
+        let length = r.u32()?;
+        let (length, wide) =
+            if length == 0xffff_ffff { (r.u64()?, true) } else { (u64::from(length), false) };
+        let start = r.pos();
+        r.skip(length)?;
+        let body = Reader::at(&self.data[..r.pos()], start);
+        Some(((length > 0).then_some(body), wide))
+    }
+
+    fn cie(&self, offset: u64, bytes: &mut u64) -> Option<Cie<'a>> {
+        let mut r = Reader::at(self.data, usize::try_from(offset).ok()?);
+        let (body, wide) = self.next_record(&mut r)?;
+        *bytes = bytes.checked_sub((r.pos() as u64).saturating_sub(offset))?;
+        let mut r = body?;
+        let id = if wide { r.u64()? } else { u64::from(r.u32()?) };
+        let is_cie = match self.format {
+            Format::EhFrame => id == 0,
+            Format::DebugFrame => id == if wide { u64::MAX } else { 0xffff_ffff },
+        };
+        let version = r.u8()?;
+        if !is_cie || !matches!(version, 1 | 3 | 4) {
+            return None;
+        }
+        let augmentation = r.c_str()?;
+        if augmentation == b"eh" {
+            r.skip(8)?;
+        }
+        if version == 4 && (r.u8()?, r.u8()?) != (8, 0) {
+            return None;
+        }
+        let code_align = r.uleb()?;
+        let data_align = r.sleb()?;
+        let ra_register = if version == 1 { u64::from(r.u8()?) } else { r.uleb()? };
+        let mut cie = Cie {
+            factors: Factors {
+                machine: self.machine,
+                code_align,
+                data_align,
+                ra_register,
+                absolute_addresses: true,
+            },
+            signal: false,
+            initial: State::default(),
+            address_encoding: pointer::ABSPTR,
+            has_augmentation_data: augmentation.first() == Some(&b'z'),
+        };
+        if cie.has_augmentation_data {
+            let len = r.uleb()?;
+            let mut data = Reader::at(self.data, r.pos());
+            r.skip(len)?;
+            for letter in &augmentation[1..] {
+                match letter {
+                    b'R' => cie.address_encoding = data.u8()?,
+                    b'L' => _ = data.u8()?,
+                    b'P' => {
+                        let encoding = data.u8()?;
+                        // The personality routine itself is not wanted; alignment (0x50) pads to 8 bytes.
+                        if encoding & 0x70 == 0x50 {
+                            let at = self.bases.section.wrapping_add(data.pos() as u64);
+                            data.skip(at.wrapping_neg() & 7)?;
+                        }
+                        pointer::plain(&mut data, encoding)?;
+                    }
+                    b'S' => cie.signal = true,
+                    // Pointer authentication and memory tagging of arm64.
+                    b'B' | b'G' => {}
+                    _ => return None,
+                }
+            }
+        } else if !augmentation.is_empty() && augmentation != b"eh" {
+            return None;
+        }
+        cie.factors.absolute_addresses = cie.address_encoding == pointer::ABSPTR;
+        cie.initial = program::initial_state(&cie.factors, r.bytes_to_end())?;
+        Some(cie)
+    }
+
+    fn fde(&self, r: &mut Reader<'a>, cie: &Cie<'a>, index: u32) -> Option<Fde<'a>> {
+        if cie.address_encoding == pointer::OMIT {
+            return None;
+        }
+        let start = pointer::address(r, cie.address_encoding, &self.bases)?;
+        let len = pointer::plain(r, cie.address_encoding)?;
+        if cie.has_augmentation_data {
+            let len = r.uleb()?;
+            r.skip(len)?;
+        }
+        let (end, instructions) = (start.saturating_add(len), r.bytes_to_end());
+        Some(Fde { offset: 0, start, end, cie: index, instructions })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Common entries that all reach to the end of the section: reading each for a function of its own would take as long as
+    /// the square of its length.
+    #[test]
+    fn entries_that_overlap_are_read_once() {
+        const FUNCTIONS: usize = 60_000;
+        const NOPS: usize = 4 << 20;
+        let (functions_len, entry_len) = (FUNCTIONS * 24, 20);
+        let entries_end = functions_len + FUNCTIONS * entry_len;
+        let mut data = Vec::new();
+        for i in 0..FUNCTIONS {
+            data.extend(20u32.to_le_bytes());
+            data.extend(((functions_len + i * entry_len) as u32).to_le_bytes());
+            data.extend((0x1000 + i as u64 * 16).to_le_bytes());
+            data.extend(16u64.to_le_bytes());
+        }
+        for i in 0..FUNCTIONS {
+            let at = functions_len + i * entry_len;
+            data.extend(((entries_end + NOPS - at - 4) as u32).to_le_bytes());
+            data.extend([0xff, 0xff, 0xff, 0xff, 1, 0, 1, 0x78, 16]);
+            // A value expression of some register up to the nops.
+            let rest = entries_end - at - entry_len + 1;
+            data.extend([0x16, 1, 0x80 | rest as u8, 0x80 | (rest >> 7) as u8]);
+            data.extend([0x80 | (rest >> 14) as u8, 0, 0]);
+        }
+        data.resize(entries_end + NOPS, 0);
+        let bases = Bases::default();
+        let section = FrameSection {
+            data: &data,
+            machine: Machine::X86_64,
+            format: Format::DebugFrame,
+            bases,
+            stop_at_terminator: false,
+        };
+        let records = section.records();
+        assert_eq!((records.cies.len(), records.fdes.len()), (1, 1));
+        assert_eq!(records.bad as usize, FUNCTIONS - 1);
+    }
+}

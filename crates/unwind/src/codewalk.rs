@@ -1,0 +1,199 @@
+//! Code without any unwind information: rows from the code itself, exact or none.
+//!
+//! musl's libc is built without frame sections, as is startup code of compilers. From every proven function start
+//! ([`starts`]) all paths are followed and the distance of sp from its value at entry, and where rbp was saved, are
+//! tracked ([`state`]). A function of which any instruction, any path or any return is not understood gets no rows at
+//! all and is counted ([`crate::Stats::refused_functions`]): on return sp must be back and rbp restored, and where paths
+//! or functions meet they must agree on the frame.
+//!
+//! Clearing rbp without having saved it marks the outermost frame (psABI: startup code does so; musl's `clone` too).
+
+mod function;
+mod jump_table;
+mod starts;
+mod state;
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use hashbrown::HashMap;
+use hashbrown::HashSet;
+
+use crate::abi::Rule;
+use crate::elf::Image;
+use crate::layer::Layer;
+use crate::layer::RuleSet;
+use crate::table::Stats;
+use crate::x86_64;
+
+use function::Outcome;
+use function::Walk;
+
+/// More code than this without unwind information is not analysed; it is no C library then.
+const MAX_UNCOVERED: u64 = 8 << 20;
+/// Less than this is padding and startup code.
+const MIN_GAP: u64 = 16;
+/// Instructions followed per byte of uncovered code, over all functions: most bytes are reached from one start only.
+const EFFORT_PER_BYTE: u64 = 8;
+
+/// Rounds of learning which functions return.
+const MAX_ROUNDS: usize = 4;
+
+/// What is known of the uncovered code while starts are worked off.
+struct Analysis<'a> {
+    image: &'a Image<'a>,
+    /// Uncovered code; sorted.
+    gaps: Vec<Range<u64>>,
+    /// Finished functions: start of a run of code with one rule -> its end and the rule.
+    runs: BTreeMap<u64, (u64, Rule)>,
+    /// Instructions that may still be followed.
+    effort: Cell<u64>,
+}
+
+/// A function that was found.
+struct Function {
+    start: u64,
+    strong: bool,
+    callees: Vec<u64>,
+}
+
+/// Rows for what `covered` leaves.
+pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
+    let long = |gap: &Range<u64>| gap.end - gap.start >= MIN_GAP;
+    let gaps: Vec<_> = image.code.iter().flat_map(|code| covered.gaps(code)).filter(long).collect();
+    let uncovered: u64 = gaps.iter().map(|gap| gap.end - gap.start).sum();
+    if uncovered == 0 || uncovered > MAX_UNCOVERED {
+        return Layer::default();
+    }
+    let mut analysis =
+        Analysis { image, gaps, runs: BTreeMap::new(), effort: Cell::new(uncovered * EFFORT_PER_BYTE) };
+    analysis.trampolines();
+    analysis.functions(covered, stats);
+    analysis.into_layer(rules)
+}
+
+impl Analysis<'_> {
+    fn is_uncovered(&self, address: u64) -> bool {
+        let after = self.gaps.partition_point(|gap| gap.start <= address);
+        after > 0 && address < self.gaps[after - 1].end
+    }
+
+    /// Signal trampolines are known by their bytes. Handlers return to their first byte, which is looked up one before.
+    fn trampolines(&mut self) {
+        let mut rest = Vec::new();
+        for gap in std::mem::take(&mut self.gaps) {
+            let code = self.image.bytes_at(gap.start).unwrap_or_default();
+            let len = usize::try_from(gap.end - gap.start).unwrap_or(usize::MAX).min(code.len());
+            let pattern = x86_64::SIGRETURN_CODE;
+            let mut from = gap.start;
+            for (at, _) in
+                code[..len].windows(pattern.len()).enumerate().filter(|(_, window)| *window == pattern)
+            {
+                let start = (gap.start + at as u64).saturating_sub(1).max(from);
+                let end = gap.start + (at + pattern.len()) as u64;
+                self.runs.insert(start, (end, x86_64::SIGNAL_TRAMPOLINE));
+                rest.push(from..start);
+                from = end;
+            }
+            rest.push(from..gap.end);
+        }
+        self.gaps = rest;
+    }
+
+    /// Follows all functions several times: first to learn which of them return, in rounds because that depends on
+    /// which of their callees do, then for their rows.
+    fn functions(&mut self, covered: &Layer, stats: &mut Stats) {
+        let mut starts = starts::find(self.image, covered, &self.gaps);
+        let mut returning = HashMap::new();
+        let mut functions: Vec<Function> = Vec::new();
+        let mut done = HashSet::new();
+        // Starts of weak evidence come last: they must fit what the strong ones have shown.
+        while let Some((start, strong)) = starts.next() {
+            if !self.is_uncovered(start) || !done.insert(start) {
+                continue;
+            }
+            let walk = Walk { analysis: self, starts: starts.known(), start, strong, returning: &returning };
+            let mut callees = Vec::new();
+            if let Some(outcome) = self.limited(&walk) {
+                returning.extend(outcome.returns.map(|returns| (start, returns)));
+                outcome.callees.iter().for_each(|callee| starts.add(*callee, true));
+                outcome.addresses_taken.iter().for_each(|address| starts.add(*address, false));
+                callees = outcome.callees;
+            }
+            functions.push(Function { start, strong, callees });
+        }
+        let mut news: HashSet<u64> = returning.keys().copied().collect();
+        for _ in 0..MAX_ROUNDS {
+            let mut learnt = HashSet::new();
+            for &Function { start, strong, ref callees } in &functions {
+                if returning.get(&start) == Some(&false)
+                    || !callees.iter().any(|callee| news.contains(callee))
+                {
+                    continue;
+                }
+                let walk =
+                    Walk { analysis: self, starts: starts.known(), start, strong, returning: &returning };
+                let returns = self.limited(&walk).and_then(|outcome| outcome.returns);
+                if returning.get(&start).copied() != returns {
+                    match returns {
+                        Some(returns) => _ = returning.insert(start, returns),
+                        None => _ = returning.remove(&start),
+                    }
+                    learnt.insert(start);
+                }
+            }
+            news = learnt;
+        }
+        for Function { start, strong, .. } in functions {
+            let walk = Walk { analysis: self, starts: starts.known(), start, strong, returning: &returning };
+            match self.limited(&walk) {
+                Some(Outcome { runs, .. }) if self.fits(&runs) => {
+                    runs.into_iter()
+                        .for_each(|(start, end, rule)| _ = self.runs.entry(start).or_insert((end, rule)));
+                    stats.analysed_functions = stats.analysed_functions.saturating_add(1);
+                }
+                _ => stats.refused_functions = stats.refused_functions.saturating_add(1),
+            }
+        }
+    }
+
+    /// Follows a function while there is effort left.
+    fn limited(&self, walk: &Walk<'_, '_>) -> Option<Outcome> {
+        let mut spent = 0;
+        let outcome = (self.effort.get() > 0)
+            .then(|| walk.run(false, &mut spent).or_else(|| walk.run(true, &mut spent)))
+            .flatten();
+        self.effort.set(self.effort.get().saturating_sub(spent));
+        outcome
+    }
+
+    /// Whether all code that other functions have reached, too, has the same rules. Where it has not, one of them must
+    /// be wrong, and neither is believed.
+    fn fits(&mut self, runs: &[(u64, u64, Rule)]) -> bool {
+        let mut disputed = Vec::new();
+        for &(start, end, rule) in runs {
+            let before =
+                self.runs.range(..start).next_back().filter(|(_, (other_end, _))| *other_end > start);
+            let overlapping = before.into_iter().chain(self.runs.range(start..end));
+            disputed.extend(overlapping.filter(|(_, (_, other))| *other != rule).map(|(start, _)| *start));
+        }
+        disputed.iter().for_each(|start| _ = self.runs.remove(start));
+        disputed.is_empty()
+    }
+
+    fn into_layer(self, rules: &mut RuleSet) -> Layer {
+        let mut layer = Layer::default();
+        let mut end = 0;
+        for (start, (run_end, rule)) in self.runs {
+            let start = start.max(end);
+            if start < run_end {
+                layer.begin(start);
+                layer.row(start, rules.intern(rule));
+                layer.end_before_code(run_end);
+                end = run_end;
+            }
+        }
+        layer
+    }
+}

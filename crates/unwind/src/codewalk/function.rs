@@ -1,0 +1,323 @@
+//! One function: all its paths.
+
+use hashbrown::HashMap;
+use hashbrown::HashSet;
+use iced_x86::Decoder;
+use iced_x86::DecoderOptions;
+use iced_x86::FlowControl;
+use iced_x86::Instruction;
+use iced_x86::InstructionInfoFactory;
+use iced_x86::Mnemonic;
+
+use super::Analysis;
+use super::jump_table;
+use super::starts;
+use super::state::State;
+use crate::abi::Rule;
+
+/// Instructions of one function, at most.
+const MAX_INSTRUCTIONS: usize = 1 << 16;
+/// Branches that are followed, with those of jump tables, at most.
+const MAX_BRANCHES: usize = 1 << 17;
+/// How far back a jump table's pieces are searched.
+const LOOK_BACK: usize = 24;
+
+/// What a function gave.
+pub(super) struct Outcome {
+    /// Start, end and rule of code with one rule; sorted, disjoint.
+    pub runs: Vec<(u64, u64, Rule)>,
+    pub callees: Vec<u64>,
+    pub addresses_taken: Vec<u64>,
+    /// Whether the function returns (or jumps to another one): surely, surely not, or `None`: depends on calls.
+    pub returns: Option<bool>,
+}
+
+/// A function to be followed.
+pub(super) struct Walk<'w, 'a> {
+    pub analysis: &'w Analysis<'a>,
+    pub starts: &'w HashSet<u64>,
+    pub start: u64,
+    /// The start is surely one of a function.
+    pub strong: bool,
+    /// For functions analysed before: whether they return.
+    pub returning: &'w HashMap<u64, bool>,
+}
+
+/// An instruction that was reached.
+struct Node {
+    instruction: Instruction,
+    /// What is known in front of it.
+    state: State,
+}
+
+#[derive(Default)]
+struct Progress {
+    nodes: Vec<Node>,
+    /// Address -> place in `nodes`.
+    seen: HashMap<u64, u32>,
+    /// Instructions that were gone through again.
+    steps: usize,
+    /// Branches that were followed or will be.
+    branches: usize,
+    /// Branch targets to be followed.
+    pending: Vec<(u64, State, u32)>,
+    edges: Vec<Edge>,
+    /// Instructions that return or jump to another function, in balance; true: control surely comes back to the caller.
+    exits: Vec<(u32, bool)>,
+    callees: Vec<u64>,
+    addresses_taken: Vec<u64>,
+}
+
+/// Control goes from one instruction to another, by their places in `nodes`.
+#[derive(Clone, Copy)]
+struct Edge {
+    from: u32,
+    to: u32,
+    /// False behind a call that may not return: then `to` belongs to other code, whose frame is another one.
+    certain: bool,
+}
+
+impl Walk<'_, '_> {
+    /// Follows all paths. `None`: something was not understood.
+    ///
+    /// With `calls_may_not_return` a path ends at a call behind which an aligned address follows at once or after
+    /// padding: it is taken for the start of another function.
+    pub(super) fn run(&self, calls_may_not_return: bool, spent: &mut u64) -> Option<Outcome> {
+        let mut progress = Progress::default();
+        let mut info = InstructionInfoFactory::new();
+        let mut understood = self
+            .path(self.start, State::ENTRY, None, calls_may_not_return, &mut progress, &mut info)
+            .is_some();
+        while understood && let Some((address, state, from)) = progress.pending.pop() {
+            let from = Some((from, true));
+            understood =
+                self.path(address, state, from, calls_may_not_return, &mut progress, &mut info).is_some();
+        }
+        *spent += (progress.nodes.len() + progress.steps + progress.branches) as u64;
+        // Labels inside of functions are rarely aligned, functions are; one that never returns shows nothing else.
+        if !understood || (!self.strong && progress.exits.is_empty() && self.start & 15 != 0) {
+            return None;
+        }
+        let (certain, returns) = progress.certain();
+        // Where paths were cut short, not having met a return says nothing.
+        let returns = returns.filter(|returns| *returns || !calls_may_not_return);
+        let nodes = progress.nodes.iter().zip(&certain).filter(|(_, certain)| **certain);
+        let mut nodes: Vec<&Node> = nodes.map(|(node, _)| node).collect();
+        nodes.sort_unstable_by_key(|node| node.instruction.ip());
+        let mut runs: Vec<(u64, u64, Rule)> = Vec::new();
+        for Node { instruction, state } in nodes {
+            let (address, next, rule) = (instruction.ip(), instruction.next_ip(), state.rule()?);
+            match runs.last_mut() {
+                Some((_, end, last)) if *end == address && *last == rule => *end = next,
+                Some((_, end, _)) if *end > address => return None,
+                _ => runs.push((address, next, rule)),
+            }
+        }
+        let Progress { callees, addresses_taken, .. } = progress;
+        Some(Outcome { runs, callees, addresses_taken, returns })
+    }
+
+    /// Follows a path up to its end or to where another one has been. `previous`: where it comes from, and whether
+    /// surely.
+    fn path(
+        &self,
+        start: u64,
+        mut state: State,
+        mut previous: Option<(u32, bool)>,
+        calls_may_not_return: bool,
+        progress: &mut Progress,
+        info: &mut InstructionInfoFactory,
+    ) -> Option<()> {
+        let image = self.analysis.image;
+        let code = image.code_at(start).and_then(|_| image.bytes_at(start))?;
+        let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+        let mut instruction = Instruction::default();
+        let mut after_call = false;
+        // What was executed on this path, the last instruction last.
+        let mut trail: Vec<Instruction> = Vec::new();
+        loop {
+            let address = decoder.ip();
+            let known = progress.seen.get(&address).copied();
+            if let Some(node) = known {
+                progress.edge(previous, node);
+                // Another path has been here. If it knew more, what follows is gone through again; as states only ever
+                // lose knowledge, that ends soon.
+                let before = &mut progress.nodes[node as usize].state;
+                let met = before.meet(state)?;
+                if met == std::mem::replace(before, met) {
+                    return Some(());
+                }
+                state = met;
+                progress.steps += 1;
+            }
+            let another = address != self.start && self.starts.contains(&address);
+            if another || !self.analysis.is_uncovered(address) {
+                // Fallen into another function: on purpose, or because the last call did not return.
+                if state.is_balanced() && !after_call {
+                    let comes_back = self.returning.get(&address) == Some(&true);
+                    progress.exits.extend(previous.map(|(from, _)| (from, comes_back)));
+                    return Some(());
+                }
+                return after_call.then_some(());
+            }
+            if after_call && calls_may_not_return && address & 15 == 0 {
+                return Some(());
+            }
+            decoder.decode_out(&mut instruction);
+            if instruction.is_invalid() || progress.nodes.len() + progress.steps >= MAX_INSTRUCTIONS {
+                return None;
+            }
+            let padding = matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
+            if after_call && padding {
+                continue;
+            }
+            let node = known.unwrap_or(progress.nodes.len() as u32);
+            if known.is_none() {
+                progress.nodes.push(Node { instruction, state });
+                progress.seen.insert(address, node);
+                progress.edge(previous, node);
+            }
+            trail.push(instruction);
+            previous = Some((node, true));
+            after_call = false;
+            match instruction.flow_control() {
+                FlowControl::Next => {
+                    if instruction.mnemonic() == Mnemonic::Hlt {
+                        return Some(());
+                    }
+                    progress.addresses_taken.extend(starts::address_taken(&instruction));
+                    state = state.after(&instruction, info)?;
+                }
+                // The kernel comes back; the decoder takes system calls for calls.
+                FlowControl::Call if instruction.mnemonic() == Mnemonic::Syscall => {}
+                FlowControl::Call => {
+                    let target = instruction.near_branch_target();
+                    if target == instruction.next_ip() {
+                        return None;
+                    }
+                    progress.callees.push(target);
+                    let returns = self.returning.get(&target).copied();
+                    if returns == Some(false) {
+                        return Some(());
+                    }
+                    previous = Some((node, returns == Some(true)));
+                    after_call = returns.is_none();
+                }
+                FlowControl::IndirectCall => {
+                    previous = Some((node, false));
+                    after_call = true;
+                }
+                FlowControl::ConditionalBranch => {
+                    self.branch(node, instruction.near_branch_target(), state, progress)?;
+                }
+                FlowControl::UnconditionalBranch => {
+                    return self.branch(node, instruction.near_branch_target(), state, progress);
+                }
+                FlowControl::IndirectBranch => return self.indirect(node, &trail, state, progress),
+                FlowControl::Return => {
+                    progress.exits.push((node, true));
+                    return state.is_balanced().then_some(());
+                }
+                // int3 and ud2: padding, or traps that do not return.
+                FlowControl::Interrupt | FlowControl::Exception => return Some(()),
+                FlowControl::XbeginXabortXend => return None,
+            }
+        }
+    }
+
+    /// A jump inside of the function, or to another one if nothing is left on the stack.
+    fn branch(&self, from: u32, target: u64, state: State, progress: &mut Progress) -> Option<()> {
+        if !self.analysis.is_uncovered(target) || (target != self.start && self.starts.contains(&target)) {
+            progress.exits.push((from, self.returning.get(&target) == Some(&true)));
+            return state.is_balanced().then_some(());
+        }
+        progress.branches += 1;
+        progress.pending.push((target, state, from));
+        (progress.branches < MAX_BRANCHES).then_some(())
+    }
+
+    fn indirect(
+        &self,
+        from: u32,
+        trail: &[Instruction],
+        state: State,
+        progress: &mut Progress,
+    ) -> Option<()> {
+        let (jump, before) = trail.split_last()?;
+        let before: Vec<Instruction> = before.iter().rev().take(LOOK_BACK).copied().collect();
+        match jump_table::targets(self.analysis.image, jump, &before) {
+            Some(targets) => {
+                targets.into_iter().try_for_each(|target| self.branch(from, target, state, progress))
+            }
+            None if self.strong && state.is_balanced() => {
+                progress.exits.push((from, false));
+                Some(())
+            }
+            None => None,
+        }
+    }
+}
+
+impl Progress {
+    fn edge(&mut self, from: Option<(u32, bool)>, to: u32) {
+        self.edges.extend(from.map(|(from, certain)| Edge { from, to, certain }));
+    }
+
+    /// Instructions that surely belong to the function: reached without passing a call that may not return, or leading
+    /// to an exit or back to such an instruction, where the states were found to agree. And whether the function returns:
+    /// surely, surely not, or `None`.
+    fn certain(&self) -> (Vec<bool>, Option<bool>) {
+        let count = self.nodes.len();
+        let forward = Adjacency::new(count, self.edges.iter().filter(|e| e.certain).map(|e| (e.from, e.to)));
+        let backward = Adjacency::new(count, self.edges.iter().map(|e| (e.to, e.from)));
+        let mut certain = vec![false; count];
+        forward.close(&mut certain, vec![0]);
+        let returns = if self.exits.iter().any(|&(exit, comes_back)| comes_back && certain[exit as usize]) {
+            Some(true)
+        } else {
+            self.exits.is_empty().then_some(false)
+        };
+        let mut from: Vec<u32> = (0..count as u32).filter(|node| certain[*node as usize]).collect();
+        from.extend(self.exits.iter().map(|(exit, _)| *exit));
+        backward.close(&mut certain, from);
+        let from = (0..count as u32).filter(|node| certain[*node as usize]).collect();
+        forward.close(&mut certain, from);
+        (certain, returns)
+    }
+}
+
+/// Successors of nodes, in one array.
+struct Adjacency {
+    /// Successors of node n: `targets[starts[n]..starts[n + 1]]`.
+    starts: Vec<u32>,
+    targets: Vec<u32>,
+}
+
+impl Adjacency {
+    fn new(count: usize, edges: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+        let mut starts = vec![0; count + 1];
+        edges.clone().for_each(|(from, _)| starts[from as usize + 1] += 1);
+        (0..count).for_each(|node| starts[node + 1] += starts[node]);
+        let mut targets = vec![0; starts[count] as usize];
+        let mut next = starts.clone();
+        for (from, to) in edges {
+            let place = &mut next[from as usize];
+            targets[*place as usize] = to;
+            *place += 1;
+        }
+        Self { starts, targets }
+    }
+
+    /// Marks what can be reached.
+    fn close(&self, reached: &mut [bool], mut pending: Vec<u32>) {
+        pending.iter().for_each(|node| reached[*node as usize] = true);
+        while let Some(node) = pending.pop() {
+            let range = self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize;
+            for &next in &self.targets[range] {
+                if !std::mem::replace(&mut reached[next as usize], true) {
+                    pending.push(next);
+                }
+            }
+        }
+    }
+}

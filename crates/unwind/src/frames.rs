@@ -1,0 +1,132 @@
+//! From frame sections to a layer of rows.
+
+use crate::cfi::pointer::Bases;
+use crate::cfi::program::Program;
+use crate::cfi::program::Step;
+use crate::cfi::section::Cie;
+use crate::cfi::section::Fde;
+use crate::cfi::section::Format;
+use crate::cfi::section::FrameSection;
+use crate::elf::Image;
+use crate::layer::Layer;
+use crate::layer::RuleSet;
+use crate::reader::Reader;
+use crate::table::Stats;
+
+/// Records of that many functions take up to 64 KiB.
+const FUNCTIONS_PER_PLACE: usize = 512;
+
+/// Rows of `.eh_frame`: by section header, or by program header where there is no such section.
+pub(crate) fn eh_frame(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
+    let text = image.section(b".text").map(|section| section.addr);
+    let header = image.section(b".eh_frame_hdr").map(|section| section.addr).or_else(|| image.eh_frame_hdr());
+    let by_section = image.section(b".eh_frame").and_then(|section| {
+        let data = image.section_bytes(section)?;
+        Some((data, section.addr))
+    });
+    let mut layer = Layer::default();
+    if let Some((data, address)) = by_section {
+        let bases = Bases { section: address, data: header, text };
+        let (machine, format) = (image.machine, Format::EhFrame);
+        let section = FrameSection { data: &data, machine, format, bases, stop_at_terminator: false };
+        (layer, stats.eh_frame_functions) = compile(image, &section, rules, stats);
+    }
+    if layer.spans.is_empty()
+        && let Some((data, address)) = by_program_header(image)
+    {
+        let bases = Bases { section: address, data: image.eh_frame_hdr(), text };
+        let (machine, format) = (image.machine, Format::EhFrame);
+        let section = FrameSection { data, machine, format, bases, stop_at_terminator: true };
+        (layer, stats.eh_frame_functions) = compile(image, &section, rules, stats);
+    }
+    layer
+}
+
+/// Rows of `.debug_frame`, which may be compressed.
+pub(crate) fn debug_frame(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
+    let section = image.section(b".debug_frame").or_else(|| image.section(b".zdebug_frame"));
+    let Some(data) = section.and_then(|section| image.section_bytes(section)) else {
+        return Layer::default();
+    };
+    let bases = Bases::default();
+    let (machine, format) = (image.machine, Format::DebugFrame);
+    let section = FrameSection { data: &data, machine, format, bases, stop_at_terminator: false };
+    let (layer, functions) = compile(image, &section, rules, stats);
+    stats.debug_frame_functions = functions;
+    layer
+}
+
+/// `.eh_frame` as `.eh_frame_hdr` points to it. Its length is not known; it ends with its terminator or its segment.
+fn by_program_header<'a>(image: &Image<'a>) -> Option<(&'a [u8], u64)> {
+    let address = address_by_program_header(image)?;
+    Some((image.bytes_at(address)?, address))
+}
+
+/// The link-time address of `.eh_frame`, from `.eh_frame_hdr`.
+pub(crate) fn address_by_program_header(image: &Image<'_>) -> Option<u64> {
+    let header = image.eh_frame_hdr()?;
+    let mut r = Reader::at(image.bytes_at(header)?, 0);
+    let (version, pointer_encoding, _count_encoding, _table_encoding) = (r.u8()?, r.u8()?, r.u8()?, r.u8()?);
+    if version != 1 {
+        return None;
+    }
+    let bases = Bases { section: header, data: Some(header), text: None };
+    crate::cfi::pointer::address(&mut r, pointer_encoding, &bases)
+}
+
+fn compile(
+    image: &Image<'_>,
+    section: &FrameSection<'_>,
+    rules: &mut RuleSet,
+    stats: &mut Stats,
+) -> (Layer, u32) {
+    let mut records = section.records();
+    stats.bad_fdes = stats.bad_fdes.saturating_add(records.bad);
+    image.touch_all(section.data.len() as u64);
+    let count = records.fdes.len();
+    records.fdes.retain(|fde| fde.end > fde.start && image.code_at(fde.start).is_some());
+    stats.outside_fdes = stats.outside_fdes.saturating_add((count - records.fdes.len()) as u32);
+    // Of several that start at one address the longest comes last and is the one that is kept.
+    records.fdes.sort_by_key(|fde| (fde.start, fde.end));
+    let mut layer = Layer::default();
+    let mut functions = 0;
+    for (i, fde) in records.fdes.iter().enumerate() {
+        if i % FUNCTIONS_PER_PLACE == 0 {
+            image.touch();
+        }
+        let next = records.fdes.get(i + 1).map_or(u64::MAX, |next| next.start);
+        if next < fde.end {
+            stats.overlapping_fdes = stats.overlapping_fdes.saturating_add(1);
+        }
+        if next == fde.start {
+            continue;
+        }
+        let code_end = image.code_at(fde.start).map_or(fde.start, |code| code.end);
+        let end = fde.end.min(next).min(code_end);
+        layer.begin(fde.start);
+        if function(&mut layer, fde, end, &records.cies[fde.cie as usize], rules).is_some() {
+            layer.end(end);
+            functions += 1;
+        } else {
+            layer.abandon();
+            stats.bad_fdes = stats.bad_fdes.saturating_add(1);
+        }
+    }
+    (layer, functions)
+}
+
+/// Rows of one function. `None`: its instructions are malformed.
+fn function(layer: &mut Layer, fde: &Fde<'_>, end: u64, cie: &Cie<'_>, rules: &mut RuleSet) -> Option<()> {
+    let mut program = Program::new(&cie.factors, fde.instructions, cie.initial, fde.start);
+    let mut start = fde.start;
+    loop {
+        let step = program.next_row()?;
+        if start < end {
+            layer.row(start, rules.intern(cie.factors.machine.rule(&program.state, cie.signal)));
+        }
+        match step {
+            Step::Advance(location) => start = location,
+            Step::End => return Some(()),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Steps from a frame to its caller with all general registers, by any rule of `.eh_frame` and `.debug_frame`.
+//!
+//! [`FullUnwinder`] is for stacks that cross to user space with their registers: those on which the compact rules end,
+//! such as a CFA that hangs on rbx in a frame that is not the innermost, or a return address in a register. What it
+//! does not cover (code without frame information, Go), the compact rules do: [`Frame::apply`] takes such a step and
+//! keeps the account of which registers are still known.
+//!
+//! Guarantees: no I/O, no `unsafe`, no panic and bounded time and memory on any input. A register whose value is not
+//! certain is unknown, and a rule that needs it is refused with [`StepError::UnsupportedRule`]. Nothing but headers is
+//! read when an unwinder is made; an index is made at the first step that needs it, and only for files without a
+//! usable `.eh_frame_hdr`.
+//!
+//! The registers are those of the machine that this is compiled for.
+//!
+//! Not its job: to decide how a walk goes on where there is no row, and to look for the file of an address.
+
+mod evaluate;
+mod frame;
+mod index;
+mod native;
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use gimli::BaseAddresses;
+use gimli::EndianSlice;
+use gimli::LittleEndian;
+use gimli::UnwindSection;
+
+use crate::Error;
+use crate::Memory;
+use crate::StepError;
+use crate::cfi::pointer::Bases;
+use crate::cfi::section::Format;
+use crate::cfi::section::FrameSection;
+use crate::elf;
+use crate::elf::Image;
+use crate::frames;
+use crate::go;
+use crate::machine::Machine;
+
+pub use frame::Frame;
+pub use frame::KnownRegisters;
+pub use native::REGISTERS;
+
+use index::Index;
+use index::SearchTable;
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Longer records of functions are refused, since each step runs the instructions anew: the compact rules are left then. The
+/// longest of compilers, LLVM and the like are a third of that.
+const MAX_RECORD: usize = 64 << 10;
+/// Likewise of what functions have in common; 40 bytes are usual.
+const MAX_COMMON: usize = 1 << 10;
+
+/// The frame sections of an ELF file, ready for single steps. `B` gives the bytes of the file.
+#[derive(Debug)]
+pub struct FullUnwinder<B> {
+    bytes: B,
+    text: Option<u64>,
+    eh_frame: Option<EhFrame>,
+    has_debug_frame: bool,
+    debug_frame: OnceLock<Option<DebugFrame>>,
+}
+
+#[derive(Debug)]
+struct EhFrame {
+    /// Where in the file.
+    range: Range<usize>,
+    address: u64,
+    header: Option<u64>,
+    stop_at_terminator: bool,
+    table: Option<SearchTable>,
+    /// Where there is no such table.
+    index: OnceLock<Index>,
+}
+
+#[derive(Debug)]
+struct DebugFrame {
+    section: Stored,
+    index: Index,
+}
+
+/// Bytes of a section: in the file, or decompressed.
+#[derive(Debug)]
+enum Stored {
+    InFile(Range<usize>),
+    Own(Vec<u8>),
+}
+
+impl<B: AsRef<[u8]>> FullUnwinder<B> {
+    /// Finds the frame sections of a file.
+    ///
+    /// # Errors
+    /// Those of [`crate::compile`], and for files of another machine than the one that this runs on.
+    pub fn new(bytes: B) -> Result<Self, Error> {
+        let image = Image::parse(bytes.as_ref())?;
+        if image.machine != Machine::NATIVE {
+            return Err(Error::Machine(image.machine.number()));
+        }
+        let text = image.section(b".text").map(|section| section.addr);
+        let has_debug_frame = debug_frame_section(&image).is_some();
+        let mut eh_frame = EhFrame::find(&image);
+        if let Some(eh_frame) = &mut eh_frame {
+            eh_frame.table = SearchTable::find(&image, eh_frame, text);
+        }
+        Ok(Self { text, eh_frame, has_debug_frame, debug_frame: OnceLock::new(), bytes })
+    }
+
+    /// The bytes of the file.
+    pub fn bytes(&self) -> &B {
+        &self.bytes
+    }
+
+    /// The caller of a frame. `bias` is how far behind its link-time addresses the file is mapped.
+    ///
+    /// # Errors
+    /// [`StepError::NoRow`] where no frame section covers the code: the compact rules may still know the way.
+    /// [`StepError::UnsupportedRule`] if a register is needed that is not known, or an operation that needs more than
+    /// registers and memory. Else the ways in which a walk ends.
+    pub fn step(&self, frame: &Frame, bias: u64, memory: &impl Memory) -> Result<Frame, StepError> {
+        let svma = frame.lookup_address().wrapping_sub(bias);
+        match self.step_by_eh_frame(svma, frame, bias, memory) {
+            Err(StepError::NoRow(_)) => self.step_by_debug_frame(svma, frame, bias, memory),
+            result => result,
+        }
+    }
+
+    fn step_by_eh_frame(
+        &self,
+        svma: u64,
+        frame: &Frame,
+        bias: u64,
+        memory: &impl Memory,
+    ) -> Result<Frame, StepError> {
+        let no_row = StepError::NoRow(svma);
+        let file = self.bytes.as_ref();
+        let eh_frame = self.eh_frame.as_ref().ok_or(no_row)?;
+        let data = file.get(eh_frame.range.clone()).ok_or(no_row)?;
+        let offset = match &eh_frame.table {
+            Some(table) => table.lookup(file, svma).map(|address| address.wrapping_sub(eh_frame.address)),
+            None => eh_frame.index(file, self.text).lookup(svma),
+        };
+        let offset = offset.and_then(|offset| usize::try_from(offset).ok()).ok_or(no_row)?;
+        let mut section = gimli::EhFrame::new(data, LittleEndian);
+        section.set_vendor(native::VENDOR);
+        let bases = eh_frame.bases(self.text);
+        evaluate::step(&section, &bases, offset.into(), svma, frame, bias, memory)
+    }
+
+    fn step_by_debug_frame(
+        &self,
+        svma: u64,
+        frame: &Frame,
+        bias: u64,
+        memory: &impl Memory,
+    ) -> Result<Frame, StepError> {
+        let no_row = StepError::NoRow(svma);
+        if !self.has_debug_frame {
+            return Err(no_row);
+        }
+        let file = self.bytes.as_ref();
+        let debug_frame = self.debug_frame.get_or_init(|| DebugFrame::read(file)).as_ref().ok_or(no_row)?;
+        let data = match &debug_frame.section {
+            Stored::InFile(range) => file.get(range.clone()).ok_or(no_row)?,
+            Stored::Own(data) => data,
+        };
+        let offset = debug_frame.index.lookup(svma).and_then(|offset| usize::try_from(offset).ok());
+        let mut section = gimli::DebugFrame::new(data, LittleEndian);
+        section.set_address_size(8);
+        section.set_vendor(native::VENDOR);
+        let bases = BaseAddresses::default();
+        evaluate::step(&section, &bases, offset.ok_or(no_row)?.into(), svma, frame, bias, memory)
+    }
+}
+
+impl EhFrame {
+    /// By section header, or by program header where there is no such section.
+    fn find(image: &Image<'_>) -> Option<Self> {
+        let header =
+            image.section(b".eh_frame_hdr").map(|section| section.addr).or_else(|| image.eh_frame_hdr());
+        let by_section = image.section(b".eh_frame").and_then(|section| {
+            let range = image.file_range_of(section)?;
+            (!range.is_empty()).then_some((range, section.addr, false))
+        });
+        let (range, address, stop_at_terminator) = by_section.or_else(|| {
+            let address = frames::address_by_program_header(image)?;
+            Some((image.file_range_at(address)?, address, true))
+        })?;
+        Some(Self { range, address, header, stop_at_terminator, table: None, index: OnceLock::new() })
+    }
+
+    fn bases(&self, text: Option<u64>) -> BaseAddresses {
+        let bases = BaseAddresses::default().set_eh_frame(self.address);
+        text.map_or(bases.clone(), |text| bases.set_text(text))
+    }
+
+    fn index(&self, file: &[u8], text: Option<u64>) -> &Index {
+        self.index.get_or_init(|| {
+            let (Some(data), Ok(image)) = (file.get(self.range.clone()), Image::parse(file)) else {
+                return Index::default();
+            };
+            let bases = Bases { section: self.address, data: self.header, text };
+            let stop_at_terminator = self.stop_at_terminator;
+            let (machine, format) = (image.machine, Format::EhFrame);
+            let section = FrameSection { data, machine, format, bases, stop_at_terminator };
+            Index::new(&image, &section)
+        })
+    }
+}
+
+impl DebugFrame {
+    fn read(file: &[u8]) -> Option<Self> {
+        let image = Image::parse(file).ok()?;
+        // Go's has no rule for rbp; the compact rules come from a table that is better.
+        if go::is_go(&image) {
+            return None;
+        }
+        let section = debug_frame_section(&image)?;
+        let data = image.section_bytes(section)?;
+        let bases = Bases::default();
+        let (machine, format) = (image.machine, Format::DebugFrame);
+        let frame_section = FrameSection { data: &data, machine, format, bases, stop_at_terminator: false };
+        let index = Index::new(&image, &frame_section);
+        let section = match data {
+            Cow::Borrowed(_) => Stored::InFile(image.file_range_of(section)?),
+            Cow::Owned(data) => Stored::Own(data),
+        };
+        Some(Self { section, index })
+    }
+}
+
+fn debug_frame_section<'a, 'i>(image: &'i Image<'a>) -> Option<&'i elf::Section<'a>> {
+    image.section(b".debug_frame").or_else(|| image.section(b".zdebug_frame"))
+}
+
+/// Reads one record of a function.
+fn record<'a, S: UnwindSection<Slice<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    offset: S::Offset,
+) -> Option<gimli::FrameDescriptionEntry<Slice<'a>>> {
+    let partial = section.partial_fde_from_offset(bases, offset).ok()?;
+    if partial.entry_len() > MAX_RECORD {
+        return None;
+    }
+    partial.parse(S::cie_from_offset).ok().filter(|function| function.cie().entry_len() <= MAX_COMMON)
+}

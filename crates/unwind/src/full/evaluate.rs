@@ -1,0 +1,179 @@
+//! From one row of call frame information to the caller's registers.
+
+use gimli::BaseAddresses;
+use gimli::CfaRule;
+use gimli::Encoding;
+use gimli::EvaluationResult;
+use gimli::RegisterRule;
+use gimli::UnitOffset;
+use gimli::UnwindContext;
+use gimli::UnwindContextStorage;
+use gimli::UnwindExpression;
+use gimli::UnwindSection;
+use gimli::UnwindTableRow;
+use gimli::Value;
+
+use super::Frame;
+use super::KnownRegisters;
+use super::Slice;
+use super::native::LINK_REGISTER;
+use super::native::PC;
+use super::native::PRESERVED;
+use super::native::STACK_POINTER;
+use super::native::code_address;
+use crate::Memory;
+use crate::StepError;
+
+/// Operations of one expression; compilers and C libraries use less than 20.
+const MAX_OPERATIONS: u32 = 256;
+
+/// Rules for all of the general and vector registers, and `DW_CFA_remember_state` as deep as the compact rows allow.
+struct Storage;
+
+impl UnwindContextStorage<usize> for Storage {
+    type Rules = [(gimli::Register, RegisterRule<usize>); 34];
+    type Stack = Box<[UnwindTableRow<usize, Self>; 33]>;
+}
+
+/// The caller of a frame, by the record at an offset of a section.
+pub(super) fn step<'a, S: UnwindSection<Slice<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    record: S::Offset,
+    svma: u64,
+    frame: &Frame,
+    bias: u64,
+    memory: &impl Memory,
+) -> Result<Frame, StepError> {
+    let no_row = StepError::NoRow(svma);
+    let function = super::record(section, bases, record).filter(|f| f.contains(svma)).ok_or(no_row)?;
+    let encoding = function.cie().encoding();
+    if encoding.address_size != 8 {
+        return Err(no_row);
+    }
+    let mut context = UnwindContext::<usize, Storage>::new_in();
+    let row = function.unwind_info_for_address(section, bases, &mut context, svma).map_err(|_| no_row)?;
+    let exact = function.is_signal_trampoline();
+    let ra_register = function.cie().return_address_register();
+    Row { section, row, ra_register, encoding, frame, bias, memory }.caller(exact)
+}
+
+/// A row and what its rules are evaluated over.
+struct Row<'r, S, M> {
+    section: &'r S,
+    row: &'r UnwindTableRow<usize, Storage>,
+    ra_register: gimli::Register,
+    encoding: Encoding,
+    frame: &'r Frame,
+    bias: u64,
+    memory: &'r M,
+}
+
+impl<'a, S: UnwindSection<Slice<'a>>, M: Memory> Row<'_, S, M> {
+    fn caller(&self, exact: bool) -> Result<Frame, StepError> {
+        // Without a rule it is where the call has left it.
+        let unsaved = LINK_REGISTER.map(|_| RegisterRule::SameValue);
+        let ra_rule = self.row.register(self.ra_register).or(unsaved).ok_or(StepError::UnsupportedRule)?;
+        if ra_rule == RegisterRule::Undefined {
+            return Err(StepError::Root);
+        }
+        let cfa = self.cfa()?;
+        let pc = self
+            .value(&ra_rule, self.ra_register.0, cfa)?
+            .map(code_address)
+            .ok_or(StepError::UnsupportedRule)?;
+        if pc == 0 {
+            return Err(StepError::Root);
+        }
+        let mut registers = KnownRegisters::unknown(pc);
+        for number in 0..PC {
+            let value = match self.row.register(gimli::Register(number.into())) {
+                // The call has overwritten it.
+                _ if LINK_REGISTER == Some(number) && !exact => None,
+                // A value that cannot be had costs only those callers that need it.
+                Some(rule) => self.value(&rule, number.into(), cfa).ok().flatten(),
+                None if number == STACK_POINTER => Some(cfa),
+                None if PRESERVED.contains(&number) => self.frame.registers.get(number),
+                None => None,
+            };
+            registers.set(number, value);
+        }
+        if registers == self.frame.registers {
+            return Err(StepError::NotAbove(cfa));
+        }
+        Ok(Frame { pc, registers, exact })
+    }
+
+    fn cfa(&self) -> Result<u64, StepError> {
+        match self.row.cfa() {
+            // What gimli gives where no instruction has defined one.
+            CfaRule::RegisterAndOffset { register: gimli::Register(0), offset: 0 } => {
+                Err(StepError::UnsupportedRule)
+            }
+            CfaRule::RegisterAndOffset { register, offset } => {
+                let base = self.register(*register).ok_or(StepError::UnsupportedRule)?;
+                let cfa = base.wrapping_add_signed(*offset);
+                // Where the return address is in a register, nothing need be left of the frame on the stack.
+                match self.frame.sp() {
+                    Some(sp) if cfa < sp => Err(StepError::NotAbove(cfa)),
+                    _ => Ok(cfa),
+                }
+            }
+            CfaRule::Expression(expression) => self.evaluate(expression, None),
+        }
+    }
+
+    /// What a rule gives for a register. `None`: it is not known.
+    fn value(&self, rule: &RegisterRule<usize>, number: u16, cfa: u64) -> Result<Option<u64>, StepError> {
+        Ok(match rule {
+            RegisterRule::SameValue => self.register(gimli::Register(number)),
+            RegisterRule::Register(register) => self.register(*register),
+            RegisterRule::Offset(offset) => Some(self.read(cfa.wrapping_add_signed(*offset))?),
+            RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
+            RegisterRule::Expression(expression) => Some(self.read(self.evaluate(expression, Some(cfa))?)?),
+            RegisterRule::ValExpression(expression) => Some(self.evaluate(expression, Some(cfa))?),
+            _ => None,
+        })
+    }
+
+    fn register(&self, register: gimli::Register) -> Option<u64> {
+        self.frame.registers.get(u8::try_from(register.0).ok()?)
+    }
+
+    fn read(&self, avma: u64) -> Result<u64, StepError> {
+        self.memory.read_u64(avma).ok_or(StepError::Fault(avma))
+    }
+
+    fn evaluate(&self, expression: &UnwindExpression<usize>, initial: Option<u64>) -> Result<u64, StepError> {
+        const GENERIC: UnitOffset<usize> = UnitOffset(0);
+        let unsupported = |_| StepError::UnsupportedRule;
+        let mut evaluation = expression.get(self.section).map_err(unsupported)?.evaluation(self.encoding);
+        evaluation.set_max_iterations(MAX_OPERATIONS);
+        if let Some(value) = initial {
+            evaluation.set_initial_value(value);
+        }
+        let mut result = evaluation.evaluate().map_err(unsupported)?;
+        loop {
+            result = match result {
+                EvaluationResult::Complete => {
+                    let value = evaluation.value_result().ok_or(StepError::UnsupportedRule)?;
+                    return value.to_u64(u64::MAX).map_err(unsupported);
+                }
+                EvaluationResult::RequiresMemory { address, size, space: None, base_type: GENERIC } => {
+                    let word = self.read(address)?;
+                    let unused_bits = 64 - 8 * u32::from(size.clamp(1, 8));
+                    evaluation.resume_with_memory(Value::Generic(word << unused_bits >> unused_bits))
+                }
+                EvaluationResult::RequiresRegister { register, base_type: GENERIC } => {
+                    let value = self.register(register).ok_or(StepError::UnsupportedRule)?;
+                    evaluation.resume_with_register(Value::Generic(value))
+                }
+                EvaluationResult::RequiresRelocatedAddress(svma) => {
+                    evaluation.resume_with_relocated_address(svma.wrapping_add(self.bias))
+                }
+                _ => return Err(StepError::UnsupportedRule),
+            }
+            .map_err(unsupported)?;
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! A frame with what is known of its registers.
+
+use super::native::FRAME_POINTER;
+use super::native::LINK_REGISTER;
+use super::native::PC;
+use super::native::REGISTERS;
+use super::native::STACK_POINTER;
+use super::native::code_address;
+use crate::Memory;
+use crate::Registers;
+use crate::Rule;
+use crate::StepError;
+use crate::abi::SIGNAL;
+use crate::abi::cfa;
+use crate::abi::fp;
+use crate::abi::ra;
+use crate::walker;
+
+/// Values of the general registers by DWARF number, as far as they are known, and of the pc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownRegisters {
+    values: [Option<u64>; REGISTERS + 1],
+}
+
+impl KnownRegisters {
+    /// All are known: those of an interrupted thread.
+    #[must_use]
+    pub fn all(general: &[u64; REGISTERS], pc: u64) -> Self {
+        let mut registers = Self::unknown(pc);
+        for (value, known) in registers.values.iter_mut().zip(general) {
+            *value = Some(*known);
+        }
+        registers
+    }
+
+    /// Only the pc is known.
+    #[must_use]
+    pub fn unknown(pc: u64) -> Self {
+        let mut values = [None; REGISTERS + 1];
+        values[usize::from(PC)] = Some(pc);
+        Self { values }
+    }
+
+    /// The value of a register, if it is known.
+    #[must_use]
+    pub fn get(&self, register: u8) -> Option<u64> {
+        self.values.get(usize::from(register)).copied().flatten()
+    }
+
+    /// Notes a general register; other numbers are ignored.
+    pub fn set(&mut self, register: u8, value: Option<u64>) {
+        if register < PC {
+            self.values[usize::from(register)] = value;
+        }
+    }
+}
+
+/// A frame: where it is and what is known of its registers. All addresses are those of the running process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Instruction pointer.
+    pub pc: u64,
+    /// The registers, of which the pc is the last.
+    pub registers: KnownRegisters,
+    /// Look the pc up as it is (leaf, or interrupted by a signal), not at pc − 1.
+    pub exact: bool,
+}
+
+impl Frame {
+    /// The innermost frame of an interrupted thread, from its registers by DWARF number.
+    #[must_use]
+    pub fn leaf(general: &[u64; REGISTERS], pc: u64) -> Self {
+        Self { pc, registers: KnownRegisters::all(general, pc), exact: true }
+    }
+
+    /// A caller of which only the stack pointer and perhaps the frame pointer are known.
+    #[must_use]
+    pub fn caller(pc: u64, sp: u64, fp: Option<u64>) -> Self {
+        let mut registers = KnownRegisters::unknown(pc);
+        registers.set(STACK_POINTER, Some(sp));
+        registers.set(FRAME_POINTER, fp);
+        Self { pc, registers, exact: false }
+    }
+
+    /// The caller as a frame's record says, {frame pointer, return address}, which lies at `record`. Where that need not
+    /// be the end of the frame, the caller's stack pointer is unknown.
+    #[must_use]
+    pub fn caller_by_record(record: u64, fp: u64, return_address: u64) -> Self {
+        let mut caller = Self::caller(code_address(return_address), record.wrapping_add(16), Some(fp));
+        if LINK_REGISTER.is_some() {
+            caller.registers.set(STACK_POINTER, None);
+        }
+        caller
+    }
+
+    /// The stack pointer, if known.
+    #[must_use]
+    pub fn sp(&self) -> Option<u64> {
+        self.registers.get(STACK_POINTER)
+    }
+
+    /// The frame pointer, if known.
+    #[must_use]
+    pub fn fp(&self) -> Option<u64> {
+        self.registers.get(FRAME_POINTER)
+    }
+
+    /// The address by which the frame's code is looked up.
+    #[must_use]
+    pub fn lookup_address(&self) -> u64 {
+        if self.exact { self.pc } else { self.pc.wrapping_sub(1) }
+    }
+
+    /// The caller by a compact rule. Such rules say nothing of the registers besides the stack pointer and the frame
+    /// pointer; the function may have changed the others, which are unknown from there on.
+    ///
+    /// # Errors
+    /// Those of [`crate::apply`]; [`StepError::UnsupportedRule`] also if the rule needs a register that is unknown;
+    /// [`StepError::NotAbove`].
+    pub fn apply(&self, rule: &Rule, memory: &impl Memory) -> Result<Self, StepError> {
+        if rule.ra == ra::UNDEFINED {
+            return Err(StepError::Root);
+        }
+        let needs_fp = matches!(rule.cfa, cfa::FP | cfa::FP_DEREF) || rule.ra == ra::FP || rule.fp == fp::FP;
+        let needs_sp =
+            matches!(rule.cfa, cfa::SP | cfa::SP_DEREF | cfa::PLT) || rule.ra == ra::SP || rule.fp == fp::SP;
+        if needs_sp && self.sp().is_none() || needs_fp && self.fp().is_none() {
+            return Err(StepError::UnsupportedRule);
+        }
+        let sp = self.sp().unwrap_or(0);
+        let before = Registers { pc: self.pc, sp, fp: self.fp().unwrap_or(0), exact: self.exact };
+        let next = walker::apply(rule, &before, |number| self.registers.get(number), memory)?;
+        // A CFA that was read from memory may lie on another stack; with the return address in a register nothing need be
+        // left of the frame.
+        let above = next.sp > sp || next.sp == sp && rule.ra == ra::REG;
+        if !above && !matches!(rule.cfa, cfa::SP_DEREF | cfa::FP_DEREF) {
+            return Err(StepError::NotAbove(next.sp));
+        }
+        let fp = match rule.fp {
+            fp::SAME => self.fp(),
+            fp::CFA | fp::SP | fp::FP => Some(next.fp),
+            _ => None,
+        };
+        let mut caller = Self { exact: next.exact, ..Self::caller(code_address(next.pc), next.sp, fp) };
+        if let Some(link) = LINK_REGISTER
+            && rule.flags & SIGNAL != 0
+            && rule.fp == fp::SP
+        {
+            // What a signal interrupted may not have saved it; it stands behind the frame pointer in the signal's frame.
+            let at = sp.wrapping_add_signed(i64::from(rule.fp_off) + 8);
+            caller.registers.set(link, memory.read_u64(at));
+        }
+        Ok(caller)
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    fn memory(address: u64) -> Option<u64> {
+        address.is_multiple_of(8).then_some(address + 1)
+    }
+
+    #[test]
+    fn compact_rules_forget_what_they_do_not_say() {
+        let leaf = Frame::leaf(&std::array::from_fn(|i| 0x1000 + 0x100 * i as u64), 0x40);
+        let rule = Rule { cfa: cfa::SP, cfa_off: 16, ra_off: -8, ..Rule::NONE };
+        let next = leaf.apply(&rule, &memory).unwrap();
+        assert_eq!((next.pc, next.sp(), next.fp(), next.exact), (0x1709, Some(0x1710), Some(0x1600), false));
+        assert_eq!((0..16).filter(|&i| next.registers.get(i).is_some()).collect::<Vec<_>>(), [6, 7]);
+        assert_eq!(next.registers.get(16), Some(0x1709));
+        let by_rbx = Rule { cfa: cfa::REG, flags: 3, cfa_off: 0x1000, ra_off: -8, ..Rule::NONE };
+        assert_eq!(leaf.apply(&by_rbx, &memory).map(|next| next.sp()), Ok(Some(0x2300)));
+        assert_eq!(next.apply(&by_rbx, &memory), Err(StepError::UnsupportedRule));
+    }
+
+    #[test]
+    fn a_lost_frame_pointer_stays_lost() {
+        let frame = Frame::caller(0x40, 0x1000, Some(0x1100));
+        let lost = frame
+            .apply(&Rule { cfa: cfa::SP, cfa_off: 16, ra_off: -8, fp: fp::UNDEFINED, ..Rule::NONE }, &memory);
+        let lost = lost.unwrap();
+        assert_eq!(lost.fp(), None);
+        let by_fp = Rule { cfa: cfa::FP, cfa_off: 16, ra_off: -8, ..Rule::NONE };
+        assert_eq!(lost.apply(&by_fp, &memory), Err(StepError::UnsupportedRule));
+        assert!(frame.apply(&by_fp, &memory).is_ok());
+        let down = Rule { cfa: cfa::SP, cfa_off: 0, ra_off: -8, ..Rule::NONE };
+        assert_eq!(frame.apply(&down, &memory), Err(StepError::NotAbove(0x1000)));
+        assert_eq!(lost.apply(&Rule::ROOT, &memory), Err(StepError::Root));
+    }
+}

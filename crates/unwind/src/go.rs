@@ -1,0 +1,187 @@
+//! Go code: rows from the stack-size table (`pcsp`) of `.gopclntab`, which stripping leaves in place.
+//!
+//! The table gives for every instruction how far sp is below its value at function entry, so CFA = sp + delta + 8.
+//! It is preferred over `.debug_frame`, which Go's linker derives from the same table but without a rule for rbp.
+//! Where rbp is saved is read off the prologue's code.
+
+mod functions;
+mod header;
+mod text_start;
+
+use crate::abi::Rule;
+use crate::abi::SIGNAL;
+use crate::elf::Image;
+use crate::instructions;
+use crate::layer::Layer;
+use crate::layer::RuleSet;
+use crate::table::Stats;
+use crate::x86_64;
+
+use functions::Function;
+use functions::PcSp;
+
+/// Functions at the root of a goroutine's or of a system stack.
+const ROOTS: [&[u8]; 4] = [b"runtime.goexit", b"runtime.mstart", b"runtime.rt0_go", b"_rt0_amd64"];
+/// Functions that change to the system stack (or, `clone`, to that of a new thread), where the walk ends.
+const SWITCHES: [&[u8]; 5] =
+    [b"runtime.systemstack", b"runtime.mcall", b"runtime.morestack", b"runtime.asmcgocall", b"runtime.clone"];
+/// It builds the same frame on the stack it changes to, so that its stack-size table holds on both.
+const SAME_FRAME_ON_BOTH_STACKS: &[u8] = b"runtime.cgocallback";
+/// The runtime fakes calls of these from a signal handler: the "return address" is the interrupted instruction.
+const INJECTED: [&[u8]; 4] =
+    [b"runtime.asyncPreempt", b"runtime.sigpanic", b"runtime.sigpanic0", b"runtime.debugCallV2"];
+
+/// Whether the file has a table of Go functions.
+pub(crate) fn is_go(image: &Image<'_>) -> bool {
+    header::find(image).is_some()
+}
+
+/// Rows of all Go functions; empty for files that are not Go.
+pub(crate) fn layer(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
+    let mut layer = Layer::default();
+    let Some(table) = header::find(image) else { return layer };
+    let Some(text) = text_start::find(image, &table) else {
+        stats.bad_fdes = stats.bad_fdes.saturating_add(1);
+        return layer;
+    };
+    let mut functions = table.functions(text).peekable();
+    while let Some(mut function) = functions.next() {
+        let Some(code) = image.code_at(function.start) else {
+            stats.outside_fdes = stats.outside_fdes.saturating_add(1);
+            continue;
+        };
+        function.end = function.end.min(code.end);
+        if layer.spans.last().is_some_and(|span| span.end > function.start) || function.start >= function.end
+        {
+            stats.overlapping_fdes = stats.overlapping_fdes.saturating_add(1);
+            continue;
+        }
+        let next_is_trampoline =
+            functions.peek().is_some_and(|next| next.start == function.end && is_trampoline(image, next));
+        // A signal handler's return address is the trampoline's first byte, and looked up one byte before it.
+        let end = function.end - u64::from(next_is_trampoline && function.end - function.start > 1);
+        // Often that is a byte between functions, which the table of the one before does not reach.
+        let byte_before_is_free = layer.spans.last().is_some_and(|before| before.end < function.start);
+        let start = function.start - u64::from(byte_before_is_free && is_trampoline(image, &function));
+        layer.begin(start);
+        match rows(image, &function, &mut layer, rules, start) {
+            Some(covered) => {
+                layer.end(covered.min(end));
+                stats.go_functions = stats.go_functions.saturating_add(1);
+            }
+            None => {
+                layer.abandon();
+                stats.bad_fdes = stats.bad_fdes.saturating_add(1);
+            }
+        }
+    }
+    layer
+}
+
+fn is_trampoline(image: &Image<'_>, function: &Function<'_>) -> bool {
+    image.bytes_at(function.start).is_some_and(|code| code.starts_with(&x86_64::SIGRETURN_CODE))
+}
+
+/// Emits the rows of one function and returns where they end. `None`: its table is malformed.
+fn rows(
+    image: &Image<'_>,
+    function: &Function<'_>,
+    layer: &mut Layer,
+    rules: &mut RuleSet,
+    start: u64,
+) -> Option<u64> {
+    let code = image.bytes_at(function.start)?;
+    let code = &code[..code.len().min(usize::try_from(function.end - function.start).ok()?)];
+    let is_named = |names: &[&[u8]]| names.contains(&function.name);
+    if is_named(&ROOTS) || function.start == image.entry {
+        layer.row(start, rules.intern(Rule::ROOT));
+        return Some(function.end);
+    }
+    if code.starts_with(&x86_64::SIGRETURN_CODE) {
+        layer.row(start, rules.intern(x86_64::SIGNAL_TRAMPOLINE));
+        return Some(function.end);
+    }
+    let saved_from = frame_pointer_saved_from(function.pcsp, code)?;
+    let flags = if is_named(&INJECTED) { SIGNAL } else { 0 };
+    let switch = (function.writes_sp || is_named(&SWITCHES)) && function.name != SAME_FRAME_ON_BOTH_STACKS;
+    let after_switch = switch.then(|| StackSwitch::of(function, code, is_named(&SWITCHES)));
+    let mut end = function.start;
+    for step in function.pcsp {
+        let (from, to, delta) = step?;
+        if from >= code.len() as u64 {
+            break;
+        }
+        if layer.is_full() {
+            return None;
+        }
+        let mut emit = |offset: u64| {
+            let saved = delta > 0 && saved_from.is_some_and(|from| offset >= from);
+            let rule = Rule { flags, ..x86_64::sp_rule(delta + 8, saved.then_some(-16)) };
+            let rule = match after_switch {
+                Some(switch) if switch.at.is_some_and(|at| offset >= at) => {
+                    if delta == 0 && switch.has_frame { rule } else { switch.rule }
+                }
+                // The return address has been popped.
+                _ if delta < 0 => Rule::UNSUPPORTED,
+                _ => rule,
+            };
+            layer.row(function.start + offset, rules.intern(rule));
+        };
+        emit(from);
+        let inside = |offset: &u64| *offset > from && *offset < to;
+        let mut changes =
+            [saved_from.filter(inside), after_switch.and_then(|switch| switch.at).filter(inside)];
+        changes.sort_unstable();
+        changes.into_iter().flatten().for_each(emit);
+        end = function.start + to;
+    }
+    (end > function.start).then_some(end.min(function.end))
+}
+
+/// What holds once a function has loaded sp with something that is no constant distance from its old value.
+#[derive(Clone, Copy)]
+struct StackSwitch {
+    /// Offset of the first instruction that runs on the other stack.
+    at: Option<u64>,
+    /// rbp was set to the frame before.
+    has_frame: bool,
+    rule: Rule,
+}
+
+impl StackSwitch {
+    fn of(function: &Function<'_>, code: &[u8], ends_walk: bool) -> Self {
+        let at = instructions::first_stack_switch(code, function.start);
+        // push %rbp; mov %rsp,%rbp: rbp leads to the frame on whatever stack sp is.
+        let has_frame = code.starts_with(&[0x55, 0x48, 0x89, 0xe5]);
+        let rule = match (ends_walk, has_frame) {
+            (true, _) => Rule::ROOT,
+            (false, true) => x86_64::fp_rule(16, -16),
+            (false, false) => Rule::UNSUPPORTED,
+        };
+        Self { at, has_frame: has_frame && !ends_walk, rule }
+    }
+}
+
+/// Offset from which on rbp is saved at CFA − 16; the inner `None` if the function does not save it there.
+///
+/// Since Go 1.21 the prologue is `push %rbp; mov %rsp,%rbp; sub $n,%rsp`, before `sub $n,%rsp; mov %rbp,n-8(%rsp)`.
+fn frame_pointer_saved_from(pcsp: PcSp<'_>, code: &[u8]) -> Option<Option<u64>> {
+    for step in pcsp {
+        let (from, _, delta) = step?;
+        if delta == 0 {
+            continue;
+        }
+        let at = usize::try_from(from).ok()?;
+        let (Some(before), Some(rest)) = (code.get(..at), code.get(at..)) else { return Some(None) };
+        if before.last() == Some(&0x55) && delta == 8 {
+            return Some(Some(from));
+        }
+        let displacement = match rest {
+            [0x48, 0x89, 0x6c, 0x24, short, ..] => Some((i32::from(*short as i8), 5)),
+            [0x48, 0x89, 0xac, 0x24, a, b, c, d, ..] => Some((i32::from_le_bytes([*a, *b, *c, *d]), 8)),
+            _ => None,
+        };
+        return Some(displacement.and_then(|(off, len)| (off == delta - 8).then_some(from + len)));
+    }
+    Some(None)
+}

@@ -1,0 +1,103 @@
+//! Compact unwind tables: the bytes of an ELF file in, a [`Table`] of 4-byte rows out.
+//!
+//! [`compile`] reads, in this order of precedence for each address: `.eh_frame` (found by section header, or by program
+//! header in files without section headers), the stack-size table of Go's `.gopclntab`, `.debug_frame` (also
+//! compressed), and, for code without any of them, the code itself, where it is simple enough to be exact. The table
+//! has the layout of [`abi`], which the in-kernel walker reads as it is. [`step`] is that walker in Rust. [`full`] steps
+//! with all registers and any rule, straight from the frame sections.
+//!
+//! Files of x86-64 and aarch64, whatever machine this runs on; of aarch64, neither Go's table is read nor code that needs
+//! a frame.
+//!
+//! Guarantees: no I/O, no `unsafe`, no panic and bounded time and memory on any input. A malformed description of a
+//! function costs that function; a rule outside of what the walker evaluates becomes [`Rule::UNSUPPORTED`], never an
+//! approximation; both are counted in [`Stats`].
+//!
+//! Not its job: reading files, caching (crate `tables`), mapping run-time addresses to link-time addresses, names.
+//!
+//! # Example
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let elf = std::fs::read("/usr/lib/x86_64-linux-gnu/libc.so.6")?;
+//! let table = unwind::compile(&elf)?;
+//! println!("{} rows, {:?}", table.rows.len(), table.stats);
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod aarch64;
+pub mod abi;
+mod cfi;
+mod codewalk;
+mod elf;
+mod encoding;
+mod entry;
+mod error;
+mod expression;
+mod frames;
+pub mod full;
+mod go;
+mod instructions;
+mod layer;
+mod machine;
+mod pages;
+mod reader;
+mod stubs;
+mod table;
+mod translate;
+mod walker;
+mod x86_64;
+
+use machine::Machine;
+
+pub use abi::PageSpan;
+pub use abi::Row;
+pub use abi::Rule;
+pub use encoding::FORMAT_VERSION;
+pub use error::Error;
+pub use table::Stats;
+pub use table::Table;
+pub use walker::Memory;
+pub use walker::Registers;
+pub use walker::StepError;
+pub use walker::apply;
+pub use walker::step;
+
+/// Compiles the unwind table of an ELF file: executable, shared object or vdso.
+///
+/// A file without any unwind information gives an empty table.
+///
+/// # Errors
+/// The bytes are no ELF file, are of an architecture without rule translation, or hold no executable segment.
+pub fn compile(elf: &[u8]) -> Result<Table, Error> {
+    compile_releasing(elf, &|| {})
+}
+
+/// As [`compile`], of a mapped file: each time some MiB of it may have been touched, `release` is called and may give the
+/// memory behind them back.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_releasing(elf: &[u8], release: &dyn Fn()) -> Result<Table, Error> {
+    let image = elf::Image::parse(elf)?.releasing(release);
+    let machine = image.machine;
+    let mut stats = Stats::default();
+    let mut rules = layer::RuleSet::new();
+    let mut merged = frames::eh_frame(&image, &mut rules, &mut stats);
+    if machine == Machine::Aarch64 {
+        merged.fill_from(frames::debug_frame(&image, &mut rules, &mut stats));
+        let known = aarch64::code::layer(&image, &merged, &mut rules);
+        merged.fill_from(known);
+        return Ok(pages::build(&merged, rules, stats));
+    }
+    merged.fill_from(go::layer(&image, &mut rules, &mut stats));
+    merged.fill_from(frames::debug_frame(&image, &mut rules, &mut stats));
+    let entry = entry::layer(&image, &merged, &mut rules);
+    merged.fill_from(entry);
+    let stubs = stubs::layer(&image, &merged, &mut rules);
+    merged.fill_from(stubs);
+    merged.fill_from(codewalk::layer(&image, &merged, &mut rules, &mut stats));
+    stats.bad_fdes = stats.bad_fdes.saturating_add(merged.refused);
+    Ok(pages::build(&merged, rules, stats))
+}

@@ -1,0 +1,61 @@
+//! The machines whose code can be unwound, and what each of them has its own way of.
+
+use crate::aarch64;
+use crate::abi::Rule;
+use crate::abi::SIGNAL;
+use crate::cfi::RegisterRule;
+use crate::cfi::State;
+use crate::x86_64;
+
+/// A machine, by the `e_machine` of its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Machine {
+    X86_64,
+    Aarch64,
+}
+
+const EM_X86_64: u16 = 62;
+const EM_AARCH64: u16 = 183;
+
+impl Machine {
+    /// That of this program.
+    pub(crate) const NATIVE: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
+
+    pub(crate) fn of(e_machine: u16) -> Option<Self> {
+        match e_machine {
+            EM_X86_64 => Some(Self::X86_64),
+            EM_AARCH64 => Some(Self::Aarch64),
+            _ => None,
+        }
+    }
+
+    /// As `e_machine` of a file.
+    pub(crate) fn number(self) -> u16 {
+        match self {
+            Self::X86_64 => EM_X86_64,
+            Self::Aarch64 => EM_AARCH64,
+        }
+    }
+
+    /// DWARF number of the frame pointer.
+    pub(crate) fn frame_pointer(self) -> u64 {
+        match self {
+            Self::X86_64 => x86_64::NUMBERS.frame_pointer,
+            Self::Aarch64 => aarch64::NUMBERS.frame_pointer,
+        }
+    }
+
+    /// Translates one row. What cannot be expressed is [`Rule::UNSUPPORTED`], never an approximation.
+    #[inline]
+    pub(crate) fn rule(self, state: &State<'_>, signal: bool) -> Rule {
+        if state.ra == RegisterRule::Undefined {
+            return Rule::ROOT;
+        }
+        let rule = match self {
+            Self::X86_64 => x86_64::translate(state),
+            Self::Aarch64 => aarch64::translate(state),
+        };
+        let flags = if signal { SIGNAL } else { 0 };
+        rule.map_or(Rule::UNSUPPORTED, |rule| Rule { flags: rule.flags | flags, ..rule })
+    }
+}

@@ -1,0 +1,121 @@
+//! The compiled table of one file.
+
+use crate::abi::PAGE_SHIFT;
+use crate::abi::PageSpan;
+use crate::abi::Row;
+use crate::abi::Rule;
+
+/// Unwind rows of one ELF file, keyed by link-time address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Number of the page `pages[0]` stands for: `svma >> 16`.
+    pub first_page: u64,
+    /// One span per page, in the order of addresses.
+    pub pages: Vec<PageSpan>,
+    /// The rows of all pages.
+    pub rows: Vec<Row>,
+    /// The rules that rows refer to; index 0 is [`Rule::NONE`].
+    pub rules: Vec<Rule>,
+    /// What was found and what was lost.
+    pub stats: Stats,
+}
+
+/// Where rows came from, and what did not make it into the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Functions whose rows come from `.eh_frame`.
+    pub eh_frame_functions: u32,
+    /// Functions whose rows come from `.debug_frame`.
+    pub debug_frame_functions: u32,
+    /// Functions whose rows come from Go's `.gopclntab`.
+    pub go_functions: u32,
+    /// Functions whose rows come from the analysis of their code.
+    pub analysed_functions: u32,
+    /// Functions without unwind information whose code was not understood; they have no rows.
+    pub refused_functions: u32,
+    /// Malformed descriptions of a function; each one costs that function only.
+    pub bad_fdes: u32,
+    /// Descriptions of addresses outside of the executable segments, or of no address.
+    pub outside_fdes: u32,
+    /// Descriptions that start inside of another one.
+    pub overlapping_fdes: u32,
+    /// Rows whose rule cannot be expressed ([`Rule::UNSUPPORTED`]).
+    pub unsupported_rows: u32,
+    /// Pages dropped because they have too many rows or lie too far from the others.
+    pub dropped_pages: u32,
+}
+
+impl Stats {
+    /// All counters in the order of their declaration, for encoding.
+    pub(crate) fn to_array(self) -> [u32; 10] {
+        [
+            self.eh_frame_functions,
+            self.debug_frame_functions,
+            self.go_functions,
+            self.analysed_functions,
+            self.refused_functions,
+            self.bad_fdes,
+            self.outside_fdes,
+            self.overlapping_fdes,
+            self.unsupported_rows,
+            self.dropped_pages,
+        ]
+    }
+
+    pub(crate) fn from_array(counters: [u32; 10]) -> Self {
+        let [
+            eh_frame_functions,
+            debug_frame_functions,
+            go_functions,
+            analysed_functions,
+            refused_functions,
+            bad_fdes,
+            outside_fdes,
+            overlapping_fdes,
+            unsupported_rows,
+            dropped_pages,
+        ] = counters;
+        Self {
+            eh_frame_functions,
+            debug_frame_functions,
+            go_functions,
+            analysed_functions,
+            refused_functions,
+            bad_fdes,
+            outside_fdes,
+            overlapping_fdes,
+            unsupported_rows,
+            dropped_pages,
+        }
+    }
+}
+
+impl Table {
+    /// The rule that holds at a link-time address; `None` where nothing covers it.
+    ///
+    /// Callers look up return addresses at pc − 1.
+    #[must_use]
+    pub fn lookup(&self, svma: u64) -> Option<&Rule> {
+        let page = (svma >> PAGE_SHIFT).checked_sub(self.first_page)?;
+        let span = self.pages.get(usize::try_from(page).ok()?)?;
+        let first = span.first_row as usize;
+        let rows = self.rows.get(first..first.checked_add(span.count as usize)?)?;
+        let offset = (svma & 0xffff) as u16;
+        let after = rows.partition_point(|row| row.offset <= offset);
+        let rule = rows.get(after.checked_sub(1)?)?.rule;
+        if rule == 0 { None } else { self.rules.get(usize::from(rule)) }
+    }
+
+    /// Whether no address is covered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Bytes the walker's copy takes.
+    #[must_use]
+    pub fn byte_size(&self) -> usize {
+        size_of_val(&*self.rows) + size_of_val(&*self.pages) + size_of_val(&*self.rules)
+    }
+}

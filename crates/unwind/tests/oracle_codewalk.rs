@@ -1,0 +1,129 @@
+//! The analysis of code against call frame information: system libraries whose frame sections are hidden must get,
+//! from their code alone, rules that agree with what the frame sections say.
+//!
+//! C only: the landing pads of C++ are reached through frame information and nothing else, so code without it has none.
+#![allow(clippy::unwrap_used)]
+
+use unwind::Rule;
+use unwind::Table;
+use unwind::abi;
+
+/// The rule of a function's first instruction.
+const ENTRY: Rule = Rule { cfa: abi::cfa::SP, cfa_off: 8, ra_off: -8, ..Rule::NONE };
+
+/// Renames the sections and drops the program header that lead to frame information.
+fn hide_frames(elf: &mut [u8]) {
+    let hide = |elf: &mut [u8], name: &[u8]| {
+        while let Some(at) = elf.windows(name.len()).position(|window| window == name) {
+            elf[at + 1] = b'x';
+        }
+    };
+    hide(elf, b".eh_frame\0");
+    hide(elf, b".eh_frame_hdr\0");
+    let (phoff, phnum) = (u64::from_le_bytes(elf[32..40].try_into().unwrap()) as usize, elf[56] as usize);
+    for i in 0..phnum {
+        let header = phoff + i * 56;
+        if elf[header..header + 4] == 0x6474_e550u32.to_le_bytes() {
+            elf[header..header + 4].fill(0);
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Agreement {
+    equal: usize,
+    /// Both are right as far as can be told: one goes by sp, the other by rbp, or rbp is both saved and unchanged.
+    other_form: usize,
+    /// Stack roots that the code shows and the frame information does not.
+    roots: usize,
+    /// Assembly whose frame information takes no notice of what it pushes (GMP's in glibc).
+    pushes_ignored: usize,
+    wrong: Vec<(u64, Rule, Rule)>,
+}
+
+/// Whether there is `ret` or `repz ret`.
+fn returns_at(elf: &[u8], svma: u64) -> bool {
+    use object::Object;
+    use object::ObjectSegment;
+    let file = object::File::parse(elf).unwrap();
+    file.segments().any(|s| matches!(s.data_range(svma, 2), Ok(Some([0xc3, _] | [0xf3, 0xc3]))))
+}
+
+/// Compares at every row of either table, where both have one.
+fn compare(elf: &[u8], from_cfi: &Table, from_code: &Table) -> Agreement {
+    let mut agreement = Agreement::default();
+    let mut addresses = Vec::new();
+    for table in [from_cfi, from_code] {
+        for (number, page) in table.pages.iter().enumerate() {
+            for row in &table.rows[page.first_row as usize..][..page.count as usize] {
+                addresses.push((table.first_page + number as u64) << 16 | u64::from(row.offset));
+            }
+        }
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    for svma in addresses {
+        let (Some(cfi), Some(code)) = (from_cfi.lookup(svma), from_code.lookup(svma)) else { continue };
+        if cfi.cfa == abi::cfa::UNSUPPORTED {
+            continue;
+        }
+        let simple = |rule: &Rule| matches!(rule.cfa, abi::cfa::SP | abi::cfa::FP) && rule.ra == abi::ra::CFA;
+        // Compilers do not note that rbp is back once its slot has been popped.
+        let popped = cfi.fp == abi::fp::CFA && cfi.fp_off < -cfi.cfa_off && cfi.cfa == abi::cfa::SP;
+        if cfi == code || (popped && *code == Rule { fp: abi::fp::SAME, fp_off: 0, ..*cfi }) {
+            agreement.equal += 1;
+        } else if code.cfa_off == 8 && code.cfa == abi::cfa::SP && returns_at(elf, svma) {
+            // At a return sp + 8 is the truth whatever the frame information of hand-written assembly says.
+            agreement.other_form += 1;
+        } else if *cfi == ENTRY && code.cfa == abi::cfa::SP && (16..=56).contains(&code.cfa_off) {
+            agreement.pushes_ignored += 1;
+        } else if *code == Rule::ROOT {
+            agreement.roots += 1;
+        } else if (simple(cfi) && simple(code) && cfi.cfa == code.cfa && cfi.cfa_off != code.cfa_off)
+            || (cfi.fp == abi::fp::CFA && code.fp == abi::fp::CFA && cfi.fp_off != code.fp_off)
+            || (cfi.fp == abi::fp::CFA && code.fp == abi::fp::SAME && !popped)
+        {
+            agreement.wrong.push((svma, *cfi, *code));
+        } else {
+            agreement.other_form += 1;
+        }
+    }
+    agreement
+}
+
+fn check(path: &str) -> Option<(Agreement, Table)> {
+    let mut elf = std::fs::read(path).ok()?;
+    let from_cfi = unwind::compile(&elf).unwrap();
+    hide_frames(&mut elf);
+    let from_code = unwind::compile(&elf).unwrap();
+    assert_eq!(from_code.stats.eh_frame_functions, 0, "{path}");
+    let agreement = compare(&elf, &from_cfi, &from_code);
+    eprintln!(
+        "{path}: {} equal, {} other form, {} roots, {} wrong; {:?}",
+        agreement.equal,
+        agreement.other_form,
+        agreement.roots,
+        agreement.wrong.len(),
+        from_code.stats
+    );
+    for (svma, cfi, code) in agreement.wrong.iter().take(10) {
+        eprintln!("  {svma:#x}\n    cfi  {cfi:?}\n    code {code:?}");
+    }
+    Some((agreement, from_code))
+}
+
+#[test]
+fn code_agrees_with_frame_information() {
+    for (path, least) in [
+        ("/lib/x86_64-linux-gnu/libc.so.6", 5000),
+        ("/lib64/ld-linux-x86-64.so.2", 500),
+        ("/lib/x86_64-linux-gnu/libm.so.6", 1000),
+        ("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", 5000),
+    ] {
+        let Some((agreement, _)) = check(path) else { continue };
+        assert!(agreement.equal > least, "{path}: {}", agreement.equal);
+        assert!(agreement.pushes_ignored <= 16, "{path}: {}", agreement.pushes_ignored);
+        assert!(agreement.wrong.is_empty(), "{path}: {}", agreement.wrong.len());
+        assert!(agreement.other_form * 20 < agreement.equal, "{path}: {}", agreement.other_form);
+    }
+}
