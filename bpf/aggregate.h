@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * From a walked stack to a sum. A stack that was seen before costs one addition. An unseen one crosses to user
+ * space once, at its real length; if the ring is full it is not entered, so that it is offered again.
+ */
+#ifndef PERF_AGENT_AGGREGATE_H
+#define PERF_AGENT_AGGREGATE_H
+
+#include "stackhash.h"
+#include "task.h"
+
+/* What a sample is, besides its frames. */
+struct sample {
+	u32 state; /* index of the walk and the outbox: one for each CPU and use */
+	u32 pid;
+	u32 tid;
+	u32 kernel_frames;
+	u32 off_state;
+	u64 image;
+	u64 kernel_hash;
+	u64 value;
+	struct task_struct *task; /* whose name it bears; NULL: the current one */
+};
+
+static __always_inline void name_of(struct sample *sample, void *name)
+{
+	struct task_struct *task = sample->task;
+
+	if (task)
+		bpf_core_read(name, COMM_LEN, &task->comm);
+	else
+		bpf_get_current_comm(name, COMM_LEN);
+}
+
+/* Takes the kernel stack into the outbox; it stays there until the user frames follow. */
+static __always_inline void take_kernel_stack(void *ctx, struct sample *sample)
+{
+	struct outbox *box = bpf_map_lookup_elem(&outboxes, &sample->state);
+	u32 n, i;
+	u64 hash = seed;
+	long size;
+
+	sample->kernel_frames = 0;
+	sample->kernel_hash = 0;
+	if (!box)
+		return;
+	size = bpf_get_stack(ctx, box->frames, MAX_KERNEL_FRAMES * 8, 0);
+	if (size <= 0)
+		return;
+	n = (u32)size / 8;
+	for (i = 0; i < MAX_KERNEL_FRAMES; i++) {
+		if (i >= n)
+			break;
+		hash = hash_mix(hash, box->frames[i]);
+	}
+	sample->kernel_frames = n;
+	sample->kernel_hash = hash;
+}
+
+/* A batch of gather_frames. */
+__noinline int gather_batch(u32 state)
+{
+	struct outbox *box = bpf_map_lookup_elem(&outboxes, &state);
+	struct walk *w = walk_at(state);
+	u32 i, at, to;
+	struct memo *m;
+
+	if (!box || !w)
+		return DONE;
+	m = memo_at(w->slot);
+	if (!m)
+		return DONE;
+	at = w->at;
+	to = w->left;
+	for (i = 0; i < BATCH; i++) {
+		if (at >= w->total)
+			return DONE;
+		box->frames[to & (OUTBOX_FRAMES - 1)] = m->frames[at & (MAX_USER_FRAMES - 1)].pc & FRAME_OUTSIDE;
+		at++;
+		to++;
+	}
+	w->at = at;
+	w->left = to;
+	return MORE;
+}
+
+/* Copies the frames of the stack just walked behind the kernel frames in the outbox. */
+static __always_inline void gather_frames(u32 state, u32 kernel_frames)
+{
+	struct walk *w = walk_at(state);
+	u32 i;
+
+	if (!w)
+		return;
+	w->at = 0;
+	w->left = kernel_frames;
+	for (i = 0; i < BATCHES; i++)
+		if (gather_batch(state))
+			break;
+}
+
+static __always_inline bool send_stack(struct sample *sample, u64 hash, u32 end, u32 user_frames)
+{
+	struct outbox *box = bpf_map_lookup_elem(&outboxes, &sample->state);
+	u32 size;
+
+	if (!box)
+		return false;
+	if (user_frames)
+		gather_frames(sample->state, sample->kernel_frames);
+	box->message.kind = MESSAGE_STACK;
+	box->message.pid = sample->pid;
+	box->message.tid = sample->tid;
+	box->message.end = end;
+	box->message.hash = hash;
+	box->message.image = sample->image;
+	box->message.kernel_frames = sample->kernel_frames;
+	box->message.user_frames = user_frames;
+	box->message.state = sample->off_state;
+	name_of(sample, box->message.thread);
+	size = (sample->kernel_frames + user_frames) & (OUTBOX_FRAMES - 1);
+	return !bpf_ringbuf_output(&ring, box, sizeof(struct message) + size * 8, BPF_RB_NO_WAKEUP);
+}
+
+/* A hash as a key: it tells what its sums are of. */
+static __always_inline u64 key_in(u64 hash, u32 state)
+{
+	return (hash & ~KEY_STATE) | (state & KEY_STATE);
+}
+
+/* What tells the sums of a sample from those of others. Of a waker, the name of its thread; tid 0 is an interrupt. */
+static __always_inline u64 key_of(struct sample *sample, u64 user_hash, u32 end)
+{
+	bool waker = sample->off_state == STATE_WAKER || sample->off_state == STATE_WAKER_IN_SOFTIRQ;
+	u64 key = hash_mix(user_hash, sample->kernel_hash);
+
+	key = hash_mix(key, sample->image);
+	key = hash_mix(key, ((u64)sample->pid << 32) | end);
+	if (sample->tid && (per_thread || waker)) {
+		u64 name[2] = {};
+
+		name_of(sample, name);
+		key = hash_mix(hash_mix(hash_mix(key, waker ? 1 : sample->tid), name[0]), name[1]);
+	}
+	return key_in(key, sample->off_state);
+}
+
+/*
+ * Enters the sums of an unseen key. Not 0: they are there meanwhile, from another CPU, or cannot be entered. A function
+ * of its own, because of the room that they take on the stack.
+ */
+static __noinline long enter_sums(u32 table, u64 key, u64 count, u64 value, u64 waited)
+{
+	struct total first = {.count = count, .value = value, .waited = waited};
+
+	return enter_in(table, totals, &key, &first);
+}
+
+static __always_inline void add_sums(struct total *total, u64 count, u64 value, u64 waited)
+{
+	__sync_fetch_and_add(&total->count, count);
+	__sync_fetch_and_add(&total->value, value);
+	if (waited)
+		__sync_fetch_and_add(&total->waited, waited);
+}
+
+/* Remembers a key whose sums are in the table; what the place held goes to its sums. */
+static __always_inline void remember_sum(struct recent_sum *recent, u32 table, u64 key)
+{
+	struct total *total;
+
+	if (recent->count) {
+		total = find_total(table, recent->key);
+		if (!total)
+			return;
+		/* The value of a sample is 1. */
+		add_sums(total, recent->count, recent->count, 0);
+	}
+	recent->key = key;
+	recent->count = 0;
+}
+
+/* Adds the sample to its sums. Only the sampler may: it does not interrupt itself between two words of `recent`. */
+static __always_inline void add_sample(struct counters *c, struct sample *sample, u64 user_hash, u32 end,
+				       u32 user_frames)
+{
+	u64 key = key_of(sample, user_hash, end);
+	u32 table = table_in_use();
+	struct recent_sums *sums = recent_of(sample->state, table);
+	struct recent_sum *recent;
+	struct total *total;
+	long error;
+
+	if (!sums) {
+		count(c, COUNT_LOST_NO_MEMORY, 1);
+		return;
+	}
+	recent = &sums->at[key >> (64 - RECENT_SUMS_SHIFT)];
+	if (recent->key == key && key) {
+		recent->count++;
+		count(c, COUNT_SAMPLES, 1);
+		return;
+	}
+	total = find_total(table, key);
+	if (total) {
+		add_sums(total, 1, sample->value, 0);
+	} else {
+		if (!send_stack(sample, key, end, user_frames)) {
+			count(c, COUNT_LOST_RING_FULL, 1);
+			return;
+		}
+		count(c, COUNT_STACKS_SENT, 1);
+		error = enter_sums(table, key, 1, sample->value, 0);
+		if (error) {
+			total = find_total(table, key);
+			if (!total) {
+				count(c, cause_of(error, COUNT_LOST_MAP_FULL), 1);
+				return;
+			}
+			add_sums(total, 1, sample->value, 0);
+		}
+	}
+	count(c, COUNT_SAMPLES, 1);
+	remember_sum(recent, table, key);
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Everything that depends on the processor: the saved user registers and where they lie. */
+#ifndef PERF_AGENT_ARCH_H
+#define PERF_AGENT_ARCH_H
+
+#include "kernel.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* arch/x86/include/asm/ptrace.h */
+struct pt_regs {
+	unsigned long r15, r14, r13, r12;
+	unsigned long bp, bx;
+	unsigned long r11, r10, r9, r8;
+	unsigned long ax, cx, dx, si, di;
+	unsigned long orig_ax;
+	unsigned long ip;
+	unsigned long cs;
+	unsigned long flags;
+	unsigned long sp;
+	unsigned long ss;
+};
+
+#pragma clang attribute pop
+
+#define REGS_PC(regs) ((regs)->ip)
+#define REGS_SP(regs) ((regs)->sp)
+#define REGS_FP(regs) ((regs)->bp)
+#define REGS_MODE(regs) ((regs)->cs)
+#define REGS_PC_PROBED(regs) BPF_CORE_READ(regs, ip)
+#define REGS_SP_PROBED(regs) BPF_CORE_READ(regs, sp)
+#define REGS_FP_PROBED(regs) BPF_CORE_READ(regs, bp)
+#define REGS_MODE_PROBED(regs) BPF_CORE_READ(regs, cs)
+#define REGS_BYTES sizeof(struct pt_regs)
+
+/*
+ * The kernel was entered by an interrupt or a fault, not by a call: the entry code (arch/x86/entry/entry_64.S) leaves
+ * -1 for the number of the call. Interrupts that came in user mode run on the task's own stack.
+ */
+#define REGS_ENTRY_PROBED(regs) ((s64)BPF_CORE_READ(regs, orig_ax))
+#define ENTRY_BY_INTERRUPT -1
+
+#define USER32_CS 0x23 /* __USER32_CS, arch/x86/include/asm/segment.h: 32-bit code, which has other tables */
+
+/* THREAD_SIZE of arch/x86/include/asm/page_64_types.h without KASAN. Before 5.15 (no bpf_task_pt_regs) the registers
+ * lie at the end of such a stack, without padding above (that came with FRED, 6.9). Interrupts in kernel code have
+ * another. */
+#define KERNEL_STACK_SIZE (4096UL << 2)
+
+static __always_inline bool user_code(u64 pc, u64 mode)
+{
+	return (s64)pc > 0 && mode != USER32_CS;
+}
+
+#define STACK_POINTER 7 /* its DWARF number */
+
+/* DWARF register number -> place in pt_regs, in words (x86-64 psABI, figure 3.36). */
+static __always_inline u32 saved_register_place(u32 dwarf_number)
+{
+	switch (dwarf_number) {
+	case 0:
+		return 10; /* rax */
+	case 1:
+		return 12; /* rdx */
+	case 2:
+		return 11; /* rcx */
+	case 3:
+		return 5; /* rbx */
+	case 4:
+		return 13; /* rsi */
+	case 5:
+		return 14; /* rdi */
+	case 6:
+		return 4; /* rbp */
+	case 7:
+		return 19; /* rsp */
+	case 8:
+		return 9;
+	case 9:
+		return 8;
+	case 10:
+		return 7;
+	case 11:
+		return 6;
+	case 12:
+		return 3;
+	case 13:
+		return 2;
+	case 14:
+		return 1;
+	case 15:
+		return 0;
+	}
+	return ~0U;
+}
+
+#endif

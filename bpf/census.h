@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * All threads, at the begin and at the end of a capture. Those that are off their CPU at the begin are charged from
+ * then on: their registers cross to user space, which reads their stacks, and asks afterwards which of them have slept
+ * on meanwhile, since only those stacks are what they were. Stretches that are open at the end are added with their
+ * time so far.
+ */
+#ifndef PERF_AGENT_CENSUS_H
+#define PERF_AGENT_CENSUS_H
+
+#include "offcpu.h"
+#include "schedule.h"
+
+#define ATTEMPTS 3
+
+static __always_inline bool is_followed(struct thread *t)
+{
+	return whole_system || is_recorded(bpf_map_lookup_elem(&procs, &t->pid));
+}
+
+/* The stretch that was open at the begin: whatever state it is found in first, its sums are one's. */
+static __always_inline u64 key_asleep(struct thread *t)
+{
+	return own_key(t, capture_start_ns, OFF_BLOCKED);
+}
+
+/* What a thread does now, into its record. Gives its state if it is one that is recorded, else OFF_NONE. */
+static __always_inline u32 look_at(struct task_struct *task, struct thread *t)
+{
+	u32 on_cpu = bpf_core_field_exists(task->on_cpu) ? task->on_cpu : 0;
+	u32 off = on_cpu ? OFF_NONE : off_state_of(state_of(task));
+
+	t->state = off;
+	t->since = capture_start_ns;
+	t->key = 0;
+	t->runnable = off == OFF_PREEMPTED ? t->since : 0;
+	t->ran = task->se.sum_exec_runtime;
+	t->flags |= THREAD_CUT;
+	if (off == OFF_NONE)
+		return OFF_NONE;
+	t->flags |= THREAD_ASLEEP;
+	if (!state_is(recorded_states, off))
+		return OFF_NONE;
+	t->key = key_asleep(t);
+	return off;
+}
+
+/* The thread and its user registers, as a stack that crosses as it is, but without the stack. */
+static __always_inline void report_asleep(struct seq_file *seq, struct task_struct *task, struct thread *t, u32 off)
+{
+	struct sample sample = {
+	    .state = iterator_state(), .pid = t->pid, .tid = t->tid, .off_state = off, .task = task};
+	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample.state);
+	struct proc *proc = bpf_map_lookup_elem(&procs, &t->pid);
+	struct walk *w = walk_at(sample.state);
+	struct user_registers user = {};
+	u32 end = WALK_TABLE_NOT_READY;
+	long kernel = 0;
+
+	if (!box || !w)
+		return;
+	if (proc)
+		sample.image = proc->image;
+	if (registers_of_task(task, &user)) {
+		w->start_regs = user.at;
+		if (copy_registers(sample.state))
+			end = WALK_NO_REGISTERS;
+	} else {
+		end = without_registers(task, &user);
+	}
+	box->raw.pc = user.pc;
+	box->raw.holes = 0;
+	if (kernel_stacks && bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_task_stack))
+		kernel = bpf_get_task_stack(task, box->raw.kernel, sizeof(box->raw.kernel), 0);
+	address_raw(box, &sample, end, key_asleep(t), kernel);
+	kernel = box->message.kernel_frames;
+	if (kernel > MAX_KERNEL_FRAMES)
+		kernel = MAX_KERNEL_FRAMES;
+	bpf_seq_write(seq, box, __builtin_offsetof(struct rawbox, raw.kernel) + kernel * 8);
+}
+
+SEC("iter/task")
+int census_begin(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct thread first = {}, *t = NULL;
+	u32 i, off, asleep = OFF_NONE;
+	struct counters *c;
+	u64 switches;
+
+	if (!task)
+		return 0;
+	c = counters_of(iterator_state());
+	if (!c || task->exit_state)
+		return 0;
+	if (!thread_numbers(task, &first) || !is_followed(&first))
+		return 0;
+	first.born = capture_start_ns;
+	for (i = 0; i < ATTEMPTS; i++) {
+		switches = task->nvcsw + task->nivcsw;
+		off = look_at(task, t ? t : &first);
+		if (off != OFF_NONE)
+			asleep = off;
+		if (!t)
+			t = enter_thread(task, &first);
+		if (!t) {
+			count(c, COUNT_THREADS_LOST, 1);
+			return 0;
+		}
+		/* From here on its switches are seen; was there one between the look and the entry? */
+		if (switches == task->nvcsw + task->nivcsw || t->since != capture_start_ns)
+			break;
+	}
+	/* Also one that runs by now: its time is in the sums of that key. */
+	if (asleep != OFF_NONE)
+		report_asleep(ctx->meta->seq, task, &first, asleep);
+	return 0;
+}
+
+SEC("iter/task")
+int census_confirm(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct message message = {.kind = MESSAGE_STILL_ASLEEP};
+	struct thread *t;
+
+	if (!task)
+		return 0;
+	t = thread_of(task);
+	if (!t || !(t->flags & THREAD_ASLEEP))
+		return 0;
+	message.pid = t->pid;
+	message.tid = t->tid;
+	message.hash = t->key;
+	bpf_seq_write(ctx->meta->seq, &message, sizeof(message));
+	return 0;
+}
+
+SEC("iter/task")
+int census_end(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	u32 state = iterator_state();
+	u64 end = capture_end_ns;
+	struct counters *c;
+	struct thread *t;
+
+	if (!task)
+		return 0;
+	t = thread_of(task);
+	c = counters_of(state);
+	if (!t || !c || !t->since)
+		return 0;
+	/* Its last switch came after the end, but before the programs were gone. */
+	if (end < t->since)
+		end = t->since;
+	if (t->state != OFF_NONE)
+		end_interval(c, state, task, t, end);
+	else if (wall_clock)
+		add_on_cpu_time(c, state, task, t, end);
+	/* Nobody else writes there any more. */
+	if (t->state == OFF_NONE && figures)
+		add_slice(c, t, end - t->since, false);
+	count(c, COUNT_LIFETIME_NS, end - t->born);
+	t->since = 0;
+	return 0;
+}
+
+#endif

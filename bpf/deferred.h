@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * Deferred walks: in the moments after an exec, a dlopen or the first sight of a process the tables of its code are
+ * still on their way. Rather than to cut the stack there, its bytes cross to user space, which walks them with the
+ * same rules as soon as it has them.
+ */
+#ifndef PERF_AGENT_DEFERRED_H
+#define PERF_AGENT_DEFERRED_H
+
+#include "aggregate.h"
+
+/* Copies the stack with the red zone, page by page, to its end. Gives the number of bytes. */
+__noinline int copy_stack(u32 state)
+{
+	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &state);
+	u32 done = 0, end = 0, missing = 0, i;
+	u64 from, holes = 0;
+
+	if (!box)
+		return 0;
+	from = box->raw.registers[STACK_POINTER] - RED_ZONE;
+	for (i = 0; i < RAW_STACK_BYTES / SMALLEST_PAGE; i++) {
+		u32 size = SMALLEST_PAGE - (from & (SMALLEST_PAGE - 1));
+
+		if (read_user(&box->stack[done & RAW_MASK], size, from)) {
+			holes |= 1ULL << i;
+			if (++missing == RAW_STACK_END)
+				break;
+		} else {
+			missing = 0;
+			end = done + size;
+		}
+		done += size;
+		from += size;
+	}
+	box->raw.holes = holes;
+	return end & RAW_MASK;
+}
+
+/* The user registers by DWARF number, from where the walk says that they are saved. */
+__noinline int copy_registers(u32 state)
+{
+	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &state);
+	struct walk *w = walk_at(state);
+	u32 i;
+
+	if (!box || !w)
+		return 1;
+	for (i = 0; i < DWARF_REGISTERS; i++)
+		if (saved_register(w->start_regs, i, &box->raw.registers[i]))
+			return 1;
+	return 0;
+}
+
+/* What precedes the stack in such a message, but registers, pc and kernel frames themselves. */
+static __always_inline void address_raw(struct rawbox *box, struct sample *sample, u32 end, u64 key, long kernel_bytes)
+{
+	box->message.kind = MESSAGE_RAW;
+	box->message.pid = sample->pid;
+	box->message.tid = sample->tid;
+	box->message.end = end;
+	box->message.hash = key;
+	box->message.image = sample->image;
+	box->message.kernel_frames = kernel_bytes > 0 ? (u32)kernel_bytes / 8 : 0;
+	box->message.user_frames = 0;
+	box->message.state = sample->off_state;
+	name_of(sample, box->message.thread);
+}
+
+/* User space knows more: newer mappings, tables made meanwhile, and every rule that unwind information can hold. */
+static __always_inline bool may_be_walked_later(u32 end)
+{
+	return end == WALK_TABLE_NOT_READY || end == WALK_NO_MAPPING || end == WALK_UNSUPPORTED_RULE;
+}
+
+/* Takes one of the stacks that the process may send as they are. */
+static __always_inline bool may_defer(u32 pid)
+{
+	struct proc *proc = bpf_map_lookup_elem(&procs, &pid);
+
+	if (!proc || proc->deferred >= MAX_DEFERRED)
+		return false;
+	/* Half of the ring is for stacks that were walked: those would be lost. */
+	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) / 2)
+		return false;
+	/* Not atomic: the bound is not exact. */
+	proc->deferred++;
+	return true;
+}
+
+/*
+ * Sends the sample with its stack as it is; its sums come under `key`, if that is not 0. False: it is to be recorded as
+ * far as it was walked.
+ */
+static __always_inline bool defer_walk(void *ctx, struct counters *c, struct sample *sample, u32 end, u64 key)
+{
+	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample->state);
+	struct walk *w = walk_at(sample->state);
+	long kernel = 0;
+	u64 size;
+
+	if (!box || !w || !may_defer(sample->pid) || copy_registers(sample->state))
+		return false;
+	box->raw.pc = w->start_pc & FRAME_PC;
+	if (kernel_stacks)
+		kernel = bpf_get_stack(ctx, box->raw.kernel, sizeof(box->raw.kernel), 0);
+	address_raw(box, sample, end, key, kernel);
+	size = (u32)copy_stack(sample->state);
+	if (size > RAW_STACK_BYTES)
+		size = RAW_STACK_BYTES;
+	if (bpf_ringbuf_output(&ring, box, sizeof(struct message) + sizeof(struct raw_stack) + size, BPF_RB_NO_WAKEUP))
+		return false;
+	count(c, COUNT_DEFERRED, 1);
+	return true;
+}
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* The maps and settings, and what the walker asks of its surroundings, over them. */
+#ifndef PERF_AGENT_MAPS_H
+#define PERF_AGENT_MAPS_H
+
+#include "walk_state.h"
+
+/* Sizes given as 1 are set before loading: they depend on the number of CPUs and on options. */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct counters);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct walk);
+} walks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct memo);
+} memos SEC(".maps");
+
+struct arena_chunk {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(struct chunk));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MAX_CHUNKS);
+	__type(key, u32);
+	__array(values, struct arena_chunk);
+} arena SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_RULES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct rule);
+} rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct proc);
+} procs SEC(".maps");
+
+/* Two tables of sums: the programs add to one while user space empties the other. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, struct total);
+} totals_a SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, struct total);
+} totals_b SEC(".maps");
+
+/*
+ * What each CPU adds to either table, at `2 * cpu + table`. A sample finds caches and TLB cold: one line here is a
+ * third of what the way through a hash table costs.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct recent_sums);
+} recent SEC(".maps");
+
+/* What a CPU's sampler remembers of `procs`, also that a process is not there. */
+struct near_proc {
+	u32 pid;
+	bool known;
+	u64 changes; /* of `procs` so far: it holds as long as there are no more */
+	struct proc proc;
+};
+
+#define NEAR_PROCS 8
+
+struct near_procs {
+	struct near_proc at[NEAR_PROCS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct near_procs);
+} near SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SIGNALS);
+	__type(key, u32);
+	__type(value, u64);
+} signals SEC(".maps");
+
+/* A power of two, so that a masked index stays inside. */
+#define OUTBOX_FRAMES 1024
+_Static_assert(MAX_USER_FRAMES + MAX_KERNEL_FRAMES < OUTBOX_FRAMES, "every stack fits");
+
+/* A message being put together. */
+struct outbox {
+	struct message message;
+	u64 frames[OUTBOX_FRAMES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct outbox);
+} outboxes SEC(".maps");
+
+/* Room for the largest read at a masked offset. */
+#define RAW_MASK 0xffff
+_Static_assert(RAW_STACK_BYTES <= RAW_MASK, "the mask covers every stack");
+
+/* A stack that crosses as it is. */
+struct rawbox {
+	struct message message;
+	struct raw_stack raw;
+	u8 stack[RAW_MASK + 1 + SMALLEST_PAGE];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct rawbox);
+} rawboxes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1);
+} ring SEC(".maps");
+
+/* Settings, fixed when the programs are loaded. */
+const volatile u64 seed = 0;
+const volatile u64 min_block_ns = 0;
+const volatile bool whole_system = false;
+const volatile bool kernel_stacks = false;
+const volatile bool per_thread = false;
+const volatile bool check_memo = false;
+const volatile bool without_memo = false;
+/* time on CPUs is recorded too, for a wall-clock profile; who wakes a thread */
+const volatile bool wall_clock = false;
+/* figures of the scheduler, and those of each process */
+const volatile bool figures = false;
+const volatile bool each_process = false;
+/* so many events are split by process */
+const volatile u8 split_by_process = 0;
+const volatile bool wakers = false;
+/* bpf_task_storage_get works here */
+const volatile bool task_storage = false;
+/* bit n: the enum off_state n (and STATE_NOT_RUN_YET) is recorded; it belongs to the off-CPU profile */
+const volatile u8 recorded_states = 0;
+const volatile u8 profiled_states = 0;
+const volatile u32 possible_cpus = 1;
+/* memos of each CPU, of the sampler and of the scheduler's programs: powers of two */
+const volatile u32 sampler_memos = MEMOS_PER_CPU;
+const volatile u32 sched_memos = 1;
+/* inode of the agent's PID namespace, 0 if it is the first one */
+const volatile u32 pid_namespace = 0;
+
+/* Counts the changes of the table of figures of processes that is written to; the last bit names it. */
+u32 figures_in_use = 0;
+u32 padding = 0;
+/* Begin and end of the capture of threads, CLOCK_MONOTONIC; 0: not yet. */
+u64 capture_start_ns = 0;
+u64 capture_end_ns = 0;
+
+static __always_inline struct walk *walk_at(u32 cpu)
+{
+	return bpf_map_lookup_elem(&walks, &cpu);
+}
+
+static __always_inline struct memo *memo_at(u32 slot)
+{
+	return bpf_map_lookup_elem(&memos, &slot);
+}
+
+static __always_inline struct rule *rule_at(u32 index)
+{
+	return bpf_map_lookup_elem(&rules, &index);
+}
+
+static __always_inline struct chunk *chunk_at(u32 index)
+{
+	u32 zero = 0;
+	void *chunk = bpf_map_lookup_elem(&arena, &index);
+
+	return chunk ? bpf_map_lookup_elem(chunk, &zero) : NULL;
+}
+
+static __always_inline long read_user(void *to, u32 size, u64 from)
+{
+	return bpf_probe_read_user(to, size, (const void *)from);
+}
+
+static __always_inline u64 saved_register(u64 regs, u32 dwarf_number, u64 *value)
+{
+	u32 place = saved_register_place(dwarf_number);
+
+	if (place == ~0U)
+		return 1;
+	return bpf_probe_read_kernel(value, sizeof(*value), (const void *)(regs + place * 8));
+}
+
+static __always_inline u64 hash_seed(void)
+{
+	return seed;
+}
+
+static __always_inline struct counters *counters_of(u32 cpu)
+{
+	return bpf_map_lookup_elem(&counters, &cpu);
+}
+
+/* Not atomic: another program on this CPU in between (NMI) may cost one count. */
+static __always_inline void count(struct counters *c, u32 counter, u64 n)
+{
+	c->at[counter & (COUNTERS - 1)] += n;
+}
+
+/*
+ * As what is counted that an element could not be entered. Besides E2BIG that is EBUSY (since 5.11) or EDEADLK and
+ * ETIMEDOUT (since 6.15): a program has interrupted another one that was just changing the same table.
+ */
+static __always_inline u32 cause_of(long error, u32 no_room)
+{
+	return error == -E2BIG ? no_room : COUNT_LOST_BUSY;
+}
+
+static __always_inline u64 signal(u32 which)
+{
+	volatile u64 *word = bpf_map_lookup_elem(&signals, &which);
+
+	return word ? *word : 0;
+}
+
+/* The table of sums that is written to. User space waits for the programs that have asked before. */
+static __always_inline u32 table_in_use(void)
+{
+	return signal(SIGNAL_TABLE_CHANGES) & 1;
+}
+
+/* Of the two tables NAME_a and NAME_b, the one of this number: an element, and a new element. */
+#define find_in(table, name, key) ((table) ? bpf_map_lookup_elem(&name##_b, key) : bpf_map_lookup_elem(&name##_a, key))
+#define enter_in(table, name, key, first)                                                                              \
+	((table) ? bpf_map_update_elem(&name##_b, key, first, BPF_NOEXIST)                                             \
+		 : bpf_map_update_elem(&name##_a, key, first, BPF_NOEXIST))
+
+static __always_inline struct total *find_total(u32 table, u64 key)
+{
+	return find_in(table, totals, &key);
+}
+
+static __always_inline struct recent_sums *recent_of(u32 cpu, u32 table)
+{
+	u32 index = 2 * cpu + table;
+
+	return bpf_map_lookup_elem(&recent, &index);
+}
+
+/* Grows with each change of `procs`. */
+static __always_inline u64 changes_of_procs(void)
+{
+	return signal(SIGNAL_CHANGED_BY_PROGRAMS) + signal(SIGNAL_CHANGED_BY_USER_SPACE);
+}
+
+/* To be called after each change that a program makes. */
+static __always_inline void procs_changed(void)
+{
+	u32 programs = SIGNAL_CHANGED_BY_PROGRAMS;
+	u64 *changes = bpf_map_lookup_elem(&signals, &programs);
+
+	if (changes)
+		__sync_fetch_and_add(changes, 1);
+}
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * Off-CPU: when a thread leaves its CPU its stack is walked and made known to user space; when it comes back, the time
+ * between is added to the sums of that stack.
+ */
+#ifndef PERF_AGENT_OFFCPU_H
+#define PERF_AGENT_OFFCPU_H
+
+#include "deferred.h"
+#include "processes.h"
+#include "threads.h"
+#include "walk_current.h"
+
+static __always_inline bool state_is(u8 states, u32 state)
+{
+	return states >> state & 1;
+}
+
+/* A stretch is lost. What is recorded for a wall-clock profile alone is missing from that one's sum only. */
+static __always_inline void lose(struct counters *c, u32 state, u32 cause)
+{
+	if (state_is(profiled_states, state))
+		count(c, cause, 1);
+}
+
+/* Adds a stretch of time to sums whose stack user space knows. */
+static __always_inline bool add_time(struct counters *c, u32 state, u64 key, u64 value, u64 waited)
+{
+	u32 table = table_in_use();
+	struct total *total = find_total(table, key);
+	long error;
+
+	if (!total) {
+		error = enter_sums(table, key, 1, value, waited);
+		if (!error)
+			return true;
+		total = find_total(table, key);
+		if (!total) {
+			lose(c, state, cause_of(error, COUNT_LOST_MAP_FULL));
+			return false;
+		}
+	}
+	add_sums(total, 1, value, waited);
+	return true;
+}
+
+/* Makes the stack of a key known to user space, unless its sums are there already. False: it is lost. */
+static __always_inline bool make_known(struct counters *c, struct sample *sample, u64 key, u32 end, u32 user_frames)
+{
+	u32 table = table_in_use();
+	long error;
+
+	if (find_total(table, key))
+		return true;
+	if (!send_stack(sample, key, end, user_frames)) {
+		lose(c, sample->off_state, COUNT_LOST_RING_FULL);
+		return false;
+	}
+	count(c, COUNT_STACKS_SENT, 1);
+	error = enter_sums(table, key, 0, 0, 0);
+	if (!error || find_total(table, key))
+		return true;
+	lose(c, sample->off_state, cause_of(error, COUNT_LOST_MAP_FULL));
+	return false;
+}
+
+/* The key of one interval of one thread alone. */
+static __always_inline u64 own_key(struct thread *t, u64 since, u32 state)
+{
+	return key_in(hash_mix(hash_mix(seed ^ since, t->tid), t->pid), state);
+}
+
+/* What is known of the process of the current thread, which leaves its CPU. False: nothing, and the stretch is lost. */
+static __always_inline bool proc_of(struct counters *c, struct thread *t, u32 off, struct proc *proc)
+{
+	struct proc *known = bpf_map_lookup_elem(&procs, &t->pid);
+
+	/* The last thread of a process that has given back its memory still blocks, as on closing files. */
+	if (!known && has_no_memory())
+		return true;
+	if (!known && whole_system)
+		known = adopt_process(c, t->pid, 0, state_is(profiled_states, off));
+	else if (!known)
+		lose(c, off, COUNT_LOST_NO_MEMORY);
+	if (!known)
+		return false;
+	*proc = *known;
+	return true;
+}
+
+/* The current thread leaves its CPU: takes down the stack under which the time will be recorded. */
+static __always_inline void take_stack(void *ctx, struct counters *c, u32 state, struct thread *t, u32 off)
+{
+	struct sample sample = {.state = state, .pid = t->pid, .tid = t->tid, .off_state = off};
+	struct proc proc = {};
+	struct walk *w;
+	u64 key;
+	u32 end;
+
+	if (!proc_of(c, t, off, &proc))
+		return;
+	sample.image = proc.image;
+	end = walk_current(c, &proc, &sample);
+	w = walk_at(state);
+	if (!w)
+		return; /* unreachable: sized by the number of possible CPUs */
+	if (may_be_walked_later(end)) {
+		/* Its sums are its own: user space does not know yet what they are sums of. */
+		key = own_key(t, t->since, off);
+		if (defer_walk(ctx, c, &sample, end, key)) {
+			t->key = key;
+			return;
+		}
+	}
+	count(c, COUNT_WALKS + end, 1);
+	if (kernel_stacks)
+		take_kernel_stack(ctx, &sample);
+	key = key_of(&sample, w->hash, end);
+	if (key != t->seen || t->epoch != (u32)signal(SIGNAL_TABLE_CHANGES)) {
+		if (!make_known(c, &sample, key, end, w->total))
+			return;
+		t->seen = key;
+		t->epoch = signal(SIGNAL_TABLE_CHANGES);
+	}
+	t->key = key;
+}
+
+/* Two keys as one, known to user space. The blocked one alone if that does not work. */
+static __always_inline u64 woken_key(struct counters *c, struct thread *t)
+{
+	u64 key = key_in(hash_mix(hash_mix(seed, t->key), t->waker), t->key & KEY_STATE);
+	struct {
+		struct message message;
+		struct woken woken;
+	} pair = {
+	    .message = {.kind = MESSAGE_WOKEN, .pid = t->pid, .tid = t->tid, .hash = key, .state = t->state},
+	    .woken = {.blocked = t->key, .waker = t->waker},
+	};
+
+	if (find_total(table_in_use(), key))
+		return key;
+	if (bpf_ringbuf_output(&ring, &pair, sizeof(pair), BPF_RB_NO_WAKEUP)) {
+		count(c, COUNT_WAKERS_LOST, 1);
+		return t->key;
+	}
+	return key;
+}
+
+/* The key of the time from the making of a thread to its first moment on a CPU, of which there is no stack. */
+static __always_inline u64 first_wait_key(struct counters *c, u32 state, struct task_struct *task, struct thread *t)
+{
+	struct sample sample = {
+	    .state = state, .pid = t->pid, .tid = t->tid, .off_state = STATE_NOT_RUN_YET, .task = task};
+	struct proc *proc = bpf_map_lookup_elem(&procs, &t->pid);
+	u64 key;
+
+	if (proc)
+		sample.image = proc->image;
+	key = key_of(&sample, seed, WALK_NONE);
+	return make_known(c, &sample, key, WALK_NONE, 0) ? key : 0;
+}
+
+/* A thread comes back to a CPU, or the capture ends. */
+static __always_inline void end_interval(struct counters *c, u32 state, struct task_struct *task, struct thread *t,
+					 u64 now)
+{
+	u64 elapsed = now - t->since, waited = 0, key;
+
+	if (t->flags & THREAD_NEW && state_is(recorded_states, STATE_NOT_RUN_YET))
+		t->seen = t->key = first_wait_key(c, state, task, t);
+	t->flags &= ~THREAD_NEW;
+	key = t->key;
+	if (!key)
+		return;
+	if (elapsed < min_block_ns) {
+		t->key = 0;
+		/* Of a key of its own user space has to know that there is nothing to come. */
+		if (key != t->seen)
+			enter_sums(table_in_use(), key, 0, SUMS_END, 0);
+		count(c, COUNT_SKIPPED_MIN_BLOCK, 1);
+		count(c, COUNT_SKIPPED_MIN_BLOCK_NS, elapsed);
+		return;
+	}
+	if (t->state == OFF_PREEMPTED)
+		waited = elapsed;
+	else if (t->runnable && now > t->runnable)
+		waited = now - t->runnable;
+	if (waited > elapsed)
+		waited = elapsed;
+	if (wakers && t->waker && t->state != OFF_PREEMPTED)
+		key = woken_key(c, t);
+	t->key = 0;
+	if (add_time(c, t->state, key, elapsed, waited) && state_is(profiled_states, t->state))
+		count(c, COUNT_SAMPLES, 1);
+}
+
+/* A stretch on a CPU has ended: it is part of a wall-clock profile, under the process or thread alone. */
+static __always_inline void add_on_cpu_time(struct counters *c, u32 state, struct task_struct *task, struct thread *t,
+					    u64 now)
+{
+	struct sample sample = {.state = state, .pid = t->pid, .tid = t->tid, .off_state = STATE_ON_CPU, .task = task};
+	struct proc *proc = bpf_map_lookup_elem(&procs, &t->pid);
+	u64 key;
+
+	if (proc)
+		sample.image = proc->image;
+	key = key_of(&sample, seed, 0);
+	if (make_known(c, &sample, key, WALK_NONE, 0))
+		add_time(c, STATE_ON_CPU, key, now - t->since, 0);
+}
+
+#endif

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/* The one BPF object: the entry points are in the headers, one for each topic; see ARCHITECTURE.md. */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "arch.h"
+#include "census.h"
+#include "cpu.h"
+#include "sched.h"
+#include "wakers.h"
+
+/* Makes the compiler keep the types that Rust reads from the object's BTF. */
+struct abi {
+	enum cfa_kind cfa;
+	enum ra_kind ra;
+	enum fp_kind fp;
+	enum mapping_kind mapping_kind;
+	enum walk_end end;
+	enum counter counter;
+	enum message_kind message_kind;
+	enum off_state off_state;
+	struct rule rule;
+	struct page_table page_table;
+	struct page_entry page_entry;
+	struct mapping mapping;
+	struct proc proc;
+	struct message message;
+	struct raw_stack raw_stack;
+	struct total total;
+	struct woken woken;
+	struct thread thread;
+	struct schedule schedule;
+	struct process_cpu process_cpu;
+	struct process_schedule process_schedule;
+	struct process_bucket process_bucket;
+	struct event_count event_count;
+	struct process_event process_event;
+	struct counters counters;
+} abi = {};
+
+char LICENSE[] SEC("license") = "GPL";

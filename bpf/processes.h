@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * Which processes are recorded, followed in the kernel: a child of a recorded process is recorded from its first
+ * instruction, with its parent's mappings, which it shares; exec and exit end what was known.
+ */
+#ifndef PERF_AGENT_PROCESSES_H
+#define PERF_AGENT_PROCESSES_H
+
+#include "task.h"
+
+/* Asks user space to read the mappings of a process. Not 0: that is lost. */
+static __noinline int ask_for_mappings(struct counters *c, u32 pid, u32 flags)
+{
+	struct message message = {.kind = MESSAGE_PROC, .pid = pid, .state = flags & PROC_WAKER};
+
+	if (!bpf_ringbuf_output(&ring, &message, sizeof(message), BPF_RB_NO_WAKEUP))
+		return 0;
+	count(c, COUNT_REQUESTS_LOST, 1);
+	return 1;
+}
+
+/* A walk left the known mappings: ask, once, until user space has answered. */
+static __always_inline void mappings_are_stale(struct counters *c, u32 pid)
+{
+	struct proc *proc = bpf_map_lookup_elem(&procs, &pid);
+
+	if (!proc || proc->flags & PROC_ASKED)
+		return;
+	proc->flags |= PROC_ASKED;
+	if (ask_for_mappings(c, pid, proc->flags))
+		proc->flags &= ~PROC_ASKED;
+}
+
+/*
+ * First sight of a process, while the whole system is recorded or (with PROC_WAKER) as one that wakes threads. NULL: it
+ * cannot be entered, and if `is_sample` one is lost for that. A function of its own, for the sake of the stack.
+ */
+static __noinline struct proc *adopt_process(struct counters *c, u32 pid, u32 flags, u32 is_sample)
+{
+	struct proc proc = {.flags = PROC_NEW | PROC_ASKED | flags, .image = bpf_ktime_get_ns()};
+	long error = bpf_map_update_elem(&procs, &pid, &proc, BPF_NOEXIST);
+	struct proc *known;
+	int lost = 0;
+
+	if (!error) {
+		procs_changed();
+		lost = ask_for_mappings(c, pid, flags);
+	}
+	known = bpf_map_lookup_elem(&procs, &pid);
+	if (known && lost)
+		known->flags &= ~PROC_ASKED;
+	if (!known && is_sample)
+		count(c, cause_of(error, COUNT_LOST_NO_MEMORY), 1);
+	return known;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct counters *c = counters_of(bpf_get_smp_processor_id());
+	u32 parent_pid = parent->tgid, child_pid = child->tgid;
+	struct proc *known, proc;
+
+	if (!c || parent_pid == child_pid)
+		return 0;
+	if (pid_namespace) {
+		parent_pid = number_in_namespace(parent->group_leader);
+		child_pid = number_in_namespace(child);
+	}
+	known = bpf_map_lookup_elem(&procs, &parent_pid);
+	if (!known || !child_pid || known->flags & PROC_WAKER)
+		return 0;
+	proc = *known;
+	proc.image = bpf_ktime_get_ns();
+	proc.deferred = 0;
+	if (bpf_map_update_elem(&procs, &child_pid, &proc, BPF_ANY))
+		count(c, COUNT_PROCS_LOST, 1);
+	procs_changed();
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *task)
+{
+	u32 pid = task->tgid;
+	struct proc *proc;
+
+	if (pid_namespace)
+		pid = number_in_namespace(task->group_leader);
+	proc = bpf_map_lookup_elem(&procs, &pid);
+	if (!proc)
+		return 0;
+	proc->count = 0;
+	proc->flags = PROC_NEW | (proc->flags & PROC_WAKER);
+	proc->deferred = 0;
+	proc->generation = 0; /* user space gives others; the next one may be another process's */
+	proc->image = bpf_ktime_get_ns();
+	procs_changed();
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(process_exit, struct task_struct *task)
+{
+	u32 pid = task->tgid;
+
+	/* do_exit (kernel/exit.c) has taken this thread off `live` already. */
+	if (task->signal->live.counter)
+		return 0;
+	if (pid_namespace)
+		pid = number_in_namespace(task->group_leader);
+	if (!bpf_map_delete_elem(&procs, &pid))
+		procs_changed();
+	return 0;
+}
+
+#endif

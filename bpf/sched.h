@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* The scheduler's programs: threads leave CPUs, come back, are woken; and the begin and end of all that. */
+#ifndef PERF_AGENT_SCHED_H
+#define PERF_AGENT_SCHED_H
+
+#include "counters.h"
+#include "offcpu.h"
+#include "schedule.h"
+
+/*
+ * The kernel does not report every switch (seen on 6.18: none away from the threads of one process, so that whoever
+ * comes after them comes unseen, though no run of this program was skipped). One that leaves a CPU without
+ * having come to it has run for as long as the scheduler has accounted; until then it was off.
+ */
+static __always_inline void came_unseen(struct counters *c, struct thread *t, struct task_struct *task, u64 now)
+{
+	u64 ran = task->se.sum_exec_runtime - t->ran;
+	u64 came = now - ran;
+
+	if (came < t->since || came > now)
+		came = t->since;
+	/* Neither the slice nor the wait before it is known well enough. */
+	if (figures)
+		count(c, COUNT_CAME_UNSEEN, 1);
+	end_interval(c, sched_state(), task, t, came);
+	t->state = OFF_NONE;
+	t->since = came;
+	t->flags |= THREAD_CUT;
+}
+
+/*
+ * What is done beside the walk is in functions of their own: the verifier limits the sum of the frames of a chain of
+ * calls to 512 bytes, and the walk's is the longest.
+ */
+static __noinline int leave(struct counters *c, struct thread *t, struct task_struct *task, u64 now, u32 off)
+{
+	if (t->state != OFF_NONE && t->since)
+		came_unseen(c, t, task, now);
+	if (wall_clock && t->since)
+		add_on_cpu_time(c, sched_state(), task, t, now);
+	if (figures && t->since)
+		add_slice(c, t, now - t->since, !(t->flags & THREAD_CUT));
+	if (figures)
+		add_switch(c, t, off);
+	t->ran = task->se.sum_exec_runtime;
+	return 0;
+}
+
+static __always_inline void switched_out(void *ctx, struct counters *c, u32 state, struct thread *t,
+					 struct task_struct *task, u32 off, u64 now)
+{
+	leave(c, t, task, now, off);
+	t->state = off;
+	t->since = now;
+	t->runnable = off == OFF_PREEMPTED ? now : 0;
+	t->flags &= ~THREAD_CUT;
+	t->key = 0;
+	if (state_is(recorded_states, off))
+		take_stack(ctx, c, state, t, off);
+}
+
+static __noinline int switched_in(struct counters *c, struct thread *t, struct task_struct *task, u64 now)
+{
+	if (figures)
+		add_arrival(c, t, now);
+	if (t->state != OFF_NONE)
+		end_interval(c, sched_state(), task, t, now);
+	else if (t->since)
+		count(c, COUNT_LOST_UNSEEN, 1);
+	t->state = OFF_NONE;
+	t->since = now;
+	t->runnable = 0;
+	t->waker = 0;
+	t->flags &= ~(THREAD_ASLEEP | THREAD_CUT);
+	return 0;
+}
+
+/* The last switch of a thread: it is not an interval. */
+static __always_inline void ended(struct counters *c, struct thread *t, struct task_struct *task, u64 now)
+{
+	leave(c, t, task, now, OFF_BLOCKED);
+	count(c, COUNT_LIFETIME_NS, now - t->born);
+	t->since = 0;
+	t->key = 0;
+	forget_thread(task);
+}
+
+/* In which state a thread leaves its CPU. */
+static __always_inline u64 state_on_leaving(u64 *ctx, struct task_struct *prev)
+{
+	if (ctx[0] & 1)
+		return 0; /* preempted on its way to sleep */
+	if (bpf_core_type_exists(btf_trace_sched_switch___since_5_18))
+		return (u32)ctx[3];
+	return state_of(prev);
+}
+
+/* With -a a thread without a record is outside of the agent's PID namespace, as a rule: what is left out. */
+static __noinline int left_outside(struct counters *c, struct task_struct *prev, u64 left)
+{
+	if (prev->pid && !(left & TASK_DEAD) && state_is(profiled_states, off_state_of(left)) &&
+	    number_in_namespace(prev->group_leader) == PID_OUTSIDE)
+		count(c, COUNT_OUTSIDE_NAMESPACE, 1);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int thread_switch(u64 *ctx)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	u32 state = sched_state();
+	struct counters *c;
+	struct thread *t;
+	u64 now = 0, left;
+
+	c = counters_of(state);
+	if (!c)
+		return 0; /* unreachable: sized by the number of possible CPUs */
+	t = thread_of(prev);
+	if (split_by_process)
+		split_counters(c, t);
+	if (t) {
+		left = state_on_leaving(ctx, prev);
+		now = bpf_ktime_get_ns();
+		if (left & TASK_DEAD)
+			ended(c, t, prev, now);
+		else
+			switched_out(ctx, c, state, t, prev, off_state_of(left), now);
+	} else if (whole_system && pid_namespace) {
+		left_outside(c, prev, state_on_leaving(ctx, prev));
+	}
+	t = thread_of(next);
+	if (t)
+		switched_in(c, t, next, now ? now : bpf_ktime_get_ns());
+	return 0;
+}
+
+static __always_inline int woken(struct task_struct *task)
+{
+	struct thread *t = thread_of(task);
+
+	/* One that is on a CPU, or was woken already, does not begin to wait. */
+	if (t && t->state != OFF_NONE && !t->runnable)
+		t->runnable = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(thread_wakeup, struct task_struct *task)
+{
+	return woken(task);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(thread_wakeup_new, struct task_struct *task)
+{
+	return woken(task);
+}
+
+#endif

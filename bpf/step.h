@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* One frame: take it down, find the rule, go to its caller. */
+#ifndef PERF_AGENT_STEP_H
+#define PERF_AGENT_STEP_H
+
+#include "link.h"
+#include "tables.h"
+
+static __always_inline int walk_ends(struct walk *w, u32 end)
+{
+	w->end = end;
+	return 1;
+}
+
+/* Where a frame's word lies. Without a branch: the verifier would follow both sides of each. */
+static __always_inline u32 word_at(struct frame *f, u64 address, u64 sp)
+{
+	u64 offset = address - sp + OFFSET_ZERO;
+
+	/* Does it not fit? The top bit of a negative number tells. */
+	f->pc |= (0 - (offset >> 32)) >> 63 << FRAME_NOT_IN_MEMO_BIT;
+	return (u32)offset;
+}
+
+/* The caller by frame pointer: {saved frame pointer, return address} lie where fp points. */
+static __always_inline int step_by_fp(struct walk *w, u32 cpu, struct frame *f)
+{
+	u64 sp = w->sp, fp = w->fp, saved, ra;
+
+	/* Where a table has no row, rbp need not be a frame pointer: its zero tells nothing. */
+	if (!fp)
+		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : WALK_ROOT);
+	/* The offset must fit a frame's description; no real frame is that large. */
+	if (fp < sp || (fp & 7) || fp - sp > 0x7ffffff0)
+		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : WALK_FP_CHAIN);
+	if (read_word(w, cpu, fp, &saved) || read_word(w, cpu, fp + 8, &ra))
+		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : WALK_FAULT);
+	f->pc |= FRAME_BY_FP;
+	f->fp_at = word_at(f, fp, sp);
+	f->ra_at = word_at(f, fp + 8, sp);
+	if (!ra)
+		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : WALK_ROOT);
+	forget_link(w);
+	w->pc = ra & FRAME_PC;
+	w->sp = sp_behind_record(fp);
+	w->fp = saved;
+	return 0;
+}
+
+static __always_inline int step_by_rule(struct walk *w, u32 cpu, struct frame *f, struct cfa_word *word,
+					struct rule *rule)
+{
+	u64 sp = w->sp, fp = w->fp, cfa, ra, at;
+	bool jump = false; /* the CFA was read from memory: it may lie anywhere, as on another stack */
+
+	if (rule->ra == RA_UNDEFINED)
+		return walk_ends(w, WALK_ROOT);
+
+	switch (rule->cfa) {
+	case CFA_SP:
+		cfa = sp + (s64)rule->cfa_off;
+		break;
+	case CFA_FP:
+		cfa = fp + (s64)rule->cfa_off;
+		break;
+	case CFA_PLT:
+		cfa = sp + (s64)rule->cfa_off + ((w->pc & 15) >= (u64)(u16)rule->cfa_add ? 8 : 0);
+		break;
+	case CFA_REG:
+		if (register_of(w, rule->flags & RULE_REG, &cfa))
+			return walk_ends(w, WALK_UNSUPPORTED_RULE);
+		cfa += (s64)rule->cfa_off;
+		f->pc |= FRAME_NOT_IN_MEMO;
+		break;
+	case CFA_SP_DEREF:
+	case CFA_FP_DEREF:
+		at = (rule->cfa == CFA_SP_DEREF ? sp : fp) + (s64)rule->cfa_off;
+		if (read_word(w, cpu, at, &cfa))
+			return walk_ends(w, WALK_FAULT);
+		cfa += (s64)rule->cfa_add;
+		f->pc |= FRAME_CFA_WORD;
+		word->at = word_at(f, at, sp);
+		word->add = rule->cfa_add;
+		jump = true;
+		break;
+	default:
+		return walk_ends(w, WALK_UNSUPPORTED_RULE);
+	}
+	/* With the return address in a register nothing need be left of the frame on the stack, as in vfork. */
+	if (!jump && (rule->ra == RA_REG ? cfa < sp : cfa <= sp))
+		return walk_ends(w, WALK_FP_CHAIN);
+
+	if (rule->fp == FP_UNDEFINED) {
+		w->fp = 0;
+	} else if (rule->fp != FP_SAME) {
+		/* Before the return address: it lies below, and the window opens upwards. */
+		at = rule->fp == FP_CFA ? cfa : rule->fp == FP_SP ? sp : fp;
+		at += (s64)rule->fp_off;
+		if (read_word(w, cpu, at, &w->fp))
+			return walk_ends(w, WALK_FAULT);
+		f->fp_at = word_at(f, at, sp);
+	}
+
+	if (rule->ra == RA_REG) {
+		if (register_of(w, (u32)rule->ra_off, &ra))
+			return walk_ends(w, WALK_UNSUPPORTED_RULE);
+		f->pc |= FRAME_NOT_IN_MEMO;
+	} else {
+		at = rule->ra == RA_CFA ? cfa : rule->ra == RA_SP ? sp : fp;
+		at += (s64)rule->ra_off;
+		if (read_word(w, cpu, at, &ra))
+			return walk_ends(w, WALK_FAULT);
+		f->ra_at = word_at(f, at, sp);
+	}
+	if (!ra)
+		return walk_ends(w, WALK_ROOT);
+	keep_link(w, cpu, rule);
+	w->pc = (ra & FRAME_PC) | (rule->flags & RULE_SIGNAL ? FRAME_EXACT : 0);
+	w->sp = cfa;
+	w->guess = 0;
+	return 0;
+}
+
+/* Takes down the frame in w->pc, sp, fp and goes to its caller. Non-zero: the walk ended, w->end says how. */
+__noinline int walk_step(u32 cpu)
+{
+	struct walk *w = walk_at(cpu);
+	struct cached_rule *cached;
+	int found = FOUND, ended;
+	struct cfa_word *word;
+	struct rule *rule;
+	struct frame *f;
+	u32 index = 0;
+	u64 at;
+
+	if (!w)
+		return 1;
+	if (w->n >= MAX_USER_FRAMES)
+		return walk_ends(w, WALK_FRAME_LIMIT);
+	f = &w->frames[w->n & (MAX_USER_FRAMES - 1)];
+	word = &w->cfas[w->n & (MAX_USER_FRAMES - 1)];
+	f->pc = w->pc;
+	f->sp = w->sp;
+	f->fp = w->fp;
+	f->ra_at = NO_WORD;
+	f->fp_at = NO_WORD;
+
+	cached = &w->rules[(w->pc * 0x9e3779b97f4a7c15ULL) >> (64 - CACHED_RULES_SHIFT)];
+	if (cached->pc != w->pc || cached->generation != w->generation) {
+		at = w->pc & FRAME_PC;
+		if (!(w->pc & FRAME_EXACT))
+			at--;
+		found = find_rule(w, cpu, at, &index);
+		if (found == FOUND) {
+			rule = rule_at(index);
+			if (!rule) {
+				w->n++;
+				return walk_ends(w, WALK_UNSUPPORTED_RULE);
+			}
+			cached->pc = w->pc;
+			cached->generation = w->generation;
+			cached->rule = *rule;
+		}
+	}
+	if (found == FIND_NO_MAPPING) {
+		/* A caller that lies nowhere is no caller; of a leaf, the pc is a fact. */
+		if (!w->n)
+			w->n = 1;
+		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : w->guess ? WALK_FP_CHAIN : WALK_NO_MAPPING);
+	}
+	w->n++;
+	if (found == FIND_NOT_READY)
+		return walk_ends(w, WALK_TABLE_NOT_READY);
+	if (found == FOUND && needs_stack_pointer(w, &cached->rule)) {
+		ended = step_by_fp(w, cpu, f);
+	} else if (found == FOUND) {
+		ended = step_by_rule(w, cpu, f, word, &cached->rule);
+	} else {
+		w->guess = found == FIND_NO_ROW ? 1 : 2;
+		ended = step_by_fp(w, cpu, f);
+	}
+	w->regs = 0;
+	return ended;
+}
+
+#endif

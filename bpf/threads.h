@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * What is kept of each thread of a recorded process: since when it is on or off a CPU, and with which stack it left.
+ *
+ * The records live with the threads, in task storage (5.12), so that there is no table that could be full; before, in
+ * a hash of a given size. They are made where memory may be allocated: when a thread is made, and by an iterator over
+ * all threads at the start of a capture; never while the scheduler holds its locks. A thread without a record is none
+ * of ours, and that look-up is all it costs.
+ */
+#ifndef PERF_AGENT_THREADS_H
+#define PERF_AGENT_THREADS_H
+
+#include "aggregate.h"
+
+struct thread {
+	u64 since;    /* begin of the present stretch on or off a CPU; 0: not seen */
+	u64 runnable; /* since when it waits for a CPU; 0: it does not */
+	u64 key;      /* of the stack that it left the CPU with; 0: this stretch is not recorded */
+	u64 seen;     /* the last such key that was in the sums of `epoch` */
+	u64 waker;    /* key of the stack of who woke it last */
+	u64 born;     /* since when it is followed */
+	u64 ran;      /* its time on CPUs when it left the last one, as the scheduler accounts it */
+	u64 start;    /* begin of its process: tells those apart that have had one number */
+	u32 pid;
+	u32 tid;
+	u32 cpu; /* the last one, + 1 */
+	u32 epoch;
+	u32 state; /* enum off_state */
+	u32 flags;
+};
+
+#define THREAD_ASLEEP 1 /* it has not run since the capture began */
+#define THREAD_CUT 2	/* the present stretch began before it was followed */
+#define THREAD_NEW 4	/* it has not run at all */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct thread);
+} threads_by_id SEC(".maps");
+
+static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	u32 id;
+
+	if (task_storage)
+		return bpf_task_storage_get(&threads, task, NULL, 0);
+	id = task->pid;
+	return bpf_map_lookup_elem(&threads_by_id, &id);
+}
+
+/* The record of a thread, made if there is none yet. NULL: no memory. */
+static __always_inline struct thread *enter_thread(struct task_struct *task, struct thread *first)
+{
+	u32 id;
+
+	if (task_storage)
+		return bpf_task_storage_get(&threads, task, first, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	id = task->pid;
+	bpf_map_update_elem(&threads_by_id, &id, first, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&threads_by_id, &id);
+}
+
+/* Task storage goes with the task. */
+static __always_inline void forget_thread(struct task_struct *task)
+{
+	u32 id = task->pid;
+
+	if (!task_storage)
+		bpf_map_delete_elem(&threads_by_id, &id);
+}
+
+/* Index of the walk, outbox and counters of the scheduler's programs: the sampler may interrupt them. */
+static __always_inline u32 sched_state(void)
+{
+	return possible_cpus + bpf_get_smp_processor_id();
+}
+
+/* The same of the iterators, which the scheduler's programs may interrupt. */
+static __always_inline u32 iterator_state(void)
+{
+	return 2 * possible_cpus;
+}
+
+/* Of its own, or the compiler would move what one kernel lacks in front of the question which of them it is. */
+static __noinline u64 state_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return task->__state;
+	return BPF_CORE_READ((struct task_struct___before_5_14 *)task, state);
+}
+
+static __always_inline u32 off_state_of(u64 state)
+{
+	if (!state)
+		return OFF_PREEMPTED;
+	return state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD) ? OFF_IOWAIT : OFF_BLOCKED;
+}
+
+static __always_inline bool is_recorded(struct proc *proc)
+{
+	return proc && !(proc->flags & PROC_WAKER);
+}
+
+/* Numbers of a task as the agent sees them. False: it has none, and is not followed. */
+static __always_inline bool thread_numbers(struct task_struct *task, struct thread *t)
+{
+	t->pid = task->tgid;
+	t->tid = task->pid;
+	t->start = task->group_leader->start_time;
+	if (pid_namespace) {
+		t->pid = number_in_namespace(task->group_leader);
+		t->tid = number_in_namespace(task);
+	}
+	return t->pid;
+}
+
+/* A new thread. It is followed if its process, or the one that it was forked from, is recorded. */
+SEC("tp_btf/task_newtask")
+int BPF_PROG(thread_begins, struct task_struct *task, u64 clone_flags)
+{
+	struct counters *c = counters_of(sched_state());
+	struct thread first = {};
+	u32 creator, ignored;
+
+	/* A record under this number is of one that ended unseen. */
+	forget_thread(task);
+	if (!c || !thread_numbers(task, &first))
+		return 0;
+	if (!whole_system && !is_recorded(bpf_map_lookup_elem(&procs, &first.pid))) {
+		if (!current_numbers(&creator, &ignored) || !is_recorded(bpf_map_lookup_elem(&procs, &creator)))
+			return 0;
+	}
+	first.born = bpf_ktime_get_ns();
+	first.since = first.born;
+	first.state = OFF_PREEMPTED;
+	first.flags = THREAD_CUT | THREAD_NEW;
+	if (!enter_thread(task, &first))
+		count(c, COUNT_THREADS_LOST, 1);
+	return 0;
+}
+
+/* A thread that calls exec takes the number of the first one of its process. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(thread_execs, struct task_struct *task, int old_number)
+{
+	u32 old = old_number;
+	struct thread *t, moved;
+
+	if (old == (u32)task->pid)
+		return 0;
+	if (task_storage) {
+		t = bpf_task_storage_get(&threads, task, NULL, 0);
+		if (t)
+			t->tid = t->pid;
+		return 0;
+	}
+	t = bpf_map_lookup_elem(&threads_by_id, &old);
+	if (!t)
+		return 0;
+	moved = *t;
+	moved.tid = moved.pid;
+	bpf_map_delete_elem(&threads_by_id, &old);
+	forget_thread(task);
+	if (!enter_thread(task, &moved)) {
+		struct counters *c = counters_of(sched_state());
+
+		if (c)
+			count(c, COUNT_THREADS_LOST, 1);
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Who wakes a thread: process, thread and stack of the one that runs when it is woken. */
+#ifndef PERF_AGENT_WAKERS_H
+#define PERF_AGENT_WAKERS_H
+
+#include "offcpu.h"
+
+/* Takes down where the kernel's stack is. A function of its own, whose frame is too small for a private stack (6.13).
+ */
+static __noinline int note_stack_pointer(struct walk *w)
+{
+	asm volatile("*(u64 *)(%[w] + %[place]) = r10"
+		     :
+		     : [w] "r"(w), [place] "i"(__builtin_offsetof(struct walk, want))
+		     : "memory");
+	return 0;
+}
+
+enum context {
+	OF_TASK,
+	OF_INTERRUPT, /* the current task is only what an interrupt came upon */
+	OF_EITHER, /* an interrupt, or work that a system call of the task has put off, as the loopback device does */
+};
+
+/* An interrupt has a stack of its own, unless it came in user mode; work that was put off has the same one. */
+static __always_inline enum context context_of(struct walk *w)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	u64 stack = (u64)BPF_CORE_READ(task, stack);
+	struct pt_regs *regs = (void *)(stack + KERNEL_STACK_SIZE - REGS_BYTES);
+	bool apart;
+
+	note_stack_pointer(w);
+	apart = w->want - stack >= KERNEL_STACK_SIZE;
+	if (BPF_CORE_READ(task, flags) & PF_KTHREAD)
+		return apart ? OF_INTERRUPT : OF_TASK;
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	if (REGS_ENTRY_PROBED(regs) == ENTRY_BY_INTERRUPT)
+		return OF_INTERRUPT;
+	return apart ? OF_EITHER : OF_TASK;
+}
+
+/* Makes the stack of a waker known to user space. It is no sample: nothing is lost but who it was. */
+static __always_inline bool make_waker_known(struct counters *c, struct sample *sample, u64 key, u32 end,
+					     u32 user_frames)
+{
+	if (find_total(table_in_use(), key))
+		return true;
+	if (send_stack(sample, key, end, user_frames)) {
+		count(c, COUNT_STACKS_SENT, 1);
+		enter_sums(table_in_use(), key, 0, 0, 0);
+		return true;
+	}
+	count(c, COUNT_WAKERS_LOST, 1);
+	return false;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(thread_waking, struct task_struct *task)
+{
+	u32 state = sched_state(), end = WALK_NONE, frames = 0;
+	struct sample sample = {.state = state, .off_state = STATE_WAKER};
+	struct thread *t = thread_of(task);
+	u64 key, hash = seed;
+	enum context context;
+	struct counters *c;
+	struct proc *proc;
+	struct walk *w;
+
+	/*
+	 * The state is not looked at: it may be on its way to sleep. One that wakes itself is, and goes on; interrupts
+	 * are on then, and could come upon the walk.
+	 */
+	if (!t || bpf_get_current_task() == (u64)task)
+		return 0;
+	c = counters_of(state);
+	w = walk_at(state);
+	if (!c || !w)
+		return 0; /* unreachable: sized by the number of possible CPUs */
+	context = context_of(w);
+	if (context == OF_EITHER)
+		sample.off_state = STATE_WAKER_IN_SOFTIRQ;
+	/* pid and tid 0 stand for an interrupt: the current thread has nothing to do with the wake-up. */
+	if (context == OF_INTERRUPT || !current_numbers(&sample.pid, &sample.tid)) {
+		sample.pid = 0;
+		sample.tid = 0;
+	} else if (has_no_memory()) {
+		end = without_memory((void *)bpf_get_current_task());
+	} else {
+		proc = bpf_map_lookup_elem(&procs, &sample.pid);
+		if (!proc && sample.pid)
+			proc = adopt_process(c, sample.pid, whole_system ? 0 : PROC_WAKER, false);
+		if (proc) {
+			struct proc known = *proc;
+
+			sample.image = known.image;
+			end = walk_current(c, &known, &sample);
+			hash = w->hash;
+			frames = w->total;
+		} else {
+			end = WALK_NO_REGISTERS;
+			if (sample.pid)
+				count(c, COUNT_PROCS_LOST, 1);
+		}
+	}
+	if (kernel_stacks || context == OF_EITHER)
+		take_kernel_stack(ctx, &sample);
+	key = key_of(&sample, hash, end);
+	/* Whoever woke it before that was another one. */
+	t->waker = make_waker_known(c, &sample, key, end, frames) ? key : 0;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * The walk: from user registers to a stack with its hash.
+ *
+ * The functions that loop are global and take a scalar, so that the verifier looks at each on its own; the state
+ * between them lies in maps. A step that contained the look for a memo would exceed the verifier's limit.
+ */
+#ifndef PERF_AGENT_WALK_H
+#define PERF_AGENT_WALK_H
+
+#include "memo.h"
+#include "step.h"
+
+/* A batch of walk_run. */
+__noinline int run_batch(u32 cpu)
+{
+	struct walk *w = walk_at(cpu);
+	struct memo *m;
+	u32 i;
+
+	if (!w)
+		return DONE;
+	m = memo_at(w->slot);
+	if (!m)
+		return DONE;
+	for (i = 0; i < BATCH; i++) {
+		/* A call only if the memo's next frame is not further outward. */
+		if (w->depth && m->frames[(w->depth - 1) & (MAX_USER_FRAMES - 1)].sp <= w->sp && meet_memo(cpu))
+			return DONE;
+		if (walk_step(cpu))
+			return DONE;
+	}
+	return MORE;
+}
+
+/* Walks from w->start_* until something ends it. With w->depth, frames of the memo may end it early. */
+__noinline int walk_run(u32 cpu)
+{
+	struct walk *w = walk_at(cpu);
+	struct memo *m;
+	u32 i;
+
+	if (!w)
+		return 1;
+	w->pc = w->start_pc;
+	w->sp = w->start_sp;
+	w->fp = w->start_fp;
+	w->regs = w->start_regs;
+	forget_link(w);
+	w->end = WALK_FRAME_LIMIT;
+	w->n = 0;
+	w->matched = 0;
+	w->guess = 0;
+	w->map_size = 0;
+	window_reset(w);
+	m = memo_at(w->slot);
+	/* All words up to the root will be asked for, whether the memo is met or not. */
+	if (m && w->depth) {
+		w->win_limit = m->frames[0].sp;
+		w->win_size = WINDOW;
+	}
+	for (i = 0; i <= BATCHES; i++)
+		if (run_batch(cpu))
+			break;
+	return 0;
+}
+
+/*
+ * Walks the stack of a thread; the result is in w->end, hash, total, and its frames in the memo w->slot, root
+ * first. The caller has set w->start_*, mappings, count and slot.
+ */
+static __always_inline void walk_stack(struct walk *w, u32 cpu, u64 image, u32 tid, u32 generation)
+{
+	struct memo *m = memo_at(w->slot);
+
+	w->depth = 0;
+	w->generation = generation;
+	if (!m)
+		return;
+	if (m->tid == tid && m->image == image && m->generation == generation)
+		w->depth = m->depth;
+	m->tid = tid;
+	m->image = image;
+	m->generation = generation;
+	walk_run(cpu);
+	if (w->matched + w->n > MAX_USER_FRAMES) {
+		/* Too deep: what is kept is the inner side, which is not what the memo has. */
+		w->depth = 0;
+		walk_run(cpu);
+	}
+	walk_push(w, m, cpu);
+	/* Only a root that no word of the stack tells is one as long as the frame is the same. */
+	if (w->end != WALK_ROOT || m->frames[0].ra_at != NO_WORD)
+		m->depth = 0;
+}
+
+#endif

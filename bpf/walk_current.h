@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* The walk of the current thread's user stack, whatever the occasion. */
+#ifndef PERF_AGENT_WALK_CURRENT_H
+#define PERF_AGENT_WALK_CURRENT_H
+
+#include "processes.h"
+#include "walk.h"
+
+static __always_inline u32 memo_slot(u32 state, u32 tid)
+{
+	u32 sampler = possible_cpus * sampler_memos;
+
+	if (state < possible_cpus)
+		return state * sampler_memos + ((tid ^ (tid >> 2)) & (sampler_memos - 1));
+	return sampler + (state - possible_cpus) * sched_memos + (tid & (sched_memos - 1));
+}
+
+/* Walks the stack just walked with the help of a memo again without, and compares. */
+static __always_inline void check_walk(struct counters *c, struct walk *w, u32 state)
+{
+	u64 hash = w->hash;
+	u32 total = w->total, end = w->end;
+
+	w->depth = 0;
+	/* No rule is remembered under a number that there was not before, so that all are searched. */
+	w->generation = (u32)bpf_ktime_get_ns() | 1U << 31;
+	walk_run(state);
+	walk_rehash(w, state);
+	count(c, COUNT_MEMO_CHECKED, 1);
+	if (w->hash != hash || w->total != total || w->end != end)
+		count(c, COUNT_MEMO_DIFFERED, 1);
+	w->hash = hash;
+	w->total = total;
+	w->end = end;
+}
+
+/* Walks the user stack of the current thread. Returns how it ended; hash and length are in the walk. */
+static __always_inline u32 walk_current(struct counters *c, struct proc *proc, struct sample *sample)
+{
+	struct walk *w = walk_at(sample->state);
+	struct user_registers user = {};
+	struct memo *m;
+	u32 end;
+
+	if (!w)
+		return WALK_NO_REGISTERS;
+	w->total = 0;
+	w->hash = seed;
+	if (!current_registers(&user))
+		return without_registers((void *)bpf_get_current_task(), &user);
+	w->start_pc = (user.pc & FRAME_PC) | FRAME_EXACT;
+	w->start_sp = user.sp;
+	w->start_fp = user.fp;
+	w->start_regs = user.at;
+	w->mappings = proc->mappings;
+	w->count = proc->count;
+	w->slot = memo_slot(sample->state, sample->tid);
+	if (without_memo) {
+		m = memo_at(w->slot);
+		if (m)
+			m->depth = 0;
+	}
+	walk_stack(w, sample->state, sample->image, sample->tid, proc->generation);
+	count(c, COUNT_FRAMES, w->total);
+	count(c, COUNT_FRAMES_WALKED, w->n);
+	if (w->matched) {
+		count(c, COUNT_MEMO_HITS, 1);
+		if (check_memo)
+			check_walk(c, w, sample->state);
+	}
+	end = w->end;
+	if (end == WALK_FAULT && in_exec())
+		end = WALK_EXITING;
+	if (end == WALK_NO_MAPPING) {
+		mappings_are_stale(c, sample->pid);
+		if (proc->flags & PROC_NEW)
+			end = WALK_TABLE_NOT_READY;
+	}
+	return end;
+}
+
+#endif

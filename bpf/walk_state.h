@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * The state of a walk: one `struct walk` for each CPU and use, and the memos, a few for each CPU.
+ *
+ * The walker is written against the functions declared at the end. maps.h gives them over BPF maps; the native
+ * build (crates/replay) over plain memory, so that ordinary tests run the same code on recorded stacks.
+ */
+#ifndef PERF_AGENT_WALK_STATE_H
+#define PERF_AGENT_WALK_STATE_H
+
+#include "abi.h"
+
+#define WINDOW 4096
+#define WINDOW_FIRST 512
+#define SMALLEST_PAGE 4096
+#define MEMOS_PER_CPU 4
+
+/* The compiler may not draw conclusions about the value across this point (libbpf's barrier_var). */
+#define keep_in_register(value) asm volatile("" : "+r"(value))
+
+/*
+ * Loops over frames run in batches, each a call of a global function: the verifier looks at such a function once,
+ * where it would follow every round of one long loop, and loading would take half a second.
+ */
+#define BATCH 32
+#define BATCHES (MAX_USER_FRAMES / BATCH)
+#define DONE 1
+#define MORE 0
+
+/* Marks in the pc of a frame that mean nothing outside of the walker: one stack may come with and without them. */
+#define FRAME_NOT_IN_MEMO_BIT 61
+#define FRAME_NOT_IN_MEMO (1ULL << FRAME_NOT_IN_MEMO_BIT) /* depends on another register, or on a word too far away */
+#define FRAME_CFA_WORD (1ULL << 60)			  /* the CFA was read from memory: see struct cfa_word */
+#define FRAME_PLACE (FRAME_PC | FRAME_EXACT)
+#define FRAME_OUTSIDE (FRAME_PLACE | FRAME_BY_FP)
+
+/* Offsets of words from a stack pointer as unsigned numbers: with 32 bits, sign extensions would cost more than the
+ * sum. */
+#define NO_WORD 0
+#define OFFSET_ZERO (1ULL << 31)
+
+/*
+ * A frame, and which words of the stack its caller was derived from, as OFFSET_ZERO + offset from `sp` or NO_WORD: the
+ * return address and the saved frame pointer. A memo is read from end to end at each sample: two frames to a line.
+ */
+struct frame {
+	u64 pc; /* with marks */
+	u64 sp;
+	u64 fp;
+	u32 ra_at;
+	u32 fp_at;
+};
+
+/* The word that holds the CFA (+ add), likewise; few frames have one. */
+struct cfa_word {
+	u32 at;
+	short add;
+	u16 pad;
+};
+
+/*
+ * The rule that a pc had, while its process has this generation. Programs come back to the same return addresses again
+ * and again; a hit saves the searches for mapping, page and row, and with them most of the memory that a step
+ * touches.
+ */
+struct cached_rule {
+	u64 pc; /* with FRAME_EXACT */
+	u32 generation;
+	u32 pad;
+	struct rule rule;
+};
+
+#define CACHED_RULES_SHIFT 8
+#define CACHED_RULES (1 << CACHED_RULES_SHIFT)
+
+struct walk {
+	u64 pc; /* the frame to be looked at next */
+	u64 sp;
+	u64 fp;
+	u64 regs; /* kernel address of the saved user registers, 0 where the frame is not the innermost */
+
+#ifdef LINK_REGISTER
+	u64 link; /* the link register of a frame that a signal interrupted; 0: not known */
+#endif
+
+	u64 start_pc;
+	u64 start_sp;
+	u64 start_fp;
+	u64 start_regs;
+
+	u32 mappings; /* of the process, see struct proc */
+	u32 count;
+	u32 generation;
+	u32 pad;
+	u32 end;     /* enum walk_end */
+	u32 n;	     /* frames[] in use: those that were walked, innermost first */
+	u32 depth;   /* frames of the memo that may still be met */
+	u32 slot;    /* the memo */
+	u32 matched; /* frames of the memo that are the outer part of this stack */
+	u32 guess;   /* the last caller was found by frame pointer: for want of a row (1), of a table (2) */
+
+	u64 map_start; /* the mapping of the last look-up */
+	u64 map_size;
+	u64 map_bias;
+	u32 map_pages; /* arena address of its page entries */
+	u32 map_kind;
+	u32 first_page;
+	u32 pages;
+
+	u64 want; /* argument of walk_fill */
+	u64 win_start;
+	u64 win_last;  /* last offset at which a word may be read */
+	u64 win_limit; /* the stack is known to reach to here, or 0 */
+	u32 win_size;  /* of the next read */
+	u32 total;     /* result: frames of the stack */
+	u64 hash;      /* result */
+
+	u32 at;	  /* between batches: the frame to go on with */
+	u32 left; /* and how many are left */
+
+	struct cached_rule rules[CACHED_RULES];
+	u8 window[WINDOW + 8];
+	struct frame frames[MAX_USER_FRAMES];
+	struct cfa_word cfas[MAX_USER_FRAMES];
+};
+
+/* The last walk of a thread that ended at the root, root first. */
+struct memo {
+	u64 image;
+	u32 tid;
+	u32 generation;
+	u32 depth; /* 0: empty */
+	u32 pad;
+	struct frame frames[MAX_USER_FRAMES];
+	struct cfa_word cfas[MAX_USER_FRAMES];
+	u64 hashes[MAX_USER_FRAMES]; /* of a frame and everything outward */
+};
+
+_Static_assert(sizeof(struct frame) == 32 && sizeof(struct cached_rule) == 32, "two to a line");
+
+struct chunk {
+	u32 words[CHUNK_WORDS];
+};
+
+static struct walk *walk_at(u32 cpu);
+static struct memo *memo_at(u32 slot);
+static struct chunk *chunk_at(u32 index);
+static struct rule *rule_at(u32 index);
+static long read_user(void *to, u32 size, u64 from);
+static u64 saved_register(u64 regs, u32 dwarf_number, u64 *value);
+static u64 hash_seed(void);
+
+#endif
