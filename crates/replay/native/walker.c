@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The walker of bpf/ over plain memory: what bpf/maps.h gives in the kernel, and entry points for Rust.
+ *
+ * What is not the same: the words of the stack come from recorded bytes, and outside of them nothing is readable; the
+ * saved registers lie in an array by DWARF number.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+typedef long long s64;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#undef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#define __noinline static __attribute__((noinline))
+
+#include "walk.h"
+
+struct segment {
+	u64 base;
+	u64 size;
+	const u8 *bytes;
+};
+
+/* What a walk may look at. Mirrored in src/native.rs. */
+struct surroundings {
+	struct chunk *chunks;
+	u64 chunk_count;
+	struct rule *rules;
+	u64 rule_count;
+	const struct segment *segments;
+	u64 segment_count;
+	u64 registers[16];
+	u64 pc;
+	u64 seed;
+	u64 image;
+	u32 tid;
+	u32 generation;
+	u32 mappings;
+	u32 mapping_count;
+};
+
+struct outcome {
+	u64 hash;
+	u32 end;
+	u32 total;
+	u32 matched;
+	u32 walked;
+};
+
+struct outcome_frame {
+	u64 pc; /* with the marks */
+	u64 sp;
+	u64 fp;
+};
+
+/* The state of one CPU. */
+struct replay {
+	struct walk walk;
+	struct memo memos[MEMOS_PER_CPU];
+};
+
+static _Thread_local struct replay *here;
+static _Thread_local const struct surroundings *around;
+
+static struct walk *walk_at(u32 cpu)
+{
+	return cpu ? NULL : &here->walk;
+}
+
+static struct memo *memo_at(u32 slot)
+{
+	return slot < MEMOS_PER_CPU ? &here->memos[slot] : NULL;
+}
+
+static struct chunk *chunk_at(u32 index)
+{
+	return index < around->chunk_count ? &around->chunks[index] : NULL;
+}
+
+static struct rule *rule_at(u32 index)
+{
+	return index < around->rule_count ? &around->rules[index] : NULL;
+}
+
+/* As bpf_probe_read_user: all or nothing, and zeros where it is nothing. */
+static long read_user(void *to, u32 size, u64 from)
+{
+	u64 i;
+
+	for (i = 0; i < around->segment_count; i++) {
+		const struct segment *segment = &around->segments[i];
+		u64 at = from - segment->base;
+
+		if (at < segment->size && size <= segment->size - at) {
+			memcpy(to, segment->bytes + at, size);
+			return 0;
+		}
+	}
+	memset(to, 0, size);
+	return -14;
+}
+
+static u64 saved_register(u64 regs, u32 dwarf_number, u64 *value)
+{
+	const u64 *registers = (const u64 *)regs;
+
+	if (dwarf_number >= 16)
+		return 1;
+	*value = registers[dwarf_number];
+	return 0;
+}
+
+static u64 hash_seed(void)
+{
+	return around->seed;
+}
+
+struct replay *replay_new(void)
+{
+	return calloc(1, sizeof(struct replay));
+}
+
+void replay_free(struct replay *replay)
+{
+	free(replay);
+}
+
+static void give_outcome(const struct walk *w, struct outcome *outcome)
+{
+	outcome->hash = w->hash;
+	outcome->end = w->end;
+	outcome->total = w->total;
+	outcome->matched = w->matched;
+	outcome->walked = w->n;
+}
+
+static void give_frame(const struct frame *frame, struct outcome_frame *to)
+{
+	to->pc = frame->pc;
+	to->sp = frame->sp;
+	to->fp = frame->fp;
+}
+
+/* What walk_current of bpf/cpu.h sets before a walk. */
+static struct walk *start(struct replay *replay, const struct surroundings *surroundings)
+{
+	struct walk *w = &replay->walk;
+
+	here = replay;
+	around = surroundings;
+	w->total = 0;
+	w->start_pc = (around->pc & FRAME_PC) | FRAME_EXACT;
+	w->start_sp = around->registers[7];
+	w->start_fp = around->registers[6];
+	w->start_regs = (u64)around->registers;
+	w->mappings = around->mappings;
+	w->count = around->mapping_count;
+	w->slot = around->tid & (MEMOS_PER_CPU - 1);
+	return w;
+}
+
+/* A walk as walk_current of bpf/cpu.h does it; its MAX_USER_FRAMES or fewer frames go to `frames`, leaf first. */
+void replay_walk(struct replay *replay, const struct surroundings *surroundings, struct outcome *outcome,
+		 struct outcome_frame *frames)
+{
+	struct walk *w = start(replay, surroundings);
+	struct memo *m;
+	u32 i;
+
+	walk_stack(w, 0, around->image, around->tid, around->generation);
+	give_outcome(w, outcome);
+	m = &replay->memos[w->slot];
+	for (i = 0; i < w->total && i < MAX_USER_FRAMES; i++)
+		give_frame(&m->frames[w->total - 1 - i], &frames[i]);
+}
+
+/* The hash of these values, as push_batch makes it of frames. */
+u64 replay_hash(u64 seed, const u64 *values, u64 count)
+{
+	const struct surroundings surroundings = {.seed = seed};
+	u64 hash, i;
+
+	around = &surroundings;
+	hash = hash_seed();
+	for (i = 0; i < count; i++)
+		hash = hash_mix(hash, values[i]);
+	around = NULL;
+	return hash;
+}
+
+/* A walk that looks everything up: check_walk of bpf/cpu.h, and without the rules of known pcs. */
+void replay_again(struct replay *replay, const struct surroundings *surroundings, struct outcome *outcome,
+		  struct outcome_frame *frames)
+{
+	struct walk *w = start(replay, surroundings);
+	u32 i;
+
+	memset(w->rules, 0, sizeof(w->rules));
+	w->depth = 0;
+	walk_run(0);
+	walk_rehash(w, 0);
+	give_outcome(w, outcome);
+	for (i = 0; i < w->total && i < MAX_USER_FRAMES; i++)
+		give_frame(&w->frames[i], &frames[i]);
+}
+
+/* Forgets the last walks and the rules they met. */
+void replay_forget(struct replay *replay)
+{
+	u32 i;
+
+	for (i = 0; i < MEMOS_PER_CPU; i++)
+		replay->memos[i].depth = 0;
+	memset(replay->walk.rules, 0, sizeof(replay->walk.rules));
+}
+
+/* The numbers of bpf/abi.h that the Rust side repeats, in the order of src/native.rs. */
+const u64 replay_numbers[] = {
+	CHUNK_WORDS,
+	MAX_CHUNKS,
+	MAX_RULES,
+	MAX_USER_FRAMES,
+	FRAME_EXACT,
+	FRAME_BY_FP,
+	FRAME_PC,
+	MAPPING_TABLE,
+	MAPPING_FP,
+	MAPPING_NOT_READY,
+	WALK_ROOT,
+	WALK_NO_MAPPING,
+	WALK_NO_ROW,
+	WALK_UNSUPPORTED_RULE,
+	WALK_FP_CHAIN,
+	WALK_FAULT,
+	WALK_FRAME_LIMIT,
+	WALK_TABLE_NOT_READY,
+	sizeof(struct surroundings),
+	sizeof(struct outcome),
+	sizeof(struct outcome_frame),
+	sizeof(struct segment),
+};

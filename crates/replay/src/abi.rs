@@ -1,0 +1,18 @@
+//! Numbers of `bpf/abi.h`; a test holds them equal to what the C side was compiled with.
+
+/// Words of a chunk of the arena.
+pub const CHUNK_WORDS: u32 = 1 << 14;
+/// Chunks of the arena.
+pub(crate) const MAX_CHUNKS: u32 = 4096;
+/// Distinct rules of all tables.
+pub(crate) const MAX_RULES: usize = 32_768;
+/// Frames of a stack that are kept, from the leaf.
+pub const MAX_FRAMES: usize = 512;
+
+pub(crate) const FRAME_EXACT: u64 = 1 << 63;
+pub(crate) const FRAME_BY_FP: u64 = 1 << 62;
+pub(crate) const FRAME_PC: u64 = (1 << 57) - 1;
+
+pub(crate) const MAPPING_TABLE: u32 = 0;
+pub(crate) const MAPPING_FP: u32 = 1;
+pub(crate) const MAPPING_NOT_READY: u32 = 2;

@@ -1,0 +1,16 @@
+//! What does not fit.
+
+/// Why tables or mappings could not be laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The arena is full.
+    #[error("no room for {words} more words of unwind tables and mappings")]
+    ArenaFull {
+        /// 32-bit words asked for.
+        words: u32,
+    },
+    /// More distinct unwind rules than the rule map holds.
+    #[error("more than {0} distinct unwind rules")]
+    TooManyRules(usize),
+}

@@ -1,0 +1,215 @@
+//! The border to C: layouts and entry points of `native/walker.c`.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use unwind::Rule;
+
+use crate::abi::MAX_FRAMES;
+use crate::arena::Chunk;
+
+#[repr(C)]
+struct Segment {
+    base: u64,
+    size: u64,
+    bytes: *const u8,
+}
+
+#[repr(C)]
+struct Surroundings {
+    chunks: *const Chunk,
+    chunk_count: u64,
+    rules: *const Rule,
+    rule_count: u64,
+    segments: *const Segment,
+    segment_count: u64,
+    registers: [u64; 16],
+    pc: u64,
+    seed: u64,
+    image: u64,
+    tid: u32,
+    generation: u32,
+    mappings: u32,
+    mapping_count: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) hash: u64,
+    pub(crate) end: u32,
+    pub(crate) total: u32,
+    pub(crate) matched: u32,
+    pub(crate) walked: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RawFrame {
+    pub(crate) pc: u64,
+    pub(crate) sp: u64,
+    pub(crate) fp: u64,
+}
+
+type Walker = unsafe extern "C" fn(*mut c_void, *const Surroundings, *mut Outcome, *mut RawFrame);
+
+unsafe extern "C" {
+    fn replay_new() -> *mut c_void;
+    fn replay_free(replay: *mut c_void);
+    fn replay_forget(replay: *mut c_void);
+    fn replay_walk(
+        replay: *mut c_void,
+        around: *const Surroundings,
+        out: *mut Outcome,
+        frames: *mut RawFrame,
+    );
+    fn replay_again(
+        replay: *mut c_void,
+        around: *const Surroundings,
+        out: *mut Outcome,
+        frames: *mut RawFrame,
+    );
+    fn replay_hash(seed: u64, values: *const u64, count: u64) -> u64;
+    #[cfg(test)]
+    static replay_numbers: [u64; 22];
+}
+
+/// The hash by which the programs tell stacks apart, of frames from the root on, with their marks.
+#[must_use]
+pub fn stack_hash(seed: u64, frames: &[u64]) -> u64 {
+    // SAFETY: as many values as are said lie there, and are only read.
+    unsafe { replay_hash(seed, frames.as_ptr(), frames.len() as u64) }
+}
+
+/// Everything that a walk depends on, besides the memos.
+pub(crate) struct Input<'a> {
+    pub(crate) chunks: &'a [Chunk],
+    pub(crate) rules: &'a [Rule],
+    pub(crate) stack: &'a [(u64, Vec<u8>)],
+    pub(crate) registers: [u64; 16],
+    pub(crate) pc: u64,
+    pub(crate) seed: u64,
+    pub(crate) image: u64,
+    pub(crate) tid: u32,
+    pub(crate) generation: u32,
+    pub(crate) mappings: u32,
+    pub(crate) mapping_count: u32,
+}
+
+/// The walker's state of one CPU, with its memos.
+#[derive(Debug)]
+pub(crate) struct State {
+    state: NonNull<c_void>,
+    /// Room for the frames of a walk.
+    frames: Box<[RawFrame; MAX_FRAMES]>,
+}
+
+// SAFETY: the state is a plain block of memory without ties to a thread; what C keeps in thread-local variables is set
+// at the start of each call and not used after it.
+unsafe impl Send for State {}
+
+impl State {
+    pub(crate) fn new() -> Self {
+        // SAFETY: takes nothing, gives null or zeroed memory of the state's size.
+        let state = unsafe { replay_new() };
+        match NonNull::new(state) {
+            Some(state) => Self { state, frames: Box::new([RawFrame::default(); MAX_FRAMES]) },
+            None => std::alloc::handle_alloc_error(std::alloc::Layout::new::<c_void>()),
+        }
+    }
+
+    pub(crate) fn forget(&mut self) {
+        // SAFETY: the pointer comes from replay_new and is freed on drop only.
+        unsafe { replay_forget(self.state.as_ptr()) }
+    }
+
+    /// A walk, with the thread's memo.
+    pub(crate) fn walk(&mut self, input: &Input<'_>) -> (Outcome, &[RawFrame]) {
+        self.call(replay_walk, input)
+    }
+
+    /// A walk without a memo, which leaves the memos as they are.
+    pub(crate) fn again(&mut self, input: &Input<'_>) -> (Outcome, &[RawFrame]) {
+        self.call(replay_again, input)
+    }
+
+    fn call(&mut self, walker: Walker, input: &Input<'_>) -> (Outcome, &[RawFrame]) {
+        let segment = |(base, bytes): &(u64, Vec<u8>)| Segment {
+            base: *base,
+            size: bytes.len() as u64,
+            bytes: bytes.as_ptr(),
+        };
+        let segments: Vec<Segment> = input.stack.iter().map(segment).collect();
+        let around = Surroundings {
+            chunks: input.chunks.as_ptr(),
+            chunk_count: input.chunks.len() as u64,
+            rules: input.rules.as_ptr(),
+            rule_count: input.rules.len() as u64,
+            segments: segments.as_ptr(),
+            segment_count: segments.len() as u64,
+            registers: input.registers,
+            pc: input.pc,
+            seed: input.seed,
+            image: input.image,
+            tid: input.tid,
+            generation: input.generation,
+            mappings: input.mappings,
+            mapping_count: input.mapping_count,
+        };
+        let mut outcome = Outcome::default();
+        // SAFETY: all pointers are to live memory of the lengths given beside them, and C writes to the state, to
+        // `outcome` and to at most MAX_FRAMES frames only. The walker checks or masks every index.
+        unsafe { walker(self.state.as_ptr(), &raw const around, &raw mut outcome, self.frames.as_mut_ptr()) };
+        (outcome, &self.frames[..outcome.total as usize])
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // SAFETY: the pointer comes from replay_new, and nobody has it after this.
+        unsafe { replay_free(self.state.as_ptr()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::End;
+    use crate::abi;
+
+    #[test]
+    fn both_sides_have_the_same_numbers() {
+        // SAFETY: a constant array of this length.
+        let native = unsafe { replay_numbers };
+        let ends = [
+            End::Root,
+            End::NoMapping,
+            End::NoRow,
+            End::UnsupportedRule,
+            End::FpChain,
+            End::Fault,
+            End::FrameLimit,
+            End::TableNotReady,
+        ];
+        let mut numbers = vec![
+            u64::from(abi::CHUNK_WORDS),
+            u64::from(abi::MAX_CHUNKS),
+            abi::MAX_RULES as u64,
+            MAX_FRAMES as u64,
+            abi::FRAME_EXACT,
+            abi::FRAME_BY_FP,
+            abi::FRAME_PC,
+            u64::from(abi::MAPPING_TABLE),
+            u64::from(abi::MAPPING_FP),
+            u64::from(abi::MAPPING_NOT_READY),
+        ];
+        numbers.extend(ends.map(|end| end as u64));
+        numbers.extend([
+            size_of::<Surroundings>() as u64,
+            size_of::<Outcome>() as u64,
+            size_of::<RawFrame>() as u64,
+            size_of::<Segment>() as u64,
+        ]);
+        assert_eq!(numbers, native);
+    }
+}

@@ -1,0 +1,310 @@
+//! Walks over recorded stacks.
+
+use unwind::Rule;
+use unwind::Table;
+
+use crate::Error;
+use crate::Stack;
+use crate::abi;
+use crate::arena::Arena;
+use crate::native::Input;
+use crate::native::Outcome;
+use crate::native::RawFrame;
+use crate::native::State;
+use crate::rules::Rules;
+use crate::tables;
+use crate::tables::RawMapping;
+
+/// A table that was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TableId(u32);
+
+/// How the code of a mapping is unwound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// By a table.
+    Table(TableId),
+    /// By frame pointers: there is no unwind information.
+    FramePointers,
+    /// Not yet: the table is being made.
+    NotReady,
+}
+
+/// An executable mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address in the process.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// Address in the process minus link-time address.
+    pub bias: u64,
+    /// How its code is unwound.
+    pub code: Code,
+}
+
+/// Whose stack it is, as the memos tell stacks apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Thread {
+    /// Number of the thread.
+    pub tid: u32,
+    /// Changes with exec.
+    pub image: u64,
+    /// Changes with the mappings and their tables, and is of one process: rules are remembered by pc and generation.
+    pub generation: u32,
+}
+
+/// Registers of the leaf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Registers {
+    /// Instruction pointer.
+    pub pc: u64,
+    /// The 16 integer registers by DWARF number: frame pointer 6, stack pointer 7.
+    pub by_number: [u64; 16],
+}
+
+impl Registers {
+    /// Instruction, stack and frame pointer; the others are 0.
+    #[must_use]
+    pub fn of(pc: u64, sp: u64, fp: u64) -> Self {
+        let mut by_number = [0; 16];
+        by_number[6] = fp;
+        by_number[7] = sp;
+        Self { pc, by_number }
+    }
+}
+
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum End {
+    /// At the outermost frame.
+    Root = 0,
+    /// A pc in no executable mapping.
+    NoMapping = 1,
+    /// The file has tables, none covers the pc, and the frame pointer did not help.
+    NoRow = 2,
+    /// A rule outside of what the walker evaluates.
+    UnsupportedRule = 3,
+    /// A frame pointer or CFA not above the last one.
+    FpChain = 4,
+    /// Stack memory not readable.
+    Fault = 5,
+    /// More frames than are kept.
+    FrameLimit = 6,
+    /// A table still being made.
+    TableNotReady = 7,
+}
+
+impl End {
+    const ALL: [Self; 8] = [
+        Self::Root,
+        Self::NoMapping,
+        Self::NoRow,
+        Self::UnsupportedRule,
+        Self::FpChain,
+        Self::Fault,
+        Self::FrameLimit,
+        Self::TableNotReady,
+    ];
+}
+
+/// A frame of a walked stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Address in the process; the return address for callers.
+    pub pc: u64,
+    /// The pc is the instruction itself, not a return address.
+    pub exact: bool,
+    /// The caller was found by frame pointer.
+    pub by_fp: bool,
+    /// Stack pointer of the frame.
+    pub sp: u64,
+    /// Frame pointer register of the frame.
+    pub fp: u64,
+}
+
+/// A walked stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// Leaf first.
+    pub frames: Vec<Frame>,
+    /// How it ended.
+    pub end: End,
+    /// The number by which the kernel side tells stacks apart.
+    pub hash: u64,
+    /// How many of the outer frames were taken from the thread's last walk.
+    pub matched_from_memo: usize,
+}
+
+impl Walk {
+    /// Whether two walks say the same of the stack, wherever they took it from.
+    #[must_use]
+    pub fn same_stack(&self, other: &Self) -> bool {
+        self.frames == other.frames && self.end == other.end && self.hash == other.hash
+    }
+}
+
+/// A walk with a memo gave another result than the walk without.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "{} frames ({:?}) with the memo, {} frames ({:?}) without",
+    with_memo.frames.len(), with_memo.end, without.frames.len(), without.end
+)]
+pub struct Differs {
+    /// With the memo.
+    pub with_memo: Walk,
+    /// Without it.
+    pub without: Walk,
+}
+
+/// The walker with the state of one CPU: tables, the mappings of one process, memos.
+pub struct Replay {
+    arena: Arena,
+    rules: Rules,
+    mappings: u32,
+    mapping_count: u32,
+    state: State,
+    seed: u64,
+    with_memo: bool,
+}
+
+impl Default for Replay {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Replay {
+    /// Without tables and mappings.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::over(Arena::default(), Rules::new())
+    }
+
+    /// Over an arena of these words, whatever they are, with `mapping_count` mappings from word `mappings` on.
+    #[must_use]
+    pub fn over_words(words: &[u32], rules: &[Rule], mappings: u32, mapping_count: u32) -> Self {
+        let mut replay = Self::over(Arena::of_words(words), Rules::of(rules));
+        replay.mappings = mappings;
+        replay.mapping_count = mapping_count;
+        replay
+    }
+
+    fn over(arena: Arena, rules: Rules) -> Self {
+        Self {
+            arena,
+            rules,
+            mappings: 0,
+            mapping_count: 0,
+            state: State::new(),
+            seed: 0x5eed,
+            with_memo: true,
+        }
+    }
+
+    /// Whether walks use what is known from earlier ones, that is the thread's last stack and the rules of known pcs; at
+    /// first they do.
+    pub fn use_memo(&mut self, with_memo: bool) {
+        self.with_memo = with_memo;
+    }
+
+    /// Adds a table, for mappings to name.
+    ///
+    /// # Errors
+    /// The arena or the rule map is full.
+    pub fn add_table(&mut self, table: &Table) -> Result<TableId, Error> {
+        tables::install(&mut self.arena, &mut self.rules, table).map(TableId)
+    }
+
+    /// Sets the process's mappings, in any order. What was walked before counts as another generation only if
+    /// [`Thread::generation`] says so.
+    ///
+    /// # Errors
+    /// The arena is full.
+    pub fn set_mappings(&mut self, mappings: &[Mapping]) -> Result<(), Error> {
+        let raw = |mapping: &Mapping| {
+            let (kind, table) = match mapping.code {
+                Code::Table(id) => (abi::MAPPING_TABLE, id.0),
+                Code::FramePointers => (abi::MAPPING_FP, 0),
+                Code::NotReady => (abi::MAPPING_NOT_READY, 0),
+            };
+            RawMapping { start: mapping.start, end: mapping.end, bias: mapping.bias, table, kind }
+        };
+        let mut raw: Vec<RawMapping> = mappings.iter().map(raw).collect();
+        raw.sort_by_key(|mapping| mapping.start);
+        self.mappings = tables::install_mappings(&mut self.arena, &raw)?;
+        self.mapping_count = raw.len() as u32;
+        Ok(())
+    }
+
+    /// Walks a stack.
+    pub fn walk(&mut self, thread: &Thread, registers: &Registers, stack: &Stack) -> Walk {
+        if !self.with_memo {
+            self.state.forget();
+        }
+        let (state, input) = self.split(thread, registers, stack);
+        result(state.walk(&input))
+    }
+
+    /// Walks a stack, and again without what is known from earlier walks.
+    ///
+    /// # Errors
+    /// The two walks differ.
+    pub fn walk_checked(
+        &mut self,
+        thread: &Thread,
+        registers: &Registers,
+        stack: &Stack,
+    ) -> Result<Walk, Box<Differs>> {
+        let with_memo = self.walk(thread, registers, stack);
+        let (state, input) = self.split(thread, registers, stack);
+        let without = result(state.again(&input));
+        if with_memo.same_stack(&without) {
+            Ok(with_memo)
+        } else {
+            Err(Box::new(Differs { with_memo, without }))
+        }
+    }
+
+    fn split<'a>(
+        &'a mut self,
+        thread: &Thread,
+        registers: &Registers,
+        stack: &'a Stack,
+    ) -> (&'a mut State, Input<'a>) {
+        let input = Input {
+            chunks: &self.arena.chunks,
+            rules: &self.rules.all,
+            stack: &stack.segments,
+            registers: registers.by_number,
+            pc: registers.pc,
+            seed: self.seed,
+            image: thread.image,
+            tid: thread.tid,
+            generation: thread.generation,
+            mappings: self.mappings,
+            mapping_count: self.mapping_count,
+        };
+        (&mut self.state, input)
+    }
+}
+
+fn result((outcome, frames): (Outcome, &[RawFrame])) -> Walk {
+    Walk {
+        frames: frames.iter().map(frame).collect(),
+        end: End::ALL[outcome.end as usize],
+        hash: outcome.hash,
+        matched_from_memo: outcome.matched as usize,
+    }
+}
+
+fn frame(raw: &RawFrame) -> Frame {
+    Frame {
+        pc: raw.pc & abi::FRAME_PC,
+        exact: raw.pc & abi::FRAME_EXACT != 0,
+        by_fp: raw.pc & abi::FRAME_BY_FP != 0,
+        sp: raw.sp,
+        fp: raw.fp,
+    }
+}

@@ -1,0 +1,138 @@
+//! The cause that a walk gives for its end, case by case as the specification names them.
+
+use replay::Code;
+use replay::End;
+use replay::Mapping;
+use replay::Registers;
+use replay::Replay;
+use replay::Stack;
+use replay::Thread;
+use unwind::PageSpan;
+use unwind::Row;
+use unwind::Rule;
+use unwind::Table;
+use unwind::abi::cfa;
+
+const FILE: u64 = 0x5555_0000_0000;
+const JIT: u64 = 0x7f00_0000_0000;
+const PENDING: u64 = 0x7f10_0000_0000;
+const NOWHERE: u64 = 0x7f20_0000_0000;
+const STACK: u64 = 0x7fff_0000_0000;
+/// In the file: one word of frame by sp, no row, not expressible, a CFA below the frame.
+const BY_SP: u64 = FILE + 0x10;
+const GAP: u64 = FILE + 0x110;
+const UNSUPPORTED: u64 = FILE + 0x210;
+const BACKWARDS: u64 = FILE + 0x310;
+const ROOT: u64 = FILE + 0x410;
+
+fn replay() -> Replay {
+    let by_sp = Rule { cfa: cfa::SP, cfa_off: 8, ra_off: -8, ..Rule::NONE };
+    let backwards = Rule { cfa_off: -8, ..by_sp };
+    let rules = vec![Rule::NONE, by_sp, Rule::UNSUPPORTED, backwards, Rule::ROOT];
+    let rows = [(0, 1), (0x100, 0), (0x200, 2), (0x300, 3), (0x400, 4), (0x500, 0)];
+    let rows: Vec<Row> = rows.map(|(offset, rule)| Row { offset, rule }).into();
+    let pages = vec![PageSpan { first_row: 0, count: rows.len() as u32 }];
+    let mut replay = Replay::new();
+    let table = replay.add_table(&Table { pages, rows, rules, ..Table::default() }).unwrap();
+    let mapping = |start: u64, code| Mapping { start, end: start + 0x10_0000, bias: start, code };
+    let mappings = [
+        mapping(FILE, Code::Table(table)),
+        mapping(JIT, Code::FramePointers),
+        mapping(PENDING, Code::NotReady),
+    ];
+    replay.set_mappings(&mappings).unwrap();
+    replay
+}
+
+/// The end of a walk from `pc`, and how many frames it has. Words are from the stack pointer on; `fp` in words.
+fn walk(pc: u64, fp: Option<i64>, words: &[u64]) -> (End, usize) {
+    let fp = fp.map_or(0, |words| STACK.wrapping_add_signed(8 * words));
+    let stack = Stack::of_words(STACK, words);
+    let walk = replay().walk_checked(&Thread::default(), &Registers::of(pc, STACK, fp), &stack).unwrap();
+    (walk.end, walk.frames.len())
+}
+
+#[test]
+fn roots() {
+    assert_eq!(walk(ROOT, None, &[]), (End::Root, 1));
+    assert_eq!(walk(BY_SP, None, &[ROOT]), (End::Root, 2));
+    assert_eq!(walk(BY_SP, None, &[0]), (End::Root, 1));
+    assert_eq!(walk(JIT, None, &[]), (End::Root, 1));
+    assert_eq!(walk(JIT, Some(0), &[0, JIT + 1]), (End::Root, 2));
+}
+
+#[test]
+fn no_mapping() {
+    assert_eq!(walk(NOWHERE, None, &[]), (End::NoMapping, 1));
+    // What a rule gives as the caller, and lies nowhere, is not a frame.
+    assert_eq!(walk(BY_SP, None, &[NOWHERE]), (End::NoMapping, 1));
+    // A return address is looked up before it: the end of a mapping belongs to it, its start does not.
+    assert_eq!(walk(BY_SP, None, &[JIT]), (End::NoMapping, 1));
+    assert_eq!(walk(BY_SP, None, &[JIT + 0x10_0000]), (End::Root, 2));
+    assert_eq!(walk(JIT + 0x10_0000, None, &[]), (End::NoMapping, 1));
+}
+
+#[test]
+fn no_row() {
+    assert_eq!(walk(GAP, Some(-1), &[ROOT]), (End::NoRow, 1));
+    assert_eq!(walk(GAP, Some(99), &[ROOT]), (End::NoRow, 1));
+    assert_eq!(walk(GAP, Some(0), &[0, NOWHERE]), (End::NoRow, 1));
+    // A page that the table does not have is no row, too.
+    assert_eq!(walk(FILE + 0x2_0000, Some(-1), &[]), (End::NoRow, 1));
+    assert_eq!(walk(GAP, Some(0), &[0, ROOT]), (End::Root, 2));
+}
+
+#[test]
+fn zero_without_a_row_is_no_root() {
+    assert_eq!(walk(GAP, None, &[]), (End::NoRow, 1));
+    assert_eq!(walk(GAP, Some(0), &[0, 0]), (End::NoRow, 1));
+}
+
+#[test]
+fn others() {
+    assert_eq!(walk(UNSUPPORTED, None, &[ROOT]), (End::UnsupportedRule, 1));
+    assert_eq!(walk(BACKWARDS, None, &[ROOT]), (End::FpChain, 1));
+    assert_eq!(walk(JIT, Some(-1), &[]), (End::FpChain, 1));
+    assert_eq!(walk(JIT, Some(0), &[0, NOWHERE]), (End::FpChain, 1));
+    assert_eq!(walk(JIT, Some(9), &[]), (End::Fault, 1));
+    assert_eq!(walk(BY_SP, None, &[]), (End::Fault, 1));
+    assert_eq!(walk(PENDING, None, &[]), (End::TableNotReady, 1));
+    assert_eq!(walk(BY_SP, None, &[PENDING + 1]), (End::TableNotReady, 2));
+    assert_eq!(walk(BY_SP, None, &[BY_SP; 600]), (End::FrameLimit, 512));
+}
+
+/// Around the limits of the window through which the stack is read.
+#[test]
+fn reads_at_every_distance() {
+    let mut replay = replay();
+    for start in 0..16 {
+        for words in 500..530 {
+            let base = STACK + 8 * start;
+            let mut stack = vec![BY_SP; words];
+            stack.push(ROOT);
+            let stack = Stack::of_words(base, &stack);
+            let walk =
+                replay.walk_checked(&Thread::default(), &Registers::of(BY_SP, base, 0), &stack).unwrap();
+            let end = if words + 2 > 512 { End::FrameLimit } else { End::Root };
+            assert_eq!((walk.frames.len(), walk.end), ((words + 2).min(512), end));
+        }
+    }
+}
+
+/// Another file at the same place: with the next generation, its rules hold.
+#[test]
+fn rules_are_of_one_generation() {
+    let mut replay = replay();
+    let stack = Stack::of_words(STACK, &[ROOT]);
+    let mut thread = Thread::default();
+    let registers = Registers::of(BY_SP, STACK, 0);
+    assert_eq!(replay.walk_checked(&thread, &registers, &stack).unwrap().end, End::Root);
+    let by_two_words = Rule { cfa: cfa::SP, cfa_off: 16, ra_off: -8, ..Rule::NONE };
+    let pages = vec![PageSpan { first_row: 0, count: 1 }];
+    let (rows, rules) = (vec![Row { offset: 0, rule: 1 }], vec![Rule::NONE, by_two_words]);
+    let table = replay.add_table(&Table { pages, rows, rules, ..Table::default() }).unwrap();
+    let code = Code::Table(table);
+    replay.set_mappings(&[Mapping { start: FILE, end: FILE + 0x1000, bias: FILE, code }]).unwrap();
+    thread.generation += 1;
+    assert_eq!(replay.walk_checked(&thread, &registers, &stack).unwrap().end, End::Fault);
+}
