@@ -1,0 +1,45 @@
+//! Threads: the programs that follow them through the scheduler, and the look at all of them at both ends.
+
+use std::io::Read;
+
+use libbpf_rs::{Iter, Link, Object};
+
+use crate::messages::decode_all;
+use crate::{Error, Message, Settings};
+
+/// Programs that follow threads.
+const FOLLOWERS: [&str; 3] = ["thread_begins", "thread_execs", "thread_switch"];
+/// Programs that see threads become runnable.
+const WAKEUPS: [&str; 2] = ["thread_wakeup", "thread_wakeup_new"];
+/// The program that sees who wakes whom.
+const WAKING: &str = "thread_waking";
+pub(crate) const BEGIN: &str = "census_begin";
+pub(crate) const CONFIRM: &str = "census_confirm";
+pub(crate) const END: &str = "census_end";
+
+/// The programs that have to be attached to follow threads with these settings.
+pub(crate) fn programs(settings: &Settings) -> Vec<&'static str> {
+    let mut programs = Vec::new();
+    if settings.follows_threads() {
+        programs.extend(FOLLOWERS);
+    }
+    if settings.follows_wakeups() {
+        programs.extend(WAKEUPS);
+    }
+    if settings.follows_wakers() {
+        programs.push(WAKING);
+    }
+    programs
+}
+
+/// Runs an iterator over all threads to its end; what it says.
+pub(crate) fn run(object: &mut Object, name: &'static str) -> Result<Vec<Message>, Error> {
+    let program = object.progs_mut().find(|program| program.name() == name);
+    let program = program.ok_or(Error::Missing { kind: "program", name })?;
+    let failed = |source| Error::Attach { program: name.to_owned(), source };
+    let link: Link = program.attach().map_err(failed)?;
+    let mut bytes = Vec::new();
+    let read = Iter::new(&link).map_err(failed)?.read_to_end(&mut bytes);
+    read.map_err(|source| Error::Map { action: "run", map: name, source: source.into() })?;
+    decode_all(&bytes).ok_or(Error::Missing { kind: "message of the program", name })
+}

@@ -1,0 +1,136 @@
+//! What the programs counted.
+
+use std::ops::Range;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::abi::{COUNTERS, Counter, WALK_ENDS, WalkEnd};
+
+/// Sums over all CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Samples that are in a sum.
+    pub samples: u64,
+    /// Samples lost: an unseen stack did not fit into the ring.
+    pub lost_ring_full: u64,
+    /// Samples lost: no room for one more distinct stack.
+    pub lost_map_full: u64,
+    /// Samples lost: no state for a CPU or process.
+    pub lost_no_memory: u64,
+    /// Samples lost: the program had interrupted one that was changing the table.
+    pub lost_busy: u64,
+    /// Off-CPU intervals lost: the kernel did not report their begin.
+    pub lost_unseen: u64,
+    /// Samples of processes that do not exist in the agent's PID namespace.
+    pub outside_namespace: u64,
+    /// Walks whose outer part was taken from a memo.
+    pub memo_hits: u64,
+    /// Memo hits that were walked again in full.
+    pub memo_checked: u64,
+    /// Of these, those that gave something else.
+    pub memo_differed: u64,
+    /// User frames of all samples.
+    pub frames: u64,
+    /// Of these, those that were searched in tables.
+    pub frames_walked: u64,
+    /// Stacks that crossed to user space.
+    pub stacks_sent: u64,
+    /// Samples whose stack crossed as it is, to be walked in user space; in no other figure.
+    pub deferred: u64,
+    /// Requests that did not fit into the ring.
+    pub requests_lost: u64,
+    /// Figures of processes that found no room, and wake-ups that were not seen.
+    pub switches_lost: u64,
+    /// Slices, and the waits before, whose begin the kernel did not report.
+    pub came_unseen: u64,
+    /// Counters of events that could not be read at a switch.
+    pub reads_failed: u64,
+    /// Processes that could not be followed.
+    pub processes_lost: u64,
+    /// Threads that could not be followed.
+    pub threads_lost: u64,
+    /// Intervals that were shorter than asked for.
+    pub skipped_min_block: u64,
+    /// Their time.
+    pub skipped_min_block_ns: u64,
+    /// Intervals recorded without who ended them.
+    pub wakers_lost: u64,
+    /// Time that followed threads existed inside of the capture, of those that have ended.
+    pub lifetime_ns: u64,
+    walks: [u64; WALK_ENDS],
+}
+
+impl Counters {
+    /// User stack walks with this end.
+    #[must_use]
+    pub fn walks(&self, end: WalkEnd) -> u64 {
+        self.walks[end as usize]
+    }
+
+    /// All samples lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost_ring_full + self.lost_map_full + self.lost_no_memory + self.lost_busy + self.lost_unseen
+    }
+
+    /// Takes in that a program that follows threads did not run so many times, for whatever thread: at most so much is
+    /// missing. A switch that was not seen is noticed when its threads switch next.
+    pub(crate) fn add_skipped(&mut self, program: &str, times: u64) {
+        match program {
+            "thread_wakeup" | "thread_wakeup_new" => self.switches_lost += times,
+            "thread_waking" => self.wakers_lost += times,
+            // The others run where no interrupt comes upon them in which they would run again.
+            _ => {}
+        }
+    }
+
+    /// The sums over a part of the map: the sampler's, or the scheduler's and the iterators'.
+    pub(crate) fn read(map: &MapHandle, part: Range<u32>) -> Self {
+        let mut sums = [0u64; COUNTERS];
+        let mut value = vec![0; COUNTERS * 8];
+        for cpu in part {
+            if let Ok(true) = map.lookup_into(&cpu.to_ne_bytes(), &mut value, MapFlags::ANY) {
+                for (sum, bytes) in sums.iter_mut().zip(value.as_chunks::<8>().0) {
+                    *sum += u64::from_ne_bytes(*bytes);
+                }
+            }
+        }
+        Self::from_sums(&sums)
+    }
+
+    /// From the sums by number, of `enum counter` of `bpf/abi.h`.
+    #[must_use]
+    pub fn from_sums(sums: &[u64; COUNTERS]) -> Self {
+        let at = |counter: Counter| sums[counter as usize];
+        let mut walks = [0; WALK_ENDS];
+        walks.copy_from_slice(&sums[Counter::Walks as usize..][..WALK_ENDS]);
+        Self {
+            samples: at(Counter::Samples),
+            lost_ring_full: at(Counter::LostRingFull),
+            lost_map_full: at(Counter::LostMapFull),
+            lost_no_memory: at(Counter::LostNoMemory),
+            lost_busy: at(Counter::LostBusy),
+            switches_lost: at(Counter::SwitchesLost),
+            came_unseen: at(Counter::CameUnseen),
+            reads_failed: at(Counter::ReadsFailed),
+            lost_unseen: at(Counter::LostUnseen),
+            outside_namespace: at(Counter::OutsideNamespace),
+            memo_hits: at(Counter::MemoHits),
+            memo_checked: at(Counter::MemoChecked),
+            memo_differed: at(Counter::MemoDiffered),
+            frames: at(Counter::Frames),
+            frames_walked: at(Counter::FramesWalked),
+            stacks_sent: at(Counter::StacksSent),
+            deferred: at(Counter::Deferred),
+            requests_lost: at(Counter::RequestsLost),
+            processes_lost: at(Counter::ProcessesLost),
+            threads_lost: at(Counter::ThreadsLost),
+            skipped_min_block: at(Counter::SkippedMinBlock),
+            skipped_min_block_ns: at(Counter::SkippedMinBlockNs),
+            wakers_lost: at(Counter::WakersLost),
+            lifetime_ns: at(Counter::LifetimeNs),
+            walks,
+        }
+    }
+}

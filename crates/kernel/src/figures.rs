@@ -1,0 +1,238 @@
+//! The scheduler's figures: read from the places where each CPU writes its own, and put together.
+
+use std::collections::BTreeMap;
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use metrics::{ContextSwitches, HISTOGRAM_BUCKETS, Histogram, Scheduling};
+
+use crate::abi::{State, skeleton, skeleton::types};
+use crate::arena::Arena;
+use crate::{Error, batch, globals};
+
+const _: () = assert!(size_of::<types::histogram>() == (4 + HISTOGRAM_BUCKETS) * 8);
+const _: () = assert!(offset_of!(types::histogram, buckets) == 32);
+// In each key the begin of the process comes first, then its number, then what `halves` takes apart.
+const _: () = assert!(offset_of!(types::process_cpu, pid) == 8 && offset_of!(types::process_cpu, cpu) == 12);
+const _: () =
+    assert!(offset_of!(types::process_event, pid) == 8 && offset_of!(types::process_event, event) == 12);
+const _: () =
+    assert!(offset_of!(types::process_bucket, pid) == 8 && offset_of!(types::process_bucket, kind) == 12);
+const _: () = assert!(offset_of!(types::process_bucket, bucket) == 14);
+
+/// Words of the values.
+const PROCESS_WORDS: usize = size_of::<types::process_schedule>() / 8;
+const COUNT_WORDS: usize = size_of::<types::event_count>() / 8;
+
+/// `DURATION_ON_CPU` of `bpf/abi.h`; the other kind is that of waits.
+const ON_CPU: u16 = 0;
+
+/// The maps of `bpf/schedule.h` and `bpf/counters.h`.
+pub(crate) struct Figures {
+    pub(crate) all: MapHandle,
+    pub(crate) events: MapHandle,
+    /// What the events of each CPU had last.
+    pub(crate) readings: MapHandle,
+    /// Of processes: the programs add to one of both, while the other is emptied.
+    pub(crate) tables: [Tables; 2],
+    /// `.bss`, in which a word names the one in use.
+    pub(crate) switch: MapHandle,
+    /// How often that was changed; the last bit names the one in use.
+    pub(crate) changes: u32,
+}
+
+/// The figures of processes.
+pub(crate) struct Tables {
+    pub(crate) schedules: MapHandle,
+    pub(crate) buckets: MapHandle,
+    pub(crate) counters: MapHandle,
+}
+
+/// A process: equal numbers are given again, but not within the time of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId {
+    /// Its number.
+    pub pid: u32,
+    /// When it began, CLOCK_MONOTONIC.
+    pub start_ns: u64,
+}
+
+/// What was counted of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessFigures {
+    /// By the scheduler.
+    pub scheduling: Scheduling,
+    /// Of perf events, by number of the event.
+    pub counters: BTreeMap<u32, EventCount>,
+}
+
+impl ProcessFigures {
+    /// Adds what was counted since.
+    pub fn merge(&mut self, more: &Self) {
+        self.scheduling.merge(&more.scheduling);
+        for (event, count) in &more.counters {
+            self.counters.entry(*event).or_default().add(count);
+        }
+    }
+}
+
+/// What was counted of an event, and for how long it could be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventCount {
+    /// Events.
+    pub value: u64,
+    /// Time for which they were to be counted.
+    pub enabled_ns: u64,
+    /// Time for which they were.
+    pub running_ns: u64,
+}
+
+impl EventCount {
+    fn add(&mut self, more: &Self) {
+        self.value = self.value.saturating_add(more.value);
+        self.enabled_ns = self.enabled_ns.saturating_add(more.enabled_ns);
+        self.running_ns = self.running_ns.saturating_add(more.running_ns);
+    }
+}
+
+impl Figures {
+    /// Of all followed threads together.
+    pub(crate) fn all(&self) -> Result<Scheduling, Error> {
+        let mut sum = Scheduling::default();
+        for cpu in 0..self.all.max_entries() {
+            let bytes = self.all.lookup(&cpu.to_ne_bytes(), MapFlags::ANY).map_err(failed("schedules"))?;
+            let Some(bytes) = bytes else { continue };
+            let words = words(&bytes);
+            let at = |offset: usize| words.get(offset / 8..).unwrap_or_default();
+            sum.merge(&Scheduling {
+                context_switches: switches(at(offset_of!(types::schedule, switches))),
+                migrations: first(at(offset_of!(types::schedule, migrations))),
+                on_cpu_ns_total: first(at(offset_of!(types::schedule, on_cpu_ns))),
+                on_cpu: histogram(at(offset_of!(types::schedule, on_cpu))),
+                runqueue: histogram(at(offset_of!(types::schedule, runqueue))),
+            });
+        }
+        Ok(sum)
+    }
+
+    /// Puts a descriptor where the programs read it.
+    pub(crate) fn split_event(&self, place: u32, descriptor: BorrowedFd<'_>) -> Result<(), Error> {
+        let value = descriptor.as_raw_fd().to_ne_bytes();
+        let entered = self.events.update(&place.to_ne_bytes(), &value, MapFlags::ANY);
+        entered.map_err(|source| Error::Map { action: "enter an event into", map: "split_events", source })
+    }
+
+    /// Takes away what [`Self::split_event`] has put there, if anything.
+    pub(crate) fn no_event(&self, place: u32) -> Result<(), Error> {
+        match self.events.delete(&place.to_ne_bytes()) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(Error::Map { action: "take an event out of", map: "split_events", source: error })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The next reading on this CPU is the first one.
+    pub(crate) fn forget_readings(&self, cpu: u32) -> Result<(), Error> {
+        let none = [0; size_of::<types::split_counts>()];
+        let entered = self.readings.update(&cpu.to_ne_bytes(), &none, MapFlags::ANY);
+        entered.map_err(|source| Error::Map { action: "write", map: "split_last", source })
+    }
+
+    /// Takes what was counted of each process since the last time, while the programs go on.
+    pub(crate) fn take(&mut self, arena: &mut Arena) -> Result<BTreeMap<ProcessId, ProcessFigures>, Error> {
+        let full = (self.changes & 1) as usize;
+        self.changes = self.changes.wrapping_add(1);
+        let at = offset_of!(skeleton::types::bss, figures_in_use);
+        globals::set(&self.switch, at, &self.changes.to_ne_bytes())?;
+        arena.wait_for_programs()?;
+        self.tables[full].empty()
+    }
+}
+
+impl Tables {
+    fn empty(&self) -> Result<BTreeMap<ProcessId, ProcessFigures>, Error> {
+        let mut found: BTreeMap<ProcessId, ProcessFigures> = BTreeMap::new();
+        let emptied = batch::empty(&self.schedules, |key: [u64; 2], words: [u64; PROCESS_WORDS]| {
+            let at = |offset: usize| words.get(offset / 8..).unwrap_or_default();
+            let (process, _) = halves(key);
+            found.entry(process).or_default().scheduling.merge(&Scheduling {
+                context_switches: switches(at(offset_of!(types::process_schedule, switches))),
+                migrations: first(at(offset_of!(types::process_schedule, migrations))),
+                on_cpu_ns_total: first(at(offset_of!(types::process_schedule, on_cpu_ns))),
+                on_cpu: durations(at(offset_of!(types::process_schedule, on_cpu)), &[]),
+                runqueue: durations(at(offset_of!(types::process_schedule, runqueue)), &[]),
+            });
+        });
+        emptied.map_err(not_emptied("process_schedules"))?;
+        let emptied = batch::empty(&self.buckets, |key: [u64; 2], [values]: [u64; 1]| {
+            let (process, [kind, bucket]) = halves(key);
+            let scheduling = &mut found.entry(process).or_default().scheduling;
+            let histogram = if kind == ON_CPU { &mut scheduling.on_cpu } else { &mut scheduling.runqueue };
+            histogram.add_bucket(bucket.into(), values);
+        });
+        emptied.map_err(not_emptied("process_buckets"))?;
+        let emptied = batch::empty(&self.counters, |key: [u64; 2], words: [u64; COUNT_WORDS]| {
+            let (process, _) = halves(key);
+            let [value, enabled_ns, running_ns] = words;
+            let event = upper_half(key[1]);
+            let more = EventCount { value, enabled_ns, running_ns };
+            found.entry(process).or_default().counters.entry(event).or_default().add(&more);
+        });
+        emptied.map_err(not_emptied("process_counters"))?;
+        Ok(found)
+    }
+}
+
+/// The process of a key, and its last four bytes as two numbers.
+fn halves([start_ns, rest]: [u64; 2]) -> (ProcessId, [u16; 2]) {
+    let [a, b, c, d, e, f, g, h] = rest.to_ne_bytes();
+    let pid = u32::from_ne_bytes([a, b, c, d]);
+    (ProcessId { pid, start_ns }, [u16::from_ne_bytes([e, f]), u16::from_ne_bytes([g, h])])
+}
+
+/// The last four bytes of a key as one number.
+fn upper_half(word: u64) -> u32 {
+    let [.., e, f, g, h] = word.to_ne_bytes();
+    u32::from_ne_bytes([e, f, g, h])
+}
+
+fn not_emptied(map: &'static str) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::Map { action: "empty", map, source: source.into() }
+}
+
+fn failed(map: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
+    move |source| Error::Map { action: "read", map, source }
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
+}
+
+fn first(words: &[u64]) -> u64 {
+    words.first().copied().unwrap_or(0)
+}
+
+fn switches(words: &[u64]) -> ContextSwitches {
+    let at = |state: State| words.get(state as usize).copied().unwrap_or(0);
+    ContextSwitches {
+        preempted: at(State::Preempted),
+        voluntary: at(State::Blocked),
+        io_wait: at(State::IoWait),
+    }
+}
+
+fn histogram(words: &[u64]) -> Histogram {
+    durations(words, words.get(4..4 + HISTOGRAM_BUCKETS).unwrap_or_default())
+}
+
+fn durations(words: &[u64], buckets: &[u64]) -> Histogram {
+    match words {
+        [count, sum_ns, min_ns, max_ns, ..] => {
+            Histogram::from_parts(*count, *sum_ns, *min_ns, *max_ns, buckets)
+        }
+        _ => Histogram::new(),
+    }
+}

@@ -1,0 +1,23 @@
+//! What user space tells the programs while they run: their global variables, `.bss`, which it alone writes, and the
+//! map `signals`.
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::Error;
+
+/// Writes a variable at its place in the skeleton's `bss`.
+pub(crate) fn set(bss: &MapHandle, at: usize, value: &[u8]) -> Result<(), Error> {
+    let failed = |action| move |source| Error::Map { action, map: ".bss", source };
+    let key = 0u32.to_ne_bytes();
+    let mut bytes = bss.lookup(&key, MapFlags::ANY).map_err(failed("read"))?.unwrap_or_default();
+    if let Some(variable) = bytes.get_mut(at..at + value.len()) {
+        variable.copy_from_slice(value);
+    }
+    bss.update(&key, &bytes, MapFlags::ANY).map_err(failed("write"))
+}
+
+/// Writes one of the words that each sample looks at: the map `signals`.
+pub(crate) fn signal(signals: &MapHandle, which: u32, value: u64) -> Result<(), Error> {
+    let failed = |source| Error::Map { action: "write", map: "signals", source };
+    signals.update(&which.to_ne_bytes(), &value.to_ne_bytes(), MapFlags::ANY).map_err(failed)
+}

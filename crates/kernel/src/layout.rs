@@ -1,0 +1,199 @@
+//! What is set before the object is loaded: sizes of the maps, which follow from options and from the number of CPUs,
+//! and the settings that the programs read.
+
+use std::mem::offset_of;
+
+use libbpf_rs::OpenObject;
+
+use crate::abi::skeleton::{self, types};
+use crate::load::load_error;
+use crate::{Error, OffCpu, Settings};
+
+/// Threads that can be followed at a time where threads have no storage of their own (before Linux 5.12), besides twice
+/// those of the start.
+const MAX_THREADS: u32 = 65_536;
+/// Processes times CPUs, and occupied buckets, of which there can be figures between two calls of
+/// [`Kernel::take_process_figures`].
+const MAX_PROCESS_CPUS: u32 = 32_768;
+const MAX_PROCESS_BUCKETS: u32 = 131_072;
+/// Processes times events whose counts are kept apart between two such calls.
+const MAX_PROCESS_COUNTERS: u32 = 32_768;
+
+/// Memory of all memos together. Every CPU that is possible has some of its own, and a machine may have hundreds.
+const MEMOS_BYTES: usize = 12 << 20;
+
+/// What the sizes of the maps follow from.
+pub(crate) struct Layout<'a> {
+    pub(crate) settings: &'a Settings,
+    /// Of the arena.
+    pub(crate) chunks: u32,
+    /// That are possible, not those that are there: the kernel numbers them so.
+    pub(crate) cpus: u32,
+    /// Threads have storage of their own.
+    pub(crate) task_storage: bool,
+}
+
+/// Memos of each CPU: powers of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Memos {
+    /// Of the sampler.
+    sampler: u32,
+    /// Of the programs that follow threads, which block at the same places again and again and take turns more often; 0
+    /// without those.
+    scheduler: u32,
+}
+
+impl Memos {
+    /// As many as pay, but no more than [`MEMOS_BYTES`] as long as there is one of each kind.
+    fn of(cpus: u32, threads: bool) -> Self {
+        let mut memos = Self { sampler: 4, scheduler: if threads { 16 } else { 0 } };
+        while memos.bytes(cpus) > MEMOS_BYTES && memos.sampler.max(memos.scheduler) > 1 {
+            if memos.scheduler > 2 * memos.sampler || memos.sampler == 1 {
+                memos.scheduler /= 2;
+            } else {
+                memos.sampler /= 2;
+            }
+        }
+        memos
+    }
+
+    fn bytes(self, cpus: u32) -> usize {
+        cpus as usize * (self.sampler + self.scheduler) as usize * size_of::<types::memo>()
+    }
+}
+
+impl Layout<'_> {
+    /// Sizes the maps and writes the settings.
+    ///
+    /// # Errors
+    /// [`Error::Load`], [`Error::Missing`] if the object is not the one that this crate was built with.
+    pub(crate) fn apply(&self, object: &mut OpenObject) -> Result<(), Error> {
+        let Layout { settings, chunks, cpus, task_storage } = *self;
+        let threads = settings.follows_threads();
+        let memos = Memos::of(cpus, threads);
+        for mut map in object.maps_mut() {
+            let entries = match map.name().to_string_lossy().as_ref() {
+                // One for each CPU and use, and one for the iterators.
+                "counters" | "walks" | "outboxes" | "rawboxes" if threads => 2 * cpus + 1,
+                "counters" | "walks" | "outboxes" | "rawboxes" => cpus,
+                "memos" => cpus * (memos.sampler + memos.scheduler),
+                // Of the sampler alone: for either table of sums.
+                "recent" => 2 * cpus,
+                "near" => cpus,
+                "threads" => {
+                    map.set_autocreate(threads && task_storage).map_err(load_error)?;
+                    continue;
+                }
+                "threads_by_id" => {
+                    map.set_autocreate(threads && !task_storage).map_err(load_error)?;
+                    MAX_THREADS.saturating_add(settings.threads.saturating_mul(2))
+                }
+                "schedules" if settings.figures.is_some() => cpus,
+                "process_schedules_a" | "process_schedules_b" if settings.each_process() => MAX_PROCESS_CPUS,
+                "process_buckets_a" | "process_buckets_b" if settings.each_process() => MAX_PROCESS_BUCKETS,
+                "split_events" => cpus * u32::from(settings.split_events().max(1)),
+                "split_last" if settings.split_events() > 0 => cpus,
+                "process_counters_a" | "process_counters_b" if settings.split_events() > 0 => {
+                    MAX_PROCESS_COUNTERS
+                }
+                // One more, see Arena::wait_for_programs.
+                "arena" => chunks + 1,
+                "procs" => settings.max_processes,
+                "totals_a" | "totals_b" => settings.sums(),
+                "ring" => settings.ring_bytes,
+                name if name.ends_with(".rodata") => {
+                    self.write_settings(&mut map, memos)?;
+                    continue;
+                }
+                _ => continue,
+            };
+            map.set_max_entries(entries).map_err(load_error)?;
+        }
+        Ok(())
+    }
+
+    fn write_settings(&self, map: &mut libbpf_rs::OpenMapMut<'_>, memos: Memos) -> Result<(), Error> {
+        let settings = self.settings;
+        let off_cpu = settings.off_cpu.as_ref();
+        let (profiled_states, recorded_states) = off_cpu.map_or((0, 0), OffCpu::masks);
+        let bytes = map.initial_value_mut().unwrap_or_default();
+        // The map ends with the last setting, the struct with its padding.
+        let end = offset_of!(skeleton::types::rodata, pid_namespace) + size_of::<u32>();
+        if bytes.len() != end {
+            return Err(Error::Missing { kind: "map", name: ".rodata" });
+        }
+        let values = skeleton::types::rodata {
+            seed: settings.seed,
+            min_block_ns: off_cpu.map_or(0, |off_cpu| off_cpu.min_block_ns),
+            figures: settings.figures.is_some(),
+            each_process: settings.each_process(),
+            split_by_process: settings.split_events(),
+            wall_clock: off_cpu.is_some_and(|off_cpu| off_cpu.wall_clock),
+            wakers: off_cpu.is_some_and(|off_cpu| off_cpu.wakers),
+            task_storage: self.task_storage,
+            recorded_states,
+            profiled_states,
+            possible_cpus: self.cpus,
+            sampler_memos: memos.sampler,
+            // A mask is made of it.
+            sched_memos: memos.scheduler.max(1),
+            whole_system: settings.whole_system,
+            kernel_stacks: settings.kernel_stacks,
+            per_thread: settings.per_thread,
+            check_memo: settings.check_memo,
+            without_memo: settings.without_memo,
+            pid_namespace: settings.pid_namespace,
+        };
+        // SAFETY: the bytes are plain data and no more than the struct has, checked above; the source is a live local.
+        unsafe {
+            std::ptr::copy_nonoverlapping((&raw const values).cast::<u8>(), bytes.as_mut_ptr(), bytes.len());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{OBJECT, map_bytes};
+
+    #[test]
+    fn memos_shrink_with_the_number_of_possible_cpus_down_to_one() {
+        let both = |cpus| Memos::of(cpus, true);
+        assert_eq!(both(2), Memos { sampler: 4, scheduler: 16 });
+        assert_eq!(both(24), Memos { sampler: 4, scheduler: 16 });
+        assert_eq!(both(128), Memos { sampler: 1, scheduler: 2 });
+        assert_eq!(Memos::of(64, false), Memos { sampler: 4, scheduler: 0 });
+        for cpus in 1..=8192 {
+            for threads in [false, true] {
+                let memos = Memos::of(cpus, threads);
+                let least = Memos { sampler: 1, scheduler: u32::from(threads) };
+                assert!(memos.bytes(cpus) <= MEMOS_BYTES || memos == least, "{cpus} {memos:?}");
+                assert!(memos.sampler.is_power_of_two() && memos.scheduler.max(1).is_power_of_two());
+                assert!(memos.scheduler >= least.scheduler);
+            }
+        }
+    }
+
+    /// Bytes of all maps, without what is made on demand in the arena.
+    fn bytes(settings: &Settings, cpus: u32) -> usize {
+        let mut object =
+            libbpf_rs::ObjectBuilder::default().open_memory(&OBJECT.0).expect("the object can be read");
+        let layout = Layout { settings, chunks: 512, cpus, task_storage: true };
+        layout.apply(&mut object).expect("every map takes its size");
+        let maps = object.maps().filter(|map| map.autocreate());
+        maps.map(|map| map_bytes(map.map_type(), map.value_size(), map.max_entries())).sum()
+    }
+
+    #[test]
+    fn a_profile_has_bounded_memory_on_a_machine_with_many_cpus() {
+        let off_cpu = OffCpu { states: Vec::new(), min_block_ns: 0, wall_clock: false, wakers: false };
+        let on = Settings::default();
+        let both = Settings { off_cpu: Some(off_cpu), ..Settings::default() };
+        let mib = |settings: &Settings, cpus| bytes(settings, cpus) >> 20;
+        assert!(mib(&on, 2) < 20, "{}", mib(&on, 2));
+        assert!(mib(&on, 128) < 48, "{}", mib(&on, 128));
+        assert!(mib(&both, 128) < 58, "{}", mib(&both, 128));
+        assert!(mib(&on, 128) > mib(&on, 2), "every CPU has its own");
+    }
+}

@@ -1,0 +1,37 @@
+//! The in-kernel part of perf-agent: loads the BPF programs of `bpf/` and owns their maps.
+//!
+//! In: loading with settings ([`Settings`], [`Kernel`]), unwind tables and process mappings in the arena that
+//! both sides share, the sums and messages that come back, counters. Guaranteed: the only room that knows libbpf;
+//! memory of the maps is bounded by the settings; everything is detached and freed on drop, and by the kernel when
+//! the process dies. Not here: perf events (crate `events`), what to record and when (crate `perfagent`).
+
+mod abi;
+mod arena;
+mod batch;
+mod census;
+mod counters;
+mod error;
+mod extents;
+mod figures;
+mod globals;
+mod layout;
+mod load;
+mod log;
+mod messages;
+mod processes;
+mod rules;
+mod runs;
+mod settings;
+mod tables;
+mod totals;
+
+pub use abi::{COUNTERS, Frame, MappingKind, State, WalkEnd};
+pub use counters::Counters;
+pub use error::Error;
+pub use figures::{EventCount, ProcessFigures, ProcessId};
+pub use load::{Kernel, Memory};
+pub use messages::{Message, RawStack, StackMessage};
+pub use processes::{KernelMapping, KernelProcess};
+pub use settings::{Figures, MAX_SPLIT_EVENTS, OffCpu, Settings};
+pub use tables::TableHandle;
+pub use totals::Sums;

@@ -1,0 +1,417 @@
+//! Loading: settings into the object, the object into the kernel.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use libbpf_rs::{Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
+use metrics::Scheduling;
+use profile::Svma;
+use unwind::{Rule, Table};
+
+use crate::abi::{CHUNK_BYTES, skeleton};
+use crate::arena::Arena;
+use crate::census;
+use crate::error::errno_of;
+use crate::figures::{ProcessFigures, ProcessId};
+use crate::layout::Layout;
+use crate::messages::{Message, Ring};
+use crate::processes::Processes;
+use crate::rules::Rules;
+use crate::runs::{Runs, runs};
+use crate::totals::{Sums, Totals};
+use crate::{Counters, Error, KernelProcess, Settings, TableHandle, figures, globals, log, tables};
+
+/// The object that build.rs compiled. Aligned for libelf, which reads it in place.
+pub(crate) static OBJECT: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/perf_agent.bpf.o")));
+
+#[repr(C, align(8))]
+pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
+
+/// Programs that follow processes rather than sample.
+const FOLLOWERS: [&str; 3] = ["process_fork", "process_exec", "process_exit"];
+const SAMPLER: &str = "cpu_sample";
+
+/// Kernel memory of the maps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Unwind tables and mappings.
+    pub arena_bytes: usize,
+    /// Everything else, at its full size.
+    pub fixed_bytes: usize,
+}
+
+/// The loaded programs and their maps.
+pub struct Kernel {
+    object: Object,
+    links: Vec<Link>,
+    arena: Arena,
+    rules: Rules,
+    processes: Processes,
+    totals: Totals,
+    ring: Ring,
+    counters: MapHandle,
+    /// Of the programs that follow threads; apart, because they end before the others.
+    scheduler_links: Vec<Link>,
+    bss: MapHandle,
+    cpus: u32,
+    scheduler_programs: Vec<&'static str>,
+    figures: figures::Figures,
+}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kernel").field("memory", &self.memory()).finish_non_exhaustive()
+    }
+}
+
+impl Kernel {
+    /// Loads the programs. Nothing is attached yet.
+    ///
+    /// # Errors
+    /// [`Error::Privilege`] without CAP_BPF and CAP_PERFMON; [`Error::Load`] with libbpf's log if the kernel refuses
+    /// a program; [`Error::Mmap`], [`Error::Map`] if a map cannot be set up.
+    pub fn load(settings: &Settings) -> Result<Self, Error> {
+        log::install();
+        if !settings.follows_threads() {
+            return Self::load_with(settings, false);
+        }
+        match Self::load_with(settings, true) {
+            // Before 5.12 the kernel has no task storage for these programs.
+            Err(Error::Load { .. } | Error::Map { .. }) => Self::load_with(settings, false),
+            loaded => loaded,
+        }
+    }
+
+    fn load_with(settings: &Settings, task_storage: bool) -> Result<Self, Error> {
+        let cpus = libbpf_rs::num_possible_cpus().map_err(load_error)? as u32;
+        let chunks = (settings.arena_bytes / CHUNK_BYTES).clamp(1, 4096) as u32;
+        let mut object = ObjectBuilder::default()
+            .name("perf_agent")
+            .and_then(|b| b.open_memory(&OBJECT.0))
+            .map_err(load_error)?;
+        Layout { settings, chunks, cpus, task_storage }.apply(&mut object)?;
+        choose_programs(&mut object, settings);
+        let object = object.load().map_err(load_error)?;
+        let map = |name| find_map(&object, name);
+        Ok(Self {
+            links: Vec::new(),
+            arena: Arena::new(map("arena")?, chunks),
+            rules: Rules::new(&map("rules")?)?,
+            processes: Processes::new(map("procs")?, map("signals")?),
+            totals: Totals::new([map("totals_a")?, map("totals_b")?], map("recent")?, map("signals")?),
+            ring: Ring::new(&map("ring")?)?,
+            counters: map("counters")?,
+            scheduler_links: Vec::new(),
+            bss: map(".bss")?,
+            cpus,
+            scheduler_programs: census::programs(settings),
+            figures: figures::Figures {
+                all: map("schedules")?,
+                events: map("split_events")?,
+                readings: map("split_last")?,
+                tables: [
+                    figures::Tables {
+                        schedules: map("process_schedules_a")?,
+                        buckets: map("process_buckets_a")?,
+                        counters: map("process_counters_a")?,
+                    },
+                    figures::Tables {
+                        schedules: map("process_schedules_b")?,
+                        buckets: map("process_buckets_b")?,
+                        counters: map("process_counters_b")?,
+                    },
+                ],
+                switch: map(".bss")?,
+                changes: 0,
+            },
+            object,
+        })
+    }
+
+    /// Attaches the programs that follow fork, exec and exit of recorded processes.
+    ///
+    /// # Errors
+    /// [`Error::Attach`].
+    pub fn follow_processes(&mut self) -> Result<(), Error> {
+        self.links.extend(attach(&mut self.object, &FOLLOWERS)?);
+        Ok(())
+    }
+
+    /// Attaches the programs that follow threads through the scheduler. They know new threads only, until
+    /// [`Self::enter_threads`].
+    ///
+    /// # Errors
+    /// [`Error::Attach`].
+    pub fn follow_threads(&mut self) -> Result<(), Error> {
+        self.scheduler_links.extend(attach(&mut self.object, &self.scheduler_programs)?);
+        Ok(())
+    }
+
+    /// Follows the threads that there are, from `start_ns` (CLOCK_MONOTONIC) on. Gives those that are off their CPU now, as
+    /// [`Message::Raw`] without their stacks, whose sums come under their hashes.
+    ///
+    /// # Errors
+    /// [`Error::Attach`], [`Error::Map`].
+    pub fn enter_threads(&mut self, start_ns: u64) -> Result<Vec<Message>, Error> {
+        let at = offset_of!(skeleton::types::bss, capture_start_ns);
+        globals::set(&self.bss, at, &start_ns.to_ne_bytes())?;
+        census::run(&mut self.object, census::BEGIN)
+    }
+
+    /// The threads that have not run since [`Self::enter_threads`], as [`Message::StillAsleep`].
+    ///
+    /// # Errors
+    /// [`Error::Attach`], [`Error::Map`].
+    pub fn still_asleep(&mut self) -> Result<Vec<Message>, Error> {
+        census::run(&mut self.object, census::CONFIRM)
+    }
+
+    /// Ends the following of threads, and adds what is open at `end_ns`.
+    ///
+    /// # Errors
+    /// [`Error::Attach`], [`Error::Map`].
+    pub fn leave_threads(&mut self, end_ns: u64) -> Result<(), Error> {
+        if self.scheduler_links.is_empty() {
+            return Ok(());
+        }
+        self.scheduler_links.clear();
+        self.arena.wait_for_programs()?;
+        let at = offset_of!(skeleton::types::bss, capture_end_ns);
+        globals::set(&self.bss, at, &end_ns.to_ne_bytes())?;
+        census::run(&mut self.object, census::END).map(drop)
+    }
+
+    /// The program to attach to the sampling events, which must be interrupts: as an NMI it could come upon a change of a
+    /// table that it changes too, and before Linux 5.11 that stops the CPU for ever.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if the object lacks it.
+    pub fn with_sampler<T>(&self, attach: impl FnOnce(BorrowedFd<'_>) -> T) -> Result<T, Error> {
+        let program = self.object.progs().find(|program| program.name() == SAMPLER);
+        program
+            .map(|program| attach(program.as_fd()))
+            .ok_or(Error::Missing { kind: "program", name: SAMPLER })
+    }
+
+    /// Makes an unwind table usable by mappings.
+    ///
+    /// # Errors
+    /// [`Error::ArenaFull`] at the limit of [`Settings::arena_bytes`]; map errors.
+    pub fn install_table(&mut self, table: &Table) -> Result<TableHandle, Error> {
+        tables::install(&mut self.arena, &mut self.rules, table)
+    }
+
+    /// Whether the table behind a handle is equal to this one.
+    #[must_use]
+    pub fn is_same_table(&self, handle: &TableHandle, table: &Table) -> bool {
+        tables::is_same(&self.arena, &self.rules, handle, table)
+    }
+
+    /// The rule for a link-time address, as the programs would find it.
+    #[must_use]
+    pub fn lookup(&self, table: &TableHandle, address: Svma) -> Option<Rule> {
+        tables::lookup(&self.arena, &self.rules, table, address)
+    }
+
+    /// Frees a table that no mapping of any process names any more.
+    pub fn remove_table(&mut self, table: TableHandle) {
+        tables::remove(&mut self.arena, table);
+    }
+
+    /// Starts recording a process.
+    ///
+    /// # Errors
+    /// [`Error::ArenaFull`], [`Error::Map`].
+    pub fn add_process(&mut self, process: &KernelProcess<'_>) -> Result<(), Error> {
+        self.processes.set(&mut self.arena, process, true).map(drop)
+    }
+
+    /// Replaces what is known of a recorded process. False: the programs do not record it (any more).
+    ///
+    /// # Errors
+    /// [`Error::ArenaFull`], [`Error::Map`].
+    pub fn update_process(&mut self, process: &KernelProcess<'_>) -> Result<bool, Error> {
+        self.processes.set(&mut self.arena, process, false)
+    }
+
+    /// Forgets a process that has ended before `ended_ns` (CLOCK_MONOTONIC); one that has its number since then stays.
+    pub fn remove_process(&mut self, pid: u32, ended_ns: u64) {
+        self.processes.remove(&mut self.arena, pid, ended_ns);
+    }
+
+    /// The image under which the programs record a process now, if they do.
+    #[must_use]
+    pub fn process_image(&self, pid: u32) -> Option<u64> {
+        self.processes.image(pid)
+    }
+
+    /// Everything that the programs have said since the last call.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn receive(&mut self) -> Result<Vec<Message>, Error> {
+        self.ring.receive()
+    }
+
+    /// Distinct stacks that fit between two drains.
+    #[must_use]
+    pub fn stack_capacity(&self) -> u32 {
+        self.totals.capacity()
+    }
+
+    /// Takes the sums so far, while the programs go on. `each` gets the hash and the sums.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn drain(&mut self, each: impl FnMut(u64, Sums)) -> Result<(), Error> {
+        self.totals.drain(&mut self.arena, each)
+    }
+
+    /// Takes all sums; for the end, when the events are disabled.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn drain_all(&mut self, each: impl FnMut(u64, Sums)) -> Result<(), Error> {
+        self.totals.drain_all(each)
+    }
+
+    /// The counters of the sampler so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters::read(&self.counters, 0..self.cpus)
+    }
+
+    /// The counters of the programs that follow threads so far.
+    #[must_use]
+    pub fn off_cpu_counters(&self) -> Counters {
+        let mut counters = Counters::read(&self.counters, self.cpus..self.counters.max_entries());
+        for (program, runs) in self.runs().filter(|(_, runs)| runs.skipped > 0) {
+            counters.add_skipped(&program, runs.skipped);
+        }
+        counters
+    }
+
+    /// Splits what the descriptor counts on this CPU by process, as the event of this number.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn split_event(&self, event: usize, cpu: u32, descriptor: BorrowedFd<'_>) -> Result<(), Error> {
+        self.figures.split_event(event as u32 * self.cpus + cpu, descriptor)
+    }
+
+    /// The same for the events of a CPU that came online, which count from 0 again.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn split_events_again(&mut self, cpu: u32, events: &[(usize, BorrowedFd<'_>)]) -> Result<(), Error> {
+        // Without events the programs have no last reading either; until then one may have noted the old one.
+        events.iter().try_for_each(|(event, _)| self.figures.no_event(*event as u32 * self.cpus + cpu))?;
+        self.arena.wait_for_programs()?;
+        self.figures.forget_readings(cpu)?;
+        events.iter().try_for_each(|(event, descriptor)| self.split_event(*event, cpu, *descriptor))
+    }
+
+    /// The scheduler's figures so far, of all followed threads.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn figures(&self) -> Result<Scheduling, Error> {
+        self.figures.all()
+    }
+
+    /// Takes the figures of each process since the last call, if that was asked for. To be called now and then: what
+    /// finds no room in between is counted.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn take_process_figures(&mut self) -> Result<BTreeMap<ProcessId, ProcessFigures>, Error> {
+        self.figures.take(&mut self.arena)
+    }
+
+    /// Kernel memory of the maps.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        let fixed =
+            self.object.maps().map(|map| map_bytes(map.map_type(), map.value_size(), map.max_entries()));
+        Memory { arena_bytes: self.arena.bytes(), fixed_bytes: fixed.sum() }
+    }
+
+    /// Time that each program ran, in ns, if the kernel counts it (sysctl kernel.bpf_stats_enabled).
+    #[must_use]
+    pub fn run_times_ns(&self) -> Option<BTreeMap<String, u64>> {
+        let times: BTreeMap<_, _> = self.runs().map(|(name, runs)| (name, runs.time_ns)).collect();
+        times.values().any(|time| *time > 0).then_some(times)
+    }
+
+    /// What the kernel has counted of each program by name; those that are not needed were not loaded.
+    fn runs(&self) -> impl Iterator<Item = (String, Runs)> {
+        let loaded = self.object.progs().filter(|program| program.autoload());
+        loaded.filter_map(|program| {
+            Some((program.name().to_string_lossy().into_owned(), runs(program.as_fd())?))
+        })
+    }
+
+    /// Their sum.
+    #[must_use]
+    pub fn run_time_ns(&self) -> Option<u64> {
+        Some(self.run_times_ns()?.values().sum())
+    }
+}
+
+/// Memory of a map at its full size.
+pub(crate) fn map_bytes(kind: MapType, value_size: u32, entries: u32) -> usize {
+    // Of a hash: the element's head (struct htab_elem, 48 bytes), key and value each to 8 bytes.
+    let overhead = if kind.is_hash_map() { 48 + 8 } else { 0 };
+    let entry = if kind == MapType::RingBuf { 1 } else { value_size.next_multiple_of(8) + overhead };
+    entry as usize * entries as usize
+}
+
+fn find_map(object: &Object, name: &'static str) -> Result<MapHandle, Error> {
+    let missing = Error::Missing { kind: "map", name };
+    // libbpf names `.bss` after the object: `perf_age.bss`.
+    let map = object.maps().find(|map| {
+        let map = map.name().to_string_lossy();
+        map == name || name.starts_with('.') && map.ends_with(name)
+    });
+    MapHandle::try_from(&map.ok_or(missing)?).map_err(|source| Error::Map {
+        action: "keep",
+        map: name,
+        source,
+    })
+}
+
+/// Attaches programs by name.
+fn attach(object: &mut Object, names: &[&str]) -> Result<Vec<Link>, Error> {
+    let mut links = Vec::new();
+    for program in object.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        if names.contains(&name.as_str()) {
+            links.push(program.attach().map_err(|source| Error::Attach { program: name, source })?);
+        }
+    }
+    Ok(links)
+}
+
+/// Programs that are not needed are not loaded.
+fn choose_programs(object: &mut OpenObject, settings: &Settings) {
+    let mut wanted = census::programs(settings);
+    if settings.follows_threads() {
+        wanted.extend([census::BEGIN, census::CONFIRM, census::END]);
+    }
+    wanted.extend(FOLLOWERS);
+    wanted.push(SAMPLER);
+    for mut program in object.progs_mut() {
+        let is_wanted = wanted.iter().any(|name| program.name() == *name);
+        program.set_autoload(is_wanted);
+    }
+}
+
+pub(crate) fn load_error(source: libbpf_rs::Error) -> Error {
+    if source.kind() == libbpf_rs::ErrorKind::PermissionDenied && !log::recent().contains("processed") {
+        return Error::Privilege { source: io::Error::from_raw_os_error(1) };
+    }
+    Error::Load { errno: errno_of(&source), source, log: log::recent() }
+}

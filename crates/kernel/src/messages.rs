@@ -1,0 +1,223 @@
+//! What the programs tell user space: stacks never seen before, and processes whose mappings are wanted.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
+
+use crate::Error;
+use crate::abi::skeleton::types;
+use crate::abi::{
+    Frame, Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN, PROC_WAKER,
+    RAW_KERNEL_FRAMES, REGISTERS, RawHeader, STACK_POINTER, State, WalkEnd,
+};
+
+/// A message of the programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Message {
+    /// A stack at its first sight.
+    Stack(StackMessage),
+    /// The mappings of this process are unknown or out of date.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// It is not recorded, only wakes threads that are.
+        waker_only: bool,
+    },
+    /// Intervals with one blocked stack that one waker ended; their sums come under `hash`.
+    Woken {
+        /// Key of the sums.
+        hash: u64,
+        /// Key of the blocked stack.
+        blocked: u64,
+        /// Key of the waker's stack.
+        waker: u64,
+    },
+    /// A thread has not run since its stack was asked for.
+    StillAsleep {
+        /// The hash under which its stack came.
+        hash: u64,
+    },
+    /// A sample whose stack could not be walked yet.
+    Raw(RawStack),
+}
+
+/// A sample whose stack could not be walked yet, with what is needed to walk it later. If its hash is not 0, its sums come
+/// under that; else it is a sample by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawStack {
+    /// The sample; without user frames, and with the end that its walk came to.
+    pub stack: StackMessage,
+    /// User registers by DWARF number.
+    pub registers: [u64; REGISTERS],
+    /// User pc.
+    pub pc: u64,
+    /// The user stack from its red zone on.
+    bytes: Vec<u8>,
+    /// Pieces of it that were not readable; each ends with a page.
+    holes: u64,
+}
+
+/// `SMALLEST_PAGE` of `bpf/walk_state.h`.
+const PAGE: u64 = 4096;
+/// `RAW_STACK_BYTES` of `bpf/abi.h`.
+const RAW_STACK_BYTES: usize = 60 << 10;
+/// `RED_ZONE` of `bpf/abi.h`.
+const RED_ZONE: u64 = 128;
+
+impl RawStack {
+    /// The word of the stack at an address, if it was readable.
+    #[must_use]
+    pub fn word(&self, address: u64) -> Option<u64> {
+        let bottom = self.registers[STACK_POINTER].wrapping_sub(RED_ZONE);
+        let at = address.checked_sub(bottom)?;
+        let piece = |address: u64| address / PAGE - bottom / PAGE;
+        let hole = |address: u64| self.holes.checked_shr(piece(address) as u32).unwrap_or(0) & 1 == 1;
+        if hole(address) || hole(address.checked_add(7)?) {
+            return None;
+        }
+        Some(u64::from_ne_bytes(*self.bytes.get(usize::try_from(at).ok()?..)?.first_chunk()?))
+    }
+
+    /// Bytes of stack that were copied.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether the stack is longer than what crosses: the copy ends where there was no more room for a page.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.bytes.len() + 2 * PAGE as usize > RAW_STACK_BYTES
+    }
+
+    /// Where the copy of the stack begins.
+    #[must_use]
+    pub fn bottom(&self) -> u64 {
+        self.registers[STACK_POINTER].wrapping_sub(RED_ZONE)
+    }
+
+    /// Fills in a stack that was read from the process, from [`Self::bottom`] on.
+    pub fn fill(&mut self, bytes: Vec<u8>) {
+        self.bytes = bytes;
+        self.holes = 0;
+    }
+
+    /// Whether nothing of the stack was readable.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// A stack at its first sight; its sums come under `hash`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackMessage {
+    /// Key of the sums.
+    pub hash: u64,
+    /// Process, in the agent's PID namespace.
+    pub pid: u32,
+    /// Thread, in the agent's PID namespace.
+    pub tid: u32,
+    /// Image of the process, see `KernelProcess::image`.
+    pub image: u64,
+    /// How the walk of the user stack ended.
+    pub end: WalkEnd,
+    /// What its sums are sums of.
+    pub state: State,
+    /// Name of the thread.
+    pub thread: String,
+    /// Kernel addresses, leaf first.
+    pub kernel: Vec<u64>,
+    /// User frames, leaf first.
+    pub user: Vec<Frame>,
+}
+
+/// The messages that an iterator wrote one after the other: each a header, and for [`MESSAGE_RAW`] the registers and the
+/// kernel frames that there are.
+pub(crate) fn decode_all(mut bytes: &[u8]) -> Option<Vec<Message>> {
+    let mut messages = Vec::new();
+    while !bytes.is_empty() {
+        let (header, _) = Header::split(bytes)?;
+        let frames = 8 * usize::from(header.kernel_frames);
+        let raw = if header.kind == MESSAGE_RAW { RAW_KERNEL_FRAMES + frames } else { 0 };
+        let (message, rest) = bytes.split_at_checked(size_of::<types::message>() + raw)?;
+        messages.push(decode(message)?);
+        bytes = rest;
+    }
+    Some(messages)
+}
+
+fn decode(bytes: &[u8]) -> Option<Message> {
+    let (header, frames) = Header::split(bytes)?;
+    match header.kind {
+        MESSAGE_PROC => {
+            Some(Message::Process { pid: header.pid, waker_only: header.state & u32::from(PROC_WAKER) != 0 })
+        }
+        MESSAGE_WOKEN => {
+            let [blocked, waker, ..] = frames.as_chunks::<8>().0 else { return None };
+            let [blocked, waker] = [blocked, waker].map(|key| u64::from_ne_bytes(*key));
+            Some(Message::Woken { hash: header.hash, blocked, waker })
+        }
+        MESSAGE_STILL_ASLEEP => Some(Message::StillAsleep { hash: header.hash }),
+        MESSAGE_STACK => {
+            let words = frames.as_chunks::<8>().0;
+            let kernel = words.get(..usize::from(header.kernel_frames))?;
+            let user = words.get(kernel.len()..kernel.len() + usize::from(header.user_frames))?;
+            let user = user.iter().rev().map(|word| Frame::from_raw(u64::from_ne_bytes(*word))).collect();
+            Some(Message::Stack(stack(&header, kernel, user)?))
+        }
+        MESSAGE_RAW => {
+            let (raw, bytes) = RawHeader::split(frames)?;
+            let stack = stack(&header, raw.kernel.get(..usize::from(header.kernel_frames))?, Vec::new())?;
+            let (registers, pc, holes) = (raw.registers, raw.pc, raw.holes);
+            Some(Message::Raw(RawStack { stack, registers, pc, bytes: bytes.to_vec(), holes }))
+        }
+        _ => None,
+    }
+}
+
+fn stack(header: &Header, kernel: &[[u8; 8]], user: Vec<Frame>) -> Option<StackMessage> {
+    Some(StackMessage {
+        hash: header.hash,
+        pid: header.pid,
+        tid: header.tid,
+        image: header.image,
+        end: WalkEnd::try_from(header.end).ok()?,
+        state: State::try_from(header.state).ok()?,
+        thread: header.thread(),
+        kernel: kernel.iter().map(|word| u64::from_ne_bytes(*word)).collect(),
+        user,
+    })
+}
+
+/// The reading end of the ring.
+pub(crate) struct Ring {
+    ring: RingBuffer<'static>,
+    received: Arc<Mutex<Vec<Message>>>,
+}
+
+impl Ring {
+    pub(crate) fn new(map: &MapHandle) -> Result<Self, Error> {
+        let failed = |source| Error::Map { action: "read", map: "ring", source };
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&received);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(map, move |bytes| {
+                match decode(bytes) {
+                    Some(message) => sink.lock().unwrap_or_else(PoisonError::into_inner).push(message),
+                    None => tracing::error!(target: "perfagent", "unknown message of {} bytes in the ring", bytes.len()),
+                }
+                0
+            })
+            .map_err(failed)?;
+        Ok(Self { ring: builder.build().map_err(failed)?, received })
+    }
+
+    /// Everything that is in the ring now.
+    pub(crate) fn receive(&mut self) -> Result<Vec<Message>, Error> {
+        self.ring.consume().map_err(|source| Error::Map { action: "read", map: "ring", source })?;
+        Ok(std::mem::take(&mut self.received.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}

@@ -1,0 +1,135 @@
+//! What the programs know of the processes that are recorded.
+
+use std::collections::HashMap;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::abi::{self, MappingKind};
+use crate::arena::Arena;
+use crate::{Error, TableHandle, globals};
+
+/// An executable mapping as the programs see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelMapping {
+    /// First address in the process.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// Address in the process minus link-time address.
+    pub bias: u64,
+    /// How to unwind code in it.
+    pub kind: MappingKind,
+}
+
+/// A process, to be made known with its mappings.
+#[derive(Debug)]
+pub struct KernelProcess<'a> {
+    /// Its number in the agent's PID namespace.
+    pub pid: u32,
+    /// Tells images of one pid apart, and is part of every stack's hash: since when this one is known (CLOCK_MONOTONIC). The
+    /// programs set it anew at fork and exec; what they have stays, unless it is older: of an image before this one.
+    pub image: u64,
+    /// Sorted by start, not overlapping.
+    pub mappings: &'a [KernelMapping],
+    /// It is not recorded; its stacks tell who woke a thread that is.
+    pub waker_only: bool,
+}
+
+impl KernelMapping {
+    /// The kind for a file whose table is installed.
+    #[must_use]
+    pub fn with_table(table: &TableHandle) -> MappingKind {
+        MappingKind::Table(table.address)
+    }
+}
+
+pub(crate) struct Processes {
+    map: MapHandle,
+    /// What tells the programs that they have to look at `map` again.
+    signals: MapHandle,
+    changed: u64,
+    generation: u32,
+    lists: HashMap<u32, (u32, u32)>,
+}
+
+impl Processes {
+    pub(crate) fn new(map: MapHandle, signals: MapHandle) -> Self {
+        Self { map, signals, changed: 0, generation: 0, lists: HashMap::new() }
+    }
+
+    /// Makes a process known (`new`), or changes one that the programs still know. False: it is gone.
+    pub(crate) fn set(
+        &mut self,
+        arena: &mut Arena,
+        process: &KernelProcess<'_>,
+        new: bool,
+    ) -> Result<bool, Error> {
+        // Without room the programs are told of no mappings: those that they have are not this process's any more.
+        let placed = place(arena, process.mappings);
+        let list = *placed.as_ref().unwrap_or(&(0, 0));
+        let count = list.1 / abi::MAPPING_WORDS;
+        self.generation = self.generation.wrapping_add(1);
+        let flags = if process.waker_only { abi::PROC_WAKER } else { 0 };
+        // An exec between this look and the update below is overwritten; its record comes, and with it the next update.
+        let image = self.image(process.pid).unwrap_or(0).max(process.image);
+        let value = abi::proc_bytes(list.0, count, self.generation, flags, image);
+        let how = if new { MapFlags::ANY } else { MapFlags::EXIST };
+        let known = match self.map.update(&process.pid.to_ne_bytes(), &value, how) {
+            Ok(()) => true,
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => false,
+            Err(source) => {
+                arena.give(list.0, list.1);
+                return Err(Error::Map { action: "enter a process into", map: "procs", source });
+            }
+        };
+        let old = if known { self.lists.insert(process.pid, list) } else { Some(list) };
+        if let Some((start, words)) = old.filter(|old| old.1 > 0) {
+            arena.give(start, words);
+        }
+        self.tell()?;
+        placed.map(|_| known)
+    }
+
+    /// Forgets a process that has ended before a time, but not another one that has its number since then.
+    pub(crate) fn remove(&mut self, arena: &mut Arena, pid: u32, ended_ns: u64) {
+        // The exit program was there first, as a rule.
+        let image = self.image(pid);
+        if image.is_some_and(|image| image > ended_ns) {
+            return;
+        }
+        if let Some((start, words)) = self.lists.remove(&pid).filter(|list| list.1 > 0) {
+            arena.give(start, words);
+        }
+        if image.is_some() {
+            let _ = self.map.delete(&pid.to_ne_bytes());
+            // It fails for no reason that the next change would not show.
+            let _ = self.tell();
+        }
+    }
+
+    /// After each change: what the programs remember does not hold any more.
+    fn tell(&mut self) -> Result<(), Error> {
+        self.changed += 1;
+        globals::signal(&self.signals, abi::SIGNAL_CHANGED_BY_USER_SPACE, self.changed)
+    }
+
+    /// What the programs say the image of a process is: new after fork and exec, before user space knows of them.
+    pub(crate) fn image(&self, pid: u32) -> Option<u64> {
+        let value = self.map.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()??;
+        abi::proc_image(&value)
+    }
+}
+
+/// Writes mappings into the arena: where, and how many words.
+fn place(arena: &mut Arena, mappings: &[KernelMapping]) -> Result<(u32, u32), Error> {
+    let words = mappings.len() as u32 * abi::MAPPING_WORDS;
+    if words == 0 {
+        return Ok((0, 0));
+    }
+    let start = arena.take(words, abi::MAPPING_WORDS, false)?;
+    if let Err(error) = arena.write(start, mappings.iter().flat_map(abi::mapping_words)) {
+        arena.give(start, words);
+        return Err(error);
+    }
+    Ok((start, words))
+}

@@ -1,0 +1,127 @@
+//! What is fixed when the programs are loaded.
+
+use crate::abi::State;
+
+/// Off-CPU recording.
+#[derive(Clone, Debug)]
+pub struct OffCpu {
+    /// The states that belong to the off-CPU profile; of these the intervals are counted.
+    pub states: Vec<State>,
+    /// Shorter intervals are counted, not recorded.
+    pub min_block_ns: u64,
+    /// Record all states, and time on CPUs.
+    pub wall_clock: bool,
+    /// Record who ends intervals.
+    pub wakers: bool,
+}
+
+/// Figures of the scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    /// Those of each process too.
+    pub each_process: bool,
+    /// With `each_process`: so many events are split by process, at most [`MAX_SPLIT_EVENTS`]; see
+    /// [`Kernel::split_event`](crate::Kernel::split_event).
+    pub split_events: u8,
+}
+
+/// Events that can be split by process.
+pub const MAX_SPLIT_EVENTS: usize = 8;
+
+impl OffCpu {
+    /// The states that the profile has, and those that are recorded.
+    pub(crate) fn masks(&self) -> (u8, u8) {
+        // The first wait of a thread is one of those that could run.
+        let bits = |state: &State| match state {
+            State::Preempted => State::Preempted.bit() | State::NotRunYet.bit(),
+            state => state.bit(),
+        };
+        let profiled = self.states.iter().fold(0, |mask, state| mask | bits(state));
+        let all = [State::Blocked, State::IoWait, State::Preempted].iter().fold(0, |mask, s| mask | bits(s));
+        (profiled, if self.wall_clock { all } else { profiled })
+    }
+}
+
+/// What is fixed when the programs are loaded.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Secret of the stack hash.
+    pub seed: u64,
+    /// Record every process.
+    pub whole_system: bool,
+    /// Record time off the CPUs.
+    pub off_cpu: Option<OffCpu>,
+    /// Take figures of the scheduler.
+    pub figures: Option<Figures>,
+    /// Take kernel stacks too.
+    pub kernel_stacks: bool,
+    /// Keep threads apart.
+    pub per_thread: bool,
+    /// Walk every memo hit again in full, and compare.
+    pub check_memo: bool,
+    /// Walk without memos; for measurements.
+    pub without_memo: bool,
+    /// Inode number of the agent's PID namespace if it is not the first one, else 0.
+    pub pid_namespace: u32,
+    /// Threads that exist at the start. There is room for the sums of each, besides that for stacks.
+    pub threads: u32,
+    /// Distinct stacks held in the kernel between two drains.
+    pub max_stacks: u32,
+    /// Bytes of the ring; a power of two and a multiple of the page size.
+    pub ring_bytes: u32,
+    /// Processes that can be recorded at a time.
+    pub max_processes: u32,
+    /// Bytes of unwind tables and mappings.
+    pub arena_bytes: usize,
+}
+
+impl Settings {
+    /// Whether threads are followed through the scheduler.
+    pub(crate) fn follows_threads(&self) -> bool {
+        self.off_cpu.is_some() || self.figures.is_some()
+    }
+
+    /// Sums held in the kernel between two drains.
+    pub(crate) fn sums(&self) -> u32 {
+        let sleepers = if self.off_cpu.is_some() { self.threads } else { 0 };
+        self.max_stacks.saturating_add(sleepers)
+    }
+
+    pub(crate) fn each_process(&self) -> bool {
+        self.figures.is_some_and(|figures| figures.each_process)
+    }
+
+    pub(crate) fn split_events(&self) -> u8 {
+        self.figures.filter(|figures| figures.each_process).map_or(0, |figures| figures.split_events)
+    }
+
+    /// Whether it matters when a thread becomes runnable.
+    pub(crate) fn follows_wakeups(&self) -> bool {
+        self.figures.is_some() || self.off_cpu.as_ref().is_some_and(|off_cpu| off_cpu.wall_clock)
+    }
+
+    pub(crate) fn follows_wakers(&self) -> bool {
+        self.off_cpu.as_ref().is_some_and(|off_cpu| off_cpu.wakers)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            whole_system: false,
+            off_cpu: None,
+            figures: None,
+            kernel_stacks: false,
+            per_thread: false,
+            check_memo: false,
+            without_memo: false,
+            pid_namespace: 0,
+            threads: 0,
+            max_stacks: 65_536,
+            ring_bytes: 4 << 20,
+            max_processes: 16_384,
+            arena_bytes: 32 << 20,
+        }
+    }
+}

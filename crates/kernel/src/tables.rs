@@ -1,0 +1,130 @@
+//! Unwind tables in the arena.
+
+use profile::Svma;
+use unwind::abi::PAGE_SHIFT;
+use unwind::{PageSpan, Rule, Table};
+
+use crate::Error;
+use crate::abi::CHUNK_WORDS;
+use crate::arena::Arena;
+use crate::rules::Rules;
+
+/// A table that the programs can use.
+#[derive(Debug)]
+pub struct TableHandle {
+    /// Arena address of the page table.
+    pub(crate) address: u32,
+    /// (start, words) of everything that was taken for it.
+    parts: Vec<(u32, u32)>,
+}
+
+/// Writes a table: rows first, then the pages that name them. Nothing refers to it until a mapping does.
+pub(crate) fn install(arena: &mut Arena, rules: &mut Rules, table: &Table) -> Result<TableHandle, Error> {
+    let mut parts = Vec::new();
+    let result = write_table(arena, rules, table, &mut parts);
+    match result {
+        Ok(address) => Ok(TableHandle { address, parts }),
+        Err(error) => {
+            remove(arena, TableHandle { address: 0, parts });
+            Err(error)
+        }
+    }
+}
+
+pub(crate) fn remove(arena: &mut Arena, table: TableHandle) {
+    for (start, words) in table.parts {
+        arena.give(start, words);
+    }
+}
+
+/// Whether exactly this table was written there.
+pub(crate) fn is_same(arena: &Arena, rules: &Rules, handle: &TableHandle, table: &Table) -> bool {
+    let words_are = |start: u32, words: &mut dyn Iterator<Item = u32>| {
+        (start..).zip(words).all(|(at, word)| arena.read(at) == Some(word))
+    };
+    let unsupported = rules.find(Rule::UNSUPPORTED);
+    let indices: Option<Vec<u16>> =
+        table.rules.iter().map(|rule| rules.find(*rule).or(unsupported)).collect();
+    let Some(indices) = indices else { return false };
+    let head = [table.first_page as u32, table.pages.len() as u32];
+    words_are(handle.address, &mut head.into_iter())
+        && (0u32..).zip(&table.pages).all(|(number, page)| {
+            let entry = handle.address + 2 + 2 * number;
+            let (Some(start), Some(count)) = (arena.read(entry), arena.read(entry + 1)) else { return false };
+            count == page.count && words_are(start, &mut packed(table, page, &indices))
+        })
+}
+
+/// The words of the rows of a page.
+fn packed(table: &Table, page: &PageSpan, indices: &[u16]) -> impl Iterator<Item = u32> {
+    let from = page.first_row as usize;
+    let rows = table.rows.get(from..from + page.count as usize).unwrap_or_default();
+    rows.iter().map(|row| u32::from(row.offset) | u32::from(indices[usize::from(row.rule)]) << 16)
+}
+
+/// The search of bpf/tables.h over the same words.
+pub(crate) fn lookup(arena: &Arena, rules: &Rules, table: &TableHandle, address: Svma) -> Option<Rule> {
+    let page = u32::try_from(address.0 >> PAGE_SHIFT).ok()?.checked_sub(arena.read(table.address)?)?;
+    if page >= arena.read(table.address + 1)? {
+        return None;
+    }
+    let entry = table.address + 2 + 2 * page;
+    let (rows, count) = (arena.read(entry)?, arena.read(entry + 1)?);
+    let offset = (address.0 & ((1 << PAGE_SHIFT) - 1)) as u32;
+    let (mut low, mut length) = (0, count);
+    while length > 1 {
+        let half = length / 2;
+        if arena.read(rows + low + half)? & 0xffff <= offset {
+            low += half;
+        }
+        length -= half;
+    }
+    let index = (count > 0).then(|| arena.read(rows + low))?? >> 16;
+    rules.get(u16::try_from(index).ok()?).filter(|_| index > 0)
+}
+
+fn write_table(
+    arena: &mut Arena,
+    rules: &mut Rules,
+    table: &Table,
+    parts: &mut Vec<(u32, u32)>,
+) -> Result<u32, Error> {
+    // Rules beyond the map's size become one that ends the walk, and says so, rather than a wrong one.
+    let unsupported = rules.index(Rule::UNSUPPORTED)?;
+    let indices: Vec<u16> =
+        table.rules.iter().map(|rule| rules.index(*rule).unwrap_or(unsupported)).collect();
+    let words = 2 + 2 * table.pages.len() as u32;
+    let address = arena.reserve(words, 2, false)?;
+    parts.push((address, words));
+
+    // First all places, then the memory behind all of them.
+    let mut starts = Vec::with_capacity(table.pages.len());
+    let mut next = 0;
+    while next < table.pages.len() {
+        // As many pages as fill a chunk, so that one search for room serves them all.
+        let first = next;
+        let mut rows = 0;
+        while next < table.pages.len() && rows + table.pages[next].count <= CHUNK_WORDS {
+            rows += table.pages[next].count;
+            next += 1;
+        }
+        let mut start = 0;
+        if rows > 0 {
+            start = arena.reserve(rows, 1, true)?;
+            parts.push((start, rows));
+        }
+        for page in &table.pages[first..next] {
+            starts.push(start);
+            start += page.count;
+        }
+    }
+    arena.back(parts)?;
+
+    let mut entries = vec![table.first_page as u32, table.pages.len() as u32];
+    for (page, start) in table.pages.iter().zip(starts) {
+        arena.write(start, packed(table, page, &indices))?;
+        entries.extend([start, page.count]);
+    }
+    arena.write(address, entries)?;
+    Ok(address)
+}
