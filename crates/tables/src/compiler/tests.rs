@@ -1,0 +1,246 @@
+use super::*;
+
+const FILE: &str = "/lib64/ld-linux-x86-64.so.2";
+
+type ReadFile = Box<dyn Fn() -> io::Result<Box<dyn Content>> + Send>;
+
+struct Given {
+    stamps: Mutex<Vec<Stamp>>,
+    size: u64,
+    read: ReadFile,
+}
+
+impl Input for Given {
+    fn stamp(&self) -> Option<Stamp> {
+        let mut stamps = self.stamps.lock().unwrap();
+        if stamps.len() > 1 { stamps.pop() } else { stamps.last().copied() }
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read(&self) -> io::Result<Box<dyn Content>> {
+        (self.read)()
+    }
+}
+
+fn given(read: ReadFile) -> Given {
+    Given { stamps: Mutex::default(), size: 0, read }
+}
+
+fn real_file() -> Given {
+    given(Box::new(|| std::fs::read(FILE).map(|bytes| Box::new(bytes) as Box<dyn Content>)))
+}
+
+fn absent() -> io::Error {
+    io::Error::from(io::ErrorKind::NotFound)
+}
+
+fn ask(folder: &std::path::Path, file: Given) -> Answer {
+    let cache = Cache::at(&folder.join("cache")).unwrap();
+    let (compiler, answers) = Compiler::start(2, Some(cache), spawn_thread).unwrap();
+    assert!(compiler.submit(7, 0, Box::new(file)));
+    answers.recv().unwrap()
+}
+
+fn bytes(content: &[u8]) -> Given {
+    let content = content.to_vec();
+    let size = content.len() as u64;
+    Given { size, ..given(Box::new(move || Ok(Box::new(content.clone()) as Box<dyn Content>))) }
+}
+
+/// What could not be read was filled up.
+struct Torn(Vec<u8>);
+
+impl Content for Torn {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn is_whole(&self) -> bool {
+        false
+    }
+}
+
+/// Too large to be known by its content.
+fn large_file() -> Given {
+    let mut content = std::fs::read(FILE).unwrap();
+    content.resize(COPIED_FILE + 1, 0);
+    bytes(&content)
+}
+
+#[test]
+fn equal_content_shares_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let content = std::fs::read(FILE).unwrap();
+    let expected = unwind::compile(&content).unwrap();
+    for source in [Source::Compiled, Source::Cached] {
+        let answer = ask(folder.path(), bytes(&content));
+        assert_eq!((answer.key, answer.source), (7, source));
+        assert_eq!(*answer.table.unwrap(), expected);
+    }
+    assert_eq!(ask(folder.path(), large_file()).source, Source::Compiled);
+    assert_eq!(ask(folder.path(), large_file()).source, Source::Compiled, "only its stamp would tell");
+}
+
+#[test]
+fn a_build_id_is_no_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let genuine = std::fs::read(FILE).unwrap();
+    // Unwind information that says otherwise, in a file that says that it is the same.
+    let mut forged = genuine.clone();
+    let file = object::File::parse(&*genuine).unwrap();
+    let (start, len) =
+        object::ObjectSection::file_range(&object::Object::section_by_name(&file, ".eh_frame").unwrap())
+            .unwrap();
+    forged[start as usize + len as usize / 2..][..len as usize / 4].fill(0);
+    let expected = unwind::compile(&genuine).unwrap();
+    let stamp = Stamp { device: 1, inode: 2, size: 3, mtime_ns: 4, ctime_ns: 5 };
+    let at = |inode, content: &[u8]| {
+        let stamps = Mutex::new(vec![Stamp { inode, ..stamp }]);
+        Given { stamps, ..bytes(content) }
+    };
+    for round in 0..2 {
+        let wrong = ask(folder.path(), at(8, &forged));
+        assert_ne!(*wrong.table.unwrap(), expected);
+        let right = ask(folder.path(), at(9, &genuine));
+        assert_eq!(*right.table.unwrap(), expected);
+        let source = [Source::Compiled, Source::Cached][round];
+        assert_eq!((wrong.source, right.source), (source, source), "each has its own");
+    }
+}
+
+#[test]
+fn files_are_known_by_their_stamp() {
+    let folder = tempfile::tempdir().unwrap();
+    let stamp = Stamp { device: 1, inode: 2, size: 3, mtime_ns: 4, ctime_ns: 5 };
+    let replaced = Stamp { ctime_ns: 6, ..stamp };
+    let fresh = Stamp { ctime_ns: i64::MAX, ..stamp };
+    let ask = |before: Stamp, after: Stamp| {
+        ask(folder.path(), Given { stamps: Mutex::new(vec![after, before]), ..large_file() }).source
+    };
+    assert_eq!(ask(stamp, replaced), Source::Compiled, "and not kept: it changed meanwhile");
+    assert_eq!(ask(stamp, stamp), Source::Compiled);
+    assert_eq!(ask(stamp, stamp), Source::Cached);
+    assert_eq!(ask(replaced, replaced), Source::Compiled);
+    assert_eq!(ask(replaced, replaced), Source::Cached);
+    assert_eq!(ask(stamp, stamp), Source::Compiled, "the newer content took its place");
+    for _ in 0..2 {
+        assert_eq!(ask(fresh, fresh), Source::Compiled, "it may change again without a new time");
+    }
+}
+
+#[test]
+fn what_is_found_by_content_is_known_by_its_stamp_from_then_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let content = std::fs::read(FILE).unwrap();
+    let stamp = Stamp { device: 1, inode: 2, size: 3, mtime_ns: 4, ctime_ns: 5 };
+    let stamped = |file: Given| Given { stamps: Mutex::new(vec![stamp]), ..file };
+    assert_eq!(ask(folder.path(), bytes(&content)).source, Source::Compiled);
+    assert_eq!(ask(folder.path(), stamped(bytes(&content))).source, Source::Cached);
+    let unread = stamped(given(Box::new(|| Err(absent()))));
+    assert_eq!(ask(folder.path(), unread).source, Source::Cached, "without reading it");
+}
+
+#[test]
+fn what_could_not_be_read_whole_gives_no_table_and_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let stamp = Stamp { device: 1, inode: 2, size: 3, mtime_ns: 4, ctime_ns: 5 };
+    let small = std::fs::read(FILE).unwrap();
+    let mut large = small.clone();
+    large.resize(COPIED_FILE + 1, 0);
+    for (inode, content) in [(2, small), (3, large)] {
+        let stamped = |file: Given| Given { stamps: Mutex::new(vec![Stamp { inode, ..stamp }]), ..file };
+        let copy = content.clone();
+        let torn = move || given(Box::new(move || Ok(Box::new(Torn(copy.clone())) as Box<dyn Content>)));
+        let answer = ask(folder.path(), stamped(torn.clone()()));
+        assert!(matches!(answer.table, Err(Error::Incomplete)), "{answer:?}");
+        let (compiler, answers) = Compiler::start(1, None, spawn_thread).unwrap();
+        assert!(compiler.submit(7, 0, Box::new(torn())));
+        assert!(matches!(answers.recv().unwrap().table, Err(Error::Incomplete)));
+        assert_eq!(ask(folder.path(), stamped(bytes(&content))).source, Source::Compiled, "nothing was kept");
+        assert_eq!(ask(folder.path(), stamped(bytes(&content))).source, Source::Cached);
+    }
+}
+
+#[test]
+fn every_failure_is_an_answer() {
+    let (compiler, answers) = Compiler::start(1, None, spawn_thread).unwrap();
+    let jobs: [(u64, Given); 4] = [
+        (1, given(Box::new(|| Err(absent())))),
+        (2, given(Box::new(|| Ok(Box::new(b"not ELF".to_vec()))))),
+        (3, given(Box::new(|| panic!("a defect")))),
+        (4, real_file()),
+    ];
+    for (key, file) in jobs {
+        assert!(compiler.submit(key, 0, Box::new(file)));
+    }
+    let mut seen: Vec<_> = answers.iter().take(4).collect();
+    seen.sort_by_key(|answer| answer.key);
+    assert!(matches!(seen[0].table, Err(Error::Read(_))));
+    assert!(matches!(seen[1].table, Err(Error::Compile(unwind::Error::NotElf))));
+    assert!(matches!(seen[2].table, Err(Error::Panicked)));
+    assert!(seen[3].table.is_ok());
+}
+
+/// A request that holds a worker until told to go on.
+fn waiting() -> (mpsc::Sender<()>, Given) {
+    let (hold, held) = mpsc::channel::<()>();
+    let read: ReadFile = Box::new(move || {
+        held.recv().ok();
+        Err(absent())
+    });
+    (hold, given(read))
+}
+
+#[test]
+fn bumped_requests_go_first_and_doubles_are_refused() {
+    let (compiler, answers) = Compiler::start(1, None, spawn_thread).unwrap();
+    let (hold, wait) = waiting();
+    assert!(compiler.submit(0, 100, Box::new(wait)));
+    while compiler.shared.lock().queue.len() > 0 {
+        std::thread::yield_now();
+    }
+    for key in 1..=3 {
+        assert!(compiler.submit(key, 0, Box::new(real_file())));
+    }
+    assert!(!compiler.submit(3, 0, Box::new(real_file())));
+    assert!(compiler.bump(3) && !compiler.bump(9));
+    assert_eq!(compiler.pending(), 4);
+    hold.send(()).unwrap();
+    let order: Vec<_> = answers.iter().take(4).map(|answer| answer.key).collect();
+    assert_eq!(order, [0, 3, 1, 2]);
+}
+
+#[test]
+fn one_large_file_at_a_time() {
+    let (compiler, answers) = Compiler::start(2, None, spawn_thread).unwrap();
+    let large = |file: Given| Box::new(Given { size: LARGE_FILE + 1, ..file });
+    let (hold, wait) = waiting();
+    assert!(compiler.submit(0, 9, large(wait)));
+    while compiler.shared.lock().queue.len() > 0 {
+        std::thread::yield_now();
+    }
+    assert!(compiler.submit(1, 9, large(real_file())));
+    assert!(compiler.submit(2, 0, Box::new(real_file())));
+    assert_eq!(answers.recv().unwrap().key, 2, "small ones pass by");
+    assert!(answers.try_recv().is_err());
+    hold.send(()).unwrap();
+    let order: Vec<_> = answers.iter().take(2).map(|answer| answer.key).collect();
+    assert_eq!(order, [0, 1]);
+}
+
+#[test]
+fn workers_are_named_and_end() {
+    let mut names = Vec::new();
+    let (compiler, answers) = Compiler::start(2, None, |name, body| {
+        names.push(name.clone());
+        spawn_thread(name, body)
+    })
+    .unwrap();
+    drop(compiler);
+    // The channel closes when the last worker is gone.
+    assert!(answers.recv().is_err());
+    assert_eq!(names, ["perfagent-uw0", "perfagent-uw1"]);
+}
