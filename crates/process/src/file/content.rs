@@ -1,0 +1,114 @@
+//! The content of a mapped file, and what it is held by.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sys::filemap::FileMap;
+
+use crate::open::OpenFailure;
+
+#[derive(Debug)]
+pub(super) enum Held {
+    Pinned(Pin),
+    /// Not kept open for want of descriptors; can be opened again there while it is still the same file.
+    Reopen(PathBuf),
+    Memory(Arc<[u8]>),
+    /// It could not be opened when it was seen.
+    Unreadable(OpenFailure),
+}
+
+/// An open file that counts against a budget.
+#[derive(Debug)]
+pub(super) struct Pin {
+    pub(super) file: Arc<File>,
+    count: Arc<AtomicUsize>,
+}
+
+impl Pin {
+    pub(super) fn new(file: File, count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self { file: Arc::new(file), count: Arc::clone(count) }
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Where the content of a file is.
+#[derive(Debug)]
+pub enum Content {
+    /// In a file.
+    File(OpenFile),
+    /// In memory only: the vDSO.
+    Memory(Arc<[u8]>),
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct OpenFile(Arc<File>);
+
+impl From<Arc<File>> for OpenFile {
+    fn from(file: Arc<File>) -> Self {
+        Self(file)
+    }
+}
+
+impl OpenFile {
+    /// A path that opens exactly this file in this process, as long as this is held.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+
+    /// The whole content, mapped.
+    ///
+    /// # Errors
+    /// The errno of mapping it.
+    pub fn bytes(&self) -> io::Result<Bytes> {
+        Ok(Bytes(BytesOf::File(FileMap::new(&self.0)?)))
+    }
+}
+
+/// Content of a file. Derefs to bytes; parts that somebody cuts off the file meanwhile read as zeros.
+#[derive(Debug)]
+pub struct Bytes(BytesOf);
+
+#[derive(Debug)]
+enum BytesOf {
+    File(FileMap),
+    Memory(Arc<[u8]>),
+}
+
+impl From<Arc<[u8]>> for Bytes {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        Self(BytesOf::Memory(bytes))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            BytesOf::File(map) => map,
+            BytesOf::Memory(bytes) => bytes,
+        }
+    }
+}
+
+impl Bytes {
+    /// Gives back the memory of what was read so far; it is read again from the file where it is needed again.
+    pub fn release(&self) {
+        if let BytesOf::File(map) = &self.0 {
+            map.release();
+        }
+    }
+}

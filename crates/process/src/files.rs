@@ -1,0 +1,300 @@
+//! The registry of mapped files: every file once, kept open, within a budget of descriptors.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::file::{FileIdentity, MappedFile};
+use crate::open::{self, DeviceAndInode, OpenFailure, Paths};
+use crate::trampolines::{self, Layout};
+use crate::vdso;
+
+/// Failures are remembered per file to count each once; from this many on they are only added up.
+const MAX_REMEMBERED_FAILURES: usize = 1 << 16;
+
+/// All files that were met, each opened once.
+///
+/// Files are looked up by the device and inode that the kernel reports for a mapping. A file that changed in place
+/// since (same inode, other size or time) becomes a file of its own.
+#[derive(Debug)]
+pub struct Files {
+    known: Mutex<Known>,
+    pins: Arc<AtomicUsize>,
+    max_pins: usize,
+    vdso: OnceLock<Option<Arc<MappedFile>>>,
+    /// By how they are laid out; there are a handful of ways.
+    trampolines: Mutex<HashMap<Layout, Option<Arc<MappedFile>>>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    files: HashMap<DeviceAndInode, Vec<Arc<MappedFile>>>,
+    failures: HashMap<DeviceAndInode, OpenFailure>,
+    counts: OpenCounts,
+}
+
+/// How opening went so far, by files, each once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenCounts {
+    /// Files opened.
+    pub opened: u64,
+    /// Of these, files that could not be kept open, because the budget of descriptors was used up. Their headers
+    /// were read; their content is lost with the file.
+    pub not_pinned: u64,
+    /// Files that could not be opened for want of a permission or capability.
+    pub permission: u64,
+    /// Files that no path led to any more.
+    pub gone: u64,
+    /// Files in whose place another one was found.
+    pub replaced: u64,
+    /// Mappings of what is no regular file.
+    pub not_regular: u64,
+    /// Files that could not be opened because no descriptor was free.
+    pub too_many_open_files: u64,
+    /// Files that could not be opened or read for any other reason.
+    pub io: u64,
+}
+
+impl OpenCounts {
+    fn of(&mut self, failure: OpenFailure) -> &mut u64 {
+        match failure {
+            OpenFailure::Permission => &mut self.permission,
+            OpenFailure::Gone => &mut self.gone,
+            OpenFailure::Replaced => &mut self.replaced,
+            OpenFailure::NotRegular => &mut self.not_regular,
+            OpenFailure::TooManyOpenFiles => &mut self.too_many_open_files,
+            OpenFailure::Io => &mut self.io,
+        }
+    }
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Files {
+    /// An empty registry. Raises the soft limit of open files to the hard one and takes half of it as its budget.
+    #[must_use]
+    pub fn new() -> Self {
+        let limit = usize::try_from(sys::usage::raise_open_files()).unwrap_or(usize::MAX);
+        Self::with_budget((limit / 2).min(1 << 16))
+    }
+
+    /// An empty registry that keeps at most `max_pins` files open.
+    #[must_use]
+    pub fn with_budget(max_pins: usize) -> Self {
+        Self {
+            known: Mutex::default(),
+            pins: Arc::default(),
+            max_pins,
+            vdso: OnceLock::new(),
+            trampolines: Mutex::default(),
+        }
+    }
+
+    /// How opening went so far.
+    #[must_use]
+    pub fn counts(&self) -> OpenCounts {
+        self.known().counts
+    }
+
+    /// How many files are kept open.
+    #[must_use]
+    pub fn pinned(&self) -> usize {
+        self.pins.load(Ordering::Relaxed)
+    }
+
+    /// Forgets, and closes, every file that nobody else holds.
+    pub fn prune(&self) {
+        self.known().files.retain(|_, versions| {
+            versions.retain(|file| Arc::strong_count(file) > 1);
+            !versions.is_empty()
+        });
+    }
+
+    /// The vDSO of 64-bit processes. None if it cannot be read.
+    #[must_use]
+    pub fn vdso(&self) -> Option<Arc<MappedFile>> {
+        self.vdso.get_or_init(|| vdso::read().and_then(MappedFile::vdso).map(Arc::new)).clone()
+    }
+
+    /// What tells how such trampolines are unwound.
+    pub(crate) fn trampolines(&self, layout: Layout) -> Option<Arc<MappedFile>> {
+        let mut known = self.trampolines.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(layout).or_insert_with(|| trampolines::file(layout).map(Arc::new)).clone()
+    }
+
+    /// The file mapped at `range` by the process in `proc_dir`. `paths` is none for those that have no path,
+    /// `shown_path` goes into the new file.
+    pub(crate) fn mapped(
+        &self,
+        proc_dir: &Path,
+        range: (u64, u64),
+        paths: Option<Paths<'_>>,
+        shown_path: &str,
+        wanted: DeviceAndInode,
+    ) -> Result<Arc<MappedFile>, OpenFailure> {
+        if let Some(file) = self.unchanged(wanted) {
+            return Ok(file);
+        }
+        // Without the lock: a file system may take its time.
+        let opened = open::open_mapping(proc_dir, range, paths, wanted)?;
+        self.adopt(opened, shown_path, wanted)
+    }
+
+    /// The newest version known of this file, if it is kept open and has not changed.
+    fn unchanged(&self, wanted: DeviceAndInode) -> Option<Arc<MappedFile>> {
+        let file = self.known().files.get(&wanted)?.last().cloned()?;
+        file.is_unchanged().then_some(file)
+    }
+
+    fn adopt(
+        &self,
+        opened: crate::file::Opened,
+        path: &str,
+        wanted: DeviceAndInode,
+    ) -> Result<Arc<MappedFile>, OpenFailure> {
+        if let Some(file) = find(&self.known(), wanted, opened.identity) {
+            return Ok(file);
+        }
+        let pins = (self.pinned() < self.max_pins).then_some(&self.pins);
+        let file = MappedFile::new(opened, path.to_owned(), pins).map_err(|_| OpenFailure::Io)?;
+        let mut known = self.known();
+        // Somebody else may have been faster.
+        if let Some(file) = find(&known, wanted, file.identity()) {
+            return Ok(file);
+        }
+        known.counts.opened += 1;
+        known.counts.not_pinned += u64::from(pins.is_none());
+        if let Some(failure) = known.failures.remove(&wanted) {
+            *known.counts.of(failure) -= 1;
+        }
+        let file = Arc::new(file);
+        known.files.entry(wanted).or_default().push(Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Remembers a file that could not be opened, so that all its processes share it.
+    pub(crate) fn remember_unreadable(&self, file: MappedFile) -> Arc<MappedFile> {
+        let identity = file.identity();
+        let wanted = (identity.dev_major, identity.dev_minor, identity.inode);
+        let mut known = self.known();
+        let versions = known.files.entry(wanted).or_default();
+        let same = versions.iter().find(|other| other.identity() == identity && other.key() == file.key());
+        match same {
+            Some(same) => Arc::clone(same),
+            None => {
+                let file = Arc::new(file);
+                // In front: the newest that could be opened stays the last.
+                versions.insert(0, Arc::clone(&file));
+                file
+            }
+        }
+    }
+
+    /// Counts a file that could not be opened, once.
+    pub(crate) fn count_failure(&self, wanted: DeviceAndInode, failure: OpenFailure) {
+        let mut known = self.known();
+        if known.failures.len() < MAX_REMEMBERED_FAILURES {
+            match known.failures.entry(wanted) {
+                Entry::Occupied(_) => return,
+                Entry::Vacant(free) => free.insert(failure),
+            };
+        }
+        *known.counts.of(failure) += 1;
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn find(known: &Known, wanted: DeviceAndInode, identity: FileIdentity) -> Option<Arc<MappedFile>> {
+    known.files.get(&wanted)?.iter().find(|file| file.identity() == identity).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(path: &Path) -> DeviceAndInode {
+        open::device_and_inode(&rustix::fs::stat(path).unwrap())
+    }
+
+    fn get(files: &Files, path: &Path) -> Result<Arc<MappedFile>, OpenFailure> {
+        let paths = Paths { in_target: path, here: path };
+        files.mapped(Path::new("/proc/self"), (1, 2), Some(paths), path.to_str().unwrap(), wanted(path))
+    }
+
+    #[test]
+    fn the_same_file_is_opened_once_under_all_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (folder.path().join("a"), folder.path().join("b"));
+        std::fs::copy("/bin/sh", &first).unwrap();
+        std::fs::hard_link(&first, &second).unwrap();
+        let files = Files::with_budget(10);
+        let one = get(&files, &first).unwrap();
+        assert!(Arc::ptr_eq(&one, &get(&files, &second).unwrap()));
+        assert_eq!((files.pinned(), files.counts().opened), (1, 1));
+        drop(one);
+        files.prune();
+        assert_eq!(files.pinned(), 0);
+    }
+
+    #[test]
+    fn a_file_changed_in_place_is_another_one() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, "one").unwrap();
+        let files = Files::with_budget(10);
+        let before = get(&files, file.path()).unwrap();
+        std::fs::write(&file, "other").unwrap();
+        let after = get(&files, file.path()).unwrap();
+        assert_ne!(before.identity(), after.identity());
+        assert!(Arc::ptr_eq(&after, &get(&files, file.path()).unwrap()));
+    }
+
+    #[test]
+    fn without_descriptors_headers_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::copy("/bin/sh", &path).unwrap();
+        let files = Files::with_budget(0);
+        let file = get(&files, &path).unwrap();
+        assert!(Arc::ptr_eq(&file, &get(&files, &path).unwrap()), "known, though not open");
+        assert!(file.build_id().is_some() && !file.is_pinned());
+        assert_eq!((files.pinned(), files.counts().not_pinned), (0, 1));
+        assert_eq!(*file.bytes().unwrap(), *std::fs::read("/bin/sh").unwrap(), "while it is there");
+        std::fs::copy("/bin/ls", &path).unwrap();
+        assert_eq!(file.bytes().unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn failures_are_counted_once_per_file() {
+        let files = Files::with_budget(10);
+        for _ in 0..3 {
+            files.count_failure((1, 2, 3), OpenFailure::Gone);
+        }
+        assert_eq!(files.counts(), OpenCounts { gone: 1, ..OpenCounts::default() });
+    }
+
+    #[test]
+    fn a_file_that_was_opened_after_all_is_no_failure() {
+        let (files, sh) = (Files::with_budget(10), Path::new("/bin/sh"));
+        files.count_failure(wanted(sh), OpenFailure::Gone);
+        get(&files, sh).unwrap();
+        assert_eq!(files.counts(), OpenCounts { opened: 1, ..OpenCounts::default() });
+    }
+
+    #[test]
+    fn the_vdso_is_an_elf_file_with_code() {
+        let file = Files::with_budget(0).vdso().unwrap();
+        assert_eq!((file.path(), file.kind()), ("[vdso]", crate::FileKind::InMemory));
+        assert!(file.segments().iter().any(|segment| segment.executable));
+        assert!(file.build_id().is_some());
+        assert!(file.bytes().unwrap().starts_with(b"\x7fELF"));
+    }
+}

@@ -1,0 +1,180 @@
+//! Opening exactly the file that a process maps, and nothing else.
+//!
+//! Every candidate is first opened as a mere place (`O_PATH`): that neither blocks on a FIFO nor wakes a device.
+//! Only after it proved to be a regular file and the right one is it opened for reading.
+
+use std::fmt;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
+use rustix::io::Errno;
+use sys::filemap::FileMap;
+
+use crate::file::{FileIdentity, Opened};
+use crate::maps;
+
+/// Device (major, minor) and inode.
+pub(crate) type DeviceAndInode = (u32, u32, u64);
+
+/// Why a mapped file could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum OpenFailure {
+    /// Any other error.
+    Io,
+    /// Neither the process nor a path leads to it any more.
+    Gone,
+    /// What was found is not a regular file.
+    NotRegular,
+    /// What was found is another file.
+    Replaced,
+    /// Refused. `CAP_SYS_PTRACE` (other users' processes), `CAP_CHECKPOINT_RESTORE` and `CAP_DAC_READ_SEARCH`
+    /// (deleted files) would help.
+    Permission,
+    /// No descriptor was free.
+    TooManyOpenFiles,
+}
+
+impl fmt::Display for OpenFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Io => "cannot be read",
+            Self::Gone => "no longer exists",
+            Self::NotRegular => "not a regular file",
+            Self::Replaced => "another file took its place",
+            Self::Permission => "permission denied",
+            Self::TooManyOpenFiles => "too many open files",
+        })
+    }
+}
+
+impl From<Errno> for OpenFailure {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT | Errno::SRCH | Errno::NOTDIR | Errno::NXIO | Errno::STALE => Self::Gone,
+            Errno::ACCESS | Errno::PERM => Self::Permission,
+            Errno::MFILE | Errno::NFILE => Self::TooManyOpenFiles,
+            _ => Self::Io,
+        }
+    }
+}
+
+/// The two paths by which a mapped file may be found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paths<'a> {
+    /// As the process sees it.
+    pub in_target: &'a Path,
+    /// As this process would see it, were it in the same mount namespace.
+    pub here: &'a Path,
+}
+
+/// Opens the mapping `start..end` of the process in `proc_dir`, or the file at its path there, or at its path here:
+/// the first that is the wanted file. Else the most telling reason.
+pub(crate) fn open_mapping(
+    proc_dir: &Path,
+    range: (u64, u64),
+    paths: Option<Paths<'_>>,
+    wanted: DeviceAndInode,
+) -> Result<Opened, OpenFailure> {
+    let mut failure = OpenFailure::Gone;
+    let mut attempt = |candidate: PathBuf| match open_exactly(&candidate, wanted) {
+        Ok(opened) => Some(opened),
+        Err(reason) => {
+            failure = failure.max(reason);
+            None
+        }
+    };
+    let found = attempt(proc_dir.join(format!("map_files/{:x}-{:x}", range.0, range.1)));
+    let found = found.or_else(|| {
+        let Paths { in_target, here } = paths?;
+        let inside = in_target.strip_prefix("/").ok()?;
+        attempt(proc_dir.join("root").join(inside)).or_else(|| attempt(here.to_owned()))
+    });
+    found.ok_or(failure)
+}
+
+/// Opens `path` if it is the regular file with this device and inode.
+pub(crate) fn open_exactly(path: &Path, wanted: DeviceAndInode) -> Result<Opened, OpenFailure> {
+    let place = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = fstat(&place)?;
+    if !FileType::from_raw_mode(stat.st_mode).is_file() {
+        return Err(OpenFailure::NotRegular);
+    }
+    let same = device_and_inode(&stat) == wanted;
+    // Overlay and btrfs show one device and inode to stat and another in maps: what differs is looked at once more
+    // as a mapping. Empty files cannot be mapped.
+    if !same && stat.st_size == 0 {
+        return Err(OpenFailure::Replaced);
+    }
+    let through = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let file = File::from(open(through, flags, Mode::empty())?);
+    if !same && as_mapped(&file) != Some(wanted) {
+        return Err(OpenFailure::Replaced);
+    }
+    Ok(Opened { file, identity: identity(&stat, wanted), found_at: path.to_owned() })
+}
+
+/// Device and inode that stat shows.
+pub(crate) fn device_and_inode(stat: &Stat) -> DeviceAndInode {
+    (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev), stat.st_ino)
+}
+
+/// The identity of a file with this stat, under the device and inode that mappings show.
+pub(crate) fn identity(stat: &Stat, (dev_major, dev_minor, inode): DeviceAndInode) -> FileIdentity {
+    let mtime_ns = stat.st_mtime.saturating_mul(1_000_000_000).saturating_add_unsigned(stat.st_mtime_nsec);
+    FileIdentity { dev_major, dev_minor, inode, mtime_ns, size: u64::try_from(stat.st_size).unwrap_or(0) }
+}
+
+/// Device and inode that a mapping of this file shows, found out by mapping it here.
+fn as_mapped(file: impl AsFd) -> Option<DeviceAndInode> {
+    let map = FileMap::new(file).ok()?;
+    let address = map.as_ptr().addr() as u64;
+    let mut found = None;
+    let own = File::open("/proc/self/maps").ok()?;
+    maps::for_each(own, |entry| {
+        if (entry.start..entry.end).contains(&address) {
+            found = Some((entry.dev_major, entry.dev_minor, entry.inode));
+        }
+    })
+    .ok()?;
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(path: &Path) -> DeviceAndInode {
+        device_and_inode(&rustix::fs::stat(path).unwrap())
+    }
+
+    #[test]
+    fn opens_the_right_file_only() {
+        let sh = Path::new("/bin/sh");
+        let (major, minor, inode) = wanted(sh);
+        let opened = open_exactly(sh, (major, minor, inode)).unwrap();
+        assert_eq!(opened.identity.size, std::fs::metadata(sh).unwrap().len());
+        assert_eq!(open_exactly(sh, (major, minor, inode + 1)).unwrap_err(), OpenFailure::Replaced);
+        assert_eq!(open_exactly(sh, (major + 1, minor, inode)).unwrap_err(), OpenFailure::Replaced);
+        assert_eq!(open_exactly(Path::new("/no/such"), (0, 0, 1)).unwrap_err(), OpenFailure::Gone);
+        assert_eq!(open_exactly(Path::new("/dev/null"), (0, 0, 1)).unwrap_err(), OpenFailure::NotRegular);
+        assert_eq!(open_exactly(Path::new("/tmp"), (0, 0, 1)).unwrap_err(), OpenFailure::NotRegular);
+    }
+
+    #[test]
+    fn a_fifo_does_not_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert_eq!(open_exactly(&path, (0, 0, 1)).unwrap_err(), OpenFailure::NotRegular);
+    }
+
+    #[test]
+    fn a_mapping_shows_the_identity_of_its_file() {
+        let path = Path::new("/bin/sh");
+        assert_eq!(as_mapped(File::open(path).unwrap()), Some(wanted(path)));
+    }
+}

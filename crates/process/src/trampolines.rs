@@ -1,0 +1,264 @@
+//! Code by which CPython shows its functions to profilers (`python3 -X perf`): memory full of copies of a few instructions,
+//! each of which calls the interpreter for one function.
+//!
+//! They keep no frame pointer, and no file tells how to unwind them. But all of their instructions are known: so they get a
+//! file in memory that does. Recognised by those instructions, which only x86-64 has in this form; other machines' and later
+//! versions' keep frame pointers.
+
+use std::sync::Arc;
+
+use profile::{Avma, FileOffset};
+
+use crate::file::{FileIdentity, MappedFile};
+use crate::image::{Region, RegionKind};
+
+/// CPython fills so much memory at a time, from its beginning on.
+const ARENA: u64 = 64 << 10;
+/// As the processor marks what may be jumped to, where CPython is built with that.
+const MARK: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+/// `sub $8, %rsp; call *%rcx; add $8, %rsp; ret`
+const BODY: [u8; 11] = [0x48, 0x83, 0xec, 0x08, 0xff, 0xd1, 0x48, 0x83, 0xc4, 0x08, 0xc3];
+/// Where in the body the return address lies 16 bytes above the stack pointer, rather than at it.
+const LOWERED: std::ops::Range<usize> = 4..10;
+/// Bytes that tell the layout: two copies and what is between them.
+const SAMPLE: usize = 64;
+/// Arenas of one mapping: a quarter of a million functions. Each costs a system call and a region, and what a process maps is
+/// up to it; what lies behind them is unwound by frame pointers.
+const MAX_OF_MAPPING: usize = 64;
+/// Arenas of one process.
+pub(crate) const MAX_OF_IMAGE: usize = 256;
+
+/// Where what the file says begins, and the address of its first byte.
+const CODE_AT: u64 = 0x1000;
+
+/// How copies follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Layout {
+    /// Whether each begins with [`MARK`].
+    marked: bool,
+    /// From one copy to the next.
+    period: u8,
+}
+
+impl Layout {
+    fn of(code: &[u8]) -> Option<Self> {
+        let marked = code.starts_with(&MARK);
+        let head = if marked { MARK.len() } else { 0 };
+        if code.get(head..)?.get(..BODY.len())? != BODY {
+            return None;
+        }
+        let copy = &code[..head + BODY.len()];
+        // The next begins right behind, or where addresses are even.
+        let period = [copy.len(), copy.len().next_multiple_of(16), copy.len().next_multiple_of(32)]
+            .into_iter()
+            .find(|period| code.get(*period..period + copy.len()) == Some(copy))?;
+        Some(Self { marked, period: u8::try_from(period).ok()? })
+    }
+
+    fn head(self) -> usize {
+        if self.marked { MARK.len() } else { 0 }
+    }
+
+    fn copies(self) -> usize {
+        ARENA as usize / usize::from(self.period)
+    }
+}
+
+/// What a region of memory without a file is: itself, or arenas of trampolines from its beginning on, at most `room` of them,
+/// and what is behind them.
+pub(crate) fn split(
+    pid: u32,
+    start: Avma,
+    end: Avma,
+    room: usize,
+    file: impl Fn(Layout) -> Option<Arc<MappedFile>>,
+) -> Vec<Region> {
+    let plain =
+        |start| Region { start: Avma(start), end, offset: FileOffset(0), kind: RegionKind::Anonymous };
+    let size = end.0.saturating_sub(start.0);
+    if !cfg!(target_arch = "x86_64") || size == 0 || !size.is_multiple_of(ARENA) {
+        return vec![plain(start.0)];
+    }
+    let file_at = |address: u64| {
+        let mut code = [0; SAMPLE];
+        let read = sys::memory::read(pid, address, &mut code).ok()?;
+        Layout::of(&code[..read]).and_then(&file)
+    };
+    let arenas = (start.0..end.0).step_by(ARENA as usize).take(MAX_OF_MAPPING.min(room));
+    let arena = |start: u64| {
+        let kind = RegionKind::Trampolines(file_at(start)?);
+        Some(Region { start: Avma(start), end: Avma(start + ARENA), offset: FileOffset(CODE_AT), kind })
+    };
+    let mut regions: Vec<Region> = arenas.map_while(arena).collect();
+    let rest = regions.last().map_or(start, |last| last.end);
+    if rest < end {
+        regions.push(plain(rest.0));
+    }
+    regions
+}
+
+/// The file that says how an arena is unwound: its code, and the frames of it.
+pub(crate) fn file(layout: Layout) -> Option<MappedFile> {
+    let bytes = elf(layout);
+    let identity = FileIdentity {
+        // No device has this number.
+        dev_major: u32::MAX,
+        inode: u64::from(layout.period) << 1 | u64::from(layout.marked),
+        size: bytes.len() as u64,
+        ..FileIdentity::default()
+    };
+    MappedFile::in_memory(bytes.into(), "[python trampolines]", identity)
+}
+
+fn elf(layout: Layout) -> Vec<u8> {
+    let mut code = Vec::with_capacity(ARENA as usize);
+    for _ in 0..layout.copies() {
+        code.extend_from_slice(if layout.marked { &MARK } else { &[] });
+        code.extend_from_slice(&BODY);
+        code.resize(code.len().next_multiple_of(usize::from(layout.period)), 0);
+    }
+    code.resize(ARENA as usize, 0);
+    let (frames, names) = (frames(layout), b"\0.eh_frame\0.shstrtab\0");
+    let frames_at = CODE_AT + ARENA;
+    let names_at = frames_at + frames.len() as u64;
+    let sections_at = (names_at + names.len() as u64).next_multiple_of(8);
+
+    let mut out = Vec::new();
+    out.extend_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    halves(&mut out, &[3, 62]);
+    words(&mut out, &[1]);
+    longs(&mut out, &[0, 64, sections_at]);
+    words(&mut out, &[0]);
+    halves(&mut out, &[64, 56, 2, 64, 3, 2]);
+    // Readable and executable; then readable alone.
+    for (flags, at, size) in [(5, CODE_AT, ARENA), (4, frames_at, frames.len() as u64)] {
+        words(&mut out, &[1, flags]);
+        longs(&mut out, &[at, at, at, size, size, 0x1000]);
+    }
+    out.resize(CODE_AT as usize, 0);
+    out.extend_from_slice(&code);
+    out.extend_from_slice(&frames);
+    out.extend_from_slice(names);
+    out.resize(sections_at as usize, 0);
+    out.resize(out.len() + 64, 0);
+    let sections =
+        [(1, 2, frames_at, frames_at, frames.len() as u64), (11, 0, 0, names_at, names.len() as u64)];
+    for (name, flags, address, at, size) in sections {
+        let kind = if flags == 0 { 3 } else { 1 };
+        words(&mut out, &[name, kind]);
+        longs(&mut out, &[flags, address, at, size]);
+        words(&mut out, &[0, 0]);
+        longs(&mut out, &[8, 0]);
+    }
+    out
+}
+
+/// `.eh_frame`: one description for all, and one entry for each copy.
+fn frames(layout: Layout) -> Vec<u8> {
+    let mut out = Vec::new();
+    // Version 1, no augmentation, factors 1 and -8, return address in column 16; the frame begins 8 bytes above the stack
+    // pointer (register 7), and the return address is its first word.
+    record(&mut out, &[0; 4], &[1, 0, 1, 0x78, 16, 0x0c, 7, 8, 0x90, 1]);
+    for copy in 0..layout.copies() {
+        let mut entry = Vec::new();
+        let period = usize::from(layout.period);
+        longs(&mut entry, &[CODE_AT + (copy * period) as u64, period as u64]);
+        // Advance by so many bytes; the frame begins 16 bytes above the stack pointer; and back.
+        let (lowered, raised) = ((layout.head() + LOWERED.start) as u8, LOWERED.len() as u8);
+        entry.extend_from_slice(&[0x40 | lowered, 0x0e, 16, 0x40 | raised, 0x0e, 8]);
+        let to_description = (out.len() + 4) as u32;
+        record(&mut out, &to_description.to_le_bytes(), &entry);
+    }
+    words(&mut out, &[0]);
+    out
+}
+
+fn record(out: &mut Vec<u8>, id: &[u8; 4], content: &[u8]) {
+    let size = (id.len() + content.len()).next_multiple_of(8) + 4;
+    words(out, &[size as u32]);
+    let begin = out.len();
+    out.extend_from_slice(id);
+    out.extend_from_slice(content);
+    // What does nothing.
+    out.resize(begin + size, 0);
+}
+
+fn halves(out: &mut Vec<u8>, values: &[u16]) {
+    values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+}
+
+fn words(out: &mut Vec<u8>, values: &[u32]) {
+    values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+}
+
+fn longs(out: &mut Vec<u8>, values: &[u64]) {
+    values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_told_apart() {
+        let of = |marked: bool, gap: usize| {
+            let copy = [if marked { &MARK[..] } else { &[] }, &BODY, &vec![0; gap]].concat();
+            Layout::of(&copy.repeat(3))
+        };
+        assert_eq!(of(false, 0), Some(Layout { marked: false, period: 11 }));
+        assert_eq!(of(false, 5), Some(Layout { marked: false, period: 16 }));
+        assert_eq!(of(true, 0), Some(Layout { marked: true, period: 15 }));
+        assert_eq!(of(true, 1), Some(Layout { marked: true, period: 16 }));
+        assert_eq!(of(false, 2), None);
+        assert_eq!((Layout::of(&BODY), Layout::of(&[]), Layout::of(&[0x90; 64])), (None, None, None));
+    }
+
+    #[test]
+    fn other_memory_stays_what_it_is() {
+        let split = |start, end| split(std::process::id(), Avma(start), Avma(end), MAX_OF_IMAGE, |_| None);
+        for (start, end) in [(0, 0), (0x1000, 0x11000), (0, u64::MAX), (0, !0xffff)] {
+            let regions = split(start, end);
+            assert!(matches!(regions[..], [Region { kind: RegionKind::Anonymous, .. }]), "{regions:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn no_memory_is_more_than_so_many_arenas() {
+        let files = crate::Files::with_budget(0);
+        let arenas = MAX_OF_MAPPING + 3;
+        let mut memory = vec![0_u8; (arenas + 1) * ARENA as usize];
+        let skipped = memory.as_ptr().align_offset(ARENA as usize);
+        for arena in memory[skipped..].chunks_mut(ARENA as usize).take(arenas) {
+            arena[..4 * BODY.len()].copy_from_slice(&BODY.repeat(4));
+        }
+        let split = |memory: &[u8], room| {
+            let start = memory[skipped..].as_ptr().addr() as u64;
+            let end = start + arenas as u64 * ARENA;
+            let regions =
+                split(std::process::id(), Avma(start), Avma(end), room, |layout| files.trampolines(layout));
+            assert_eq!((regions[0].start.0, regions[regions.len() - 1].end.0), (start, end));
+            assert!(regions.iter().zip(&regions[1..]).all(|(one, next)| one.end == next.start));
+            let found = regions.iter().filter(|region| matches!(region.kind, RegionKind::Trampolines(_)));
+            (found.count(), regions.len())
+        };
+        assert_eq!(split(&memory, MAX_OF_IMAGE), (MAX_OF_MAPPING, MAX_OF_MAPPING + 1));
+        assert_eq!(split(&memory, 2), (2, 3));
+        assert_eq!(split(&memory, 0), (0, 1));
+        memory[skipped + 3 * ARENA as usize] = 0x90;
+        assert_eq!(split(&memory, MAX_OF_IMAGE), (3, 4), "what is behind other code is not looked at");
+    }
+
+    #[test]
+    fn the_file_is_one_that_others_can_read() {
+        use object::{Object as _, ObjectSection as _};
+        let layout = Layout { marked: false, period: 11 };
+        let mapped = file(layout).unwrap();
+        assert_eq!(mapped.svma_of(FileOffset(CODE_AT + 5)).unwrap().0, CODE_AT + 5);
+        assert_ne!(mapped.key(), file(Layout { marked: true, period: 15 }).unwrap().key());
+        let bytes = mapped.bytes().unwrap();
+        let elf = object::File::parse(&*bytes).unwrap();
+        let section = elf.section_by_name(".eh_frame").unwrap();
+        assert_eq!(section.data().unwrap(), frames(layout));
+    }
+}
