@@ -1,0 +1,160 @@
+//! Separate debug files, as `objcopy --only-keep-debug` and the distributions make them.
+//!
+//! Searched in the target's root, then in our own: `DEBUG/.build-id/NN/REST.debug`; the name in `.gnu_debuglink`
+//! beside the file, in `.debug/` beside it, and in `DEBUG/DIR/`. Accepted only if the build-id matches, or, where
+//! one side has none, the checksum of the link.
+//!
+//! Guaranteed: the target's files are looked up inside of its root, absolute symbolic links included; only regular
+//! files are ever opened, so a pipe or a device planted under one of these names does no harm.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use profile::BuildId;
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::io::Errno;
+use sys::filemap::FileMap;
+
+use crate::elf::{Bytes, ElfFile, u32_of};
+use crate::image::alternate_link;
+
+/// Debug files larger than this are not checksummed, thus not accepted by their link.
+const MAX_CHECKSUMMED: usize = 4 << 30;
+
+/// Where to look.
+pub(crate) struct Search<'a> {
+    /// Roots of file systems: the target's, then our own.
+    pub roots: Vec<&'a Path>,
+    /// Directories with debug files, inside of each root.
+    pub debug_dirs: &'a [PathBuf],
+    /// Path of the mapped file inside of the target's root.
+    pub path: &'a Path,
+}
+
+/// Opens a regular file by its path inside of `root`. What it is gets checked before it is opened for reading.
+pub(crate) fn open_inside(root: &Path, path: &Path) -> Option<File> {
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    let handle = OFlags::PATH | OFlags::CLOEXEC;
+    let root_fd = open(root, handle | OFlags::DIRECTORY, Mode::empty()).ok()?;
+    let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let file = match openat2(&root_fd, relative, handle, Mode::empty(), inside) {
+        // Sandboxes refuse unknown system calls; in our own root nothing depends on this one.
+        Err(Errno::NOSYS | Errno::PERM) if root == Path::new("/") => {
+            rustix::fs::openat(CWD, Path::new("/").join(relative), handle, Mode::empty()).ok()?
+        }
+        other => other.ok()?,
+    };
+    open_checked(&file)
+}
+
+/// Opens a regular file, not one inside of a root but one that the caller chose.
+pub(crate) fn open_regular(path: &Path) -> Option<File> {
+    open_checked(&open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?)
+}
+
+/// Opening a pipe would block and opening a device may have effects: neither happens.
+fn open_checked(handle: &OwnedFd) -> Option<File> {
+    let is_file = FileType::from_raw_mode(fstat(handle).ok()?.st_mode).is_file();
+    is_file.then(|| File::open(format!("/proc/self/fd/{}", handle.as_raw_fd())).ok())?
+}
+
+/// Maps and parses an open file.
+pub(crate) fn load(file: &File) -> Option<ElfFile> {
+    ElfFile::parse(Bytes::Mapped(Arc::new(FileMap::new(file).ok()?)))
+}
+
+impl Search<'_> {
+    /// The debug file for `elf`, whose build-id may also come from elsewhere.
+    pub fn debug_file(&self, elf: &ElfFile, build_id: Option<&BuildId>) -> Option<(File, ElfFile)> {
+        if let Some(build_id) = build_id
+            && let Some(found) = self.by_build_id(build_id)
+        {
+            return Some(found);
+        }
+        let (name, checksum) = debug_link(elf)?;
+        let dir = self.path.parent()?;
+        let relative_dir = dir.strip_prefix("/").unwrap_or(dir);
+        let mut candidates = vec![dir.join(&name), dir.join(".debug").join(&name)];
+        candidates.extend(self.debug_dirs.iter().map(|debug| debug.join(relative_dir).join(&name)));
+        for root in &self.roots {
+            for path in &candidates {
+                let Some(file) = open_inside(root, path) else { continue };
+                let Some(candidate) = load(&file) else { continue };
+                let matches = match (build_id, candidate.build_id()) {
+                    (Some(ours), Some(theirs)) => *ours == theirs,
+                    _ => checksum_of(&file) == Some(checksum),
+                };
+                if matches && candidate.has_dwarf() {
+                    return Some((file, candidate));
+                }
+            }
+        }
+        None
+    }
+
+    /// The supplementary file (`dwz`) that the debug file at `path_of_debug_file` names.
+    pub fn alternate(&self, elf: &ElfFile, debug_file: &File) -> Option<(File, ElfFile)> {
+        let (link, build_id) = alternate_link(elf)?;
+        if let Some(found) = self.by_build_id(&build_id) {
+            return Some(found);
+        }
+        // Relative to where the naming file really is, which `/proc` tells.
+        let place = std::fs::read_link(format!("/proc/self/fd/{}", debug_file.as_raw_fd())).ok()?;
+        let path = lexically_normal(&place.parent()?.join(&link));
+        self.roots.iter().find_map(|root| {
+            let file = open_inside(root, &path)?;
+            let candidate = load(&file)?;
+            (candidate.build_id().as_ref() == Some(&build_id)).then_some((file, candidate))
+        })
+    }
+
+    fn by_build_id(&self, build_id: &BuildId) -> Option<(File, ElfFile)> {
+        let hex = build_id.to_string();
+        let name = format!(".build-id/{}/{}.debug", &hex[..2], &hex[2..]);
+        self.roots.iter().flat_map(|root| self.debug_dirs.iter().map(move |dir| (root, dir))).find_map(
+            |(root, dir)| {
+                let file = open_inside(root, &dir.join(&name))?;
+                let candidate = load(&file)?;
+                (candidate.build_id().as_ref() == Some(build_id)).then_some((file, candidate))
+            },
+        )
+    }
+}
+
+/// `..` taken away with the name before it, as the writers of such links mean it.
+fn lexically_normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for component in path.components() {
+        match component {
+            std::path::Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// File name and checksum in `.gnu_debuglink`; a name with a directory in it is none.
+fn debug_link(elf: &ElfFile) -> Option<(String, u32)> {
+    let data = elf.data(elf.section(".gnu_debuglink")?);
+    let end = data.iter().position(|b| *b == 0)?;
+    let name = std::str::from_utf8(&data[..end]).ok()?;
+    if name.is_empty() || name == "." || name == ".." || name.contains('/') {
+        return None;
+    }
+    let at = (end + 1).next_multiple_of(4);
+    Some((name.to_owned(), u32_of(data.get(at..at + 4)?)))
+}
+
+fn checksum_of(file: &File) -> Option<u32> {
+    let map = FileMap::new(file).ok()?;
+    if map.len() > MAX_CHECKSUMMED {
+        return None;
+    }
+    let mut crc = flate2::Crc::new();
+    crc.update(&map);
+    Some(crc.sum())
+}

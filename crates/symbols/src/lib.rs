@@ -1,0 +1,47 @@
+//! Names for addresses: functions, source lines and inlined calls of native code, the kernel and JIT code.
+//!
+//! In: [`Symbolizer`] for mapped files (DWARF in the file or a separate debug file, `.symtab`, `.gnu_debugdata`, `.dynsym`, PLT
+//! stubs, Go's own tables) and for the kernel; [`PerfMap`] for JIT code; [`demangle`].
+//! Guaranteed: hostile files cost their own names and nothing else (no panic comes out, memory and work are
+//! bounded, no file is opened because a hostile file names it unless it is a regular file inside of that target's
+//! root or our own debug directories); what is missing is counted in [`Stats`].
+//! Not here: which addresses belong to which file (crate `process`), fetching of debug information, and the
+//! adjustment of return addresses: callers pass the address of the call instruction.
+//!
+//! ```
+//! use profile::Svma;
+//! use symbols::{ObjectFile, ObjectSource, Options, Symbolizer};
+//!
+//! let mut symbolizer = Symbolizer::new(Options::default());
+//! let file = ObjectFile {
+//!     source: ObjectSource::Path("/proc/self/exe".into()),
+//!     display_path: "/usr/bin/example".into(),
+//!     root: None,
+//!     build_id: None,
+//! };
+//! let names = symbolizer.object(&file, &[Svma(0)]);
+//! assert!(names[0].is_empty());
+//! ```
+#![forbid(unsafe_code)]
+
+mod debug_file;
+mod demangle;
+mod dwarf;
+mod elf;
+mod go;
+mod image;
+mod jit_name;
+mod kernel;
+mod kernel_image;
+mod mini;
+mod object;
+mod perf_map;
+mod plt;
+mod symbolizer;
+mod symtab;
+mod xz;
+
+pub use demangle::demangle;
+pub use kernel::KernelNames;
+pub use perf_map::{PerfMap, PerfMapEntry, PerfMapError, PerfMapOwner};
+pub use symbolizer::{ObjectFile, ObjectSource, Options, SourceLine, Stats, Symbolizer};

@@ -1,0 +1,43 @@
+//! The symbol table that some distributions leave in stripped programs: an ELF file of its own, compressed, in the section
+//! `.gnu_debugdata` ("MiniDebugInfo"). It has the functions that the dynamic symbol table lacks.
+
+use object::elf::SHT_SYMTAB;
+
+use crate::elf::{Bytes, ElfFile};
+use crate::symtab::SymbolTable;
+use crate::xz::decompress;
+
+/// Those of the largest programs have some MiB.
+const MAX_SIZE: usize = 32 << 20;
+
+/// The symbols, and the file in memory that has their names.
+#[derive(Debug)]
+pub(crate) struct MiniDebugInfo {
+    file: ElfFile,
+    symbols: SymbolTable,
+    size: usize,
+}
+
+impl MiniDebugInfo {
+    /// `None` if there is none that can be read.
+    pub fn read(file: &ElfFile) -> Option<Self> {
+        let bytes = decompress(file.data(file.section(".gnu_debugdata")?), MAX_SIZE)?;
+        let size = bytes.len();
+        let file = ElfFile::parse(Bytes::Memory(bytes.into()))?;
+        let symbols = SymbolTable::read(&file, SHT_SYMTAB)?;
+        Some(Self { file, symbols, size })
+    }
+
+    /// The name at a link-time address and where its symbol starts.
+    pub fn find(&self, address: u64) -> Option<(&[u8], u64)> {
+        self.symbols.find(&self.file, address)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.symbols.is_empty()
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        self.size + self.symbols.heap_bytes()
+    }
+}

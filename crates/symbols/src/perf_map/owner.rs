@@ -1,0 +1,309 @@
+//! Whose perf map it is: where to find it, also when the process is gone, and whether it is of that program at all.
+//!
+//! A number of a process names its map, and is used again: by the next process, by the next program after an exec, by
+//! other PID namespaces. So a map counts only if it was last written while its program ran.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_getres};
+
+use super::{PerfMap, PerfMapError};
+
+/// Where maps are.
+const FOLDER: &str = "tmp";
+
+/// A program as the owner of a perf map. Taken while it runs; its map is found when it has ended, too.
+#[derive(Debug)]
+pub struct PerfMapOwner {
+    pid: u32,
+    /// Its number in its own, innermost PID namespace, by which it names its map.
+    nspid: u32,
+    folder: Folder,
+    /// Users who may have written it: the owner of the process's directory in `/proc`, and its effective user.
+    users: [u32; 2],
+    began: SystemTime,
+}
+
+/// The `/tmp` of a process.
+#[derive(Debug)]
+enum Folder {
+    Ours,
+    Theirs(OwnedFd),
+    /// It has none, or we may not look at it.
+    Closed(Errno),
+}
+
+impl PerfMapOwner {
+    /// Takes what is needed of a process that exists. `nspid` is its number in its own innermost PID namespace, `began` the
+    /// time of the fork or exec by which it runs what it runs. The caller makes sure that it still is that process.
+    ///
+    /// # Errors
+    /// The errno of looking at the process: it is gone. That its `/tmp` cannot be looked at is told when the map is opened.
+    pub fn of(pid: u32, nspid: u32, began: SystemTime) -> io::Result<Self> {
+        // For processes that gave up dumping the directory is root's.
+        let user = std::fs::metadata(format!("/proc/{pid}"))?.uid();
+        let users = [user, effective_user(pid).unwrap_or(user)];
+        let folder = match foreign_folder(pid) {
+            Ok(Some(folder)) => Folder::Theirs(folder),
+            Ok(None) => Folder::Ours,
+            Err(error @ (Errno::ACCESS | Errno::PERM | Errno::NOENT)) => Folder::Closed(error),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { pid, nspid, folder, users, began })
+    }
+
+    /// Whether a descriptor is held for it.
+    #[must_use]
+    pub fn holds_folder(&self) -> bool {
+        matches!(self.folder, Folder::Theirs(_))
+    }
+
+    /// Opens the map: by the number and the folder of the process itself, then by its number here in our `/tmp`.
+    pub(super) fn open(&self, ended: Option<SystemTime>) -> Result<PerfMap, PerfMapError> {
+        let own =
+            open(format!("/{FOLDER}"), OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY, Mode::empty())
+                .ok();
+        let (theirs, shown) = match &self.folder {
+            Folder::Theirs(folder) => (Some(folder), format!("/proc/{}/root/{FOLDER}", self.pid)),
+            Folder::Ours => (own.as_ref(), format!("/{FOLDER}")),
+            Folder::Closed(_) => (None, format!("/proc/{}/root/{FOLDER}", self.pid)),
+        };
+        let candidates = [
+            (theirs, format!("{shown}/{}", file_name(self.nspid)), file_name(self.nspid)),
+            (own.as_ref(), format!("/{FOLDER}/{}", file_name(self.pid)), file_name(self.pid)),
+        ];
+        let (mut tried, mut refusal) = (Vec::new(), None);
+        for (folder, shown, name) in candidates {
+            let shown = PathBuf::from(shown);
+            if tried.contains(&shown) {
+                continue;
+            }
+            match folder.map(|folder| self.open_in(folder, &name, &shown, ended)) {
+                Some(Ok(map)) => return Ok(map),
+                Some(Err(PerfMapError::Missing { .. })) | None => {}
+                Some(Err(error)) => drop(refusal.get_or_insert(error)),
+            }
+            tried.push(shown);
+        }
+        Err(refusal.unwrap_or_else(|| match (&self.folder, tried.first()) {
+            (Folder::Closed(error @ (Errno::ACCESS | Errno::PERM)), Some(path)) => {
+                PerfMapError::Io { pid: self.pid, path: path.clone(), source: (*error).into() }
+            }
+            _ => PerfMapError::Missing { pid: self.pid, tried },
+        }))
+    }
+
+    fn open_in(
+        &self,
+        folder: &OwnedFd,
+        name: &str,
+        shown: &Path,
+        ended: Option<SystemTime>,
+    ) -> Result<PerfMap, PerfMapError> {
+        let io = |source| PerfMapError::Io { pid: self.pid, path: shown.to_owned(), source };
+        let refused = |reason| PerfMapError::Refused { pid: self.pid, path: shown.to_owned(), reason };
+        // A handle that can be examined; nothing is opened for reading yet.
+        let handle = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let handle = match openat(folder, name, handle, Mode::empty()) {
+            Ok(handle) => handle,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::SRCH) => {
+                return Err(PerfMapError::Missing { pid: self.pid, tried: vec![shown.to_owned()] });
+            }
+            Err(error) => return Err(io(error.into())),
+        };
+        match FileType::from_raw_mode(fstat(&handle).map_err(|error| io(error.into()))?.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Symlink => return Err(refused("it is a symbolic link")),
+            _ => return Err(refused("it is not a regular file")),
+        }
+        let file = File::open(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(io)?;
+        let meta = file.metadata().map_err(io)?;
+        if meta.uid() != 0 && !self.users.contains(&meta.uid()) {
+            return Err(refused("it belongs neither to the user of the process nor to root"));
+        }
+        let written = written(&meta).map_err(io)?;
+        if tick_after(written) < self.began {
+            return Err(refused(
+                "it was last written before this program began: by another one with its number, or the clock was set since",
+            ));
+        }
+        if ended.is_some_and(|ended| written > tick_after(ended)) {
+            return Err(refused(
+                "it was written after this program had ended: by another one with its number, or the clock was set since",
+            ));
+        }
+        Ok(PerfMap::over(file, ended))
+    }
+}
+
+fn file_name(pid: u32) -> String {
+    format!("perf-{pid}.map")
+}
+
+/// When a map was last written.
+pub(super) fn written(meta: &Metadata) -> io::Result<SystemTime> {
+    meta.modified()
+}
+
+/// Files are stamped with a clock that lags by so much at most.
+fn tick() -> Duration {
+    let coarse = clock_getres(ClockId::RealtimeCoarse);
+    Duration::new(coarse.tv_sec.unsigned_abs(), u32::try_from(coarse.tv_nsec).unwrap_or(0))
+}
+
+/// A tick later, or the same time if there is none later: files may bear any.
+pub(super) fn tick_after(time: SystemTime) -> SystemTime {
+    time.checked_add(tick()).unwrap_or(time)
+}
+
+/// The `/tmp` of a process, if it is not ours.
+fn foreign_folder(pid: u32) -> rustix::io::Result<Option<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
+    let root = open(format!("/proc/{pid}/root"), flags, Mode::empty())?;
+    let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let theirs = match openat2(&root, FOLDER, flags, Mode::empty(), inside) {
+        Err(Errno::NOSYS) => openat(&root, FOLDER, flags | OFlags::NOFOLLOW, Mode::empty()),
+        other => other,
+    }?;
+    let ours = open(format!("/{FOLDER}"), flags, Mode::empty()).ok();
+    let same = ours.is_some_and(|ours| place(&ours).is_some_and(|ours| Some(ours) == place(&theirs)));
+    Ok((!same).then_some(theirs))
+}
+
+fn place(folder: impl AsFd) -> Option<(u64, u64)> {
+    fstat(folder).ok().map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+fn effective_user(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use profile::Avma;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn opened(nspid: u32, began: SystemTime, ended: Option<SystemTime>) -> Result<String, PerfMapError> {
+        let owner = PerfMapOwner::of(std::process::id(), nspid, began).unwrap();
+        assert!(!owner.holds_folder());
+        let map = owner.open(ended)?;
+        Ok(map.lookup(Avma(0x10)).unwrap().line.name)
+    }
+
+    #[test]
+    fn the_last_time_of_all_has_none_after_it() {
+        let mut last = SystemTime::UNIX_EPOCH;
+        for power in (0..63).rev() {
+            last = last.checked_add(Duration::from_secs(1 << power)).unwrap_or(last);
+        }
+        last += Duration::from_nanos(999_999_999);
+        assert_eq!(tick_after(last), last);
+        assert!(tick_after(SystemTime::UNIX_EPOCH) > SystemTime::UNIX_EPOCH);
+    }
+
+    #[test]
+    fn where_its_folder_is_closed_the_map_in_ours_is_taken() {
+        // No process can have this number, so the file is this test's own.
+        let pid = u32::MAX - 2 - std::process::id();
+        let closed = |error| PerfMapOwner {
+            pid,
+            nspid: 7,
+            folder: Folder::Closed(error),
+            users: [rustix::process::geteuid().as_raw(); 2],
+            began: SystemTime::UNIX_EPOCH,
+        };
+        let denied = closed(Errno::ACCESS).open(None).unwrap_err();
+        let text = format!("{denied}");
+        assert!(text.contains("/root/tmp/perf-7.map") && text.contains("ermission denied"), "{text}");
+        assert!(matches!(closed(Errno::NOENT).open(None), Err(PerfMapError::Missing { .. })));
+        let path = format!("/tmp/perf-{pid}.map");
+        std::fs::write(&path, "10 10 name\n").unwrap();
+        let opened = closed(Errno::ACCESS).open(None);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(opened.unwrap().lookup(Avma(0x10)).unwrap().line.name, "name");
+    }
+
+    #[test]
+    fn files_of_others_links_and_pipes_are_refused() {
+        // No process can have this number in its namespace, so the file is this test's own.
+        let nspid = u32::MAX - std::process::id();
+        let path = format!("/tmp/perf-{nspid}.map");
+        let long_ago = SystemTime::UNIX_EPOCH;
+        assert!(matches!(opened(nspid, long_ago, None), Err(PerfMapError::Missing { .. })));
+        std::fs::write(&path, "10 10 good\n").unwrap();
+        assert_eq!(opened(nspid, long_ago, None).unwrap(), "good");
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+        let link = opened(nspid, long_ago, None);
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(link, Err(PerfMapError::Refused { .. })), "{link:?}");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::from(0o600)).unwrap();
+        let pipe = opened(nspid, long_ago, None);
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(pipe, Err(PerfMapError::Refused { .. })), "{pipe:?}");
+        if rustix::process::geteuid().is_root() {
+            std::fs::write(&path, "10 10 planted\n").unwrap();
+            std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+            let planted = opened(nspid, long_ago, None);
+            std::fs::remove_file(&path).unwrap();
+            assert!(matches!(planted, Err(PerfMapError::Refused { .. })), "{planted:?}");
+        }
+    }
+
+    #[test]
+    fn a_map_of_another_program_with_the_number_is_refused() {
+        let nspid = u32::MAX - 1 - std::process::id();
+        let path = format!("/tmp/perf-{nspid}.map");
+        std::fs::write(&path, "10 10 name\n").unwrap();
+        let now = std::fs::metadata(&path).unwrap().modified().unwrap();
+        let said = [
+            opened(nspid, now, None),
+            opened(nspid, now - HOUR, Some(now)),
+            opened(nspid, now + HOUR, None),
+            opened(nspid, now - HOUR, Some(now - HOUR / 2)),
+        ];
+        std::fs::remove_file(&path).unwrap();
+        let [fresh, of_the_dead, former, later] = said;
+        assert_eq!((fresh.unwrap(), of_the_dead.unwrap()), ("name".to_owned(), "name".to_owned()));
+        assert!(former.unwrap_err().to_string().contains("before this program began"));
+        assert!(later.unwrap_err().to_string().contains("after this program had ended"));
+    }
+
+    #[test]
+    fn a_map_in_another_mount_namespace_is_found_after_the_end() {
+        let script = "mount -t tmpfs none /tmp && echo '10 10 inside' > /tmp/perf-$$.map && echo ready && exec sleep 60";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let Ok(mut child) = command.spawn() else {
+            eprintln!("skipped: no unshare");
+            return;
+        };
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let owner = PerfMapOwner::of(child.id(), child.id(), SystemTime::UNIX_EPOCH);
+        let _ = child.kill();
+        child.wait().unwrap();
+        if line != "ready\n" {
+            eprintln!("skipped: no mount namespace can be made");
+            return;
+        }
+        let owner = owner.unwrap();
+        assert!(owner.holds_folder());
+        let map = owner.open(None).unwrap();
+        assert_eq!(map.lookup(Avma(0x1f)).unwrap().line.name, "inside");
+    }
+}

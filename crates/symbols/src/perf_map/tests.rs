@@ -1,0 +1,201 @@
+//! Maps: whole, growing, written anew, hostile.
+
+use super::*;
+use proptest::prelude::*;
+use std::io::Write as _;
+
+fn map(text: &[u8]) -> (PerfMap, File) {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(text).unwrap();
+    (PerfMap::over(file.try_clone().unwrap(), None), file)
+}
+
+fn name(map: &mut PerfMap, address: u64) -> Option<String> {
+    let found = map.lookup(Avma(address));
+    let found = found.or_else(|| map.refresh().then(|| map.lookup(Avma(address)))?);
+    found.map(|e| e.line.name)
+}
+
+#[test]
+fn entries_with_and_without_prefix_and_blanks() {
+    let (mut m, _) = map(b"1000 20 plain\n0x2000 0x10 a b  c \n3000 10 \xff\xfe\n");
+    assert_eq!(name(&mut m, 0x1000).as_deref(), Some("plain"));
+    assert_eq!(name(&mut m, 0x101f).as_deref(), Some("plain"));
+    assert_eq!(name(&mut m, 0x1020), None);
+    assert_eq!(name(&mut m, 0x200f).as_deref(), Some("a b  c "));
+    assert_eq!(name(&mut m, 0x3000).as_deref(), Some("\u{fffd}\u{fffd}"));
+    assert_eq!(m.malformed_lines(), 0);
+}
+
+#[test]
+fn malformed_lines_are_counted_and_skipped() {
+    let (mut m, _) =
+        map(b"x 1 a\n10\n10 20\n10 20 \n+10 20 a\n10 0 a\nffffffffffffffff 2 a\n11111111111111111 1 a\n\n40 1 ok\n");
+    assert_eq!(m.malformed_lines(), 8);
+    assert_eq!(name(&mut m, 0x40).as_deref(), Some("ok"));
+    assert_eq!(name(&mut m, 0x10), None);
+}
+
+#[test]
+fn the_latest_entry_wins() {
+    let (mut m, _) = map(b"100 100 old\n140 20 middle\n1f0 100 next\n");
+    for (address, expected) in [
+        (0x100, "old"),
+        (0x13f, "old"),
+        (0x140, "middle"),
+        (0x15f, "middle"),
+        (0x160, "old"),
+        (0x1ef, "old"),
+        (0x1f0, "next"),
+        (0x2ef, "next"),
+    ] {
+        assert_eq!(name(&mut m, address).as_deref(), Some(expected), "{address:#x}");
+    }
+    let (mut m, _) = map(b"100 10 a\n110 10 b\n120 10 c\n0 1000 all\n");
+    assert_eq!(name(&mut m, 0x115).as_deref(), Some("all"));
+    assert_eq!(m.entries.len(), 1);
+}
+
+#[test]
+fn appended_lines_are_found_once_complete() {
+    let (mut m, mut file) = map(b"10 10 a\n20 1");
+    assert_eq!(name(&mut m, 0x20), None);
+    file.write_all(b"0 b").unwrap();
+    assert_eq!(name(&mut m, 0x20), None);
+    file.write_all(b"\n").unwrap();
+    assert_eq!(name(&mut m, 0x2f).as_deref(), Some("b"));
+    assert!(!m.refresh());
+    file.set_len(0).unwrap();
+    file.write_all_at(b"70 1 z\n", 0).unwrap();
+    assert_eq!(name(&mut m, 0x70).as_deref(), Some("z"));
+    assert_eq!(m.malformed_lines(), 0);
+}
+
+#[test]
+fn lines_longer_than_a_chunk() {
+    let mut text = b"10 10 ".to_vec();
+    text.resize(3 * CHUNK, b'x');
+    text.extend_from_slice(b"\n30 1 y\n");
+    let (mut m, _) = map(&text);
+    assert_eq!(name(&mut m, 0x10).unwrap().len(), MAX_NAME);
+    assert_eq!(name(&mut m, 0x30).as_deref(), Some("y"));
+}
+
+#[test]
+fn a_map_without_an_end_of_line_is_read_once() {
+    let (mut m, mut file) = map(&vec![b'x'; 3 * CHUNK]);
+    let whole = 3 * CHUNK as u64;
+    assert_eq!((m.bytes_read(), m.malformed_lines()), (whole, 1));
+    assert!(!m.refresh() && m.lookup(Avma(0x10)).is_none());
+    assert_eq!(m.bytes_read(), whole);
+    file.write_all(b"xx").unwrap();
+    assert!(m.refresh());
+    assert_eq!((m.bytes_read(), m.malformed_lines()), (whole + 2, 1));
+    file.write_all(b"x\n10 10 a\n").unwrap();
+    assert_eq!(name(&mut m, 0x10).as_deref(), Some("a"));
+    assert_eq!((m.bytes_read(), m.malformed_lines()), (whole + 12, 1));
+}
+
+#[test]
+fn lines_around_the_limit() {
+    for length in [MAX_LINE - 1, MAX_LINE, MAX_LINE + 1] {
+        let mut text = b"10 10 ".to_vec();
+        text.resize(length, b'x');
+        text.extend_from_slice(b"\n30 1 y\n");
+        let (mut m, _) = map(&text);
+        assert_eq!(name(&mut m, 0x10).unwrap().len(), MAX_NAME, "{length}");
+        assert_eq!(name(&mut m, 0x30).as_deref(), Some("y"), "{length}");
+        assert_eq!((m.entries.len(), m.malformed_lines()), (2, 0), "{length}");
+    }
+}
+
+#[test]
+fn what_is_written_anew_for_ever_is_read_up_to_a_limit() {
+    let (mut m, file) = map(b"10 10 a\n");
+    assert_eq!(m.bytes_read(), 8);
+    m.budget = 4;
+    file.write_all_at(b"10 10 ab\n", 0).unwrap();
+    assert!(!m.refresh() && m.is_spent());
+    assert_eq!(m.bytes_read(), PerfMap::MAX_READ);
+    assert_eq!(name(&mut m, 0x10).as_deref(), Some("a"));
+}
+
+#[test]
+fn names_of_a_map_written_anew_are_freed() {
+    let (mut m, _) = map(b"1 2000 around\n");
+    let long = "n".repeat(4000);
+    let lines: Vec<String> = (0..100).map(|i| format!("{:x} 8 {i}_{long}", 0x100 + i * 0x10)).collect();
+    for _ in 0..200 {
+        lines.iter().for_each(|line| m.add(line));
+    }
+    assert!(m.names.len() < MIN_GROWTH + (1 << 20), "{}", m.names.len());
+    m.compact();
+    assert!((400_000..410_000).contains(&m.names.len()), "{}", m.names.len());
+    assert_eq!(m.entries_beyond_limit(), 0);
+    for i in 0..100 {
+        assert!(name(&mut m, 0x107 + i * 0x10).unwrap().starts_with(&format!("{i}_n")));
+        assert_eq!(name(&mut m, 0x108 + i * 0x10).as_deref(), Some("around"));
+    }
+}
+
+proptest! {
+    #[test]
+    fn compaction_changes_nothing(entries in prop::collection::vec((0u64..300, 1u64..80), 0..60)) {
+        let text: String =
+            entries.iter().enumerate().map(|(i, (start, size))| format!("{start:x} {size:x} f{i}\n")).collect();
+        let (mut m, _) = map(text.as_bytes());
+        let before: Vec<_> = (0..400).map(|address| m.lookup(Avma(address))).collect();
+        m.compact();
+        let after: Vec<_> = (0..400).map(|address| m.lookup(Avma(address))).collect();
+        prop_assert_eq!(before, after);
+    }
+
+    #[test]
+    fn equals_a_scan_from_the_end(entries in prop::collection::vec((0u64..300, 1u64..80), 0..60)) {
+        let text: String =
+            entries.iter().enumerate().map(|(i, (start, size))| format!("{start:x} {size:x} f{i}\n")).collect();
+        let (mut m, _) = map(text.as_bytes());
+        for address in 0..400 {
+            let covering = |(start, size): &(u64, u64)| (*start..start + size).contains(&address);
+            let expected = entries.iter().rposition(covering).map(|i| format!("f{i}"));
+            prop_assert_eq!(name(&mut m, address), expected);
+        }
+    }
+
+    #[test]
+    fn noise_does_no_harm(bytes: Vec<u8>, address: u64) {
+        let _ = map(&bytes).0.lookup(Avma(address));
+    }
+
+    #[test]
+    fn lines_of_noise_do_no_harm(lines in prop::collection::vec("(0x)?[0-9a-f]{0,17} [0-9a-f]{0,17} ?\\PC{0,9}", 0..20)) {
+        let (m, _) = map(lines.join("\n").as_bytes());
+        let _ = m.lookup(Avma(0x10));
+    }
+}
+
+#[test]
+fn what_is_written_after_the_end_is_not_read() {
+    let (mut m, mut file) = map(b"10 10 own\n");
+    let end = file.metadata().unwrap().modified().unwrap();
+    m.end(end);
+    file.write_all(b"20 10 late\n").unwrap();
+    let later = end + std::time::Duration::from_secs(1);
+    file.set_modified(later).unwrap();
+    assert_eq!((name(&mut m, 0x10).as_deref(), name(&mut m, 0x20)), (Some("own"), None));
+    // Read before the end was known, which was before it was written.
+    let mut m = PerfMap::over(file, None);
+    assert_eq!(name(&mut m, 0x20).as_deref(), Some("late"));
+    m.end(end);
+    assert_eq!((name(&mut m, 0x10), name(&mut m, 0x20)), (None, None));
+}
+
+#[test]
+fn a_file_written_anew_is_read_anew_though_it_is_longer() {
+    let (mut m, file) = map(b"10 10 a\n");
+    file.write_all_at(b"1000 10 another\n20 10 b\n", 0).unwrap();
+    assert_eq!(name(&mut m, 0x1000).as_deref(), Some("another"));
+    assert_eq!(name(&mut m, 0x20).as_deref(), Some("b"));
+    assert_eq!(name(&mut m, 0x10).as_deref(), Some("a"));
+    assert_eq!(m.malformed_lines(), 0);
+}

@@ -1,0 +1,77 @@
+//! Names for the stubs through which calls into other libraries go: `NAME@plt`.
+//!
+//! No symbol stands at these stubs; the relocation that each of them serves names its function. Known layouts:
+//! x86-64 `.plt` and `.plt.sec`, aarch64 `.plt`.
+
+use std::ops::Range;
+
+use object::LittleEndian;
+use object::elf::{self, Rela64, Sym64};
+
+use crate::elf::{ElfFile, Section};
+use crate::symtab::whole;
+
+const STUB_SIZE: u64 = 16;
+
+/// Stubs by address.
+#[derive(Debug, Default)]
+pub(crate) struct PltTable {
+    /// Addresses of stubs in the order of their relocations.
+    runs: Vec<Range<u64>>,
+    /// Positions of the names in the string table.
+    names: Vec<u32>,
+    strings: Option<Section>,
+}
+
+const MAX_NAME: usize = 4096;
+
+impl PltTable {
+    pub fn read(file: &ElfFile) -> Self {
+        Self::try_read(file).unwrap_or_default()
+    }
+
+    fn try_read(file: &ElfFile) -> Option<Self> {
+        let relocations = file.section(".rela.plt")?;
+        let symbols = file.sections.get(relocations.link as usize)?;
+        let strings = file.sections.get(symbols.link as usize)?.clone();
+        let symbols: &[Sym64<LittleEndian>] = whole(file.data(symbols))?;
+        let relocations: &[Rela64<LittleEndian>] = whole(file.data(relocations))?;
+        let name = |relocation: &Rela64<LittleEndian>| {
+            let symbol = symbols.get(relocation.r_sym(LittleEndian, false) as usize);
+            symbol.map_or(0, |symbol| symbol.st_name.get(LittleEndian))
+        };
+        let names: Vec<u32> = relocations.iter().map(name).collect();
+        let mut runs = Vec::new();
+        // Stubs of another size (with BTI, with TLS descriptors) would shift the names: then there are none.
+        let expected = STUB_SIZE * names.len() as u64;
+        let mut add = |section: Option<&Section>, header: u64| {
+            if let Some(section) = section.filter(|s| s.size == header + expected) {
+                runs.push(section.address.saturating_add(header)..section.addresses().end);
+            }
+        };
+        match file.machine {
+            elf::EM_X86_64 => {
+                add(file.section(".plt"), STUB_SIZE);
+                add(file.section(".plt.sec"), 0);
+            }
+            elf::EM_AARCH64 => add(file.section(".plt"), 2 * STUB_SIZE),
+            _ => return None,
+        }
+        Some(Self { runs, names, strings: Some(strings) })
+    }
+
+    /// The name of the stub at an address, and where the stub starts. `file` is the one that this was read from.
+    pub fn find(&self, file: &ElfFile, address: u64) -> Option<(String, u64)> {
+        let run = self.runs.iter().find(|run| run.contains(&address))?;
+        let index = (address - run.start) / STUB_SIZE;
+        let position = *self.names.get(usize::try_from(index).ok()?)?;
+        let bytes = file.data(self.strings.as_ref()?).get(position as usize..)?;
+        let name = &bytes[..bytes.iter().take(MAX_NAME).position(|b| *b == 0)?];
+        let shown = || format!("{}@plt", String::from_utf8_lossy(name));
+        (!name.is_empty()).then(|| (shown(), run.start + index * STUB_SIZE))
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        self.names.capacity() * size_of::<u32>()
+    }
+}

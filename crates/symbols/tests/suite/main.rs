@@ -1,0 +1,56 @@
+//! Names for addresses against the binutils and the Go tools, on programs compiled here.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+mod cache;
+mod debug_files;
+mod go;
+mod hostile;
+mod kernel;
+mod mini;
+mod native;
+mod oracle;
+mod speed;
+mod tables;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use profile::Svma;
+use symbols::{ObjectFile, ObjectSource, Options, SourceLine, Symbolizer};
+
+/// Runs a tool in a directory. `None` if it is not installed.
+fn run(dir: &Path, command: &[&str]) -> Option<String> {
+    let output = match Command::new(command[0]).args(&command[1..]).current_dir(dir).output() {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("skipped: {}: {error}", command[0]);
+            return None;
+        }
+    };
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn object(path: &Path) -> ObjectFile {
+    ObjectFile {
+        source: ObjectSource::Path(path.into()),
+        display_path: path.to_str().unwrap().into(),
+        root: None,
+        build_id: None,
+    }
+}
+
+/// Looks into no debug directory of the machine.
+fn options() -> Options {
+    Options { debug_dirs: vec![PathBuf::from("/nonexistent")], ..Options::default() }
+}
+
+fn symbolize(path: &Path, addresses: &[u64]) -> Vec<Vec<SourceLine>> {
+    let svmas: Vec<Svma> = addresses.iter().map(|a| Svma(*a)).collect();
+    Symbolizer::new(options()).object(&object(path), &svmas)
+}
+
+fn names(lines: &[SourceLine]) -> Vec<&str> {
+    lines.iter().map(|l| l.name.as_str()).collect()
+}
