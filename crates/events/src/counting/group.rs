@@ -1,0 +1,217 @@
+//! Opening the same events on one thread or CPU after the other.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use sys::perf;
+
+use super::CounterSpec;
+use super::reading::reason;
+use crate::Error;
+
+/// When counting begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Start {
+    /// When it is enabled.
+    Disabled,
+    /// At once.
+    Enabled,
+    /// When the thread calls exec: for a command that waits to be started, so that nothing of what it does before is
+    /// counted. Enabling it earlier starts it earlier.
+    OnExec,
+}
+
+/// Where to open: the numbers that the kernel takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub pid: i32,
+    pub cpu: i32,
+}
+
+/// Which events are opened, and how.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub specs: Vec<CounterSpec>,
+    /// Flags of every event.
+    flags: u64,
+    start: Start,
+    /// By event: whether it is counted together with the others of which this is said.
+    grouped: Vec<bool>,
+    /// By event: why it was refused most recently.
+    pub refused: Vec<Option<String>>,
+}
+
+/// The events of one thread or CPU, by number of the event.
+#[derive(Debug)]
+pub(super) struct Opened {
+    fds: Vec<Option<OwnedFd>>,
+    /// The event that stands for the group.
+    leader: Option<usize>,
+    grouped: Vec<bool>,
+}
+
+impl Plan {
+    /// Finds out at `probe`, where nothing is counted, whether the default events fit into one group.
+    pub fn new(specs: &[CounterSpec], flags: u64, start: Start, probe: Place) -> Self {
+        let grouped = specs.iter().map(CounterSpec::is_default).collect();
+        Self::with_group(specs, flags, start, probe, grouped)
+    }
+
+    fn with_group(specs: &[CounterSpec], flags: u64, start: Start, probe: Place, grouped: Vec<bool>) -> Self {
+        let single = vec![false; specs.len()];
+        let refused = vec![None; specs.len()];
+        let mut plan = Self { specs: specs.to_vec(), flags, start: Start::Disabled, grouped, refused };
+        let together = plan.open(probe).map(|opened| opened.count());
+        let grouped = std::mem::replace(&mut plan.grouped, single);
+        let singly = plan.open(probe).map(|opened| opened.count());
+        plan.start = start;
+        // What is refused in company only does not fit.
+        if together.unwrap_or(0) >= singly.unwrap_or(0) {
+            plan.grouped = grouped;
+        }
+        plan
+    }
+
+    /// Opens what can be opened at `place`; remembers why the rest cannot.
+    ///
+    /// # Errors
+    /// `ESRCH` or `ENODEV` if the thread or CPU is gone: nothing is opened then and no event to blame.
+    pub fn open(&mut self, place: Place) -> io::Result<Opened> {
+        let mut opened =
+            Opened { fds: Vec::with_capacity(self.specs.len()), leader: None, grouped: self.grouped.clone() };
+        for (number, spec) in self.specs.iter().enumerate() {
+            let grouped = self.grouped[number];
+            let leader = opened.leader.filter(|_| grouped);
+            // A member runs when its leader does.
+            let start = match self.start {
+                Start::Disabled => perf::DISABLED,
+                Start::OnExec => perf::DISABLED | perf::ENABLE_ON_EXEC,
+                Start::Enabled => 0,
+            };
+            let flags = self.flags | if leader.is_some() { 0 } else { start };
+            let group = leader.and_then(|leader| opened.fd(leader));
+            match perf::open(&spec.attr(flags), place.pid, place.cpu, group) {
+                Ok(fd) => {
+                    opened.fds.push(Some(fd));
+                    if grouped && leader.is_none() {
+                        opened.leader = Some(number);
+                    }
+                }
+                Err(error) if is_gone(&error, place) => return Err(error),
+                Err(error) => {
+                    opened.fds.push(None);
+                    self.refused[number] = Some(reason(&error));
+                }
+            }
+        }
+        Ok(opened)
+    }
+}
+
+impl Opened {
+    /// The event of that number.
+    pub fn fd(&self, number: usize) -> Option<BorrowedFd<'_>> {
+        self.fds.get(number)?.as_ref().map(AsFd::as_fd)
+    }
+
+    fn count(&self) -> usize {
+        self.fds.iter().flatten().count()
+    }
+
+    /// Whether all events are there that are `expected`.
+    pub fn has_all(&self, expected: &[bool]) -> bool {
+        self.fds.iter().zip(expected).all(|(fd, &expected)| fd.is_some() || !expected)
+    }
+
+    /// The events that were opened.
+    pub fn opened(&self) -> impl Iterator<Item = bool> {
+        self.fds.iter().map(Option::is_some)
+    }
+
+    /// Applies an ioctl to the events that are switched: members of a group follow their leader.
+    pub fn switch(&self, switch: fn(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
+        let mut result = Ok(());
+        for (number, fd) in self.fds.iter().enumerate() {
+            let follows = self.grouped[number] && self.leader != Some(number);
+            if let Some(fd) = fd.as_ref().filter(|_| !follows) {
+                result = result.and(switch(fd.as_fd()));
+            }
+        }
+        result
+    }
+}
+
+/// Applies an ioctl, `action` in words, to the events of all these threads or CPUs.
+///
+/// # Errors
+/// The first one's; the others are switched all the same.
+pub(super) fn switch_all<'a>(
+    all: impl Iterator<Item = &'a Opened>,
+    action: &'static str,
+    switch: fn(BorrowedFd<'_>) -> io::Result<()>,
+) -> Result<(), Error> {
+    let switched = all.map(|opened| opened.switch(switch)).fold(Ok(()), io::Result::and);
+    switched.map_err(|source| Error::SwitchCounters { action, source })
+}
+
+/// Whether the thread or the CPU is not there, rather than the event.
+fn is_gone(error: &io::Error, place: Place) -> bool {
+    match Errno::from_io_error(error) {
+        Some(Errno::SRCH) => true,
+        // Of a thread's event the processor speaks, of a CPU's event the CPU: software events exist on all that
+        // are online, so a hardware event cannot tell.
+        Some(Errno::NODEV) => place.pid == -1 && !is_online(place.cpu),
+        _ => false,
+    }
+}
+
+fn is_online(cpu: i32) -> bool {
+    crate::online_cpus().is_ok_and(|cpus| cpus.iter().any(|&online| i32::try_from(online) == Ok(cpu)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SELF: Place = Place { pid: 0, cpu: -1 };
+
+    #[test]
+    fn members_of_a_group_follow_their_leader() {
+        let specs = CounterSpec::parse_list("page-faults,task-clock,context-switches").unwrap();
+        let mut plan = Plan::with_group(&specs, 0, Start::Disabled, SELF, vec![true, true, false]);
+        if plan.refused.iter().any(Option::is_some) {
+            println!("skipped: perf events are not permitted");
+            return;
+        }
+        assert_eq!(plan.grouped, [true, true, false], "software events fit into any group");
+        let opened = plan.open(SELF).unwrap();
+        assert_eq!(opened.leader, Some(0));
+        let read = |number: usize| perf::read_count(opened.fd(number).unwrap()).unwrap();
+        assert_eq!(read(1), perf::Count::default(), "nothing runs before it is enabled");
+        opened.switch(perf::enable).unwrap();
+        let busy = std::time::Instant::now();
+        while busy.elapsed().as_millis() < 5 {}
+        opened.switch(perf::disable).unwrap();
+        let (leader, member) = (read(0), read(1));
+        assert!(member.value >= 1_000_000, "{member:?}");
+        assert_eq!((member.enabled_ns, member.running_ns), (leader.enabled_ns, leader.running_ns));
+        assert_eq!(read(1), member, "nothing runs after it is disabled");
+    }
+
+    #[test]
+    fn an_event_that_is_refused_leaves_the_others() {
+        // Raw events need a PMU with that number; this one has no PMU at all.
+        let mut specs = CounterSpec::parse_list("rffffffffffffffff,task-clock").unwrap();
+        specs.swap(0, 1);
+        let mut plan = Plan::new(&specs, 0, Start::Disabled, SELF);
+        if plan.refused[0].is_some() {
+            println!("skipped: perf events are not permitted");
+            return;
+        }
+        let opened = plan.open(SELF).unwrap();
+        let (there, refused) = (opened.opened().collect::<Vec<_>>(), plan.refused[1].is_some());
+        assert_eq!(there, [true, !refused]);
+    }
+}

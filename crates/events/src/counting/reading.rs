@@ -1,0 +1,92 @@
+//! What was counted.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use sys::perf::{self, Count};
+
+use super::{CounterSpec, Unit};
+
+/// What became of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It was opened. If `running_ns` is 0 it was never counted, which does not mean that it never happened.
+    Counted {
+        /// How often it happened while it was counted, summed over threads or CPUs.
+        value: u64,
+        /// Time for which it was to be counted, in ns, summed likewise.
+        enabled_ns: u64,
+        /// Time for which it was counted, in ns: less if there were more events than counters.
+        running_ns: u64,
+    },
+    /// It could be opened nowhere.
+    NotAvailable {
+        /// The errno and what it means.
+        reason: String,
+    },
+}
+
+/// An event and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reading {
+    /// Name of the event.
+    pub name: String,
+    /// What it counts.
+    pub unit: Unit,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Reads that failed, so that their part is missing.
+    pub failed_reads: u64,
+}
+
+impl Reading {
+    /// The sum of an event over all its descriptors, or why there is none.
+    pub(super) fn sum<F: AsFd>(
+        spec: &CounterSpec,
+        fds: impl Iterator<Item = F>,
+        unavailable: Option<&str>,
+    ) -> Self {
+        let (mut sum, mut opened, mut failed_reads) = (Count::default(), false, 0);
+        for fd in fds {
+            opened = true;
+            match perf::read_count(fd.as_fd()) {
+                Ok(count) => {
+                    sum.value = sum.value.saturating_add(count.value);
+                    sum.enabled_ns = sum.enabled_ns.saturating_add(count.enabled_ns);
+                    sum.running_ns = sum.running_ns.saturating_add(count.running_ns);
+                }
+                Err(_) => failed_reads += 1,
+            }
+        }
+        let Count { value, enabled_ns, running_ns } = sum;
+        let outcome = match unavailable {
+            Some(reason) if !opened => Outcome::NotAvailable { reason: reason.to_owned() },
+            _ => Outcome::Counted { value, enabled_ns, running_ns },
+        };
+        Self { name: spec.name().to_owned(), unit: spec.unit(), outcome, failed_reads }
+    }
+}
+
+/// The errno and what it means for an event that only counts.
+pub(super) fn reason(error: &io::Error) -> String {
+    let Some(errno) = Errno::from_io_error(error) else { return error.to_string() };
+    let (name, meaning) = match errno {
+        Errno::NOENT => ("ENOENT", "this machine has no such event"),
+        Errno::OPNOTSUPP => ("EOPNOTSUPP", "the hardware does not support it"),
+        Errno::NODEV => ("ENODEV", "the processor does not support it"),
+        Errno::NXIO => ("ENXIO", "the processor does not support it"),
+        Errno::ACCESS => ("EACCES", "not permitted; needs CAP_PERFMON"),
+        Errno::PERM => ("EPERM", "not permitted; needs CAP_PERFMON and a seccomp profile that allows it"),
+        Errno::INVAL => ("EINVAL", "the kernel does not accept this event"),
+        Errno::BUSY => ("EBUSY", "another user holds the counter exclusively"),
+        Errno::MFILE => ("EMFILE", "too many open files; raise ulimit -n"),
+        Errno::NFILE => ("ENFILE", "too many open files on this machine"),
+        Errno::NOSYS => ("ENOSYS", "the kernel was built without perf events"),
+        Errno::NOMEM => ("ENOMEM", "no memory is left"),
+        _ => return error.to_string(),
+    };
+    format!("{name}: {meaning}")
+}

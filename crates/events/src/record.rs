@@ -1,0 +1,300 @@
+//! The records that the kernel writes about processes, from bytes.
+
+use profile::BuildId;
+use sys::perf;
+
+/// `PROT_EXEC` of a mapping.
+const PROT_EXEC: u32 = 4;
+/// type, misc, size
+const HEADER: usize = 8;
+/// What `sample_id_all` appends with a `sample_type` of time only.
+const TRAILER: usize = 8;
+
+/// A mapping that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mmap {
+    /// The process.
+    pub pid: u32,
+    /// The thread that made it.
+    pub tid: u32,
+    /// First address.
+    pub address: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Position in the file.
+    pub file_offset: u64,
+    /// Major number of the device; 0 if the build-id is given.
+    pub dev_major: u32,
+    /// Minor number of the device; 0 if the build-id is given.
+    pub dev_minor: u32,
+    /// Inode; 0 if the build-id is given.
+    pub inode: u64,
+    /// The build-id, if the kernel gives it instead of device and inode.
+    pub build_id: Option<BuildId>,
+    /// Whether it is code.
+    pub executable: bool,
+    /// Path as the process sees it, or a name such as `//anon`.
+    pub path: Vec<u8>,
+}
+
+/// What happened. Numbers are those of the PID namespace of whoever opened the events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Record {
+    /// An executable mapping was made.
+    Mmap(Mmap),
+    /// A name was set.
+    Comm {
+        /// The process.
+        pid: u32,
+        /// The thread whose name it is.
+        tid: u32,
+        /// Whether it was set by exec: the process has a new image then.
+        exec: bool,
+        /// The name.
+        comm: Vec<u8>,
+    },
+    /// A process (`pid` differs from `parent_pid`) or thread was made.
+    Fork {
+        /// The process of the new thread.
+        pid: u32,
+        /// The process of the thread that made it.
+        parent_pid: u32,
+        /// The new thread.
+        tid: u32,
+        /// The thread that made it.
+        parent_tid: u32,
+    },
+    /// A thread ended; with it the process if it was its last.
+    Exit {
+        /// The process.
+        pid: u32,
+        /// Its parent process.
+        parent_pid: u32,
+        /// The thread.
+        tid: u32,
+    },
+    /// So many records were lost because the ring was full.
+    Lost(u64),
+}
+
+impl Record {
+    /// The process that it is about; none for lost records.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Mmap(mmap) => Some(mmap.pid),
+            Self::Comm { pid, .. } | Self::Fork { pid, .. } | Self::Exit { pid, .. } => Some(*pid),
+            Self::Lost(_) => None,
+        }
+    }
+}
+
+/// A record with its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimedRecord {
+    /// `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// CPU on which it happened.
+    pub cpu: u32,
+    /// What happened.
+    pub record: Record,
+}
+
+/// A record whose bytes do not make sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed perf record")]
+pub struct Malformed;
+
+/// Reads a record with its header. None for kinds that are not known here.
+///
+/// # Errors
+/// [`Malformed`] if it is shorter than its kind.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(u64, Record)>, Malformed> {
+    let mut header = Fields(bytes);
+    let (kind, misc) = (header.u32()?, header.u16()?);
+    let body = bytes.get(HEADER..).ok_or(Malformed)?;
+    let (body, trailer) = body.split_at_checked(body.len().wrapping_sub(TRAILER)).ok_or(Malformed)?;
+    let time_ns = Fields(trailer).u64()?;
+    let mut fields = Fields(body);
+    let record = match kind {
+        perf::RECORD_MMAP2 => Record::Mmap(mmap2(&mut fields, misc)?),
+        perf::RECORD_COMM => Record::Comm {
+            pid: fields.u32()?,
+            tid: fields.u32()?,
+            exec: misc & perf::MISC_COMM_EXEC != 0,
+            comm: fields.text(),
+        },
+        perf::RECORD_FORK => Record::Fork {
+            pid: fields.u32()?,
+            parent_pid: fields.u32()?,
+            tid: fields.u32()?,
+            parent_tid: fields.u32()?,
+        },
+        perf::RECORD_EXIT => {
+            let (pid, parent_pid, tid) = (fields.u32()?, fields.u32()?, fields.u32()?);
+            Record::Exit { pid, parent_pid, tid }
+        }
+        perf::RECORD_LOST => {
+            fields.take(8)?;
+            Record::Lost(fields.u64()?)
+        }
+        perf::RECORD_LOST_SAMPLES => Record::Lost(fields.u64()?),
+        _ => return Ok(None),
+    };
+    Ok(Some((time_ns, record)))
+}
+
+fn mmap2(fields: &mut Fields<'_>, misc: u16) -> Result<Mmap, Malformed> {
+    let (pid, tid) = (fields.u32()?, fields.u32()?);
+    let (address, len, file_offset) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    let mut file = Fields(fields.take(24)?);
+    let (build_id, dev_major, dev_minor, inode) = if misc & perf::MISC_MMAP_BUILD_ID != 0 {
+        let size = usize::from(file.take(4)?[0]);
+        (BuildId::new(file.0.get(..size).ok_or(Malformed)?).ok(), 0, 0, 0)
+    } else {
+        (None, file.u32()?, file.u32()?, file.u64()?)
+    };
+    let protection = fields.u32()?;
+    fields.take(4)?;
+    Ok(Mmap {
+        pid,
+        tid,
+        address,
+        len,
+        file_offset,
+        dev_major,
+        dev_minor,
+        inode,
+        build_id,
+        executable: protection & PROT_EXEC != 0,
+        path: fields.text(),
+    })
+}
+
+/// The rest of a record.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let (field, rest) = self.0.split_at_checked(len).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(field)
+    }
+
+    fn u16(&mut self) -> Result<u16, Malformed> {
+        Ok(u16::from_ne_bytes(self.take(2)?.try_into().map_err(|_| Malformed)?))
+    }
+
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_ne_bytes(self.take(4)?.try_into().map_err(|_| Malformed)?))
+    }
+
+    fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_ne_bytes(self.take(8)?.try_into().map_err(|_| Malformed)?))
+    }
+
+    /// What is left up to the first zero.
+    fn text(&mut self) -> Vec<u8> {
+        let len = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
+        self.0[..len].to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(kind: u32, misc: u16, body: &[&[u8]], time: u64) -> Vec<u8> {
+        let mut bytes = [&kind.to_ne_bytes()[..], &misc.to_ne_bytes(), &[0, 0]].concat();
+        bytes.extend(body.concat());
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes.extend(time.to_ne_bytes());
+        let size = bytes.len() as u16;
+        bytes[6..8].copy_from_slice(&size.to_ne_bytes());
+        bytes
+    }
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    fn longs(longs: &[u64]) -> Vec<u8> {
+        longs.iter().flat_map(|long| long.to_ne_bytes()).collect()
+    }
+
+    fn mapping(misc: u16, file: &[u8]) -> Vec<u8> {
+        let place = longs(&[0x7f00_0000_1000, 0x2000, 0x3000]);
+        record(10, misc, &[&words(&[5, 6]), &place, file, &words(&[5, 2]), b"/usr/lib/a b.so\0junk"], 77)
+    }
+
+    #[test]
+    fn reads_mappings() {
+        let file = [words(&[0xfe, 1]), longs(&[1234, 0])].concat();
+        let (time, Record::Mmap(mmap)) = parse(&mapping(2, &file)).unwrap().unwrap() else { panic!() };
+        let expected = Mmap {
+            pid: 5,
+            tid: 6,
+            address: 0x7f00_0000_1000,
+            len: 0x2000,
+            file_offset: 0x3000,
+            dev_major: 0xfe,
+            dev_minor: 1,
+            inode: 1234,
+            build_id: None,
+            executable: true,
+            path: b"/usr/lib/a b.so".to_vec(),
+        };
+        assert_eq!((time, mmap), (77, expected));
+    }
+
+    #[test]
+    fn reads_mappings_with_build_id() {
+        let file = [&[20, 0, 0, 0][..], &[0xab; 20]].concat();
+        let (_, Record::Mmap(mmap)) = parse(&mapping(1 << 14, &file)).unwrap().unwrap() else { panic!() };
+        assert_eq!(mmap.build_id.unwrap().as_bytes(), [0xab; 20]);
+        assert_eq!((mmap.dev_major, mmap.dev_minor, mmap.inode), (0, 0, 0));
+        let file = [&[21, 0, 0, 0][..], &[0xab; 20]].concat();
+        assert_eq!(parse(&mapping(1 << 14, &file)), Err(Malformed), "longer than its room");
+        let (_, Record::Mmap(mmap)) = parse(&mapping(1 << 14, &[0; 24])).unwrap().unwrap() else { panic!() };
+        assert_eq!(mmap.build_id, None, "no build-id");
+    }
+
+    #[test]
+    fn reads_tasks() {
+        let comm = record(3, 1 << 13, &[&words(&[5, 6]), b"name\0\0\0\0"], 1);
+        let expected = Record::Comm { pid: 5, tid: 6, exec: true, comm: b"name".to_vec() };
+        assert_eq!(parse(&comm), Ok(Some((1, expected))));
+        let task = [words(&[5, 4, 6, 3]), longs(&[2])].concat();
+        let expected = Record::Fork { pid: 5, parent_pid: 4, tid: 6, parent_tid: 3 };
+        assert_eq!(parse(&record(7, 0, &[&task], 2)), Ok(Some((2, expected))));
+        let expected = Record::Exit { pid: 5, parent_pid: 4, tid: 6 };
+        assert_eq!(parse(&record(4, 0, &[&task], 3)), Ok(Some((3, expected))));
+        assert_eq!(parse(&record(2, 0, &[&longs(&[1, 42])], 4)), Ok(Some((4, Record::Lost(42)))));
+        assert_eq!(parse(&record(99, 0, &[], 4)), Ok(None));
+    }
+
+    #[test]
+    fn refuses_short_records() {
+        let task = [words(&[5, 4, 6, 3]), longs(&[2])].concat();
+        for kind in [2, 3, 4, 7, 10, 13] {
+            assert_eq!(parse(&record(kind, 0, &[], 1)), Err(Malformed), "{kind}");
+        }
+        assert_eq!(parse(&record(7, 0, &[&task[..12]], 1)[..24]), Err(Malformed));
+        assert_eq!(parse(&[]), Err(Malformed));
+        assert_eq!(parse(&[3, 0, 0, 0, 0, 0, 8, 0]), Err(Malformed));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn any_bytes_are_stood(kind in 0u8..20, rest in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut bytes = rest;
+            if let Some(first) = bytes.get_mut(..4) {
+                first.copy_from_slice(&u32::from(kind).to_ne_bytes());
+            }
+            let _ = parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Counters on this machine's kernel, against what it says elsewhere about the same threads. Without the right to open
+//! events each test says so in one line and passes.
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use events::counting::{CounterSpec, CpuCounters, Outcome, Reading, Start, ThreadCounters};
+use events::online_cpus;
+use rustix::time::{ClockId, clock_gettime};
+use sys::gate::GatedChild;
+
+fn specs(names: &str) -> Vec<CounterSpec> {
+    CounterSpec::parse_list(names).unwrap()
+}
+
+/// None, with the reason printed, if nothing may be counted here.
+fn values(readings: &[Reading]) -> Option<Vec<u64>> {
+    let value = |reading: &Reading| match &reading.outcome {
+        Outcome::Counted { value, .. } => Some(*value),
+        outcome => {
+            println!("skipped: {}: {outcome:?}", reading.name);
+            None
+        }
+    };
+    readings.iter().map(value).collect()
+}
+
+fn burn(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::black_box(0);
+    }
+}
+
+fn process_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// Threads that were there, threads that are born while the counters are opened and afterwards, threads that end:
+/// all together used as much time as the kernel's clock of the process says, so none is missing or counted twice.
+#[test]
+fn each_thread_of_a_restless_process_counts_once() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let births = {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let born: Vec<_> =
+                    (0..2).map(|_| std::thread::spawn(|| burn(Duration::from_millis(2)))).collect();
+                born.into_iter().for_each(|thread| thread.join().unwrap());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        })
+    };
+    let early = std::thread::spawn(|| burn(Duration::from_millis(100)));
+    let counters =
+        ThreadCounters::open(&specs("task-clock,context-switches"), &[std::process::id()], Start::Disabled);
+    let before = process_cpu_ns();
+    counters.enable().unwrap();
+    std::thread::sleep(Duration::from_millis(400));
+    counters.disable().unwrap();
+    let used = process_cpu_ns() - before;
+    early.join().unwrap();
+    stop.store(true, Ordering::Relaxed);
+    births.join().unwrap();
+    assert_eq!(counters.uncounted(), 0);
+    let Some(values) = values(&counters.read()) else { return };
+    let counted = values[0];
+    assert!(counted.abs_diff(used) < used / 20, "counted {counted} ns, used {used} ns");
+    assert!(values[1] > 100, "{values:?}");
+    assert_eq!(Some(values), self::values(&counters.read()), "disabled counters stand still");
+}
+
+const EVENTS: &str = "page-faults,minor-faults,context-switches,cpu-migrations,task-clock";
+
+/// perf stat on a process, from now until it has ended. None if it does not run here.
+struct PerfStat(Child);
+
+impl PerfStat {
+    fn attach(pid: u32) -> Option<Self> {
+        let mut command = Command::new("perf");
+        command.args(["stat", "-x,", "-e", EVENTS, "-p", &pid.to_string()]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().ok()?;
+        let folder = format!("/proc/{}/fd", child.id());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let links = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+            let paths = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+            let events = paths.filter(|path| path.to_string_lossy().contains("perf_event")).count();
+            if events >= EVENTS.split(',').count() {
+                // They are enabled right after the last is opened.
+                std::thread::sleep(Duration::from_millis(300));
+                return Some(Self(child));
+            }
+            if child.try_wait().ok()?.is_some() || Instant::now() > deadline {
+                let _ = child.kill();
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn read(self) -> Vec<f64> {
+        let output = self.0.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        text.lines().filter_map(|line| line.split(',').next()?.parse().ok()).collect()
+    }
+}
+
+/// The same run of the same command, with the processes that it starts, counted by both.
+#[test]
+fn a_command_counts_what_perf_stat_counts() {
+    let script = "for i in 1 2 3 4 5; do sort /etc/passwd > /dev/null; done; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdout(Stdio::null());
+    let child = GatedChild::spawn(command).unwrap();
+    let counters = ThreadCounters::open(&specs(EVENTS), &[child.pid()], Start::Disabled);
+    let from_exec = ThreadCounters::open(&specs(EVENTS), &[child.pid()], Start::OnExec);
+    let Some(theirs) = PerfStat::attach(child.pid()) else {
+        println!("skipped: perf stat does not run here");
+        return;
+    };
+    counters.enable().unwrap();
+    child.release().unwrap().wait().unwrap();
+    let theirs = theirs.read();
+    let (Some(ours), Some(from_exec)) = (values(&counters.read()), values(&from_exec.read())) else { return };
+    println!("ours {ours:?}, from exec {from_exec:?}, of perf stat {theirs:?}");
+    assert_eq!([ours[0] as f64, ours[1] as f64], theirs[..2], "page faults");
+    assert!((ours[2] as f64 - theirs[2]).abs() <= 2.0, "context switches {ours:?} {theirs:?}");
+    assert!((ours[3] as f64 - theirs[3]).abs() <= 2.0, "migrations {ours:?} {theirs:?}");
+    let clock_ms = ours[4] as f64 / 1e6;
+    assert!((clock_ms - theirs[4]).abs() <= 0.01 * theirs[4], "task clock {ours:?} {theirs:?}");
+    assert!(from_exec[0] < ours[0] && from_exec[0] > ours[0] / 2, "the waiting child faults too");
+    assert!(ours[2] >= 5, "each sort is waited for");
+}
+
+#[test]
+fn clocks_of_all_cpus_run_alike_and_survive_a_cpu_that_leaves() {
+    let cpus = online_cpus().unwrap();
+    let mut counters = CpuCounters::open(&specs("cpu-clock,context-switches"), &cpus, Start::Disabled);
+    if values(&counters.read()).is_none() {
+        return;
+    }
+    let mapped: Vec<u32> = counters.fds(1).map(|(cpu, _)| cpu).collect();
+    assert_eq!(mapped, cpus);
+    assert_eq!(counters.uncounted(), [0; 0]);
+    let start = Instant::now();
+    counters.enable().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    // As if all but the first CPU had left and come back.
+    counters.follow(&cpus[..1]).unwrap();
+    assert_eq!(counters.fds(0).count(), 1);
+    counters.follow(&cpus).unwrap();
+    assert_eq!(
+        counters.fds(0).map(|(cpu, _)| cpu).collect::<std::collections::BTreeSet<_>>().len(),
+        cpus.len()
+    );
+    std::thread::sleep(Duration::from_millis(50));
+    counters.disable().unwrap();
+    let elapsed = start.elapsed().as_nanos() as u64;
+    let Outcome::Counted { value, enabled_ns, running_ns } = counters.read()[0].outcome.clone() else {
+        panic!("counted before");
+    };
+    assert_eq!(enabled_ns, running_ns);
+    // The events of the CPUs that "left" went on beside the new ones, since the CPUs did not leave.
+    let (least, most) = (80_000_000 * cpus.len() as u64, elapsed * 2 * cpus.len() as u64);
+    assert!((least..=most).contains(&value), "{value} ns in {elapsed} ns");
+}
+
+#[test]
+fn hardware_events_count_or_say_why_not() {
+    let counters = ThreadCounters::open(&CounterSpec::defaults(), &[std::process::id()], Start::Enabled);
+    burn(Duration::from_millis(20));
+    for reading in counters.read() {
+        match reading.outcome {
+            Outcome::Counted { value, enabled_ns, running_ns } => {
+                assert!(running_ns <= enabled_ns && enabled_ns > 0);
+                assert!(running_ns == 0 || value > 0, "{}", reading.name);
+            }
+            Outcome::NotAvailable { reason } => assert!(reason.starts_with('E'), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn software_events_do_not_suffer_from_missing_hardware() {
+    let specs = specs("cycles,task-clock,instructions,r1a8,page-faults");
+    let counters = ThreadCounters::open(&specs, &[std::process::id()], Start::Enabled);
+    let before = process_cpu_ns();
+    burn(Duration::from_millis(20));
+    let used = process_cpu_ns() - before;
+    let readings = counters.read();
+    assert_eq!(readings.len(), specs.len());
+    let Some(values) = values(&[readings[1].clone(), readings[4].clone()]) else { return };
+    assert!(values[0] as f64 >= 0.9 * used as f64 && used > 0, "{values:?}, used {used} ns");
+}
