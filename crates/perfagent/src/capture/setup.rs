@@ -1,0 +1,342 @@
+//! The start of a capture: in which order things are opened, so that nothing that happens meanwhile is missed, and
+//! that everything is undone if a step fails (each thing is released when it is dropped).
+
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use events::{EventSpec, Options, Set, SideBand};
+use kernel::{Kernel, KernelProcess, OffCpu, Settings, State, WalkEnd};
+use sys::gate::GatedChild;
+
+use super::deferred::Waiting;
+use super::figures::Figures;
+use super::labels::Labeller;
+use super::names::Namer;
+use super::outcome::new_ledgers;
+use super::processes::Processes;
+use super::stacks::{Gate, Stacks};
+use super::tables::Tables;
+use super::unwinders::Unwinders;
+use super::{Capture, Shared, clock, priority, targets};
+use crate::child::ChildHandle;
+use crate::config::Enrichment;
+use crate::error::{LoadLog, TargetReason};
+use crate::report::{Warning, WarningKind};
+use crate::usage::Usage;
+use crate::{CancelToken, Config, Error, OffCpuState, Targets, Unwind, export, privilege};
+
+/// How long after the start tables are still waited for: as long as cached ones take. What comes later is made while
+/// samples are taken, and stacks that need it cross as they are.
+const TABLES_BY: Duration = Duration::from_millis(100);
+/// Between two looks at the cancel token.
+const SLICE: Duration = Duration::from_millis(20);
+
+impl Capture {
+    /// Opens everything and begins to sample.
+    pub(crate) fn start(
+        config: Config,
+        command: Option<Command>,
+        enrichment: Enrichment,
+        shared: Arc<Shared>,
+        cancel: &CancelToken,
+        abandon: CancelToken,
+        usage: Usage,
+    ) -> Result<Self, Error> {
+        let tables_by = Instant::now() + TABLES_BY;
+        // A port that is taken is told before anything is attached.
+        let endpoint = config.metrics_listen.as_ref().map(export::bind).transpose()?;
+        privilege::require()?;
+        sys::usage::raise_open_files();
+        let mut warnings = Vec::new();
+        if let Some(endpoint) = endpoint.as_ref().filter(|endpoint| !endpoint.is_loopback()) {
+            let address = endpoint.local_addr();
+            warnings.push(Warning::new(
+                WarningKind::Metrics,
+                format!("whoever reaches {address} can read the metrics: no authentication, plain HTTP"),
+                "leave the host out to listen on 127.0.0.1 only",
+            ));
+        }
+        let pids = match &config.targets {
+            Targets::Pids(pids) => {
+                pids.iter().map(|pid| targets::resolve(*pid, &mut warnings)).collect::<Result<Vec<_>, _>>()?
+            }
+            Targets::System | Targets::Command(_) => Vec::new(),
+        };
+        warnings.extend(pids.iter().filter_map(|pid| targets::zombie(*pid)));
+        let spec = EventSpec::cpu_clock(config.sample_rate_hz.into());
+        let all_cpus = events::online_cpus().map_err(|error| event_error(&spec, error))?;
+        let cpus = config.cpus.as_deref().unwrap_or(&all_cpus);
+        // Before any process is read: what happens from here on is reported.
+        let side_band = SideBand::open(&all_cpus, events::DEFAULT_RING_PAGES)
+            .map_err(|error| event_error(&spec, error))?;
+        let gated = command.map(|command| spawn(command, &config)).transpose()?;
+        // After the command's process was made, which must not inherit it.
+        priority::go_first();
+        let pids: Vec<u32> = gated.as_ref().map(GatedChild::pid).into_iter().chain(pids).collect();
+
+        let system = matches!(config.targets, Targets::System);
+        // Figures alone need no stacks.
+        let disabled = config.unwind == Unwind::Fp || !(config.cpu_profile || config.off_cpu_profile);
+        let eager = !system || config.unwind == Unwind::Dwarf;
+        let mut tables = Tables::new(eager, disabled, config.table_cache_dir.as_deref())?;
+        let mut processes = Processes::new(Labeller::new(enrichment, config.labels.clone()), system);
+        let from_ns = clock::monotonic_ns();
+        for pid in &pids {
+            processes.enter_target(read_target(&processes, *pid)?, from_ns);
+        }
+        if system {
+            read_all(&mut processes, from_ns);
+        }
+        // The workers begin with the tables while the programs are loaded.
+        processes.request_tables(&mut tables, system);
+        check(cancel)?;
+
+        let mut kernel = Kernel::load(&settings(&config, &pids)).map_err(load_error)?;
+        kernel.follow_processes().map_err(load_error)?;
+        while tables.pending() > 0 {
+            let left = tables_by.saturating_duration_since(Instant::now());
+            tables.install_finished(&mut kernel, left.min(SLICE));
+            check(cancel)?;
+            if left.is_zero() {
+                break;
+            }
+        }
+        for (pid, image) in processes.images() {
+            let mappings = tables.mappings(&image);
+            let process = KernelProcess { pid, image: from_ns, mappings: &mappings, waker_only: false };
+            match kernel.add_process(&process) {
+                // It is known without mappings, until there is room.
+                Err(error @ kernel::Error::ArenaFull { .. }) => {
+                    let message = format!("mappings of process {pid}: {error}; its stacks are truncated");
+                    tables.warn_of_room(message);
+                }
+                added => added.map_err(load_error)?,
+            }
+        }
+        let namer = Namer::start(abandon)?;
+        let mut events = None;
+        if config.cpu_profile {
+            let set = Set::open_all(&spec, cpus, Options { deferred_enable: true });
+            let mut set = set.map_err(|error| event_error(&spec, error))?;
+            let attached = kernel.with_sampler(|program| set.attach(program)).map_err(load_error)?;
+            attached.map_err(|error| event_error(&spec, error))?;
+            events = Some(set);
+        }
+        check(cancel)?;
+
+        let follows_threads = config.off_cpu_profile || config.pmu;
+        let mut figures = config.pmu.then(|| Figures::open(&config, &pids, &all_cpus));
+        if let Some(figures) = &mut figures
+            && config.per_pid
+        {
+            figures.split_by_process(&kernel).map_err(load_error)?;
+        }
+        if follows_threads {
+            kernel.follow_threads().map_err(load_error)?;
+        }
+        if let Some(events) = &mut events {
+            events.enable().map_err(|error| event_error(&spec, error))?;
+        }
+        let started = SystemTime::now();
+        let start_ns = clock::monotonic_ns();
+        let mut asleep = Vec::new();
+        if let Some(figures) = &mut figures
+            && let Err(error) = figures.enable(&config)
+        {
+            warnings.push(Warning::bare(WarningKind::Metrics, error.to_string()));
+        }
+        if follows_threads {
+            asleep = kernel.enter_threads(start_ns).map_err(load_error)?;
+        }
+        let ledgers = new_ledgers(&config);
+        let gate = gated.as_ref().map(|gated| Gate { pid: gated.pid(), image: from_ns });
+        let mut capture = Self {
+            stacks: Stacks::new(config.per_thread, gate),
+            first_target: pids.first().copied(),
+            deferred: Waiting::default(),
+            deferring: HashSet::new(),
+            renewed: Instant::now(),
+            asleep,
+            start_ns,
+            deferred_ends: [[0; WalkEnd::ALL.len()]; 2],
+            named: Instant::now(),
+            waiting: Vec::new(),
+            undrained: 0,
+            config,
+            shared,
+            kernel,
+            figures,
+            server: None,
+            events,
+            side_band,
+            online: all_cpus,
+            processes,
+            tables,
+            unwinders: Unwinders::default(),
+            namer,
+            command: None,
+            warnings,
+            ledgers,
+            started,
+            usage,
+        };
+        // From the first moment on there are metrics to be asked for.
+        capture.share_metrics(Duration::ZERO);
+        if let Some(endpoint) = endpoint {
+            capture.share_health();
+            let server = export::serve(endpoint, Arc::clone(&capture.shared))?;
+            capture.shared.set_metrics_address(Some(server.local_addr()));
+            capture.server = Some(server);
+        }
+        if let Some(gated) = gated {
+            let released = gated.release();
+            let child = released.map_err(|source| command_error(&capture.config, source))?;
+            let child = ChildHandle::new(child);
+            capture.shared.set_child(child.clone());
+            capture.command = Some(child);
+        }
+        Ok(capture)
+    }
+}
+
+fn check(cancel: &CancelToken) -> Result<(), Error> {
+    if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+}
+
+fn settings(config: &Config, pids: &[u32]) -> Settings {
+    Settings {
+        // Keyed at random by the standard library; a target cannot know it.
+        seed: RandomState::new().build_hasher().finish(),
+        whole_system: matches!(config.targets, Targets::System),
+        off_cpu: config.off_cpu_profile.then(|| off_cpu_settings(config)),
+        figures: config.pmu.then_some(kernel::Figures {
+            each_process: config.per_pid,
+            split_events: config.pmu_events.len().min(kernel::MAX_SPLIT_EVENTS) as u8,
+        }),
+        kernel_stacks: config.kernel_stacks,
+        per_thread: config.per_thread,
+        check_memo: config.self_check,
+        pid_namespace: targets::own_namespace(),
+        threads: targets::count_threads(&config.targets, pids),
+        max_stacks: config.max_stacks,
+        ring_bytes: config.ring_bytes,
+        ..Settings::default()
+    }
+}
+
+fn off_cpu_settings(config: &Config) -> OffCpu {
+    let state = |state: &OffCpuState| match state {
+        OffCpuState::Blocked => State::Blocked,
+        OffCpuState::IoWait => State::IoWait,
+        OffCpuState::Preempted => State::Preempted,
+    };
+    OffCpu {
+        states: config.off_cpu_states.iter().map(state).collect(),
+        min_block_ns: u64::try_from(config.min_block.as_nanos()).unwrap_or(u64::MAX),
+        wall_clock: config.wall_profile,
+        wakers: config.wakers,
+    }
+}
+
+fn read_target(processes: &Processes, pid: u32) -> Result<process::Image, Error> {
+    processes.read(pid).map_err(|error| match error {
+        process::Error::Gone { .. } => Error::Target { pid, reason: TargetReason::Gone },
+        process::Error::Permission { .. } => Error::Target { pid, reason: TargetReason::NotPermitted },
+        process::Error::Io { path, source, .. } => Error::System { attempt: format!("read {path}"), source },
+        other => {
+            Error::System { attempt: format!("read process {pid}"), source: std::io::Error::other(other) }
+        }
+    })
+}
+
+/// Reads every process, so that the first sample of each meets its mappings.
+fn read_all(processes: &mut Processes, from_ns: u64) {
+    let pids = process::task::list_processes().unwrap_or_default();
+    processes.enter_listed(&pids);
+    for pid in pids {
+        if !process::task::is_kernel_thread(pid).unwrap_or(true) {
+            match processes.read(pid) {
+                Ok(image) => processes.enter(image, from_ns),
+                Err(error) => {
+                    tracing::debug!(target: "perfagent", pid, "{error}");
+                    processes.count_unread(&error);
+                }
+            }
+        }
+    }
+}
+
+fn spawn(command: Command, config: &Config) -> Result<GatedChild, Error> {
+    GatedChild::spawn(command).map_err(|source| command_error(config, source))
+}
+
+fn command_error(config: &Config, source: std::io::Error) -> Error {
+    let name = match &config.targets {
+        Targets::Command(program) => program.to_string_lossy().into_owned(),
+        _ => String::new(),
+    };
+    Error::System { attempt: format!("run {name}"), source }
+}
+
+fn event_error(spec: &EventSpec, error: events::Error) -> Error {
+    if error.is_permission() && privilege::require().is_err() {
+        return privilege::require().err().unwrap_or(Error::Cancelled);
+    }
+    let source = error
+        .errno()
+        .map_or_else(|| std::io::Error::other(error.to_string()), std::io::Error::from_raw_os_error);
+    Error::Attach { event: spec.name(), cpu: None, source }
+}
+
+fn load_error(error: kernel::Error) -> Error {
+    let program = "perf_agent".to_owned();
+    match error {
+        kernel::Error::Privilege { .. } => Error::Privilege {
+            missing: vec!["cap_bpf".into(), "cap_perfmon".into()],
+            setcap_line: privilege::setcap_line(),
+        },
+        error if error.is_for_want_of_descriptors() => Error::System {
+            attempt: "set up the BPF programs".to_owned(),
+            source: error
+                .errno()
+                .map_or_else(|| std::io::Error::other(error), std::io::Error::from_raw_os_error),
+        },
+        kernel::Error::Load { errno: Some(errno), log, .. } => {
+            let source = std::io::Error::from_raw_os_error(errno);
+            Error::Load { program, log: LoadLog::new(log), source }
+        }
+        kernel::Error::Load { source, log, .. } => {
+            let source = std::io::Error::other(format!("{source:#}"));
+            Error::Load { program, log: LoadLog::new(log), source }
+        }
+        other => Error::System {
+            attempt: "set up the BPF programs".to_owned(),
+            source: std::io::Error::other(other),
+        },
+    }
+}
+
+impl Processes {
+    /// The images to begin with.
+    fn images(&self) -> Vec<(u32, Arc<process::Image>)> {
+        self.current().map(|(pid, epoch)| (pid, Arc::clone(epoch.image))).collect()
+    }
+
+    /// Asks for the tables of all files of all targets, the smallest first: most stacks need several, and few the
+    /// largest. Of a whole machine those are the processes that run just now.
+    fn request_tables(&self, tables: &mut Tables, system: bool) {
+        let is_hot = |pid| !system || process::task::stat(pid).is_ok_and(|stat| stat.state == 'R');
+        let images: Vec<_> = self.current().map(|(_, epoch)| Arc::clone(epoch.image)).collect();
+        let hot = images.iter().filter(|image| is_hot(image.pid));
+        let regions = hot.flat_map(|image| image.regions().iter().map(|region| (image.pid, region)));
+        let mut regions: Vec<_> = regions.collect();
+        regions.sort_by_key(|(_, region)| region.kind.file().map_or(0, |file| file.identity().size));
+        for (pid, region) in regions {
+            tables.request(pid, region);
+        }
+    }
+}

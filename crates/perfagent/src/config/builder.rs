@@ -1,0 +1,343 @@
+//! The builder: setters in any order, judged together at the end.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::request::{DefaultEnricher, Request, Setting};
+use metrics::MetricsExporter;
+
+use super::{Config, Labels, OffCpuState, Plan, PmuFormat, ProcessInfo, Unwind, checks};
+use crate::error::Error;
+use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
+
+/// Describes a capture. Setters may come in any order; what contradicts itself is refused by `build`.
+#[derive(Default)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct AgentBuilder {
+    request: Request,
+}
+
+impl std::fmt::Debug for AgentBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentBuilder").finish_non_exhaustive()
+    }
+}
+
+impl AgentBuilder {
+    /// A target process, in the PID namespace of the caller; adds up.
+    pub fn pid(mut self, pid: u32) -> Self {
+        self.request.pids.push(Ok(pid));
+        self
+    }
+
+    /// Several target processes; adds up.
+    pub fn pids(mut self, pids: impl IntoIterator<Item = u32>) -> Self {
+        self.request.pids.extend(pids.into_iter().map(Ok));
+        self
+    }
+
+    /// Every process of the system, and kernel threads.
+    pub fn system_wide(mut self) -> Self {
+        self.request.system_wide.set(Setting::Value(true));
+        self
+    }
+
+    /// Start this command and profile it from its first instruction on.
+    pub fn command(mut self, command: Command) -> Self {
+        self.request.commands.push(command);
+        self
+    }
+
+    /// Take an on-CPU profile and write it to this file: a path, or an automatic name (see [`crate::auto_name`]).
+    pub fn cpu_profile(self, file: impl Into<FileTarget>) -> Self {
+        self.with_cpu_profile().output_file(OutputKind::CpuProfile, file.into())
+    }
+
+    /// Take an on-CPU profile and write it to this sink.
+    pub fn cpu_profile_to(self, sink: impl Sink + 'static) -> Self {
+        self.with_cpu_profile().output_sink(OutputKind::CpuProfile, Box::new(sink))
+    }
+
+    /// Take an on-CPU profile that is had as a value from the report, or in other forms by
+    /// [`folded`](Self::folded) and [`flamegraph`](Self::flamegraph).
+    pub fn with_cpu_profile(mut self) -> Self {
+        self.request.profile.set(Setting::Value(true));
+        self
+    }
+
+    /// Take an off-CPU profile and write it to this file: a path, or an automatic name.
+    pub fn off_cpu_profile(self, file: impl Into<FileTarget>) -> Self {
+        self.with_off_cpu_profile().output_file(OutputKind::OffCpuProfile, file.into())
+    }
+
+    /// Take an off-CPU profile and write it to this sink.
+    pub fn off_cpu_profile_to(self, sink: impl Sink + 'static) -> Self {
+        self.with_off_cpu_profile().output_sink(OutputKind::OffCpuProfile, Box::new(sink))
+    }
+
+    /// Take an off-CPU profile that is had as a value from the report.
+    pub fn with_off_cpu_profile(mut self) -> Self {
+        self.request.off_cpu.set(Setting::Value(true));
+        self
+    }
+
+    /// The states whose time is in the off-CPU profile; blocked and iowait by default.
+    pub fn off_cpu_states(mut self, states: impl IntoIterator<Item = OffCpuState>) -> Self {
+        let states: BTreeSet<OffCpuState> = states.into_iter().collect();
+        self.request.off_cpu_states.set(Setting::Value(states.into_iter().collect()));
+        self
+    }
+
+    /// Off-CPU intervals shorter than this are counted, not recorded; 0 by default.
+    pub fn min_block(mut self, length: Duration) -> Self {
+        self.request.min_block.set(Setting::Value(length));
+        self
+    }
+
+    /// Record who ends each off-CPU interval: process, thread and stack; off by default.
+    pub fn wakers(mut self, on: bool) -> Self {
+        self.request.wakers.set(Setting::Value(on));
+        self
+    }
+
+    /// Also write on-CPU and off-CPU time as one profile, which sums to threads x time. Needs both profiles.
+    pub fn wall_profile(self, file: impl Into<FileTarget>) -> Self {
+        self.output_file(OutputKind::WallProfile, file.into())
+    }
+
+    /// As [`wall_profile`](Self::wall_profile), to a sink.
+    pub fn wall_profile_to(self, sink: impl Sink + 'static) -> Self {
+        self.output_sink(OutputKind::WallProfile, Box::new(sink))
+    }
+
+    /// Take figures of the scheduler, and count events; they are had from the report, and during the capture.
+    pub fn pmu(mut self) -> Self {
+        self.request.pmu.set(Setting::Value(true));
+        self
+    }
+
+    /// The events to count, by name; cycles, instructions and cache-misses by default.
+    pub fn pmu_events<S: AsRef<str>>(self, events: impl IntoIterator<Item = S>) -> Self {
+        let events: Vec<String> = events.into_iter().map(|event| event.as_ref().to_owned()).collect();
+        self.option("pmu-events", events.join(","))
+    }
+
+    /// With the whole system as target: figures of each process too.
+    pub fn per_pid(mut self) -> Self {
+        self.request.per_pid.set(Setting::Value(true));
+        self
+    }
+
+    /// Write the report of the metrics to this file.
+    pub fn pmu_report(mut self, file: impl Into<FileTarget>, format: PmuFormat) -> Self {
+        self.request.pmu_format.set(Setting::Value(format));
+        self.output_file(OutputKind::PmuReport, file.into())
+    }
+
+    /// Write the report of the metrics to this file, in the form that is chosen otherwise; text by default.
+    pub fn pmu_output(self, file: impl Into<FileTarget>) -> Self {
+        self.output_file(OutputKind::PmuReport, file.into())
+    }
+
+    /// Write the report of the metrics to this sink.
+    pub fn pmu_report_to(mut self, sink: impl Sink + 'static, format: PmuFormat) -> Self {
+        self.request.pmu_format.set(Setting::Value(format));
+        self.output_sink(OutputKind::PmuReport, Box::new(sink))
+    }
+
+    /// Somebody who takes the metrics at the end, and before as often as [`metrics_interval`](Self::metrics_interval)
+    /// says; adds up. Each is called on a thread of its own. At the end those that have not returned after 5 s are left
+    /// behind, with a warning.
+    pub fn metrics_exporter(mut self, exporter: impl MetricsExporter + Send + 'static) -> Self {
+        self.request.exporters.add(exporter);
+        self
+    }
+
+    /// How often exporters are called during the capture; only at its end by default.
+    pub fn metrics_interval(mut self, interval: Duration) -> Self {
+        self.request.metrics_interval.set(Setting::Value(interval));
+        self
+    }
+
+    /// Serve metrics over HTTP during the capture, at this address: `HOST:PORT`, or `:PORT` for this machine only.
+    pub fn metrics_listen(self, address: &str) -> Self {
+        self.option("metrics-listen", address)
+    }
+
+    /// Also write the on-CPU profile (the off-CPU one if that is the only one) as folded stacks.
+    pub fn folded(self, file: impl Into<FileTarget>) -> Self {
+        self.output_file(OutputKind::Folded, file.into())
+    }
+
+    /// As [`folded`](Self::folded), to a sink.
+    pub fn folded_to(self, sink: impl Sink + 'static) -> Self {
+        self.output_sink(OutputKind::Folded, Box::new(sink))
+    }
+
+    /// Also write the on-CPU profile (the off-CPU one if that is the only one) as an SVG flame graph.
+    pub fn flamegraph(self, file: impl Into<FileTarget>) -> Self {
+        self.output_file(OutputKind::FlameGraph, file.into())
+    }
+
+    /// As [`flamegraph`](Self::flamegraph), to a sink.
+    pub fn flamegraph_to(self, sink: impl Sink + 'static) -> Self {
+        self.output_sink(OutputKind::FlameGraph, Box::new(sink))
+    }
+
+    fn output_file(mut self, kind: OutputKind, file: FileTarget) -> Self {
+        self.request.output(kind).file.set(Setting::Value(file));
+        self
+    }
+
+    fn output_sink(mut self, kind: OutputKind, sink: Box<dyn Sink>) -> Self {
+        self.request.output(kind).sinks.push(sink);
+        self
+    }
+
+    /// Samples per second and CPU; 99 by default.
+    pub fn sample_rate(mut self, hz: u32) -> Self {
+        self.request.sample_rate.set(Setting::Value(hz));
+        self
+    }
+
+    /// How user stacks are walked; [`Unwind::Auto`] by default.
+    pub fn unwind(mut self, unwind: Unwind) -> Self {
+        self.request.unwind.set(Setting::Value(unwind));
+        self
+    }
+
+    /// Add kernel frames; off by default.
+    pub fn kernel_stacks(mut self, on: bool) -> Self {
+        self.request.kernel_stacks.set(Setting::Value(on));
+        self
+    }
+
+    /// Keep threads apart by the labels `tid` and `thread`; off by default.
+    pub fn per_thread(mut self, on: bool) -> Self {
+        self.request.per_thread.set(Setting::Value(on));
+        self
+    }
+
+    /// Restrict on-CPU sampling to these CPUs; adds up. All online ones by default. The ledger of the profile names them.
+    /// Off-CPU profiles, figures of the scheduler and counters are of all CPUs in any case.
+    pub fn cpus(mut self, cpus: impl IntoIterator<Item = u32>) -> Self {
+        self.request.cpus.get_or_insert_default().extend(cpus);
+        self
+    }
+
+    /// A profile comment `K=V`; adds up.
+    pub fn tag(mut self, key: &str, value: &str) -> Self {
+        self.request.tags.push(Ok((key.to_owned(), value.to_owned())));
+        self
+    }
+
+    /// Several profile comments; adds up.
+    pub fn tags<K: AsRef<str>, V: AsRef<str>>(self, tags: impl IntoIterator<Item = (K, V)>) -> Self {
+        tags.into_iter().fold(self, |builder, (key, value)| builder.tag(key.as_ref(), value.as_ref()))
+    }
+
+    /// A fixed label of every sample; overrides what enrichers say.
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        let before = self.request.labels.insert(key.to_owned(), value.to_owned());
+        if before.is_some_and(|before| before != value) {
+            self.request.label_contradiction = Some(key.to_owned());
+        }
+        self
+    }
+
+    /// Several fixed labels.
+    pub fn labels(self, labels: Labels) -> Self {
+        labels.iter().fold(self, |builder, (key, value)| builder.label(key, value))
+    }
+
+    /// Replaces the agent's own enricher. Called once per process image, off the sampling path.
+    pub fn label_enricher(
+        mut self,
+        enricher: impl Fn(&ProcessInfo) -> Labels + Send + Sync + 'static,
+    ) -> Self {
+        self.request.default_enricher = match self.request.default_enricher {
+            DefaultEnricher::Kept => DefaultEnricher::Replaced(Arc::new(enricher)),
+            _ => DefaultEnricher::Contradiction,
+        };
+        self
+    }
+
+    /// Removes the agent's own enricher.
+    pub fn no_label_enricher(mut self) -> Self {
+        self.request.default_enricher = match self.request.default_enricher {
+            DefaultEnricher::Kept | DefaultEnricher::Removed => DefaultEnricher::Removed,
+            _ => DefaultEnricher::Contradiction,
+        };
+        self
+    }
+
+    /// Runs after the other enrichers and overrides equal keys; adds up.
+    pub fn add_label_enricher(
+        mut self,
+        enricher: impl Fn(&ProcessInfo) -> Labels + Send + Sync + 'static,
+    ) -> Self {
+        self.request.added_enrichers.push(Arc::new(enricher));
+        self
+    }
+
+    /// Distinct stacks held in the kernel between two drains; 65,536 by default. What finds no room is counted.
+    pub fn max_stacks(mut self, stacks: u32) -> Self {
+        self.request.max_stacks.set(Setting::Value(stacks));
+        self
+    }
+
+    /// Bytes of the ring that carries unseen stacks, a power of two; 4 MiB by default. What finds no room is counted.
+    pub fn ring_bytes(mut self, bytes: u32) -> Self {
+        self.request.ring_bytes.set(Setting::Value(bytes));
+        self
+    }
+
+    /// Keep unwind tables in this directory, which is created where it is missing and must belong to this user alone. By
+    /// default `perf-agent/unwind` in `$XDG_CACHE_HOME`, else in `$HOME/.cache`; without both none are kept.
+    pub fn table_cache_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.request.table_cache_dir.set(Setting::Value(directory.into()));
+        self
+    }
+
+    /// Walk each reuse of a remembered walk again in full and compare (ledger keys `memo.checked`, `memo.differed`).
+    /// For tests: it makes samples dearer.
+    pub fn self_check(mut self, on: bool) -> Self {
+        self.request.self_check.set(Setting::Value(on));
+        self
+    }
+
+    /// Note the agent's temporary files in this list, so that a host program that must end at once can remove them.
+    pub fn temporary_files(mut self, list: &TemporaryFiles) -> Self {
+        self.request.temporary_files = list.clone();
+        self
+    }
+
+    /// Any option of the command line in its spelling there, without the dashes: `option("duration", "1m30s")`. Flags
+    /// take `true` and `false`. A word that means nothing is refused by `build`, as the command line would refuse it.
+    pub fn option(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        super::options::apply(&mut self.request, name, value.as_ref());
+        self
+    }
+
+    /// Checks everything, as `build` does, and tells what would be in effect.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`] for the first thing that is wrong.
+    pub fn effective_config(self) -> Result<Config, Error> {
+        self.plan().map(|plan| plan.config)
+    }
+
+    /// Checks everything, touching nothing.
+    pub(crate) fn plan(self) -> Result<Plan, Error> {
+        checks::check(self.request)
+    }
+
+    #[cfg(test)]
+    pub(super) fn into_request(self) -> Request {
+        self.request
+    }
+}

@@ -1,0 +1,116 @@
+//! The table of refusals, in the order in which they are tried; the first one found is the answer.
+
+mod modes;
+mod targets;
+mod values;
+
+use self::modes::{outputs_have_their_mode, per_pid, settings_have_their_mode, some_mode, wall_clock};
+use self::targets::{command_exists, one_target, pids, some_target};
+use self::values::{
+    capture_length, cpus, labels, map_sizes, metrics_listen, min_block, off_cpu_states, outputs, pmu_events,
+    pmu_format, sample_rate, tags, unwind_mode,
+};
+use super::facts::Facts;
+use super::request::{DefaultEnricher, Destination, Request, Setting};
+use super::{Plan, plan};
+use crate::error::Error;
+
+type Check = fn(&Request, &Facts) -> Result<(), Error>;
+
+/// Every check, first things first.
+const CHECKS: &[Check] = &[
+    well_formed,
+    no_contradiction,
+    one_target,
+    some_target,
+    some_mode,
+    per_pid,
+    outputs_have_their_mode,
+    settings_have_their_mode,
+    wall_clock,
+    off_cpu_states,
+    min_block,
+    pmu_format,
+    unwind_mode,
+    sample_rate,
+    capture_length,
+    pids,
+    tags,
+    labels,
+    cpus,
+    map_sizes,
+    outputs,
+    metrics_listen,
+    pmu_events,
+    command_exists,
+];
+
+/// Runs the table and makes a plan of what passed.
+pub(super) fn check(request: Request) -> Result<Plan, Error> {
+    check_with(request, &Facts::read())
+}
+
+fn check_with(request: Request, facts: &Facts) -> Result<Plan, Error> {
+    for check in CHECKS {
+        check(&request, facts)?;
+    }
+    Ok(plan::plan(request))
+}
+
+fn well_formed(request: &Request, _: &Facts) -> Result<(), Error> {
+    match request.malformed.first() {
+        None => Ok(()),
+        Some((option, reason)) => Err(Error::invalid(
+            option,
+            format!("{option}: {reason}"),
+            "`perf-agent --help` lists the options and their values",
+        )),
+    }
+}
+
+fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
+    let settings = [
+        ("--profile", request.profile.is_contradiction()),
+        ("--offcpu", request.off_cpu.is_contradiction()),
+        ("--offcpu-states", request.off_cpu_states.is_contradiction()),
+        ("--min-block", request.min_block.is_contradiction()),
+        ("--wakers", request.wakers.is_contradiction()),
+        ("--pmu", request.pmu.is_contradiction()),
+        ("--pmu-events", request.pmu_events.is_contradiction()),
+        ("--pmu-format", request.pmu_format.is_contradiction()),
+        ("--per-pid", request.per_pid.is_contradiction()),
+        ("--metrics-listen", request.metrics_listen.is_contradiction()),
+        ("metrics_interval", request.metrics_interval.is_contradiction()),
+        ("--all", request.system_wide.is_contradiction()),
+        ("--duration", request.duration.is_contradiction()),
+        ("--sample-rate", request.sample_rate.is_contradiction()),
+        ("--unwind", request.unwind.is_contradiction()),
+        ("--kernel-stacks", request.kernel_stacks.is_contradiction()),
+        ("--per-thread", request.per_thread.is_contradiction()),
+        ("--max-stacks", request.max_stacks.is_contradiction()),
+        ("--ring-size", request.ring_bytes.is_contradiction()),
+        ("table_cache_dir", request.table_cache_dir.is_contradiction()),
+        ("--self-check", request.self_check.is_contradiction()),
+        ("label_enricher", matches!(request.default_enricher, DefaultEnricher::Contradiction)),
+        ("-- CMD", request.commands.len() > 1),
+    ];
+    let outputs = request.outputs.iter().map(|(kind, to)| (kind.option(), is_contradictory(to)));
+    let label = request.label_contradiction.as_ref().map(|key| format!("label {key}"));
+    let given_twice = settings.into_iter().chain(outputs).find(|(_, twice)| *twice);
+    match (given_twice, label) {
+        (None, None) => Ok(()),
+        (Some((option, _)), _) => Err(contradiction(option)),
+        (None, Some(label)) => Err(contradiction(&label)),
+    }
+}
+
+fn is_contradictory(to: &Destination) -> bool {
+    to.file.is_contradiction() || to.sinks.len() + usize::from(to.file != Setting::Unset) > 1
+}
+
+fn contradiction(option: &str) -> Error {
+    Error::invalid(option, format!("{option} was given twice, with different values"), "give it once")
+}
+
+#[cfg(test)]
+mod tests;

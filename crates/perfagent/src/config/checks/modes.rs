@@ -1,0 +1,124 @@
+//! Whether something is captured, and whether every output and setting belongs to what is.
+
+use crate::config::facts::Facts;
+use crate::config::request::{Destination, Request};
+use crate::error::Error;
+use crate::output::OutputKind;
+
+/// A kind of capture.
+struct Mode {
+    option: &'static str,
+    is_on: fn(&Request) -> bool,
+    outputs: &'static [OutputKind],
+}
+
+/// The kinds of capture there are; at least one must be chosen.
+const MODES: &[Mode] = &[
+    Mode {
+        option: "--profile",
+        is_on: |request| request.profile.is_on(),
+        outputs: &[OutputKind::CpuProfile, OutputKind::Folded, OutputKind::FlameGraph],
+    },
+    Mode {
+        option: "--offcpu",
+        is_on: |request| request.off_cpu.is_on(),
+        outputs: &[OutputKind::OffCpuProfile, OutputKind::Folded, OutputKind::FlameGraph],
+    },
+    Mode { option: "--pmu", is_on: |request| request.pmu.is_on(), outputs: &[OutputKind::PmuReport] },
+];
+
+pub(super) fn some_mode(request: &Request, _: &Facts) -> Result<(), Error> {
+    if MODES.iter().any(|mode| (mode.is_on)(request)) {
+        return Ok(());
+    }
+    let names: Vec<_> = MODES.iter().map(|mode| mode.option).collect();
+    let hint = match output_without_mode(request) {
+        Some((output, mode)) => format!("{output} requires {mode}: add it"),
+        None => format!("add {}", names.join(" or ")),
+    };
+    Err(Error::invalid(names[0], format!("a kind of capture is required: {}", names.join(", ")), hint))
+}
+
+pub(super) fn outputs_have_their_mode(request: &Request, _: &Facts) -> Result<(), Error> {
+    match output_without_mode(request) {
+        None => Ok(()),
+        Some((output, mode)) => Err(Error::invalid(
+            output,
+            format!("{output} requires {mode}"),
+            format!("add {mode}, or drop {output}"),
+        )),
+    }
+}
+
+/// An output that was asked for without the kind of capture that fills it.
+pub(super) fn output_without_mode(request: &Request) -> Option<(&'static str, &'static str)> {
+    let filled =
+        |kind: &OutputKind| MODES.iter().any(|mode| (mode.is_on)(request) && mode.outputs.contains(kind));
+    MODES.iter().find_map(|mode| {
+        let given = |kind: &&OutputKind| request.outputs.get(kind).is_some_and(Destination::is_given);
+        let lacking = mode.outputs.iter().filter(|kind| !filled(kind)).find(given);
+        lacking.map(|kind| (kind.option(), mode.option))
+    })
+}
+
+pub(super) fn settings_have_their_mode(request: &Request, _: &Facts) -> Result<(), Error> {
+    let (off_cpu, pmu) = (("--offcpu", request.off_cpu.is_on()), ("--pmu", request.pmu.is_on()));
+    let settings = [
+        ("--offcpu-states", request.off_cpu_states.is_given(), off_cpu),
+        ("--min-block", request.min_block.is_given(), off_cpu),
+        ("--wakers", request.wakers.is_on(), off_cpu),
+        ("--pmu-format", request.pmu_format.is_given(), pmu),
+        ("--pmu-events", request.pmu_events.is_given(), pmu),
+        ("metrics_exporter", !request.exporters.is_empty(), pmu),
+    ];
+    match settings.into_iter().find(|(_, given, (_, is_on))| *given && !is_on) {
+        None => Ok(()),
+        Some((option, _, (mode, _))) => Err(Error::invalid(
+            option,
+            format!("{option} requires {mode}"),
+            format!("add {mode}, or drop {option}"),
+        )),
+    }
+}
+
+pub(super) fn per_pid(request: &Request, _: &Facts) -> Result<(), Error> {
+    const PER_PID: &str = "--per-pid";
+    if !request.per_pid.is_on() {
+        return Ok(());
+    }
+    if !request.system_wide.is_on() {
+        let message = "--per-pid requires -a: figures of --pid and commands are those of their processes";
+        return Err(Error::invalid(PER_PID, message, "add -a, or drop --per-pid"));
+    }
+    if !request.pmu.is_on() {
+        return Err(Error::invalid(
+            PER_PID,
+            "--per-pid is only valid with --pmu",
+            "add --pmu, or drop --per-pid",
+        ));
+    }
+    Ok(())
+}
+
+/// A wall-clock profile is made of both others, and leaves nothing out.
+pub(super) fn wall_clock(request: &Request, _: &Facts) -> Result<(), Error> {
+    const WALL: &str = "--wall-output";
+    if !request.outputs.get(&OutputKind::WallProfile).is_some_and(Destination::is_given) {
+        return Ok(());
+    }
+    if !request.profile.is_on() || !request.off_cpu.is_on() {
+        return Err(Error::invalid(
+            WALL,
+            "--wall-output requires --profile and --offcpu",
+            "it is made of both: add them",
+        ));
+    }
+    match request.min_block.value() {
+        Some(length) if !length.is_zero() => Err(Error::invalid(
+            WALL,
+            "--wall-output and --min-block are mutually exclusive: a wall-clock profile leaves no time out",
+            "drop one of them",
+        )),
+        _ => Ok(()),
+    }
+}

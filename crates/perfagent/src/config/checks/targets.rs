@@ -1,0 +1,71 @@
+//! Whether there is a target, and one only.
+
+use crate::config::command;
+use crate::config::facts::Facts;
+use crate::config::request::Request;
+use crate::error::Error;
+
+/// Highest PID that the kernel can give (`PID_MAX_LIMIT`).
+const MAX_PID: u32 = 4_194_304;
+
+/// The ways of naming a target that were used.
+pub(super) fn target_forms(request: &Request) -> Vec<&'static str> {
+    [
+        ("--pid", !request.pids.is_empty()),
+        ("-a", request.system_wide.is_on()),
+        ("-- CMD", !request.commands.is_empty()),
+    ]
+    .into_iter()
+    .filter_map(|(form, used)| used.then_some(form))
+    .collect()
+}
+
+pub(super) fn one_target(request: &Request, _: &Facts) -> Result<(), Error> {
+    match target_forms(request).as_slice() {
+        forms @ [first, second, ..] => Err(Error::invalid(
+            *first,
+            format!("{} are mutually exclusive", forms.join(" and ")),
+            format!("keep one of them: drop {first} or {second}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn some_target(request: &Request, _: &Facts) -> Result<(), Error> {
+    if target_forms(request).is_empty() {
+        return Err(Error::invalid(
+            "--pid",
+            "a target is required: --pid PID, -a, or -- CMD",
+            "for example: perf-agent --profile --pid 4711",
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn pids(request: &Request, _: &Facts) -> Result<(), Error> {
+    for pid in &request.pids {
+        let given = match pid {
+            Ok(pid) if (1..=MAX_PID).contains(pid) => continue,
+            Ok(pid) => pid.to_string(),
+            Err(text) => text.clone(),
+        };
+        return Err(Error::invalid(
+            "--pid",
+            format!("--pid `{given}` is not in 1..={MAX_PID}"),
+            "give the number of a running process, as `ps -e` shows it",
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn command_exists(request: &Request, facts: &Facts) -> Result<(), Error> {
+    let Some(command) = request.commands.first() else { return Ok(()) };
+    match command::look_up(command, &facts.path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::invalid(
+            "-- CMD",
+            format!("command `{}`: {error}", command.get_program().to_string_lossy()),
+            "give a program in PATH, or the path of an executable file",
+        )),
+    }
+}

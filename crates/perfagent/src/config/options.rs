@@ -1,0 +1,122 @@
+//! Options as text, in the spelling of the command line: the one place where words become values.
+
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use super::request::{Request, Setting};
+use super::size::parse_size;
+use events::counting::CounterSpec;
+use metrics::endpoint::ListenAddress;
+
+use super::{OffCpuState, PmuFormat, Unwind, parse_duration};
+use crate::output::{FileTarget, OutputKind};
+
+/// How a text is taken into the request.
+enum Apply {
+    /// `true` or `false`.
+    Flag(fn(&mut Request) -> &mut Setting<bool>),
+    /// A value.
+    Value(fn(&mut Request, &str)),
+    /// A path, which may be any bytes.
+    Output(OutputKind),
+}
+
+/// Every textual option, without the dashes.
+const OPTIONS: &[(&str, Apply)] = &[
+    ("profile", Apply::Flag(|r| &mut r.profile)),
+    ("offcpu", Apply::Flag(|r| &mut r.off_cpu)),
+    ("wakers", Apply::Flag(|r| &mut r.wakers)),
+    ("pmu", Apply::Flag(|r| &mut r.pmu)),
+    ("per-pid", Apply::Flag(|r| &mut r.per_pid)),
+    ("pmu-events", Apply::Value(|r, text| r.pmu_events.set(read(text, CounterSpec::parse_list(text).ok())))),
+    ("pmu-format", Apply::Value(|r, text| r.pmu_format.set(read(text, pmu_format(text))))),
+    (
+        "metrics-listen",
+        Apply::Value(|r, text| r.metrics_listen.set(read(text, ListenAddress::parse(text).ok()))),
+    ),
+    ("offcpu-states", Apply::Value(|r, text| r.off_cpu_states.set(read(text, states(text))))),
+    ("min-block", Apply::Value(|r, text| r.min_block.set(read(text, duration_or_zero(text))))),
+    ("all", Apply::Flag(|r| &mut r.system_wide)),
+    ("kernel-stacks", Apply::Flag(|r| &mut r.kernel_stacks)),
+    ("per-thread", Apply::Flag(|r| &mut r.per_thread)),
+    ("self-check", Apply::Flag(|r| &mut r.self_check)),
+    ("pid", Apply::Value(|r, text| r.pids.push(text.parse().map_err(|_| text.to_owned())))),
+    ("duration", Apply::Value(|r, text| r.duration.set(read(text, parse_duration(text).ok())))),
+    ("sample-rate", Apply::Value(|r, text| r.sample_rate.set(read(text, text.parse().ok())))),
+    ("unwind", Apply::Value(|r, text| r.unwind.set(read(text, unwind(text))))),
+    ("tag", Apply::Value(|r, text| r.tags.push(tag(text)))),
+    ("max-stacks", Apply::Value(|r, text| r.max_stacks.set(read(text, size(text))))),
+    ("ring-size", Apply::Value(|r, text| r.ring_bytes.set(read(text, size(text))))),
+    ("profile-output", Apply::Output(OutputKind::CpuProfile)),
+    ("offcpu-output", Apply::Output(OutputKind::OffCpuProfile)),
+    ("wall-output", Apply::Output(OutputKind::WallProfile)),
+    ("pmu-output", Apply::Output(OutputKind::PmuReport)),
+    ("folded-output", Apply::Output(OutputKind::Folded)),
+    ("flamegraph-output", Apply::Output(OutputKind::FlameGraph)),
+];
+
+fn read<T>(text: &str, value: Option<T>) -> Setting<T> {
+    value.map_or_else(|| Setting::Unreadable(text.to_owned()), Setting::Value)
+}
+
+fn tag(text: &str) -> Result<(String, String), String> {
+    text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| text.to_owned())
+}
+
+fn unwind(text: &str) -> Option<Unwind> {
+    Unwind::NAMES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode)
+}
+
+/// A comma list of states, in their order, each once.
+fn states(text: &str) -> Option<Vec<OffCpuState>> {
+    let state =
+        |word: &str| OffCpuState::NAMES.iter().find(|(name, _)| *name == word).map(|(_, state)| *state);
+    let mut states: Vec<OffCpuState> = text.split(',').map(state).collect::<Option<_>>()?;
+    states.sort_unstable();
+    states.dedup();
+    Some(states)
+}
+
+fn pmu_format(text: &str) -> Option<PmuFormat> {
+    match text {
+        "text" => Some(PmuFormat::Text),
+        "json" => Some(PmuFormat::Json),
+        _ => None,
+    }
+}
+
+/// The one duration that may be zero, also without a unit.
+fn duration_or_zero(text: &str) -> Option<Duration> {
+    if text == "0" { Some(Duration::ZERO) } else { parse_duration(text).ok() }
+}
+
+fn size(text: &str) -> Option<u32> {
+    parse_size(text).and_then(|bytes| u32::try_from(bytes).ok())
+}
+
+/// Takes one textual option into the request; what cannot be read is kept for the checks.
+pub(super) fn apply(request: &mut Request, name: &str, value: &OsStr) {
+    let Some((_, apply)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
+        request.malformed.push((format!("--{name}"), "there is no such option".to_owned()));
+        return;
+    };
+    let text = value.to_string_lossy();
+    match apply {
+        Apply::Flag(setting) => match text.as_ref() {
+            "true" => setting(request).set(Setting::Value(true)),
+            "false" => setting(request).set(Setting::Value(false)),
+            _ => {
+                let reason = format!("`{text}` is neither true nor false");
+                request.malformed.push((format!("--{name}"), reason));
+            }
+        },
+        Apply::Value(set) if value.to_str().is_some() => set(request, &text),
+        Apply::Value(_) => {
+            let reason = format!("`{text}` is not valid UTF-8");
+            request.malformed.push((format!("--{name}"), reason));
+        }
+        Apply::Output(kind) => {
+            request.output(*kind).file.set(Setting::Value(FileTarget::from_word(value)));
+        }
+    }
+}

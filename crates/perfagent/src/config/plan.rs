@@ -1,0 +1,93 @@
+//! From a request that passed every check to what an agent is made of.
+
+use std::collections::HashSet;
+use std::process::Command;
+
+use events::counting::CounterSpec;
+
+use super::request::{DefaultEnricher, Destination, Request, Setting};
+use super::{
+    Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, Enrichment, OffCpuState, Plan,
+    PmuFormat, Targets, Unwind,
+};
+use crate::output::{OutputKind, OutputTarget};
+
+/// What a request that passed every check means.
+pub(super) fn plan(request: Request) -> Plan {
+    let mut command: Option<Command> = None;
+    let targets = if let Some(given) = request.commands.into_iter().next() {
+        let program = given.get_program().to_owned();
+        command = Some(given);
+        Targets::Command(program)
+    } else if request.system_wide.is_on() {
+        Targets::System
+    } else {
+        let mut seen = HashSet::new();
+        Targets::Pids(request.pids.into_iter().flatten().filter(|pid| seen.insert(*pid)).collect())
+    };
+    let cpus = request.cpus.map(|mut cpus| {
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    });
+    let config = Config {
+        targets,
+        duration: request.duration.value().copied(),
+        cpu_profile: request.profile.is_on(),
+        off_cpu_profile: request.off_cpu.is_on(),
+        off_cpu_states: request
+            .off_cpu_states
+            .value()
+            .cloned()
+            .unwrap_or_else(|| vec![OffCpuState::Blocked, OffCpuState::IoWait]),
+        min_block: request.min_block.value().copied().unwrap_or_default(),
+        wakers: request.wakers.is_on(),
+        pmu: request.pmu.is_on(),
+        pmu_events: request.pmu_events.value().cloned().unwrap_or_else(CounterSpec::defaults),
+        per_pid: request.per_pid.is_on(),
+        metrics_listen: request.metrics_listen.value().cloned(),
+        metrics_interval: request.metrics_interval.value().copied().filter(|interval| !interval.is_zero()),
+        wall_profile: request.outputs.get(&OutputKind::WallProfile).is_some_and(Destination::is_given),
+        sample_rate_hz: request.sample_rate.value().copied().unwrap_or(DEFAULT_SAMPLE_RATE_HZ),
+        unwind: request.unwind.value().copied().unwrap_or(Unwind::Auto),
+        kernel_stacks: request.kernel_stacks.is_on(),
+        per_thread: request.per_thread.is_on(),
+        cpus,
+        tags: request.tags.into_iter().flatten().collect(),
+        labels: request.labels,
+        max_stacks: request.max_stacks.value().copied().unwrap_or(DEFAULT_MAX_STACKS),
+        ring_bytes: request.ring_bytes.value().copied().unwrap_or(DEFAULT_RING_BYTES),
+        table_cache_dir: request.table_cache_dir.value().cloned(),
+        self_check: request.self_check.is_on(),
+    };
+    let pmu_format = request.pmu_format.value().copied().unwrap_or_default();
+    let outputs = request.outputs.into_iter().filter_map(|(kind, to)| {
+        let kind = match (kind, pmu_format) {
+            (OutputKind::PmuReport, PmuFormat::Json) => OutputKind::PmuJson,
+            (kind, _) => kind,
+        };
+        let target = match to.file {
+            Setting::Value(file) => OutputTarget::File(file),
+            _ => OutputTarget::Sink(to.sinks.into_iter().next()?),
+        };
+        Some((kind, target))
+    });
+    let mut enrichment = Enrichment { without_default: false, enrichers: Vec::new() };
+    match request.default_enricher {
+        DefaultEnricher::Replaced(enricher) => {
+            enrichment.without_default = true;
+            enrichment.enrichers.push(enricher);
+        }
+        DefaultEnricher::Removed => enrichment.without_default = true,
+        DefaultEnricher::Kept | DefaultEnricher::Contradiction => {}
+    }
+    enrichment.enrichers.extend(request.added_enrichers);
+    Plan {
+        config,
+        outputs: outputs.collect(),
+        command,
+        exporters: request.exporters,
+        enrichment,
+        temporary_files: request.temporary_files,
+    }
+}

@@ -1,0 +1,146 @@
+//! What was asked for, before it is checked: values, texts that could not be read, contradictions.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use events::counting::CounterSpec;
+use metrics::endpoint::ListenAddress;
+
+use super::{Enricher, Labels, OffCpuState, PmuFormat, Unwind};
+use crate::export::Exporters;
+use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
+
+/// One setting as it was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Setting<T> {
+    /// Not given: the default holds.
+    #[default]
+    Unset,
+    /// Given.
+    Value(T),
+    /// Given as a text that does not mean a value.
+    Unreadable(String),
+    /// Given twice, with different values.
+    Contradiction,
+}
+
+impl<T: PartialEq> Setting<T> {
+    /// Setting the same again is no contradiction, setting something else is.
+    pub(super) fn set(&mut self, new: Self) {
+        *self = match std::mem::take(self) {
+            Self::Unset => new,
+            old if old == new => old,
+            _ => Self::Contradiction,
+        };
+    }
+
+    pub(super) fn is_given(&self) -> bool {
+        !matches!(self, Self::Unset)
+    }
+
+    pub(super) fn value(&self) -> Option<&T> {
+        match self {
+            Self::Value(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_contradiction(&self) -> bool {
+        matches!(self, Self::Contradiction)
+    }
+}
+
+impl Setting<bool> {
+    pub(super) fn is_on(&self) -> bool {
+        self.value() == Some(&true)
+    }
+}
+
+/// The destinations given for one output.
+#[derive(Default)]
+pub(super) struct Destination {
+    pub(super) file: Setting<FileTarget>,
+    pub(super) sinks: Vec<Box<dyn Sink>>,
+}
+
+impl Destination {
+    pub(super) fn is_given(&self) -> bool {
+        self.file != Setting::Unset || !self.sinks.is_empty()
+    }
+}
+
+/// How the agent's own enricher was replaced or removed.
+#[derive(Default)]
+pub(super) enum DefaultEnricher {
+    #[default]
+    Kept,
+    Removed,
+    Replaced(Enricher),
+    Contradiction,
+}
+
+/// Everything that was asked for.
+#[derive(Default)]
+pub(super) struct Request {
+    /// A textual option that does not exist, or a Boolean that is none: (option, text).
+    pub(super) malformed: Vec<(String, String)>,
+    pub(super) pids: Vec<Result<u32, String>>,
+    pub(super) system_wide: Setting<bool>,
+    pub(super) commands: Vec<Command>,
+    pub(super) duration: Setting<Duration>,
+    pub(super) profile: Setting<bool>,
+    pub(super) off_cpu: Setting<bool>,
+    pub(super) off_cpu_states: Setting<Vec<OffCpuState>>,
+    pub(super) min_block: Setting<Duration>,
+    pub(super) wakers: Setting<bool>,
+    pub(super) pmu: Setting<bool>,
+    /// Names of events, or what is wrong with them.
+    pub(super) pmu_events: Setting<Vec<CounterSpec>>,
+    pub(super) pmu_format: Setting<PmuFormat>,
+    pub(super) per_pid: Setting<bool>,
+    pub(super) metrics_listen: Setting<ListenAddress>,
+    pub(super) metrics_interval: Setting<Duration>,
+    pub(super) exporters: Exporters,
+    pub(super) outputs: BTreeMap<OutputKind, Destination>,
+    pub(super) sample_rate: Setting<u32>,
+    pub(super) unwind: Setting<Unwind>,
+    pub(super) kernel_stacks: Setting<bool>,
+    pub(super) per_thread: Setting<bool>,
+    pub(super) cpus: Option<Vec<u32>>,
+    /// Key and value, or a text without `=`.
+    pub(super) tags: Vec<Result<(String, String), String>>,
+    pub(super) labels: Labels,
+    pub(super) label_contradiction: Option<String>,
+    pub(super) default_enricher: DefaultEnricher,
+    pub(super) added_enrichers: Vec<Enricher>,
+    pub(super) max_stacks: Setting<u32>,
+    pub(super) ring_bytes: Setting<u32>,
+    pub(super) table_cache_dir: Setting<PathBuf>,
+    pub(super) self_check: Setting<bool>,
+    pub(super) temporary_files: TemporaryFiles,
+}
+
+impl Request {
+    pub(super) fn output(&mut self, kind: OutputKind) -> &mut Destination {
+        self.outputs.entry(kind).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_value_again_is_no_contradiction() {
+        let mut setting = Setting::Unset;
+        setting.set(Setting::Value(1));
+        setting.set(Setting::Value(1));
+        assert_eq!(setting.value(), Some(&1));
+        setting.set(Setting::Value(2));
+        assert!(setting.is_contradiction());
+        setting.set(Setting::Value(2));
+        assert!(setting.is_contradiction());
+    }
+}

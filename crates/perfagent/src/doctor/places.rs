@@ -1,0 +1,134 @@
+//! Mounts and namespaces: tracefs, cgroups, PID namespace.
+
+use std::path::{Path, PathBuf};
+
+use super::{Check, Status};
+
+/// Inode of the first PID namespace (`PROC_PID_INIT_INO`).
+const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// One line of `/proc/self/mountinfo`, as far as it matters.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    point: PathBuf,
+    kind: String,
+    options: String,
+}
+
+fn mounts() -> Vec<Mount> {
+    let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    text.lines().filter_map(parse_mount).collect()
+}
+
+/// `36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
+fn parse_mount(line: &str) -> Option<Mount> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut right = right.split(' ');
+    Some(Mount {
+        point: unescape(left.split(' ').nth(4)?).into(),
+        kind: right.next()?.to_owned(),
+        options: right.nth(1).unwrap_or_default().to_owned(),
+    })
+}
+
+/// The kernel writes blank, tab, line feed and backslash as three octal digits.
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
+}
+
+/// The directory of tracepoint descriptions.
+pub(super) fn tracefs() -> Check {
+    let mounted = mounts().into_iter().find(|mount| mount.kind == "tracefs").map(|mount| mount.point);
+    let usual = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
+    let place = mounted.or_else(|| usual.into_iter().find(|place| is_tracefs(place)));
+    let check = |status, value: String| {
+        Check::new("tracefs", "tracepoint events; no profile needs them", status, value)
+    };
+    match place {
+        None => check(Status::Warn, "not mounted".to_owned())
+            .fixed_by("`mount -t tracefs tracefs /sys/kernel/tracing`"),
+        Some(place) => match std::fs::read_dir(place.join("events")) {
+            Ok(_) => check(Status::Ok, format!("{} readable", place.display())),
+            Err(error) => check(Status::Warn, format!("{}: {error}", place.display()))
+                .fixed_by("grant cap_dac_read_search"),
+        },
+    }
+}
+
+fn is_tracefs(place: &Path) -> bool {
+    std::fs::exists(place.join("events")).unwrap_or(false)
+}
+
+/// Which hierarchies there are, and where perf events attach.
+pub(super) fn cgroup() -> Check {
+    judge_cgroup(&mounts())
+}
+
+fn judge_cgroup(mounts: &[Mount]) -> Check {
+    let v2 = mounts.iter().find(|mount| mount.kind == "cgroup2");
+    let v1: Vec<_> = mounts.iter().filter(|mount| mount.kind == "cgroup").collect();
+    let perf = v1.iter().find(|mount| mount.options.split(',').any(|option| option == "perf_event"));
+    let layout = match (v1.is_empty(), v2) {
+        (true, None) => {
+            return Check::new("cgroup", "container labels", Status::Warn, "no hierarchy mounted")
+                .fixed_by("mount /sys/fs/cgroup to have container labels");
+        }
+        (true, Some(_)) => "v2",
+        (false, None) => "v1",
+        (false, Some(_)) => "hybrid",
+    };
+    let place = match (perf, v2) {
+        (Some(mount), _) => format!("perf events attach in {}", mount.point.display()),
+        (None, Some(mount)) => format!("perf events attach in {}", mount.point.display()),
+        (None, None) => "perf events cannot be tied to a cgroup".to_owned(),
+    };
+    Check::new("cgroup", "container labels", Status::Ok, format!("{layout}; {place}"))
+}
+
+/// Whether the agent sees the whole machine or a container.
+pub(super) fn pid_namespace() -> Check {
+    let check = |status, value: String| {
+        Check::new("pid namespace", "which processes -a and --pid see", status, value)
+    };
+    match std::fs::read_link("/proc/self/ns/pid") {
+        Ok(link) if link.as_os_str() == INITIAL_PID_NAMESPACE => {
+            check(Status::Ok, "the initial one".to_owned())
+        }
+        Ok(link) => check(Status::Warn, format!("a nested one, {}", link.display()))
+            .fixed_by("`hostPID: true` in the pod's settings, to see the processes of the whole machine"),
+        Err(error) => check(Status::Warn, format!("/proc/self/ns/pid: {error}")).fixed_by("mount /proc"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(kind: &str, point: &str, options: &str) -> Mount {
+        Mount { point: point.into(), kind: kind.into(), options: options.into() }
+    }
+
+    #[test]
+    fn reads_mountinfo() {
+        let line = r"36 35 98:0 / /mnt/a\040b rw,noatime master:1 shared:2 - tracefs none rw,x";
+        assert_eq!(parse_mount(line), Some(mount("tracefs", "/mnt/a b", "rw,x")));
+        for line in ["", "1 2 3", "1 2 3:4 / /x rw", " - "] {
+            assert_eq!(parse_mount(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn cgroup_layouts() {
+        let v2 = || mount("cgroup2", "/sys/fs/cgroup/unified", "rw");
+        let cpu = || mount("cgroup", "/sys/fs/cgroup/cpu", "rw,cpu");
+        let perf = || mount("cgroup", "/sys/fs/cgroup/perf_event", "rw,perf_event");
+        let value = |mounts: &[Mount]| judge_cgroup(mounts).value;
+        assert_eq!(value(&[v2()]), "v2; perf events attach in /sys/fs/cgroup/unified");
+        assert_eq!(value(&[cpu(), perf()]), "v1; perf events attach in /sys/fs/cgroup/perf_event");
+        assert_eq!(value(&[cpu(), v2()]), "hybrid; perf events attach in /sys/fs/cgroup/unified");
+        assert_eq!(value(&[cpu()]), "v1; perf events cannot be tied to a cgroup");
+        assert_eq!(judge_cgroup(&[]).status, Status::Warn);
+    }
+}

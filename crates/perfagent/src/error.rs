@@ -1,0 +1,357 @@
+//! The errors of the library: stable kinds, messages that say what was attempted, on what and why it failed, and a
+//! hint that says what to do.
+//!
+//! Guaranteed: [`Error::kind`] is stable across minor releases, the texts are not.
+
+use std::fmt;
+use std::io;
+
+use rustix::io::Errno;
+
+use crate::privilege;
+
+/// Any cause, kept for [`std::error::Error::source`].
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a capture could not be configured, started, run or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration was rejected before anything was attached; the command line answers it with exit status 2.
+    #[error("{reason}")]
+    #[non_exhaustive]
+    InvalidConfig {
+        /// The option at fault, spelled as on the command line (`--sample-rate`).
+        option: String,
+        /// What is wrong with it.
+        reason: String,
+        /// What to do.
+        hint: String,
+    },
+    /// A capability is missing.
+    #[error("missing privilege: {}", .missing.join(", "))]
+    Privilege {
+        /// The missing capabilities, as `setcap` spells them.
+        missing: Vec<String>,
+        /// The command that grants what every mode needs.
+        setcap_line: String,
+    },
+    /// The kernel or the machine lacks something.
+    #[error("{feature} is not available here (needs {since})")]
+    Unsupported {
+        /// What is lacking.
+        feature: String,
+        /// The kernel version, option or machine that has it.
+        since: String,
+    },
+    /// The kernel refused a program.
+    #[error("the kernel refused the program {program}: {source}{log}")]
+    Load {
+        /// Name of the program or object.
+        program: String,
+        /// What the verifier said.
+        log: LoadLog,
+        /// The error of the system call.
+        source: io::Error,
+    },
+    /// An event could not be opened or connected.
+    #[error("attach {event}{}: {source}", CpuSuffix(*.cpu))]
+    Attach {
+        /// The event, as `software/cpu-clock`.
+        event: String,
+        /// The CPU, if the event belongs to one.
+        cpu: Option<u32>,
+        /// The error of the system call.
+        source: io::Error,
+    },
+    /// A target is gone, or may not be inspected.
+    #[error("target pid {pid}: {reason}")]
+    Target {
+        /// The number that was asked for.
+        pid: u32,
+        /// Why it cannot be profiled.
+        reason: TargetReason,
+    },
+    /// A file or sink could not be written.
+    #[error("write {which}: {source}")]
+    Output {
+        /// The path, or the name of the sink.
+        which: String,
+        /// The error of the system call or of the sink.
+        source: io::Error,
+    },
+    /// A system call that every capture needs failed.
+    #[error("{attempt}: {source}")]
+    System {
+        /// What was attempted, and on what.
+        attempt: String,
+        /// The error of the system call.
+        source: io::Error,
+    },
+    /// `start` on an agent that was started before. One capture per agent: build another.
+    #[error("the agent was started before; build another one for another capture")]
+    AlreadyStarted,
+    /// `stop` or `metrics` on an agent that was not started.
+    #[error("the agent was not started")]
+    NotStarted,
+    /// `stop` on an agent that is stopped.
+    #[error("the agent is not running")]
+    NotRunning,
+    /// Any call on a closed agent.
+    #[error("the agent is closed")]
+    Closed,
+    /// The start was cancelled by its token, and undone.
+    #[error("cancelled")]
+    Cancelled,
+    /// Metrics were asked for, but are not taken.
+    #[error("metrics are not taken: the agent was built without pmu()")]
+    PmuNotEnabled,
+}
+
+/// The stable kind of an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// See [`Error::InvalidConfig`].
+    InvalidConfig,
+    /// See [`Error::Privilege`].
+    Privilege,
+    /// See [`Error::Unsupported`].
+    Unsupported,
+    /// See [`Error::Load`].
+    Load,
+    /// See [`Error::Attach`].
+    Attach,
+    /// See [`Error::Target`].
+    Target,
+    /// See [`Error::Output`].
+    Output,
+    /// See [`Error::System`].
+    System,
+    /// See [`Error::AlreadyStarted`].
+    AlreadyStarted,
+    /// See [`Error::NotStarted`].
+    NotStarted,
+    /// See [`Error::NotRunning`].
+    NotRunning,
+    /// See [`Error::Closed`].
+    Closed,
+    /// See [`Error::Cancelled`].
+    Cancelled,
+    /// See [`Error::PmuNotEnabled`].
+    PmuNotEnabled,
+}
+
+/// Why a target cannot be profiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TargetReason {
+    /// No such process, or it ended before the start.
+    Gone,
+    /// The agent may not read its maps.
+    NotPermitted,
+    /// The number is the innermost PID of several processes; one line for each.
+    Ambiguous(Vec<String>),
+}
+
+impl fmt::Display for TargetReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("no such process"),
+            Self::NotPermitted => f.write_str("not permitted to inspect it"),
+            Self::Ambiguous(candidates) => {
+                write!(f, "several processes have this number inside of their container: ")?;
+                f.write_str(&candidates.join("; "))
+            }
+        }
+    }
+}
+
+/// The verifier's log of a refused program. `Display` is shortened to its end, where the reason stands.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct LoadLog(String);
+
+/// Lines of a log that `Display` shows.
+const LOG_LINES_SHOWN: usize = 6;
+
+impl LoadLog {
+    /// Wraps a complete log.
+    #[must_use]
+    pub fn new(complete: impl Into<String>) -> Self {
+        Self(complete.into())
+    }
+
+    /// The complete log.
+    #[must_use]
+    pub fn complete(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for LoadLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<&str> = self.0.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
+        if shown.is_empty() { Ok(()) } else { write!(f, " ({})", shown.join(" | ")) }
+    }
+}
+
+impl fmt::Debug for LoadLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LoadLog({} bytes)", self.0.len())
+    }
+}
+
+/// What helps against that.
+const MORE_DESCRIPTORS: &str =
+    "raise the limit of open files: `ulimit -n 4096`, or LimitNOFILE= of the service";
+
+/// EMFILE, ENFILE.
+fn is_for_want_of_descriptors(source: &io::Error) -> bool {
+    matches!(Errno::from_io_error(source), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// What helps whoever may not inspect a process.
+fn not_permitted(is_root: bool, may_trace: bool) -> String {
+    let hint = match (is_root, may_trace) {
+        (_, true) => {
+            "a security module (Yama, AppArmor, SELinux) or the user namespace of the process forbids it, though \
+             cap_sys_ptrace is there"
+        }
+        (true, false) => {
+            "this root lacks cap_sys_ptrace: grant it, for a container for example by --cap-add SYS_PTRACE"
+        }
+        (false, false) => "run as root or as the owner of the process, or grant cap_sys_ptrace",
+    };
+    hint.to_owned()
+}
+
+/// ` on CPU n`, or nothing.
+struct CpuSuffix(Option<u32>);
+
+impl fmt::Display for CpuSuffix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |cpu| write!(f, " on CPU {cpu}"))
+    }
+}
+
+impl Error {
+    /// An [`Error::InvalidConfig`]; `option` as on the command line.
+    #[must_use]
+    pub(crate) fn invalid(
+        option: impl Into<String>,
+        reason: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self::InvalidConfig { option: option.into(), reason: reason.into(), hint: hint.into() }
+    }
+
+    /// The stable kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::InvalidConfig { .. } => ErrorKind::InvalidConfig,
+            Self::Privilege { .. } => ErrorKind::Privilege,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Load { .. } => ErrorKind::Load,
+            Self::Attach { .. } => ErrorKind::Attach,
+            Self::Target { .. } => ErrorKind::Target,
+            Self::Output { .. } => ErrorKind::Output,
+            Self::System { .. } => ErrorKind::System,
+            Self::AlreadyStarted => ErrorKind::AlreadyStarted,
+            Self::NotStarted => ErrorKind::NotStarted,
+            Self::NotRunning => ErrorKind::NotRunning,
+            Self::Closed => ErrorKind::Closed,
+            Self::Cancelled => ErrorKind::Cancelled,
+            Self::PmuNotEnabled => ErrorKind::PmuNotEnabled,
+        }
+    }
+
+    /// What the user can do about it, where there is something.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::InvalidConfig { hint, .. } => Some(hint.clone()),
+            Self::Privilege { setcap_line, .. } => Some(format!("run as root, or once: {setcap_line}")),
+            Self::Attach { source, .. } if is_for_want_of_descriptors(source) => {
+                Some(MORE_DESCRIPTORS.to_owned())
+            }
+            Self::Unsupported { .. } | Self::Load { .. } | Self::Attach { .. } => {
+                Some("`perf-agent doctor` tells what works here and how to fix the rest".to_owned())
+            }
+            Self::Target { reason: TargetReason::Gone, .. } => {
+                Some("the number is read in the PID namespace of the agent; see `ps -e`".to_owned())
+            }
+            Self::Target { reason: TargetReason::NotPermitted, .. } => {
+                Some(not_permitted(rustix::process::geteuid().is_root(), privilege::may_trace()))
+            }
+            Self::Target { reason: TargetReason::Ambiguous(_), .. } => {
+                Some("give the PID as the agent's own PID namespace shows it".to_owned())
+            }
+            Self::Output { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                Some("free some space, or write to another file system".to_owned())
+            }
+            Self::System { source, .. } if is_for_want_of_descriptors(source) => {
+                Some(MORE_DESCRIPTORS.to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// The system's error number, where a system call is the cause.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Load { source, .. }
+            | Self::Attach { source, .. }
+            | Self::Output { source, .. }
+            | Self::System { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_attempt_object_and_cause() {
+        let attach = Error::Attach {
+            event: "software/cpu-clock".into(),
+            cpu: Some(3),
+            source: io::Error::from_raw_os_error(1),
+        };
+        assert_eq!(
+            attach.to_string(),
+            "attach software/cpu-clock on CPU 3: Operation not permitted (os error 1)"
+        );
+        assert_eq!(attach.errno(), Some(1));
+        assert_eq!(attach.kind(), ErrorKind::Attach);
+        let gone = Error::Target { pid: 7, reason: TargetReason::Gone };
+        assert_eq!(gone.to_string(), "target pid 7: no such process");
+        assert!(gone.hint().is_some());
+        assert!(std::error::Error::source(&attach).is_some());
+    }
+
+    #[test]
+    fn hints_do_not_ask_for_what_is_there() {
+        assert!(not_permitted(false, false).contains("run as root"));
+        assert!(!not_permitted(true, false).contains("run as root"));
+        assert!(!not_permitted(true, true).contains("grant"));
+        for errno in [Errno::MFILE, Errno::NFILE] {
+            let error = Error::System { attempt: "x".to_owned(), source: errno.into() };
+            assert!(error.hint().unwrap().contains("ulimit -n"));
+        }
+    }
+
+    #[test]
+    fn a_load_log_is_shortened_to_its_end() {
+        let complete: String = (0..100).map(|n| format!("line {n}\n")).collect();
+        let log = LoadLog::new(complete.clone());
+        assert_eq!(log.complete(), complete);
+        let shown = log.to_string();
+        assert!(shown.contains("line 99") && !shown.contains("line 93 "), "{shown}");
+        assert_eq!(LoadLog::default().to_string(), "");
+    }
+}

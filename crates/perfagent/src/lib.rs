@@ -1,0 +1,46 @@
+//! The engine of perf-agent as a library: whatever the command line can capture, a program can, with the same
+//! validation, semantics and completeness ledger.
+//!
+//! Guaranteed: it never prints, never exits, installs no signal handler, and reads no environment variables except
+//! `PATH`, to find a command, and `XDG_CACHE_HOME` and `HOME`, to find the cache of unwind tables (unless
+//! [`AgentBuilder::table_cache_dir`] names it). Log messages go through `tracing`, target `perfagent`.
+#![forbid(unsafe_code)]
+
+mod agent;
+mod cancel;
+mod capture;
+mod child;
+mod config;
+pub mod doctor;
+mod error;
+mod export;
+mod health;
+mod ledger;
+mod output;
+mod privilege;
+mod report;
+mod usage;
+
+pub use agent::Agent;
+pub use cancel::CancelToken;
+pub use capture::process_of;
+pub use child::ChildHandle;
+pub use config::{
+    AgentBuilder, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, DurationError,
+    Labels, Namespaces, OffCpuState, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
+};
+pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
+pub use ledger::{Ledger, Mode, ProcessLedger, WallClock};
+pub use metrics::{
+    ConsoleExporter, ContextSwitches, Counter, CounterState, CounterUnit, HardwareCounters, Histogram,
+    Incomplete, JsonExporter, LatencyStats, MetricsExporter, MetricsSnapshot, ProcessMetrics, Scheduling,
+};
+pub use output::{AutoName, FileTarget, MemorySink, OutputKind, Sink, Subject, TemporaryFiles, auto_name};
+pub use privilege::{raise_permitted, setcap_line};
+pub use report::{CommandStatus, Ended, OutputReport, Report, Warning, WarningKind};
+
+/// Makes the allocator of the whole process give memory back early; blocks of some size are mappings of their own. For programs
+/// that do little else than to capture.
+pub fn keep_heap_small() {
+    sys::memory::keep_heap_small();
+}

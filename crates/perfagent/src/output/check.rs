@@ -1,0 +1,256 @@
+//! Whether outputs can be created, asked before anything is attached. Only looks, never touches.
+
+use std::ffi::OsString;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD};
+
+use super::file::parent;
+use super::{FileTarget, OutputKind};
+use crate::error::Error;
+
+/// Symbolic links followed before a path counts as a loop, as in the kernel.
+const MAX_LINKS: u32 = 40;
+
+/// Magic numbers of procfs and sysfs: root seems to have write access there, and still nobody can create files.
+const KERNEL_FILE_SYSTEMS: [u64; 2] = [0x9fa0, 0x6265_6572];
+
+/// Where the bytes of a path go.
+pub(super) enum Place {
+    /// A device, FIFO or socket, written as it is.
+    Direct { inode: Inode },
+    /// A regular file, existing or not, after all links.
+    Regular { path: PathBuf, inode: Option<Inode> },
+}
+
+/// (device, inode).
+type Inode = (u64, u64);
+
+/// What two outputs must not share.
+#[derive(Default)]
+struct Identity {
+    name: Option<(Inode, OsString)>,
+    inode: Option<Inode>,
+    direct: bool,
+}
+
+fn inode_of(metadata: &Metadata) -> Inode {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Checks that every target can be created and that no two are the same.
+///
+/// # Errors
+/// [`Error::InvalidConfig`] naming the path and the system error.
+pub(crate) fn check_all<'a>(
+    targets: impl IntoIterator<Item = (OutputKind, &'a FileTarget)>,
+) -> Result<(), Error> {
+    let mut seen: Vec<(OutputKind, Identity)> = Vec::new();
+    for (kind, target) in targets {
+        let identity = check(target).map_err(|error| {
+            Error::invalid(
+                kind.option(),
+                format!("{} {}: {error}", kind.option(), target.describe()),
+                hint(kind, target, &error),
+            )
+        })?;
+        if let Some((other, _)) = seen.iter().find(|(_, other)| other.same_as(&identity)) {
+            return Err(Error::invalid(
+                kind.option(),
+                format!("{} and {} are one file: {}", other.option(), kind.option(), target.describe()),
+                "give each output a path of its own",
+            ));
+        }
+        seen.push((kind, identity));
+    }
+    Ok(())
+}
+
+fn hint(kind: OutputKind, target: &FileTarget, error: &io::Error) -> String {
+    let path = match target {
+        FileTarget::Path(path) => path.clone(),
+        FileTarget::Auto(name) => name.path(1),
+        FileTarget::Stdout => return "open standard output, or give a path".to_owned(),
+    };
+    if path.as_os_str().is_empty() {
+        return "give the path of a file".to_owned();
+    }
+    let directory = parent(&path).display().to_string();
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("create the directory first: mkdir -p '{directory}'"),
+        io::ErrorKind::IsADirectory => "give the path of a file".to_owned(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            format!("'{directory}' must be writable; choose another place with {} PATH", kind.option())
+        }
+        _ => "choose another path".to_owned(),
+    }
+}
+
+fn check(target: &FileTarget) -> io::Result<Identity> {
+    match target {
+        FileTarget::Stdout => {
+            let stat = rustix::fs::fstat(io::stdout())?;
+            if stands_for_closed(&stat)? {
+                return Err(rustix::io::Errno::BADF.into());
+            }
+            Ok(Identity { inode: Some((stat.st_dev, stat.st_ino)), direct: true, name: None })
+        }
+        FileTarget::Auto(name) => {
+            require_directory(parent(&name.path(1)))?;
+            Ok(Identity::default())
+        }
+        FileTarget::Path(path) => match place_of(path)? {
+            Place::Direct { inode } => {
+                access(path, Access::WRITE_OK)?;
+                Ok(Identity { inode: Some(inode), direct: true, name: None })
+            }
+            Place::Regular { path, inode } => {
+                let directory = require_directory(parent(&path))?;
+                let name = path.file_name().unwrap_or_default().to_owned();
+                Ok(Identity { name: Some((directory, name)), inode, direct: false })
+            }
+        },
+    }
+}
+
+/// A program in Rust that is started with standard output closed finds the null device there, opened for reading and
+/// writing; a shell's `>/dev/null` opens it for writing only.
+fn stands_for_closed(stat: &rustix::fs::Stat) -> io::Result<bool> {
+    let null = std::fs::metadata("/dev/null")?.rdev();
+    let mode = rustix::fs::fcntl_getfl(io::stdout())? & rustix::fs::OFlags::RWMODE;
+    Ok(stat.st_rdev == null && mode == rustix::fs::OFlags::RDWR)
+}
+
+impl Identity {
+    fn same_as(&self, other: &Self) -> bool {
+        let same_name = self.name.is_some() && self.name == other.name;
+        let same_inode = self.inode.is_some() && self.inode == other.inode;
+        same_name || (same_inode && (self.direct || other.direct))
+    }
+}
+
+fn require_directory(directory: &Path) -> io::Result<Inode> {
+    let metadata = std::fs::metadata(directory)?;
+    if !metadata.is_dir() {
+        return Err(io::Error::from(rustix::io::Errno::NOTDIR));
+    }
+    access(directory, Access::WRITE_OK | Access::EXEC_OK)?;
+    if rustix::fs::statfs(directory).is_ok_and(|fs| KERNEL_FILE_SYSTEMS.contains(&(fs.f_type as u64))) {
+        return Err(rustix::io::Errno::PERM.into());
+    }
+    Ok(inode_of(&metadata))
+}
+
+/// With the effective rights where the kernel can answer that (5.8), else with the real ones.
+pub(crate) fn access(path: &Path, access: Access) -> io::Result<()> {
+    match rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS) {
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
+            Ok(rustix::fs::accessat(CWD, path, access, AtFlags::empty())?)
+        }
+        result => Ok(result?),
+    }
+}
+
+/// Follows links and looks at what is there.
+pub(super) fn place_of(path: &Path) -> io::Result<Place> {
+    use rustix::io::Errno;
+    if path.as_os_str().is_empty() {
+        return Err(Errno::NOENT.into());
+    }
+    if path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.file_name().is_none() {
+        return Err(Errno::ISDIR.into());
+    }
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(Errno::ISDIR.into()),
+        Ok(metadata) if metadata.file_type().is_socket() => Err(Errno::NXIO.into()),
+        Ok(metadata) if metadata.is_file() => {
+            Ok(Place::Regular { path: std::fs::canonicalize(path)?, inode: Some(inode_of(&metadata)) })
+        }
+        Ok(metadata) => Ok(Place::Direct { inode: inode_of(&metadata) }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Place::Regular { path: end_of_links(path)?, inode: None })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The name that a chain of links finally points to, though nothing is there.
+fn end_of_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match std::fs::read_link(&path) {
+            Ok(next) => path = parent(&path).join(next),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(rustix::io::Errno::LOOP.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(targets: &[(OutputKind, FileTarget)]) -> String {
+        match check_all(targets.iter().map(|(kind, target)| (*kind, target))) {
+            Ok(()) => String::new(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn one(path: impl Into<FileTarget>) -> String {
+        reason(&[(OutputKind::CpuProfile, path.into())])
+    }
+
+    #[test]
+    fn says_path_and_system_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("no/such/x.pb.gz");
+        let message = one(missing.clone());
+        assert!(message.contains(missing.to_str().unwrap()), "{message}");
+        assert!(message.contains("No such file or directory"), "{message}");
+        for directory in [dir.path().to_owned(), dir.path().join("new/"), "/".into(), "..".into()] {
+            assert!(one(directory).contains("Is a directory"));
+        }
+        assert!(one("").contains("No such file"));
+        assert!(one("/dev/null/x").contains("Not a directory"));
+        assert!(one("/proc/x.pb.gz").contains("not permitted"));
+        assert_eq!(one(dir.path().join("new.pb.gz")), "");
+        assert_eq!(one("/dev/null"), "");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn nothing_is_to_be_made_for_an_empty_path() {
+        let error = check_all([(OutputKind::CpuProfile, &FileTarget::from(""))]).unwrap_err();
+        assert_eq!(error.hint().as_deref(), Some("give the path of a file"));
+    }
+
+    #[test]
+    fn a_link_loop_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("loop");
+        std::os::unix::fs::symlink("loop", &link).unwrap();
+        assert!(one(link).contains("os error"));
+    }
+
+    #[test]
+    fn two_outputs_must_be_two_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("real");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        let pair = |a: &Path, b: &Path| {
+            reason(&[(OutputKind::CpuProfile, a.into()), (OutputKind::Folded, b.into())])
+        };
+        assert!(pair(&real, &real).contains("one file"));
+        assert!(pair(&real, &link).contains("one file"));
+        assert!(pair(&dir.path().join("./real"), &real).contains("one file"));
+        assert!(pair(Path::new("/dev/null"), Path::new("/dev/null")).contains("one file"));
+        assert_eq!(pair(&real, &dir.path().join("other")), "");
+        let twice = [(OutputKind::CpuProfile, FileTarget::Stdout), (OutputKind::Folded, FileTarget::Stdout)];
+        assert!(reason(&twice).contains("one file"));
+    }
+}

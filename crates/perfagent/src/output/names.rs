@@ -1,0 +1,122 @@
+//! Automatic file names: `<comm>-<ts>-on-cpu.pb.gz`, with `-2`, `-3` … before the extension where that one exists.
+
+use std::path::PathBuf;
+
+use super::OutputKind;
+
+/// Longest part of a process name that goes into a file name, so that the whole stays under the 255 bytes that file
+/// systems allow.
+const MAX_PREFIX: usize = 128;
+
+/// Whom an automatic name speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Subject<'a> {
+    /// A process: its `comm`, or the base name of a command, and its PID in case nothing of the name is left.
+    Process {
+        /// The name; any bytes.
+        name: &'a [u8],
+        /// The PID.
+        pid: u32,
+    },
+    /// The whole system: no name in front.
+    System,
+}
+
+/// A file name that is made unique by a number when the file is created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AutoName {
+    directory: PathBuf,
+    stem: String,
+    extension: &'static str,
+}
+
+/// The rule of the command line for names of outputs, in the current directory. `timestamp` is the local time of the
+/// start, `YYYYMMDDHHMM`.
+///
+/// ```
+/// use perfagent::{OutputKind, Subject, auto_name};
+/// let name = auto_name(Subject::Process { name: b"myapp", pid: 7 }, "202604021430", OutputKind::CpuProfile);
+/// assert_eq!(name.path(1).to_str(), Some("myapp-202604021430-on-cpu.pb.gz"));
+/// assert_eq!(name.path(2).to_str(), Some("myapp-202604021430-on-cpu-2.pb.gz"));
+/// ```
+#[must_use]
+pub fn auto_name(subject: Subject<'_>, timestamp: &str, kind: OutputKind) -> AutoName {
+    let (word, extension) = kind.auto_parts();
+    let stem = match subject {
+        Subject::Process { name, pid } => format!("{}-{timestamp}-{word}", sanitize(name, pid)),
+        Subject::System => format!("{timestamp}-{word}"),
+    };
+    AutoName { directory: PathBuf::new(), stem, extension }
+}
+
+impl AutoName {
+    /// The same name in another directory.
+    #[must_use]
+    pub fn in_directory(self, directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into(), ..self }
+    }
+
+    /// The path with this number; 1 is not written.
+    #[must_use]
+    pub fn path(&self, number: u32) -> PathBuf {
+        let Self { directory, stem, extension } = self;
+        directory.join(match number {
+            0 | 1 => format!("{stem}.{extension}"),
+            n => format!("{stem}-{n}.{extension}"),
+        })
+    }
+}
+
+/// Bytes outside of `A-Z a-z 0-9 . _ -` become `_`, so does a leading `.` or `-`.
+fn sanitize(name: &[u8], pid: u32) -> String {
+    if name.is_empty() {
+        return format!("pid{pid}");
+    }
+    let keep = |(index, byte): (usize, &u8)| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' => char::from(*byte),
+        b'.' | b'-' if index > 0 => char::from(*byte),
+        _ => '_',
+    };
+    name.iter().take(MAX_PREFIX).enumerate().map(keep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_rule() {
+        let path = |subject| auto_name(subject, "202604021430", OutputKind::CpuProfile).path(1);
+        assert_eq!(path(Subject::System).to_str(), Some("202604021430-on-cpu.pb.gz"));
+        for (comm, prefix) in [
+            (&b"myapp"[..], "myapp"),
+            (b"a/../b c", "a_.._b_c"),
+            (b".hidden", "_hidden"),
+            (b"-rf", "_rf"),
+            (b"--", "_-"),
+            (b"..", "_."),
+            (b"", "pid77"),
+            (b"\xff\n\0", "___"),
+            ("é".as_bytes(), "__"),
+            (b"kworker/0:1", "kworker_0_1"),
+        ] {
+            let expected = format!("{prefix}-202604021430-on-cpu.pb.gz");
+            assert_eq!(path(Subject::Process { name: comm, pid: 77 }).to_str(), Some(expected.as_str()));
+        }
+    }
+
+    #[test]
+    fn a_long_name_still_fits_a_file_name() {
+        let name = [b'x'; 4096];
+        let path =
+            auto_name(Subject::Process { name: &name, pid: 1 }, "202604021430", OutputKind::CpuProfile);
+        assert!(path.path(u32::MAX).as_os_str().len() < 200);
+    }
+
+    #[test]
+    fn the_number_goes_before_the_extension() {
+        let name = auto_name(Subject::System, "202604021430", OutputKind::CpuProfile).in_directory("/out");
+        assert_eq!(name.path(12).to_str(), Some("/out/202604021430-on-cpu-12.pb.gz"));
+    }
+}

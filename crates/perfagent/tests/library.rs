@@ -1,0 +1,91 @@
+//! The library from outside: the command's handle, why a capture ended, ledgers of processes, the cache. Without privileges they
+//! skip and say so.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod started;
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use perfagent::{Agent, CancelToken, CommandStatus, Ended, Error, MemorySink, Mode, WarningKind};
+use started::started;
+
+/// More than any of these takes.
+const LONG: Duration = Duration::from_secs(60);
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+const BURN: &str = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; exit 3";
+
+#[test]
+fn the_command_is_had_and_its_process_has_a_ledger() {
+    let builder = Agent::builder().command(shell(BURN)).sample_rate(499);
+    let agent = builder.cpu_profile_to(MemorySink::new()).build().unwrap();
+    assert!(agent.child().is_none(), "not before the start");
+    if !started(&agent) {
+        return;
+    }
+    let child = agent.child().unwrap();
+    assert_eq!(agent.wait(LONG), Ended::TargetsExited);
+    let report = agent.stop().unwrap();
+    assert_eq!(report.ended_by, Ended::TargetsExited);
+    let mut text = String::new();
+    child.take_stdout().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!((text.as_str(), child.wait().unwrap().code()), ("done\n", Some(3)));
+    assert!(matches!(report.command_status, Some(CommandStatus::Exited(status)) if status.code() == Some(3)));
+    let ledger = report.ledger(Mode::OnCpu).unwrap();
+    let process = ledger.process(child.id()).unwrap();
+    assert!(ledger.samples > 0 && process.samples == ledger.samples, "{ledger:?}");
+    assert_eq!(process.walks.iter().sum::<u64>() + process.no_user_stack, process.samples);
+    assert!(process.rooted_pct().is_some_and(|percent| percent > 50.0), "{process:?}");
+    assert!(ledger.process(u32::MAX).is_none());
+}
+
+#[test]
+fn the_report_says_why_the_capture_ended() {
+    let sleeper = || Agent::builder().command(shell("exec sleep 60")).with_cpu_profile();
+    let agent = sleeper().build().unwrap();
+    if !started(&agent) {
+        return;
+    }
+    let kill = |agent: &Agent| agent.child().unwrap().kill().unwrap();
+    let report = agent.stop().unwrap();
+    assert_eq!(report.ended_by, Ended::Stopped);
+    kill(&agent);
+
+    let agent = sleeper().build().unwrap();
+    agent.start().unwrap();
+    assert_eq!(agent.wait(Duration::from_millis(10)), Ended::Duration);
+    assert_eq!(agent.stop().unwrap().ended_by, Ended::Duration);
+    kill(&agent);
+
+    let agent = sleeper().build().unwrap();
+    let cancel = CancelToken::new();
+    cancel.cancel();
+    assert!(matches!(agent.start_cancellable(&cancel), Err(Error::Cancelled)));
+    let report = agent.stop().unwrap();
+    assert_eq!(report.ended_by, Ended::Cancelled);
+    let kinds: Vec<_> = report.warnings.iter().map(|warning| warning.kind).collect();
+    assert_eq!(kinds, [WarningKind::NoSamples]);
+}
+
+#[test]
+fn unwind_tables_are_kept_where_the_program_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = folder.path().join("tables");
+    let builder = Agent::builder().command(shell(BURN)).with_cpu_profile().table_cache_dir(&tables);
+    let agent = builder.build().unwrap();
+    assert!(!tables.exists(), "building touches nothing");
+    assert_eq!(agent.config().table_cache_dir(), Some(tables.as_path()));
+    if !started(&agent) {
+        return;
+    }
+    agent.wait(LONG);
+    let report = agent.stop().unwrap();
+    assert!(std::fs::read_dir(&tables).unwrap().count() > 0, "{:?}", report.warnings);
+}

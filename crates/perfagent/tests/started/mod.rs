@@ -1,0 +1,15 @@
+//! Captures of tests, where they are possible.
+
+use perfagent::{Agent, Error};
+
+/// Whether it runs now; says why not.
+pub fn started(agent: &Agent) -> bool {
+    match agent.start() {
+        Ok(()) => true,
+        Err(error @ (Error::Privilege { .. } | Error::Unsupported { .. })) => {
+            println!("skipped: {error}");
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
