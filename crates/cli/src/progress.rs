@@ -1,0 +1,74 @@
+//! The progress line: on a terminal only, redrawn at most five times per second.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Shortest time between two drawings.
+pub const INTERVAL: Duration = Duration::from_millis(200);
+
+/// A line on standard error that is drawn again and again.
+pub struct Progress {
+    terminal: bool,
+    drawn: Option<Instant>,
+}
+
+impl Progress {
+    /// Draws only if standard error is a terminal.
+    pub fn new() -> Self {
+        Self { terminal: std::io::stderr().is_terminal(), drawn: None }
+    }
+
+    /// Draws the line, unless it was drawn a moment ago.
+    pub fn draw(&mut self, samples: u64, lost: u64, left: Option<Duration>) {
+        let fresh = self.drawn.is_some_and(|drawn| drawn.elapsed() < INTERVAL);
+        if self.terminal && !fresh {
+            let _closed_is_fine = write!(std::io::stderr().lock(), "\r\x1b[K{}", text(samples, lost, left));
+            self.drawn = Some(Instant::now());
+        }
+    }
+
+    /// Removes the line, so that messages start at the left.
+    pub fn clear(&mut self) {
+        if self.drawn.take().is_some() {
+            let _closed_is_fine = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn text(samples: u64, lost: u64, left: Option<Duration>) -> String {
+    let left = match left {
+        Some(left) => format!("{} left", seconds(left)),
+        None => "until the command ends".to_owned(),
+    };
+    format!("{samples} samples, {lost} lost, {left}")
+}
+
+/// Whole seconds, rounded up: the last second counts down to nothing.
+fn seconds(left: Duration) -> String {
+    let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, s) => format!("{s}s"),
+        (0, m, s) => format!("{m}m{s:02}s"),
+        (h, m, _) => format!("{h}h{m:02}m"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_samples_lost_and_time_left() {
+        assert_eq!(text(4711, 2, Some(Duration::from_millis(8_001))), "4711 samples, 2 lost, 9s left");
+        assert_eq!(text(0, 0, None), "0 samples, 0 lost, until the command ends");
+        assert_eq!(seconds(Duration::from_secs(61)), "1m01s");
+        assert_eq!(seconds(Duration::from_secs(7_260)), "2h01m");
+        assert_eq!(seconds(Duration::ZERO), "0s");
+    }
+}

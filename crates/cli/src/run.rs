@@ -1,0 +1,101 @@
+//! A capture from start to exit status. The only place that drives the engine.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use perfagent::{Agent, Config, Ended, Error, ErrorKind, Targets};
+
+use crate::args::CaptureArgs;
+use crate::progress::{INTERVAL, Progress};
+use crate::signals::Interrupts;
+use crate::{FAILED, REJECTED, messages, naming, report, request};
+
+/// Length of a capture of processes or of the system, unless said otherwise. A command is followed to its end.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// Runs one capture.
+pub fn capture(args: &CaptureArgs, interrupts: &Interrupts) -> ExitCode {
+    let built = request::builder(args).temporary_files(&interrupts.temporary_files).build();
+    let finished = built.and_then(|agent| {
+        let config = agent.config();
+        let length = length(&config);
+        announce(&config, length);
+        match agent.start_cancellable(&interrupts.stop) {
+            Ok(()) => {
+                if let Some(address) = agent.metrics_address() {
+                    messages::line(&format!("metrics are served at http://{address}/metrics"));
+                }
+                follow(&agent, length, interrupts);
+            }
+            Err(Error::Cancelled) => {}
+            Err(error) => return Err(error),
+        }
+        naming::while_stopping(&agent, interrupts, || agent.stop_with(&interrupts.abandon))
+    });
+    match finished {
+        Ok(finished) => {
+            let complete = report::print(&finished);
+            if complete { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+        }
+        Err(error) => {
+            messages::library_error(&error);
+            ExitCode::from(if error.kind() == ErrorKind::InvalidConfig { REJECTED } else { FAILED })
+        }
+    }
+}
+
+/// How long to capture; none = until the command ends.
+fn length(config: &Config) -> Option<Duration> {
+    match config.targets() {
+        Targets::Command(_) => config.duration(),
+        _ => Some(config.duration().unwrap_or(DEFAULT_DURATION)),
+    }
+}
+
+/// Waits for the end of the capture, telling how it goes on.
+fn follow(agent: &Agent, length: Option<Duration>, interrupts: &Interrupts) {
+    let start = Instant::now();
+    let mut progress = Progress::new();
+    loop {
+        let left = length.map(|length| length.saturating_sub(start.elapsed()));
+        if left == Some(Duration::ZERO) || interrupts.stop.is_cancelled() {
+            return;
+        }
+        let slice = left.map_or(INTERVAL, |left| left.min(INTERVAL));
+        if agent.wait(slice) != Ended::Duration {
+            return;
+        }
+        let ledger = agent.ledger();
+        progress.draw(ledger.samples, ledger.lost(), left.map(|left| left.saturating_sub(slice)));
+    }
+}
+
+/// What is captured, a line for each mode: target, rate or states, length.
+fn announce(config: &Config, length: Option<Duration>) {
+    let target = match config.targets() {
+        Targets::Pids(pids) => pids.iter().map(|pid| named(*pid)).collect::<Vec<_>>().join(", "),
+        Targets::System => "system-wide".to_owned(),
+        Targets::Command(program) => format!("command {}", program.to_string_lossy()),
+        _ => "unknown target".to_owned(),
+    };
+    let length =
+        length.map_or_else(|| "until the command ends".to_owned(), |length| format!("for {length:?}"));
+    if config.cpu_profile() {
+        messages::line(&format!("on-CPU profile: {target}, {} Hz, {length}", config.sample_rate_hz()));
+    }
+    if config.pmu() {
+        let events: Vec<_> = config.pmu_events().collect();
+        messages::line(&format!("metrics: {target}, {}, {length}", events.join(" ")));
+    }
+    if config.off_cpu_profile() {
+        let states: Vec<_> = config.off_cpu_states().iter().map(|state| state.name()).collect();
+        messages::line(&format!("off-CPU profile: {target}, {}, {length}", states.join(" and ")));
+    }
+}
+
+fn named(number: u32) -> String {
+    let pid = request::process_of(number);
+    let comm = request::comm(pid);
+    let name = if comm.is_empty() { String::new() } else { format!(" ({})", String::from_utf8_lossy(&comm)) };
+    format!("pid {pid}{name}")
+}

@@ -1,0 +1,85 @@
+//! Signals: the first stops the capture early, the second gives up on names, the third ends the process.
+
+use std::io;
+
+use perfagent::{CancelToken, TemporaryFiles};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::messages;
+
+/// What signals lead to.
+#[derive(Clone, Default)]
+pub struct Interrupts {
+    /// Cancelled by the first signal: start and capture end early.
+    pub stop: CancelToken,
+    /// Cancelled by the second signal: symbolization ends early.
+    pub abandon: CancelToken,
+    /// Removed by the third signal.
+    pub temporary_files: TemporaryFiles,
+}
+
+impl Interrupts {
+    /// Handles SIGINT, SIGTERM and SIGHUP from now on. SIGHUP stays ignored if it was, as nohup(1) wants it.
+    pub fn install() -> io::Result<Self> {
+        let interrupts = Self::default();
+        let mut handled = vec![SIGINT, SIGTERM];
+        if !is_ignored(SIGHUP) {
+            handled.push(SIGHUP);
+        }
+        let mut signals = Signals::new(handled)?;
+        let effects = interrupts.clone();
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for (number, _) in (1u64..).zip(signals.forever()) {
+                effects.react(number);
+            }
+        })?;
+        Ok(interrupts)
+    }
+
+    fn react(&self, number: u64) {
+        match number {
+            1 => self.stop.cancel(),
+            2 => {
+                self.abandon.cancel();
+                messages::warning("symbolization is abandoned: the rest is written as addresses", None);
+            }
+            _ => {
+                self.temporary_files.remove_all();
+                messages::error(
+                    "ended by the third signal; outputs that were not finished are not written",
+                    None,
+                );
+                std::process::exit(1);
+            }
+        }
+    }
+}
+
+/// Whether this process was started with the signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_and_second_signal() {
+        let interrupts = Interrupts::default();
+        interrupts.react(1);
+        assert!(interrupts.stop.is_cancelled() && !interrupts.abandon.is_cancelled());
+        interrupts.react(2);
+        assert!(interrupts.abandon.is_cancelled());
+    }
+
+    #[test]
+    fn reads_the_mask_of_ignored_signals() {
+        assert!(is_ignored(signal_hook::consts::SIGPIPE));
+        assert!(!is_ignored(signal_hook::consts::SIGSEGV));
+    }
+}

@@ -1,0 +1,417 @@
+//! Whole captures: exit statuses, files, streams, signals. Without the privileges they skip and say so.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{run, run_in, stderr, stdout};
+
+/// A process that burns CPU until it is dropped.
+pub struct Burner(Child);
+
+impl Burner {
+    pub fn start() -> Self {
+        Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+    }
+
+    pub fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Burner {
+    fn drop(&mut self) {
+        let _gone_already_is_fine = self.0.kill();
+        let _same = self.0.wait();
+    }
+}
+
+/// Whether captures are possible here; says why not.
+pub fn privileged() -> bool {
+    let checks: Vec<serde_json::Value> = serde_json::from_str(&stdout(&run(&["doctor", "--json"]))).unwrap();
+    let failed = checks.into_iter().find(|check| check["status"] == "fail");
+    if let Some(check) = &failed {
+        println!("skipped: {}: {}", check["check"], check["value"]);
+    }
+    failed.is_none()
+}
+
+pub fn files(directory: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+pub fn start_in(directory: &Path, words: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_perf-agent"))
+        .args(words)
+        .current_dir(directory)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits for the first statements of main: before, nobody handles a signal.
+fn wait_for_handlers(child: &Child) {
+    let begun = Instant::now();
+    let path = format!("/proc/{}/status", child.id());
+    let (int, term) = (1 << 1, 1 << 14);
+    let handles = |line: &str| {
+        let caught = line.strip_prefix("SigCgt:").and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        caught.is_some_and(|mask| mask & (int | term) == int | term)
+    };
+    while !std::fs::read_to_string(&path).unwrap().lines().any(handles) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "no signal is handled");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap().success());
+}
+
+#[track_caller]
+pub fn assert_status(output: &Output, status: i32) {
+    assert_eq!(output.status.code(), Some(status), "{}", stderr(output));
+}
+
+#[track_caller]
+pub fn assert_gzip(path: PathBuf) {
+    let bytes = std::fs::read(&path).unwrap();
+    assert!(bytes.starts_with(&[0x1f, 0x8b]) && bytes.len() > 30, "{}", path.display());
+}
+
+fn ledger(output: &Output, key: &str) -> Option<String> {
+    let text = stderr(output);
+    let mut pairs = text.lines().filter_map(|line| line.trim().split_once("  "));
+    pairs.find(|(name, _)| *name == key).map(|(_, value)| value.trim().to_owned())
+}
+
+#[test]
+fn a_process_gives_an_automatically_named_profile_and_a_ledger() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let burner = Burner::start();
+    let words = ["--profile", "--pid", &burner.pid(), "--duration", "500ms"];
+    let first = run_in(directory.path(), &words);
+    assert_status(&first, 0);
+    assert!(first.stdout.is_empty());
+    let text = stderr(&first);
+    assert!(
+        text.lines().next().is_some_and(|line| line.contains(&burner.pid()) && line.contains("99 Hz")),
+        "{text}"
+    );
+    assert!(!text.contains('\r'), "a progress line without a terminal: {text:?}");
+    let samples: u64 = ledger(&first, "samples").unwrap().parse().unwrap();
+    assert!(samples > 0, "{text}");
+    assert_eq!(ledger(&first, "rate_hz").as_deref(), Some("99"));
+    let names = files(directory.path());
+    assert_eq!(names.len(), 1, "{names:?}");
+    assert!(names[0].ends_with("-on-cpu.pb.gz") && text.contains(&names[0]), "{names:?} {text}");
+    assert_gzip(directory.path().join(&names[0]));
+}
+
+#[test]
+fn every_form_of_output_is_written_and_standard_output_carries_nothing_else() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let burner = Burner::start();
+    let output = run_in(
+        directory.path(),
+        &[
+            "--profile",
+            "--pid",
+            &burner.pid(),
+            "--duration",
+            "300ms",
+            "--profile-output",
+            "-",
+            "--folded-output",
+            "f",
+            "--flamegraph-output",
+            "f.svg",
+        ],
+    );
+    assert_status(&output, 0);
+    assert!(output.stdout.starts_with(&[0x1f, 0x8b]));
+    assert_eq!(files(directory.path()), ["f", "f.svg"]);
+    assert!(std::fs::read_to_string(directory.path().join("f.svg")).unwrap().contains("<svg"));
+}
+
+#[test]
+fn the_whole_system() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = run_in(directory.path(), &["--profile", "-a", "--duration", "300ms"]);
+    assert_status(&output, 0);
+    assert!(stderr(&output).contains("system-wide"));
+    let names = files(directory.path());
+    assert!(names.len() == 1 && names[0].starts_with(|c: char| c.is_ascii_digit()), "{names:?}");
+}
+
+#[test]
+fn figures_alone_have_a_ledger_and_cpu_time_is_told_over_the_time_in_which_it_was_used() {
+    if !privileged() {
+        return;
+    }
+    let burner = Burner::start();
+    let output = run(&["--pmu", "--pid", &burner.pid(), "--duration", "10ms"]);
+    assert_status(&output, 0);
+    assert_eq!(ledger(&output, "mode").as_deref(), Some("pmu"), "{}", stderr(&output));
+    assert_eq!(ledger(&output, "processes").as_deref(), Some("1"));
+    assert_eq!(ledger(&output, "samples"), None);
+    let number = |key: &str| ledger(&output, key).unwrap().parse::<f64>().unwrap();
+    assert!(number("agent_rss_peak_kib") > 0.0 && number("bpf_memory_kib") > 0.0, "{}", stderr(&output));
+    // No more than all CPUs; the capture is a small part of that time.
+    let cpus = std::thread::available_parallelism().unwrap().get() as f64;
+    assert!(number("agent_cpu_pct") <= 100.0 * cpus, "{}", stderr(&output));
+    let seconds = number("agent_cpu_ms") / (10.0 * number("agent_cpu_pct"));
+    assert!(seconds > 0.01, "{}", stderr(&output));
+}
+
+#[test]
+fn a_command_is_followed_to_its_end() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo out; exit 3";
+    let output = run_in(directory.path(), &["--profile", "--sample-rate", "499", "--", "sh", "-c", script]);
+    assert_status(&output, 0);
+    assert_eq!(stdout(&output), "out\n");
+    assert!(stderr(&output).contains("command exited with status 3"), "{}", stderr(&output));
+    assert!(files(directory.path())[0].starts_with("sh-"));
+    let output = run_in(directory.path(), &["--profile", "--", "sh", "-c", "kill -9 $$"]);
+    assert_status(&output, 0);
+    assert!(stderr(&output).contains("killed by signal SIGKILL"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_command_outlives_a_capture_that_ends_earlier() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    // So rarely that the start of the command gives no sample; and it must not hold the pipes that are read to their end.
+    let sleeper = "exec sleep 300 > /dev/null 2>&1";
+    let capture = ["--profile", "--duration", "200ms", "--sample-rate", "1", "--", "sh", "-c", sleeper];
+    let output = run_in(directory.path(), &capture);
+    assert_status(&output, 0);
+    let text = stderr(&output);
+    let pid = text.split("still running (pid ").nth(1).and_then(|rest| rest.split(')').next()).unwrap();
+    assert!(Path::new("/proc").join(pid).exists(), "{text}");
+    assert!(Command::new("kill").arg(pid).status().unwrap().success());
+    assert!(text.contains("warning: no samples"), "{text}");
+}
+
+#[test]
+fn targets_that_end_end_the_capture() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut sleeper = Command::new("sleep").arg("3").spawn().unwrap();
+    let reaper = std::thread::spawn({
+        let pid = sleeper.id().to_string();
+        let directory = directory.path().to_owned();
+        move || {
+            let start = Instant::now();
+            (run_in(&directory, &["--profile", "--pid", &pid, "--duration", "60s"]), start.elapsed())
+        }
+    });
+    sleeper.wait().unwrap();
+    let (output, length) = reaper.join().unwrap();
+    assert_status(&output, 0);
+    assert!(length < Duration::from_secs(30), "{length:?}");
+    assert_eq!(files(directory.path()).len(), 1);
+}
+
+#[test]
+fn the_first_signal_ends_the_capture_and_writes_everything() {
+    if !privileged() {
+        return;
+    }
+    let burner = Burner::start();
+    for (name, delay_ms) in [("INT", 600), ("TERM", 600), ("HUP", 600), ("TERM", 30), ("INT", 100)] {
+        let directory = tempfile::tempdir().unwrap();
+        let child = start_in(directory.path(), &["--profile", "--pid", &burner.pid(), "--duration", "60s"]);
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        wait_for_handlers(&child);
+        signal(&child, name);
+        let output = child.wait_with_output().unwrap();
+        assert_status(&output, 0);
+        let names = files(directory.path());
+        assert_eq!(names.len(), 1, "{name} after {delay_ms} ms: {names:?}");
+        assert_gzip(directory.path().join(&names[0]));
+    }
+}
+
+#[test]
+fn however_many_signals_nothing_unfinished_stays_behind() {
+    if !privileged() {
+        return;
+    }
+    let burner = Burner::start();
+    for gap_ms in [0, 2, 10] {
+        let directory = tempfile::tempdir().unwrap();
+        let child = start_in(directory.path(), &["--profile", "--pid", &burner.pid(), "--duration", "60s"]);
+        std::thread::sleep(Duration::from_millis(600));
+        wait_for_handlers(&child);
+        for _ in 0..3 {
+            // The process may have ended by now: then there is nothing to signal.
+            let _ = Command::new("kill")
+                .args(["-s", "TERM", &child.id().to_string()])
+                .stderr(Stdio::null())
+                .status();
+            std::thread::sleep(Duration::from_millis(gap_ms));
+        }
+        let output = child.wait_with_output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+        assert!(files(directory.path()).iter().all(|name| name.ends_with(".pb.gz")));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let child = start_in(directory.path(), &["--profile", "--pid", &burner.pid(), "--duration", "60s"]);
+    std::thread::sleep(Duration::from_millis(600));
+    signal(&child, "KILL");
+    child.wait_with_output().unwrap();
+    assert_eq!(files(directory.path()), [""; 0]);
+}
+
+#[test]
+fn an_output_that_fails_does_not_stop_the_others() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let burner = Burner::start();
+    let words = [
+        "--profile",
+        "--pid",
+        &burner.pid(),
+        "--duration",
+        "200ms",
+        "--profile-output",
+        "/dev/full",
+        "--folded-output",
+        "f",
+    ];
+    let output = run_in(directory.path(), &words);
+    assert_status(&output, 1);
+    assert!(stderr(&output).contains("error: write /dev/full: No space left"), "{}", stderr(&output));
+    assert_eq!(files(directory.path()), ["f"]);
+}
+
+#[test]
+fn a_target_that_is_not_there() {
+    if !privileged() {
+        return;
+    }
+    let mut gone = Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let pid = gone.id().to_string();
+    let output = run(&["--profile", "--pid", &pid]);
+    assert_status(&output, 1);
+    assert!(stderr(&output).contains(&format!("error: target pid {pid}")), "{}", stderr(&output));
+}
+
+#[test]
+fn without_privileges_the_error_names_the_command_that_helps() {
+    let directory = tempfile::tempdir().unwrap();
+    let binary = directory.path().join("perf-agent");
+    std::fs::copy(env!("CARGO_BIN_EXE_perf-agent"), &binary).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), open).unwrap();
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"])
+        .arg(&binary)
+        .args(["--profile", "--pid", "1", "--profile-output", "/dev/null"])
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: setpriv is not installed");
+        return;
+    };
+    if stderr(&output).starts_with("setpriv:") {
+        println!("skipped: this user cannot change to another: {}", stderr(&output));
+        return;
+    }
+    assert_status(&output, 1);
+    let text = stderr(&output);
+    assert!(text.contains("cap_bpf") && text.contains("cap_perfmon"), "{text}");
+    assert!(
+        text.contains("setcap cap_bpf,cap_perfmon,") && text.contains(binary.to_str().unwrap()),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_thread_is_announced_and_named_as_its_process() {
+    if !privileged() {
+        return;
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::Builder::new().name("some-thread".to_owned()).spawn(move || {
+        // PID/task/TID
+        let own = std::fs::read_link("/proc/thread-self").unwrap();
+        tell.send(own.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
+        let _ = ended.recv();
+    });
+    let (thread, tid) = (thread.unwrap(), told.recv().unwrap());
+    let process = std::process::id();
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let output = run_in(directory.path(), &["--profile", "--pid", &tid, "--duration", "200ms"]);
+    drop(end);
+    thread.join().unwrap();
+    assert_status(&output, 0);
+    let text = stderr(&output);
+    assert!(text.starts_with(&format!("on-CPU profile: pid {process} ({}), ", name.trim_end())), "{text}");
+    assert!(text.contains(&format!("{tid} is a thread of process {process}")), "{text}");
+    assert!(!files(directory.path())[0].contains("thread"), "{:?}", files(directory.path()));
+}
+
+#[test]
+fn too_few_descriptors_are_told_as_that() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -n 70; exec \"$0\" --profile -a --duration 100ms"])
+        .arg(env!("CARGO_BIN_EXE_perf-agent"))
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    assert_status(&output, 1);
+    let text = stderr(&output);
+    assert!(text.contains("Too many open files") && text.contains("ulimit -n"), "{text}");
+}
+
+#[test]
+fn a_target_that_has_ended_is_called_so() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut zombie = Command::new("true").spawn().unwrap();
+    let stat = format!("/proc/{}/stat", zombie.id());
+    while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let words = ["--profile", "--pid", &zombie.id().to_string(), "--duration", "10s"];
+    let output = run_in(directory.path(), &words);
+    zombie.wait().unwrap();
+    let text = stderr(&output);
+    assert!(text.contains(&format!("process {} has ended", zombie.id())), "{text}");
+    assert!(!text.contains("hint: raise --sample-rate"), "{text}");
+}

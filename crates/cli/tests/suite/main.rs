@@ -1,0 +1,31 @@
+//! The binary from outside: words in; exit status, standard output and standard error out.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod capture;
+mod doctor;
+mod help;
+mod metrics;
+mod rejected;
+
+use std::process::{Command, Output};
+
+/// Runs the binary in `directory` with these words.
+fn run_in(directory: &std::path::Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_perf-agent")).args(words).current_dir(directory).output().unwrap()
+}
+
+/// Runs the binary in a directory of its own, and checks that it leaves nothing there.
+fn run(words: &[&str]) -> Output {
+    let directory = tempfile::tempdir().unwrap();
+    let output = run_in(directory.path(), words);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "{words:?} left something behind");
+    output
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}

@@ -1,0 +1,428 @@
+//! Reports of the scheduler and counters, and the endpoint: streams, names, what is served and when.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::capture::{Burner, assert_gzip, assert_status, files, privileged, signal, start_in};
+use crate::{run, run_in, stderr, stdout};
+
+/// A command that leaves its CPU some times.
+const NAPS: [&str; 4] = ["--", "sh", "-c", "for i in 1 2 3 4 5; do sleep 0.01; done"];
+
+fn with_naps<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    words.iter().chain(&NAPS).copied().collect()
+}
+
+/// A port that nobody listens on.
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// Status line, head and body of an answer; nothing if nobody answers.
+fn get(port: u16, path: &str, accept: &str) -> Option<(String, String)> {
+    let mut stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.split_once("\r\n\r\n").map(|(head, body)| (head.to_owned(), body.to_owned()))
+}
+
+#[test]
+fn the_text_is_all_that_is_on_standard_output() {
+    if !privileged() {
+        return;
+    }
+    let output = run(&with_naps(&["--pmu"]));
+    assert_status(&output, 0);
+    let text = stdout(&output);
+    let latency = ["  Min: ", "  Max: ", "  Mean: ", "  P50: ", "  P95: ", "  P99: ", "  P99.9: "];
+    let mut expected =
+        vec!["=== PMU Metrics (PID: ", "Samples: ", "On-CPU Time (time slice per context switch):"];
+    expected.extend(latency);
+    expected.push("Runqueue Latency (time waiting for CPU):");
+    expected.extend(latency);
+    expected.extend([
+        "Context Switch Reasons:",
+        "  Preempted (running): ",
+        "  Voluntary (sleep/mutex): ",
+        "  I/O Wait (D state): ",
+    ]);
+    let lines: Vec<_> = text.lines().filter(|line| !line.is_empty()).collect();
+    assert!(lines.len() > expected.len(), "{text}");
+    for (line, beginning) in lines.iter().zip(&expected) {
+        assert!(line.starts_with(beginning), "{beginning:?} expected in {text}");
+    }
+    let rest = &lines[expected.len()..];
+    assert!(rest.iter().any(|line| line.starts_with("Hardware Counters:")), "{text}");
+    assert!(!text.contains("warning") && stderr(&output).contains("command exited with status 0"));
+}
+
+#[test]
+fn a_cache_that_cannot_be_used_is_told_where_it_is_needed() {
+    if !privileged() {
+        return;
+    }
+    for (mode, told) in [("--pmu", false), ("--profile", true)] {
+        let directory = tempfile::tempdir().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_perf-agent"))
+            .args(with_naps(&[mode]))
+            .current_dir(directory.path())
+            .env("XDG_CACHE_HOME", "/dev/null")
+            .output()
+            .unwrap();
+        assert_status(&output, 0);
+        let text = stderr(&output);
+        let warned = text.lines().any(|line| line.starts_with("warning: ") && line.contains("/dev/null"));
+        assert_eq!(warned, told, "{mode}: {text}");
+    }
+}
+
+#[test]
+fn the_json_has_the_keys_of_its_schema() {
+    if !privileged() {
+        return;
+    }
+    let words = ["--pmu", "--pmu-format", "json", "--pmu-events", "page-faults,task-clock"];
+    let output = run(&with_naps(&words));
+    assert_status(&output, 0);
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(report["schema"], "perf-agent.pmu/1");
+    assert_eq!((&report["version"], &report["scope"]), (&env!("CARGO_PKG_VERSION").into(), &"pid".into()));
+    assert!(report["start_ns"].as_u64() > Some(0) && report["duration_ns"].as_u64() > Some(40_000_000));
+    assert_eq!(report["pids"].as_array().map(Vec::len), Some(1), "{report}");
+    assert!(report.get("processes").is_none() && report["incomplete"].is_object(), "{report}");
+    let total = &report["total"];
+    let reasons = &total["context_switches"];
+    let sum: u64 =
+        ["preempted", "voluntary", "io_wait"].map(|key| reasons[key].as_u64().unwrap()).iter().sum();
+    // Five naps, and as many children that end.
+    assert!(total["samples"].as_u64() == Some(sum) && sum >= 10, "{report}");
+    for histogram in ["on_cpu", "runqueue"] {
+        let value = |key: &str| total[histogram][key].as_f64().unwrap();
+        let keys = ["min_ns", "p50_ns", "p95_ns", "p99_ns", "p999_ns", "max_ns"];
+        // The bucket of a percentile is exact to one percent.
+        assert!(keys.windows(2).all(|pair| value(pair[0]) <= value(pair[1]) * 1.02), "{report}");
+        assert!(value("count") > 0.0 && value("mean_ns") <= value("max_ns"), "{report}");
+    }
+    assert!(total["on_cpu_ns_total"].as_u64() > Some(0));
+    assert!(total.get("ipc").is_some() && total.get("cache_misses_per_1k").is_some(), "{report}");
+    let counters = total["counters"].as_array().unwrap();
+    for (counter, (name, unit)) in counters.iter().zip([("page-faults", "events"), ("task-clock", "ns")]) {
+        assert_eq!((&counter["name"], &counter["unit"]), (&name.into(), &unit.into()), "{report}");
+        assert!(counter["value"].as_u64() > Some(0) && counter["scaled"] == false, "{report}");
+    }
+    let machine = ["--pmu", "--pmu-format=json", "--per-pid", "-a", "--duration", "300ms"];
+    let report: Value = serde_json::from_str(&stdout(&run(&machine))).unwrap();
+    assert_eq!(report["scope"], "system");
+    let processes = report["processes"].as_array().unwrap();
+    assert!(
+        processes.iter().all(|process| process["pid"].is_u64() && process["comm"].is_string()),
+        "{report}"
+    );
+}
+
+#[test]
+fn automatic_names_of_one_run_have_one_number() {
+    if !privileged() {
+        return;
+    }
+    let words = with_naps(&["--profile", "--pmu", "--pmu-output", "auto", "--pmu-format", "json"]);
+    for attempt in 0.. {
+        let directory = tempfile::tempdir().unwrap();
+        assert_status(&run_in(directory.path(), &words), 0);
+        let names = files(directory.path());
+        let minute = names[0].strip_suffix("-on-cpu.pb.gz").unwrap_or_else(|| panic!("{names:?}")).to_owned();
+        assert!(minute.starts_with("sh-") && names == [names[0].clone(), format!("{minute}-pmu.json")]);
+        // Only one of the two names is taken when the second run looks.
+        std::fs::remove_file(directory.path().join(&names[0])).unwrap();
+        assert_status(&run_in(directory.path(), &words), 0);
+        let names = files(directory.path());
+        if attempt < 3 && names.iter().any(|name| !name.starts_with(&minute)) {
+            continue;
+        }
+        let expected = ["-on-cpu-2.pb.gz", "-pmu-2.json", "-pmu.json"].map(|end| format!("{minute}{end}"));
+        assert_eq!(names, expected);
+        return;
+    }
+}
+
+#[test]
+fn metrics_are_served_as_long_as_the_capture_goes_on() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (burner, port) = (Burner::start(), free_port());
+    let listen = format!(":{port}");
+    let words =
+        ["--pmu", "--pmu-output", "report", "--metrics-listen", &listen, "--duration", "120s", "--pid"];
+    let pid = burner.pid();
+    let words: Vec<_> = words.into_iter().chain([pid.as_str()]).collect();
+    let child = start_in(directory.path(), &words);
+    let begun = Instant::now();
+    let open_metrics = "application/openmetrics-text; version=1.0.0";
+    loop {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nothing is served");
+        std::thread::sleep(Duration::from_millis(50));
+        let Some((head, body)) = get(port, "/metrics", open_metrics) else { continue };
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(head.contains("application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
+        assert!(body.ends_with("# EOF\n") && body.contains("perf_agent_build_info{"), "{body}");
+        assert!(!body.contains(&pid) || !body.contains("pid="), "{body}");
+        if body.contains("perf_agent_context_switches_total{reason=") {
+            break;
+        }
+    }
+    let (head, body) = get(port, "/metrics", "text/plain").unwrap();
+    assert!(head.contains("text/plain; version=0.0.4") && !body.contains("# EOF"), "{head}");
+    assert!(get(port, "/healthz", "*/*").unwrap().0.starts_with("HTTP/1.1 200"));
+    assert!(get(port, "/other", "*/*").unwrap().0.starts_with("HTTP/1.1 404"));
+    signal(&child, "TERM");
+    let output = child.wait_with_output().unwrap();
+    assert_status(&output, 0);
+    assert!(get(port, "/healthz", "*/*").is_none());
+    assert!(!stderr(&output).contains("no authentication"), "{}", stderr(&output));
+}
+
+/// The values of an answer in OpenMetrics by series, and the families that are counters.
+fn series(body: &str) -> (BTreeMap<String, f64>, BTreeSet<String>) {
+    let values = body.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        (series.to_owned(), value.parse().unwrap())
+    });
+    let counters = body.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"));
+    (values.collect(), counters.map(str::to_owned).collect())
+}
+
+#[test]
+fn what_is_served_is_filled_and_only_grows() {
+    if !privileged() {
+        return;
+    }
+    let always = [
+        "perf_agent_samples_total{mode=\"pmu\"}",
+        "perf_agent_cpu_seconds_total",
+        "perf_agent_resident_bytes",
+        "perf_agent_bpf_memory_bytes",
+        "perf_agent_context_switches_total{reason=\"voluntary\"}",
+        "perf_agent_on_cpu_seconds_count",
+        "perf_agent_runqueue_latency_seconds_count",
+        "perf_agent_counter_total{event=\"task-clock\"}",
+    ];
+    let with_profiles = [
+        "perf_agent_samples_total{mode=\"on-cpu\"}",
+        "perf_agent_samples_total{mode=\"off-cpu\"}",
+        "perf_agent_walks_total{mode=\"on-cpu\",cause=\"root\"}",
+        "perf_agent_frames_total{symbolized=\"true\"}",
+        "perf_agent_symbolize_kernel_batches_total",
+        "perf_agent_symbolize_kernel_input_ips_total",
+        "perf_agent_symbolize_seconds_count{kind=\"user\"}",
+        "perf_agent_symbolize_seconds_count{kind=\"kernel\"}",
+    ];
+    let profiles = "--profile --profile-output - --offcpu --offcpu-output off --kernel-stacks -a --per-pid";
+    for (modes, filled) in [("-a", &always[..]), (profiles, &[always, with_profiles].concat())] {
+        let directory = tempfile::tempdir().unwrap();
+        let (_burner, port) = (Burner::start(), free_port());
+        let listen = format!(":{port}");
+        let mut words =
+            vec!["--pmu", "--pmu-output", "r", "--pmu-format", "json", "--pmu-events", "task-clock"];
+        words.extend(["--duration", "120s", "--metrics-listen", &listen]);
+        words.extend(modes.split(' '));
+        let child = start_in(directory.path(), &words);
+        let (begun, mut before) = (Instant::now(), BTreeMap::<String, f64>::new());
+        loop {
+            assert!(begun.elapsed() < Duration::from_secs(90), "{modes}: {before:#?}");
+            std::thread::sleep(Duration::from_millis(300));
+            let Some((_, body)) = get(port, "/metrics", "application/openmetrics-text") else { continue };
+            let (now, counters) = series(&body);
+            for (series, value) in &before {
+                let counter = counters.iter().any(|family| series.starts_with(&format!("{family}_total")));
+                let histogram = series.contains("_bucket{") || series.ends_with("_count");
+                if counter || histogram {
+                    assert!(now.get(series) >= Some(value), "{series} was {value}, is {:?}", now.get(series));
+                }
+            }
+            assert!(!body.contains("debuginfod"), "there are no servers to fetch from: {body}");
+            assert_eq!(body.contains("perf_agent_frames"), modes == profiles, "{body}");
+            before = now;
+            if filled.iter().all(|series| before.get(*series) > Some(&0.0)) {
+                break;
+            }
+        }
+        signal(&child, "TERM");
+        assert_status(&child.wait_with_output().unwrap(), 0);
+        // What was served is in the report: nothing is lost, nothing twice.
+        let report = std::fs::read(directory.path().join("r")).unwrap();
+        let report: Value = serde_json::from_slice(&report).unwrap();
+        let total = report["total"]["samples"].as_f64().unwrap();
+        assert!(before[always[0]] <= total, "{total} samples, but {} were served", before[always[0]]);
+        if let Some(processes) = report["processes"].as_array() {
+            let sum: f64 = processes.iter().map(|process| process["samples"].as_f64().unwrap()).sum();
+            assert!((sum - total).abs() < 0.5, "{sum} of {total}");
+        }
+    }
+}
+
+#[test]
+fn an_address_that_cannot_be_had_ends_it_before_anything_begins() {
+    let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = held.local_addr().unwrap().to_string();
+    let output = run(&["--pmu", "--pmu-output", "r", "--metrics-listen", &address, "--", "touch", "begun"]);
+    assert_status(&output, 1);
+    assert!(stderr(&output).contains(&address) && stderr(&output).contains("in use"), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "");
+}
+
+#[test]
+fn an_address_that_others_reach_is_warned_of() {
+    if !privileged() {
+        return;
+    }
+    let address = format!("0.0.0.0:{}", free_port());
+    let output = run(&with_naps(&["--pmu", "--metrics-listen", &address]));
+    assert_status(&output, 0);
+    let text = stderr(&output);
+    let warning =
+        text.lines().find(|line| line.starts_with("warning: ") && line.contains("no authentication"));
+    assert!(warning.is_some_and(|line| line.contains(&address)), "{text}");
+}
+
+#[test]
+fn nothing_at_all_gives_valid_outputs_of_every_mode() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut sleeper = Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().unwrap();
+    let (begun, place) = (Instant::now(), Path::new("/proc").join(sleeper.id().to_string()).join("wchan"));
+    while begun.elapsed() < Duration::from_secs(2)
+        && !std::fs::read_to_string(&place).is_ok_and(|place| place.contains("nanosleep"))
+    {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = sleeper.id().to_string();
+    let words = [
+        "--profile --profile-output on --offcpu --offcpu-output off --offcpu-states iowait --wakers",
+        "--pmu --pmu-output pmu --pmu-format json --wall-output wall --duration 300ms --pid",
+    ];
+    let words: Vec<_> = words.iter().flat_map(|line| line.split(' ')).chain([pid.as_str()]).collect();
+    let output = run_in(directory.path(), &words);
+    let text = run(&["--pmu", "--duration", "300ms", "--pid", &pid]);
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert_status(&output, 0);
+    assert!(stderr(&output).contains("warning: no samples"), "{}", stderr(&output));
+    assert_eq!(files(directory.path()), ["off", "on", "pmu", "wall"]);
+    for profile in ["on", "off", "wall"] {
+        assert_gzip(directory.path().join(profile));
+    }
+    let report: Value =
+        serde_json::from_slice(&std::fs::read(directory.path().join("pmu")).unwrap()).unwrap();
+    assert_eq!(report["total"]["samples"], 0, "{report}");
+    assert!(report["total"]["on_cpu"].is_null() && report["total"]["runqueue"].is_null(), "{report}");
+    assert_status(&text, 0);
+    let text = stdout(&text);
+    assert!(text.starts_with(&format!("=== PMU Metrics (PID: {pid}) ===\n")), "{text}");
+    assert!(text.contains("no data") || text.contains("No PMU metrics collected"), "{text}");
+}
+
+/// Two processes with one number, one after the other, in a PID namespace of their own, where the next number can be
+/// chosen.
+const REUSE: &str = r#"
+"$AGENT" --pmu -a --per-pid --pmu-format json --pmu-output out.json --pmu-events task-clock --duration 60s \
+    --metrics-listen :$PORT &
+agent=$!
+while kill -0 $agent && ! grep -qs perfagent-http /proc/$agent/task/*/comm; do sleep 0.02; done
+for name in one two; do
+    echo 4999 > /proc/sys/kernel/ns_last_pid
+    ./$name -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done' &
+    echo $!
+    wait $!
+done
+kill -TERM $agent
+wait $agent
+"#;
+
+#[test]
+fn processes_that_had_one_number_are_not_added_up() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["one", "two"] {
+        std::os::unix::fs::symlink("/bin/sh", directory.path().join(name)).unwrap();
+    }
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "sh", "-c", REUSE])
+        .env("AGENT", env!("CARGO_BIN_EXE_perf-agent"))
+        .env("PORT", free_port().to_string())
+        .current_dir(directory.path())
+        .output();
+    // The endpoint answers when the capture has begun.
+    let output = match output {
+        Ok(output) if output.status.success() => output,
+        other => return println!("skipped: no PID namespace, or no choice of numbers in it: {other:?}"),
+    };
+    if stdout(&output) != "5000\n5000\n" {
+        return println!("skipped: the numbers were others: {}", stdout(&output));
+    }
+    let report = std::fs::read(directory.path().join("out.json")).unwrap();
+    let report: Value = serde_json::from_slice(&report).unwrap();
+    let processes = report["processes"].as_array().unwrap();
+    let mut of_that_number: Vec<_> = processes.iter().filter(|process| process["pid"] == 5000).collect();
+    of_that_number.sort_by_key(|process| process["comm"].as_str());
+    let names: Vec<_> = of_that_number.iter().map(|process| &process["comm"]).collect();
+    assert_eq!(names, ["one", "two"], "{report}");
+    let value = |process: &Value| process["on_cpu_ns_total"].as_u64().unwrap();
+    let (one, two) = (value(of_that_number[0]), value(of_that_number[1]));
+    assert!(one > 1_000_000 && two > 1_000_000, "{one} {two}");
+    for process in of_that_number {
+        // The counters of both are split at the same switches.
+        let clock = process["counters"][0]["value"].as_u64().unwrap();
+        assert!(clock.abs_diff(value(process)) < value(process) / 2, "{process}");
+    }
+    let sum: u64 = processes.iter().map(|process| process["samples"].as_u64().unwrap()).sum();
+    assert_eq!(report["total"]["samples"], sum);
+    assert_eq!(report["processes_profiled"], processes.len());
+}
+
+#[test]
+fn the_address_that_is_announced_is_the_one_that_is_served() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let own = std::process::id().to_string();
+    let words = ["--pmu", "--pid", &own, "--duration", "60s", "--metrics-listen", ":0"];
+    let mut child = start_in(directory.path(), &words);
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut addresses = lines.filter_map(|line| {
+        let address = line.strip_prefix("metrics are served at http://127.0.0.1:")?;
+        address.strip_suffix("/metrics")?.parse::<u16>().ok()
+    });
+    let port = addresses.next().unwrap();
+    // A machine that is busy may take longer than one try waits.
+    let mut answers = (0..6).filter_map(|_| get(port, "/metrics", "*/*"));
+    let (head, body) = answers.next().unwrap();
+    assert!(head.starts_with("HTTP/1.1 200") && !body.is_empty(), "{head}");
+    signal(&child, "TERM");
+    for _ in addresses {}
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_port_that_is_taken_is_not_announced() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = run(&["--pmu", "-a", "--duration", "1s", "--metrics-listen", &address]);
+    assert_status(&output, 1);
+    let text = stderr(&output);
+    assert!(!text.contains("served at") && text.contains(&address), "{text}");
+}

@@ -1,0 +1,237 @@
+//! Every command line that is rejected: status 2, one line `error: …`, one line `hint: …`, nothing attached, nothing
+//! created.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::{run, run_in, stderr};
+
+/// Target and mode, to which each row adds what is wrong.
+const GOOD: [&str; 3] = ["--profile", "--pid", "1"];
+
+#[track_caller]
+fn check(output: &std::process::Output, substrings: &[&str]) {
+    let text = stderr(output);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(lines[0].starts_with("error: ") && lines[1].starts_with("hint: "), "{text}");
+    for substring in substrings {
+        assert!(lines[0].contains(substring), "{} lacks {substring}", lines[0]);
+    }
+}
+
+#[track_caller]
+fn rejected(words: &[&str], substrings: &[&str]) -> String {
+    let output = run(words);
+    check(&output, substrings);
+    stderr(&output)
+}
+
+#[track_caller]
+fn good_with(words: &[&str], substrings: &[&str]) -> String {
+    rejected(&[&GOOD[..], words].concat(), substrings)
+}
+
+#[test]
+fn targets() {
+    rejected(&["--profile", "--pid", "1", "-a"], &["mutually exclusive", "--pid", "-a"]);
+    rejected(&["--profile", "--pid", "1", "--", "true"], &["mutually exclusive", "--pid", "CMD"]);
+    rejected(&["--profile", "-a", "--", "true"], &["mutually exclusive"]);
+    rejected(&["--profile", "--all", "--pid=1", "--", "true"], &["mutually exclusive"]);
+    rejected(&["--profile"], &["required"]);
+    rejected(&[], &["required"]);
+    rejected(&["--profile", "--all=false"], &["required"]);
+    rejected(&["--profile", "--"], &["required"]);
+}
+
+#[test]
+fn modes() {
+    rejected(&["--pid", "1"], &["required", "--profile"]);
+    rejected(&["--pid", "1", "--profile=false"], &["required", "--profile"]);
+    for output in ["--profile-output", "--folded-output", "--flamegraph-output"] {
+        let text = rejected(&["--pid", "1", output, "x"], &["required", "--profile"]);
+        assert!(text.contains(&format!("{output} requires --profile")), "{text}");
+    }
+}
+
+#[test]
+fn unwind_modes() {
+    for mode in ["lbr", "", "FP", "fp,dwarf"] {
+        good_with(&["--unwind", mode], &["fp", "dwarf", "auto", mode]);
+    }
+}
+
+#[test]
+fn sample_rates() {
+    let max: u64 = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate")
+        .map_or(100_000, |text| text.trim().parse().unwrap());
+    for rate in ["0", "-1", "99.5", "fast", "", "18446744073709551616", &(max + 1).to_string()] {
+        good_with(&["--sample-rate", rate], &[&format!("1..={max}"), rate]);
+    }
+}
+
+#[test]
+fn durations() {
+    for length in ["0", "0s", "-5s", "10", "ten", "", "5 s", "1.s", "9999999999999h"] {
+        let text = good_with(&["--duration", length], &["--duration"]);
+        assert!(text.contains("1m30s"), "{text}");
+    }
+    assert!(good_with(&["--duration=10"], &[]).contains("write 10s"));
+}
+
+#[test]
+fn pids_and_tags() {
+    for pid in ["0", "4194305", "-1", "1.5", "init", "", "0x1", "99999999999999999999"] {
+        rejected(&["--profile", "--pid", pid], &["1..=4194304", &format!("`{pid}`")]);
+    }
+    good_with(&["--pid", "0"], &["`0`"]);
+    good_with(&["--tag", "novalue"], &["novalue"]);
+    good_with(&["--tag", "=x"], &["=x"]);
+    good_with(&["--tag", "a=1", "--tag", "perf-agent.mode=x"], &["perf-agent.mode=x", "reserved"]);
+}
+
+#[test]
+fn map_sizes() {
+    for stacks in ["0", "-1", "many", "4194305"] {
+        good_with(&["--max-stacks", stacks], &[stacks, "1..=4194304"]);
+    }
+    for ring in ["0", "3M", "1K", "2G", "4MB", ""] {
+        good_with(&["--ring-size", ring], &[ring, "power of two"]);
+    }
+}
+
+#[test]
+fn outputs() {
+    let places = tempfile::tempdir().unwrap();
+    let missing = places.path().join("missing/x.pb.gz");
+    let missing = missing.to_str().unwrap();
+    for option in ["--profile-output", "--folded-output", "--flamegraph-output"] {
+        good_with(&[option, missing], &[option, missing, "No such file or directory"]);
+        good_with(&[option, "/"], &[option, "Is a directory"]);
+        good_with(&[option, ""], &[option, "No such file or directory"]);
+        good_with(&[option, "/proc/x"], &[option, "/proc/x", "not permitted"]);
+    }
+    good_with(&["--profile-output", "-", "--folded-output", "-"], &["--profile-output", "--folded-output"]);
+    good_with(&["--profile-output", "x", "--flamegraph-output", "./x"], &["./x", "one file"]);
+}
+
+#[test]
+fn a_closed_standard_output_takes_no_profile() {
+    let script = r#""$0" --profile --pid 1 --profile-output - >&-"#;
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_perf-agent")])
+        .output()
+        .unwrap();
+    check(&output, &["standard output", "Bad file descriptor"]);
+}
+
+#[test]
+fn a_directory_that_is_read_only() {
+    let places = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(places.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
+    if std::fs::write(places.path().join("probe"), "").is_ok() {
+        println!("skipped: this user writes to read-only directories");
+        return;
+    }
+    check(&run_in(places.path(), &GOOD), &["Permission denied", "-on-cpu.pb.gz"]);
+}
+
+#[test]
+fn commands() {
+    rejected(
+        &["--profile", "--", "no-such-program-here"],
+        &["no-such-program-here", "No such file or directory"],
+    );
+    rejected(&["--profile", "--", "/etc/passwd"], &["/etc/passwd", "Permission denied"]);
+    rejected(&["--profile", "--", "/"], &["Permission denied"]);
+    rejected(&["--profile", "--", ""], &["No such file or directory"]);
+}
+
+#[test]
+fn unknown_words_name_the_nearest_option() {
+    let text = good_with(&["--sampel-rate", "9"], &["no option --sampel-rate"]);
+    assert!(text.contains("--sample-rate"), "{text}");
+    let text = good_with(&["--flamegraf-output=x"], &["no option --flamegraf-output"]);
+    assert!(text.contains("--flamegraph-output"), "{text}");
+    good_with(&["-x"], &["no option -x"]);
+    let text = good_with(&["make"], &["make"]);
+    assert!(text.contains("-- make"), "{text}");
+    let text = good_with(&["--kernel-stacks", "true"], &["true"]);
+    assert!(text.contains("--kernel-stacks=true"), "{text}");
+}
+
+#[test]
+fn options_of_other_versions_do_not_exist() {
+    for option in [
+        "--perf-data-output",
+        "--inject-python",
+        "--debuginfod-url",
+        "--symbol-cache-dir",
+        "--event",
+        "--python",
+        "--java-perf-map",
+        "--html-output",
+    ] {
+        good_with(&[option], &["this version has no option", option]);
+    }
+    for subcommand in ["events", "symbolize", "convert", "diff", "top"] {
+        rejected(&[subcommand], &["this version has no subcommand", subcommand]);
+    }
+}
+
+#[test]
+fn forms() {
+    good_with(&["--duration"], &["--duration needs a value"]);
+    good_with(&["--duration", "1s", "--duration", "2s"], &["--duration was given twice"]);
+    good_with(&["--per-thread=maybe"], &["--per-thread", "maybe"]);
+    good_with(&["--per-thread="], &["--per-thread"]);
+    rejected(&["doctor", "--profile"], &["doctor"]);
+    rejected(&["--profile", "doctor"], &["doctor"]);
+    rejected(&["doctor", "--json=maybe"], &["--json"]);
+}
+
+#[test]
+fn the_first_error_is_the_one_that_is_printed() {
+    rejected(&["--unwind", "x", "--nosuch", "--pid", "0", "-a"], &["--nosuch"]);
+    rejected(&["--unwind", "x", "--pid", "0", "-a"], &["mutually exclusive"]);
+    rejected(&["--unwind", "x", "--pid", "0"], &["required", "--profile"]);
+    rejected(&["--profile", "--unwind", "x", "--pid", "0", "--sample-rate", "0"], &["--unwind"]);
+    rejected(&["--profile", "--duration", "0", "--pid", "0", "--sample-rate", "0"], &["--sample-rate"]);
+    rejected(&["--profile", "--duration", "0", "--pid", "0", "--tag", "x"], &["--duration"]);
+    rejected(&["--profile", "--folded-output", "/", "--pid", "0", "--tag", "x"], &["--pid"]);
+    rejected(&["--profile", "--folded-output", "/", "--", "no-such-program-here"], &["--folded-output"]);
+}
+
+#[test]
+fn hostile_words_stay_on_their_line() {
+    let text = good_with(&["--tag", "a\nerror: forged\u{1b}[2J"], &["forged"]);
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+}
+
+#[test]
+fn words_that_are_no_text() {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = std::ffi::OsStr::from_bytes(b"a=\xff");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_perf-agent"))
+        .args(GOOD)
+        .arg("--tag")
+        .arg(bytes)
+        .output()
+        .unwrap();
+    check(&output, &["--tag", "UTF-8"]);
+}
+
+#[test]
+fn hints_are_no_words_that_are_refused_too() {
+    let refusal = |words: &[&str]| stderr(&run(&[&["--profile", "-a"], words].concat()));
+    for word in ["0", "00"] {
+        let text = refusal(&["--duration", word]);
+        assert!(text.contains("longer than zero") && text.contains("1m30s"), "{text}");
+        assert!(!text.contains("write 0"), "{text}");
+    }
+    let text = refusal(&["--duration", "10"]);
+    assert!(text.contains("write 10s"), "{text}");
+    let text = refusal(&["--profile-output", ""]);
+    assert!(text.contains("--profile-output") && !text.contains("mkdir"), "{text}");
+}
