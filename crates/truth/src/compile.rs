@@ -1,0 +1,150 @@
+//! Building the known-answer programs, each by one call of a compiler, only when its sources or its command changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail};
+
+/// A compiler, by the command that must be installed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Compiler {
+    /// GNU C.
+    #[default]
+    Gcc,
+    /// GNU C++.
+    Gxx,
+    /// Clang, C.
+    Clang,
+    /// GNU C over musl.
+    MuslGcc,
+    /// Rust, without cargo.
+    Rustc,
+    /// Go.
+    Go,
+}
+
+impl Compiler {
+    /// The command.
+    #[must_use]
+    pub fn command(self) -> &'static str {
+        match self {
+            Self::Gcc => "gcc",
+            Self::Gxx => "g++",
+            Self::Clang => "clang",
+            Self::MuslGcc => "musl-gcc",
+            Self::Rustc => "rustc",
+            Self::Go => "go",
+        }
+    }
+
+    /// The Debian package that brings it.
+    #[must_use]
+    pub fn package(self) -> &'static str {
+        match self {
+            Self::Gcc => "gcc",
+            Self::Gxx => "g++",
+            Self::Clang => "clang",
+            Self::MuslGcc => "musl-tools",
+            Self::Rustc => "rustc",
+            Self::Go => "golang-go",
+        }
+    }
+
+    /// Whether the command is on the path.
+    #[must_use]
+    pub fn is_installed(self) -> bool {
+        find_command(self.command()).is_some()
+    }
+}
+
+/// The file that a command on the path stands for.
+#[must_use]
+pub fn find_command(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// One call of a compiler.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Build {
+    /// Name of the result in the output folder.
+    pub output: String,
+    /// Which compiler.
+    pub compiler: Compiler,
+    /// Name of the source in `truth/programs`.
+    pub source: &'static str,
+    /// Flags, in order, before the source.
+    pub flags: Vec<String>,
+    /// What follows the source: libraries; `{out}` is the output folder.
+    pub libraries: Vec<String>,
+}
+
+impl Build {
+    /// A build with flags separated by blanks.
+    #[must_use]
+    pub fn new(output: &str, compiler: Compiler, source: &'static str, flags: &str) -> Self {
+        Self {
+            output: output.to_owned(),
+            compiler,
+            source,
+            flags: flags.split_whitespace().map(str::to_owned).collect(),
+            libraries: Vec::new(),
+        }
+    }
+
+    /// The same with libraries, separated by blanks.
+    #[must_use]
+    pub fn with(mut self, libraries: &str) -> Self {
+        self.libraries = libraries.split_whitespace().map(str::to_owned).collect();
+        self
+    }
+
+    /// Makes the result in `out`, unless it is there and newer than the sources.
+    ///
+    /// # Errors
+    /// If the compiler is missing or fails; its messages are in the error.
+    pub fn run(&self, sources: &Path, out: &Path) -> Result<PathBuf> {
+        let target = out.join(&self.output);
+        let target_new = out.join(format!("{}.new", self.output));
+        let mut arguments: Vec<String> = Vec::new();
+        if self.compiler == Compiler::Go {
+            arguments.push("build".into());
+        }
+        arguments.extend(self.flags.iter().cloned());
+        arguments.extend(["-o".into(), target_new.display().to_string()]);
+        arguments.push(sources.join(self.source).display().to_string());
+        arguments.extend(self.libraries.iter().map(|l| l.replace("{out}", &out.display().to_string())));
+
+        let stamp = out.join(format!("{}.command", self.output));
+        let command = format!("{} {}", self.compiler.command(), arguments.join(" "));
+        let unchanged = fs::read_to_string(&stamp).is_ok_and(|old| old == command);
+        if unchanged && modified(&target) > newest_source(sources) {
+            return Ok(target);
+        }
+        fs::create_dir_all(out).with_context(|| format!("create {}", out.display()))?;
+        let output = Command::new(self.compiler.command())
+            .args(&arguments)
+            .env("GO111MODULE", "off")
+            .output()
+            .with_context(|| {
+                let (name, package) = (self.compiler.command(), self.compiler.package());
+                format!("build {}: run {name}; if it is missing: apt-get install {package}", self.output)
+            })?;
+        if !output.status.success() {
+            bail!("build {}: `{command}` failed:\n{}", self.output, String::from_utf8_lossy(&output.stderr));
+        }
+        fs::rename(&target_new, &target).with_context(|| format!("write {}", target.display()))?;
+        fs::write(&stamp, command).with_context(|| format!("write {}", stamp.display()))?;
+        Ok(target)
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|m| m.modified()).ok()
+}
+
+fn newest_source(folder: &Path) -> Option<SystemTime> {
+    fs::read_dir(folder).ok()?.flatten().filter_map(|entry| modified(&entry.path())).max()
+}

@@ -1,0 +1,126 @@
+//! Odd code: callbacks, signals, vdso, linkage stubs, assembly, giant functions, generated code, many mappings.
+
+use super::{MAIN, Program, STATIC_MAIN, c};
+use crate::compile::{Build, Compiler};
+
+pub(super) fn programs() -> Vec<Program> {
+    let mut programs = callbacks_and_signals();
+    programs.extend(kernel_side());
+    programs.extend(linkage());
+    programs.extend(generated());
+    programs
+}
+
+fn static_c(output: &str, source: &'static str) -> Build {
+    Build::new(output, Compiler::Gcc, source, "-O2 -fomit-frame-pointer -static")
+}
+
+fn callbacks_and_signals() -> Vec<Program> {
+    let mut programs = vec![
+        // A merge sort of 256 elements: qsort, qsort_r, then up to nine levels.
+        Program::new("qsort-callback", vec![c("qsort", "qsort.c")], "{out}/qsort")
+            .chain(format!("{MAIN} sort @libc{{1,11}} compare spin"))
+            .chain(format!("{MAIN} sort @libc{{1,11}} (@libc / <plt>){{0,4}}"))
+            .chain(format!("{MAIN} sort <plt>")),
+        Program::new(
+            "qsort-callback-static",
+            vec![static_c("qsort-static", "qsort.c")],
+            "{out}/qsort-static",
+        )
+        .chain(format!(
+            "{STATIC_MAIN} sort qsort{{0,1}} (__qsort_r / qsort_r){{0,1}} msort_with_tmp*{{0,9}} compare spin"
+        ))
+        .chain(format!(
+            "{STATIC_MAIN} sort qsort{{0,1}} (__qsort_r / qsort_r){{0,1}} msort_with_tmp*{{0,9}} <any>{{0,3}}"
+        ))
+        .standalone(),
+    ];
+    for mode in ["plain", "altstack"] {
+        programs.push(
+            Program::new(
+                &format!("signal-{mode}"),
+                vec![c("signals", "signals.c")],
+                &format!("{{out}}/signals {mode}"),
+            )
+            .chain(format!("{MAIN} work spin // @libc on_signal handle spin")),
+        );
+        programs.push(
+            Program::new(
+                &format!("signal-{mode}-static"),
+                vec![static_c("signals-static", "signals.c")],
+                &format!("{{out}}/signals-static {mode}"),
+            )
+            .chain(format!("{STATIC_MAIN} work spin // (__restore_rt / <unnamed>) on_signal handle spin"))
+            .standalone(),
+        );
+    }
+    programs
+}
+
+fn kernel_side() -> Vec<Program> {
+    vec![
+        Program::new("vdso", vec![c("vdso", "vdso.c")], "{out}/vdso")
+            .chain(format!("{MAIN} ask <plt>"))
+            .chain(format!("{MAIN} ask @libc @[vdso]{{0,3}}")),
+        Program::new("vdso-static", vec![static_c("vdso-static", "vdso.c")], "{out}/vdso-static")
+            .chain(format!("{STATIC_MAIN} ask *clock_gettime* @[vdso]{{0,3}}"))
+            .standalone(),
+        Program::new("syscalls", vec![c("syscalls", "syscalls.c")], "{out}/syscalls")
+            .chain(format!("{MAIN} (ask_kernel / fill) (@libc / <plt>)")),
+        Program::new(
+            "syscalls-static",
+            vec![static_c("syscalls-static", "syscalls.c")],
+            "{out}/syscalls-static",
+        )
+        .chain(format!("{STATIC_MAIN} (ask_kernel (*getppid* / <any>) / fill (*read / <any>))"))
+        .standalone(),
+        Program::new("libc-assembly", vec![c("libcasm", "libcasm.c").with("-fno-builtin")], "{out}/libcasm")
+            .chain(format!("{MAIN} (copy / measure / compare) (@libc / <plt>)")),
+    ]
+}
+
+fn linkage() -> Vec<Program> {
+    let hop = Build::new("libhop.so", Compiler::Gcc, "hop.c", "-O2 -fomit-frame-pointer -shared -fPIC");
+    let plt = |output: &str, flags: &str| {
+        Build::new(output, Compiler::Gcc, "plt.c", &format!("-O2 -fomit-frame-pointer {flags}"))
+            .with("-L{out} -lhop -Wl,-rpath,{out}")
+    };
+    let chain = format!("{MAIN} knock (<plt> / tiny) (@ld-linux){{0,8}}");
+    vec![
+        Program::new(
+            "plt-lazy",
+            vec![hop.clone(), plt("plt-lazy", "-Wl,-z,lazy -fcf-protection=none")],
+            "{out}/plt-lazy",
+        )
+        .chain(chain.clone()),
+        Program::new(
+            "plt-ibt",
+            vec![hop.clone(), plt("plt-ibt", "-Wl,-z,now -fcf-protection=full -Wl,-z,ibtplt")],
+            "{out}/plt-ibt",
+        )
+        .chain(chain),
+        Program::new(
+            "mappings-5000",
+            vec![hop, c("mappings", "mappings.c")],
+            "{out}/mappings {out}/libhop.so 5000",
+        )
+        .chain(format!("{MAIN} tour hop work spin")),
+    ]
+}
+
+fn generated() -> Vec<Program> {
+    let jit = |mode: &str, frames: &str| {
+        Program::new(&format!("jit-{mode}"), vec![c("jit", "jit.c")], &format!("{{out}}/jit {mode}"))
+            .chain(format!("{MAIN} enter {frames} back_in_c spin"))
+            // Frame pointers are all there is, and in its first and last instructions a function has none.
+            .demanding(99.0)
+    };
+    vec![
+        Program::new("giant-function", vec![c("bigfunc", "bigfunc.c")], "{out}/bigfunc")
+            .chain(format!("{MAIN} giant spin")),
+        jit("named", "jit_outer jit_inner"),
+        jit("anonymous", "<any>{2}"),
+        Program::new("trampolines", vec![c("trampolines", "trampolines.c")], "{out}/trampolines")
+            .chain(format!("{MAIN} enter py_outer middle py_inner back_in_c spin")),
+    ]
+}

@@ -1,0 +1,78 @@
+//! One run: a program, and one or more profilers on it during the same seconds.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::frame::Capture;
+use crate::profiler::{Profiler, Scope};
+use crate::programs::Program;
+use crate::target::Target;
+
+/// How long profilers get to attach before a waiting program is told to go on.
+const SETTLE: Duration = Duration::from_millis(800);
+
+/// Length and rate of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Length of the capture.
+    pub seconds: f64,
+    /// Sampling rate of perf-agent.
+    pub rate_hz: u32,
+    /// Sampling rate of `perf record` (its stack copies fill 64 MB/s at 999 Hz).
+    pub perf_rate_hz: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { seconds: 3.0, rate_hz: 999, perf_rate_hz: 99 }
+    }
+}
+
+impl Plan {
+    /// The rate for a profiler.
+    #[must_use]
+    pub fn rate(&self, profiler: &Profiler) -> u32 {
+        match profiler {
+            Profiler::Agent(..) => self.rate_hz,
+            Profiler::Perf(_) => self.perf_rate_hz,
+        }
+    }
+}
+
+/// Runs a program that was built in `out` and profiles it by all profilers at once.
+///
+/// # Errors
+/// If the program or a profiler fails.
+pub fn run(program: &Program, out: &Path, profilers: &[Profiler], plan: Plan) -> Result<Vec<Capture>> {
+    let mut target = Target::start(program, out)?;
+    let captures = profile(&mut target, program.waits, profilers, plan)
+        .with_context(|| format!("profile {}", program.name))?;
+    Ok(captures)
+}
+
+/// Profiles a running program by all profilers at once.
+///
+/// # Errors
+/// If a profiler fails.
+pub fn profile(target: &mut Target, waits: bool, profilers: &[Profiler], plan: Plan) -> Result<Vec<Capture>> {
+    let folder = tempfile::tempdir().context("create a folder for profiles")?;
+    let scope = Scope::Process(target.pid());
+    let seconds = plan.seconds + if waits { SETTLE.as_secs_f64() } else { 0.0 };
+    let running = profilers
+        .iter()
+        .map(|p| p.start(scope, seconds, plan.rate(p), folder.path()))
+        .collect::<Result<Vec<_>>>()?;
+    if waits {
+        thread::sleep(SETTLE);
+        target.go()?;
+    }
+    // All are waited for before any is read: reading takes CPU time from those still at work.
+    let mut running = running;
+    for one in &mut running {
+        one.wait(Duration::from_secs(60))?;
+    }
+    running.into_iter().map(|one| one.finish()).collect()
+}

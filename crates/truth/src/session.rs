@@ -1,0 +1,197 @@
+//! One run of perf-agent in any modes, over a process, a command or the machine, and what it brought back.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::frame::Capture;
+use crate::leftovers::BpfObjects;
+use crate::profiler::{read_pprof, wait_ok};
+
+/// After the programs are attached: time for the rest of the start.
+const SETTLE: Duration = Duration::from_millis(300);
+/// How long a session may last.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Whom a session looks at.
+#[derive(Clone, Copy, Debug)]
+pub enum Whom<'a> {
+    /// A running process.
+    Process(u32),
+    /// The machine.
+    Machine,
+    /// A command, from its first instruction on.
+    Command(&'a Path, &'a [&'a str]),
+}
+
+/// perf-agent at work.
+#[derive(Debug)]
+pub struct Session {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+/// What a session brought back.
+#[derive(Debug)]
+pub struct Finished {
+    folder: tempfile::TempDir,
+    /// The lines on stdout: those of the command.
+    pub lines: Vec<String>,
+    /// The messages of perf-agent.
+    pub messages: String,
+}
+
+fn output(folder: &Path, mode: &str) -> PathBuf {
+    folder.join(match mode {
+        "--pmu" => "pmu.json",
+        "--offcpu" => "off.pb.gz",
+        "--wall-output" => "wall.pb.gz",
+        _ => "on.pb.gz",
+    })
+}
+
+impl Session {
+    /// Starts perf-agent. Each of `--profile`, `--offcpu` and `--pmu` among the options gets an output of its own; the word
+    /// `--wall-output` its path.
+    ///
+    /// # Errors
+    /// If the command cannot be started.
+    pub fn start(agent: &Path, options: &[&str], whom: Whom<'_>) -> Result<Self> {
+        let folder = tempfile::tempdir().context("create a folder for the outputs")?;
+        let at = folder.path();
+        let mut command = Command::new(agent);
+        for option in options {
+            command.arg(option);
+            match *option {
+                "--profile" => command.arg("--profile-output").arg(output(at, option)),
+                "--offcpu" => command.arg("--offcpu-output").arg(output(at, option)),
+                "--wall-output" => command.arg(output(at, option)),
+                "--pmu" => command.args(["--pmu-format", "json", "--pmu-output"]).arg(output(at, option)),
+                _ => &mut command,
+            };
+        }
+        match whom {
+            Whom::Process(pid) => command.args(["--pid", &pid.to_string()]),
+            Whom::Machine => command.arg("-a"),
+            Whom::Command(program, arguments) => command.arg("--").arg(program).args(arguments),
+        };
+        let create = |name: &str| File::create(at.join(name)).with_context(|| format!("create {name}"));
+        // A group of its own: a command that outlives its session ends with it.
+        command.stdin(Stdio::null()).stdout(create("stdout")?).stderr(create("stderr")?).process_group(0);
+        let child = command.spawn().with_context(|| format!("start {}", agent.display()))?;
+        Ok(Self { child, folder })
+    }
+
+    /// The process of perf-agent.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until its programs are attached, or it has ended.
+    ///
+    /// # Errors
+    /// If that takes longer than 20 s.
+    pub fn until_attached(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        while BpfObjects::held_by(self.child.id()).links.is_empty() {
+            if self.child.try_wait().context("wait for perf-agent")?.is_some() {
+                return Ok(());
+            }
+            ensure!(begun.elapsed() < Duration::from_secs(20), "perf-agent attached nothing within 20 s");
+            thread::sleep(Duration::from_millis(10));
+        }
+        thread::sleep(SETTLE);
+        Ok(())
+    }
+
+    /// Asks it to stop now and write what it has.
+    ///
+    /// # Errors
+    /// If it cannot be signalled.
+    pub fn stop(&self) -> Result<()> {
+        let pid = Pid::from_raw(i32::try_from(self.child.id())?).context("no process")?;
+        kill_process(pid, Signal::TERM).context("stop perf-agent")
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// If it fails or does not end within ten minutes; its messages are in the error.
+    pub fn finish(mut self) -> Result<Finished> {
+        let log = self.folder.path().join("stderr");
+        wait_ok(&mut self.child, "perf-agent", &log, PATIENCE)?;
+        let read = |path: PathBuf| fs::read(&path).with_context(|| format!("read {}", path.display()));
+        let lines = String::from_utf8_lossy(&read(self.folder.path().join("stdout"))?)
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        let messages = String::from_utf8_lossy(&read(log)?).into_owned();
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().context("create a folder")?);
+        Ok(Finished { folder, lines, messages })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Ended already, but for an error on the way.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+            if let Some(group) = group {
+                let _ = rustix::process::kill_process_group(group, Signal::KILL);
+            }
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Finished {
+    fn capture(&self, mode: &str) -> Result<Capture> {
+        let path = output(self.folder.path(), mode);
+        if !path.is_file() {
+            bail!("perf-agent wrote no {}; its messages:\n{}", path.display(), self.messages);
+        }
+        read_pprof(&path)
+    }
+
+    /// The on-CPU profile.
+    ///
+    /// # Errors
+    /// If it is missing or no profile.
+    pub fn on_cpu(&self) -> Result<Capture> {
+        self.capture("--profile")
+    }
+
+    /// The off-CPU profile.
+    ///
+    /// # Errors
+    /// If it is missing or no profile.
+    pub fn off_cpu(&self) -> Result<Capture> {
+        self.capture("--offcpu")
+    }
+
+    /// The wall-clock profile.
+    ///
+    /// # Errors
+    /// If it is missing or no profile.
+    pub fn wall(&self) -> Result<Capture> {
+        self.capture("--wall-output")
+    }
+
+    /// The report of scheduler metrics.
+    ///
+    /// # Errors
+    /// If it is missing or no JSON.
+    pub fn pmu(&self) -> Result<Value> {
+        let path = output(self.folder.path(), "--pmu");
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("read {text} as JSON"))
+    }
+}

@@ -1,0 +1,113 @@
+//! What a capture is worth: how many samples reach the start of their thread, how many show the true call chain.
+
+use crate::frame::{Capture, Stack};
+use crate::pattern::{Pattern, PatternError};
+use crate::programs::Program;
+use crate::roots::Roots;
+
+/// What perf-agent says of a stack that came before the tables.
+const NOT_READY: &str = "unwind table not ready";
+
+/// How many samples of a capture are right.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// Samples judged.
+    pub samples: u64,
+    /// Those that reach the start of their thread.
+    pub rooted: u64,
+    /// Those that are rooted and follow the program's true chain in every frame.
+    pub exact: u64,
+    /// Those that neither reach the start of their thread nor say so.
+    pub silent: u64,
+    /// Those that came before the unwind tables that they need.
+    pub early: u64,
+    /// The wrong stacks, most frequent first, at most ten.
+    pub wrong: Vec<(u64, String)>,
+}
+
+impl Verdict {
+    /// Judges all samples of a capture of a program.
+    ///
+    /// # Errors
+    /// If a pattern of the program is malformed.
+    pub fn of(capture: &Capture, program: &Program, roots: &Roots) -> Result<Self, PatternError> {
+        let chains = program.chains.iter().map(|c| Pattern::read(c)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::judge(capture, roots, |stack| chains.iter().any(|chain| chain.matches(stack))))
+    }
+
+    /// Judges a capture of a program whose chains are not known: exact stays what is rooted.
+    #[must_use]
+    pub fn rooted_only(capture: &Capture, roots: &Roots) -> Self {
+        Self::judge(capture, roots, |_| true)
+    }
+
+    fn judge(capture: &Capture, roots: &Roots, is_exact: impl Fn(&Stack) -> bool) -> Self {
+        let mut verdict = Self::default();
+        for stack in &capture.stacks {
+            verdict.samples += stack.count;
+            let rooted = roots.is_rooted(stack);
+            let exact = rooted && is_exact(stack);
+            if rooted {
+                verdict.rooted += stack.count;
+            } else if let Some(cause) = &stack.truncated {
+                verdict.early += if cause.contains(NOT_READY) { stack.count } else { 0 };
+            } else {
+                verdict.silent += stack.count;
+            }
+            if exact {
+                verdict.exact += stack.count;
+            } else {
+                verdict.wrong.push((stack.count, stack.display()));
+            }
+        }
+        verdict.wrong.sort_by(|a, b| b.cmp(a));
+        verdict.wrong.truncate(10);
+        verdict
+    }
+
+    /// Rooted samples in per cent of all; 0 without samples.
+    #[must_use]
+    pub fn rooted_pct(&self) -> f64 {
+        percent(self.rooted, self.samples)
+    }
+
+    /// Exact samples in per cent of all; 0 without samples.
+    #[must_use]
+    pub fn exact_pct(&self) -> f64 {
+        percent(self.exact, self.samples)
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Frame;
+
+    fn stack(names: &str, count: u64, truncated: bool) -> Stack {
+        let frames = names.split(' ').map(|n| Frame { name: Some(n.into()), ..Frame::default() }).collect();
+        let truncated = truncated.then(|| "[truncated: unreadable stack]".to_owned());
+        Stack { frames, count, truncated, ..Stack::default() }
+    }
+
+    #[test]
+    fn each_kind_of_wrong_is_counted_apart() {
+        let stacks = vec![
+            stack("_start main a b", 90, false),
+            stack("_start main b", 5, false),
+            stack("a b", 2, true),
+            Stack { truncated: Some(format!("[truncated: {NOT_READY}]")), ..stack("b", 1, true) },
+            stack("main a b", 2, false),
+        ];
+        let capture = Capture { stacks, ..Capture::default() };
+        let program = Program { chains: vec!["_start main a b".into()], ..Program::default() };
+        let verdict = Verdict::of(&capture, &program, &Roots::default()).unwrap();
+        assert_eq!((verdict.samples, verdict.rooted, verdict.exact), (100, 95, 90));
+        assert_eq!((verdict.silent, verdict.early), (2, 1));
+        assert_eq!(verdict.wrong[0], (5, "_start > main > b".into()));
+        assert!((verdict.rooted_pct() - 95.0).abs() < 1e-9 && (verdict.exact_pct() - 90.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,134 @@
+//! The ledger of each profile says of what its samples consist: exactly, in every mode and combination, whoever the target is.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use truth::frame::{Capture, Frame};
+use truth::programs::Scheduling;
+use truth::session::{Finished, Session, Whom};
+use truth::target::Target;
+
+use crate::Bench;
+
+const STATES: &str = "blocked,iowait,preempted";
+const COMBINATIONS: [&[&str]; 7] = [
+    &["--profile"],
+    &["--offcpu"],
+    &["--offcpu", "--offcpu-states", STATES, "--wakers"],
+    &["--offcpu", "--min-block", "300us"],
+    &["--profile", "--offcpu", "--wall-output"],
+    &["--profile", "--offcpu", "--min-block", "300us"],
+    &["--profile", "--offcpu", "--per-thread", "--wall-output"],
+];
+const LENGTH: &str = "300ms";
+
+fn number(capture: &Capture, key: &str) -> u64 {
+    capture.ledger(key).map_or(0, |value| value.parse().unwrap())
+}
+
+/// What stands for a stack that is not known is no frame of it.
+fn is_of_stack(frame: &&Frame) -> bool {
+    !frame.module.is_empty() || frame.name.is_none()
+}
+
+/// The samples of a ledger are those of which it tells the stacks.
+fn adds_up(capture: &Capture, mode: &str, what: &str) {
+    assert_eq!(capture.ledger("mode"), Some(mode), "{what}: {:?}", capture.comments);
+    let causes = capture.comments.iter().filter_map(|comment| comment.strip_prefix("perf-agent.walks."));
+    let walked: u64 = causes.map(|cause| cause.split_once('=').unwrap().1.parse::<u64>().unwrap()).sum();
+    let without = ["no_user_stack", "not_run_yet", "asleep_before"].map(|key| number(capture, key));
+    let told = walked + without.iter().sum::<u64>();
+    assert_eq!(number(capture, "samples"), told, "{what}, {mode}: {:?}", capture.comments);
+}
+
+fn check(finished: &Finished, options: &[&str], what: &str) {
+    let what = format!("{what} {options:?}");
+    let mut profiles = Vec::new();
+    if options.contains(&"--profile") {
+        profiles.push(("on-cpu", finished.on_cpu().unwrap()));
+    }
+    if options.contains(&"--offcpu") {
+        profiles.push(("off-cpu", finished.off_cpu().unwrap()));
+    }
+    for (mode, capture) in &profiles {
+        adds_up(capture, mode, &what);
+        assert_eq!(number(capture, "samples"), capture.samples(), "{what}, {mode}: {:?}", capture.comments);
+        if !options.contains(&"--wakers") {
+            let frames =
+                capture.stacks.iter().map(|s| s.count * s.frames.iter().filter(is_of_stack).count() as u64);
+            assert_eq!(
+                number(capture, "frames"),
+                frames.sum::<u64>(),
+                "{what}, {mode}: {:?}",
+                capture.comments
+            );
+        }
+    }
+    if options.contains(&"--wall-output") {
+        let wall = finished.wall().unwrap();
+        adds_up(&wall, "wall", &what);
+        let samples: u64 = profiles.iter().map(|(_, capture)| number(capture, "samples")).sum();
+        assert!(number(&wall, "samples") >= samples, "{what}: {:?}", wall.comments);
+        assert!(
+            wall.ledger("symbolized_pct").is_some() && wall.ledger("rate_hz").is_some(),
+            "{:?}",
+            wall.comments
+        );
+        profiles.push(("wall", wall));
+    }
+}
+
+/// What the process of a command does before it runs that is nothing of the command's.
+fn nothing_of_ours(finished: &Finished, options: &[&str]) {
+    let read = [
+        ("--profile", finished.on_cpu()),
+        ("--offcpu", finished.off_cpu()),
+        ("--wall-output", finished.wall()),
+    ];
+    for (_, capture) in read.into_iter().filter(|(option, _)| options.contains(option)) {
+        let capture = capture.unwrap();
+        let ours: Vec<_> =
+            capture.stacks.iter().filter(|stack| stack.comm.starts_with("perfagent")).collect();
+        assert!(ours.is_empty(), "{options:?}: {ours:?}");
+    }
+}
+
+#[test]
+fn every_sample_is_told_with_its_stack() {
+    let Some(bench) = Bench::get("every_sample_is_told_with_its_stack") else { return };
+    let threaded = Scheduling::new(&bench.out).path("mayflies").unwrap();
+    let shell = Path::new("/bin/sh");
+    let run = |options: &[&str], whom: Whom<'_>| {
+        let options = [options, &["--sample-rate", "997", "--duration", LENGTH]].concat();
+        Session::start(&bench.agent, &options, whom).unwrap().finish().unwrap()
+    };
+    for options in COMBINATIONS {
+        let commands: [(&str, Whom<'_>); 2] = [
+            (
+                "a command that forks",
+                Whom::Command(shell, &["-c", "for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.01; done"]),
+            ),
+            ("a command with threads", Whom::Command(&threaded, &["150"])),
+        ];
+        for (what, whom) in commands {
+            let finished = run(options, whom);
+            check(&finished, options, what);
+            nothing_of_ours(&finished, options);
+        }
+    }
+    let forks = Target::start_command(
+        Command::new(shell).args(["-c", "echo ready; while :; do /bin/true; sleep 0.001; done"]),
+    )
+    .unwrap();
+    let threads = Target::start_command(Command::new(&threaded).arg("600000")).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    for options in COMBINATIONS {
+        check(&run(options, Whom::Process(forks.pid())), options, "a process that forks");
+        check(&run(options, Whom::Process(threads.pid())), options, "a process with threads");
+    }
+    // All modes at once come last: they are all that differs on a whole machine.
+    for options in &COMBINATIONS[3..] {
+        check(&run(options, Whom::Machine), options, "the machine");
+    }
+}

@@ -1,0 +1,173 @@
+//! Lives of processes and threads that are out of the ordinary: numbers that are used again, threads without a user stack,
+//! processes that use a CPU after they have given back their memory.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use truth::frame::{Capture, Stack};
+use truth::leftovers::BpfObjects;
+use truth::profiler::read_pprof;
+use truth::programs::Scheduling;
+use truth::session::{Session, Whom};
+
+use crate::Bench;
+
+/// The number that two programs get, one after the other, in a PID namespace of their own.
+const NUMBER: u32 = 700;
+
+/// In a PID namespace nobody else takes numbers: the next one can be chosen.
+fn one_number_twice(bench: &Bench, folder: &Path) -> String {
+    let programs = Scheduling::new(&bench.out);
+    let (hogs, mayflies) = (programs.path("hogs").unwrap(), programs.path("mayflies").unwrap());
+    let at = folder.display();
+    let script = format!(
+        "'{agent}' --profile --profile-output {at}/on.pb.gz --offcpu --offcpu-output {at}/off.pb.gz -a --sample-rate 999 \
+         --duration 8s > {at}/log 2>&1 & agent=$!\n\
+         sleep 2\n\
+         for program in '{hogs}' '{mayflies}'; do\n\
+         echo {before} > /proc/sys/kernel/ns_last_pid\n\
+         \"$program\" 1000 > /dev/null & echo number $!; wait $!\n\
+         done\n\
+         wait $agent; echo status $?; cat {at}/log",
+        agent = bench.agent.display(),
+        hogs = hogs.display(),
+        mayflies = mayflies.display(),
+        before = NUMBER - 1,
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--mount-proc", "sh", "-c", &script]);
+    let output = command.output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn comms(capture: &Capture, function: &str) -> Vec<String> {
+    let mut comms: Vec<_> =
+        capture.stacks.iter().filter(|s| s.has(function)).map(|s| format!("{} {}", s.pid, s.comm)).collect();
+    comms.sort();
+    comms.dedup();
+    comms
+}
+
+#[test]
+fn a_number_that_is_used_again_is_another_process() {
+    let test = "a_number_that_is_used_again_is_another_process";
+    let Some(bench) = Bench::get(test) else { return };
+    if !Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "true"])
+        .status()
+        .is_ok_and(|s| s.success())
+    {
+        eprintln!("skipped: {test} because no PID namespace can be made (unshare)");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let said = one_number_twice(&bench, folder.path());
+    let number = format!("number {NUMBER}");
+    assert!(said.lines().filter(|line| *line == number).count() == 2 && said.contains("status 0"), "{said}");
+    let read = |name: &str| read_pprof(&folder.path().join(name)).unwrap();
+    let (on_cpu, off_cpu) = (read("on.pb.gz"), read("off.pb.gz"));
+    assert_eq!(comms(&on_cpu, "hog_one"), [format!("{NUMBER} hogs")], "{said}");
+    assert_eq!(comms(&off_cpu, "site_nap"), [format!("{NUMBER} mayflies")], "{said}");
+    // What one has named, the other has not.
+    let foreign =
+        |s: &Stack| s.comm == "mayflies" && s.has("hog_one") || s.comm == "hogs" && s.has("site_nap");
+    for capture in [&on_cpu, &off_cpu] {
+        assert_eq!(capture.sums(foreign).0, 0, "{:?}", capture.stacks);
+        // The rest of the machine is outside of the namespace, and counted.
+        let outside = capture.ledger("skipped.outside_namespace").unwrap_or("0");
+        assert!(outside.parse::<u64>().unwrap() > 0, "{:?}", capture.comments);
+    }
+}
+
+#[test]
+fn a_thread_of_the_kernels_inside_of_a_process_has_no_user_stack() {
+    let test = "a_thread_of_the_kernels_inside_of_a_process_has_no_user_stack";
+    let Some(bench) = Bench::get(test) else { return };
+    let program = Scheduling::new(&bench.out).path("uring").unwrap();
+    let whom = Whom::Command(&program, &["500"]);
+    let finished = Session::start(&bench.agent, &["--offcpu"], whom).unwrap().finish().unwrap();
+    if finished.lines.iter().any(|line| line == "refused") {
+        eprintln!("skipped: {test} because io_uring is refused here");
+        return;
+    }
+    let capture = finished.off_cpu().unwrap();
+    let (intervals, ns) = capture.sums(|s| s.has("[kernel_thread]"));
+    assert!(intervals > 0 && ns > 100_000_000, "{:?}", capture.stacks);
+    assert_eq!(capture.ledger("walks.no_registers"), None, "{:?}", capture.comments);
+    assert_eq!(capture.sums(|s| s.has("[exiting]")).1 / 100_000_000, 0, "{:?}", capture.stacks);
+}
+
+/// The processes that the programs of a session know, if `bpftool` can tell.
+fn known_processes(agent: u32) -> Option<Vec<u32>> {
+    let json = |arguments: &[&str]| -> Option<serde_json::Value> {
+        let output = Command::new("bpftool").arg("-j").args(arguments).output().ok()?;
+        serde_json::from_slice(&output.stdout).ok()
+    };
+    let held = BpfObjects::held_by(agent).maps;
+    let maps = json(&["map", "show"])?;
+    let is_ours = |map: &&serde_json::Value| {
+        map["name"] == "procs"
+            && map["id"].as_u64().is_some_and(|id| held.iter().any(|h| u64::from(*h) == id))
+    };
+    let id = maps.as_array()?.iter().find(is_ours)?["id"].to_string();
+    let entries = json(&["map", "dump", "id", &id])?;
+    let key = |entry: &serde_json::Value| {
+        let bytes = entry["key"].as_array()?.iter();
+        let bytes = bytes.map(|byte| u8::from_str_radix(byte.as_str()?.trim_start_matches("0x"), 16).ok());
+        Some(u32::from_ne_bytes(bytes.collect::<Option<Vec<u8>>>()?.try_into().ok()?))
+    };
+    entries.as_array()?.iter().map(key).collect()
+}
+
+#[test]
+fn a_process_that_works_on_after_its_end_is_forgotten() {
+    let test = "a_process_that_works_on_after_its_end_is_forgotten";
+    let Some(bench) = Bench::get(test) else { return };
+    let options = ["--profile", "--sample-rate", "4999", "--duration", "60s"];
+    let mut session = Session::start(&bench.agent, &options, Whom::Machine).unwrap();
+    session.until_attached().unwrap();
+    if known_processes(session.pid()).is_none() {
+        eprintln!("skipped: {test} because bpftool cannot tell what a map has");
+        return;
+    }
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut ended = Vec::new();
+    for _ in 0..3 {
+        // The last one who has a file open gives back its pages: after those of his memory.
+        let file = folder.path().join("large");
+        let script = format!(
+            "head -c 300000000 /dev/zero > {0}; exec sh -c 'exec 3< {0}; rm {0}; exec sleep 0'",
+            file.display()
+        );
+        let mut child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+        ended.push(child.id());
+        child.wait().unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let known = known_processes(session.pid()).unwrap();
+    session.stop().unwrap();
+    let capture = session.finish().unwrap().on_cpu().unwrap();
+    let left: Vec<_> = ended.iter().filter(|pid| known.contains(pid)).collect();
+    assert!(left.is_empty(), "{left:?} are still known");
+    let (exiting, _) = capture.sums(|s| s.has("[exiting]"));
+    assert!(exiting > 0, "nobody was seen on the way out: this test saw nothing");
+}
+
+/// A shell waits in vfork, whose caller is known by a register alone, for programs that are gone after a millisecond.
+#[test]
+fn a_shell_that_starts_programs_has_whole_stacks() {
+    let Some(bench) = Bench::get("a_shell_that_starts_programs_has_whole_stacks") else { return };
+    let script = "for i in $(seq 300); do /bin/true; done";
+    let shell = Path::new("/bin/sh");
+    let options =
+        ["--profile", "--sample-rate", "4999", "--offcpu", "--offcpu-states", "blocked,iowait,preempted"];
+    let finished = Session::start(&bench.agent, &options, Whom::Command(shell, &["-c", script])).unwrap();
+    let finished = finished.finish().unwrap();
+    for (capture, floor_pct) in [(finished.off_cpu().unwrap(), 95.0), (finished.on_cpu().unwrap(), 90.0)] {
+        let number = |key: &str| capture.ledger(key).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
+        let (samples, rooted_pct) = (number("samples"), number("rooted_pct"));
+        assert!(samples > 100.0 && rooted_pct >= floor_pct, "{:?}", capture.comments);
+        assert!(number("walks.unsupported_rule") <= samples / 100.0, "{:?}", capture.comments);
+    }
+}

@@ -1,0 +1,127 @@
+//! perf-agent for users who are not root, by file capabilities.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use profile::Mapping;
+use tempfile::TempDir;
+use truth::compile::find_command;
+use truth::profiler::read_pprof;
+use truth::programs::{all, sources};
+use truth::roots::Roots;
+use truth::target::Target;
+use truth::verdict::Verdict;
+
+use crate::Bench;
+
+const CAPABILITIES: &str = "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog,cap_dac_read_search,cap_checkpoint_restore,cap_ipc_lock+ep";
+
+/// Where the agent lies with file capabilities, to be run by another user.
+struct Capable {
+    folder: TempDir,
+}
+
+impl Capable {
+    /// Says why not.
+    fn new(test: &str, bench: &Bench, capabilities: &str) -> Option<Self> {
+        for (command, package) in [("setcap", "libcap2-bin"), ("setpriv", "util-linux")] {
+            if find_command(command).is_none() && !fs::exists(format!("/usr/sbin/{command}")).unwrap_or(false)
+            {
+                eprintln!("skipped: {test} because {command} is missing (package {package})");
+                return None;
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let agent = folder.path().join("perf-agent");
+        fs::copy(&bench.agent, &agent).unwrap();
+        let set = Command::new("setcap").arg(capabilities).arg(&agent).output().unwrap();
+        if !set.status.success() {
+            eprintln!("skipped: {test} because setcap failed: {}", String::from_utf8_lossy(&set.stderr));
+            return None;
+        }
+        Some(Self { folder })
+    }
+
+    fn profile(&self) -> PathBuf {
+        self.folder.path().join("p.pb.gz")
+    }
+
+    /// Profiles a process.
+    fn run(&self, pid: u32) -> Output {
+        Command::new("setpriv")
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"])
+            .arg(self.folder.path().join("perf-agent"))
+            .args(["--profile", "--pid", &pid.to_string(), "--duration", "2s", "--sample-rate", "499"])
+            .arg("--profile-output")
+            .arg(self.profile())
+            .env("HOME", self.folder.path())
+            .env_remove("XDG_CACHE_HOME")
+            .current_dir(self.folder.path())
+            .output()
+            .unwrap()
+    }
+}
+
+#[test]
+fn what_may_not_be_read_is_counted_and_keeps_its_place() {
+    const TEST: &str = "what_may_not_be_read_is_counted_and_keeps_its_place";
+    let Some(bench) = Bench::get(TEST) else { return };
+    let Some(capable) = Capable::new(TEST, &bench, "cap_bpf,cap_perfmon+ep") else { return };
+    let program = all().into_iter().find(|p| p.name == "recurse-gcc-O2-dynamic-36").unwrap();
+    let built = tempfile::tempdir().unwrap();
+    program.build(&sources(), built.path()).unwrap();
+    // Nobody but root reads the program.
+    fs::set_permissions(built.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let target = Target::start(&program, built.path()).unwrap();
+    let output = capable.run(target.pid());
+    let text = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(1) && text.contains("not permitted to inspect it") {
+        // Before 6.15 these capabilities do not show the mappings of others' processes.
+        assert!(text.contains("cap_sys_ptrace"), "{text}");
+        return;
+    }
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains(
+            "permission denied without cap_sys_ptrace, cap_dac_read_search, cap_checkpoint_restore"
+        ),
+        "{text}"
+    );
+    assert!(text.lines().any(|line| line.split_whitespace().eq(["unreadable_processes", "1"])), "{text}");
+    let profile = formats::pprof::decode(&fs::read(capable.profile()).unwrap()).unwrap();
+    let path = fs::read_link(format!("/proc/{}/exe", target.pid())).unwrap();
+    let is_program = |mapping: &Mapping| Path::new(&mapping.filename) == path;
+    assert_eq!(profile.mappings.iter().filter(|mapping| is_program(mapping)).count(), 1, "{profile:?}");
+    let leaves = profile.samples.iter().map(|sample| &profile.locations[sample.locations[0].0 as usize]);
+    let mut inside = 0;
+    for leaf in leaves {
+        let mapping = &profile.mappings[leaf.mapping.expect("all code is in mappings").0 as usize];
+        if is_program(mapping) {
+            inside += 1;
+            assert!(
+                mapping.start.0 <= leaf.address && leaf.address < mapping.limit.0,
+                "{leaf:?} {mapping:?}"
+            );
+            assert!(leaf.lines.is_empty(), "a later tool may still name it: {leaf:?}");
+        }
+    }
+    assert!(inside > 0, "{profile:?}");
+}
+
+#[test]
+fn file_capabilities_are_enough() {
+    const TEST: &str = "file_capabilities_are_enough";
+    let Some(bench) = Bench::get(TEST) else { return };
+    let Some(capable) = Capable::new(TEST, &bench, CAPABILITIES) else { return };
+    let program = all().into_iter().find(|p| p.name == "recurse-gcc-O2-dynamic-36").unwrap();
+    program.build(&sources(), &bench.out).unwrap();
+    // A root's process: other users' maps and files need the capabilities.
+    let target = Target::start(&program, &bench.out).unwrap();
+    let output = capable.run(target.pid());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let verdict = Verdict::of(&read_pprof(&capable.profile()).unwrap(), &program, &Roots::default()).unwrap();
+    assert!(verdict.samples > 100 && verdict.exact_pct() >= 99.9, "{verdict:?}");
+}

@@ -1,0 +1,51 @@
+/* Two threads that only compute, pinned to one CPU: each is preempted by the other all the time.
+ * usage: hogs MILLISECONDS [wait]
+ * Ends by itself after that time (with "wait": from the runner's line on) and prints one line "life NAME WALL CPU
+ * VOLUNTARY INVOLUNTARY" per thread: its life by wall clock and by its CPU clock in ns, and its switches; and a line "process
+ * hogs …" with the same for the whole process.
+ * Truth: thread start, hog_one or hog_two, spin. Time preempted is WALL - CPU, preemptions are INVOLUNTARY. */
+#include "metered.h"
+#include "spin.h"
+
+static unsigned long end_ns;
+static struct meter lives[2];
+
+static void compute(int which, const char *name)
+{
+	prctl(PR_SET_NAME, name);
+	pin(0);
+	struct meter begun = meter_now();
+	while (clock_ns(CLOCK_MONOTONIC) < end_ns) {
+		spin(10000);
+		NO_TAIL_CALL;
+	}
+	meter_add(&lives[which], begun);
+}
+
+EXACT void *hog_one(void *unused)
+{
+	compute(0, "hog_one");
+	return unused;
+}
+
+EXACT void *hog_two(void *unused)
+{
+	compute(1, "hog_two");
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	ready();
+	if (argc > 2)
+		wait_for_go();
+	struct meter begun = process_now();
+	end_ns = begun.wall_ns + (unsigned long)argument(argc, argv, 1, 5000) * 1000000;
+	pthread_t one = thread_start(hog_one, NULL), two = thread_start(hog_two, NULL);
+	pthread_join(one, NULL);
+	pthread_join(two, NULL);
+	meter_print("life", "hog_one", &lives[0]);
+	meter_print("life", "hog_two", &lives[1]);
+	process_print("hogs", begun);
+	return 0;
+}

@@ -1,0 +1,15 @@
+/* The library of `plt` and `mappings`: small functions in one page. `tiny` returns at once; `hop` calls what it is
+ * given and refers to nothing outside of itself. */
+#include "truth.h"
+
+EXACT long tiny(long x)
+{
+	return x + 1;
+}
+
+EXACT __attribute__((aligned(256))) long hop(long (*callee)(long), long x)
+{
+	volatile char buffer[56];
+	buffer[x % 56] = 1;
+	return callee(x) + buffer[x % 56];
+}

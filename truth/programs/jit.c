@@ -1,0 +1,55 @@
+/* Generated code in anonymous memory, with frame pointers, called from C without them and calling back into it.
+ * usage: jit named|anonymous
+ * named: /tmp/perf-PID.map gives the two pieces their names, until the program is killed.
+ * Truth: main, enter, jit_outer, jit_inner, back_in_c, spin; the jit_ frames without their names if anonymous. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "spin.h"
+
+typedef long (*code_t)(long);
+
+EXACT long back_in_c(long rounds)
+{
+	long result = spin(rounds);
+	NO_TAIL_CALL;
+	return result;
+}
+
+/* push rbp; mov rbp, rsp; mov rax, TARGET; call rax; pop rbp; ret */
+static unsigned char *emit(unsigned char *at, const void *target)
+{
+	static const unsigned char head[] = { 0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8 }, tail[] = { 0xff, 0xd0, 0x5d, 0xc3 };
+	memcpy(at, head, sizeof(head));
+	memcpy(at + 6, &target, 8);
+	memcpy(at + 14, tail, sizeof(tail));
+	return at + 18;
+}
+
+EXACT long enter(code_t code, long rounds)
+{
+	long result = code(rounds);
+	NO_TAIL_CALL;
+	return result;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned char *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *inner = memory, *outer = emit(inner, (const void *)back_in_c), *end = emit(outer, inner);
+
+	if (argc > 1 && strcmp(argv[1], "named") == 0) {
+		char path[64];
+		snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
+		FILE *map = fopen(path, "w");
+		if (!map)
+			return 1;
+		fprintf(map, "%lx %lx jit_inner\n%lx %lx jit_outer\n", (long)inner, (long)(outer - inner), (long)outer,
+			(long)(end - outer));
+		fclose(map);
+	}
+	ready();
+	for (;;)
+		enter((code_t)(void *)outer, 3000);
+}

@@ -1,0 +1,73 @@
+/* Recursion through a ring of three functions with different frames.
+ * usage: recurse DEPTH ROUNDS
+ * Truth: main, descend, DEPTH frames ring_a ring_b ring_c ring_a …, spin. A small ROUNDS re-enters the recursion all
+ * the time, a large one leaves the outer frames as they are. With a third argument, twenty lines "count N WALL CPU" per second
+ * say how many descents were done, and at which time of CLOCK_MONOTONIC and of the process's CPU clock, in ns. */
+#include <stdio.h>
+#include <time.h>
+
+#include "spin.h"
+
+long ring_a(long depth, long rounds);
+long ring_b(long depth, long rounds);
+long ring_c(long depth, long rounds);
+
+/* Pushes callee-saved registers: four values live across the call. */
+EXACT long ring_a(long depth, long rounds)
+{
+	long w = depth * 3, x = depth ^ 5, y = rounds + 7, z = rounds ^ depth;
+	__asm__ volatile("" : "+r"(w), "+r"(x), "+r"(y), "+r"(z));
+	long result = depth > 1 ? ring_b(depth - 1, rounds) : spin(rounds);
+	NO_TAIL_CALL;
+	return result + w + x + y + z;
+}
+
+/* A buffer on the stack. */
+EXACT long ring_b(long depth, long rounds)
+{
+	volatile char buffer[200];
+	buffer[depth % 200] = (char)rounds;
+	long result = depth > 1 ? ring_c(depth - 1, rounds) : spin(rounds);
+	return result + buffer[depth % 200];
+}
+
+/* The smallest frame there is. */
+EXACT long ring_c(long depth, long rounds)
+{
+	long result = depth > 1 ? ring_a(depth - 1, rounds) : spin(rounds);
+	NO_TAIL_CALL;
+	return result;
+}
+
+EXACT long descend(long depth, long rounds)
+{
+	long result = ring_a(depth, rounds);
+	NO_TAIL_CALL;
+	return result;
+}
+
+static long nanoseconds(clockid_t clock)
+{
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+	long depth = argument(argc, argv, 1, 36), rounds = argument(argc, argv, 2, 2000);
+	ready();
+	if (argc <= 3)
+		for (;;)
+			descend(depth, rounds);
+	for (long count = 0, last = 0, now;;) {
+		for (int i = 0; i < 16; i++, count++)
+			descend(depth, rounds);
+		now = nanoseconds(CLOCK_MONOTONIC);
+		if (now - last >= 50000000) {
+			printf("count %ld %ld %ld\n", count, now, nanoseconds(CLOCK_PROCESS_CPUTIME_ID));
+			fflush(stdout);
+			last = now;
+		}
+	}
+}

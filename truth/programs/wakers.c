@@ -1,0 +1,133 @@
+/* Threads that wait in three ways, and who wakes them: a thread of their process by a condition, another process through a
+ * pipe, and a timer.
+ * usage: wakers
+ * A child does the waiting; "child PID" is printed. The parent is the other process. It runs until it is killed, the child
+ * until its parent ends.
+ * Truth: what waits in await_condition is woken by the thread "signaller" of the child in thread start, signaller,
+ * give_condition; what waits in await_pipe by the thread "writer" of the parent in thread start, writer, give_pipe; what
+ * waits in await_timer by an interrupt. */
+#include "metered.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static long given;
+static int ends[2];
+
+EXACT void await_condition(long *taken)
+{
+	pthread_mutex_lock(&mutex);
+	while (given == *taken)
+		pthread_cond_wait(&condition, &mutex);
+	*taken = given;
+	pthread_mutex_unlock(&mutex);
+	NO_TAIL_CALL;
+}
+
+EXACT void await_pipe(void)
+{
+	char byte;
+
+	if (read(ends[0], &byte, 1) != 1)
+		_exit(0);
+	NO_TAIL_CALL;
+}
+
+EXACT void await_timer(void)
+{
+	sleep_us(3000);
+	NO_TAIL_CALL;
+}
+
+EXACT void give_condition(void)
+{
+	/* The waker lets go of the mutex first, so that nothing but the condition is waited for. */
+	pthread_mutex_lock(&mutex);
+	given++;
+	pthread_mutex_unlock(&mutex);
+	pthread_cond_signal(&condition);
+	NO_TAIL_CALL;
+}
+
+EXACT void give_pipe(void)
+{
+	if (write(ends[1], "x", 1) != 1)
+		_exit(1);
+	NO_TAIL_CALL;
+}
+
+static void *on_condition(void *unused)
+{
+	long taken = 0;
+
+	prctl(PR_SET_NAME, "on_condition");
+	for (;;) {
+		await_condition(&taken);
+		NO_TAIL_CALL;
+	}
+	return unused;
+}
+
+static void *on_pipe(void *unused)
+{
+	prctl(PR_SET_NAME, "on_pipe");
+	for (;;) {
+		await_pipe();
+		NO_TAIL_CALL;
+	}
+	return unused;
+}
+
+static void *on_timer(void *unused)
+{
+	prctl(PR_SET_NAME, "on_timer");
+	for (;;) {
+		await_timer();
+		NO_TAIL_CALL;
+	}
+	return unused;
+}
+
+EXACT void *signaller(void *unused)
+{
+	prctl(PR_SET_NAME, "signaller");
+	for (;;) {
+		sleep_us(4000);
+		give_condition();
+		NO_TAIL_CALL;
+	}
+	return unused;
+}
+
+EXACT void *writer(void *unused)
+{
+	prctl(PR_SET_NAME, "writer");
+	for (;;) {
+		sleep_us(4000);
+		give_pipe();
+		NO_TAIL_CALL;
+	}
+	return unused;
+}
+
+int main(void)
+{
+	pid_t child;
+
+	if (pipe(ends) != 0)
+		return 1;
+	child = fork();
+	if (child == 0) {
+		close(ends[1]);
+		thread_start(on_condition, NULL);
+		thread_start(on_pipe, NULL);
+		thread_start(on_timer, NULL);
+		pthread_join(thread_start(signaller, NULL), NULL);
+		return 0;
+	}
+	close(ends[0]);
+	printf("child %d\n", (int)child);
+	fflush(stdout);
+	ready();
+	pthread_join(thread_start(writer, NULL), NULL);
+	return 0;
+}
