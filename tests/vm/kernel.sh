@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Unpacks a Debian kernel and a static busybox into a cache, without installing anything.
+#   kernel.sh VERSION [ARCHITECTURE]    a prefix: 5.10, 6.1, 6.12; prints the kernel's folder
+#   kernel.sh sysroot ARCHITECTURE      instead what perf-agent is built against there; prints the folder
+# The busybox lies beside the kernels' folder.
+# Uses the mirrors of the system's own package sources, with lists of its own in the cache.
+# Cache: $PERF_AGENT_VM_CACHE, else ~/.cache/perf-agent-vm.
+set -euo pipefail
+
+die() { echo "kernel.sh: $*" >&2; exit 1; }
+[ $# -ge 1 ] && [ $# -le 2 ] || die "usage: kernel.sh VERSION [ARCHITECTURE]"
+version=$1
+arch=${2:-amd64}
+cache=${PERF_AGENT_VM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/perf-agent-vm}
+[ "$arch" = amd64 ] || cache=$cache/$arch
+mkdir -p "$cache/kernels"
+exec 9>"$cache/lock"
+flock 9
+
+apt=$cache/apt
+suite_here=$(. /etc/os-release && echo "${VERSION_CODENAME:-bookworm}")
+apt_options=(
+    -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=-
+    -o "Dir::State=$apt/state" -o "Dir::State::lists=$apt/lists" -o "Dir::State::status=$apt/status"
+    -o "Dir::Cache=$apt/cache" -o "APT::Architecture=$arch" -o "APT::Architectures=$arch"
+    -o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false
+)
+
+# The address of the first source of this system whose suite matches a pattern.
+mirror() {
+    apt-get indextargets --format '$(CODENAME) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+        awk -v suite="$1" '$2 == "main" && $1 ~ suite && !found { found = $3 } END { print found }'
+}
+
+read_lists() {
+    [ -z "$(find "$apt/updated" -mtime -7 2>/dev/null)" ] || return 0
+    local main security suite keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    main=$(mirror '^[a-z]+$')
+    security=$(mirror '-security$')
+    [ -n "$main" ] || die "no Debian mirror among this system's package sources"
+    mkdir -p "$apt"/state "$apt"/lists/partial "$apt"/cache/archives/partial
+    : > "$apt/status"
+    for suite in bullseye bookworm trixie; do
+        echo "deb [signed-by=$keys] $main $suite main"
+        [ -z "$security" ] || echo "deb [signed-by=$keys] $security $suite-security main"
+    done > "$apt/sources.list"
+    # A suite that the mirror no longer has must not stop the others.
+    apt-get "${apt_options[@]}" -qq update > "$apt/update.log" 2>&1 || true
+    compgen -G "$apt/lists/*Packages*" > /dev/null || die "cannot read package lists: $(tail -3 "$apt/update.log")"
+    touch "$apt/updated"
+}
+
+unpack() { # PACKAGE FOLDER
+    local work
+    work=$(mktemp -d "$cache/unpack.XXXXXX")
+    if (cd "$work" && apt-get "${apt_options[@]}" -qq download "$1" > log 2>&1); then
+        dpkg -x "$work"/*.deb "$work/files"
+        rm -rf "$2"
+        mv "$work/files" "$2"
+        rm -rf "$work"
+    else
+        rm -rf "$work"
+        return 1
+    fi
+}
+
+if [ "$version" = sysroot ]; then
+    if ! [ -e "$cache/sysroot/complete" ]; then
+        read_lists
+        rm -rf "$cache/sysroot"
+        mkdir -p "$cache/sysroot"
+        for package in libc6 libc6-dev linux-libc-dev libcrypt-dev libgcc-s1 libelf-dev zlib1g zlib1g-dev; do
+            # Of the suite that this system is of: its cross compiler and its libraries belong together.
+            unpack "$package/$suite_here" "$cache/part" || die "cannot fetch $package"
+            cp -a "$cache/part/." "$cache/sysroot/"
+            rm -rf "$cache/part"
+        done
+        touch "$cache/sysroot/complete"
+    fi
+    echo "$cache/sysroot"
+    exit 0
+fi
+
+found() { find "$cache/kernels" -maxdepth 1 -name "linux-image-$version[.-]*" | sort -V | tail -1; }
+
+folder=$(found)
+if [ -z "$folder" ]; then
+    read_lists
+    packages=$(apt-cache "${apt_options[@]}" pkgnames linux-image- |
+        grep -E "^linux-image-${version//./\\.}[.-].*-cloud-$arch\$" | sort -Vr | head -12 || true)
+    for package in $packages; do
+        unpack "$package" "$cache/kernels/$package" && compgen -G "$cache/kernels/$package/boot/vmlinuz-*" > /dev/null && break
+        rm -rf "${cache:?}/kernels/$package"
+    done
+    folder=$(found)
+    [ -n "$folder" ] || die "no kernel $version to be had from this system's mirror"
+fi
+if ! [ -x "$cache/busybox" ]; then
+    read_lists
+    unpack busybox-static "$cache/busybox-static" || die "cannot fetch busybox-static"
+    cp "$(find "$cache/busybox-static" -type f -path '*bin/busybox' -print -quit)" "$cache/busybox"
+    rm -rf "$cache/busybox-static"
+fi
+echo "$folder"
