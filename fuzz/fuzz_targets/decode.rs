@@ -1,0 +1,8 @@
+//! Any bytes as encoded table: no panic, and what is accepted is valid and encodes to the same bytes.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let Ok(table) = unwind::Table::decode(bytes) else { return };
+    table.validate().expect("a decoded table is valid");
+    assert_eq!(table.encode(), bytes);
+});
