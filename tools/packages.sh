@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing for a purpose; says what it does, and does nothing if all are there.
+#   packages.sh PURPOSE…     build | demo | test | truth
+set -euo pipefail
+
+# COMMAND:PACKAGE where any provider of the command will do, FILE:PACKAGE, or :PACKAGE for the package itself.
+build=(gcc:gcc make:make pkg-config:pkg-config clang:clang /usr/include/stdlib.h:libc6-dev
+    /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
+demo=(:python3)
+test=(g++:g++ musl-gcc:musl-tools go:golang-go perf:linux-perf clang-format:clang-format :python3
+    qemu-system-x86_64:qemu-system-x86 cpio:cpio setcap:libcap2-bin setpriv:util-linux kill:procps objcopy:binutils)
+truth=(g++:g++ musl-gcc:musl-tools go:golang-go perf:linux-perf sqlite3:sqlite3 :python3 node:nodejs
+    redis-server:redis-server redis-benchmark:redis-tools openssl:openssl offcputime:libbpf-tools)
+
+PATH=$PATH:/usr/sbin:/sbin:/usr/local/go/bin
+present() {
+    case $1 in
+    :*) dpkg-query -W -f '${db:Status-Status}' "${1#:}" 2> /dev/null | grep -qx installed ;;
+    /*) [ -e "${1%%:*}" ] ;;
+    *) command -v "${1%%:*}" > /dev/null ;;
+    esac
+}
+
+missing=()
+for purpose in "$@"; do
+    case $purpose in
+    build | demo | test | truth) declare -n wanted=$purpose ;;
+    *) echo "packages.sh: unknown purpose $purpose (build, demo, test, truth)" >&2; exit 2 ;;
+    esac
+    for entry in "${wanted[@]}"; do
+        present "$entry" || missing+=("${entry#*:}")
+    done
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if ! command -v apt-get > /dev/null; then
+    echo "error: these are missing (names of Debian packages): ${missing[*]}" >&2
+    exit 1
+fi
+if [ "$(id -u)" != 0 ]; then
+    echo "error: packages are missing; as root: apt-get install ${missing[*]}" >&2
+    exit 1
+fi
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+# A server that comes with a package is wanted as a program, not as a running service.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' > "$policy"
+    chmod 755 "$policy"
+fi
+install() { apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null; }
+install 2> /dev/null || { apt-get update -qq && install; }
