@@ -2,7 +2,7 @@
  * poll, epoll, fsync, page faults on a file that is not in memory.
  * usage: blocking MILLISECONDS FOLDER [wait]
  * Runs for that time (with "wait": from the runner's line on), writes its files to FOLDER, then prints one line
- * "site NAME WALL CPU VOLUNTARY INVOLUNTARY" per function and ends: ns by wall clock and by the thread's CPU clock inside of
+ * "site NAME WALL CPU VOLUNTARY INVOLUNTARY" per function and ends: ns by wall clock and on a CPU inside of
  * that function, and the kernel's count of the thread's switches there. Then one line "process blocking WALL CPU VOLUNTARY
  * INVOLUNTARY" for the process from its start (or the runner's line) on, all threads together.
  * Truth: thread start, worker, one of the functions site_*, the call in libc (site_fault: none); main waits in

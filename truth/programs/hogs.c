@@ -1,7 +1,7 @@
 /* Two threads that only compute, pinned to one CPU: each is preempted by the other all the time.
  * usage: hogs MILLISECONDS [wait]
  * Ends by itself after that time (with "wait": from the runner's line on) and prints one line "life NAME WALL CPU
- * VOLUNTARY INVOLUNTARY" per thread: its life by wall clock and by its CPU clock in ns, and its switches; and a line "process
+ * VOLUNTARY INVOLUNTARY" per thread: its life by wall clock and on a CPU in ns, and its switches; and a line "process
  * hogs …" with the same for the whole process.
  * Truth: thread start, hog_one or hog_two, spin. Time preempted is WALL - CPU, preemptions are INVOLUNTARY. */
 #include "metered.h"

@@ -1,7 +1,7 @@
 /* Threads that live for one short sleep, eight at a time, one generation after the other.
  * usage: mayflies MILLISECONDS
  * Ends by itself after that time and prints "threads NUMBER" and "site site_nap WALL CPU VOLUNTARY INVOLUNTARY", the sum over
- * all threads: ns by wall clock and by CPU clock inside of site_nap, and switches there.
+ * all threads: ns by wall clock and on a CPU inside of site_nap, and switches there.
  * Truth: thread start, short_life, site_nap, nanosleep in libc. */
 #include "metered.h"
 
@@ -20,6 +20,7 @@ EXACT void *short_life(void *unused)
 	struct meter begun = meter_now();
 	site_nap();
 	meter_add(&naps, begun);
+	meter_close();
 	return unused;
 }
 

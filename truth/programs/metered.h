@@ -1,16 +1,22 @@
 /* What a program says about its own blocking: around each call that may block the clocks and the kernel's own count
- * of the thread's switches are read. Time off the CPU is wall clock less the thread's CPU clock: it needs no profiler's
- * word and stays true on a busy machine. Voluntary switches are blocks, involuntary ones preemptions. */
+ * of the thread's switches are read. Time off the CPU is wall clock less the thread's time on a CPU: it needs no profiler's
+ * word and stays true on a busy machine. Voluntary switches are blocks, involuntary ones preemptions.
+ *
+ * Time on a CPU is perf's task clock of the thread, which runs from switch to switch. CLOCK_THREAD_CPUTIME_ID leaves out what
+ * a hypervisor took while the thread ran, which no scheduler sees as time off the CPU; it is read only where the kernel
+ * refuses the other. */
 #ifndef METERED_H
 #define METERED_H
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <linux/perf_event.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "truth.h"
@@ -26,21 +32,45 @@ static inline unsigned long clock_ns(clockid_t clock)
 	return (unsigned long)t.tv_sec * 1000000000 + (unsigned long)t.tv_nsec;
 }
 
-static inline struct meter meter_of(int whom, clockid_t cpu_clock)
+/* From now on; 0 if the kernel refuses. With `inherit` threads that start later are in the sum. */
+static inline int task_clock(int inherit)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_TASK_CLOCK,
+		.inherit = inherit != 0,
+	};
+	long fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return fd > 0 ? (int)fd : 0;
+}
+
+static inline struct meter meter_of(int whom, int clock, clockid_t without)
 {
 	struct rusage used;
+	unsigned long cpu_ns;
 	getrusage(whom, &used);
-	return (struct meter){
-		clock_ns(CLOCK_MONOTONIC),
-		clock_ns(cpu_clock),
-		(unsigned long)used.ru_nvcsw,
-		(unsigned long)used.ru_nivcsw,
-	};
+	unsigned long wall_ns = clock_ns(CLOCK_MONOTONIC);
+	if (clock == 0 || read(clock, &cpu_ns, sizeof(cpu_ns)) != sizeof(cpu_ns))
+		cpu_ns = clock_ns(without);
+	return (struct meter){ wall_ns, cpu_ns, (unsigned long)used.ru_nvcsw, (unsigned long)used.ru_nivcsw };
 }
+
+static _Thread_local int thread_clock_;
 
 static inline struct meter meter_now(void)
 {
-	return meter_of(RUSAGE_THREAD, CLOCK_THREAD_CPUTIME_ID);
+	if (thread_clock_ == 0)
+		thread_clock_ = task_clock(0);
+	return meter_of(RUSAGE_THREAD, thread_clock_, CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* Before the end of a thread that is one of many. */
+static inline void meter_close(void)
+{
+	if (thread_clock_ > 0)
+		close(thread_clock_);
+	thread_clock_ = 0;
 }
 
 /* Adds what passed since `begun`; one meter may serve many threads. */
@@ -58,10 +88,13 @@ static inline void meter_print(const char *kind, const char *name, const struct 
 	printf("%s %s %lu %lu %lu %lu\n", kind, name, m->wall_ns, m->cpu_ns, m->voluntary, m->involuntary);
 }
 
-/* The whole process: all its threads, those that ended too. */
+/* The whole process: all threads that it starts after the first call, those that ended too. */
 static inline struct meter process_now(void)
 {
-	return meter_of(RUSAGE_SELF, CLOCK_PROCESS_CPUTIME_ID);
+	static int clock;
+	if (clock == 0)
+		clock = task_clock(1);
+	return meter_of(RUSAGE_SELF, clock, CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static inline void process_print(const char *name, struct meter begun)

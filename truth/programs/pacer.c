@@ -1,7 +1,7 @@
 /* One thread that wakes up every millisecond, by absolute times.
  * usage: pacer MILLISECONDS CPU [wait]
  * Ends by itself after that time (with "wait": from the runner's line on) and prints "process pacer WALL CPU
- * VOLUNTARY INVOLUNTARY" and "faults NUMBER": ns by wall clock and by CPU clock, switches and page faults since then.
+ * VOLUNTARY INVOLUNTARY" and "faults NUMBER": ns by wall clock and on a CPU, switches and page faults since then.
  * Truth: main, pace, the call in libc: as many wake-ups as voluntary switches. */
 #include "metered.h"
 
