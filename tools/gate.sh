@@ -90,20 +90,25 @@ count_kernels() {
     done
 }
 
-# Failed tests alone, once.
+# Failed tests alone, up to three times: each time those that have not held yet.
 run_again() {
-    local name names
+    local name names left n
     mapfile -t names < <(failed_tests "$logs/tests.log" | sort -u)
-    [ ${#names[@]} -gt 0 ] || return 0
-    run tests-again cargo test --workspace --locked --no-fail-fast -- --exact --test-threads=1 --show-output "${names[@]}"
-    for name in "${names[@]}"; do
-        if grep -qFx "test $name ... ok" "$logs/tests-again.log" && ! grep -qFx "test $name ... FAILED" "$logs/tests-again.log"; then
-            unsteady "$name"
-            passed=$((passed + 1)) failed=$((failed - 1))
-        else
-            failures+=("$name")
-        fi
+    for n in 1 2 3; do
+        [ ${#names[@]} -gt 0 ] || return 0
+        run "tests-again-$n" cargo test --workspace --locked --no-fail-fast -- --exact --test-threads=1 --show-output "${names[@]}"
+        left=()
+        for name in "${names[@]}"; do
+            if grep -qFx "test $name ... ok" "$logs/tests-again-$n.log" && ! grep -qFx "test $name ... FAILED" "$logs/tests-again-$n.log"; then
+                unsteady "$name: held at try $((n + 1))"
+                passed=$((passed + 1)) failed=$((failed - 1))
+            else
+                left+=("$name")
+            fi
+        done
+        names=("${left[@]}")
     done
+    failures+=("${names[@]}")
 }
 
 step format cargo fmt --all --check -- --color never
