@@ -119,8 +119,8 @@ fn rooted(capture: &Capture, wanted: impl Fn(&Stack) -> bool) -> Result<()> {
 /// `elsewhere`: blocks that may be counted as this function's own by the program, but are under no function that it meters.
 fn judge_site(lab: &Lab, said: &Comparison, lost: u64, elsewhere: u64) -> Result<()> {
     let Meter { name, voluntary, .. } = &said.truth;
-    // Between the moment at which the scheduler lets a thread's CPU clock run and the tracepoint are a microsecond or two,
-    // and whatever others trace there.
+    // Between the moment at which a thread's task clock stops or runs and the tracepoint are a microsecond or two, and
+    // whatever others trace there.
     let (true_ns, apart_ns) = (said.truth.off_cpu_ns(), voluntary * lab.per_block_ns);
     // Where a block may differ by much, as in an emulated guest, a short time says nothing.
     let proves = true_ns >= LEAST_NS || lab.per_block_ns < 100_000;

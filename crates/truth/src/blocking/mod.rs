@@ -1,7 +1,7 @@
 //! Time off the CPU: programs that block in named functions and know by their own clocks how long, against what
 //! profilers say.
 //!
-//! Wall clock less the thread's CPU clock is the truth about time, the kernel's count of the thread's switches the truth about
+//! Wall clock less the thread's time on a CPU is the truth about time, the kernel's count of the thread's switches the truth about
 //! blocks. Both are the program's own and stay true on a busy machine.
 
 mod by_frame_pointers;
@@ -28,7 +28,7 @@ pub struct Meter {
     pub name: String,
     /// Time by `CLOCK_MONOTONIC`.
     pub wall_ns: u64,
-    /// Time by the thread's CPU clock.
+    /// Time on a CPU by perf's task clock, in which is what a hypervisor took meanwhile.
     pub cpu_ns: u64,
     /// Switches in a sleeping state.
     pub voluntary: u64,

@@ -36,7 +36,6 @@ fn switches_and_slices_are_the_kernels() {
         let allowed = 3 + report.missing + switches / 500;
         near(&format!("{program}: waits, {report:?}"), waits, switches, allowed);
         assert!(median <= longest && longest <= process.wall_ns + 1_000_000_000, "{report:?}");
-        // A thread that is woken on an idle CPU is charged by its own clock from the wake-up on, by perf's from the switch on.
         let clock = report.counter("task-clock").unwrap();
         near(&format!("{program}: time on the CPU"), report.slices.1, clock, clock / 20 + 20_000_000);
         if program == "hogs" {
