@@ -1,8 +1,9 @@
 //! Events of this machine's kernel. Without the right to open them each test says so in one line and passes.
 #![allow(clippy::unwrap_used)]
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,9 @@ fn permitted<T>(result: Result<T, Error>) -> Option<T> {
     }
 }
 
+/// For what comes at once on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn burn(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
@@ -29,16 +33,16 @@ fn burn(time: Duration) {
     }
 }
 
-/// All records of `pid` up to its exit.
+/// All records of `pid` up to its exit, unless some are lost.
 fn until_exit(side_band: &mut SideBand, pid: u32) -> Vec<TimedRecord> {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     let mut records = Vec::new();
     let ended = |records: &[TimedRecord]| {
         records
             .iter()
             .any(|one| matches!(one.record, Record::Exit { pid: of, tid, .. } if of == pid && tid == pid))
     };
-    while !ended(&records) && Instant::now() < deadline {
+    while !ended(&records) && side_band.counts().lost == 0 && Instant::now() < deadline {
         side_band.drain(&mut records);
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -55,8 +59,20 @@ fn a_life_is_recorded_from_fork_to_exit() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("a program");
     std::fs::copy("/bin/cat", &program).unwrap();
-    let mut command = Command::new(&program);
-    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    // Others may start so many programs that the rings overflow; not always.
+    for _ in 0..10 {
+        if records_of_a_life(&mut side_band, &program) {
+            return;
+        }
+        side_band = SideBand::open(&online_cpus().unwrap(), DEFAULT_RING_PAGES).unwrap();
+    }
+    panic!("records are lost each time");
+}
+
+/// False if some of the records were lost.
+fn records_of_a_life(side_band: &mut SideBand, program: &Path) -> bool {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = loop {
         match command.spawn() {
             Ok(child) => break child,
@@ -66,14 +82,18 @@ fn a_life_is_recorded_from_fork_to_exit() {
         }
     };
     let pid = child.id();
-    // The dynamic loader is through when the file it reads is open.
-    std::thread::sleep(Duration::from_millis(20));
+    // The dynamic loader is through when it answers.
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"x").unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    child.stdin.take().unwrap().write_all(b"x").unwrap();
+    drop(stdin);
     child.wait().unwrap();
-    let records = until_exit(&mut side_band, pid);
-    assert_eq!(side_band.counts().lost, 0);
+    let records = until_exit(side_band, pid);
     assert_eq!(side_band.counts().malformed, 0);
+    if side_band.counts().lost > 0 {
+        return false;
+    }
 
     assert!(matches!(records[0].record, Record::Fork { parent_pid, tid, .. }
         if parent_pid == std::process::id() && tid == pid));
@@ -101,31 +121,37 @@ fn a_life_is_recorded_from_fork_to_exit() {
         files += 1;
     }
     assert!(files >= 3, "{maps}");
+    true
 }
 
 #[test]
 fn threads_and_their_names_are_recorded() {
     let Some(mut side_band) = permitted(SideBand::open(&online_cpus().unwrap(), 1)) else { return };
-    let thread = std::thread::Builder::new().name("side-band-test".to_owned()).spawn(|| ()).unwrap();
-    thread.join().unwrap();
     let own = std::process::id();
-    let deadline = Instant::now() + Duration::from_secs(5);
-    let mut records = Vec::new();
-    let named = |records: &[TimedRecord]| {
-        records.iter().find_map(|one| match &one.record {
+    let deadline = Instant::now() + PATIENCE;
+    let mut records: Vec<TimedRecord> = Vec::new();
+    let forked = |tid| {
+        move |one: &TimedRecord| {
+            matches!(one.record, Record::Fork { pid, tid: new, parent_pid, .. }
+                if (pid, new, parent_pid) == (own, tid, own))
+        }
+    };
+    // Rings as small as these overflow where others start programs: one thread of many is enough.
+    loop {
+        let thread = std::thread::Builder::new().name("side-band-test".to_owned()).spawn(|| ()).unwrap();
+        thread.join().unwrap();
+        side_band.drain_all(&mut records);
+        let mut named = records.iter().filter_map(|one| match &one.record {
             Record::Comm { pid, tid, exec: false, comm } if *pid == own && comm == b"side-band-test" => {
                 Some(*tid)
             }
             _ => None,
-        })
-    };
-    while named(&records).is_none() && Instant::now() < deadline {
-        side_band.drain(&mut records);
+        });
+        if named.any(|tid| tid != own && records.iter().any(forked(tid))) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{records:?}");
     }
-    let tid = named(&records).unwrap();
-    assert_ne!(tid, own);
-    assert!(records.iter().any(|one| matches!(one.record, Record::Fork { pid, tid: new, parent_pid, .. }
-        if (pid, new, parent_pid) == (own, tid, own))));
 }
 
 #[test]
@@ -157,17 +183,20 @@ fn a_process_in_another_pid_namespace_has_our_numbers() {
     let Some(mut side_band) = permitted(SideBand::open(&online_cpus().unwrap(), DEFAULT_RING_PAGES)) else {
         return;
     };
-    let output = Command::new("unshare").args(["-p", "-f", "/bin/true"]).output().unwrap();
-    if !output.status.success() {
-        eprintln!("skipped: no PID namespace without CAP_SYS_ADMIN");
-        return;
-    }
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/bin/true", folder.path().join("side-band-pid")).unwrap();
+    let deadline = Instant::now() + PATIENCE;
     let mut records: Vec<TimedRecord> = Vec::new();
     loop {
-        side_band.drain(&mut records);
+        let mut inside = Command::new("unshare");
+        let output = inside.args(["-p", "-f"]).arg(folder.path().join("side-band-pid")).output().unwrap();
+        if !output.status.success() {
+            eprintln!("skipped: no PID namespace without CAP_SYS_ADMIN");
+            return;
+        }
+        side_band.drain_all(&mut records);
         let exec = records.iter().find_map(|one| match &one.record {
-            Record::Comm { pid, exec: true, comm, .. } if comm == b"true" => Some(*pid),
+            Record::Comm { pid, exec: true, comm, .. } if comm == b"side-band-pid" => Some(*pid),
             _ => None,
         });
         if let Some(pid) = exec {
@@ -175,7 +204,6 @@ fn a_process_in_another_pid_namespace_has_our_numbers() {
             return;
         }
         assert!(Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -173,6 +173,8 @@ fn is_online(cpu: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rustix::time::{ClockId, clock_gettime};
+
     use super::*;
 
     const SELF: Place = Place { pid: 0, cpu: -1 };
@@ -191,8 +193,12 @@ mod tests {
         let read = |number: usize| perf::read_count(opened.fd(number).unwrap()).unwrap();
         assert_eq!(read(1), perf::Count::default(), "nothing runs before it is enabled");
         opened.switch(perf::enable).unwrap();
-        let busy = std::time::Instant::now();
-        while busy.elapsed().as_millis() < 5 {}
+        let cpu_ns = || {
+            let used = clock_gettime(ClockId::ThreadCPUTime);
+            used.tv_sec * 1_000_000_000 + used.tv_nsec
+        };
+        let busy = cpu_ns();
+        while cpu_ns() - busy < 5_000_000 {}
         opened.switch(perf::disable).unwrap();
         let (leader, member) = (read(0), read(1));
         assert!(member.value >= 1_000_000, "{member:?}");
