@@ -28,22 +28,35 @@ impl Running {
         }
     }
 
-    /// The image, once the dynamic loader is through: nothing was mapped for a while.
+    /// Waits until it executes another program. False if it has ended instead.
+    fn becomes(&mut self, name: &str) -> bool {
+        let mut ended = false;
+        until(name, || {
+            ended = self.0.try_wait().unwrap().is_some();
+            ended || process::task::comm(self.0.id()).ok().as_deref() == Some(name)
+        });
+        !ended
+    }
+
+    /// The image, once the dynamic loader is through: it waits for something, and nothing was mapped for a while.
     fn image(&self, files: &Files) -> Image {
-        let deadline = Instant::now() + Duration::from_secs(5);
         let ranges = |image: &Image| {
             image.regions().iter().map(|region| (region.start, region.end)).collect::<Vec<_>>()
         };
         let mut image = read_image(self.0.id(), files).unwrap();
-        loop {
+        let mut settled = None;
+        until("it maps its libraries", || {
+            let waits = matches!(state(self.0.id()), 'S' | 'Z');
             std::thread::sleep(Duration::from_millis(50));
             let next = read_image(self.0.id(), files).unwrap();
-            let settled = next.regions().len() >= 4 && ranges(&next) == ranges(&image);
-            if settled || Instant::now() > deadline {
-                return next;
+            if waits && next.regions().len() >= 4 && ranges(&next) == ranges(&image) {
+                settled = Some(next);
+            } else {
+                image = next;
             }
-            image = next;
-        }
+            settled.is_some()
+        });
+        settled.unwrap()
     }
 }
 
@@ -51,6 +64,20 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+fn state(pid: u32) -> char {
+    process::task::stat(pid).unwrap().state
+}
+
+/// Waits until something is so.
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -140,14 +167,10 @@ fn the_same_path_in_another_mount_namespace_is_another_file() {
         "mount -t tmpfs none {0} && cp /bin/tail {0}/program && exec {0}/program -f /dev/null",
         folder.path().display()
     );
-    let child = Running::start(Command::new("unshare").args(["-m", "sh", "-c", &script]));
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while process::task::comm(child.0.id()).ok().as_deref() != Some("program") {
-        if Instant::now() > deadline {
-            eprintln!("skipped: no mount namespace without CAP_SYS_ADMIN");
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
+    let mut child = Running::start(Command::new("unshare").args(["-m", "sh", "-c", &script]));
+    if !child.becomes("program") {
+        eprintln!("skipped: no mount namespace without CAP_SYS_ADMIN");
+        return;
     }
     let image = child.image(&Files::new());
     let file = image.regions()[0].kind.file().unwrap();
@@ -163,14 +186,10 @@ fn a_process_under_another_root_shows_its_own_paths() {
          do mkdir -p .$(dirname $file); cp $file .$file; done; exec chroot . /bin/sleep 1000",
         folder.path().display()
     );
-    let child = Running::start(Command::new("sh").args(["-c", &script]));
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while process::task::comm(child.0.id()).ok().as_deref() != Some("sleep") {
-        if Instant::now() > deadline {
-            eprintln!("skipped: no chroot without CAP_SYS_CHROOT");
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
+    let mut child = Running::start(Command::new("sh").args(["-c", &script]));
+    if !child.becomes("sleep") {
+        eprintln!("skipped: no chroot without CAP_SYS_CHROOT");
+        return;
     }
     let image = child.image(&Files::new());
     assert_eq!(image.exe.as_deref(), Some("/bin/sleep"));
@@ -206,11 +225,7 @@ fn a_process_whose_first_thread_ended_is_read() {
         return;
     }
     let child = Running::start(&mut Command::new(&program));
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while process::task::stat(child.0.id()).unwrap().state != 'Z' {
-        assert!(Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("its first thread has ended", || state(child.0.id()) == 'Z');
     let image = child.image(&Files::new());
     assert_eq!(image.regions()[0].kind.file().unwrap().path(), program.to_str().unwrap());
     assert_eq!(image.exe.as_deref(), program.to_str());
@@ -219,11 +234,7 @@ fn a_process_whose_first_thread_ended_is_read() {
 #[test]
 fn ended_processes_are_gone_and_zombies_are_empty() {
     let mut child = Command::new("/bin/true").spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while process::task::stat(child.id()).unwrap().state != 'Z' {
-        assert!(Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("it has ended", || state(child.id()) == 'Z');
     assert!(read_image(child.id(), &Files::new()).unwrap().regions().is_empty());
     child.wait().unwrap();
     assert!(matches!(read_image(child.id(), &Files::new()), Err(Error::Gone { .. })));

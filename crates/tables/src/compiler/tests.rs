@@ -194,14 +194,21 @@ fn waiting() -> (mpsc::Sender<()>, Given) {
     (hold, given(read))
 }
 
+/// Waits until a worker has taken all that was submitted.
+fn until_taken(compiler: &Compiler) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while compiler.shared.lock().queue.len() > 0 {
+        assert!(Instant::now() < deadline, "no worker takes it");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn bumped_requests_go_first_and_doubles_are_refused() {
     let (compiler, answers) = Compiler::start(1, None, spawn_thread).unwrap();
     let (hold, wait) = waiting();
     assert!(compiler.submit(0, 100, Box::new(wait)));
-    while compiler.shared.lock().queue.len() > 0 {
-        std::thread::yield_now();
-    }
+    until_taken(&compiler);
     for key in 1..=3 {
         assert!(compiler.submit(key, 0, Box::new(real_file())));
     }
@@ -219,9 +226,7 @@ fn one_large_file_at_a_time() {
     let large = |file: Given| Box::new(Given { size: LARGE_FILE + 1, ..file });
     let (hold, wait) = waiting();
     assert!(compiler.submit(0, 9, large(wait)));
-    while compiler.shared.lock().queue.len() > 0 {
-        std::thread::yield_now();
-    }
+    until_taken(&compiler);
     assert!(compiler.submit(1, 9, large(real_file())));
     assert!(compiler.submit(2, 0, Box::new(real_file())));
     assert_eq!(answers.recv().unwrap().key, 2, "small ones pass by");
