@@ -39,6 +39,15 @@ fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
+/// A thread that gets no CPU may close its socket after it was waited for.
+fn until_nobody_listens(address: SocketAddr) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect(address).is_ok() {
+        assert!(Instant::now() < deadline, "somebody listens still");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn answers_two_paths_and_nothing_else() {
     let server = server(|exposition| format!("{exposition:?} ä\n"));
@@ -65,7 +74,7 @@ fn answers_two_paths_and_nothing_else() {
     let long = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(20_000));
     assert!(exchange(address, long.as_bytes()).starts_with("HTTP/1.1 431 "));
     server.stop();
-    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    until_nobody_listens(address);
 }
 
 #[test]
@@ -128,8 +137,8 @@ fn sixteen_connections_are_held_and_the_next_is_refused() {
     }
 }
 
-#[test]
-fn stops_in_time_whatever_its_connections_do() {
+/// How long a stop takes while clients ask for nothing, and one does not read what it asked for.
+fn time_to_stop() -> Duration {
     let server = server(|_| "x".repeat(64 << 20));
     let address = server.local_addr();
     let silent: Vec<_> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -138,10 +147,16 @@ fn stops_in_time_whatever_its_connections_do() {
     std::thread::sleep(Duration::from_millis(200));
     let begun = Instant::now();
     server.stop();
-    // The unread one alone would hold it for 10 s.
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
-    assert!(TcpStream::connect(address).is_err());
+    let took = begun.elapsed();
+    until_nobody_listens(address);
     drop((silent, unread));
+    took
+}
+
+#[test]
+fn stops_in_time_whatever_its_connections_do() {
+    // The unread one alone would hold it for 10 s, each time.
+    assert!((0..3).any(|_| time_to_stop() < Duration::from_secs(8)), "it waits for its connections");
 }
 
 #[test]
@@ -181,6 +196,7 @@ fn a_flood_of_connections_and_bytes_ends() {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut sent = 0_u64;
         loop {
+            assert!(Instant::now() < deadline, "nobody takes it");
             let Ok(mut stream) = TcpStream::connect(address) else { continue };
             if stream.write_all(b"POST /metrics HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n").is_err() {
                 continue;
@@ -225,7 +241,7 @@ fn ipv6() {
         let error = Endpoint::bind(&taken).unwrap_err().to_string();
         assert!(error.contains(&format!("[::1]:{}: ", address.port())), "{error}");
         server.stop();
-        assert!(TcpStream::connect(address).is_err());
+        until_nobody_listens(address);
     }
 }
 
