@@ -65,8 +65,19 @@ fn wait_for_handlers(child: &Child) {
         caught.is_some_and(|mask| mask & (int | term) == int | term)
     };
     while !std::fs::read_to_string(&path).unwrap().lines().any(handles) {
-        assert!(begun.elapsed() < Duration::from_secs(30), "no signal is handled");
+        assert!(begun.elapsed() < Duration::from_secs(60), "no signal is handled");
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until programs are attached.
+fn wait_for_links(child: &Child) {
+    let begun = Instant::now();
+    let path = format!("/proc/{}/fdinfo", child.id());
+    let is_link = |path: PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains("link_id:"));
+    while !std::fs::read_dir(&path).unwrap().flatten().any(|entry| is_link(entry.path())) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is attached");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -98,7 +109,7 @@ fn a_process_gives_an_automatically_named_profile_and_a_ledger() {
     }
     let directory = tempfile::tempdir().unwrap();
     let burner = Burner::start();
-    let words = ["--profile", "--pid", &burner.pid(), "--duration", "500ms"];
+    let words = ["--profile", "--pid", &burner.pid(), "--duration", "1s"];
     let first = run_in(directory.path(), &words);
     assert_status(&first, 0);
     assert!(first.stdout.is_empty());
@@ -220,19 +231,14 @@ fn targets_that_end_end_the_capture() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let mut sleeper = Command::new("sleep").arg("3").spawn().unwrap();
-    let reaper = std::thread::spawn({
-        let pid = sleeper.id().to_string();
-        let directory = directory.path().to_owned();
-        move || {
-            let start = Instant::now();
-            (run_in(&directory, &["--profile", "--pid", &pid, "--duration", "60s"]), start.elapsed())
-        }
-    });
-    sleeper.wait().unwrap();
-    let (output, length) = reaper.join().unwrap();
+    let burner = Burner::start();
+    let begun = Instant::now();
+    let child = start_in(directory.path(), &["--profile", "--pid", &burner.pid(), "--duration", "600s"]);
+    wait_for_links(&child);
+    drop(burner);
+    let output = child.wait_with_output().unwrap();
     assert_status(&output, 0);
-    assert!(length < Duration::from_secs(30), "{length:?}");
+    assert!(begun.elapsed() < Duration::from_secs(300), "{:?}", begun.elapsed());
     assert_eq!(files(directory.path()).len(), 1);
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -19,15 +19,54 @@ fn with_naps<'a>(words: &[&'a str]) -> Vec<&'a str> {
     words.iter().chain(&NAPS).copied().collect()
 }
 
-/// A port that nobody listens on.
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+/// A capture whose metrics are served, at a port that the kernel chose.
+struct Served {
+    child: Child,
+    port: u16,
+    stderr: BufReader<ChildStderr>,
+    /// What it said before the address.
+    told: String,
+}
+
+impl Served {
+    fn start_in(directory: &Path, words: &[&str]) -> Self {
+        let mut child = start_in(directory, &[words, &["--metrics-listen", ":0"]].concat());
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let (port, told) = announced(&mut stderr);
+        Self { child, port, stderr, told }
+    }
+
+    fn get(&self, path: &str, accept: &str) -> (String, String) {
+        get(self.port, path, accept).unwrap()
+    }
+
+    fn stop(mut self) -> Output {
+        signal(&self.child, "TERM");
+        let mut output = self.child.wait_with_output().unwrap();
+        self.stderr.read_to_string(&mut self.told).unwrap();
+        output.stderr = self.told.into_bytes();
+        output
+    }
+}
+
+/// The port that is announced, and all that is said until then.
+fn announced(stderr: &mut impl BufRead) -> (u16, String) {
+    let mut told = String::new();
+    loop {
+        let mut line = String::new();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "nothing is served: {told}");
+        told.push_str(&line);
+        let address = line.strip_prefix("metrics are served at http://127.0.0.1:");
+        if let Some(port) = address.and_then(|rest| rest.strip_suffix("/metrics\n")) {
+            return (port.parse().unwrap(), told);
+        }
+    }
 }
 
 /// Status line, head and body of an answer; nothing if nobody answers.
 fn get(port: u16, path: &str, accept: &str) -> Option<(String, String)> {
     let mut stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
@@ -159,19 +198,16 @@ fn metrics_are_served_as_long_as_the_capture_goes_on() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let (burner, port) = (Burner::start(), free_port());
-    let listen = format!(":{port}");
-    let words =
-        ["--pmu", "--pmu-output", "report", "--metrics-listen", &listen, "--duration", "120s", "--pid"];
+    let burner = Burner::start();
     let pid = burner.pid();
-    let words: Vec<_> = words.into_iter().chain([pid.as_str()]).collect();
-    let child = start_in(directory.path(), &words);
+    let words = ["--pmu", "--pmu-output", "report", "--duration", "300s", "--pid", &pid];
+    let served = Served::start_in(directory.path(), &words);
     let begun = Instant::now();
     let open_metrics = "application/openmetrics-text; version=1.0.0";
     loop {
-        assert!(begun.elapsed() < Duration::from_secs(30), "nothing is served");
+        assert!(begun.elapsed() < Duration::from_secs(90), "no switch is served");
         std::thread::sleep(Duration::from_millis(50));
-        let Some((head, body)) = get(port, "/metrics", open_metrics) else { continue };
+        let (head, body) = served.get("/metrics", open_metrics);
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         assert!(head.contains("application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
         assert!(body.ends_with("# EOF\n") && body.contains("perf_agent_build_info{"), "{body}");
@@ -180,12 +216,12 @@ fn metrics_are_served_as_long_as_the_capture_goes_on() {
             break;
         }
     }
-    let (head, body) = get(port, "/metrics", "text/plain").unwrap();
+    let (head, body) = served.get("/metrics", "text/plain");
     assert!(head.contains("text/plain; version=0.0.4") && !body.contains("# EOF"), "{head}");
-    assert!(get(port, "/healthz", "*/*").unwrap().0.starts_with("HTTP/1.1 200"));
-    assert!(get(port, "/other", "*/*").unwrap().0.starts_with("HTTP/1.1 404"));
-    signal(&child, "TERM");
-    let output = child.wait_with_output().unwrap();
+    assert!(served.get("/healthz", "*/*").0.starts_with("HTTP/1.1 200"));
+    assert!(served.get("/other", "*/*").0.starts_with("HTTP/1.1 404"));
+    let port = served.port;
+    let output = served.stop();
     assert_status(&output, 0);
     assert!(get(port, "/healthz", "*/*").is_none());
     assert!(!stderr(&output).contains("no authentication"), "{}", stderr(&output));
@@ -229,18 +265,17 @@ fn what_is_served_is_filled_and_only_grows() {
     let profiles = "--profile --profile-output - --offcpu --offcpu-output off --kernel-stacks -a --per-pid";
     for (modes, filled) in [("-a", &always[..]), (profiles, &[always, with_profiles].concat())] {
         let directory = tempfile::tempdir().unwrap();
-        let (_burner, port) = (Burner::start(), free_port());
-        let listen = format!(":{port}");
+        let _burner = Burner::start();
         let mut words =
             vec!["--pmu", "--pmu-output", "r", "--pmu-format", "json", "--pmu-events", "task-clock"];
-        words.extend(["--duration", "120s", "--metrics-listen", &listen]);
+        words.extend(["--duration", "300s"]);
         words.extend(modes.split(' '));
-        let child = start_in(directory.path(), &words);
+        let served = Served::start_in(directory.path(), &words);
         let (begun, mut before) = (Instant::now(), BTreeMap::<String, f64>::new());
         loop {
             assert!(begun.elapsed() < Duration::from_secs(90), "{modes}: {before:#?}");
             std::thread::sleep(Duration::from_millis(300));
-            let Some((_, body)) = get(port, "/metrics", "application/openmetrics-text") else { continue };
+            let (_, body) = served.get("/metrics", "application/openmetrics-text");
             let (now, counters) = series(&body);
             for (series, value) in &before {
                 let counter = counters.iter().any(|family| series.starts_with(&format!("{family}_total")));
@@ -256,8 +291,7 @@ fn what_is_served_is_filled_and_only_grows() {
                 break;
             }
         }
-        signal(&child, "TERM");
-        assert_status(&child.wait_with_output().unwrap(), 0);
+        assert_status(&served.stop(), 0);
         // What was served is in the report: nothing is lost, nothing twice.
         let report = std::fs::read(directory.path().join("r")).unwrap();
         let report: Value = serde_json::from_slice(&report).unwrap();
@@ -285,13 +319,12 @@ fn an_address_that_others_reach_is_warned_of() {
     if !privileged() {
         return;
     }
-    let address = format!("0.0.0.0:{}", free_port());
-    let output = run(&with_naps(&["--pmu", "--metrics-listen", &address]));
+    let output = run(&with_naps(&["--pmu", "--metrics-listen", "0.0.0.0:0"]));
     assert_status(&output, 0);
     let text = stderr(&output);
     let warning =
         text.lines().find(|line| line.starts_with("warning: ") && line.contains("no authentication"));
-    assert!(warning.is_some_and(|line| line.contains(&address)), "{text}");
+    assert!(warning.is_some_and(|line| line.contains("0.0.0.0:")), "{text}");
 }
 
 #[test]
@@ -301,10 +334,9 @@ fn nothing_at_all_gives_valid_outputs_of_every_mode() {
     }
     let directory = tempfile::tempdir().unwrap();
     let mut sleeper = Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().unwrap();
-    let (begun, place) = (Instant::now(), Path::new("/proc").join(sleeper.id().to_string()).join("wchan"));
-    while begun.elapsed() < Duration::from_secs(2)
-        && !std::fs::read_to_string(&place).is_ok_and(|place| place.contains("nanosleep"))
-    {
+    let (begun, stat) = (Instant::now(), Path::new("/proc").join(sleeper.id().to_string()).join("stat"));
+    while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not sleep");
         std::thread::sleep(Duration::from_millis(10));
     }
     let pid = sleeper.id().to_string();
@@ -337,7 +369,7 @@ fn nothing_at_all_gives_valid_outputs_of_every_mode() {
 /// chosen.
 const REUSE: &str = r#"
 "$AGENT" --pmu -a --per-pid --pmu-format json --pmu-output out.json --pmu-events task-clock --duration 60s \
-    --metrics-listen :$PORT &
+    --metrics-listen :0 &
 agent=$!
 while kill -0 $agent && ! grep -qs perfagent-http /proc/$agent/task/*/comm; do sleep 0.02; done
 for name in one two; do
@@ -362,7 +394,6 @@ fn processes_that_had_one_number_are_not_added_up() {
     let output = Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc", "sh", "-c", REUSE])
         .env("AGENT", env!("CARGO_BIN_EXE_perf-agent"))
-        .env("PORT", free_port().to_string())
         .current_dir(directory.path())
         .output();
     // The endpoint answers when the capture has begun.
@@ -400,21 +431,10 @@ fn the_address_that_is_announced_is_the_one_that_is_served() {
     }
     let directory = tempfile::tempdir().unwrap();
     let own = std::process::id().to_string();
-    let words = ["--pmu", "--pid", &own, "--duration", "60s", "--metrics-listen", ":0"];
-    let mut child = start_in(directory.path(), &words);
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let mut addresses = lines.filter_map(|line| {
-        let address = line.strip_prefix("metrics are served at http://127.0.0.1:")?;
-        address.strip_suffix("/metrics")?.parse::<u16>().ok()
-    });
-    let port = addresses.next().unwrap();
-    // A machine that is busy may take longer than one try waits.
-    let mut answers = (0..6).filter_map(|_| get(port, "/metrics", "*/*"));
-    let (head, body) = answers.next().unwrap();
+    let served = Served::start_in(directory.path(), &["--pmu", "--pid", &own, "--duration", "300s"]);
+    let (head, body) = served.get("/metrics", "*/*");
     assert!(head.starts_with("HTTP/1.1 200") && !body.is_empty(), "{head}");
-    signal(&child, "TERM");
-    for _ in addresses {}
-    assert!(child.wait().unwrap().success());
+    assert_status(&served.stop(), 0);
 }
 
 #[test]
