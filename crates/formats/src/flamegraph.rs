@@ -1,7 +1,7 @@
 //! SVG flame graphs, drawn by `inferno`.
 //!
-//! Guaranteed: one self-contained SVG file; colours depend on function names alone. Not here: what the frames are
-//! called, which is the same as in [`crate::folded`].
+//! Guaranteed: one self-contained SVG file; values are those of [`crate::folded`], not rounded; colours depend on
+//! function names alone. Not here: what the frames are called, which is the same as there, too.
 
 use std::io::{self, Write};
 
@@ -16,15 +16,15 @@ use profile::Profile;
 pub fn write(profile: &Profile, value_index: usize, title: &str, out: &mut dyn Write) -> io::Result<()> {
     let stacks = crate::folded::stacks(profile, value_index)?;
     let value_type = &profile.sample_types[value_index];
-    let (count_name, factor) = match value_type.unit.as_str() {
-        "nanoseconds" => ("ms", 1e-6),
-        "count" => (value_type.kind.as_str(), 1.0),
-        unit => (unit, 1.0),
+    // Not scaled: inferno computes percentages from values that it has rounded for display.
+    let count_name = match value_type.unit.as_str() {
+        "nanoseconds" => "ns",
+        "count" => value_type.kind.as_str(),
+        unit => unit,
     };
     let mut options = Options::default();
     options.title = title.to_owned();
     options.count_name = count_name.to_owned();
-    options.factor = factor;
     options.deterministic = true;
     options.text_truncate_direction = TextTruncateDirection::Right;
     let mut stacks: Vec<(String, i64)> = stacks.into_iter().filter(|(_, value)| *value > 0).collect();

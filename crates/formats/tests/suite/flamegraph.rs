@@ -14,9 +14,19 @@ fn shows_frames_with_their_sums_and_is_deterministic() {
     p.samples.iter_mut().for_each(|s| s.values[1] *= 1_000_000);
     let graph = svg(&p);
     assert_eq!(graph, svg(&p));
-    assert!(graph.contains("<title>middle (30 ms, 50.00%)</title>"), "{graph}");
-    assert!(graph.contains("<title>all (60 ms, 100%)</title>"));
+    assert!(graph.contains("<title>middle (30,000,000 ns, 50.00%)</title>"), "{graph}");
+    assert!(graph.contains("<title>all (60,000,000 ns, 100%)</title>"));
     assert!(graph.contains("CPU of &lt;app&gt;"));
+}
+
+#[test]
+fn shares_of_times_below_a_millisecond_are_exact() {
+    let mut p = example();
+    p.samples.iter_mut().for_each(|s| s.values[1] *= 7_777);
+    let graph = svg(&p);
+    assert!(graph.contains("<title>all (466,620 ns, 100%)</title>"), "{graph}");
+    assert!(graph.contains("<title>middle (233,310 ns, 50.00%)</title>"));
+    assert!(!graph.contains("(0 ns"));
 }
 
 fn with_stacks(stacks: &[&[&str]]) -> Profile {
