@@ -63,16 +63,22 @@ pub struct ProcessId {
 pub struct ProcessFigures {
     /// By the scheduler.
     pub scheduling: Scheduling,
-    /// Of perf events, by number of the event.
-    pub counters: BTreeMap<u32, EventCount>,
+    /// Of perf events; of each there is one at most.
+    pub counters: Vec<EventCount>,
 }
 
 impl ProcessFigures {
     /// Adds what was counted since.
     pub fn merge(&mut self, more: &Self) {
         self.scheduling.merge(&more.scheduling);
-        for (event, count) in &more.counters {
-            self.counters.entry(*event).or_default().add(count);
+        more.counters.iter().for_each(|count| self.count(count));
+    }
+
+    /// Adds what was counted of one event since.
+    fn count(&mut self, more: &EventCount) {
+        match self.counters.iter_mut().find(|known| known.event == more.event) {
+            Some(known) => known.add(more),
+            None => self.counters.push(*more),
         }
     }
 }
@@ -81,6 +87,8 @@ impl ProcessFigures {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCount {
+    /// Number of the event.
+    pub event: u32,
     /// Events.
     pub value: u64,
     /// Time for which they were to be counted.
@@ -178,8 +186,8 @@ impl Tables {
             let (process, _) = halves(key);
             let [value, enabled_ns, running_ns] = words;
             let event = upper_half(key[1]);
-            let more = EventCount { value, enabled_ns, running_ns };
-            found.entry(process).or_default().counters.entry(event).or_default().add(&more);
+            let more = EventCount { event, value, enabled_ns, running_ns };
+            found.entry(process).or_default().count(&more);
         });
         emptied.map_err(not_emptied("process_counters"))?;
         Ok(found)

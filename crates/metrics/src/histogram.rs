@@ -1,7 +1,5 @@
 //! Distributions of durations.
 
-use std::collections::BTreeMap;
-
 use crate::LatencyStats;
 use crate::bucket::{HISTOGRAM_BUCKETS, bounds_of, bucket_of, middle_of};
 
@@ -17,8 +15,9 @@ pub struct Histogram {
     /// Both meaningless while `count` is 0.
     min_ns: u64,
     max_ns: u64,
-    /// No bucket holds 0.
-    buckets: BTreeMap<u16, u64>,
+    /// By index, in ascending order; none holds 0. There may be one of these for each of thousands of processes, with a
+    /// handful of buckets.
+    buckets: Vec<(u16, u64)>,
 }
 
 impl Histogram {
@@ -34,7 +33,7 @@ impl Histogram {
     pub fn from_parts(count: u64, sum_ns: u64, min_ns: u64, max_ns: u64, buckets: &[u64]) -> Self {
         let (min_ns, max_ns) = if count == 0 { (0, 0) } else { (min_ns.min(max_ns), min_ns.max(max_ns)) };
         let sum_ns = if count == 0 { 0 } else { sum_ns };
-        let mut histogram = Self { count, sum_ns, min_ns, max_ns, buckets: BTreeMap::new() };
+        let mut histogram = Self { count, sum_ns, min_ns, max_ns, buckets: Vec::new() };
         for (index, &values) in buckets.iter().enumerate() {
             histogram.add_bucket(index, values);
         }
@@ -46,8 +45,10 @@ impl Histogram {
     pub fn add_bucket(&mut self, index: usize, values: u64) {
         if values > 0 {
             let index = index.min(HISTOGRAM_BUCKETS - 1) as u16;
-            let bucket = self.buckets.entry(index).or_default();
-            *bucket = bucket.saturating_add(values);
+            match self.buckets.binary_search_by_key(&index, |(index, _)| *index) {
+                Ok(at) => self.buckets[at].1 = self.buckets[at].1.saturating_add(values),
+                Err(at) => self.buckets.insert(at, (index, values)),
+            }
         }
     }
 
@@ -74,7 +75,7 @@ impl Histogram {
             self.min_ns = self.min_ns.min(other.min_ns);
             self.max_ns = self.max_ns.max(other.max_ns);
         }
-        for (&index, &values) in &other.buckets {
+        for &(index, values) in &other.buckets {
             self.add_bucket(usize::from(index), values);
         }
     }
@@ -124,7 +125,7 @@ impl Histogram {
     }
 
     fn placed(&self) -> u64 {
-        self.buckets.values().fold(0, |sum, &values| sum.saturating_add(values))
+        self.buckets.iter().fold(0, |sum, (_, values)| sum.saturating_add(*values))
     }
 
     /// The smallest value that at least `per_mille` of 1,000 parts of the values do not exceed (nearest rank); 500
@@ -141,20 +142,19 @@ impl Histogram {
             return Some(self.min_ns);
         }
         let mut below = 0u128;
-        let found = self.buckets.iter().find(|&(_, &values)| {
-            below += u128::from(values);
+        let found = self.buckets.iter().find(|(_, values)| {
+            below += u128::from(*values);
             below >= rank
         });
-        let value = found.map_or(mean as u64, |(&index, _)| middle_of(usize::from(index)));
+        let value = found.map_or(mean as u64, |(index, _)| middle_of(usize::from(*index)));
         Some(value.clamp(self.min_ns, self.max_ns))
     }
 
     /// How many values are at most `limit_ns`, by whole buckets: exact where a bucket ends with `limit_ns`.
     #[must_use]
     pub fn count_up_to(&self, limit_ns: u64) -> u64 {
-        let whole =
-            self.buckets.iter().take_while(|&(&index, _)| bounds_of(usize::from(index)).1 <= limit_ns);
-        whole.fold(0, |sum: u64, (_, &values)| sum.saturating_add(values))
+        let whole = self.buckets.iter().take_while(|(index, _)| bounds_of(usize::from(*index)).1 <= limit_ns);
+        whole.fold(0, |sum: u64, (_, values)| sum.saturating_add(*values))
     }
 
     /// The figures that are reported; none if empty.

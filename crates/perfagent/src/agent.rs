@@ -180,7 +180,8 @@ impl Agent {
         self.shared.ledger()
     }
 
-    /// The metrics as they stand; not older than a second.
+    /// The metrics as they stand; not older than a second. The first call waits for the next round of the capture, which is
+    /// a matter of milliseconds.
     ///
     /// # Errors
     /// [`Error::PmuNotEnabled`] without [`AgentBuilder::pmu`]; [`Error::NotStarted`], [`Error::Closed`].

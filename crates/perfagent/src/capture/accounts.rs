@@ -13,14 +13,20 @@ impl Capture {
         Duration::from_nanos(clock::monotonic_ns() - self.start_ns)
     }
 
+    /// Takes in what was counted of processes, where the kernel has room for what is counted in a second.
+    pub(super) fn gather_metrics(&mut self) {
+        let Some(figures) = &mut self.figures else { return };
+        let taken = figures.take_by_process(&mut self.kernel, &self.processes);
+        self.checked(taken);
+    }
+
     /// Takes a snapshot of the metrics and shares it.
     pub(super) fn share_metrics(&mut self, duration: Duration) {
-        let Some(figures) = &mut self.figures else { return };
         let span = Span { start: self.started, duration };
-        let snapshot = figures.snapshot(&mut self.kernel, &self.processes, span);
-        if let Some(snapshot) = self.checked(snapshot) {
-            self.shared.set_metrics(Some(snapshot));
-        }
+        let figures = self.figures.as_mut();
+        let snapshot = figures.map(|figures| figures.snapshot(&mut self.kernel, &self.processes, span));
+        let snapshot = snapshot.and_then(|snapshot| self.checked(snapshot));
+        self.shared.set_metrics(snapshot);
     }
 
     /// Shares how the agent is, for those who ask over HTTP.

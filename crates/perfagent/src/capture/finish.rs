@@ -95,7 +95,7 @@ impl Capture {
         };
         let (profiles, ledgers) = profiles(&material, ledgers);
         let command_status = self.command.as_ref().map(command_status);
-        let metrics = self.shared.metrics().map(Arc::unwrap_or_clone);
+        let metrics = self.shared.last_metrics().map(Arc::unwrap_or_clone);
         Outcome {
             start: self.started,
             duration,

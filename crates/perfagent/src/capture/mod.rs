@@ -168,9 +168,13 @@ impl Capture {
                 self.update_ledgers();
                 self.shared.set_ledgers(&self.ledgers);
             }
-            if Instant::now() >= next_metrics {
+            if Instant::now() >= next_metrics || self.shared.awaits_metrics() {
                 next_metrics = Instant::now() + figures::EVERY;
-                self.share_metrics(self.elapsed());
+                if self.shared.are_metrics_wanted() {
+                    self.share_metrics(self.elapsed());
+                } else {
+                    self.gather_metrics();
+                }
                 if self.server.is_some() {
                     self.share_health();
                 }

@@ -184,9 +184,10 @@ impl Capture {
             started,
             usage,
         };
-        // From the first moment on there are metrics to be asked for.
-        capture.share_metrics(Duration::ZERO);
         if let Some(endpoint) = endpoint {
+            // From the first moment on there are metrics to be asked for.
+            capture.shared.want_metrics();
+            capture.share_metrics(Duration::ZERO);
             capture.share_health();
             let server = export::serve(endpoint, Arc::clone(&capture.shared))?;
             capture.shared.set_metrics_address(Some(server.local_addr()));

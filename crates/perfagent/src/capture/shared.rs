@@ -1,6 +1,7 @@
 //! What a capture shares with the agent that runs it, and with those who watch it meanwhile.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +17,13 @@ use crate::{Ledger, health};
 pub(crate) struct Shared {
     state: Mutex<SharedState>,
     changed: Condvar,
+    /// Somebody has asked for metrics: from then on there is a snapshot each second. For nobody, copies of the figures of
+    /// thousands of processes would be most of our memory.
+    metrics_wanted: AtomicBool,
 }
+
+/// The first snapshot comes with the next round of the capture, which may be its last.
+const FIRST_METRICS: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 struct SharedState {
@@ -25,6 +32,8 @@ struct SharedState {
     /// What this process has used since the capture was started.
     usage: Option<Usage>,
     metrics: Option<Arc<MetricsSnapshot>>,
+    /// A snapshot was taken, or could not be.
+    measured: bool,
     ended: Option<Ended>,
     names_left: Option<u64>,
     metrics_address: Option<SocketAddr>,
@@ -43,13 +52,43 @@ impl Shared {
         self.lock().ledgers.first().cloned().unwrap_or_default()
     }
 
-    /// The last snapshot of the metrics.
+    /// The last snapshot of the metrics. Who asks first waits for it.
     pub(crate) fn metrics(&self) -> Option<Arc<MetricsSnapshot>> {
+        self.want_metrics();
+        let state = self.lock();
+        let waited = self.changed.wait_timeout_while(state, FIRST_METRICS, |state| !state.measured);
+        waited.unwrap_or_else(PoisonError::into_inner).0.metrics.clone()
+    }
+
+    /// The last snapshot of the metrics, if there is one.
+    pub(super) fn last_metrics(&self) -> Option<Arc<MetricsSnapshot>> {
         self.lock().metrics.clone()
     }
 
+    /// A new snapshot, if it could be taken.
     pub(crate) fn set_metrics(&self, snapshot: Option<MetricsSnapshot>) {
-        self.lock().metrics = snapshot.map(Arc::new);
+        let mut state = self.lock();
+        state.measured = true;
+        if let Some(snapshot) = snapshot {
+            state.metrics = Some(Arc::new(snapshot));
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// From now on there is a snapshot each second.
+    pub(super) fn want_metrics(&self) {
+        self.metrics_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether anybody has asked for metrics.
+    pub(super) fn are_metrics_wanted(&self) -> bool {
+        self.metrics_wanted.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody waits for the first snapshot.
+    pub(super) fn awaits_metrics(&self) -> bool {
+        self.are_metrics_wanted() && !self.lock().measured
     }
 
     /// How the agent is: what it uses as of now, the rest not older than a second.
@@ -121,5 +160,33 @@ impl Shared {
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         state.waited = state.ended.is_none();
         state.ended.unwrap_or(Ended::Duration)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use metrics::{HardwareCounters, Incomplete, Scope, Span};
+
+    use super::*;
+
+    #[test]
+    fn who_asks_for_metrics_first_waits_for_them() {
+        let shared = Arc::new(Shared::default());
+        assert!(!shared.are_metrics_wanted() && !shared.awaits_metrics());
+        let theirs = Arc::clone(&shared);
+        let first = std::thread::spawn(move || theirs.metrics());
+        while !shared.awaits_metrics() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let span = Span { start: SystemTime::UNIX_EPOCH, duration: Duration::ZERO };
+        let scope = Scope::SystemWide { per_pid: false };
+        let (counters, incomplete) = (HardwareCounters::default(), Incomplete::default());
+        shared.set_metrics(Some(MetricsSnapshot::new(scope, span, [], counters, incomplete)));
+        assert!(first.join().unwrap().is_some());
+        assert!(shared.are_metrics_wanted() && !shared.awaits_metrics());
+        shared.set_metrics(None);
+        assert!(shared.metrics().is_some(), "one that could not be taken replaces nothing");
     }
 }

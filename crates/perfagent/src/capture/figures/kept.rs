@@ -11,8 +11,8 @@ const MAX_ENDED: usize = 8192;
 /// Sums by process.
 #[derive(Default)]
 pub(super) struct Kept {
-    /// In the order of numbers, and of the same number in the order of time.
-    processes: BTreeMap<ProcessId, Process>,
+    /// In the order of numbers, and of the same number in the order of time. The tree has room for twice as many.
+    processes: BTreeMap<ProcessId, Box<Process>>,
     /// How many of them lived at the last look.
     living: usize,
     /// Those that ended and are not kept apart any more.
@@ -21,6 +21,7 @@ pub(super) struct Kept {
 }
 
 /// One process.
+#[derive(Default)]
 pub(super) struct Process {
     pub(super) name: String,
     pub(super) figures: ProcessFigures,
@@ -35,8 +36,7 @@ impl Kept {
         name: impl Fn(ProcessId, Option<u64>) -> Option<String>,
     ) {
         for (id, figures) in taken {
-            let empty = || Process { name: String::new(), figures: ProcessFigures::default() };
-            self.processes.entry(*id).or_insert_with(empty).figures.merge(figures);
+            self.processes.entry(*id).or_default().figures.merge(figures);
         }
         for id in taken.keys() {
             let next = ProcessId { pid: id.pid, start_ns: id.start_ns.saturating_add(1) };
@@ -88,7 +88,7 @@ impl Kept {
 
     /// Each process that is kept apart.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ProcessId, &Process)> {
-        self.processes.iter().map(|(id, process)| (*id, process))
+        self.processes.iter().map(|(id, process)| (*id, &**process))
     }
 
     /// The sum of those that are not, and their number.

@@ -2,7 +2,6 @@
 
 mod kept;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use events::counting::{CounterSpec, CpuCounters, Outcome, Reading, Start, ThreadCounters, Unit};
@@ -16,7 +15,7 @@ use self::kept::Kept;
 use super::processes::{Processes, has_ended};
 use crate::{Config, Targets};
 
-/// Between two snapshots while the capture goes on.
+/// Between two snapshots while the capture goes on and somebody wants them; figures of processes are taken in as often.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 
 /// The open counters.
@@ -112,7 +111,7 @@ impl Figures {
             Counting::Cpus(counters) => (counters.read(), 0, counters.uncounted().len() as u64),
         };
         let mut by_process = Vec::new();
-        if matches!(self.scope, Scope::SystemWide { per_pid: true }) {
+        if self.are_by_process() {
             self.take_by_process(kernel, processes)?;
             by_process.extend(self.kept.iter().map(|(id, process)| {
                 let (name, figures) = (process.name.clone(), &process.figures);
@@ -141,7 +140,19 @@ impl Figures {
         Ok(snapshot)
     }
 
-    fn take_by_process(&mut self, kernel: &mut Kernel, processes: &Processes) -> Result<(), kernel::Error> {
+    fn are_by_process(&self) -> bool {
+        matches!(self.scope, Scope::SystemWide { per_pid: true })
+    }
+
+    /// Takes in what was counted of each process since the last time, if processes are told apart.
+    pub(super) fn take_by_process(
+        &mut self,
+        kernel: &mut Kernel,
+        processes: &Processes,
+    ) -> Result<(), kernel::Error> {
+        if !self.are_by_process() {
+            return Ok(());
+        }
         let ended = self.kept.ended(|id| has_ended(id.pid));
         let taken = kernel.take_process_figures()?;
         self.kept.add(&taken, |id, next| name(processes, id, next));
@@ -174,9 +185,10 @@ fn name(processes: &Processes, id: ProcessId, next_ns: Option<u64>) -> Option<St
 }
 
 /// The counters of one process, of which `counts` are known.
-fn counters_of(readings: &[Reading], counts: &BTreeMap<u32, EventCount>) -> HardwareCounters {
+fn counters_of(readings: &[Reading], counts: &[EventCount]) -> HardwareCounters {
     let counter = |(number, reading): (usize, &Reading)| {
-        let outcome = match (&reading.outcome, counts.get(&(number as u32))) {
+        let count = counts.iter().find(|count| count.event as usize == number);
+        let outcome = match (&reading.outcome, count) {
             (Outcome::NotAvailable { .. }, _) => counter(reading.clone()).state,
             (_, Some(count)) => CounterState::read(count.value, count.enabled_ns, count.running_ns),
             (_, None) if number >= kernel::MAX_SPLIT_EVENTS => CounterState::not_available(format!(
