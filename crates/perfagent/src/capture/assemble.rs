@@ -8,9 +8,8 @@ use profile::{
     BuildId, Builder, FileOffset, Function, Label, LabelValue, Line, LocationId, Mapping, MappingId, Profile,
     Svma, ValueType,
 };
-use symbols::SourceLine;
 
-use super::names::Names;
+use super::names::{Names, Shown};
 use super::processes::Epoch;
 use super::shown;
 use super::stacks::{Entry, Place, PlaceId, Stack, Stacks};
@@ -293,15 +292,14 @@ impl Assembly<'_> {
     }
 
     fn frame(&mut self, place: PlaceId, count: u64, ledger: &mut Ledger) -> LocationId {
-        let named = !self.names.of(place).is_empty();
-        ledger.frames_named += if named { count } else { 0 };
+        ledger.frames_named += if self.names.has(place) { count } else { 0 };
         ledger.frames_shown += count;
         self.location(place)
     }
 
     fn is_named(&self, place: &PlaceId, starts: &[&str]) -> bool {
-        let lines = self.names.of(*place);
-        lines.first().is_some_and(|line| starts.iter().any(|start| line.name.starts_with(start)))
+        let mut lines = self.names.of(*place);
+        lines.next().is_some_and(|line| starts.iter().any(|start| line.name.starts_with(start)))
     }
 
     /// How many of these kernel frames, leaf first, belong to the tracing of this very event.
@@ -331,10 +329,8 @@ impl Assembly<'_> {
             Place::Jit { address, .. } => {
                 let mapping =
                     self.builder.mapping(Mapping { filename: "[jit]".to_owned(), ..Mapping::default() });
-                let (address, lines) = match lines {
-                    [] => (address.0, self.name("[jit]")),
-                    named => (0, self.lines(named)),
-                };
+                let (address, lines) =
+                    if lines.len() == 0 { (address.0, self.name("[jit]")) } else { (0, self.lines(lines)) };
                 self.builder.location(Some(mapping), address, lines)
             }
             Place::Unknown { address } => {
@@ -360,26 +356,22 @@ impl Assembly<'_> {
     }
 
     fn name(&mut self, name: &str) -> Vec<Line> {
-        self.lines(&[SourceLine {
-            name: name.to_owned(),
-            system_name: name.to_owned(),
-            ..SourceLine::default()
-        }])
+        self.lines([Shown { name, system_name: name, ..Shown::default() }].into_iter())
     }
 
-    fn lines(&mut self, lines: &[SourceLine]) -> Vec<Line> {
+    fn lines<'n>(&mut self, lines: impl Iterator<Item = Shown<'n>>) -> Vec<Line> {
         let builder = &mut self.builder;
-        let line = |line: &SourceLine| Line {
+        let line = |line: Shown<'_>| Line {
             function: builder.function(Function {
-                name: line.name.clone(),
-                system_name: line.system_name.clone(),
-                filename: line.file.clone(),
+                name: line.name.to_owned(),
+                system_name: line.system_name.to_owned(),
+                filename: line.file.to_owned(),
                 start_line: line.start_line,
             }),
             line: line.line,
             column: line.column,
         };
-        lines.iter().map(line).collect()
+        lines.map(line).collect()
     }
 }
 

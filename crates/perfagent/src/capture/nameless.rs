@@ -25,7 +25,7 @@ pub(super) fn warning(stacks: &Stacks, names: &Names, mode: Mode, config: &Confi
         for place in shown {
             all += entry.sums.count;
             if let Place::Module { module, .. } = stacks.places()[*place as usize]
-                && names.of(*place).is_empty()
+                && !names.has(*place)
             {
                 *nameless.entry(module).or_default() += entry.sums.count;
             }

@@ -1,6 +1,7 @@
 //! Names for places in code, found on a thread of its own during the capture, each place once.
 
 mod jit;
+mod lines;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -14,12 +15,13 @@ use profile::{Avma, Svma};
 use symbols::{KernelNames, ObjectFile, ObjectSource, Options, SourceLine, Symbolizer};
 
 use self::jit::PerfMaps;
-use super::interned::Interned;
+use self::lines::Lines;
 use super::roots::Root;
 use super::stacks::{Place, PlaceId, Stacks};
 use crate::{CancelToken, Error};
 
 pub(super) use self::jit::JitProgram;
+pub(super) use self::lines::Shown;
 
 /// Addresses given to the symbolizer at once; between two batches it may be abandoned.
 const BATCH: usize = 2048;
@@ -48,9 +50,7 @@ enum Work {
 /// What was found.
 #[derive(Default)]
 pub(super) struct Names {
-    /// Many places have one name.
-    lines: Interned<Vec<SourceLine>>,
-    places: HashMap<PlaceId, u32>,
+    lines: Lines,
     /// Whether kernel addresses could be named; none if there were none.
     pub(super) kernel: Option<KernelNames>,
     /// Places that nobody looked up, because that was abandoned.
@@ -76,16 +76,13 @@ impl Asked {
 
 impl Names {
     /// What stands at a place; nothing if that was not found.
-    pub(super) fn of(&self, place: PlaceId) -> &[SourceLine] {
-        self.places.get(&place).map_or(&[], |lines| self.lines.get(*lines))
+    pub(super) fn of(&self, place: PlaceId) -> impl ExactSizeIterator<Item = Shown<'_>> + Clone {
+        self.lines.of(place)
     }
 
-    fn extend(&mut self, found: impl IntoIterator<Item = (PlaceId, Vec<SourceLine>)>) {
-        for (place, lines) in found {
-            if let Some(lines) = self.lines.number(lines) {
-                self.places.insert(place, lines);
-            }
-        }
+    /// Whether anything was found at a place.
+    pub(super) fn has(&self, place: PlaceId) -> bool {
+        self.lines.of(place).len() > 0
     }
 
     /// Takes in what was found of some places of user code, and how long it took.
@@ -116,7 +113,7 @@ impl Names {
         let unnamed = unnamed(&found);
         self.asked.unnamed += unnamed;
         self.asked.named += found.len() as u64 - unnamed;
-        self.extend(ids.zip(found));
+        ids.zip(found).for_each(|(place, lines)| self.lines.enter(place, lines));
     }
 }
 
