@@ -1,6 +1,7 @@
 //! Reading the memory of a process, without stopping it; how the allocator of this process keeps memory.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Copies memory of `pid` from `address` on into `buffer`, and returns how many bytes could be read. Needs the right
 /// to trace the process (`CAP_SYS_PTRACE` for other users' ones); the own process is always allowed.
@@ -22,9 +23,13 @@ const OWN_MAPPING_BYTES: libc::c_int = 256 << 10;
 /// Heaps for threads: each keeps what its threads once needed.
 const MAX_HEAPS: libc::c_int = 2;
 
+/// Whether [`keep_heap_small`] was called: how the allocator keeps memory is for the owner of a process to say.
+static HEAP_IS_SMALL: AtomicBool = AtomicBool::new(false);
+
 /// Makes the allocator give memory back rather than keep it for later, for the rest of this process. Costs system calls
 /// for large blocks. Does nothing with C libraries other than glibc.
 pub fn keep_heap_small() {
+    HEAP_IS_SMALL.store(true, Ordering::Relaxed);
     #[cfg(target_env = "gnu")]
     // SAFETY: takes numbers only, and takes the lock of the allocator. Refused values change nothing.
     unsafe {
@@ -34,13 +39,26 @@ pub fn keep_heap_small() {
     }
 }
 
+/// Gives the kernel back whole pages between blocks that are in use, which the allocator by itself never does: what is
+/// kept for long lies among what was needed for a moment. Does nothing unless [`keep_heap_small`] was called.
+pub fn give_back_free_pages() {
+    if !HEAP_IS_SMALL.load(Ordering::Relaxed) {
+        return;
+    }
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes a number only, and the locks of the allocator. Blocks in use stay as they are.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     #[cfg(target_env = "gnu")]
-    fn large_blocks_go_back() {
+    fn what_is_freed_goes_back() {
         let resident = || -> usize {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
@@ -56,6 +74,18 @@ mod tests {
         let after = resident();
         assert!(after < before + 8192, "{before} -> {after} KiB");
         drop(last);
+        // Small blocks, of which each thousandth is kept: those hold the others.
+        let mut blocks: Vec<_> = (0..1 << 18).map(|_| vec![1u8; 100]).collect();
+        let full = resident();
+        let mut number = 0;
+        blocks.retain(|_| {
+            number += 1;
+            number % 1000 == 0
+        });
+        give_back_free_pages();
+        let after = resident();
+        assert!(after + 16384 < full, "{full} -> {after} KiB");
+        drop(std::hint::black_box(blocks));
     }
 
     #[test]

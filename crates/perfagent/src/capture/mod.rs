@@ -188,6 +188,7 @@ impl Capture {
                 self.tables.free_unused(&mut self.kernel);
                 self.unwinders.release_unused();
                 self.processes.touch(std::mem::take(&mut self.deferring));
+                sys::memory::give_back_free_pages();
             }
         }
         if self.config.off_cpu_profile {

@@ -309,6 +309,7 @@ fn find_names(queue: &Receiver<Work>, abandon: &CancelToken, names: &Mutex<Names
                 }
                 if file.identity().size > LARGE_FILE {
                     symbolizer.release_last();
+                    sys::memory::give_back_free_pages();
                 }
                 let (path, places) = (file.path(), places.len());
                 tracing::debug!(target: "perfagent", path, places, elapsed = ?begun.elapsed(), "names");
