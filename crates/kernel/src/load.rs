@@ -308,10 +308,19 @@ impl Kernel {
     /// [`Error::Map`].
     pub fn split_events_again(&mut self, cpu: u32, events: &[(usize, BorrowedFd<'_>)]) -> Result<(), Error> {
         // Without events the programs have no last reading either; until then one may have noted the old one.
-        events.iter().try_for_each(|(event, _)| self.figures.no_event(*event as u32 * self.cpus + cpu))?;
+        self.no_split_events(cpu)?;
         self.arena.wait_for_programs()?;
         self.figures.forget_readings(cpu)?;
         events.iter().try_for_each(|(event, descriptor)| self.split_event(*event, cpu, *descriptor))
+    }
+
+    /// Gives up the events of a CPU, which the kernel keeps for as long as they are split.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn no_split_events(&self, cpu: u32) -> Result<(), Error> {
+        let places = (cpu..self.figures.events.max_entries()).step_by(self.cpus as usize);
+        places.map(|place| self.figures.no_event(place)).fold(Ok(()), Result::and)
     }
 
     /// The scheduler's figures so far, of all followed threads.
