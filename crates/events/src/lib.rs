@@ -2,7 +2,7 @@
 //!
 //! In: which event to sample with ([`EventSpec`], [`probe_hardware_cycles`]), one such event per CPU with a BPF
 //! program on each ([`Set`]), events that only count ([`counting`]), and what the kernel tells about new mappings, names, processes and threads
-//! ([`SideBand`]).
+//! ([`SideBand`]); all of them follow CPUs that come and go ([`Present`]).
 //! Guaranteed: on every error and on drop all that was opened is released; nothing needs libbpf or a kernel newer
 //! than 4.8; record sizes and contents are checked, so that what is malformed is counted and nothing else.
 //! Not here: the BPF program, what samples mean, and the processes that the records tell of.
@@ -31,7 +31,7 @@ mod side_band;
 mod spec;
 mod throttle;
 
-pub use cpus::online_cpus;
+pub use cpus::{Followed, Present, cpu_list, online_cpus};
 pub use error::Error;
 pub use record::{Malformed, Mmap, Record, TimedRecord};
 pub use set::{Options, Set};

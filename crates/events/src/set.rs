@@ -6,9 +6,10 @@ use rustix::io::Errno;
 use sys::perf;
 use sys::ring::Ring;
 
+use crate::cpus::PerCpu;
 use crate::spec::cpu_number;
 use crate::throttle::Throttle;
-use crate::{Error, EventSpec, monotonic_ns};
+use crate::{Error, EventSpec, Followed, Present, monotonic_ns};
 
 /// How to open a [`Set`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,9 +22,10 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Set {
     spec: EventSpec,
-    /// Also those whose CPU went offline since.
-    events: Vec<CpuEvent>,
+    events: PerCpu<CpuEvent>,
     skipped: Vec<u32>,
+    /// Of the events that were closed with their CPU; none if it is not known.
+    closed_throttled_ns: Option<u64>,
     /// For CPUs that come later.
     program: Option<OwnedFd>,
     enabled: bool,
@@ -31,8 +33,6 @@ pub struct Set {
 
 #[derive(Debug)]
 struct CpuEvent {
-    cpu: u32,
-    online: bool,
     /// Unmapped before the event is closed. None if it could not be mapped.
     ring: Option<Ring>,
     throttle: Throttle,
@@ -46,34 +46,18 @@ impl Set {
     /// [`Error::Open`] if a CPU refuses for another reason, [`Error::NoCpu`] if all of them are offline,
     /// [`Error::Switch`] if it cannot be enabled. Whatever was opened is closed then.
     pub fn open_all(spec: &EventSpec, cpus: &[u32], options: Options) -> Result<Self, Error> {
-        let events = Vec::with_capacity(cpus.len());
-        let mut set = Self { spec: *spec, events, skipped: Vec::new(), program: None, enabled: false };
-        for &cpu in cpus {
-            match set.open(cpu)? {
-                Some(event) => set.events.push(event),
-                None => set.skipped.push(cpu),
-            }
-        }
-        if set.events.is_empty() {
+        let events = PerCpu::open(cpus, |cpu| CpuEvent::open(spec, cpu))?;
+        if events.is_empty() {
             return Err(Error::NoCpu { event: spec.name(), cpus: cpus.len() });
         }
+        let skipped = cpus.iter().copied().filter(|&cpu| events.get(cpu).is_none()).collect();
+        let closed_throttled_ns = Some(0);
+        let mut set =
+            Self { spec: *spec, events, skipped, closed_throttled_ns, program: None, enabled: false };
         if !options.deferred_enable {
             set.enable()?;
         }
         Ok(set)
-    }
-
-    /// The event on a CPU; none if that is offline.
-    fn open(&self, cpu: u32) -> Result<Option<CpuEvent>, Error> {
-        match perf::open(&self.spec.attr(), -1, cpu_number(cpu), None) {
-            Ok(fd) => {
-                // The ring only serves to count throttling, so a set without it is still a set.
-                let ring = Ring::map(fd.as_fd(), 1).ok();
-                Ok(Some(CpuEvent { cpu, online: true, ring, throttle: Throttle::default(), fd }))
-            }
-            Err(error) if is_offline(&error) => Ok(None),
-            Err(source) => Err(Error::Open { event: self.spec.name(), cpu, source }),
-        }
     }
 
     /// Runs the program at every event from now on. The set and its events keep it alive; the caller may close it.
@@ -81,41 +65,36 @@ impl Set {
     /// # Errors
     /// [`Error::Attach`]; CPUs before the one it names have the program then, and lose it with the set.
     pub fn attach(&mut self, program: BorrowedFd<'_>) -> Result<(), Error> {
-        self.events.iter().try_for_each(|event| event.attach(program))?;
+        self.events.iter().try_for_each(|(cpu, event)| event.attach(cpu, program))?;
         let kept = program.try_clone_to_owned();
-        let cpu = self.events.first().map_or(0, |event| event.cpu);
+        let cpu = self.events.cpus().next().unwrap_or_default();
         self.program = Some(kept.map_err(|source| Error::Attach { cpu, source })?);
         Ok(())
     }
 
-    /// Opens the event on CPUs that came online since, with the program, and starts it if the others are. Called now and
-    /// then with the CPUs that are online and wanted: the kernel ends events with their CPU and does not bring
-    /// them back. Gives the new ones.
-    ///
-    /// # Errors
-    /// [`Error::Open`], [`Error::Attach`], [`Error::Switch`] for a CPU; it is tried again by the next call.
-    pub fn follow(&mut self, online: &[u32]) -> Result<Vec<u32>, Error> {
-        for event in &mut self.events {
-            event.online &= online.contains(&event.cpu);
-        }
-        let mut new = Vec::new();
-        for &cpu in online {
-            if self.events.iter().any(|event| event.online && event.cpu == cpu) {
-                continue;
+    /// Closes the event on CPUs that have gone, and opens it on those that have come, with the program, and starts it if the
+    /// others are.
+    pub fn follow(&mut self, now: &Present) -> Followed {
+        let Self { spec, events, skipped, closed_throttled_ns, program, enabled } = self;
+        let now_ns = monotonic_ns();
+        let close = |_, mut event: CpuEvent| {
+            let of_event = event.throttled_ns(now_ns);
+            *closed_throttled_ns =
+                closed_throttled_ns.zip(of_event).map(|(sum, more)| sum.saturating_add(more));
+        };
+        let followed = events.follow(now, close, |cpu| {
+            let Some(event) = CpuEvent::open(spec, cpu)? else { return Ok(None) };
+            if let Some(program) = program {
+                event.attach(cpu, program.as_fd())?;
             }
-            let Some(event) = self.open(cpu)? else { continue };
-            if let Some(program) = &self.program {
-                event.attach(program.as_fd())?;
-            }
-            if self.enabled {
+            if *enabled {
                 let enabled = perf::enable(event.fd.as_fd());
                 enabled.map_err(|source| Error::Switch { action: "enable", cpu, source })?;
             }
-            self.skipped.retain(|&skipped| skipped != cpu);
-            self.events.push(event);
-            new.push(cpu);
-        }
-        Ok(new)
+            Ok(Some(event))
+        });
+        skipped.retain(|cpu| !followed.opened.contains(cpu));
+        followed
     }
 
     /// Starts all events.
@@ -142,9 +121,8 @@ impl Set {
         switch: fn(BorrowedFd<'_>) -> std::io::Result<()>,
     ) -> Result<(), Error> {
         let mut result = Ok(());
-        for event in &self.events {
-            let switched =
-                switch(event.fd.as_fd()).map_err(|source| Error::Switch { action, cpu: event.cpu, source });
+        for (cpu, event) in self.events.iter() {
+            let switched = switch(event.fd.as_fd()).map_err(|source| Error::Switch { action, cpu, source });
             result = result.and(switched);
         }
         result
@@ -154,17 +132,16 @@ impl Set {
     /// that is not known, because a ring could not be mapped.
     pub fn throttled_ns(&mut self) -> Option<u64> {
         let now = monotonic_ns();
-        let mut total = 0u64;
-        for event in &mut self.events {
-            event.ring.as_mut()?.drain(|record| event.throttle.record(record));
-            total = total.saturating_add(event.throttle.total_ns(now));
+        let mut total = self.closed_throttled_ns?;
+        for (_, event) in self.events.iter_mut() {
+            total = total.saturating_add(event.throttled_ns(now)?);
         }
         Some(total)
     }
 
     /// The CPUs that have the event.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
-        self.events.iter().filter(|event| event.online).map(|event| event.cpu)
+        self.events.cpus()
     }
 
     /// The CPUs that were left out because they are offline.
@@ -175,13 +152,32 @@ impl Set {
 
     /// The events, for those who read or map them in another way.
     pub fn fds(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
-        self.events.iter().map(|event| (event.cpu, event.fd.as_fd()))
+        self.events.iter().map(|(cpu, event)| (cpu, event.fd.as_fd()))
     }
 }
 
 impl CpuEvent {
-    fn attach(&self, program: BorrowedFd<'_>) -> Result<(), Error> {
-        perf::set_bpf(self.fd.as_fd(), program).map_err(|source| Error::Attach { cpu: self.cpu, source })
+    /// None if the CPU is offline.
+    fn open(spec: &EventSpec, cpu: u32) -> Result<Option<Self>, Error> {
+        match perf::open(&spec.attr(), -1, cpu_number(cpu), None) {
+            Ok(fd) => {
+                // The ring only serves to count throttling, so a set without it is still a set.
+                let ring = Ring::map(fd.as_fd(), 1).ok();
+                Ok(Some(Self { ring, throttle: Throttle::default(), fd }))
+            }
+            Err(error) if is_offline(&error) => Ok(None),
+            Err(source) => Err(Error::Open { event: spec.name(), cpu, source }),
+        }
+    }
+
+    fn attach(&self, cpu: u32, program: BorrowedFd<'_>) -> Result<(), Error> {
+        perf::set_bpf(self.fd.as_fd(), program).map_err(|source| Error::Attach { cpu, source })
+    }
+
+    /// None if it is not known.
+    fn throttled_ns(&mut self, now_ns: u64) -> Option<u64> {
+        self.ring.as_mut()?.drain(|record| self.throttle.record(record));
+        Some(self.throttle.total_ns(now_ns))
     }
 }
 

@@ -6,10 +6,11 @@ use rustix::io::Errno;
 use sys::perf::{self, Attr};
 use sys::ring::Ring;
 
+use crate::cpus::PerCpu;
 use crate::record::{self, TimedRecord};
 use crate::set::is_offline;
 use crate::spec::cpu_number;
-use crate::{Error, monotonic_ns};
+use crate::{Error, Followed, Present, monotonic_ns};
 
 /// Pages of each CPU's ring that hold about a thousand records.
 pub const DEFAULT_RING_PAGES: usize = 32;
@@ -17,6 +18,13 @@ pub const DEFAULT_RING_PAGES: usize = 32;
 /// A record may become visible this much after its time stamp was taken. Younger ones wait for the next round, so that
 /// none that is older can come after them.
 const HOLD_BACK_NS: u64 = 1_000_000;
+
+/// Between two looks whether an event runs.
+const JUDGED_AFTER_NS: u64 = 100_000_000;
+/// So much less than the time that has passed an event that runs may have run: its clock may be coarse,
+const COARSE_NS: u64 = 50_000_000;
+/// and another than ours, by this part.
+const DRIFT: u64 = 100;
 
 const EVENT: &str = "software/dummy";
 
@@ -36,8 +44,7 @@ pub struct SideBandCounts {
 /// One event per CPU that counts nothing and records what processes do.
 #[derive(Debug)]
 pub struct SideBand {
-    /// Also those that went offline since: their records may not have been read.
-    cpus: Vec<OnCpu>,
+    cpus: PerCpu<OnCpu>,
     /// Of each ring.
     pages: usize,
     waiting: Vec<TimedRecord>,
@@ -46,20 +53,23 @@ pub struct SideBand {
 
 #[derive(Debug)]
 struct OnCpu {
-    cpu: u32,
-    online: bool,
     /// Unmapped before the event is closed.
     ring: Ring,
     event: OwnedFd,
+    /// When it was last looked whether the event runs.
+    looked_ns: u64,
+    /// For how long it had run then.
+    enabled_ns: u64,
 }
 
 impl OnCpu {
-    /// None if the CPU is offline. The number of pages is halved until they may be locked.
+    /// Opens and starts it; none if the CPU is offline. The number of pages is halved until they may be locked.
     fn open(cpu: u32, pages: &mut usize) -> Result<Option<Self>, Error> {
         let attr = Attr {
             kind: perf::TYPE_SOFTWARE,
             config: perf::SW_DUMMY,
             sample_type: perf::SAMPLE_TIME,
+            read_format: perf::FORMAT_TOTAL_TIME_ENABLED | perf::FORMAT_TOTAL_TIME_RUNNING,
             clockid: rustix::time::ClockId::Monotonic as i32,
             flags: perf::DISABLED
                 | perf::MMAP
@@ -84,12 +94,27 @@ impl OnCpu {
                 Err(source) => return Err(Error::Ring { event: EVENT.to_owned(), cpu, source }),
             }
         };
-        Ok(Some(Self { cpu, online: true, ring, event }))
+        let enabled = perf::enable(event.as_fd());
+        enabled.map_err(|source| Error::Switch { action: "enable", cpu, source })?;
+        Ok(Some(Self { ring, event, looked_ns: monotonic_ns(), enabled_ns: 0 }))
     }
 
-    fn enable(&self) -> Result<(), Error> {
-        let enabled = perf::enable(self.event.as_fd());
-        enabled.map_err(|source| Error::Switch { action: "enable", cpu: self.cpu, source })
+    /// Whether the kernel has ended the event. It takes the events off a CPU that goes offline and leaves them as if they had
+    /// been disabled, for good: nothing tells of that but a time that stands still.
+    fn has_ended(&mut self) -> bool {
+        let passed_ns = monotonic_ns().saturating_sub(self.looked_ns);
+        if passed_ns < JUDGED_AFTER_NS {
+            return false;
+        }
+        let Ok(count) = perf::read_count(self.event.as_fd()) else {
+            // It is in a state from which it does not come back either.
+            return true;
+        };
+        // After it was read, so that it is never expected to have run for longer than it could.
+        self.looked_ns = monotonic_ns();
+        let ran_ns =
+            count.enabled_ns.saturating_sub(std::mem::replace(&mut self.enabled_ns, count.enabled_ns));
+        ran_ns + COARSE_NS + passed_ns / DRIFT < passed_ns
     }
 }
 
@@ -101,37 +126,33 @@ impl SideBand {
     /// [`Error::Open`], [`Error::NoCpu`], [`Error::Ring`] or [`Error::Switch`]. Whatever was opened is closed then.
     pub fn open(cpus: &[u32], pages: usize) -> Result<Self, Error> {
         let mut pages = pages.clamp(1, 1 << 16).next_power_of_two();
-        let mut opened = Vec::with_capacity(cpus.len());
-        for &cpu in cpus {
-            opened.extend(OnCpu::open(cpu, &mut pages)?);
-        }
+        let opened = PerCpu::open(cpus, |cpu| OnCpu::open(cpu, &mut pages))?;
         if opened.is_empty() {
             return Err(Error::NoCpu { event: EVENT.to_owned(), cpus: cpus.len() });
         }
-        opened.iter().try_for_each(OnCpu::enable)?;
         Ok(Self { cpus: opened, pages, waiting: Vec::new(), counts: SideBandCounts::default() })
     }
 
-    /// Records also what happens on CPUs that came online since. Called now and then with those that are: the kernel
-    /// ends events with their CPU and does not bring them back. Gives the new ones.
+    /// CPUs of which the events have ended since they were opened, because the CPU was offline for a moment at least. Who
+    /// opens all others after these, and closes them with these, has no event that ended and is not told of.
     ///
-    /// # Errors
-    /// [`Error::Open`], [`Error::Ring`], [`Error::Switch`] for a CPU; it is tried again by the next call.
-    pub fn follow(&mut self, online: &[u32]) -> Result<Vec<u32>, Error> {
-        for on_cpu in &mut self.cpus {
-            on_cpu.online &= online.contains(&on_cpu.cpu);
-        }
-        let mut new = Vec::new();
-        for &cpu in online {
-            if !self.cpus.iter().any(|on_cpu| on_cpu.online && on_cpu.cpu == cpu)
-                && let Some(opened) = OnCpu::open(cpu, &mut self.pages)?
-            {
-                opened.enable()?;
-                self.cpus.push(opened);
-                new.push(cpu);
-            }
-        }
-        Ok(new)
+    /// Each CPU is interrupted for a moment. One that was asked about less than 100 ms ago is left out.
+    pub fn ended(&mut self) -> Vec<u32> {
+        let ended = self.cpus.iter_mut().filter_map(|(cpu, on_cpu)| on_cpu.has_ended().then_some(cpu));
+        ended.collect()
+    }
+
+    /// Records no longer what happens on CPUs that have gone, and records what happens on those that have come. What was
+    /// recorded on the former comes out all the same.
+    pub fn follow(&mut self, now: &Present) -> Followed {
+        let Self { cpus, pages, waiting, counts } = self;
+        let close = |cpu, mut on_cpu: OnCpu| collect(cpu, &mut on_cpu.ring, waiting, counts);
+        cpus.follow(now, close, |cpu| OnCpu::open(cpu, pages))
+    }
+
+    /// The CPUs on which it records.
+    pub fn cpus(&self) -> impl Iterator<Item = u32> {
+        self.cpus.cpus()
     }
 
     /// Appends what has happened since the last call, up to a millisecond ago, in order of time: also over several
@@ -158,28 +179,13 @@ impl SideBand {
     /// Bytes of the smallest ring.
     #[must_use]
     pub fn ring_bytes(&self) -> usize {
-        self.cpus.iter().map(|on_cpu| on_cpu.ring.capacity()).min().unwrap_or(0)
+        self.cpus.iter().map(|(_, on_cpu)| on_cpu.ring.capacity()).min().unwrap_or(0)
     }
 
     fn collect(&mut self) {
         let Self { cpus, waiting, counts, .. } = self;
-        for OnCpu { cpu, ring, .. } in cpus {
-            let drained = ring.drain(|bytes| match record::parse(bytes) {
-                Ok(Some((time_ns, record))) => {
-                    if let record::Record::Lost(lost) = record {
-                        counts.lost = counts.lost.saturating_add(lost);
-                    }
-                    // The kernel writes 0 for what has no number in our namespace, and -1 for what is gone already.
-                    if matches!(record.pid(), Some(0 | u32::MAX)) {
-                        counts.outside_namespace += 1;
-                    } else {
-                        waiting.push(TimedRecord { time_ns, cpu: *cpu, record });
-                    }
-                }
-                Ok(None) => {}
-                Err(record::Malformed) => counts.malformed += 1,
-            });
-            counts.malformed += u64::from(drained.malformed_bytes > 0);
+        for (cpu, on_cpu) in cpus.iter_mut() {
+            collect(cpu, &mut on_cpu.ring, waiting, counts);
         }
         // Stable: records of one CPU with the same time keep their order.
         waiting.sort_by_key(|record| record.time_ns);
@@ -192,6 +198,88 @@ impl SideBand {
     }
 }
 
+/// Takes the records of a CPU's ring, in the order in which they lie there.
+fn collect(cpu: u32, ring: &mut Ring, waiting: &mut Vec<TimedRecord>, counts: &mut SideBandCounts) {
+    let drained = ring.drain(|bytes| match record::parse(bytes) {
+        Ok(Some((time_ns, record))) => {
+            if let record::Record::Lost(lost) = record {
+                counts.lost = counts.lost.saturating_add(lost);
+            }
+            // The kernel writes 0 for what has no number in our namespace, and -1 for what is gone already.
+            if matches!(record.pid(), Some(0 | u32::MAX)) {
+                counts.outside_namespace += 1;
+            } else {
+                waiting.push(TimedRecord { time_ns, cpu, record });
+            }
+        }
+        Ok(None) => {}
+        Err(record::Malformed) => counts.malformed += 1,
+    });
+    counts.malformed += u64::from(drained.malformed_bytes > 0);
+}
+
 fn is_too_large(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::NOMEM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const PAUSE: Duration = Duration::from_millis(150);
+
+    /// What the kernel does with the events of a CPU that goes offline.
+    fn end(side_band: &SideBand, cpu: u32) {
+        perf::disable(side_band.cpus.get(cpu).unwrap().event.as_fd()).unwrap();
+    }
+
+    #[test]
+    fn a_cpu_that_went_and_came_is_noticed_and_recorded_again() {
+        let online = crate::online_cpus().unwrap();
+        let mut side_band = match SideBand::open(&online, DEFAULT_RING_PAGES) {
+            Err(error) if error.is_permission() => return println!("skipped: {error}"),
+            opened => opened.unwrap(),
+        };
+        assert_eq!(side_band.ended(), [0; 0], "too early to tell");
+        std::thread::sleep(PAUSE);
+        assert_eq!(side_band.ended(), [0; 0]);
+        std::thread::sleep(PAUSE);
+        assert_eq!(side_band.ended(), [0; 0], "what runs goes on");
+        let last = *online.last().unwrap();
+        // The rings have room for what others do from here on.
+        let mut records = Vec::new();
+        side_band.drain_all(&mut records);
+        let named_there = move || {
+            let mut cpus = rustix::thread::CpuSet::new();
+            cpus.set(last as usize);
+            rustix::thread::sched_setaffinity(None, &cpus)?;
+            rustix::thread::set_name(c"before")
+        };
+        let named = std::thread::spawn(named_there).join().unwrap();
+        end(&side_band, last);
+        std::thread::sleep(PAUSE);
+        let ended = side_band.ended();
+        assert_eq!(ended, [last]);
+
+        let followed = side_band.follow(&Present { online: online.clone(), ended });
+        assert_eq!((followed.closed, followed.opened), (vec![last], vec![last]));
+        assert!(followed.missing.is_empty());
+        std::thread::sleep(PAUSE);
+        assert_eq!(side_band.ended(), [0; 0], "the new one runs");
+        side_band.drain_all(&mut records);
+        let is_before = |record: &TimedRecord| {
+            let name = match &record.record {
+                record::Record::Comm { comm, .. } => &comm[..],
+                _ => &[],
+            };
+            record.cpu == last && name == b"before"
+        };
+        let lost = side_band.counts().lost;
+        assert!(
+            named.is_err() || lost > 0 || records.iter().any(is_before),
+            "what was recorded on a CPU that went stays"
+        );
+        assert_eq!(side_band.cpus().collect::<Vec<_>>(), online);
+    }
 }

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use events::{
-    DEFAULT_RING_PAGES, Error, EventKind, EventSpec, Options, Rate, Record, Set, SideBand, TimedRecord,
-    online_cpus, probe_hardware_cycles,
+    DEFAULT_RING_PAGES, Error, EventKind, EventSpec, Followed, Options, Present, Rate, Record, Set, SideBand,
+    TimedRecord, online_cpus, probe_hardware_cycles,
 };
 
 fn permitted<T>(result: Result<T, Error>) -> Option<T> {
@@ -242,16 +242,26 @@ fn events_and_records_come_back_with_their_cpu() {
     let cpus = online_cpus().unwrap();
     let all = Set::open_all(&EventSpec::cpu_clock(99), &cpus, Options::default());
     let Some(mut set) = permitted(all) else { return };
-    assert_eq!(set.follow(&cpus).unwrap(), [0; 0], "nothing is opened twice");
+    let opened = |followed: Followed| {
+        assert!(followed.missing.is_empty(), "{followed:?}");
+        (followed.closed, followed.opened)
+    };
+    let now = |online: &[u32], ended: &[u32]| Present { online: online.to_vec(), ended: ended.to_vec() };
+    assert_eq!(opened(set.follow(&now(&cpus, &[]))), (vec![], vec![]), "nothing is opened twice");
+    let before = set.fds().count();
     // As if all but the first CPU had left and come back.
-    assert_eq!(set.follow(&cpus[..1]).unwrap(), [0; 0]);
+    assert_eq!(opened(set.follow(&now(&cpus[..1], &[]))), (cpus[1..].to_vec(), vec![]));
     assert_eq!(set.cpus().collect::<Vec<_>>(), cpus[..1]);
-    assert_eq!(set.follow(&cpus).unwrap(), cpus[1..]);
+    assert_eq!(opened(set.follow(&now(&cpus, &[]))), (vec![], cpus[1..].to_vec()));
     assert_eq!(set.cpus().collect::<Vec<_>>(), cpus);
-    assert_eq!(set.fds().count(), 2 * cpus.len() - 1, "what was opened before stays open");
+    // As if all but the first had done so between two looks.
+    assert_eq!(opened(set.follow(&now(&cpus, &cpus[1..]))), (cpus[1..].to_vec(), cpus[1..].to_vec()));
+    assert_eq!(set.fds().count(), before, "what has ended does not stay open");
+    assert_eq!(set.throttled_ns(), Some(0));
 
     let Some(mut side_band) = permitted(SideBand::open(&cpus[..1], 1)) else { return };
-    assert_eq!(side_band.follow(&cpus).unwrap(), cpus[1..]);
+    assert_eq!(opened(side_band.follow(&now(&cpus, &[]))), (vec![], cpus[1..].to_vec()));
+    assert_eq!(side_band.cpus().collect::<Vec<_>>(), cpus);
     let mut records = Vec::new();
     let last = *cpus.last().unwrap();
     let run_there = || std::process::Command::new("taskset").args(["-c", &last.to_string(), "true"]).status();

@@ -42,31 +42,40 @@ pub struct Reading {
     pub failed_reads: u64,
 }
 
-impl Reading {
-    /// The sum of an event over all its descriptors, or why there is none.
-    pub(super) fn sum<F: AsFd>(
-        spec: &CounterSpec,
-        fds: impl Iterator<Item = F>,
-        unavailable: Option<&str>,
-    ) -> Self {
-        let (mut sum, mut opened, mut failed_reads) = (Count::default(), false, 0);
+/// What an event counted, over some of its descriptors.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sum {
+    count: Count,
+    opened: bool,
+    failed_reads: u64,
+}
+
+impl Sum {
+    /// Adds what the event counted on these.
+    pub fn add<F: AsFd>(&mut self, fds: impl Iterator<Item = F>) {
+        let sum = &mut self.count;
         for fd in fds {
-            opened = true;
+            self.opened = true;
             match perf::read_count(fd.as_fd()) {
                 Ok(count) => {
                     sum.value = sum.value.saturating_add(count.value);
                     sum.enabled_ns = sum.enabled_ns.saturating_add(count.enabled_ns);
                     sum.running_ns = sum.running_ns.saturating_add(count.running_ns);
                 }
-                Err(_) => failed_reads += 1,
+                Err(_) => self.failed_reads += 1,
             }
         }
-        let Count { value, enabled_ns, running_ns } = sum;
+    }
+
+    /// What became of the event, or why there is nothing.
+    pub fn reading(self, spec: &CounterSpec, unavailable: Option<&str>) -> Reading {
+        let Count { value, enabled_ns, running_ns } = self.count;
         let outcome = match unavailable {
-            Some(reason) if !opened => Outcome::NotAvailable { reason: reason.to_owned() },
+            Some(reason) if !self.opened => Outcome::NotAvailable { reason: reason.to_owned() },
             _ => Outcome::Counted { value, enabled_ns, running_ns },
         };
-        Self { name: spec.name().to_owned(), unit: spec.unit(), outcome, failed_reads }
+        let (name, unit) = (spec.name().to_owned(), spec.unit());
+        Reading { name, unit, outcome, failed_reads: self.failed_reads }
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use sys::perf;
 
 use super::group::{Opened, Place, Plan, switch_all};
+use super::reading::Sum;
 use super::{CounterSpec, Reading, Start};
 use crate::Error;
 
@@ -96,8 +97,9 @@ impl ThreadCounters {
         let events = self.plan.specs.iter().enumerate();
         events
             .map(|(number, spec)| {
-                let fds = self.threads.iter().filter_map(|opened| opened.fd(number));
-                Reading::sum(spec, fds, self.plan.refused[number].as_deref())
+                let mut sum = Sum::default();
+                sum.add(self.threads.iter().filter_map(|opened| opened.fd(number)));
+                sum.reading(spec, self.plan.refused[number].as_deref())
             })
             .collect()
     }

@@ -103,8 +103,7 @@ pub(crate) struct Capture {
     /// The sampling events, if an on-CPU profile is taken.
     events: Option<Set>,
     side_band: SideBand,
-    /// The CPUs that were online at the last look.
-    online: Vec<u32>,
+    cpus: cpus::Cpus,
     processes: Processes,
     tables: Tables,
     unwinders: Unwinders,
@@ -195,6 +194,7 @@ impl Capture {
             // Room for the sums of all threads that sleep now.
             self.drain();
         }
+        self.leave_cpus();
         let disabled = self.events.as_mut().map_or(Ok(()), Set::disable);
         let end_ns = clock::monotonic_ns();
         let stopped = self.figures.as_mut().map_or(Ok(()), figures::Figures::disable);

@@ -12,6 +12,7 @@ use events::{EventSpec, Options, Set, SideBand};
 use kernel::{Kernel, KernelProcess, OffCpu, Settings, State, WalkEnd};
 use sys::gate::GatedChild;
 
+use super::cpus::Cpus;
 use super::deferred::Waiting;
 use super::figures::Figures;
 use super::labels::Labeller;
@@ -154,6 +155,8 @@ impl Capture {
         }
         let ledgers = new_ledgers(&config);
         let gate = gated.as_ref().map(|gated| Gate { pid: gated.pid(), image: from_ns });
+        let mut covered: Vec<u32> = side_band.cpus().collect();
+        covered.retain(|cpu| !events.as_ref().is_some_and(|events| events.skipped().contains(cpu)));
         let mut capture = Self {
             stacks: Stacks::new(config.per_thread, gate),
             first_target: pids.first().copied(),
@@ -173,7 +176,7 @@ impl Capture {
             server: None,
             events,
             side_band,
-            online: all_cpus,
+            cpus: Cpus::new(covered),
             processes,
             tables,
             unwinders: Unwinders::default(),

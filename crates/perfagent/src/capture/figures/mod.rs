@@ -4,6 +4,7 @@ mod kept;
 
 use std::time::Duration;
 
+use events::Present;
 use events::counting::{CounterSpec, CpuCounters, Outcome, Reading, Start, ThreadCounters, Unit};
 use kernel::{Counters as KernelCounters, EventCount, Kernel, ProcessId};
 use metrics::{
@@ -84,19 +85,32 @@ impl Figures {
         }
     }
 
-    /// Counts also on CPUs that have come online. Those without counters are told in the figures.
-    pub(super) fn follow_cpus(&mut self, online: &[u32], kernel: &mut Kernel) -> Result<(), kernel::Error> {
-        let Counting::Cpus(counters) = &mut self.counting else { return Ok(()) };
-        let new = counters.follow(online).unwrap_or_else(|error| {
-            tracing::debug!(target: "perfagent", "counters of a CPU: {error}");
-            Vec::new()
-        });
-        for cpu in new.into_iter().filter(|_| self.split) {
-            let of_cpu = |event| counters.fds(event).find(|(at, _)| *at == cpu).map(|(_, fd)| (event, fd));
-            let events: Vec<_> = (0..kernel::MAX_SPLIT_EVENTS).filter_map(of_cpu).collect();
-            kernel.split_events_again(cpu, &events)?;
+    /// Counts also on CPUs that have come, and no more on those that have gone; what they counted stays. Gives the CPUs on which
+    /// that is to be tried again, and what went wrong with splitting, for one CPU or several. CPUs without counters are told in the
+    /// figures.
+    pub(super) fn follow_cpus(
+        &mut self,
+        now: &Present,
+        kernel: &mut Kernel,
+    ) -> (Vec<u32>, Result<(), kernel::Error>) {
+        let Counting::Cpus(counters) = &mut self.counting else { return (Vec::new(), Ok(())) };
+        let followed = counters.follow(now);
+        let mut split = Ok(());
+        if self.split {
+            let gone = followed.closed.iter().filter(|cpu| !followed.opened.contains(cpu));
+            for &cpu in gone {
+                split = split.and(kernel.no_split_events(cpu));
+            }
+            for &cpu in &followed.opened {
+                let of_cpu = |event| Some((event, counters.fd(event, cpu)?));
+                let events: Vec<_> = (0..kernel::MAX_SPLIT_EVENTS).filter_map(of_cpu).collect();
+                split = split.and(kernel.split_events_again(cpu, &events));
+            }
         }
-        Ok(())
+        for (cpu, error) in &followed.missing {
+            tracing::debug!(target: "perfagent", cpu, "no counters: {error:?}");
+        }
+        (followed.missing.into_iter().map(|(cpu, _)| cpu).collect(), split)
     }
 
     /// Everything so far.
@@ -108,7 +122,7 @@ impl Figures {
     ) -> Result<MetricsSnapshot, kernel::Error> {
         let (readings, uncounted_threads, uncounted_cpus) = match &self.counting {
             Counting::Threads(counters) => (counters.read(), counters.uncounted(), 0),
-            Counting::Cpus(counters) => (counters.read(), 0, counters.uncounted().len() as u64),
+            Counting::Cpus(counters) => (counters.read(), 0, counters.uncounted() as u64),
         };
         let mut by_process = Vec::new();
         if self.are_by_process() {
