@@ -66,12 +66,30 @@ status=\$?
 truth offcpu --check --out /truth --prebuilt --standalone --seconds 1.5 --tolerance 35 --per-block-us 1000 --crowd 500 --tries 3 > /dev/ttyS1 2>&1 || status=1
 # A processor that goes away and comes back during a capture, once it has begun; on a slow machine later than thought.
 seen=1
-for seconds in 2 4 8; do
+for seconds in 4 8 16; do
     perf-agent --profile --profile-output /tmp/c --offcpu --offcpu-output /tmp/o --pmu --pmu-output /tmp/p --per-pid --duration \${seconds}s -a > /tmp/log 2>&1 &
-    sleep \$((seconds / 2)); echo 0 > /sys/devices/system/cpu/cpu1/online; sleep 0.5; echo 1 > /sys/devices/system/cpu/cpu1/online
-    if wait \$! && grep -q 'CPU 1 came online' /tmp/log; then seen=0; break; fi
+    sleep \$((seconds / 2)); echo 0 > /sys/devices/system/cpu/cpu1/online; sleep \$((seconds / 4)); echo 1 > /sys/devices/system/cpu/cpu1/online
+    # It is not seen to be away where perf-agent does not get to look as long.
+    if wait \$! && grep -qE 'CPU 1 (came online|was offline for a moment)' /tmp/log; then seen=0; break; fi
 done
 if [ \$seen = 0 ]; then echo "ok       a processor goes and comes" > /dev/ttyS1; else status=1; cat /tmp/log > /dev/ttyS1; fi
+# The same while perf-agent does not run, as when a machine sleeps; what then runs there must be in the profile.
+mount -t cgroup2 none /sys/fs/cgroup; mkdir -p /sys/fs/cgroup/sleep; cp /bin/busybox /tmp/busybox-late; ifconfig lo 127.0.0.1 up
+begun() { for i in \$(seq 60); do grep -q 'metrics are served' /tmp/log && return; sleep 0.5; done; }
+frozen() { for i in 1 2 3 4 5 6 7 8 9 10; do grep -q "frozen \$1" /sys/fs/cgroup/sleep/cgroup.events && return; sleep 0.2; done; }
+seen=1
+for seconds in 4 8 16; do
+    perf-agent --profile --folded-output /tmp/f --pmu --pmu-output /tmp/p --per-pid --metrics-listen 127.0.0.1:0 \
+        --duration \${seconds}s -a > /tmp/log 2>&1 &
+    agent=\$!
+    begun; echo \$agent > /sys/fs/cgroup/sleep/cgroup.procs
+    echo 1 > /sys/fs/cgroup/sleep/cgroup.freeze; frozen 1
+    echo 0 > /sys/devices/system/cpu/cpu1/online; echo 1 > /sys/devices/system/cpu/cpu1/online
+    echo 0 > /sys/fs/cgroup/sleep/cgroup.freeze; frozen 0
+    sleep 0.5; timeout \$((seconds / 4)) taskset 2 /tmp/busybox-late sh -c 'while :; do :; done'
+    if wait \$agent && grep -q 'CPU 1 was offline for a moment' /tmp/log && grep -q "^busybox-late" /tmp/f; then seen=0; break; fi
+done
+if [ \$seen = 0 ]; then echo "ok       a processor goes and comes unseen" > /dev/ttyS1; else status=1; cat /tmp/log > /dev/ttyS1; fi
 echo "exit status \$status" > /dev/ttyS1
 poweroff -f
 INIT
