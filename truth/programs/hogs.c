@@ -1,21 +1,21 @@
 /* Two threads that only compute, pinned to one CPU: each is preempted by the other all the time.
  * usage: hogs MILLISECONDS [wait]
- * Ends by itself after that time (with "wait": from the runner's line on) and prints one line "life NAME WALL CPU
- * VOLUNTARY INVOLUNTARY" per thread: its life by wall clock and on a CPU in ns, and its switches; and a line "process
- * hogs …" with the same for the whole process.
+ * Each thread ends by itself after that time (with "wait": both start with the runner's line). Prints one line "life NAME
+ * WALL CPU VOLUNTARY INVOLUNTARY" per thread: its life by wall clock and on a CPU in ns, and its switches; and a line
+ * "process hogs …" with the same for the whole process.
  * Truth: thread start, hog_one or hog_two, spin. Time preempted is WALL - CPU, preemptions are INVOLUNTARY. */
 #include "metered.h"
 #include "spin.h"
 
-static unsigned long end_ns;
+static unsigned long length_ns;
 static struct meter lives[2];
 
 static void compute(int which, const char *name)
 {
 	prctl(PR_SET_NAME, name);
-	pin(0);
 	struct meter begun = meter_now();
-	while (clock_ns(CLOCK_MONOTONIC) < end_ns) {
+	/* Each its own length: on a busy machine one may begin much later than the other. */
+	while (clock_ns(CLOCK_MONOTONIC) < begun.wall_ns + length_ns) {
 		spin(10000);
 		NO_TAIL_CALL;
 	}
@@ -36,11 +36,13 @@ EXACT void *hog_two(void *unused)
 
 int main(int argc, char **argv)
 {
+	/* Threads inherit it: to change one's own CPU is to wait for that. */
+	pin(0);
+	length_ns = (unsigned long)argument(argc, argv, 1, 5000) * 1000000;
 	ready();
 	if (argc > 2)
 		wait_for_go();
 	struct meter begun = process_now();
-	end_ns = begun.wall_ns + (unsigned long)argument(argc, argv, 1, 5000) * 1000000;
 	pthread_t one = thread_start(hog_one, NULL), two = thread_start(hog_two, NULL);
 	pthread_join(one, NULL);
 	pthread_join(two, NULL);

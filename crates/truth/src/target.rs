@@ -13,6 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::programs::{Launch, Program};
 
+/// A program with many threads takes its time to start where others compute.
+const READY_BY: Duration = Duration::from_secs(120);
+
 /// A program that said it is ready.
 #[derive(Debug)]
 pub struct Target {
@@ -29,7 +32,7 @@ impl Target {
     /// Starts a program that was built in `out` and waits until it is ready.
     ///
     /// # Errors
-    /// If it cannot be started, ends, or is not ready within 20 seconds.
+    /// If it cannot be started, ends, or is not ready within two minutes.
     pub fn start(program: &Program, out: &Path) -> Result<Self> {
         let mut words: Vec<String> =
             program.command.iter().map(|w| w.replace("{out}", &out.display().to_string())).collect();
@@ -89,10 +92,10 @@ impl Target {
             Self { child, stdin, lines, pid, started, ready_after: Duration::ZERO, _folder: folder };
         let mut before = Vec::new();
         loop {
-            match target.lines.recv_timeout(Duration::from_secs(20)) {
+            match target.lines.recv_timeout(READY_BY) {
                 Ok(line) if line == "ready" => break,
                 Ok(line) => before.push(line),
-                Err(_) => bail!("the program ended or was not ready within 20 s; it said {before:?}"),
+                Err(_) => bail!("the program ended or was not ready within two minutes; it said {before:?}"),
             }
         }
         target.ready_after = started.elapsed();
