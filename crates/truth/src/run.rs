@@ -2,16 +2,16 @@
 
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use crate::frame::Capture;
-use crate::profiler::{Profiler, Scope};
+use crate::profiler::{Profiler, Running, Scope};
 use crate::programs::Program;
 use crate::target::Target;
 
-/// How long profilers get to attach before a waiting program is told to go on.
+/// How long profilers get at least, before a waiting program is told to go on: not all show when they are attached.
 const SETTLE: Duration = Duration::from_millis(800);
 
 /// Length and rate of a run.
@@ -59,18 +59,19 @@ pub fn run(program: &Program, out: &Path, profilers: &[Profiler], plan: Plan) ->
 /// If a profiler fails.
 pub fn profile(target: &mut Target, waits: bool, profilers: &[Profiler], plan: Plan) -> Result<Vec<Capture>> {
     let folder = tempfile::tempdir().context("create a folder for profiles")?;
+    let begun = Instant::now();
     let scope = Scope::Process(target.pid());
     let seconds = plan.seconds + if waits { SETTLE.as_secs_f64() } else { 0.0 };
-    let running = profilers
+    let mut running = profilers
         .iter()
         .map(|p| p.start(scope, seconds, plan.rate(p), folder.path()))
         .collect::<Result<Vec<_>>>()?;
     if waits {
-        thread::sleep(SETTLE);
+        running.iter_mut().try_for_each(Running::until_attached)?;
+        thread::sleep(SETTLE.saturating_sub(begun.elapsed()));
         target.go()?;
     }
     // All are waited for before any is read: reading takes CPU time from those still at work.
-    let mut running = running;
     for one in &mut running {
         one.wait(Duration::from_secs(60))?;
     }

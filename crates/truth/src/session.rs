@@ -15,10 +15,34 @@ use crate::frame::Capture;
 use crate::leftovers::BpfObjects;
 use crate::profiler::{read_pprof, wait_ok};
 
-/// After the programs are attached: time for the rest of the start.
-const SETTLE: Duration = Duration::from_millis(300);
 /// How long a session may last.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Waits until perf-agent captures, or has ended: its programs are attached, and its first thread, which waits for the
+/// end of the start without a pause, looks at the time now and then.
+pub(crate) fn until_attached(agent: &mut Child) -> Result<()> {
+    let (begun, pid) = (Instant::now(), agent.id());
+    let mut waits_before = None;
+    loop {
+        if agent.try_wait().context("wait for perf-agent")?.is_some() {
+            return Ok(());
+        }
+        if waits_before.is_none() && !BpfObjects::held_by(pid).links.is_empty() {
+            waits_before = waits_of_first_thread(pid);
+        }
+        // One more may be the wait for the start itself.
+        if waits_before.zip(waits_of_first_thread(pid)).is_some_and(|(before, now)| now >= before + 2) {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < Duration::from_secs(60), "perf-agent attached nothing within a minute");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn waits_of_first_thread(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
+}
 
 /// Whom a session looks at.
 #[derive(Clone, Copy, Debug)]
@@ -95,21 +119,12 @@ impl Session {
         self.child.id()
     }
 
-    /// Waits until its programs are attached, or it has ended.
+    /// Waits until it captures, or has ended.
     ///
     /// # Errors
-    /// If that takes longer than 20 s.
+    /// If that takes longer than a minute.
     pub fn until_attached(&mut self) -> Result<()> {
-        let begun = Instant::now();
-        while BpfObjects::held_by(self.child.id()).links.is_empty() {
-            if self.child.try_wait().context("wait for perf-agent")?.is_some() {
-                return Ok(());
-            }
-            ensure!(begun.elapsed() < Duration::from_secs(20), "perf-agent attached nothing within 20 s");
-            thread::sleep(Duration::from_millis(10));
-        }
-        thread::sleep(SETTLE);
-        Ok(())
+        until_attached(&mut self.child)
     }
 
     /// Asks it to stop now and write what it has.

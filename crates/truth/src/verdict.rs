@@ -8,6 +8,12 @@ use crate::roots::Roots;
 /// What perf-agent says of a stack that came before the tables.
 const NOT_READY: &str = "unwind table not ready";
 
+/// Whether a stack came before the tables that it needs, and says so.
+#[must_use]
+pub fn is_early(stack: &Stack) -> bool {
+    stack.truncated.as_ref().is_some_and(|cause| cause.contains(NOT_READY))
+}
+
 /// How many samples of a capture are right.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
@@ -49,8 +55,8 @@ impl Verdict {
             let exact = rooted && is_exact(stack);
             if rooted {
                 verdict.rooted += stack.count;
-            } else if let Some(cause) = &stack.truncated {
-                verdict.early += if cause.contains(NOT_READY) { stack.count } else { 0 };
+            } else if stack.truncated.is_some() {
+                verdict.early += if is_early(stack) { stack.count } else { 0 };
             } else {
                 verdict.silent += stack.count;
             }
@@ -69,6 +75,13 @@ impl Verdict {
     #[must_use]
     pub fn rooted_pct(&self) -> f64 {
         percent(self.rooted, self.samples)
+    }
+
+    /// Exact samples in per cent of those that did not come too early: how soon tables come is another question. 0 without
+    /// such samples.
+    #[must_use]
+    pub fn exact_pct_once_ready(&self) -> f64 {
+        percent(self.exact, self.samples - self.early)
     }
 
     /// Exact samples in per cent of all; 0 without samples.
@@ -109,5 +122,6 @@ mod tests {
         assert_eq!((verdict.silent, verdict.early), (2, 1));
         assert_eq!(verdict.wrong[0], (5, "_start > main > b".into()));
         assert!((verdict.rooted_pct() - 95.0).abs() < 1e-9 && (verdict.exact_pct() - 90.0).abs() < 1e-9);
+        assert!((verdict.exact_pct_once_ready() - 9000.0 / 99.0).abs() < 1e-9);
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::frame::Capture;
+use crate::session::until_attached;
 
 pub(crate) use agent::wait_ok;
 pub use agent::{agent_binary, read_pprof};
@@ -118,6 +119,17 @@ impl Running {
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
+    }
+
+    /// Waits until it captures, if that can be seen from outside.
+    ///
+    /// # Errors
+    /// If that takes longer than a minute.
+    pub fn until_attached(&mut self) -> Result<()> {
+        match self.kind {
+            Profiler::Agent(..) => until_attached(&mut self.child),
+            Profiler::Perf(_) => Ok(()),
+        }
     }
 
     /// Waits for its end without reading the result.

@@ -13,6 +13,9 @@ use truth::target::Target;
 
 use crate::Bench;
 
+/// For what comes at once on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn recursion(bench: &Bench) -> Program {
     let program = all().into_iter().find(|p| p.name == "recurse-gcc-O2-dynamic-36").unwrap();
     program.build(&sources(), &bench.out).unwrap();
@@ -96,7 +99,7 @@ fn an_early_stop_writes_a_profile_and_leaves_nothing() {
         let held = watch(&agent, moment);
         let handled = handles(&agent, number);
         signal(&agent, number);
-        let status = wait(&mut agent, Duration::from_secs(60));
+        let status = wait(&mut agent, PATIENCE);
         if !handled && !status.success() {
             assert_eq!(names_in(folder.path()), Vec::<String>::new());
             continue;
@@ -104,7 +107,7 @@ fn an_early_stop_writes_a_profile_and_leaves_nothing() {
         assert!(status.success(), "{number:?} after {moment:?}: {status}: {}", messages(agent));
         assert_eq!(names_in(folder.path()), ["p.pb.gz"], "{number:?} after {moment:?}");
         read_pprof(&folder.path().join("p.pb.gz")).unwrap();
-        let left = held.remaining(Duration::from_secs(2));
+        let left = held.remaining(PATIENCE);
         assert!(left.is_empty(), "{number:?} after {moment:?}: {left:?}");
         stopped += 1;
     }
@@ -122,8 +125,8 @@ fn a_kill_leaves_nothing() {
         let held = watch(&agent, moment);
         seen |= !held.programs.is_empty() && !held.maps.is_empty();
         signal(&agent, Signal::KILL);
-        wait(&mut agent, Duration::from_secs(10));
-        let left = held.remaining(Duration::from_secs(2));
+        wait(&mut agent, PATIENCE);
+        let left = held.remaining(PATIENCE);
         assert!(left.is_empty(), "after {moment:?}: {left:?}");
         assert_eq!(names_in(folder.path()), Vec::<String>::new(), "files after {moment:?}");
     }
@@ -141,7 +144,7 @@ fn a_target_may_die_at_any_moment() {
         let mut agent = start_agent(&bench, target.pid(), folder.path(), "60s");
         let held = watch(&agent, moment);
         drop(target);
-        let status = wait(&mut agent, Duration::from_secs(60));
+        let status = wait(&mut agent, PATIENCE);
         let code = status.code();
         let text = messages(agent);
         // Gone before anything was attached is an error that names the process; later it is the capture's end.
@@ -152,7 +155,7 @@ fn a_target_may_die_at_any_moment() {
         } else {
             assert!(text.contains("error:"), "{moment:?}: {text}");
         }
-        let left = held.remaining(Duration::from_secs(2));
+        let left = held.remaining(PATIENCE);
         assert!(left.is_empty(), "{moment:?}: {left:?}");
     }
     assert!(captured, "the target always died before anything was attached: this test saw nothing");

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use truth::frame::{Capture, Stack};
 use truth::leftovers::BpfObjects;
@@ -23,13 +23,14 @@ fn one_number_twice(bench: &Bench, folder: &Path) -> String {
     let at = folder.display();
     let script = format!(
         "'{agent}' --profile --profile-output {at}/on.pb.gz --offcpu --offcpu-output {at}/off.pb.gz -a --sample-rate 999 \
-         --duration 8s > {at}/log 2>&1 & agent=$!\n\
+         --duration 120s > {at}/log 2>&1 & agent=$!\n\
+         while kill -0 $agent && ! cat /proc/$agent/fdinfo/* 2> /dev/null | grep -q ^link_id; do sleep 0.1; done\n\
          sleep 2\n\
          for program in '{hogs}' '{mayflies}'; do\n\
          echo {before} > /proc/sys/kernel/ns_last_pid\n\
          \"$program\" 1000 > /dev/null & echo number $!; wait $!\n\
          done\n\
-         wait $agent; echo status $?; cat {at}/log",
+         kill -TERM $agent; wait $agent; echo status $?; cat {at}/log",
         agent = bench.agent.display(),
         hogs = hogs.display(),
         mayflies = mayflies.display(),
@@ -124,7 +125,7 @@ fn known_processes(agent: u32) -> Option<Vec<u32>> {
 fn a_process_that_works_on_after_its_end_is_forgotten() {
     let test = "a_process_that_works_on_after_its_end_is_forgotten";
     let Some(bench) = Bench::get(test) else { return };
-    let options = ["--profile", "--sample-rate", "4999", "--duration", "60s"];
+    let options = ["--profile", "--sample-rate", "4999", "--duration", "120s"];
     let mut session = Session::start(&bench.agent, &options, Whom::Machine).unwrap();
     session.until_attached().unwrap();
     if known_processes(session.pid()).is_none() {
@@ -144,12 +145,18 @@ fn a_process_that_works_on_after_its_end_is_forgotten() {
         ended.push(child.id());
         child.wait().unwrap();
     }
-    std::thread::sleep(Duration::from_millis(500));
-    let known = known_processes(session.pid()).unwrap();
+    let begun = Instant::now();
+    loop {
+        let known = known_processes(session.pid()).unwrap();
+        let left: Vec<_> = ended.iter().filter(|pid| known.contains(pid)).collect();
+        if left.is_empty() {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{left:?} are still known");
+        std::thread::sleep(Duration::from_millis(200));
+    }
     session.stop().unwrap();
     let capture = session.finish().unwrap().on_cpu().unwrap();
-    let left: Vec<_> = ended.iter().filter(|pid| known.contains(pid)).collect();
-    assert!(left.is_empty(), "{left:?} are still known");
     let (exiting, _) = capture.sums(|s| s.has("[exiting]"));
     assert!(exiting > 0, "nobody was seen on the way out: this test saw nothing");
 }

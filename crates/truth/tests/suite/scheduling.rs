@@ -33,7 +33,8 @@ fn switches_and_slices_are_the_kernels() {
         let (waits, median, longest) = report.runqueue;
         // Each switch is followed by a wait, but for the ends; new threads and the one that slept before make up for those.
         let switches = preempted + voluntary + io_wait;
-        let allowed = 3 + report.missing + switches / 500;
+        // Whoever hides a switch may hide the wake-up before it.
+        let allowed = 3 + 2 * report.missing + switches / 500;
         near(&format!("{program}: waits, {report:?}"), waits, switches, allowed);
         assert!(median <= longest && longest <= process.wall_ns + 1_000_000_000, "{report:?}");
         let clock = report.counter("task-clock").unwrap();
@@ -66,8 +67,9 @@ fn threads_that_compete_are_preempted_and_wait() {
     let lives = read_meters(&lines).unwrap().into_iter().filter(|m| m.kind == "life");
     let waited = lives.map(|m| m.off_cpu_ns()).sum::<u64>();
     let missing = 20_000_000 * report.missing;
-    // Before its life a thread waits too, and so does the one that waits for all, longer where others compute.
-    let before = if report.waited_ns > waited { 200_000_000 } else { 0 };
+    // Before its life a thread waits too, where it is new and where it changes its CPU, and so does the one that waits for
+    // all, longer where others compute.
+    let before = if report.waited_ns > waited { 6 * report.runqueue.2 } else { 0 };
     near("hogs: waits", report.waited_ns, waited, waited / 50 + missing + before);
     assert!(report.runqueue.2 > 500_000 && report.runqueue.2 < process.wall_ns, "{report:?}");
 }
@@ -81,7 +83,9 @@ fn counters_are_the_programs_own() {
     // Its end is one more.
     near("context switches", counter("context-switches"), process.voluntary + process.involuntary + 1, 2);
     let Watched { report, process, .. } = watched(&bench, "hogs", &["--pmu-events", COUNTERS]);
-    near("task clock", report.counter("task-clock").unwrap(), process.cpu_ns, process.cpu_ns / 100);
+    // A hypervisor may take 20 ms of what comes before and behind the program's own account.
+    let allowed = process.cpu_ns / 100 + 20_000_000;
+    near("task clock", report.counter("task-clock").unwrap(), process.cpu_ns, allowed);
 }
 
 #[test]
