@@ -249,7 +249,10 @@ fn ipv6() {
 fn says_why_it_cannot_listen() {
     let first = Endpoint::bind(&ListenAddress::parse("0").unwrap()).unwrap();
     let taken = ListenAddress::parse(&first.local_addr().to_string()).unwrap();
-    let error = Endpoint::bind(&taken).unwrap_err().to_string();
-    assert!(error.contains(&taken.to_string()) && error.contains("choose another port"), "{error}");
+    let error = Endpoint::bind(&taken).unwrap_err();
+    assert!(
+        error.to_string().contains(&taken.to_string()) && error.hint().contains("another port"),
+        "{error}"
+    );
     assert!(!Endpoint::bind(&ListenAddress::parse("0.0.0.0:0").unwrap()).unwrap().is_loopback());
 }

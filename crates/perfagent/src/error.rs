@@ -88,6 +88,28 @@ pub enum Error {
         /// The error of the system call.
         source: io::Error,
     },
+    /// The address of the metrics endpoint cannot be listened on.
+    #[error("listen for metrics on {address}: {source}")]
+    #[non_exhaustive]
+    Listen {
+        /// The address.
+        address: String,
+        /// The error of the system call or of the look-up of the host.
+        source: io::Error,
+        /// What to do.
+        hint: String,
+    },
+    /// The command cannot be run.
+    #[error("run {program}: {source}")]
+    #[non_exhaustive]
+    Command {
+        /// Its name as given.
+        program: String,
+        /// The error of the system call.
+        source: io::Error,
+        /// What to do, where the file tells.
+        hint: Option<String>,
+    },
     /// `start` on an agent that was started before. One capture per agent: build another.
     #[error("the agent was started before; build another one for another capture")]
     AlreadyStarted,
@@ -128,6 +150,10 @@ pub enum ErrorKind {
     Output,
     /// See [`Error::System`].
     System,
+    /// See [`Error::Listen`].
+    Listen,
+    /// See [`Error::Command`].
+    Command,
     /// See [`Error::AlreadyStarted`].
     AlreadyStarted,
     /// See [`Error::NotStarted`].
@@ -258,6 +284,8 @@ impl Error {
             Self::Target { .. } => ErrorKind::Target,
             Self::Output { .. } => ErrorKind::Output,
             Self::System { .. } => ErrorKind::System,
+            Self::Listen { .. } => ErrorKind::Listen,
+            Self::Command { .. } => ErrorKind::Command,
             Self::AlreadyStarted => ErrorKind::AlreadyStarted,
             Self::NotStarted => ErrorKind::NotStarted,
             Self::NotRunning => ErrorKind::NotRunning,
@@ -271,7 +299,13 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::InvalidConfig { hint, .. } => Some(hint.clone()),
+            Self::InvalidConfig { hint, .. } | Self::Listen { hint, .. } => Some(hint.clone()),
+            Self::System { source, .. } | Self::Command { source, .. }
+                if is_for_want_of_descriptors(source) =>
+            {
+                Some(MORE_DESCRIPTORS.to_owned())
+            }
+            Self::Command { hint, .. } => hint.clone(),
             Self::Privilege { setcap_line, .. } => Some(format!("run as root, or once: {setcap_line}")),
             Self::Attach { source, .. } if is_for_want_of_descriptors(source) => {
                 Some(MORE_DESCRIPTORS.to_owned())
@@ -291,9 +325,6 @@ impl Error {
             Self::Output { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("free some space, or write to another file system".to_owned())
             }
-            Self::System { source, .. } if is_for_want_of_descriptors(source) => {
-                Some(MORE_DESCRIPTORS.to_owned())
-            }
             _ => None,
         }
     }
@@ -305,7 +336,9 @@ impl Error {
             Self::Load { source, .. }
             | Self::Attach { source, .. }
             | Self::Output { source, .. }
-            | Self::System { source, .. } => source.raw_os_error(),
+            | Self::System { source, .. }
+            | Self::Listen { source, .. }
+            | Self::Command { source, .. } => source.raw_os_error(),
             _ => None,
         }
     }

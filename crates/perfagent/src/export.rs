@@ -175,9 +175,10 @@ fn export(exporter: &dyn MetricsExporter, snapshot: &MetricsSnapshot, told: &Tol
 
 /// Binds the address of the metrics endpoint, before anything else is done.
 pub(crate) fn bind(address: &ListenAddress) -> Result<Endpoint, Error> {
-    Endpoint::bind(address).map_err(|error| Error::System {
-        attempt: format!("listen on {address} for requests of metrics"),
-        source: std::io::Error::other(error),
+    Endpoint::bind(address).map_err(|error| Error::Listen {
+        hint: error.hint().to_owned(),
+        address: error.address.to_string(),
+        source: error.source,
     })
 }
 

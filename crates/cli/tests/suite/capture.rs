@@ -208,6 +208,44 @@ fn a_command_is_followed_to_its_end() {
 }
 
 #[test]
+fn an_empty_profile_of_a_command_has_its_reason() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let reason = |rate: &str, command: &[&str]| {
+        let words = [&["--profile", "--sample-rate", rate, "--"], command].concat();
+        let output = run_in(directory.path(), &words);
+        assert_status(&output, 0);
+        stderr(&output)
+    };
+    // The clock fires after a second of CPU time.
+    let text = reason("1", &["true"]);
+    assert!(text.contains("no samples: the command ended before the first sample"), "{text}");
+    assert!(!text.contains("-- CMD"), "{text}");
+    let text = reason("5", &["sleep", "2.5"]);
+    assert!(text.contains("they slept or waited"), "{text}");
+}
+
+#[test]
+fn a_script_whose_interpreter_is_missing() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script");
+    std::fs::write(&script, "#!/no/such/interpreter -x\n").unwrap();
+    assert!(Command::new("chmod").arg("+x").arg(&script).status().unwrap().success());
+    let output = run_in(directory.path(), &["--profile", "--", "./script"]);
+    assert_status(&output, 1);
+    let text = stderr(&output);
+    assert!(text.contains("error: run ./script: No such file or directory"), "{text}");
+    let hint = text.lines().find(|line| line.starts_with("hint: "));
+    assert!(hint.is_some_and(|hint| hint.contains("`/no/such/interpreter`")), "{text}");
+    assert!(!files(directory.path()).iter().any(|name| name.ends_with(".pb.gz")), "{text}");
+}
+
+#[test]
 fn a_command_outlives_a_capture_that_ends_earlier() {
     if !privileged() {
         return;

@@ -310,8 +310,17 @@ fn an_address_that_cannot_be_had_ends_it_before_anything_begins() {
     let address = held.local_addr().unwrap().to_string();
     let output = run(&["--pmu", "--pmu-output", "r", "--metrics-listen", &address, "--", "touch", "begun"]);
     assert_status(&output, 1);
-    assert!(stderr(&output).contains(&address) && stderr(&output).contains("in use"), "{}", stderr(&output));
+    let text = stderr(&output);
+    assert!(
+        text.contains(&format!("error: listen for metrics on {address}: Address already in use")),
+        "{text}"
+    );
+    assert_eq!(text.matches(&address).count(), 1, "{text}");
+    assert!(text.contains("hint: another program listens there: choose another port"), "{text}");
     assert_eq!(stdout(&output), "");
+    let output = run(&["--pmu", "-a", "--metrics-listen", "192.0.2.7:9101"]);
+    assert_status(&output, 1);
+    assert!(stderr(&output).contains("hint: no interface of this machine"), "{}", stderr(&output));
 }
 
 #[test]

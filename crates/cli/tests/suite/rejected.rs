@@ -49,9 +49,14 @@ fn targets() {
 fn modes() {
     rejected(&["--pid", "1"], &["required", "--profile"]);
     rejected(&["--pid", "1", "--profile=false"], &["required", "--profile"]);
-    for output in ["--profile-output", "--folded-output", "--flamegraph-output"] {
+    let either = "--profile or --offcpu";
+    for (output, modes) in
+        [("--profile-output", "--profile"), ("--folded-output", either), ("--flamegraph-output", either)]
+    {
         let text = rejected(&["--pid", "1", output, "x"], &["required", "--profile"]);
-        assert!(text.contains(&format!("{output} requires --profile")), "{text}");
+        assert!(text.contains(&format!("{output} requires {modes}: add it")), "{text}");
+        let text = rejected(&["--pid", "1", "--pmu", output, "x"], &[&format!("{output} requires {modes}")]);
+        assert!(text.contains(&format!("hint: add {modes}, or drop {output}")), "{text}");
     }
 }
 

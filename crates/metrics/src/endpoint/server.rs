@@ -25,7 +25,7 @@ type Source = dyn Fn(Exposition) -> String + Send + Sync;
 
 /// The address could not be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("listen for metrics on {address}: {source}{}", hint(.source))]
+#[error("listen for metrics on {address}: {source}")]
 pub struct BindError {
     /// The address.
     pub address: ListenAddress,
@@ -33,12 +33,20 @@ pub struct BindError {
     pub source: io::Error,
 }
 
-fn hint(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "; another program listens there, choose another port",
-        io::ErrorKind::PermissionDenied => "; ports below 1024 need CAP_NET_BIND_SERVICE",
-        io::ErrorKind::AddrNotAvailable => "; no interface of this machine has that address",
-        _ => "",
+impl BindError {
+    /// What to do.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self.source.kind() {
+            io::ErrorKind::AddrInUse => "another program listens there: choose another port",
+            io::ErrorKind::PermissionDenied => {
+                "ports below 1024 need cap_net_bind_service: choose another port"
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                "no interface of this machine has that address: leave the host out to listen on 127.0.0.1"
+            }
+            _ => "give an address of this machine and a port, as 127.0.0.1:9101",
+        }
     }
 }
 

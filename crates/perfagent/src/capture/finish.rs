@@ -9,10 +9,12 @@ use super::outcome::{Outcome, profiles, since_epoch_ns};
 use super::{BUSY, Capture, assemble, nameless, names, shown};
 use crate::child::ChildHandle;
 use crate::report::{CommandStatus, Ended, Warning, WarningKind};
-use crate::{Config, Ledger, Mode, privilege};
+use crate::{Config, Ledger, Mode, Targets, privilege};
 
 /// How long tables are waited for at the end.
 const LAST_TABLES: Duration = Duration::from_secs(2);
+/// Whoever ran for so many periods of the clock would have been met by it.
+const IDLE_PERIODS: f64 = 10.0;
 
 impl Capture {
     /// The last round, the names, the profile.
@@ -79,7 +81,7 @@ impl Capture {
             }
             warnings.extend(no_room(ledger));
             if ledger.samples == 0 {
-                warnings.push(no_samples(&config, ledger.mode, ended_by));
+                warnings.push(no_samples(&config, ledger.mode, ended_by, duration));
             }
         }
         let epoch = self.first_target.and_then(|pid| processes.at(pid, u64::MAX));
@@ -146,13 +148,21 @@ fn no_room(ledger: &Ledger) -> Vec<Warning> {
     told.collect()
 }
 
-fn no_samples(config: &Config, mode: Mode, ended_by: Ended) -> Warning {
+fn no_samples(config: &Config, mode: Mode, ended_by: Ended, duration: Duration) -> Warning {
+    let periods = duration.as_secs_f64() * f64::from(config.sample_rate_hz);
     let (reason, hint) = match ended_by {
         _ if mode == Mode::OffCpu && !config.min_block.is_zero() => {
             ("no off-CPU interval was as long as --min-block", "lower --min-block")
         }
         _ if mode == Mode::OffCpu => {
             ("the targets were never off their CPUs in the states asked for", "add states to --offcpu-states")
+        }
+        Ended::TargetsExited if periods >= IDLE_PERIODS => (
+            "the targets ended and had used hardly any CPU time: they slept or waited",
+            "an off-CPU profile (--offcpu) tells where they wait",
+        ),
+        Ended::TargetsExited if matches!(config.targets, Targets::Command(_)) => {
+            ("the command ended before the first sample", "raise --sample-rate, or run it for longer")
         }
         Ended::TargetsExited => (
             "all targets ended before the first sample",
@@ -161,7 +171,10 @@ fn no_samples(config: &Config, mode: Mode, ended_by: Ended) -> Warning {
         _ if config.sample_rate_hz < 10 => {
             ("the rate is low for the length of the capture", "raise --sample-rate")
         }
-        _ => ("the targets used no CPU time", "profile for longer, or while there is load"),
+        _ => (
+            "the targets used hardly any CPU time: they slept or waited",
+            "profile for longer, or while there is load; an off-CPU profile (--offcpu) tells where they wait",
+        ),
     };
     Warning::new(WarningKind::NoSamples, format!("no samples: {reason}"), hint)
 }

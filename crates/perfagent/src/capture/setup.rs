@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -24,7 +25,7 @@ use super::tables::Tables;
 use super::unwinders::Unwinders;
 use super::{Capture, Shared, clock, priority, targets};
 use crate::child::ChildHandle;
-use crate::config::Enrichment;
+use crate::config::{Enrichment, command as commands};
 use crate::error::{LoadLog, TargetReason};
 use crate::report::{Warning, WarningKind};
 use crate::usage::Usage;
@@ -74,7 +75,9 @@ impl Capture {
         // Before any process is read: what happens from here on is reported.
         let side_band = SideBand::open(&all_cpus, events::DEFAULT_RING_PAGES)
             .map_err(|error| event_error(&spec, error))?;
-        let gated = command.map(|command| spawn(command, &config)).transpose()?;
+        let program = command.as_ref().and_then(commands::look_up_here);
+        let run_error = |source| command_error(&config.targets, program.as_deref(), source);
+        let gated = command.map(GatedChild::spawn).transpose().map_err(run_error)?;
         // After the command's process was made, which must not inherit it.
         priority::go_first();
         let pids: Vec<u32> = gated.as_ref().map(GatedChild::pid).into_iter().chain(pids).collect();
@@ -198,7 +201,8 @@ impl Capture {
         }
         if let Some(gated) = gated {
             let released = gated.release();
-            let child = released.map_err(|source| command_error(&capture.config, source))?;
+            let failed = |source| command_error(&capture.config.targets, program.as_deref(), source);
+            let child = released.map_err(failed)?;
             let child = ChildHandle::new(child);
             capture.shared.set_child(child.clone());
             capture.command = Some(child);
@@ -274,16 +278,12 @@ fn read_all(processes: &mut Processes, from_ns: u64) {
     }
 }
 
-fn spawn(command: Command, config: &Config) -> Result<GatedChild, Error> {
-    GatedChild::spawn(command).map_err(|source| command_error(config, source))
-}
-
-fn command_error(config: &Config, source: std::io::Error) -> Error {
-    let name = match &config.targets {
+fn command_error(targets: &Targets, file: Option<&Path>, source: std::io::Error) -> Error {
+    let program = match targets {
         Targets::Command(program) => program.to_string_lossy().into_owned(),
         _ => String::new(),
     };
-    Error::System { attempt: format!("run {name}"), source }
+    Error::Command { program, hint: file.and_then(|file| commands::hint(file, &source)), source }
 }
 
 fn event_error(spec: &EventSpec, error: events::Error) -> Error {

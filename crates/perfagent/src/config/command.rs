@@ -1,14 +1,19 @@
-//! Looks a command up as execvp(3) will, before anything is attached.
+//! Looks a command up as execvp(3) will, before anything is attached, and tells why the kernel would not run it.
 
 use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::Access;
 use rustix::io::Errno;
 
+use super::facts;
 use crate::output::access;
+
+/// How much of a file the kernel reads to see what it is.
+const FIRST_LINE: u64 = 256;
 
 /// The file that the command's program names.
 ///
@@ -37,6 +42,36 @@ pub(super) fn look_up(command: &Command, agent_path: &OsStr) -> io::Result<PathB
     Err(refused.unwrap_or_else(|| Errno::NOENT.into()))
 }
 
+/// As [`look_up`], with the agent's own search path.
+pub(crate) fn look_up_here(command: &Command) -> Option<PathBuf> {
+    look_up(command, &facts::search_path()).ok()
+}
+
+/// What to do about an `exec` of this file that failed. The kernel's error is the same whether the file or its
+/// interpreter is missing.
+pub(crate) fn hint(path: &Path, error: &io::Error) -> Option<String> {
+    let is_missing = match Errno::from_io_error(error)? {
+        Errno::NOENT => true,
+        Errno::ACCESS => false,
+        _ => return None,
+    };
+    let mut begin = Vec::new();
+    File::open(path).ok()?.take(FIRST_LINE).read_to_end(&mut begin).ok()?;
+    let shown = path.display();
+    let Some(line) = begin.strip_prefix(b"#!") else {
+        let loader =
+            || format!("the loader that {shown} asks for is missing here: `readelf -l {shown}` names it");
+        return is_missing.then(loader);
+    };
+    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_start();
+    let interpreter = line.split(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
+    let interpreter = String::from_utf8_lossy(interpreter);
+    let what = if is_missing { "install it" } else { "make it executable" };
+    Some(format!(
+        "the first line of {shown} asks for the interpreter `{interpreter}`: {what}, or correct that line"
+    ))
+}
+
 fn executable(path: &Path) -> io::Result<()> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(Errno::ACCESS.into());
@@ -49,6 +84,24 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn tells_a_missing_interpreter_from_a_missing_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let hint_for = |content: &[u8], errno: Errno| {
+            let path = dir.path().join("tool");
+            std::fs::write(&path, content).unwrap();
+            hint(&path, &errno.into())
+        };
+        let missing = hint_for(b"#! /no/such/shell -e\necho", Errno::NOENT).unwrap();
+        assert!(missing.contains("`/no/such/shell`") && missing.contains("/tool"), "{missing}");
+        assert!(hint_for(b"#!/bin/sh\r\n", Errno::NOENT).unwrap().contains("`/bin/sh\r`"));
+        assert!(hint_for(b"#!", Errno::NOENT).is_some());
+        assert!(hint_for(b"\x7fELF", Errno::NOENT).unwrap().contains("loader"));
+        assert_eq!(hint_for(b"\x7fELF", Errno::ACCESS), None);
+        assert_eq!(hint_for(b"#!/no/such/shell", Errno::NOMEM), None);
+        assert_eq!(hint(&dir.path().join("gone"), &Errno::NOENT.into()), None);
+    }
 
     #[test]
     fn finds_what_execvp_finds() {

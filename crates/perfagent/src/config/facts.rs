@@ -28,9 +28,14 @@ impl Facts {
             online_cpus: std::fs::read_to_string(Path::new("/sys/devices/system/cpu/online"))
                 .ok()
                 .and_then(|text| parse_cpu_list(&text)),
-            path: std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into()),
+            path: search_path(),
         }
     }
+}
+
+/// Where commands are looked up.
+pub(super) fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
 /// `0-3,8`, as the kernel writes sets of CPUs.

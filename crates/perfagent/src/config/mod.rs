@@ -7,7 +7,7 @@
 
 mod builder;
 mod checks;
-mod command;
+pub(crate) mod command;
 mod duration;
 mod facts;
 mod labels;

@@ -33,7 +33,7 @@ pub(super) fn some_mode(request: &Request, _: &Facts) -> Result<(), Error> {
     }
     let names: Vec<_> = MODES.iter().map(|mode| mode.option).collect();
     let hint = match output_without_mode(request) {
-        Some((output, mode)) => format!("{output} requires {mode}: add it"),
+        Some((output, modes)) => format!("{output} requires {modes}: add it"),
         None => format!("add {}", names.join(" or ")),
     };
     Err(Error::invalid(names[0], format!("a kind of capture is required: {}", names.join(", ")), hint))
@@ -42,22 +42,25 @@ pub(super) fn some_mode(request: &Request, _: &Facts) -> Result<(), Error> {
 pub(super) fn outputs_have_their_mode(request: &Request, _: &Facts) -> Result<(), Error> {
     match output_without_mode(request) {
         None => Ok(()),
-        Some((output, mode)) => Err(Error::invalid(
+        Some((output, modes)) => Err(Error::invalid(
             output,
-            format!("{output} requires {mode}"),
-            format!("add {mode}, or drop {output}"),
+            format!("{output} requires {modes}"),
+            format!("add {modes}, or drop {output}"),
         )),
     }
 }
 
-/// An output that was asked for without the kind of capture that fills it.
-pub(super) fn output_without_mode(request: &Request) -> Option<(&'static str, &'static str)> {
+/// An output that was asked for without a kind of capture that fills it, and those that do.
+pub(super) fn output_without_mode(request: &Request) -> Option<(&'static str, String)> {
     let filled =
         |kind: &OutputKind| MODES.iter().any(|mode| (mode.is_on)(request) && mode.outputs.contains(kind));
     MODES.iter().find_map(|mode| {
         let given = |kind: &&OutputKind| request.outputs.get(kind).is_some_and(Destination::is_given);
         let lacking = mode.outputs.iter().filter(|kind| !filled(kind)).find(given);
-        lacking.map(|kind| (kind.option(), mode.option))
+        lacking.map(|kind| {
+            let fill = MODES.iter().filter(|mode| mode.outputs.contains(kind));
+            (kind.option(), fill.map(|mode| mode.option).collect::<Vec<_>>().join(" or "))
+        })
     })
 }
 

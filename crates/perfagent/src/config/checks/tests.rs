@@ -67,9 +67,12 @@ fn modes() {
     refused(empty().pid(1).option("profile", "false"), "--profile", &["required"]);
     let request = empty().pid(1).option("folded-output", "x").into_request();
     let error = outputs_have_their_mode(&request, &facts()).unwrap_err();
-    assert_eq!(error.to_string(), "--folded-output requires --profile");
+    assert_eq!(error.to_string(), "--folded-output requires --profile or --offcpu");
     let Err(error) = check_with(request, &facts()) else { panic!("accepted") };
-    assert!(error.hint().unwrap().contains("--folded-output requires --profile"));
+    assert!(error.hint().unwrap().contains("--folded-output requires --profile or --offcpu: add"));
+    let pmu = || empty().pid(1).pmu();
+    refused(pmu().option("folded-output", "x"), "--folded-output", &["requires --profile or --offcpu"]);
+    refused(pmu().option("profile-output", "x"), "--profile-output", &["requires --profile"]);
     let off_cpu = || empty().pid(1).with_off_cpu_profile();
     for (option, value) in
         [("offcpu-output", "x"), ("offcpu-states", "blocked"), ("min-block", "1ms"), ("wakers", "true")]
