@@ -33,14 +33,7 @@ if [ -z "$agent" ]; then
     agent=${CARGO_TARGET_DIR:-$root/target}/$triple/release/perf-agent
 fi
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/perf-agent-vm.XXXXXX")
-qemu=
-cleanup() {
-    [ -z "$qemu" ] || kill "$qemu" 2> /dev/null || true
-    rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+. "$here/boot.sh"
 
 mkdir "$work/programs"
 build() { # NAME SOURCE FLAG…
@@ -56,46 +49,19 @@ build frames "$programs/frames.c" -static
 build threads "$programs/threads.c" -static -pthread
 build cycles "$here/cycles.c" -static
 
-failed=0
 for version in "$@"; do
     kernel=$("$here/kernel.sh" "$version" arm64)
-    tree=$work/tree
-    rm -rf "$tree"
-    mkdir -p "$tree"/{bin,lib,proc,sys,dev,tmp,root}
-    cp "$(dirname "$(dirname "$kernel")")/busybox" "$tree/bin/busybox"
+    plant "$kernel"
     cp "$agent" "$tree/bin/perf-agent"
     cp -r "$work/programs" "$tree/programs"
     find "$sysroot" \( -name ld-linux-aarch64.so.1 -o -name libc.so.6 -o -name libgcc_s.so.1 \) -exec cp -L {} "$tree/lib/" \;
     cp "$here/arm64-checks.sh" "$tree/checks"
-    cat > "$tree/init" << 'INIT'
-#!/bin/busybox sh
-/bin/busybox --install -s /bin
-export PATH=/bin HOME=/root
-mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
-stty -F /dev/ttyS0 raw -echo
-sh /checks > /dev/ttyS0 2>&1
-echo "exit status $?" > /dev/ttyS0
-poweroff -f
+    init ttyS0 << 'INIT'
+sh /checks
+status=$?
 INIT
-    chmod +x "$tree/init"
-    (cd "$tree" && find . -print0 | cpio --null -o -H newc --quiet -R 0:0) > "$work/initrd"
-    : > "$work/output"
     # Pointer authentication by QEMU's own algorithm: the architecture's is slow in software.
-    timeout 600 qemu-system-aarch64 -nodefaults -no-user-config -display none -no-reboot -smp 2 -m 1024 \
-        -machine virt,gic-version=3 -cpu max,pauth-impdef=on -accel tcg,thread=single,tb-size=512 \
-        -kernel "$(find "$kernel/boot" -name 'vmlinuz-*' -print -quit)" -initrd "$work/initrd" \
-        -chardev "file,id=console,path=$work/console" -serial chardev:console \
-        -chardev "file,id=output,path=$work/output" -device pci-serial,chardev=output \
-        -append "console=ttyAMA0 rdinit=/init panic=-1 oops=panic quiet nokaslr" &
-    qemu=$!
-    wait "$qemu" || true
-    qemu=
-    echo "== kernel $version, aarch64"
-    tr -d '\r' < "$work/output"
-    if ! grep -q '^exit status 0' "$work/output"; then
-        failed=1
-        echo "arm64.sh: perf-agent failed on kernel $version; end of the console:" >&2
-        tail -n 15 "$work/console" >&2
-    fi
+    boot "$version, aarch64" "$kernel" ttyAMA0 qemu-system-aarch64 -machine virt,gic-version=3 -cpu max,pauth-impdef=on -m 1024 \
+        -device pci-serial,chardev=output
 done
 exit "$failed"

@@ -19,14 +19,7 @@ for binary in "$agent" "$truth"; do
     [ -x "$binary" ] || { echo "run.sh: $binary is missing: cargo build --release -p cli -p truth" >&2; exit 1; }
 done
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/perf-agent-vm.XXXXXX")
-qemu=
-cleanup() {
-    [ -z "$qemu" ] || kill "$qemu" 2> /dev/null || true
-    rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+. "$here/boot.sh"
 
 programs=recurse-gcc-O2-static-36,recurse-gcc-O3-lto-static-pie-500,threads-musl-static,signal-altstack-static,vdso-static
 programs+=,syscalls-static,threads-64-static
@@ -41,29 +34,20 @@ put() { # FILE DESTINATION: with the shared libraries that it needs
     done
 }
 
-failed=0
 for version in "$@"; do
     kernel=$("$here/kernel.sh" "$version")
-    cache=$(dirname "$(dirname "$kernel")")
-    tree=$work/tree
-    rm -rf "$tree"
-    mkdir -p "$tree"/{bin,proc,sys,dev,tmp,root,truth}
-    cp "$cache/busybox" "$tree/bin/busybox"
+    plant "$kernel"
     put "$agent" /bin/perf-agent
     put "$truth" /bin/truth
+    mkdir "$tree/truth"
     find "$target/truth" -maxdepth 1 -type f -perm -u+x -exec cp {} "$tree/truth/" \;
-    # The whole guest: no login, no service; what the check prints goes to the second serial port.
-    cat > "$tree/init" << INIT
-#!/bin/busybox sh
-/bin/busybox --install -s /bin
-export PATH=/bin HOME=/root PERF_AGENT=/bin/perf-agent
-mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
+    init ttyS1 << INIT
 mount -t debugfs none /sys/kernel/debug 2> /dev/null
-stty -F /dev/ttyS1 raw -echo
-uname -r > /dev/ttyS1
-truth check --out /truth --prebuilt --standalone --only $programs --seconds 3 --rate 99 --floor 99 --tries 3 > /dev/ttyS1 2>&1
+export PERF_AGENT=/bin/perf-agent
+uname -r
+truth check --out /truth --prebuilt --standalone --only $programs --seconds 3 --rate 99 --floor 99 --tries 3
 status=\$?
-truth offcpu --check --out /truth --prebuilt --standalone --seconds 1.5 --tolerance 35 --per-block-us 1000 --crowd 500 --tries 3 > /dev/ttyS1 2>&1 || status=1
+truth offcpu --check --out /truth --prebuilt --standalone --seconds 1.5 --tolerance 35 --per-block-us 1000 --crowd 500 --tries 3 || status=1
 # A processor that goes away and comes back during a capture, once it has begun; on a slow machine later than thought.
 seen=1
 for seconds in 4 8 16; do
@@ -72,7 +56,7 @@ for seconds in 4 8 16; do
     # It is not seen to be away where perf-agent does not get to look as long.
     if wait \$! && grep -qE 'CPU 1 (came online|was offline for a moment)' /tmp/log; then seen=0; break; fi
 done
-if [ \$seen = 0 ]; then echo "ok       a processor goes and comes" > /dev/ttyS1; else status=1; cat /tmp/log > /dev/ttyS1; fi
+if [ \$seen = 0 ]; then echo "ok       a processor goes and comes"; else status=1; cat /tmp/log; fi
 # The same while perf-agent does not run, as when a machine sleeps; what then runs there must be in the profile.
 mount -t cgroup2 none /sys/fs/cgroup; mkdir -p /sys/fs/cgroup/sleep; cp /bin/busybox /tmp/busybox-late; ifconfig lo 127.0.0.1 up
 begun() { for i in \$(seq 60); do grep -q 'metrics are served' /tmp/log && return; sleep 0.5; done; }
@@ -89,28 +73,8 @@ for seconds in 4 8 16; do
     sleep 0.5; timeout \$((seconds / 4)) taskset 2 /tmp/busybox-late sh -c 'while :; do :; done'
     if wait \$agent && grep -q 'CPU 1 was offline for a moment' /tmp/log && grep -q "^busybox-late" /tmp/f; then seen=0; break; fi
 done
-if [ \$seen = 0 ]; then echo "ok       a processor goes and comes unseen" > /dev/ttyS1; else status=1; cat /tmp/log > /dev/ttyS1; fi
-echo "exit status \$status" > /dev/ttyS1
-poweroff -f
+if [ \$seen = 0 ]; then echo "ok       a processor goes and comes unseen"; else status=1; cat /tmp/log; fi
 INIT
-    chmod +x "$tree/init"
-    (cd "$tree" && find . -print0 | cpio --null -o -H newc --quiet -R 0:0) > "$work/initrd"
-    : > "$work/output"
-    timeout 600 qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot -smp 2 -m 2048 \
-        -machine q35,hpet=off -cpu max -accel tcg,thread=single,tb-size=512 \
-        -kernel "$(find "$kernel/boot" -name 'vmlinuz-*' -print -quit)" -initrd "$work/initrd" \
-        -chardev "file,id=console,path=$work/console" -serial chardev:console \
-        -chardev "file,id=output,path=$work/output" -serial chardev:output \
-        -append "console=ttyS0 rdinit=/init panic=-1 oops=panic quiet nokaslr no_timer_check tsc=reliable" &
-    qemu=$!
-    wait "$qemu" || true
-    qemu=
-    echo "== kernel $version"
-    tr -d '\r' < "$work/output"
-    if ! grep -q '^exit status 0' "$work/output"; then
-        failed=1
-        echo "run.sh: perf-agent failed on kernel $version; end of the console:" >&2
-        tail -n 15 "$work/console" >&2
-    fi
+    boot "$version" "$kernel" ttyS0 qemu-system-x86_64 -machine q35,hpet=off -cpu max -m 2048 -serial chardev:output
 done
 exit "$failed"

@@ -1,0 +1,61 @@
+# Sourced by run.sh and arm64.sh: a guest from its tree of files to its verdict. A guest is a kernel, a static busybox and what
+# is checked, all in memory: no disk, no network, no login. Its /init writes to the second serial port, and in the last line
+# "exit status N". Sets `work`, a folder that goes when the script ends, and `failed`, 1 once a guest has failed.
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/perf-agent-vm.XXXXXX")
+failed=0
+qemu=
+cleanup() {
+    [ -z "$qemu" ] || kill "$qemu" 2> /dev/null || true
+    rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# An empty tree with the busybox of a kernel from kernel.sh; sets `tree`.
+plant() { # KERNEL
+    tree=$work/tree
+    rm -rf "$tree"
+    mkdir -p "$tree"/{bin,lib,proc,sys,dev,tmp,root}
+    cp "$(dirname "$(dirname "$1")")/busybox" "$tree/bin/busybox"
+}
+
+# Takes /init from standard input, after what every guest begins with.
+init() { # PORT
+    {
+        cat << INIT
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/root
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
+stty -F /dev/$1 raw -echo
+exec > /dev/$1 2>&1
+INIT
+        cat
+        echo 'echo "exit status $status"'
+        echo 'poweroff -f'
+    } > "$tree/init"
+    chmod +x "$tree/init"
+}
+
+# Boots the tree, shows what the guest said and judges it. The emulator's own options follow.
+boot() { # NAME KERNEL CONSOLE EMULATOR OPTION…
+    local name=$1 kernel=$2 console=$3 emulator=$4
+    shift 4
+    (cd "$tree" && find . -print0 | cpio --null -o -H newc --quiet -R 0:0) > "$work/initrd"
+    : > "$work/output"
+    timeout 600 "$emulator" -nodefaults -no-user-config -display none -no-reboot -smp 2 -accel tcg,thread=single,tb-size=512 \
+        -kernel "$(find "$kernel/boot" -name 'vmlinuz-*' -print -quit)" -initrd "$work/initrd" \
+        -chardev "file,id=console,path=$work/console" -serial chardev:console -chardev "file,id=output,path=$work/output" "$@" \
+        -append "console=$console rdinit=/init panic=-1 oops=panic quiet nokaslr no_timer_check tsc=reliable" &
+    qemu=$!
+    wait "$qemu" || true
+    qemu=
+    echo "== kernel $name"
+    tr -d '\r' < "$work/output"
+    if ! grep -q '^exit status 0' "$work/output"; then
+        failed=1
+        echo "perf-agent failed on kernel $name; end of the console:" >&2
+        tail -n 15 "$work/console" >&2
+    fi
+}
