@@ -161,7 +161,7 @@ int census_end(struct bpf_iter__task *ctx)
 	/* Nobody else writes there any more. */
 	if (t->state == OFF_NONE && figures)
 		add_slice(c, t, end - t->since, false);
-	count(c, COUNT_LIFETIME_NS, end - t->born);
+	add_life(c, t, end);
 	t->since = 0;
 	return 0;
 }

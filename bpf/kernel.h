@@ -76,6 +76,7 @@ enum {
 };
 
 /* include/linux/sched.h */
+#define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_DEAD 0x80

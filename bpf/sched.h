@@ -38,6 +38,8 @@ static __noinline int leave(struct counters *c, struct thread *t, struct task_st
 		came_unseen(c, t, task, now);
 	if (wall_clock && t->since)
 		add_on_cpu_time(c, sched_state(), task, t, now);
+	if (wall_clock && task->flags & PF_EXITING)
+		add_life(c, t, now);
 	if (figures && t->since)
 		add_slice(c, t, now - t->since, !(t->flags & THREAD_CUT));
 	if (figures)
@@ -67,6 +69,8 @@ static __noinline int switched_in(struct counters *c, struct thread *t, struct t
 		end_interval(c, sched_state(), task, t, now);
 	else if (t->since)
 		count(c, COUNT_LOST_UNSEEN, 1);
+	if (wall_clock && task->flags & PF_EXITING)
+		add_life(c, t, now);
 	t->state = OFF_NONE;
 	t->since = now;
 	t->runnable = 0;
@@ -79,7 +83,6 @@ static __noinline int switched_in(struct counters *c, struct thread *t, struct t
 static __always_inline void ended(struct counters *c, struct thread *t, struct task_struct *task, u64 now)
 {
 	leave(c, t, task, now, OFF_BLOCKED);
-	count(c, COUNT_LIFETIME_NS, now - t->born);
 	t->since = 0;
 	t->key = 0;
 	forget_thread(task);

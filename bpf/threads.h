@@ -148,6 +148,35 @@ int BPF_PROG(thread_begins, struct task_struct *task, u64 clone_flags)
 	return 0;
 }
 
+/* The life of a thread until `end` is told. */
+static __always_inline void add_life(struct counters *c, struct thread *t, u64 end)
+{
+	count(c, COUNT_LIFETIME_NS, end - t->born);
+	t->born = end;
+}
+
+/*
+ * A thread begins to end. Its process may be gone, and with it the capture, before its last switch, and no iterator
+ * would find it: from here on its life is told as its stretches are, up to the present one here, the rest as it is
+ * switched. Whoever ends at this moment shares the counters.
+ */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(thread_exits, struct task_struct *task)
+{
+	struct counters *c = counters_of(iterator_state());
+	struct thread *t = thread_of(task);
+	u64 since;
+
+	if (!c || !t)
+		return 0;
+	since = t->since;
+	if (since > t->born) {
+		__sync_fetch_and_add(&c->at[COUNT_LIFETIME_NS], since - t->born);
+		t->born = since;
+	}
+	return 0;
+}
+
 /* A thread that calls exec takes the number of the first one of its process. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(thread_execs, struct task_struct *task, int old_number)

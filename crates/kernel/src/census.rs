@@ -11,6 +11,8 @@ use crate::{Error, Message, Settings};
 const FOLLOWERS: [&str; 3] = ["thread_begins", "thread_execs", "thread_switch"];
 /// Programs that see threads become runnable.
 const WAKEUPS: [&str; 2] = ["thread_wakeup", "thread_wakeup_new"];
+/// The program that tells the lives of threads that end.
+const EXITS: &str = "thread_exits";
 /// The program that sees who wakes whom.
 const WAKING: &str = "thread_waking";
 pub(crate) const BEGIN: &str = "census_begin";
@@ -22,6 +24,9 @@ pub(crate) fn programs(settings: &Settings) -> Vec<&'static str> {
     let mut programs = Vec::new();
     if settings.follows_threads() {
         programs.extend(FOLLOWERS);
+    }
+    if settings.off_cpu.as_ref().is_some_and(|off_cpu| off_cpu.wall_clock) {
+        programs.push(EXITS);
     }
     if settings.follows_wakeups() {
         programs.extend(WAKEUPS);

@@ -57,6 +57,7 @@ pub const CASES: &[Case] = &[
     ("on-CPU and off-CPU together", together),
     ("all time of threads that live for milliseconds", short_lives::threads),
     ("all time of processes that live for milliseconds", short_lives::processes),
+    ("all time of threads that end after their process", short_lives::stragglers),
     ("more sleeping threads than --max-stacks", short_lives::crowd_in_small_tables),
 ];
 

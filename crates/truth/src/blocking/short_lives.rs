@@ -49,6 +49,14 @@ pub(super) fn processes(lab: &Lab) -> Result<()> {
     is_whole(lab, &finished.wall()?)
 }
 
+/// Threads whose last switch comes when their process is gone already, and the capture with it: others keep their CPU busy.
+pub(super) fn stragglers(lab: &Lab) -> Result<()> {
+    const CAPTURES: usize = 8;
+    let _busy = lab.start("hogs", &["60000"])?;
+    let program = lab.programs.path("stragglers")?;
+    (0..CAPTURES).try_for_each(|_| is_whole(lab, &wall_of(lab, &program, &["200"])?.wall()?))
+}
+
 /// Every sleeping thread has room, however small the table for stacks is.
 pub(super) fn crowd_in_small_tables(lab: &Lab) -> Result<()> {
     let target = lab.start("sleepers", &[&lab.crowd.to_string()])?;

@@ -16,6 +16,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("pacer", "pacer.c"),
     ("pingpong", "pingpong.c"),
     ("storm", "storm.c"),
+    ("stragglers", "stragglers.c"),
     ("wakers", "wakers.c"),
     ("uring", "uring.c"),
 ];

@@ -86,6 +86,14 @@ fn all_time_of_processes_that_live_for_milliseconds() {
 }
 
 #[test]
+fn all_time_of_threads_that_end_after_their_process() {
+    claim(
+        "all_time_of_threads_that_end_after_their_process",
+        "all time of threads that end after their process",
+    );
+}
+
+#[test]
 fn more_sleeping_threads_than_stacks() {
     claim("more_sleeping_threads_than_stacks", "more sleeping threads than --max-stacks");
 }

@@ -1,0 +1,27 @@
+/* Threads that end last: they may run only when nobody else wants their CPU, and end with their process, which others
+ * are told of before the scheduler has seen the last of them.
+ * usage: stragglers MILLISECONDS
+ * Ends by itself after that time. All threads are on the first CPU.
+ * Truth: thread start, straggle, pause in libc. */
+#include "metered.h"
+
+enum { THREADS = 4 };
+
+EXACT void *straggle(void *unused)
+{
+	struct sched_param none = { 0 };
+	sched_setscheduler(0, SCHED_IDLE, &none);
+	pause();
+	NO_TAIL_CALL;
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	pin(0);
+	ready();
+	for (int i = 0; i < THREADS; i++)
+		thread_start(straggle, NULL);
+	sleep_us((unsigned long)argument(argc, argv, 1, 200) * 1000);
+	_exit(0);
+}
