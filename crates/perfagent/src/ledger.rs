@@ -166,9 +166,9 @@ pub struct Ledger {
     pub tables_failed: u64,
     /// Names that processes gave themselves for too short a time to be shown: samples of that time have the name before.
     pub renames_skipped: u64,
-    /// Processes that were recorded.
+    /// Targets: of the whole system, all processes that there were, kernel threads too.
     pub processes: u64,
-    /// Processes whose mappings could not be read.
+    /// Processes of which mappings, or files with code, could not be read, also because they had ended.
     pub unreadable_processes: u64,
     /// It was cancelled before sampling began: of most there is nothing to tell.
     pub never_began: bool,

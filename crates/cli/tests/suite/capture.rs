@@ -158,6 +158,32 @@ fn every_form_of_output_is_written_and_standard_output_carries_nothing_else() {
 }
 
 #[test]
+fn the_ledger_and_the_report_agree_on_the_number_of_processes() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let child = start_in(
+        directory.path(),
+        &["--profile", "--pmu", "-a", "--sample-rate", "999", "--duration", "1s", "--pmu-output", "report"],
+    );
+    // Most of them end before anybody can look at them.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(1500) {
+        assert!(Command::new("true").status().unwrap().success());
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_status(&output, 0);
+    let report = std::fs::read_to_string(directory.path().join("report")).unwrap();
+    let processes = ledger(&output, "processes").unwrap();
+    assert!(report.contains(&format!("Processes profiled: {processes}\n")), "{processes}: {report}");
+    let number = |key: &str| ledger(&output, key).unwrap().parse::<u64>().unwrap();
+    assert!(number("unreadable_processes") <= number("processes"), "{}", stderr(&output));
+    let told = stderr(&output).contains("of the targets");
+    assert!(told || number("unreadable_processes") == 0, "{}", stderr(&output));
+}
+
+#[test]
 fn the_whole_system() {
     if !privileged() {
         return;

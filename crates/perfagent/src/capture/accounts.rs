@@ -68,7 +68,7 @@ impl Capture {
             let not_kept = shown::not_kept(&self.config, ledger.mode, &self.stacks.book.not_kept);
             ledger.lost_no_memory += not_kept;
             ledger.samples -= not_kept.min(ledger.samples);
-            ledger.processes = self.processes.seen;
+            ledger.processes = self.processes.count();
             ledger.renames_skipped = self.processes.renames_skipped;
             ledger.unreadable_processes = self.processes.unreadable;
             ledger.tables_failed = self.tables.failed();

@@ -47,7 +47,7 @@ impl Capture {
         let bpf_cpu = self.kernel.run_time_ns().map(Duration::from_nanos);
         self.warnings.extend(self.tables.take_warnings());
         self.warnings.extend(self.processes.take_warnings());
-        self.warnings.extend(self.processes.unread().warnings());
+        self.warnings.extend(self.processes.unread_warnings());
         let shared = Arc::clone(&self.shared);
         let Self { config, kernel, events, side_band, processes, tables, stacks, namer, mut ledgers, .. } =
             self;

@@ -271,7 +271,7 @@ fn read_all(processes: &mut Processes, from_ns: u64) {
                 Ok(image) => processes.enter(image, from_ns),
                 Err(error) => {
                     tracing::debug!(target: "perfagent", pid, "{error}");
-                    processes.count_unread(&error);
+                    processes.count_unread(pid, &error);
                 }
             }
         }

@@ -64,11 +64,11 @@ pub(super) struct Processes {
     /// Those that were there at the start, and when they were listed.
     listed: (HashSet<u32>, u64),
     /// Processes recorded so far.
-    pub(super) seen: u64,
+    seen: u64,
     /// Of these, those whose mappings, or files with code of theirs, could not be read.
     pub(super) unreadable: u64,
-    /// Of these, those whose mappings this user may not read.
-    refused: u64,
+    /// Those whose mappings could not be read.
+    unread: Unread,
 }
 
 impl Processes {
@@ -89,7 +89,7 @@ impl Processes {
             listed: (HashSet::new(), 0),
             seen: 0,
             unreadable: 0,
-            refused: 0,
+            unread: Unread::default(),
         }
     }
 
@@ -108,6 +108,7 @@ impl Processes {
     fn enter_program(&mut self, image: Image, life: Life, from_ns: u64) {
         let pid = image.pid;
         self.seen += 1;
+        self.unread.forget(pid);
         let labels = self.labeller.labels(&image);
         let program = Program::new(image, life, labels, from_ns);
         match self.known.entry(pid) {
@@ -133,15 +134,21 @@ impl Processes {
         }
     }
 
-    /// Counts a process that is known by nothing but its number.
-    pub(super) fn count_unread(&mut self, error: &process::Error) {
-        self.unreadable += 1;
-        self.refused += u64::from(matches!(error, process::Error::Permission { .. }));
+    /// Counts a process that is known by nothing but its number, once. Whether it was the first time.
+    pub(super) fn count_unread(&mut self, pid: u32, error: &process::Error) -> bool {
+        let first = self.unread.count(pid, error);
+        self.unreadable += u64::from(first);
+        first
     }
 
-    /// What of the targets could not be read.
-    pub(super) fn unread(&self) -> Unread {
-        Unread { processes_refused: self.refused, files: self.files.counts() }
+    /// What is to be said about what could not be read of the targets.
+    pub(super) fn unread_warnings(&self) -> Vec<crate::Warning> {
+        self.unread.warnings(self.files.counts())
+    }
+
+    /// The targets so far: of the whole system, all processes that there were.
+    pub(super) fn count(&self) -> u64 {
+        if self.system { self.met } else { self.seen }
     }
 
     /// Reads a process.
@@ -174,6 +181,9 @@ impl Processes {
         let (listed, until_ns) = &mut self.listed;
         let again = time_ns <= *until_ns && listed.remove(&child);
         self.met += u64::from(self.system && child != 0 && !again);
+        if !again {
+            self.unread.forget(child);
+        }
     }
 
     /// The last name of the process that had this number from `start_ns` on, until the next one got it.
@@ -234,8 +244,7 @@ impl Processes {
                 Ok(image) => self.enter(image, 0),
                 Err(error) => {
                     tracing::debug!(target: "perfagent", pid, "{error}");
-                    self.seen += 1;
-                    self.count_unread(&error);
+                    self.seen += u64::from(self.count_unread(pid, &error));
                     self.forget_if_ended(pid);
                 }
             }

@@ -1,5 +1,7 @@
 //! What of the targets could not be read, and which capabilities would help.
 
+use std::collections::HashSet;
+
 use process::OpenCounts;
 use sys::caps::{self, CapabilitySet};
 
@@ -9,26 +11,62 @@ use crate::{Warning, WarningKind, privilege};
 const OPENERS: CapabilitySet =
     CapabilitySet::SYS_PTRACE.union(CapabilitySet::CHECKPOINT_RESTORE).union(CapabilitySet::DAC_READ_SEARCH);
 
-/// What could not be read.
-pub(in super::super) struct Unread {
-    /// Processes whose mappings this user may not read.
-    pub(super) processes_refused: u64,
-    /// Files, by reason.
-    pub(super) files: OpenCounts,
+/// Processes whose mappings could not be read, by reason.
+#[derive(Default)]
+pub(super) struct Unread {
+    /// This user may not.
+    refused: u64,
+    /// They ended before.
+    ended: u64,
+    /// Something else.
+    failed: u64,
+    /// The processes, which are asked for again as long as they run.
+    pids: HashSet<u32>,
 }
 
 impl Unread {
-    /// What is to be said about it.
-    pub(in super::super) fn warnings(&self) -> Vec<Warning> {
+    /// Counts a process unless it was. Whether it was not.
+    pub(super) fn count(&mut self, pid: u32, error: &process::Error) -> bool {
+        let first = self.pids.insert(pid);
+        let reason = match error {
+            process::Error::Permission { .. } => &mut self.refused,
+            process::Error::Gone { .. } => &mut self.ended,
+            _ => &mut self.failed,
+        };
+        *reason += u64::from(first);
+        first
+    }
+
+    /// The number is that of another process, or it has been read.
+    pub(super) fn forget(&mut self, pid: u32) {
+        self.pids.remove(&pid);
+    }
+
+    /// What is to be said about them, and about files.
+    pub(super) fn warnings(&self, files: OpenCounts) -> Vec<Warning> {
         let effective = caps::effective().unwrap_or(CapabilitySet::empty());
-        self.refused(OPENERS - effective).into_iter().chain(self.failed()).collect()
+        let refused = self.refused(files.permission, OPENERS - effective);
+        refused.into_iter().chain(self.lost()).chain(not_opened(files)).collect()
+    }
+
+    /// Processes that nobody could read.
+    fn lost(&self) -> Option<Warning> {
+        let reasons = [(self.ended, "ended before"), (self.failed, "not readable")];
+        let reasons = reasons.iter().filter(|(count, _)| *count > 0);
+        let reasons: Vec<_> = reasons.map(|(count, reason)| format!("{count} {reason}")).collect();
+        let message = format!(
+            "mappings of {} of the targets could not be read ({}); frames there have no names, and stacks may be cut",
+            counted(self.ended + self.failed, "process", "processes")?,
+            reasons.join(", ")
+        );
+        Some(Warning::bare(WarningKind::Unreadable, message))
     }
 
     /// What this user may not read, without the capabilities in `missing`.
-    fn refused(&self, missing: CapabilitySet) -> Option<Warning> {
+    fn refused(&self, files: u64, missing: CapabilitySet) -> Option<Warning> {
         let subjects: Vec<_> = [
-            counted(self.processes_refused, "process", "processes"),
-            counted(self.files.permission, "file with code", "files with code"),
+            counted(self.refused, "process", "processes"),
+            counted(files, "file with code", "files with code"),
         ]
         .into_iter()
         .flatten()
@@ -50,32 +88,32 @@ impl Unread {
         );
         Some(Warning::new(WarningKind::Unreadable, message, hint))
     }
+}
 
-    /// What could not be read for other reasons.
-    fn failed(&self) -> Option<Warning> {
-        let OpenCounts { gone, replaced, too_many_open_files, io, .. } = self.files;
-        let all = gone + replaced + too_many_open_files + io;
-        let reasons = [
-            (gone, "no longer there"),
-            (replaced, "replaced by others"),
-            (too_many_open_files, "for want of descriptors"),
-            (io, "not readable"),
-        ];
-        let reasons: Vec<_> = reasons
-            .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, reason)| format!("{count} {reason}"))
-            .collect();
-        let message = format!(
-            "{} of the targets could not be opened ({}); frames there have no names, and stacks through them may be cut",
-            counted(all, "file with code", "files with code")?,
-            reasons.join(", ")
-        );
-        Some(match too_many_open_files {
-            0 => Warning::bare(WarningKind::Unreadable, message),
-            _ => Warning::new(WarningKind::Unreadable, message, "raise the limit of open files (ulimit -n)"),
-        })
-    }
+/// Files that could not be opened for other reasons.
+fn not_opened(files: OpenCounts) -> Option<Warning> {
+    let OpenCounts { gone, replaced, too_many_open_files, io, .. } = files;
+    let all = gone + replaced + too_many_open_files + io;
+    let reasons = [
+        (gone, "no longer there"),
+        (replaced, "replaced by others"),
+        (too_many_open_files, "for want of descriptors"),
+        (io, "not readable"),
+    ];
+    let reasons: Vec<_> = reasons
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, reason)| format!("{count} {reason}"))
+        .collect();
+    let message = format!(
+        "{} of the targets could not be opened ({}); frames there have no names, and stacks through them may be cut",
+        counted(all, "file with code", "files with code")?,
+        reasons.join(", ")
+    );
+    Some(match too_many_open_files {
+        0 => Warning::bare(WarningKind::Unreadable, message),
+        _ => Warning::new(WarningKind::Unreadable, message, "raise the limit of open files (ulimit -n)"),
+    })
 }
 
 /// None of nothing.
@@ -91,14 +129,13 @@ fn counted(count: u64, one: &str, many: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn unread(processes_refused: u64, files: OpenCounts) -> Unread {
-        Unread { processes_refused, files }
+    fn unread(refused: u64) -> Unread {
+        Unread { refused, ..Unread::default() }
     }
 
     #[test]
     fn names_the_capabilities_that_are_missing() {
-        let files = OpenCounts { permission: 1, opened: 7, ..OpenCounts::default() };
-        let warning = unread(2, files).refused(OPENERS - CapabilitySet::SYS_PTRACE).unwrap();
+        let warning = unread(2).refused(1, OPENERS - CapabilitySet::SYS_PTRACE).unwrap();
         assert!(
             warning.message.starts_with(
                 "2 processes and 1 file with code of the targets: permission denied without \
@@ -108,20 +145,39 @@ mod tests {
             warning.message
         );
         assert!(warning.hint.unwrap().contains("setcap cap_bpf,"));
-        let warning = unread(0, files).refused(CapabilitySet::empty()).unwrap();
+        let warning = unread(0).refused(1, CapabilitySet::empty()).unwrap();
         assert!(!warning.message.contains("cap_") && !warning.hint.unwrap().contains("setcap"));
     }
 
     #[test]
     fn nothing_is_said_where_everything_was_read() {
         let opened = OpenCounts { opened: 7, not_pinned: 3, not_regular: 1, ..OpenCounts::default() };
-        assert_eq!(unread(0, opened).warnings(), []);
+        assert_eq!(unread(0).warnings(opened), []);
+    }
+
+    #[test]
+    fn a_process_counts_once_and_one_that_ended_was_not_refused() {
+        let mut unread = Unread::default();
+        let refused = process::Error::Permission { pid: 1, path: "/proc/1/maps".to_owned() };
+        assert!(unread.count(1, &refused) && !unread.count(1, &refused));
+        for pid in [7, 8, 7] {
+            unread.count(pid, &process::Error::Gone { pid });
+        }
+        unread.forget(8);
+        assert!(unread.count(8, &process::Error::Gone { pid: 8 }), "another one with its number");
+        assert_eq!((unread.refused, unread.ended, unread.failed), (1, 3, 0));
+        let message = unread.lost().unwrap().message;
+        assert!(
+            message.starts_with("mappings of 3 processes of the targets could not be read (3 ended before);")
+        );
+        let message = unread.refused(0, CapabilitySet::empty()).unwrap().message;
+        assert!(message.starts_with("1 process of the targets: permission denied;"), "{message}");
     }
 
     #[test]
     fn other_reasons_are_told_apart() {
         let files = OpenCounts { gone: 2, too_many_open_files: 1, ..OpenCounts::default() };
-        let warning = unread(0, files).failed().unwrap();
+        let warning = not_opened(files).unwrap();
         assert!(
             warning.message.starts_with(
                 "3 files with code of the targets could not be opened (2 no longer there, 1 for want of descriptors);"
