@@ -4,6 +4,7 @@
 
 mod started;
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -72,6 +73,26 @@ fn the_report_says_why_the_capture_ended() {
     assert_eq!(report.ended_by, Ended::Cancelled);
     let kinds: Vec<_> = report.warnings.iter().map(|warning| warning.kind).collect();
     assert_eq!(kinds, [WarningKind::NoSamples]);
+}
+
+#[test]
+fn every_location_of_a_profile_is_that_of_a_sample() {
+    let script = "for i in 1 2 3 4 5 6 7 8; do /bin/true | /bin/true & (:) | cat & done; wait";
+    let builder = Agent::builder().command(shell(script)).sample_rate(999);
+    let builder = builder.cpu_profile_to(MemorySink::new()).off_cpu_profile_to(MemorySink::new());
+    let agent = builder.wall_profile_to(MemorySink::new()).wakers(true).build().unwrap();
+    if !started(&agent) {
+        return;
+    }
+    assert_eq!(agent.wait(LONG), Ended::TargetsExited);
+    let report = agent.stop().unwrap();
+    for profile in [report.cpu_profile(), report.off_cpu_profile(), report.wall_profile()] {
+        let profile = profile.unwrap();
+        let used: HashSet<_> =
+            profile.samples.iter().flat_map(|sample| &sample.locations).map(|location| location.0).collect();
+        let unused = profile.locations.iter().enumerate().filter(|(at, _)| !used.contains(&(*at as u32)));
+        assert_eq!(unused.count(), 0, "of {} in {:?}", profile.locations.len(), profile.sample_types);
+    }
 }
 
 #[test]

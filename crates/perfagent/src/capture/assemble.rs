@@ -115,6 +115,10 @@ impl Material<'_> {
                 }
                 _ => continue,
             };
+            // What took no time has no sample, and no location.
+            if time_ns == 0 && runnable_ns == 0 {
+                continue;
+            }
             let locations = assembly.locations_of(&entry, ledger);
             for (ns, state) in [(time_ns, state), (runnable_ns, "runqueue")] {
                 if ns > 0 {
