@@ -41,6 +41,12 @@ struct Agreement {
     wrong: Vec<(u64, Rule, Rule)>,
 }
 
+/// What the linker's rule for all stubs of lazy binding says at one address.
+fn at_stub(rule: &Rule, svma: u64) -> Option<Rule> {
+    let pushed = i32::from(svma & 15 >= u64::from(rule.cfa_add.unsigned_abs())) * 8;
+    (rule.cfa == abi::cfa::PLT).then_some(Rule { cfa_off: 8 + pushed, ..ENTRY })
+}
+
 /// Whether there is `ret` or `repz ret`.
 fn returns_at(elf: &[u8], svma: u64) -> bool {
     use object::Object;
@@ -70,7 +76,10 @@ fn compare(elf: &[u8], from_cfi: &Table, from_code: &Table) -> Agreement {
         let simple = |rule: &Rule| matches!(rule.cfa, abi::cfa::SP | abi::cfa::FP) && rule.ra == abi::ra::CFA;
         // Compilers do not note that rbp is back once its slot has been popped.
         let popped = cfi.fp == abi::fp::CFA && cfi.fp_off < -cfi.cfa_off && cfi.cfa == abi::cfa::SP;
-        if cfi == code || (popped && *code == Rule { fp: abi::fp::SAME, fp_off: 0, ..*cfi }) {
+        if cfi == code
+            || at_stub(cfi, svma) == Some(*code)
+            || (popped && *code == Rule { fp: abi::fp::SAME, fp_off: 0, ..*cfi })
+        {
             agreement.equal += 1;
         } else if code.cfa_off == 8 && code.cfa == abi::cfa::SP && returns_at(elf, svma) {
             // At a return sp + 8 is the truth whatever the frame information of hand-written assembly says.
