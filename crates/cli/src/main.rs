@@ -13,6 +13,7 @@ mod report;
 mod request;
 mod run;
 mod signals;
+mod starting;
 mod syntax;
 
 use std::ffi::OsStr;

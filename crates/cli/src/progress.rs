@@ -18,11 +18,16 @@ impl Progress {
         Self { terminal: std::io::stderr().is_terminal(), drawn: None }
     }
 
-    /// Draws the line, unless it was drawn a moment ago.
+    /// Draws how a capture goes on.
     pub fn draw(&mut self, samples: u64, lost: u64, left: Option<Duration>) {
+        self.show(&text(samples, lost, left));
+    }
+
+    /// Draws the line, unless it was drawn a moment ago.
+    pub fn show(&mut self, text: &str) {
         let fresh = self.drawn.is_some_and(|drawn| drawn.elapsed() < INTERVAL);
         if self.terminal && !fresh {
-            let _closed_is_fine = write!(std::io::stderr().lock(), "\r\x1b[K{}", text(samples, lost, left));
+            let _closed_is_fine = write!(std::io::stderr().lock(), "\r\x1b[K{text}");
             self.drawn = Some(Instant::now());
         }
     }

@@ -8,7 +8,7 @@ use perfagent::{Agent, Config, Ended, Error, ErrorKind, Targets};
 use crate::args::CaptureArgs;
 use crate::progress::{INTERVAL, Progress};
 use crate::signals::Interrupts;
-use crate::{FAILED, REJECTED, messages, naming, report, request};
+use crate::{FAILED, REJECTED, messages, naming, report, request, starting};
 
 /// Length of a capture of processes or of the system, unless said otherwise. A command is followed to its end.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
@@ -20,7 +20,7 @@ pub fn capture(args: &CaptureArgs, interrupts: &Interrupts) -> ExitCode {
         let config = agent.config();
         let length = length(&config);
         announce(&config, length);
-        match agent.start_cancellable(&interrupts.stop) {
+        match starting::while_starting(&agent, || agent.start_cancellable(&interrupts.stop)) {
             Ok(()) => {
                 if let Some(address) = agent.metrics_address() {
                     messages::line(&format!("metrics are served at http://{address}/metrics"));

@@ -204,6 +204,12 @@ impl Agent {
         self.shared.metrics_address()
     }
 
+    /// Unwind tables that a start still waits for before the first sample.
+    #[must_use]
+    pub fn tables_left(&self) -> u64 {
+        self.shared.tables_left()
+    }
+
     /// Places in code whose names are still to be looked up, once the capture has ended and nothing stays attached. None
     /// before.
     #[must_use]

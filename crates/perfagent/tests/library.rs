@@ -5,11 +5,14 @@
 mod started;
 
 use std::collections::HashSet;
-use std::io::Read;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use perfagent::{Agent, CancelToken, CommandStatus, Ended, Error, MemorySink, Mode, WarningKind};
+use perfagent::{
+    Agent, CancelToken, CommandStatus, Ended, Error, Ledger, MemorySink, Mode, Unwind, WarningKind,
+};
 use started::started;
 
 /// More than any of these takes.
@@ -109,4 +112,50 @@ fn unwind_tables_are_kept_where_the_program_says() {
     agent.wait(LONG);
     let report = agent.stop().unwrap();
     assert!(std::fs::read_dir(&tables).unwrap().count() > 0, "{:?}", report.warnings);
+}
+
+/// A compiler that waits for its text: it maps large libraries, and its stack runs through them. None: there is none here.
+fn compiler(folder: &Path) -> Option<Child> {
+    let mut command = Command::new("rustc");
+    command.args(["--crate-type=lib", "--emit=metadata", "-"]).current_dir(folder).stdin(Stdio::piped());
+    let child = command.spawn().ok()?;
+    let begun = Instant::now();
+    let maps = format!("/proc/{}/maps", child.id());
+    while !std::fs::read_to_string(&maps).unwrap().contains("librustc_driver") {
+        assert!(begun.elapsed() < LONG, "it does not map its library");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Some(child)
+}
+
+#[test]
+fn dwarf_has_all_tables_before_the_first_interval() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(mut compiler) = compiler(folder.path()) else {
+        println!("skipped: no rustc");
+        return;
+    };
+    // Far more intervals than may cross as they are.
+    let mut text = compiler.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        while text.write_all(b"\n").is_ok() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    });
+    let builder = Agent::builder().pid(compiler.id()).with_off_cpu_profile().unwind(Unwind::Dwarf);
+    let agent = builder.table_cache_dir(folder.path().join("tables")).build().unwrap();
+    let report = started(&agent).then(|| {
+        agent.wait(Duration::from_secs(1));
+        agent.stop().unwrap()
+    });
+    compiler.kill().unwrap();
+    compiler.wait().unwrap();
+    writer.join().unwrap();
+    let Some(report) = report else { return };
+    assert_eq!(agent.tables_left(), 0);
+    let ledger = report.ledger(Mode::OffCpu).unwrap();
+    let not_ready = Ledger::walk_names().position(|name| name == "table_not_ready").unwrap();
+    assert_eq!(ledger.walks[not_ready], 0, "{ledger:?}");
+    // A few for other reasons: what slept at the start is walked there, too.
+    assert!(ledger.samples > 100 && ledger.deferred < 10, "{ledger:?}");
 }

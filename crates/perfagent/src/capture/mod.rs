@@ -12,6 +12,7 @@ mod cpus;
 mod deferred;
 mod figures;
 mod finish;
+mod first_tables;
 mod interned;
 mod labels;
 mod life;

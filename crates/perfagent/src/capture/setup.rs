@@ -23,19 +23,13 @@ use super::processes::Processes;
 use super::stacks::{Gate, Stacks};
 use super::tables::Tables;
 use super::unwinders::Unwinders;
-use super::{Capture, Shared, clock, priority, targets};
+use super::{Capture, Shared, clock, first_tables, priority, targets};
 use crate::child::ChildHandle;
 use crate::config::{Enrichment, command as commands};
 use crate::error::{LoadLog, TargetReason};
 use crate::report::{Warning, WarningKind};
 use crate::usage::Usage;
 use crate::{CancelToken, Config, Error, OffCpuState, Targets, Unwind, export, privilege};
-
-/// How long after the start tables are still waited for: as long as cached ones take. What comes later is made while
-/// samples are taken, and stacks that need it cross as they are.
-const TABLES_BY: Duration = Duration::from_millis(100);
-/// Between two looks at the cancel token.
-const SLICE: Duration = Duration::from_millis(20);
 
 impl Capture {
     /// Opens everything and begins to sample.
@@ -48,7 +42,7 @@ impl Capture {
         abandon: CancelToken,
         usage: Usage,
     ) -> Result<Self, Error> {
-        let tables_by = Instant::now() + TABLES_BY;
+        let tables_by = first_tables::patience(&config).map(|patience| Instant::now() + patience);
         // A port that is taken is told before anything is attached.
         let endpoint = config.metrics_listen.as_ref().map(export::bind).transpose()?;
         privilege::require()?;
@@ -96,19 +90,12 @@ impl Capture {
             read_all(&mut processes, from_ns);
         }
         // The workers begin with the tables while the programs are loaded.
-        processes.request_tables(&mut tables, system);
+        processes.request_tables(&mut tables, !eager);
         check(cancel)?;
 
         let mut kernel = Kernel::load(&settings(&config, &pids)).map_err(load_error)?;
         kernel.follow_processes().map_err(load_error)?;
-        while tables.pending() > 0 {
-            let left = tables_by.saturating_duration_since(Instant::now());
-            tables.install_finished(&mut kernel, left.min(SLICE));
-            check(cancel)?;
-            if left.is_zero() {
-                break;
-            }
-        }
+        first_tables::wait(&mut tables, &mut kernel, tables_by, &shared, cancel)?;
         for (pid, image) in processes.images() {
             let mappings = tables.mappings(&image);
             let process = KernelProcess { pid, image: from_ns, mappings: &mappings, waker_only: false };
@@ -211,7 +198,7 @@ impl Capture {
     }
 }
 
-fn check(cancel: &CancelToken) -> Result<(), Error> {
+pub(super) fn check(cancel: &CancelToken) -> Result<(), Error> {
     if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
 }
 
@@ -328,19 +315,5 @@ impl Processes {
     /// The images to begin with.
     fn images(&self) -> Vec<(u32, Arc<process::Image>)> {
         self.current().map(|(pid, epoch)| (pid, Arc::clone(epoch.image))).collect()
-    }
-
-    /// Asks for the tables of all files of all targets, the smallest first: most stacks need several, and few the
-    /// largest. Of a whole machine those are the processes that run just now.
-    fn request_tables(&self, tables: &mut Tables, system: bool) {
-        let is_hot = |pid| !system || process::task::stat(pid).is_ok_and(|stat| stat.state == 'R');
-        let images: Vec<_> = self.current().map(|(_, epoch)| Arc::clone(epoch.image)).collect();
-        let hot = images.iter().filter(|image| is_hot(image.pid));
-        let regions = hot.flat_map(|image| image.regions().iter().map(|region| (image.pid, region)));
-        let mut regions: Vec<_> = regions.collect();
-        regions.sort_by_key(|(_, region)| region.kind.file().map_or(0, |file| file.identity().size));
-        for (pid, region) in regions {
-            tables.request(pid, region);
-        }
     }
 }

@@ -35,6 +35,7 @@ struct SharedState {
     /// A snapshot was taken, or could not be.
     measured: bool,
     ended: Option<Ended>,
+    tables_left: u64,
     names_left: Option<u64>,
     metrics_address: Option<SocketAddr>,
     child: Option<ChildHandle>,
@@ -119,6 +120,15 @@ impl Shared {
         state.metrics_address = None;
         drop(state);
         self.changed.notify_all();
+    }
+
+    /// Tables that the first sample waits for.
+    pub(crate) fn tables_left(&self) -> u64 {
+        self.lock().tables_left
+    }
+
+    pub(super) fn set_tables_left(&self, left: u64) {
+        self.lock().tables_left = left;
     }
 
     /// Places that are still to be named. None as long as the capture goes on.

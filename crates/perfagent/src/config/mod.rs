@@ -46,7 +46,9 @@ pub enum Unwind {
     /// Tables from unwind information, frame pointers where none covers an address; all tables of the targets are
     /// built before the first sample.
     Dwarf,
-    /// The walker of `Dwarf`; with the whole system as target, tables are built in order of use.
+    /// The walker of `Dwarf`; with the whole system as target, tables are built in order of use. With processes as targets
+    /// those that are not ready soon are not waited for: 5 s for an off-CPU profile, 100 ms for an on-CPU profile alone,
+    /// whose stacks user space walks meanwhile.
     #[default]
     Auto,
 }

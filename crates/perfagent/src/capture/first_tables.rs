@@ -1,0 +1,99 @@
+//! The tables that a capture begins with: which are asked for, and how long the first sample waits for them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kernel::Kernel;
+
+use super::processes::Processes;
+use super::tables::Tables;
+use super::{Shared, setup};
+use crate::{CancelToken, Config, Error, Targets, Unwind};
+
+/// As long as cached ones take. What comes later is made while samples are taken, and stacks that need it cross as they
+/// are.
+const CACHED: Duration = Duration::from_millis(100);
+/// Threads leave their CPUs far more often than samples are taken: more than can cross as they are.
+const OFF_CPU: Duration = Duration::from_secs(5);
+/// Between two looks at the cancel token.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// How long after the start of the capture tables are still waited for. None: as long as it takes.
+pub(super) fn patience(config: &Config) -> Option<Duration> {
+    match config.targets {
+        // What it maps now is not what it will run.
+        Targets::Command(_) => Some(CACHED),
+        _ if config.unwind == Unwind::Dwarf => None,
+        Targets::Pids(_) if config.off_cpu_profile => Some(OFF_CPU),
+        _ => Some(CACHED),
+    }
+}
+
+/// Waits until all tables that were asked for are in the kernel, or until it is too late.
+pub(super) fn wait(
+    tables: &mut Tables,
+    kernel: &mut Kernel,
+    until: Option<Instant>,
+    shared: &Shared,
+    cancel: &CancelToken,
+) -> Result<(), Error> {
+    loop {
+        let pending = tables.pending();
+        shared.set_tables_left(pending as u64);
+        let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()));
+        if pending == 0 || left.is_zero() {
+            break;
+        }
+        tables.install_finished(kernel, left.min(SLICE));
+        setup::check(cancel)?;
+    }
+    shared.set_tables_left(0);
+    Ok(())
+}
+
+impl Processes {
+    /// Asks for the tables of all files of all targets, the smallest first: most stacks need several, and few the
+    /// largest. `only_hot`: of the processes that run just now.
+    pub(super) fn request_tables(&self, tables: &mut Tables, only_hot: bool) {
+        let is_hot = |pid| !only_hot || process::task::stat(pid).is_ok_and(|stat| stat.state == 'R');
+        let images: Vec<_> = self.current().map(|(_, epoch)| Arc::clone(epoch.image)).collect();
+        let hot = images.iter().filter(|image| is_hot(image.pid));
+        let regions = hot.flat_map(|image| image.regions().iter().map(|region| (image.pid, region)));
+        let mut regions: Vec<_> = regions.collect();
+        regions.sort_by_key(|(_, region)| region.kind.file().map_or(0, |file| file.identity().size));
+        for (pid, region) in regions {
+            tables.request(pid, region);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Agent, AgentBuilder};
+
+    fn on() -> AgentBuilder {
+        Agent::builder().with_cpu_profile()
+    }
+
+    fn off() -> AgentBuilder {
+        Agent::builder().with_off_cpu_profile()
+    }
+
+    fn of(builder: AgentBuilder) -> Option<Duration> {
+        patience(&builder.build().unwrap().config())
+    }
+
+    #[test]
+    fn who_waits_for_what() {
+        assert_eq!(of(on().pid(1)), Some(CACHED));
+        assert_eq!(of(off().pid(1)), Some(OFF_CPU));
+        assert_eq!(of(off().with_cpu_profile().pid(1)), Some(OFF_CPU));
+        assert_eq!(of(off().system_wide()), Some(CACHED));
+        for builder in [on, off] {
+            let dwarf = || builder().unwind(Unwind::Dwarf);
+            assert_eq!((of(dwarf().pid(1)), of(dwarf().system_wide())), (None, None));
+            assert_eq!(of(dwarf().command(std::process::Command::new("true"))), Some(CACHED));
+        }
+    }
+}
