@@ -158,7 +158,8 @@ static __always_inline void add_life(struct counters *c, struct thread *t, u64 e
 /*
  * A thread begins to end. Its process may be gone, and with it the capture, before its last switch, and no iterator
  * would find it: from here on its life is told as its stretches are, up to the present one here, the rest as it is
- * switched. Whoever ends at this moment shares the counters.
+ * switched. Whoever ends at this moment shares the counters. Switched between reading `born` and setting it, as
+ * kernels may that preempt programs, it would be told twice: a few instructions of a life.
  */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(thread_exits, struct task_struct *task)

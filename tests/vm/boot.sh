@@ -33,6 +33,8 @@ exec > /dev/$1 2>&1
 INIT
         cat
         echo 'echo "exit status $status"'
+        # What is still in the line goes out when nobody has it open any more.
+        echo 'exec > /dev/null 2>&1'
         echo 'poweroff -f'
     } > "$tree/init"
     chmod +x "$tree/init"

@@ -126,8 +126,8 @@ pub struct CaptureArgs {
     pub sample_rate: Option<OsString>,
 
     /// How stacks are walked: fp (frame pointers only; may truncate code that was built without them, and says so),
-    /// dwarf (tables from unwind information, all built before the first sample), auto (as dwarf, but with -a tables
-    /// are built in order of use, and with --pid waited for up to 5s if --offcpu is on, else up to 100ms) [default: auto]
+    /// dwarf (tables from unwind information, all built before the first sample; a command's as it maps files), auto (as
+    /// dwarf, but with -a tables are built in order of use, and with --pid waited for up to 5s if --offcpu is on, else up to 100ms) [default: auto]
     #[arg(long, value_name = "MODE", value_parser = OsStringValueParser::new(), help_heading = "How to capture")]
     pub unwind: Option<OsString>,
 

@@ -91,7 +91,9 @@ impl Agent {
         self.config.clone()
     }
 
-    /// Returns when all events are enabled.
+    /// Returns when all events are enabled. With [`Unwind::Dwarf`](crate::Unwind::Dwarf) that is after all unwind tables of the
+    /// targets are made, however long it takes; until then other calls of this agent wait too, and [`Self::start_cancellable`]
+    /// can be cancelled.
     ///
     /// # Errors
     /// Whatever kept the capture from starting; everything is undone. [`Error::AlreadyStarted`], [`Error::Closed`].

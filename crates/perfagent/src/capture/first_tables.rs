@@ -1,8 +1,10 @@
 //! The tables that a capture begins with: which are asked for, and how long the first sample waits for them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use events::SideBand;
 use kernel::Kernel;
 
 use super::processes::Processes;
@@ -29,26 +31,40 @@ pub(super) fn patience(config: &Config) -> Option<Duration> {
     }
 }
 
-/// Waits until all tables that were asked for are in the kernel, or until it is too late.
-pub(super) fn wait(
-    tables: &mut Tables,
-    kernel: &mut Kernel,
-    until: Option<Instant>,
-    shared: &Shared,
-    cancel: &CancelToken,
-) -> Result<(), Error> {
-    loop {
-        let pending = tables.pending();
-        shared.set_tables_left(pending as u64);
-        let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()));
-        if pending == 0 || left.is_zero() {
-            break;
+/// What is at work before the first sample.
+pub(super) struct Opened<'a> {
+    pub(super) kernel: &'a mut Kernel,
+    pub(super) side_band: &'a mut SideBand,
+    pub(super) processes: &'a mut Processes,
+    pub(super) tables: &'a mut Tables,
+}
+
+impl Opened<'_> {
+    /// Waits until all tables that were asked for are in the kernel, or until it is too late, and follows what processes
+    /// do meanwhile. Gives those whose mappings have tables now.
+    pub(super) fn wait(
+        &mut self,
+        until: Option<Instant>,
+        shared: &Shared,
+        cancel: &CancelToken,
+    ) -> Result<HashSet<u32>, Error> {
+        let mut ready = HashSet::new();
+        loop {
+            let pending = self.tables.pending();
+            shared.set_tables_left(pending as u64);
+            let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()));
+            if pending == 0 || left.is_zero() {
+                break;
+            }
+            ready.extend(self.tables.install_finished(self.kernel, left.min(SLICE)));
+            let mut records = Vec::new();
+            self.side_band.drain(&mut records);
+            self.processes.apply(self.kernel, &records, self.tables);
+            setup::check(cancel)?;
         }
-        tables.install_finished(kernel, left.min(SLICE));
-        setup::check(cancel)?;
+        shared.set_tables_left(0);
+        Ok(ready)
     }
-    shared.set_tables_left(0);
-    Ok(())
 }
 
 impl Processes {

@@ -67,7 +67,7 @@ impl Capture {
         let all_cpus = events::online_cpus().map_err(|error| event_error(&spec, error))?;
         let cpus = config.cpus.as_deref().unwrap_or(&all_cpus);
         // Before any process is read: what happens from here on is reported.
-        let side_band = SideBand::open(&all_cpus, events::DEFAULT_RING_PAGES)
+        let mut side_band = SideBand::open(&all_cpus, events::DEFAULT_RING_PAGES)
             .map_err(|error| event_error(&spec, error))?;
         let program = command.as_ref().and_then(commands::look_up_here);
         let run_error = |source| command_error(&config.targets, program.as_deref(), source);
@@ -95,18 +95,22 @@ impl Capture {
 
         let mut kernel = Kernel::load(&settings(&config, &pids)).map_err(load_error)?;
         kernel.follow_processes().map_err(load_error)?;
-        first_tables::wait(&mut tables, &mut kernel, tables_by, &shared, cancel)?;
-        for (pid, image) in processes.images() {
-            let mappings = tables.mappings(&image);
-            let process = KernelProcess { pid, image: from_ns, mappings: &mappings, waker_only: false };
-            match kernel.add_process(&process) {
-                // It is known without mappings, until there is room.
-                Err(error @ kernel::Error::ArenaFull { .. }) => {
-                    let message = format!("mappings of process {pid}: {error}; its stacks are truncated");
-                    tables.warn_of_room(message);
-                }
-                added => added.map_err(load_error)?,
-            }
+        // A child inherits from a parent that the kernel knows; of the whole system it knows whoever runs.
+        if !system {
+            enter_all(&processes, &mut tables, &mut kernel)?;
+        }
+        let mut opened = first_tables::Opened {
+            kernel: &mut kernel,
+            side_band: &mut side_band,
+            processes: &mut processes,
+            tables: &mut tables,
+        };
+        let ready = opened.wait(tables_by, &shared, cancel)?;
+        if system {
+            enter_all(&processes, &mut tables, &mut kernel)?;
+        } else {
+            processes.touch(ready);
+            processes.carry_over(&mut kernel, &mut tables).map_err(load_error)?;
         }
         let namer = Namer::start(abandon)?;
         let mut events = None;
@@ -265,6 +269,23 @@ fn read_all(processes: &mut Processes, from_ns: u64) {
     }
 }
 
+/// Makes the processes known to the kernel, with the tables that there are.
+fn enter_all(processes: &Processes, tables: &mut Tables, kernel: &mut Kernel) -> Result<(), Error> {
+    for (pid, epoch) in processes.current() {
+        let mappings = tables.mappings(epoch.image);
+        let process = KernelProcess { pid, image: epoch.from_ns, mappings: &mappings, waker_only: false };
+        match kernel.add_process(&process) {
+            // It is known without mappings, until there is room.
+            Err(error @ kernel::Error::ArenaFull { .. }) => {
+                let message = format!("mappings of process {pid}: {error}; its stacks are truncated");
+                tables.warn_of_room(message);
+            }
+            added => added.map_err(load_error)?,
+        }
+    }
+    Ok(())
+}
+
 fn command_error(targets: &Targets, file: Option<&Path>, source: std::io::Error) -> Error {
     let program = match targets {
         Targets::Command(program) => program.to_string_lossy().into_owned(),
@@ -308,12 +329,5 @@ fn load_error(error: kernel::Error) -> Error {
             attempt: "set up the BPF programs".to_owned(),
             source: std::io::Error::other(other),
         },
-    }
-}
-
-impl Processes {
-    /// The images to begin with.
-    fn images(&self) -> Vec<(u32, Arc<process::Image>)> {
-        self.current().map(|(pid, epoch)| (pid, Arc::clone(epoch.image))).collect()
     }
 }

@@ -22,8 +22,9 @@ pub(crate) struct Shared {
     metrics_wanted: AtomicBool,
 }
 
-/// The first snapshot comes with the next round of the capture, which may be its last.
-const FIRST_METRICS: Duration = Duration::from_secs(5);
+/// The first snapshot comes with the next round of the capture, which may be its last; only a machine that lets it have no CPU
+/// needs so long.
+const FIRST_METRICS: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct SharedState {
@@ -57,7 +58,9 @@ impl Shared {
     pub(crate) fn metrics(&self) -> Option<Arc<MetricsSnapshot>> {
         self.want_metrics();
         let state = self.lock();
-        let waited = self.changed.wait_timeout_while(state, FIRST_METRICS, |state| !state.measured);
+        let waited = self
+            .changed
+            .wait_timeout_while(state, FIRST_METRICS, |state| !state.measured && state.ended.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.metrics.clone()
     }
 

@@ -21,7 +21,7 @@ pub(in super::super) struct Epoch<'a> {
     /// The labels but for number and name.
     pub(in super::super) labels: &'a [Label],
     /// Since when all of this holds.
-    pub(super) from_ns: u64,
+    pub(in super::super) from_ns: u64,
 }
 
 /// One program, from fork or exec to the next exec or the end.
