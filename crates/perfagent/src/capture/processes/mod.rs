@@ -3,6 +3,8 @@
 mod leaving;
 mod past;
 mod records;
+#[cfg(test)]
+mod tests;
 mod unread;
 
 use std::collections::hash_map::Entry;
@@ -108,17 +110,17 @@ impl Processes {
     fn enter_program(&mut self, image: Image, life: Life, from_ns: u64) {
         let pid = image.pid;
         self.seen += 1;
-        self.unread.forget(pid);
+        let counted = self.unread.forget(pid);
         let labels = self.labeller.labels(&image);
         let program = Program::new(image, life, labels, from_ns);
         match self.known.entry(pid) {
             Entry::Occupied(known) => {
                 let process = known.into_mut();
                 process.waker_only = false;
-                process.unreadable = false;
+                process.unreadable = counted;
                 self.renames_skipped += u64::from(process.begin(program));
             }
-            Entry::Vacant(free) => drop(free.insert(Process::new(program))),
+            Entry::Vacant(free) => free.insert(Process::new(program)).unreadable = counted,
         }
         self.dirty.insert(pid);
         self.look_for_unreadable_files(pid);
@@ -244,7 +246,10 @@ impl Processes {
                 Ok(image) => self.enter(image, 0),
                 Err(error) => {
                     tracing::debug!(target: "perfagent", pid, "{error}");
-                    self.seen += u64::from(self.count_unread(pid, &error));
+                    // A late stack may ask for one that was read in its time.
+                    let was_read =
+                        matches!(error, process::Error::Gone { .. }) && self.known.contains_key(&pid);
+                    self.seen += u64::from(!was_read && self.count_unread(pid, &error));
                     self.forget_if_ended(pid);
                 }
             }

@@ -37,9 +37,9 @@ impl Unread {
         first
     }
 
-    /// The number is that of another process, or it has been read.
-    pub(super) fn forget(&mut self, pid: u32) {
-        self.pids.remove(&pid);
+    /// The number is that of another process, or it has been read. Whether it was counted.
+    pub(super) fn forget(&mut self, pid: u32) -> bool {
+        self.pids.remove(&pid)
     }
 
     /// What is to be said about them, and about files.
@@ -163,7 +163,7 @@ mod tests {
         for pid in [7, 8, 7] {
             unread.count(pid, &process::Error::Gone { pid });
         }
-        unread.forget(8);
+        assert!(unread.forget(8) && !unread.forget(8));
         assert!(unread.count(8, &process::Error::Gone { pid: 8 }), "another one with its number");
         assert_eq!((unread.refused, unread.ended, unread.failed), (1, 3, 0));
         let message = unread.lost().unwrap().message;
