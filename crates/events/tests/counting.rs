@@ -195,7 +195,8 @@ fn clocks_of_all_cpus_run_alike_and_survive_a_cpu_that_leaves() {
         panic!("counted before");
     };
     assert_eq!(enabled_ns, running_ns);
-    let (least, most) = (90_000_000 * cpus.len() as u64, elapsed * cpus.len() as u64);
+    // Clocks of CPUs run apart a little.
+    let (least, most) = (90_000_000 * cpus.len() as u64, (elapsed + elapsed / 100) * cpus.len() as u64);
     assert!((least..=most).contains(&value), "{value} ns in {elapsed} ns");
 }
 
