@@ -33,10 +33,13 @@ pub struct Lab {
     pub crowd: u64,
 }
 
-/// What a hypervisor took of all CPUs so far, while somebody wanted to run.
+/// What a hypervisor took of the CPU of the hogs so far, while somebody wanted to run.
 fn stolen_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let ticks = stat.lines().next().and_then(|all| all.split_whitespace().nth(8)?.parse::<u64>().ok());
+    let ticks = stat
+        .lines()
+        .find(|line| line.starts_with("cpu0 "))
+        .and_then(|cpu| cpu.split_whitespace().nth(8)?.parse::<u64>().ok());
     // In hundredths of a second.
     ticks.unwrap_or(0) * 10_000_000
 }
