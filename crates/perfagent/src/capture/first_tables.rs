@@ -53,14 +53,18 @@ impl Opened<'_> {
             let pending = self.tables.pending();
             shared.set_tables_left(pending as u64);
             let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()));
-            if pending == 0 || left.is_zero() {
+            if pending == 0 {
                 break;
             }
+            // What is finished by now is installed, however late it is.
             ready.extend(self.tables.install_finished(self.kernel, left.min(SLICE)));
             let mut records = Vec::new();
             self.side_band.drain(&mut records);
             self.processes.apply(self.kernel, &records, self.tables);
             setup::check(cancel)?;
+            if left.is_zero() {
+                break;
+            }
         }
         shared.set_tables_left(0);
         Ok(ready)
