@@ -144,6 +144,9 @@ struct OffcpuArgs {
     /// Without perf-agent: only the programs and the other tools.
     #[arg(long)]
     others_only: bool,
+    /// Without the other tools, whose work at each switch is in the times.
+    #[arg(long, conflicts_with = "others_only")]
+    agent_only: bool,
     /// Pass or fail instead of a table.
     #[arg(long)]
     check: bool,
@@ -302,7 +305,7 @@ fn run(cli: &Cli) -> Result<()> {
         }
         Task::Offcpu(args) => {
             let agent = (!args.others_only).then(agent_path).transpose()?;
-            scheduler_report::off_cpu(out, agent.as_deref(), args.length.seconds)
+            scheduler_report::off_cpu(out, agent.as_deref(), !args.agent_only, args.length.seconds)
         }
         Task::Switches(args) => {
             let agent = (!args.others_only).then(agent_path).transpose()?;

@@ -37,8 +37,8 @@ pub fn check_blocking(lab: &Lab, tries: usize) -> Result<()> {
     Ok(())
 }
 
-/// One run of the program that blocks in many ways, under all profilers at once.
-pub fn off_cpu(out: &Path, agent: Option<&Path>, seconds: f64) -> Result<()> {
+/// One run of the program that blocks in many ways, under all profilers at once; of the `others` only if so asked.
+pub fn off_cpu(out: &Path, agent: Option<&Path>, others: bool, seconds: f64) -> Result<()> {
     let programs = Scheduling::new(out);
     let (ms, folder) = ((seconds * 1000.0) as u64, out.display().to_string());
     for (program, arguments) in [
@@ -55,9 +55,11 @@ pub fn off_cpu(out: &Path, agent: Option<&Path>, seconds: f64) -> Result<()> {
             Ok(session)
         });
         let session = session.transpose()?;
-        let peer =
-            Offcputime::is_here().then(|| Offcputime::start(Some(target.pid()), files.path())).transpose()?;
-        let perf = find_command("perf").map(|_| Timehist::start(files.path())).transpose()?;
+        let peer = (others && Offcputime::is_here())
+            .then(|| Offcputime::start(Some(target.pid()), files.path()))
+            .transpose()?;
+        let perf =
+            (others && find_command("perf").is_some()).then(|| Timehist::start(files.path())).transpose()?;
         thread::sleep(Duration::from_millis(700));
         let pid = target.pid();
         target.go()?;
@@ -99,7 +101,8 @@ pub fn off_cpu(out: &Path, agent: Option<&Path>, seconds: f64) -> Result<()> {
             "\nperf-agent lost {lost}. offcputime walks by frame pointers: its stacks end in libc, its sums are by thread."
         );
     }
-    reproduce(&format!("offcpu --seconds {seconds}"));
+    let without = if others { "" } else { " --agent-only" };
+    reproduce(&format!("offcpu --seconds {seconds}{without}"));
     Ok(())
 }
 
