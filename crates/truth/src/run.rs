@@ -14,6 +14,9 @@ use crate::target::Target;
 /// How long profilers get at least, before a waiting program is told to go on: not all show when they are attached.
 const SETTLE: Duration = Duration::from_millis(800);
 
+/// How long a profiler may take, on an emulated machine whose every CPU is busy.
+const ENDED_WITHIN: Duration = Duration::from_secs(150);
+
 /// Length and rate of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -73,7 +76,7 @@ pub fn profile(target: &mut Target, waits: bool, profilers: &[Profiler], plan: P
     }
     // All are waited for before any is read: reading takes CPU time from those still at work.
     for one in &mut running {
-        one.wait(Duration::from_secs(60))?;
+        one.wait(ENDED_WITHIN)?;
     }
     running.into_iter().map(|one| one.finish()).collect()
 }
