@@ -104,9 +104,13 @@ mod tests {
     fn reads_lists_and_ranges() {
         assert_eq!(parse("0\n"), Some(vec![0]));
         assert_eq!(parse("0-3,5,8-9\n"), Some(vec![0, 1, 2, 3, 5, 8, 9]));
+        assert_eq!(parse("0-2,5\n"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(parse("0"), Some(vec![0]));
         assert_eq!(cpu_list(&[0, 1, 2, 3, 5, 8, 9]), "0-3,5,8-9");
         assert_eq!(cpu_list(&[]), "");
-        for text in ["", "\n", "a", "0-", "-1", "3-1", "0,,1", "1,0", "0-4294967295", "0-65536", "0-3,2"] {
+        for text in
+            ["", "\n", "a", "x", "1,", "0-", "-1", "3-1", "0,,1", "1,0", "0-4294967295", "0-65536", "0-3,2"]
+        {
             assert_eq!(parse(text), None, "{text:?}");
         }
     }
