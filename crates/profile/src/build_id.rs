@@ -3,9 +3,26 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// A GNU build-id: 4 to 32 bytes. `Display` is lower-case hex.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct BuildId(Box<[u8]>);
+
+impl TryFrom<Vec<u8>> for BuildId {
+    type Error = BuildIdError;
+
+    fn try_from(bytes: Vec<u8>) -> Result<Self, BuildIdError> {
+        Self::new(&bytes)
+    }
+}
+
+impl From<BuildId> for Vec<u8> {
+    fn from(id: BuildId) -> Self {
+        id.0.into_vec()
+    }
+}
 
 /// Why bytes or text are no build-id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

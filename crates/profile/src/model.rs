@@ -1,5 +1,7 @@
 //! The nouns of a profile. Ids are indices into the tables of the [`Profile`] that they belong to.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{BuildId, FileOffset, Svma};
 
 /// Index into [`Profile::mappings`].
@@ -85,7 +87,7 @@ pub struct Location {
 }
 
 /// The value of a [`Label`].
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LabelValue {
     /// Text.
     Str(String),
@@ -94,7 +96,7 @@ pub enum LabelValue {
 }
 
 /// A key and a value that tell samples apart: `pid`, `comm`, `thread`, …
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Label {
     /// The key.
     pub key: String,

@@ -1,0 +1,74 @@
+//! From tables and sums to a recording.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use crate::builder::context::{Context, Renumbering};
+use crate::builder::keys::{StackSums, SumsKey};
+use crate::builder::tables::Tables;
+use crate::count::{Count, Link, Role};
+use crate::event::EventId;
+use crate::interner::Interner;
+use crate::model::Recording;
+use crate::module::{CodeMappingId, ModuleId};
+use crate::task::ExecInstanceId;
+
+/// The recording of an interval. `context.main` gets a number of its own if no stack goes through it.
+pub(super) fn recording(
+    mut tables: Tables,
+    sums: &HashMap<SumsKey, StackSums>,
+    context: Context,
+) -> Recording {
+    let Context { settings, span, kernel, main, events, accounting } = context;
+    let main = main.and_then(|(module, mut mapping)| {
+        mapping.module = ModuleId(tables.modules.number(module)?);
+        tables.mappings.number(mapping).map(CodeMappingId)
+    });
+    let schema = |event: EventId| events.get(event.0 as usize).map_or(0, |event| event.values.len());
+    let mut counts: Vec<Count> = sums
+        .iter()
+        .map(|((event, stack, waker), sums)| {
+            let mut values = vec![sums.count, sums.value, sums.waited];
+            values.truncate(schema(*event));
+            let links = waker.map(|stack| Link { role: Role::Waker, stack }).into_iter().collect();
+            Count { event: *event, stack: *stack, links, object: None, time_bin: None, values }
+        })
+        .collect();
+    counts.sort_by(|one, other| {
+        (one.stack, &one.links, one.event).cmp(&(other.stack, &other.links, other.event))
+    });
+    Recording {
+        settings,
+        span,
+        kernel,
+        main,
+        modules: tables.modules.into_vec(),
+        mappings: tables.mappings.into_vec(),
+        exec_instances: tables.exec_instances.into_vec(),
+        code_objects: tables.code_objects.into_vec(),
+        frames: tables.frames.into_vec(),
+        stacks: tables.stacks.into_vec(),
+        label_sets: tables.label_sets.into_vec(),
+        tasks: tables.tasks.into_vec(),
+        task_stacks: tables.task_stacks.into_vec(),
+        events,
+        counts,
+        accounting,
+    }
+}
+
+/// What of `old` is in `new` too. The tables of the next interval are small: they hold what is in use at the cut.
+pub(super) fn renumbering(old: &Tables, new: &Tables) -> Renumbering {
+    Renumbering {
+        modules: common(&old.modules, &new.modules)
+            .map(|(old, new)| (ModuleId(old), ModuleId(new)))
+            .collect(),
+        exec_instances: common(&old.exec_instances, &new.exec_instances)
+            .map(|(old, new)| (ExecInstanceId(old), ExecInstanceId(new)))
+            .collect(),
+    }
+}
+
+fn common<T: Eq + Hash>(old: &Interner<T>, new: &Interner<T>) -> impl Iterator<Item = (u32, u32)> {
+    new.iter().enumerate().filter_map(|(number, item)| Some((old.find(item)?, number as u32)))
+}

@@ -1,0 +1,449 @@
+//! Keys: the numbers under which the programs in the kernel sum up, and the sums of each stack.
+//!
+//! There are as many sums as there are distinct stacks, however many keys they came under: an interval whose stack could not be walked
+//! in the kernel has a key of its own, and so has every process. A key is dropped when its sums have been taken and cannot come again.
+//! Sums that exceed a limit are counted by state.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::count::TaskStackId;
+use crate::event::EventId;
+use crate::state::State;
+
+/// A key of a waker or a pair may come again, with a message of its own, this many times after its sums were taken.
+const KEPT_DRAINS: u32 = 2;
+
+/// What the programs summed up under one key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StackSums {
+    /// Samples or intervals.
+    pub count: u64,
+    /// Sum of their values.
+    pub value: u64,
+    /// Off-CPU: of the value, the time in which the thread could have run.
+    pub waited: u64,
+}
+
+impl StackSums {
+    /// Adds other sums.
+    pub fn add(&mut self, more: Self) {
+        self.count = self.count.saturating_add(more.count);
+        self.value = self.value.saturating_add(more.value);
+        self.waited = self.waited.saturating_add(more.waited);
+    }
+
+    /// Whether these are the sums of an occurrence. A value without a count tells that an interval was too short to be recorded; sums
+    /// of neither only tell that the stack was sent.
+    fn tells_an_end(self) -> bool {
+        self.count > 0 || self.value > 0
+    }
+}
+
+/// What the sums under a key belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The event.
+    pub event: EventId,
+    /// The stack.
+    pub stack: TaskStackId,
+    /// The process, and the time at which its program began: they tell when the key cannot come again.
+    pub pid: u32,
+    /// See `pid`; ns of the monotonic clock.
+    pub exec_id: u64,
+    /// It is the key of one interval alone.
+    pub once: bool,
+}
+
+#[derive(Debug)]
+struct Known {
+    key: Key,
+    state: State,
+    /// Number of drains when a message last told of it.
+    heard: u32,
+}
+
+/// One side of a pair: its stack, or the key of a stack that is still on its way.
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Stack(TaskStackId),
+    Key(u64),
+}
+
+/// Intervals in one place that one waker ended.
+#[derive(Debug)]
+struct Pair {
+    event: EventId,
+    state: State,
+    blocked: Side,
+    /// The key of the blocked stack, if it is that of one interval alone.
+    once: Option<u64>,
+    waker: Side,
+    /// Sums that arrived while a side was not known.
+    sums: StackSums,
+    heard: u32,
+}
+
+/// Where sums belong: event, stack, and the stack of the waker.
+pub(super) type SumsKey = (EventId, TaskStackId, Option<TaskStackId>);
+
+/// All keys and sums of an interval.
+#[derive(Debug)]
+pub(super) struct Keys {
+    limit: usize,
+    known: HashMap<u64, Known>,
+    pairs: HashMap<u64, Pair>,
+    sums: HashMap<SumsKey, StackSums>,
+    /// Sums whose stack is still on its way: in the ring, or waiting for unwind tables.
+    early: HashMap<u64, (State, StackSums)>,
+    /// How often sums were taken.
+    drains: u32,
+    pub(super) not_kept: [u64; State::ALL.len()],
+    pub(super) wakers_not_kept: u64,
+}
+
+impl Keys {
+    pub(super) fn with_limit(limit: usize) -> Self {
+        Self {
+            limit,
+            known: HashMap::new(),
+            pairs: HashMap::new(),
+            sums: HashMap::new(),
+            early: HashMap::new(),
+            drains: 0,
+            not_kept: [0; State::ALL.len()],
+            wakers_not_kept: 0,
+        }
+    }
+
+    /// Enters a key with its stack.
+    pub(super) fn enter(&mut self, hash: u64, key: Key, state: State) {
+        let early = self.early.remove(&hash).map(|(_, sums)| sums);
+        if let Some(sums) = early {
+            self.add_to(key.event, key.stack, None, sums);
+        }
+        let is_over = key.once && early.is_some_and(StackSums::tells_an_end);
+        if !is_over && (self.known.len() < self.limit || self.known.contains_key(&hash)) {
+            self.known.insert(hash, Known { key, state, heard: self.drains });
+        }
+    }
+
+    /// Enters a pair: sums under `hash` are of intervals in the stack under `blocked` that the stack under `waker` ended.
+    pub(super) fn enter_pair(&mut self, hash: u64, event: EventId, state: State, blocked: u64, waker: u64) {
+        if self.pairs.len() >= self.limit && !self.pairs.contains_key(&hash) {
+            return;
+        }
+        let early = self.early.remove(&hash).map(|(_, sums)| sums).unwrap_or_default();
+        let new = || Pair {
+            event,
+            state,
+            blocked: Side::Key(blocked),
+            once: None,
+            waker: Side::Key(waker),
+            sums: StackSums::default(),
+            heard: 0,
+        };
+        let mut pair = self.pairs.remove(&hash).unwrap_or_else(new);
+        pair.heard = self.drains;
+        pair.sums.add(early);
+        if self.resolve(&mut pair) {
+            self.pairs.insert(hash, pair);
+        }
+    }
+
+    /// Adds what was summed up under a key.
+    pub(super) fn add(&mut self, hash: u64, state: State, sums: StackSums) {
+        if let Some(known) = self.known.get(&hash) {
+            let key = known.key;
+            self.add_to(key.event, key.stack, None, sums);
+            if key.once && sums.tells_an_end() {
+                self.known.remove(&hash);
+            }
+        } else if let Some(mut pair) = self.pairs.remove(&hash) {
+            pair.sums.add(sums);
+            pair.heard = self.drains;
+            if self.resolve(&mut pair) {
+                self.pairs.insert(hash, pair);
+            }
+        } else if sums.tells_an_end() {
+            if self.early.len() < self.limit || self.early.contains_key(&hash) {
+                self.early.entry(hash).or_insert((state, StackSums::default())).1.add(sums);
+            } else {
+                self.not_kept[state as usize] += sums.count;
+            }
+        }
+    }
+
+    /// Adds to the sums of a stack. A value without a count is time of an interval that has not ended yet only if `open`.
+    fn add_to(&mut self, event: EventId, stack: TaskStackId, waker: Option<TaskStackId>, sums: StackSums) {
+        if sums.count > 0 {
+            self.sums.entry((event, stack, waker)).or_default().add(sums);
+        }
+    }
+
+    /// Adds sums that no key stands for.
+    pub(super) fn add_single(&mut self, event: EventId, stack: TaskStackId, sums: StackSums) {
+        self.add_to(event, stack, None, sums);
+    }
+
+    /// Adds the time so far of an interval that goes on, without a count. False: its stack is not known.
+    pub(super) fn add_open(&mut self, hash: u64, time: StackSums) -> bool {
+        let Some(known) = self.known.get(&hash) else { return false };
+        let key = known.key;
+        if time.value > 0 {
+            self.sums.entry((key.event, key.stack, None)).or_default().add(StackSums { count: 0, ..time });
+        }
+        true
+    }
+
+    /// Finds the stacks of a pair, and hands its sums over to them. Whether the pair may still be needed.
+    fn resolve(&mut self, pair: &mut Pair) -> bool {
+        if let Side::Key(hash) = pair.blocked
+            && let Some(known) = self.known.get(&hash)
+        {
+            pair.blocked = Side::Stack(known.key.stack);
+            pair.once = known.key.once.then_some(hash);
+        }
+        if let Side::Key(hash) = pair.waker
+            && let Some(known) = self.known.get(&hash)
+        {
+            pair.waker = Side::Stack(known.key.stack);
+        }
+        let (Side::Stack(blocked), Side::Stack(waker)) = (pair.blocked, pair.waker) else { return true };
+        let sums = std::mem::take(&mut pair.sums);
+        self.add_to(pair.event, blocked, Some(waker), sums);
+        if let Some(hash) = pair.once.filter(|_| sums.count > 0) {
+            self.known.remove(&hash);
+            return false;
+        }
+        true
+    }
+
+    /// All sums have just been taken: drops keys that cannot come again. `may_come` is asked about a process and the begin of its
+    /// program.
+    pub(super) fn release(&mut self, mut may_come: impl FnMut(u32, u64) -> bool) {
+        self.drains += 1;
+        self.release_pairs();
+        let drains = self.drains;
+        self.known.retain(|_, known| {
+            if known.state.is_waker() {
+                drains - known.heard < KEPT_DRAINS
+            } else {
+                may_come(known.key.pid, known.key.exec_id)
+            }
+        });
+        self.shrink();
+    }
+
+    fn release_pairs(&mut self) {
+        for (hash, mut pair) in std::mem::take(&mut self.pairs) {
+            if self.resolve(&mut pair) && (pair.sums.count > 0 || self.drains - pair.heard < KEPT_DRAINS) {
+                self.pairs.insert(hash, pair);
+            }
+        }
+    }
+
+    fn shrink(&mut self) {
+        self.known.shrink_to(2 * self.known.len());
+        self.pairs.shrink_to(2 * self.pairs.len());
+        self.early.shrink_to(2 * self.early.len());
+    }
+
+    /// From here on messages belong to the next interval, or to both.
+    pub(super) fn begin_cut(&mut self) {
+        self.drains += 1;
+    }
+
+    /// The sums of the interval that ends. Keeps keys that the next interval needs: those in `open`, those heard since
+    /// [`Self::begin_cut`], those of recent wakers. `renumber` gives each kept stack its number in the next interval's tables.
+    pub(super) fn cut(
+        &mut self,
+        open: &HashSet<u64>,
+        mut renumber: impl FnMut(TaskStackId) -> Option<TaskStackId>,
+    ) -> HashMap<SumsKey, StackSums> {
+        self.release_pairs();
+        let drains = self.drains;
+        self.known.retain(|hash, known| {
+            let age = drains - known.heard;
+            let keep = age == 0 || open.contains(hash) || known.state.is_waker() && age < KEPT_DRAINS;
+            let next = if keep { renumber(known.key.stack) } else { None };
+            next.inspect(|next| known.key.stack = *next).is_some()
+        });
+        self.pairs.retain(|_, pair| {
+            [&mut pair.blocked, &mut pair.waker].into_iter().all(|side| match side {
+                Side::Key(_) => true,
+                Side::Stack(stack) => renumber(*stack).inspect(|next| *stack = *next).is_some(),
+            })
+        });
+        self.shrink();
+        self.not_kept = [0; State::ALL.len()];
+        self.wakers_not_kept = 0;
+        std::mem::take(&mut self.sums)
+    }
+
+    /// Nothing more arrives: sums without a stack are lost.
+    pub(super) fn settle(&mut self) {
+        for (_, (state, sums)) in std::mem::take(&mut self.early) {
+            self.not_kept[state as usize] += sums.count;
+        }
+        for (_, mut pair) in std::mem::take(&mut self.pairs) {
+            self.resolve(&mut pair);
+            match pair.blocked {
+                Side::Stack(blocked) => {
+                    self.wakers_not_kept += pair.sums.count;
+                    self.add_to(pair.event, blocked, None, pair.sums);
+                }
+                Side::Key(_) => self.not_kept[pair.state as usize] += pair.sums.count,
+            }
+        }
+    }
+
+    /// All sums so far.
+    pub(super) fn sums(&self) -> &HashMap<SumsKey, StackSums> {
+        &self.sums
+    }
+
+    /// How many keys, pairs and early sums are held.
+    pub(super) fn held(&self) -> usize {
+        self.known.len() + self.pairs.len() + self.early.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENT: EventId = EventId(1);
+
+    fn sums(count: u64, value: u64) -> StackSums {
+        StackSums { count, value, waited: 0 }
+    }
+
+    fn key(stack: u32, pid: u32, once: bool) -> Key {
+        Key { event: EVENT, stack: TaskStackId(stack), pid, exec_id: 1, once }
+    }
+
+    fn of(keys: &Keys, stack: u32, waker: Option<u32>) -> (u64, u64) {
+        let found = keys.sums.get(&(EVENT, TaskStackId(stack), waker.map(TaskStackId)));
+        found.map_or((0, 0), |sums| (sums.count, sums.value))
+    }
+
+    fn keys() -> Keys {
+        Keys::with_limit(1_000_000)
+    }
+
+    #[test]
+    fn intervals_with_keys_of_their_own_become_one_sum_and_leave_nothing() {
+        let mut keys = keys();
+        for hash in 0..10_000u64 {
+            if hash % 2 == 0 {
+                keys.enter(hash, key(7, 1, true), State::Blocked);
+                keys.add(hash, State::Blocked, sums(1, 5));
+            } else {
+                keys.add(hash, State::Blocked, sums(1, 5));
+                keys.enter(hash, key(7, 1, true), State::Blocked);
+            }
+        }
+        assert_eq!(of(&keys, 7, None), (10_000, 50_000));
+        assert_eq!((keys.sums.len(), keys.held()), (1, 0));
+    }
+
+    #[test]
+    fn intervals_that_were_too_short_leave_nothing_either() {
+        let mut keys = keys();
+        for hash in 0..10_000u64 {
+            if hash % 2 == 0 {
+                keys.enter(hash, key(7, 1, true), State::Blocked);
+                keys.add(hash, State::Blocked, sums(0, 1));
+            } else {
+                keys.add(hash, State::Blocked, sums(0, 1));
+                keys.enter(hash, key(7, 1, true), State::Blocked);
+            }
+            // Sums that only tell that a stack was sent.
+            keys.add(1 << 32 | hash, State::Blocked, sums(0, 0));
+        }
+        assert_eq!((of(&keys, 7, None), keys.sums.len(), keys.held()), ((0, 0), 0, 0));
+        keys.enter(1, key(7, 1, true), State::Blocked);
+        keys.add(1, State::Blocked, sums(0, 0));
+        assert_eq!(keys.held(), 1);
+    }
+
+    #[test]
+    fn a_pair_waits_for_both_of_its_stacks_and_then_drops_them() {
+        let mut keys = keys();
+        for n in 0..100u64 {
+            let (pair, blocked, waker) = (3 * n, 3 * n + 1, 3 * n + 2);
+            keys.enter_pair(pair, EVENT, State::Blocked, blocked, waker);
+            keys.add(pair, State::Blocked, sums(1, 3));
+            keys.enter(waker, key(9, 2, false), State::Waker);
+            keys.enter(blocked, key(7, 1, true), State::Blocked);
+        }
+        for _ in 0..4 {
+            keys.release(|_, _| true);
+        }
+        assert_eq!((of(&keys, 7, Some(9)), keys.held()), ((100, 300), 0));
+    }
+
+    #[test]
+    fn keys_of_a_process_are_dropped_when_it_has_ended_and_not_before() {
+        let mut keys = keys();
+        keys.enter(8, key(7, 1, false), State::Blocked);
+        keys.enter(16, key(7, 2, false), State::Blocked);
+        for _ in 0..4 {
+            keys.release(|pid, _| pid != 2);
+        }
+        keys.add(8, State::Blocked, sums(1, 1));
+        keys.add(16, State::Blocked, sums(1, 1));
+        assert_eq!(of(&keys, 7, None), (1, 1));
+        keys.settle();
+        assert_eq!(keys.not_kept[State::Blocked as usize], 1);
+    }
+
+    #[test]
+    fn sums_without_a_stack_at_the_end_are_counted_by_state() {
+        let mut keys = keys();
+        keys.add(1, State::Sampled, sums(2, 2));
+        keys.add(2, State::Preempted, sums(3, 900));
+        // The blocked stack of this pair never comes; the waker's of the next one does not.
+        keys.enter_pair(3, EVENT, State::Blocked, 4, 5);
+        keys.add(3, State::Blocked, sums(4, 1));
+        keys.enter(6, key(7, 1, false), State::Blocked);
+        keys.enter_pair(7, EVENT, State::Blocked, 6, 8);
+        keys.add(7, State::Blocked, sums(5, 1));
+        keys.settle();
+        let not_kept =
+            [State::Sampled, State::Preempted, State::Blocked].map(|state| keys.not_kept[state as usize]);
+        assert_eq!((not_kept, of(&keys, 7, None), keys.wakers_not_kept), ([2, 3, 4], (5, 1), 5));
+    }
+
+    #[test]
+    fn a_cut_keeps_open_keys_recent_keys_and_recent_wakers_and_nothing_else() {
+        let mut keys = keys();
+        keys.enter(1, key(1, 1, false), State::Blocked);
+        keys.enter(2, key(2, 1, false), State::Blocked);
+        keys.enter(3, key(3, 1, false), State::Waker);
+        keys.add(1, State::Blocked, sums(4, 40));
+        keys.begin_cut();
+        keys.enter(5, key(5, 1, false), State::Sampled);
+        assert!(keys.add_open(2, sums(9, 7)) && !keys.add_open(99, sums(0, 7)));
+        let taken = keys.cut(&HashSet::from([2]), |stack| Some(TaskStackId(stack.0 + 100)));
+        let value = |stack: u32| taken.get(&(EVENT, TaskStackId(stack), None)).copied().unwrap_or_default();
+        assert_eq!((value(1), value(2)), (sums(4, 40), sums(0, 7)));
+        assert_eq!(keys.held(), 3);
+        keys.add(2, State::Blocked, sums(1, 3));
+        keys.add(5, State::Sampled, sums(1, 1));
+        assert_eq!((of(&keys, 102, None), of(&keys, 105, None)), ((1, 3), (1, 1)));
+        keys.begin_cut();
+        let _ = keys.cut(&HashSet::new(), Some);
+        assert_eq!(keys.held(), 0);
+    }
+
+    #[test]
+    fn sums_whose_stack_is_on_its_way_are_carried_over_a_cut() {
+        let mut keys = keys();
+        keys.add(1, State::Blocked, sums(1, 5));
+        keys.begin_cut();
+        assert!(keys.cut(&HashSet::new(), Some).is_empty());
+        keys.enter(1, key(7, 1, true), State::Blocked);
+        assert_eq!((of(&keys, 7, None), keys.held()), ((1, 5), 0));
+    }
+}

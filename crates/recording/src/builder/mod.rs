@@ -1,0 +1,196 @@
+//! Builds recordings from stacks and sums as they arrive, and cuts them into intervals.
+
+mod context;
+mod finish;
+mod keys;
+mod tables;
+
+use std::collections::{HashMap, HashSet};
+
+use profile::Label;
+
+use crate::count::{TaskStack, TaskStackId};
+use crate::event::EventId;
+use crate::frame::{CodeObject, CodeObjectId, Frame, FrameId};
+use crate::model::Recording;
+use crate::module::{CodeMapping, CodeMappingId, Module, ModuleId};
+use crate::stack::{Stack, StackId};
+use crate::state::State;
+use crate::task::{ExecInstance, ExecInstanceId, LabelSetId, Task, TaskId, ThreadId};
+
+use self::keys::Keys;
+use self::tables::Tables;
+
+pub use self::context::{Context, Renumbering};
+pub use self::keys::{Key, StackSums};
+
+/// How many items of a kind are kept at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Distinct stacks, frames, tasks and so on, of each.
+    pub items: usize,
+    /// Keys whose stack is known, and keys whose stack is still on its way, of each.
+    pub keys: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { items: 1_000_000, keys: 1_000_000 }
+    }
+}
+
+/// Stacks, keys and sums of the interval that goes on.
+///
+/// A *key* is the number under which the programs in the kernel sum up. [`Builder::enter`] tells to which stack a key belongs,
+/// [`Builder::add`] adds what was summed up under it; either may come first. [`Builder::cut`] gives the interval so far as a
+/// [`Recording`] and begins the next one with the keys that are still in use.
+#[derive(Debug)]
+pub struct Builder {
+    limits: Limits,
+    tables: Tables,
+    keys: Keys,
+}
+
+impl Builder {
+    /// An empty builder.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, tables: Tables::with_limit(limits.items), keys: Keys::with_limit(limits.keys) }
+    }
+
+    /// The number of a module; `None` if there are too many, here and below.
+    pub fn module(&mut self, module: Module) -> Option<ModuleId> {
+        self.tables.modules.number(module).map(ModuleId)
+    }
+
+    /// The number of a loaded range of a module.
+    pub fn mapping(&mut self, mapping: CodeMapping) -> Option<CodeMappingId> {
+        self.tables.mappings.number(mapping).map(CodeMappingId)
+    }
+
+    /// The number of a program that makes code at run time.
+    pub fn exec_instance(&mut self, instance: ExecInstance) -> Option<ExecInstanceId> {
+        self.tables.exec_instances.number(instance).map(ExecInstanceId)
+    }
+
+    /// The number of a function of an interpreted language.
+    pub fn code_object(&mut self, code: CodeObject) -> Option<CodeObjectId> {
+        self.tables.code_objects.number(code).map(CodeObjectId)
+    }
+
+    /// The number of a place in code.
+    pub fn frame(&mut self, frame: Frame) -> Option<FrameId> {
+        self.tables.frames.number(frame).map(FrameId)
+    }
+
+    /// The number of a task. `labels`: those of its process without the process number, `comm` first.
+    pub fn task(&mut self, pid: Option<u32>, labels: Vec<Label>, thread: Option<ThreadId>) -> Option<TaskId> {
+        let labels = LabelSetId(self.tables.label_sets.number(labels)?);
+        self.tables.tasks.number(Task { pid, labels, thread }).map(TaskId)
+    }
+
+    /// The number of a stack of a task.
+    pub fn task_stack(&mut self, task: TaskId, stack: Stack, state: State) -> Option<TaskStackId> {
+        let stack = StackId(self.tables.stacks.number(stack)?);
+        self.tables.task_stacks.number(TaskStack { task, stack, state }).map(TaskStackId)
+    }
+
+    /// The frames so far, by number.
+    pub fn frames(&self) -> impl ExactSizeIterator<Item = &Frame> {
+        self.tables.frames.iter()
+    }
+
+    /// The loaded range with this number.
+    #[must_use]
+    pub fn mapping_of(&self, id: CodeMappingId) -> Option<&CodeMapping> {
+        self.tables.mappings.get(id.0)
+    }
+
+    /// Enters the key of a stack: what was or will be summed up under `hash` belongs to it.
+    pub fn enter(&mut self, hash: u64, key: Key) {
+        if let Some(state) = self.tables.task_stacks.get(key.stack.0).map(|stack| stack.state) {
+            self.keys.enter(hash, key, state);
+        }
+    }
+
+    /// Enters a pair: what is summed up under `hash` are intervals in the stack under `blocked` that the stack under `waker` ended.
+    pub fn enter_pair(&mut self, hash: u64, event: EventId, state: State, blocked: u64, waker: u64) {
+        self.keys.enter_pair(hash, event, state, blocked, waker);
+    }
+
+    /// Adds what was summed up under a key.
+    pub fn add(&mut self, hash: u64, state: State, sums: StackSums) {
+        self.keys.add(hash, state, sums);
+    }
+
+    /// Adds a single occurrence that no key stands for.
+    pub fn add_single(&mut self, event: EventId, stack: TaskStackId, sums: StackSums) {
+        self.keys.add_single(event, stack, sums);
+    }
+
+    /// Adds the time so far of an interval that goes on. False: its stack is not known.
+    pub fn add_open(&mut self, hash: u64, time: StackSums) -> bool {
+        self.keys.add_open(hash, time)
+    }
+
+    /// Counts an occurrence that exceeded a limit.
+    pub fn count_not_kept(&mut self, state: State) {
+        self.keys.not_kept[state as usize] += 1;
+    }
+
+    /// Occurrences that exceeded a limit, by number of [`State`].
+    #[must_use]
+    pub fn not_kept(&self) -> [u64; State::ALL.len()] {
+        self.keys.not_kept
+    }
+
+    /// Occurrences whose waker exceeded a limit.
+    #[must_use]
+    pub fn wakers_not_kept(&self) -> u64 {
+        self.keys.wakers_not_kept
+    }
+
+    /// Keys, pairs and early sums that are held.
+    #[must_use]
+    pub fn keys_held(&self) -> usize {
+        self.keys.held()
+    }
+
+    /// All sums have just been taken: drops keys that cannot come again. `may_come` is asked about a process and the begin of its
+    /// program.
+    pub fn release(&mut self, may_come: impl FnMut(u32, u64) -> bool) {
+        self.keys.release(may_come);
+    }
+
+    /// From here on messages may belong to the next interval. To be called before the sums of the ending interval are taken.
+    pub fn begin_cut(&mut self) {
+        self.keys.begin_cut();
+    }
+
+    /// Ends the interval: its recording, and the numbers of what the next interval goes on with. `open`: the keys of intervals that go
+    /// on.
+    pub fn cut(&mut self, mut context: Context, open: &HashSet<u64>) -> (Recording, Renumbering) {
+        let old = std::mem::replace(&mut self.tables, Tables::with_limit(self.limits.items));
+        context.accounting.not_kept = self.keys.not_kept;
+        context.accounting.wakers_not_kept = self.keys.wakers_not_kept;
+        let next = &mut self.tables;
+        let mut numbers = HashMap::new();
+        let sums = self
+            .keys
+            .cut(open, |stack| *numbers.entry(stack).or_insert_with(|| next.copy_task_stack(&old, stack)));
+        let renumbering = finish::renumbering(&old, &self.tables);
+        (finish::recording(old, &sums, context), renumbering)
+    }
+
+    /// Ends the last interval: nothing more arrives.
+    #[must_use]
+    pub fn finish(mut self, mut context: Context) -> Recording {
+        self.keys.settle();
+        context.accounting.not_kept = self.keys.not_kept;
+        context.accounting.wakers_not_kept = self.keys.wakers_not_kept;
+        finish::recording(self.tables, self.keys.sums(), context)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! Counts: values of an event for one stack of one task.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::EventId;
+use crate::stack::StackId;
+use crate::state::State;
+use crate::task::TaskId;
+
+/// Index of a [`TaskStack`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TaskStackId(pub u32);
+
+/// A stack of a task in a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TaskStack {
+    /// Whose stack.
+    pub task: TaskId,
+    /// The frames.
+    pub stack: StackId,
+    /// What the task was doing.
+    pub state: State,
+}
+
+/// What a further stack has to do with a count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Role {
+    /// It ended the wait.
+    Waker,
+    /// It held what was waited for.
+    Owner,
+}
+
+/// A further stack of a count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Link {
+    /// What it has to do with the count.
+    pub role: Role,
+    /// The stack.
+    pub stack: TaskStackId,
+}
+
+/// Values of an event for one stack of one task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// The event, whose schema says what the values are.
+    pub event: EventId,
+    /// Where it happened.
+    pub stack: TaskStackId,
+    /// Further stacks by role.
+    pub links: Vec<Link>,
+    /// What it happened to, as the address of a lock.
+    pub object: Option<u64>,
+    /// Number of the time bin, where counts are split by time.
+    pub time_bin: Option<u32>,
+    /// As many values as the event's schema has.
+    pub values: Vec<u64>,
+}
+
+impl Count {
+    /// The value at a position of the schema; 0 if the count has fewer.
+    #[must_use]
+    pub fn value(&self, position: usize) -> u64 {
+        self.values.get(position).copied().unwrap_or(0)
+    }
+
+    /// The stack that is linked in a role.
+    #[must_use]
+    pub fn linked(&self, role: Role) -> Option<TaskStackId> {
+        self.links.iter().find(|link| link.role == role).map(|link| link.stack)
+    }
+}

@@ -1,0 +1,100 @@
+//! Events: what made the capture take a stack, and what the values of a count mean.
+
+use serde::{Deserialize, Serialize};
+
+/// Index of an [`Event`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct EventId(pub u32);
+
+/// What a value is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Unit {
+    /// Things that are counted.
+    Count,
+    /// Time.
+    Nanoseconds,
+    /// Memory or traffic.
+    Bytes,
+}
+
+/// How values of several occurrences become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Fold {
+    /// Their sum.
+    Sum,
+    /// The sum of their squares, for a standard deviation.
+    SumOfSquares,
+    /// The largest.
+    Max,
+}
+
+impl Fold {
+    /// One value for two.
+    #[must_use]
+    pub fn join(self, one: u64, other: u64) -> u64 {
+        match self {
+            Self::Sum | Self::SumOfSquares => one.saturating_add(other),
+            Self::Max => one.max(other),
+        }
+    }
+}
+
+/// One value of the schema of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ValueSpec {
+    /// What it is, as `intervals` or `waited`.
+    pub name: String,
+    /// What it is measured in.
+    pub unit: Unit,
+    /// How several become one.
+    pub fold: Fold,
+}
+
+/// An event with the schema of its values.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Event {
+    /// Name in the ledger, as `software/cpu-clock`.
+    pub name: String,
+    /// What one occurrence stands for, in `period_unit`; none if every occurrence counts by itself.
+    pub period: Option<u64>,
+    /// Unit of the period.
+    pub period_unit: Unit,
+    /// The values of a count, in order.
+    pub values: Vec<ValueSpec>,
+}
+
+impl Event {
+    /// The clock of a CPU: one value, the number of samples, each standing for a period.
+    #[must_use]
+    pub fn cpu_clock(name: &str, period_ns: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            period: Some(period_ns),
+            period_unit: Unit::Nanoseconds,
+            values: vec![ValueSpec::sum("samples", Unit::Count)],
+        }
+    }
+
+    /// The scheduler: number of intervals, their time, and of that the time in which the thread could have run.
+    #[must_use]
+    pub fn scheduler(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            period: None,
+            period_unit: Unit::Nanoseconds,
+            values: vec![
+                ValueSpec::sum("intervals", Unit::Count),
+                ValueSpec::sum("time", Unit::Nanoseconds),
+                ValueSpec::sum("runnable", Unit::Nanoseconds),
+            ],
+        }
+    }
+}
+
+impl ValueSpec {
+    /// A value that is summed up.
+    #[must_use]
+    pub fn sum(name: &str, unit: Unit) -> Self {
+        Self { name: name.to_owned(), unit, fold: Fold::Sum }
+    }
+}

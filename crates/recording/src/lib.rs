@@ -1,0 +1,45 @@
+//! The model of a finished capture, or of one interval of a capture that goes on.
+//!
+//! A [`Recording`] owns all its data. It needs neither the machine nor the process that it comes from: it can be symbolized, reported,
+//! and turned into any output later and elsewhere. [`Builder`] makes one from stacks and sums as they arrive.
+//!
+//! Guaranteed: ids are indices into the tables of the recording that they belong to. Memory is bounded: each table has a limit, and
+//! each count that exceeds a limit is told in [`Accounting`]. The crate is pure: it knows no Linux, no BPF, and no symbolizer.
+//!
+//! Not here: how stacks are captured (`kernel`, `perfagent`), names of code (`symbolization`), what an output shows (`report`).
+
+#![forbid(unsafe_code)]
+
+mod accounting;
+mod builder;
+mod count;
+mod counters;
+mod event;
+mod frame;
+mod interner;
+mod mode;
+mod model;
+mod module;
+mod names;
+mod settings;
+mod stack;
+mod state;
+mod task;
+mod walk_end;
+
+pub use accounting::{Accounting, Cost};
+pub use builder::{Builder, Context, Key, Limits, Renumbering, StackSums};
+pub use count::{Count, Link, Role, TaskStack, TaskStackId};
+pub use counters::Counters;
+pub use event::{Event, EventId, Fold, Unit, ValueSpec};
+pub use frame::{CodeObject, CodeObjectId, Frame, FrameId};
+pub use interner::Interner;
+pub use mode::Mode;
+pub use model::{FrozenLedger, KernelImage, Recording, Span, SymbolizedRecording};
+pub use module::{CodeMapping, CodeMappingId, FileIdentity, Module, ModuleId, ModuleKind};
+pub use names::{KernelNaming, NameLine, NameOutcome, Names};
+pub use settings::{OffCpuState, Settings, TargetKind};
+pub use stack::{MissingStack, Stack, StackId};
+pub use state::State;
+pub use task::{ExecInstance, ExecInstanceId, LabelSetId, Task, TaskId, ThreadId};
+pub use walk_end::WalkEnd;

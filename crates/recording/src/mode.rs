@@ -1,0 +1,37 @@
+//! Which profile of a capture.
+
+use serde::{Deserialize, Serialize};
+
+/// Which profile a ledger or an output is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Where threads use CPUs.
+    #[default]
+    OnCpu,
+    /// Where threads wait.
+    OffCpu,
+    /// Both in one profile.
+    Wall,
+    /// No profile: scheduler statistics and counters alone.
+    Pmu,
+}
+
+impl Mode {
+    /// The name in the ledger.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OnCpu => "on-cpu",
+            Self::OffCpu => "off-cpu",
+            Self::Wall => "wall",
+            Self::Pmu => "pmu",
+        }
+    }
+
+    /// Whether what is recorded has stacks.
+    #[must_use]
+    pub fn has_stacks(self) -> bool {
+        self != Self::Pmu
+    }
+}

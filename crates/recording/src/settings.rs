@@ -1,0 +1,108 @@
+//! What was asked for: the part of a capture's configuration that its outputs depend on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Mode, State};
+
+/// What a thread does while it is not on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum OffCpuState {
+    /// It sleeps, in any way that is not `IoWait`.
+    Blocked,
+    /// It is in uninterruptible sleep that adds to the load, as for a disk.
+    IoWait,
+    /// It could run, but was preempted or has yielded: it waits for a CPU.
+    Preempted,
+}
+
+impl OffCpuState {
+    /// All states with their names.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("blocked", Self::Blocked), ("iowait", Self::IoWait), ("preempted", Self::Preempted)];
+
+    /// The name on the command line and in the label `state`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::IoWait => "iowait",
+            Self::Preempted => "preempted",
+        }
+    }
+}
+
+/// What kind of target was profiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TargetKind {
+    /// Processes given by number.
+    #[default]
+    Processes,
+    /// The whole machine.
+    System,
+    /// A command that the agent started.
+    Command,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Version of the agent that recorded.
+    pub agent_version: String,
+    /// What kind of target.
+    pub targets: TargetKind,
+    /// Whether an on-CPU profile was taken.
+    pub cpu_profile: bool,
+    /// Whether an off-CPU profile was taken.
+    pub off_cpu_profile: bool,
+    /// Whether time on CPUs was taken too, for a profile of all time.
+    pub wall_profile: bool,
+    /// On-CPU samples per second and CPU.
+    pub sample_rate_hz: u32,
+    /// The CPUs that were sampled, in ascending order, if sampling was restricted.
+    pub cpus: Option<Vec<u32>>,
+    /// Name of the unwind mode.
+    pub unwind: String,
+    /// Whether kernel frames are shown.
+    pub kernel_stacks: bool,
+    /// Whether threads are kept apart.
+    pub per_thread: bool,
+    /// The states whose time is in the off-CPU profile.
+    pub off_cpu_states: Vec<OffCpuState>,
+    /// Off-CPU intervals shorter than this were not recorded.
+    pub min_block_ns: u64,
+    /// Comments of the profile, in the order given.
+    pub tags: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// The profiles that the capture takes: on-CPU first; scheduler statistics if there is no profile.
+    #[must_use]
+    pub fn modes(&self) -> Vec<Mode> {
+        let taken = [
+            (self.cpu_profile, Mode::OnCpu),
+            (self.off_cpu_profile, Mode::OffCpu),
+            (self.wall_profile, Mode::Wall),
+        ];
+        let modes: Vec<_> = taken.into_iter().filter(|(taken, _)| *taken).map(|(_, mode)| mode).collect();
+        if modes.is_empty() { vec![Mode::Pmu] } else { modes }
+    }
+
+    /// Length of a sampling period.
+    #[must_use]
+    pub fn period_ns(&self) -> u64 {
+        1_000_000_000 / u64::from(self.sample_rate_hz.max(1))
+    }
+
+    /// Whether the profile of a mode shows what was recorded in a state.
+    #[must_use]
+    pub fn shows(&self, mode: Mode, state: State) -> bool {
+        let off_cpu = state.off_cpu();
+        match mode {
+            Mode::OnCpu => state == State::Sampled,
+            Mode::OffCpu => off_cpu.is_some_and(|state| self.off_cpu_states.contains(&state)),
+            Mode::Wall => state == State::Sampled || off_cpu.is_some(),
+            Mode::Pmu => false,
+        }
+    }
+}
