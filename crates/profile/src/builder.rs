@@ -1,33 +1,22 @@
-//! Builds a [`Profile`] by interning: equal things get one id.
+//! Builds a [`Profile`]: equal items are stored once and named by an id.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::hash::Hash;
+use indexmap::IndexMap;
 
 use crate::{
-    Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Profile, Sample, ValueType,
+    Function, FunctionId, Interner, Label, Line, Location, LocationId, Mapping, MappingId, Profile, Sample,
+    ValueType,
 };
 
-/// Interns mappings, functions, locations and samples into a [`Profile`].
+/// Collects mappings, functions, locations and samples into a [`Profile`].
 #[derive(Debug)]
 pub struct Builder {
+    /// Everything but the four tables below.
     profile: Profile,
-    mappings: HashMap<Mapping, u32>,
-    functions: HashMap<Function, u32>,
-    locations: HashMap<LocationKey, u32>,
-    samples: HashMap<(Vec<Label>, Vec<LocationId>), usize>,
-}
-
-type LocationKey = (Option<MappingId>, u64, Vec<Line>);
-
-fn intern<K: Eq + Hash, V>(ids: &mut HashMap<K, u32>, values: &mut Vec<V>, key: K, value: V) -> u32 {
-    match ids.entry(key) {
-        Entry::Occupied(entry) => *entry.get(),
-        Entry::Vacant(entry) => {
-            values.push(value);
-            *entry.insert(u32::try_from(values.len() - 1).unwrap_or(u32::MAX))
-        }
-    }
+    mappings: Interner<Mapping>,
+    functions: Interner<Function>,
+    locations: Interner<Location>,
+    /// Sums of values by labels and locations.
+    samples: IndexMap<(Vec<Label>, Vec<LocationId>), Vec<i64>>,
 }
 
 impl Builder {
@@ -43,29 +32,27 @@ impl Builder {
         };
         Self {
             profile,
-            mappings: HashMap::new(),
-            functions: HashMap::new(),
-            locations: HashMap::new(),
-            samples: HashMap::new(),
+            mappings: Interner::with_limit(u32::MAX),
+            functions: Interner::with_limit(u32::MAX),
+            locations: Interner::with_limit(u32::MAX),
+            samples: IndexMap::new(),
         }
     }
 
-    /// The id of a mapping, added at its first sight.
+    /// The id of a mapping. A new mapping is added.
     pub fn mapping(&mut self, mapping: Mapping) -> MappingId {
-        MappingId(intern(&mut self.mappings, &mut self.profile.mappings, mapping.clone(), mapping))
+        MappingId(self.mappings.number(mapping).unwrap_or(u32::MAX))
     }
 
-    /// The id of a function, added at its first sight.
+    /// The id of a function. A new function is added.
     pub fn function(&mut self, function: Function) -> FunctionId {
-        FunctionId(intern(&mut self.functions, &mut self.profile.functions, function.clone(), function))
+        FunctionId(self.functions.number(function).unwrap_or(u32::MAX))
     }
 
-    /// The id of a location. Interned by all that is said of it: two files may show the same path, build-id and addresses, and
-    /// hold different code; none must give its names to the other.
+    /// The id of a location. A new location is added. Locations are equal only if their lines are, too: two files may
+    /// show the same path, build-id and addresses and hold different code, and neither may give its names to the other.
     pub fn location(&mut self, mapping: Option<MappingId>, address: u64, lines: Vec<Line>) -> LocationId {
-        let location = Location { mapping, address, lines: lines.clone() };
-        let key = (mapping, address, lines);
-        LocationId(intern(&mut self.locations, &mut self.profile.locations, key, location))
+        LocationId(self.locations.number(Location { mapping, address, lines }).unwrap_or(u32::MAX))
     }
 
     /// A location that stands for a fact rather than for code: `[truncated: …]`, `[kernel thread]`.
@@ -84,27 +71,26 @@ impl Builder {
     /// If the number of values differs from the number of sample types: a defect of the caller.
     pub fn add(&mut self, labels: Vec<Label>, locations: Vec<LocationId>, values: &[i64]) {
         assert_eq!(values.len(), self.profile.sample_types.len(), "one value per sample type");
-        match self.samples.entry((labels, locations)) {
-            Entry::Occupied(entry) => {
-                for (sum, value) in self.profile.samples[*entry.get()].values.iter_mut().zip(values) {
-                    *sum = sum.saturating_add(*value);
-                }
-            }
-            Entry::Vacant(entry) => {
-                let (labels, locations) = entry.key().clone();
-                self.profile.samples.push(Sample { locations, values: values.to_vec(), labels });
-                entry.insert(self.profile.samples.len() - 1);
-            }
+        let sums = self.samples.entry((labels, locations)).or_insert_with(|| vec![0; values.len()]);
+        for (sum, value) in sums.iter_mut().zip(values) {
+            *sum = sum.saturating_add(*value);
         }
     }
 
     /// The finished profile with its times (see [`Profile`]) and comments.
     #[must_use]
-    pub fn finish(mut self, time_ns: i64, duration_ns: i64, comments: Vec<String>) -> Profile {
-        self.profile.time_ns = time_ns;
-        self.profile.duration_ns = duration_ns;
-        self.profile.comments = comments;
-        self.profile
+    pub fn finish(self, time_ns: i64, duration_ns: i64, comments: Vec<String>) -> Profile {
+        let sample = |((labels, locations), values)| Sample { locations, values, labels };
+        Profile {
+            time_ns,
+            duration_ns,
+            comments,
+            mappings: self.mappings.into_items(),
+            functions: self.functions.into_items(),
+            locations: self.locations.into_items(),
+            samples: self.samples.into_iter().map(sample).collect(),
+            ..self.profile
+        }
     }
 }
 

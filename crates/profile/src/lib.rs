@@ -1,18 +1,21 @@
-//! The profile model: what a capture is, independent of where it came from and where it is written.
+//! The model of a profile, independent of its source and of its file format.
 //!
-//! In: address spaces as types, build-ids, mappings, functions, locations, labels, samples, and an interning
-//! [`Builder`]. Guaranteed: pure, no I/O, no Linux; a finished [`Profile`] is closed under its own ids.
+//! In: address spaces as types, build-ids, mappings, functions, locations, labels, samples; a [`Builder`] that stores
+//! equal items once; the [`Interner`] behind it.
+//! Guaranteed: pure, no I/O, no Linux; every id in a finished [`Profile`] names an item of the same profile.
 //! Not here: file formats (crate `formats`), symbolization (crate `symbols`).
 #![forbid(unsafe_code)]
 
 mod address;
 mod build_id;
 mod builder;
+mod interner;
 mod model;
 
 pub use address::{Avma, FileOffset, Svma};
 pub use build_id::{BuildId, BuildIdError};
 pub use builder::Builder;
+pub use interner::Interner;
 pub use model::{
     Function, FunctionId, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId, Profile, Sample,
     ValueType,
