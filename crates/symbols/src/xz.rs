@@ -1,88 +1,40 @@
-//! The `.xz` files that linkers' tools put into sections, decompressed within bounds.
+//! Decompresses `.xz` files that are stored in sections, within bounds of memory and work.
 //!
-//! In: blocks with the LZMA2 filter alone, which is what `xz` makes of symbols. Out: nothing on any doubt about the
-//! structure. The checksums at the ends of blocks are not compared: what comes out is read without trust anyway.
+//! A damaged file, a wrong checksum or a size beyond the bounds gives nothing.
 
-use std::io::Read;
+use std::io::{self, Read};
 
-use lzma_rust2::Lzma2Reader;
+use lzma_rust2::XzReader;
 
-use crate::elf::u32_of;
+/// Memory of the decoder in KiB: the dictionary of `xz -9` (64 MiB), and what the decoder needs beside it.
+const MAX_MEMORY_KIB: u32 = (64 << 10) + 256;
+/// Reads from the compressed file. The decoder reads a block or a chunk of it with a handful of calls, and a chunk
+/// holds up to 64 KiB: this is enough for more than 100 MiB. Without the bound, a file of empty blocks would make the
+/// decoder allocate a dictionary for every 16 bytes of it.
+const MAX_READS: u32 = 1 << 14;
 
-const MAGIC: &[u8] = b"\xfd7zXZ\0";
-const LZMA2: u64 = 0x21;
-/// More blocks than this have no reason: one holds as much as there is.
-const MAX_BLOCKS: usize = 1024;
-/// Bytes of a check by its number in the stream's flags.
-const CHECK_SIZES: [usize; 16] = [0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64];
-
-/// The content. `None` if it is damaged, needs another filter, or is longer than `limit`.
+/// The decompressed content. `None` if the file is damaged or its content is longer than `limit`.
 pub(crate) fn decompress(file: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let check = match file.get(..12)? {
-        [start @ .., 0, check, _, _, _, _] if start == MAGIC => *CHECK_SIZES.get(usize::from(*check))?,
-        _ => return None,
-    };
     let mut out = Vec::new();
-    let mut at = 12;
-    for _ in 0..MAX_BLOCKS {
-        // A size of zero is no block but the index.
-        if *file.get(at)? == 0 {
-            return Some(out);
-        }
-        let header_len = (usize::from(file[at]) + 1) * 4;
-        let dictionary = dictionary_size(file.get(at..at + header_len)?)?;
-        let body = file.get(at + header_len..)?;
-        // No match reaches behind the limit.
-        let dictionary = dictionary.min(u32::try_from(limit).ok()?);
-        let mut reader = Lzma2Reader::new(body, dictionary, None);
-        let left = (limit - out.len()) as u64;
-        reader.by_ref().take(left + 1).read_to_end(&mut out).ok()?;
-        if out.len() > limit {
-            return None;
-        }
-        let packed = body.len() - reader.into_inner().len();
-        at += header_len + packed.next_multiple_of(4) + check;
-    }
-    None
+    let reader = XzReader::new_mem_limit(Input { rest: file, reads: 0 }, false, MAX_MEMORY_KIB);
+    reader.take(limit as u64 + 1).read_to_end(&mut out).ok()?;
+    (out.len() <= limit).then_some(out)
 }
 
-/// The size of the dictionary, if the block has no other filter than LZMA2.
-fn dictionary_size(header: &[u8]) -> Option<u32> {
-    let (content, sum) = header.split_at_checked(header.len().checked_sub(4)?)?;
-    let mut crc = flate2::Crc::new();
-    crc.update(content);
-    let flags = *content.get(1)?;
-    if crc.sum() != u32_of(sum) || flags & 0x3f != 0 {
-        return None;
-    }
-    let mut rest = content.get(2..)?;
-    let sizes = (flags >> 6 & 1) + (flags >> 7);
-    for _ in 0..sizes {
-        number(&mut rest)?;
-    }
-    if number(&mut rest)? != LZMA2 || number(&mut rest)? != 1 {
-        return None;
-    }
-    let bits = u32::from(*rest.first()?);
-    match bits {
-        0..40 => Some((2 | (bits & 1)) << (bits / 2 + 11)),
-        40 => Some(u32::MAX),
-        _ => None,
-    }
+/// The compressed file, which can be read a limited number of times.
+struct Input<'a> {
+    rest: &'a [u8],
+    reads: u32,
 }
 
-/// A number of up to nine bytes of seven bits.
-fn number(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..63).step_by(7) {
-        let (byte, after) = rest.split_first()?;
-        *rest = after;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
+impl Read for Input<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reads += 1;
+        if self.reads > MAX_READS {
+            return Err(io::ErrorKind::InvalidData.into());
         }
+        self.rest.read(buffer)
     }
-    None
 }
 
 #[cfg(test)]
@@ -94,7 +46,7 @@ mod tests {
 
     use super::*;
 
-    /// What the tool makes of it; none if it is not installed.
+    /// What `xz` makes of the content; none if it is not installed.
     fn xz(content: &[u8], options: &[&str]) -> Option<Vec<u8>> {
         let started = Command::new("xz").args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let Ok(mut child) = started else {
@@ -124,6 +76,44 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_reads_suffices_for_large_files() {
+        // Neither compressible nor repeating.
+        let mut state = 1u64;
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 32) as u32
+        });
+        let content: Vec<u8> = noise.take(1 << 20).flat_map(u32::to_le_bytes).collect();
+        let Some(packed) = xz(&content, &["-0"]) else { return };
+        let mut input = Input { rest: &packed, reads: 0 };
+        XzReader::new(&mut input, false).read_to_end(&mut Vec::new()).unwrap();
+        // 4 MiB; the largest content that is asked for has 32.
+        assert!(input.reads < MAX_READS / 8, "{} reads", input.reads);
+    }
+
+    #[test]
+    fn a_storm_of_small_blocks_ends_early() {
+        let Some(empty) = xz(b"x", &["--check=none"]) else { return };
+        // The stream: its header (12 bytes), one block, the index (8) and the footer (12).
+        let (stream, block) = (&empty[..12], &empty[12..empty.len() - 8 - 12]);
+        let blocks = [stream, &block.repeat(100_000)].concat();
+        let mut input = Input { rest: &blocks, reads: 0 };
+        let mut reader = XzReader::new_mem_limit(&mut input, false, MAX_MEMORY_KIB);
+        let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        let left = input.rest.len() / block.len();
+        assert!((95_000..99_000).contains(&left), "{left} of 100,000 blocks are left");
+    }
+
+    #[test]
+    fn a_dictionary_beyond_the_limit_is_refused() {
+        let Some(packed) = xz(b"content content content", &["--lzma2=dict=64MiB"]) else { return };
+        assert!(decompress(&packed, 100).is_some());
+        let packed = xz(b"content content content", &["--lzma2=dict=128MiB"]).unwrap();
+        assert_eq!(decompress(&packed, 100), None);
+    }
+
+    #[test]
     fn a_bomb_stops_at_the_limit() {
         let Some(bomb) = xz(&vec![0; 100 << 20], &[]) else { return };
         assert!(bomb.len() < 1 << 20);
@@ -131,17 +121,22 @@ mod tests {
     }
 
     #[test]
-    fn other_filters_and_other_files_are_refused() {
+    fn other_files_are_refused() {
         assert_eq!(decompress(b"", 100), None);
         assert_eq!(decompress(b"\x7fELF00000000000000000000", 100), None);
+    }
+
+    #[test]
+    fn filters_for_code_are_understood() {
         let Some(filtered) = xz(b"content content content", &["--x86", "--lzma2"]) else { return };
-        assert_eq!(decompress(&filtered, 100), None);
+        assert_eq!(decompress(&filtered, 100).as_deref(), Some(&b"content content content"[..]));
+        assert_eq!(decompress(&filtered, 22), None, "beyond the limit");
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(500))]
         #[test]
-        fn damage_is_stood(damage in proptest::collection::vec((0usize..400, any::<u8>()), 1..8), len in 0usize..400) {
+        fn damage_does_no_harm(damage in proptest::collection::vec((0usize..400, any::<u8>()), 1..8), len in 0usize..400) {
             static PACKED: std::sync::OnceLock<Option<Vec<u8>>> = std::sync::OnceLock::new();
             let content: Vec<u8> = (0..400u32).flat_map(|n| (n * n).to_le_bytes()).collect();
             if let Some(packed) = PACKED.get_or_init(|| xz(&content, &["-0"])) {
