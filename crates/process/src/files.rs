@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::file::{FileIdentity, MappedFile};
-use crate::open::{self, DeviceAndInode, OpenFailure, Paths};
+use crate::file::MappedFile;
+use crate::identity::{DeviceAndInode, FileIdentity};
+use crate::open::{self, Opened, Paths};
+use crate::open_failure::OpenFailure;
 use crate::trampolines::{self, Layout};
 use crate::vdso;
 
@@ -154,7 +156,7 @@ impl Files {
 
     fn adopt(
         &self,
-        opened: crate::file::Opened,
+        opened: Opened,
         path: &str,
         wanted: DeviceAndInode,
     ) -> Result<Arc<MappedFile>, OpenFailure> {
@@ -181,9 +183,8 @@ impl Files {
     /// Remembers a file that could not be opened, so that all its processes share it.
     pub(crate) fn remember_unreadable(&self, file: MappedFile) -> Arc<MappedFile> {
         let identity = file.identity();
-        let wanted = (identity.dev_major, identity.dev_minor, identity.inode);
         let mut known = self.known();
-        let versions = known.files.entry(wanted).or_default();
+        let versions = known.files.entry(identity.device_and_inode()).or_default();
         let same = versions.iter().find(|other| other.identity() == identity && other.key() == file.key());
         match same {
             Some(same) => Arc::clone(same),
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
 
     fn wanted(path: &Path) -> DeviceAndInode {
-        open::device_and_inode(&rustix::fs::stat(path).unwrap())
+        crate::identity::device_and_inode(&rustix::fs::stat(path).unwrap())
     }
 
     fn get(files: &Files, path: &Path) -> Result<Arc<MappedFile>, OpenFailure> {

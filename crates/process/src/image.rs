@@ -1,107 +1,15 @@
 //! The executable memory of one process at one moment.
 
-use std::cmp::Ordering;
-use std::sync::Arc;
+use profile::Avma;
 
-use profile::{Avma, FileOffset};
-
-use crate::file::MappedFile;
 use crate::files::Files;
-use crate::open::OpenFailure;
-use crate::{reader, trampolines};
+use crate::region::Region;
+use crate::regions::Regions;
+use crate::resolve::{self, NewMapping};
+use crate::trampolines;
 
-/// What executable memory is.
-#[derive(Clone, Debug)]
-pub enum RegionKind {
-    /// A mapped file, ELF or not, whether or not it could be opened.
-    File(Arc<MappedFile>),
-    /// The kernel's vDSO.
-    Vdso(Arc<MappedFile>),
-    /// No file, or one that exists in memory only and is not ELF: code made at run time.
-    Anonymous,
-    /// Code that CPython makes for each of its functions; the file is one in memory that tells how to unwind it.
-    Trampolines(Arc<MappedFile>),
-    /// The legacy page of system calls at a fixed address.
-    Vsyscall,
-}
-
-impl RegionKind {
-    /// The file.
-    #[must_use]
-    pub fn file(&self) -> Option<&Arc<MappedFile>> {
-        match self {
-            Self::File(file) | Self::Vdso(file) | Self::Trampolines(file) => Some(file),
-            Self::Anonymous | Self::Vsyscall => None,
-        }
-    }
-
-    pub(crate) fn is_trampolines(&self) -> bool {
-        matches!(self, Self::Trampolines(_))
-    }
-
-    fn is_unreadable_file(&self) -> bool {
-        let failure = self.file().and_then(|file| file.failure());
-        failure.is_some_and(|failure| failure != OpenFailure::NotRegular)
-    }
-
-    fn continues(&self, before: &Self) -> bool {
-        match (before, self) {
-            (Self::File(before), Self::File(this)) => Arc::ptr_eq(before, this),
-            (Self::Anonymous, Self::Anonymous) => true,
-            _ => false,
-        }
-    }
-}
-
-/// A range of executable memory.
-#[derive(Clone, Debug)]
-pub struct Region {
-    /// First address.
-    pub start: Avma,
-    /// First address behind it.
-    pub end: Avma,
-    /// Position in the file of `start`; 0 where there is no file.
-    pub offset: FileOffset,
-    /// What it is.
-    pub kind: RegionKind,
-}
-
-impl Region {
-    /// The position in the file of an address inside of this region.
-    #[must_use]
-    pub fn offset_of(&self, address: Avma) -> FileOffset {
-        FileOffset(address.0.wrapping_sub(self.start.0).wrapping_add(self.offset.0))
-    }
-
-    fn continues(&self, before: &Self) -> bool {
-        let in_place =
-            matches!(self.kind, RegionKind::Anonymous) || before.offset_of(self.start) == self.offset;
-        before.end == self.start && in_place && self.kind.continues(&before.kind)
-    }
-}
-
-/// A mapping that the kernel reported after the process was read.
-#[derive(Clone, Copy, Debug)]
-pub struct NewMapping<'a> {
-    /// First address.
-    pub start: Avma,
-    /// Bytes.
-    pub len: u64,
-    /// Position in the file.
-    pub offset: FileOffset,
-    /// Major number of the device.
-    pub dev_major: u32,
-    /// Minor number of the device.
-    pub dev_minor: u32,
-    /// Inode.
-    pub inode: u64,
-    /// Whether it is code.
-    pub executable: bool,
-    /// As the process sees it; a name such as `//anon` where there is no file.
-    pub path: &'a [u8],
-}
-
-/// The executable memory of one process.
+/// The executable memory of one process. Cheap to clone: the copy of a child shares the regions of its parent until
+/// one of them changes.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// The process.
@@ -114,139 +22,66 @@ pub struct Image {
     pub exe: Option<String>,
     /// False if some mappings could not be read or understood.
     pub complete: bool,
-    regions: Vec<Region>,
-    kinds: Kinds,
-}
-
-/// Regions of kinds that are asked for at each mapping, too often to look through all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Kinds {
-    unreadable_files: usize,
-    trampolines: usize,
-}
-
-impl Kinds {
-    fn of(regions: &[Region]) -> Self {
-        let count = |is: fn(&RegionKind) -> bool| regions.iter().filter(|region| is(&region.kind)).count();
-        Self {
-            unreadable_files: count(RegionKind::is_unreadable_file),
-            trampolines: count(RegionKind::is_trampolines),
-        }
-    }
-
-    fn replace(&mut self, old: Self, new: Self) {
-        self.unreadable_files = self.unreadable_files - old.unreadable_files + new.unreadable_files;
-        self.trampolines = self.trampolines - old.trampolines + new.trampolines;
-    }
+    regions: Regions,
 }
 
 impl Image {
-    /// Puts an image together. Regions are sorted; where they overlap, the one that stands later in `regions` wins;
-    /// neighbours that are parts of the same are joined.
+    /// Puts an image together. Regions are sorted. Where they overlap, the one that comes later in `regions` wins;
+    /// neighbours that are parts of the same mapping are joined.
     #[must_use]
     pub fn new(
         pid: u32,
         start_time_ticks: u64,
         comm: String,
         exe: Option<String>,
-        mut regions: Vec<Region>,
+        regions: Vec<Region>,
     ) -> Self {
-        let kinds = Kinds::default();
-        let mut image = Self { pid, start_time_ticks, comm, exe, complete: true, regions: Vec::new(), kinds };
-        regions.retain(|region| region.start < region.end);
-        if regions.iter().zip(regions.iter().skip(1)).all(|(one, next)| one.end <= next.start) {
-            join_neighbours(&mut regions);
-            image.kinds = Kinds::of(&regions);
-            image.regions = regions;
-        } else {
-            for region in regions {
-                image.replace(region.start, region.end, vec![region]);
-            }
-        }
-        image
+        Self { pid, start_time_ticks, comm, exe, complete: true, regions: Regions::new(regions) }
     }
 
     /// The executable memory, sorted, without overlaps.
     #[must_use]
-    pub fn regions(&self) -> &[Region] {
+    pub fn regions(&self) -> &Regions {
         &self.regions
     }
 
     /// The region of an address.
     #[must_use]
     pub fn find(&self, address: Avma) -> Option<&Region> {
-        let at = self.regions.binary_search_by(|region| {
-            if region.end <= address {
-                Ordering::Less
-            } else if region.start > address {
-                Ordering::Greater
-            } else {
-                Ordering::Equal
-            }
-        });
-        self.regions.get(at.ok()?)
+        self.regions.find(address)
     }
 
-    /// Whether code of it lies in a file that could not be opened. Devices are none.
+    /// Whether some of its code lies in a file that could not be opened. Devices do not count.
     #[must_use]
     pub fn has_unreadable_files(&self) -> bool {
-        self.kinds.unreadable_files > 0
+        self.regions.counts().unreadable_files > 0
     }
 
-    /// Takes a mapping in that the kernel reported: it replaces whatever was at its addresses. Removed mappings are
-    /// not reported; reading the process again shows them.
+    /// Adds a mapping that the kernel reported: it replaces everything at its addresses. The kernel does not report
+    /// mappings that are removed; reading the process again shows them.
     pub fn apply_mmap(&mut self, mapping: &NewMapping<'_>, files: &Files) {
         let end = Avma(mapping.start.0.saturating_add(mapping.len));
         let new = if mapping.executable {
-            let room = trampolines::MAX_OF_IMAGE.saturating_sub(self.kinds.trampolines);
-            reader::resolve_new(self.pid, mapping, end, room, files)
+            let room = trampolines::MAX_OF_IMAGE.saturating_sub(self.regions.counts().trampolines);
+            resolve::resolve_new(self.pid, mapping, end, room, files)
         } else {
             Vec::new()
         };
-        self.replace(mapping.start, end, new);
+        self.regions.replace(mapping.start, end, new);
     }
-
-    /// Puts regions, sorted and all within a range, in the place of whatever is there.
-    fn replace(&mut self, start: Avma, end: Avma, new: Vec<Region>) {
-        if start >= end {
-            return;
-        }
-        let first = self.regions.partition_point(|region| region.end <= start);
-        let last = self.regions.partition_point(|region| region.start < end).max(first);
-        let before = self.regions[first..last]
-            .first()
-            .filter(|region| region.start < start)
-            .map(|region| Region { end: start, ..region.clone() });
-        let after = self.regions[first..last].last().filter(|region| region.end > end).map(|region| Region {
-            start: end,
-            offset: region.offset_of(end),
-            ..region.clone()
-        });
-        // With the neighbours on both sides, of which the new ones may be parts.
-        let (from, to) = (first.saturating_sub(1), (last + 1).min(self.regions.len()));
-        let mut parts = self.regions[from..first].to_vec();
-        parts.extend(before.into_iter().chain(new).chain(after));
-        parts.extend_from_slice(&self.regions[last..to]);
-        join_neighbours(&mut parts);
-        self.kinds.replace(Kinds::of(&self.regions[from..to]), Kinds::of(&parts));
-        self.regions.splice(from..to, parts);
-    }
-}
-
-fn join_neighbours(regions: &mut Vec<Region>) {
-    regions.dedup_by(|region, before| {
-        let joined = region.continues(before);
-        if joined {
-            before.end = region.end;
-        }
-        joined
-    });
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::file::FileIdentity;
+    use crate::file::MappedFile;
+    use crate::identity::FileIdentity;
+    use crate::open_failure::OpenFailure;
+    use crate::region::RegionKind;
+    use crate::regions::KindCounts;
+    use profile::FileOffset;
     use proptest::prelude::*;
 
     fn region(start: u64, end: u64, offset: u64) -> Region {
@@ -340,11 +175,11 @@ mod tests {
             anonymous(0x4000, 0x5000),
             arena(0x6000),
         ]);
-        assert_eq!(image.kinds, Kinds { unreadable_files: 1, trampolines: 2 });
+        assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 1, trampolines: 2 });
         let mapping = anonymous_mapping(0x2000, 0x2000);
         image.apply_mmap(&mapping, &files);
         assert_eq!(ranges(&image), [(0x1000, 0x5000, 0), (0x6000, 0x7000, 0)]);
-        assert_eq!(image.kinds, Kinds { unreadable_files: 0, trampolines: 1 });
+        assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 0, trampolines: 1 });
         assert!(!image.has_unreadable_files());
         image.apply_mmap(&NewMapping { len: 0, ..mapping }, &files);
         assert_eq!(ranges(&image), [(0x1000, 0x5000, 0), (0x6000, 0x7000, 0)]);
@@ -358,6 +193,89 @@ mod tests {
         assert_eq!(ranges(&image), [(0x1000, 0x3000, 0), (0x4000, 0x5000, 0)]);
     }
 
+    /// What is mapped at one page: nothing, code without a file, or a page of the one file that there is.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Page {
+        Free,
+        Anonymous,
+        File(u64),
+    }
+
+    const PAGE: u64 = 4096;
+
+    /// Ranges of addresses and the positions in the file; 0 where there is no file.
+    fn with_offsets_of_files(image: &Image) -> Vec<(u64, u64, u64)> {
+        let offset = |region: &Region| region.kind.file().map_or(0, |_| region.offset.0);
+        image.regions().iter().map(|region| (region.start.0, region.end.0, offset(region))).collect()
+    }
+
+    /// The regions as a sorted list that is made from scratch.
+    fn sorted(pages: &[Page]) -> Vec<(u64, u64, u64)> {
+        let mut regions: Vec<(u64, u64, u64)> = Vec::new();
+        for (at, page) in (0u64..).zip(pages) {
+            let continues = at > 0
+                && match (pages[at as usize - 1], page) {
+                    (Page::Anonymous, Page::Anonymous) => true,
+                    (Page::File(before), Page::File(this)) => before + 1 == *this,
+                    _ => false,
+                };
+            match page {
+                Page::Free => {}
+                _ if continues => regions.last_mut().unwrap().1 += PAGE,
+                Page::Anonymous => regions.push((at * PAGE, (at + 1) * PAGE, 0)),
+                Page::File(offset) => regions.push((at * PAGE, (at + 1) * PAGE, offset * PAGE)),
+            }
+        }
+        regions
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn mappings_make_the_same_as_a_list_from_scratch(
+            initial in 0u64..1400,
+            changes in proptest::collection::vec((0u64..3000, 0u64..2000, 0u8..3, any::<bool>()), 1..60),
+        ) {
+            let files = Files::with_budget(0);
+            let page_of = |kind: u8, at: u64| match kind {
+                0 => Page::Free,
+                1 => Page::Anonymous,
+                _ => Page::File(at),
+            };
+            let mapping = |start: u64, pages: u64, kind: u8| NewMapping {
+                offset: FileOffset(if kind == 2 { start * PAGE } else { 0 }),
+                inode: if kind == 2 { 7 } else { 0 },
+                executable: kind != 0,
+                path: if kind == 2 { b"/no/such/file" } else { b"//anon" },
+                ..anonymous_mapping(start * PAGE, pages * PAGE)
+            };
+            let mut pages = vec![Page::Free; 5000];
+            let mut image = image(Vec::new());
+            for at in (0..initial).map(|at| at * 2) {
+                pages[at as usize] = page_of(1 + (at % 4 / 2) as u8, at);
+                image.apply_mmap(&mapping(at, 1, 1 + (at % 4 / 2) as u8), &files);
+            }
+            let mut copies = Vec::new();
+            for (start, len, kind, copy) in changes {
+                if copy {
+                    copies.push((image.clone(), sorted(&pages)));
+                }
+                let len = if len < 1900 { len % 5 } else { len };
+                for at in start..start + len {
+                    pages[at as usize] = page_of(kind, at);
+                }
+                image.apply_mmap(&mapping(start, len, kind), &files);
+                prop_assert_eq!(with_offsets_of_files(&image), sorted(&pages));
+                prop_assert_eq!(image.regions.counts(), KindCounts::of(image.regions().iter()));
+                let mid = Avma(start * PAGE + 1);
+                prop_assert_eq!(image.find(mid).is_some(), pages[start as usize] != Page::Free);
+            }
+            for (copy, expected) in copies {
+                prop_assert_eq!(with_offsets_of_files(&copy), expected, "a copy keeps what it was");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn regions_never_overlap_and_the_last_wins(
@@ -368,7 +286,7 @@ mod tests {
             for (one, next) in image.regions().iter().zip(image.regions().iter().skip(1)) {
                 prop_assert!(one.start < one.end && one.end <= next.start);
             }
-            prop_assert_eq!(image.kinds, Kinds::of(image.regions()));
+            prop_assert_eq!(image.regions.counts(), KindCounts::of(image.regions().iter()));
             for address in (0..64).map(Avma) {
                 let covers = |region: &&Region| region.start <= address && address < region.end;
                 let expected = regions.iter().rev().find(covers).map(|region| region.offset_of(address));

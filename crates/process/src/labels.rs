@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::{Error, cgroup, task};
+use crate::error::Error;
+use crate::{cgroup, task};
 
 /// A process with longer environment shows its beginning only.
 const MAX_ENVIRONMENT_BYTES: u64 = 4 << 20;

@@ -10,7 +10,7 @@
 //! ```no_run
 //! let files = process::Files::new();
 //! let image = process::read_image(std::process::id(), &files)?;
-//! for region in image.regions() {
+//! for region in image.regions().iter() {
 //!     println!("{:x}-{:x} {:?}", region.start, region.end, region.kind);
 //! }
 //! # Ok::<(), process::Error>(())
@@ -18,24 +18,34 @@
 #![forbid(unsafe_code)]
 
 pub mod cgroup;
+mod chunked;
 mod elf;
 mod error;
 mod file;
 mod files;
+mod identity;
 mod image;
 mod labels;
 mod maps;
 mod open;
+mod open_failure;
 mod reader;
+mod region;
+mod regions;
+mod resolve;
 pub mod task;
 mod trampolines;
 mod vdso;
 
 pub use elf::Segment;
 pub use error::Error;
-pub use file::{Bytes, Content, ContentStamp, FileIdentity, FileKey, FileKind, MappedFile, OpenFile};
+pub use file::{Bytes, Content, ContentStamp, FileKey, FileKind, MappedFile, OpenFile};
 pub use files::{Files, OpenCounts};
-pub use image::{Image, NewMapping, Region, RegionKind};
+pub use identity::FileIdentity;
+pub use image::Image;
 pub use labels::Labels;
-pub use open::OpenFailure;
+pub use open_failure::OpenFailure;
 pub use reader::read_image;
+pub use region::{Region, RegionKind};
+pub use regions::Regions;
+pub use resolve::NewMapping;

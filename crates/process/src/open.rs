@@ -3,62 +3,24 @@
 //! Every candidate is first opened as a mere place (`O_PATH`): that neither blocks on a FIFO nor wakes a device.
 //! Only after it proved to be a regular file and the right one is it opened for reading.
 
-use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
-use rustix::io::Errno;
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use sys::filemap::FileMap;
 
-use crate::file::{FileIdentity, Opened};
+use crate::identity::{DeviceAndInode, FileIdentity, device_and_inode};
 use crate::maps;
+use crate::open_failure::OpenFailure;
 
-/// Device (major, minor) and inode.
-pub(crate) type DeviceAndInode = (u32, u32, u64);
-
-/// Why a mapped file could not be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum OpenFailure {
-    /// Any other error.
-    Io,
-    /// Neither the process nor a path leads to it any more.
-    Gone,
-    /// What was found is not a regular file.
-    NotRegular,
-    /// What was found is another file.
-    Replaced,
-    /// Refused. `CAP_SYS_PTRACE` (other users' processes), `CAP_CHECKPOINT_RESTORE` and `CAP_DAC_READ_SEARCH`
-    /// (deleted files) would help.
-    Permission,
-    /// No descriptor was free.
-    TooManyOpenFiles,
-}
-
-impl fmt::Display for OpenFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Io => "cannot be read",
-            Self::Gone => "no longer exists",
-            Self::NotRegular => "not a regular file",
-            Self::Replaced => "another file took its place",
-            Self::Permission => "permission denied",
-            Self::TooManyOpenFiles => "too many open files",
-        })
-    }
-}
-
-impl From<Errno> for OpenFailure {
-    fn from(errno: Errno) -> Self {
-        match errno {
-            Errno::NOENT | Errno::SRCH | Errno::NOTDIR | Errno::NXIO | Errno::STALE => Self::Gone,
-            Errno::ACCESS | Errno::PERM => Self::Permission,
-            Errno::MFILE | Errno::NFILE => Self::TooManyOpenFiles,
-            _ => Self::Io,
-        }
-    }
+/// A file just opened, before it is decided whether it stays open.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub file: File,
+    pub identity: FileIdentity,
+    /// The way by which it was found.
+    pub found_at: PathBuf,
 }
 
 /// The two paths by which a mapped file may be found.
@@ -114,18 +76,7 @@ pub(crate) fn open_exactly(path: &Path, wanted: DeviceAndInode) -> Result<Opened
     if !same && as_mapped(&file) != Some(wanted) {
         return Err(OpenFailure::Replaced);
     }
-    Ok(Opened { file, identity: identity(&stat, wanted), found_at: path.to_owned() })
-}
-
-/// Device and inode that stat shows.
-pub(crate) fn device_and_inode(stat: &Stat) -> DeviceAndInode {
-    (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev), stat.st_ino)
-}
-
-/// The identity of a file with this stat, under the device and inode that mappings show.
-pub(crate) fn identity(stat: &Stat, (dev_major, dev_minor, inode): DeviceAndInode) -> FileIdentity {
-    let mtime_ns = stat.st_mtime.saturating_mul(1_000_000_000).saturating_add_unsigned(stat.st_mtime_nsec);
-    FileIdentity { dev_major, dev_minor, inode, mtime_ns, size: u64::try_from(stat.st_size).unwrap_or(0) }
+    Ok(Opened { file, identity: FileIdentity::new(&stat, wanted), found_at: path.to_owned() })
 }
 
 /// Device and inode that a mapping of this file shows, found out by mapping it here.

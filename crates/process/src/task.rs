@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::Error;
+use crate::error::Error;
 
 /// No file of `/proc/PID` that is read here is longer, but for those with their own limits.
 const MAX_BYTES: u64 = 1 << 16;

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use profile::{Avma, FileOffset};
 
-use crate::file::{FileIdentity, MappedFile};
-use crate::image::{Region, RegionKind};
+use crate::file::MappedFile;
+use crate::identity::FileIdentity;
+use crate::region::{Region, RegionKind};
 
 /// CPython fills so much memory at a time, from its beginning on.
 const ARENA: u64 = 64 << 10;

@@ -146,7 +146,7 @@ fn a_deleted_executable_with_an_odd_name_is_read() {
     fs::copy("/bin/ls", &path).unwrap();
     let files = Files::new();
     let image = child.image(&files);
-    let file = image.regions()[0].kind.file().unwrap();
+    let file = image.regions().first().unwrap().kind.file().unwrap();
     if !file.is_pinned() {
         eprintln!("skipped: deleted files cannot be opened without CAP_CHECKPOINT_RESTORE");
         return;
@@ -173,7 +173,7 @@ fn the_same_path_in_another_mount_namespace_is_another_file() {
         return;
     }
     let image = child.image(&Files::new());
-    let file = image.regions()[0].kind.file().unwrap();
+    let file = image.regions().first().unwrap().kind.file().unwrap();
     assert_eq!(file.path(), path.to_str().unwrap());
     assert_eq!(*file.bytes().unwrap(), *fs::read("/bin/tail").unwrap());
 }
@@ -193,7 +193,7 @@ fn a_process_under_another_root_shows_its_own_paths() {
     }
     let image = child.image(&Files::new());
     assert_eq!(image.exe.as_deref(), Some("/bin/sleep"));
-    assert_eq!(image.regions()[0].kind.file().unwrap().path(), "/bin/sleep");
+    assert_eq!(image.regions().first().unwrap().kind.file().unwrap().path(), "/bin/sleep");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_process_whose_first_thread_ended_is_read() {
     let child = Running::start(&mut Command::new(&program));
     until("its first thread has ended", || state(child.0.id()) == 'Z');
     let image = child.image(&Files::new());
-    assert_eq!(image.regions()[0].kind.file().unwrap().path(), program.to_str().unwrap());
+    assert_eq!(image.regions().first().unwrap().kind.file().unwrap().path(), program.to_str().unwrap());
     assert_eq!(image.exe.as_deref(), program.to_str());
 }
 

@@ -85,8 +85,9 @@ pub(super) mod tests {
             for _ in 0..10_000 {
                 // While it executes there is none.
                 if let Ok(image) = process::read_image(idle.0.id(), &files) {
-                    let mut mapped = image.regions().iter().filter_map(|region| region.kind.file());
-                    let file = mapped.find(|file| file.path() == library.to_str().unwrap()).cloned();
+                    let is_it = |file: &&Arc<MappedFile>| file.path() == library.to_str().unwrap();
+                    let mapped = || image.regions().iter().filter_map(|region| region.kind.file());
+                    let file = mapped().find(is_it).cloned();
                     if let Some(file) = file {
                         return (idle, image, file);
                     }

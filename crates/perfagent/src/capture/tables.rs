@@ -143,8 +143,8 @@ impl Tables {
     /// The mappings of an image as the walker wants them; asks for tables, if eager.
     pub(super) fn mappings(&mut self, image: &Image) -> Vec<KernelMapping> {
         let all = image.regions();
-        let regions = &all[..all.len().min(MAX_MAPPINGS)];
-        if regions.len() < all.len() && !std::mem::replace(&mut self.crowded, true) {
+        let known = all.len().min(MAX_MAPPINGS);
+        if known < all.len() && !std::mem::replace(&mut self.crowded, true) {
             let message = format!(
                 "process {} maps code {} times, of which {MAX_MAPPINGS} are known in the kernel; stacks through others are \
                  truncated",
@@ -153,8 +153,8 @@ impl Tables {
             );
             self.warnings.push(Warning::bare(WarningKind::Tables, message));
         }
-        let mut mappings = Vec::with_capacity(regions.len());
-        for region in regions.iter().filter(|region| !matches!(region.kind, RegionKind::Vsyscall)) {
+        let mut mappings = Vec::with_capacity(known);
+        for region in all.iter().take(known).filter(|region| !matches!(region.kind, RegionKind::Vsyscall)) {
             let (bias, kind) = self.unwinding(image.pid, region);
             mappings.push(KernelMapping { start: region.start.0, end: region.end.0, bias, kind });
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sys::filemap::FileMap;
 
-use crate::open::OpenFailure;
+use crate::open_failure::OpenFailure;
 
 #[derive(Debug)]
 pub(super) enum Held {

@@ -6,7 +6,7 @@ mod stamp;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -14,28 +14,14 @@ use profile::{BuildId, FileOffset, Mapping, Svma};
 use rustix::fs::{FileType, fstat};
 
 use crate::elf::{self, Headers, Segment};
-use crate::open::{self, OpenFailure};
+use crate::identity::{self, FileIdentity};
+use crate::open::{self, Opened};
+use crate::open_failure::OpenFailure;
 
 use self::content::{Held, Pin};
 
 pub use self::content::{Bytes, Content, OpenFile};
 pub use self::stamp::ContentStamp;
-
-/// Which file it is, as far as the kernel tells. Device and inode are those that `/proc/PID/maps` and mapping events
-/// show, which on some file systems differ from those of `stat`. Time and size are zero if it could not be opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct FileIdentity {
-    /// Major number of the device.
-    pub dev_major: u32,
-    /// Minor number of the device.
-    pub dev_minor: u32,
-    /// Inode.
-    pub inode: u64,
-    /// Time of the last modification, ns since the epoch.
-    pub mtime_ns: i64,
-    /// Bytes of content.
-    pub size: u64,
-}
 
 /// By what unwind tables and symbols are shared: by the file itself, under whatever paths it lies. Not by build-id, which
 /// is what a file says of itself: a hostile one may say that it is the libc of everybody else.
@@ -71,15 +57,6 @@ pub struct MappedFile {
 /// No file is larger.
 const LARGEST_FILE: u64 = i64::MAX as u64;
 
-/// A file just opened, before it is decided whether it stays open.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    pub file: File,
-    pub identity: FileIdentity,
-    /// The way by which it was found.
-    pub found_at: PathBuf,
-}
-
 impl MappedFile {
     /// Opens a file by its path, for tools that have no process at hand.
     ///
@@ -91,7 +68,7 @@ impl MappedFile {
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        let identity = open::identity(&stat, open::device_and_inode(&stat));
+        let identity = FileIdentity::new(&stat, identity::device_and_inode(&stat));
         let opened = Opened { file, identity, found_at: path.to_owned() };
         Self::new(opened, path.to_string_lossy().into_owned(), Some(&Arc::default()))
     }
@@ -212,8 +189,7 @@ impl MappedFile {
     }
 
     fn reopen(&self, path: &Path) -> io::Result<File> {
-        let wanted = (self.identity.dev_major, self.identity.dev_minor, self.identity.inode);
-        match open::open_exactly(path, wanted) {
+        match open::open_exactly(path, self.identity.device_and_inode()) {
             Ok(opened) if opened.identity == self.identity => Ok(opened.file),
             Ok(_) => {
                 let why = format!("{} has changed since it was seen", self.path);
@@ -247,11 +223,7 @@ impl MappedFile {
     pub(crate) fn is_unchanged(&self) -> bool {
         match &self.held {
             Held::Pinned(pin) => fstat(&pin.file).is_ok_and(|stat| {
-                let now = open::identity(
-                    &stat,
-                    (self.identity.dev_major, self.identity.dev_minor, self.identity.inode),
-                );
-                now == self.identity
+                FileIdentity::new(&stat, self.identity.device_and_inode()) == self.identity
             }),
             Held::Memory(_) => true,
             Held::Reopen(_) | Held::Unreadable(_) => false,

@@ -1,0 +1,251 @@
+//! Finds out what a mapping is: a file, opened or not, the vDSO, or code without a file.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use profile::{Avma, FileOffset};
+
+use crate::elf;
+use crate::file::{FileKind, MappedFile};
+use crate::files::Files;
+use crate::identity::{DeviceAndInode, FileIdentity};
+use crate::maps;
+use crate::open::Paths;
+use crate::open_failure::OpenFailure;
+use crate::region::{Region, RegionKind};
+use crate::trampolines;
+
+/// Names that the kernel gives to memory that has an inode, but no file that anybody could open.
+const NAMES_WITHOUT_FILE: [&[u8]; 5] = [b"/dev/zero", b"/SYSV", b"/anon_hugepage", b"/[aio]", b"anon_inode:"];
+
+/// 32-bit processes have another vDSO, below this address.
+const END_OF_32_BIT: u64 = 1 << 32;
+
+/// A mapping that the kernel reported after the process was read.
+#[derive(Clone, Copy, Debug)]
+pub struct NewMapping<'a> {
+    /// First address.
+    pub start: Avma,
+    /// Bytes.
+    pub len: u64,
+    /// Position in the file.
+    pub offset: FileOffset,
+    /// Major number of the device.
+    pub dev_major: u32,
+    /// Minor number of the device.
+    pub dev_minor: u32,
+    /// Inode.
+    pub inode: u64,
+    /// Whether it is code.
+    pub executable: bool,
+    /// As the process sees it; a name such as `//anon` where there is no file.
+    pub path: &'a [u8],
+}
+
+/// An executable mapping.
+pub(crate) struct Mapping<'a> {
+    pub start: u64,
+    pub end: u64,
+    pub offset: u64,
+    pub file: DeviceAndInode,
+    /// As the kernel shows it to this process, with the mark of deleted files. Newlines are not escaped.
+    pub path: Cow<'a, [u8]>,
+    /// Where the first byte of the file is mapped, if it is mapped.
+    pub head: Option<(u64, u64)>,
+}
+
+/// The regions of a mapping: one, or several where parts of memory without a file are trampolines.
+pub(crate) fn regions_of(
+    pid: u32,
+    mapping: &Mapping<'_>,
+    kind: RegionKind,
+    room: usize,
+    files: &Files,
+) -> Vec<Region> {
+    let (start, end) = (Avma(mapping.start), Avma(mapping.end));
+    match kind {
+        RegionKind::Anonymous => {
+            trampolines::split(pid, start, end, room, |layout| files.trampolines(layout))
+        }
+        kind => vec![Region { start, end, offset: FileOffset(mapping.offset), kind }],
+    }
+}
+
+/// The regions of a mapping that the kernel reported, with at most `room` arenas of trampolines.
+pub(crate) fn resolve_new(
+    pid: u32,
+    new: &NewMapping<'_>,
+    end: Avma,
+    room: usize,
+    files: &Files,
+) -> Vec<Region> {
+    let mapping = Mapping {
+        start: new.start.0,
+        end: end.0,
+        offset: new.offset.0,
+        file: (new.dev_major, new.dev_minor, new.inode),
+        path: Cow::Borrowed(new.path),
+        head: (new.offset.0 == 0).then_some((new.start.0, end.0)),
+    };
+    let kind = resolve(pid, Path::new(&format!("/proc/{pid}")), None, &mapping, files);
+    regions_of(pid, &mapping, kind, room, files)
+}
+
+/// The path of a file without the kernel's mark of deleted ones. The file itself may have such a name.
+pub(crate) fn path_of<'a>(proc_dir: &Path, shown: &'a [u8], inode: u64) -> &'a [u8] {
+    let plain = maps::without_deleted(shown);
+    if plain.len() == shown.len() {
+        return plain;
+    }
+    let whole = Path::new(OsStr::from_bytes(shown));
+    let in_target = whole.strip_prefix("/").map(|inside| proc_dir.join("root").join(inside));
+    let is_it = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.ino() == inode);
+    if in_target.is_ok_and(|path| is_it(&path)) || is_it(whole) { shown } else { plain }
+}
+
+pub(crate) fn as_target_sees<'a>(path: &'a [u8], root: Option<&[u8]>) -> Cow<'a, [u8]> {
+    let inside = root.and_then(|root| path.strip_prefix(root)).filter(|rest| rest.starts_with(b"/"));
+    Cow::Borrowed(inside.unwrap_or(path))
+}
+
+pub(crate) fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).into_owned()
+}
+
+/// What a mapping of the process in `proc_dir` is. `root`: the root of the process, if it is not the reader's.
+pub(crate) fn resolve(
+    pid: u32,
+    proc_dir: &Path,
+    root: Option<&[u8]>,
+    mapping: &Mapping<'_>,
+    files: &Files,
+) -> RegionKind {
+    let raw_path = &*mapping.path;
+    match raw_path {
+        b"[vdso]" => return vdso(mapping, files),
+        b"[vsyscall]" => return RegionKind::Vsyscall,
+        _ if mapping.file.2 == 0 => return RegionKind::Anonymous,
+        _ if NAMES_WITHOUT_FILE.iter().any(|name| raw_path.starts_with(name)) => {
+            return RegionKind::Anonymous;
+        }
+        _ => {}
+    }
+    let here = path_of(proc_dir, raw_path, mapping.file.2);
+    let in_target = as_target_sees(here, root);
+    let path = shown(&in_target);
+    let in_memory_only = raw_path.starts_with(b"/memfd:");
+    let paths = Paths {
+        in_target: Path::new(OsStr::from_bytes(&in_target)),
+        here: Path::new(OsStr::from_bytes(here)),
+    };
+    let paths = (!in_memory_only).then_some(paths);
+    match files.mapped(proc_dir, (mapping.start, mapping.end), paths, &path, mapping.file) {
+        // Programs are executed from such memory, and compilers at run time write into it.
+        Ok(file) if in_memory_only && file.kind() != FileKind::Elf => RegionKind::Anonymous,
+        Ok(file) => RegionKind::File(file),
+        Err(_) if in_memory_only => RegionKind::Anonymous,
+        Err(failure) => {
+            files.count_failure(mapping.file, failure);
+            unreadable(pid, mapping, path, failure, files)
+        }
+    }
+}
+
+fn vdso(mapping: &Mapping<'_>, files: &Files) -> RegionKind {
+    let size = mapping.end - mapping.start;
+    match files.vdso() {
+        Some(vdso) if mapping.start >= END_OF_32_BIT && vdso.identity().size == size => {
+            RegionKind::Vdso(vdso)
+        }
+        _ => {
+            let identity = FileIdentity { size, ..FileIdentity::default() };
+            let (path, failure) = ("[vdso]".to_owned(), OpenFailure::NotRegular);
+            let other = MappedFile::unreadable(identity, path, failure, None);
+            RegionKind::File(files.remember_unreadable(other))
+        }
+    }
+}
+
+/// A file that cannot be opened may still show its headers in the memory of the process.
+fn unreadable(
+    pid: u32,
+    mapping: &Mapping<'_>,
+    path: String,
+    failure: OpenFailure,
+    files: &Files,
+) -> RegionKind {
+    let (dev_major, dev_minor, inode) = mapping.file;
+    let identity = FileIdentity { dev_major, dev_minor, inode, ..FileIdentity::default() };
+    let headers = mapping.head.and_then(|(start, end)| {
+        elf::read(&|buffer, at| {
+            let left = (end - start).saturating_sub(at).min(buffer.len() as u64) as usize;
+            if left == 0 { Ok(0) } else { sys::memory::read(pid, start + at, &mut buffer[..left]) }
+        })
+        .ok()?
+    });
+    let file = MappedFile::unreadable(identity, path, failure, headers);
+    RegionKind::File(files.remember_unreadable(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_those_of_the_target() {
+        assert_eq!(&*as_target_sees(b"/jail/bin/x", Some(b"/jail")), b"/bin/x");
+        assert_eq!(&*as_target_sees(b"/jailer/bin/x", Some(b"/jail")), b"/jailer/bin/x");
+        assert_eq!(&*as_target_sees(b"/bin/x", None), b"/bin/x");
+    }
+
+    #[test]
+    fn a_name_may_end_like_the_mark_of_deleted_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my prog (deleted)");
+        fs::write(&path, "x").unwrap();
+        let (shown, inode) = (path.as_os_str().as_bytes(), fs::metadata(&path).unwrap().ino());
+        let proc_dir = Path::new("/proc/self");
+        let plain = shown.strip_suffix(b" (deleted)").unwrap();
+        assert_eq!(path_of(proc_dir, shown, inode), shown);
+        assert_eq!(path_of(proc_dir, shown, inode + 1), plain, "another file");
+        assert_eq!(path_of(proc_dir, plain, inode), plain);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(path_of(proc_dir, shown, inode), plain);
+    }
+
+    #[test]
+    fn names_without_a_file_are_anonymous() {
+        let files = Files::with_budget(0);
+        let kind = |path: &'static [u8], inode| {
+            let mapping = Mapping {
+                start: 0x1000,
+                end: 0x2000,
+                offset: 0,
+                file: (0, 1, inode),
+                path: path.into(),
+                head: None,
+            };
+            resolve(1, Path::new("/proc/self"), None, &mapping, &files)
+        };
+        for (path, inode) in [
+            (&b""[..], 0),
+            (b"[heap]", 0),
+            (b"[stack]", 0),
+            (b"//anon", 0),
+            (b"[anon:v8]", 0),
+            (b"/dev/zero (deleted)", 7),
+            (b"/memfd:jit (deleted)", 7),
+            (b"/SYSV00000000 (deleted)", 7),
+        ] {
+            assert!(matches!(kind(path, inode), RegionKind::Anonymous), "{}", shown(path));
+        }
+        assert!(matches!(kind(b"[vsyscall]", 0), RegionKind::Vsyscall));
+        let RegionKind::File(file) = kind(b"/no/such/file (deleted)", 7) else { panic!() };
+        assert_eq!((file.path(), file.failure()), ("/no/such/file", Some(OpenFailure::Gone)));
+        assert_eq!((file.identity().inode, file.kind()), (7, FileKind::NotElf));
+    }
+}
