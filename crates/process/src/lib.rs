@@ -19,7 +19,6 @@
 
 pub mod cgroup;
 mod chunked;
-mod elf;
 mod error;
 mod file;
 mod files;

@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use elf::Headers;
 use profile::{Avma, FileOffset};
 
-use crate::elf;
 use crate::file::{FileKind, MappedFile};
 use crate::files::Files;
 use crate::identity::{DeviceAndInode, FileIdentity};
@@ -181,7 +181,7 @@ fn unreadable(
     let (dev_major, dev_minor, inode) = mapping.file;
     let identity = FileIdentity { dev_major, dev_minor, inode, ..FileIdentity::default() };
     let headers = mapping.head.and_then(|(start, end)| {
-        elf::read(&|buffer, at| {
+        Headers::read(&|buffer, at| {
             let left = (end - start).saturating_sub(at).min(buffer.len() as u64) as usize;
             if left == 0 { Ok(0) } else { sys::memory::read(pid, start + at, &mut buffer[..left]) }
         })

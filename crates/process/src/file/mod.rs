@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use elf::{Headers, Segment};
 use profile::{BuildId, FileOffset, Mapping, Svma};
 use rustix::fs::{FileType, fstat};
 
-use crate::elf::{self, Headers, Segment};
 use crate::identity::{self, FileIdentity};
 use crate::open::{self, Opened};
 use crate::open_failure::OpenFailure;
@@ -75,7 +75,7 @@ impl MappedFile {
 
     /// Reads the headers. With `pins` the file stays open and is counted there.
     pub(crate) fn new(opened: Opened, path: String, pins: Option<&Arc<AtomicUsize>>) -> io::Result<Self> {
-        let headers = elf::read(&|buffer, at| opened.file.read_at(buffer, at))?;
+        let headers = Headers::read(&|buffer, at| opened.file.read_at(buffer, at))?;
         let kind = if headers.is_some() { FileKind::Elf } else { FileKind::NotElf };
         let held = match pins {
             Some(count) => Held::Pinned(Pin::new(opened.file, count)),
@@ -104,7 +104,7 @@ impl MappedFile {
 
     /// A file that is in our memory. None if it is no ELF file.
     pub(crate) fn in_memory(bytes: Arc<[u8]>, path: &str, identity: FileIdentity) -> Option<Self> {
-        let headers = elf::read(&|buffer, at| {
+        let headers = Headers::read(&|buffer, at| {
             let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or(&[]);
             let len = rest.len().min(buffer.len());
             buffer[..len].copy_from_slice(&rest[..len]);
