@@ -155,7 +155,7 @@ mod tests {
             (".zdebug_info", 0, 800, true),
             (".zdebug_info", 0, 801, false),
         ] {
-            let old = [&b"ZLIB"[..], &(claimed as u64).to_be_bytes()].concat();
+            let old = [&b"ZLIB"[..], &claimed.to_be_bytes()].concat();
             let head = if flags == 0 { old } else { header(claimed) };
             let file = [&b"xyz"[..], &head, &zlib(&content)].concat();
             let section = section(name, flags, file.len() - 3);

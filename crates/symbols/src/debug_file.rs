@@ -17,8 +17,8 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2
 use rustix::io::Errno;
 use sys::filemap::FileMap;
 
-use crate::elf::{Bytes, ElfFile, u32_of};
-use crate::image::alternate_link;
+use crate::elf_file::{Bytes, ElfFile};
+use crate::private_copy::alternate_link;
 
 /// Debug files larger than this are not checksummed, thus not accepted by their link.
 const MAX_CHECKSUMMED: usize = 4 << 30;
@@ -146,7 +146,7 @@ fn debug_link(elf: &ElfFile) -> Option<(String, u32)> {
         return None;
     }
     let at = (end + 1).next_multiple_of(4);
-    Some((name.to_owned(), u32_of(data.get(at..at + 4)?)))
+    Some((name.to_owned(), u32::from_le_bytes(*data.get(at..)?.first_chunk()?)))
 }
 
 fn checksum_of(file: &File) -> Option<u32> {

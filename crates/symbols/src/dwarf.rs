@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 
-use crate::SourceLine;
 use crate::demangle::demangle;
-use crate::elf::ElfFile;
-use crate::image::{Alternate, copy, descriptor_path, needs_copy};
+use crate::elf_file::ElfFile;
+use crate::private_copy::{Alternate, copy, descriptor_path, needs_copy};
+use crate::source_line::SourceLine;
 
 /// Addresses given to the reader at once; bounds the memory of its answers.
 const BATCH: usize = 512;

@@ -1,6 +1,6 @@
 //! The names that runtimes write into perf maps, taken apart into function, file and line.
 
-use crate::SourceLine;
+use crate::source_line::SourceLine;
 
 /// What Node and other embedders of V8 put before the names of JavaScript functions.
 const V8_KINDS: [&str; 7] = ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:", "Callback:", "RegExp:"];

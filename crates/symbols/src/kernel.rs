@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use crate::SourceLine;
+use crate::source_line::SourceLine;
 
 /// Whether kernel addresses can be named.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,14 +3,14 @@
 //! The `vmlinux` must have the build-id of the running kernel. Where the kernel was moved to at boot is the
 //! difference between the two addresses of `_text`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use object::LittleEndian;
 use object::elf::{SHT_SYMTAB, Sym64};
 
-use crate::Options;
 use crate::debug_file::{load, open_regular};
-use crate::elf::{ElfFile, build_id_in};
+use crate::elf_file::ElfFile;
+use crate::options::Options;
 use crate::symtab::{name_at, whole};
 
 /// The running kernel's own ELF file.
@@ -24,7 +24,7 @@ pub(crate) struct KernelImage {
 impl KernelImage {
     /// `text` is the address of `_text` in the running kernel.
     pub fn find(options: &Options, text: u64) -> Option<Self> {
-        let running = build_id_in(&std::fs::read(&options.kernel_notes).ok()?)?;
+        let running = elf::gnu_build_id(&std::fs::read(&options.kernel_notes).ok()?, 4)?;
         options.kernel_images.iter().find_map(|path| {
             let file = load(&open_regular(path)?)?;
             if file.build_id().as_ref() != Some(&running) || !file.has_dwarf() {
@@ -40,28 +40,9 @@ impl KernelImage {
     }
 }
 
-/// Where distributions put the debug information of the running kernel.
-pub(crate) fn usual_places() -> Vec<PathBuf> {
-    let system = rustix::system::uname();
-    let release = system.release().to_string_lossy().into_owned();
-    if release.contains('/') {
-        return Vec::new();
-    }
-    [
-        format!("/usr/lib/debug/boot/vmlinux-{release}"),
-        format!("/usr/lib/debug/lib/modules/{release}/vmlinux"),
-        format!("/usr/lib/debug/boot/vmlinux-{release}.debug"),
-        format!("/lib/modules/{release}/build/vmlinux"),
-        format!("/boot/vmlinux-{release}"),
-    ]
-    .iter()
-    .map(|path| Path::new(path).to_owned())
-    .collect()
-}
-
 fn address_of(file: &ElfFile, name: &[u8]) -> Option<u64> {
-    let section = file.sections.iter().find(|s| s.kind == SHT_SYMTAB)?;
-    let names = file.data(file.sections.get(section.link as usize)?);
+    let section = file.sections().iter().find(|s| s.kind == SHT_SYMTAB)?;
+    let names = file.data(file.sections().get(section.link as usize)?);
     let symbols: &[Sym64<LittleEndian>] = whole(file.data(section))?;
     let found = symbols.iter().find(|s| name_at(names, s.st_name.get(LittleEndian)) == Some(name))?;
     Some(found.st_value.get(LittleEndian))

@@ -1,9 +1,9 @@
 //! The symbol table that some distributions leave in stripped programs: an ELF file of its own, compressed, in the section
 //! `.gnu_debugdata` ("MiniDebugInfo"). It has the functions that the dynamic symbol table lacks.
 
-use object::elf::SHT_SYMTAB;
+use elf::constants::SHT_SYMTAB;
 
-use crate::elf::{Bytes, ElfFile};
+use crate::elf_file::{Bytes, ElfFile};
 use crate::symtab::SymbolTable;
 use crate::xz::decompress;
 

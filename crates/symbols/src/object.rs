@@ -7,13 +7,16 @@ use std::sync::Arc;
 use crate::debug_file::{Search, load};
 use crate::demangle::{demangle, is_mangled};
 use crate::dwarf::{Dwarf, Found};
-use crate::elf::{Bytes, ElfFile};
+use crate::elf_file::{Bytes, ElfFile};
 use crate::go::GoTable;
 use crate::mini::MiniDebugInfo;
+use crate::object_file::{ObjectFile, ObjectSource};
+use crate::options::Options;
 use crate::plt::PltTable;
+use crate::source_line::SourceLine;
+use crate::stats::Stats;
 use crate::symtab::SymbolTable;
-use crate::{ObjectFile, ObjectSource, Options, SourceLine, Stats};
-use object::elf::{SHT_DYNSYM, SHT_SYMTAB};
+use elf::constants::{SHT_DYNSYM, SHT_SYMTAB};
 
 /// The sources of names for one object file, best first.
 pub(crate) struct Object {

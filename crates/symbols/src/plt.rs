@@ -5,10 +5,11 @@
 
 use std::ops::Range;
 
+use elf::Section;
+use elf::constants::{EM_AARCH64, EM_X86_64, Rela64, Sym64};
 use object::LittleEndian;
-use object::elf::{self, Rela64, Sym64};
 
-use crate::elf::{ElfFile, Section};
+use crate::elf_file::ElfFile;
 use crate::symtab::whole;
 
 const STUB_SIZE: u64 = 16;
@@ -32,8 +33,8 @@ impl PltTable {
 
     fn try_read(file: &ElfFile) -> Option<Self> {
         let relocations = file.section(".rela.plt")?;
-        let symbols = file.sections.get(relocations.link as usize)?;
-        let strings = file.sections.get(symbols.link as usize)?.clone();
+        let symbols = file.sections().get(relocations.link as usize)?;
+        let strings = file.sections().get(symbols.link as usize)?.clone();
         let symbols: &[Sym64<LittleEndian>] = whole(file.data(symbols))?;
         let relocations: &[Rela64<LittleEndian>] = whole(file.data(relocations))?;
         let name = |relocation: &Rela64<LittleEndian>| {
@@ -49,12 +50,12 @@ impl PltTable {
                 runs.push(section.address.saturating_add(header)..section.addresses().end);
             }
         };
-        match file.machine {
-            elf::EM_X86_64 => {
+        match file.machine() {
+            EM_X86_64 => {
                 add(file.section(".plt"), STUB_SIZE);
                 add(file.section(".plt.sec"), 0);
             }
-            elf::EM_AARCH64 => add(file.section(".plt"), 2 * STUB_SIZE),
+            EM_AARCH64 => add(file.section(".plt"), 2 * STUB_SIZE),
             _ => return None,
         }
         Some(Self { runs, names, strings: Some(strings) })

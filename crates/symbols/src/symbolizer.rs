@@ -2,102 +2,18 @@
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use profile::{BuildId, Svma};
+use profile::Svma;
 
 use crate::debug_file::open_regular;
 use crate::kernel::{Kernel, KernelNames};
-use crate::kernel_image::{KernelImage, usual_places};
+use crate::kernel_image::KernelImage;
 use crate::object::Object;
-
-/// One function that stands at an address.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct SourceLine {
-    /// Demangled name.
-    pub name: String,
-    /// Name as in the symbol table or in DWARF.
-    pub system_name: String,
-    /// Source file, or empty.
-    pub file: String,
-    /// Source line, 0 if unknown.
-    pub line: u32,
-    /// Source column, 0 if unknown.
-    pub column: u32,
-    /// Line of the declaration, 0 if unknown.
-    pub start_line: u32,
-}
-
-/// Where the bytes of an object file are.
-#[derive(Clone, Debug)]
-pub enum ObjectSource {
-    /// A path that opens the mapped file itself, such as `/proc/self/fd/N` of a descriptor that is kept open.
-    Path(PathBuf),
-    /// The bytes, for what is no file (the vdso).
-    Bytes(Arc<[u8]>),
-}
-
-/// A mapped file.
-#[derive(Clone, Debug)]
-pub struct ObjectFile {
-    /// Its content.
-    pub source: ObjectSource,
-    /// Its path as the process that maps it sees it. Separate debug files are searched relative to it.
-    pub display_path: String,
-    /// Root directory of a process that maps it (`/proc/PID/root`), searched for debug files before our own.
-    pub root: Option<PathBuf>,
-    /// Its build-id, if known; read from the file otherwise.
-    pub build_id: Option<BuildId>,
-}
-
-/// Settings of a [`Symbolizer`].
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Directories with separate debug files, searched in each root.
-    pub debug_dirs: Vec<PathBuf>,
-    /// Heap that files not in use at the moment may keep, in bytes.
-    pub cache_bytes: usize,
-    /// The kernel's symbols.
-    pub kallsyms: PathBuf,
-    /// The notes of the running kernel, which have its build-id.
-    pub kernel_notes: PathBuf,
-    /// Where the debug information of the running kernel may be. Used if its build-id matches.
-    pub kernel_images: Vec<PathBuf>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            debug_dirs: vec!["/usr/lib/debug".into()],
-            cache_bytes: 64 << 20,
-            kallsyms: "/proc/kallsyms".into(),
-            kernel_notes: "/sys/kernel/notes".into(),
-            kernel_images: usual_places(),
-        }
-    }
-}
-
-/// What a [`Symbolizer`] did and what it could not do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Files read, again after eviction included.
-    pub files: u64,
-    /// Files that could not be opened or are no 64-bit ELF files.
-    pub unreadable_files: u64,
-    /// Files without any symbol.
-    pub nameless_files: u64,
-    /// Files whose debug information is damaged or too large; their symbol tables were used.
-    pub unreadable_debug_info: u64,
-    /// Panics of the DWARF reader; symbol tables were used for those files from then on.
-    pub panics: u64,
-    /// Files dropped from the cache.
-    pub evicted: u64,
-    /// Addresses looked up in files.
-    pub addresses: u64,
-    /// Of these, addresses without a name.
-    pub unnamed: u64,
-}
+use crate::object_file::{ObjectFile, ObjectSource};
+use crate::options::Options;
+use crate::source_line::SourceLine;
+use crate::stats::Stats;
 
 /// What tells files apart. A file in the cache is held open, so its inode number is not given to another one.
 #[derive(Clone, Debug, PartialEq, Eq)]

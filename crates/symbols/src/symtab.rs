@@ -7,11 +7,12 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use elf::Section;
+use elf::constants::{self, SectionType, Sym64};
 use object::LittleEndian;
-use object::elf::{self, SectionType, Sym64};
 use object::pod;
 
-use crate::elf::{ElfFile, Section};
+use crate::elf_file::ElfFile;
 
 #[derive(Clone, Copy, Debug)]
 struct Interval {
@@ -44,9 +45,10 @@ impl SymbolTable {
     /// Reads the section of type `kind` (`SHT_SYMTAB` or `SHT_DYNSYM`). The section table of a separate debug file
     /// still tells which addresses are code.
     pub fn read(file: &ElfFile, kind: SectionType) -> Option<Self> {
-        let section = file.sections.iter().find(|s| s.kind == kind)?;
-        let strings = file.sections.get(section.link as usize)?.clone();
-        let mut code: Vec<_> = file.sections.iter().filter(|s| s.is_code()).map(Section::addresses).collect();
+        let section = file.sections().iter().find(|s| s.kind == kind)?;
+        let strings = file.sections().get(section.link as usize)?.clone();
+        let mut code: Vec<_> =
+            file.sections().iter().filter(|s| s.is_code()).map(Section::addresses).collect();
         code.sort_by_key(|r| r.start);
         let source = Source { symbols: whole(file.data(section))?, names: file.data(&strings), code };
         // Large files have millions of symbols: no more than the order is kept of them.
@@ -100,7 +102,7 @@ pub(crate) fn name_at(names: &[u8], offset: u32) -> Option<&[u8]> {
 }
 
 fn is_function(symbol: &Sym64<LittleEndian>) -> bool {
-    matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC)
+    matches!(symbol.st_type(), constants::STT_FUNC | constants::STT_GNU_IFUNC)
 }
 
 /// A section as the entries that it consists of.
@@ -111,8 +113,8 @@ pub(crate) fn whole<T: pod::Pod>(data: &[u8]) -> Option<&[T]> {
 impl<'f> Source<'f> {
     fn is_code(&self, symbol: &Sym64<LittleEndian>) -> bool {
         let first_of_name = || self.names.get(symbol.st_name.get(LittleEndian) as usize);
-        (is_function(symbol) || symbol.st_type() == elf::STT_NOTYPE)
-            && symbol.st_shndx.get(LittleEndian) != elf::SHN_UNDEF
+        (is_function(symbol) || symbol.st_type() == constants::STT_NOTYPE)
+            && symbol.st_shndx.get(LittleEndian) != constants::SHN_UNDEF
             && self.section(symbol.st_value.get(LittleEndian)).is_some()
             // `$x`, `$d.1` mark code and data on ARM.
             && first_of_name().is_some_and(|first| !matches!(first, 0 | b'$'))
@@ -144,9 +146,9 @@ impl<'f> Source<'f> {
         (
             symbol.st_size.get(LittleEndian) == 0,
             !is_function(symbol),
-            symbol.st_bind() == elf::STB_LOCAL,
+            symbol.st_bind() == constants::STB_LOCAL,
             name.iter().take_while(|b| **b == b'_').count(),
-            symbol.st_bind() == elf::STB_WEAK,
+            symbol.st_bind() == constants::STB_WEAK,
             name.len(),
             name,
         )

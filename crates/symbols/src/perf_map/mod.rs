@@ -17,8 +17,8 @@ use std::time::SystemTime;
 
 use profile::Avma;
 
-use crate::SourceLine;
 use crate::jit_name;
+use crate::source_line::SourceLine;
 
 pub use owner::PerfMapOwner;
 

@@ -9,26 +9,27 @@ use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
 
-use object::elf::{self, Machine};
+use elf::Section;
+use elf::constants::{self, Machine};
 use profile::BuildId;
 use rustix::fs::MemfdFlags;
 
-use crate::elf::{ElfFile, Section};
+use crate::elf_file::ElfFile;
 
 /// All sections of one copy together stay below this.
 const MAX_COPY: u64 = 2 << 30;
 
 const ALTERNATE_LINK: &str = ".gnu_debugaltlink";
-const LINKS: [&str; 3] = [".gnu_debuglink", ALTERNATE_LINK, ".debug_sup"];
+const LINKS: [&[u8]; 3] = [b".gnu_debuglink", ALTERNATE_LINK.as_bytes(), b".debug_sup"];
 
 /// Whether the DWARF reader must get a copy of the file.
 pub(crate) fn needs_copy(file: &ElfFile) -> bool {
-    file.sections.iter().any(|s| {
-        LINKS.contains(&s.name.as_str())
+    file.sections().iter().any(|s| {
+        LINKS.contains(&&*s.name)
             || s.is_compressed()
-            || s.name.starts_with(".zdebug_")
+            || s.name.starts_with(b".zdebug_")
             // Relocations are for files that were never linked.
-            || (s.kind == elf::SHT_RELA && s.name.starts_with(".rela.debug"))
+            || (s.kind == constants::SHT_RELA && s.name.starts_with(b".rela.debug"))
     })
 }
 
@@ -55,22 +56,22 @@ pub(crate) fn copy(file: &ElfFile, alternate: Option<&Alternate<'_>>) -> io::Res
     let memory = rustix::fs::memfd_create("debug-info", MemfdFlags::CLOEXEC)?;
     let mut out = Writer { file: File::from(memory), headers: vec![[0; 64]], names: vec![0], end: 64 };
     out.file.seek(SeekFrom::Start(64))?;
-    for section in &file.sections {
-        let wanted = section.name.starts_with(".debug_")
-            || section.name == ".note.gnu.build-id"
-            || section.kind == elf::SHT_SYMTAB;
-        if !wanted || LINKS.contains(&section.name.as_str()) || section.kind == elf::SHT_NOBITS {
+    for section in file.sections() {
+        let wanted = section.name.starts_with(b".debug_")
+            || *section.name == *b".note.gnu.build-id"
+            || section.kind == constants::SHT_SYMTAB;
+        if !wanted || LINKS.contains(&&*section.name) || section.kind == constants::SHT_NOBITS {
             continue;
         }
-        let data = file.inflated(section).ok_or(io::ErrorKind::InvalidData)?;
+        let data = file.decompressed(section).ok_or(io::ErrorKind::InvalidData)?;
         // In the copy, the strings follow their symbols directly.
         let position = out.headers.len() as u32;
-        let link = if section.kind == elf::SHT_SYMTAB { position + 1 } else { 0 };
+        let link = if section.kind == constants::SHT_SYMTAB { position + 1 } else { 0 };
         out.section(section, &data, link)?;
-        if section.kind == elf::SHT_SYMTAB
-            && let Some(strings) = file.sections.get(section.link as usize)
+        if section.kind == constants::SHT_SYMTAB
+            && let Some(strings) = file.sections().get(section.link as usize)
         {
-            let data = file.inflated(strings).ok_or(io::ErrorKind::InvalidData)?;
+            let data = file.decompressed(strings).ok_or(io::ErrorKind::InvalidData)?;
             out.section(strings, &data, 0)?;
         }
     }
@@ -78,9 +79,9 @@ pub(crate) fn copy(file: &ElfFile, alternate: Option<&Alternate<'_>>) -> io::Res
         let mut link = alternate.path.as_bytes().to_vec();
         link.push(0);
         link.extend_from_slice(alternate.build_id.as_bytes());
-        out.add(ALTERNATE_LINK, [elf::SHT_PROGBITS.0.into(), 0, 0, 1, 0], &link)?;
+        out.add(ALTERNATE_LINK.as_bytes(), [constants::SHT_PROGBITS.0.into(), 0, 0, 1, 0], &link)?;
     }
-    out.finish(file.machine)
+    out.finish(file.machine())
 }
 
 /// Path that opens the file as long as it is open in this process.
@@ -102,7 +103,7 @@ impl Writer {
     }
 
     /// `fields`: type, address, link, alignment, size of an entry.
-    fn add(&mut self, name: &str, fields: [u64; 5], data: &[u8]) -> io::Result<()> {
+    fn add(&mut self, name: &[u8], fields: [u64; 5], data: &[u8]) -> io::Result<()> {
         if self.end + data.len() as u64 > MAX_COPY {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -117,7 +118,7 @@ impl Writer {
         header[48..56].copy_from_slice(&align.to_le_bytes());
         header[56..64].copy_from_slice(&entry_size.to_le_bytes());
         self.headers.push(header);
-        self.names.extend_from_slice(name.as_bytes());
+        self.names.extend_from_slice(name);
         self.names.push(0);
         self.file.write_all(data)?;
         let padding = data.len().next_multiple_of(16) - data.len();
@@ -130,14 +131,14 @@ impl Writer {
         let names_index = self.headers.len() as u16;
         let mut names = self.names.clone();
         names.extend_from_slice(b".shstrtab\0");
-        self.add(".shstrtab", [elf::SHT_STRTAB.0.into(), 0, 0, 1, 0], &names)?;
+        self.add(b".shstrtab", [constants::SHT_STRTAB.0.into(), 0, 0, 1, 0], &names)?;
         for header in &self.headers {
             self.file.write_all(header)?;
         }
         let mut header = [0; 64];
         // 64 bit, little-endian, version 1.
         header[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1]);
-        header[16..18].copy_from_slice(&elf::ET_DYN.0.to_le_bytes());
+        header[16..18].copy_from_slice(&constants::ET_DYN.0.to_le_bytes());
         header[18..20].copy_from_slice(&machine.0.to_le_bytes());
         header[20..24].copy_from_slice(&1u32.to_le_bytes());
         header[40..48].copy_from_slice(&self.end.to_le_bytes());

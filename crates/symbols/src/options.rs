@@ -1,0 +1,49 @@
+//! Settings of a [`Symbolizer`](crate::Symbolizer).
+
+use std::path::{Path, PathBuf};
+
+/// Settings of a [`Symbolizer`](crate::Symbolizer).
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Directories with separate debug files, searched in each root.
+    pub debug_dirs: Vec<PathBuf>,
+    /// Heap that files not in use at the moment may keep, in bytes.
+    pub cache_bytes: usize,
+    /// The kernel's symbols.
+    pub kallsyms: PathBuf,
+    /// The notes of the running kernel, which have its build-id.
+    pub kernel_notes: PathBuf,
+    /// Where the debug information of the running kernel may be. Used if its build-id matches.
+    pub kernel_images: Vec<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            debug_dirs: vec!["/usr/lib/debug".into()],
+            cache_bytes: 64 << 20,
+            kallsyms: "/proc/kallsyms".into(),
+            kernel_notes: "/sys/kernel/notes".into(),
+            kernel_images: usual_places(),
+        }
+    }
+}
+
+/// Where distributions put the debug information of the running kernel.
+fn usual_places() -> Vec<PathBuf> {
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy().into_owned();
+    if release.contains('/') {
+        return Vec::new();
+    }
+    [
+        format!("/usr/lib/debug/boot/vmlinux-{release}"),
+        format!("/usr/lib/debug/lib/modules/{release}/vmlinux"),
+        format!("/usr/lib/debug/boot/vmlinux-{release}.debug"),
+        format!("/lib/modules/{release}/build/vmlinux"),
+        format!("/boot/vmlinux-{release}"),
+    ]
+    .iter()
+    .map(|path| Path::new(path).to_owned())
+    .collect()
+}

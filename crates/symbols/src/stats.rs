@@ -1,0 +1,22 @@
+//! Counters of a [`Symbolizer`](crate::Symbolizer).
+
+/// What a [`Symbolizer`](crate::Symbolizer) did and what it could not do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Files read, again after eviction included.
+    pub files: u64,
+    /// Files that could not be opened or are no 64-bit ELF files.
+    pub unreadable_files: u64,
+    /// Files without any symbol.
+    pub nameless_files: u64,
+    /// Files whose debug information is damaged or too large; their symbol tables were used.
+    pub unreadable_debug_info: u64,
+    /// Panics of the DWARF reader; symbol tables were used for those files from then on.
+    pub panics: u64,
+    /// Files dropped from the cache.
+    pub evicted: u64,
+    /// Addresses looked up in files.
+    pub addresses: u64,
+    /// Of these, addresses without a name.
+    pub unnamed: u64,
+}
