@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks of the workspace that no compiler makes: licences, dependencies, the direction of use, unsafe.
+"""Checks of the workspace that no compiler makes: licences, dependencies, the direction of use, circles, unsafe.
 
 Licences, forbidden crates and sources are judged by deny.toml, as cargo-deny judges them; the direction of use by the
 list of rooms in ARCHITECTURE.md. Prints one line for each check: passed or failed, and why.
@@ -12,8 +12,12 @@ import sys
 import tomllib
 from pathlib import Path
 
+import rust_files
+
 ROOT = Path(__file__).resolve().parent.parent
 UNSAFE_ROOMS = {"sys", "kernel", "replay"}
+# Crates whose files are not checked for circles and foreign implementations yet.
+BEING_REBUILT = {"perfagent"}
 
 
 def metadata(*arguments):
@@ -102,6 +106,39 @@ def direction(members):
                 yield f"{room} uses {other}, which stands above it in ARCHITECTURE.md"
 
 
+def trees(members):
+    """The module tree of each library and program, with the name of its crate."""
+    for member in members:
+        if member["name"] in BEING_REBUILT:
+            continue
+        for target in member["targets"]:
+            if {"lib", "bin"} & set(target["kind"]):
+                yield member["name"], rust_files.crate(target["src_path"])
+
+
+def file_circles(members):
+    """No file uses a file that uses it, directly or through others."""
+    for name, tree in trees(members):
+        graph = rust_files.uses(tree)
+        folder = tree.file.parent
+        for circle in rust_files.circles(graph):
+            steps = [
+                f"{file.relative_to(folder)} -> {other.relative_to(folder)} ({', '.join(sorted(names))})"
+                for file in sorted(circle)
+                for other, names in sorted(graph[file].items())
+                if other in circle
+            ]
+            yield f"{name}: {len(circle)} files in a circle: " + "; ".join(steps)
+
+
+def foreign_impls(members):
+    """A type is implemented in the file that defines it; implementations of traits may stand anywhere."""
+    for name, tree in trees(members):
+        folder = tree.file.parent
+        for file, kind, home in rust_files.foreign_impls(tree):
+            yield f"{name}: {file.relative_to(folder)} implements {kind} of {home.relative_to(folder)}"
+
+
 def unsafe(members):
     for member in members:
         if member["name"] in UNSAFE_ROOMS:
@@ -130,6 +167,8 @@ def main():
         "forbidden crates": forbidden(packages, rules),
         "sources of packages": sources(packages, rules),
         "direction of use": direction(members),
+        "circles of files": file_circles(members),
+        "implementations beside their types": foreign_impls(members),
         "unsafe code": unsafe(members),
     }
     failed = False
