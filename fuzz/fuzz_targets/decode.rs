@@ -2,7 +2,7 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let Ok(table) = unwind::Table::decode(bytes) else { return };
+    let Ok(table) = unwind::decode(bytes) else { return };
     table.validate().expect("a decoded table is valid");
-    assert_eq!(table.encode(), bytes);
+    assert_eq!(unwind::encode(&table), bytes);
 });

@@ -6,6 +6,7 @@
 
 mod args;
 mod doctor;
+mod exit_status;
 mod messages;
 mod naming;
 mod progress;
@@ -21,14 +22,11 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use args::{Action, CommandLine};
+use exit_status::{FAILED, REJECTED};
 use signals::Interrupts;
 use syntax::Refusal;
 
 const LOG_VARIABLE: &str = "PERF_AGENT_LOG";
-/// The command line was rejected.
-const REJECTED: u8 = 2;
-/// Something failed at run time.
-const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
     perfagent::keep_heap_small();

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use perfagent::{Agent, Config, Ended, Error, ErrorKind, Targets};
 
 use crate::args::CaptureArgs;
+use crate::exit_status::{FAILED, REJECTED};
 use crate::progress::{INTERVAL, Progress};
 use crate::signals::Interrupts;
-use crate::{FAILED, REJECTED, messages, naming, report, request, starting};
+use crate::{messages, naming, report, request, starting};
 
 /// Length of a capture of processes or of the system, unless said otherwise. A command is followed to its end.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);

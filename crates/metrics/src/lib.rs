@@ -15,6 +15,7 @@ pub mod endpoint;
 mod exporter;
 mod exposition;
 mod histogram;
+mod latency;
 mod report;
 mod snapshot;
 
@@ -23,7 +24,6 @@ pub use counters::{Counter, CounterState, CounterUnit, HardwareCounters};
 pub use exporter::{BoxError, ConsoleExporter, JsonExporter, MetricsExporter};
 pub use exposition::{DebuginfodHealth, Exposer, Exposition, Health, ModeHealth, SymbolizeHealth, expose};
 pub use histogram::Histogram;
+pub use latency::LatencyStats;
 pub use report::{json_report, text_report};
-pub use snapshot::{
-    ContextSwitches, Incomplete, LatencyStats, MetricsSnapshot, ProcessMetrics, Scheduling, Scope, Span,
-};
+pub use snapshot::{ContextSwitches, Incomplete, MetricsSnapshot, ProcessMetrics, Scheduling, Scope, Span};

@@ -3,29 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use crate::{HardwareCounters, Histogram};
-
-/// Figures of a distribution of durations. Count, minimum, maximum and mean are exact, percentiles within 1 %.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct LatencyStats {
-    /// Number of values.
-    pub count: u64,
-    /// Smallest, in ns.
-    pub min: u64,
-    /// Largest, in ns.
-    pub max: u64,
-    /// Mean in ns.
-    pub mean: f64,
-    /// Median in ns.
-    pub p50: u64,
-    /// 95th percentile in ns.
-    pub p95: u64,
-    /// 99th percentile in ns.
-    pub p99: u64,
-    /// 99.9th percentile in ns.
-    pub p999: u64,
-}
+use crate::{HardwareCounters, Histogram, LatencyStats};
 
 /// Switch-outs by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -174,7 +174,7 @@ impl Cache {
         let mut bytes = Vec::with_capacity(usize::try_from(size).ok()?);
         File::from(fd.as_fd().try_clone_to_owned().ok()?).take(size).read_to_end(&mut bytes).ok()?;
         let (head, table) = bytes.split_at_checked(HEADER_LEN)?;
-        Owner::from_bytes(head)?.is_found_by(key).then(|| Table::decode(table).ok())?
+        Owner::from_bytes(head)?.is_found_by(key).then(|| unwind::decode(table).ok())?
     }
 
     /// Keeps a table under each key that its owner has, and now and then removes the least recently used ones beyond the
@@ -227,7 +227,7 @@ impl Cache {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR)?;
         let mut file = File::from(fd);
-        let written = file.write_all(&owner.to_bytes()).and_then(|()| file.write_all(&table.encode()));
+        let written = file.write_all(&owner.to_bytes()).and_then(|()| file.write_all(&unwind::encode(table)));
         written.inspect_err(|_| _ = rustix::fs::unlinkat(&self.directory, name, AtFlags::empty()))
     }
 
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn the_least_recently_used_go_first() {
         let (_folder, mut cache) = cache();
-        let size = (HEADER_LEN + TABLE.encode().len()) as u64;
+        let size = (HEADER_LEN + unwind::encode(&TABLE).len()) as u64;
         cache.cap_bytes = size * 3;
         let files = [1, 2, 3].map(file);
         for (i, (key, owner)) in files.iter().enumerate() {

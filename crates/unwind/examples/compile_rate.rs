@@ -17,9 +17,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             table = unwind::compile(&elf)?;
             best = best.min(start.elapsed());
         }
-        let encoded = table.encode();
+        let encoded = unwind::encode(&table);
         let start = Instant::now();
-        let decoded = unwind::Table::decode(&encoded)?;
+        let decoded = unwind::decode(&encoded)?;
         let decode = start.elapsed();
         assert_eq!(decoded, table, "{path}: encoding does not go both ways");
         let rows = table.rows.len();

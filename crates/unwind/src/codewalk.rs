@@ -12,6 +12,7 @@ mod function;
 mod jump_table;
 mod starts;
 mod state;
+mod uncovered;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ use crate::x86_64;
 
 use function::Outcome;
 use function::Walk;
+use uncovered::UncoveredCode;
 
 /// More code than this without unwind information is not analysed; it is no C library then.
 const MAX_UNCOVERED: u64 = 8 << 20;
@@ -42,9 +44,7 @@ const MAX_ROUNDS: usize = 4;
 
 /// What is known of the uncovered code while starts are worked off.
 struct Analysis<'a> {
-    image: &'a Image<'a>,
-    /// Uncovered code; sorted.
-    gaps: Vec<Range<u64>>,
+    code: UncoveredCode<'a>,
     /// Finished functions: start of a run of code with one rule -> its end and the rule.
     runs: BTreeMap<u64, (u64, Rule)>,
     /// Instructions that may still be followed.
@@ -66,24 +66,22 @@ pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet, sta
     if uncovered == 0 || uncovered > MAX_UNCOVERED {
         return Layer::default();
     }
-    let mut analysis =
-        Analysis { image, gaps, runs: BTreeMap::new(), effort: Cell::new(uncovered * EFFORT_PER_BYTE) };
+    let mut analysis = Analysis {
+        code: UncoveredCode { image, gaps },
+        runs: BTreeMap::new(),
+        effort: Cell::new(uncovered * EFFORT_PER_BYTE),
+    };
     analysis.trampolines();
     analysis.functions(covered, stats);
     analysis.into_layer(rules)
 }
 
 impl Analysis<'_> {
-    fn is_uncovered(&self, address: u64) -> bool {
-        let after = self.gaps.partition_point(|gap| gap.start <= address);
-        after > 0 && address < self.gaps[after - 1].end
-    }
-
     /// Signal trampolines are known by their bytes. Handlers return to their first byte, which is looked up one before.
     fn trampolines(&mut self) {
         let mut rest = Vec::new();
-        for gap in std::mem::take(&mut self.gaps) {
-            let code = self.image.bytes_at(gap.start).unwrap_or_default();
+        for gap in std::mem::take(&mut self.code.gaps) {
+            let code = self.code.image.bytes_at(gap.start).unwrap_or_default();
             let len = usize::try_from(gap.end - gap.start).unwrap_or(usize::MAX).min(code.len());
             let pattern = x86_64::SIGRETURN_CODE;
             let mut from = gap.start;
@@ -98,22 +96,23 @@ impl Analysis<'_> {
             }
             rest.push(from..gap.end);
         }
-        self.gaps = rest;
+        self.code.gaps = rest;
     }
 
     /// Follows all functions several times: first to learn which of them return, in rounds because that depends on
     /// which of their callees do, then for their rows.
     fn functions(&mut self, covered: &Layer, stats: &mut Stats) {
-        let mut starts = starts::find(self.image, covered, &self.gaps);
+        let mut starts = starts::find(self.code.image, covered, &self.code.gaps);
         let mut returning = HashMap::new();
         let mut functions: Vec<Function> = Vec::new();
         let mut done = HashSet::new();
         // Starts of weak evidence come last: they must fit what the strong ones have shown.
         while let Some((start, strong)) = starts.next() {
-            if !self.is_uncovered(start) || !done.insert(start) {
+            if !self.code.contains(start) || !done.insert(start) {
                 continue;
             }
-            let walk = Walk { analysis: self, starts: starts.known(), start, strong, returning: &returning };
+            let walk =
+                Walk { code: &self.code, starts: starts.known(), start, strong, returning: &returning };
             let mut callees = Vec::new();
             if let Some(outcome) = self.limited(&walk) {
                 returning.extend(outcome.returns.map(|returns| (start, returns)));
@@ -133,7 +132,7 @@ impl Analysis<'_> {
                     continue;
                 }
                 let walk =
-                    Walk { analysis: self, starts: starts.known(), start, strong, returning: &returning };
+                    Walk { code: &self.code, starts: starts.known(), start, strong, returning: &returning };
                 let returns = self.limited(&walk).and_then(|outcome| outcome.returns);
                 if returning.get(&start).copied() != returns {
                     match returns {
@@ -146,7 +145,8 @@ impl Analysis<'_> {
             news = learnt;
         }
         for Function { start, strong, .. } in functions {
-            let walk = Walk { analysis: self, starts: starts.known(), start, strong, returning: &returning };
+            let walk =
+                Walk { code: &self.code, starts: starts.known(), start, strong, returning: &returning };
             match self.limited(&walk) {
                 Some(Outcome { runs, .. }) if self.fits(&runs) => {
                     runs.into_iter()

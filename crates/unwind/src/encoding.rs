@@ -4,8 +4,6 @@
 //! rules, counters; then pages, rows and rules as in [`crate::abi`].
 
 use crate::Error;
-use crate::abi::MAX_ROWS_PER_PAGE;
-use crate::abi::PAGE_SHIFT;
 use crate::abi::PageSpan;
 use crate::abi::Row;
 use crate::abi::Rule;
@@ -17,102 +15,71 @@ const MAGIC: [u8; 4] = *b"UWT\n";
 pub const FORMAT_VERSION: u32 = 4;
 const HEADER_LEN: usize = 16 + 8 + 3 * 4 + 10 * 4;
 
-impl Table {
-    /// Bytes for [`Table::decode`].
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEADER_LEN + self.byte_size());
-        out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        out.extend_from_slice(&[0; 8]);
-        out.extend_from_slice(&self.first_page.to_le_bytes());
-        for len in [self.pages.len(), self.rows.len(), self.rules.len()] {
-            // More than u32::MAX elements cannot be decoded; the length check refuses such a file.
-            out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
-        }
-        self.stats.to_array().iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
-        for page in &self.pages {
-            out.extend_from_slice(&page.first_row.to_le_bytes());
-            out.extend_from_slice(&page.count.to_le_bytes());
-        }
-        for row in &self.rows {
-            out.extend_from_slice(&row.offset.to_le_bytes());
-            out.extend_from_slice(&row.rule.to_le_bytes());
-        }
-        for rule in &self.rules {
-            out.extend_from_slice(&[rule.cfa, rule.ra, rule.fp, rule.flags]);
-            out.extend_from_slice(&rule.cfa_off.to_le_bytes());
-            out.extend_from_slice(&rule.cfa_add.to_le_bytes());
-            out.extend_from_slice(&rule.ra_off.to_le_bytes());
-            out.extend_from_slice(&rule.fp_off.to_le_bytes());
-        }
-        let sum = checksum(&out[16..]);
-        out[8..16].copy_from_slice(&sum.to_le_bytes());
-        out
+/// The bytes of a table, for [`decode`].
+#[must_use]
+pub fn encode(table: &Table) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEADER_LEN + table.byte_size());
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(&table.first_page.to_le_bytes());
+    for len in [table.pages.len(), table.rows.len(), table.rules.len()] {
+        // More than u32::MAX elements cannot be decoded; the length check refuses such a file.
+        out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
     }
+    table.stats.to_array().iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
+    for page in &table.pages {
+        out.extend_from_slice(&page.first_row.to_le_bytes());
+        out.extend_from_slice(&page.count.to_le_bytes());
+    }
+    for row in &table.rows {
+        out.extend_from_slice(&row.offset.to_le_bytes());
+        out.extend_from_slice(&row.rule.to_le_bytes());
+    }
+    for rule in &table.rules {
+        out.extend_from_slice(&[rule.cfa, rule.ra, rule.fp, rule.flags]);
+        out.extend_from_slice(&rule.cfa_off.to_le_bytes());
+        out.extend_from_slice(&rule.cfa_add.to_le_bytes());
+        out.extend_from_slice(&rule.ra_off.to_le_bytes());
+        out.extend_from_slice(&rule.fp_off.to_le_bytes());
+    }
+    let sum = checksum(&out[16..]);
+    out[8..16].copy_from_slice(&sum.to_le_bytes());
+    out
+}
 
-    /// Reads what [`Table::encode`] wrote. A table that decodes is safe to hand to the walker: every index is in
-    /// range, rows are sorted and every rule is known.
-    ///
-    /// # Errors
-    /// Another version, a wrong length or checksum, or content that breaks an invariant. Never panics, and allocates no
-    /// more than the length of `bytes`.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let truncated = |need| Error::Truncated { have: bytes.len(), need };
-        let (header, body) = bytes.split_at_checked(HEADER_LEN).ok_or(truncated(HEADER_LEN))?;
-        if header[..4] != MAGIC || word(header, 4) != FORMAT_VERSION {
-            return Err(Error::Version { expected: FORMAT_VERSION });
-        }
-        let [pages, rows, rules] = [24, 28, 32].map(|at| word(header, at) as usize);
-        let (pages_len, rows_len, rules_len) = (pages as u64 * 8, rows as u64 * 4, rules as u64 * 16);
-        if pages_len + rows_len + rules_len != body.len() as u64 {
-            return Err(truncated(usize::try_from(pages_len + rows_len + rules_len).unwrap_or(usize::MAX)));
-        }
-        let sum = u64::from(word(header, 8)) | u64::from(word(header, 12)) << 32;
-        if checksum(&bytes[16..]) != sum {
-            return Err(Error::Checksum);
-        }
-        let (page_bytes, rest) = body.split_at(pages * 8);
-        let (row_bytes, rule_bytes) = rest.split_at(rows * 4);
-        let table = Self {
-            first_page: u64::from(word(header, 16)) | u64::from(word(header, 20)) << 32,
-            pages: page_bytes.as_chunks().0.iter().map(page_from).collect(),
-            rows: row_bytes.as_chunks().0.iter().map(row_from).collect(),
-            rules: rule_bytes.as_chunks().0.iter().map(rule_from).collect(),
-            stats: Stats::from_array(std::array::from_fn(|i| word(header, 36 + i * 4))),
-        };
-        table.validate()?;
-        Ok(table)
+/// Reads what [`encode`] wrote. A table that decodes is safe to hand to the walker: every index is in
+/// range, rows are sorted and every rule is known.
+///
+/// # Errors
+/// Another version, a wrong length or checksum, or content that breaks an invariant. Never panics, and allocates no
+/// more than the length of `bytes`.
+pub fn decode(bytes: &[u8]) -> Result<Table, Error> {
+    let truncated = |need| Error::Truncated { have: bytes.len(), need };
+    let (header, body) = bytes.split_at_checked(HEADER_LEN).ok_or(truncated(HEADER_LEN))?;
+    if header[..4] != MAGIC || word(header, 4) != FORMAT_VERSION {
+        return Err(Error::Version { expected: FORMAT_VERSION });
     }
-
-    /// Checks every invariant of a table.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] names the first one that does not hold.
-    pub fn validate(&self) -> Result<(), Error> {
-        let ok = |holds: bool, what| if holds { Ok(()) } else { Err(Error::Invalid(what)) };
-        ok(self.rules.first() == Some(&Rule::NONE), "rule 0")?;
-        ok(self.rules.len() <= 1 << 16, "number of rules")?;
-        ok(self.rules.iter().all(Rule::is_valid), "rule")?;
-        ok(self.rules[1..].iter().all(|rule| rule.cfa != crate::abi::cfa::NONE), "rule")?;
-        let end_page = self.first_page.checked_add(self.pages.len() as u64);
-        ok(end_page.is_some_and(|end| end <= 1 << (64 - PAGE_SHIFT)), "page number")?;
-        let rule_count = self.rules.len();
-        ok(self.rows.iter().all(|row| usize::from(row.rule) < rule_count), "rule index")?;
-        let mut next = 0;
-        for page in &self.pages {
-            let (first, count) = (page.first_row as usize, page.count as usize);
-            if count == 0 {
-                continue;
-            }
-            ok(count <= MAX_ROWS_PER_PAGE && first == next, "page span")?;
-            next += count;
-            let rows = self.rows.get(first..next).ok_or(Error::Invalid("page span"))?;
-            ok(rows[0].offset == 0, "first row of a page")?;
-            ok(rows.windows(2).all(|pair| pair[0].offset < pair[1].offset), "order of rows")?;
-        }
-        ok(next == self.rows.len(), "rows outside of all pages")
+    let [pages, rows, rules] = [24, 28, 32].map(|at| word(header, at) as usize);
+    let (pages_len, rows_len, rules_len) = (pages as u64 * 8, rows as u64 * 4, rules as u64 * 16);
+    if pages_len + rows_len + rules_len != body.len() as u64 {
+        return Err(truncated(usize::try_from(pages_len + rows_len + rules_len).unwrap_or(usize::MAX)));
     }
+    let sum = u64::from(word(header, 8)) | u64::from(word(header, 12)) << 32;
+    if checksum(&bytes[16..]) != sum {
+        return Err(Error::Checksum);
+    }
+    let (page_bytes, rest) = body.split_at(pages * 8);
+    let (row_bytes, rule_bytes) = rest.split_at(rows * 4);
+    let table = Table {
+        first_page: u64::from(word(header, 16)) | u64::from(word(header, 20)) << 32,
+        pages: page_bytes.as_chunks().0.iter().map(page_from).collect(),
+        rows: row_bytes.as_chunks().0.iter().map(row_from).collect(),
+        rules: rule_bytes.as_chunks().0.iter().map(rule_from).collect(),
+        stats: Stats::from_array(std::array::from_fn(|i| word(header, 36 + i * 4))),
+    };
+    table.validate()?;
+    Ok(table)
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -179,16 +146,16 @@ mod tests {
     #[test]
     fn goes_both_ways() {
         let table = small();
-        assert_eq!(Table::decode(&table.encode()), Ok(table));
+        assert_eq!(decode(&encode(&table)), Ok(table));
     }
 
     #[test]
     fn every_flipped_bit_is_noticed() {
-        let bytes = small().encode();
+        let bytes = encode(&small());
         for bit in 0..bytes.len() * 8 {
             let mut broken = bytes.clone();
             broken[bit / 8] ^= 1 << (bit % 8);
-            assert!(Table::decode(&broken).is_err(), "bit {bit}");
+            assert!(decode(&broken).is_err(), "bit {bit}");
         }
     }
 
@@ -197,7 +164,7 @@ mod tests {
         let refused = |change: fn(&mut Table), what| {
             let mut table = small();
             change(&mut table);
-            assert_eq!(Table::decode(&table.encode()), Err(Error::Invalid(what)));
+            assert_eq!(decode(&encode(&table)), Err(Error::Invalid(what)));
         };
         refused(|t| t.rows[1].rule = 2, "rule index");
         refused(|t| t.rows[1].offset = 0, "order of rows");

@@ -1,6 +1,6 @@
 //! Why a file yields no table at all.
 
-/// Why [`crate::compile`] or [`crate::Table::decode`] refused its input.
+/// Why [`crate::compile`] or [`crate::decode`] refused its input.
 ///
 /// Defects inside of the unwind information are no errors; they are counted in [`crate::Stats`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -14,19 +14,19 @@
 //!
 //! Not its job: to decide how a walk goes on where there is no row, and to look for the file of an address.
 
+mod eh_frame;
 mod evaluate;
 mod frame;
 mod index;
 mod native;
+mod record;
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use gimli::BaseAddresses;
-use gimli::EndianSlice;
 use gimli::LittleEndian;
-use gimli::UnwindSection;
 
 use crate::Error;
 use crate::Memory;
@@ -36,7 +36,6 @@ use crate::cfi::section::Format;
 use crate::cfi::section::FrameSection;
 use crate::elf;
 use crate::elf::Image;
-use crate::frames;
 use crate::go;
 use crate::machine::Machine;
 
@@ -44,16 +43,9 @@ pub use frame::Frame;
 pub use frame::KnownRegisters;
 pub use native::REGISTERS;
 
+use eh_frame::EhFrameSection;
 use index::Index;
 use index::SearchTable;
-
-type Slice<'a> = EndianSlice<'a, LittleEndian>;
-
-/// Longer records of functions are refused, since each step runs the instructions anew: the compact rules are left then. The
-/// longest of compilers, LLVM and the like are a third of that.
-const MAX_RECORD: usize = 64 << 10;
-/// Likewise of what functions have in common; 40 bytes are usual.
-const MAX_COMMON: usize = 1 << 10;
 
 /// The frame sections of an ELF file, ready for single steps. `B` gives the bytes of the file.
 #[derive(Debug)]
@@ -67,13 +59,9 @@ pub struct FullUnwinder<B> {
 
 #[derive(Debug)]
 struct EhFrame {
-    /// Where in the file.
-    range: Range<usize>,
-    address: u64,
-    header: Option<u64>,
-    stop_at_terminator: bool,
+    section: EhFrameSection,
     table: Option<SearchTable>,
-    /// Where there is no such table.
+    /// Made only for a section without a table.
     index: OnceLock<Index>,
 }
 
@@ -102,10 +90,10 @@ impl<B: AsRef<[u8]>> FullUnwinder<B> {
         }
         let text = image.section(b".text").map(|section| section.addr);
         let has_debug_frame = debug_frame_section(&image).is_some();
-        let mut eh_frame = EhFrame::find(&image);
-        if let Some(eh_frame) = &mut eh_frame {
-            eh_frame.table = SearchTable::find(&image, eh_frame, text);
-        }
+        let eh_frame = EhFrameSection::find(&image).map(|section| {
+            let table = SearchTable::find(&image, &section, text);
+            EhFrame { section, table, index: OnceLock::new() }
+        });
         Ok(Self { text, eh_frame, has_debug_frame, debug_frame: OnceLock::new(), bytes })
     }
 
@@ -138,15 +126,17 @@ impl<B: AsRef<[u8]>> FullUnwinder<B> {
         let no_row = StepError::NoRow(svma);
         let file = self.bytes.as_ref();
         let eh_frame = self.eh_frame.as_ref().ok_or(no_row)?;
-        let data = file.get(eh_frame.range.clone()).ok_or(no_row)?;
+        let data = file.get(eh_frame.section.range.clone()).ok_or(no_row)?;
         let offset = match &eh_frame.table {
-            Some(table) => table.lookup(file, svma).map(|address| address.wrapping_sub(eh_frame.address)),
+            Some(table) => {
+                table.lookup(file, svma).map(|address| address.wrapping_sub(eh_frame.section.address))
+            }
             None => eh_frame.index(file, self.text).lookup(svma),
         };
         let offset = offset.and_then(|offset| usize::try_from(offset).ok()).ok_or(no_row)?;
         let mut section = gimli::EhFrame::new(data, LittleEndian);
         section.set_vendor(native::VENDOR);
-        let bases = eh_frame.bases(self.text);
+        let bases = eh_frame.section.bases(self.text);
         evaluate::step(&section, &bases, offset.into(), svma, frame, bias, memory)
     }
 
@@ -177,33 +167,13 @@ impl<B: AsRef<[u8]>> FullUnwinder<B> {
 }
 
 impl EhFrame {
-    /// By section header, or by program header where there is no such section.
-    fn find(image: &Image<'_>) -> Option<Self> {
-        let header =
-            image.section(b".eh_frame_hdr").map(|section| section.addr).or_else(|| image.eh_frame_hdr());
-        let by_section = image.section(b".eh_frame").and_then(|section| {
-            let range = image.file_range_of(section)?;
-            (!range.is_empty()).then_some((range, section.addr, false))
-        });
-        let (range, address, stop_at_terminator) = by_section.or_else(|| {
-            let address = frames::address_by_program_header(image)?;
-            Some((image.file_range_at(address)?, address, true))
-        })?;
-        Some(Self { range, address, header, stop_at_terminator, table: None, index: OnceLock::new() })
-    }
-
-    fn bases(&self, text: Option<u64>) -> BaseAddresses {
-        let bases = BaseAddresses::default().set_eh_frame(self.address);
-        text.map_or(bases.clone(), |text| bases.set_text(text))
-    }
-
     fn index(&self, file: &[u8], text: Option<u64>) -> &Index {
         self.index.get_or_init(|| {
-            let (Some(data), Ok(image)) = (file.get(self.range.clone()), Image::parse(file)) else {
+            let (Some(data), Ok(image)) = (file.get(self.section.range.clone()), Image::parse(file)) else {
                 return Index::default();
             };
-            let bases = Bases { section: self.address, data: self.header, text };
-            let stop_at_terminator = self.stop_at_terminator;
+            let bases = Bases { section: self.section.address, data: self.section.header, text };
+            let stop_at_terminator = self.section.stop_at_terminator;
             let (machine, format) = (image.machine, Format::EhFrame);
             let section = FrameSection { data, machine, format, bases, stop_at_terminator };
             Index::new(&image, &section)
@@ -234,17 +204,4 @@ impl DebugFrame {
 
 fn debug_frame_section<'a, 'i>(image: &'i Image<'a>) -> Option<&'i elf::Section<'a>> {
     image.section(b".debug_frame").or_else(|| image.section(b".zdebug_frame"))
-}
-
-/// Reads one record of a function.
-fn record<'a, S: UnwindSection<Slice<'a>>>(
-    section: &S,
-    bases: &BaseAddresses,
-    offset: S::Offset,
-) -> Option<gimli::FrameDescriptionEntry<Slice<'a>>> {
-    let partial = section.partial_fde_from_offset(bases, offset).ok()?;
-    if partial.entry_len() > MAX_RECORD {
-        return None;
-    }
-    partial.parse(S::cie_from_offset).ok().filter(|function| function.cie().entry_len() <= MAX_COMMON)
 }

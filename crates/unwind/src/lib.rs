@@ -55,6 +55,8 @@ pub use abi::PageSpan;
 pub use abi::Row;
 pub use abi::Rule;
 pub use encoding::FORMAT_VERSION;
+pub use encoding::decode;
+pub use encoding::encode;
 pub use error::Error;
 pub use table::Stats;
 pub use table::Table;

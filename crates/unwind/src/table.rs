@@ -1,5 +1,7 @@
 //! The compiled table of one file.
 
+use crate::Error;
+use crate::abi::MAX_ROWS_PER_PAGE;
 use crate::abi::PAGE_SHIFT;
 use crate::abi::PageSpan;
 use crate::abi::Row;
@@ -117,5 +119,34 @@ impl Table {
     #[must_use]
     pub fn byte_size(&self) -> usize {
         size_of_val(&*self.rows) + size_of_val(&*self.pages) + size_of_val(&*self.rules)
+    }
+
+    /// Checks every invariant of a table.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] names the first one that does not hold.
+    pub fn validate(&self) -> Result<(), Error> {
+        let ok = |holds: bool, what| if holds { Ok(()) } else { Err(Error::Invalid(what)) };
+        ok(self.rules.first() == Some(&Rule::NONE), "rule 0")?;
+        ok(self.rules.len() <= 1 << 16, "number of rules")?;
+        ok(self.rules.iter().all(Rule::is_valid), "rule")?;
+        ok(self.rules[1..].iter().all(|rule| rule.cfa != crate::abi::cfa::NONE), "rule")?;
+        let end_page = self.first_page.checked_add(self.pages.len() as u64);
+        ok(end_page.is_some_and(|end| end <= 1 << (64 - PAGE_SHIFT)), "page number")?;
+        let rule_count = self.rules.len();
+        ok(self.rows.iter().all(|row| usize::from(row.rule) < rule_count), "rule index")?;
+        let mut next = 0;
+        for page in &self.pages {
+            let (first, count) = (page.first_row as usize, page.count as usize);
+            if count == 0 {
+                continue;
+            }
+            ok(count <= MAX_ROWS_PER_PAGE && first == next, "page span")?;
+            next += count;
+            let rows = self.rows.get(first..next).ok_or(Error::Invalid("page span"))?;
+            ok(rows[0].offset == 0, "first row of a page")?;
+            ok(rows.windows(2).all(|pair| pair[0].offset < pair[1].offset), "order of rows")?;
+        }
+        ok(next == self.rows.len(), "rows outside of all pages")
     }
 }

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
-use unwind::Table;
 
 /// Small programs: `.eh_frame`, compressed `.debug_frame`, Go tables of all versions, hand-written assembly, aarch64.
 const SEEDS: [&[u8]; 9] = [
@@ -21,7 +20,7 @@ const SEEDS: [&[u8]; 9] = [
 fn compile_any(elf: &[u8]) {
     if let Ok(table) = unwind::compile(elf) {
         table.validate().unwrap();
-        assert_eq!(Table::decode(&table.encode()), Ok(table));
+        assert_eq!(unwind::decode(&unwind::encode(&table)), Ok(table));
     }
 }
 
@@ -98,11 +97,11 @@ proptest! {
 
     #[test]
     fn decoding_damaged_tables(seed in 0..SEEDS.len(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in 0..64usize) {
-        let mut bytes = unwind::compile(SEEDS[seed]).unwrap().encode();
+        let mut bytes = unwind::encode(&unwind::compile(SEEDS[seed]).unwrap());
         let at = at.index(bytes.len());
         bytes[at] = byte;
         bytes.truncate(bytes.len() - cut.min(bytes.len()));
-        if let Ok(table) = Table::decode(&bytes) {
+        if let Ok(table) = unwind::decode(&bytes) {
             prop_assert_eq!(table.validate(), Ok(()));
         }
     }

@@ -2,31 +2,12 @@
 
 use std::fmt::Write;
 
-use super::shown::{Number, Shown};
+use super::format::Exposition;
+use super::highest::{HighestValues, Number};
 use crate::Histogram;
 
 /// Bounds of exposed histograms: `2^k - 1` ns, where buckets end, so that every count is exact. From 1 us to 18 min.
 const BOUND_SHIFTS: std::ops::RangeInclusive<u32> = 10..=40;
-
-/// A text format of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exposition {
-    /// OpenMetrics 1.0.
-    OpenMetrics,
-    /// Prometheus 0.0.4.
-    Prometheus,
-}
-
-impl Exposition {
-    /// The media type to send it as.
-    #[must_use]
-    pub fn content_type(self) -> &'static str {
-        match self {
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -48,12 +29,12 @@ type Labels<'a> = [(&'a str, &'a str)];
 pub(super) struct Writer<'a> {
     exposition: Exposition,
     text: String,
-    shown: &'a mut Shown,
+    highest: &'a mut HighestValues,
 }
 
 impl<'a> Writer<'a> {
-    pub fn new(exposition: Exposition, shown: &'a mut Shown) -> Self {
-        Self { exposition, text: String::new(), shown }
+    pub fn new(exposition: Exposition, highest: &'a mut HighestValues) -> Self {
+        Self { exposition, text: String::new(), highest }
     }
 
     /// A family of `name` without the suffix of its samples. Left out if `fill` puts no sample.
@@ -66,8 +47,8 @@ impl<'a> Writer<'a> {
         fill: impl FnOnce(&mut Samples<'_>),
     ) {
         let suffix = if kind == Kind::Counter { "_total" } else { "" };
-        let shown = (kind != Kind::Gauge).then_some(&mut *self.shown);
-        let mut samples = Samples { name, suffix, text: String::new(), shown };
+        let highest = (kind != Kind::Gauge).then_some(&mut *self.highest);
+        let mut samples = Samples { name, suffix, text: String::new(), highest };
         fill(&mut samples);
         let body = samples.text;
         if body.is_empty() {
@@ -122,7 +103,7 @@ pub(super) struct Samples<'a> {
     suffix: &'static str,
     text: String,
     /// None where values may fall.
-    shown: Option<&'a mut Shown>,
+    highest: Option<&'a mut HighestValues>,
 }
 
 impl Samples<'_> {
@@ -131,8 +112,8 @@ impl Samples<'_> {
     }
 
     fn sample(&mut self, suffix: &str, labels: &Labels<'_>, bound: Option<&str>, value: impl Into<Number>) {
-        let shown = self.shown.as_deref_mut();
-        sample(&mut self.text, shown, self.name, suffix, labels, bound, value.into());
+        let highest = self.highest.as_deref_mut();
+        sample(&mut self.text, highest, self.name, suffix, labels, bound, value.into());
     }
 
     pub fn histogram(&mut self, labels: &Labels<'_>, histogram: &Histogram) {
@@ -156,7 +137,7 @@ fn seconds(ns: u64) -> f64 {
 
 fn sample(
     text: &mut String,
-    shown: Option<&mut Shown>,
+    highest: Option<&mut HighestValues>,
     name: &str,
     suffix: &str,
     labels: &Labels<'_>,
@@ -186,7 +167,7 @@ fn sample(
     if separator == ',' {
         text.push('}');
     }
-    let value = shown.map_or(value, |shown| shown.at_least(&text[start..], value));
+    let value = highest.map_or(value, |highest| highest.at_least(&text[start..], value));
     // Writing to a string cannot fail.
     let _ = writeln!(text, " {value}");
 }

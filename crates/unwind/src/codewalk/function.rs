@@ -9,10 +9,10 @@ use iced_x86::Instruction;
 use iced_x86::InstructionInfoFactory;
 use iced_x86::Mnemonic;
 
-use super::Analysis;
 use super::jump_table;
 use super::starts;
 use super::state::State;
+use super::uncovered::UncoveredCode;
 use crate::abi::Rule;
 
 /// Instructions of one function, at most.
@@ -34,7 +34,7 @@ pub(super) struct Outcome {
 
 /// A function to be followed.
 pub(super) struct Walk<'w, 'a> {
-    pub analysis: &'w Analysis<'a>,
+    pub code: &'w UncoveredCode<'a>,
     pub starts: &'w HashSet<u64>,
     pub start: u64,
     /// The start is surely one of a function.
@@ -128,7 +128,7 @@ impl Walk<'_, '_> {
         progress: &mut Progress,
         info: &mut InstructionInfoFactory,
     ) -> Option<()> {
-        let image = self.analysis.image;
+        let image = self.code.image;
         let code = image.code_at(start).and_then(|_| image.bytes_at(start))?;
         let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
@@ -151,7 +151,7 @@ impl Walk<'_, '_> {
                 progress.steps += 1;
             }
             let another = address != self.start && self.starts.contains(&address);
-            if another || !self.analysis.is_uncovered(address) {
+            if another || !self.code.contains(address) {
                 // Fallen into another function: on purpose, or because the last call did not return.
                 if state.is_balanced() && !after_call {
                     let comes_back = self.returning.get(&address) == Some(&true);
@@ -227,7 +227,7 @@ impl Walk<'_, '_> {
 
     /// A jump inside of the function, or to another one if nothing is left on the stack.
     fn branch(&self, from: u32, target: u64, state: State, progress: &mut Progress) -> Option<()> {
-        if !self.analysis.is_uncovered(target) || (target != self.start && self.starts.contains(&target)) {
+        if !self.code.contains(target) || (target != self.start && self.starts.contains(&target)) {
             progress.exits.push((from, self.returning.get(&target) == Some(&true)));
             return state.is_balanced().then_some(());
         }
@@ -245,7 +245,7 @@ impl Walk<'_, '_> {
     ) -> Option<()> {
         let (jump, before) = trail.split_last()?;
         let before: Vec<Instruction> = before.iter().rev().take(LOOK_BACK).copied().collect();
-        match jump_table::targets(self.analysis.image, jump, &before) {
+        match jump_table::targets(self.code.image, jump, &before) {
             Some(targets) => {
                 targets.into_iter().try_for_each(|target| self.branch(from, target, state, progress))
             }

@@ -15,12 +15,13 @@ use gimli::Value;
 
 use super::Frame;
 use super::KnownRegisters;
-use super::Slice;
 use super::native::LINK_REGISTER;
 use super::native::PC;
 use super::native::PRESERVED;
 use super::native::STACK_POINTER;
 use super::native::code_address;
+use super::record;
+use super::record::Slice;
 use crate::Memory;
 use crate::StepError;
 
@@ -39,14 +40,14 @@ impl UnwindContextStorage<usize> for Storage {
 pub(super) fn step<'a, S: UnwindSection<Slice<'a>>>(
     section: &S,
     bases: &BaseAddresses,
-    record: S::Offset,
+    offset: S::Offset,
     svma: u64,
     frame: &Frame,
     bias: u64,
     memory: &impl Memory,
 ) -> Result<Frame, StepError> {
     let no_row = StepError::NoRow(svma);
-    let function = super::record(section, bases, record).filter(|f| f.contains(svma)).ok_or(no_row)?;
+    let function = record::read(section, bases, offset).filter(|f| f.contains(svma)).ok_or(no_row)?;
     let encoding = function.cie().encoding();
     if encoding.address_size != 8 {
         return Err(no_row);

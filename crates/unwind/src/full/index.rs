@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use gimli::LittleEndian;
 
-use super::EhFrame;
+use super::eh_frame::EhFrameSection;
+use super::record;
 use crate::cfi::pointer;
 use crate::cfi::pointer::Bases;
 use crate::cfi::section::FrameSection;
@@ -26,7 +27,7 @@ pub(super) struct SearchTable {
 
 impl SearchTable {
     /// `None`: there is none, or none that can be relied on.
-    pub(super) fn find(image: &Image<'_>, eh_frame: &EhFrame, text: Option<u64>) -> Option<Self> {
+    pub(super) fn find(image: &Image<'_>, eh_frame: &EhFrameSection, text: Option<u64>) -> Option<Self> {
         let header = eh_frame.header?;
         let at = image.file_range_at(header)?;
         let mut r = Reader::at(image.data.get(at.clone())?, 0);
@@ -44,7 +45,7 @@ impl SearchTable {
     }
 
     /// Whether entries all over the table are in order and point to the records of their functions.
-    fn is_true(&self, file: &[u8], eh_frame: &EhFrame, text: Option<u64>, count: usize) -> bool {
+    fn is_true(&self, file: &[u8], eh_frame: &EhFrameSection, text: Option<u64>, count: usize) -> bool {
         let (Some(data), Some(entries)) = (file.get(eh_frame.range.clone()), self.entries(file)) else {
             return false;
         };
@@ -55,7 +56,7 @@ impl SearchTable {
             let Some(entry) = entries.get((count - 1) * probe / PROBES) else { return false };
             let (function, record) = self.entry(entry);
             let offset = usize::try_from(record.wrapping_sub(eh_frame.address)).ok();
-            let record = offset.and_then(|offset| super::record(&section, &bases, offset.into()));
+            let record = offset.and_then(|offset| record::read(&section, &bases, offset.into()));
             let in_order = function >= before;
             before = function;
             in_order && record.is_some_and(|record| record.initial_address() == function)
