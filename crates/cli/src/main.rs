@@ -1,7 +1,7 @@
-//! perf-agent: the command line over the library `perfagent`.
+//! perf-agent: the command line of the library `perfagent`.
 //!
-//! In: words to builder, messages, signals, progress, exit status. Guaranteed: status 0 = done, 1 = failed at run time,
-//! 2 = command line rejected; messages go to standard error. Not here: everything else; the library does it.
+//! This crate turns options into a builder, prints messages and progress, handles signals and sets the exit status: 0 =
+//! done, 1 = failed at run time, 2 = command line rejected. Messages go to standard error. The library does the rest.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -16,8 +16,8 @@ mod run;
 mod signals;
 mod starting;
 mod syntax;
+mod values;
 
-use std::ffi::OsStr;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -50,37 +50,27 @@ fn dispatch(interrupts: &Interrupts) -> anyhow::Result<ExitCode> {
             out.flush()?;
             return Ok(ExitCode::SUCCESS);
         }
-        Err(Refusal::Syntax { error, hint }) => return Ok(reject(&error, &hint)),
+        Err(Refusal::Syntax { error, hint }) => {
+            messages::error(&error, Some(&hint));
+            return Ok(ExitCode::from(REJECTED));
+        }
     };
     log_if_asked();
     perfagent::raise_permitted()?;
     match command_line {
-        CommandLine { action: Some(Action::Doctor { json }), .. } => match json
-            .as_deref()
-            .and_then(OsStr::to_str)
-        {
-            _ if json.is_none() => doctor::run(false),
-            Some("true") => doctor::run(true),
-            Some("false") => doctor::run(false),
-            _ => Ok(reject("--json is neither true nor false", "write --json, --json=true or --json=false")),
-        },
+        CommandLine { action: Some(Action::Doctor { json }), .. } => doctor::run(json == Some(true)),
         CommandLine { action: None, capture } => Ok(run::capture(&capture, interrupts)),
     }
 }
 
-fn reject(error: &str, hint: &str) -> ExitCode {
-    messages::error(error, Some(hint));
-    ExitCode::from(REJECTED)
-}
-
-/// The library's log on standard error, if `PERF_AGENT_LOG` names a level or a filter.
+/// Writes the library's log to standard error if `PERF_AGENT_LOG` names a level or a filter.
 fn log_if_asked() {
     let Some(words) = std::env::var_os(LOG_VARIABLE).filter(|words| !words.is_empty()) else { return };
     let words = words.to_string_lossy();
     match tracing_subscriber::EnvFilter::try_new(&words) {
         Ok(filter) => tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init(),
         Err(error) => messages::warning(
-            &format!("{LOG_VARIABLE} `{words}` is no level or filter: {error}; nothing is logged"),
+            &format!("{LOG_VARIABLE} `{words}` is neither a level nor a filter: {error}; nothing is logged"),
             Some("for example: debug, or perfagent=debug"),
         ),
     }

@@ -1,4 +1,4 @@
-//! From words to the library's builder: the words go through as they are, and the automatic name is added.
+//! From the options to the library's builder.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -7,46 +7,125 @@ use std::process::Command;
 
 use perfagent::{AgentBuilder, AutoName, OutputKind, Subject, auto_name};
 
-use crate::args::CaptureArgs;
+use crate::args::{CaptureArgs, OutputArgs, TargetArgs};
+use crate::values::{OutputPath, Text};
 
-/// What the command line asks for, unchecked.
+/// What the command line asks for. The library checks it when it builds the agent.
 pub fn builder(args: &CaptureArgs) -> AgentBuilder {
-    let mut builder =
-        args.options().fold(AgentBuilder::default(), |builder, (name, word)| builder.option(name, word));
-    if let Some((program, arguments)) = args.command.split_first() {
-        let mut command = Command::new(program);
-        command.args(arguments);
-        builder = builder.command(command);
-    }
-    let is_on = |flag: &Option<OsString>| flag.as_deref() == Some(OsStr::new("true"));
+    let builder =
+        texts(args).fold(AgentBuilder::default(), |builder, (name, text)| builder.option(name, text));
+    let builder = paths(&args.outputs).fold(builder, |builder, (name, path)| builder.option(name, path));
+    let builder = flags(args, builder);
+    let builder = with_command(&args.target.command, builder);
     let timestamp = jiff::Zoned::now().strftime("%Y%m%d%H%M").to_string();
-    if is_on(&args.profile) && args.profile_output.is_none() {
-        builder = builder.cpu_profile(automatic_name(args, &timestamp, OutputKind::CpuProfile));
+    let automatic_name = |kind| automatic_name(&args.target, &timestamp, kind);
+    with_report(args, with_profiles(args, builder, automatic_name), automatic_name)
+}
+
+/// Every option whose value the library reads.
+fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
+    let CaptureArgs { target, settings, outputs, advanced, .. } = args;
+    let single = [
+        ("duration", &settings.duration),
+        ("sample-rate", &settings.sample_rate),
+        ("unwind", &settings.unwind),
+        ("offcpu-states", &settings.offcpu_states),
+        ("min-block", &settings.min_block),
+        ("pmu-events", &settings.pmu_events),
+        ("pmu-format", &outputs.pmu_format),
+        ("metrics-listen", &outputs.metrics_listen),
+        ("max-stacks", &advanced.max_stacks),
+        ("ring-size", &advanced.ring_size),
+    ];
+    let single = single.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
+    let pids = target.pid.iter().map(|pid| ("pid", pid));
+    single.chain(pids).chain(outputs.tag.iter().map(|tag| ("tag", tag)))
+}
+
+/// Every output with a path, but the report: its path may be a word.
+fn paths(outputs: &OutputArgs) -> impl Iterator<Item = (&'static str, &OutputPath)> {
+    let paths = [
+        ("profile-output", &outputs.profile_output),
+        ("offcpu-output", &outputs.offcpu_output),
+        ("wall-output", &outputs.wall_output),
+        ("folded-output", &outputs.folded_output),
+        ("flamegraph-output", &outputs.flamegraph_output),
+    ];
+    paths.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?)))
+}
+
+/// Turns a mode or setting on.
+type Setter = fn(AgentBuilder) -> AgentBuilder;
+
+fn flags(args: &CaptureArgs, builder: AgentBuilder) -> AgentBuilder {
+    let CaptureArgs { modes, target, settings, advanced, .. } = args;
+    let setters: [(Option<bool>, Setter); 9] = [
+        (modes.profile, AgentBuilder::with_cpu_profile),
+        (modes.offcpu, AgentBuilder::with_off_cpu_profile),
+        (modes.pmu, AgentBuilder::pmu),
+        (target.all, AgentBuilder::system_wide),
+        (settings.per_pid, AgentBuilder::per_pid),
+        (settings.kernel_stacks, |builder| builder.kernel_stacks(true)),
+        (settings.per_thread, |builder| builder.per_thread(true)),
+        (settings.wakers, |builder| builder.wakers(true)),
+        (advanced.self_check, |builder| builder.self_check(true)),
+    ];
+    setters
+        .into_iter()
+        .filter(|(flag, _)| *flag == Some(true))
+        .fold(builder, |builder, (_, set)| set(builder))
+}
+
+fn with_command(words: &[OsString], builder: AgentBuilder) -> AgentBuilder {
+    let Some((program, arguments)) = words.split_first() else { return builder };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    builder.command(command)
+}
+
+/// Gives an automatic name to each profile without a path.
+fn with_profiles(
+    args: &CaptureArgs,
+    mut builder: AgentBuilder,
+    automatic_name: impl Fn(OutputKind) -> AutoName,
+) -> AgentBuilder {
+    let CaptureArgs { modes, outputs, .. } = args;
+    if modes.profile == Some(true) && outputs.profile_output.is_none() {
+        builder = builder.cpu_profile(automatic_name(OutputKind::CpuProfile));
     }
-    if is_on(&args.offcpu) && args.offcpu_output.is_none() {
-        builder = builder.off_cpu_profile(automatic_name(args, &timestamp, OutputKind::OffCpuProfile));
-    }
-    match args.pmu_output.as_deref() {
-        None if !is_on(&args.pmu) => {}
-        None => builder = builder.option("pmu-output", "-"),
-        Some(word) if word == "auto" => {
-            let json = args.pmu_format.as_deref() == Some(OsStr::new("json"));
-            let kind = if json { OutputKind::PmuJson } else { OutputKind::PmuReport };
-            builder = builder.pmu_output(automatic_name(args, &timestamp, kind));
-        }
-        Some(word) => builder = builder.option("pmu-output", word),
+    if modes.offcpu == Some(true) && outputs.offcpu_output.is_none() {
+        builder = builder.off_cpu_profile(automatic_name(OutputKind::OffCpuProfile));
     }
     builder
 }
 
-/// The name of an output if none was given.
-fn automatic_name(args: &CaptureArgs, timestamp: &str, kind: OutputKind) -> AutoName {
+/// The report of `--pmu` goes to standard output, to a path, or to an automatic name for the word `auto`.
+fn with_report(
+    args: &CaptureArgs,
+    builder: AgentBuilder,
+    automatic_name: impl Fn(OutputKind) -> AutoName,
+) -> AgentBuilder {
+    let OutputArgs { pmu_output, pmu_format, .. } = &args.outputs;
+    match pmu_output.as_ref().map(AsRef::<OsStr>::as_ref) {
+        None if args.modes.pmu != Some(true) => builder,
+        None => builder.option("pmu-output", "-"),
+        Some(word) if word == "auto" => {
+            let json = pmu_format.as_ref().is_some_and(|format| AsRef::<str>::as_ref(format) == "json");
+            let kind = if json { OutputKind::PmuJson } else { OutputKind::PmuReport };
+            builder.pmu_output(automatic_name(kind))
+        }
+        Some(path) => builder.option("pmu-output", path),
+    }
+}
+
+/// The name of an output without a path.
+fn automatic_name(target: &TargetArgs, timestamp: &str, kind: OutputKind) -> AutoName {
     let named = |name: &[u8], pid| auto_name(Subject::Process { name, pid }, timestamp, kind);
-    if let Some(program) = args.command.first() {
+    if let Some(program) = target.command.first() {
         let base = Path::new(program).file_name().unwrap_or(program);
         return named(base.as_bytes(), std::process::id());
     }
-    match args.pid.first().and_then(|pid| pid.to_str()?.parse().ok()) {
+    match target.pid.first().and_then(|pid| AsRef::<str>::as_ref(pid).parse().ok()) {
         Some(number) => {
             let pid = process_of(number);
             named(&comm(pid), pid)
@@ -55,12 +134,13 @@ fn automatic_name(args: &CaptureArgs, timestamp: &str, kind: OutputKind) -> Auto
     }
 }
 
-/// The process that a number given as target stands for. If there is none, the start says so.
+/// The process of a number that `--pid` names: a thread stands for its process. For a missing process the number stays,
+/// and the start of the capture reports it.
 pub fn process_of(number: u32) -> u32 {
     perfagent::process_of(number).unwrap_or(number)
 }
 
-/// The name of a process; empty if there is none.
+/// The name of a process; empty for a missing process.
 pub fn comm(pid: u32) -> Vec<u8> {
     let mut name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     if name.last() == Some(&b'\n') {
