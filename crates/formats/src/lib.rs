@@ -1,10 +1,12 @@
-//! Writers of profiles: pprof, folded stacks, SVG flame graph.
+//! Encoders of profiles: pprof, folded stacks, SVG flame graph. And the decoder of pprof.
 //!
-//! In: [`pprof`] (both directions), [`folded`], [`flamegraph`]. Guaranteed: pure (model in, bytes out, no files),
-//! and deterministic: equal profiles give equal bytes. Not here: making profiles, names for addresses, and where
-//! the bytes go.
+//! [`registry`] lists the encoders and finds them by name or by file extension. An encoder is a pure function from
+//! a profile to bytes: it opens no file, and equal profiles give equal bytes. This crate neither makes profiles nor finds
+//! names for addresses.
 #![forbid(unsafe_code)]
 
-pub mod flamegraph;
-pub mod folded;
-pub mod pprof;
+mod encoder;
+pub mod registry;
+
+pub use encoder::{EncodeOptions, Encoder};
+pub use registry::{flamegraph, folded, pprof};

@@ -4,6 +4,7 @@
 mod flamegraph;
 mod folded;
 mod pprof;
+mod registry;
 
 use profile::{Builder, FileOffset, Function, Label, Line, Mapping, Profile, Svma, ValueType};
 

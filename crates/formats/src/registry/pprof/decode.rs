@@ -15,7 +15,7 @@ use super::proto;
 /// The longest uncompressed message that [`decode`] takes.
 pub const MAX_MESSAGE_BYTES: u64 = 256 << 20;
 
-/// Why bytes are no pprof profile.
+/// Why bytes are not a pprof profile.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -25,13 +25,13 @@ pub enum DecodeError {
     /// The message is longer than [`MAX_MESSAGE_BYTES`].
     #[error("the pprof message is longer than {MAX_MESSAGE_BYTES} bytes uncompressed")]
     TooLong,
-    /// The bytes are no `profile.proto` message.
+    /// The bytes are not a `profile.proto` message.
     #[error("decode the pprof message: {0}")]
     Protobuf(#[from] prost::DecodeError),
-    /// A reference leads nowhere.
+    /// A reference names a missing entry.
     #[error("the pprof message refers to {kind} {id}, which it does not contain")]
     Reference {
-        /// What is referred to.
+        /// The kind of the missing entry.
         kind: &'static str,
         /// The id or index.
         id: i128,
@@ -39,17 +39,17 @@ pub enum DecodeError {
     /// An id is 0 or appears twice.
     #[error("the pprof message has {kind} id {id} twice, or it is 0")]
     Id {
-        /// What has the id.
+        /// The kind of the entry.
         kind: &'static str,
         /// The id.
         id: u64,
     },
-    /// A line number, column or table is beyond 32 bits, or negative.
+    /// A line number or column is negative or longer than 32 bits, or a table is too long.
     #[error("{field} of the pprof message is {value}, which is not in 0..2^32")]
     Range {
         /// The field.
         field: &'static str,
-        /// What it holds.
+        /// Its value.
         value: i64,
     },
     /// A sample has more or fewer values than the profile has sample types.
@@ -62,11 +62,11 @@ pub enum DecodeError {
     },
 }
 
-/// Reads a profile, gzip-compressed or plain. What the model has no place for (`drop_frames`, `keep_frames`,
-/// units of labels, build-ids that are not hex, the `has_*` flags) is left out.
+/// Reads a profile, gzip-compressed or plain. Leaves out what the model does not contain: `drop_frames`, `keep_frames`,
+/// units of labels, build-ids that are not hex, and the `has_*` flags.
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are damaged, too long or refer to what is not there.
+/// [`DecodeError`] if the bytes are damaged, too long or refer to a missing entry.
 pub fn decode(bytes: &[u8]) -> Result<Profile, DecodeError> {
     if bytes.starts_with(&[0x1f, 0x8b]) {
         let mut message = Vec::new();
@@ -186,7 +186,7 @@ impl Reader {
             return Err(DecodeError::Values { found, expected });
         }
         let label = |label: &proto::Label| {
-            // A text label with the empty string cannot be told from the number 0.
+            // A text label with the empty string has the same bytes as the number 0.
             let value = match label.str {
                 0 => LabelValue::Num(label.num),
                 index => LabelValue::Str(self.text(index)?.to_owned()),

@@ -18,7 +18,7 @@ pub fn encode(profile: &Profile) -> Vec<u8> {
     gzip.write_all(&message).and_then(|()| gzip.finish()).expect("writing to a Vec cannot fail")
 }
 
-/// Text by index, with the empty string at 0.
+/// The string table; the empty string has index 0.
 struct Strings<'a> {
     ids: HashMap<&'a str, i64>,
     table: Vec<String>,
@@ -36,7 +36,7 @@ impl<'a> Strings<'a> {
         })
     }
 
-    /// For text that lives nowhere else.
+    /// Adds a text that was made here. It is not looked up again.
     fn id_of_owned(&mut self, text: String) -> i64 {
         self.table.push(text);
         self.table.len() as i64 - 1
@@ -132,7 +132,7 @@ fn sample<'a>(sample: &'a profile::Sample, strings: &mut Strings<'a>) -> proto::
     }
 }
 
-/// What is known at *every* location of a mapping. A mapping without locations has nothing known.
+/// What is known at *every* location of a mapping. Of a mapping without locations nothing is known.
 #[derive(Clone, Copy)]
 struct MappingDetail {
     functions: bool,
@@ -172,7 +172,7 @@ impl MappingDetail {
         details
     }
 
-    /// The sources of files and lines for native code also tell what was inlined; those for JIT code do not.
+    /// Debug information of native code with files and lines also says what was inlined; perf maps of JIT code do not.
     fn inline_frames(self) -> bool {
         self.functions && self.filenames && self.line_numbers && self.native
     }

@@ -1,15 +1,33 @@
 //! Folded stacks: one line per distinct stack, `root;…;leaf VALUE`, as flame graph tools read them.
 //!
-//! Guaranteed: lines are sorted and distinct, and their values sum to those of the profile; inlined functions are
-//! frames of their own. When the profile covers several processes, the root-most frame is `COMM (PID)`; with
-//! several threads told apart by `tid` labels, a frame `THREAD (TID)` follows.
+//! Lines are sorted and distinct, and their values add up to the profile's sum. An inlined function is a frame of its own.
+//! If the profile has several processes, each stack begins with a frame `COMM (PID)`; if its `tid` labels name several
+//! threads, a frame `THREAD (TID)` follows.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use crate::{EncodeOptions, Encoder};
 use profile::{Label, LabelValue, Location, MappingId, Profile, Sample};
+
+/// Folded stacks as a registered format.
+pub struct Folded;
+
+impl Encoder for Folded {
+    fn name(&self) -> &'static str {
+        "folded"
+    }
+
+    fn extensions(&self) -> &[&str] {
+        &["folded"]
+    }
+
+    fn encode(&self, profile: &Profile, options: &EncodeOptions, out: &mut dyn Write) -> io::Result<()> {
+        write(profile, options.value_index(profile), out)
+    }
+}
 
 /// Writes the stacks with their value number `value_index`. Stacks whose sum is zero are left out.
 ///
@@ -22,7 +40,7 @@ pub fn write(profile: &Profile, value_index: usize, out: &mut dyn Write) -> io::
     Ok(())
 }
 
-/// The sum per folded stack.
+/// The sum of each folded stack.
 pub(crate) fn stacks(profile: &Profile, value_index: usize) -> io::Result<BTreeMap<String, i64>> {
     if value_index >= profile.sample_types.len() {
         let message = format!(
@@ -89,7 +107,7 @@ fn push_owner(stack: &mut String, sample: &Sample, name_key: &str, id_key: &str)
     push_frame(stack, &escaped(&frame));
 }
 
-/// All frames of one location, outermost first, joined.
+/// All frames of one location, outermost first, joined by `;`.
 fn location_frames(profile: &Profile, location: &Location) -> String {
     let mut frames = String::new();
     for line in location.lines.iter().rev() {
@@ -112,8 +130,8 @@ fn unnamed<'a>(profile: &Profile, location: &Location) -> Cow<'a, str> {
     escaped(&format!("[{file}+{:#x}]", location.address)).into_owned().into()
 }
 
-/// `;` separates frames and a line break separates stacks: inside of a name `:` and a visible escape stand for
-/// them. Blanks stay, since readers take the last blank of the line as the end of the stack.
+/// In a name, `:` replaces `;`, which separates frames, and a visible escape replaces a control character, such as the
+/// line break that separates stacks. Blanks stay: readers end the stack at the last blank of the line.
 fn escaped(name: &str) -> Cow<'_, str> {
     if !name.contains(|c: char| c == ';' || c.is_control()) {
         return Cow::Borrowed(name);

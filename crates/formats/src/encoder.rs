@@ -1,0 +1,40 @@
+//! What each output format implements.
+
+use std::io::{self, Write};
+
+use profile::Profile;
+
+/// A format that profiles can be written in.
+pub trait Encoder: Sync {
+    /// The name by which the format is chosen.
+    fn name(&self) -> &'static str;
+
+    /// The file extensions of this format, without the leading dot: `pb.gz`.
+    fn extensions(&self) -> &[&str];
+
+    /// Writes a profile.
+    ///
+    /// # Errors
+    /// Those of `out`; [`io::ErrorKind::InvalidInput`] if the profile does not have the value that `options` names.
+    fn encode(&self, profile: &Profile, options: &EncodeOptions, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// Choices that a profile does not contain. An encoder ignores those that do not apply to its format.
+#[derive(Clone, Debug, Default)]
+pub struct EncodeOptions {
+    /// The value that is shown by formats with one value per stack: an index into [`Profile::sample_types`]. Without it,
+    /// the profile's default sample type.
+    pub value: Option<usize>,
+    /// The title of a picture.
+    pub title: String,
+}
+
+impl EncodeOptions {
+    /// The index of the value to show.
+    #[must_use]
+    pub fn value_index(&self, profile: &Profile) -> usize {
+        let is_default = |kind: &str| kind == profile.default_sample_type;
+        let default = || profile.sample_types.iter().position(|value_type| is_default(&value_type.kind));
+        self.value.or_else(default).unwrap_or(0)
+    }
+}

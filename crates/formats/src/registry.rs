@@ -1,0 +1,82 @@
+//! The list of all encoders. A new format is a module here and an entry in [`ENCODERS`].
+
+pub mod flamegraph;
+pub mod folded;
+pub mod pprof;
+
+use std::path::Path;
+
+use crate::Encoder;
+
+/// All encoders.
+pub static ENCODERS: &[&dyn Encoder] = &[
+    &pprof::Pprof,           // everything
+    &folded::Folded,         // one value of each stack, as text
+    &flamegraph::FlameGraph, // the same as a picture
+];
+
+/// The encoder of this name.
+#[must_use]
+pub fn by_name(name: &str) -> Option<&'static dyn Encoder> {
+    ENCODERS.iter().copied().find(|encoder| encoder.name() == name)
+}
+
+/// The encoder for a file name. Of several matching extensions the longest wins. A name that consists of an extension
+/// alone matches none.
+#[must_use]
+pub fn by_extension(path: &Path) -> Option<&'static dyn Encoder> {
+    longest_match(ENCODERS, path.file_name()?.to_str()?)
+}
+
+fn longest_match(encoders: &[&'static dyn Encoder], name: &str) -> Option<&'static dyn Encoder> {
+    let matches = |extension: &str| {
+        let stem = name.strip_suffix(extension).and_then(|stem| stem.strip_suffix('.'));
+        stem.is_some_and(|stem| !stem.is_empty())
+    };
+    let length = |encoder: &dyn Encoder| {
+        encoder
+            .extensions()
+            .iter()
+            .filter(|extension| matches(extension))
+            .map(|extension| extension.len())
+            .max()
+    };
+    let matching = encoders.iter().filter_map(|encoder| Some((length(*encoder)?, *encoder)));
+    matching.max_by_key(|(length, _)| *length).map(|(_, encoder)| encoder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EncodeOptions;
+    use profile::Profile;
+    use std::io::{self, Write};
+
+    struct Named(&'static str);
+
+    impl Encoder for Named {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn extensions(&self) -> &[&str] {
+            std::slice::from_ref(&self.0)
+        }
+
+        fn encode(&self, _: &Profile, _: &EncodeOptions, _: &mut dyn Write) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_longest_extension_wins() {
+        for encoders in
+            [[&Named("x.json") as &dyn Encoder, &Named("json")], [&Named("json"), &Named("x.json")]]
+        {
+            let name = |file| longest_match(&encoders, file).map(|encoder| encoder.name());
+            assert_eq!(name("a.x.json"), Some("x.json"));
+            assert_eq!(name("a.json"), Some("json"));
+            assert_eq!(name("x.json"), Some("json"));
+        }
+    }
+}
