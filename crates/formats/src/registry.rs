@@ -2,6 +2,7 @@
 
 pub mod flamegraph;
 pub mod folded;
+pub mod ndjson;
 pub mod pprof;
 
 use std::path::Path;
@@ -13,6 +14,7 @@ pub static ENCODERS: &[&dyn Encoder] = &[
     &pprof::Pprof,           // everything
     &folded::Folded,         // one value of each stack, as text
     &flamegraph::FlameGraph, // the same as a picture
+    &ndjson::Ndjson,         // all values of each stack, as JSON
 ];
 
 /// The encoder of this name.
