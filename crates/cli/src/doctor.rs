@@ -1,11 +1,11 @@
-//! `perf-agent doctor`: prints what the library found.
+//! `perf-agent doctor`: prints the checks of the library.
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use perfagent::doctor::{self, Check, Status};
 
-/// Makes the checks and prints them on standard output.
+/// Runs the checks and prints them on standard output.
 pub fn run(json: bool) -> anyhow::Result<ExitCode> {
     let checks = doctor::run();
     let text = if json { as_json(&checks)? } else { as_text(&checks) };

@@ -1,14 +1,14 @@
-//! Messages for people: on standard error, one line each, whatever is in them.
+//! Messages on standard error, one line each.
 //!
-//! Guaranteed: a closed or full standard error is no reason to fail, and no text (a process name, a path) can move the
-//! cursor or forge a line.
+//! A closed or full standard error fails nothing. Control characters in a message are escaped, so the name of a process
+//! or a path can neither move the cursor nor forge a line.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 
 /// One line.
 pub fn line(text: &str) {
-    // A capture must go on when nobody listens.
+    // The capture goes on without a reader.
     let _closed_is_fine = writeln!(std::io::stderr().lock(), "{}", one_line(text));
 }
 
@@ -33,7 +33,7 @@ pub fn library_error(error: &perfagent::Error) {
     self::error(&error.to_string(), error.hint().as_deref());
 }
 
-/// Control characters become visible.
+/// Escapes control characters.
 fn one_line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_moves_the_cursor() {
+    fn control_characters_are_escaped() {
         assert_eq!(one_line("a\nerror: forged\u{1b}[2J\té"), "a\\nerror: forged\\u{1b}[2J\\té");
     }
 }

@@ -1,4 +1,4 @@
-//! What is said while names are looked up after the capture: nothing as long as that is quick.
+//! Reports the search for names after the capture, if it takes long.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -9,10 +9,10 @@ use perfagent::Agent;
 use crate::messages;
 use crate::signals::Interrupts;
 
-/// Before the first line, and between two.
+/// Time before the first line and between two lines.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Calls `stop`, and says how many names are left when that takes long: on a terminal again and again, else once.
+/// Calls `stop`. If that takes long, prints how many names are left: repeatedly on a terminal, else once.
 pub fn while_stopping<T>(agent: &Agent, interrupts: &Interrupts, stop: impl FnOnce() -> T) -> T {
     std::thread::scope(|scope| {
         let (done, stopped) = channel::<()>();
@@ -36,7 +36,7 @@ pub fn while_stopping<T>(agent: &Agent, interrupts: &Interrupts, stop: impl FnOn
 fn text(left: u64, was_interrupted: bool) -> String {
     let how = if was_interrupted { "interrupt again" } else { "interrupt twice" };
     format!(
-        "nothing is attached any more; {left} places in code are still to be named; {how} to write them as addresses"
+        "sampling has ended; {left} code locations still have no name; {how} to write them as addresses"
     )
 }
 
@@ -45,8 +45,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_is_left_and_what_ends_it() {
-        assert!(text(4711, false).contains("4711 places in code"));
+    fn the_line_has_the_number_left_and_how_to_stop() {
+        assert!(text(4711, false).contains("4711 code locations"));
         assert!(text(1, false).contains("interrupt twice") && text(1, true).contains("interrupt again"));
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Shortest time between two drawings.
 pub const INTERVAL: Duration = Duration::from_millis(200);
 
-/// A line on standard error that is drawn again and again.
+/// A line on standard error that is redrawn.
 pub struct Progress {
     terminal: bool,
     drawn: Option<Instant>,
@@ -18,12 +18,12 @@ impl Progress {
         Self { terminal: std::io::stderr().is_terminal(), drawn: None }
     }
 
-    /// Draws how a capture goes on.
+    /// Draws the state of a capture.
     pub fn draw(&mut self, samples: u64, lost: u64, left: Option<Duration>) {
         self.show(&text(samples, lost, left));
     }
 
-    /// Draws the line, unless it was drawn a moment ago.
+    /// Draws the line, unless it was drawn less than [`INTERVAL`] ago.
     pub fn show(&mut self, text: &str) {
         let fresh = self.drawn.is_some_and(|drawn| drawn.elapsed() < INTERVAL);
         if self.terminal && !fresh {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_samples_lost_and_time_left() {
+    fn the_line_has_samples_losses_and_time_left() {
         assert_eq!(text(4711, 2, Some(Duration::from_millis(8_001))), "4711 samples, 2 lost, 9s left");
         assert_eq!(text(0, 0, None), "0 samples, 0 lost, until the command ends");
         assert_eq!(seconds(Duration::from_secs(61)), "1m01s");

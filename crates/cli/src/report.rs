@@ -1,4 +1,4 @@
-//! What is printed when a capture is over: the command's end, warnings, paths, the ledger.
+//! Prints the result of a capture: the end of the command, warnings, paths, the ledger.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -7,7 +7,7 @@ use perfagent::{CommandStatus, Report};
 
 use crate::messages;
 
-/// Prints a report; tells whether every output was written.
+/// Prints a report. Returns whether every output was written.
 pub fn print(report: &Report) -> bool {
     if let Some(status) = &report.command_status {
         messages::line(&command_end(status));
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_how_the_command_ended() {
+    fn the_end_of_a_command_is_named() {
         assert_eq!(exit(ExitStatus::from_raw(3 << 8)), "exited with status 3");
         assert_eq!(exit(ExitStatus::from_raw(9)), "killed by signal SIGKILL");
         assert_eq!(exit(ExitStatus::from_raw(64)), "killed by signal 64");

@@ -11,7 +11,7 @@ use crate::progress::{INTERVAL, Progress};
 use crate::signals::Interrupts;
 use crate::{messages, naming, report, request, starting};
 
-/// Length of a capture of processes or of the system, unless said otherwise. A command is followed to its end.
+/// Default length of a capture of processes or of the system. A command is followed to its end.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Runs one capture.
@@ -45,7 +45,7 @@ pub fn capture(args: &CaptureArgs, interrupts: &Interrupts) -> ExitCode {
     }
 }
 
-/// How long to capture; none = until the command ends.
+/// How long to capture; none: until the command ends.
 fn length(config: &Config) -> Option<Duration> {
     match config.targets() {
         Targets::Command(_) => config.duration(),
@@ -53,7 +53,7 @@ fn length(config: &Config) -> Option<Duration> {
     }
 }
 
-/// Waits for the end of the capture, telling how it goes on.
+/// Waits for the end of the capture and draws its progress.
 fn follow(agent: &Agent, length: Option<Duration>, interrupts: &Interrupts) {
     let start = Instant::now();
     let mut progress = Progress::new();
@@ -71,7 +71,7 @@ fn follow(agent: &Agent, length: Option<Duration>, interrupts: &Interrupts) {
     }
 }
 
-/// What is captured, a line for each mode: target, rate or states, length.
+/// Prints one line for each mode: target, rate or states, length.
 fn announce(config: &Config, length: Option<Duration>) {
     let target = match config.targets() {
         Targets::Pids(pids) => pids.iter().map(|pid| named(*pid)).collect::<Vec<_>>().join(", "),

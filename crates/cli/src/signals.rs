@@ -1,4 +1,4 @@
-//! Signals: the first stops the capture early, the second gives up on names, the third ends the process.
+//! Signals: the first ends the capture early, the second ends the search for names, the third ends the process.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use signal_hook::iterator::Signals;
 
 use crate::messages;
 
-/// What signals lead to.
+/// The effects of signals.
 #[derive(Clone, Default)]
 pub struct Interrupts {
     /// Cancelled by the first signal: start and capture end early.
@@ -20,7 +20,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// Handles SIGINT, SIGTERM and SIGHUP from now on. SIGHUP stays ignored if it was, as nohup(1) wants it.
+    /// Handles SIGINT, SIGTERM and SIGHUP from now on. A SIGHUP that was ignored stays ignored, for nohup(1).
     pub fn install() -> io::Result<Self> {
         let interrupts = Self::default();
         let mut handled = vec![SIGINT, SIGTERM];
@@ -47,7 +47,7 @@ impl Interrupts {
             _ => {
                 self.temporary_files.remove_all();
                 messages::error(
-                    "ended by the third signal; outputs that were not finished are not written",
+                    "ended by the third signal; unfinished outputs are not written",
                     None,
                 );
                 std::process::exit(1);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_mask_of_ignored_signals() {
+    fn ignored_signals_are_read_from_proc() {
         assert!(is_ignored(signal_hook::consts::SIGPIPE));
         assert!(!is_ignored(signal_hook::consts::SIGSEGV));
     }

@@ -1,4 +1,4 @@
-//! What is said while a start waits for unwind tables: on a terminal, and nothing as long as that is quick.
+//! Shows on a terminal that the start waits for unwind tables, if it takes long.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 
@@ -6,7 +6,7 @@ use perfagent::Agent;
 
 use crate::progress::{INTERVAL, Progress};
 
-/// Calls `start`, and draws how many tables are left.
+/// Calls `start` and draws how many tables are left.
 pub fn while_starting<T>(agent: &Agent, start: impl FnOnce() -> T) -> T {
     std::thread::scope(|scope| {
         let (done, started) = channel::<()>();
@@ -26,7 +26,7 @@ pub fn while_starting<T>(agent: &Agent, start: impl FnOnce() -> T) -> T {
 }
 
 fn text(left: u64) -> String {
-    format!("making unwind tables before the first sample, {left} left")
+    format!("compiling unwind tables before the first sample, {left} left")
 }
 
 #[cfg(test)]
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_is_left() {
-        assert_eq!(text(12), "making unwind tables before the first sample, 12 left");
+    fn the_line_has_the_number_left() {
+        assert_eq!(text(12), "compiling unwind tables before the first sample, 12 left");
     }
 }

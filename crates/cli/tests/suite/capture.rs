@@ -1,4 +1,4 @@
-//! Whole captures: exit statuses, files, streams, signals. Without the privileges they skip and say so.
+//! Whole captures: exit statuses, files, streams, signals. Without privileges the tests skip and say so.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -26,7 +26,7 @@ impl Drop for Burner {
     }
 }
 
-/// Whether captures are possible here; says why not.
+/// Whether captures are possible here. Prints the reason if not.
 pub fn privileged() -> bool {
     let checks: Vec<serde_json::Value> = serde_json::from_str(&stdout(&run(&["doctor", "--json"]))).unwrap();
     let failed = checks.into_iter().find(|check| check["status"] == "fail");
@@ -55,7 +55,7 @@ pub fn start_in(directory: &Path, words: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Waits for the first statements of main: before, nobody handles a signal.
+/// Waits until main handles signals.
 fn wait_for_handlers(child: &Child) {
     let begun = Instant::now();
     let path = format!("/proc/{}/status", child.id());
@@ -129,7 +129,7 @@ fn a_process_gives_an_automatically_named_profile_and_a_ledger() {
 }
 
 #[test]
-fn every_form_of_output_is_written_and_standard_output_carries_nothing_else() {
+fn every_output_is_written_and_standard_output_has_only_the_one_for_it() {
     if !privileged() {
         return;
     }
@@ -167,7 +167,7 @@ fn the_ledger_and_the_report_agree_on_the_number_of_processes() {
         directory.path(),
         &["--profile", "--pmu", "-a", "--sample-rate", "999", "--duration", "1s", "--pmu-output", "report"],
     );
-    // Most of them end before anybody can look at them.
+    // Most of them end before /proc can be read.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(1500) {
         assert!(Command::new("true").status().unwrap().success());
@@ -197,7 +197,7 @@ fn the_whole_system() {
 }
 
 #[test]
-fn figures_alone_have_a_ledger_and_cpu_time_is_told_over_the_time_in_which_it_was_used() {
+fn metrics_alone_have_a_ledger_with_the_agents_cpu_time() {
     if !privileged() {
         return;
     }
@@ -209,7 +209,7 @@ fn figures_alone_have_a_ledger_and_cpu_time_is_told_over_the_time_in_which_it_wa
     assert_eq!(ledger(&output, "samples"), None);
     let number = |key: &str| ledger(&output, key).unwrap().parse::<f64>().unwrap();
     assert!(number("agent_rss_peak_kib") > 0.0 && number("bpf_memory_kib") > 0.0, "{}", stderr(&output));
-    // No more than all CPUs; the capture is a small part of that time.
+    // The upper bound is all CPUs for that time; the capture is a small part of it.
     let cpus = std::thread::available_parallelism().unwrap().get() as f64;
     assert!(number("agent_cpu_pct") <= 100.0 * cpus, "{}", stderr(&output));
     let seconds = number("agent_cpu_ms") / (10.0 * number("agent_cpu_pct"));
@@ -234,12 +234,12 @@ fn a_command_is_followed_to_its_end() {
 }
 
 #[test]
-fn an_empty_profile_of_a_command_has_its_reason() {
+fn an_empty_profile_of_a_command_has_a_warning_with_the_reason() {
     if !privileged() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    // The clock of each CPU fires as time goes by, and may meet the command.
+    // The clock of a CPU fires at any time, so a sample of the command is possible.
     let reason = |rate: &str, command: &[&str]| {
         let words = [&["--profile", "--sample-rate", rate, "--"], command].concat();
         let run = || {
@@ -281,7 +281,8 @@ fn a_command_outlives_a_capture_that_ends_earlier() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    // So rarely that the start of the command gives no sample; and it must not hold the pipes that are read to their end.
+    // The rate is so low that the start of the command gives no sample. The command closes its pipes, which are read to
+    // their end.
     let sleeper = "exec sleep 300 > /dev/null 2>&1";
     let capture = ["--profile", "--duration", "200ms", "--sample-rate", "1", "--", "sh", "-c", sleeper];
     let output = run_in(directory.path(), &capture);
@@ -294,7 +295,7 @@ fn a_command_outlives_a_capture_that_ends_earlier() {
 }
 
 #[test]
-fn targets_that_end_end_the_capture() {
+fn the_capture_ends_with_its_targets() {
     if !privileged() {
         return;
     }
@@ -331,7 +332,7 @@ fn the_first_signal_ends_the_capture_and_writes_everything() {
 }
 
 #[test]
-fn however_many_signals_nothing_unfinished_stays_behind() {
+fn no_unfinished_file_is_left_after_any_number_of_signals() {
     if !privileged() {
         return;
     }
@@ -342,7 +343,7 @@ fn however_many_signals_nothing_unfinished_stays_behind() {
         std::thread::sleep(Duration::from_millis(600));
         wait_for_handlers(&child);
         for _ in 0..3 {
-            // The process may have ended by now: then there is nothing to signal.
+            // The process may have ended; then there is nothing to signal.
             let _ = Command::new("kill")
                 .args(["-s", "TERM", &child.id().to_string()])
                 .stderr(Stdio::null())
@@ -386,7 +387,7 @@ fn an_output_that_fails_does_not_stop_the_others() {
 }
 
 #[test]
-fn a_target_that_is_not_there() {
+fn a_missing_target_is_an_error() {
     if !privileged() {
         return;
     }
@@ -399,7 +400,7 @@ fn a_target_that_is_not_there() {
 }
 
 #[test]
-fn without_privileges_the_error_names_the_command_that_helps() {
+fn without_privileges_the_hint_is_the_setcap_line() {
     let directory = tempfile::tempdir().unwrap();
     let binary = directory.path().join("perf-agent");
     std::fs::copy(env!("CARGO_BIN_EXE_perf-agent"), &binary).unwrap();
@@ -428,7 +429,7 @@ fn without_privileges_the_error_names_the_command_that_helps() {
 }
 
 #[test]
-fn a_thread_is_announced_and_named_as_its_process() {
+fn a_thread_id_selects_its_process() {
     if !privileged() {
         return;
     }
@@ -455,7 +456,7 @@ fn a_thread_is_announced_and_named_as_its_process() {
 }
 
 #[test]
-fn too_few_descriptors_are_told_as_that() {
+fn too_few_descriptors_are_named_as_the_cause() {
     if !privileged() {
         return;
     }
@@ -472,7 +473,7 @@ fn too_few_descriptors_are_told_as_that() {
 }
 
 #[test]
-fn a_target_that_has_ended_is_called_so() {
+fn a_target_that_has_ended_is_named_so() {
     if !privileged() {
         return;
     }

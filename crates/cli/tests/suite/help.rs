@@ -2,7 +2,7 @@
 
 use crate::{run, stdout};
 
-/// Widest line that a reader gets, unless a word alone is longer.
+/// Widest line of the help, unless a single word is longer.
 const WIDTH: usize = 100;
 
 #[test]
@@ -76,7 +76,7 @@ fn version() {
 }
 
 #[test]
-fn a_filter_of_the_log_that_is_none_is_told() {
+fn an_invalid_log_filter_is_a_warning() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_perf-agent"))
         .args(["--profile", "--pid", "0"])
         .env("PERF_AGENT_LOG", "perfagent=loud")

@@ -1,4 +1,4 @@
-//! The binary from outside: words in; exit status, standard output and standard error out.
+//! The program from outside: arguments in; exit status, standard output and standard error out.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod capture;
@@ -9,12 +9,12 @@ mod rejected;
 
 use std::process::{Command, Output};
 
-/// Runs the binary in `directory` with these words.
+/// Runs the program in `directory` with these arguments.
 fn run_in(directory: &std::path::Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_perf-agent")).args(words).current_dir(directory).output().unwrap()
 }
 
-/// Runs the binary in a directory of its own, and checks that it leaves nothing there.
+/// Runs the program in a new directory, and checks that it leaves no file there.
 fn run(words: &[&str]) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let output = run_in(directory.path(), words);

@@ -1,4 +1,4 @@
-//! Reports of the scheduler and counters, and the endpoint: streams, names, what is served and when.
+//! Reports of scheduler metrics and counters, and the endpoint: streams, names, contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,19 +12,19 @@ use serde_json::Value;
 use crate::capture::{Burner, assert_gzip, assert_status, files, privileged, signal, start_in};
 use crate::{run, run_in, stderr, stdout};
 
-/// A command that leaves its CPU some times.
+/// A command that sleeps a few times.
 const NAPS: [&str; 4] = ["--", "sh", "-c", "for i in 1 2 3 4 5; do sleep 0.01; done"];
 
 fn with_naps<'a>(words: &[&'a str]) -> Vec<&'a str> {
     words.iter().chain(&NAPS).copied().collect()
 }
 
-/// A capture whose metrics are served, at a port that the kernel chose.
+/// A capture that serves metrics at a port chosen by the kernel.
 struct Served {
     child: Child,
     port: u16,
     stderr: BufReader<ChildStderr>,
-    /// What it said before the address.
+    /// What it printed before the address.
     told: String,
 }
 
@@ -49,7 +49,7 @@ impl Served {
     }
 }
 
-/// The port that is announced, and all that is said until then.
+/// The announced port, and everything printed before it.
 fn announced(stderr: &mut impl BufRead) -> (u16, String) {
     let mut told = String::new();
     loop {
@@ -63,7 +63,7 @@ fn announced(stderr: &mut impl BufRead) -> (u16, String) {
     }
 }
 
-/// Status line, head and body of an answer; nothing if nobody answers.
+/// Status line, head and body of an answer; none without an answer.
 fn get(port: u16, path: &str, accept: &str) -> Option<(String, String)> {
     let mut stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -74,7 +74,7 @@ fn get(port: u16, path: &str, accept: &str) -> Option<(String, String)> {
 }
 
 #[test]
-fn the_text_is_all_that_is_on_standard_output() {
+fn standard_output_has_only_the_text() {
     if !privileged() {
         return;
     }
@@ -104,7 +104,7 @@ fn the_text_is_all_that_is_on_standard_output() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_used_is_told_where_it_is_needed() {
+fn an_unusable_cache_is_a_warning_only_where_tables_are_needed() {
     if !privileged() {
         return;
     }
@@ -146,7 +146,7 @@ fn the_json_has_the_keys_of_its_schema() {
     for histogram in ["on_cpu", "runqueue"] {
         let value = |key: &str| total[histogram][key].as_f64().unwrap();
         let keys = ["min_ns", "p50_ns", "p95_ns", "p99_ns", "p999_ns", "max_ns"];
-        // The bucket of a percentile is exact to one percent.
+        // A percentile is exact within one percent.
         assert!(keys.windows(2).all(|pair| value(pair[0]) <= value(pair[1]) * 1.02), "{report}");
         assert!(value("count") > 0.0 && value("mean_ns") <= value("max_ns"), "{report}");
     }
@@ -179,7 +179,7 @@ fn automatic_names_of_one_run_have_one_number() {
         let names = files(directory.path());
         let minute = names[0].strip_suffix("-on-cpu.pb.gz").unwrap_or_else(|| panic!("{names:?}")).to_owned();
         assert!(minute.starts_with("sh-") && names == [names[0].clone(), format!("{minute}-pmu.json")]);
-        // Only one of the two names is taken when the second run looks.
+        // Only one of the two names exists when the second run starts.
         std::fs::remove_file(directory.path().join(&names[0])).unwrap();
         assert_status(&run_in(directory.path(), &words), 0);
         let names = files(directory.path());
@@ -227,7 +227,7 @@ fn metrics_are_served_as_long_as_the_capture_goes_on() {
     assert!(!stderr(&output).contains("no authentication"), "{}", stderr(&output));
 }
 
-/// The values of an answer in OpenMetrics by series, and the families that are counters.
+/// The values of an OpenMetrics answer by series, and the names of its counters.
 fn series(body: &str) -> (BTreeMap<String, f64>, BTreeSet<String>) {
     let values = body.lines().filter(|line| !line.starts_with('#')).map(|line| {
         let (series, value) = line.rsplit_once(' ').unwrap();
@@ -238,7 +238,7 @@ fn series(body: &str) -> (BTreeMap<String, f64>, BTreeSet<String>) {
 }
 
 #[test]
-fn what_is_served_is_filled_and_only_grows() {
+fn served_counters_are_filled_and_only_grow() {
     if !privileged() {
         return;
     }
@@ -292,7 +292,7 @@ fn what_is_served_is_filled_and_only_grows() {
             }
         }
         assert_status(&served.stop(), 0);
-        // What was served is in the report: nothing is lost, nothing twice.
+        // The report has what was served: nothing is lost or counted twice.
         let report = std::fs::read(directory.path().join("r")).unwrap();
         let report: Value = serde_json::from_slice(&report).unwrap();
         let total = report["total"]["samples"].as_f64().unwrap();
@@ -305,7 +305,7 @@ fn what_is_served_is_filled_and_only_grows() {
 }
 
 #[test]
-fn an_address_that_cannot_be_had_ends_it_before_anything_begins() {
+fn an_address_that_cannot_be_bound_is_an_error_before_the_capture() {
     let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = held.local_addr().unwrap().to_string();
     let output = run(&["--pmu", "--pmu-output", "r", "--metrics-listen", &address, "--", "touch", "begun"]);
@@ -324,7 +324,7 @@ fn an_address_that_cannot_be_had_ends_it_before_anything_begins() {
 }
 
 #[test]
-fn an_address_that_others_reach_is_warned_of() {
+fn a_warning_names_an_address_that_other_machines_reach() {
     if !privileged() {
         return;
     }
@@ -337,7 +337,7 @@ fn an_address_that_others_reach_is_warned_of() {
 }
 
 #[test]
-fn nothing_at_all_gives_valid_outputs_of_every_mode() {
+fn an_empty_capture_gives_valid_outputs_of_every_mode() {
     if !privileged() {
         return;
     }
@@ -374,8 +374,7 @@ fn nothing_at_all_gives_valid_outputs_of_every_mode() {
     assert!(text.contains("no data") || text.contains("No PMU metrics collected"), "{text}");
 }
 
-/// Two processes with one number, one after the other, in a PID namespace of their own, where the next number can be
-/// chosen.
+/// Two processes with the same PID, one after the other, in a PID namespace where the next PID can be chosen.
 const REUSE: &str = r#"
 "$AGENT" --pmu -a --per-pid --pmu-format json --pmu-output out.json --pmu-events task-clock --duration 60s \
     --metrics-listen :0 &
@@ -392,7 +391,7 @@ wait $agent
 "#;
 
 #[test]
-fn processes_that_had_one_number_are_not_added_up() {
+fn processes_with_the_same_pid_are_kept_apart() {
     if !privileged() {
         return;
     }
@@ -405,7 +404,7 @@ fn processes_that_had_one_number_are_not_added_up() {
         .env("AGENT", env!("CARGO_BIN_EXE_perf-agent"))
         .current_dir(directory.path())
         .output();
-    // The endpoint answers when the capture has begun.
+    // The endpoint answers once the capture has begun.
     let output = match output {
         Ok(output) if output.status.success() => output,
         other => return println!("skipped: no PID namespace, or no choice of numbers in it: {other:?}"),
@@ -424,7 +423,7 @@ fn processes_that_had_one_number_are_not_added_up() {
     let (one, two) = (value(of_that_number[0]), value(of_that_number[1]));
     assert!(one > 1_000_000 && two > 1_000_000, "{one} {two}");
     for process in of_that_number {
-        // The counters of both are split at the same switches.
+        // Both counters are split at the same switches.
         let clock = process["counters"][0]["value"].as_u64().unwrap();
         assert!(clock.abs_diff(value(process)) < value(process) / 2, "{process}");
     }
@@ -434,7 +433,7 @@ fn processes_that_had_one_number_are_not_added_up() {
 }
 
 #[test]
-fn the_address_that_is_announced_is_the_one_that_is_served() {
+fn metrics_are_served_at_the_announced_address() {
     if !privileged() {
         return;
     }

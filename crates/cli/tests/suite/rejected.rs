@@ -1,11 +1,10 @@
-//! Every command line that is rejected: status 2, one line `error: …`, one line `hint: …`, nothing attached, nothing
-//! created.
+//! Rejected command lines: status 2, one line `error: …`, one line `hint: …`; nothing is attached or created.
 
 use std::os::unix::fs::PermissionsExt;
 
 use crate::{run, run_in, stderr};
 
-/// Target and mode, to which each row adds what is wrong.
+/// A valid target and mode. Each test adds what is wrong.
 const GOOD: [&str; 3] = ["--profile", "--pid", "1"];
 
 #[track_caller]
@@ -154,7 +153,7 @@ fn commands() {
 }
 
 #[test]
-fn unknown_words_name_the_nearest_option() {
+fn unknown_options_get_a_similar_one_as_hint() {
     let text = good_with(&["--sampel-rate", "9"], &["no option --sampel-rate"]);
     assert!(text.contains("--sample-rate"), "{text}");
     let text = good_with(&["--flamegraf-output=x"], &["no option --flamegraf-output"]);
@@ -209,13 +208,13 @@ fn the_first_error_is_the_one_that_is_printed() {
 }
 
 #[test]
-fn hostile_words_stay_on_their_line() {
+fn control_characters_in_values_are_escaped() {
     let text = good_with(&["--tag", "a\nerror: forged\u{1b}[2J"], &["forged"]);
     assert!(!text.contains('\u{1b}'), "{text:?}");
 }
 
 #[test]
-fn words_that_are_no_text() {
+fn a_value_that_is_not_utf8_is_rejected() {
     use std::os::unix::ffi::OsStrExt;
     let bytes = std::ffi::OsStr::from_bytes(b"a=\xff");
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_perf-agent"))
@@ -228,7 +227,7 @@ fn words_that_are_no_text() {
 }
 
 #[test]
-fn hints_are_no_words_that_are_refused_too() {
+fn hints_suggest_only_accepted_values() {
     let refusal = |words: &[&str]| stderr(&run(&[&["--profile", "-a"], words].concat()));
     for word in ["0", "00"] {
         let text = refusal(&["--duration", word]);
