@@ -10,7 +10,7 @@
 //! and begins at `2^e` or later, so its middle is at most 1/128 of the value away. From `2^42` ns (73 minutes) on,
 //! all values share [`LAST`](HISTOGRAM_BUCKETS), the bucket that the formula gives for `2^42`.
 //!
-//! The kernel side computes the same number: this is a contract between the two.
+//! The BPF program computes the same number; both must agree.
 
 /// Linear buckets per power of two, as a shift.
 const SUB_SHIFT: u32 = 6;
@@ -47,7 +47,7 @@ pub fn bounds_of(bucket: usize) -> (u64, u64) {
     (first, first + (1 << shift) - 1)
 }
 
-/// The value that stands for a bucket: its middle; for the last one, which has none, its beginning.
+/// The value that represents a bucket: its middle; for the last bucket, which has no end, its start.
 pub(crate) fn middle_of(bucket: usize) -> u64 {
     let (first, last) = bounds_of(bucket);
     if last == u64::MAX { first } else { first + (last - first) / 2 }

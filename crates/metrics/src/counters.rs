@@ -1,6 +1,6 @@
 //! What perf events counted.
 
-/// What a counter counts.
+/// The unit of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CounterUnit {
@@ -12,7 +12,7 @@ pub enum CounterUnit {
 }
 
 impl CounterUnit {
-    /// As it is written in reports; empty for events.
+    /// As written in reports; empty for events.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -22,44 +22,44 @@ impl CounterUnit {
     }
 }
 
-/// What became of a counter.
+/// The result of a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CounterState {
     /// It was counted for all or part of the time.
     #[non_exhaustive]
     Counted {
-        /// What was counted while it ran.
+        /// Events counted while it ran.
         value: u64,
-        /// Time for which it was to be counted, in ns, summed over threads or CPUs.
+        /// Time for which it was enabled, in ns, summed over threads or CPUs.
         enabled_ns: u64,
-        /// Time for which it was counted, in ns: less than `enabled_ns` if counters were shared.
+        /// Time for which it ran, in ns: less than `enabled_ns` if it shared the hardware with other counters.
         running_ns: u64,
     },
-    /// The machine or the permissions do not allow it.
+    /// The machine or the permissions do not allow this event.
     #[non_exhaustive]
     NotAvailable {
         /// Why.
         reason: String,
     },
-    /// It was asked for and could be counted, but never was.
+    /// The event can be counted, but the counter never ran.
     NotCounted,
 }
 
 impl CounterState {
-    /// What was read from the kernel. What never ran is not counted, which is not the same as zero.
+    /// A reading from the kernel. A counter that never ran is not counted, which differs from zero.
     #[must_use]
     pub fn read(value: u64, enabled_ns: u64, running_ns: u64) -> Self {
         if running_ns == 0 { Self::NotCounted } else { Self::Counted { value, enabled_ns, running_ns } }
     }
 
-    /// For an event that cannot be counted here.
+    /// The state of an event that cannot be counted here.
     #[must_use]
     pub fn not_available(reason: impl Into<String>) -> Self {
         Self::NotAvailable { reason: reason.into() }
     }
 
-    /// Scaled to the whole time: value x enabled / running, rounded. None if nothing was counted.
+    /// Scaled to the whole time: value x enabled / running, rounded. None for an event that was not counted.
     #[must_use]
     pub fn scaled_value(&self) -> Option<u64> {
         let Self::Counted { value, enabled_ns, running_ns } = *self else { return None };
@@ -74,7 +74,7 @@ impl CounterState {
         Some(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 
-    /// Part of the time for which it was counted, in percent, if the value had to be scaled.
+    /// The part of the time for which it ran, in percent; none if the value was not scaled.
     #[must_use]
     pub fn measured_pct(&self) -> Option<f64> {
         match *self {
@@ -85,7 +85,7 @@ impl CounterState {
         }
     }
 
-    /// Both together. Where only one was counted, that one is the sum.
+    /// Adds another state. If only one of the two was counted, the sum is that one.
     fn merge(&mut self, other: &Self) {
         match (&mut *self, other) {
             (
@@ -108,11 +108,11 @@ impl CounterState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counter {
-    /// Name of the event as it was asked for.
+    /// Name of the event as the user wrote it.
     pub name: String,
-    /// What it counts.
+    /// Its unit.
     pub unit: CounterUnit,
-    /// What became of it.
+    /// Its result.
     pub state: CounterState,
 }
 
@@ -124,16 +124,16 @@ impl Counter {
     }
 }
 
-/// All counters of a process or of a whole capture, in the order in which they were asked for.
+/// All counters of a process or of a whole capture, in the order in which the user named them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HardwareCounters {
-    /// One per event.
+    /// One for each event.
     pub events: Vec<Counter>,
 }
 
 impl HardwareCounters {
-    /// Of these counters.
+    /// Contains these counters.
     #[must_use]
     pub fn new(events: Vec<Counter>) -> Self {
         Self { events }

@@ -1,4 +1,4 @@
-//! Where snapshots go.
+//! Receivers of snapshots.
 
 use std::error::Error;
 use std::fmt;
@@ -10,15 +10,15 @@ use crate::{MetricsSnapshot, json_report, text_report};
 /// An error of an exporter.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Somebody who takes snapshots: at the end of a capture, and before that as often as was asked for.
+/// A receiver of snapshots: one at the end of a capture and, if an interval is set, one at each interval.
 pub trait MetricsExporter {
-    /// Name, for messages about it.
+    /// The name in messages about it.
     fn name(&self) -> &str;
 
-    /// Takes a snapshot.
+    /// Receives a snapshot.
     ///
     /// # Errors
-    /// Whatever kept it from doing so. The capture and other exporters go on.
+    /// Any failure. The capture and other exporters go on.
     fn export(&self, snapshot: &MetricsSnapshot) -> Result<(), BoxError>;
 }
 
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn write_their_reports_and_say_what_failed() {
+    fn exporters_write_their_reports_and_return_errors() {
         let snapshot = fixture::snapshot(Scope::Pids(vec![1]), vec![fixture::process(1)]);
         let mut bytes = Vec::new();
         let console = ConsoleExporter::new(&mut bytes);

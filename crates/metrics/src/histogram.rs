@@ -5,18 +5,17 @@ use crate::bucket::{HISTOGRAM_BUCKETS, bounds_of, bucket_of, middle_of};
 
 /// A distribution of durations in ns.
 ///
-/// Count, sum, minimum and maximum are exact; percentiles are within 1 % from 1 us to 1,000 s, and never outside
-/// of minimum and maximum. Merging loses nothing: the merged histogram is the one of all values together. It takes
-/// memory for the buckets that are in use only.
+/// Count, sum, minimum and maximum are exact. Percentiles are within 1 % from 1 us to 1,000 s and lie between minimum
+/// and maximum. A merged histogram equals the histogram of all values. Memory is used only for buckets with values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     count: u64,
     sum_ns: u64,
-    /// Both meaningless while `count` is 0.
+    /// Both are meaningless while `count` is 0.
     min_ns: u64,
     max_ns: u64,
-    /// By index, in ascending order; none holds 0. There may be one of these for each of thousands of processes, with a
-    /// handful of buckets.
+    /// By index, in ascending order, without empty buckets. Thousands of processes have a histogram each, with few
+    /// buckets.
     buckets: Vec<(u16, u64)>,
 }
 
@@ -27,8 +26,8 @@ impl Histogram {
         Self::default()
     }
 
-    /// From what was summed elsewhere, with `buckets` by index: those beyond the last count as the last. Minimum
-    /// and maximum are ignored if `count` is 0. Buckets kept sparsely are added with [`add_bucket`](Self::add_bucket).
+    /// From sums that the kernel has made. `buckets` are by index; those beyond the last count as the last. Minimum and
+    /// maximum are ignored if `count` is 0. [`add_bucket`](Self::add_bucket) adds buckets that were kept sparsely.
     #[must_use]
     pub fn from_parts(count: u64, sum_ns: u64, min_ns: u64, max_ns: u64, buckets: &[u64]) -> Self {
         let (min_ns, max_ns) = if count == 0 { (0, 0) } else { (min_ns.min(max_ns), min_ns.max(max_ns)) };
@@ -40,8 +39,8 @@ impl Histogram {
         histogram
     }
 
-    /// Puts `values` of those that [`from_parts`](Self::from_parts) counted into a bucket. Count, sum, minimum and
-    /// maximum stay as they are.
+    /// Adds `values` to a bucket. They are part of the count that [`from_parts`](Self::from_parts) was given: count,
+    /// sum, minimum and maximum do not change.
     pub fn add_bucket(&mut self, index: usize, values: u64) {
         if values > 0 {
             let index = index.min(HISTOGRAM_BUCKETS - 1) as u16;
@@ -64,7 +63,7 @@ impl Histogram {
         self.add_bucket(bucket_of(value_ns), 1);
     }
 
-    /// Adds all values of another.
+    /// Adds all values of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if other.count > 0 {
             if self.count == 0 {
@@ -111,14 +110,14 @@ impl Histogram {
         (self.count > 0).then(|| mean.clamp(self.min_ns as f64, self.max_ns as f64))
     }
 
-    /// Whether it has no value.
+    /// Whether there is no value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Values that were counted but put into no bucket, so that percentiles do not know them: where the buckets
-    /// were kept elsewhere and there was no room for another.
+    /// Values that are in the count but in no bucket, so that percentiles ignore them: the kernel had no memory for
+    /// another bucket.
     #[must_use]
     pub fn unplaced(&self) -> u64 {
         self.count.saturating_sub(self.placed())
@@ -128,8 +127,8 @@ impl Histogram {
         self.buckets.iter().fold(0, |sum, (_, values)| sum.saturating_add(*values))
     }
 
-    /// The smallest value that at least `per_mille` of 1,000 parts of the values do not exceed (nearest rank); 500
-    /// is the median. None if empty. Without any bucket it is the mean, the only thing known of the middle.
+    /// The smallest value `v` such that at least `per_mille` of 1,000 parts of the values are at most `v` (nearest
+    /// rank); 500 is the median. None if empty. Without any bucket it is the mean.
     #[must_use]
     pub fn percentile_ns(&self, per_mille: u32) -> Option<u64> {
         let mean = self.mean_ns()?;
@@ -150,14 +149,14 @@ impl Histogram {
         Some(value.clamp(self.min_ns, self.max_ns))
     }
 
-    /// How many values are at most `limit_ns`, by whole buckets: exact where a bucket ends with `limit_ns`.
+    /// The number of values up to `limit_ns`, by whole buckets: exact if a bucket ends with `limit_ns`.
     #[must_use]
     pub fn count_up_to(&self, limit_ns: u64) -> u64 {
         let whole = self.buckets.iter().take_while(|(index, _)| bounds_of(usize::from(*index)).1 <= limit_ns);
         whole.fold(0, |sum: u64, (_, values)| sum.saturating_add(*values))
     }
 
-    /// The figures that are reported; none if empty.
+    /// The statistics for reports; none if empty.
     #[must_use]
     pub fn stats(&self) -> Option<LatencyStats> {
         Some(LatencyStats {
@@ -192,13 +191,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Durations over all magnitudes alike.
+    /// Durations of all magnitudes, with equal probability.
     fn duration_ns() -> impl Strategy<Value = u64> {
         (0u32..40, any::<u64>()).prop_map(|(shift, bits)| (1u64 << shift) | (bits & ((1 << shift) - 1)))
     }
 
     #[test]
-    fn an_empty_one_has_no_figures() {
+    fn an_empty_histogram_has_no_statistics() {
         let empty = Histogram::from_parts(0, 7, u64::MAX, 0, &[]);
         assert_eq!(empty, Histogram::new());
         assert_eq!(empty.stats(), None);
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_add_up_is_stood() {
+    fn inconsistent_parts_give_ordered_statistics() {
         let mut histogram = Histogram::from_parts(u64::MAX, u64::MAX, 9, 5, &[u64::MAX; 3]);
         histogram.add_bucket(usize::MAX, u64::MAX);
         histogram.merge(&histogram.clone());

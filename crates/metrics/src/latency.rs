@@ -1,6 +1,6 @@
-//! What is reported of a distribution of durations.
+//! The statistics of a distribution of durations.
 
-/// Figures of a distribution of durations. Count, minimum, maximum and mean are exact, percentiles within 1 %.
+/// Statistics of a distribution of durations. Count, minimum, maximum and mean are exact, percentiles within 1 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LatencyStats {

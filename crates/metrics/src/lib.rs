@@ -1,12 +1,14 @@
-//! Scheduler and counter metrics: what was measured, as values and as bytes.
+//! Metrics of the scheduler and of performance counters: values, reports and text formats.
 //!
-//! In: distributions of durations ([`Histogram`]), the figures of a capture ([`MetricsSnapshot`]), their
-//! reports ([`text_report`], [`json_report`]) and who takes them ([`MetricsExporter`]); the
-//! texts that monitoring systems read ([`expose`], [`Exposer`]) and the endpoint where they fetch them ([`endpoint`]).
-//! Guaranteed: pure, no Linux. Counts, sums, minima and maxima are exact, percentiles within 1 %; figures of several
-//! processes come from merged histograms; what is missing is said ([`Incomplete`]), and what was not counted is
-//! never shown as zero.
-//! Not here: measuring.
+//! [`Histogram`] is a distribution of durations, [`MetricsSnapshot`] the metrics of a capture at one moment.
+//! [`text_report`] and [`json_report`] write a snapshot for people and for programs; a [`MetricsExporter`] receives
+//! snapshots. [`expose`] and [`Exposer`] write the text formats of monitoring systems, which [`endpoint`] serves over
+//! HTTP.
+//!
+//! Counts, sums, minima and maxima are exact, percentiles within 1 %. The metrics of several processes are computed
+//! from merged histograms. [`Incomplete`] says what is missing; an event that was not counted is never shown as zero.
+//!
+//! This crate measures nothing and needs no Linux.
 #![forbid(unsafe_code)]
 
 mod bucket;

@@ -1,4 +1,4 @@
-//! The figures of a capture at one moment.
+//! The metrics of a capture at one moment.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -8,22 +8,22 @@ use crate::{HardwareCounters, Histogram, LatencyStats};
 /// Switch-outs by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextSwitches {
-    /// The thread could have gone on.
+    /// The thread was still runnable.
     pub preempted: u64,
-    /// It slept, waited or ended.
+    /// The thread slept, waited or ended.
     pub voluntary: u64,
-    /// It waited for a disk.
+    /// The thread waited for a disk.
     pub io_wait: u64,
 }
 
 impl ContextSwitches {
-    /// All of them.
+    /// The sum of all reasons.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.preempted.saturating_add(self.voluntary).saturating_add(self.io_wait)
     }
 
-    /// Adds those of another.
+    /// Adds the switches of another.
     pub fn merge(&mut self, other: &Self) {
         self.preempted = self.preempted.saturating_add(other.preempted);
         self.voluntary = self.voluntary.saturating_add(other.voluntary);
@@ -38,16 +38,16 @@ pub struct Scheduling {
     pub context_switches: ContextSwitches,
     /// Moves of a thread to another CPU.
     pub migrations: u64,
-    /// Time on a CPU, with intervals whose end was not seen.
+    /// Time on a CPU, including intervals without a seen end.
     pub on_cpu_ns_total: u64,
-    /// Intervals on a CPU of which both ends were seen.
+    /// Intervals on a CPU with both ends seen.
     pub on_cpu: Histogram,
     /// Times from runnable to running.
     pub runqueue: Histogram,
 }
 
 impl Scheduling {
-    /// Adds that of another.
+    /// Adds the values of another.
     pub fn merge(&mut self, other: &Self) {
         self.context_switches.merge(&other.context_switches);
         self.migrations = self.migrations.saturating_add(other.migrations);
@@ -56,14 +56,14 @@ impl Scheduling {
         self.runqueue.merge(&other.runqueue);
     }
 
-    /// Whether nothing at all was seen.
+    /// Whether nothing was seen.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Figures of one process, or of all together.
+/// Metrics of one process, or of all together.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ProcessMetrics {
@@ -73,23 +73,23 @@ pub struct ProcessMetrics {
     pub comm: Option<String>,
     /// Switch-outs.
     pub sample_count: u64,
-    /// Lengths of the intervals on a CPU; none if there was none.
+    /// Lengths of the intervals on a CPU; none without an interval.
     pub on_cpu: Option<LatencyStats>,
-    /// Times from runnable to running; none if there was none.
+    /// Times from runnable to running; none without an interval.
     pub runqueue: Option<LatencyStats>,
     /// Switch-outs by reason.
     pub context_switches: ContextSwitches,
     /// Moves of a thread to another CPU.
     pub migrations: u64,
-    /// Time on a CPU, with intervals whose end was not seen.
+    /// Time on a CPU, including intervals without a seen end.
     pub on_cpu_ns_total: u64,
-    /// What perf events counted; empty where they are not split by process.
+    /// What perf events counted; empty if the counters are not split by process.
     pub counters: HardwareCounters,
     scheduling: Scheduling,
 }
 
 impl ProcessMetrics {
-    /// Figures of a process.
+    /// Metrics of a process.
     #[must_use]
     pub fn new(
         pid: u32,
@@ -100,7 +100,7 @@ impl ProcessMetrics {
         Self { pid: Some(pid), comm: Some(comm.into()), ..Self::of_all(scheduling, counters) }
     }
 
-    /// Figures of all processes together.
+    /// Metrics of all processes together.
     #[must_use]
     pub fn of_all(scheduling: Scheduling, counters: HardwareCounters) -> Self {
         Self {
@@ -117,13 +117,13 @@ impl ProcessMetrics {
         }
     }
 
-    /// What the figures were computed from, for merging with those of other processes or captures.
+    /// The histograms and sums behind these metrics, for merging with those of other processes or captures.
     #[must_use]
     pub fn scheduling(&self) -> &Scheduling {
         &self.scheduling
     }
 
-    /// Whether nothing at all was seen or counted.
+    /// Whether nothing was seen or counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let counted = |state: &crate::CounterState| state.scaled_value().is_some_and(|value| value > 0);
@@ -131,29 +131,29 @@ impl ProcessMetrics {
     }
 }
 
-/// What is missing from the figures. All zero: nothing.
+/// What is missing from the metrics. All zero: nothing is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Incomplete {
-    /// Threads whose switches could not be followed for want of memory.
+    /// Threads whose switches were not followed, for lack of memory.
     pub untracked_threads: u64,
-    /// Switches that were not counted at all.
+    /// Switches that were not counted.
     pub lost_switches: u64,
-    /// Switches that were counted and of which neither the slice that they ended nor the wait before it is known, because
-    /// the kernel did not report that the thread came to its CPU.
+    /// Counted switches with an unknown time slice and wait, because the kernel did not report when the thread came to
+    /// its CPU.
     pub unknown_durations: u64,
-    /// Durations that are in count, sum, minimum and maximum but in no percentile, for want of a bucket. The part
-    /// that the histograms know themselves is added when a snapshot is made.
+    /// Durations in count, sum, minimum and maximum but in no percentile, for lack of a bucket. A snapshot adds the
+    /// number that its histograms know.
     pub unplaced_durations: u64,
-    /// Threads whose counters could not be opened, so that their part is missing.
+    /// Threads whose counters could not be opened: their part is missing.
     pub uncounted_threads: u64,
-    /// CPUs whose counters could not be opened or were lost, so that their part is missing.
+    /// CPUs whose counters could not be opened or were lost: their part is missing.
     pub uncounted_cpus: u64,
-    /// Reads of counters that failed.
+    /// Failed reads of counters.
     pub failed_reads: u64,
-    /// Processes started by targets that could not be followed for want of memory, so that their part is missing.
+    /// Children of targets that were not followed, for lack of memory: their part is missing.
     pub lost_processes: u64,
-    /// Processes that ended and whose figures are in the sum only, because there were too many to list them all.
+    /// Ended processes whose metrics are in the sum only, because the list was full.
     pub unlisted_processes: u64,
 }
 
@@ -165,19 +165,19 @@ impl Incomplete {
     }
 }
 
-/// Whose figures they are.
+/// What a snapshot covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// These processes and their descendants, by the numbers they were named by.
+    /// These processes and their descendants, by the PIDs that the user gave.
     Pids(Vec<u32>),
-    /// Everything that ran.
+    /// All processes.
     SystemWide {
         /// Whether reports show each process.
         per_pid: bool,
     },
 }
 
-/// When a capture began and for how long it has run.
+/// Start and length of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Wall-clock time of its start.
@@ -186,41 +186,40 @@ pub struct Span {
     pub duration: Duration,
 }
 
-/// All figures at one moment.
+/// All metrics at one moment.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MetricsSnapshot {
-    /// When it was taken: start and duration of the capture together.
+    /// When it was taken: start of the capture plus `duration`.
     pub timestamp: SystemTime,
     /// Wall-clock time of the start of the capture.
     pub start: SystemTime,
     /// Length of the capture so far.
     pub duration: Duration,
-    /// Whether everything that ran was looked at.
+    /// Whether all processes are covered.
     pub system_wide: bool,
     /// Whether reports show each process.
     pub per_pid: bool,
-    /// The processes that were asked for; empty if system-wide.
+    /// The PIDs that the user gave; empty if system-wide.
     pub pids: Vec<u32>,
-    /// Processes that were looked at, if that is known: with `per_pid` those that have figures, else all that there
-    /// were.
+    /// The number of processes, if known: with `per_pid` those with metrics, else all that existed.
     pub processes_profiled: Option<u64>,
-    /// Figures by process, of each number the last one that had it.
+    /// Metrics by PID; for a reused PID, those of its last process.
     pub processes: BTreeMap<u32, ProcessMetrics>,
-    /// Figures of processes that ended, and whose number another process got then.
+    /// Metrics of ended processes whose PID another process got later.
     pub earlier: Vec<ProcessMetrics>,
     /// Switch-outs of all processes.
     pub total_samples: u64,
-    /// Figures of all processes, from merged histograms.
+    /// Metrics of all processes, from merged histograms.
     pub aggregate: ProcessMetrics,
     /// What is missing.
     pub incomplete: Incomplete,
 }
 
 impl MetricsSnapshot {
-    /// Puts the figures of `processes` together. Several of one number (it was used again) are kept apart, and come in
-    /// the order in which they had it. One without a number is in the sum only. `counters` are those of the whole
-    /// capture, which need not be split by process.
+    /// Combines the metrics of `processes`. Processes with the same PID are kept apart; they come in the order in which
+    /// they had it. A process without a PID is in the sum only. `counters` are those of the whole capture, which need
+    /// not be split by process.
     #[must_use]
     pub fn new(
         scope: Scope,
@@ -260,7 +259,7 @@ impl MetricsSnapshot {
         }
     }
 
-    /// The processes by descending time on a CPU, with those whose number another one has had since.
+    /// The processes by descending time on a CPU, including those whose PID was reused.
     #[must_use]
     pub fn by_on_cpu_time(&self) -> Vec<&ProcessMetrics> {
         let mut processes: Vec<_> = self.processes.values().chain(&self.earlier).collect();
@@ -269,7 +268,7 @@ impl MetricsSnapshot {
     }
 }
 
-/// A process and captures of it with round figures.
+/// A process and snapshots of it with round numbers.
 #[cfg(test)]
 pub(crate) mod fixture {
     use super::*;
@@ -343,12 +342,12 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_had_one_number_are_kept_apart() {
+    fn processes_with_the_same_pid_are_kept_apart() {
         let others = ProcessMetrics::of_all(process(9, &[7]).scheduling, HardwareCounters::default());
         let snapshot = snapshot(vec![process(1, &[10, 20]), process(1, &[30]), others]);
         assert_eq!(snapshot.processes[&1].sample_count, 1);
         assert_eq!(snapshot.earlier[0].sample_count, 2);
-        assert_eq!(snapshot.by_on_cpu_time().len(), 2, "what has no number is in no list");
+        assert_eq!(snapshot.by_on_cpu_time().len(), 2, "a process without a PID is in no list");
         assert_eq!((snapshot.total_samples, snapshot.processes_profiled), (4, Some(2)));
     }
 

@@ -39,7 +39,7 @@ fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// A thread that gets no CPU may close its socket after it was waited for.
+/// The listening thread may close its socket a little later, on a busy machine.
 fn until_nobody_listens(address: SocketAddr) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while TcpStream::connect(address).is_ok() {
@@ -49,7 +49,7 @@ fn until_nobody_listens(address: SocketAddr) {
 }
 
 #[test]
-fn answers_two_paths_and_nothing_else() {
+fn only_two_paths_are_answered() {
     let server = server(|exposition| format!("{exposition:?} ä\n"));
     let address = server.local_addr();
     let (head, body) = get(address, "/metrics", "*/*");
@@ -78,7 +78,7 @@ fn answers_two_paths_and_nothing_else() {
 }
 
 #[test]
-fn a_head_that_comes_in_pieces_is_read_and_one_that_never_ends_is_not_waited_for() {
+fn a_head_in_pieces_is_read_and_an_endless_one_times_out() {
     let server = server(|_| "body".to_owned());
     let mut slow = TcpStream::connect(server.local_addr()).unwrap();
     for piece in ["GET /metr", "ics HTTP/1.1\r\n", "\r", "\n"] {
@@ -89,7 +89,7 @@ fn a_head_that_comes_in_pieces_is_read_and_one_that_never_ends_is_not_waited_for
     slow.read_to_string(&mut answer).unwrap();
     assert!(answer.ends_with("\r\n\r\nbody"), "{answer}");
     let begun = Instant::now();
-    // One byte now and then must not extend the time.
+    // Single bytes must not extend the time.
     let mut endless = TcpStream::connect(server.local_addr()).unwrap();
     let mut writer = endless.try_clone().unwrap();
     let drip = std::thread::spawn(move || {
@@ -107,10 +107,10 @@ fn a_head_that_comes_in_pieces_is_read_and_one_that_never_ends_is_not_waited_for
 }
 
 #[test]
-fn sixteen_connections_are_held_and_the_next_is_refused() {
+fn the_seventeenth_connection_is_refused() {
     let server = server(|_| "done".to_owned());
     let address = server.local_addr();
-    // They are accepted in the order in which they connect.
+    // Connections are accepted in the order in which they connect.
     let mut silent: Vec<_> = (0..16).map(|_| TcpStream::connect(address).unwrap()).collect();
     let mut next = TcpStream::connect(address).unwrap();
     let mut answer = String::new();
@@ -127,7 +127,7 @@ fn sixteen_connections_are_held_and_the_next_is_refused() {
     loop {
         let mut again = TcpStream::connect(address).unwrap();
         let mut answer = String::new();
-        // One that is refused may be reset while it writes.
+        // A refused connection may be reset during the write.
         let _ = again.write_all(b"GET /healthz HTTP/1.1\r\n\r\n");
         let _ = again.read_to_string(&mut answer);
         if answer.ends_with("ok\n") {
@@ -137,7 +137,7 @@ fn sixteen_connections_are_held_and_the_next_is_refused() {
     }
 }
 
-/// How long a stop takes while clients ask for nothing, and one does not read what it asked for.
+/// The time of a stop while some clients request nothing and one does not read its answer.
 fn time_to_stop() -> Duration {
     let server = server(|_| "x".repeat(64 << 20));
     let address = server.local_addr();
@@ -154,13 +154,13 @@ fn time_to_stop() -> Duration {
 }
 
 #[test]
-fn stops_in_time_whatever_its_connections_do() {
-    // The unread one alone would hold it for 10 s, each time.
+fn a_stop_does_not_wait_for_connections() {
+    // The unread connection alone would take 10 s each time.
     assert!((0..3).any(|_| time_to_stop() < Duration::from_secs(8)), "it waits for its connections");
 }
 
 #[test]
-fn a_source_that_hangs_or_panics_harms_nobody() {
+fn a_source_that_hangs_or_panics_affects_only_its_request() {
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
     let server = server(move |_| match count.fetch_add(1, Ordering::SeqCst) {
@@ -189,9 +189,9 @@ fn a_flood_of_connections_and_bytes_ends() {
     let server = server(|_| "done".to_owned());
     let address = server.local_addr();
     let flood: Vec<_> = (0..300).map(|_| TcpStream::connect(address)).collect();
-    // Each is answered or refused, without a request of theirs.
+    // Each is answered or refused, without a request.
     drop(flood);
-    // A request that has no end behind its head is answered and closed.
+    // A request whose body never ends is answered and closed.
     let endless = std::thread::spawn(move || {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut sent = 0_u64;
@@ -227,7 +227,7 @@ fn ipv6() {
     for host in ["[::1]", "[::]"] {
         let endpoint = match Endpoint::bind(&ListenAddress::parse(&format!("{host}:0")).unwrap()) {
             Ok(endpoint) => endpoint,
-            // A machine without it.
+            // This machine has no IPv6.
             Err(error) if error.source.raw_os_error().is_some_and(|errno| [97, 99].contains(&errno)) => {
                 return;
             }
@@ -246,7 +246,7 @@ fn ipv6() {
 }
 
 #[test]
-fn says_why_it_cannot_listen() {
+fn a_failed_bind_names_the_reason_and_a_remedy() {
     let first = Endpoint::bind(&ListenAddress::parse("0").unwrap()).unwrap();
     let taken = ListenAddress::parse(&first.local_addr().to_string()).unwrap();
     let error = Endpoint::bind(&taken).unwrap_err();

@@ -1,4 +1,4 @@
-//! What is exposed, read by a strict reader of OpenMetrics 1.0 that knows nothing of how it is written.
+//! The exposed text, read by a strict parser of OpenMetrics 1.0 that shares no code with the writer.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use metrics::{
     Scope, Span, SymbolizeHealth, expose,
 };
 
-/// All that could break a label: its own characters, ends of lines, what looks like the end of the text or a sample.
+/// Characters that could break a label: escapes, line ends, and texts that look like the end or like a sample.
 const HOSTILE: &str = "a\"b\\c\n# EOF\nx_total{y=\"z\"} 1\n\\n\r\t\0\u{7f}{}=,é\u{202e}💥\\";
 
 type Labels = BTreeMap<String, String>;
@@ -29,7 +29,7 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// A sample: name, labels, value. Panics at whatever the grammar does not have.
+/// A sample: name, labels, value. Panics at everything outside the grammar.
 fn sample(line: &str) -> (String, Labels, f64) {
     let name_len = line.find(['{', ' ']).unwrap();
     let (name, mut rest) = line.split_at(name_len);
@@ -66,7 +66,7 @@ fn sample(line: &str) -> (String, Labels, f64) {
     (name.to_owned(), labels, value.parse().unwrap())
 }
 
-/// Splits a text into families, each declared once and in one piece, and ends at `# EOF`.
+/// Splits a text into families. Each must be declared once and in one piece, and the text must end with `# EOF`.
 fn families(text: &str) -> BTreeMap<String, Family> {
     let body = text.strip_suffix("# EOF\n").expect("an end");
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
@@ -125,7 +125,7 @@ fn check_histogram(name: &str, family: &Family) {
     assert_eq!((counts.len(), sums.len()), (by_series.len(), by_series.len()));
 }
 
-/// Holds the text to the rules, and returns its families.
+/// Checks the text against the rules and returns its families.
 fn checked(text: &str) -> BTreeMap<String, Family> {
     let families = families(text);
     for (name, family) in &families {
@@ -206,7 +206,7 @@ fn snapshot(counters: Vec<Counter>) -> MetricsSnapshot {
 }
 
 #[test]
-fn whatever_names_are_it_is_openmetrics() {
+fn any_names_give_valid_openmetrics() {
     let snapshot = snapshot(vec![counter("cycles", 7, 10, 10), counter(HOSTILE, 8, 10, 5)]);
     let text = expose(Exposition::OpenMetrics, &health(), Some(&snapshot));
     let families = checked(&text);
@@ -232,7 +232,7 @@ fn whatever_names_are_it_is_openmetrics() {
 fn no_counter_ever_falls() {
     let exposer = Exposer::new();
     let mut last: BTreeMap<(String, Labels), f64> = BTreeMap::new();
-    // Scaled to 2000, 1111, 2222; the figures of the profiler shrink meanwhile.
+    // Scaled to 2000, 1111, 2222; the values of the profiler shrink meanwhile.
     let looks = [(1000, 10, 5, 9), (1000, 10, 9, 5), (2000, 10, 9, 12)];
     let mut seen = Vec::new();
     for (round, (value, enabled, running, figure)) in looks.into_iter().enumerate() {
@@ -261,7 +261,7 @@ fn no_counter_ever_falls() {
 }
 
 #[test]
-fn the_reader_is_strict() {
+fn the_parser_is_strict() {
     let good = "# TYPE a counter\n# HELP a A.\na_total{x=\"1\"} 1\n# EOF\n";
     checked(good);
     for bad in [

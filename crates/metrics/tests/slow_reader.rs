@@ -1,4 +1,4 @@
-//! A client that asks and does not read, alone in its program: the threads of the server are counted by name.
+//! A client that does not read its answer. The test has its own program because it counts the server's threads by name.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use metrics::endpoint::{Endpoint, ListenAddress};
 
-/// More than what the buffers of a connection hold.
+/// More than the socket buffers hold.
 const BODY: usize = 64 << 20;
 
-/// Whether a thread works on a connection.
+/// Whether a thread serves a connection.
 fn is_served() -> bool {
     let names = fs::read_dir("/proc/self/task").unwrap();
     names.flatten().any(|task| {
@@ -28,7 +28,7 @@ fn wait_until(what: impl Fn() -> bool) {
 }
 
 #[test]
-fn who_does_not_read_is_not_waited_for() {
+fn a_stop_does_not_wait_for_a_client_that_does_not_read() {
     let endpoint = Endpoint::bind(&ListenAddress::parse(":0").unwrap()).unwrap();
     let server = endpoint
         .start(|_| "x".repeat(BODY), |job| std::thread::Builder::new().name("listens".to_owned()).spawn(job))

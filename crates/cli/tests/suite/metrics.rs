@@ -316,7 +316,7 @@ fn an_address_that_cannot_be_bound_is_an_error_before_the_capture() {
         "{text}"
     );
     assert_eq!(text.matches(&address).count(), 1, "{text}");
-    assert!(text.contains("hint: another program listens there: choose another port"), "{text}");
+    assert!(text.contains("hint: another program listens on this port: choose another port"), "{text}");
     assert_eq!(stdout(&output), "");
     let output = run(&["--pmu", "-a", "--metrics-listen", "192.0.2.7:9101"]);
     assert_status(&output, 1);

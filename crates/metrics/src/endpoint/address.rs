@@ -1,20 +1,20 @@
-//! Where to listen.
+//! The address to listen on.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An address to listen on. Nothing is resolved or opened yet.
+/// An address to listen on, not resolved or bound yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
     host: String,
     port: u16,
 }
 
-/// Not an address to listen on.
+/// The text is not an address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no address to listen on; give PORT or :PORT for this machine alone, or HOST:PORT")]
+#[error("{text:?} is not an address to listen on; write PORT or :PORT for this machine only, or HOST:PORT")]
 pub struct AddressError {
-    /// What was given.
+    /// The text.
     pub text: String,
 }
 
@@ -53,15 +53,15 @@ impl ListenAddress {
         self.port
     }
 
-    /// Whether only this machine can reach it. A name other than `localhost` is not looked up: see
-    /// [`Endpoint::is_loopback`](super::Endpoint::is_loopback) for what it turned out to be.
+    /// Whether only this machine can reach it. A name other than `localhost` is not resolved here; see
+    /// [`Endpoint::is_loopback`](super::Endpoint::is_loopback) for the bound address.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
     }
 }
 
-/// An IPv4 address or a name, by its characters.
+/// Whether the characters are those of an IPv4 address or a name.
 fn is_name(host: &str) -> bool {
     host.len() <= 253 && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
 }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_alone_stay_on_this_machine() {
+    fn a_port_alone_listens_on_this_machine_only() {
         for (text, address, loopback) in [
             ("9090", "127.0.0.1:9090", true),
             (":9090", "127.0.0.1:9090", true),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_texts_are_refused() {
         let texts = [
             "",
             ":",

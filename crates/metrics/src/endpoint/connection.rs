@@ -1,4 +1,4 @@
-//! One connection: a request is read, answered, and that is all.
+//! One connection: one request and one answer.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,15 +10,16 @@ use crate::Exposition;
 
 const HEAD_LIMIT: usize = 8 << 10;
 const HEAD_TIME: Duration = Duration::from_secs(5);
-/// For the answer as a whole.
+/// Time for the whole answer.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// What the client still sends is read so long and so far, since closing over unread bytes may cost it the answer.
+/// After the answer, bytes of the client are read for this time and up to this limit: closing a socket with unread
+/// bytes can destroy the answer.
 const FAREWELL_TIME: Duration = Duration::from_millis(500);
 const FAREWELL_LIMIT: usize = 64 << 10;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Answers the one request of a connection. A client that goes away in between is its own business.
+/// Answers the one request of a connection. A failed connection is not reported.
 pub(super) fn serve(stream: &TcpStream, source: &dyn Fn(Exposition) -> String) {
     let _ = answer(stream, source);
 }
@@ -26,7 +27,7 @@ pub(super) fn serve(stream: &TcpStream, source: &dyn Fn(Exposition) -> String) {
 fn answer(mut stream: &TcpStream, source: &dyn Fn(Exposition) -> String) -> io::Result<()> {
     let (status, content_type, body) = match read_head(stream)? {
         Head::Request(Request::Metrics(exposition)) => {
-            // A panic of the source is the embedding program's; its other requests go on.
+            // A panic of the source is a defect of the embedding program. Other requests go on.
             match catch_unwind(AssertUnwindSafe(|| source(exposition))) {
                 Ok(body) => ("200 OK", exposition.content_type(), body),
                 Err(_) => ("500 Internal Server Error", PLAIN, "no metrics now\n".to_owned()),
@@ -54,7 +55,7 @@ fn answer(mut stream: &TcpStream, source: &dyn Fn(Exposition) -> String) -> io::
     Ok(())
 }
 
-/// Turns a connection away that is one too many, without waiting for anything.
+/// Refuses a connection beyond the limit, without waiting.
 pub(super) fn refuse(mut stream: &TcpStream) {
     let answer = whole_answer("503 Service Unavailable", PLAIN, "too many connections\n");
     if stream.set_nonblocking(true).is_ok() {
@@ -114,7 +115,7 @@ fn write_all(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io:
     Ok(())
 }
 
-/// Time left, which is never zero.
+/// The time left; never zero.
 fn until(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }

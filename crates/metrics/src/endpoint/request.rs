@@ -1,27 +1,27 @@
-//! The head of a request, from bytes.
+//! Reads the head of a request.
 
 use crate::Exposition;
 
-/// What is asked for.
+/// What the client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The metrics, in a format that the client takes.
+    /// The metrics, in a format that the client accepts.
     Metrics(Exposition),
-    /// Whether the endpoint lives.
+    /// The health check.
     Health,
-    /// Something that is not here.
+    /// Any other path or method.
     Other,
 }
 
-/// Bytes that are no head of an HTTP request.
+/// The bytes are not the head of an HTTP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an HTTP request")]
 pub struct Malformed;
 
-/// Reads the head of a request; what follows it does not matter. None if its end is missing.
+/// Reads the head of a request and ignores the bytes after it. None if the end of the head is missing.
 ///
 /// # Errors
-/// [`Malformed`] if it is no request of HTTP/1.
+/// [`Malformed`] if it is not a request of HTTP/1.
 pub fn parse(bytes: &[u8]) -> Result<Option<Request>, Malformed> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
     let head = std::str::from_utf8(&bytes[..end]).map_err(|_| Malformed)?;
@@ -46,7 +46,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Request>, Malformed> {
     }))
 }
 
-/// The path that is to be got, without its query; none for other methods.
+/// The path of a GET request, without its query; none for other methods.
 fn target(line: &str) -> Result<Option<&str>, Malformed> {
     let mut words = line.split(' ');
     let (method, target, version) = (words.next(), words.next(), words.next());
@@ -62,7 +62,7 @@ fn target(line: &str) -> Result<Option<&str>, Malformed> {
     Ok(path.filter(|_| method == "GET"))
 }
 
-/// How much the client wants each format, by the most specific range that covers it.
+/// The client's weight for each format, from the most specific range that covers it.
 #[derive(Debug, Default)]
 struct Ranges {
     openmetrics: Wanted,
@@ -82,7 +82,7 @@ impl Wanted {
 }
 
 impl Ranges {
-    /// The value of an `Accept` header. What is not understood is not accepted.
+    /// Adds the value of an `Accept` header. Unknown ranges are ignored.
     fn add(&mut self, value: &str) {
         for range in value.split(',') {
             let mut parameters = range.split(';').map(str::trim);
@@ -115,14 +115,14 @@ impl Ranges {
         }
     }
 
-    /// OpenMetrics if it is accepted and text is not wanted more.
+    /// OpenMetrics if the client accepts it and does not prefer text.
     fn choice(&self) -> Exposition {
         let (openmetrics, text) = (self.openmetrics.thousandths, self.text.thousandths);
         if openmetrics > 0 && openmetrics >= text { Exposition::OpenMetrics } else { Exposition::Prometheus }
     }
 }
 
-/// A weight between 0 and 1; 0 if it is none.
+/// A weight between 0 and 1; 0 if the text is not a weight.
 fn thousandths_of(weight: &str) -> u16 {
     let weight: f64 = weight.parse().unwrap_or(0.0);
     if (0.0..=1.0).contains(&weight) { (weight * 1000.0).round() as u16 } else { 0 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn two_paths_are_known() {
+    fn only_two_paths_are_known() {
         let metrics = Request::Metrics(Exposition::OpenMetrics);
         assert_eq!(get("/metrics", ""), Ok(Some(metrics)));
         assert_eq!(get("/metrics?name=x", ""), Ok(Some(metrics)));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_follow_what_is_accepted() {
+    fn the_accept_header_chooses_the_format() {
         use Exposition::{OpenMetrics, Prometheus};
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
         for (accept, expected) in [
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_that_are_cut_or_broken() {
+    fn cut_and_broken_heads_are_detected() {
         let whole = b"GET /metrics HTTP/1.1\r\nAccept: */*\r\n\r\n";
         for len in 0..whole.len() {
             assert_eq!(parse(&whole[..len]), Ok(None), "{len}");

@@ -13,44 +13,44 @@ use super::{ListenAddress, connection};
 use crate::Exposition;
 
 const MAX_CONNECTIONS: usize = 16;
-/// Less than the two seconds that are promised.
+/// Less than the documented two seconds.
 const STOP_TIME: Duration = Duration::from_millis(1500);
-/// Pause after a failed accept, so that a lack of descriptors does not become a busy loop.
+/// Pause after a failed accept, so that a lack of descriptors does not cause a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The body of the thread that listens.
+/// The body of the listening thread.
 pub type Job = Box<dyn FnOnce() + Send>;
 
 type Source = dyn Fn(Exposition) -> String + Send + Sync;
 
-/// The address could not be listened on.
+/// The address could not be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("listen for metrics on {address}: {source}")]
 pub struct BindError {
     /// The address.
     pub address: ListenAddress,
-    /// Why.
+    /// The cause.
     pub source: io::Error,
 }
 
 impl BindError {
-    /// What to do.
+    /// The remedy.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self.source.kind() {
-            io::ErrorKind::AddrInUse => "another program listens there: choose another port",
+            io::ErrorKind::AddrInUse => "another program listens on this port: choose another port",
             io::ErrorKind::PermissionDenied => {
                 "ports below 1024 need cap_net_bind_service: choose another port"
             }
             io::ErrorKind::AddrNotAvailable => {
-                "no interface of this machine has that address: leave the host out to listen on 127.0.0.1"
+                "no interface of this machine has this address: leave the host out to listen on 127.0.0.1"
             }
-            _ => "give an address of this machine and a port, as 127.0.0.1:9101",
+            _ => "give an address of this machine and a port, for example 127.0.0.1:9101",
         }
     }
 }
 
-/// A socket that is bound: connections wait until it is [started](Self::start).
+/// A bound socket. Connections wait until it is [started](Self::start).
 #[derive(Debug)]
 pub struct Endpoint {
     listener: TcpListener,
@@ -58,7 +58,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Binds. A name is looked up, and its first address that can be bound is taken.
+    /// Binds the address. A name is resolved, and its first address that can be bound is used.
     ///
     /// # Errors
     /// [`BindError`].
@@ -68,7 +68,7 @@ impl Endpoint {
         bound.map_err(|source| BindError { address: address.clone(), source })
     }
 
-    /// The address, with the port that the system chose if that was left to it.
+    /// The bound address, with the port that the system chose for port 0.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
@@ -80,12 +80,12 @@ impl Endpoint {
         self.address.ip().to_canonical().is_loopback()
     }
 
-    /// Answers requests from now on, with what `source` gives at each; it may be called on several threads at once.
-    /// `spawn` starts the one thread that listens, so that the caller decides its signal mask; threads of connections
-    /// come from that thread and inherit it.
+    /// Answers requests from now on. `source` gives the text of each answer; several threads may call it at once.
+    /// `spawn` starts the listening thread, so the caller decides its signal mask; the threads of connections inherit
+    /// that mask.
     ///
     /// # Errors
-    /// Whatever kept `spawn` from starting the thread.
+    /// The error of `spawn`.
     pub fn start(
         self,
         source: impl Fn(Exposition) -> String + Send + Sync + 'static,
@@ -107,14 +107,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// The address that it listens on.
+    /// The address of the listening socket.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Closes all connections and the socket, and waits for the threads; not longer than two seconds, even if the
-    /// source of the metrics hangs.
+    /// Closes all connections and the socket and joins the threads. Returns within two seconds, even if the source of
+    /// the metrics hangs.
     pub fn stop(self) {
         drop(self);
     }
@@ -125,7 +125,8 @@ impl Drop for Server {
         let Some(thread) = self.thread.take() else { return };
         let deadline = Instant::now() + STOP_TIME;
         self.shared.stop();
-        // The thread waits in accept; a connection of our own ends that. Where it fails, others are waiting there.
+        // The thread blocks in accept, which returns for a connection from here. If this connection fails, others are
+        // waiting there.
         let _ = TcpStream::connect_timeout(&reachable(self.address), STOP_TIME / 3);
         while !thread.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
@@ -142,7 +143,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// Where this machine reaches a socket that listens on all its addresses.
+/// The address at which this machine reaches a socket that listens on all its addresses.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -155,7 +156,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 #[derive(Default)]
 struct Shared {
     stopped: AtomicBool,
-    /// The open connections, so that they can be closed.
+    /// The open connections, to close them on a stop.
     connections: Mutex<BTreeMap<u64, TcpStream>>,
 }
 
@@ -175,7 +176,7 @@ impl Shared {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Whether there was room for it. After a stop there is none.
+    /// Adds a connection. False beyond the limit and after a stop.
     fn admit(&self, number: u64, stream: &TcpStream) -> bool {
         let mut connections = self.connections();
         if connections.len() >= MAX_CONNECTIONS || self.stopped() {
@@ -187,7 +188,7 @@ impl Shared {
     }
 }
 
-/// Ends the record of a connection, however its thread ends.
+/// Removes a connection from the list when its thread ends, also by a panic.
 struct Admitted {
     number: u64,
     shared: Arc<Shared>,
@@ -221,7 +222,7 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>, source: &Arc<Source>) {
             let _admitted = admitted;
             connection::serve(&stream, &*source);
         };
-        // Where no thread can be made the connection is closed, as its parts are dropped.
+        // If no thread can be started, dropping `body` closes the connection.
         threads.extend(Builder::new().name("perfagent-conn".to_owned()).spawn(body));
     }
     for thread in threads {

@@ -24,7 +24,7 @@ pub(super) fn write(
 /// The mode of a snapshot.
 const PMU: &str = "pmu";
 
-/// What a snapshot lacks for good. The rest of what is incomplete may be made up for, which a counter must not show.
+/// Losses that are final. Other gaps of a snapshot may be filled later, and a counter must not fall.
 fn lost(incomplete: &Incomplete) -> [(&'static str, u64); 3] {
     [
         ("untracked_threads", incomplete.untracked_threads),

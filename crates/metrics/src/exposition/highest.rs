@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::fmt;
 
-/// The highest value of each series so far. There are as many as causes, events and programs; none depends on processes.
+/// The highest value of each series so far. The number of series depends on causes, events and programs, not on
+/// processes.
 #[derive(Debug, Default)]
 pub(super) struct HighestValues {
     by_series: HashMap<String, Number>,
 }
 
 impl HighestValues {
-    /// The highest value that the series has had, with this one.
+    /// Returns the highest value of the series, including this one.
     pub(super) fn at_least(&mut self, series: &str, value: Number) -> Number {
         let Some(highest) = self.by_series.get_mut(series) else {
             self.by_series.insert(series.to_owned(), value);
@@ -23,7 +24,7 @@ impl HighestValues {
     }
 }
 
-/// A value of a series, whose values are all of one kind.
+/// A value of a series. All values of one series have the same variant.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(super) enum Number {
     Whole(u64),

@@ -1,4 +1,4 @@
-//! The two formats: OpenMetrics 1.0 and Prometheus 0.0.4.
+//! Writes families and samples in OpenMetrics 1.0 and Prometheus 0.0.4.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::format::Exposition;
 use super::highest::{HighestValues, Number};
 use crate::Histogram;
 
-/// Bounds of exposed histograms: `2^k - 1` ns, where buckets end, so that every count is exact. From 1 us to 18 min.
+/// Bounds of exposed histograms: `2^k - 1` ns, from 1 us to 18 min. Buckets end there, so every count is exact.
 const BOUND_SHIFTS: std::ops::RangeInclusive<u32> = 10..=40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Histogram,
 }
 
-/// The last word of a family's name, if that is a unit.
+/// The unit at the end of a family's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     None,
@@ -37,7 +37,7 @@ impl<'a> Writer<'a> {
         Self { exposition, text: String::new(), highest }
     }
 
-    /// A family of `name` without the suffix of its samples. Left out if `fill` puts no sample.
+    /// A family. `name` lacks the suffix of its samples. A family without samples is left out.
     pub fn family(
         &mut self,
         name: &str,
@@ -66,7 +66,7 @@ impl<'a> Writer<'a> {
         self.text.push_str(&body);
     }
 
-    /// A family of one sample, whose labels are all that it says. Its name is without `_info`.
+    /// A family of one sample that contains only labels. `name` lacks `_info`.
     pub fn info(&mut self, name: &str, help: &str, labels: &Labels<'_>) {
         let on_the_wire = format!("{name}_info");
         match self.exposition {
@@ -102,7 +102,7 @@ pub(super) struct Samples<'a> {
     name: &'a str,
     suffix: &'static str,
     text: String,
-    /// None where values may fall.
+    /// None for values that may fall.
     highest: Option<&'a mut HighestValues>,
 }
 
@@ -117,7 +117,7 @@ impl Samples<'_> {
     }
 
     pub fn histogram(&mut self, labels: &Labels<'_>, histogram: &Histogram) {
-        // One that was copied while it grew may have values in its buckets that its count has not.
+        // A histogram that was copied while it grew may have more values in its buckets than in its count.
         let count = histogram.count().max(histogram.count_up_to(u64::MAX));
         for shift in BOUND_SHIFTS {
             let bound_ns = (1u64 << shift) - 1;

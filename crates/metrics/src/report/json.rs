@@ -1,4 +1,4 @@
-//! The report for programs. Keys are only ever added.
+//! The JSON report. New versions only add keys.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_what_the_schema_says() {
+    fn a_report_has_all_keys_of_the_schema() {
         let mut snapshot = fixture::snapshot(Scope::Pids(vec![10, 11]), vec![fixture::process(10)]);
         snapshot.incomplete.lost_switches = 4;
         let mut report = parsed(&snapshot);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_there_if_asked_for() {
+    fn processes_are_listed_with_per_pid_only() {
         let scope = Scope::SystemWide { per_pid: true };
         let mut snapshot = fixture::snapshot(scope, vec![fixture::process(7), fixture::process(9)]);
         let large = i64::MAX as u64;
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_counted_has_no_value() {
+    fn an_event_without_a_count_has_no_value() {
         let mut snapshot = fixture::snapshot(Scope::Pids(vec![1]), Vec::new());
         snapshot.aggregate.counters = HardwareCounters::new(vec![
             Counter::new("cycles", CounterUnit::Events, CounterState::not_available("ENOENT")),

@@ -8,12 +8,12 @@ pub use text::text_report;
 
 use crate::Incomplete;
 
-/// The causes of an incomplete report: key, number, words for people.
+/// The causes of an incomplete report: JSON key, number, text.
 fn missing(incomplete: &Incomplete) -> [(&'static str, u64, &'static str); 9] {
     [
         ("untracked_threads", incomplete.untracked_threads, "threads not tracked"),
         ("lost_switches", incomplete.lost_switches, "switches lost"),
-        ("unknown_durations", incomplete.unknown_durations, "durations not known"),
+        ("unknown_durations", incomplete.unknown_durations, "unknown durations"),
         ("unplaced_durations", incomplete.unplaced_durations, "durations in no percentile"),
         ("uncounted_threads", incomplete.uncounted_threads, "threads without counters"),
         ("uncounted_cpus", incomplete.uncounted_cpus, "CPUs without counters"),

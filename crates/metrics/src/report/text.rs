@@ -1,4 +1,4 @@
-//! The report for people. Labels, their order and their indentation are stable.
+//! The text report. Labels, their order and their indentation are stable.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use crate::{
     ContextSwitches, Counter, CounterState, HardwareCounters, LatencyStats, MetricsSnapshot, ProcessMetrics,
 };
 
-/// Events with a label of their own, in the order of the report.
+/// Events with their own label, in the order of the report.
 const LABELS: [(&str, &str); 3] = [
     ("cycles", "Total Cycles:"),
     ("instructions", "Total Instructions:"),
@@ -58,7 +58,7 @@ impl Text {
             (true, false) => {
                 match snapshot.processes_profiled {
                     Some(processes) => self.line(format_args!("Processes profiled: {processes}")),
-                    None => self.line(format_args!("Processes profiled: not known")),
+                    None => self.line(format_args!("Processes profiled: unknown")),
                 }
                 self.line(format_args!("Total samples: {samples}"));
             }
@@ -92,7 +92,7 @@ impl Text {
     fn latencies(&mut self, heading: &str, stats: Option<&LatencyStats>) {
         self.heading(heading);
         let Some(stats) = stats else { return self.line(format_args!("  no data")) };
-        let figures = [
+        let lines = [
             ("Min:", stats.min as f64),
             ("Max:", stats.max as f64),
             ("Mean:", stats.mean),
@@ -101,7 +101,7 @@ impl Text {
             ("P99:", stats.p99 as f64),
             ("P99.9:", stats.p999 as f64),
         ];
-        for (label, ns) in figures {
+        for (label, ns) in lines {
             self.line(format_args!("  {label:<8}{:.3} ms", ns / 1e6));
         }
     }
@@ -172,7 +172,7 @@ impl Text {
     }
 }
 
-/// The value with its unit, how much of it was measured, or why there is none.
+/// The value with its unit and the measured part, or the reason why there is none.
 fn value(counter: &Counter) -> String {
     if let CounterState::NotAvailable { reason } = &counter.state {
         return format!("not available ({})", printable(reason));
@@ -188,7 +188,7 @@ fn value(counter: &Counter) -> String {
     text
 }
 
-/// A name of a process may hold anything, also what moves the cursor of a terminal.
+/// Escapes control characters: the name of a process can contain terminal escapes.
 fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {
@@ -255,7 +255,7 @@ Hardware Counters:
         assert!(two.starts_with("=== PMU Metrics (PID: 10, 11) ===\nSamples: 2400\n\nOn-CPU"), "{two}");
         assert!(!two.contains("---"));
         let mut all = fixture::snapshot(Scope::SystemWide { per_pid: false }, processes());
-        assert!(text_report(&all).contains("\nProcesses profiled: not known\n"));
+        assert!(text_report(&all).contains("\nProcesses profiled: unknown\n"));
         all.processes_profiled = Some(211);
         let all = text_report(&all);
         let head =
@@ -285,7 +285,7 @@ Hardware Counters:
     }
 
     #[test]
-    fn counters_that_are_missing_scaled_or_others() {
+    fn counters_may_be_missing_scaled_or_unlabelled() {
         let mut snapshot = fixture::snapshot(Scope::Pids(vec![1]), vec![fixture::process(1)]);
         let mut report = |counters: Vec<Counter>| {
             snapshot.aggregate.counters = HardwareCounters::new(counters);
@@ -325,7 +325,7 @@ Hardware Counters:
     }
 
     #[test]
-    fn nothing_at_all_and_what_is_lost() {
+    fn an_empty_report_and_a_report_with_losses() {
         let mut snapshot = fixture::snapshot(Scope::Pids(vec![3]), Vec::new());
         let missing = CounterState::not_available("ENOENT");
         snapshot.aggregate.counters =
