@@ -1,11 +1,10 @@
-//! Capabilities of this thread. The kernel keeps them per thread, and new threads inherit them: raise them before
-//! the first thread is made.
+//! Capabilities of this thread. New threads inherit them: raise them before the first thread is started.
 
 use std::io;
 
 pub use rustix::thread::CapabilitySet;
 
-/// The capabilities in force.
+/// The effective capabilities.
 ///
 /// # Errors
 /// The errno of `capget(2)`.
@@ -13,8 +12,8 @@ pub fn effective() -> io::Result<CapabilitySet> {
     Ok(rustix::thread::capabilities(None)?.effective)
 }
 
-/// Puts every permitted capability into force, and returns what is in force then. File capabilities without the
-/// effective bit arrive permitted only.
+/// Makes every permitted capability effective and returns the effective set. File capabilities without the effective
+/// bit arrive as permitted only.
 ///
 /// # Errors
 /// The errno of `capget(2)` or `capset(2)`.
@@ -27,7 +26,7 @@ pub fn raise_permitted() -> io::Result<CapabilitySet> {
     Ok(sets.effective)
 }
 
-/// Name as in `capabilities(7)` of each capability in `set` that perf-agent can use, for messages.
+/// The names, as in `capabilities(7)`, of the capabilities in `set` that perf-agent can use.
 pub fn names(set: CapabilitySet) -> impl Iterator<Item = &'static str> {
     [
         (CapabilitySet::BPF, "cap_bpf"),
@@ -49,8 +48,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn raises_what_is_permitted() {
-        // In a thread of its own: capabilities are per thread, and the other tests keep theirs.
+    fn permitted_capabilities_become_effective() {
+        // In its own thread: capabilities are per thread, and the other tests keep theirs.
         std::thread::spawn(|| {
             let permitted = rustix::thread::capabilities(None).unwrap().permitted;
             let mut sets = rustix::thread::capabilities(None).unwrap();

@@ -1,13 +1,13 @@
-//! Read-only mappings of files that other people own.
+//! Read-only mappings of files that other users own.
 //!
-//! Whoever owns a mapped file can truncate it at any time, and a read behind its new end raises `SIGBUS`, which
-//! would kill this process. Copying every file instead would read gigabytes of debug information of which a few
-//! pages are needed. So the first mapping installs a handler for `SIGBUS` that puts a page of zeros where the file
-//! has none and goes on; readers then see zeros, which every parser of hostile files has to stand anyway.
+//! The owner of a mapped file can truncate it at any time. A read behind the new end then raises `SIGBUS`, which would
+//! kill this process. Copying every file would instead read gigabytes of debug information for a few needed pages. The
+//! first mapping therefore installs a handler for `SIGBUS` that maps a page of zeros in place of the missing page and
+//! continues. Readers see zeros; every parser of untrusted files must handle them anyway.
 //!
-//! The handler answers for all file mappings of the process, not just for those made here (the symbolizer makes
-//! its own). Any other `SIGBUS` goes to the handler that was there before. Contents may also change while they
-//! are read: consumers must validate each value where they use it, and what is to be kept must be [`is_whole`].
+//! The handler serves all file mappings of the process, because the symbolizer makes its own. Any other `SIGBUS` goes
+//! to the previous handler. Contents can also change while they are read: check each value where it is used, and check
+//! [`is_whole`] before a result is stored.
 
 use std::io;
 use std::ops::Deref;
@@ -20,17 +20,17 @@ static PAGE: AtomicUsize = AtomicUsize::new(0);
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 static REPLACED_PAGES: AtomicU64 = AtomicU64::new(0);
 
-/// Pages that were missing in truncated files and read as zeros so far.
+/// The number of missing pages of truncated files that were replaced by zeros so far.
 #[must_use]
 pub fn replaced_pages() -> u64 {
     REPLACED_PAGES.load(Ordering::Relaxed)
 }
 
-/// Whether no page behind these bytes of a [`FileMap`] had to be replaced by zeros so far, for want of content (the file was
-/// truncated, or could not be read from its disk). Of pages that were not read yet nothing is known.
+/// Whether no page of these bytes of a [`FileMap`] was replaced by zeros so far, because the file was truncated or its
+/// disk failed. Nothing is known of pages that were not read yet.
 ///
 /// # Errors
-/// Some page of the process was replaced, and where could not be found out.
+/// Some page of the process was replaced, and its address could not be determined.
 pub fn is_whole(mapped: &[u8]) -> io::Result<bool> {
     if replaced_pages() == 0 || mapped.is_empty() {
         return Ok(true);
@@ -41,7 +41,7 @@ pub fn is_whole(mapped: &[u8]) -> io::Result<bool> {
     Ok(!replaced.into_iter().any(|range| range.start < end && start < range.end))
 }
 
-/// The addresses of a line of `/proc/self/maps` that no file is behind.
+/// The addresses of a line of `/proc/self/maps` without a file.
 fn anonymous_range(line: &[u8]) -> Option<std::ops::Range<usize>> {
     let line = String::from_utf8_lossy(line);
     let mut words = line.split_ascii_whitespace();
@@ -51,8 +51,8 @@ fn anonymous_range(line: &[u8]) -> Option<std::ops::Range<usize>> {
     (inode == "0").then_some(address(start)?..address(end)?)
 }
 
-/// Installs the handler for `SIGBUS`, once per process. [`FileMap::new`] does so by itself; callers that let
-/// others map files call it first.
+/// Installs the handler for `SIGBUS`, once per process. [`FileMap::new`] calls it; callers whose libraries map files
+/// call it first.
 ///
 /// # Errors
 /// The errno of `sigaction(2)`.
@@ -87,8 +87,7 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
         let page = PAGE.load(Ordering::Relaxed);
         let start = (address & !(page - 1)) as *mut libc::c_void;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-        // SAFETY: BUS_ADRERR tells that this page is part of a mapping without memory behind it: nothing that
-        // could be read is replaced.
+        // SAFETY: with BUS_ADRERR this page belongs to a mapping and has no memory, so no readable page is replaced.
         let mapped = unsafe { libc::mmap(start, page, libc::PROT_READ, flags, -1, 0) };
         // SAFETY: errno is this thread's own.
         unsafe { *libc::__errno_location() = errno };
@@ -97,8 +96,8 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
             return;
         }
     }
-    // SAFETY: the pointer was leaked before this handler was installed and is never written again. A fault happens
-    // once more after the return and meets the previous action; a signal that was sent is sent again.
+    // SAFETY: the pointer was leaked before this handler was installed and is never written again. A fault repeats after
+    // the return and reaches the previous action; a signal sent by a process is raised again.
     unsafe {
         libc::sigaction(libc::SIGBUS, PREVIOUS.load(Ordering::Acquire), std::ptr::null_mut());
         if code <= 0 {
@@ -108,7 +107,7 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
     }
 }
 
-/// The content of a file as it was long when mapped. Derefs to bytes.
+/// The content of a file, with the length that it had when it was mapped. Derefs to bytes.
 #[derive(Debug)]
 pub struct FileMap {
     base: NonNull<u8>,
@@ -124,7 +123,7 @@ impl FileMap {
     /// Maps the whole file.
     ///
     /// # Errors
-    /// The errno of `fstat(2)`, `sigaction(2)` or `mmap(2)`; `ENODEV` for what is no regular file.
+    /// The errno of `fstat(2)`, `sigaction(2)` or `mmap(2)`; `ENODEV` if the file is not a regular file.
     pub fn new(file: impl AsFd) -> io::Result<Self> {
         guard_against_truncation()?;
         let stat = rustix::fs::fstat(&file)?;
@@ -146,11 +145,11 @@ impl FileMap {
         Ok(Self { base, len })
     }
 
-    /// Gives back the memory of what was read so far; it is mapped again where it is read again.
+    /// Releases the memory of the pages read so far. Later reads map them again.
     pub fn release(&self) {
         if self.len != 0 {
             // SAFETY: exactly the range that `new` made. It is read-only: each page comes back with the content of the
-            // file, or as zeros where the handler for SIGBUS has put them. A failure changes nothing.
+            // file, or with the zeros that the handler for SIGBUS mapped. A failure changes nothing.
             unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_DONTNEED) };
         }
     }
@@ -187,7 +186,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn shows_the_content() {
+    fn a_mapping_has_the_content_of_its_file() {
         let mut file = tempfile::tempfile().unwrap();
         assert_eq!(*FileMap::new(&file).unwrap(), []);
         file.write_all(b"hello").unwrap();
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_read_again() {
+    fn released_pages_are_read_again() {
         let mut file = tempfile::tempfile().unwrap();
         let page = crate::usage::page_size();
         file.write_all(&vec![7; 3 * page]).unwrap();
@@ -220,7 +219,7 @@ mod tests {
             map
         });
         let map = map.join().unwrap();
-        // Other tests may replace some meanwhile.
+        // Other tests may replace pages meanwhile.
         assert!(replaced_pages() >= before + 2);
         assert!(!is_whole(&map).unwrap());
         assert!(is_whole(&map[..page]).unwrap() && !is_whole(&map[page..page + 1]).unwrap());
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_lack_is_no_loss_of_a_whole_file() {
+    fn a_truncated_file_does_not_affect_mappings_that_were_read_before() {
         let mut file = tempfile::tempfile().unwrap();
         let page = crate::usage::page_size();
         file.write_all(&vec![7; 2 * page]).unwrap();
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_maps() {
+    fn lines_of_maps_are_parsed() {
         let range = |line: &str| anonymous_range(line.as_bytes());
         assert_eq!(range("7f00-7f10 r--p 00000000 00:00 0 "), Some(0x7f00..0x7f10));
         assert_eq!(range("7f00-7f10 r--p 00000000 00:00 0                  [heap]"), Some(0x7f00..0x7f10));
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_regular_file() {
+    fn only_regular_files_are_mapped() {
         let null = std::fs::File::open("/dev/null").unwrap();
         assert_eq!(FileMap::new(&null).unwrap_err().raw_os_error(), Some(libc::ENODEV));
     }

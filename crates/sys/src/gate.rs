@@ -1,10 +1,12 @@
-//! A child that exists but has not run its command: its PID can be attached to before its first instruction.
+//! A child process that exists but has not executed its command yet, so that its PID can be attached to before the
+//! first instruction.
 //!
-//! Guaranteed: the command starts only after [`GatedChild::release`]. If the agent drops the child or dies, the
-//! child sees its gate close and exits without having run anything. The command gets no capability from the
-//! agent's file or ambient capabilities, an empty signal mask, though the thread that forks it blocks all signals, and the
-//! default `SIGPIPE` (the standard library's doing). To the kernel the parent of a process is the thread that forked it: it lives until the child
-//! was waited for, because a command may have asked for a signal at its parent's death (`PR_SET_PDEATHSIG`).
+//! The command starts only after [`GatedChild::release`]. If the agent drops the child or dies, the child sees the end
+//! of its pipe and exits without executing anything. The command gets no capability from the agent's file or ambient
+//! capabilities. It gets an empty signal mask, although the forking thread blocks all signals, and the default
+//! `SIGPIPE` (the standard library sets it). The kernel takes the thread that forked for the parent; this thread lives
+//! until the child was waited for, because a command may have asked for a signal at its parent's death
+//! (`PR_SET_PDEATHSIG`).
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,7 +18,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-/// Exit status of a child whose gate was closed; nobody is there to see it unless the agent waits for it.
+/// Exit status of a child that was not released.
 const NOT_RELEASED: libc::c_int = 125;
 
 /// A child process waiting to run its command.
@@ -28,12 +30,11 @@ pub struct GatedChild {
 }
 
 impl GatedChild {
-    /// Forks. `Command::spawn` returns only after the exec, so a thread of its own waits there, and then for the child's
-    /// end.
+    /// Forks. `Command::spawn` returns only after the exec, so a separate thread waits there, and afterwards for the
+    /// child's end.
     ///
     /// # Errors
-    /// Whatever keeps the process from being made; a command that cannot be executed shows in
-    /// [`release`](Self::release).
+    /// The process could not be created. A command that cannot be executed is an error of [`release`](Self::release).
     pub fn spawn(mut command: Command) -> io::Result<Self> {
         let (gate_read, gate_write) = pipe_with(PipeFlags::CLOEXEC)?;
         let (pid_read, pid_write) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -50,7 +51,7 @@ impl GatedChild {
             let child = command.spawn();
             drop(held);
             let pid = child.as_ref().ok().map(Child::id);
-            // If nobody receives, whoever asked has gone.
+            // Without a receiver, the caller has given up.
             let _ = sender.send(child);
             if let Some(pid) = pid.and_then(|pid| Pid::from_raw(pid.cast_signed())) {
                 until_ended(pid);
@@ -63,7 +64,7 @@ impl GatedChild {
                 gate: Some(File::from(gate_write)),
                 spawned: Some(spawned),
             }),
-            // The other end closed without a PID: the child ended before it reached the gate.
+            // The pipe closed without a PID: the child ended before it reached the gate.
             Err(error) => {
                 drop(gate_write);
                 let mut child = receive(&spawned)?;
@@ -82,10 +83,10 @@ impl GatedChild {
     /// Lets the command run.
     ///
     /// # Errors
-    /// What `exec` says, for example that there is no such command.
+    /// The error of `exec`, for example a missing program.
     pub fn release(mut self) -> io::Result<Child> {
         if let Some(mut gate) = self.gate.take() {
-            // A child that was killed at its gate has closed it; its status tells, not this write.
+            // If the child was killed at its gate, this write fails, and the child's status says why.
             let _ = gate.write_all(&[1]);
         }
         match self.spawned.take() {
@@ -108,7 +109,7 @@ fn receive(spawned: &Receiver<io::Result<Child>>) -> io::Result<Child> {
     spawned.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that starts the command panicked")))
 }
 
-/// Waits for the end of a child of this process, whose status stays for whoever asks for it.
+/// Waits for the end of a child, and leaves its status for the caller.
 fn until_ended(pid: Pid) {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while waitid(WaitId::Pid(pid), options).is_err_and(|errno| errno == rustix::io::Errno::INTR) {}
@@ -122,11 +123,11 @@ struct ChildEnds {
 }
 
 impl ChildEnds {
-    /// Runs in the child between fork and exec: tells the PID, waits for a byte, gives up what the agent may do.
+    /// Runs in the child between fork and exec: sends the PID, waits for a byte, drops the agent's capabilities.
     fn wait(self) -> io::Result<()> {
         // SAFETY: `close`, `getpid` and `write` are async-signal-safe; the descriptors are the child's own copies,
         // which nothing in this process uses after this function. The child's copy of the writing end is closed
-        // first: while it is open, the end of the agent would not be seen.
+        // first: while it is open, the pipe does not end when the agent dies.
         let written = unsafe {
             libc::close(self.gate_write);
             let pid = libc::getpid().to_ne_bytes();
@@ -155,13 +156,13 @@ impl ChildEnds {
     }
 }
 
-/// Unblocks all signals. The exec would reset the handlers of this process; a signal that has come meanwhile must not find
-/// them, since they act on what the agent still uses.
+/// Unblocks all signals, with default handlers. Before the exec, a pending signal would reach a handler of this
+/// process, which acts on data that the agent still uses.
 fn unblock_signals() -> io::Result<()> {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     for signal in 1..=libc::SIGRTMAX() {
         // SAFETY: reads into, and sets from, a live `sigaction`, which is valid when zeroed; the function is
-        // async-signal-safe. Signals that cannot be asked for are left alone.
+        // async-signal-safe. Signals whose action cannot be read are not changed.
         unsafe {
             if libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
                 && (*action.as_ptr()).sa_sigaction != libc::SIG_IGN
@@ -180,7 +181,7 @@ fn unblock_signals() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(result)) }
 }
 
-/// Empties the ambient set, and for other users than root all sets. Root's commands are root's.
+/// Empties the ambient set, and all sets for users other than root. Commands of root keep root's capabilities.
 fn drop_capabilities() -> io::Result<()> {
     #[repr(C)]
     struct Header {
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_only_after_release_and_keeps_its_pid() {
+    fn the_command_starts_after_the_release_with_the_same_pid() {
         let gated = GatedChild::spawn(shell("echo $$")).unwrap();
         let pid = gated.pid();
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_child_never_runs() {
+    fn a_dropped_child_never_executes_its_command() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("ran");
         let gated = GatedChild::spawn(shell(&format!("touch {}", mark.display()))).unwrap();
@@ -234,13 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn says_why_a_command_cannot_be_executed() {
+    fn a_missing_program_is_an_error_of_the_release() {
         let gated = GatedChild::spawn(Command::new("/no/such/command")).unwrap();
         assert_eq!(gated.release().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
-    fn a_folder_that_does_not_exist_is_an_error_at_once() {
+    fn a_missing_working_directory_is_an_error_of_the_spawn() {
         let mut command = shell("true");
         command.current_dir("/no/such/folder");
         assert_eq!(GatedChild::spawn(command).unwrap_err().kind(), io::ErrorKind::NotFound);
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_command_gets_clean_signals_and_no_ambient_capabilities() {
-        // Not by way of a shell, which may unblock signals itself.
+        // Without a shell: it may unblock signals itself.
         let mut command = Command::new("cat");
         command.arg("/proc/self/status").stdout(Stdio::piped());
         let gated = GatedChild::spawn(command).unwrap();
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_dies_with_its_parent_lives_as_long_as_it() {
+    fn a_command_with_a_parent_death_signal_survives() {
         let mut command = shell("sleep 0.3; echo lives");
         // SAFETY: one system call.
         unsafe {
@@ -279,9 +280,9 @@ mod tests {
 
     const MARK: &str = "PERFAGENT_TEST_MARK";
 
-    /// The agent of the test below: ends without dropping its child.
+    /// The agent of the test below. It ends without dropping its child.
     #[test]
-    #[ignore = "run by a_child_whose_agent_died_never_runs"]
+    #[ignore = "run by a_child_of_a_dead_agent_never_executes_its_command"]
     fn agent_that_dies() {
         let Ok(mark) = std::env::var(MARK) else { return };
         let gated = GatedChild::spawn(shell(&format!("touch {mark}"))).unwrap();
@@ -290,12 +291,12 @@ mod tests {
     }
 
     #[test]
-    fn a_child_whose_agent_died_never_runs() {
+    fn a_child_of_a_dead_agent_never_executes_its_command() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("ran");
         let mut agent = Command::new(std::env::current_exe().unwrap());
         agent.args(["--exact", "--ignored", "--nocapture", "gate::tests::agent_that_dies"]).env(MARK, &mark);
-        // The child holds the agent's output until it ends, so the end of the output is the end of the child.
+        // The child has the agent's output open until it ends, so the end of the output is the end of the child.
         let output = agent.output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("pid="), "{text}");

@@ -1,12 +1,11 @@
 //! Raw system calls behind safe functions.
 //!
-//! In: perf events and their rings ([`perf`], [`ring`]), read-only file mappings that survive truncation
-//! ([`filemap`]), threads without signals ([`thread`]), capabilities ([`caps`]), what this process itself uses
-//! ([`usage`]), children that wait before they exec ([`gate`]), the
-//! memory of other processes ([`memory`]).
-//! Guaranteed: every public function is safe to call with any argument; descriptors are owned types; nothing
-//! allocates by a number that the kernel or a file supplied.
-//! Not here: policy. What to open, when to fall back and how to tell the user is decided by the callers.
+//! Perf events and their rings ([`perf`], [`ring`]), read-only file mappings that survive truncation ([`filemap`]),
+//! threads without signals ([`thread`]), capabilities ([`caps`]), resource usage of this process ([`usage`]), children
+//! that wait before they exec ([`gate`]), and the memory of other processes ([`memory`]).
+//!
+//! Every public function is safe to call with any argument. Descriptors are owned types. No allocation has a size that
+//! comes from the kernel or from a file. The callers decide what to open, when to fall back and what to tell the user.
 
 pub mod caps;
 pub mod filemap;

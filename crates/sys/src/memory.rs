@@ -1,10 +1,11 @@
-//! Reading the memory of a process, without stopping it; how the allocator of this process keeps memory.
+//! Reads the memory of other processes without stopping them, and limits the memory that this process's allocator
+//! keeps.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Copies memory of `pid` from `address` on into `buffer`, and returns how many bytes could be read. Needs the right
-/// to trace the process (`CAP_SYS_PTRACE` for other users' ones); the own process is always allowed.
+/// Copies the memory of `pid` at `address` into `buffer` and returns the number of bytes read. Needs the right to trace
+/// the process (`CAP_SYS_PTRACE` for other users' processes); the own process is always allowed.
 ///
 /// # Errors
 /// The errno of `process_vm_readv(2)`: `EFAULT` if nothing is mapped at `address`.
@@ -18,29 +19,29 @@ pub fn read(pid: u32, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
 
-/// Blocks from this size on are mappings of their own, and go back to the kernel when they are freed.
+/// Blocks of at least this size get a mapping of their own, which goes back to the kernel when they are freed.
 const OWN_MAPPING_BYTES: libc::c_int = 256 << 10;
-/// Heaps for threads: each keeps what its threads once needed.
+/// Heaps of the allocator. Each heap keeps the memory that its threads once needed.
 const MAX_HEAPS: libc::c_int = 2;
 
-/// Whether [`keep_heap_small`] was called: how the allocator keeps memory is for the owner of a process to say.
+/// Whether [`keep_heap_small`] was called. Only the owner of a process decides how its allocator keeps memory.
 static HEAP_IS_SMALL: AtomicBool = AtomicBool::new(false);
 
-/// Makes the allocator give memory back rather than keep it for later, for the rest of this process. Costs system calls
-/// for large blocks. Does nothing with C libraries other than glibc.
+/// Makes the allocator return freed memory to the kernel instead of keeping it, for the rest of this process. Large
+/// blocks then cost system calls. Does nothing with C libraries other than glibc.
 pub fn keep_heap_small() {
     HEAP_IS_SMALL.store(true, Ordering::Relaxed);
     #[cfg(target_env = "gnu")]
     // SAFETY: takes numbers only, and takes the lock of the allocator. Refused values change nothing.
     unsafe {
-        // By itself it raises the threshold, up to 32 MiB, each time such a block is freed.
+        // Without a fixed threshold, glibc raises it up to 32 MiB each time a larger block is freed.
         libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_MAPPING_BYTES);
         libc::mallopt(libc::M_ARENA_MAX, MAX_HEAPS);
     }
 }
 
-/// Gives the kernel back whole pages between blocks that are in use, which the allocator by itself never does: what is
-/// kept for long lies among what was needed for a moment. Does nothing unless [`keep_heap_small`] was called.
+/// Returns whole free pages between used blocks to the kernel. The allocator never does so by itself, because
+/// long-lived blocks lie between short-lived ones. Does nothing unless [`keep_heap_small`] was called.
 pub fn give_back_free_pages() {
     if !HEAP_IS_SMALL.load(Ordering::Relaxed) {
         return;
@@ -58,7 +59,7 @@ mod tests {
 
     #[test]
     #[cfg(target_env = "gnu")]
-    fn what_is_freed_goes_back() {
+    fn freed_memory_goes_back_to_the_kernel() {
         let resident = || -> usize {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
@@ -67,14 +68,14 @@ mod tests {
         keep_heap_small();
         drop(std::hint::black_box(vec![1u8; 16 << 20]));
         let before = resident();
-        // Blocks of 1 MiB, the last one kept: on a heap it would hold the others.
+        // Blocks of 1 MiB. The last one is kept: on a heap it would hold the others.
         let mut blocks: Vec<_> = (0..32).map(|_| vec![1u8; 1 << 20]).collect();
         let last = std::hint::black_box(blocks.pop());
         drop(std::hint::black_box(blocks));
         let after = resident();
         assert!(after < before + 8192, "{before} -> {after} KiB");
         drop(last);
-        // Small blocks, of which each thousandth is kept: those hold the others.
+        // Small blocks. Each thousandth is kept and holds the others.
         let mut blocks: Vec<_> = (0..1 << 18).map(|_| vec![1u8; 100]).collect();
         let full = resident();
         let mut number = 0;
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_own_memory() {
+    fn own_memory_can_be_read() {
         let text = *b"a text in memory";
         let mut copy = [0; 16];
         assert_eq!(read(std::process::id(), text.as_ptr() as u64, &mut copy).unwrap(), 16);

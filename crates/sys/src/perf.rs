@@ -1,18 +1,18 @@
 //! `perf_event_open` and the ioctls of its descriptors.
 //!
-//! [`Attr`] is the kernel's `perf_event_attr` up to version 5 (112 bytes): every kernel from 4.8 on knows all of
-//! it, newer ones take the missing rest as zero.
+//! [`Attr`] is the kernel's `perf_event_attr` up to version 5 (112 bytes). All kernels from 4.8 on know all of it;
+//! newer kernels treat the missing rest as zero.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// `perf_event_attr`. All zero, but for `size`, by default.
+/// `perf_event_attr`. The default is all zero except `size`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
     /// `type`: [`TYPE_HARDWARE`], [`TYPE_SOFTWARE`], … or a number from `/sys/bus/event_source`.
     pub kind: u32,
-    /// Size of this struct, as the kernel's version number of it.
+    /// Size of this struct; the kernel reads it as the version.
     pub size: u32,
     /// Event within its type.
     pub config: u64,
@@ -34,13 +34,13 @@ pub struct Attr {
     pub config2: u64,
     /// `PERF_SAMPLE_BRANCH_*` bits.
     pub branch_sample_type: u64,
-    /// User registers to put into samples.
+    /// User registers in samples.
     pub sample_regs_user: u64,
-    /// Bytes of user stack to put into samples.
+    /// Bytes of user stack in samples.
     pub sample_stack_user: u32,
     /// Clock of the time stamps with [`USE_CLOCKID`].
     pub clockid: i32,
-    /// Registers of the interrupted context to put into samples.
+    /// Registers of the interrupted context in samples.
     pub sample_regs_intr: u64,
     /// Wake-up mark of the AUX area in bytes.
     pub aux_watermark: u32,
@@ -93,18 +93,18 @@ constants! {
     TYPE_TRACEPOINT: u32 = 2;
     /// Generic cache events.
     TYPE_HW_CACHE: u32 = 3;
-    /// Raw numbers of the CPU's event.
+    /// Raw event numbers of the CPU.
     TYPE_RAW: u32 = 4;
     /// Of [`TYPE_HARDWARE`]: cycles.
     HW_CPU_CYCLES: u64 = 0;
     /// Of [`TYPE_SOFTWARE`]: a timer on each CPU.
     SW_CPU_CLOCK: u64 = 0;
-    /// Of [`TYPE_SOFTWARE`]: nothing, only side-band records.
+    /// Of [`TYPE_SOFTWARE`]: counts nothing, gives only side-band records.
     SW_DUMMY: u64 = 9;
 
     /// Flag: start disabled.
     DISABLED: u64 = 1 << 0;
-    /// Flag: follow to children.
+    /// Flag: also for children.
     INHERIT: u64 = 1 << 1;
     /// Flag: always on the PMU.
     PINNED: u64 = 1 << 2;
@@ -136,7 +136,7 @@ constants! {
     EXCLUDE_GUEST: u64 = 1 << 20;
     /// Flag: mapping records carry device and inode.
     MMAP2: u64 = 1 << 23;
-    /// Flag: name records tell exec apart.
+    /// Flag: name records mark an exec.
     COMM_EXEC: u64 = 1 << 24;
     /// Flag: time stamps from `clockid`.
     USE_CLOCKID: u64 = 1 << 25;
@@ -190,7 +190,7 @@ constants! {
 
     /// `misc` of a name record: it came from exec.
     MISC_COMM_EXEC: u16 = 1 << 13;
-    /// `misc` of a mapping record: a build-id stands in place of device and inode.
+    /// `misc` of a mapping record: has a build-id instead of device and inode.
     MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 }
 
@@ -211,7 +211,7 @@ const IOC_SET_BPF: u32 = ioctl_number(1, 8, 4);
 /// The errno of `perf_event_open(2)`.
 pub fn open(attr: &Attr, pid: i32, cpu: i32, group: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     let group_fd = group.map_or(-1, |fd| fd.as_raw_fd());
-    // The kernel writes the size it knows into the attribute when it refuses ours.
+    // If the kernel refuses the attribute, it writes its own size into it.
     let mut attr = Attr { size: size_of::<Attr>() as u32, ..*attr };
     // SAFETY: `attr` is a live, initialized `perf_event_attr` of the size that it states.
     let fd = unsafe {
@@ -256,7 +256,7 @@ pub fn set_bpf(event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()>
     ioctl(event, IOC_SET_BPF, program)
 }
 
-/// The id that samples of this event carry.
+/// The id in samples of this event.
 ///
 /// # Errors
 /// The errno of the ioctl.
@@ -266,24 +266,24 @@ pub fn id(event: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(id)
 }
 
-/// What an event counted.
+/// The count of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// How often it happened while it was counted.
+    /// Occurrences while the event was counted.
     pub value: u64,
-    /// Time for which it was to be counted, in ns.
+    /// Time for which the event was enabled, in ns.
     pub enabled_ns: u64,
-    /// Time for which it was counted, in ns.
+    /// Time for which the event was counted, in ns.
     pub running_ns: u64,
 }
 
 /// Reads an event that was opened with a `read_format` of [`FORMAT_TOTAL_TIME_ENABLED`] and
-/// [`FORMAT_TOTAL_TIME_RUNNING`], including what the children that inherited it counted.
+/// [`FORMAT_TOTAL_TIME_RUNNING`], including the counts of children that inherited it.
 ///
 /// # Errors
-/// The errno of `read(2)`; an unexpected length if the event has another format or is in the state of error.
+/// The errno of `read(2)`; an unexpected length if the event has another format or is in the error state.
 pub fn read_count(event: BorrowedFd<'_>) -> io::Result<Count> {
-    // One longer, so that a longer format is noticed.
+    // Longer than the format, so that a longer read is noticed.
     let mut bytes = [0u8; 32];
     let len = rustix::io::retry_on_intr(|| rustix::io::read(event, &mut bytes))?;
     let field =
@@ -291,7 +291,7 @@ pub fn read_count(event: BorrowedFd<'_>) -> io::Result<Count> {
     if len == 24 {
         Ok(Count { value: field(0), enabled_ns: field(1), running_ns: field(2) })
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidData, format!("{len} bytes where a count has 24")))
+        Err(io::Error::new(io::ErrorKind::InvalidData, format!("read {len} bytes, a count has 24")))
     }
 }
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn layout_is_that_of_the_kernel_header() {
+    fn the_layout_equals_that_of_the_kernel_header() {
         let mut theirs = bindings::perf_event_attr {
             type_: 1,
             size: size_of::<Attr>() as u32,
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_the_kernel_header() {
+    fn constants_equal_those_of_the_kernel_header() {
         assert_eq!(IOC_ENABLE, bindings::ENABLE);
         assert_eq!(IOC_DISABLE, bindings::DISABLE);
         assert_eq!(IOC_ID, bindings::ID);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_what_the_own_thread_does() {
+    fn the_task_clock_of_this_thread_counts() {
         let format = FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING;
         // PERF_COUNT_SW_TASK_CLOCK
         let attr = Attr { kind: TYPE_SOFTWARE, config: 1, read_format: format, ..Attr::default() };
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_cpu_that_does_not_exist() {
+    fn a_cpu_that_does_not_exist_is_refused() {
         let attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, ..Attr::default() };
         let error = open(&attr, -1, 1 << 20, None).unwrap_err();
         assert!(

@@ -1,14 +1,14 @@
 //! The ring buffer of a perf event, mapped into this process.
 //!
-//! Guaranteed: one call visits at most what was in the ring when it began; record sizes are checked against what
-//! the kernel says is there, and a ring that does not add up is emptied and counted, never followed.
+//! One call visits at most the records that were in the ring when it began. The sizes of records are checked against
+//! the bytes that the kernel reports; an inconsistent ring is emptied and its bytes are counted.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where `data_head`, `data_tail`, `data_offset` and `data_size` stand in the kernel's `perf_event_mmap_page`.
+/// Offsets of `data_head` and `data_tail` in the kernel's `perf_event_mmap_page`.
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 
@@ -24,12 +24,12 @@ pub struct Ring {
     wrapped: Vec<u8>,
 }
 
-/// What one [`Ring::drain`] met.
+/// The result of one [`Ring::drain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
-    /// Records handed over.
+    /// Records passed to the callback.
     pub records: u64,
-    /// Bytes thrown away because their sizes did not add up.
+    /// Bytes dropped because of inconsistent sizes.
     pub malformed_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ impl Ring {
     /// Maps `pages` pages (a power of two) of records of `event`.
     ///
     /// # Errors
-    /// `EINVAL` if `pages` is no power of two; `EPERM` if the ring exceeds what may be locked; the errno of
+    /// `EINVAL` if `pages` is not a power of two; `EPERM` if the ring exceeds the limit of locked memory; the errno of
     /// `mmap(2)`.
     pub fn map(event: BorrowedFd<'_>, pages: usize) -> io::Result<Self> {
         let page = crate::usage::page_size();
@@ -66,13 +66,13 @@ impl Ring {
         Ok(Self { base, page, data, wrapped: Vec::new() })
     }
 
-    /// Bytes that the ring holds.
+    /// The capacity in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.data
     }
 
-    /// Hands every record, header included, to `each`, and frees its room in the ring.
+    /// Passes every record, including its header, to `each`, and frees its space in the ring.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8])) -> Drained {
         let mut drained = Drained::default();
         let head = self.position(DATA_HEAD).load(Ordering::Acquire);
@@ -109,8 +109,8 @@ impl Ring {
     }
 }
 
-/// The record at `at` of a ring of which `left` bytes are filled from there; put together in `wrapped` if it runs
-/// over the end. None if its size cannot be.
+/// The record at `at` of a ring with `left` filled bytes from there. A record that wraps around the end is assembled in
+/// `wrapped`. None for an impossible size.
 fn next_record<'a>(data: &'a [u8], at: usize, left: usize, wrapped: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     let byte = |i: usize| data[(at + i) % data.len()];
     if left < HEADER {
@@ -144,13 +144,13 @@ mod tests {
     use perf_event_open_sys::bindings::perf_event_mmap_page;
 
     #[test]
-    fn positions_are_those_of_the_kernel_header() {
+    fn offsets_equal_those_of_the_kernel_header() {
         assert_eq!(DATA_HEAD, std::mem::offset_of!(perf_event_mmap_page, data_head));
         assert_eq!(DATA_TAIL, std::mem::offset_of!(perf_event_mmap_page, data_tail));
     }
 
     #[test]
-    fn puts_a_record_together_that_runs_over_the_end() {
+    fn a_record_that_wraps_around_is_assembled() {
         let mut data = [0u8; 32];
         for (i, byte) in [1, 2, 3, 4, 5, 6, 16, 0, 9, 10, 11, 12, 13, 14, 15, 16].into_iter().enumerate() {
             data[(24 + i) % 32] = byte;
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_sizes_that_cannot_be() {
+    fn impossible_sizes_are_refused() {
         let mut wrapped = Vec::new();
         let with_size = |size: u8| [0, 0, 0, 0, 0, 0, size, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         assert!(next_record(&with_size(7), 0, 16, &mut wrapped).is_none());

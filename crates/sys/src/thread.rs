@@ -1,19 +1,19 @@
-//! Threads that take no signals, so that a library never runs its host's handlers on its own threads.
+//! Threads that block signals, so that a library never runs the handlers of its host program on its own threads.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::thread::{Builder, JoinHandle};
 
-/// Signals that the kernel raises for what a thread itself does: blocked, they would kill the process at once
-/// instead of reaching a handler.
-const OF_THE_THREAD_ITSELF: [libc::c_int; 7] =
+/// Signals that the kernel raises for a fault of the thread itself. If they were blocked, they would kill the process
+/// without reaching a handler.
+const FAULT_SIGNALS: [libc::c_int; 7] =
     [libc::SIGBUS, libc::SIGSEGV, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT, libc::SIGSYS];
 
-/// Starts a thread `perfagent-{name}` in which all signals but those of its own faults are blocked from its first
-/// instruction on. The kernel shows 15 bytes of the name: five are left for `name`.
+/// Starts a thread `perfagent-{name}` in which all signals except those of its own faults are blocked from its first
+/// instruction on. The kernel keeps 15 bytes of the name, so five are left for `name`.
 ///
 /// # Errors
-/// The errno of creating a thread.
+/// The errno of the thread's creation.
 pub fn spawn_quiet_thread<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
@@ -24,7 +24,7 @@ pub fn spawn_quiet_thread<T: Send + 'static>(
     // writes `before`.
     let result = unsafe {
         libc::sigfillset(blocked.as_mut_ptr());
-        for signal in OF_THE_THREAD_ITSELF {
+        for signal in FAULT_SIGNALS {
             libc::sigdelset(blocked.as_mut_ptr(), signal);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), before.as_mut_ptr())
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_signals_in_the_thread_and_nowhere_else() {
+    fn signals_are_blocked_in_the_new_thread_only() {
         let bit = |signal: i32| 1u64 << (signal - 1);
         let before = blocked_signals();
         let name = || std::fs::read_to_string("/proc/thread-self/comm").unwrap();
@@ -59,7 +59,7 @@ mod tests {
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGPROF, libc::SIGCHLD, libc::SIGUSR1] {
             assert_ne!(blocked & bit(signal), 0, "{signal}");
         }
-        for signal in OF_THE_THREAD_ITSELF {
+        for signal in FAULT_SIGNALS {
             assert_eq!(blocked & bit(signal), 0, "{signal}");
         }
         assert_eq!(blocked_signals(), before);

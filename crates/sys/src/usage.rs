@@ -1,4 +1,4 @@
-//! What this process itself uses, how many files it may open, and the size of a page.
+//! Resource usage of this process, its limit of open files, and the page size.
 
 use std::io;
 use std::time::Duration;
@@ -35,8 +35,7 @@ pub fn usage() -> io::Result<Usage> {
     })
 }
 
-/// Raises the soft limit of open files to the hard one. Returns the limit in force, also where it could not be
-/// raised.
+/// Raises the soft limit of open files to the hard limit. Returns the limit in force, also after a failure.
 pub fn raise_open_files() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -49,7 +48,7 @@ pub fn raise_open_files() -> u64 {
     limit.current.unwrap_or(u64::MAX)
 }
 
-/// Bytes of a page of memory.
+/// The size of a memory page in bytes.
 #[must_use]
 pub fn page_size() -> usize {
     // SAFETY: takes and returns numbers only.
@@ -57,7 +56,7 @@ pub fn page_size() -> usize {
     usize::try_from(bytes).unwrap_or(4096)
 }
 
-/// Bytes of this process that are resident now, if /proc tells.
+/// The resident set of this process in bytes; none if /proc does not say.
 #[must_use]
 pub fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_passes_and_memory_is_used() {
+    fn cpu_time_grows_and_memory_is_reported() {
         let before = usage().unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
         let after = loop {
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn soft_limit_reaches_the_hard_one() {
+    fn the_soft_limit_becomes_the_hard_limit() {
         let limit = raise_open_files();
         let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
         let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();

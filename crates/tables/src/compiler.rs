@@ -1,4 +1,4 @@
-//! Threads that turn files into tables, most wanted first.
+//! Worker threads that compile the tables of files, by priority.
 
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -22,24 +22,24 @@ use crate::key::Owner;
 use crate::key::Stamp;
 use crate::queue::Queue;
 
-/// Answers that wait to be taken; a worker with one more waits.
+/// Limit of unread answers; a worker waits to send another one.
 const MAX_ANSWERS: usize = 16;
 
-/// Of files larger than this one at a time is worked on: so much memory goes into one.
+/// Only one file larger than this is compiled at a time, because of the memory needed.
 const LARGE_FILE: u64 = 16 << 20;
-/// Files up to this size are known by content too. They are copied for that: what is mapped may change between hashing
-/// and compiling, and the table would be that of another content.
+/// Files up to this size are also found by content. For this they are copied: a mapped file can change between hashing
+/// and compiling.
 const COPIED_FILE: usize = 8 << 20;
 
 /// The bytes of an ELF file, owned or mapped.
 pub trait Content {
-    /// All of them.
+    /// All bytes.
     fn bytes(&self) -> &[u8];
 
-    /// Gives the memory back of what was read so far, if it can be read again.
+    /// Releases the memory of the bytes read so far, if they can be read again.
     fn release(&self) {}
 
-    /// Whether all that was read so far is what the file holds, and nothing was put in place of what could not be read.
+    /// Whether all bytes read so far are the file's: no unreadable part was replaced.
     fn is_whole(&self) -> bool {
         true
     }
@@ -51,18 +51,18 @@ impl Content for Vec<u8> {
     }
 }
 
-/// A file that a table is wanted for.
+/// A file whose table is requested.
 pub trait Input: Send {
-    /// Which content it has now; none if that cannot be told.
+    /// Identifies its current content; none if unknown.
     fn stamp(&self) -> Option<Stamp>;
 
-    /// Bytes of content, roughly.
+    /// Approximate size in bytes.
     fn size(&self) -> u64;
 
-    /// The content. Called on a worker, and only if the cache does not hold the table.
+    /// The content. A worker calls this only if the cache does not have the table.
     ///
     /// # Errors
-    /// Whatever keeps it from being read.
+    /// The file cannot be read.
     fn read(&self) -> io::Result<Box<dyn Content>>;
 }
 
@@ -73,13 +73,13 @@ pub enum Error {
     /// The file could not be read.
     #[error("reading a file for its unwind table: {0}")]
     Read(#[source] io::Error),
-    /// A part of the file could not be read; a table of the rest would be wrong where that part matters.
-    #[error("a part of it could not be read: it was cut off meanwhile, or its disk fails (see dmesg)")]
+    /// A part of the file could not be read. A table of the rest could be wrong.
+    #[error("a part of it could not be read: it was truncated meanwhile, or its disk fails (see dmesg)")]
     Incomplete,
     /// The file could not be compiled.
     #[error(transparent)]
     Compile(#[from] unwind::Error),
-    /// The compiler panicked: a defect of this program, which costs this file only.
+    /// The compiler panicked. This is a defect of this program; other files are not affected.
     #[error("compiling an unwind table panicked; please report this with the file")]
     Panicked,
 }
@@ -93,7 +93,7 @@ pub enum Source {
     Compiled,
 }
 
-/// What became of a request.
+/// The answer to a request.
 #[derive(Debug)]
 pub struct Answer {
     /// The key of the request.
@@ -102,9 +102,9 @@ pub struct Answer {
     pub table: Result<Arc<Table>, Error>,
     /// Where it came from.
     pub source: Source,
-    /// Time the worker spent on it.
+    /// The worker's time for it.
     pub elapsed: Duration,
-    /// Why a compiled table could not be kept in the cache; it costs the next run time, nothing else.
+    /// Why the compiled table is not in the cache. The next run compiles it again.
     pub not_cached: Option<CacheError>,
 }
 
@@ -113,9 +113,9 @@ type Request = Box<dyn Input>;
 #[derive(Default)]
 struct State {
     queue: Queue<Request>,
-    /// A large file is worked on.
+    /// A worker compiles a large file.
     large: bool,
-    /// Requests that a worker has taken and not yet answered.
+    /// Requests that a worker has taken but not answered.
     running: usize,
     closed: bool,
 }
@@ -127,12 +127,12 @@ struct Shared {
     answers: SyncSender<Answer>,
 }
 
-/// The worker threads. They end when it is dropped; a table under way is still finished.
+/// The worker threads. They end when it is dropped, after the table in progress.
 pub struct Compiler {
     shared: Arc<Shared>,
 }
 
-/// Starts a named thread; what a caller passes who has no special wishes.
+/// Starts a named thread. For callers without special needs.
 ///
 /// # Errors
 /// The thread could not be created.
@@ -141,11 +141,11 @@ pub fn spawn_thread(name: String, body: Box<dyn FnOnce() + Send>) -> io::Result<
 }
 
 impl Compiler {
-    /// Starts `threads` workers (at least one) named `perfagent-uwN` by means of `spawn`, which may prepare the thread,
-    /// for example block its signals. Answers come over the receiver.
+    /// Starts `threads` workers (at least one) named `perfagent-uwN` through `spawn`, which may prepare the thread, for
+    /// example block its signals. The receiver gets the answers.
     ///
     /// # Errors
-    /// `spawn` failed; workers that were already started end.
+    /// `spawn` failed. Workers that were already started end.
     pub fn start(
         threads: usize,
         cache: Option<Cache>,
@@ -161,9 +161,9 @@ impl Compiler {
         Ok((compiler, receiver))
     }
 
-    /// Asks for a table.
+    /// Requests a table.
     ///
-    /// False if the key already waits or [`crate::MAX_PENDING`] requests do; there will be no (further) answer.
+    /// False if the key already waits or [`crate::MAX_PENDING`] requests wait; then there is no answer.
     #[must_use]
     pub fn submit(&self, key: u64, priority: u64, file: Box<dyn Input>) -> bool {
         let accepted = self.shared.lock().queue.push(key, priority, file);
@@ -171,12 +171,12 @@ impl Compiler {
         accepted
     }
 
-    /// Raises the priority of a waiting request by one, as when another sample has hit the file.
+    /// Raises the priority of a waiting request by one, for another sample in the file.
     pub fn bump(&self, key: u64) -> bool {
         self.shared.lock().queue.bump(key)
     }
 
-    /// Requests that wait or are worked on.
+    /// Requests that wait or are in progress.
     #[must_use]
     pub fn pending(&self) -> usize {
         let state = self.shared.lock();
@@ -192,14 +192,14 @@ impl Drop for Compiler {
             std::mem::take(&mut state.queue)
         };
         self.shared.changed.notify_all();
-        // Outside of the lock: dropping requests closes files.
+        // Outside the lock, because dropping requests closes files.
         drop(abandoned);
     }
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing in a critical section can leave the state half changed.
+        // No critical section leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -246,7 +246,7 @@ impl Shared {
         if let Some(table) = stamp.and_then(|stamp| cache.load(&CacheKey::File(stamp))) {
             return (Ok(Arc::new(table)), Source::Cached, None);
         }
-        // The stamp is of what is read only if it could tell a change already, and is the same afterwards.
+        // The stamp identifies the bytes that are read only if it was settled before and is the same afterwards.
         let settled = stamp.filter(Stamp::is_settled);
         let owner = |digest| {
             let still = |stamp: &Stamp| file.stamp().as_ref() == Some(stamp);

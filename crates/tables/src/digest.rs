@@ -1,4 +1,4 @@
-//! The secret of a cache, and hashes of contents under it.
+//! The secret of a cache, and hashes of contents with that secret.
 
 use std::fs::File;
 use std::hash::DefaultHasher;
@@ -15,17 +15,18 @@ use rustix::fs::OFlags;
 use crate::key::Digest;
 
 const NAME: &str = "secret";
-/// In a directory that nobody else can read, as is every name and content that depends on it.
+/// Only this user can read it: the directory is private.
 type Secret = [u8; 32];
 
-/// Hashes contents. The hash is SipHash, after the secret: what is equal by it is equal, but for one in 2^64.
+/// Hashes contents with SipHash, after the secret. Different contents have equal hashes with a probability of 1 in
+/// 2^64.
 #[derive(Debug)]
 pub(crate) struct Digester {
     after_secret: DefaultHasher,
 }
 
 impl Digester {
-    /// With the secret of a cache, which is made at its first use.
+    /// Reads the secret of a cache, or creates it at the first use.
     pub(crate) fn open(directory: &OwnedFd) -> io::Result<Self> {
         let secret = match read(directory)? {
             Some(secret) => secret,
@@ -43,7 +44,7 @@ impl Digester {
     }
 }
 
-/// None if there is none, or one that was not written to its end.
+/// None if the secret is missing, incomplete or readable by others.
 fn read(directory: &OwnedFd) -> io::Result<Option<Secret>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = match rustix::fs::openat(directory, NAME, flags, Mode::empty()) {
@@ -70,7 +71,7 @@ fn make(directory: &OwnedFd) -> io::Result<Secret> {
         _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
         return Err(error);
     }
-    // Somebody else may have been faster by a moment, and this one's then took its place: the last one counts.
+    // Another process may have created a secret at the same time. The last rename wins, so read the file again.
     Ok(read(directory)?.unwrap_or(secret))
 }
 
@@ -83,18 +84,18 @@ mod tests {
     }
 
     #[test]
-    fn equal_under_one_secret_and_different_under_another() {
+    fn digests_depend_on_content_and_secret() {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let digest = open(one.path()).digest(b"content");
         assert_eq!(open(one.path()).digest(b"content"), digest);
         assert_ne!(open(one.path()).digest(b"Content"), digest);
         assert_ne!(open(two.path()).digest(b"content"), digest);
         let others = std::fs::read_dir(one.path()).unwrap().count();
-        assert_eq!(others, 1, "nothing but the secret");
+        assert_eq!(others, 1, "only the secret");
     }
 
     #[test]
-    fn a_secret_that_others_may_know_is_replaced() {
+    fn a_secret_that_others_could_read_is_replaced() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let before = open(folder.path()).digest(b"content");

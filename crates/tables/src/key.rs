@@ -1,4 +1,4 @@
-//! What a table in the cache belongs to.
+//! Keys of cached tables.
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -6,11 +6,10 @@ use std::time::UNIX_EPOCH;
 
 /// Bytes of [`Owner`].
 pub(crate) const HEADER_LEN: usize = 9 * 8;
-/// A content that changed less than this ago may change again without a new time: file systems count in steps.
+/// A change within this time after the last one may not change the timestamp: file systems count time in steps.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Which content a file has. Content that is replaced gives another stamp: whoever writes changes the time of the last
-/// change, which nobody can set.
+/// Identifies the content of a file. A write changes the stamp: no user can set the time of the last change (ctime).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// Device.
@@ -26,7 +25,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Whether any further change would give another stamp.
+    /// Whether any later change would change the stamp.
     pub(crate) fn is_settled(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let age = i64::try_from(now).unwrap_or(i64::MAX).saturating_sub(self.ctime_ns);
@@ -34,26 +33,25 @@ impl Stamp {
     }
 }
 
-/// A secret hash of all bytes of a file: the same for equal files, whatever their names and claims. Who does not know the
-/// secret of the cache cannot make another file of the same hash, nor find out that it is.
+/// A hash of all bytes of a file and the cache's secret. Equal files have equal hashes. Without the secret, nobody can
+/// construct another file with the same hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest {
     pub(crate) hash: u64,
     pub(crate) size: u64,
 }
 
-/// What a table is found by. Not by build-id: that is what a file says of itself, and whoever makes one may have it say
-/// the build-id of another.
+/// The key of a cached table. A build-id is no key: the author of a file can write any build-id into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CacheKey {
-    /// The file and when it changed.
+    /// The file and the time of its last change.
     File(Stamp),
     /// The content.
     Content(Digest),
 }
 
 impl CacheKey {
-    /// One name for all contents of a file: the newest takes the place of those before.
+    /// The file name in the cache. All contents of one file have one name: a new table replaces the older one.
     pub(crate) fn file_name(&self) -> String {
         match self {
             Self::File(stamp) => format!("file-{:x}-{:x}.rows", stamp.device, stamp.inode),
@@ -62,7 +60,7 @@ impl CacheKey {
     }
 }
 
-/// In front of the table: whose it is, by each key that finds it.
+/// The header of a cached table: the keys that find it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub stamp: Option<Stamp>,
@@ -113,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_part_of_a_stamp_counts() {
+    fn every_field_of_a_stamp_matters() {
         let stamp = Stamp { device: 1, inode: 2, size: 3, mtime_ns: 4, ctime_ns: 5 };
         let others = [
             Stamp { device: 9, ..stamp },
@@ -130,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_finds_nothing() {
+    fn an_empty_header_matches_no_key() {
         let zeros = Stamp { device: 0, inode: 0, size: 0, mtime_ns: 0, ctime_ns: 0 };
         let nobody = Owner::from_bytes(&[0; HEADER_LEN]).unwrap();
         assert!(!nobody.is_found_by(&CacheKey::File(zeros)));
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_is_read_as_it_was_written() {
+    fn an_owner_survives_encoding() {
         let stamp = Stamp { device: 1, inode: 2, size: 3, mtime_ns: -4, ctime_ns: 5 };
         let digest = Digest { hash: u64::MAX, size: 7 };
         for owner in [
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_just_now_may_change_again() {
+    fn a_recent_change_is_not_settled() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
         let stamp = Stamp { device: 1, inode: 2, size: 3, mtime_ns: 0, ctime_ns: now };
         assert!(!stamp.is_settled());

@@ -1,16 +1,16 @@
-//! Where unwind tables come from: a disk cache, and threads that compile what it does not hold.
+//! Unwind tables from a disk cache, or compiled by worker threads.
 //!
-//! [`Cache`] keeps compiled tables in `$XDG_CACHE_HOME/perf-agent/unwind`, by device, inode, size and times of the file,
-//! and of files up to 8 MiB also by content, so that copies share one; losing it costs time only. [`Compiler`] runs
-//! requests by priority on a few threads and sends each table, or why there is none, over a
-//! channel.
+//! [`Cache`] stores compiled tables in `$XDG_CACHE_HOME/perf-agent/unwind`, by device, inode, size and times of the
+//! file. Tables of files up to 8 MiB are also found by content, so that copies share one. A lost cache costs time only.
+//! [`Compiler`] handles requests by priority on a few threads and sends each table, or the reason why there is none,
+//! over a channel.
 //!
-//! Guarantees: a file in the cache is believed only if its checksum, format version, key and every invariant of
-//! the table hold; no file gets the table of another by what it says of itself (its build-id); a directory or file that others could have written is not used. Each request that was accepted is
-//! answered exactly once while the receiver lives. Memory is bounded: requests, answers under way and file sizes have
-//! limits.
+//! A cached table is used only if its checksum, format version, key and every invariant of the table hold. No file gets
+//! the table of another file by a claim of its own, such as its build-id. A directory or file that other users could
+//! have written is not used. Each accepted request is answered exactly once while the receiver exists. Memory is
+//! bounded: requests, unread answers and file sizes have limits.
 //!
-//! Not its job: finding files (crate `process`), the format of tables (crate `unwind`).
+//! This crate neither finds files (crate `process`) nor knows the format of tables (crate `unwind`).
 #![forbid(unsafe_code)]
 
 mod cache;

@@ -1,55 +1,55 @@
-//! Requests by priority, first come first served among equals.
+//! Requests by priority; among equals, the first one first.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 
-/// No more requests wait than this; each one may hold a file open.
+/// Limit of waiting requests; each may hold a file open.
 pub const MAX_PENDING: usize = 65_536;
 
-/// Higher priority first, then the older one: `(!priority, sequence)`.
-type Place = (u64, u64);
+/// The order of entries: higher priority first, then the older entry. `(!priority, sequence)`.
+type Rank = (u64, u64);
 
 /// A priority queue whose entries can be raised by key.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    entries: BTreeMap<Place, (u64, T)>,
-    places: HashMap<u64, Place>,
+    entries: BTreeMap<Rank, (u64, T)>,
+    ranks: HashMap<u64, Rank>,
     sequence: u64,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), places: HashMap::new(), sequence: 0 }
+        Self { entries: BTreeMap::new(), ranks: HashMap::new(), sequence: 0 }
     }
 }
 
 impl<T> Queue<T> {
-    /// False if the key already waits or the queue is full; the entry is dropped then.
+    /// False if the key already waits or the queue is full; then the entry is dropped.
     pub(crate) fn push(&mut self, key: u64, priority: u64, entry: T) -> bool {
-        if self.entries.len() >= MAX_PENDING || self.places.contains_key(&key) {
+        if self.entries.len() >= MAX_PENDING || self.ranks.contains_key(&key) {
             return false;
         }
-        let place = (!priority, self.sequence);
+        let rank = (!priority, self.sequence);
         self.sequence += 1;
-        self.places.insert(key, place);
-        self.entries.insert(place, (key, entry));
+        self.ranks.insert(key, rank);
+        self.entries.insert(rank, (key, entry));
         true
     }
 
-    /// The first entry that is allowed now.
+    /// Removes the first entry that `allowed` accepts.
     pub(crate) fn pop(&mut self, allowed: impl Fn(&T) -> bool) -> Option<(u64, T)> {
-        let place = *self.entries.iter().find(|(_, (_, entry))| allowed(entry))?.0;
-        let (key, entry) = self.entries.remove(&place)?;
-        self.places.remove(&key);
+        let rank = *self.entries.iter().find(|(_, (_, entry))| allowed(entry))?.0;
+        let (key, entry) = self.entries.remove(&rank)?;
+        self.ranks.remove(&key);
         Some((key, entry))
     }
 
     /// Raises the priority of a waiting key by one. False if it does not wait.
     pub(crate) fn bump(&mut self, key: u64) -> bool {
-        let Some(place) = self.places.get_mut(&key) else { return false };
-        if let Some(entry) = self.entries.remove(place) {
-            place.0 = place.0.saturating_sub(1);
-            self.entries.insert(*place, entry);
+        let Some(rank) = self.ranks.get_mut(&key) else { return false };
+        if let Some(entry) = self.entries.remove(rank) {
+            rank.0 = rank.0.saturating_sub(1);
+            self.entries.insert(*rank, entry);
         }
         true
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order() {
+    fn entries_leave_by_priority_and_age() {
         let mut queue = Queue::default();
         for (key, priority) in [(1, 0), (2, 5), (3, 0), (4, 5), (5, 0)] {
             assert!(queue.push(key, priority, ()));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_waits() {
+    fn entries_that_are_not_allowed_stay() {
         let mut queue = Queue::default();
         for key in 1..=4 {
             assert!(queue.push(key, 0, key));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn full() {
+    fn a_full_queue_refuses_entries() {
         let mut queue = Queue::default();
         (0..MAX_PENDING as u64).for_each(|key| assert!(queue.push(key, 0, ())));
         assert!(!queue.push(u64::MAX, 0, ()));

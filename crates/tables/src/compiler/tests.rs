@@ -50,7 +50,7 @@ fn bytes(content: &[u8]) -> Given {
     Given { size, ..given(Box::new(move || Ok(Box::new(content.clone()) as Box<dyn Content>))) }
 }
 
-/// What could not be read was filled up.
+/// Unreadable parts were replaced.
 struct Torn(Vec<u8>);
 
 impl Content for Torn {
@@ -63,7 +63,7 @@ impl Content for Torn {
     }
 }
 
-/// Too large to be known by its content.
+/// Too large to be found by content.
 fn large_file() -> Given {
     let mut content = std::fs::read(FILE).unwrap();
     content.resize(COPIED_FILE + 1, 0);
@@ -88,7 +88,7 @@ fn equal_content_shares_a_table() {
 fn a_build_id_is_no_key() {
     let folder = tempfile::tempdir().unwrap();
     let genuine = std::fs::read(FILE).unwrap();
-    // Unwind information that says otherwise, in a file that says that it is the same.
+    // The same build-id, but other unwind information.
     let mut forged = genuine.clone();
     let file = object::File::parse(&*genuine).unwrap();
     let (start, len) =
@@ -112,7 +112,7 @@ fn a_build_id_is_no_key() {
 }
 
 #[test]
-fn files_are_known_by_their_stamp() {
+fn files_are_found_by_their_stamp() {
     let folder = tempfile::tempdir().unwrap();
     let stamp = Stamp { device: 1, inode: 2, size: 3, mtime_ns: 4, ctime_ns: 5 };
     let replaced = Stamp { ctime_ns: 6, ..stamp };
@@ -132,7 +132,7 @@ fn files_are_known_by_their_stamp() {
 }
 
 #[test]
-fn what_is_found_by_content_is_known_by_its_stamp_from_then_on() {
+fn a_table_found_by_content_is_then_found_by_stamp() {
     let folder = tempfile::tempdir().unwrap();
     let content = std::fs::read(FILE).unwrap();
     let stamp = Stamp { device: 1, inode: 2, size: 3, mtime_ns: 4, ctime_ns: 5 };
@@ -144,7 +144,7 @@ fn what_is_found_by_content_is_known_by_its_stamp_from_then_on() {
 }
 
 #[test]
-fn what_could_not_be_read_whole_gives_no_table_and_is_not_kept() {
+fn an_incomplete_file_gives_no_table() {
     let folder = tempfile::tempdir().unwrap();
     let stamp = Stamp { device: 1, inode: 2, size: 3, mtime_ns: 4, ctime_ns: 5 };
     let small = std::fs::read(FILE).unwrap();
@@ -184,7 +184,7 @@ fn every_failure_is_an_answer() {
     assert!(seen[3].table.is_ok());
 }
 
-/// A request that holds a worker until told to go on.
+/// A request that blocks a worker until released.
 fn waiting() -> (mpsc::Sender<()>, Given) {
     let (hold, held) = mpsc::channel::<()>();
     let read: ReadFile = Box::new(move || {
@@ -194,7 +194,7 @@ fn waiting() -> (mpsc::Sender<()>, Given) {
     (hold, given(read))
 }
 
-/// Waits until a worker has taken all that was submitted.
+/// Waits until a worker has taken all requests.
 fn until_taken(compiler: &Compiler) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while compiler.shared.lock().queue.len() > 0 {
@@ -204,7 +204,7 @@ fn until_taken(compiler: &Compiler) {
 }
 
 #[test]
-fn bumped_requests_go_first_and_doubles_are_refused() {
+fn bumped_requests_go_first_and_duplicates_are_refused() {
     let (compiler, answers) = Compiler::start(1, None, spawn_thread).unwrap();
     let (hold, wait) = waiting();
     assert!(compiler.submit(0, 100, Box::new(wait)));
@@ -221,7 +221,7 @@ fn bumped_requests_go_first_and_doubles_are_refused() {
 }
 
 #[test]
-fn one_large_file_at_a_time() {
+fn large_files_are_compiled_one_at_a_time() {
     let (compiler, answers) = Compiler::start(2, None, spawn_thread).unwrap();
     let large = |file: Given| Box::new(Given { size: LARGE_FILE + 1, ..file });
     let (hold, wait) = waiting();
@@ -245,7 +245,7 @@ fn workers_are_named_and_end() {
     })
     .unwrap();
     drop(compiler);
-    // The channel closes when the last worker is gone.
+    // The channel closes when the last worker has ended.
     assert!(answers.recv().is_err());
     assert_eq!(names, ["perfagent-uw0", "perfagent-uw1"]);
 }
