@@ -245,6 +245,7 @@ enum counter {
 	COUNT_LOST_BUSY = 32,	  /* a table could not be changed in that moment: its lock was held */
 	COUNT_CAME_UNSEEN = 33,	  /* slices, and the waits before, whose begin the kernel did not report */
 	COUNT_READS_FAILED = 34,  /* counters of events that could not be read at a switch */
+	COUNT_SEAMS_LOST = 40,	  /* threads of which there was no room for a seam record */
 	COUNTERS = 64,
 };
 
@@ -326,23 +327,45 @@ struct total {
 /* As the value of a sum with count 0: an interval with a key of its own will not be recorded. */
 #define SUMS_END 1
 
-/* A sum that is still on its way to its table: so many samples of one stack on one CPU. */
-struct recent_sum {
+/* So many samples of one stack on one CPU, which are still to be added to the sums of the stack. */
+struct pending_count {
 	unsigned long long key; /* 0: none; its sums are entered in the table */
 	unsigned long long count;
 };
 
-#define RECENT_SUMS_SHIFT 6
+#define PENDING_COUNTS_SHIFT 6
 
-struct recent_sums {
-	struct recent_sum at[1 << RECENT_SUMS_SHIFT];
+struct pending_counts {
+	struct pending_count at[1 << PENDING_COUNTS_SHIFT];
 };
 
-/* Indices of the map `signals`: words that each sample looks at; each is written by one side alone. */
-#define SIGNAL_CHANGED_BY_PROGRAMS 0   /* how often they changed `procs` */
-#define SIGNAL_CHANGED_BY_USER_SPACE 1 /* the same */
-#define SIGNAL_TABLE_CHANGES 2	       /* of the table of sums in use, by user space; the last bit names it */
-#define SIGNALS 3
+/*
+ * Words that user space and the programs share; each is written by one of the two alone. There are two sides of sums,
+ * counters and pending counts: the programs add to one while user space empties the other. At a seam, user space takes
+ * what was added so far and changes the side; it also does that between seams, when a side is half full.
+ */
+enum control_word {
+	CONTROL_CHANGED_BY_PROGRAMS = 0,   /* how often they changed `procs` */
+	CONTROL_CHANGED_BY_USER_SPACE = 1, /* the same */
+	CONTROL_SIDE_CHANGES = 2,	   /* how often the side was changed; the last bit names the one in use */
+	/* By side, so that a program with the new side also knows the new seam. CLOCK_MONOTONIC; 0: there was none. */
+	CONTROL_SEAM_NS = 3,
+	CONTROL_PREVIOUS_SEAM_NS = 5,
+	CONTROL_GATHERED_SEAM_NS = 7, /* the seam whose records user space gathers now; 0: none */
+	CONTROL_WORDS = 8,
+};
+
+/*
+ * A thread at a seam: what of its stretch on or off a CPU, and of its life, lies before the seam and has not been
+ * accounted at an earlier one.
+ */
+struct seam_record {
+	unsigned long long seam_ns;
+	unsigned long long key;	     /* the stretch is added under this; 0: it is not recorded */
+	unsigned long long value;    /* ns of the stretch; 0: it may still be too short to be recorded */
+	unsigned long long waited;   /* of these, the time in which the thread could have run */
+	unsigned long long lifetime; /* ns of its life */
+};
 
 /* After the message of MESSAGE_WOKEN: the keys of both stacks; the sums come under the hash of the message. */
 struct woken {
@@ -358,7 +381,8 @@ _Static_assert(sizeof(struct proc) == 24, "process");
 _Static_assert(sizeof(struct raw_stack) == (DWARF_REGISTERS + 2 + MAX_KERNEL_FRAMES) * 8, "raw stack");
 _Static_assert(sizeof(struct message) == 56, "message header");
 _Static_assert(sizeof(struct total) == 24, "sums of a stack");
-_Static_assert(sizeof(struct recent_sums) == 1024, "recent sums");
+_Static_assert(sizeof(struct pending_counts) == 1024, "pending counts");
+_Static_assert(sizeof(struct seam_record) == 40, "a thread at a seam");
 _Static_assert(sizeof(struct woken) == 16, "two keys");
 _Static_assert(sizeof(struct process_cpu) == 16, "a process and a number");
 _Static_assert(sizeof(struct process_event) == 16, "a process and a number");

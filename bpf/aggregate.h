@@ -11,7 +11,7 @@
 
 /* What a sample is, besides its frames. */
 struct sample {
-	u32 state; /* index of the walk and the outbox: one for each CPU and use */
+	u32 slot;
 	u32 pid;
 	u32 tid;
 	u32 kernel_frames;
@@ -35,7 +35,7 @@ static __always_inline void name_of(struct sample *sample, void *name)
 /* Takes the kernel stack into the outbox; it stays there until the user frames follow. */
 static __always_inline void take_kernel_stack(void *ctx, struct sample *sample)
 {
-	struct outbox *box = bpf_map_lookup_elem(&outboxes, &sample->state);
+	struct outbox *box = bpf_map_lookup_elem(&outboxes, &sample->slot);
 	u32 n, i;
 	u64 hash = seed;
 	long size;
@@ -58,16 +58,16 @@ static __always_inline void take_kernel_stack(void *ctx, struct sample *sample)
 }
 
 /* A batch of gather_frames. */
-__noinline int gather_batch(u32 state)
+__noinline int gather_batch(u32 slot)
 {
-	struct outbox *box = bpf_map_lookup_elem(&outboxes, &state);
-	struct walk *w = walk_at(state);
+	struct outbox *box = bpf_map_lookup_elem(&outboxes, &slot);
+	struct walk *w = walk_at(slot);
 	u32 i, at, to;
 	struct memo *m;
 
 	if (!box || !w)
 		return DONE;
-	m = memo_at(w->slot);
+	m = memo_at(w->memo);
 	if (!m)
 		return DONE;
 	at = w->at;
@@ -85,9 +85,9 @@ __noinline int gather_batch(u32 state)
 }
 
 /* Copies the frames of the stack just walked behind the kernel frames in the outbox. */
-static __always_inline void gather_frames(u32 state, u32 kernel_frames)
+static __always_inline void gather_frames(u32 slot, u32 kernel_frames)
 {
-	struct walk *w = walk_at(state);
+	struct walk *w = walk_at(slot);
 	u32 i;
 
 	if (!w)
@@ -95,19 +95,19 @@ static __always_inline void gather_frames(u32 state, u32 kernel_frames)
 	w->at = 0;
 	w->left = kernel_frames;
 	for (i = 0; i < BATCHES; i++)
-		if (gather_batch(state))
+		if (gather_batch(slot))
 			break;
 }
 
 static __always_inline bool send_stack(struct sample *sample, u64 hash, u32 end, u32 user_frames)
 {
-	struct outbox *box = bpf_map_lookup_elem(&outboxes, &sample->state);
+	struct outbox *box = bpf_map_lookup_elem(&outboxes, &sample->slot);
 	u32 size;
 
 	if (!box)
 		return false;
 	if (user_frames)
-		gather_frames(sample->state, sample->kernel_frames);
+		gather_frames(sample->slot, sample->kernel_frames);
 	box->message.kind = MESSAGE_STACK;
 	box->message.pid = sample->pid;
 	box->message.tid = sample->tid;
@@ -149,11 +149,11 @@ static __always_inline u64 key_of(struct sample *sample, u64 user_hash, u32 end)
  * Enters the sums of an unseen key. Not 0: they are there meanwhile, from another CPU, or cannot be entered. A function
  * of its own, because of the room that they take on the stack.
  */
-static __noinline long enter_sums(u32 table, u64 key, u64 count, u64 value, u64 waited)
+static __noinline long enter_sums(u32 side, u64 key, u64 count, u64 value, u64 waited)
 {
 	struct total first = {.count = count, .value = value, .waited = waited};
 
-	return enter_in(table, totals, &key, &first);
+	return enter_in(side, totals, &key, &first);
 }
 
 static __always_inline void add_sums(struct total *total, u64 count, u64 value, u64 waited)
@@ -165,43 +165,39 @@ static __always_inline void add_sums(struct total *total, u64 count, u64 value, 
 }
 
 /* Remembers a key whose sums are in the table; what the place held goes to its sums. */
-static __always_inline void remember_sum(struct recent_sum *recent, u32 table, u64 key)
+static __always_inline void remember_sum(struct pending_count *pending, u32 side, u64 key)
 {
 	struct total *total;
 
-	if (recent->count) {
-		total = find_total(table, recent->key);
+	if (pending->count) {
+		total = find_total(side, pending->key);
 		if (!total)
 			return;
 		/* The value of a sample is 1. */
-		add_sums(total, recent->count, recent->count, 0);
+		add_sums(total, pending->count, pending->count, 0);
 	}
-	recent->key = key;
-	recent->count = 0;
+	pending->key = key;
+	pending->count = 0;
 }
 
-/* Adds the sample to its sums. Only the sampler may: it does not interrupt itself between two words of `recent`. */
-static __always_inline void add_sample(struct counters *c, struct sample *sample, u64 user_hash, u32 end,
+/* Adds the sample to its sums. Only for programs that do not interrupt themselves between two words of `pending`. */
+static __always_inline void add_sample(struct sampler_state *s, struct sample *sample, u64 user_hash, u32 end,
 				       u32 user_frames)
 {
 	u64 key = key_of(sample, user_hash, end);
-	u32 table = table_in_use();
-	struct recent_sums *sums = recent_of(sample->state, table);
-	struct recent_sum *recent;
+	struct counters *c = counters_in(s);
+	struct pending_count *pending;
+	u32 side = side_of(s);
 	struct total *total;
 	long error;
 
-	if (!sums) {
-		count(c, COUNT_LOST_NO_MEMORY, 1);
-		return;
-	}
-	recent = &sums->at[key >> (64 - RECENT_SUMS_SHIFT)];
-	if (recent->key == key && key) {
-		recent->count++;
+	pending = &s->pending[side].at[key >> (64 - PENDING_COUNTS_SHIFT)];
+	if (pending->key == key && key) {
+		pending->count++;
 		count(c, COUNT_SAMPLES, 1);
 		return;
 	}
-	total = find_total(table, key);
+	total = find_total(side, key);
 	if (total) {
 		add_sums(total, 1, sample->value, 0);
 	} else {
@@ -210,9 +206,9 @@ static __always_inline void add_sample(struct counters *c, struct sample *sample
 			return;
 		}
 		count(c, COUNT_STACKS_SENT, 1);
-		error = enter_sums(table, key, 1, sample->value, 0);
+		error = enter_sums(side, key, 1, sample->value, 0);
 		if (error) {
-			total = find_total(table, key);
+			total = find_total(side, key);
 			if (!total) {
 				count(c, cause_of(error, COUNT_LOST_MAP_FULL), 1);
 				return;
@@ -221,7 +217,7 @@ static __always_inline void add_sample(struct counters *c, struct sample *sample
 		}
 	}
 	count(c, COUNT_SAMPLES, 1);
-	remember_sum(recent, table, key);
+	remember_sum(pending, side, key);
 }
 
 #endif

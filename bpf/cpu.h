@@ -10,27 +10,23 @@
 #include "processes.h"
 #include "walk_current.h"
 
-/* What is known of a process, from this CPU's memory as long as nothing changed: `procs` lies further away. */
-static __always_inline struct near_proc *nearby(u32 cpu, u32 pid)
+/* What is known of a process. Caches are cold at sample time: a copy of our own costs less than the table `procs`. */
+static __always_inline struct cached_proc *cached_proc(struct sampler_state *s, u32 pid)
 {
-	struct near_procs *procs_here = bpf_map_lookup_elem(&near, &cpu);
-	/* Before the look at `procs`: a change in between is one too many. */
+	struct cached_proc *cached = &s->procs[pid & (CACHED_PROCS - 1)];
+	/* Before the look-up: a change in between must make the copy invalid. */
 	u64 changes = changes_of_procs();
-	struct near_proc *here;
 	struct proc *known;
 
-	if (!procs_here)
-		return NULL;
-	here = &procs_here->at[pid & (NEAR_PROCS - 1)];
-	if (here->pid == pid && here->changes == changes)
-		return here;
+	if (cached->pid == pid && cached->changes == changes)
+		return cached;
 	known = bpf_map_lookup_elem(&procs, &pid);
-	here->pid = pid;
-	here->changes = changes;
-	here->known = known != NULL;
+	cached->pid = pid;
+	cached->changes = changes;
+	cached->known = known != NULL;
 	if (known)
-		here->proc = *known;
-	return here;
+		cached->proc = *known;
+	return cached;
 }
 
 /* The process of a sample at its first sight, while the whole system is recorded. False: it is lost. */
@@ -51,24 +47,26 @@ static __always_inline bool first_sight(struct counters *c, u32 pid, struct proc
 SEC("perf_event")
 int cpu_sample(void *ctx)
 {
-	u32 cpu = bpf_get_smp_processor_id(), end;
-	struct sample sample = {.state = cpu, .value = 1};
+	struct sample sample = {.slot = slot_of(CONTEXT_CLOCK), .value = 1};
+	struct cached_proc *cached;
+	struct sampler_state *s;
 	struct proc proc = {};
-	struct near_proc *here;
 	struct counters *c;
-	struct walk *w;
+	u32 end;
 
 	if (!current_numbers(&sample.pid, &sample.tid))
 		return 0; /* idle */
-	here = nearby(cpu, sample.pid);
-	/* Nothing before this point but what tells that a sample is none of ours: that is most of them. */
-	if (!here || (here->known ? here->proc.flags & PROC_WAKER : !whole_system))
-		return 0;
-	c = counters_of(cpu);
-	if (!c)
+	s = state_at(sample.slot);
+	if (!s)
 		return 0; /* unreachable: sized by the number of possible CPUs */
-	if (here->known) {
-		proc = here->proc;
+	cached = cached_proc(s, sample.pid);
+	/* Keep the path above minimal: most samples are not ours. */
+	if (cached->known ? cached->proc.flags & PROC_WAKER : !whole_system)
+		return 0;
+	begin_run(s, sample.slot);
+	c = counters_in(s);
+	if (cached->known) {
+		proc = cached->proc;
 	} else if (!sample.pid) {
 		count(c, COUNT_OUTSIDE_NAMESPACE, 1);
 		return 0;
@@ -76,18 +74,13 @@ int cpu_sample(void *ctx)
 		return 0;
 	}
 	sample.image = proc.image;
-	end = walk_current(c, &proc, &sample);
-	w = walk_at(sample.state);
-	if (!w) {
-		count(c, COUNT_LOST_NO_MEMORY, 1);
-		return 0;
-	}
+	end = walk_current(s, &proc, &sample);
 	if (may_be_walked_later(end) && defer_walk(ctx, c, &sample, end, 0))
 		return 0;
 	count(c, COUNT_WALKS + end, 1);
 	if (kernel_stacks)
 		take_kernel_stack(ctx, &sample);
-	add_sample(c, &sample, w->hash, end, w->total);
+	add_sample(s, &sample, s->walk.hash, end, s->walk.total);
 	return 0;
 }
 

@@ -10,9 +10,9 @@
 #include "aggregate.h"
 
 /* Copies the stack with the red zone, page by page, to its end. Gives the number of bytes. */
-__noinline int copy_stack(u32 state)
+__noinline int copy_stack(u32 slot)
 {
-	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &state);
+	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &slot);
 	u32 done = 0, end = 0, missing = 0, i;
 	u64 from, holes = 0;
 
@@ -38,10 +38,10 @@ __noinline int copy_stack(u32 state)
 }
 
 /* The user registers by DWARF number, from where the walk says that they are saved. */
-__noinline int copy_registers(u32 state)
+__noinline int copy_registers(u32 slot)
 {
-	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &state);
-	struct walk *w = walk_at(state);
+	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &slot);
+	struct walk *w = walk_at(slot);
 	u32 i;
 
 	if (!box || !w)
@@ -94,18 +94,18 @@ static __always_inline bool may_defer(u32 pid)
  */
 static __always_inline bool defer_walk(void *ctx, struct counters *c, struct sample *sample, u32 end, u64 key)
 {
-	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample->state);
-	struct walk *w = walk_at(sample->state);
+	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample->slot);
+	struct walk *w = walk_at(sample->slot);
 	long kernel = 0;
 	u64 size;
 
-	if (!box || !w || !may_defer(sample->pid) || copy_registers(sample->state))
+	if (!box || !w || !may_defer(sample->pid) || copy_registers(sample->slot))
 		return false;
 	box->raw.pc = w->start_pc & FRAME_PC;
 	if (kernel_stacks)
 		kernel = bpf_get_stack(ctx, box->raw.kernel, sizeof(box->raw.kernel), 0);
 	address_raw(box, sample, end, key, kernel);
-	size = (u32)copy_stack(sample->state);
+	size = (u32)copy_stack(sample->slot);
 	if (size > RAW_STACK_BYTES)
 		size = RAW_STACK_BYTES;
 	if (bpf_ringbuf_output(&ring, box, sizeof(struct message) + sizeof(struct raw_stack) + size, BPF_RB_NO_WAKEUP))

@@ -57,6 +57,7 @@ enum {
 /* include/uapi/asm-generic/errno-base.h */
 #define ENOENT 2
 #define E2BIG 7
+#define EEXIST 17
 
 enum {
 	BPF_RB_NO_WAKEUP = 1,

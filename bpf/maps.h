@@ -3,23 +3,9 @@
 #ifndef PERF_AGENT_MAPS_H
 #define PERF_AGENT_MAPS_H
 
-#include "walk_state.h"
+#include "sampler_state.h"
 
 /* Sizes given as 1 are set before loading: they depend on the number of CPUs and on options. */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct counters);
-} counters SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct walk);
-} walks SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -72,45 +58,6 @@ struct {
 	__type(key, u64);
 	__type(value, struct total);
 } totals_b SEC(".maps");
-
-/*
- * What each CPU adds to either table, at `2 * cpu + table`. A sample finds caches and TLB cold: one line here is a
- * third of what the way through a hash table costs.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct recent_sums);
-} recent SEC(".maps");
-
-/* What a CPU's sampler remembers of `procs`, also that a process is not there. */
-struct near_proc {
-	u32 pid;
-	bool known;
-	u64 changes; /* of `procs` so far: it holds as long as there are no more */
-	struct proc proc;
-};
-
-#define NEAR_PROCS 8
-
-struct near_procs {
-	struct near_proc at[NEAR_PROCS];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct near_procs);
-} near SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SIGNALS);
-	__type(key, u32);
-	__type(value, u64);
-} signals SEC(".maps");
 
 /* A power of two, so that a masked index stays inside. */
 #define OUTBOX_FRAMES 1024
@@ -174,7 +121,9 @@ const volatile bool task_storage = false;
 const volatile u8 recorded_states = 0;
 const volatile u8 profiled_states = 0;
 const volatile u32 possible_cpus = 1;
-/* memos of each CPU, of the sampler and of the scheduler's programs: powers of two */
+/* of each context, that of the first CPU; the other CPUs follow. Contexts in which no program runs have none */
+const volatile u32 first_slot[CONTEXTS] = {};
+/* memos of each slot, of the sampler and of the scheduler's programs: powers of two */
 const volatile u32 sampler_memos = MEMOS_PER_CPU;
 const volatile u32 sched_memos = 1;
 /* inode of the agent's PID namespace, 0 if it is the first one */
@@ -187,14 +136,21 @@ u32 padding = 0;
 u64 capture_start_ns = 0;
 u64 capture_end_ns = 0;
 
-static __always_inline struct walk *walk_at(u32 cpu)
+static __always_inline u32 slot_of(enum sampler_context context)
 {
-	return bpf_map_lookup_elem(&walks, &cpu);
+	return first_slot[context] + (context == CONTEXT_ITERATOR ? 0 : bpf_get_smp_processor_id());
 }
 
-static __always_inline struct memo *memo_at(u32 slot)
+static __always_inline struct walk *walk_at(u32 slot)
 {
-	return bpf_map_lookup_elem(&memos, &slot);
+	struct sampler_state *s = state_at(slot);
+
+	return s ? &s->walk : NULL;
+}
+
+static __always_inline struct memo *memo_at(u32 index)
+{
+	return bpf_map_lookup_elem(&memos, &index);
 }
 
 static __always_inline struct rule *rule_at(u32 index)
@@ -229,17 +185,6 @@ static __always_inline u64 hash_seed(void)
 	return seed;
 }
 
-static __always_inline struct counters *counters_of(u32 cpu)
-{
-	return bpf_map_lookup_elem(&counters, &cpu);
-}
-
-/* Not atomic: another program on this CPU in between (NMI) may cost one count. */
-static __always_inline void count(struct counters *c, u32 counter, u64 n)
-{
-	c->at[counter & (COUNTERS - 1)] += n;
-}
-
 /*
  * As what is counted that an element could not be entered. Besides E2BIG that is EBUSY (since 5.11) or EDEADLK and
  * ETIMEDOUT (since 6.15): a program has interrupted another one that was just changing the same table.
@@ -249,48 +194,28 @@ static __always_inline u32 cause_of(long error, u32 no_room)
 	return error == -E2BIG ? no_room : COUNT_LOST_BUSY;
 }
 
-static __always_inline u64 signal(u32 which)
+/* Of the two tables NAME_a and NAME_b, that of a side: an element, and a new element. */
+#define find_in(side, name, key) ((side) ? bpf_map_lookup_elem(&name##_b, key) : bpf_map_lookup_elem(&name##_a, key))
+#define enter_in(side, name, key, first)                                                                               \
+	((side) ? bpf_map_update_elem(&name##_b, key, first, BPF_NOEXIST)                                              \
+		: bpf_map_update_elem(&name##_a, key, first, BPF_NOEXIST))
+
+static __always_inline struct total *find_total(u32 side, u64 key)
 {
-	volatile u64 *word = bpf_map_lookup_elem(&signals, &which);
-
-	return word ? *word : 0;
-}
-
-/* The table of sums that is written to. User space waits for the programs that have asked before. */
-static __always_inline u32 table_in_use(void)
-{
-	return signal(SIGNAL_TABLE_CHANGES) & 1;
-}
-
-/* Of the two tables NAME_a and NAME_b, the one of this number: an element, and a new element. */
-#define find_in(table, name, key) ((table) ? bpf_map_lookup_elem(&name##_b, key) : bpf_map_lookup_elem(&name##_a, key))
-#define enter_in(table, name, key, first)                                                                              \
-	((table) ? bpf_map_update_elem(&name##_b, key, first, BPF_NOEXIST)                                             \
-		 : bpf_map_update_elem(&name##_a, key, first, BPF_NOEXIST))
-
-static __always_inline struct total *find_total(u32 table, u64 key)
-{
-	return find_in(table, totals, &key);
-}
-
-static __always_inline struct recent_sums *recent_of(u32 cpu, u32 table)
-{
-	u32 index = 2 * cpu + table;
-
-	return bpf_map_lookup_elem(&recent, &index);
+	return find_in(side, totals, &key);
 }
 
 /* Grows with each change of `procs`. */
 static __always_inline u64 changes_of_procs(void)
 {
-	return signal(SIGNAL_CHANGED_BY_PROGRAMS) + signal(SIGNAL_CHANGED_BY_USER_SPACE);
+	return control_word(CONTROL_CHANGED_BY_PROGRAMS) + control_word(CONTROL_CHANGED_BY_USER_SPACE);
 }
 
 /* To be called after each change that a program makes. */
 static __always_inline void procs_changed(void)
 {
-	u32 programs = SIGNAL_CHANGED_BY_PROGRAMS;
-	u64 *changes = bpf_map_lookup_elem(&signals, &programs);
+	u32 programs = CONTROL_CHANGED_BY_PROGRAMS;
+	u64 *changes = bpf_map_lookup_elem(&control_words, &programs);
 
 	if (changes)
 		__sync_fetch_and_add(changes, 1);

@@ -9,19 +9,19 @@
 #define PERF_AGENT_MEMO_H
 
 #include "stackhash.h"
-#include "window.h"
+#include "stack_window.h"
 
 /* A batch of walk_match: drops frames of the memo that lie inside of w->sp. */
-__noinline int match_batch(u32 cpu)
+__noinline int match_batch(u32 slot)
 {
-	struct walk *w = walk_at(cpu);
+	struct walk *w = walk_at(slot);
 	u32 depth, i, done = MORE;
 	struct memo *m;
 	u64 sp;
 
 	if (!w)
 		return DONE;
-	m = memo_at(w->slot);
+	m = memo_at(w->memo);
 	if (!m)
 		return DONE;
 	depth = w->depth;
@@ -38,7 +38,7 @@ __noinline int match_batch(u32 cpu)
 }
 
 /* Drops the frames of the memo that lie inside of w->sp; is the next one the frame at hand? */
-static __always_inline bool walk_match(struct walk *w, struct memo *m, u32 cpu)
+static __always_inline bool walk_match(struct walk *w, struct memo *m, u32 slot)
 {
 	struct frame *f;
 	u32 i;
@@ -46,7 +46,7 @@ static __always_inline bool walk_match(struct walk *w, struct memo *m, u32 cpu)
 	f = &m->frames[(w->depth - 1) & (MAX_USER_FRAMES - 1)];
 	if (f->sp < w->sp) {
 		for (i = 0; i < BATCHES; i++)
-			if (match_batch(cpu))
+			if (match_batch(slot))
 				break;
 		if (!w->depth)
 			return false;
@@ -56,9 +56,9 @@ static __always_inline bool walk_match(struct walk *w, struct memo *m, u32 cpu)
 }
 
 /* A batch of walk_verify: goes outward from w->at as long as nothing differs. */
-__noinline int verify_batch(u32 cpu)
+__noinline int verify_batch(u32 slot)
 {
-	struct walk *w = walk_at(cpu);
+	struct walk *w = walk_at(slot);
 	struct frame *in, *out;
 	struct cfa_word *cfa;
 	struct view view;
@@ -68,7 +68,7 @@ __noinline int verify_batch(u32 cpu)
 
 	if (!w)
 		return DONE;
-	m = memo_at(w->slot);
+	m = memo_at(w->memo);
 	if (!m)
 		return DONE;
 	at = w->at;
@@ -79,13 +79,13 @@ __noinline int verify_batch(u32 cpu)
 			break;
 		out = &m->frames[(at - 1) & (MAX_USER_FRAMES - 1)];
 		base = in->sp - OFFSET_ZERO;
-		if (in->fp_at != NO_WORD && (view_word(w, cpu, &view, base + in->fp_at, &word) || word != out->fp))
+		if (in->fp_at != NO_WORD && (view_word(w, slot, &view, base + in->fp_at, &word) || word != out->fp))
 			break;
-		if (view_word(w, cpu, &view, base + in->ra_at, &word) || (word ^ out->pc) & FRAME_PC)
+		if (view_word(w, slot, &view, base + in->ra_at, &word) || (word ^ out->pc) & FRAME_PC)
 			break;
 		if (in->pc & (FRAME_CFA_WORD | FRAME_NOT_IN_MEMO)) {
 			cfa = &m->cfas[at & (MAX_USER_FRAMES - 1)];
-			if (in->pc & FRAME_NOT_IN_MEMO || view_word(w, cpu, &view, base + cfa->at, &word) ||
+			if (in->pc & FRAME_NOT_IN_MEMO || view_word(w, slot, &view, base + cfa->at, &word) ||
 			    word + (s64)cfa->add != out->sp)
 				break;
 		}
@@ -98,13 +98,13 @@ __noinline int verify_batch(u32 cpu)
 
 /* Are the words of the frames outward of the matching one what they were? If not, the candidates end at the
  * first frame that differs. */
-static __always_inline bool walk_verify(struct walk *w, u32 cpu)
+static __always_inline bool walk_verify(struct walk *w, u32 slot)
 {
 	u32 i;
 
 	w->at = w->depth - 1;
 	for (i = 0; i < BATCHES; i++)
-		if (verify_batch(cpu))
+		if (verify_batch(slot))
 			break;
 	if (!w->at)
 		return true;
@@ -113,17 +113,17 @@ static __always_inline bool walk_verify(struct walk *w, u32 cpu)
 }
 
 /* Is the frame at hand one of the memo, and the rest of the memo still true? Then the walk is DONE. */
-__noinline int meet_memo(u32 cpu)
+__noinline int meet_memo(u32 slot)
 {
-	struct walk *w = walk_at(cpu);
+	struct walk *w = walk_at(slot);
 	struct memo *m;
 
 	if (!w)
 		return DONE;
-	m = memo_at(w->slot);
+	m = memo_at(w->memo);
 	if (!m)
 		return DONE;
-	if (!walk_match(w, m, cpu) || !walk_verify(w, cpu))
+	if (!walk_match(w, m, slot) || !walk_verify(w, slot))
 		return MORE;
 	w->matched = w->depth;
 	w->end = WALK_ROOT;
@@ -131,9 +131,9 @@ __noinline int meet_memo(u32 cpu)
 }
 
 /* A batch of walk_push: moves walked frames, from the outermost, on top of the memo. */
-__noinline int push_batch(u32 cpu)
+__noinline int push_batch(u32 slot)
 {
-	struct walk *w = walk_at(cpu);
+	struct walk *w = walk_at(slot);
 	struct frame *from, *to;
 	u32 depth, n, i;
 	struct memo *m;
@@ -141,7 +141,7 @@ __noinline int push_batch(u32 cpu)
 
 	if (!w)
 		return DONE;
-	m = memo_at(w->slot);
+	m = memo_at(w->memo);
 	if (!m)
 		return DONE;
 	depth = w->total;
@@ -167,7 +167,7 @@ __noinline int push_batch(u32 cpu)
 }
 
 /* Puts the walked frames on top of the matched ones; gives the hash and the number of frames of the stack. */
-static __always_inline void walk_push(struct walk *w, struct memo *m, u32 cpu)
+static __always_inline void walk_push(struct walk *w, struct memo *m, u32 slot)
 {
 	u32 i;
 
@@ -177,15 +177,15 @@ static __always_inline void walk_push(struct walk *w, struct memo *m, u32 cpu)
 	if (w->matched)
 		w->hash = m->hashes[(w->matched - 1) & (MAX_USER_FRAMES - 1)];
 	for (i = 0; i <= BATCHES; i++)
-		if (push_batch(cpu))
+		if (push_batch(slot))
 			break;
 	m->depth = w->total;
 }
 
 /* A batch of walk_rehash. */
-__noinline int rehash_batch(u32 cpu)
+__noinline int rehash_batch(u32 slot)
 {
-	struct walk *w = walk_at(cpu);
+	struct walk *w = walk_at(slot);
 	u32 i;
 
 	if (!w)
@@ -200,7 +200,7 @@ __noinline int rehash_batch(u32 cpu)
 }
 
 /* The hash of the frames of a walk without a memo, as walk_push would give it. */
-static __always_inline void walk_rehash(struct walk *w, u32 cpu)
+static __always_inline void walk_rehash(struct walk *w, u32 slot)
 {
 	u32 i;
 
@@ -208,7 +208,7 @@ static __always_inline void walk_rehash(struct walk *w, u32 cpu)
 	w->left = w->n;
 	w->hash = hash_seed();
 	for (i = 0; i <= BATCHES; i++)
-		if (rehash_batch(cpu))
+		if (rehash_batch(slot))
 			break;
 }
 

@@ -8,7 +8,7 @@
 
 #include "deferred.h"
 #include "processes.h"
-#include "threads.h"
+#include "seam.h"
 #include "walk_current.h"
 
 static __always_inline bool state_is(u8 states, u32 state)
@@ -24,19 +24,18 @@ static __always_inline void lose(struct counters *c, u32 state, u32 cause)
 }
 
 /* Adds a stretch of time to sums whose stack user space knows. */
-static __always_inline bool add_time(struct counters *c, u32 state, u64 key, u64 value, u64 waited)
+static __always_inline bool add_time(struct sampler_state *s, u32 state, u64 key, u64 value, u64 waited)
 {
-	u32 table = table_in_use();
-	struct total *total = find_total(table, key);
+	struct total *total = find_total(side_of(s), key);
 	long error;
 
 	if (!total) {
-		error = enter_sums(table, key, 1, value, waited);
+		error = enter_sums(side_of(s), key, 1, value, waited);
 		if (!error)
 			return true;
-		total = find_total(table, key);
+		total = find_total(side_of(s), key);
 		if (!total) {
-			lose(c, state, cause_of(error, COUNT_LOST_MAP_FULL));
+			lose(counters_in(s), state, cause_of(error, COUNT_LOST_MAP_FULL));
 			return false;
 		}
 	}
@@ -45,20 +44,21 @@ static __always_inline bool add_time(struct counters *c, u32 state, u64 key, u64
 }
 
 /* Makes the stack of a key known to user space, unless its sums are there already. False: it is lost. */
-static __always_inline bool make_known(struct counters *c, struct sample *sample, u64 key, u32 end, u32 user_frames)
+static __always_inline bool make_known(struct sampler_state *s, struct sample *sample, u64 key, u32 end,
+				       u32 user_frames)
 {
-	u32 table = table_in_use();
+	struct counters *c = counters_in(s);
 	long error;
 
-	if (find_total(table, key))
+	if (find_total(side_of(s), key))
 		return true;
 	if (!send_stack(sample, key, end, user_frames)) {
 		lose(c, sample->off_state, COUNT_LOST_RING_FULL);
 		return false;
 	}
 	count(c, COUNT_STACKS_SENT, 1);
-	error = enter_sums(table, key, 0, 0, 0);
-	if (!error || find_total(table, key))
+	error = enter_sums(side_of(s), key, 0, 0, 0);
+	if (!error || find_total(side_of(s), key))
 		return true;
 	lose(c, sample->off_state, cause_of(error, COUNT_LOST_MAP_FULL));
 	return false;
@@ -89,21 +89,18 @@ static __always_inline bool proc_of(struct counters *c, struct thread *t, u32 of
 }
 
 /* The current thread leaves its CPU: takes down the stack under which the time will be recorded. */
-static __always_inline void take_stack(void *ctx, struct counters *c, u32 state, struct thread *t, u32 off)
+static __always_inline void take_stack(void *ctx, struct sampler_state *s, struct thread *t, u32 off)
 {
-	struct sample sample = {.state = state, .pid = t->pid, .tid = t->tid, .off_state = off};
+	struct sample sample = {.slot = s->slot, .pid = t->pid, .tid = t->tid, .off_state = off};
+	struct counters *c = counters_in(s);
 	struct proc proc = {};
-	struct walk *w;
 	u64 key;
 	u32 end;
 
 	if (!proc_of(c, t, off, &proc))
 		return;
 	sample.image = proc.image;
-	end = walk_current(c, &proc, &sample);
-	w = walk_at(state);
-	if (!w)
-		return; /* unreachable: sized by the number of possible CPUs */
+	end = walk_current(s, &proc, &sample);
 	if (may_be_walked_later(end)) {
 		/* Its sums are its own: user space does not know yet what they are sums of. */
 		key = own_key(t, t->since, off);
@@ -115,18 +112,18 @@ static __always_inline void take_stack(void *ctx, struct counters *c, u32 state,
 	count(c, COUNT_WALKS + end, 1);
 	if (kernel_stacks)
 		take_kernel_stack(ctx, &sample);
-	key = key_of(&sample, w->hash, end);
-	if (key != t->seen || t->epoch != (u32)signal(SIGNAL_TABLE_CHANGES)) {
-		if (!make_known(c, &sample, key, end, w->total))
+	key = key_of(&sample, s->walk.hash, end);
+	if (key != t->seen || t->epoch != s->changes) {
+		if (!make_known(s, &sample, key, end, s->walk.total))
 			return;
 		t->seen = key;
-		t->epoch = signal(SIGNAL_TABLE_CHANGES);
+		t->epoch = s->changes;
 	}
 	t->key = key;
 }
 
 /* Two keys as one, known to user space. The blocked one alone if that does not work. */
-static __always_inline u64 woken_key(struct counters *c, struct thread *t)
+static __always_inline u64 woken_key(struct sampler_state *s, struct thread *t)
 {
 	u64 key = key_in(hash_mix(hash_mix(seed, t->key), t->waker), t->key & KEY_STATE);
 	struct {
@@ -137,76 +134,86 @@ static __always_inline u64 woken_key(struct counters *c, struct thread *t)
 	    .woken = {.blocked = t->key, .waker = t->waker},
 	};
 
-	if (find_total(table_in_use(), key))
+	if (find_total(side_of(s), key))
 		return key;
 	if (bpf_ringbuf_output(&ring, &pair, sizeof(pair), BPF_RB_NO_WAKEUP)) {
-		count(c, COUNT_WAKERS_LOST, 1);
+		count(counters_in(s), COUNT_WAKERS_LOST, 1);
 		return t->key;
 	}
 	return key;
 }
 
-/* The key of the time from the making of a thread to its first moment on a CPU, of which there is no stack. */
-static __always_inline u64 first_wait_key(struct counters *c, u32 state, struct task_struct *task, struct thread *t)
+/* The key of stretches of a thread that have no stack. */
+static __always_inline u64 stackless_key(struct sampler_state *s, struct task_struct *task, struct thread *t, u32 state,
+					 u32 end)
 {
-	struct sample sample = {
-	    .state = state, .pid = t->pid, .tid = t->tid, .off_state = STATE_NOT_RUN_YET, .task = task};
+	struct sample sample = {.slot = s->slot, .pid = t->pid, .tid = t->tid, .off_state = state, .task = task};
 	struct proc *proc = bpf_map_lookup_elem(&procs, &t->pid);
 	u64 key;
 
 	if (proc)
 		sample.image = proc->image;
-	key = key_of(&sample, seed, WALK_NONE);
-	return make_known(c, &sample, key, WALK_NONE, 0) ? key : 0;
+	key = key_of(&sample, seed, end);
+	return make_known(s, &sample, key, WALK_NONE, 0) ? key : 0;
+}
+
+/* From the making of a thread to its first moment on a CPU; of the stretches on a CPU, for a wall-clock profile. */
+static __always_inline u64 first_wait_key(struct sampler_state *s, struct task_struct *task, struct thread *t)
+{
+	return stackless_key(s, task, t, STATE_NOT_RUN_YET, WALK_NONE);
+}
+
+static __always_inline u64 on_cpu_key(struct sampler_state *s, struct task_struct *task, struct thread *t)
+{
+	return stackless_key(s, task, t, STATE_ON_CPU, 0);
+}
+
+static __always_inline bool is_first_wait(struct thread *t)
+{
+	return t->flags & THREAD_NEW && state_is(recorded_states, STATE_NOT_RUN_YET);
 }
 
 /* A thread comes back to a CPU, or the capture ends. */
-static __always_inline void end_interval(struct counters *c, u32 state, struct task_struct *task, struct thread *t,
-					 u64 now)
+static __always_inline void end_interval(struct sampler_state *s, struct task_struct *task, struct thread *t, u64 now)
 {
-	u64 elapsed = now - t->since, waited = 0, key;
+	u64 elapsed = now - t->since, key, from;
+	struct counters *c = counters_in(s);
 
-	if (t->flags & THREAD_NEW && state_is(recorded_states, STATE_NOT_RUN_YET))
-		t->seen = t->key = first_wait_key(c, state, task, t);
+	if (is_first_wait(t))
+		t->seen = t->key = first_wait_key(s, task, t);
 	t->flags &= ~THREAD_NEW;
 	key = t->key;
+	if (is_split(s, t))
+		write_seam_record(s, t, key, BPF_ANY);
 	if (!key)
 		return;
 	if (elapsed < min_block_ns) {
 		t->key = 0;
 		/* Of a key of its own user space has to know that there is nothing to come. */
 		if (key != t->seen)
-			enter_sums(table_in_use(), key, 0, SUMS_END, 0);
+			enter_sums(side_of(s), key, 0, SUMS_END, 0);
 		count(c, COUNT_SKIPPED_MIN_BLOCK, 1);
 		count(c, COUNT_SKIPPED_MIN_BLOCK_NS, elapsed);
 		return;
 	}
-	if (t->state == OFF_PREEMPTED)
-		waited = elapsed;
-	else if (t->runnable && now > t->runnable)
-		waited = now - t->runnable;
-	if (waited > elapsed)
-		waited = elapsed;
 	if (wakers && t->waker && t->state != OFF_PREEMPTED)
-		key = woken_key(c, t);
+		key = woken_key(s, t);
 	t->key = 0;
-	if (add_time(c, t->state, key, elapsed, waited) && state_is(profiled_states, t->state))
+	from = rest_of(s, t->since, min_block_ns);
+	if (add_time(s, t->state, key, now - from, waited_in(t, from, now)) && state_is(profiled_states, t->state))
 		count(c, COUNT_SAMPLES, 1);
 }
 
 /* A stretch on a CPU has ended: it is part of a wall-clock profile, under the process or thread alone. */
-static __always_inline void add_on_cpu_time(struct counters *c, u32 state, struct task_struct *task, struct thread *t,
+static __always_inline void add_on_cpu_time(struct sampler_state *s, struct task_struct *task, struct thread *t,
 					    u64 now)
 {
-	struct sample sample = {.state = state, .pid = t->pid, .tid = t->tid, .off_state = STATE_ON_CPU, .task = task};
-	struct proc *proc = bpf_map_lookup_elem(&procs, &t->pid);
-	u64 key;
+	u64 key = on_cpu_key(s, task, t);
 
-	if (proc)
-		sample.image = proc->image;
-	key = key_of(&sample, seed, 0);
-	if (make_known(c, &sample, key, WALK_NONE, 0))
-		add_time(c, STATE_ON_CPU, key, now - t->since, 0);
+	if (is_split(s, t))
+		write_seam_record(s, t, key, BPF_ANY);
+	if (key)
+		add_time(s, STATE_ON_CPU, key, now - rest_of(s, t->since, 0), 0);
 }
 
 #endif

@@ -5,7 +5,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #include "arch.h"
-#include "census.h"
+#include "thread_iter.h"
 #include "cpu.h"
 #include "sched.h"
 #include "wakers.h"
@@ -30,6 +30,11 @@ struct abi {
 	struct total total;
 	struct woken woken;
 	struct thread thread;
+	struct seam_record seam_record;
+	struct pending_counts pending_counts;
+	struct sampler_state sampler_state;
+	enum control_word control_word;
+	enum sampler_context sampler_context;
 	struct schedule schedule;
 	struct process_cpu process_cpu;
 	struct process_schedule process_schedule;

@@ -57,7 +57,7 @@ static __noinline struct proc *adopt_process(struct counters *c, u32 pid, u32 fl
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct counters *c = counters_of(bpf_get_smp_processor_id());
+	struct counters *c = counters_of(slot_of(CONTEXT_CLOCK));
 	u32 parent_pid = parent->tgid, child_pid = child->tgid;
 	struct proc *known, proc;
 

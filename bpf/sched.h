@@ -12,17 +12,20 @@
  * comes after them comes unseen, though no run of this program was skipped). One that leaves a CPU without
  * having come to it has run for as long as the scheduler has accounted; until then it was off.
  */
-static __always_inline void came_unseen(struct counters *c, struct thread *t, struct task_struct *task, u64 now)
+static __always_inline void came_unseen(struct sampler_state *s, struct thread *t, struct task_struct *task, u64 now)
 {
 	u64 ran = task->se.sum_exec_runtime - t->ran;
 	u64 came = now - ran;
 
 	if (came < t->since || came > now)
 		came = t->since;
+	/* At the seam it was taken to be off its CPU. */
+	if (t->since < s->seam_ns && came < s->seam_ns)
+		came = s->seam_ns;
 	/* Neither the slice nor the wait before it is known well enough. */
 	if (figures)
-		count(c, COUNT_CAME_UNSEEN, 1);
-	end_interval(c, sched_state(), task, t, came);
+		count(counters_in(s), COUNT_CAME_UNSEEN, 1);
+	end_interval(s, task, t, came);
 	t->state = OFF_NONE;
 	t->since = came;
 	t->flags |= THREAD_CUT;
@@ -32,14 +35,16 @@ static __always_inline void came_unseen(struct counters *c, struct thread *t, st
  * What is done beside the walk is in functions of their own: the verifier limits the sum of the frames of a chain of
  * calls to 512 bytes, and the walk's is the longest.
  */
-static __noinline int leave(struct counters *c, struct thread *t, struct task_struct *task, u64 now, u32 off)
+static __noinline int leave(struct sampler_state *s, struct thread *t, struct task_struct *task, u64 now, u32 off)
 {
+	struct counters *c = counters_in(s);
+
 	if (t->state != OFF_NONE && t->since)
-		came_unseen(c, t, task, now);
+		came_unseen(s, t, task, now);
 	if (wall_clock && t->since)
-		add_on_cpu_time(c, sched_state(), task, t, now);
+		add_on_cpu_time(s, task, t, now);
 	if (wall_clock && task->flags & PF_EXITING)
-		add_life(c, t, now);
+		add_life(s, t, now);
 	if (figures && t->since)
 		add_slice(c, t, now - t->since, !(t->flags & THREAD_CUT));
 	if (figures)
@@ -48,29 +53,40 @@ static __noinline int leave(struct counters *c, struct thread *t, struct task_st
 	return 0;
 }
 
-static __always_inline void switched_out(void *ctx, struct counters *c, u32 state, struct thread *t,
-					 struct task_struct *task, u32 off, u64 now)
+static __always_inline void switched_out(void *ctx, struct sampler_state *s, struct thread *t, struct task_struct *task,
+					 u32 off, u64 now)
 {
-	leave(c, t, task, now, off);
+	leave(s, t, task, now, off);
 	t->state = off;
 	t->since = now;
 	t->runnable = off == OFF_PREEMPTED ? now : 0;
 	t->flags &= ~THREAD_CUT;
 	t->key = 0;
 	if (state_is(recorded_states, off))
-		take_stack(ctx, c, state, t, off);
+		take_stack(ctx, s, t, off);
 }
 
-static __noinline int switched_in(struct counters *c, struct thread *t, struct task_struct *task, u64 now)
+/* A thread comes to a CPU and was not seen to leave the last one. Of the time between nothing is known but that it
+ * lived. */
+static __always_inline void lose_unseen(struct sampler_state *s, struct thread *t)
 {
+	if (is_split(s, t))
+		write_seam_record(s, t, 0, BPF_ANY);
+	count(counters_in(s), COUNT_LOST_UNSEEN, 1);
+}
+
+static __noinline int switched_in(struct sampler_state *s, struct thread *t, struct task_struct *task, u64 now)
+{
+	struct counters *c = counters_in(s);
+
 	if (figures)
 		add_arrival(c, t, now);
 	if (t->state != OFF_NONE)
-		end_interval(c, sched_state(), task, t, now);
+		end_interval(s, task, t, now);
 	else if (t->since)
-		count(c, COUNT_LOST_UNSEEN, 1);
+		lose_unseen(s, t);
 	if (wall_clock && task->flags & PF_EXITING)
-		add_life(c, t, now);
+		add_life(s, t, now);
 	t->state = OFF_NONE;
 	t->since = now;
 	t->runnable = 0;
@@ -80,9 +96,9 @@ static __noinline int switched_in(struct counters *c, struct thread *t, struct t
 }
 
 /* The last switch of a thread: it is not an interval. */
-static __always_inline void ended(struct counters *c, struct thread *t, struct task_struct *task, u64 now)
+static __always_inline void ended(struct sampler_state *s, struct thread *t, struct task_struct *task, u64 now)
 {
-	leave(c, t, task, now, OFF_BLOCKED);
+	leave(s, t, task, now, OFF_BLOCKED);
 	t->since = 0;
 	t->key = 0;
 	forget_thread(task);
@@ -111,30 +127,30 @@ SEC("tp_btf/sched_switch")
 int thread_switch(u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	u32 state = sched_state();
-	struct counters *c;
+	u32 slot = slot_of(CONTEXT_SCHEDULER);
+	struct sampler_state *s = state_at(slot);
 	struct thread *t;
 	u64 now = 0, left;
 
-	c = counters_of(state);
-	if (!c)
+	if (!s)
 		return 0; /* unreachable: sized by the number of possible CPUs */
+	begin_run_of_threads(s, slot);
 	t = thread_of(prev);
 	if (split_by_process)
-		split_counters(c, t);
+		split_counters(counters_in(s), t);
 	if (t) {
 		left = state_on_leaving(ctx, prev);
 		now = bpf_ktime_get_ns();
 		if (left & TASK_DEAD)
-			ended(c, t, prev, now);
+			ended(s, t, prev, now);
 		else
-			switched_out(ctx, c, state, t, prev, off_state_of(left), now);
+			switched_out(ctx, s, t, prev, off_state_of(left), now);
 	} else if (whole_system && pid_namespace) {
-		left_outside(c, prev, state_on_leaving(ctx, prev));
+		left_outside(counters_in(s), prev, state_on_leaving(ctx, prev));
 	}
 	t = thread_of(next);
 	if (t)
-		switched_in(c, t, next, now ? now : bpf_ktime_get_ns());
+		switched_in(s, t, next, now ? now : bpf_ktime_get_ns());
 	return 0;
 }
 

@@ -3,7 +3,7 @@
 #ifndef PERF_AGENT_STEP_H
 #define PERF_AGENT_STEP_H
 
-#include "link.h"
+#include "link_register.h"
 #include "tables.h"
 
 static __always_inline int walk_ends(struct walk *w, u32 end)
@@ -23,7 +23,7 @@ static __always_inline u32 word_at(struct frame *f, u64 address, u64 sp)
 }
 
 /* The caller by frame pointer: {saved frame pointer, return address} lie where fp points. */
-static __always_inline int step_by_fp(struct walk *w, u32 cpu, struct frame *f)
+static __always_inline int step_by_fp(struct walk *w, u32 slot, struct frame *f)
 {
 	u64 sp = w->sp, fp = w->fp, saved, ra;
 
@@ -33,7 +33,7 @@ static __always_inline int step_by_fp(struct walk *w, u32 cpu, struct frame *f)
 	/* The offset must fit a frame's description; no real frame is that large. */
 	if (fp < sp || (fp & 7) || fp - sp > 0x7ffffff0)
 		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : WALK_FP_CHAIN);
-	if (read_word(w, cpu, fp, &saved) || read_word(w, cpu, fp + 8, &ra))
+	if (read_word(w, slot, fp, &saved) || read_word(w, slot, fp + 8, &ra))
 		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : WALK_FAULT);
 	f->pc |= FRAME_BY_FP;
 	f->fp_at = word_at(f, fp, sp);
@@ -47,7 +47,7 @@ static __always_inline int step_by_fp(struct walk *w, u32 cpu, struct frame *f)
 	return 0;
 }
 
-static __always_inline int step_by_rule(struct walk *w, u32 cpu, struct frame *f, struct cfa_word *word,
+static __always_inline int step_by_rule(struct walk *w, u32 slot, struct frame *f, struct cfa_word *word,
 					struct rule *rule)
 {
 	u64 sp = w->sp, fp = w->fp, cfa, ra, at;
@@ -75,7 +75,7 @@ static __always_inline int step_by_rule(struct walk *w, u32 cpu, struct frame *f
 	case CFA_SP_DEREF:
 	case CFA_FP_DEREF:
 		at = (rule->cfa == CFA_SP_DEREF ? sp : fp) + (s64)rule->cfa_off;
-		if (read_word(w, cpu, at, &cfa))
+		if (read_word(w, slot, at, &cfa))
 			return walk_ends(w, WALK_FAULT);
 		cfa += (s64)rule->cfa_add;
 		f->pc |= FRAME_CFA_WORD;
@@ -96,7 +96,7 @@ static __always_inline int step_by_rule(struct walk *w, u32 cpu, struct frame *f
 		/* Before the return address: it lies below, and the window opens upwards. */
 		at = rule->fp == FP_CFA ? cfa : rule->fp == FP_SP ? sp : fp;
 		at += (s64)rule->fp_off;
-		if (read_word(w, cpu, at, &w->fp))
+		if (read_word(w, slot, at, &w->fp))
 			return walk_ends(w, WALK_FAULT);
 		f->fp_at = word_at(f, at, sp);
 	}
@@ -108,13 +108,13 @@ static __always_inline int step_by_rule(struct walk *w, u32 cpu, struct frame *f
 	} else {
 		at = rule->ra == RA_CFA ? cfa : rule->ra == RA_SP ? sp : fp;
 		at += (s64)rule->ra_off;
-		if (read_word(w, cpu, at, &ra))
+		if (read_word(w, slot, at, &ra))
 			return walk_ends(w, WALK_FAULT);
 		f->ra_at = word_at(f, at, sp);
 	}
 	if (!ra)
 		return walk_ends(w, WALK_ROOT);
-	keep_link(w, cpu, rule);
+	keep_link(w, slot, rule);
 	w->pc = (ra & FRAME_PC) | (rule->flags & RULE_SIGNAL ? FRAME_EXACT : 0);
 	w->sp = cfa;
 	w->guess = 0;
@@ -122,9 +122,9 @@ static __always_inline int step_by_rule(struct walk *w, u32 cpu, struct frame *f
 }
 
 /* Takes down the frame in w->pc, sp, fp and goes to its caller. Non-zero: the walk ended, w->end says how. */
-__noinline int walk_step(u32 cpu)
+__noinline int walk_step(u32 slot)
 {
-	struct walk *w = walk_at(cpu);
+	struct walk *w = walk_at(slot);
 	struct cached_rule *cached;
 	int found = FOUND, ended;
 	struct cfa_word *word;
@@ -150,7 +150,7 @@ __noinline int walk_step(u32 cpu)
 		at = w->pc & FRAME_PC;
 		if (!(w->pc & FRAME_EXACT))
 			at--;
-		found = find_rule(w, cpu, at, &index);
+		found = find_rule(w, slot, at, &index);
 		if (found == FOUND) {
 			rule = rule_at(index);
 			if (!rule) {
@@ -172,12 +172,12 @@ __noinline int walk_step(u32 cpu)
 	if (found == FIND_NOT_READY)
 		return walk_ends(w, WALK_TABLE_NOT_READY);
 	if (found == FOUND && needs_stack_pointer(w, &cached->rule)) {
-		ended = step_by_fp(w, cpu, f);
+		ended = step_by_fp(w, slot, f);
 	} else if (found == FOUND) {
-		ended = step_by_rule(w, cpu, f, word, &cached->rule);
+		ended = step_by_rule(w, slot, f, word, &cached->rule);
 	} else {
 		w->guess = found == FIND_NO_ROW ? 1 : 2;
-		ended = step_by_fp(w, cpu, f);
+		ended = step_by_fp(w, slot, f);
 	}
 	w->regs = 0;
 	return ended;

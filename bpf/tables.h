@@ -28,9 +28,9 @@ static __always_inline struct mapping *mapping_in_arena(u32 address)
 }
 
 /* Loads the mapping around w->want into w->map_*. */
-__noinline int walk_map(u32 cpu)
+__noinline int walk_map(u32 slot)
 {
-	struct walk *w = walk_at(cpu);
+	struct walk *w = walk_at(slot);
 	struct page_table *table;
 	struct mapping *mapping;
 	struct chunk *chunk;
@@ -74,7 +74,7 @@ __noinline int walk_map(u32 cpu)
 }
 
 /* Finds the rule for `at`; its index goes to *rule. */
-static __always_inline int find_rule(struct walk *w, u32 cpu, u64 at, u32 *rule)
+static __always_inline int find_rule(struct walk *w, u32 slot, u64 at, u32 *rule)
 {
 	u32 page, offset, rows, length, low = 0, i, address;
 	struct page_entry *entry;
@@ -84,7 +84,7 @@ static __always_inline int find_rule(struct walk *w, u32 cpu, u64 at, u32 *rule)
 	if (at - w->map_start >= w->map_size) {
 		w->map_size = 0;
 		w->want = at;
-		if (walk_map(cpu) != FOUND)
+		if (walk_map(slot) != FOUND)
 			return FIND_NO_MAPPING;
 	}
 	if (w->map_kind != MAPPING_TABLE)

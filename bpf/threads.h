@@ -21,6 +21,7 @@ struct thread {
 	u64 born;     /* since when it is followed */
 	u64 ran;      /* its time on CPUs when it left the last one, as the scheduler accounts it */
 	u64 start;    /* begin of its process: tells those apart that have had one number */
+	u64 id;	      /* of this record; an exec may change the number of the thread, not this */
 	u32 pid;
 	u32 tid;
 	u32 cpu; /* the last one, + 1 */
@@ -78,18 +79,6 @@ static __always_inline void forget_thread(struct task_struct *task)
 		bpf_map_delete_elem(&threads_by_id, &id);
 }
 
-/* Index of the walk, outbox and counters of the scheduler's programs: the sampler may interrupt them. */
-static __always_inline u32 sched_state(void)
-{
-	return possible_cpus + bpf_get_smp_processor_id();
-}
-
-/* The same of the iterators, which the scheduler's programs may interrupt. */
-static __always_inline u32 iterator_state(void)
-{
-	return 2 * possible_cpus;
-}
-
 /* Of its own, or the compiler would move what one kernel lacks in front of the question which of them it is. */
 static __noinline u64 state_of(struct task_struct *task)
 {
@@ -123,11 +112,16 @@ static __always_inline bool thread_numbers(struct task_struct *task, struct thre
 	return t->pid;
 }
 
+static __always_inline u64 thread_id(struct thread *t)
+{
+	return hash_mix(hash_mix(seed ^ t->born, t->tid), t->pid);
+}
+
 /* A new thread. It is followed if its process, or the one that it was forked from, is recorded. */
 SEC("tp_btf/task_newtask")
 int BPF_PROG(thread_begins, struct task_struct *task, u64 clone_flags)
 {
-	struct counters *c = counters_of(sched_state());
+	struct counters *c = counters_of(slot_of(CONTEXT_SCHEDULER));
 	struct thread first = {};
 	u32 creator, ignored;
 
@@ -140,41 +134,12 @@ int BPF_PROG(thread_begins, struct task_struct *task, u64 clone_flags)
 			return 0;
 	}
 	first.born = bpf_ktime_get_ns();
+	first.id = thread_id(&first);
 	first.since = first.born;
 	first.state = OFF_PREEMPTED;
 	first.flags = THREAD_CUT | THREAD_NEW;
 	if (!enter_thread(task, &first))
 		count(c, COUNT_THREADS_LOST, 1);
-	return 0;
-}
-
-/* The life of a thread until `end` is told. */
-static __always_inline void add_life(struct counters *c, struct thread *t, u64 end)
-{
-	count(c, COUNT_LIFETIME_NS, end - t->born);
-	t->born = end;
-}
-
-/*
- * A thread begins to end. Its process may be gone, and with it the capture, before its last switch, and no iterator
- * would find it: from here on its life is told as its stretches are, up to the present one here, the rest as it is
- * switched. Whoever ends at this moment shares the counters. Switched between reading `born` and setting it, as
- * kernels may that preempt programs, it would be told twice: a few instructions of a life.
- */
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(thread_exits, struct task_struct *task)
-{
-	struct counters *c = counters_of(iterator_state());
-	struct thread *t = thread_of(task);
-	u64 since;
-
-	if (!c || !t)
-		return 0;
-	since = t->since;
-	if (since > t->born) {
-		__sync_fetch_and_add(&c->at[COUNT_LIFETIME_NS], since - t->born);
-		t->born = since;
-	}
 	return 0;
 }
 
@@ -201,7 +166,7 @@ int BPF_PROG(thread_execs, struct task_struct *task, int old_number)
 	bpf_map_delete_elem(&threads_by_id, &old);
 	forget_thread(task);
 	if (!enter_thread(task, &moved)) {
-		struct counters *c = counters_of(sched_state());
+		struct counters *c = counters_of(slot_of(CONTEXT_SCHEDULER));
 
 		if (c)
 			count(c, COUNT_THREADS_LOST, 1);

@@ -16,14 +16,14 @@ static __noinline int note_stack_pointer(struct walk *w)
 	return 0;
 }
 
-enum context {
+enum waker_context {
 	OF_TASK,
 	OF_INTERRUPT, /* the current task is only what an interrupt came upon */
 	OF_EITHER, /* an interrupt, or work that a system call of the task has put off, as the loopback device does */
 };
 
 /* An interrupt has a stack of its own, unless it came in user mode; work that was put off has the same one. */
-static __always_inline enum context context_of(struct walk *w)
+static __always_inline enum waker_context context_of(struct walk *w)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	u64 stack = (u64)BPF_CORE_READ(task, stack);
@@ -42,31 +42,31 @@ static __always_inline enum context context_of(struct walk *w)
 }
 
 /* Makes the stack of a waker known to user space. It is no sample: nothing is lost but who it was. */
-static __always_inline bool make_waker_known(struct counters *c, struct sample *sample, u64 key, u32 end,
+static __always_inline bool make_waker_known(struct sampler_state *s, struct sample *sample, u64 key, u32 end,
 					     u32 user_frames)
 {
-	if (find_total(table_in_use(), key))
+	if (find_total(side_of(s), key))
 		return true;
 	if (send_stack(sample, key, end, user_frames)) {
-		count(c, COUNT_STACKS_SENT, 1);
-		enter_sums(table_in_use(), key, 0, 0, 0);
+		count(counters_in(s), COUNT_STACKS_SENT, 1);
+		enter_sums(side_of(s), key, 0, 0, 0);
 		return true;
 	}
-	count(c, COUNT_WAKERS_LOST, 1);
+	count(counters_in(s), COUNT_WAKERS_LOST, 1);
 	return false;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(thread_waking, struct task_struct *task)
 {
-	u32 state = sched_state(), end = WALK_NONE, frames = 0;
-	struct sample sample = {.state = state, .off_state = STATE_WAKER};
+	struct sample sample = {.slot = slot_of(CONTEXT_SCHEDULER), .off_state = STATE_WAKER};
+	u32 end = WALK_NONE, frames = 0;
 	struct thread *t = thread_of(task);
 	u64 key, hash = seed;
-	enum context context;
+	enum waker_context context;
+	struct sampler_state *s;
 	struct counters *c;
 	struct proc *proc;
-	struct walk *w;
 
 	/*
 	 * The state is not looked at: it may be on its way to sleep. One that wakes itself is, and goes on; interrupts
@@ -74,11 +74,12 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 	 */
 	if (!t || bpf_get_current_task() == (u64)task)
 		return 0;
-	c = counters_of(state);
-	w = walk_at(state);
-	if (!c || !w)
+	s = state_at(sample.slot);
+	if (!s)
 		return 0; /* unreachable: sized by the number of possible CPUs */
-	context = context_of(w);
+	begin_run(s, sample.slot);
+	c = counters_in(s);
+	context = context_of(&s->walk);
 	if (context == OF_EITHER)
 		sample.off_state = STATE_WAKER_IN_SOFTIRQ;
 	/* pid and tid 0 stand for an interrupt: the current thread has nothing to do with the wake-up. */
@@ -95,9 +96,9 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 			struct proc known = *proc;
 
 			sample.image = known.image;
-			end = walk_current(c, &known, &sample);
-			hash = w->hash;
-			frames = w->total;
+			end = walk_current(s, &known, &sample);
+			hash = s->walk.hash;
+			frames = s->walk.total;
 		} else {
 			end = WALK_NO_REGISTERS;
 			if (sample.pid)
@@ -108,7 +109,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 		take_kernel_stack(ctx, &sample);
 	key = key_of(&sample, hash, end);
 	/* Whoever woke it before that was another one. */
-	t->waker = make_waker_known(c, &sample, key, end, frames) ? key : 0;
+	t->waker = make_waker_known(s, &sample, key, end, frames) ? key : 0;
 	return 0;
 }
 

@@ -12,31 +12,31 @@
 #include "step.h"
 
 /* A batch of walk_run. */
-__noinline int run_batch(u32 cpu)
+__noinline int run_batch(u32 slot)
 {
-	struct walk *w = walk_at(cpu);
+	struct walk *w = walk_at(slot);
 	struct memo *m;
 	u32 i;
 
 	if (!w)
 		return DONE;
-	m = memo_at(w->slot);
+	m = memo_at(w->memo);
 	if (!m)
 		return DONE;
 	for (i = 0; i < BATCH; i++) {
 		/* A call only if the memo's next frame is not further outward. */
-		if (w->depth && m->frames[(w->depth - 1) & (MAX_USER_FRAMES - 1)].sp <= w->sp && meet_memo(cpu))
+		if (w->depth && m->frames[(w->depth - 1) & (MAX_USER_FRAMES - 1)].sp <= w->sp && meet_memo(slot))
 			return DONE;
-		if (walk_step(cpu))
+		if (walk_step(slot))
 			return DONE;
 	}
 	return MORE;
 }
 
 /* Walks from w->start_* until something ends it. With w->depth, frames of the memo may end it early. */
-__noinline int walk_run(u32 cpu)
+__noinline int walk_run(u32 slot)
 {
-	struct walk *w = walk_at(cpu);
+	struct walk *w = walk_at(slot);
 	struct memo *m;
 	u32 i;
 
@@ -53,25 +53,25 @@ __noinline int walk_run(u32 cpu)
 	w->guess = 0;
 	w->map_size = 0;
 	window_reset(w);
-	m = memo_at(w->slot);
+	m = memo_at(w->memo);
 	/* All words up to the root will be asked for, whether the memo is met or not. */
 	if (m && w->depth) {
 		w->win_limit = m->frames[0].sp;
 		w->win_size = WINDOW;
 	}
 	for (i = 0; i <= BATCHES; i++)
-		if (run_batch(cpu))
+		if (run_batch(slot))
 			break;
 	return 0;
 }
 
 /*
- * Walks the stack of a thread; the result is in w->end, hash, total, and its frames in the memo w->slot, root
+ * Walks the stack of a thread; the result is in w->end, hash, total, and its frames in the memo w->memo, root
  * first. The caller has set w->start_*, mappings, count and slot.
  */
-static __always_inline void walk_stack(struct walk *w, u32 cpu, u64 image, u32 tid, u32 generation)
+static __always_inline void walk_stack(struct walk *w, u32 slot, u64 image, u32 tid, u32 generation)
 {
-	struct memo *m = memo_at(w->slot);
+	struct memo *m = memo_at(w->memo);
 
 	w->depth = 0;
 	w->generation = generation;
@@ -82,13 +82,13 @@ static __always_inline void walk_stack(struct walk *w, u32 cpu, u64 image, u32 t
 	m->tid = tid;
 	m->image = image;
 	m->generation = generation;
-	walk_run(cpu);
+	walk_run(slot);
 	if (w->matched + w->n > MAX_USER_FRAMES) {
 		/* Too deep: what is kept is the inner side, which is not what the memo has. */
 		w->depth = 0;
-		walk_run(cpu);
+		walk_run(slot);
 	}
-	walk_push(w, m, cpu);
+	walk_push(w, m, slot);
 	/* Only a root that no word of the stack tells is one as long as the frame is the same. */
 	if (w->end != WALK_ROOT || m->frames[0].ra_at != NO_WORD)
 		m->depth = 0;

@@ -6,17 +6,17 @@
 #include "processes.h"
 #include "walk.h"
 
-static __always_inline u32 memo_slot(u32 state, u32 tid)
+static __always_inline u32 memo_of(u32 slot, u32 tid)
 {
 	u32 sampler = possible_cpus * sampler_memos;
 
-	if (state < possible_cpus)
-		return state * sampler_memos + ((tid ^ (tid >> 2)) & (sampler_memos - 1));
-	return sampler + (state - possible_cpus) * sched_memos + (tid & (sched_memos - 1));
+	if (slot < possible_cpus)
+		return slot * sampler_memos + ((tid ^ (tid >> 2)) & (sampler_memos - 1));
+	return sampler + (slot - possible_cpus) * sched_memos + (tid & (sched_memos - 1));
 }
 
 /* Walks the stack just walked with the help of a memo again without, and compares. */
-static __always_inline void check_walk(struct counters *c, struct walk *w, u32 state)
+static __always_inline void check_walk(struct counters *c, struct walk *w, u32 slot)
 {
 	u64 hash = w->hash;
 	u32 total = w->total, end = w->end;
@@ -24,8 +24,8 @@ static __always_inline void check_walk(struct counters *c, struct walk *w, u32 s
 	w->depth = 0;
 	/* No rule is remembered under a number that there was not before, so that all are searched. */
 	w->generation = (u32)bpf_ktime_get_ns() | 1U << 31;
-	walk_run(state);
-	walk_rehash(w, state);
+	walk_run(slot);
+	walk_rehash(w, slot);
 	count(c, COUNT_MEMO_CHECKED, 1);
 	if (w->hash != hash || w->total != total || w->end != end)
 		count(c, COUNT_MEMO_DIFFERED, 1);
@@ -35,15 +35,14 @@ static __always_inline void check_walk(struct counters *c, struct walk *w, u32 s
 }
 
 /* Walks the user stack of the current thread. Returns how it ended; hash and length are in the walk. */
-static __always_inline u32 walk_current(struct counters *c, struct proc *proc, struct sample *sample)
+static __always_inline u32 walk_current(struct sampler_state *s, struct proc *proc, struct sample *sample)
 {
-	struct walk *w = walk_at(sample->state);
+	struct counters *c = counters_in(s);
+	struct walk *w = &s->walk;
 	struct user_registers user = {};
 	struct memo *m;
 	u32 end;
 
-	if (!w)
-		return WALK_NO_REGISTERS;
 	w->total = 0;
 	w->hash = seed;
 	if (!current_registers(&user))
@@ -54,19 +53,19 @@ static __always_inline u32 walk_current(struct counters *c, struct proc *proc, s
 	w->start_regs = user.at;
 	w->mappings = proc->mappings;
 	w->count = proc->count;
-	w->slot = memo_slot(sample->state, sample->tid);
+	w->memo = memo_of(sample->slot, sample->tid);
 	if (without_memo) {
-		m = memo_at(w->slot);
+		m = memo_at(w->memo);
 		if (m)
 			m->depth = 0;
 	}
-	walk_stack(w, sample->state, sample->image, sample->tid, proc->generation);
+	walk_stack(w, sample->slot, sample->image, sample->tid, proc->generation);
 	count(c, COUNT_FRAMES, w->total);
 	count(c, COUNT_FRAMES_WALKED, w->n);
 	if (w->matched) {
 		count(c, COUNT_MEMO_HITS, 1);
 		if (check_memo)
-			check_walk(c, w, sample->state);
+			check_walk(c, w, sample->slot);
 	}
 	end = w->end;
 	if (end == WALK_FAULT && in_exec())

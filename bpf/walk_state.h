@@ -95,7 +95,7 @@ struct walk {
 	u32 end;     /* enum walk_end */
 	u32 n;	     /* frames[] in use: those that were walked, innermost first */
 	u32 depth;   /* frames of the memo that may still be met */
-	u32 slot;    /* the memo */
+	u32 memo;    /* index of the memo */
 	u32 matched; /* frames of the memo that are the outer part of this stack */
 	u32 guess;   /* the last caller was found by frame pointer: for want of a row (1), of a table (2) */
 
@@ -142,8 +142,8 @@ struct chunk {
 	u32 words[CHUNK_WORDS];
 };
 
-static struct walk *walk_at(u32 cpu);
-static struct memo *memo_at(u32 slot);
+static struct walk *walk_at(u32 slot);
+static struct memo *memo_at(u32 index);
 static struct chunk *chunk_at(u32 index);
 static struct rule *rule_at(u32 index);
 static long read_user(void *to, u32 size, u64 from);

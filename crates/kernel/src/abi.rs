@@ -32,11 +32,7 @@ const _: () = {
     assert!(size_of::<types::message>() == 56);
     assert!(size_of::<types::total>() == 24);
     assert!(size_of::<types::woken>() == 16);
-    assert!(size_of::<types::recent_sums>() == 1024);
-    assert!(
-        std::mem::offset_of!(types::recent_sum, key) == 0
-            && std::mem::offset_of!(types::recent_sum, count) == 8
-    );
+    assert!(size_of::<types::seam_record>() == 40);
     assert!(unwind::abi::cfa::UNSUPPORTED as u32 == types::cfa_kind::CFA_UNSUPPORTED.0);
     assert!(unwind::abi::cfa::PLT as u32 == types::cfa_kind::CFA_PLT.0);
     assert!(unwind::abi::cfa::FP_DEREF as u32 == types::cfa_kind::CFA_FP_DEREF.0);
@@ -54,9 +50,17 @@ pub(crate) const MESSAGE_WOKEN: u32 = types::message_kind::MESSAGE_WOKEN.0;
 pub(crate) const MESSAGE_STILL_ASLEEP: u32 = types::message_kind::MESSAGE_STILL_ASLEEP.0;
 /// `PROC_WAKER` of `bpf/abi.h`.
 pub(crate) const PROC_WAKER: u16 = 4;
-/// `SIGNAL_CHANGED_BY_USER_SPACE` and `SIGNAL_TABLE_CHANGES` of `bpf/abi.h`.
-pub(crate) const SIGNAL_CHANGED_BY_USER_SPACE: u32 = 1;
-pub(crate) const SIGNAL_TABLE_CHANGES: u32 = 2;
+/// Those of `enum control_word` that user space writes.
+pub(crate) mod control {
+    use super::types::control_word;
+
+    pub(crate) const CHANGED_BY_USER_SPACE: u32 = control_word::CONTROL_CHANGED_BY_USER_SPACE.0;
+    pub(crate) const SIDE_CHANGES: u32 = control_word::CONTROL_SIDE_CHANGES.0;
+    /// By side.
+    pub(crate) const SEAM_NS: u32 = control_word::CONTROL_SEAM_NS.0;
+    pub(crate) const PREVIOUS_SEAM_NS: u32 = control_word::CONTROL_PREVIOUS_SEAM_NS.0;
+    pub(crate) const GATHERED_SEAM_NS: u32 = control_word::CONTROL_GATHERED_SEAM_NS.0;
+}
 /// Places for counters.
 pub const COUNTERS: usize = types::counter::COUNTERS.0 as usize;
 pub(crate) const WALK_ENDS: usize = types::walk_end::WALK_ENDS.0 as usize;
@@ -88,6 +92,7 @@ pub(crate) enum Counter {
     ReadsFailed = types::counter::COUNT_READS_FAILED.0 as isize,
     LifetimeNs = types::counter::COUNT_LIFETIME_NS.0 as isize,
     Walks = types::counter::COUNT_WALKS.0 as isize,
+    SeamsLost = types::counter::COUNT_SEAMS_LOST.0 as isize,
 }
 
 /// How the walk of a user stack ended.
@@ -348,13 +353,6 @@ pub(crate) fn proc_bytes(mappings: u32, count: u32, generation: u32, flags: u16,
     bytes[12..14].copy_from_slice(&flags.to_ne_bytes());
     bytes[16..].copy_from_slice(&image.to_ne_bytes());
     bytes
-}
-
-/// Keys and counts of a `struct recent_sums`.
-pub(crate) fn recent_sums(bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> + '_ {
-    let (words, _) = bytes.as_chunks::<8>();
-    let (pairs, _) = words.as_chunks::<2>();
-    pairs.iter().map(|[key, count]| (u64::from_ne_bytes(*key), u64::from_ne_bytes(*count)))
 }
 
 /// `image` of a `struct proc`.

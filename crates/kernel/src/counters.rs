@@ -1,9 +1,5 @@
 //! What the programs counted.
 
-use std::ops::Range;
-
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
-
 use crate::abi::{COUNTERS, Counter, WALK_ENDS, WalkEnd};
 
 /// Sums over all CPUs.
@@ -58,6 +54,8 @@ pub struct Counters {
     pub wakers_lost: u64,
     /// Time that followed threads existed inside of the capture, of those that have ended.
     pub lifetime_ns: u64,
+    /// Threads whose time is missing from the interval in which they were at its end, for want of room.
+    pub seams_lost: u64,
     walks: [u64; WALK_ENDS],
 }
 
@@ -72,31 +70,6 @@ impl Counters {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost_ring_full + self.lost_map_full + self.lost_no_memory + self.lost_busy + self.lost_unseen
-    }
-
-    /// Takes in that a program that follows threads did not run so many times, for whatever thread: at most so much is
-    /// missing. A switch that was not seen is noticed when its threads switch next.
-    pub(crate) fn add_skipped(&mut self, program: &str, times: u64) {
-        match program {
-            "thread_wakeup" | "thread_wakeup_new" => self.switches_lost += times,
-            "thread_waking" => self.wakers_lost += times,
-            // The others run where no interrupt comes upon them in which they would run again.
-            _ => {}
-        }
-    }
-
-    /// The sums over a part of the map: the sampler's, or the scheduler's and the iterators'.
-    pub(crate) fn read(map: &MapHandle, part: Range<u32>) -> Self {
-        let mut sums = [0u64; COUNTERS];
-        let mut value = vec![0; COUNTERS * 8];
-        for cpu in part {
-            if let Ok(true) = map.lookup_into(&cpu.to_ne_bytes(), &mut value, MapFlags::ANY) {
-                for (sum, bytes) in sums.iter_mut().zip(value.as_chunks::<8>().0) {
-                    *sum += u64::from_ne_bytes(*bytes);
-                }
-            }
-        }
-        Self::from_sums(&sums)
     }
 
     /// From the sums by number, of `enum counter` of `bpf/abi.h`.
@@ -130,7 +103,41 @@ impl Counters {
             skipped_min_block_ns: at(Counter::SkippedMinBlockNs),
             wakers_lost: at(Counter::WakersLost),
             lifetime_ns: at(Counter::LifetimeNs),
+            seams_lost: at(Counter::SeamsLost),
             walks,
         }
+    }
+}
+
+/// How often programs that follow threads did not run, for whatever thread, because they had been interrupted: at most so
+/// much is missing. A switch that was not seen is noticed when its threads switch next, and the others run where no
+/// interrupt comes upon them in which they would run again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Skipped {
+    wakeups: u64,
+    wakers: u64,
+}
+
+impl Skipped {
+    /// Takes in what the kernel has counted of a program.
+    pub(crate) fn note(&mut self, program: &str, times: u64) {
+        match program {
+            "thread_wakeup" | "thread_wakeup_new" => self.wakeups += times,
+            "thread_waking" => self.wakers += times,
+            _ => {}
+        }
+    }
+
+    /// What was added since `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            wakeups: self.wakeups.saturating_sub(before.wakeups),
+            wakers: self.wakers.saturating_sub(before.wakers),
+        }
+    }
+
+    pub(crate) fn add_to(self, counters: &mut Counters) {
+        counters.switches_lost += self.wakeups;
+        counters.wakers_lost += self.wakers;
     }
 }

@@ -1,5 +1,7 @@
 //! What user space tells the programs while they run: their global variables, `.bss`, which it alone writes, and the
-//! map `signals`.
+//! map `control_words`.
+
+use std::sync::Arc;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
@@ -16,8 +18,17 @@ pub(crate) fn set(bss: &MapHandle, at: usize, value: &[u8]) -> Result<(), Error>
     bss.update(&key, &bytes, MapFlags::ANY).map_err(failed("write"))
 }
 
-/// Writes one of the words that each sample looks at: the map `signals`.
-pub(crate) fn signal(signals: &MapHandle, which: u32, value: u64) -> Result<(), Error> {
-    let failed = |source| Error::Map { action: "write", map: "signals", source };
-    signals.update(&which.to_ne_bytes(), &value.to_ne_bytes(), MapFlags::ANY).map_err(failed)
+/// The words that each run of a program looks at; see [`crate::abi::control`].
+#[derive(Clone)]
+pub(crate) struct ControlWords(Arc<MapHandle>);
+
+impl ControlWords {
+    pub(crate) fn new(map: MapHandle) -> Self {
+        Self(Arc::new(map))
+    }
+
+    pub(crate) fn set(&self, which: u32, value: u64) -> Result<(), Error> {
+        let failed = |source| Error::Map { action: "write", map: "control_words", source };
+        self.0.update(&which.to_ne_bytes(), &value.to_ne_bytes(), MapFlags::ANY).map_err(failed)
+    }
 }

@@ -19,6 +19,9 @@ const MAX_PROCESS_BUCKETS: u32 = 131_072;
 /// Processes times events whose counts are kept apart between two such calls.
 const MAX_PROCESS_COUNTERS: u32 = 32_768;
 
+/// Threads of which there can be records of one seam, besides twice those of the start.
+const MAX_SEAM_RECORDS: u32 = 16_384;
+
 /// Memory of all memos together. Every CPU that is possible has some of its own, and a machine may have hundreds.
 const MEMOS_BYTES: usize = 12 << 20;
 
@@ -32,6 +35,32 @@ pub(crate) struct Layout<'a> {
     /// Threads have storage of their own.
     pub(crate) task_storage: bool,
 }
+
+/// The slots of `bpf/sampler_state.h`: the first of each context, by its number, and how many there are.
+struct Slots {
+    first: [u32; CONTEXTS],
+    all: u32,
+}
+
+impl Slots {
+    /// Contexts in which no program runs have none.
+    fn of(cpus: u32, threads: bool) -> Self {
+        use types::sampler_context as contexts;
+        let mut slots = Self { first: [0; CONTEXTS], all: 0 };
+        let mut add = |context: contexts, number| {
+            slots.first[context.0 as usize] = slots.all;
+            slots.all += number;
+        };
+        add(contexts::CONTEXT_CLOCK, cpus);
+        if threads {
+            add(contexts::CONTEXT_SCHEDULER, cpus);
+            add(contexts::CONTEXT_ITERATOR, 1);
+        }
+        slots
+    }
+}
+
+const CONTEXTS: usize = types::sampler_context::CONTEXTS.0 as usize;
 
 /// Memos of each CPU: powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +102,11 @@ impl Layout<'_> {
         let memos = Memos::of(cpus, threads);
         for mut map in object.maps_mut() {
             let entries = match map.name().to_string_lossy().as_ref() {
-                // One for each CPU and use, and one for the iterators.
-                "counters" | "walks" | "outboxes" | "rawboxes" if threads => 2 * cpus + 1,
-                "counters" | "walks" | "outboxes" | "rawboxes" => cpus,
+                "sampler_states" | "outboxes" | "rawboxes" => Slots::of(cpus, threads).all,
                 "memos" => cpus * (memos.sampler + memos.scheduler),
-                // Of the sampler alone: for either table of sums.
-                "recent" => 2 * cpus,
-                "near" => cpus,
+                "seam_records" if settings.off_cpu.is_some() => {
+                    MAX_SEAM_RECORDS.saturating_add(settings.threads.saturating_mul(2))
+                }
                 "threads" => {
                     map.set_autocreate(threads && task_storage).map_err(load_error)?;
                     continue;
@@ -123,6 +150,7 @@ impl Layout<'_> {
             return Err(Error::Missing { kind: "map", name: ".rodata" });
         }
         let values = skeleton::types::rodata {
+            first_slot: Slots::of(self.cpus, settings.follows_threads()).first,
             seed: settings.seed,
             min_block_ns: off_cpu.map_or(0, |off_cpu| off_cpu.min_block_ns),
             figures: settings.figures.is_some(),

@@ -8,7 +8,6 @@
 mod abi;
 mod arena;
 mod batch;
-mod census;
 mod counters;
 mod error;
 mod extents;
@@ -21,9 +20,11 @@ mod messages;
 mod processes;
 mod rules;
 mod runs;
+mod sampler_states;
 mod settings;
+mod sides;
 mod tables;
-mod totals;
+mod thread_iter;
 
 pub use abi::{COUNTERS, Frame, MappingKind, State, WalkEnd};
 pub use counters::Counters;
@@ -33,5 +34,5 @@ pub use load::{Kernel, Memory};
 pub use messages::{Message, RawStack, StackMessage};
 pub use processes::{KernelMapping, KernelProcess};
 pub use settings::{Figures, MAX_SPLIT_EVENTS, OffCpu, Settings};
+pub use sides::{Cut, OpenStretch, Sums};
 pub use tables::TableHandle;
-pub use totals::Sums;

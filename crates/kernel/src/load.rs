@@ -12,15 +12,18 @@ use unwind::{Rule, Table};
 
 use crate::abi::{CHUNK_BYTES, skeleton};
 use crate::arena::Arena;
-use crate::census;
+use crate::counters::Skipped;
 use crate::error::errno_of;
 use crate::figures::{ProcessFigures, ProcessId};
+use crate::globals::ControlWords;
 use crate::layout::Layout;
 use crate::messages::{Message, Ring};
 use crate::processes::Processes;
 use crate::rules::Rules;
 use crate::runs::{Runs, runs};
-use crate::totals::{Sums, Totals};
+use crate::sampler_states::SamplerStates;
+use crate::sides::{Cut, Sides, Sums};
+use crate::thread_iter;
 use crate::{Counters, Error, KernelProcess, Settings, TableHandle, figures, globals, log, tables};
 
 /// The object that build.rs compiled. Aligned for libelf, which reads it in place.
@@ -50,9 +53,12 @@ pub struct Kernel {
     arena: Arena,
     rules: Rules,
     processes: Processes,
-    totals: Totals,
+    sides: Sides,
+    /// As of the last cut.
+    skipped: Skipped,
+    /// Stretches of threads are recorded, and split at a cut.
+    splits: bool,
     ring: Ring,
-    counters: MapHandle,
     /// Of the programs that follow threads; apart, because they end before the others.
     scheduler_links: Vec<Link>,
     bss: MapHandle,
@@ -96,18 +102,22 @@ impl Kernel {
         choose_programs(&mut object, settings);
         let object = object.load().map_err(load_error)?;
         let map = |name| find_map(&object, name);
+        let words = ControlWords::new(map("control_words")?);
+        let tables = [map("totals_a")?, map("totals_b")?];
+        let states = SamplerStates::new(&map("sampler_states")?)?;
         Ok(Self {
             links: Vec::new(),
             arena: Arena::new(map("arena")?, chunks),
             rules: Rules::new(&map("rules")?)?,
-            processes: Processes::new(map("procs")?, map("signals")?),
-            totals: Totals::new([map("totals_a")?, map("totals_b")?], map("recent")?, map("signals")?),
+            processes: Processes::new(map("procs")?, words.clone()),
+            skipped: Skipped::default(),
+            splits: settings.off_cpu.is_some(),
+            sides: Sides::new(tables, map("seam_records")?, states, cpus, words),
             ring: Ring::new(&map("ring")?)?,
-            counters: map("counters")?,
             scheduler_links: Vec::new(),
             bss: map(".bss")?,
             cpus,
-            scheduler_programs: census::programs(settings),
+            scheduler_programs: thread_iter::programs(settings),
             figures: figures::Figures {
                 all: map("schedules")?,
                 events: map("split_events")?,
@@ -158,7 +168,7 @@ impl Kernel {
     pub fn enter_threads(&mut self, start_ns: u64) -> Result<Vec<Message>, Error> {
         let at = offset_of!(skeleton::types::bss, capture_start_ns);
         globals::set(&self.bss, at, &start_ns.to_ne_bytes())?;
-        census::run(&mut self.object, census::BEGIN)
+        thread_iter::run(&mut self.object, thread_iter::BEGIN)
     }
 
     /// The threads that have not run since [`Self::enter_threads`], as [`Message::StillAsleep`].
@@ -166,7 +176,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Attach`], [`Error::Map`].
     pub fn still_asleep(&mut self) -> Result<Vec<Message>, Error> {
-        census::run(&mut self.object, census::CONFIRM)
+        thread_iter::run(&mut self.object, thread_iter::STILL_ASLEEP)
     }
 
     /// Ends the following of threads, and adds what is open at `end_ns`.
@@ -180,8 +190,8 @@ impl Kernel {
         self.scheduler_links.clear();
         self.arena.wait_for_programs()?;
         let at = offset_of!(skeleton::types::bss, capture_end_ns);
-        globals::set(&self.bss, at, &end_ns.to_ne_bytes())?;
-        census::run(&mut self.object, census::END).map(drop)
+        globals::set(&self.bss, at, &end_ns.max(self.sides.seam_ns()).to_ne_bytes())?;
+        thread_iter::run(&mut self.object, thread_iter::END).map(drop)
     }
 
     /// The program to attach to the sampling events, which must be interrupts: as an NMI it could come upon a change of a
@@ -259,7 +269,7 @@ impl Kernel {
     /// Distinct stacks that fit between two drains.
     #[must_use]
     pub fn stack_capacity(&self) -> u32 {
-        self.totals.capacity()
+        self.sides.capacity()
     }
 
     /// Takes the sums so far, while the programs go on. `each` gets the hash and the sums.
@@ -267,7 +277,23 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn drain(&mut self, each: impl FnMut(u64, Sums)) -> Result<(), Error> {
-        self.totals.drain(&mut self.arena, each)
+        self.sides.drain(&mut self.arena, each)
+    }
+
+    /// Ends an interval at `at_ns`, which is to be now (CLOCK_MONOTONIC): takes its sums as [`Self::drain`] does, its
+    /// counters, and the time up to this moment of the stretches of threads that are open. Sampling goes on; what is added
+    /// from now on belongs to the next interval.
+    ///
+    /// # Errors
+    /// [`Error::Attach`], [`Error::Map`]. The counters then come with the next interval.
+    pub fn cut(&mut self, at_ns: u64, each: impl FnMut(u64, Sums)) -> Result<Cut, Error> {
+        let skipped = self.skipped();
+        let Self { sides, arena, object, .. } = self;
+        let gather = self.splits.then_some(|| thread_iter::run(object, thread_iter::SEAM).map(drop));
+        let mut cut = sides.cut(arena, at_ns, gather, each)?;
+        skipped.since(self.skipped).add_to(&mut cut.off_cpu);
+        self.skipped = skipped;
+        Ok(cut)
     }
 
     /// Takes all sums; for the end, when the events are disabled.
@@ -275,22 +301,20 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn drain_all(&mut self, each: impl FnMut(u64, Sums)) -> Result<(), Error> {
-        self.totals.drain_all(each)
+        self.sides.drain_all(each)
     }
 
     /// The counters of the sampler so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        Counters::read(&self.counters, 0..self.cpus)
+        self.sides.sampler_counters()
     }
 
     /// The counters of the programs that follow threads so far.
     #[must_use]
     pub fn off_cpu_counters(&self) -> Counters {
-        let mut counters = Counters::read(&self.counters, self.cpus..self.counters.max_entries());
-        for (program, runs) in self.runs().filter(|(_, runs)| runs.skipped > 0) {
-            counters.add_skipped(&program, runs.skipped);
-        }
+        let mut counters = self.sides.thread_counters();
+        self.skipped().add_to(&mut counters);
         counters
     }
 
@@ -355,6 +379,13 @@ impl Kernel {
         times.values().any(|time| *time > 0).then_some(times)
     }
 
+    /// Runs of programs that the kernel left out so far.
+    fn skipped(&self) -> Skipped {
+        let mut skipped = Skipped::default();
+        self.runs().for_each(|(program, runs)| skipped.note(&program, runs.skipped));
+        skipped
+    }
+
     /// What the kernel has counted of each program by name; those that are not needed were not loaded.
     fn runs(&self) -> impl Iterator<Item = (String, Runs)> {
         let loaded = self.object.progs().filter(|program| program.autoload());
@@ -406,9 +437,9 @@ fn attach(object: &mut Object, names: &[&str]) -> Result<Vec<Link>, Error> {
 
 /// Programs that are not needed are not loaded.
 fn choose_programs(object: &mut OpenObject, settings: &Settings) {
-    let mut wanted = census::programs(settings);
+    let mut wanted = thread_iter::programs(settings);
     if settings.follows_threads() {
-        wanted.extend([census::BEGIN, census::CONFIRM, census::END]);
+        wanted.extend([thread_iter::BEGIN, thread_iter::STILL_ASLEEP, thread_iter::SEAM, thread_iter::END]);
     }
     wanted.extend(FOLLOWERS);
     wanted.push(SAMPLER);

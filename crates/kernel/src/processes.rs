@@ -6,7 +6,8 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::abi::{self, MappingKind};
 use crate::arena::Arena;
-use crate::{Error, TableHandle, globals};
+use crate::globals::ControlWords;
+use crate::{Error, TableHandle};
 
 /// An executable mapping as the programs see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,15 +47,15 @@ impl KernelMapping {
 pub(crate) struct Processes {
     map: MapHandle,
     /// What tells the programs that they have to look at `map` again.
-    signals: MapHandle,
+    words: ControlWords,
     changed: u64,
     generation: u32,
     lists: HashMap<u32, (u32, u32)>,
 }
 
 impl Processes {
-    pub(crate) fn new(map: MapHandle, signals: MapHandle) -> Self {
-        Self { map, signals, changed: 0, generation: 0, lists: HashMap::new() }
+    pub(crate) fn new(map: MapHandle, words: ControlWords) -> Self {
+        Self { map, words, changed: 0, generation: 0, lists: HashMap::new() }
     }
 
     /// Makes a process known (`new`), or changes one that the programs still know. False: it is gone.
@@ -110,7 +111,7 @@ impl Processes {
     /// After each change: what the programs remember does not hold any more.
     fn tell(&mut self) -> Result<(), Error> {
         self.changed += 1;
-        globals::signal(&self.signals, abi::SIGNAL_CHANGED_BY_USER_SPACE, self.changed)
+        self.words.set(abi::control::CHANGED_BY_USER_SPACE, self.changed)
     }
 
     /// What the programs say the image of a process is: new after fork and exec, before user space knows of them.

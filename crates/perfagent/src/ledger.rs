@@ -122,6 +122,8 @@ pub struct Ledger {
     pub skipped_min_block_ns: u64,
     /// Off-CPU intervals recorded without who ended them, though that was asked for.
     pub wakers_lost: u64,
+    /// Threads whose waits could not be split between two intervals: the time before the end of the first is missing from it.
+    pub seams_lost: u64,
     /// Off-CPU: the time recorded.
     pub off_cpu_ns: u64,
     /// The sums of the wall-clock profile, if there is one.
@@ -236,6 +238,7 @@ impl Ledger {
         self.skipped_min_block = counters.skipped_min_block;
         self.skipped_min_block_ns = counters.skipped_min_block_ns;
         self.wakers_lost = counters.wakers_lost;
+        self.seams_lost = counters.seams_lost;
     }
 
     /// Takes in what is missing from figures too.

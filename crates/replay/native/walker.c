@@ -70,14 +70,14 @@ struct replay {
 static _Thread_local struct replay *here;
 static _Thread_local const struct surroundings *around;
 
-static struct walk *walk_at(u32 cpu)
+static struct walk *walk_at(u32 slot)
 {
-	return cpu ? NULL : &here->walk;
+	return slot ? NULL : &here->walk;
 }
 
-static struct memo *memo_at(u32 slot)
+static struct memo *memo_at(u32 index)
 {
-	return slot < MEMOS_PER_CPU ? &here->memos[slot] : NULL;
+	return index < MEMOS_PER_CPU ? &here->memos[index] : NULL;
 }
 
 static struct chunk *chunk_at(u32 index)
@@ -163,7 +163,7 @@ static struct walk *start(struct replay *replay, const struct surroundings *surr
 	w->start_regs = (u64)around->registers;
 	w->mappings = around->mappings;
 	w->count = around->mapping_count;
-	w->slot = around->tid & (MEMOS_PER_CPU - 1);
+	w->memo = around->tid & (MEMOS_PER_CPU - 1);
 	return w;
 }
 
@@ -177,7 +177,7 @@ void replay_walk(struct replay *replay, const struct surroundings *surroundings,
 
 	walk_stack(w, 0, around->image, around->tid, around->generation);
 	give_outcome(w, outcome);
-	m = &replay->memos[w->slot];
+	m = &replay->memos[w->memo];
 	for (i = 0; i < w->total && i < MAX_USER_FRAMES; i++)
 		give_frame(&m->frames[w->total - 1 - i], &frames[i]);
 }

@@ -55,6 +55,7 @@ impl Ledger {
             skipped_min_block: off_cpu.skipped_min_block,
             skipped_min_block_ns: off_cpu.skipped_min_block_ns,
             wakers_lost: off_cpu.wakers_lost,
+            seams_lost: off_cpu.seams_lost,
             wall_clock: Some(WallClock::default()),
             deferred: sum(|l| l.deferred),
             deferred_pending: sum(|l| l.deferred_pending),

@@ -74,6 +74,7 @@ impl Ledger {
             ("skipped.min_block_ns", self.skipped_min_block_ns),
             ("skipped.outside_namespace", self.outside_namespace),
             ("wakers_lost", self.wakers_lost),
+            ("seams_lost", self.seams_lost),
             ("threads_lost", self.threads_lost),
             ("processes_lost", self.processes_lost),
             ("requests_lost", self.requests_lost),

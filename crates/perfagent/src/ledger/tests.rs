@@ -80,7 +80,7 @@ fn whatever_the_programs_count_is_shown() {
             all.iter().zip(&nothing).any(|((_, now), (_, before))| now != before && now.contains("7654321"))
         };
         // What only those count that follow threads.
-        let of_threads = ["WAKERS", "LIFETIME", "UNSEEN", "SWITCHES", "READS", "SKIPPED_MIN_BLOCK"];
+        let of_threads = ["WAKERS", "LIFETIME", "UNSEEN", "SWITCHES", "READS", "SKIPPED_MIN_BLOCK", "SEAMS"];
         assert!(changed(&by_scheduler), "{name}, of those that follow threads, is shown nowhere");
         assert!(
             changed(&by_sampler) || of_threads.iter().any(|what| name.contains(what)),

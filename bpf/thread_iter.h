@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * All threads, at the begin and at the end of a capture. Those that are off their CPU at the begin are charged from
- * then on: their registers cross to user space, which reads their stacks, and asks afterwards which of them have slept
- * on meanwhile, since only those stacks are what they were. Stretches that are open at the end are added with their
- * time so far.
+ * All threads, at the begin, at the seams and at the end of a capture. Those that are off their CPU at the begin are
+ * charged from then on: their registers cross to user space, which reads their stacks, and asks afterwards which of
+ * them have slept on meanwhile, since only those stacks are what they were. Stretches that are open at the end are
+ * added with their time so far.
  */
-#ifndef PERF_AGENT_CENSUS_H
-#define PERF_AGENT_CENSUS_H
+#ifndef PERF_AGENT_THREAD_ITER_H
+#define PERF_AGENT_THREAD_ITER_H
 
 #include "offcpu.h"
 #include "schedule.h"
@@ -49,10 +49,10 @@ static __always_inline u32 look_at(struct task_struct *task, struct thread *t)
 static __always_inline void report_asleep(struct seq_file *seq, struct task_struct *task, struct thread *t, u32 off)
 {
 	struct sample sample = {
-	    .state = iterator_state(), .pid = t->pid, .tid = t->tid, .off_state = off, .task = task};
-	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample.state);
+	    .slot = slot_of(CONTEXT_ITERATOR), .pid = t->pid, .tid = t->tid, .off_state = off, .task = task};
+	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample.slot);
 	struct proc *proc = bpf_map_lookup_elem(&procs, &t->pid);
-	struct walk *w = walk_at(sample.state);
+	struct walk *w = walk_at(sample.slot);
 	struct user_registers user = {};
 	u32 end = WALK_TABLE_NOT_READY;
 	long kernel = 0;
@@ -63,7 +63,7 @@ static __always_inline void report_asleep(struct seq_file *seq, struct task_stru
 		sample.image = proc->image;
 	if (registers_of_task(task, &user)) {
 		w->start_regs = user.at;
-		if (copy_registers(sample.state))
+		if (copy_registers(sample.slot))
 			end = WALK_NO_REGISTERS;
 	} else {
 		end = without_registers(task, &user);
@@ -80,7 +80,7 @@ static __always_inline void report_asleep(struct seq_file *seq, struct task_stru
 }
 
 SEC("iter/task")
-int census_begin(struct bpf_iter__task *ctx)
+int threads_at_begin(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct thread first = {}, *t = NULL;
@@ -90,12 +90,13 @@ int census_begin(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	c = counters_of(iterator_state());
+	c = counters_of(slot_of(CONTEXT_ITERATOR));
 	if (!c || task->exit_state)
 		return 0;
 	if (!thread_numbers(task, &first) || !is_followed(&first))
 		return 0;
 	first.born = capture_start_ns;
+	first.id = thread_id(&first);
 	for (i = 0; i < ATTEMPTS; i++) {
 		switches = task->nvcsw + task->nivcsw;
 		off = look_at(task, t ? t : &first);
@@ -118,7 +119,7 @@ int census_begin(struct bpf_iter__task *ctx)
 }
 
 SEC("iter/task")
-int census_confirm(struct bpf_iter__task *ctx)
+int threads_still_asleep(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct message message = {.kind = MESSAGE_STILL_ASLEEP};
@@ -136,32 +137,61 @@ int census_confirm(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* Writes down what of each open stretch lies before the seam. */
 SEC("iter/task")
-int census_end(struct bpf_iter__task *ctx)
+int threads_at_seam(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	u32 state = iterator_state();
-	u64 end = capture_end_ns;
-	struct counters *c;
-	struct thread *t;
+	u32 slot = slot_of(CONTEXT_ITERATOR);
+	struct sampler_state *s = state_at(slot);
+	struct thread *t, now;
+	u64 key;
 
-	if (!task)
+	if (!task || !s)
 		return 0;
 	t = thread_of(task);
-	c = counters_of(state);
-	if (!t || !c || !t->since)
+	begin_run_of_threads(s, slot);
+	if (!t || !is_split(s, t))
 		return 0;
+	now = *t;
+	key = now.key;
+	if (now.state == OFF_NONE)
+		key = wall_clock ? on_cpu_key(s, task, &now) : 0;
+	else if (is_first_wait(&now))
+		key = first_wait_key(s, task, &now);
+	/* If the stretch has ended meanwhile, the program that ended it has seen to this. */
+	barrier();
+	if (is_split(s, t))
+		write_seam_record(s, &now, key, BPF_NOEXIST);
+	return 0;
+}
+
+SEC("iter/task")
+int threads_at_end(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	u32 slot = slot_of(CONTEXT_ITERATOR);
+	struct sampler_state *s = state_at(slot);
+	u64 end = capture_end_ns;
+	struct thread *t;
+
+	if (!task || !s)
+		return 0;
+	t = thread_of(task);
+	if (!t || !t->since)
+		return 0;
+	begin_run_of_threads(s, slot);
 	/* Its last switch came after the end, but before the programs were gone. */
 	if (end < t->since)
 		end = t->since;
 	if (t->state != OFF_NONE)
-		end_interval(c, state, task, t, end);
+		end_interval(s, task, t, end);
 	else if (wall_clock)
-		add_on_cpu_time(c, state, task, t, end);
+		add_on_cpu_time(s, task, t, end);
 	/* Nobody else writes there any more. */
 	if (t->state == OFF_NONE && figures)
-		add_slice(c, t, end - t->since, false);
-	add_life(c, t, end);
+		add_slice(counters_in(s), t, end - t->since, false);
+	add_life(s, t, end);
 	t->since = 0;
 	return 0;
 }

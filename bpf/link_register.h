@@ -6,7 +6,7 @@
 #ifndef PERF_AGENT_LINK_H
 #define PERF_AGENT_LINK_H
 
-#include "window.h"
+#include "stack_window.h"
 
 #ifdef LINK_REGISTER
 
@@ -14,11 +14,11 @@
  * What a signal interrupted may be a function that has not saved its return address: the link register stands behind
  * the frame pointer in the signal's frame (struct sigcontext, arch/arm64/include/uapi/asm/sigcontext.h).
  */
-static __always_inline void keep_link(struct walk *w, u32 cpu, struct rule *rule)
+static __always_inline void keep_link(struct walk *w, u32 slot, struct rule *rule)
 {
 	w->link = 0;
 	if (rule->flags & RULE_SIGNAL && rule->fp == FP_SP &&
-	    read_word(w, cpu, w->sp + (s64)rule->fp_off + 8, &w->link))
+	    read_word(w, slot, w->sp + (s64)rule->fp_off + 8, &w->link))
 		w->link = 0;
 }
 
@@ -50,7 +50,7 @@ static __always_inline bool needs_stack_pointer(struct walk *w, struct rule *rul
 
 #else
 
-static __always_inline void keep_link(struct walk *w, u32 cpu, struct rule *rule)
+static __always_inline void keep_link(struct walk *w, u32 slot, struct rule *rule)
 {
 }
 

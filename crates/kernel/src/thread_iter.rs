@@ -1,4 +1,4 @@
-//! Threads: the programs that follow them through the scheduler, and the look at all of them at both ends.
+//! Threads: the programs that follow them through the scheduler, and the iterators over all of them.
 
 use std::io::Read;
 
@@ -15,9 +15,10 @@ const WAKEUPS: [&str; 2] = ["thread_wakeup", "thread_wakeup_new"];
 const EXITS: &str = "thread_exits";
 /// The program that sees who wakes whom.
 const WAKING: &str = "thread_waking";
-pub(crate) const BEGIN: &str = "census_begin";
-pub(crate) const CONFIRM: &str = "census_confirm";
-pub(crate) const END: &str = "census_end";
+pub(crate) const BEGIN: &str = "threads_at_begin";
+pub(crate) const STILL_ASLEEP: &str = "threads_still_asleep";
+pub(crate) const SEAM: &str = "threads_at_seam";
+pub(crate) const END: &str = "threads_at_end";
 
 /// The programs that have to be attached to follow threads with these settings.
 pub(crate) fn programs(settings: &Settings) -> Vec<&'static str> {

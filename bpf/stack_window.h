@@ -20,9 +20,9 @@ static __always_inline void window_reset(struct walk *w)
 
 /* Moves the window to w->want. It ends with the page, or with the part of the stack known to be there, so that a
  * read does not fault for more than was asked. Non-zero: the word is not readable. */
-__noinline int walk_fill(u32 cpu)
+__noinline int walk_fill(u32 slot)
 {
-	struct walk *w = walk_at(cpu);
+	struct walk *w = walk_at(slot);
 	u64 from, room, size;
 
 	if (!w)
@@ -79,13 +79,13 @@ static __always_inline struct view view_of(struct walk *w)
 	return (struct view){.start = w->win_start, .last = w->win_last};
 }
 
-static __always_inline int view_word(struct walk *w, u32 cpu, struct view *view, u64 address, u64 *word)
+static __always_inline int view_word(struct walk *w, u32 slot, struct view *view, u64 address, u64 *word)
 {
 	u64 offset = address - view->start;
 
 	if (__builtin_expect(offset > view->last, 0)) {
 		w->want = address;
-		if (walk_fill(cpu))
+		if (walk_fill(slot))
 			return 1;
 		*view = view_of(w);
 		offset = address - view->start;
@@ -94,11 +94,11 @@ static __always_inline int view_word(struct walk *w, u32 cpu, struct view *view,
 	return 0;
 }
 
-static __always_inline int read_word(struct walk *w, u32 cpu, u64 address, u64 *word)
+static __always_inline int read_word(struct walk *w, u32 slot, u64 address, u64 *word)
 {
 	struct view view = view_of(w);
 
-	return view_word(w, cpu, &view, address, word);
+	return view_word(w, slot, &view, address, word);
 }
 
 #endif

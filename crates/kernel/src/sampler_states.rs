@@ -1,0 +1,94 @@
+//! What each slot of the programs counts, read through `mmap`: `struct sampler_state` of `bpf/sampler_state.h`.
+
+use std::mem::{offset_of, size_of};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use libbpf_rs::{MapCore, MapHandle};
+use memmap2::{MmapOptions, MmapRaw};
+
+use crate::Error;
+use crate::abi::{COUNTERS, skeleton::types};
+
+const WORDS: usize = size_of::<types::sampler_state>() / 8;
+const COUNTERS_AT: usize = offset_of!(types::sampler_state, counters) / 8;
+const PENDING_AT: usize = offset_of!(types::sampler_state, pending) / 8;
+const PENDING_WORDS: usize = size_of::<types::pending_counts>() / 8;
+
+const _: () = {
+    assert!(size_of::<types::sampler_state>().is_multiple_of(8));
+    assert!(offset_of!(types::sampler_state, counters).is_multiple_of(8));
+    assert!(offset_of!(types::sampler_state, pending).is_multiple_of(8));
+    assert!(size_of::<types::counters>() == COUNTERS * 8);
+    assert!(size_of::<types::pending_count>() == 16);
+    assert!(offset_of!(types::pending_count, key) == 0 && offset_of!(types::pending_count, count) == 8);
+};
+
+/// The states of all slots.
+pub(crate) struct SamplerStates {
+    memory: MmapRaw,
+    slots: u32,
+}
+
+impl SamplerStates {
+    pub(crate) fn new(map: &MapHandle) -> Result<Self, Error> {
+        if map.value_size() as usize != WORDS * 8 {
+            return Err(Error::Missing { kind: "map", name: "sampler_states" });
+        }
+        let slots = map.max_entries();
+        let memory = MmapOptions::new()
+            .len(slots as usize * WORDS * 8)
+            .map_raw(map.as_fd().as_raw_fd())
+            .map_err(|source| Error::Mmap { map: "sampler_states", source })?;
+        Ok(Self { memory, slots })
+    }
+
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        let words = self.memory.as_mut_ptr().cast::<AtomicU64>();
+        // SAFETY: the mapping has that many words, is page aligned and lives as long as `self`; all access is atomic.
+        unsafe { std::slice::from_raw_parts(words, self.slots as usize * WORDS) }
+    }
+
+    fn counters_of(&self, slot: u32, side: usize) -> &[AtomicU64] {
+        let at = slot as usize * WORDS + COUNTERS_AT + side * COUNTERS;
+        self.words().get(at..at + COUNTERS).unwrap_or_default()
+    }
+
+    /// The sums of the counters of one side over some slots.
+    pub(crate) fn counters(&self, slots: Range<u32>, side: usize) -> [u64; COUNTERS] {
+        let mut sums = [0; COUNTERS];
+        for slot in slots {
+            for (sum, counter) in sums.iter_mut().zip(self.counters_of(slot, side)) {
+                *sum += counter.load(Ordering::Relaxed);
+            }
+        }
+        sums
+    }
+
+    /// Sets the counters of a side to 0, to which no program adds.
+    pub(crate) fn clear_counters(&self, side: usize) {
+        for slot in 0..self.slots {
+            self.counters_of(slot, side).iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+        }
+    }
+
+    /// Takes the keys and counts that the slots have still to add to a side, to which no program adds. The keys go too: the
+    /// programs take a key that is here for one whose sums are in the table.
+    pub(crate) fn take_pending(&self, side: usize, mut each: impl FnMut(u64, u64)) {
+        for slot in 0..self.slots as usize {
+            let at = slot * WORDS + PENDING_AT + side * PENDING_WORDS;
+            let pending = self.words().get(at..at + PENDING_WORDS).unwrap_or_default();
+            for [key, count] in pending.as_chunks::<2>().0 {
+                let (key, count) = (key.swap(0, Ordering::Relaxed), count.swap(0, Ordering::Relaxed));
+                if count > 0 {
+                    each(key, count);
+                }
+            }
+        }
+    }
+}

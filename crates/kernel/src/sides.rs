@@ -1,0 +1,223 @@
+//! What the programs add up: sums by stack, counters, pending counts. There are two sides of all that; the programs add to
+//! one while the other is emptied. A change of the side is one moment for sums and counters alike: a run of a program reads
+//! the side once, and nothing is emptied before all runs have ended that may have read the old one.
+//!
+//! At a seam (see `bpf/seam.h`) the stretches of threads that are open are split besides, and what lies before the seam is
+//! read from the records of it.
+
+use libbpf_rs::{MapCore, MapHandle};
+
+use crate::abi::{COUNTERS, control};
+use crate::arena::Arena;
+use crate::globals::ControlWords;
+use crate::sampler_states::SamplerStates;
+use crate::{Counters, Error, batch};
+
+/// The sums of one stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sums {
+    /// Samples or intervals.
+    pub count: u64,
+    /// Sum of their values.
+    pub value: u64,
+    /// Off-CPU: of the value, the time in which the thread could have run.
+    pub waited: u64,
+}
+
+/// What belongs to an interval that has ended at a seam, besides the sums.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Cut {
+    /// The counters of the sampler.
+    pub sampler: Counters,
+    /// The counters of the programs that follow threads.
+    pub off_cpu: Counters,
+    /// What was open at the seam.
+    pub open: Vec<OpenStretch>,
+}
+
+/// A stretch of a thread on or off a CPU that was open at a seam. Its count comes with its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenStretch {
+    /// The key under which the rest of its time will be added, unless its end finds a waker.
+    pub key: u64,
+    /// The time that belongs to the interval; 0 if it may still turn out to be too short to be recorded.
+    pub value: u64,
+    /// Of this, the time in which the thread could have run.
+    pub waited: u64,
+}
+
+/// Counters of the sampler and of the programs that follow threads.
+#[derive(Clone)]
+struct Counted {
+    sampler: [u64; COUNTERS],
+    threads: [u64; COUNTERS],
+}
+
+impl Counted {
+    const NOTHING: Self = Self { sampler: [0; COUNTERS], threads: [0; COUNTERS] };
+
+    fn add(&mut self, more: &Self) {
+        let all = self.sampler.iter_mut().chain(&mut self.threads);
+        for (sum, more) in all.zip(more.sampler.iter().chain(&more.threads)) {
+            *sum += more;
+        }
+    }
+}
+
+/// The maps that have two sides, and what was taken out of them.
+pub(crate) struct Sides {
+    tables: [MapHandle; 2],
+    seam_records: MapHandle,
+    states: SamplerStates,
+    /// The first slots are the sampler's.
+    sampler_slots: u32,
+    words: ControlWords,
+    /// How often the side was changed; the last bit names the one in use.
+    changes: u64,
+    /// The last seam, CLOCK_MONOTONIC, and the one before it; 0 if there was none.
+    seam_ns: u64,
+    previous_seam_ns: u64,
+    /// Counted in all sides that were emptied, and in those since the last seam.
+    total: Counted,
+    interval: Counted,
+}
+
+impl Sides {
+    pub(crate) fn new(
+        tables: [MapHandle; 2],
+        seam_records: MapHandle,
+        states: SamplerStates,
+        sampler_slots: u32,
+        words: ControlWords,
+    ) -> Self {
+        Self {
+            tables,
+            seam_records,
+            states,
+            sampler_slots,
+            words,
+            changes: 0,
+            seam_ns: 0,
+            previous_seam_ns: 0,
+            total: Counted::NOTHING,
+            interval: Counted::NOTHING,
+        }
+    }
+
+    /// Distinct stacks that one side holds.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.tables[0].max_entries()
+    }
+
+    /// The last seam; 0 if there was none.
+    pub(crate) fn seam_ns(&self) -> u64 {
+        self.seam_ns
+    }
+
+    /// Counters of the sampler so far.
+    pub(crate) fn sampler_counters(&self) -> Counters {
+        let mut all = self.total.clone();
+        (0..2).for_each(|side| all.add(&self.counted(side)));
+        Counters::from_sums(&all.sampler)
+    }
+
+    /// Counters of the programs that follow threads so far.
+    pub(crate) fn thread_counters(&self) -> Counters {
+        let mut all = self.total.clone();
+        (0..2).for_each(|side| all.add(&self.counted(side)));
+        Counters::from_sums(&all.threads)
+    }
+
+    /// Empties the side in use, while the programs go on with the other. `each` gets the hash and the sums.
+    pub(crate) fn drain(&mut self, arena: &mut Arena, each: impl FnMut(u64, Sums)) -> Result<(), Error> {
+        let full = self.change(arena)?;
+        self.empty(full, each)
+    }
+
+    /// Ends the interval at `at_ns`: changes the side, calls `gather`, in which the stretches that are open are to be written
+    /// down (none: threads are not followed), and takes everything that belongs to the interval.
+    pub(crate) fn cut(
+        &mut self,
+        arena: &mut Arena,
+        at_ns: u64,
+        gather: Option<impl FnOnce() -> Result<(), Error>>,
+        each: impl FnMut(u64, Sums),
+    ) -> Result<Cut, Error> {
+        self.previous_seam_ns = self.seam_ns;
+        self.seam_ns = at_ns;
+        if gather.is_some() {
+            self.words.set(control::GATHERED_SEAM_NS, at_ns)?;
+        }
+        let full = self.change(arena)?;
+        let mut cut = Cut::default();
+        let mut lifetime_ns = 0;
+        let gathered = gather.map_or(Ok(()), |gather| {
+            let gathered = gather();
+            self.words.set(control::GATHERED_SEAM_NS, 0)?;
+            // A program that ended a stretch meanwhile may still be writing its record.
+            arena.wait_for_programs()?;
+            let emptied = batch::empty(&self.seam_records, |[_], [seam_ns, key, value, waited, lived]| {
+                if seam_ns == at_ns {
+                    lifetime_ns += lived;
+                    cut.open.extend((key != 0).then_some(OpenStretch { key, value, waited }));
+                }
+            });
+            emptied.map_err(not_emptied("seam_records"))?;
+            gathered
+        });
+        self.empty(full, each)?;
+        gathered?;
+        let lifetime = crate::abi::Counter::LifetimeNs as usize;
+        self.interval.threads[lifetime] += lifetime_ns;
+        self.total.threads[lifetime] += lifetime_ns;
+        let interval = std::mem::replace(&mut self.interval, Counted::NOTHING);
+        cut.sampler = Counters::from_sums(&interval.sampler);
+        cut.off_cpu = Counters::from_sums(&interval.threads);
+        Ok(cut)
+    }
+
+    /// Empties both sides; for the end, when no program runs any more.
+    pub(crate) fn drain_all(&mut self, mut each: impl FnMut(u64, Sums)) -> Result<(), Error> {
+        self.empty(0, &mut each)?;
+        self.empty(1, &mut each)
+    }
+
+    /// Changes the side that is added to, and waits until no program adds to the old one, whose number it gives.
+    fn change(&mut self, arena: &mut Arena) -> Result<usize, Error> {
+        let full = (self.changes & 1) as usize;
+        let next = (full ^ 1) as u32;
+        self.words.set(control::SEAM_NS + next, self.seam_ns)?;
+        self.words.set(control::PREVIOUS_SEAM_NS + next, self.previous_seam_ns)?;
+        self.changes = self.changes.wrapping_add(1);
+        self.words.set(control::SIDE_CHANGES, self.changes)?;
+        arena.wait_for_programs()?;
+        Ok(full)
+    }
+
+    /// What is counted on a side.
+    fn counted(&self, side: usize) -> Counted {
+        Counted {
+            sampler: self.states.counters(0..self.sampler_slots, side),
+            threads: self.states.counters(self.sampler_slots..self.states.slots(), side),
+        }
+    }
+
+    fn empty(&mut self, side: usize, mut each: impl FnMut(u64, Sums)) -> Result<(), Error> {
+        let counted = self.counted(side);
+        self.states.clear_counters(side);
+        self.total.add(&counted);
+        self.interval.add(&counted);
+        // The value of a sample is 1.
+        self.states.take_pending(side, |hash, count| each(hash, Sums { count, value: count, waited: 0 }));
+        let sums =
+            |[hash]: [u64; 1], [count, value, waited]: [u64; 3]| each(hash, Sums { count, value, waited });
+        batch::empty(&self.tables[side], sums).map_err(not_emptied("totals"))
+    }
+}
+
+fn not_emptied(map: &'static str) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::Map { action: "empty", map, source: source.into() }
+}

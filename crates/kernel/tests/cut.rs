@@ -1,0 +1,324 @@
+//! A capture that is cut again and again has, over all intervals, what one beside it has that is not cut; and in each
+//! interval, the time of every thread. Without privileges these skip and say so.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kernel::{Cut, Error, Kernel, KernelProcess, Message, OffCpu, Settings, State, Sums};
+
+fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time into the struct, which lives.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn ms(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+fn own_tid() -> u32 {
+    let link = std::fs::read_link("/proc/thread-self").unwrap();
+    link.file_name().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+fn spin(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        std::hint::black_box(0);
+    }
+}
+
+/// One interval: sums by key, and what the cut at its end gave.
+#[derive(Default)]
+struct Interval {
+    sums: HashMap<u64, Sums>,
+    cut: Cut,
+    from_ns: u64,
+    to_ns: u64,
+}
+
+/// The programs, recording the threads of this process.
+struct Recorder {
+    kernel: Kernel,
+    tids: HashMap<u64, u32>,
+    intervals: Vec<Interval>,
+    open: Interval,
+}
+
+impl Recorder {
+    fn start(min_block: Duration, start_ns: u64) -> Option<Self> {
+        let off_cpu = OffCpu {
+            states: vec![State::Blocked, State::IoWait, State::Preempted],
+            min_block_ns: min_block.as_nanos() as u64,
+            wall_clock: true,
+            wakers: false,
+        };
+        let settings = Settings { off_cpu: Some(off_cpu), per_thread: true, seed: 7, ..Settings::default() };
+        let mut kernel = match Kernel::load(&settings) {
+            Ok(kernel) => kernel,
+            Err(Error::Privilege { .. }) => {
+                println!("skipped: no privileges");
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        kernel.follow_processes().unwrap();
+        let pid = std::process::id();
+        let process = KernelProcess { pid, image: start_ns, mappings: &[], waker_only: false };
+        kernel.add_process(&process).unwrap();
+        kernel.follow_threads().unwrap();
+        let asleep = kernel.enter_threads(start_ns).unwrap();
+        let open = Interval { from_ns: start_ns, ..Interval::default() };
+        let mut recorder = Self { kernel, tids: HashMap::new(), intervals: Vec::new(), open };
+        recorder.hear(asleep);
+        Some(recorder)
+    }
+
+    fn hear(&mut self, messages: Vec<Message>) {
+        for message in messages {
+            match message {
+                Message::Stack(stack) => self.tids.insert(stack.hash, stack.tid),
+                Message::Raw(raw) => self.tids.insert(raw.stack.hash, raw.stack.tid),
+                _ => None,
+            };
+        }
+    }
+
+    fn receive(&mut self) {
+        let messages = self.kernel.receive().unwrap();
+        self.hear(messages);
+    }
+
+    fn drain(&mut self) {
+        self.receive();
+        let sums = &mut self.open.sums;
+        self.kernel.drain(|key, more| add(sums, key, more)).unwrap();
+    }
+
+    fn cut(&mut self) {
+        self.receive();
+        let at_ns = now_ns();
+        let sums = &mut self.open.sums;
+        let cut = self.kernel.cut(at_ns, |key, more| add(sums, key, more)).unwrap();
+        self.receive();
+        let next = Interval { from_ns: at_ns, ..Interval::default() };
+        let mut ended = std::mem::replace(&mut self.open, next);
+        (ended.cut, ended.to_ns) = (cut, at_ns);
+        self.intervals.push(ended);
+    }
+
+    fn end(&mut self) {
+        self.kernel.leave_threads(now_ns()).unwrap();
+        let sums = &mut self.open.sums;
+        self.kernel.drain_all(|key, more| add(sums, key, more)).unwrap();
+        self.receive();
+        self.intervals.push(std::mem::take(&mut self.open));
+    }
+
+    /// Count and time of a thread by state, in one interval.
+    fn of_thread(&self, interval: &Interval, tid: u32) -> HashMap<State, (u64, u64)> {
+        let mut found: HashMap<State, (u64, u64)> = HashMap::new();
+        let sums = interval.sums.iter().filter(|(_, sums)| sums.count > 0);
+        let sums = sums.map(|(key, sums)| (*key, sums.count, sums.value));
+        for (key, count, value) in sums.chain(interval.cut.open.iter().map(|open| (open.key, 0, open.value)))
+        {
+            if self.tids.get(&key) == Some(&tid) {
+                let sum = found.entry(State::of_key(key)).or_default();
+                (sum.0, sum.1) = (sum.0 + count, sum.1 + value);
+            }
+        }
+        found
+    }
+
+    /// The same over all intervals.
+    fn of_thread_in_all(&self, tid: u32) -> HashMap<State, (u64, u64)> {
+        let mut all: HashMap<State, (u64, u64)> = HashMap::new();
+        for (state, (count, value)) in
+            self.intervals.iter().flat_map(|interval| self.of_thread(interval, tid))
+        {
+            let sum = all.entry(state).or_default();
+            (sum.0, sum.1) = (sum.0 + count, sum.1 + value);
+        }
+        all
+    }
+}
+
+fn add(all: &mut HashMap<u64, Sums>, key: u64, more: Sums) {
+    let sums = all.entry(key).or_default();
+    sums.count += more.count;
+    sums.value += more.value;
+    sums.waited += more.waited;
+}
+
+fn is_near(a: u64, b: u64, part: f64, ns: u64) -> bool {
+    a.abs_diff(b) as f64 <= (part * a.max(b) as f64).max(ns as f64)
+}
+
+/// Recordings of one process: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Runs `work` in threads, given with their names, beside a recorder that is cut and one that is not. Gives both, and the
+/// numbers of the threads by name.
+fn record(
+    min_block: Duration,
+    work: &(dyn Fn(&str, &AtomicBool) + Sync),
+    names: &[&'static str],
+    cuts: impl Iterator<Item = Duration>,
+) -> Option<(Recorder, Recorder, HashMap<&'static str, u32>)> {
+    let start_ns = now_ns();
+    let mut uncut = Recorder::start(min_block, start_ns)?;
+    let mut cut = Recorder::start(min_block, start_ns)?;
+    let stop = AtomicBool::new(false);
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        for name in names {
+            let (tell, stop) = (tell.clone(), &stop);
+            scope.spawn(move || {
+                tell.send((*name, own_tid())).unwrap();
+                work(name, stop);
+            });
+        }
+        for (number, pause) in cuts.enumerate() {
+            thread::sleep(pause);
+            cut.cut();
+            uncut.receive();
+            if number % 4 == 1 {
+                cut.drain();
+                uncut.drain();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    // What the kernel does after a thread has told that it ended.
+    thread::sleep(ms(100));
+    cut.end();
+    uncut.end();
+    drop(tell);
+    Some((cut, uncut, told.iter().collect()))
+}
+
+#[test]
+fn the_intervals_together_have_what_one_capture_has() {
+    let _alone = alone();
+    let work = |name: &str, stop: &AtomicBool| {
+        while !stop.load(Ordering::Relaxed) {
+            match name {
+                "sleeps" => thread::sleep(ms(70)),
+                "sleeps long" => thread::sleep(ms(700)),
+                "spins" => spin(ms(10)),
+                "waits" => {
+                    thread::park_timeout(ms(20_000));
+                    return;
+                }
+                _ => {
+                    // Threads that come and go, across the seams too.
+                    thread::sleep(ms(3));
+                    thread::scope(|scope| {
+                        scope.spawn(|| {
+                            spin(ms(5));
+                            thread::sleep(ms(40));
+                        });
+                    });
+                }
+            }
+        }
+    };
+    // Only its own end lets the last one go.
+    let parked: Mutex<Option<thread::Thread>> = Mutex::new(None);
+    let work = |name: &str, stop: &AtomicBool| {
+        if name == "waits" {
+            *parked.lock().unwrap() = Some(thread::current());
+        }
+        work(name, stop);
+    };
+    let names = ["sleeps", "sleeps long", "spins", "waits", "makes threads"];
+    let cuts = (0..20).map(|number: u64| {
+        if number == 19 {
+            parked.lock().unwrap().take().unwrap().unpark();
+        }
+        ms(100 + number * 73 % 200)
+    });
+    let Some((cut, uncut, tids)) = record(Duration::ZERO, &work, &names, cuts) else { return };
+
+    for (name, tid) in &tids {
+        let (pieces, whole) = (cut.of_thread_in_all(*tid), uncut.of_thread_in_all(*tid));
+        for state in [State::Blocked, State::OnCpu, State::Preempted, State::NotRunYet] {
+            let [pieces, whole] = [&pieces, &whole].map(|of| of.get(&state).copied().unwrap_or_default());
+            assert_eq!(pieces.0, whole.0, "{name}: counts of {state:?}");
+            assert!(
+                // One of both sees each switch a little later.
+                is_near(pieces.1, whole.1, 0.01, 20_000 * (whole.0 + 10)),
+                "{name}: {state:?} {} ns in pieces, {} ns as a whole",
+                pieces.1,
+                whole.1
+            );
+        }
+    }
+    // Each interval has all of the time of each thread that there was.
+    let last = cut.intervals.len() - 2;
+    for (number, interval) in cut.intervals[1..last].iter().enumerate() {
+        let length = interval.to_ns - interval.from_ns;
+        for (name, tid) in &tids {
+            let time: u64 = cut.of_thread(interval, *tid).values().map(|(_, ns)| ns).sum();
+            assert!(
+                is_near(time, length, 0.001, 100_000),
+                "{name}, interval {}: {time} of {length} ns",
+                number + 1
+            );
+        }
+        let blocked = cut.of_thread(interval, tids["waits"]);
+        let blocked = blocked.get(&State::Blocked).copied().unwrap_or_default();
+        assert!(blocked.0 == 0 && is_near(blocked.1, length, 0.001, 100_000), "{blocked:?} of {length}");
+        let all = interval.sums.values().filter(|sums| sums.count > 0).map(|sums| sums.value).sum::<u64>()
+            + interval.cut.open.iter().map(|open| open.value).sum::<u64>();
+        let lived = interval.cut.off_cpu.lifetime_ns;
+        assert!(is_near(all, lived, 0.001, 0), "interval {}: {all} of {lived} ns", number + 1);
+    }
+    // Counters are cut with the sums.
+    let recorded = |interval: &Interval| -> u64 {
+        let waits = interval.sums.iter().filter(|(key, _)| State::of_key(**key) != State::OnCpu);
+        waits.map(|(_, sums)| sums.count).sum()
+    };
+    for interval in &cut.intervals[..=last] {
+        assert_eq!(recorded(interval), interval.cut.off_cpu.samples);
+        assert_eq!(interval.cut.off_cpu.lost() + interval.cut.off_cpu.seams_lost, 0);
+    }
+    let all = cut.kernel.off_cpu_counters();
+    assert_eq!(cut.intervals.iter().map(recorded).sum::<u64>(), all.samples);
+}
+
+#[test]
+fn an_interval_is_long_enough_as_a_whole_or_not_at_all() {
+    let _alone = alone();
+    let work = |name: &str, stop: &AtomicBool| {
+        while !stop.load(Ordering::Relaxed) {
+            thread::sleep(ms(if name == "short" { 20 } else { 150 }));
+        }
+    };
+    let cuts = (0..50).map(|number: u64| ms(20 + number * 7 % 30));
+    let Some((cut, uncut, tids)) = record(ms(60), &work, &["short", "long"], cuts) else { return };
+    let of = |recorder: &Recorder, name: &str| {
+        recorder.of_thread_in_all(tids[name]).get(&State::Blocked).copied().unwrap_or_default()
+    };
+    let (pieces, whole) = (of(&cut, "long"), of(&uncut, "long"));
+    assert!(whole.0 > 5 && pieces.0 == whole.0, "{pieces:?} {whole:?}");
+    assert!(is_near(pieces.1, whole.1, 0.01, 200_000), "{pieces:?} {whole:?}");
+    assert_eq!((of(&cut, "short"), of(&uncut, "short")), ((0, 0), (0, 0)));
+    // Its key is told while it may still become long enough, and no time with it.
+    let open = cut.intervals.iter().flat_map(|interval| &interval.cut.open);
+    assert!(open.clone().any(|open| cut.tids.get(&open.key) == Some(&tids["short"]) && open.value == 0));
+    let skipped = |recorder: &Recorder| {
+        let counters = recorder.kernel.off_cpu_counters();
+        (counters.skipped_min_block, counters.skipped_min_block_ns)
+    };
+    let (pieces, whole) = (skipped(&cut), skipped(&uncut));
+    assert!(whole.0 > 20 && is_near(pieces.0, whole.0, 0.1, 0), "{pieces:?} {whole:?}");
+}
