@@ -1,0 +1,211 @@
+//! The ledgers of a finished capture. The programs in the kernel count what they did, also for what no profile shows; the counts of
+//! the recording tell what the profiles consist of.
+
+use std::time::Duration;
+
+use recording::{FrameId, MissingStack, Mode, Recording, State, SymbolizedRecording};
+
+use super::model::Ledger;
+use super::running::{not_kept, running};
+use super::walks::{self, Walks};
+use super::wall_clock::WallClock;
+use crate::figures::{add, sum};
+use crate::on_cpu_time::OnCpuTime;
+use crate::selection::{self, CPU_CLOCK, Entry, SCHEDULER};
+use crate::stack_lines::{StackLine, StackLines};
+
+/// The ledgers of all profiles of a recording: on-CPU, off-CPU, wall-clock, as far as they were taken.
+pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
+    let recording = &symbolized.recording;
+    let times = OnCpuTime::of(recording);
+    let mut ledgers = without_content(recording);
+    let lines = StackLines::new(recording, &symbolized.names);
+    let mut buffer = Vec::new();
+    for entry in selection::shown(recording) {
+        let mut frames = None;
+        for ledger in &mut ledgers {
+            if !recording.settings.shows(ledger.mode, entry.at.state) {
+                continue;
+            }
+            add_stack(ledger, &entry);
+            let has_sample = if ledger.mode == Mode::Wall {
+                add_wall_time(ledger, &times, &entry)
+            } else {
+                add_process(ledger, &entry);
+                true
+            };
+            if has_sample {
+                let frames = frames.get_or_insert_with(|| {
+                    lines.fill(&entry, &mut buffer);
+                    Frames::of(&buffer, |frame| symbolized.names.has(frame))
+                });
+                add(&mut ledger.frames_named, frames.named.saturating_mul(entry.count));
+                add(&mut ledger.frames_shown, frames.all.saturating_mul(entry.count));
+            }
+        }
+    }
+    for wall in ledgers.iter_mut().filter_map(|ledger| ledger.wall_clock.as_mut()) {
+        wall.add_between_samples(&times);
+    }
+    ledgers
+}
+
+/// Frames of a stack as it is shown.
+#[derive(Clone, Copy)]
+struct Frames {
+    named: u64,
+    all: u64,
+}
+
+impl Frames {
+    fn of(lines: &[StackLine<'_>], is_named: impl Fn(FrameId) -> bool) -> Self {
+        let mut frames = Self { named: 0, all: 0 };
+        for line in lines {
+            if let StackLine::Frame(frame) = line {
+                frames.named += u64::from(is_named(*frame));
+                frames.all += 1;
+            }
+        }
+        frames
+    }
+}
+
+/// The ledgers before anything is added from the counts that profiles show.
+fn without_content(recording: &Recording) -> Vec<Ledger> {
+    let settings = &recording.settings;
+    let totals = Totals::of(recording);
+    let mut ledgers = running(settings, &recording.accounting);
+    for ledger in &mut ledgers {
+        let mode = ledger.mode;
+        let of_gate = Totals::sum(&totals.gate_count, |state| settings.shows(mode, state));
+        ledger.samples = ledger.samples.saturating_sub(of_gate);
+        ledger.elapsed = Duration::from_nanos(recording.span.duration_ns);
+        let event = if mode == Mode::OnCpu { CPU_CLOCK } else { SCHEDULER };
+        if let Some(event) = recording.event(event) {
+            ledger.event.clone_from(&event.name);
+        }
+    }
+    if settings.wall_profile
+        && let [on_cpu, off_cpu] = &ledgers[..]
+    {
+        let wall = wall_clock(recording, &totals, on_cpu, off_cpu);
+        ledgers.push(wall);
+    }
+    for ledger in &mut ledgers {
+        ledger.walks = Walks::default();
+        (ledger.no_user_stack, ledger.frames) = (0, 0);
+    }
+    ledgers
+}
+
+/// Sums over all counts of a state, by its number.
+#[derive(Default)]
+struct Totals {
+    count: [u64; State::ALL.len()],
+    gate_count: [u64; State::ALL.len()],
+    gate_ns: [u64; State::ALL.len()],
+}
+
+impl Totals {
+    fn of(recording: &Recording) -> Self {
+        let mut totals = Self::default();
+        for entry in selection::all(recording) {
+            let state = entry.at.state as usize;
+            if entry.is_gate() {
+                add(&mut totals.gate_count[state], entry.count);
+                add(&mut totals.gate_ns[state], entry.time_ns);
+            } else {
+                add(&mut totals.count[state], entry.count);
+            }
+        }
+        totals
+    }
+
+    fn sum(by_state: &[u64; State::ALL.len()], is_wanted: impl Fn(State) -> bool) -> u64 {
+        sum(State::ALL.into_iter().filter(|state| is_wanted(*state)).map(|state| by_state[state as usize]))
+    }
+}
+
+/// The ledger of all time, also of the states that are not asked for in the off-CPU profile.
+fn wall_clock(recording: &Recording, totals: &Totals, on_cpu: &Ledger, off_cpu: &Ledger) -> Ledger {
+    let (settings, accounting) = (&recording.settings, &recording.accounting);
+    let only_here = |state: State| {
+        settings.shows(Mode::Wall, state)
+            && !settings.shows(Mode::OnCpu, state)
+            && !settings.shows(Mode::OffCpu, state)
+    };
+    let mut wall = of_both(on_cpu, off_cpu);
+    add(&mut wall.samples, Totals::sum(&totals.count, only_here));
+    add(&mut wall.lost_no_memory, not_kept(accounting, only_here));
+    // The profile does not show the process of a command before it executes the command.
+    let of_gate = Totals::sum(&totals.gate_ns, State::is_time);
+    let threads_ns = accounting.scheduler.lifetime_ns.saturating_sub(of_gate);
+    wall.wall_clock = Some(WallClock { threads_ns, ..WallClock::default() });
+    wall
+}
+
+/// What is missing from a profile of all time: what is missing from either of the profiles that it is made of.
+pub(super) fn of_both(on_cpu: &Ledger, off_cpu: &Ledger) -> Ledger {
+    let both = |of: fn(&Ledger) -> u64| sum([of(on_cpu), of(off_cpu)]);
+    Ledger {
+        mode: Mode::Wall,
+        event: format!("{},{}", on_cpu.event, off_cpu.event),
+        samples: both(|l| l.samples),
+        lost_ring_full: both(|l| l.lost_ring_full),
+        lost_map_full: both(|l| l.lost_map_full),
+        lost_no_memory: both(|l| l.lost_no_memory),
+        lost_busy: both(|l| l.lost_busy),
+        lost_unseen: both(|l| l.lost_unseen),
+        outside_namespace: both(|l| l.outside_namespace),
+        skipped_min_block: off_cpu.skipped_min_block,
+        skipped_min_block_ns: off_cpu.skipped_min_block_ns,
+        wakers_lost: off_cpu.wakers_lost,
+        deferred: both(|l| l.deferred),
+        deferred_pending: both(|l| l.deferred_pending),
+        frames_walked: both(|l| l.frames_walked),
+        memo_checked: both(|l| l.memo_checked),
+        memo_differed: both(|l| l.memo_differed),
+        memo_hits: both(|l| l.memo_hits),
+        stacks_sent: both(|l| l.stacks_sent),
+        requests_lost: both(|l| l.requests_lost),
+        threads_lost: both(|l| l.threads_lost),
+        // Rate, CPUs and throttling are those of the on-CPU profile; the rest is of the capture as a whole.
+        ..on_cpu.clone()
+    }
+}
+
+/// Adds samples to the figures of stacks.
+fn add_stack(ledger: &mut Ledger, entry: &Entry<'_>) {
+    let (samples, stack) = (entry.count, entry.at.stack);
+    let (_, user) = stack.split();
+    add(&mut ledger.stacks, 1);
+    add(&mut ledger.frames, samples.saturating_mul(user.len() as u64));
+    match stack.missing {
+        Some(MissingStack::NotRunYet) => add(&mut ledger.not_run_yet, samples),
+        Some(MissingStack::AsleepBefore) => add(&mut ledger.asleep_before, samples),
+        Some(MissingStack::Gate) | None => {
+            walks::add_end(&mut ledger.walks, &mut ledger.no_user_stack, stack.end, samples);
+        }
+    }
+}
+
+/// Adds samples to the figures of their process.
+fn add_process(ledger: &mut Ledger, entry: &Entry<'_>) {
+    let (state, stack) = (entry.at.state, entry.at.stack);
+    if ledger.mode == Mode::OffCpu {
+        add(&mut ledger.off_cpu_ns, entry.time_ns);
+    }
+    if let Some(pid) = entry.at.task.pid {
+        let end = stack.missing.is_none().then_some(stack.end);
+        ledger.by_process.entry(pid).or_default().add(state, end, entry.count, entry.time_ns);
+    }
+}
+
+/// Adds the time of samples. False: there is no time, and so no sample in the profile.
+fn add_wall_time(ledger: &mut Ledger, times: &OnCpuTime, entry: &Entry<'_>) -> bool {
+    let time = times.of_entry(entry).filter(|time| time.is_any());
+    if let (Some(time), Some(wall)) = (time, &mut ledger.wall_clock) {
+        wall.add(time);
+    }
+    time.is_some()
+}

@@ -1,0 +1,135 @@
+//! The ledgers of a capture that goes on: what the programs in the kernel have counted so far, for each profile.
+
+use std::time::Duration;
+
+use recording::{Accounting, Counters, Mode, Settings, State, WalkEnd};
+
+use super::model::Ledger;
+use super::walks;
+use crate::figures::{add, sum};
+
+/// The events as the ledger names them.
+const CPU_CLOCK: &str = "software/cpu-clock";
+const SCHEDULER: &str = "sched:sched_switch";
+
+/// Positions in [`Accounting::deferred_walks`].
+const OF_SAMPLES: usize = 0;
+const OF_INTERVALS: usize = 1;
+
+/// The ledgers of the profiles that are taken, the on-CPU profile first; without a profile, the one of scheduler statistics. The
+/// ledger of a wall-clock profile is made at the end.
+#[must_use]
+pub fn running(settings: &Settings, accounting: &Accounting) -> Vec<Ledger> {
+    let modes = settings.modes().into_iter().filter(|mode| *mode != Mode::Wall);
+    let mut ledgers: Vec<Ledger> = modes.map(|mode| of_mode(mode, settings, accounting)).collect();
+    if ledgers.is_empty() {
+        ledgers.push(of_mode(Mode::Pmu, settings, accounting));
+    }
+    ledgers
+}
+
+/// Occurrences that a profile would show, but that exceeded a limit of the recording.
+pub(super) fn not_kept(accounting: &Accounting, is_shown: impl Fn(State) -> bool) -> u64 {
+    let shown = State::ALL.into_iter().filter(|state| is_shown(*state));
+    sum(shown.map(|state| accounting.not_kept[state as usize]))
+}
+
+fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
+    let mut ledger = of_whole(settings, accounting);
+    ledger.mode = mode;
+    let (sampler, scheduler) = (&accounting.sampler, &accounting.scheduler);
+    match mode {
+        Mode::OnCpu => {
+            ledger.event = CPU_CLOCK.to_owned();
+            ledger.rate_hz = settings.sample_rate_hz;
+            ledger.cpus.clone_from(&settings.cpus);
+            ledger.unwind.clone_from(&settings.unwind);
+            take(&mut ledger, sampler);
+            take_losses(&mut ledger, sampler, scheduler);
+            add_deferred(&mut ledger, &accounting.deferred_walks[OF_SAMPLES]);
+            // The programs do not count samples whose stack they send unwalked. An off-CPU interval is counted when it ends, wherever
+            // its stack is walked.
+            let deferred = ledger.deferred;
+            add(&mut ledger.samples, deferred);
+            let throttled = u128::from(accounting.throttled_ns) * u128::from(ledger.rate_hz) / 1_000_000_000;
+            ledger.throttled = u64::try_from(throttled).unwrap_or(u64::MAX);
+        }
+        Mode::OffCpu => {
+            ledger.event = SCHEDULER.to_owned();
+            ledger.unwind.clone_from(&settings.unwind);
+            take(&mut ledger, scheduler);
+            take_losses(&mut ledger, scheduler, sampler);
+            add_deferred(&mut ledger, &accounting.deferred_walks[OF_INTERVALS]);
+            add(&mut ledger.wakers_lost, accounting.wakers_not_kept);
+        }
+        // There are no samples; processes and threads may be missing.
+        _ => {
+            ledger.event = SCHEDULER.to_owned();
+            take_losses(&mut ledger, scheduler, sampler);
+        }
+    }
+    let not_kept = not_kept(accounting, |state| settings.shows(mode, state));
+    add(&mut ledger.lost_no_memory, not_kept);
+    ledger.samples = ledger.samples.saturating_sub(not_kept);
+    ledger
+}
+
+/// The figures of the capture as a whole.
+fn of_whole(settings: &Settings, accounting: &Accounting) -> Ledger {
+    let cost = &accounting.cost;
+    Ledger {
+        version: settings.agent_version.clone(),
+        processes: accounting.processes,
+        renames_skipped: accounting.renames_skipped,
+        unreadable_processes: accounting.unreadable_processes,
+        tables_failed: accounting.tables_failed,
+        never_began: accounting.never_began,
+        elapsed: Duration::from_nanos(accounting.elapsed_ns),
+        agent_cpu: Duration::from_nanos(cost.agent_cpu_ns),
+        agent_elapsed: Duration::from_nanos(cost.agent_elapsed_ns),
+        agent_rss_peak_kib: cost.agent_rss_peak_kib,
+        bpf_cpu: cost.bpf_cpu_ns.map(Duration::from_nanos),
+        bpf_memory_kib: cost.bpf_memory_kib,
+        ..Ledger::default()
+    }
+}
+
+/// Takes over what the programs of this mode counted.
+fn take(ledger: &mut Ledger, counters: &Counters) {
+    (ledger.walks, ledger.no_user_stack) = walks::of_counters(counters);
+    ledger.stacks_sent = counters.stacks_sent;
+    ledger.deferred_pending = counters.deferred;
+    ledger.samples = counters.samples;
+    ledger.lost_ring_full = counters.lost_ring_full;
+    ledger.lost_map_full = counters.lost_map_full;
+    ledger.lost_no_memory = sum([counters.lost_no_memory, counters.threads_lost]);
+    ledger.lost_busy = counters.lost_busy;
+    ledger.lost_unseen = counters.lost_unseen;
+    ledger.outside_namespace = counters.outside_namespace;
+    ledger.frames = counters.frames;
+    ledger.frames_walked = counters.frames_walked;
+    ledger.memo_hits = counters.memo_hits;
+    ledger.memo_checked = counters.memo_checked;
+    ledger.memo_differed = counters.memo_differed;
+    ledger.skipped_min_block = counters.skipped_min_block;
+    ledger.skipped_min_block_ns = counters.skipped_min_block_ns;
+    ledger.wakers_lost = counters.wakers_lost;
+}
+
+/// Takes over which processes and threads are missing. The programs of either mode follow a new process, so both count the processes
+/// that could not be followed.
+fn take_losses(ledger: &mut Ledger, counters: &Counters, others: &Counters) {
+    ledger.processes_lost = sum([counters.processes_lost, others.processes_lost]);
+    ledger.requests_lost = counters.requests_lost;
+    ledger.threads_lost = counters.threads_lost;
+}
+
+/// Adds walks that were made in user space, by number of their end.
+fn add_deferred(ledger: &mut Ledger, ends: &[u64; WalkEnd::ALL.len()]) {
+    let (walks, no_user_stack) = walks::by_end(ends);
+    ledger.walks.iter_mut().zip(walks).for_each(|(walks, more)| add(walks, more));
+    add(&mut ledger.no_user_stack, no_user_stack);
+    ledger.deferred = sum(*ends);
+    // The programs did not ask for the walks of threads that slept at the start.
+    ledger.deferred_pending = ledger.deferred_pending.saturating_sub(ledger.deferred);
+}

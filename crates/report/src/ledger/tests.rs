@@ -1,0 +1,329 @@
+use std::time::Duration;
+
+use recording::{Accounting, Counters, MissingStack, Mode, Settings, State, WalkEnd};
+
+use super::complete::{complete, of_both};
+use super::model::Ledger;
+use super::process::ProcessLedger;
+use super::running::running;
+use super::wall_clock::WallClock;
+use crate::test_recording::TestRecording;
+
+fn value(ledger: &Ledger, key: &str) -> Option<String> {
+    ledger.entries().into_iter().find(|(k, _)| k == key).map(|(_, value)| value)
+}
+
+fn all_profiles() -> Settings {
+    TestRecording::new().settings
+}
+
+#[test]
+fn one_miss_in_a_million_is_not_a_hundred_percent() {
+    let mut ledger = Ledger { samples: 1_000_000, ..Ledger::default() };
+    assert_eq!(ledger.rooted_pct(), None);
+    ledger.walks[0] = 999_999;
+    ledger.walks[5] = 1;
+    assert_eq!(ledger.rooted_pct(), Some(99.99));
+    let shown = ["rooted_pct", "walks.fault", "walks.no_row", "tables_failed", "lost"];
+    let shown = shown.map(|key| value(&ledger, key));
+    assert_eq!(shown.each_ref().map(Option::as_deref), [Some("99.99"), Some("1"), None, None, Some("0")]);
+}
+
+#[test]
+fn files_without_a_table_are_told() {
+    let ledger = Ledger { tables_failed: 3, ..Ledger::default() };
+    assert_eq!(value(&ledger, "tables_failed").as_deref(), Some("3"));
+}
+
+#[test]
+fn all_time_lacks_what_either_profile_lacks() {
+    let on_cpu = Ledger { samples: 5, rate_hz: 99, lost_ring_full: 1, processes: 3, ..Ledger::default() };
+    let off_cpu = Ledger {
+        mode: Mode::OffCpu,
+        samples: 7,
+        lost_ring_full: 2,
+        lost_unseen: 4,
+        processes: 3,
+        ..Ledger::default()
+    };
+    let wall = of_both(&on_cpu, &off_cpu);
+    assert_eq!((wall.samples, wall.lost(), wall.processes), (12, 7, 3));
+    assert_eq!(["mode", "rate_hz"].map(|key| value(&wall, key).unwrap()), ["wall", "99"]);
+}
+
+#[test]
+fn what_was_not_measured_is_not_told() {
+    let begun = Ledger {
+        agent_cpu: Duration::from_millis(30),
+        agent_elapsed: Duration::from_millis(40),
+        ..Ledger::default()
+    };
+    assert_eq!(value(&begun, "agent_cpu_pct").as_deref(), Some("75.00"));
+    assert_eq!(value(&begun, "bpf_memory_kib").as_deref(), Some("0"));
+    let never = Ledger { never_began: true, ..begun.clone() };
+    for key in ["bpf_memory_kib", "processes", "unreadable_processes", "frames", "stacks"] {
+        assert_eq!(value(&never, key), None, "{key}");
+    }
+    let statistics = Ledger { mode: Mode::Pmu, threads_lost: 2, ..begun };
+    assert_eq!((value(&statistics, "samples"), value(&statistics, "walks.root")), (None, None));
+    assert_eq!(value(&statistics, "threads_lost").as_deref(), Some("2"));
+}
+
+#[test]
+fn the_version_is_that_of_the_agent_that_recorded() {
+    let settings = Settings { agent_version: "0.0.7".to_owned(), ..all_profiles() };
+    let ledgers = running(&settings, &Accounting::default());
+    assert_eq!(value(&ledgers[0], "version").as_deref(), Some("0.0.7"));
+    assert_eq!(value(&Ledger::default(), "version").as_deref(), Some(env!("CARGO_PKG_VERSION")));
+}
+
+/// Everything that the ledgers of a capture with these figures show.
+fn shown(accounting: Accounting) -> String {
+    let mut capture = TestRecording::new();
+    capture.accounting = accounting;
+    let ledgers = complete(&capture.finish());
+    let entries: Vec<_> = ledgers.iter().map(Ledger::entries).collect();
+    format!("{entries:?}")
+}
+
+/// A counter of the programs, by name.
+type Counter = (&'static str, fn(&mut Counters) -> &mut u64);
+
+#[test]
+fn every_counter_of_the_programs_is_shown() {
+    let counters: [Counter; 20] = [
+        ("samples", |c| &mut c.samples),
+        ("lost_ring_full", |c| &mut c.lost_ring_full),
+        ("lost_map_full", |c| &mut c.lost_map_full),
+        ("lost_no_memory", |c| &mut c.lost_no_memory),
+        ("lost_busy", |c| &mut c.lost_busy),
+        ("lost_unseen", |c| &mut c.lost_unseen),
+        ("outside_namespace", |c| &mut c.outside_namespace),
+        ("memo_hits", |c| &mut c.memo_hits),
+        ("memo_checked", |c| &mut c.memo_checked),
+        ("memo_differed", |c| &mut c.memo_differed),
+        ("frames_walked", |c| &mut c.frames_walked),
+        ("stacks_sent", |c| &mut c.stacks_sent),
+        ("deferred", |c| &mut c.deferred),
+        ("requests_lost", |c| &mut c.requests_lost),
+        ("processes_lost", |c| &mut c.processes_lost),
+        ("threads_lost", |c| &mut c.threads_lost),
+        ("skipped_min_block", |c| &mut c.skipped_min_block),
+        ("skipped_min_block_ns", |c| &mut c.skipped_min_block_ns),
+        ("wakers_lost", |c| &mut c.wakers_lost),
+        ("lifetime_ns", |c| &mut c.lifetime_ns),
+    ];
+    for (name, of) in counters {
+        let (mut sampler, mut scheduler) = (Accounting::default(), Accounting::default());
+        *of(&mut sampler.sampler) = 7_654_321;
+        *of(&mut scheduler.scheduler) = 7_654_321;
+        assert!(shown(scheduler).contains("7654321"), "{name} of the scheduler");
+        // The sampler does not follow threads.
+        let by_sampler = shown(sampler).contains("7654321") || name == "lifetime_ns";
+        assert!(by_sampler, "{name} of the sampler");
+    }
+}
+
+#[test]
+fn the_figures_of_the_capture_as_a_whole_are_in_every_ledger() {
+    let mut accounting = Accounting {
+        processes: 1,
+        unreadable_processes: 2,
+        renames_skipped: 3,
+        tables_failed: 4,
+        elapsed_ns: 5,
+        ..Accounting::default()
+    };
+    accounting.cost.agent_cpu_ns = 6;
+    accounting.cost.agent_elapsed_ns = 7;
+    accounting.cost.agent_rss_peak_kib = 8;
+    accounting.cost.bpf_cpu_ns = Some(9);
+    accounting.cost.bpf_memory_kib = 10;
+    accounting.sampler.processes_lost = 11;
+    for settings in [all_profiles(), Settings::default()] {
+        for ledger in running(&settings, &accounting) {
+            let whole = [
+                ledger.processes,
+                ledger.unreadable_processes,
+                ledger.renames_skipped,
+                ledger.tables_failed,
+                ledger.elapsed.as_nanos() as u64,
+                ledger.agent_cpu.as_nanos() as u64,
+                ledger.agent_elapsed.as_nanos() as u64,
+                ledger.agent_rss_peak_kib,
+                ledger.bpf_cpu.unwrap().as_nanos() as u64,
+                ledger.bpf_memory_kib,
+                ledger.processes_lost,
+            ];
+            assert_eq!(whole, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], "{:?}", ledger.mode);
+        }
+    }
+}
+
+#[test]
+fn samples_walked_in_user_space_are_counted_there_and_intervals_where_they_end() {
+    let mut accounting = Accounting { throttled_ns: 500_000_000, ..Accounting::default() };
+    (accounting.sampler.samples, accounting.scheduler.samples) = (100, 100);
+    (accounting.sampler.deferred, accounting.scheduler.deferred) = (9, 9);
+    for ends in &mut accounting.deferred_walks {
+        (ends[WalkEnd::Root as usize], ends[WalkEnd::Exiting as usize]) = (3, 2);
+    }
+    let ledgers = running(&all_profiles(), &accounting);
+    let figures = ledgers.iter().map(|ledger| {
+        [ledger.samples, ledger.deferred, ledger.deferred_pending, ledger.walks[0], ledger.no_user_stack]
+    });
+    assert_eq!(figures.collect::<Vec<_>>(), [[105, 5, 4, 3, 2], [100, 5, 4, 3, 2]]);
+    assert_eq!((ledgers[0].throttled, ledgers[1].throttled), (50, 0));
+}
+
+#[test]
+fn what_exceeded_a_limit_is_lost_in_the_profiles_that_would_show_it() {
+    let mut accounting = Accounting { wakers_not_kept: 6, ..Accounting::default() };
+    (accounting.sampler.samples, accounting.scheduler.samples) = (100, 100);
+    accounting.not_kept[State::Sampled as usize] = 5;
+    accounting.not_kept[State::Blocked as usize] = 7;
+    accounting.not_kept[State::Preempted as usize] = 11;
+    let mut capture = TestRecording::new();
+    capture.settings.off_cpu_states = vec![recording::OffCpuState::Blocked];
+    let mut symbolized = capture.finish();
+    symbolized.recording.accounting = accounting;
+    let ledgers = complete(&symbolized);
+    let figures = ledgers.iter().map(|ledger| (ledger.samples, ledger.lost_no_memory, ledger.wakers_lost));
+    assert_eq!(figures.collect::<Vec<_>>(), [(95, 5, 0), (93, 7, 6), (188, 23, 6)]);
+}
+
+#[test]
+fn without_a_profile_there_is_one_ledger_of_what_is_missing() {
+    let mut accounting = Accounting::default();
+    (accounting.scheduler.threads_lost, accounting.scheduler.requests_lost) = (2, 3);
+    accounting.scheduler.samples = 5;
+    let ledgers = running(&Settings::default(), &accounting);
+    assert_eq!(ledgers.len(), 1);
+    let ledger = &ledgers[0];
+    assert_eq!((ledger.mode, ledger.event.as_str()), (Mode::Pmu, "sched:sched_switch"));
+    assert_eq!((ledger.threads_lost, ledger.requests_lost, ledger.samples), (2, 3, 0));
+}
+
+#[test]
+fn every_sample_is_in_one_figure_of_its_stack() {
+    let mut capture = TestRecording::new();
+    // The programs walked other stacks besides.
+    (capture.accounting.scheduler.walks, capture.accounting.scheduler.frames) = ([100; 11], 100);
+    let frames = ["a", "b"].map(|name| capture.frame(name));
+    for (samples, end) in WalkEnd::ALL.into_iter().enumerate() {
+        let stack = capture.stack(&[], &frames, end, State::Blocked);
+        capture.add_intervals(stack, samples as u64 + 1, 10, 0);
+    }
+    let not_run = capture.missing(MissingStack::NotRunYet, State::NotRunYet);
+    capture.add_intervals(not_run, 100, 1, 1);
+    let asleep = capture.missing(MissingStack::AsleepBefore, State::Blocked);
+    capture.add_intervals(asleep, 1000, 1, 0);
+    let ledgers = complete(&capture.finish());
+    let ledger = &ledgers[1];
+    let walked: u64 = (1..=WalkEnd::ALL.len() as u64).sum();
+    let all =
+        ledger.walks.iter().sum::<u64>() + ledger.no_user_stack + ledger.not_run_yet + ledger.asleep_before;
+    assert_eq!((all, ledger.frames), (walked + 1100, 2 * walked));
+    assert_eq!((ledger.stacks, ledger.no_user_stack), (WalkEnd::ALL.len() as u64 + 2, 10 + 11));
+    assert_eq!((ledger.not_run_yet, ledger.asleep_before), (100, 1000));
+    assert_eq!(ledger.off_cpu_ns, 11 * 10 + 2);
+}
+
+#[test]
+fn frames_are_weighted_by_samples_and_those_of_wakers_count_too() {
+    let mut capture = TestRecording::new();
+    let (named, nameless) = (capture.frame("named"), capture.nameless("/lib/x", 1));
+    let sampled = capture.stack(&[], &[nameless, named], WalkEnd::Root, State::Sampled);
+    capture.add_samples(sampled, 3);
+    let blocked = capture.stack(&[], &[named], WalkEnd::Root, State::Blocked);
+    let waker = capture.waker(1, "w");
+    let waker = capture.stack_of(waker, &[], &[nameless], WalkEnd::Root, State::Waker);
+    capture.add_woken(blocked, waker, 5, 50);
+    let ledgers = complete(&capture.finish());
+    let frames: Vec<_> = ledgers.iter().map(|ledger| (ledger.frames_named, ledger.frames_shown)).collect();
+    // No time on CPUs was accounted, so the wall-clock profile does not show the samples.
+    assert_eq!(frames, [(3, 6), (5, 10), (5, 10)]);
+}
+
+#[test]
+fn the_states_of_all_threads_add_up_to_their_lifetime() {
+    let mut capture = TestRecording::new();
+    let leaf = ["a", "b", "c"].map(|name| capture.frame(name));
+    let sampled = [0, 1].map(|at| capture.stack(&[], &leaf[at..=at], WalkEnd::Root, State::Sampled));
+    capture.add_samples(sampled[0], 1);
+    capture.add_samples(sampled[1], 2);
+    let accounted = capture.stack(&[], &[], WalkEnd::NoUserStack, State::OnCpu);
+    capture.add_intervals(accounted, 1, 300, 0);
+    let blocked = capture.stack(&[], &leaf, WalkEnd::Root, State::Blocked);
+    capture.add_intervals(blocked, 2, 500, 100);
+    let io = capture.stack(&[], &leaf, WalkEnd::Root, State::IoWait);
+    capture.add_intervals(io, 2, 70, 20);
+    let other = capture.builder.task(Some(8), Vec::new(), None).unwrap();
+    let unsampled = capture.stack_of(other, &[], &[], WalkEnd::NoUserStack, State::OnCpu);
+    capture.add_intervals(unsampled, 1, 7, 0);
+    let gate = capture.missing(MissingStack::Gate, State::OnCpu);
+    capture.add_intervals(gate, 1, 23, 0);
+    let gate = capture.missing(MissingStack::Gate, State::Sampled);
+    capture.add_samples(gate, 4);
+    capture.accounting.scheduler.lifetime_ns = 900;
+    capture.accounting.sampler.samples = 7;
+    capture.accounting.scheduler.samples = 4;
+    let ledgers = complete(&capture.finish());
+    assert_eq!(ledgers.iter().map(|ledger| ledger.samples).collect::<Vec<_>>(), [3, 4, 7]);
+    let expected =
+        WallClock { on_cpu_ns: 307, run_queue_ns: 120, blocked_ns: 400, io_wait_ns: 50, threads_ns: 877 };
+    assert_eq!(ledgers[2].wall_clock, Some(expected));
+    assert_eq!(value(&ledgers[2], "wall.identity_pct").as_deref(), Some("100.00"));
+    assert_eq!(ledgers[2].each_process().count(), 0);
+    assert_eq!((ledgers[0].stacks, ledgers[1].stacks, ledgers[2].stacks), (2, 2, 4));
+}
+
+#[test]
+fn each_process_has_its_own_part() {
+    let mut capture = TestRecording::new();
+    for (end, state) in [(WalkEnd::Root, State::Blocked), (WalkEnd::Fault, State::Blocked)] {
+        let stack = capture.stack(&[], &[], end, state);
+        capture.add_intervals(stack, 3, 500, 0);
+    }
+    let asleep = capture.missing(MissingStack::AsleepBefore, State::Blocked);
+    capture.add_intervals(asleep, 3, 500, 0);
+    let other = capture.builder.task(Some(8), Vec::new(), None).unwrap();
+    let stack = capture.stack_of(other, &[], &[], WalkEnd::NoUserStack, State::Sampled);
+    capture.add_samples(stack, 3);
+    let ledgers = complete(&capture.finish());
+    let seven = ledgers[1].process(7).unwrap();
+    assert_eq!((seven.samples, seven.off_cpu_ns, seven.no_user_stack), (9, 1500, 3));
+    assert_eq!((seven.walks[0], seven.walks[5], seven.rooted_pct()), (3, 3, Some(50.0)));
+    let eight = ProcessLedger { samples: 3, no_user_stack: 3, ..ProcessLedger::default() };
+    assert_eq!((ledgers[0].process(8), eight.rooted_pct()), (Some(&eight), None));
+    assert_eq!(ledgers[0].process(9), None);
+    assert_eq!(ledgers[1].each_process().map(|(pid, _)| pid).collect::<Vec<_>>(), [7]);
+}
+
+#[test]
+fn figures_of_any_size_saturate() {
+    let most =
+        Counters { samples: u64::MAX, lost_busy: u64::MAX, walks: [u64::MAX; 11], ..Counters::default() };
+    let accounting = Accounting {
+        sampler: Counters { threads_lost: u64::MAX, lost_no_memory: 1, lost_ring_full: u64::MAX, ..most },
+        scheduler: Counters { processes_lost: u64::MAX, ..most },
+        deferred_walks: [[u64::MAX; 11]; 2],
+        not_kept: [u64::MAX; 8],
+        wakers_not_kept: u64::MAX,
+        throttled_ns: u64::MAX,
+        ..Accounting::default()
+    };
+    let mut capture = TestRecording::new();
+    let frame = capture.frame("a");
+    for state in [State::Sampled, State::Blocked, State::OnCpu] {
+        let stack = capture.stack(&[], &[frame, frame], WalkEnd::Root, state);
+        capture.add_samples(stack, u64::MAX);
+        capture.add_intervals(stack, u64::MAX, u64::MAX, 1);
+    }
+    let mut symbolized = capture.finish();
+    symbolized.recording.accounting = accounting;
+    for ledger in complete(&symbolized) {
+        assert_eq!(ledger.lost(), u64::MAX);
+        assert!(!ledger.entries().is_empty());
+    }
+}

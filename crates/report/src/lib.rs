@@ -1,0 +1,29 @@
+//! What a recording shows: for each mode the samples with their labels and values, the completeness ledger, and what went less well.
+//!
+//! [`running`] makes the ledgers of a capture that goes on, [`Report::of`] the ledgers and findings of a finished one, and [`profile`]
+//! the profile of a mode. All figures of a ledger are computed here and nowhere else.
+//!
+//! Guaranteed: equal recordings give equal results, also in their order. Nothing panics, whatever a recording from a file contains:
+//! ids are looked up with a check, and sums saturate. The crate is pure: it opens nothing and knows no Linux.
+//!
+//! Not here: names of code (`symbolization`), file formats (`formats`), hints that depend on the machine (`perfagent`).
+
+#![forbid(unsafe_code)]
+
+mod figures;
+mod findings;
+mod freeze;
+mod ledger;
+mod on_cpu_time;
+mod profiles;
+mod report;
+mod selection;
+mod stack_lines;
+#[cfg(test)]
+mod test_recording;
+
+pub use self::findings::{EndedBy, Finding, FindingKind};
+pub use self::ledger::{Ledger, ProcessLedger, WallClock, running};
+pub use self::profiles::profile;
+pub use self::report::Report;
+pub use freeze::freeze;

@@ -1,0 +1,65 @@
+//! A profile while samples are added.
+
+use profile::{Builder, Label, LocationId, Profile, ValueType};
+use recording::{Recording, SymbolizedRecording};
+
+use super::locations::Locations;
+use crate::figures::signed;
+use crate::selection::Entry;
+use crate::stack_lines::{StackLine, StackLines};
+
+/// A profile of a recording while samples are added.
+pub(super) struct Assembly<'a> {
+    recording: &'a Recording,
+    builder: Builder,
+    locations: Locations<'a>,
+    stack_lines: StackLines<'a>,
+    /// The lines of the last stack; kept for its memory.
+    lines: Vec<StackLine<'a>>,
+}
+
+impl<'a> Assembly<'a> {
+    /// An empty profile. The executable of the first target is its first mapping, as tools expect.
+    pub(super) fn begin(
+        symbolized: &'a SymbolizedRecording,
+        types: &[ValueType],
+        period_type: ValueType,
+        period: u64,
+    ) -> Self {
+        let SymbolizedRecording { recording, names, .. } = symbolized;
+        let mut builder = Builder::new(types, period_type, signed(period));
+        let mut locations = Locations::new(recording, names);
+        if let Some(main) = recording.main {
+            locations.mapping(main, &mut builder);
+        }
+        let stack_lines = StackLines::new(recording, names);
+        Self { recording, builder, locations, stack_lines, lines: Vec::new() }
+    }
+
+    /// The locations of a count, leaf first, those of its waker after them.
+    pub(super) fn locations(&mut self, entry: &Entry<'a>) -> Vec<LocationId> {
+        let Self { builder, locations, stack_lines, lines, .. } = self;
+        stack_lines.fill(entry, lines);
+        let location = |line: &StackLine<'_>| match line {
+            StackLine::Frame(frame) => locations.of(*frame, builder),
+            StackLine::Fact(fact) => builder.synthetic(fact),
+        };
+        lines.iter().map(location).collect()
+    }
+
+    /// The location that stands for a fact.
+    pub(super) fn fact(&mut self, fact: &str) -> LocationId {
+        self.builder.synthetic(fact)
+    }
+
+    /// Adds a sample.
+    pub(super) fn add(&mut self, labels: Vec<Label>, locations: Vec<LocationId>, values: &[i64]) {
+        self.builder.add(labels, locations, values);
+    }
+
+    /// The finished profile.
+    pub(super) fn finish(self, comments: Vec<String>) -> Profile {
+        let span = self.recording.span;
+        self.builder.finish(span.start_ns, signed(span.duration_ns), comments)
+    }
+}

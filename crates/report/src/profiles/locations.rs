@@ -1,0 +1,115 @@
+//! Frames as locations of a profile.
+
+use std::collections::HashMap;
+
+use profile::{Builder, FileOffset, Function, Line, LocationId, Mapping, MappingId, Svma};
+use recording::{CodeMappingId, Frame, FrameId, NameLine, Names, Recording};
+
+/// Kernel addresses are all above this; of both architectures' layouts the lower one.
+const KERNEL_START: u64 = 0xff00_0000_0000_0000;
+
+/// Enters each frame once into a profile.
+pub(super) struct Locations<'a> {
+    recording: &'a Recording,
+    names: &'a Names,
+    known: HashMap<FrameId, LocationId>,
+    mappings: HashMap<CodeMappingId, MappingId>,
+    kernel: Option<MappingId>,
+}
+
+impl<'a> Locations<'a> {
+    pub(super) fn new(recording: &'a Recording, names: &'a Names) -> Self {
+        Self { recording, names, known: HashMap::new(), mappings: HashMap::new(), kernel: None }
+    }
+
+    /// The location of a frame.
+    pub(super) fn of(&mut self, id: FrameId, builder: &mut Builder) -> LocationId {
+        if let Some(location) = self.known.get(&id) {
+            return *location;
+        }
+        let location = self.enter(id, builder);
+        self.known.insert(id, location);
+        location
+    }
+
+    /// The mapping with this number, as profiles have it.
+    pub(super) fn mapping(&mut self, id: CodeMappingId, builder: &mut Builder) -> Option<MappingId> {
+        if let Some(mapping) = self.mappings.get(&id) {
+            return Some(*mapping);
+        }
+        let (mapping, module) = self.recording.mapping(id)?;
+        let mapping = builder.mapping(mapping.of(module));
+        self.mappings.insert(id, mapping);
+        Some(mapping)
+    }
+
+    fn enter(&mut self, id: FrameId, builder: &mut Builder) -> LocationId {
+        let lines = self.names.of(id);
+        match self.recording.frame(id) {
+            Some(Frame::Native { mapping, svma, .. }) => match self.mapping(*mapping, builder) {
+                Some(mapping) => {
+                    let lines = enter_lines(lines, builder);
+                    builder.location(Some(mapping), svma.0, lines)
+                }
+                None => unknown(svma.0, builder),
+            },
+            Some(Frame::Kernel { address, .. }) => {
+                let mapping = self.kernel_mapping(builder);
+                let lines = enter_lines(lines, builder);
+                builder.location(Some(mapping), *address, lines)
+            }
+            Some(Frame::Jit { address, .. }) => {
+                let mapping = builder.mapping(Mapping { filename: "[jit]".to_owned(), ..Mapping::default() });
+                // A named place is one with its function, wherever in memory the program put the code.
+                let (address, lines) = if lines.len() == 0 {
+                    (address.0, enter_name("[jit]", builder))
+                } else {
+                    (0, enter_lines(lines, builder))
+                };
+                builder.location(Some(mapping), address, lines)
+            }
+            Some(Frame::Interpreted { .. }) if lines.len() > 0 => {
+                let lines = enter_lines(lines, builder);
+                builder.location(None, 0, lines)
+            }
+            Some(Frame::Interpreted { .. }) => builder.synthetic("[interpreted]"),
+            Some(Frame::Unknown { address }) => unknown(address.0, builder),
+            None => unknown(0, builder),
+        }
+    }
+
+    fn kernel_mapping(&mut self, builder: &mut Builder) -> MappingId {
+        *self.kernel.get_or_insert_with(|| {
+            builder.mapping(Mapping {
+                start: Svma(KERNEL_START),
+                limit: Svma(u64::MAX),
+                file_offset: FileOffset(0),
+                filename: "[kernel.kallsyms]".to_owned(),
+                build_id: self.recording.kernel.build_id.clone(),
+            })
+        })
+    }
+}
+
+fn unknown(address: u64, builder: &mut Builder) -> LocationId {
+    let lines = enter_name("[unknown]", builder);
+    builder.location(None, address, lines)
+}
+
+fn enter_name(name: &str, builder: &mut Builder) -> Vec<Line> {
+    enter_lines([NameLine { name, system_name: name, ..NameLine::default() }].into_iter(), builder)
+}
+
+fn enter_lines<'n>(lines: impl Iterator<Item = NameLine<'n>>, builder: &mut Builder) -> Vec<Line> {
+    let line = |line: NameLine<'_>| Line {
+        function: builder.function(Function {
+            name: line.name.to_owned(),
+            system_name: line.system_name.to_owned(),
+            filename: line.file.to_owned(),
+            start_line: line.start_line,
+        }),
+        line: line.line,
+        column: line.column,
+    };
+    lines.map(line).collect()
+}

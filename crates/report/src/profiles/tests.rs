@@ -1,0 +1,320 @@
+use profile::{Label, Mapping};
+use recording::{
+    CodeMapping, CodeMappingId, Count, EventId, FrameId, MissingStack, Mode, NameLine, OffCpuState, State,
+    TaskStackId, ThreadId, WalkEnd,
+};
+
+use super::profile;
+use crate::test_recording::{PERIOD_NS, TestRecording, samples};
+
+fn of(capture: TestRecording, mode: Mode) -> Vec<String> {
+    samples(&profile(&capture.finish(), mode, &[]))
+}
+
+#[test]
+fn a_sample_stands_for_a_period_and_has_the_labels_of_its_thread() {
+    let mut capture = TestRecording::new();
+    let (kernel, user) = (capture.kernel_frame("do_work"), capture.frame("main"));
+    let thread = Some(ThreadId { tid: 9, name: "worker".to_owned() });
+    let labels = vec![Label::str("comm", "target"), Label::str("pod", "p")];
+    let thread = capture.builder.task(Some(7), labels, thread).unwrap();
+    let of_thread = capture.stack_of(thread, &[kernel], &[user], WalkEnd::Root, State::Sampled);
+    capture.add_samples(of_thread, 3);
+    let plain = capture.stack(&[], &[user], WalkEnd::Root, State::Sampled);
+    capture.add_samples(plain, 1);
+    let symbolized = capture.finish();
+    let made = profile(&symbolized, Mode::OnCpu, &[("samples".to_owned(), "4".to_owned())]);
+    assert_eq!(
+        samples(&made),
+        [
+            "do_work;main pid=7,comm=target,tid=9,thread=worker,pod=p 3,30000000",
+            "main pid=7,comm=target,pod=p 1,10000000",
+        ]
+    );
+    assert_eq!(made.comments, ["run=one", "perf-agent.samples=4"]);
+    assert_eq!((made.time_ns, made.duration_ns, made.period), (5, 1_000_000_000, PERIOD_NS as i64));
+    assert_eq!(made.default_sample_type, "cpu");
+    let kernel = made.mappings.iter().find(|mapping| mapping.filename == "[kernel.kallsyms]").unwrap();
+    assert_eq!(kernel.build_id.as_ref().map(ToString::to_string).as_deref(), Some("01020304"));
+}
+
+#[test]
+fn samples_are_in_the_order_of_the_counts() {
+    let mut capture = TestRecording::new();
+    let names = ["e", "dd", "ccc", "bbbb", "aaaaa"];
+    for name in names {
+        let frame = capture.frame(name);
+        let stack = capture.stack(&[], &[frame], WalkEnd::Root, State::Sampled);
+        capture.add_samples(stack, 1);
+    }
+    let made = of(capture, Mode::OnCpu);
+    let leaves: Vec<_> = made.iter().map(|sample| sample.split_once(' ').unwrap().0).collect();
+    assert_eq!(leaves, names);
+}
+
+#[test]
+fn the_outermost_line_tells_how_the_walk_ended() {
+    let root_of = |kernel: bool, user: bool, end: WalkEnd| {
+        let mut capture = TestRecording::new();
+        let (in_kernel, in_user) = (capture.kernel_frame("kernel"), capture.frame("user"));
+        let kernel: &[_] = if kernel { &[in_kernel] } else { &[] };
+        let user: &[_] = if user { &[in_user] } else { &[] };
+        let stack = capture.stack(kernel, user, end, State::Sampled);
+        capture.add_samples(stack, 1);
+        let made = of(capture, Mode::OnCpu);
+        made[0].split(" pid=").next().unwrap().rsplit(';').next().unwrap().to_owned()
+    };
+    let expected = [
+        "user",
+        "[truncated: unknown mapping]",
+        "[truncated: no unwind info]",
+        "[truncated: unsupported unwind rule]",
+        "[truncated: broken frame pointers]",
+        "[truncated: unreadable stack]",
+        "[truncated: frame limit]",
+        "[truncated: unwind table not ready]",
+        "[truncated: no user registers]",
+        "user",
+        "[in exec]",
+    ];
+    assert_eq!(WalkEnd::ALL.map(|end| root_of(true, true, end)), expected);
+    let without_user = [WalkEnd::NoUserStack, WalkEnd::Exiting];
+    assert_eq!(without_user.map(|end| root_of(true, false, end)), ["kernel", "kernel"]);
+    assert_eq!(without_user.map(|end| root_of(false, false, end)), ["[kernel thread]", "[exiting]"]);
+}
+
+#[test]
+fn a_missing_stack_is_one_line_and_the_gate_is_not_shown() {
+    let mut capture = TestRecording::new();
+    for (missing, state) in [
+        (MissingStack::AsleepBefore, State::Blocked),
+        (MissingStack::NotRunYet, State::NotRunYet),
+        (MissingStack::Gate, State::Blocked),
+    ] {
+        let stack = capture.missing(missing, state);
+        capture.add_intervals(stack, 1, 10, 0);
+    }
+    assert_eq!(
+        of(capture, Mode::OffCpu),
+        [
+            "[asleep since before the capture] pid=7,comm=target,pod=p,state=blocked 1,10",
+            "[not run yet] pid=7,comm=target,pod=p,state=preempted 1,10",
+        ]
+    );
+}
+
+#[test]
+fn off_cpu_shows_the_states_that_were_asked_for() {
+    let mut capture = TestRecording::new();
+    capture.settings.off_cpu_states = vec![OffCpuState::IoWait];
+    let frame = capture.frame("read");
+    for state in State::ALL {
+        let stack = capture.stack(&[], &[frame], WalkEnd::Root, state);
+        capture.add_intervals(stack, 2, 50, 10);
+    }
+    assert_eq!(of(capture, Mode::OffCpu), ["read pid=7,comm=target,pod=p,state=iowait 2,50"]);
+}
+
+#[test]
+fn frames_of_the_tracing_itself_are_left_out_off_cpu() {
+    let made = |state, mode, kernel_stacks| {
+        let mut capture = TestRecording::new();
+        capture.settings.kernel_stacks = kernel_stacks;
+        let kernel = ["bpf_prog_1", "bpf_trace_run4", "__traceiter_sched_switch", "schedule"];
+        let kernel = kernel.map(|name| capture.kernel_frame(name));
+        let user = capture.frame("main");
+        let stack = capture.stack(&kernel, &[user], WalkEnd::Root, state);
+        capture.add_intervals(stack, 1, 1, 0);
+        capture.add_samples(stack, 1);
+        of(capture, mode).remove(0).split(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(made(State::Blocked, Mode::OffCpu, true), "schedule;main");
+    assert_eq!(made(State::Blocked, Mode::OffCpu, false), "main");
+    let sampled = "bpf_prog_1;bpf_trace_run4;__traceiter_sched_switch;schedule;main";
+    assert_eq!(made(State::Sampled, Mode::OnCpu, true), sampled);
+}
+
+#[test]
+fn our_frames_are_searched_near_the_leaf_only() {
+    let mut capture = TestRecording::new();
+    let mut kernel: Vec<_> = (0..8).map(|at| capture.kernel_frame(&format!("f{at}"))).collect();
+    kernel.push(capture.kernel_frame("bpf_trampoline_1"));
+    let stack = capture.stack(&kernel, &[], WalkEnd::NoUserStack, State::Blocked);
+    capture.add_intervals(stack, 1, 1, 0);
+    assert!(of(capture, Mode::OffCpu)[0].starts_with("f0;f1;f2;f3;f4;f5;f6;f7;bpf_trampoline_1 "));
+}
+
+/// The lines below `[woken by]` for a waker with these kernel frames.
+fn woken_by(tid: u32, state: State, end: WalkEnd, kernel: &[&str], kernel_stacks: bool) -> String {
+    let mut capture = TestRecording::new();
+    capture.settings.kernel_stacks = kernel_stacks;
+    let (wait, wake) = (capture.frame("wait"), capture.frame("wake_up"));
+    let kernel: Vec<_> = kernel.iter().map(|name| capture.kernel_frame(name)).collect();
+    let blocked = capture.stack(&[], &[wait], WalkEnd::Root, State::Blocked);
+    let task = capture.waker(tid, "w");
+    let waker = capture.stack_of(task, &kernel, &[wake], end, state);
+    capture.add_woken(blocked, waker, 2, 30);
+    let made = of(capture, Mode::OffCpu);
+    assert_eq!(made.len(), 1);
+    assert!(made[0].ends_with(" pid=7,comm=target,pod=p,state=blocked 2,30"), "{made:?}");
+    let (own, waker) = made[0].split_once(";[woken by];").unwrap();
+    assert_eq!(own, "wait");
+    waker.split(" pid=").next().unwrap().to_owned()
+}
+
+#[test]
+fn a_waker_is_shown_below_with_process_thread_and_stack() {
+    let kernel = ["bpf_prog_1", "try_to_wake_up"];
+    let by_thread = |state, shown| woken_by(1, state, WalkEnd::Root, &kernel, shown);
+    let expected = "process w-process;thread w;try_to_wake_up;wake_up";
+    assert_eq!(by_thread(State::Waker, true), expected);
+    assert_eq!(by_thread(State::WakerInSoftirq, true), expected);
+    assert_eq!(by_thread(State::Waker, false), "process w-process;thread w;wake_up");
+    assert_eq!(
+        woken_by(1, State::Waker, WalkEnd::NoMapping, &[], true),
+        "process w-process;thread w;wake_up;[truncated: unknown mapping]"
+    );
+}
+
+#[test]
+fn an_interrupt_is_shown_with_its_own_kernel_frames_alone() {
+    let kernel = ["bpf_trace_run1", "wake", "irq_exit", "asm_sysvec_apic_timer_interrupt", "interrupted"];
+    let by = |tid, state, shown| woken_by(tid, state, WalkEnd::Root, &kernel, shown);
+    let expected = "[interrupt];wake;irq_exit;asm_sysvec_apic_timer_interrupt";
+    assert_eq!(by(1, State::WakerInSoftirq, true), expected);
+    assert_eq!(by(0, State::Waker, true), expected);
+    assert_eq!(by(1, State::WakerInSoftirq, false), "[interrupt]");
+    // A thread that is interrupted while it wakes another one is still the waker.
+    assert!(by(1, State::Waker, true).starts_with("process w-process;thread w;wake;"));
+    assert_eq!(woken_by(0, State::Waker, WalkEnd::Root, &["wake"], true), "[interrupt];wake");
+}
+
+#[test]
+fn a_waker_of_another_namespace_has_no_name() {
+    let waker = woken_by(0, State::Waker, WalkEnd::NoRegisters, &["wake"], true);
+    assert_eq!(waker, "[outside of this PID namespace]");
+}
+
+#[test]
+fn wall_time_is_distributed_by_samples_and_states() {
+    let mut capture = TestRecording::new();
+    let frames = ["a", "bb", "ccc", "dddd"].map(|name| capture.frame(name));
+    for (at, count) in [(0, 1), (1, 2)] {
+        let stack = capture.stack(&[], &[frames[at]], WalkEnd::Root, State::Sampled);
+        capture.add_samples(stack, count);
+    }
+    let accounted = capture.stack(&[], &[], WalkEnd::NoUserStack, State::OnCpu);
+    capture.add_intervals(accounted, 1, 300, 0);
+    let blocked = capture.stack(&[], &[frames[2]], WalkEnd::Root, State::Blocked);
+    capture.add_intervals(blocked, 2, 500, 100);
+    let preempted = capture.stack(&[], &[frames[3]], WalkEnd::Root, State::Preempted);
+    capture.add_intervals(preempted, 2, 40, 40);
+    let other = capture.builder.task(Some(8), Vec::new(), None).unwrap();
+    let unsampled = capture.stack_of(other, &[], &[], WalkEnd::NoUserStack, State::OnCpu);
+    capture.add_intervals(unsampled, 1, 7, 0);
+    // Samples of a task without time on CPUs have no place here.
+    let idle = capture.builder.task(Some(9), Vec::new(), None).unwrap();
+    let idle = capture.stack_of(idle, &[], &[], WalkEnd::NoUserStack, State::Sampled);
+    capture.add_samples(idle, 1);
+    capture.settings.off_cpu_states = vec![OffCpuState::Blocked];
+    assert_eq!(
+        of(capture, Mode::Wall),
+        [
+            "a pid=7,comm=target,pod=p,state=on-cpu 100",
+            "bb pid=7,comm=target,pod=p,state=on-cpu 200",
+            "ccc pid=7,comm=target,pod=p,state=blocked 400",
+            "ccc pid=7,comm=target,pod=p,state=runqueue 100",
+            "dddd pid=7,comm=target,pod=p,state=runqueue 40",
+            "[on CPU between two samples] pid=8,state=on-cpu 7",
+        ]
+    );
+}
+
+#[test]
+fn every_kind_of_frame_has_its_location() {
+    let mut capture = TestRecording::new();
+    let jit = [0x10, 0x20].map(|address| capture.jit_frame(address));
+    capture.name(jit[1], "compiled");
+    let interpreted = ["run", "other"].map(|name| capture.interpreted_frame(name));
+    let line =
+        NameLine { name: "run", system_name: "run", file: "/app/x.py", line: 12, ..NameLine::default() };
+    capture.names.enter(interpreted[0], [line]);
+    let unknown = recording::Frame::Unknown { address: profile::Avma(0x30) };
+    let unknown = capture.builder.frame(unknown).unwrap();
+    let nameless = capture.nameless("/lib/x", 0x40);
+    let inlined = capture.nameless("/lib/x", 0x50);
+    capture.names.enter(inlined, ["inner", "outer"].map(|name| NameLine { name, ..NameLine::default() }));
+    let frames = [jit[0], jit[1], interpreted[0], interpreted[1], unknown, nameless, inlined];
+    let stack = capture.stack(&[], &frames, WalkEnd::Root, State::Sampled);
+    capture.add_samples(stack, 1);
+    let made = profile(&capture.finish(), Mode::OnCpu, &[]);
+    assert!(
+        samples(&made)[0].starts_with("[jit];compiled;run;[interpreted];[unknown];0x40;inner<outer pid="),
+        "{:?}",
+        samples(&made)
+    );
+    let of = |at: usize| &made.locations[made.samples[0].locations[at].0 as usize];
+    let mapping = |at| of(at).mapping.map(|id| made.mappings[id.0 as usize].filename.as_str());
+    assert_eq!(
+        [0, 1, 2, 3, 4, 5].map(mapping),
+        [Some("[jit]"), Some("[jit]"), None, None, None, Some("/lib/x")]
+    );
+    assert_eq!([0, 1, 2, 4, 5].map(|at| of(at).address), [0x10, 0, 0, 0x30, 0x40]);
+    let line = of(2).lines[0];
+    let function = &made.functions[line.function.0 as usize];
+    assert_eq!((function.filename.as_str(), line.line), ("/app/x.py", 12));
+}
+
+#[test]
+fn the_executable_of_the_target_is_the_first_mapping() {
+    let mut capture = TestRecording::new();
+    let frame = capture.frame("main");
+    let stack = capture.stack(&[], &[frame], WalkEnd::Root, State::Sampled);
+    capture.add_samples(stack, 1);
+    let mut symbolized = capture.finish();
+    let recording = &mut symbolized.recording;
+    let first = recording.mappings[0];
+    recording.mappings.push(CodeMapping { limit: profile::Svma(0x77), ..first });
+    recording.main = Some(CodeMappingId(1));
+    let made = profile(&symbolized, Mode::OnCpu, &[]);
+    let limits: Vec<_> = made.mappings.iter().map(|mapping: &Mapping| mapping.limit.0).collect();
+    assert_eq!(limits, [0x77, 0x10000]);
+}
+
+#[test]
+fn statistics_alone_have_no_samples() {
+    let mut capture = TestRecording::new();
+    let stack = capture.stack(&[], &[], WalkEnd::NoUserStack, State::Sampled);
+    capture.add_samples(stack, 1);
+    assert!(of(capture, Mode::Pmu).is_empty());
+}
+
+#[test]
+fn ids_that_refer_to_nothing_do_no_harm() {
+    let mut capture = TestRecording::new();
+    let frame = capture.frame("main");
+    let stack = capture.stack(&[], &[frame], WalkEnd::Root, State::Sampled);
+    capture.add_samples(stack, 1);
+    let mut symbolized = capture.finish();
+    let recording = &mut symbolized.recording;
+    let count = |stack| Count {
+        event: EventId(77),
+        stack: TaskStackId(stack),
+        links: Vec::new(),
+        object: None,
+        time_bin: None,
+        values: Vec::new(),
+    };
+    recording.counts.extend([count(0), count(77)]);
+    recording.stacks[0].frames = [FrameId(0), FrameId(77)].into();
+    recording.stacks[0].kernel_frames = 77;
+    recording.main = Some(CodeMappingId(77));
+    recording.modules.clear();
+    for mode in [Mode::OnCpu, Mode::OffCpu, Mode::Wall, Mode::Pmu] {
+        let _ = profile(&symbolized, mode, &[]);
+    }
+    let made = profile(&symbolized, Mode::OnCpu, &[]);
+    assert_eq!(samples(&made), ["[unknown];[unknown] pid=7,comm=target,pod=p 1,10000000"]);
+    let report = crate::Report::of(&symbolized, crate::EndedBy::Request);
+    assert_eq!(report.ledgers.len(), 3);
+}

@@ -1,0 +1,139 @@
+//! Which lines a stack is shown as: its frames without those of our own tracing, a line that tells why it is not complete, and
+//! the stack of its waker.
+
+use std::borrow::Cow;
+
+use profile::{Label, LabelValue};
+use recording::{FrameId, MissingStack, Names, Recording, Stack, State, WalkEnd};
+
+use crate::selection::{Entry, StackRef};
+
+/// Beginnings of the names of kernel functions that lead from a tracepoint to our programs.
+const OWN_FRAMES: [&str; 5] =
+    ["bpf_prog_", "bpf_trampoline_", "bpf_trace_run", "__bpf_trace_", "__traceiter_"];
+/// Our own frames are among this many from the leaf on.
+const MAX_OWN_FRAMES: usize = 8;
+/// Beginnings of the names of kernel functions that interrupts enter.
+const INTERRUPT_ENTRIES: [&str; 3] = ["asm_sysvec_", "asm_common_interrupt", "asm_exc_nmi"];
+
+/// A line of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StackLine<'a> {
+    /// A place in code.
+    Frame(FrameId),
+    /// A fact about the stack, as `[kernel thread]`.
+    Fact(Cow<'a, str>),
+}
+
+/// Makes the lines of stacks.
+#[derive(Clone, Copy)]
+pub(crate) struct StackLines<'a> {
+    recording: &'a Recording,
+    names: &'a Names,
+}
+
+impl<'a> StackLines<'a> {
+    pub(crate) fn new(recording: &'a Recording, names: &'a Names) -> Self {
+        Self { recording, names }
+    }
+
+    /// Replaces `lines` by those of a count, leaf first, its waker after it.
+    pub(crate) fn fill(&self, entry: &Entry<'a>, lines: &mut Vec<StackLine<'a>>) {
+        lines.clear();
+        self.add_stack(&entry.at, lines);
+        if let Some(waker) = &entry.waker {
+            lines.push(fact("[woken by]"));
+            self.add_waker(waker, lines);
+        }
+    }
+
+    fn add_stack(&self, of: &StackRef<'a>, lines: &mut Vec<StackLine<'a>>) {
+        let (kernel, user) = of.stack.split();
+        // Off-CPU, the kernel stack begins with the frames of the tracepoint that took it.
+        let own = if of.state == State::Sampled { 0 } else { self.own_frames(kernel) };
+        if self.kernel_stacks() {
+            lines.extend(kernel.iter().skip(own).copied().map(StackLine::Frame));
+        }
+        lines.extend(user.iter().copied().map(StackLine::Frame));
+        lines.extend(outermost(of.stack).map(fact));
+    }
+
+    /// Process, thread and stack of a waker; of an interrupt, the kernel frames that belong to it.
+    fn add_waker(&self, waker: &StackRef<'a>, lines: &mut Vec<StackLine<'a>>) {
+        let (tid, name) = waker.task.thread.as_ref().map_or((0, ""), |thread| (thread.tid, &thread.name));
+        let (kernel, _) = waker.stack.split();
+        if tid == 0 && waker.stack.end == WalkEnd::NoRegisters {
+            lines.push(fact("[outside of this PID namespace]"));
+            return;
+        }
+        let entered = kernel.iter().position(|frame| self.name_begins(*frame, &INTERRUPT_ENTRIES));
+        if tid == 0 || entered.is_some() && waker.state == State::WakerInSoftirq {
+            lines.push(fact("[interrupt]"));
+            if self.kernel_stacks() {
+                let of_interrupt = entered.map_or(kernel.len(), |entered| entered + 1);
+                let frames = kernel.iter().take(of_interrupt).skip(self.own_frames(kernel));
+                lines.extend(frames.copied().map(StackLine::Frame));
+            }
+            return;
+        }
+        let process = text(self.recording.labels(waker.task.labels), "comm").unwrap_or(name);
+        lines.push(StackLine::Fact(format!("process {process}").into()));
+        lines.push(StackLine::Fact(format!("thread {name}").into()));
+        self.add_stack(waker, lines);
+    }
+
+    /// Whether kernel frames are shown. A few are recorded in any case.
+    fn kernel_stacks(&self) -> bool {
+        self.recording.settings.kernel_stacks
+    }
+
+    /// How many of these kernel frames, leaf first, belong to the tracing of this very event.
+    fn own_frames(&self, kernel: &[FrameId]) -> usize {
+        let is_own = |frame: &FrameId| self.name_begins(*frame, &OWN_FRAMES);
+        kernel.iter().take(MAX_OWN_FRAMES).rposition(is_own).map_or(0, |last| last + 1)
+    }
+
+    fn name_begins(&self, frame: FrameId, beginnings: &[&str]) -> bool {
+        let mut lines = self.names.of(frame);
+        lines.next().is_some_and(|line| beginnings.iter().any(|beginning| line.name.starts_with(beginning)))
+    }
+}
+
+fn fact(text: &'static str) -> StackLine<'static> {
+    StackLine::Fact(Cow::Borrowed(text))
+}
+
+/// The text of a label.
+fn text<'a>(labels: &'a [Label], key: &str) -> Option<&'a str> {
+    labels.iter().find(|label| label.key == key).and_then(|label| match &label.value {
+        LabelValue::Str(text) => Some(text.as_str()),
+        LabelValue::Num(_) => None,
+    })
+}
+
+/// The outermost line of a stack that is missing or not complete.
+fn outermost(stack: &Stack) -> Option<&'static str> {
+    if let Some(missing) = stack.missing {
+        return Some(match missing {
+            MissingStack::AsleepBefore => "[asleep since before the capture]",
+            MissingStack::NotRunYet => "[not run yet]",
+            MissingStack::Gate => "[gate]",
+        });
+    }
+    let (kernel, user) = stack.split();
+    match stack.end {
+        WalkEnd::Root => None,
+        WalkEnd::NoMapping => Some("[truncated: unknown mapping]"),
+        WalkEnd::NoRow => Some("[truncated: no unwind info]"),
+        WalkEnd::UnsupportedRule => Some("[truncated: unsupported unwind rule]"),
+        WalkEnd::FpChain => Some("[truncated: broken frame pointers]"),
+        WalkEnd::Fault => Some("[truncated: unreadable stack]"),
+        WalkEnd::FrameLimit => Some("[truncated: frame limit]"),
+        WalkEnd::TableNotReady => Some("[truncated: unwind table not ready]"),
+        WalkEnd::NoRegisters => Some("[truncated: no user registers]"),
+        WalkEnd::NoUserStack => kernel.is_empty().then_some("[kernel thread]"),
+        // The frames are those at which the memory of the old program was released.
+        WalkEnd::Exiting if !user.is_empty() => Some("[in exec]"),
+        WalkEnd::Exiting => kernel.is_empty().then_some("[exiting]"),
+    }
+}
