@@ -4,11 +4,16 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::frame::FrameId;
 use crate::interner::Interner;
 
 /// Texts and lists of lines that are kept at most.
 const LIMIT: usize = 1_000_000;
+
+/// Bytes of the longest text.
+const LONGEST_TEXT: usize = 256 << 10;
 
 /// A line of source at a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +33,7 @@ pub struct NameLine<'a> {
 }
 
 /// Whether kernel addresses could be named.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KernelNaming {
     /// There were no kernel frames.
     #[default]
@@ -42,7 +47,7 @@ pub enum KernelNaming {
 }
 
 /// What else is to be said about the names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameOutcome {
     /// Whether kernel addresses could be named.
     pub kernel: KernelNaming,
@@ -52,58 +57,83 @@ pub struct NameOutcome {
     pub shortfalls: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Line {
-    name: u32,
-    system_name: u32,
-    file: u32,
-    line: u32,
-    column: u32,
-    start_line: u32,
+/// A line whose texts are numbers of texts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) name: u32,
+    pub(crate) system_name: u32,
+    pub(crate) file: u32,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+    pub(crate) start_line: u32,
 }
 
-/// The lines that stand at frames of one recording.
+/// What names consist of: each text and each list of lines once, and the list of each frame.
 #[derive(Clone, Debug)]
-pub struct Names {
-    texts: Interner<Box<str>>,
-    lists: Interner<Box<[Line]>>,
-    frames: HashMap<FrameId, u32>,
-    /// What else is to be said.
-    pub outcome: NameOutcome,
+pub(crate) struct NameTables {
+    pub(crate) texts: Interner<Box<str>>,
+    pub(crate) lists: Interner<Box<[Line]>>,
+    pub(crate) frames: HashMap<FrameId, u32>,
 }
 
-impl Default for Names {
+impl Default for NameTables {
     fn default() -> Self {
         Self {
             texts: Interner::with_limit(LIMIT),
             lists: Interner::with_limit(LIMIT),
             frames: HashMap::new(),
-            outcome: NameOutcome::default(),
         }
     }
 }
 
+/// The lines that stand at frames of one recording.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    tables: NameTables,
+    /// What else is to be said.
+    pub outcome: NameOutcome,
+}
+
 impl Names {
-    /// Enters the lines at a frame, the innermost function first. The frame stays nameless if a limit is reached.
+    /// Names that consist of these tables, in which every number must have an item.
+    pub(crate) fn from_tables(tables: NameTables, outcome: NameOutcome) -> Self {
+        Self { tables, outcome }
+    }
+
+    /// The tables.
+    pub(crate) fn tables(&self) -> &NameTables {
+        &self.tables
+    }
+
+    /// Enters the lines at a frame, the innermost function first. The frame stays nameless if a limit is reached: the number of
+    /// texts or lists, or the length of a text.
     pub fn enter<'a>(&mut self, frame: FrameId, lines: impl IntoIterator<Item = NameLine<'a>>) {
         let list: Option<Box<[Line]>> = lines.into_iter().map(|line| self.line(line)).collect();
-        if let Some(list) = list.filter(|list| !list.is_empty()).and_then(|list| self.lists.number(list)) {
-            self.frames.insert(frame, list);
+        if let Some(list) =
+            list.filter(|list| !list.is_empty()).and_then(|list| self.tables.lists.number(list))
+        {
+            self.tables.frames.insert(frame, list);
         }
     }
 
     fn line(&mut self, line: NameLine<'_>) -> Option<Line> {
         let NameLine { name, system_name, file, line, column, start_line } = line;
-        let mut number = |text: &str| self.texts.number(text.into());
+        let mut number = |text: &str| {
+            if text.len() > LONGEST_TEXT { None } else { self.tables.texts.number(text.into()) }
+        };
         let (name, system_name, file) = (number(name)?, number(system_name)?, number(file)?);
         Some(Line { name, system_name, file, line, column, start_line })
     }
 
     /// The lines at a frame, the innermost function first; none if the frame has no name.
     pub fn of(&self, frame: FrameId) -> impl ExactSizeIterator<Item = NameLine<'_>> + Clone {
-        let list =
-            self.frames.get(&frame).and_then(|list| self.lists.get(*list)).map_or(&[][..], |list| &**list);
-        let text = |number: u32| self.texts.get(number).map_or("", |text| &**text);
+        let list = self
+            .tables
+            .frames
+            .get(&frame)
+            .and_then(|list| self.tables.lists.get(*list))
+            .map_or(&[][..], |list| &**list);
+        let text = |number: u32| self.tables.texts.get(number).map_or("", |text| &**text);
         list.iter().map(move |line| NameLine {
             name: text(line.name),
             system_name: text(line.system_name),
@@ -117,24 +147,24 @@ impl Names {
     /// Whether a frame has a name.
     #[must_use]
     pub fn has(&self, frame: FrameId) -> bool {
-        self.frames.contains_key(&frame)
+        self.tables.frames.contains_key(&frame)
     }
 
     /// All frames with a name, in no particular order.
     pub fn frames(&self) -> impl Iterator<Item = FrameId> {
-        self.frames.keys().copied()
+        self.tables.frames.keys().copied()
     }
 
     /// How many frames have a name.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.frames.len()
+        self.tables.frames.len()
     }
 
     /// Whether no frame has a name.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+        self.tables.frames.is_empty()
     }
 }
 
@@ -156,6 +186,15 @@ mod tests {
         let found: Vec<_> = names.of(FrameId(13)).collect();
         assert_eq!(found, [line("inlined", 3), line("outer", 7)]);
         assert_eq!((names.of(FrameId(1000)).len(), names.has(FrameId(1000)), names.len()), (0, false, 1000));
-        assert_eq!((names.texts.len(), names.lists.len()), (3, 10));
+        assert_eq!((names.tables.texts.len(), names.tables.lists.len()), (3, 10));
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_names_nothing() {
+        let mut names = Names::default();
+        let text = "a".repeat(LONGEST_TEXT + 1);
+        names.enter(FrameId(0), [line(&text, 1)]);
+        names.enter(FrameId(1), [line(&text[1..], 1)]);
+        assert_eq!((names.has(FrameId(0)), names.has(FrameId(1))), (false, true));
     }
 }

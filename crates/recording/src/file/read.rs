@@ -1,0 +1,112 @@
+//! From sections to a recording.
+
+use std::io::Read;
+
+use crate::accounting::Accounting;
+use crate::file::check::{self, Problem};
+use crate::file::error::ReadError;
+use crate::file::name_tables::NameReader;
+use crate::file::section::{Kind, MAX_ITEMS};
+use crate::file::section_reader::{Content, SectionReader};
+use crate::model::{FrozenLedger, KernelImage, Recording, Span, SymbolizedRecording};
+use crate::module::CodeMappingId;
+use crate::names::NameOutcome;
+use crate::settings::Settings;
+
+/// Reads all sections; without those of names and ledgers if `with_names` is false.
+pub(super) fn file(
+    mut sections: SectionReader<impl Read>,
+    with_names: bool,
+) -> Result<SymbolizedRecording, ReadError> {
+    let mut parts = Parts::default();
+    while let Some(content) = sections.next(|kind| with_names || !kind.is_of_names())? {
+        parts.add(&content)?;
+    }
+    if !parts.has_capture {
+        let (offset, section) = (sections.offset(), Kind::Capture.name());
+        return Err(ReadError::Malformed { offset, section, at: 0, reason: "it is missing".to_owned() });
+    }
+    Ok(SymbolizedRecording {
+        recording: parts.recording,
+        names: parts.names.finish(parts.outcome),
+        ledgers: parts.ledgers,
+    })
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Parts {
+    recording: Recording,
+    has_capture: bool,
+    names: NameReader,
+    outcome: NameOutcome,
+    ledgers: Vec<FrozenLedger>,
+}
+
+impl Parts {
+    fn add(&mut self, content: &Content<'_>) -> Result<(), ReadError> {
+        let all = &mut self.recording;
+        let names = &mut self.names;
+        match content.kind {
+            Kind::Modules => content.items(|item| push(&mut all.modules, item)),
+            Kind::Mappings => content.items(|item| {
+                check::mapping(all, &item)?;
+                push(&mut all.mappings, item)
+            }),
+            Kind::Capture => content.items(|item| self.capture(item)),
+            Kind::ExecInstances => content.items(|item| push(&mut all.exec_instances, item)),
+            Kind::CodeObjects => content.items(|item| push(&mut all.code_objects, item)),
+            Kind::Frames => content.items(|item| {
+                check::frame(all, &item)?;
+                push(&mut all.frames, item)
+            }),
+            Kind::Stacks => content.items(|item| {
+                check::stack(all, &item)?;
+                push(&mut all.stacks, item)
+            }),
+            Kind::LabelSets => content.items(|item| push(&mut all.label_sets, item)),
+            Kind::Tasks => content.items(|item| {
+                check::task(all, &item)?;
+                push(&mut all.tasks, item)
+            }),
+            Kind::TaskStacks => content.items(|item| {
+                check::task_stack(all, &item)?;
+                push(&mut all.task_stacks, item)
+            }),
+            Kind::Events => content.items(|item| push(&mut all.events, item)),
+            Kind::Counts => content.items(|item| {
+                check::count(all, &item)?;
+                push(&mut all.counts, item)
+            }),
+            Kind::Texts => content.items(|text| names.text(text)),
+            Kind::LineLists => content.items(|list| names.list(list)),
+            Kind::NamedFrames => content.items(|frame| names.frame(frame, all.frames.len())),
+            Kind::NameOutcome => content.items(|outcome| {
+                self.outcome = outcome;
+                Ok(())
+            }),
+            Kind::Ledgers => content.items(|ledger| push(&mut self.ledgers, ledger)),
+            Kind::End => Ok(()),
+        }
+    }
+
+    fn capture(&mut self, item: Capture) -> Result<(), Problem> {
+        if std::mem::replace(&mut self.has_capture, true) {
+            return Err(Problem::Invalid("it comes twice"));
+        }
+        let all = &mut self.recording;
+        (all.settings, all.span, all.kernel, all.main, all.accounting) = item;
+        check::main(all, all.main)
+    }
+}
+
+/// What a recording has besides its tables.
+type Capture = (Settings, Span, KernelImage, Option<CodeMappingId>, Accounting);
+
+fn push<T>(table: &mut Vec<T>, item: T) -> Result<(), Problem> {
+    if table.len() >= MAX_ITEMS {
+        return Err(Problem::TooMany);
+    }
+    table.push(item);
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! From a recording to sections.
+
+use std::io::{self, Write};
+
+use crate::file::check;
+use crate::file::name_tables::NumberedNames;
+use crate::file::section::Kind;
+use crate::file::section_writer::SectionWriter;
+use crate::model::{Recording, SymbolizedRecording};
+
+/// Writes what every recording has.
+pub(super) fn recording(to: &mut SectionWriter<impl Write>, recording: &Recording) -> io::Result<()> {
+    let all = recording;
+    to.table(Kind::Modules, &all.modules, |_| Ok(()))?;
+    to.table(Kind::Mappings, &all.mappings, |item| check::mapping(all, item))?;
+    let capture = (&all.settings, &all.span, &all.kernel, &all.main, &all.accounting);
+    to.table(Kind::Capture, [capture], |_| check::main(all, all.main))?;
+    to.table(Kind::ExecInstances, &all.exec_instances, |_| Ok(()))?;
+    to.table(Kind::CodeObjects, &all.code_objects, |_| Ok(()))?;
+    to.table(Kind::Frames, &all.frames, |item| check::frame(all, item))?;
+    to.table(Kind::Stacks, &all.stacks, |item| check::stack(all, item))?;
+    to.table(Kind::LabelSets, &all.label_sets, |_| Ok(()))?;
+    to.table(Kind::Tasks, &all.tasks, |item| check::task(all, item))?;
+    to.table(Kind::TaskStacks, &all.task_stacks, |item| check::task_stack(all, item))?;
+    to.table(Kind::Events, &all.events, |_| Ok(()))?;
+    to.table(Kind::Counts, &all.counts, |item| check::count(all, item))
+}
+
+/// Writes what a recording with names has besides.
+pub(super) fn names(to: &mut SectionWriter<impl Write>, symbolized: &SymbolizedRecording) -> io::Result<()> {
+    let numbered = NumberedNames::of(&symbolized.names);
+    let frames = symbolized.recording.frames.len();
+    let no_frame = numbered.last_frame().and_then(|frame| check::id("frame", frame.0, frames).err());
+    if let Some(problem) = no_frame {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("cannot write names: {problem}")));
+    }
+    to.table(Kind::Texts, numbered.texts(), |_| Ok(()))?;
+    to.table(Kind::LineLists, numbered.lists(), |_| Ok(()))?;
+    to.table(Kind::NamedFrames, numbered.frames(), |_| Ok(()))?;
+    to.table(Kind::NameOutcome, [&symbolized.names.outcome], |_| Ok(()))?;
+    to.table(Kind::Ledgers, &symbolized.ledgers, |_| Ok(()))
+}
