@@ -149,7 +149,7 @@ mod tests {
         let content = b"content ".repeat(100);
         let header = |size: u64| [&1u64.to_le_bytes()[..], &size.to_le_bytes(), &1u64.to_le_bytes()].concat();
         for (name, flags, claimed, fits) in [
-            (".debug_info", elf::SHF_COMPRESSED.0, 800, true),
+            (".debug_info", elf::SHF_COMPRESSED.0, 800u64, true),
             (".debug_info", elf::SHF_COMPRESSED.0, 799, false),
             (".debug_info", elf::SHF_COMPRESSED.0, 801, false),
             (".zdebug_info", 0, 800, true),

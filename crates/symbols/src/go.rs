@@ -35,7 +35,8 @@ impl GoTable {
         // Searching all data of a program that is not Go would be in vain.
         signs.iter().find_map(|name| file.section(name))?;
         let table = gopclntab::find(layout, bytes, &|| {}).filter(|table| table.version >= Version::Go118)?;
-        let module = gopclntab::modules(layout, bytes, &table, &|| {}).into_iter().next();
+        let modules = gopclntab::modules(layout, bytes, &table, &|| {});
+        let module = modules.into_iter().find(|module| module.points_to_names);
         let text = module.and_then(|module| module.text);
         Some(Self {
             address: table.address,

@@ -22,7 +22,7 @@ use hashbrown::HashMap;
 use hashbrown::HashSet;
 
 use crate::abi::Rule;
-use crate::elf::Image;
+use crate::image::Image;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
 use crate::table::Stats;

@@ -11,7 +11,7 @@ use iced_x86::FlowControl;
 use iced_x86::Mnemonic;
 
 use crate::abi::Rule;
-use crate::elf::Image;
+use crate::image::Image;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
 

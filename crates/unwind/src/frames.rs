@@ -7,7 +7,7 @@ use crate::cfi::section::Cie;
 use crate::cfi::section::Fde;
 use crate::cfi::section::Format;
 use crate::cfi::section::FrameSection;
-use crate::elf::Image;
+use crate::image::Image;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
 use crate::reader::Reader;
@@ -18,11 +18,12 @@ const FUNCTIONS_PER_PLACE: usize = 512;
 
 /// Rows of `.eh_frame`: by section header, or by program header where there is no such section.
 pub(crate) fn eh_frame(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
-    let text = image.section(b".text").map(|section| section.addr);
-    let header = image.section(b".eh_frame_hdr").map(|section| section.addr).or_else(|| image.eh_frame_hdr());
+    let text = image.section(b".text").map(|section| section.address);
+    let header =
+        image.section(b".eh_frame_hdr").map(|section| section.address).or_else(|| image.eh_frame_hdr());
     let by_section = image.section(b".eh_frame").and_then(|section| {
         let data = image.section_bytes(section)?;
-        Some((data, section.addr))
+        Some((data, section.address))
     });
     let mut layer = Layer::default();
     if let Some((data, address)) = by_section {

@@ -34,9 +34,8 @@ use crate::StepError;
 use crate::cfi::pointer::Bases;
 use crate::cfi::section::Format;
 use crate::cfi::section::FrameSection;
-use crate::elf;
-use crate::elf::Image;
 use crate::go;
+use crate::image::Image;
 use crate::machine::Machine;
 
 pub use frame::Frame;
@@ -88,7 +87,7 @@ impl<B: AsRef<[u8]>> FullUnwinder<B> {
         if image.machine != Machine::NATIVE {
             return Err(Error::Machine(image.machine.number()));
         }
-        let text = image.section(b".text").map(|section| section.addr);
+        let text = image.section(b".text").map(|section| section.address);
         let has_debug_frame = debug_frame_section(&image).is_some();
         let eh_frame = EhFrameSection::find(&image).map(|section| {
             let table = SearchTable::find(&image, &section, text);
@@ -202,6 +201,6 @@ impl DebugFrame {
     }
 }
 
-fn debug_frame_section<'a, 'i>(image: &'i Image<'a>) -> Option<&'i elf::Section<'a>> {
+fn debug_frame_section<'i>(image: &'i Image<'_>) -> Option<&'i elf::Section> {
     image.section(b".debug_frame").or_else(|| image.section(b".zdebug_frame"))
 }

@@ -4,21 +4,21 @@
 //! It is preferred over `.debug_frame`, which Go's linker derives from the same table but without a rule for rbp.
 //! Where rbp is saved is read off the prologue's code.
 
-mod functions;
-mod header;
+mod stack_sizes;
 mod text_start;
 
 use crate::abi::Rule;
 use crate::abi::SIGNAL;
-use crate::elf::Image;
+use crate::image::Image;
 use crate::instructions;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
 use crate::table::Stats;
 use crate::x86_64;
 
-use functions::Function;
-use functions::PcSp;
+use elf::gopclntab::{self, PcLnTab};
+
+use stack_sizes::{GoFunction, StackSizes};
 
 /// Functions at the root of a goroutine's or of a system stack.
 const ROOTS: [&[u8]; 4] = [b"runtime.goexit", b"runtime.mstart", b"runtime.rt0_go", b"_rt0_amd64"];
@@ -33,18 +33,22 @@ const INJECTED: [&[u8]; 4] =
 
 /// Whether the file has a table of Go functions.
 pub(crate) fn is_go(image: &Image<'_>) -> bool {
-    header::find(image).is_some()
+    table(image).is_some()
+}
+
+fn table<'a>(image: &Image<'a>) -> Option<PcLnTab<'a>> {
+    gopclntab::find(&image.layout, image.data, &|| image.touch())
 }
 
 /// Rows of all Go functions; empty for files that are not Go.
 pub(crate) fn layer(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
     let mut layer = Layer::default();
-    let Some(table) = header::find(image) else { return layer };
+    let Some(table) = table(image) else { return layer };
     let Some(text) = text_start::find(image, &table) else {
         stats.bad_fdes = stats.bad_fdes.saturating_add(1);
         return layer;
     };
-    let mut functions = table.functions(text).peekable();
+    let mut functions = stack_sizes::functions(&table, text).peekable();
     while let Some(mut function) = functions.next() {
         let Some(code) = image.code_at(function.start) else {
             stats.outside_fdes = stats.outside_fdes.saturating_add(1);
@@ -78,14 +82,14 @@ pub(crate) fn layer(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -
     layer
 }
 
-fn is_trampoline(image: &Image<'_>, function: &Function<'_>) -> bool {
+fn is_trampoline(image: &Image<'_>, function: &GoFunction<'_>) -> bool {
     image.bytes_at(function.start).is_some_and(|code| code.starts_with(&x86_64::SIGRETURN_CODE))
 }
 
 /// Emits the rows of one function and returns where they end. `None`: its table is malformed.
 fn rows(
     image: &Image<'_>,
-    function: &Function<'_>,
+    function: &GoFunction<'_>,
     layer: &mut Layer,
     rules: &mut RuleSet,
     start: u64,
@@ -101,12 +105,12 @@ fn rows(
         layer.row(start, rules.intern(x86_64::SIGNAL_TRAMPOLINE));
         return Some(function.end);
     }
-    let saved_from = frame_pointer_saved_from(function.pcsp, code)?;
+    let saved_from = frame_pointer_saved_from(function.stack_sizes, code)?;
     let flags = if is_named(&INJECTED) { SIGNAL } else { 0 };
     let switch = (function.writes_sp || is_named(&SWITCHES)) && function.name != SAME_FRAME_ON_BOTH_STACKS;
     let after_switch = switch.then(|| StackSwitch::of(function, code, is_named(&SWITCHES)));
     let mut end = function.start;
-    for step in function.pcsp {
+    for step in function.stack_sizes {
         let (from, to, delta) = step?;
         if from >= code.len() as u64 {
             break;
@@ -149,7 +153,7 @@ struct StackSwitch {
 }
 
 impl StackSwitch {
-    fn of(function: &Function<'_>, code: &[u8], ends_walk: bool) -> Self {
+    fn of(function: &GoFunction<'_>, code: &[u8], ends_walk: bool) -> Self {
         let at = instructions::first_stack_switch(code, function.start);
         // push %rbp; mov %rsp,%rbp: rbp leads to the frame on whatever stack sp is.
         let has_frame = code.starts_with(&[0x55, 0x48, 0x89, 0xe5]);
@@ -165,8 +169,8 @@ impl StackSwitch {
 /// Offset from which on rbp is saved at CFA − 16; the inner `None` if the function does not save it there.
 ///
 /// Since Go 1.21 the prologue is `push %rbp; mov %rsp,%rbp; sub $n,%rsp`, before `sub $n,%rsp; mov %rbp,n-8(%rsp)`.
-fn frame_pointer_saved_from(pcsp: PcSp<'_>, code: &[u8]) -> Option<Option<u64>> {
-    for step in pcsp {
+fn frame_pointer_saved_from(stack_sizes: StackSizes<'_>, code: &[u8]) -> Option<Option<u64>> {
+    for step in stack_sizes {
         let (from, _, delta) = step?;
         if delta == 0 {
             continue;

@@ -30,7 +30,6 @@ mod aarch64;
 pub mod abi;
 mod cfi;
 mod codewalk;
-mod elf;
 mod encoding;
 mod entry;
 mod error;
@@ -38,6 +37,7 @@ mod expression;
 mod frames;
 pub mod full;
 mod go;
+mod image;
 mod instructions;
 mod layer;
 mod machine;
@@ -82,7 +82,7 @@ pub fn compile(elf: &[u8]) -> Result<Table, Error> {
 /// # Errors
 /// As [`compile`].
 pub fn compile_releasing(elf: &[u8], release: &dyn Fn()) -> Result<Table, Error> {
-    let image = elf::Image::parse(elf)?.releasing(release);
+    let image = image::Image::parse(elf)?.releasing(release);
     let machine = image.machine;
     let mut stats = Stats::default();
     let mut rules = layer::RuleSet::new();

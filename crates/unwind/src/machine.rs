@@ -1,5 +1,7 @@
 //! The machines whose code can be unwound, and what each of them has its own way of.
 
+use elf::constants::{EM_AARCH64, EM_X86_64};
+
 use crate::aarch64;
 use crate::abi::Rule;
 use crate::abi::SIGNAL;
@@ -14,14 +16,11 @@ pub(crate) enum Machine {
     Aarch64,
 }
 
-const EM_X86_64: u16 = 62;
-const EM_AARCH64: u16 = 183;
-
 impl Machine {
     /// That of this program.
     pub(crate) const NATIVE: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
 
-    pub(crate) fn of(e_machine: u16) -> Option<Self> {
+    pub(crate) fn of(e_machine: elf::constants::Machine) -> Option<Self> {
         match e_machine {
             EM_X86_64 => Some(Self::X86_64),
             EM_AARCH64 => Some(Self::Aarch64),
@@ -32,8 +31,8 @@ impl Machine {
     /// As `e_machine` of a file.
     pub(crate) fn number(self) -> u16 {
         match self {
-            Self::X86_64 => EM_X86_64,
-            Self::Aarch64 => EM_AARCH64,
+            Self::X86_64 => EM_X86_64.0,
+            Self::Aarch64 => EM_AARCH64.0,
         }
     }
 

@@ -12,7 +12,7 @@ use iced_x86::DecoderOptions;
 use iced_x86::Mnemonic;
 use iced_x86::OpKind;
 
-use crate::elf::Image;
+use crate::image::Image;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
 use crate::x86_64;
@@ -25,17 +25,18 @@ const MAX_SIZE: usize = 1 << 20;
 /// Rows for the stubs that `covered` has nothing for.
 pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet) -> Layer {
     let mut sections: Vec<_> = image
+        .layout
         .sections
         .iter()
         .filter(|section| SECTIONS.iter().any(|name| section.name.starts_with(name)))
-        .filter(|section| image.code_at(section.addr).is_some())
+        .filter(|section| image.code_at(section.address).is_some())
         .collect();
-    sections.sort_by_key(|section| section.addr);
+    sections.sort_by_key(|section| section.address);
     let mut layer = Layer::default();
     let mut done = 0;
     for section in sections {
-        let Some(end) = section.addr.checked_add(section.size.min(MAX_SIZE as u64)) else { continue };
-        let range = section.addr.max(done)..end;
+        let Some(end) = section.address.checked_add(section.size.min(MAX_SIZE as u64)) else { continue };
+        let range = section.address.max(done)..end;
         for gap in covered.gaps(&range) {
             add_stubs(image, gap, rules, &mut layer);
         }

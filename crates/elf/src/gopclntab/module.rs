@@ -1,12 +1,16 @@
 //! The linker's description of a Go program (`runtime.firstmoduledata`). It has no symbol in stripped programs and is
 //! found by its pointers to the table.
 
+use std::collections::{HashMap, HashSet};
+
 use object::elf::{EM_AARCH64, EM_X86_64, R_AARCH64_RELATIVE, R_X86_64_RELATIVE, SHT_RELA};
 
 use super::find::{BLOCK, data_ranges};
 use super::header::{PcLnTab, Version};
 use crate::layout::Layout;
 
+/// Position of the pointer to the names in the description.
+const NAMES: u64 = 8;
 /// Position of `text` in the description: behind a pointer, six slices, and three other words.
 const TEXT: u64 = 22 * 8;
 /// Position of `gofunc`, which Go 1.20 moved by two words.
@@ -25,21 +29,25 @@ pub struct Module {
     pub text: Option<u64>,
     /// Link-time address that the positions of other data of functions are relative to.
     pub data: Option<u64>,
+    /// Whether the description also points to the names of the table. Two pointers in the right places are no
+    /// coincidence.
+    pub points_to_names: bool,
 }
 
-/// Everything that looks like the description of the program. `touched` is called as by [`super::find()`].
+/// Everything that may be the description of the program, because it begins with a pointer to the table. `touched` is
+/// called as by [`super::find()`].
 #[must_use]
 pub fn modules(layout: &Layout, file: &[u8], table: &PcLnTab<'_>, touched: &dyn Fn()) -> Vec<Module> {
     let pointers = Pointers::new(layout, file);
+    let places = pointers.to(table.address, touched);
     let data = if table.version >= Version::Go120 { DATA_1_20 } else { DATA_1_18 };
-    let is_description = |at: &u64| pointers.at(at.wrapping_add(8)) == Some(table.names_address());
-    let places = pointers.to(table.address, touched).into_iter();
-    let module = |at: u64| {
-        let field = |offset: u64| pointers.at(at.wrapping_add(offset));
-        Module { text: field(TEXT), data: field(data) }
+    let fields = |place: &u64| [NAMES, TEXT, data].map(|offset| place.wrapping_add(offset));
+    let targets = pointers.at(places.iter().flat_map(fields));
+    let module = |place: &u64| {
+        let [names, text, data] = fields(place).map(|field| targets.get(&field).copied());
+        Module { text, data, points_to_names: names == Some(table.names_address()) }
     };
-    // Two pointers in the right places, to the table and to its names, are no coincidence.
-    places.filter(is_description).map(module).collect()
+    places.iter().map(module).collect()
 }
 
 /// Pointers in the data of a program, stored in place or by a relocation of the dynamic linker.
@@ -103,11 +111,25 @@ impl<'l, 'f> Pointers<'l, 'f> {
         places
     }
 
-    /// The pointer at an address. Zero is none.
-    fn at(&self, address: u64) -> Option<u64> {
-        let stored = self.layout.bytes_at(self.file, address).and_then(|bytes| bytes.first_chunk());
-        let stored = stored.map(|word| u64::from_le_bytes(*word)).filter(|pointer| *pointer != 0);
-        let relocated = || self.relative().find(|(place, _)| *place == address).map(|(_, target)| target);
-        stored.or_else(relocated).filter(|pointer| *pointer != 0)
+    /// The pointers at some addresses. Zero is none.
+    fn at(&self, addresses: impl Iterator<Item = u64>) -> HashMap<u64, u64> {
+        let stored = |address: u64| {
+            let word = self.layout.bytes_at(self.file, address)?.first_chunk()?;
+            Some(u64::from_le_bytes(*word)).filter(|pointer| *pointer != 0)
+        };
+        let (mut found, mut wanted) = (HashMap::new(), HashSet::new());
+        for address in addresses {
+            match stored(address) {
+                Some(pointer) => drop(found.insert(address, pointer)),
+                None => drop(wanted.insert(address)),
+            }
+        }
+        // One pass for all: there may be millions of relocations.
+        for (place, target) in
+            self.relative().filter(|(place, target)| wanted.contains(place) && *target != 0)
+        {
+            found.entry(place).or_insert(target);
+        }
+        found
     }
 }

@@ -10,7 +10,7 @@ use crate::abi::SIGNAL;
 use crate::abi::cfa;
 use crate::abi::fp;
 use crate::abi::ra;
-use crate::elf::Image;
+use crate::image::Image;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
 
@@ -46,11 +46,11 @@ const MAX_ENTRY: usize = 64;
 /// Rows for such code, where `covered` has none.
 pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet) -> Layer {
     let mut pieces: Vec<(Range<u64>, Rule)> = Vec::new();
-    let plt = image.sections.iter().filter(|section| section.name.starts_with(b".plt"));
+    let plt = image.layout.sections.iter().filter(|section| section.name.starts_with(b".plt"));
     for section in plt.take(MAX_STUB_SECTIONS) {
-        let Some(end) = section.addr.checked_add(section.size.min(MAX_STUBS)) else { continue };
-        if let Some(code) = image.code_at(section.addr).filter(|code| end <= code.end) {
-            stubs(image, section.addr..end.min(code.end), &mut pieces);
+        let Some(end) = section.address.checked_add(section.size.min(MAX_STUBS)) else { continue };
+        if let Some(code) = image.code_at(section.address).filter(|code| end <= code.end) {
+            stubs(image, section.address..end.min(code.end), &mut pieces);
         }
     }
     let mut left = MAX_SEARCHED;

@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use crate::elf::Image;
+use elf::constants::{SHT_DYNSYM, SHT_SYMTAB};
+
+use crate::image::Image;
 use crate::layer::Layer;
 use crate::reader::Reader;
 
-const SHT_SYMTAB: u32 = 2;
-const SHT_DYNSYM: u32 = 11;
 const STT_FUNC: u8 = 2;
 /// Larger ones are not looked at.
 const MAX_SIZE: u64 = 64 << 10;

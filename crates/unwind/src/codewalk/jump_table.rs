@@ -5,7 +5,7 @@ use iced_x86::Mnemonic;
 use iced_x86::OpKind;
 use iced_x86::Register;
 
-use crate::elf::Image;
+use crate::image::Image;
 
 const MAX_ENTRIES: u64 = 4096;
 

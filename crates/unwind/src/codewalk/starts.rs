@@ -13,13 +13,12 @@ use iced_x86::Instruction;
 use iced_x86::Mnemonic;
 use iced_x86::OpKind;
 
-use crate::elf::Image;
+use elf::constants::{SHT_DYNSYM, SHT_RELA, SHT_SYMTAB};
+
+use crate::image::Image;
 use crate::layer::Layer;
 use crate::reader::Reader;
 
-const SHT_SYMTAB: u32 = 2;
-const SHT_RELA: u32 = 4;
-const SHT_DYNSYM: u32 = 11;
 const STT_FUNC: u8 = 2;
 const R_X86_64_RELATIVE: u64 = 8;
 /// In more covered code than this, in all or per byte of uncovered code, no calls into the uncovered are searched.

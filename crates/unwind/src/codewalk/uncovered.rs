@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::elf::Image;
+use crate::image::Image;
 
 /// A file and the ranges of its code without unwind information.
 pub(super) struct UncoveredCode<'a> {

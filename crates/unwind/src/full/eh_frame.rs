@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use gimli::BaseAddresses;
 
-use crate::elf::Image;
 use crate::frames;
+use crate::image::Image;
 
 #[derive(Debug)]
 pub(super) struct EhFrameSection {
@@ -21,10 +21,10 @@ impl EhFrameSection {
     /// By section header, or by program header where there is no such section.
     pub(super) fn find(image: &Image<'_>) -> Option<Self> {
         let header =
-            image.section(b".eh_frame_hdr").map(|section| section.addr).or_else(|| image.eh_frame_hdr());
+            image.section(b".eh_frame_hdr").map(|section| section.address).or_else(|| image.eh_frame_hdr());
         let by_section = image.section(b".eh_frame").and_then(|section| {
             let range = image.file_range_of(section)?;
-            (!range.is_empty()).then_some((range, section.addr, false))
+            (!range.is_empty()).then_some((range, section.address, false))
         });
         let (range, address, stop_at_terminator) = by_section.or_else(|| {
             let address = frames::address_by_program_header(image)?;

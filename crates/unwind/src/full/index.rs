@@ -9,7 +9,7 @@ use super::record;
 use crate::cfi::pointer;
 use crate::cfi::pointer::Bases;
 use crate::cfi::section::FrameSection;
-use crate::elf::Image;
+use crate::image::Image;
 use crate::reader::Reader;
 
 /// `DW_EH_PE_datarel | DW_EH_PE_sdata4`: the only encoding of tables that linkers write.
