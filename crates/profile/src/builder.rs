@@ -2,9 +2,9 @@
 
 use indexmap::IndexMap;
 
-use crate::{
-    Function, FunctionId, Interner, Label, Line, Location, LocationId, Mapping, MappingId, Profile, Sample,
-    ValueType,
+use crate::interner::Interner;
+use crate::model::{
+    Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Profile, Sample, ValueType,
 };
 
 /// Collects mappings, functions, locations and samples into a [`Profile`].

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BuildId, FileOffset, Svma};
+use crate::address::{FileOffset, Svma};
+use crate::build_id::BuildId;
 
 /// Index into [`Profile::mappings`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

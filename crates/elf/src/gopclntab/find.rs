@@ -2,7 +2,7 @@
 
 use object::elf::{EM_AARCH64, EM_X86_64, SHT_PROGBITS};
 
-use super::header::PcLnTab;
+use super::table::PcLnTab;
 use crate::layout::Layout;
 
 /// Section names in executables of fixed address and in position-independent ones.

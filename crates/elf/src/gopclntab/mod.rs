@@ -6,15 +6,17 @@
 
 mod find;
 mod function;
-mod header;
 mod module;
+mod table;
 mod values;
+mod version;
 
 pub use find::find;
 pub use function::{Function, InlinedCall};
-pub use header::{PcLnTab, Version};
 pub use module::{Module, modules};
+pub use table::PcLnTab;
 pub use values::{Malformed, Step, Values};
+pub use version::Version;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 use object::elf::{EM_AARCH64, EM_X86_64, R_AARCH64_RELATIVE, R_X86_64_RELATIVE, SHT_RELA};
 
 use super::find::{BLOCK, data_ranges};
-use super::header::{PcLnTab, Version};
+use super::table::PcLnTab;
+use super::version::Version;
 use crate::layout::Layout;
 
 /// Position of the pointer to the names in the description.
