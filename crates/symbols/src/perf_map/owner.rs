@@ -1,6 +1,7 @@
-//! Whose perf map it is: where to find it, also when the process is gone, and whether it is of that program at all.
+//! The program that a perf map belongs to: where its map is, also after the process has ended, and whether the map is
+//! from this program.
 //!
-//! A number of a process names its map, and is used again: by the next process, by the next program after an exec, by
+//! The map is named by the PID, and the same PID is used again: by a later process, by the next program after an exec, in
 //! other PID namespaces. So a map counts only if it was last written while its program ran.
 
 use std::fs::{File, Metadata};
@@ -14,19 +15,19 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, open
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_getres};
 
-use super::{PerfMap, PerfMapError};
+use super::error::PerfMapError;
 
 /// Where maps are.
 const FOLDER: &str = "tmp";
 
-/// A program as the owner of a perf map. Taken while it runs; its map is found when it has ended, too.
+/// A program as the owner of a perf map. It is made while the program runs, and finds the map after its end, too.
 #[derive(Debug)]
 pub struct PerfMapOwner {
     pid: u32,
-    /// Its number in its own, innermost PID namespace, by which it names its map.
+    /// Its PID in its own, innermost PID namespace, which is in the name of its map.
     nspid: u32,
     folder: Folder,
-    /// Users who may have written it: the owner of the process's directory in `/proc`, and its effective user.
+    /// Users whose files are accepted: the owner of the process's directory in `/proc`, and its effective user.
     users: [u32; 2],
     began: SystemTime,
 }
@@ -36,18 +37,18 @@ pub struct PerfMapOwner {
 enum Folder {
     Ours,
     Theirs(OwnedFd),
-    /// It has none, or we may not look at it.
+    /// There is none, or looking at it is not permitted.
     Closed(Errno),
 }
 
 impl PerfMapOwner {
-    /// Takes what is needed of a process that exists. `nspid` is its number in its own innermost PID namespace, `began` the
-    /// time of the fork or exec by which it runs what it runs. The caller makes sure that it still is that process.
+    /// Reads the facts of a running process. `nspid` is its PID in its own innermost PID namespace, `began` the time of the
+    /// fork or exec that started its program. The caller makes sure that the PID still names that process.
     ///
     /// # Errors
-    /// The errno of looking at the process: it is gone. That its `/tmp` cannot be looked at is told when the map is opened.
+    /// The errno of looking at the process, if it is gone. If its `/tmp` is closed to us, opening the map fails later.
     pub fn of(pid: u32, nspid: u32, began: SystemTime) -> io::Result<Self> {
-        // For processes that gave up dumping the directory is root's.
+        // The directory of a process that is not dumpable belongs to root.
         let user = std::fs::metadata(format!("/proc/{pid}"))?.uid();
         let users = [user, effective_user(pid).unwrap_or(user)];
         let folder = match foreign_folder(pid) {
@@ -59,14 +60,15 @@ impl PerfMapOwner {
         Ok(Self { pid, nspid, folder, users, began })
     }
 
-    /// Whether a descriptor is held for it.
+    /// Whether it holds a descriptor.
     #[must_use]
     pub fn holds_folder(&self) -> bool {
         matches!(self.folder, Folder::Theirs(_))
     }
 
-    /// Opens the map: by the number and the folder of the process itself, then by its number here in our `/tmp`.
-    pub(super) fn open(&self, ended: Option<SystemTime>) -> Result<PerfMap, PerfMapError> {
+    /// Opens the map: first in the folder of the process with the PID of its namespace, then in our `/tmp` with the PID
+    /// here.
+    pub(super) fn open(&self, ended: Option<SystemTime>) -> Result<File, PerfMapError> {
         let own =
             open(format!("/{FOLDER}"), OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY, Mode::empty())
                 .ok();
@@ -86,7 +88,7 @@ impl PerfMapOwner {
                 continue;
             }
             match folder.map(|folder| self.open_in(folder, &name, &shown, ended)) {
-                Some(Ok(map)) => return Ok(map),
+                Some(Ok(file)) => return Ok(file),
                 Some(Err(PerfMapError::Missing { .. })) | None => {}
                 Some(Err(error)) => drop(refusal.get_or_insert(error)),
             }
@@ -106,7 +108,7 @@ impl PerfMapOwner {
         name: &str,
         shown: &Path,
         ended: Option<SystemTime>,
-    ) -> Result<PerfMap, PerfMapError> {
+    ) -> Result<File, PerfMapError> {
         let io = |source| PerfMapError::Io { pid: self.pid, path: shown.to_owned(), source };
         let refused = |reason| PerfMapError::Refused { pid: self.pid, path: shown.to_owned(), reason };
         // A handle that can be examined; nothing is opened for reading yet.
@@ -139,7 +141,7 @@ impl PerfMapOwner {
                 "it was written after this program had ended: by another one with its number, or the clock was set since",
             ));
         }
-        Ok(PerfMap::over(file, ended))
+        Ok(file)
     }
 }
 
@@ -152,13 +154,13 @@ pub(super) fn written(meta: &Metadata) -> io::Result<SystemTime> {
     meta.modified()
 }
 
-/// Files are stamped with a clock that lags by so much at most.
+/// The clock of file times lags behind by at most this much.
 fn tick() -> Duration {
     let coarse = clock_getres(ClockId::RealtimeCoarse);
     Duration::new(coarse.tv_sec.unsigned_abs(), u32::try_from(coarse.tv_nsec).unwrap_or(0))
 }
 
-/// A tick later, or the same time if there is none later: files may bear any.
+/// One tick later, or the same time if it is the last that can be stored: files may have any time.
 pub(super) fn tick_after(time: SystemTime) -> SystemTime {
     time.checked_add(tick()).unwrap_or(time)
 }
@@ -193,19 +195,23 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
-    use profile::Avma;
+
+    /// The name in the first line of a map.
+    fn first_name(file: File) -> String {
+        let text = io::read_to_string(file).unwrap();
+        text.trim_end().rsplit(' ').next().unwrap().to_owned()
+    }
 
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn opened(nspid: u32, began: SystemTime, ended: Option<SystemTime>) -> Result<String, PerfMapError> {
         let owner = PerfMapOwner::of(std::process::id(), nspid, began).unwrap();
         assert!(!owner.holds_folder());
-        let map = owner.open(ended)?;
-        Ok(map.lookup(Avma(0x10)).unwrap().line.name)
+        owner.open(ended).map(first_name)
     }
 
     #[test]
-    fn the_last_time_of_all_has_none_after_it() {
+    fn no_tick_follows_the_last_possible_time() {
         let mut last = SystemTime::UNIX_EPOCH;
         for power in (0..63).rev() {
             last = last.checked_add(Duration::from_secs(1 << power)).unwrap_or(last);
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn where_its_folder_is_closed_the_map_in_ours_is_taken() {
+    fn the_map_in_our_folder_is_used_if_theirs_is_closed() {
         // No process can have this number, so the file is this test's own.
         let pid = u32::MAX - 2 - std::process::id();
         let closed = |error| PerfMapOwner {
@@ -234,7 +240,7 @@ mod tests {
         std::fs::write(&path, "10 10 name\n").unwrap();
         let opened = closed(Errno::ACCESS).open(None);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(opened.unwrap().lookup(Avma(0x10)).unwrap().line.name, "name");
+        assert_eq!(first_name(opened.unwrap()), "name");
     }
 
     #[test]
@@ -265,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_of_another_program_with_the_number_is_refused() {
+    fn a_map_of_another_program_with_the_same_pid_is_refused() {
         let nspid = u32::MAX - 1 - std::process::id();
         let path = format!("/tmp/perf-{nspid}.map");
         std::fs::write(&path, "10 10 name\n").unwrap();
@@ -303,7 +309,6 @@ mod tests {
         }
         let owner = owner.unwrap();
         assert!(owner.holds_folder());
-        let map = owner.open(None).unwrap();
-        assert_eq!(map.lookup(Avma(0x1f)).unwrap().line.name, "inside");
+        assert_eq!(first_name(owner.open(None).unwrap()), "inside");
     }
 }
