@@ -1,10 +1,10 @@
-//! What can go wrong with perf events, and what to do about it.
+//! Errors of perf events, with hints.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// What can go wrong with perf events.
+/// An error of perf events.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,25 +15,25 @@ pub enum Error {
         event: String,
         /// The CPU.
         cpu: u32,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Every CPU refused because it is offline, or there was none.
+    /// All CPUs are offline, or none was given.
     #[error("open perf event {event}: none of {cpus} CPUs is online")]
     NoCpu {
         /// Name of the event.
         event: String,
-        /// How many were tried.
+        /// The number of CPUs tried.
         cpus: usize,
     },
-    /// The ring of an event could not be mapped, however small.
+    /// The ring of an event could not be mapped at any size.
     #[error("map the ring of perf event {event} on CPU {cpu}: {source}{}", ring_hint(.source))]
     Ring {
         /// Name of the event.
         event: String,
         /// The CPU.
         cpu: u32,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The BPF program could not be attached.
@@ -41,7 +41,7 @@ pub enum Error {
     Attach {
         /// The CPU.
         cpu: u32,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// An event could not be switched on or off.
@@ -51,7 +51,7 @@ pub enum Error {
         action: &'static str,
         /// The CPU.
         cpu: u32,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A counter could not be switched on or off.
@@ -59,15 +59,15 @@ pub enum Error {
     SwitchCounters {
         /// "enable" or "disable".
         action: &'static str,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The list of online CPUs could not be read.
     #[error("read the list of online CPUs from {path}: {source}")]
     Cpus {
-        /// Where it was read.
+        /// The file.
         path: &'static str,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_where_why_and_what_to_do() {
+    fn an_error_names_event_cpu_cause_and_remedy() {
         let source = io::Error::from(Errno::ACCESS);
         let error = Error::Open { event: "software/cpu-clock".to_owned(), cpu: 3, source };
         assert!(error.is_permission());

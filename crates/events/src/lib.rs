@@ -1,11 +1,12 @@
 //! perf events on all CPUs, and the kernel's side-band records.
 //!
-//! In: which event to sample with ([`EventSpec`], [`probe_hardware_cycles`]), one such event per CPU with a BPF
-//! program on each ([`Set`]), events that only count ([`counting`]), and what the kernel tells about new mappings, names, processes and threads
-//! ([`SideBand`]); all of them follow CPUs that come and go ([`Present`]).
-//! Guaranteed: on every error and on drop all that was opened is released; nothing needs libbpf or a kernel newer
-//! than 4.8; record sizes and contents are checked, so that what is malformed is counted and nothing else.
-//! Not here: the BPF program, what samples mean, and the processes that the records tell of.
+//! [`EventSpec`] names the event to sample with ([`probe_hardware_cycles`] chooses one). [`Set`] opens it on every CPU
+//! and attaches a BPF program. [`counting`] has events that only count. [`SideBand`] reads the kernel's records of new
+//! mappings, names, processes and threads. All of them follow CPUs that go offline and come back ([`Present`]).
+//!
+//! An error and a drop release everything that was opened. Nothing needs libbpf or a kernel newer than 4.8. The sizes
+//! and contents of records are checked; malformed records are counted and ignored. The BPF program, the meaning of
+//! samples and the state of processes belong to the callers.
 //!
 //! ```no_run
 //! use events::{EventSpec, Options, Set, SideBand};
@@ -38,7 +39,7 @@ pub use set::{Options, Set};
 pub use side_band::{DEFAULT_RING_PAGES, SideBand, SideBandCounts};
 pub use spec::{EventKind, EventSpec, Rate, probe_hardware_cycles};
 
-/// Now, on the clock of all records.
+/// The current time, on the clock of all records.
 fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()

@@ -18,15 +18,15 @@ pub struct Options {
     pub deferred_enable: bool,
 }
 
-/// One event per CPU. Dropping it closes them, which also detaches the program.
+/// One event per CPU. Dropping it closes the events, which also detaches the program.
 #[derive(Debug)]
 pub struct Set {
     spec: EventSpec,
     events: PerCpu<CpuEvent>,
     skipped: Vec<u32>,
-    /// Of the events that were closed with their CPU; none if it is not known.
+    /// The throttled time of events that were closed with their CPU; none if unknown.
     closed_throttled_ns: Option<u64>,
-    /// For CPUs that come later.
+    /// For CPUs that come online later.
     program: Option<OwnedFd>,
     enabled: bool,
 }
@@ -40,11 +40,11 @@ struct CpuEvent {
 }
 
 impl Set {
-    /// Opens the event on each of `cpus`. CPUs that are offline (`ESRCH`, `ENODEV`) are left out.
+    /// Opens the event on each of `cpus`. Offline CPUs (`ESRCH`, `ENODEV`) are left out.
     ///
     /// # Errors
     /// [`Error::Open`] if a CPU refuses for another reason, [`Error::NoCpu`] if all of them are offline,
-    /// [`Error::Switch`] if it cannot be enabled. Whatever was opened is closed then.
+    /// [`Error::Switch`] if an event cannot be enabled. Then everything that was opened is closed.
     pub fn open_all(spec: &EventSpec, cpus: &[u32], options: Options) -> Result<Self, Error> {
         let events = PerCpu::open(cpus, |cpu| CpuEvent::open(spec, cpu))?;
         if events.is_empty() {
@@ -60,10 +60,11 @@ impl Set {
         Ok(set)
     }
 
-    /// Runs the program at every event from now on. The set and its events keep it alive; the caller may close it.
+    /// Runs the program at every event from now on. The set and its events hold a reference; the caller may close the
+    /// program.
     ///
     /// # Errors
-    /// [`Error::Attach`]; CPUs before the one it names have the program then, and lose it with the set.
+    /// [`Error::Attach`]. CPUs before the named one keep the program until the set is dropped.
     pub fn attach(&mut self, program: BorrowedFd<'_>) -> Result<(), Error> {
         self.events.iter().try_for_each(|(cpu, event)| event.attach(cpu, program))?;
         let kept = program.try_clone_to_owned();
@@ -72,8 +73,8 @@ impl Set {
         Ok(())
     }
 
-    /// Closes the event on CPUs that have gone, and opens it on those that have come, with the program, and starts it if the
-    /// others are.
+    /// Closes the event on CPUs that have gone offline. Opens it on CPUs that have come online, with the program, and
+    /// enables it if the others are enabled.
     pub fn follow(&mut self, now: &Present) -> Followed {
         let Self { spec, events, skipped, closed_throttled_ns, program, enabled } = self;
         let now_ns = monotonic_ns();
@@ -100,7 +101,7 @@ impl Set {
     /// Starts all events.
     ///
     /// # Errors
-    /// [`Error::Switch`]; the others are started all the same.
+    /// [`Error::Switch`]; the other events are started nevertheless.
     pub fn enable(&mut self) -> Result<(), Error> {
         self.enabled = true;
         self.switch("enable", perf::enable)
@@ -109,7 +110,7 @@ impl Set {
     /// Stops all events.
     ///
     /// # Errors
-    /// [`Error::Switch`]; the others are stopped all the same.
+    /// [`Error::Switch`]; the other events are stopped nevertheless.
     pub fn disable(&mut self) -> Result<(), Error> {
         self.enabled = false;
         self.switch("disable", perf::disable)
@@ -128,8 +129,8 @@ impl Set {
         result
     }
 
-    /// Time that the kernel kept events from firing because they fired too often, summed over the CPUs. None if
-    /// that is not known, because a ring could not be mapped.
+    /// The time for which the kernel throttled events that fired too often, summed over the CPUs. None if unknown,
+    /// because a ring could not be mapped.
     pub fn throttled_ns(&mut self) -> Option<u64> {
         let now = monotonic_ns();
         let mut total = self.closed_throttled_ns?;
@@ -144,13 +145,13 @@ impl Set {
         self.events.cpus()
     }
 
-    /// The CPUs that were left out because they are offline.
+    /// The CPUs that were left out because they were offline.
     #[must_use]
     pub fn skipped(&self) -> &[u32] {
         &self.skipped
     }
 
-    /// The events, for those who read or map them in another way.
+    /// The descriptors of the events, for other ways to read or map them.
     pub fn fds(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
         self.events.iter().map(|(cpu, event)| (cpu, event.fd.as_fd()))
     }
@@ -161,7 +162,7 @@ impl CpuEvent {
     fn open(spec: &EventSpec, cpu: u32) -> Result<Option<Self>, Error> {
         match perf::open(&spec.attr(), -1, cpu_number(cpu), None) {
             Ok(fd) => {
-                // The ring only serves to count throttling, so a set without it is still a set.
+                // The ring only counts throttling, so the event works without it.
                 let ring = Ring::map(fd.as_fd(), 1).ok();
                 Ok(Some(Self { ring, throttle: Throttle::default(), fd }))
             }
@@ -174,14 +175,14 @@ impl CpuEvent {
         perf::set_bpf(self.fd.as_fd(), program).map_err(|source| Error::Attach { cpu, source })
     }
 
-    /// None if it is not known.
+    /// None if unknown.
     fn throttled_ns(&mut self, now_ns: u64) -> Option<u64> {
         self.ring.as_mut()?.drain(|record| self.throttle.record(record));
         Some(self.throttle.total_ns(now_ns))
     }
 }
 
-/// The kernel says `ENODEV` for a CPU that is offline, and `ESRCH` for one on its way there.
+/// The kernel returns `ENODEV` for an offline CPU, and `ESRCH` for one that is going offline.
 pub(crate) fn is_offline(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::SRCH | Errno::NODEV))
 }

@@ -1,4 +1,4 @@
-//! Which event to sample with, and how often.
+//! The event to sample with, and its rate.
 
 use rustix::io::Errno;
 use sys::perf::{self, Attr};
@@ -8,11 +8,11 @@ use crate::Error;
 /// A source of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// A timer on each CPU; exists everywhere.
+    /// A timer on each CPU; every machine has it.
     CpuClock,
-    /// CPU cycles, counted by the hardware; often missing in virtual machines.
+    /// CPU cycles, counted by the hardware. Virtual machines often lack it.
     CpuCycles,
-    /// Any other, by the kernel's numbers.
+    /// Another event, by the kernel's numbers.
     Raw {
         /// `type` of the attribute.
         kind: u32,
@@ -24,9 +24,9 @@ pub enum EventKind {
 /// How often to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// So many times per second and CPU.
+    /// This number of times per second and CPU.
     FrequencyHz(u64),
-    /// Every so many events; ns for the CPU clock.
+    /// After this number of events; ns for the CPU clock.
     Period(u64),
 }
 
@@ -48,7 +48,7 @@ pub struct EventSpec {
 }
 
 impl EventSpec {
-    /// An event that counts in user and kernel mode. The CPU clock leaves idle time out.
+    /// An event that counts in user and kernel mode. The CPU clock does not count idle time.
     #[must_use]
     pub fn new(kind: EventKind, rate: Rate) -> Self {
         let exclude_idle = kind == EventKind::CpuClock;
@@ -84,8 +84,8 @@ impl EventSpec {
         }
     }
 
-    /// The attribute to open, disabled, with time stamps of `CLOCK_MONOTONIC`. Its `sample_type` is that of the
-    /// records that are no samples: time only.
+    /// The attribute to open, disabled, with time stamps of `CLOCK_MONOTONIC`. Records other than samples carry the
+    /// time only.
     #[must_use]
     pub fn attr(&self) -> Attr {
         let (kind, config) = match self.kind {
@@ -112,21 +112,21 @@ impl EventSpec {
     }
 }
 
-/// CPU cycles if one of `cpus` can count them, else the CPU clock: where the hardware's counters are not exposed
-/// (`EOPNOTSUPP`, `ENOENT`, `ENODEV`, `EINVAL`) or not permitted (`EACCES`).
+/// CPU cycles if one of `cpus` can count them. The CPU clock if the hardware counters are not exposed (`EOPNOTSUPP`,
+/// `ENOENT`, `ENODEV`, `EINVAL`) or not permitted (`EACCES`).
 ///
-/// Samples of cycles come as NMIs. A BPF program that changes hash tables may be attached to them only where the tables
-/// notice that the same CPU is changing them already (since Linux 5.11): before, it would wait for itself for ever.
+/// Samples of cycles arrive as NMIs. A BPF program that changes hash tables must not be attached to them before Linux
+/// 5.11: older kernels do not notice that the same CPU is changing the table already, and would deadlock.
 ///
 /// # Errors
-/// [`Error::Open`] for any other reason: it would be hidden by falling back.
+/// [`Error::Open`] for any other reason, which a fallback would hide.
 pub fn probe_hardware_cycles(hz: u64, cpus: &[u32]) -> Result<EventSpec, Error> {
     let cycles = EventSpec::cpu_cycles(hz);
     for &cpu in cpus {
         match perf::open(&cycles.attr(), -1, cpu_number(cpu), None) {
             Ok(_) => return Ok(cycles),
             Err(source) => match Errno::from_io_error(&source) {
-                // This CPU went offline; the next one may answer.
+                // This CPU went offline; try the next one.
                 Some(Errno::SRCH) => {}
                 Some(Errno::OPNOTSUPP | Errno::NOENT | Errno::NODEV | Errno::INVAL | Errno::ACCESS) => break,
                 _ => return Err(Error::Open { event: cycles.name(), cpu, source }),
@@ -136,7 +136,7 @@ pub fn probe_hardware_cycles(hz: u64, cpus: &[u32]) -> Result<EventSpec, Error> 
     Ok(EventSpec::cpu_clock(hz))
 }
 
-/// The kernel's type of CPU numbers; what does not fit names no CPU.
+/// The kernel's type of CPU numbers. A number that does not fit becomes a number that no CPU has.
 pub(crate) fn cpu_number(cpu: u32) -> i32 {
     i32::try_from(cpu).unwrap_or(i32::MAX)
 }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_say_what_was_asked_for() {
+    fn attributes_have_the_requested_event_and_rate() {
         let attr = EventSpec::cpu_clock(999).attr();
         assert_eq!((attr.kind, attr.config, attr.sample_period), (1, 0, 999));
         assert_ne!(attr.flags & perf::FREQ, 0);

@@ -1,4 +1,4 @@
-//! How long the kernel kept an event from firing, from its throttle records.
+//! The time for which the kernel throttled an event, from its throttle records.
 
 use sys::perf::{RECORD_THROTTLE, RECORD_UNTHROTTLE};
 
@@ -10,7 +10,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// Takes any record of the event's ring; others than throttle records change nothing.
+    /// Reads a record of the event's ring. Records other than throttle records change nothing.
     pub fn record(&mut self, record: &[u8]) {
         let kind = record.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
         let time = record.get(8..16).and_then(|bytes| bytes.try_into().ok()).map(u64::from_ne_bytes);
@@ -27,7 +27,7 @@ impl Throttle {
         }
     }
 
-    /// The sum, an interval that is still open counted up to `now_ns`.
+    /// The sum. An open interval counts up to `now_ns`.
     pub fn total_ns(&self, now_ns: u64) -> u64 {
         let open = self.since_ns.map_or(0, |since| now_ns.saturating_sub(since));
         self.total_ns.saturating_add(open)
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn adds_up_intervals_and_counts_open_ones() {
+    fn closed_and_open_intervals_are_added_up() {
         let mut throttle = Throttle::default();
         for (kind, time) in [(5, 100), (6, 130), (6, 140), (9, 150), (5, 200), (5, 210), (6, 250), (5, 300)] {
             throttle.record(&record(kind, time));
@@ -52,6 +52,6 @@ mod tests {
         assert_eq!(throttle.total_ns(300), 30 + 50);
         assert_eq!(throttle.total_ns(340), 30 + 50 + 40);
         throttle.record(&record(6, 0));
-        assert_eq!(throttle.total_ns(400), 80, "a clock that goes backwards takes nothing away");
+        assert_eq!(throttle.total_ns(400), 80, "a time before the begin of the interval adds zero");
     }
 }

@@ -1,5 +1,5 @@
-//! Counters on this machine's kernel, against what it says elsewhere about the same threads. Without the right to open
-//! events each test says so in one line and passes.
+//! Counters of this machine's kernel, compared with other sources about the same threads. Without the right to open
+//! events each test prints that it skips.
 #![allow(clippy::unwrap_used)]
 
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use events::counting::{CounterSpec, CpuCounters, Outcome, Reading, Start, ThreadCounters};
+use events::counting::{CountOutcome, CounterSpec, CpuCounters, Reading, Start, ThreadCounters};
 use events::{Present, online_cpus};
 use rustix::time::{ClockId, clock_gettime};
 use sys::gate::GatedChild;
@@ -16,10 +16,10 @@ fn specs(names: &str) -> Vec<CounterSpec> {
     CounterSpec::parse_list(names).unwrap()
 }
 
-/// None, with the reason printed, if nothing may be counted here.
+/// None if nothing can be counted here; the reason is printed.
 fn values(readings: &[Reading]) -> Option<Vec<u64>> {
     let value = |reading: &Reading| match &reading.outcome {
-        Outcome::Counted { value, .. } => Some(*value),
+        CountOutcome::Counted { value, .. } => Some(*value),
         outcome => {
             println!("skipped: {}: {outcome:?}", reading.name);
             None
@@ -35,7 +35,7 @@ fn burn(time: Duration) {
     }
 }
 
-/// What a hypervisor took so far while somebody wanted to run: perf's clocks go on meanwhile, those of the scheduler do not.
+/// The time stolen by the hypervisor. perf's clocks include it, those of the scheduler do not.
 fn stolen_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let ticks = stat.lines().next().and_then(|all| all.split_whitespace().nth(8)?.parse::<u64>().ok());
@@ -47,10 +47,10 @@ fn process_cpu_ns() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Threads that were there, threads that are born while the counters are opened and afterwards, threads that end:
-/// all together used as much time as the kernel's clock of the process says, so none is missing or counted twice.
+/// Threads that exist, threads that start while the counters are opened and afterwards, threads that end: their sum
+/// equals the kernel's clock of the process, so no thread is missing or counted twice.
 #[test]
-fn each_thread_of_a_restless_process_counts_once() {
+fn each_thread_counts_once_while_threads_start_and_end() {
     let (stop, generations) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let births = {
         let (stop, generations) = (Arc::clone(&stop), Arc::clone(&generations));
@@ -76,11 +76,11 @@ fn each_thread_of_a_restless_process_counts_once() {
         assert!(Instant::now() < deadline, "{} generations", born());
         std::thread::sleep(Duration::from_millis(20));
     }
-    // This thread may wait for a CPU while it switches the counters, and the others run meanwhile.
+    // This thread may wait for a CPU while it switches the counters; the others run meanwhile.
     let (least, born) = (process_cpu_ns() - before, born());
     counters.disable().unwrap();
     let most = process_cpu_ns() - before_all;
-    // It is told in hundredths of a second.
+    // The unit is hundredths of a second.
     let stolen = stolen_ns() - stolen_before + 20_000_000;
     early.join().unwrap();
     stop.store(true, Ordering::Relaxed);
@@ -101,7 +101,7 @@ fn is_waiting(pid: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
 }
 
-/// perf stat on a process, from now until it has ended. None if it does not run here.
+/// Runs perf stat on a process, from now until the process ends. None if perf stat does not work here.
 struct PerfStat(Child);
 
 impl PerfStat {
@@ -116,7 +116,7 @@ impl PerfStat {
             let paths = links.filter_map(|link| std::fs::read_link(link.path()).ok());
             let events = paths.filter(|path| path.to_string_lossy().contains("perf_event")).count();
             if events >= EVENTS.split(',').count() {
-                // They are enabled right after the last is opened: when it does nothing but wait.
+                // perf stat enables its counters right after it opened the last one: then it only waits.
                 let mut waits = 0;
                 while waits < 10 && Instant::now() < deadline {
                     std::thread::sleep(Duration::from_millis(20));
@@ -139,7 +139,7 @@ impl PerfStat {
     }
 }
 
-/// The same run of the same command, with the processes that it starts, counted by both.
+/// Both tools count the same run of a command and of its children.
 #[test]
 fn a_command_counts_what_perf_stat_counts() {
     let script = "for i in 1 2 3 4 5; do sort /etc/passwd > /dev/null; done; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
@@ -167,7 +167,7 @@ fn a_command_counts_what_perf_stat_counts() {
 }
 
 #[test]
-fn clocks_of_all_cpus_run_alike_and_survive_a_cpu_that_leaves() {
+fn clocks_of_all_cpus_agree_and_survive_an_offline_cpu() {
     let cpus = online_cpus().unwrap();
     let mut counters = CpuCounters::open(&specs("cpu-clock,context-switches"), &cpus, Start::Disabled);
     if values(&counters.read()).is_none() {
@@ -179,7 +179,7 @@ fn clocks_of_all_cpus_run_alike_and_survive_a_cpu_that_leaves() {
     let start = Instant::now();
     counters.enable().unwrap();
     std::thread::sleep(Duration::from_millis(50));
-    // As if all but the first CPU had left and come back.
+    // As if all CPUs except the first had gone offline and come back.
     let followed = counters.follow(&Present { online: cpus[..1].to_vec(), ended: vec![] });
     assert_eq!((followed.closed, counters.fds(0).count()), (cpus[1..].to_vec(), 1));
     let kept = values(&counters.read()).unwrap()[0];
@@ -191,33 +191,33 @@ fn clocks_of_all_cpus_run_alike_and_survive_a_cpu_that_leaves() {
     std::thread::sleep(Duration::from_millis(50));
     counters.disable().unwrap();
     let elapsed = start.elapsed().as_nanos() as u64;
-    let Outcome::Counted { value, enabled_ns, running_ns } = counters.read()[0].outcome.clone() else {
+    let CountOutcome::Counted { value, enabled_ns, running_ns } = counters.read()[0].outcome.clone() else {
         panic!("counted before");
     };
     assert_eq!(enabled_ns, running_ns);
-    // Clocks of CPUs run apart a little.
+    // The clocks of CPUs differ a little.
     let (least, most) = (90_000_000 * cpus.len() as u64, (elapsed + elapsed / 100) * cpus.len() as u64);
     assert!((least..=most).contains(&value), "{value} ns in {elapsed} ns");
 }
 
 #[test]
-fn hardware_events_count_or_say_why_not() {
+fn hardware_events_count_or_have_a_reason() {
     let counters = ThreadCounters::open(&CounterSpec::defaults(), &[std::process::id()], Start::Enabled);
     burn(Duration::from_millis(20));
     for reading in counters.read() {
         match reading.outcome {
-            Outcome::Counted { value, enabled_ns, running_ns } => {
+            CountOutcome::Counted { value, enabled_ns, running_ns } => {
                 assert!(running_ns <= enabled_ns && enabled_ns > 0);
                 assert!(running_ns == 0 || value > 0, "{}", reading.name);
             }
-            Outcome::NotAvailable { reason } => assert!(reason.starts_with('E'), "{reason}"),
+            CountOutcome::NotAvailable { reason } => assert!(reason.starts_with('E'), "{reason}"),
             other => panic!("{other:?}"),
         }
     }
 }
 
 #[test]
-fn software_events_do_not_suffer_from_missing_hardware() {
+fn missing_hardware_does_not_affect_software_events() {
     let specs = specs("cycles,task-clock,instructions,r1a8,page-faults");
     let counters = ThreadCounters::open(&specs, &[std::process::id()], Start::Enabled);
     let before = process_cpu_ns();

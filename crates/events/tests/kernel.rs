@@ -1,4 +1,4 @@
-//! Events of this machine's kernel. Without the right to open them each test says so in one line and passes.
+//! Events of this machine's kernel. Without the right to open them each test prints that it skips.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn permitted<T>(result: Result<T, Error>) -> Option<T> {
     }
 }
 
-/// For what comes at once on an idle machine.
+/// Timeout for something that is immediate on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn burn(time: Duration) {
@@ -52,14 +52,14 @@ fn until_exit(side_band: &mut SideBand, pid: u32) -> Vec<TimedRecord> {
 }
 
 #[test]
-fn a_life_is_recorded_from_fork_to_exit() {
+fn a_process_is_recorded_from_fork_to_exit() {
     let Some(mut side_band) = permitted(SideBand::open(&online_cpus().unwrap(), DEFAULT_RING_PAGES)) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("a program");
     std::fs::copy("/bin/cat", &program).unwrap();
-    // Others may start so many programs that the rings overflow; not always.
+    // Other programs can overflow the rings, but not at every attempt.
     for _ in 0..10 {
         if records_of_a_life(&mut side_band, &program) {
             return;
@@ -76,13 +76,13 @@ fn records_of_a_life(side_band: &mut SideBand, program: &Path) -> bool {
     let mut child = loop {
         match command.spawn() {
             Ok(child) => break child,
-            // A copy just written is busy while a child of another test has not executed yet.
+            // The new copy is busy while a child of another test has it open and has not executed yet.
             Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
             Err(error) => panic!("{error}"),
         }
     };
     let pid = child.id();
-    // The dynamic loader is through when it answers.
+    // The dynamic loader has finished when the program answers.
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"x").unwrap();
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
@@ -136,7 +136,7 @@ fn threads_and_their_names_are_recorded() {
                 if (pid, new, parent_pid) == (own, tid, own))
         }
     };
-    // Rings as small as these overflow where others start programs: one thread of many is enough.
+    // These small rings overflow if other programs start: one thread of many is enough.
     loop {
         let thread = std::thread::Builder::new().name("side-band-test".to_owned()).spawn(|| ()).unwrap();
         thread.join().unwrap();
@@ -155,7 +155,7 @@ fn threads_and_their_names_are_recorded() {
 }
 
 #[test]
-fn a_full_ring_says_how_much_was_lost() {
+fn a_full_ring_reports_the_number_of_lost_records() {
     let cpus = online_cpus().unwrap();
     let Some(mut side_band) = permitted(SideBand::open(&cpus, 1)) else { return };
     for _ in 0..100 * cpus.len() {
@@ -179,7 +179,7 @@ fn a_full_ring_says_how_much_was_lost() {
 }
 
 #[test]
-fn a_process_in_another_pid_namespace_has_our_numbers() {
+fn pids_of_another_namespace_are_translated() {
     let Some(mut side_band) = permitted(SideBand::open(&online_cpus().unwrap(), DEFAULT_RING_PAGES)) else {
         return;
     };
@@ -238,7 +238,7 @@ fn the_clock_or_cycles_can_be_opened() {
 }
 
 #[test]
-fn events_and_records_come_back_with_their_cpu() {
+fn events_and_records_follow_their_cpu() {
     let cpus = online_cpus().unwrap();
     let all = Set::open_all(&EventSpec::cpu_clock(99), &cpus, Options::default());
     let Some(mut set) = permitted(all) else { return };
@@ -249,12 +249,12 @@ fn events_and_records_come_back_with_their_cpu() {
     let now = |online: &[u32], ended: &[u32]| Present { online: online.to_vec(), ended: ended.to_vec() };
     assert_eq!(opened(set.follow(&now(&cpus, &[]))), (vec![], vec![]), "nothing is opened twice");
     let before = set.fds().count();
-    // As if all but the first CPU had left and come back.
+    // As if all CPUs except the first had gone offline and come back.
     assert_eq!(opened(set.follow(&now(&cpus[..1], &[]))), (cpus[1..].to_vec(), vec![]));
     assert_eq!(set.cpus().collect::<Vec<_>>(), cpus[..1]);
     assert_eq!(opened(set.follow(&now(&cpus, &[]))), (vec![], cpus[1..].to_vec()));
     assert_eq!(set.cpus().collect::<Vec<_>>(), cpus);
-    // As if all but the first had done so between two looks.
+    // As if all CPUs except the first had done so between two calls.
     assert_eq!(opened(set.follow(&now(&cpus, &cpus[1..]))), (cpus[1..].to_vec(), cpus[1..].to_vec()));
     assert_eq!(set.fds().count(), before, "what has ended does not stay open");
     assert_eq!(set.throttled_ns(), Some(0));
@@ -283,7 +283,7 @@ fn a_rate_beyond_the_limit_is_refused_with_a_hint() {
 }
 
 #[test]
-fn what_is_no_program_cannot_be_attached() {
+fn only_programs_can_be_attached() {
     let cpus = online_cpus().unwrap();
     let options = Options { deferred_enable: true };
     let Some(mut set) = permitted(Set::open_all(&EventSpec::cpu_clock(99), &cpus, options)) else { return };
@@ -292,14 +292,14 @@ fn what_is_no_program_cannot_be_attached() {
 }
 
 #[test]
-fn events_that_fire_too_often_are_throttled_and_that_is_measured() {
+fn throttled_time_is_measured() {
     let cpus = online_cpus().unwrap();
     let calm = permitted(Set::open_all(&EventSpec::cpu_clock(99), &cpus, Options::default()));
     let Some(mut calm) = calm else { return };
     burn(Duration::from_millis(50));
     assert_eq!(calm.throttled_ns(), Some(0));
     drop(calm);
-    // The timer fires at most each 10 us. Only where the kernel allows for less it throttles.
+    // The timer fires at most every 10 us. The kernel throttles only below that rate limit.
     let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").unwrap();
     if limit.trim().parse::<u64>().unwrap() > 50_000 {
         eprintln!("skipped in part: kernel.perf_event_max_sample_rate allows for any rate of the clock");
@@ -309,7 +309,7 @@ fn events_that_fire_too_often_are_throttled_and_that_is_measured() {
     let mut set = Set::open_all(&spec, &cpus, Options::default()).unwrap();
     let start = Instant::now();
     let mut throttled = 0;
-    // Samples share the ring with what is looked for as long as no program takes them.
+    // Without a program, samples share the ring with throttle records.
     while start.elapsed() < Duration::from_millis(200) {
         throttled = set.throttled_ns().unwrap();
     }

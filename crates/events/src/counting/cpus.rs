@@ -1,35 +1,35 @@
-//! Counters on CPUs, for all that runs there.
+//! Counters on CPUs, for all threads that run there.
 
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
 use sys::perf;
 
-use super::group::{Opened, Place, Plan, switch_all};
+use super::group::{CounterSlot, Opened, Plan, switch_all};
 use super::reading::Sum;
 use super::{CounterSpec, Reading, Start};
 use crate::cpus::PerCpu;
 use crate::spec::cpu_number;
 use crate::{Error, Followed, Present};
 
-/// Counters on CPUs. They count whatever runs there; clocks count idle time too.
+/// Counters on CPUs. They count all threads that run there; clocks count idle time too.
 #[derive(Debug)]
 pub struct CpuCounters {
     plan: Plan,
     cpus: PerCpu<Opened>,
-    /// By event: what was counted on CPUs that have gone since.
+    /// By event: the counts of CPUs that have gone offline since.
     closed: Vec<Sum>,
-    /// By event: whether any CPU had it at the beginning.
+    /// By event: whether any CPU had it when the counters were opened.
     available: Vec<bool>,
     enabled: bool,
     uncounted: BTreeSet<u32>,
 }
 
 impl CpuCounters {
-    /// Opens the events on each of `cpus`. [`Start::OnExec`] means nothing here and is taken as [`Start::Disabled`].
+    /// Opens the events on each of `cpus`. CPUs have no exec: [`Start::OnExec`] is treated as [`Start::Disabled`].
     #[must_use]
     pub fn open(specs: &[CounterSpec], cpus: &[u32], start: Start) -> Self {
-        let probe = Place { pid: -1, cpu: cpus.first().map_or(0, |&cpu| cpu_number(cpu)) };
+        let probe = CounterSlot { pid: -1, cpu: cpus.first().map_or(0, |&cpu| cpu_number(cpu)) };
         let mut counters = Self {
             plan: Plan::new(specs, 0, Start::Disabled, probe),
             cpus: PerCpu::default(),
@@ -46,8 +46,8 @@ impl CpuCounters {
         counters
     }
 
-    /// Closes the events on CPUs that have gone, of which the counts stay, and opens them on those that have come, counting at
-    /// once if the others do.
+    /// Closes the events on CPUs that have gone offline and keeps their counts. Opens the events on CPUs that have come
+    /// online, enabled if the others are.
     pub fn follow(&mut self, now: &Present) -> Followed {
         let followed = self.open_on(now);
         self.note_uncounted(&followed);
@@ -61,7 +61,9 @@ impl CpuCounters {
         };
         cpus.follow(now, close, |cpu| {
             // The error says that the CPU is offline.
-            let Ok(opened) = plan.open(Place { pid: -1, cpu: cpu_number(cpu) }) else { return Ok(None) };
+            let Ok(opened) = plan.open(CounterSlot { pid: -1, cpu: cpu_number(cpu) }) else {
+                return Ok(None);
+            };
             if *enabled {
                 switch_all(std::iter::once(&opened), "enable", perf::enable)?;
             }
@@ -83,7 +85,7 @@ impl CpuCounters {
     /// Starts counting.
     ///
     /// # Errors
-    /// [`Error::SwitchCounters`]; the others are started all the same.
+    /// [`Error::SwitchCounters`]; the other counters are started nevertheless.
     pub fn enable(&mut self) -> Result<(), Error> {
         self.enabled = true;
         switch_all(self.cpus.iter().map(|(_, opened)| opened), "enable", perf::enable)
@@ -92,13 +94,13 @@ impl CpuCounters {
     /// Stops counting.
     ///
     /// # Errors
-    /// [`Error::SwitchCounters`]; the others are stopped all the same.
+    /// [`Error::SwitchCounters`]; the other counters are stopped nevertheless.
     pub fn disable(&mut self) -> Result<(), Error> {
         self.enabled = false;
         switch_all(self.cpus.iter().map(|(_, opened)| opened), "disable", perf::disable)
     }
 
-    /// What was counted so far, in the order of the events.
+    /// The counts so far, in the order of the events.
     #[must_use]
     pub fn read(&self) -> Vec<Reading> {
         let events = self.plan.specs.iter().zip(&self.closed).enumerate();
@@ -111,8 +113,8 @@ impl CpuCounters {
             .collect()
     }
 
-    /// The descriptors of an event (by its number in the list that was opened), for a BPF array of perf events. They stay with
-    /// this value until their CPU goes.
+    /// The descriptors of an event, by its index in the list that was opened, for a BPF array of perf events. They are
+    /// valid until their CPU goes offline.
     pub fn fds(&self, event: usize) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
         self.cpus.iter().filter_map(move |(cpu, opened)| Some((cpu, opened.fd(event)?)))
     }
@@ -123,7 +125,7 @@ impl CpuCounters {
         self.cpus.get(cpu)?.fd(event)
     }
 
-    /// How many CPUs lack some or all events that others have.
+    /// The number of CPUs without some events that other CPUs have.
     #[must_use]
     pub fn uncounted(&self) -> usize {
         self.uncounted.len()

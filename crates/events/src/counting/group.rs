@@ -1,4 +1,4 @@
-//! Opening the same events on one thread or CPU after the other.
+//! Opens the same events on one thread or CPU after another.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,52 +14,58 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Start {
-    /// When it is enabled.
+    /// When the counters are enabled.
     Disabled,
-    /// At once.
+    /// Immediately.
     Enabled,
-    /// When the thread calls exec: for a command that waits to be started, so that nothing of what it does before is
-    /// counted. Enabling it earlier starts it earlier.
+    /// When the thread calls exec: nothing that a waiting command does before its start is counted. Enabling it earlier
+    /// starts it earlier.
     OnExec,
 }
 
-/// Where to open: the numbers that the kernel takes.
+/// The thread or CPU to open an event on, as the kernel's numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct CounterSlot {
     pub pid: i32,
     pub cpu: i32,
 }
 
-/// Which events are opened, and how.
+/// The events to open, and how.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub specs: Vec<CounterSpec>,
     /// Flags of every event.
     flags: u64,
     start: Start,
-    /// By event: whether it is counted together with the others of which this is said.
+    /// By event: whether it is a member of the group, whose events are counted together.
     grouped: Vec<bool>,
-    /// By event: why it was refused most recently.
+    /// By event: the reason of the last refusal.
     pub refused: Vec<Option<String>>,
 }
 
-/// The events of one thread or CPU, by number of the event.
+/// The events of one thread or CPU, by index.
 #[derive(Debug)]
 pub(super) struct Opened {
     fds: Vec<Option<OwnedFd>>,
-    /// The event that stands for the group.
+    /// The event that leads the group.
     leader: Option<usize>,
     grouped: Vec<bool>,
 }
 
 impl Plan {
-    /// Finds out at `probe`, where nothing is counted, whether the default events fit into one group.
-    pub fn new(specs: &[CounterSpec], flags: u64, start: Start, probe: Place) -> Self {
+    /// Opens the events at `probe` without counting, to find out whether the default events fit into one group.
+    pub fn new(specs: &[CounterSpec], flags: u64, start: Start, probe: CounterSlot) -> Self {
         let grouped = specs.iter().map(CounterSpec::is_default).collect();
         Self::with_group(specs, flags, start, probe, grouped)
     }
 
-    fn with_group(specs: &[CounterSpec], flags: u64, start: Start, probe: Place, grouped: Vec<bool>) -> Self {
+    fn with_group(
+        specs: &[CounterSpec],
+        flags: u64,
+        start: Start,
+        probe: CounterSlot,
+        grouped: Vec<bool>,
+    ) -> Self {
         let single = vec![false; specs.len()];
         let refused = vec![None; specs.len()];
         let mut plan = Self { specs: specs.to_vec(), flags, start: Start::Disabled, grouped, refused };
@@ -67,18 +73,18 @@ impl Plan {
         let grouped = std::mem::replace(&mut plan.grouped, single);
         let singly = plan.open(probe).map(|opened| opened.count());
         plan.start = start;
-        // What is refused in company only does not fit.
+        // If fewer events open in the group than alone, the group does not fit.
         if together.unwrap_or(0) >= singly.unwrap_or(0) {
             plan.grouped = grouped;
         }
         plan
     }
 
-    /// Opens what can be opened at `place`; remembers why the rest cannot.
+    /// Opens the events that can be opened at `slot`; stores the reason for each refusal.
     ///
     /// # Errors
-    /// `ESRCH` or `ENODEV` if the thread or CPU is gone: nothing is opened then and no event to blame.
-    pub fn open(&mut self, place: Place) -> io::Result<Opened> {
+    /// `ESRCH` or `ENODEV` if the thread or CPU is gone. Then no event is open and none counts as refused.
+    pub fn open(&mut self, slot: CounterSlot) -> io::Result<Opened> {
         let mut opened =
             Opened { fds: Vec::with_capacity(self.specs.len()), leader: None, grouped: self.grouped.clone() };
         for (number, spec) in self.specs.iter().enumerate() {
@@ -92,14 +98,14 @@ impl Plan {
             };
             let flags = self.flags | if leader.is_some() { 0 } else { start };
             let group = leader.and_then(|leader| opened.fd(leader));
-            match perf::open(&spec.attr(flags), place.pid, place.cpu, group) {
+            match perf::open(&spec.attr(flags), slot.pid, slot.cpu, group) {
                 Ok(fd) => {
                     opened.fds.push(Some(fd));
                     if grouped && leader.is_none() {
                         opened.leader = Some(number);
                     }
                 }
-                Err(error) if is_gone(&error, place) => return Err(error),
+                Err(error) if is_gone(&error, slot) => return Err(error),
                 Err(error) => {
                     opened.fds.push(None);
                     self.refused[number] = Some(reason(&error));
@@ -111,7 +117,7 @@ impl Plan {
 }
 
 impl Opened {
-    /// The event of that number.
+    /// The event with this index.
     pub fn fd(&self, number: usize) -> Option<BorrowedFd<'_>> {
         self.fds.get(number)?.as_ref().map(AsFd::as_fd)
     }
@@ -120,17 +126,17 @@ impl Opened {
         self.fds.iter().flatten().count()
     }
 
-    /// Whether all events are there that are `expected`.
+    /// Whether all `expected` events are open.
     pub fn has_all(&self, expected: &[bool]) -> bool {
         self.fds.iter().zip(expected).all(|(fd, &expected)| fd.is_some() || !expected)
     }
 
-    /// The events that were opened.
+    /// For each event, whether it is open.
     pub fn opened(&self) -> impl Iterator<Item = bool> {
         self.fds.iter().map(Option::is_some)
     }
 
-    /// Applies an ioctl to the events that are switched: members of a group follow their leader.
+    /// Applies an ioctl to all events except the members of a group, which follow their leader.
     pub fn switch(&self, switch: fn(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
         let mut result = Ok(());
         for (number, fd) in self.fds.iter().enumerate() {
@@ -143,10 +149,10 @@ impl Opened {
     }
 }
 
-/// Applies an ioctl, `action` in words, to the events of all these threads or CPUs.
+/// Applies an ioctl, which messages call `action`, to the events of all these threads or CPUs.
 ///
 /// # Errors
-/// The first one's; the others are switched all the same.
+/// The first error; the other events are switched nevertheless.
 pub(super) fn switch_all<'a>(
     all: impl Iterator<Item = &'a Opened>,
     action: &'static str,
@@ -156,13 +162,13 @@ pub(super) fn switch_all<'a>(
     switched.map_err(|source| Error::SwitchCounters { action, source })
 }
 
-/// Whether the thread or the CPU is not there, rather than the event.
-fn is_gone(error: &io::Error, place: Place) -> bool {
+/// Whether the thread or the CPU is missing, rather than the event.
+fn is_gone(error: &io::Error, slot: CounterSlot) -> bool {
     match Errno::from_io_error(error) {
         Some(Errno::SRCH) => true,
-        // Of a thread's event the processor speaks, of a CPU's event the CPU: software events exist on all that
-        // are online, so a hardware event cannot tell.
-        Some(Errno::NODEV) => place.pid == -1 && !is_online(place.cpu),
+        // For a thread, the error concerns the processor's support of the event. For a CPU it may mean that the CPU is
+        // offline, or that the hardware lacks the event: look whether the CPU is online.
+        Some(Errno::NODEV) => slot.pid == -1 && !is_online(slot.cpu),
         _ => false,
     }
 }
@@ -177,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    const SELF: Place = Place { pid: 0, cpu: -1 };
+    const SELF: CounterSlot = CounterSlot { pid: 0, cpu: -1 };
 
     #[test]
     fn members_of_a_group_follow_their_leader() {
@@ -207,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_refused_leaves_the_others() {
+    fn a_refused_event_does_not_affect_the_others() {
         // Raw events need a PMU with that number; this one has no PMU at all.
         let mut specs = CounterSpec::parse_list("rffffffffffffffff,task-clock").unwrap();
         specs.swap(0, 1);

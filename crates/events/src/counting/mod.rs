@@ -1,11 +1,11 @@
-//! Events that only count, on the threads of processes or on CPUs.
+//! Counters of events, on the threads of processes or on CPUs.
 //!
-//! In: events by name ([`CounterSpec`]), counters on every thread of some processes and all that these start from then
-//! on ([`ThreadCounters`]), counters on CPUs ([`CpuCounters`]), and what they counted ([`Reading`]).
-//! Guaranteed: opening never fails as a whole. An event that the machine lacks is told with its reason and the others
-//! count; threads and CPUs whose events could not be opened are counted. What was counted by threads that have ended
-//! and on CPUs that went offline is kept. No thread is counted twice.
-//! Not here: scaling, ratios and reports.
+//! [`CounterSpec`] names an event. [`ThreadCounters`] counts on every thread of some processes and on all threads and
+//! processes that they start later. [`CpuCounters`] counts on CPUs. A [`Reading`] is the result.
+//!
+//! Opening never fails as a whole: an event that the machine lacks is reported with the reason, and the others count.
+//! Threads and CPUs without their events are counted. The counts of ended threads and of CPUs that went offline are
+//! kept. No thread is counted twice. Scaling, ratios and reports belong to the callers.
 //!
 //! ```no_run
 //! use events::counting::{CounterSpec, Start, ThreadCounters};
@@ -28,6 +28,6 @@ mod threads;
 
 pub use cpus::CpuCounters;
 pub use group::Start;
-pub use reading::{Outcome, Reading};
+pub use reading::{CountOutcome, Reading};
 pub use spec::{CounterSpec, DEFAULT_COUNTERS, Unit, UnknownEvent};
 pub use threads::ThreadCounters;

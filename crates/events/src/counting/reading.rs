@@ -1,4 +1,4 @@
-//! What was counted.
+//! Readings of counters.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,41 +8,41 @@ use sys::perf::{self, Count};
 
 use super::{CounterSpec, Unit};
 
-/// What became of an event.
+/// The result of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Outcome {
-    /// It was opened. If `running_ns` is 0 it was never counted, which does not mean that it never happened.
+pub enum CountOutcome {
+    /// The event was opened. If `running_ns` is 0 it was never counted, although it may have happened.
     Counted {
-        /// How often it happened while it was counted, summed over threads or CPUs.
+        /// Occurrences while it was counted, summed over threads or CPUs.
         value: u64,
-        /// Time for which it was to be counted, in ns, summed likewise.
+        /// Time for which it was enabled, in ns, summed likewise.
         enabled_ns: u64,
-        /// Time for which it was counted, in ns: less if there were more events than counters.
+        /// Time for which it was counted, in ns: less than `enabled_ns` if there were more events than counters.
         running_ns: u64,
     },
-    /// It could be opened nowhere.
+    /// It could not be opened anywhere.
     NotAvailable {
         /// The errno and what it means.
         reason: String,
     },
 }
 
-/// An event and what became of it.
+/// An event and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reading {
     /// Name of the event.
     pub name: String,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
-    /// What became of it.
-    pub outcome: Outcome,
-    /// Reads that failed, so that their part is missing.
+    /// Its result.
+    pub outcome: CountOutcome,
+    /// Failed reads: their part is missing.
     pub failed_reads: u64,
 }
 
-/// What an event counted, over some of its descriptors.
+/// The count of an event over some of its descriptors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum {
     count: Count,
@@ -51,7 +51,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// Adds what the event counted on these.
+    /// Adds the counts of these descriptors.
     pub fn add<F: AsFd>(&mut self, fds: impl Iterator<Item = F>) {
         let sum = &mut self.count;
         for fd in fds {
@@ -67,19 +67,19 @@ impl Sum {
         }
     }
 
-    /// What became of the event, or why there is nothing.
+    /// The result, or the reason why there is none.
     pub fn reading(self, spec: &CounterSpec, unavailable: Option<&str>) -> Reading {
         let Count { value, enabled_ns, running_ns } = self.count;
         let outcome = match unavailable {
-            Some(reason) if !self.opened => Outcome::NotAvailable { reason: reason.to_owned() },
-            _ => Outcome::Counted { value, enabled_ns, running_ns },
+            Some(reason) if !self.opened => CountOutcome::NotAvailable { reason: reason.to_owned() },
+            _ => CountOutcome::Counted { value, enabled_ns, running_ns },
         };
         let (name, unit) = (spec.name().to_owned(), spec.unit());
         Reading { name, unit, outcome, failed_reads: self.failed_reads }
     }
 }
 
-/// The errno and what it means for an event that only counts.
+/// The errno and its meaning for a counter.
 pub(super) fn reason(error: &io::Error) -> String {
     let Some(errno) = Errno::from_io_error(error) else { return error.to_string() };
     let (name, meaning) = match errno {

@@ -2,7 +2,7 @@
 
 use sys::perf;
 
-/// The names of the counters that are read unless others are asked for.
+/// The default counters.
 pub const DEFAULT_COUNTERS: [&str; 3] = ["cycles", "instructions", "cache-misses"];
 
 /// Numbers of `PERF_COUNT_HW_*`.
@@ -32,13 +32,13 @@ const SOFTWARE: [(&str, u64, Unit); 9] = [
     ("emulation-faults", 8, Unit::Events),
 ];
 
-/// Numbers of `PERF_COUNT_HW_CACHE_*`: the cache, then what is counted about it as operation and result.
+/// Numbers of `PERF_COUNT_HW_CACHE_*`: the cache, then operation and result.
 const CACHES: [(&str, u64); 7] =
     [("L1-dcache", 0), ("L1-icache", 1), ("LLC", 2), ("dTLB", 3), ("iTLB", 4), ("branch", 5), ("node", 6)];
 const CACHE_OPERATIONS: [(&str, u64); 4] =
     [("-loads", 0), ("-load-misses", 1 << 16), ("-stores", 1 << 8), ("-store-misses", (1 << 8) | (1 << 16))];
 
-/// What a counter counts.
+/// The unit of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {
@@ -48,7 +48,7 @@ pub enum Unit {
     Nanoseconds,
 }
 
-/// A name that is no event.
+/// The name of an unknown event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown event {name:?}; known are {}, rHEX", UnknownEvent::known().join(", "))]
 pub struct UnknownEvent {
@@ -57,7 +57,7 @@ pub struct UnknownEvent {
 }
 
 impl UnknownEvent {
-    /// The names of all events but the raw ones.
+    /// The names of all events except raw ones.
     #[must_use]
     pub fn known() -> Vec<String> {
         let caches = CACHES.iter().flat_map(|(cache, _)| {
@@ -79,7 +79,7 @@ pub struct CounterSpec {
 }
 
 impl CounterSpec {
-    /// The event of that name: `cycles`, `LLC-load-misses`, `page-faults`, or `r` and the hexadecimal number of an
+    /// The event with this name: `cycles`, `LLC-load-misses`, `page-faults`, or `r` and the hexadecimal number of an
     /// event of the CPU.
     ///
     /// # Errors
@@ -89,10 +89,10 @@ impl CounterSpec {
         Ok(Self { name: name.to_owned(), unit, kind, config })
     }
 
-    /// The events of a list of names with commas between them. What is named twice is counted once.
+    /// The events of a comma-separated list. A repeated event is counted once.
     ///
     /// # Errors
-    /// [`UnknownEvent`] for the first name that is none.
+    /// [`UnknownEvent`] for the first unknown name.
     pub fn parse_list(names: &str) -> Result<Vec<Self>, UnknownEvent> {
         let mut specs: Vec<Self> = Vec::new();
         for name in names.split(',') {
@@ -110,13 +110,13 @@ impl CounterSpec {
         DEFAULT_COUNTERS.iter().filter_map(|name| Self::parse(name).ok()).collect()
     }
 
-    /// Its name as it was given.
+    /// The name as the user wrote it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it counts.
+    /// Its unit.
     #[must_use]
     pub fn unit(&self) -> Unit {
         self.unit
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_the_kernel_header() {
+    fn numbers_equal_those_of_the_kernel_header() {
         let hardware = [
             ("cycles", header::PERF_COUNT_HW_CPU_CYCLES),
             ("instructions", header::PERF_COUNT_HW_INSTRUCTIONS),
@@ -253,7 +253,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_is_stood(name in "\\PC{0,20}") {
+        fn any_name_is_handled(name in "\\PC{0,20}") {
             let _ = CounterSpec::parse_list(&name);
         }
     }

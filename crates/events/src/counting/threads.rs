@@ -1,4 +1,4 @@
-//! Counters on all threads of processes, and on all that these start from then on.
+//! Counters on all threads of processes, and on all threads and processes that they start later.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -6,21 +6,20 @@ use std::time::{Duration, Instant};
 
 use sys::perf;
 
-use super::group::{Opened, Place, Plan, switch_all};
+use super::group::{CounterSlot, Opened, Plan, switch_all};
 use super::reading::Sum;
 use super::{CounterSpec, Reading, Start};
 use crate::Error;
 
-/// How long to try to find a moment in which no thread is born. An attempt takes some microseconds per thread and
-/// event.
+/// Time to find a moment without new threads. An attempt takes some microseconds per thread and event.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// Counters on all threads that some processes have, inherited by all threads and processes that these start.
+/// Counters on all threads of some processes, inherited by all threads and processes that they start.
 ///
-/// A thread that is born while the counters are opened either inherits them or does not, and nobody can see which. So
-/// threads are listed before and after; if there is a new one all is opened again. Nothing is lost by that if counting
-/// [starts](Start) later. A target that never stops making threads is left after some attempts with the new threads of
-/// the last one in [`uncounted`](Self::uncounted).
+/// A thread that starts while the counters are opened may or may not inherit them, and neither can be observed. The
+/// threads are therefore listed before and after; if there is a new one, all counters are opened again. This loses
+/// nothing if counting [starts](Start) later. For a target that starts threads without pause, the new threads of the
+/// last attempt are in [`uncounted`](Self::uncounted).
 #[derive(Debug)]
 pub struct ThreadCounters {
     plan: Plan,
@@ -29,7 +28,7 @@ pub struct ThreadCounters {
 }
 
 impl ThreadCounters {
-    /// Opens the events on every thread of the processes. Processes and threads that have ended are left out.
+    /// Opens the events on every thread of the processes. Ended processes and threads are left out.
     #[must_use]
     pub fn open(specs: &[CounterSpec], pids: &[u32], start: Start) -> Self {
         Self::open_with(specs, pids, start, SETTLE, threads_of)
@@ -42,7 +41,7 @@ impl ThreadCounters {
         settle: Duration,
         mut list: impl FnMut(u32) -> io::Result<BTreeSet<u32>>,
     ) -> Self {
-        let probe = Place { pid: 0, cpu: -1 };
+        let probe = CounterSlot { pid: 0, cpu: -1 };
         let mut counters =
             Self { plan: Plan::new(specs, perf::INHERIT, start, probe), threads: Vec::new(), uncounted: 0 };
         let begun = Instant::now();
@@ -64,7 +63,7 @@ impl ThreadCounters {
         for &tid in &threads.tids {
             let Ok(pid) = i32::try_from(tid) else { continue };
             // The error says that the thread has ended.
-            if let Ok(opened) = self.plan.open(Place { pid, cpu: -1 }) {
+            if let Ok(opened) = self.plan.open(CounterSlot { pid, cpu: -1 }) {
                 self.threads.push(opened);
             }
         }
@@ -75,10 +74,10 @@ impl ThreadCounters {
         self.uncounted = self.threads.iter().filter(|opened| !opened.has_all(&available)).count() as u64;
     }
 
-    /// Starts counting, on all threads and their descendants.
+    /// Starts counting on all threads and their descendants.
     ///
     /// # Errors
-    /// [`Error::SwitchCounters`]; the others are started all the same.
+    /// [`Error::SwitchCounters`]; the other counters are started nevertheless.
     pub fn enable(&self) -> Result<(), Error> {
         switch_all(self.threads.iter(), "enable", perf::enable)
     }
@@ -86,12 +85,12 @@ impl ThreadCounters {
     /// Stops counting.
     ///
     /// # Errors
-    /// [`Error::SwitchCounters`]; the others are stopped all the same.
+    /// [`Error::SwitchCounters`]; the other counters are stopped nevertheless.
     pub fn disable(&self) -> Result<(), Error> {
         switch_all(self.threads.iter(), "disable", perf::disable)
     }
 
-    /// What was counted so far, in the order of the events, including what threads counted that have ended.
+    /// The counts so far, in the order of the events, including those of ended threads.
     #[must_use]
     pub fn read(&self) -> Vec<Reading> {
         let events = self.plan.specs.iter().enumerate();
@@ -104,13 +103,13 @@ impl ThreadCounters {
             .collect()
     }
 
-    /// Threads on which an event was opened; those that they start are not among them.
+    /// Threads on which an event was opened, without the threads that they started later.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads.len()
     }
 
-    /// Threads, or whole processes whose threads could not be listed, of which some or all events may be missing.
+    /// Threads that may lack some or all events. A process whose threads could not be listed counts as one.
     #[must_use]
     pub fn uncounted(&self) -> u64 {
         self.uncounted
@@ -120,7 +119,7 @@ impl ThreadCounters {
 /// The threads of some processes.
 struct Threads {
     tids: BTreeSet<u32>,
-    /// Processes of which only the first thread is known.
+    /// Processes with an unreadable list of threads. Only their first thread is known.
     unlisted: usize,
 }
 
@@ -153,10 +152,10 @@ fn threads_of(pid: u32) -> io::Result<BTreeSet<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counting::Outcome;
+    use crate::counting::CountOutcome;
 
     #[test]
-    fn new_threads_start_it_over_and_a_crowd_of_them_is_told() {
+    fn new_threads_cause_another_attempt_and_too_many_are_counted() {
         let specs = CounterSpec::parse_list("page-faults").unwrap();
         let own = std::process::id();
         let mut listings = 0;
@@ -177,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_counts_nothing() {
+    fn an_ended_process_counts_nothing() {
         let specs = CounterSpec::parse_list("page-faults").unwrap();
         let counters = ThreadCounters::open(&specs, &[0x7fff_fff0], Start::Enabled);
         assert_eq!((counters.threads(), counters.uncounted()), (0, 0));
         let reading = &counters.read()[0];
         assert!(matches!(
             reading.outcome,
-            Outcome::NotAvailable { .. } | Outcome::Counted { running_ns: 0, .. }
+            CountOutcome::NotAvailable { .. } | CountOutcome::Counted { running_ns: 0, .. }
         ));
         counters.enable().unwrap();
     }

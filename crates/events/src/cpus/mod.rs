@@ -1,8 +1,8 @@
-//! CPUs that come and go: which are online, and what is open on each.
+//! CPUs that go offline and come back: which are online, and what is open on each.
 //!
-//! The kernel ends the events of a CPU that goes offline: they keep what they counted, and nothing brings them back with the
-//! CPU. So whatever is open on CPUs is held by [`PerCpu`] and follows what [`Present`] says of a moment; what that changed is
-//! [`Followed`].
+//! The kernel ends the events of a CPU that goes offline. They keep their counts, and do not start again with the CPU.
+//! [`PerCpu`] therefore holds everything that is open on CPUs and follows [`Present`], the state at a moment;
+//! [`Followed`] is the result.
 
 mod per_cpu;
 
@@ -14,14 +14,14 @@ pub(crate) use self::per_cpu::PerCpu;
 use crate::Error;
 
 const PATH: &str = "/sys/devices/system/cpu/online";
-/// Far more than any kernel is built for.
+/// Above the limit of any kernel.
 const MAX_CPU: u32 = 1 << 16;
 const MAX_BYTES: u64 = 1 << 16;
 
 /// The numbers of all CPUs that are online now.
 ///
 /// # Errors
-/// [`Error::Cpus`] if the kernel's list cannot be read or understood.
+/// [`Error::Cpus`] if the kernel's list cannot be read or parsed.
 pub fn online_cpus() -> Result<Vec<u32>, Error> {
     let mut text = String::new();
     let read = File::open(PATH).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
@@ -31,18 +31,18 @@ pub fn online_cpus() -> Result<Vec<u32>, Error> {
     .map_err(|source| Error::Cpus { path: PATH, source })
 }
 
-/// The CPUs at a moment, for all that follow them.
+/// The state of the CPUs at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Present {
-    /// Those that are online.
+    /// The CPUs that are online.
     pub online: Vec<u32>,
-    /// Those of which it is known that they were offline since their events were opened, though they may be online again: what
-    /// [`SideBand::ended`](crate::SideBand::ended) says.
+    /// The CPUs that were offline at some time since their events were opened, even if they are online again: the
+    /// result of [`SideBand::ended`](crate::SideBand::ended).
     pub ended: Vec<u32>,
 }
 
 impl Present {
-    /// The same for those only who want no more than some CPUs.
+    /// The same state, restricted to some online CPUs.
     #[must_use]
     pub fn only(&self, wanted: impl Fn(u32) -> bool) -> Self {
         let online = self.online.iter().copied().filter(|&cpu| wanted(cpu)).collect();
@@ -50,20 +50,20 @@ impl Present {
     }
 }
 
-/// What has changed by following CPUs. Each CPU stands for itself: a failure on one holds up no other.
+/// The changes of a [`Present`]. A failure on one CPU does not affect the others.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Followed {
-    /// CPUs on which something was closed, because they had gone, for a moment at least.
+    /// CPUs on which something was closed, because they were offline for at least a moment.
     pub closed: Vec<u32>,
     /// CPUs on which something was opened.
     pub opened: Vec<u32>,
-    /// CPUs on which something was to be opened and was not: why, or nothing if the kernel says that they are offline. They
-    /// are tried again the next time.
+    /// CPUs on which opening failed: the error, or none if the kernel says that the CPU is offline. The next attempt
+    /// includes them.
     pub missing: Vec<(u32, Option<Error>)>,
 }
 
-/// CPUs in ascending order as the kernel writes them: `0-3,5,8-9`.
+/// CPUs in ascending order, as the kernel writes them: `0-3,5,8-9`.
 #[must_use]
 pub fn cpu_list(cpus: &[u32]) -> String {
     let mut text = String::new();
@@ -80,7 +80,7 @@ pub fn cpu_list(cpus: &[u32]) -> String {
     text
 }
 
-/// What [`cpu_list`] makes.
+/// Parses the format of [`cpu_list`].
 fn parse(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in text.trim_end().split(',') {
@@ -101,7 +101,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn reads_lists_and_ranges() {
+    fn lists_and_ranges_are_parsed() {
         assert_eq!(parse("0\n"), Some(vec![0]));
         assert_eq!(parse("0-3,5,8-9\n"), Some(vec![0, 1, 2, 3, 5, 8, 9]));
         assert_eq!(parse("0-2,5\n"), Some(vec![0, 1, 2, 5]));
@@ -116,27 +116,27 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_some_cpus_still_hears_of_all_that_have_gone() {
+    fn a_restricted_state_still_has_all_ended_cpus() {
         let now = Present { online: vec![0, 2, 3], ended: vec![1, 3] };
         assert_eq!(now.only(|cpu| cpu > 2), Present { online: vec![3], ended: vec![1, 3] });
     }
 
     #[test]
-    fn this_machine_has_some() {
+    fn this_machine_has_cpus() {
         let cpus = online_cpus().unwrap();
         assert!(cpus.len() >= std::thread::available_parallelism().unwrap().get());
     }
 
     proptest! {
         #[test]
-        fn any_text_is_stood(text in "[0-9,\\- ]{0,40}") {
+        fn any_text_is_handled(text in "[0-9,\\- ]{0,40}") {
             if let Some(cpus) = parse(&text) {
                 prop_assert!(cpus.windows(2).all(|pair| pair[0] < pair[1]));
             }
         }
 
         #[test]
-        fn lists_are_read_as_they_were_written(cpus in proptest::collection::btree_set(0..200u32, 1..100)) {
+        fn a_written_list_is_read_back(cpus in proptest::collection::btree_set(0..200u32, 1..100)) {
             let cpus: Vec<u32> = cpus.into_iter().collect();
             prop_assert_eq!(parse(&cpu_list(&cpus)), Some(cpus));
         }

@@ -1,11 +1,11 @@
-//! What is open on each CPU.
+//! The object that is open on each CPU.
 
 use std::collections::BTreeMap;
 
 use super::{Followed, Present};
 use crate::Error;
 
-/// One `T` for each CPU that has one, in ascending order.
+/// One `T` for each CPU, in ascending order. Some CPUs may lack it.
 #[derive(Debug)]
 pub(crate) struct PerCpu<T> {
     open: BTreeMap<u32, T>,
@@ -18,10 +18,10 @@ impl<T> Default for PerCpu<T> {
 }
 
 impl<T> PerCpu<T> {
-    /// Opens one on each of `cpus`; `open` gives none for a CPU that is offline.
+    /// Opens a `T` on each of `cpus`; `open` returns none for an offline CPU.
     ///
     /// # Errors
-    /// The first one; what was opened before is closed then.
+    /// The first error; everything that was opened before is closed.
     pub fn open(cpus: &[u32], mut open: impl FnMut(u32) -> Result<Option<T>, Error>) -> Result<Self, Error> {
         let mut opened = BTreeMap::new();
         for &cpu in cpus {
@@ -30,8 +30,8 @@ impl<T> PerCpu<T> {
         Ok(Self { open: opened })
     }
 
-    /// Hands to `close` what is on CPUs that are not online, or were not meanwhile; then opens on those that are online what
-    /// they lack. `open` gives none for a CPU that is offline.
+    /// Passes to `close` the objects of CPUs that are offline or were so meanwhile. Then opens objects on online CPUs
+    /// that lack one; `open` returns none for an offline CPU.
     pub fn follow(
         &mut self,
         now: &Present,
@@ -60,22 +60,22 @@ impl<T> PerCpu<T> {
         followed
     }
 
-    /// What is open on this CPU.
+    /// The object of this CPU.
     pub fn get(&self, cpu: u32) -> Option<&T> {
         self.open.get(&cpu)
     }
 
-    /// What is open, by CPU.
+    /// The objects by CPU.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.open.iter().map(|(&cpu, one)| (cpu, one))
     }
 
-    /// The same, to be changed.
+    /// The objects by CPU, mutable.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.open.iter_mut().map(|(&cpu, one)| (cpu, one))
     }
 
-    /// The CPUs.
+    /// The CPUs with an object.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.open.keys().copied()
     }
@@ -92,7 +92,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Opens the number of the attempt everywhere but on CPUs that are offline or refuse.
+    /// Opens the number of the attempt on each CPU, except on offline and refusing ones.
     struct Opener {
         attempts: u32,
         offline: Vec<u32>,
@@ -133,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_is_closed_and_what_comes_is_opened() {
+    fn objects_follow_their_cpus() {
         let mut opener = Opener { offline: vec![2], ..Opener::new() };
         let mut per_cpu = PerCpu::open(&[0, 1, 2, 3], |cpu| opener.open(cpu)).unwrap();
-        assert_eq!(held(&per_cpu), [(0, 1), (1, 2), (3, 4)], "one that is offline is left out");
+        assert_eq!(held(&per_cpu), [(0, 1), (1, 2), (3, 4)], "an offline CPU is left out");
         opener.offline.clear();
         let (followed, closed) = opener.follow(&mut per_cpu, &[0, 1, 3], &[]);
         assert!(closed.is_empty() && followed.closed.is_empty() && followed.opened.is_empty());
@@ -148,17 +148,17 @@ mod tests {
     }
 
     #[test]
-    fn one_that_went_and_came_unseen_is_opened_anew() {
+    fn a_cpu_that_was_offline_for_a_moment_gets_a_new_object() {
         let mut opener = Opener::new();
         let mut per_cpu = PerCpu::open(&[0, 1], |cpu| opener.open(cpu)).unwrap();
-        // One that has ended and is offline now is closed once.
+        // A CPU that has ended and is offline now is closed once.
         let (followed, closed) = opener.follow(&mut per_cpu, &[0], &[0, 1]);
         assert_eq!((followed.closed, closed, followed.opened), (vec![0, 1], vec![1, 2], vec![0]));
         assert_eq!(held(&per_cpu), [(0, 3)]);
     }
 
     #[test]
-    fn a_failure_on_one_holds_up_no_other_and_is_tried_again() {
+    fn a_failure_does_not_affect_other_cpus_and_is_retried() {
         let mut opener = Opener::new();
         let mut per_cpu = PerCpu::open(&[0], |cpu| opener.open(cpu)).unwrap();
         opener.refusing = vec![1, 0];
@@ -169,12 +169,12 @@ mod tests {
         let (followed, _) = opener.follow(&mut per_cpu, &[0, 1, 2, 3], &[]);
         assert_eq!((&followed.opened[..], missing(&followed)), (&[1][..], vec![(2, false)]));
         opener.refusing = vec![1];
-        assert!(PerCpu::open(&[0, 1], |cpu| opener.open(cpu)).is_err(), "at the start all is wanted");
+        assert!(PerCpu::open(&[0, 1], |cpu| opener.open(cpu)).is_err(), "the first attempt needs all CPUs");
     }
 
     proptest! {
         #[test]
-        fn after_each_look_all_that_are_online_have_one_that_is_as_old_as_their_presence(
+        fn each_online_cpu_has_an_object_opened_since_it_came_online(
             looks in proptest::collection::vec(
                 (proptest::collection::btree_set(0..6u32, 0..6), proptest::collection::btree_set(0..6u32, 0..6)), 1..20)
         ) {
@@ -196,8 +196,8 @@ mod tests {
                 before = after;
             }
             let open: BTreeSet<u32> = before.values().copied().collect();
-            prop_assert!(closed.is_disjoint(&open), "what is closed does not stay");
-            prop_assert_eq!(closed.union(&open).count(), opened.len(), "nothing is dropped unclosed");
+            prop_assert!(closed.is_disjoint(&open), "a closed object is not kept");
+            prop_assert_eq!(closed.union(&open).count(), opened.len(), "every dropped object was closed");
         }
     }
 }

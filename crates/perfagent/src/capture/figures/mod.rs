@@ -5,7 +5,7 @@ mod kept;
 use std::time::Duration;
 
 use events::Present;
-use events::counting::{CounterSpec, CpuCounters, Outcome, Reading, Start, ThreadCounters, Unit};
+use events::counting::{CounterSpec, CpuCounters, CountOutcome, Reading, Start, ThreadCounters, Unit};
 use kernel::{Counters as KernelCounters, EventCount, Kernel, ProcessId};
 use metrics::{
     Counter, CounterState, CounterUnit, HardwareCounters, Incomplete, MetricsSnapshot, ProcessMetrics, Scope,
@@ -203,7 +203,7 @@ fn counters_of(readings: &[Reading], counts: &[EventCount]) -> HardwareCounters 
     let counter = |(number, reading): (usize, &Reading)| {
         let count = counts.iter().find(|count| count.event as usize == number);
         let outcome = match (&reading.outcome, count) {
-            (Outcome::NotAvailable { .. }, _) => counter(reading.clone()).state,
+            (CountOutcome::NotAvailable { .. }, _) => counter(reading.clone()).state,
             (_, Some(count)) => CounterState::read(count.value, count.enabled_ns, count.running_ns),
             (_, None) if number >= kernel::MAX_SPLIT_EVENTS => CounterState::not_available(format!(
                 "only the first {} events are split by process",
@@ -218,10 +218,10 @@ fn counters_of(readings: &[Reading], counts: &[EventCount]) -> HardwareCounters 
 
 fn counter(reading: Reading) -> Counter {
     let state = match reading.outcome {
-        Outcome::Counted { value, enabled_ns, running_ns } => {
+        CountOutcome::Counted { value, enabled_ns, running_ns } => {
             CounterState::read(value, enabled_ns, running_ns)
         }
-        Outcome::NotAvailable { reason } => CounterState::not_available(reason),
+        CountOutcome::NotAvailable { reason } => CounterState::not_available(reason),
         _ => CounterState::not_available("of an unknown kind"),
     };
     Counter::new(reading.name, unit(reading.unit), state)
