@@ -26,6 +26,30 @@ test:
 
 truth:
 	@tools/packages.sh build truth
+	cargo build --release --locked -p cli -p truth -p bench
+	PATH=$$(tools/go.sh):$$PATH target/release/truth table $(ARGS)
+	target/release/bench cost --seconds 5
+
+bench:
+	@tools/packages.sh build truth
+	cargo build --release --locked -p cli -p bench
+	for measurement in cost slowdown "startup --fleet" footprint real; do target/release/bench $$measurement $(ARGS) || exit 1; done
+
+FUZZ_SECONDS (600)"
+	@echo "make format  format Rust and C"
+
+build:
+	@tools/packages.sh build
+	cargo build --release --locked -p cli
+
+demo:
+	@tools/demo.sh
+
+test:
+	@tools/gate.sh
+
+truth:
+	@tools/packages.sh build truth
 	cargo build --release --locked -p cli -p truth
 	PATH=$$(tools/go.sh):$$PATH target/release/truth table $(ARGS)
 

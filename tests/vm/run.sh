@@ -47,7 +47,7 @@ export PERF_AGENT=/bin/perf-agent
 uname -r
 truth check --out /truth --prebuilt --standalone --only $programs --seconds 3 --rate 99 --floor 99 --tries 3
 status=\$?
-truth offcpu --check --out /truth --prebuilt --standalone --seconds 1.5 --tolerance 35 --per-block-us 1000 --crowd 500 --tries 3 || status=1
+truth offcpu --out /truth --prebuilt --standalone --seconds 1.5 --tolerance 35 --per-block-us 1000 --crowd 500 --tries 3 || status=1
 # A processor that goes away and comes back during a capture, once it has begun; on a slow machine later than thought.
 seen=1
 for seconds in 4 8 16; do

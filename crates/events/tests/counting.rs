@@ -1,5 +1,5 @@
-//! Counters of this machine's kernel, compared with other sources about the same threads. Without the right to open
-//! events each test prints that it skips.
+//! Counters on this machine's kernel, against what it says elsewhere about the same threads. A test without the right to open
+//! events is skipped.
 #![allow(clippy::unwrap_used)]
 
 use std::process::{Child, Command, Stdio};
@@ -11,6 +11,7 @@ use events::counting::{CountOutcome, CounterSpec, CpuCounters, Reading, Start, T
 use events::{Present, online_cpus};
 use rustix::time::{ClockId, clock_gettime};
 use sys::gate::GatedChild;
+use testkit::burn;
 
 fn specs(names: &str) -> Vec<CounterSpec> {
     CounterSpec::parse_list(names).unwrap()
@@ -21,21 +22,14 @@ fn values(readings: &[Reading]) -> Option<Vec<u64>> {
     let value = |reading: &Reading| match &reading.outcome {
         CountOutcome::Counted { value, .. } => Some(*value),
         outcome => {
-            println!("skipped: {}: {outcome:?}", reading.name);
+            testkit::skipped(format_args!("{}: {outcome:?}", reading.name));
             None
         }
     };
     readings.iter().map(value).collect()
 }
 
-fn burn(time: Duration) {
-    let start = Instant::now();
-    while start.elapsed() < time {
-        std::hint::black_box(0);
-    }
-}
-
-/// The time stolen by the hypervisor. perf's clocks include it, those of the scheduler do not.
+/// What a hypervisor took so far while somebody wanted to run: perf's clocks go on meanwhile, those of the scheduler do not.
 fn stolen_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let ticks = stat.lines().next().and_then(|all| all.split_whitespace().nth(8)?.parse::<u64>().ok());
@@ -149,8 +143,7 @@ fn a_command_counts_what_perf_stat_counts() {
     let counters = ThreadCounters::open(&specs(EVENTS), &[child.pid()], Start::Disabled);
     let from_exec = ThreadCounters::open(&specs(EVENTS), &[child.pid()], Start::OnExec);
     let Some(theirs) = PerfStat::attach(child.pid()) else {
-        println!("skipped: perf stat does not run here");
-        return;
+        testkit::skip!("perf stat does not run here");
     };
     counters.enable().unwrap();
     child.release().unwrap().wait().unwrap();

@@ -1,4 +1,4 @@
-//! Events of this machine's kernel. Without the right to open them each test prints that it skips.
+//! Events of this machine's kernel. A test without the right to open them is skipped.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -11,25 +11,16 @@ use events::{
     DEFAULT_RING_PAGES, Error, EventKind, EventSpec, Followed, Options, Present, Rate, Record, Set, SideBand,
     TimedRecord, online_cpus, probe_hardware_cycles,
 };
+use testkit::{PATIENCE, Process, burn};
 
 fn permitted<T>(result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
         Err(error) if error.is_permission() => {
-            eprintln!("skipped: {error}");
+            testkit::skipped(error);
             None
         }
         Err(error) => panic!("{error}"),
-    }
-}
-
-/// Timeout for something that is immediate on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn burn(time: Duration) {
-    let start = Instant::now();
-    while start.elapsed() < time {
-        std::hint::black_box(0);
     }
 }
 
@@ -73,15 +64,8 @@ fn a_process_is_recorded_from_fork_to_exit() {
 fn records_of_a_life(side_band: &mut SideBand, program: &Path) -> bool {
     let mut command = Command::new(program);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = loop {
-        match command.spawn() {
-            Ok(child) => break child,
-            // The new copy is busy while a child of another test has it open and has not executed yet.
-            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
-            Err(error) => panic!("{error}"),
-        }
-    };
-    let pid = child.id();
+    let mut child = Process::start(&mut command).unwrap();
+    let pid = child.pid();
     // The dynamic loader has finished when the program answers.
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"x").unwrap();
@@ -191,8 +175,7 @@ fn pids_of_another_namespace_are_translated() {
         let mut inside = Command::new("unshare");
         let output = inside.args(["-p", "-f"]).arg(folder.path().join("side-band-pid")).output().unwrap();
         if !output.status.success() {
-            eprintln!("skipped: no PID namespace without CAP_SYS_ADMIN");
-            return;
+            testkit::skip!("no PID namespace without CAP_SYS_ADMIN");
         }
         side_band.drain_all(&mut records);
         let exec = records.iter().find_map(|one| match &one.record {
@@ -215,7 +198,7 @@ fn offline_cpus_are_left_out() {
     let last = offline.trim().rsplit(['-', ',']).next().unwrap().parse::<u32>().unwrap();
     let spec = EventSpec::cpu_clock(99);
     if cpus.contains(&last) {
-        eprintln!("skipped in part: no CPU of this machine is offline");
+        testkit::skipped("in part: no CPU of this machine is offline");
     } else {
         cpus.push(last);
         assert!(matches!(Set::open_all(&spec, &[last], Options::default()), Err(Error::NoCpu { .. })));
@@ -266,7 +249,7 @@ fn events_and_records_follow_their_cpu() {
     let last = *cpus.last().unwrap();
     let run_there = || std::process::Command::new("taskset").args(["-c", &last.to_string(), "true"]).status();
     if !run_there().is_ok_and(|status| status.success()) {
-        eprintln!("skipped in part: nothing may run on CPU {last}");
+        testkit::skipped(format_args!("in part: nothing may run on CPU {last}"));
         return;
     }
     side_band.drain_all(&mut records);
@@ -302,7 +285,7 @@ fn throttled_time_is_measured() {
     // The timer fires at most every 10 us. The kernel throttles only below that rate limit.
     let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").unwrap();
     if limit.trim().parse::<u64>().unwrap() > 50_000 {
-        eprintln!("skipped in part: kernel.perf_event_max_sample_rate allows for any rate of the clock");
+        testkit::skipped("in part: kernel.perf_event_max_sample_rate allows for any rate of the clock");
         return;
     }
     let spec = EventSpec::new(EventKind::CpuClock, Rate::Period(1));

@@ -7,13 +7,14 @@ mod started;
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use perfagent::{
     Agent, CancelToken, CommandStatus, Ended, Error, Ledger, MemorySink, Mode, Unwind, WarningKind,
 };
 use started::started;
+use testkit::Process;
 
 /// More than any of these takes.
 const LONG: Duration = Duration::from_secs(60);
@@ -114,26 +115,15 @@ fn unwind_tables_are_kept_where_the_program_says() {
     assert!(std::fs::read_dir(&tables).unwrap().count() > 0, "{:?}", report.warnings);
 }
 
-/// Ends with its owner.
-struct Compiler(Child);
-
-impl Drop for Compiler {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A compiler that waits for its text: it maps large libraries, and its stack runs through them. None: there is none here.
-fn compiler(folder: &Path) -> Option<Compiler> {
+fn compiler(folder: &Path) -> Option<Process> {
     let mut command = Command::new("rustc");
     command.args(["--crate-type=lib", "--emit=metadata", "-"]).current_dir(folder).stdin(Stdio::piped());
-    let mut compiler = Compiler(command.spawn().ok()?);
+    let mut compiler = Process::start(&mut command).ok()?;
     let begun = Instant::now();
-    let maps = format!("/proc/{}/maps", compiler.0.id());
+    let maps = format!("/proc/{}/maps", compiler.pid());
     while !std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("librustc_driver")) {
-        if compiler.0.try_wait().unwrap().is_some() {
+        if compiler.try_wait().unwrap().is_some() {
             return None;
         }
         assert!(begun.elapsed() < LONG, "it does not map its library");
@@ -146,17 +136,16 @@ fn compiler(folder: &Path) -> Option<Compiler> {
 fn dwarf_has_all_tables_before_the_first_interval() {
     let folder = tempfile::tempdir().unwrap();
     let Some(mut compiler) = compiler(folder.path()) else {
-        println!("skipped: no rustc that runs");
-        return;
+        testkit::skip!("no rustc that runs");
     };
     // Far more intervals than may cross as they are.
-    let mut text = compiler.0.stdin.take().unwrap();
+    let mut text = compiler.stdin.take().unwrap();
     let writer = std::thread::spawn(move || {
         while text.write_all(b"\n").is_ok() {
             std::thread::sleep(Duration::from_micros(100));
         }
     });
-    let builder = Agent::builder().pid(compiler.0.id()).with_off_cpu_profile().unwind(Unwind::Dwarf);
+    let builder = Agent::builder().pid(compiler.pid()).with_off_cpu_profile().unwind(Unwind::Dwarf);
     let agent = builder.table_cache_dir(folder.path().join("tables")).build().unwrap();
     if !started(&agent) {
         return;
@@ -165,8 +154,7 @@ fn dwarf_has_all_tables_before_the_first_interval() {
     let (begun, enough) = (Instant::now(), 200);
     while agent.ledger().samples < enough && begun.elapsed() < LONG {
         if agent.wait(Duration::from_secs(1)) == Ended::TargetsExited {
-            println!("skipped: rustc has ended");
-            return;
+            testkit::skip!("rustc has ended");
         }
     }
     let report = agent.stop().unwrap();

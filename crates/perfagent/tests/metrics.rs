@@ -3,7 +3,7 @@
 
 mod started;
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,26 +13,20 @@ use perfagent::{
     ProcessMetrics,
 };
 use started::started;
+use testkit::Process;
 
 /// A process that sleeps and wakes all the time, until it is dropped.
-struct Napper(Child);
+struct Napper(Process);
 
 impl Napper {
     fn start() -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", "while sleep 0.005; do :; done"]).stdin(Stdio::null());
-        Self(shell.spawn().unwrap())
+        Self(Process::start(&mut shell).unwrap())
     }
 
     fn watched(&self) -> AgentBuilder {
-        Agent::builder().pid(self.0.id())
-    }
-}
-
-impl Drop for Napper {
-    fn drop(&mut self) {
-        let _gone_already_is_fine = self.0.kill();
-        let _same = self.0.wait();
+        Agent::builder().pid(self.0.pid())
     }
 }
 
@@ -240,14 +234,14 @@ fn metrics_of_a_start_that_was_cancelled_are_empty() {
     match agent.start_cancellable(&cancel) {
         Err(Error::Cancelled) => {}
         Err(error @ (Error::Privilege { .. } | Error::Unsupported { .. })) => {
-            return println!("skipped: {error}");
+            testkit::skip!("{error}");
         }
         other => panic!("{other:?}"),
     }
     let check = || {
         let metrics = agent.metrics().unwrap();
         assert_eq!((metrics.total_samples, metrics.duration), (0, Duration::ZERO));
-        assert!(!metrics.system_wide && metrics.pids == [napper.0.id()], "{metrics:?}");
+        assert!(!metrics.system_wide && metrics.pids == [napper.0.pid()], "{metrics:?}");
     };
     check();
     let report = agent.stop().unwrap();
@@ -269,7 +263,7 @@ fn metrics_of_a_start_that_was_cancelled_are_empty() {
 fn the_cpus_that_are_sampled_are_said_and_counters_are_of_all() {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     if !online.starts_with("0-") {
-        return println!("skipped: CPUs {online}");
+        testkit::skip!("CPUs {online}");
     }
     let builder = Agent::builder().system_wide().cpus([0]).cpu_profile_to(MemorySink::new()).pmu();
     let agent = builder.option("pmu-events", "cpu-clock").build().unwrap();

@@ -260,7 +260,7 @@ mod tests {
         if comm(2).is_ok_and(|name| name == "kthreadd") {
             assert!(is_kernel_thread(2).unwrap());
         } else {
-            eprintln!("skipped: no kernel thread to be seen in this PID namespace");
+            testkit::skipped("no kernel thread to be seen in this PID namespace");
         }
     }
 }

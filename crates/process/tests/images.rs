@@ -2,30 +2,23 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use object::{Object, ObjectSymbol};
 use process::{Error, FileKind, Files, Image, RegionKind, read_image};
 use profile::Avma;
+use testkit::{Process, until};
 
-/// A child that is killed at the end of the test.
-struct Running(Child);
+/// A process whose image is read.
+struct Running(Process);
 
 impl Running {
     fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        loop {
-            match command.spawn() {
-                Ok(child) => return Self(child),
-                // A copy just written is busy while a child of another test has not executed yet.
-                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {}
-                Err(error) => panic!("{error}"),
-            }
-        }
+        Self(Process::start(command).unwrap())
     }
 
     /// Waits until it executes another program. False if it has ended instead.
@@ -60,25 +53,8 @@ impl Running {
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn state(pid: u32) -> char {
     process::task::stat(pid).unwrap().state
-}
-
-/// Waits until something is so.
-#[track_caller]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn copy_of_sleep(path: &Path) -> PathBuf {
@@ -148,8 +124,7 @@ fn a_deleted_executable_with_an_odd_name_is_read() {
     let image = child.image(&files);
     let file = image.regions().first().unwrap().kind.file().unwrap();
     if !file.is_pinned() {
-        eprintln!("skipped: deleted files cannot be opened without CAP_CHECKPOINT_RESTORE");
-        return;
+        testkit::skip!("deleted files cannot be opened without CAP_CHECKPOINT_RESTORE");
     }
     // A backslash sequence that the kernel did not write cannot be told from its own.
     let name = String::from_utf8(path.as_os_str().as_bytes().to_vec()).unwrap().replace("\\012", "\n");
@@ -169,8 +144,7 @@ fn the_same_path_in_another_mount_namespace_is_another_file() {
     );
     let mut child = Running::start(Command::new("unshare").args(["-m", "sh", "-c", &script]));
     if !child.becomes("program") {
-        eprintln!("skipped: no mount namespace without CAP_SYS_ADMIN");
-        return;
+        testkit::skip!("no mount namespace without CAP_SYS_ADMIN");
     }
     let image = child.image(&Files::new());
     let file = image.regions().first().unwrap().kind.file().unwrap();
@@ -188,8 +162,7 @@ fn a_process_under_another_root_shows_its_own_paths() {
     );
     let mut child = Running::start(Command::new("sh").args(["-c", &script]));
     if !child.becomes("sleep") {
-        eprintln!("skipped: no chroot without CAP_SYS_CHROOT");
-        return;
+        testkit::skip!("no chroot without CAP_SYS_CHROOT");
     }
     let image = child.image(&Files::new());
     assert_eq!(image.exe.as_deref(), Some("/bin/sleep"));
@@ -221,8 +194,7 @@ fn a_process_whose_first_thread_ended_is_read() {
     fs::write(&source, text).unwrap();
     let built = Command::new("cc").arg("-pthread").arg("-o").arg(&program).arg(&source).status();
     if !built.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no C compiler");
-        return;
+        testkit::skip!("no C compiler");
     }
     let child = Running::start(&mut Command::new(&program));
     until("its first thread has ended", || state(child.0.id()) == 'Z');

@@ -50,7 +50,7 @@ mod tests {
     fn xz(content: &[u8], options: &[&str]) -> Option<Vec<u8>> {
         let started = Command::new("xz").args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let Ok(mut child) = started else {
-            eprintln!("skipped: xz is not installed");
+            testkit::skipped("xz is not installed (package xz-utils)");
             return None;
         };
         let (mut stdin, content) = (child.stdin.take().unwrap(), content.to_vec());

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
+use testkit::find_command;
 
 /// A compiler, by the command that must be installed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -57,13 +58,6 @@ impl Compiler {
     pub fn is_installed(self) -> bool {
         find_command(self.command()).is_some()
     }
-}
-
-/// The file that a command on the path stands for.
-#[must_use]
-pub fn find_command(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// One call of a compiler.

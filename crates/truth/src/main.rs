@@ -1,15 +1,16 @@
-//! The command line over crate `truth`: each subcommand is one measurement, and prints a table.
+//! The command line over crate `truth`: builds the programs, checks them under a profiler, prints the table.
 
+mod claims;
 mod report;
-mod scheduler_report;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use testkit::perf_agent;
 use truth::blocking::Lab;
-use truth::profiler::{PerfMode, Profiler, agent_binary};
+use truth::profiler::{PerfMode, Profiler};
 use truth::programs::{Program, Scheduling, all};
 use truth::run::Plan;
 
@@ -30,29 +31,13 @@ enum Task {
     Build(Which),
     /// Pass or fail: profile each program and compare with its answer.
     Check(CheckArgs),
-    /// All programs under perf-agent and, in the same run, under `perf record --call-graph dwarf`: one table; shares
-    /// and costs below it.
+    /// All programs under perf-agent and, in the same run, under `perf record --call-graph dwarf`: one table, and shares
+    /// below it.
     Table(TableArgs),
     /// Four functions that burn 10, 20, 30 and 40 %: what each profiler says.
     Shares(Length),
-    /// Kernel cost per sample, as a ratio to a bare `bpf_get_stack` on a frame-pointer build in the same run.
-    Cost(Length),
-    /// How much slower a program runs under each profiler, in alternating windows.
-    Slowdown(SlowdownArgs),
-    /// Time from the start of perf-agent to the first complete stack.
-    Startup(StartupArgs),
-    /// CPU and memory of perf-agent's own process.
-    Footprint(Length),
-    /// Time off the CPU by function, against the program's own clocks, beside other tools in the same run.
+    /// Pass or fail: what an off-CPU profile says about programs that know how long they were off the CPU.
     Offcpu(OffcpuArgs),
-    /// Work left to programs that switch all the time, under each tracer, in alternating windows.
-    Switches(SwitchesArgs),
-    /// Run-queue latency, switches and counters beside perf's and the kernel's.
-    Latency(SecondsArg),
-    /// All modes together on a busy machine: memory over time, samples with and without the other modes, losses.
-    Endurance(EnduranceArgs),
-    /// Real programs: share of complete stacks, next to `perf record --call-graph dwarf` in the same run.
-    Real(RealArgs),
 }
 
 #[derive(Debug, Args)]
@@ -121,108 +106,28 @@ struct TableArgs {
 }
 
 #[derive(Debug, Args)]
-struct SlowdownArgs {
-    /// Number of rounds.
-    #[arg(long, default_value_t = 9)]
-    rounds: usize,
-    /// Length of each window in seconds.
-    #[arg(long, default_value_t = 3.0)]
-    seconds: f64,
-}
-
-#[derive(Debug, Args)]
-struct SecondsArg {
+struct OffcpuArgs {
     /// Length of each capture in seconds.
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
-}
-
-#[derive(Debug, Args)]
-struct OffcpuArgs {
-    #[command(flatten)]
-    length: SecondsArg,
-    /// Without perf-agent: only the programs and the other tools.
-    #[arg(long)]
-    others_only: bool,
-    /// Without the other tools, whose work at each switch is in the times.
-    #[arg(long, conflicts_with = "others_only")]
-    agent_only: bool,
-    /// Pass or fail instead of a table.
-    #[arg(long)]
-    check: bool,
-    /// Only with --check: builds that need no shared library.
+    /// Builds that need no shared library.
     #[arg(long)]
     standalone: bool,
-    /// Only with --check: the programs are in the folder already.
+    /// The programs are in the folder already.
     #[arg(long)]
     prebuilt: bool,
-    /// Only with --check: allowed difference of times in per cent.
+    /// Allowed difference of times in per cent.
     #[arg(long, default_value_t = 1.0)]
     tolerance: f64,
-    /// Only with --check: allowed difference of times in us for each block.
+    /// Allowed difference of times in us for each block.
     #[arg(long, default_value_t = 3)]
     per_block_us: u64,
-    /// Only with --check: number of threads where there are many.
+    /// Number of threads where there are many.
     #[arg(long, default_value_t = 20_000)]
     crowd: u64,
-    /// Only with --check: how often a claim is tried before it fails. Each failure is printed.
+    /// How often a claim is tried before it fails. Each failure is printed.
     #[arg(long, default_value_t = 1)]
     tries: usize,
-}
-
-#[derive(Debug, Args)]
-struct EnduranceArgs {
-    /// Length of the capture with all modes in seconds.
-    #[arg(long, default_value_t = 60.0)]
-    seconds: f64,
-    /// Pass or fail too.
-    #[arg(long)]
-    check: bool,
-    /// Only with --check: allowed growth of the resident set, from the second quarter to the last, in per cent.
-    #[arg(long, default_value_t = 20.0)]
-    growth: f64,
-}
-
-#[derive(Debug, Args)]
-struct SwitchesArgs {
-    /// Number of rounds.
-    #[arg(long, default_value_t = 7)]
-    rounds: usize,
-    /// Length of each window in seconds.
-    #[arg(long, default_value_t = 2.0)]
-    seconds: f64,
-    /// Without perf-agent: only the other tools.
-    #[arg(long)]
-    others_only: bool,
-    /// Further arguments for perf-agent.
-    #[arg(last = true)]
-    more: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-struct StartupArgs {
-    /// Measurements per case; the median is shown.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Only targets whose name contains one of these words.
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
-    /// Also a crowd of 300 processes with 500 distinct binaries, with -a.
-    #[arg(long)]
-    crowd: bool,
-}
-
-#[derive(Debug, Args)]
-struct RealArgs {
-    /// Only these programs.
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
-    /// Length of each capture in seconds.
-    #[arg(long, default_value_t = 5.0)]
-    seconds: f64,
-    /// Sampling rate of `perf record` in Hz; perf-agent samples at 999 Hz.
-    #[arg(long, default_value_t = 99)]
-    perf_rate: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -245,7 +150,7 @@ impl Which {
 }
 
 fn agent_path() -> Result<PathBuf> {
-    agent_binary().context("no perf-agent: build it (cargo build --release -p cli) or name it in $PERF_AGENT")
+    perf_agent().context("no perf-agent: build it (cargo build --release -p cli) or name it in $PERF_AGENT")
 }
 
 fn agent(more: &[String]) -> Result<Profiler> {
@@ -286,11 +191,7 @@ fn run(cli: &Cli) -> Result<()> {
             report::table(&args.which.programs(), out, &agent(&[])?, plan)
         }
         Task::Shares(length) => report::shares(out, &agent(&length.more)?, length.seconds, length.rate),
-        Task::Cost(length) => report::cost(out, &agent(&length.more)?, length.seconds, length.rate),
-        Task::Slowdown(args) => report::slowdown(out, &agent(&[])?, args.rounds, args.seconds),
-        Task::Startup(args) => report::startup(out, &agent(&[])?, args.rounds, &args.only, args.crowd),
-        Task::Footprint(length) => report::footprint(out, &agent(&length.more)?, length.seconds, length.rate),
-        Task::Offcpu(args) if args.check => {
+        Task::Offcpu(args) => {
             let programs =
                 Scheduling { standalone: args.standalone, prebuilt: args.prebuilt, ..Scheduling::new(out) };
             let lab = Lab {
@@ -298,27 +199,10 @@ fn run(cli: &Cli) -> Result<()> {
                 programs,
                 tolerance_pct: args.tolerance,
                 per_block_ns: args.per_block_us * 1000,
-                ms: (args.length.seconds * 1000.0) as u64,
+                ms: (args.seconds * 1000.0) as u64,
                 crowd: args.crowd,
             };
-            scheduler_report::check_blocking(&lab, args.tries)
-        }
-        Task::Offcpu(args) => {
-            let agent = (!args.others_only).then(agent_path).transpose()?;
-            scheduler_report::off_cpu(out, agent.as_deref(), !args.agent_only, args.length.seconds)
-        }
-        Task::Switches(args) => {
-            let agent = (!args.others_only).then(agent_path).transpose()?;
-            scheduler_report::switches(out, agent.as_deref(), &args.more, args.rounds, args.seconds)
-        }
-        Task::Endurance(args) => {
-            let limit = args.check.then_some(args.growth);
-            scheduler_report::endurance(out, &agent_path()?, args.seconds, limit)
-        }
-        Task::Latency(args) => scheduler_report::latency(out, &agent_path()?, args.seconds),
-        Task::Real(args) => {
-            let plan = Plan { seconds: args.seconds, perf_rate_hz: args.perf_rate, ..Plan::default() };
-            report::real(&args.only, &agent(&[])?, plan)
+            claims::check(&lab, args.tries)
         }
     }
 }

@@ -4,45 +4,17 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::frame::Capture;
-use crate::leftovers::BpfObjects;
-use crate::profiler::{read_pprof, wait_ok};
+use crate::profiler::{read_pprof, until_attached, wait_ok};
 
 /// How long a session may last.
 const PATIENCE: Duration = Duration::from_secs(600);
-
-/// Waits until perf-agent captures, or has ended: its programs are attached, and its first thread, which waits for the
-/// end of the start without a pause, looks at the time now and then.
-pub(crate) fn until_attached(agent: &mut Child) -> Result<()> {
-    let (begun, pid) = (Instant::now(), agent.id());
-    let mut waits_before = None;
-    loop {
-        if agent.try_wait().context("wait for perf-agent")?.is_some() {
-            return Ok(());
-        }
-        if waits_before.is_none() && !BpfObjects::held_by(pid).links.is_empty() {
-            waits_before = waits_of_first_thread(pid);
-        }
-        // One more may be the wait for the start itself.
-        if waits_before.zip(waits_of_first_thread(pid)).is_some_and(|(before, now)| now >= before + 2) {
-            return Ok(());
-        }
-        ensure!(begun.elapsed() < Duration::from_secs(60), "perf-agent attached nothing within a minute");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn waits_of_first_thread(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/task/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
-}
 
 /// Whom a session looks at.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::cost::PerfOutput;
+use crate::perf_output::PerfOutput;
 use crate::profiler::{BpfStats, PerfMode, Profiler};
 use crate::programs::{Program, sources};
 use crate::roots::Roots;

@@ -188,7 +188,8 @@ pub fn cpu_ns(pid: u32) -> Result<u64> {
 }
 
 /// Memory of a process in KiB by a line of its status: `VmRSS` now, `VmHWM` at most so far. None if it is gone.
-pub(crate) fn memory_kib(pid: u32, line: &str) -> Option<u64> {
+#[must_use]
+pub fn memory_kib(pid: u32, line: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let value = status.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(':'))?;
     value.trim().strip_suffix(" kB")?.trim().parse().ok()

@@ -4,34 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use testkit::Process;
+
 use crate::{run, run_in, stderr, stdout};
 
-/// A process that burns CPU until it is dropped.
-pub struct Burner(Child);
-
-impl Burner {
-    pub fn start() -> Self {
-        Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
-    }
-
-    pub fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-}
-
-impl Drop for Burner {
-    fn drop(&mut self) {
-        let _gone_already_is_fine = self.0.kill();
-        let _same = self.0.wait();
-    }
-}
-
-/// Whether captures are possible here. Prints the reason if not.
+/// Whether captures are possible here; says why not.
 pub fn privileged() -> bool {
     let checks: Vec<serde_json::Value> = serde_json::from_str(&stdout(&run(&["doctor", "--json"]))).unwrap();
     let failed = checks.into_iter().find(|check| check["status"] == "fail");
     if let Some(check) = &failed {
-        println!("skipped: {}: {}", check["check"], check["value"]);
+        testkit::skipped(format_args!("{}: {}", check["check"], check["value"]));
     }
     failed.is_none()
 }
@@ -108,14 +90,16 @@ fn a_process_gives_an_automatically_named_profile_and_a_ledger() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let burner = Burner::start();
-    let words = ["--profile", "--pid", &burner.pid(), "--duration", "1s"];
+    let burner = Process::computing();
+    let words = ["--profile", "--pid", &burner.pid().to_string(), "--duration", "1s"];
     let first = run_in(directory.path(), &words);
     assert_status(&first, 0);
     assert!(first.stdout.is_empty());
     let text = stderr(&first);
     assert!(
-        text.lines().next().is_some_and(|line| line.contains(&burner.pid()) && line.contains("99 Hz")),
+        text.lines()
+            .next()
+            .is_some_and(|line| line.contains(&burner.pid().to_string()) && line.contains("99 Hz")),
         "{text}"
     );
     assert!(!text.contains('\r'), "a progress line without a terminal: {text:?}");
@@ -134,13 +118,13 @@ fn every_output_is_written_and_standard_output_has_only_the_one_for_it() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let burner = Burner::start();
+    let burner = Process::computing();
     let output = run_in(
         directory.path(),
         &[
             "--profile",
             "--pid",
-            &burner.pid(),
+            &burner.pid().to_string(),
             "--duration",
             "300ms",
             "--profile-output",
@@ -201,8 +185,8 @@ fn metrics_alone_have_a_ledger_with_the_agents_cpu_time() {
     if !privileged() {
         return;
     }
-    let burner = Burner::start();
-    let output = run(&["--pmu", "--pid", &burner.pid(), "--duration", "10ms"]);
+    let burner = Process::computing();
+    let output = run(&["--pmu", "--pid", &burner.pid().to_string(), "--duration", "10ms"]);
     assert_status(&output, 0);
     assert_eq!(ledger(&output, "mode").as_deref(), Some("pmu"), "{}", stderr(&output));
     assert_eq!(ledger(&output, "processes").as_deref(), Some("1"));
@@ -300,9 +284,10 @@ fn the_capture_ends_with_its_targets() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let burner = Burner::start();
+    let burner = Process::computing();
     let begun = Instant::now();
-    let child = start_in(directory.path(), &["--profile", "--pid", &burner.pid(), "--duration", "600s"]);
+    let child =
+        start_in(directory.path(), &["--profile", "--pid", &burner.pid().to_string(), "--duration", "600s"]);
     wait_for_links(&child);
     drop(burner);
     let output = child.wait_with_output().unwrap();
@@ -316,10 +301,13 @@ fn the_first_signal_ends_the_capture_and_writes_everything() {
     if !privileged() {
         return;
     }
-    let burner = Burner::start();
+    let burner = Process::computing();
     for (name, delay_ms) in [("INT", 600), ("TERM", 600), ("HUP", 600), ("TERM", 30), ("INT", 100)] {
         let directory = tempfile::tempdir().unwrap();
-        let child = start_in(directory.path(), &["--profile", "--pid", &burner.pid(), "--duration", "60s"]);
+        let child = start_in(
+            directory.path(),
+            &["--profile", "--pid", &burner.pid().to_string(), "--duration", "60s"],
+        );
         std::thread::sleep(Duration::from_millis(delay_ms));
         wait_for_handlers(&child);
         signal(&child, name);
@@ -336,10 +324,13 @@ fn no_unfinished_file_is_left_after_any_number_of_signals() {
     if !privileged() {
         return;
     }
-    let burner = Burner::start();
+    let burner = Process::computing();
     for gap_ms in [0, 2, 10] {
         let directory = tempfile::tempdir().unwrap();
-        let child = start_in(directory.path(), &["--profile", "--pid", &burner.pid(), "--duration", "60s"]);
+        let child = start_in(
+            directory.path(),
+            &["--profile", "--pid", &burner.pid().to_string(), "--duration", "60s"],
+        );
         std::thread::sleep(Duration::from_millis(600));
         wait_for_handlers(&child);
         for _ in 0..3 {
@@ -355,7 +346,8 @@ fn no_unfinished_file_is_left_after_any_number_of_signals() {
         assert!(files(directory.path()).iter().all(|name| name.ends_with(".pb.gz")));
     }
     let directory = tempfile::tempdir().unwrap();
-    let child = start_in(directory.path(), &["--profile", "--pid", &burner.pid(), "--duration", "60s"]);
+    let child =
+        start_in(directory.path(), &["--profile", "--pid", &burner.pid().to_string(), "--duration", "60s"]);
     std::thread::sleep(Duration::from_millis(600));
     signal(&child, "KILL");
     child.wait_with_output().unwrap();
@@ -368,11 +360,11 @@ fn an_output_that_fails_does_not_stop_the_others() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let burner = Burner::start();
+    let burner = Process::computing();
     let words = [
         "--profile",
         "--pid",
-        &burner.pid(),
+        &burner.pid().to_string(),
         "--duration",
         "200ms",
         "--profile-output",
@@ -412,12 +404,10 @@ fn without_privileges_the_hint_is_the_setcap_line() {
         .args(["--profile", "--pid", "1", "--profile-output", "/dev/null"])
         .output();
     let Ok(output) = output else {
-        println!("skipped: setpriv is not installed");
-        return;
+        testkit::skip!("setpriv is not installed");
     };
     if stderr(&output).starts_with("setpriv:") {
-        println!("skipped: this user cannot change to another: {}", stderr(&output));
-        return;
+        testkit::skip!("this user cannot change to another: {}", stderr(&output));
     }
     assert_status(&output, 1);
     let text = stderr(&output);

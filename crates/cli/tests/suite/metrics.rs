@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::capture::{Burner, assert_gzip, assert_status, files, privileged, signal, start_in};
+use testkit::Process;
+
+use crate::capture::{assert_gzip, assert_status, files, privileged, signal, start_in};
 use crate::{run, run_in, stderr, stdout};
 
 /// A command that sleeps a few times.
@@ -198,8 +200,8 @@ fn metrics_are_served_as_long_as_the_capture_goes_on() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let burner = Burner::start();
-    let pid = burner.pid();
+    let burner = Process::computing();
+    let pid = burner.pid().to_string();
     let words = ["--pmu", "--pmu-output", "report", "--duration", "300s", "--pid", &pid];
     let served = Served::start_in(directory.path(), &words);
     let begun = Instant::now();
@@ -265,7 +267,7 @@ fn served_counters_are_filled_and_only_grow() {
     let profiles = "--profile --profile-output - --offcpu --offcpu-output off --kernel-stacks -a --per-pid";
     for (modes, filled) in [("-a", &always[..]), (profiles, &[always, with_profiles].concat())] {
         let directory = tempfile::tempdir().unwrap();
-        let _burner = Burner::start();
+        let _burner = Process::computing();
         let mut words =
             vec!["--pmu", "--pmu-output", "r", "--pmu-format", "json", "--pmu-events", "task-clock"];
         words.extend(["--duration", "300s"]);
@@ -407,10 +409,10 @@ fn processes_with_the_same_pid_are_kept_apart() {
     // The endpoint answers once the capture has begun.
     let output = match output {
         Ok(output) if output.status.success() => output,
-        other => return println!("skipped: no PID namespace, or no choice of numbers in it: {other:?}"),
+        other => testkit::skip!("no PID namespace, or no choice of numbers in it: {other:?}"),
     };
     if stdout(&output) != "5000\n5000\n" {
-        return println!("skipped: the numbers were others: {}", stdout(&output));
+        testkit::skip!("the numbers were others: {}", stdout(&output));
     }
     let report = std::fs::read(directory.path().join("out.json")).unwrap();
     let report: Value = serde_json::from_slice(&report).unwrap();

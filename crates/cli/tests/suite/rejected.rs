@@ -135,8 +135,7 @@ fn a_directory_that_is_read_only() {
     let places = tempfile::tempdir().unwrap();
     std::fs::set_permissions(places.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
     if std::fs::write(places.path().join("probe"), "").is_ok() {
-        println!("skipped: this user writes to read-only directories");
-        return;
+        testkit::skip!("this user writes to read-only directories");
     }
     check(&run_in(places.path(), &GOOD), &["Permission denied", "-on-cpu.pb.gz"]);
 }

@@ -24,8 +24,7 @@ fn go_tool_pprof_reads_it() {
     let file = tempfile::Builder::new().suffix(".pb.gz").tempfile().unwrap();
     file.as_file().write_all(&bytes).unwrap();
     let Ok(output) = Command::new("go").args(["tool", "pprof", "-raw"]).arg(file.path()).output() else {
-        eprintln!("skipped: no go tool");
-        return;
+        testkit::skip!("no go tool");
     };
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
@@ -58,8 +57,7 @@ fn one_location_without_a_name_takes_the_flags_away() {
     let file = tempfile::Builder::new().suffix(".pb.gz").tempfile().unwrap();
     file.as_file().write_all(&bytes).unwrap();
     let Ok(output) = Command::new("go").args(["tool", "pprof", "-raw"]).arg(file.path()).output() else {
-        eprintln!("skipped: no go tool");
-        return;
+        testkit::skip!("no go tool");
     };
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(

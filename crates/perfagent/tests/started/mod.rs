@@ -7,7 +7,7 @@ pub fn started(agent: &Agent) -> bool {
     match agent.start() {
         Ok(()) => true,
         Err(error @ (Error::Privilege { .. } | Error::Unsupported { .. })) => {
-            println!("skipped: {error}");
+            testkit::skipped(error);
             false
         }
         Err(error) => panic!("{error}"),

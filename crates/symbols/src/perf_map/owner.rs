@@ -295,8 +295,7 @@ mod tests {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::null());
         let Ok(mut child) = command.spawn() else {
-            eprintln!("skipped: no unshare");
-            return;
+            testkit::skip!("no unshare");
         };
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -304,8 +303,7 @@ mod tests {
         let _ = child.kill();
         child.wait().unwrap();
         if line != "ready\n" {
-            eprintln!("skipped: no mount namespace can be made");
-            return;
+            testkit::skip!("no mount namespace can be made");
         }
         let owner = owner.unwrap();
         assert!(owner.holds_folder());

@@ -23,7 +23,7 @@ fn run(dir: &Path, command: &[&str]) -> Option<String> {
     let output = match Command::new(command[0]).args(&command[1..]).current_dir(dir).output() {
         Ok(output) => output,
         Err(error) => {
-            eprintln!("skipped: {}: {error}", command[0]);
+            testkit::skipped(format_args!("{}: {error}", command[0]));
             return None;
         }
     };

@@ -1,37 +1,17 @@
 //! Pass or fail: what an off-CPU profile must say about each program.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, ensure};
 
-use super::{Comparison, Meter, compare, read_meters, read_number, short_lives};
+use super::compare::{Comparison, compare};
+use super::lab::{EACH_STATE, Lab, hardly_lost, nothing_lost};
+use super::meter::{Meter, read_meters, read_number};
+use super::short_lives;
 use crate::frame::{Capture, Stack};
-use crate::programs::Scheduling;
 use crate::roots::Roots;
 use crate::session::{Finished, Session, Whom};
-use crate::target::Target;
 
-/// All states.
-pub(super) const EACH_STATE: &str = "--offcpu-states=blocked,iowait,preempted";
 /// Below this a share of time proves nothing.
 const LEAST_NS: u64 = 50_000_000;
-
-/// What the cases need.
-#[derive(Clone, Debug)]
-pub struct Lab {
-    /// The binary under test.
-    pub agent: PathBuf,
-    /// The programs.
-    pub programs: Scheduling,
-    /// Allowed difference of times in per cent.
-    pub tolerance_pct: f64,
-    /// Allowed difference of times for each block: what lies between a clock of the program and the switch itself.
-    pub per_block_ns: u64,
-    /// Length of each capture.
-    pub ms: u64,
-    /// Number of threads where there are many.
-    pub crowd: u64,
-}
 
 /// What a hypervisor took of the CPU of the hogs so far, while somebody wanted to run.
 fn stolen_ns() -> u64 {
@@ -63,49 +43,6 @@ pub const CASES: &[Case] = &[
     ("all time of threads that end after their process", short_lives::stragglers),
     ("more sleeping threads than --max-stacks", short_lives::crowd_in_small_tables),
 ];
-
-impl Lab {
-    fn command(&self, options: &[&str], program: &str, arguments: &[&str]) -> Result<Finished> {
-        let path = self.programs.path(program)?;
-        Session::start(&self.agent, options, Whom::Command(&path, arguments))?.finish()
-    }
-
-    fn milliseconds(&self) -> String {
-        self.ms.to_string()
-    }
-
-    /// Whether a measured time is the true one.
-    fn near(&self, what: &str, said_ns: u64, true_ns: u64) -> Result<()> {
-        // A border between a clock and its neighbour costs microseconds; one tick of the kernel is 4 ms.
-        let allowed = true_ns as f64 * self.tolerance_pct / 100.0 + 1e6;
-        let error = said_ns as f64 - true_ns as f64;
-        ensure!(error.abs() <= allowed, "{what}: {said_ns} ns, but {true_ns} ns are true");
-        Ok(())
-    }
-
-    pub(super) fn start(&self, program: &str, arguments: &[&str]) -> Result<Target> {
-        Target::start_command(std::process::Command::new(self.programs.path(program)?).args(arguments))
-    }
-}
-
-/// Intervals that the ledger tells as lost.
-fn told_lost(capture: &Capture) -> Result<u64> {
-    Ok(capture.ledger("lost").context("the ledger tells no losses")?.parse()?)
-}
-
-pub(super) fn nothing_lost(capture: &Capture) -> Result<()> {
-    ensure!(told_lost(capture)? == 0, "lost: {:?}", capture.comments);
-    Ok(())
-}
-
-/// Next to nothing is lost, and no more than a kernel hides: sandboxes exist whose own threads switch untraced, so that the
-/// thread that follows one of them comes back unseen. Gives the number.
-pub(super) fn hardly_lost(capture: &Capture) -> Result<u64> {
-    let (lost, all) = (told_lost(capture)?, capture.sums(|_| true).0);
-    let all = all + capture.ledger("skipped.min_block").and_then(|n| n.parse().ok()).unwrap_or(0);
-    ensure!(lost <= 3 + all / 500, "lost: {:?}", capture.comments);
-    Ok(lost)
-}
 
 fn near_count(what: &str, said: u64, truth: u64, allowed: u64) -> Result<()> {
     ensure!(said.abs_diff(truth) <= allowed, "{what}: {said}, but {truth} are true");

@@ -1,6 +1,6 @@
 //! One function of a program: its own account beside a profile's.
 
-use super::Meter;
+use super::meter::Meter;
 use crate::frame::{Capture, Stack};
 
 /// What a program and a profile say about one function.

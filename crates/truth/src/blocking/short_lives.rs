@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::cases::{EACH_STATE, Lab, hardly_lost, nothing_lost};
-use super::read_number;
+use super::lab::{EACH_STATE, Lab, hardly_lost, nothing_lost};
+use super::meter::read_number;
 use crate::frame::Capture;
 use crate::session::{Finished, Session, Whom};
 

@@ -9,19 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use profile::{LabelValue, LocationId, Profile};
 
-use super::Scope;
+use super::scope::Scope;
 use crate::frame::{Capture, Frame, Stack, plain_name};
-
-/// The binary to test: `$PERF_AGENT`, or the release build of this repository.
-#[must_use]
-pub fn agent_binary() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let candidates =
-        [std::env::var_os("PERF_AGENT").map(PathBuf::from), Some(target.join("release/perf-agent"))];
-    let found = candidates.into_iter().flatten().find(|path| path.is_file())?;
-    found.canonicalize().ok()
-}
 
 pub(super) fn command(
     path: &Path,

@@ -1,8 +1,10 @@
 //! The profilers under test behind one door: start, wait, read back.
 
 mod agent;
+mod attached;
 mod bpf;
 mod perf;
+mod scope;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -11,23 +13,13 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::frame::Capture;
-use crate::session::until_attached;
 
+pub use agent::read_pprof;
 pub(crate) use agent::wait_ok;
-pub use agent::{agent_binary, read_pprof};
+pub(crate) use attached::until_attached;
 pub use bpf::{BpfStats, ProgramTimes};
 pub use perf::read_script;
-
-/// How `perf record` takes stacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PerfMode {
-    /// `--call-graph dwarf,65528`: copies the stack, unwinds afterwards.
-    Dwarf,
-    /// `-g`: frame pointers, in the kernel.
-    FramePointers,
-    /// None: what the samples themselves cost.
-    NoStacks,
-}
+pub use scope::{PerfMode, Scope};
 
 /// A profiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,15 +28,6 @@ pub enum Profiler {
     Agent(PathBuf, Vec<String>),
     /// `perf record`.
     Perf(PerfMode),
-}
-
-/// What to profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// One process, its threads and children.
-    Process(u32),
-    /// The whole machine.
-    Machine,
 }
 
 /// A profiler at work.

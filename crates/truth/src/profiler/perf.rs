@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use object::read::elf::{ElfFile64, ProgramHeader};
 
-use super::{PerfMode, Scope};
+use super::scope::{PerfMode, Scope};
 use crate::frame::{Capture, Frame, Stack, plain_name};
 
 pub(super) fn command(

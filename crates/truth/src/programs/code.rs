@@ -1,6 +1,6 @@
 //! Odd code: callbacks, signals, vdso, linkage stubs, assembly, giant functions, generated code, many mappings.
 
-use super::{MAIN, Program, STATIC_MAIN, c};
+use super::program::{MAIN, Program, STATIC_MAIN, c};
 use crate::compile::{Build, Compiler};
 
 pub(super) fn programs() -> Vec<Program> {

@@ -1,6 +1,6 @@
 //! Odd frames: alloca, variable-length arrays, 100 KiB of locals, realigned stacks.
 
-use super::{MAIN, Program, STATIC_MAIN, c};
+use super::program::{MAIN, Program, STATIC_MAIN, c};
 use crate::compile::{Build, Compiler};
 
 pub(super) fn programs() -> Vec<Program> {

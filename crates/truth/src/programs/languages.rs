@@ -1,6 +1,6 @@
 //! C++, Rust and Go.
 
-use super::{MAIN, Program, THREAD};
+use super::program::{MAIN, Program, THREAD};
 use crate::compile::{Build, Compiler};
 
 /// Libraries at work below a C++ program.

@@ -1,6 +1,7 @@
 //! Code that comes and goes: dlopen, deleted files, exec, children, threads, namespaces.
 
-use super::{Launch, MAIN, Program, STATIC_MAIN, THREAD, c, recursion_chain};
+use super::program::{Launch, MAIN, Program, STATIC_MAIN, THREAD, c};
+use super::recursion::recursion_chain;
 use crate::compile::{Build, Compiler};
 
 /// The library calls its own functions through its linkage table, which is filled in at the first call.

@@ -1,6 +1,6 @@
 //! Deep recursion in C, by compiler, optimisation and way of linking.
 
-use super::{MAIN, Program, STATIC_MAIN};
+use super::program::{MAIN, Program, STATIC_MAIN};
 use crate::compile::{Build, Compiler};
 
 /// The first `depth` frames of the ring of three functions.

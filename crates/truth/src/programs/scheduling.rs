@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::sources;
+use super::program::sources;
 use crate::compile::{Build, Compiler};
 
 const SOURCES: &[(&str, &str)] = &[

@@ -4,7 +4,7 @@ use truth::check::{Outcome, check};
 use truth::programs::{Program, all};
 use truth::run::Plan;
 
-use crate::Bench;
+use crate::Setup;
 
 /// So often that there are many samples even where others take most of the CPU, if the kernel allows it.
 fn rate_hz() -> u32 {
@@ -12,16 +12,16 @@ fn rate_hz() -> u32 {
     most.ok().and_then(|most| most.trim().parse().ok()).map_or(999, |most: u32| most.min(4999))
 }
 
-fn check_those(test: &str, floor_pct: Option<f64>, wanted: impl Fn(&Program) -> bool) {
-    let Some(bench) = Bench::get(test) else { return };
+fn check_those(setup: Option<Setup>, floor_pct: Option<f64>, wanted: impl Fn(&Program) -> bool) {
+    let Some(setup) = setup else { return };
     let plan = Plan { seconds: 2.0, rate_hz: rate_hz(), ..Plan::default() };
     let mut complaints = Vec::new();
     let programs: Vec<_> = all().into_iter().filter(|p| !p.matrix_only && wanted(p)).collect();
-    assert!(!programs.is_empty(), "{test} has programs");
+    assert!(!programs.is_empty(), "there are programs");
     for program in programs {
-        match check(&program, &bench.out, false, &bench.profiler(), plan, floor_pct) {
+        match check(&program, &setup.out, false, &setup.profiler(), plan, floor_pct) {
             Ok(Outcome::Passed(_)) => {}
-            Ok(Outcome::Skipped(why)) => eprintln!("skipped: {} because {why}", program.name),
+            Ok(Outcome::Skipped(why)) => testkit::skipped(format_args!("{}: {why}", program.name)),
             Ok(Outcome::Failed(verdict, why)) => {
                 let stacks: Vec<String> = verdict
                     .wrong
@@ -45,28 +45,28 @@ fn is_one_of(program: &Program, prefixes: &[&str]) -> bool {
 
 #[test]
 fn deep_recursion() {
-    check_those("deep_recursion", None, |p| is_one_of(p, &["recurse-gcc", "recurse-clang"]));
+    check_those(Setup::get(), None, |p| is_one_of(p, &["recurse-gcc", "recurse-clang"]));
 }
 
 #[test]
 fn musl() {
-    check_those("musl", None, |p| p.name.contains("musl"));
+    check_those(Setup::get(), None, |p| p.name.contains("musl"));
 }
 
 #[test]
 fn other_languages() {
-    check_those("other_languages", None, |p| is_one_of(p, &["cpp", "rust", "go"]));
+    check_those(Setup::get(), None, |p| is_one_of(p, &["cpp", "rust", "go"]));
 }
 
 #[test]
 fn code_that_comes_and_goes() {
     // Code that is mapped in mid-capture waits for its tables, on a busy machine for longer than stacks are sent for.
-    check_those("code_that_comes_and_goes", Some(99.0), |p| is_one_of(p, LIFECYCLE));
+    check_those(Setup::as_root(), Some(99.0), |p| is_one_of(p, LIFECYCLE));
 }
 
 #[test]
 fn odd_code_and_odd_frames() {
-    check_those("odd_code_and_odd_frames", None, |p| {
+    check_those(Setup::get(), None, |p| {
         !is_one_of(p, LIFECYCLE)
             && !is_one_of(p, &["recurse", "cpp", "rust", "go"])
             && !p.name.contains("musl")

@@ -9,7 +9,7 @@ use truth::programs::Scheduling;
 use truth::session::{Finished, Session, Whom};
 use truth::target::Target;
 
-use crate::Bench;
+use crate::Setup;
 
 const STATES: &str = "blocked,iowait,preempted";
 const COMBINATIONS: [&[&str]; 7] = [
@@ -96,12 +96,12 @@ fn nothing_of_ours(finished: &Finished, options: &[&str]) {
 
 #[test]
 fn every_sample_is_told_with_its_stack() {
-    let Some(bench) = Bench::get("every_sample_is_told_with_its_stack") else { return };
-    let threaded = Scheduling::new(&bench.out).path("mayflies").unwrap();
+    let Some(setup) = Setup::get() else { return };
+    let threaded = Scheduling::new(&setup.out).path("mayflies").unwrap();
     let shell = Path::new("/bin/sh");
     let run = |options: &[&str], whom: Whom<'_>| {
         let options = [options, &["--sample-rate", "997", "--duration", LENGTH]].concat();
-        Session::start(&bench.agent, &options, whom).unwrap().finish().unwrap()
+        Session::start(&setup.agent, &options, whom).unwrap().finish().unwrap()
     };
     for options in COMBINATIONS {
         let commands: [(&str, Whom<'_>); 2] = [

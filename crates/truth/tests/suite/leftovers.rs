@@ -11,23 +11,23 @@ use truth::profiler::read_pprof;
 use truth::programs::{Program, all, sources};
 use truth::target::Target;
 
-use crate::Bench;
+use crate::Setup;
 
 /// For what comes at once on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn recursion(bench: &Bench) -> Program {
+fn recursion(setup: &Setup) -> Program {
     let program = all().into_iter().find(|p| p.name == "recurse-gcc-O2-dynamic-36").unwrap();
-    program.build(&sources(), &bench.out).unwrap();
+    program.build(&sources(), &setup.out).unwrap();
     program
 }
 
-fn start_agent(bench: &Bench, pid: u32, folder: &Path, duration: &str) -> Child {
-    Command::new(&bench.agent)
+fn start_agent(setup: &Setup, pid: u32, folder: &Path, duration: &str) -> Child {
+    Command::new(&setup.agent)
         .args(["--profile", "--pid", &pid.to_string(), "--duration", duration, "--profile-output"])
         .arg(folder.join("p.pb.gz"))
         .current_dir(folder)
-        .env("XDG_CACHE_HOME", bench.out.join("cache"))
+        .env("XDG_CACHE_HOME", setup.out.join("cache"))
         .env("TMPDIR", folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -90,12 +90,12 @@ fn moments() -> impl Iterator<Item = Duration> {
 
 #[test]
 fn an_early_stop_writes_a_profile_and_leaves_nothing() {
-    let Some(bench) = Bench::get("an_early_stop_writes_a_profile_and_leaves_nothing") else { return };
-    let target = Target::start(&recursion(&bench), &bench.out).unwrap();
+    let Some(setup) = Setup::as_root() else { return };
+    let target = Target::start(&recursion(&setup), &setup.out).unwrap();
     let mut stopped = 0;
     for (moment, number) in moments().zip([Signal::INT, Signal::TERM].into_iter().cycle()) {
         let folder = tempfile::tempdir().unwrap();
-        let mut agent = start_agent(&bench, target.pid(), folder.path(), "30s");
+        let mut agent = start_agent(&setup, target.pid(), folder.path(), "30s");
         let held = watch(&agent, moment);
         let handled = handles(&agent, number);
         signal(&agent, number);
@@ -116,12 +116,12 @@ fn an_early_stop_writes_a_profile_and_leaves_nothing() {
 
 #[test]
 fn a_kill_leaves_nothing() {
-    let Some(bench) = Bench::get("a_kill_leaves_nothing") else { return };
-    let target = Target::start(&recursion(&bench), &bench.out).unwrap();
+    let Some(setup) = Setup::as_root() else { return };
+    let target = Target::start(&recursion(&setup), &setup.out).unwrap();
     let mut seen = false;
     for moment in moments() {
         let folder = tempfile::tempdir().unwrap();
-        let mut agent = start_agent(&bench, target.pid(), folder.path(), "30s");
+        let mut agent = start_agent(&setup, target.pid(), folder.path(), "30s");
         let held = watch(&agent, moment);
         seen |= !held.programs.is_empty() && !held.maps.is_empty();
         signal(&agent, Signal::KILL);
@@ -135,13 +135,13 @@ fn a_kill_leaves_nothing() {
 
 #[test]
 fn a_target_may_die_at_any_moment() {
-    let Some(bench) = Bench::get("a_target_may_die_at_any_moment") else { return };
-    let program = recursion(&bench);
+    let Some(setup) = Setup::as_root() else { return };
+    let program = recursion(&setup);
     let mut captured = false;
     for moment in moments() {
-        let target = Target::start(&program, &bench.out).unwrap();
+        let target = Target::start(&program, &setup.out).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut agent = start_agent(&bench, target.pid(), folder.path(), "60s");
+        let mut agent = start_agent(&setup, target.pid(), folder.path(), "60s");
         let held = watch(&agent, moment);
         drop(target);
         let status = wait(&mut agent, PATIENCE);

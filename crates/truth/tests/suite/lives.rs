@@ -11,14 +11,14 @@ use truth::profiler::read_pprof;
 use truth::programs::Scheduling;
 use truth::session::{Session, Whom};
 
-use crate::Bench;
+use crate::Setup;
 
 /// The number that two programs get, one after the other, in a PID namespace of their own.
 const NUMBER: u32 = 700;
 
 /// In a PID namespace nobody else takes numbers: the next one can be chosen.
-fn one_number_twice(bench: &Bench, folder: &Path) -> String {
-    let programs = Scheduling::new(&bench.out);
+fn one_number_twice(setup: &Setup, folder: &Path) -> String {
+    let programs = Scheduling::new(&setup.out);
     let (hogs, mayflies) = (programs.path("hogs").unwrap(), programs.path("mayflies").unwrap());
     let at = folder.display();
     let script = format!(
@@ -31,7 +31,7 @@ fn one_number_twice(bench: &Bench, folder: &Path) -> String {
          \"$program\" 1000 > /dev/null & echo number $!; wait $!\n\
          done\n\
          kill -TERM $agent; wait $agent; echo status $?; cat {at}/log",
-        agent = bench.agent.display(),
+        agent = setup.agent.display(),
         hogs = hogs.display(),
         mayflies = mayflies.display(),
         before = NUMBER - 1,
@@ -52,18 +52,16 @@ fn comms(capture: &Capture, function: &str) -> Vec<String> {
 
 #[test]
 fn a_number_that_is_used_again_is_another_process() {
-    let test = "a_number_that_is_used_again_is_another_process";
-    let Some(bench) = Bench::get(test) else { return };
+    let Some(setup) = Setup::as_root() else { return };
     if !Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc", "true"])
         .status()
         .is_ok_and(|s| s.success())
     {
-        eprintln!("skipped: {test} because no PID namespace can be made (unshare)");
-        return;
+        testkit::skip!("no PID namespace can be made (unshare)");
     }
     let folder = tempfile::tempdir().unwrap();
-    let said = one_number_twice(&bench, folder.path());
+    let said = one_number_twice(&setup, folder.path());
     let number = format!("number {NUMBER}");
     assert!(said.lines().filter(|line| *line == number).count() == 2 && said.contains("status 0"), "{said}");
     let read = |name: &str| read_pprof(&folder.path().join(name)).unwrap();
@@ -83,14 +81,12 @@ fn a_number_that_is_used_again_is_another_process() {
 
 #[test]
 fn a_thread_of_the_kernels_inside_of_a_process_has_no_user_stack() {
-    let test = "a_thread_of_the_kernels_inside_of_a_process_has_no_user_stack";
-    let Some(bench) = Bench::get(test) else { return };
-    let program = Scheduling::new(&bench.out).path("uring").unwrap();
+    let Some(setup) = Setup::as_root() else { return };
+    let program = Scheduling::new(&setup.out).path("uring").unwrap();
     let whom = Whom::Command(&program, &["500"]);
-    let finished = Session::start(&bench.agent, &["--offcpu"], whom).unwrap().finish().unwrap();
+    let finished = Session::start(&setup.agent, &["--offcpu"], whom).unwrap().finish().unwrap();
     if finished.lines.iter().any(|line| line == "refused") {
-        eprintln!("skipped: {test} because io_uring is refused here");
-        return;
+        testkit::skip!("io_uring is refused here");
     }
     let capture = finished.off_cpu().unwrap();
     let (intervals, ns) = capture.sums(|s| s.has("[kernel_thread]"));
@@ -123,14 +119,12 @@ fn known_processes(agent: u32) -> Option<Vec<u32>> {
 
 #[test]
 fn a_process_that_works_on_after_its_end_is_forgotten() {
-    let test = "a_process_that_works_on_after_its_end_is_forgotten";
-    let Some(bench) = Bench::get(test) else { return };
+    let Some(setup) = Setup::as_root() else { return };
     let options = ["--profile", "--sample-rate", "4999", "--duration", "120s"];
-    let mut session = Session::start(&bench.agent, &options, Whom::Machine).unwrap();
+    let mut session = Session::start(&setup.agent, &options, Whom::Machine).unwrap();
     session.until_attached().unwrap();
     if known_processes(session.pid()).is_none() {
-        eprintln!("skipped: {test} because bpftool cannot tell what a map has");
-        return;
+        testkit::skip!("bpftool cannot tell what a map has (package bpftool)");
     }
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let mut ended = Vec::new();
@@ -164,12 +158,12 @@ fn a_process_that_works_on_after_its_end_is_forgotten() {
 /// A shell waits in vfork, whose caller is known by a register alone, for programs that are gone after a millisecond.
 #[test]
 fn a_shell_that_starts_programs_has_whole_stacks() {
-    let Some(bench) = Bench::get("a_shell_that_starts_programs_has_whole_stacks") else { return };
+    let Some(setup) = Setup::as_root() else { return };
     let script = "for i in $(seq 300); do /bin/true; done";
     let shell = Path::new("/bin/sh");
     let options =
         ["--profile", "--sample-rate", "4999", "--offcpu", "--offcpu-states", "blocked,iowait,preempted"];
-    let finished = Session::start(&bench.agent, &options, Whom::Command(shell, &["-c", script])).unwrap();
+    let finished = Session::start(&setup.agent, &options, Whom::Command(shell, &["-c", script])).unwrap();
     let finished = finished.finish().unwrap();
     for (capture, floor_pct) in [(finished.off_cpu().unwrap(), 95.0), (finished.on_cpu().unwrap(), 90.0)] {
         let number = |key: &str| capture.ledger(key).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! perf-agent, the whole binary, on known-answer programs. Each test that cannot run here says why in one line.
+//! perf-agent, the whole binary, on known-answer programs. A test that cannot run here says why (`testkit::skip`).
 #![expect(clippy::unwrap_used, reason = "a test's helper fails the test")]
 
 mod blocking;
@@ -17,38 +17,55 @@ mod wakers;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use truth::profiler::{Profiler, agent_binary};
+use testkit::{may_profile, perf_agent, skipped};
+use truth::profiler::Profiler;
 
 /// One capture at a time: they share the CPUs.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// What a test holds while it runs.
-struct Bench {
+struct Setup {
     agent: PathBuf,
     out: PathBuf,
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Bench {
-    /// The bench, or nothing and a line that says why.
-    fn get(test: &str) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: {test} because it needs root");
-            return None;
-        }
-        let Some(agent) = agent_binary() else {
-            eprintln!(
-                "skipped: {test} because there is no perf-agent (cargo build --release -p cli, or $PERF_AGENT)"
-            );
+impl Setup {
+    /// For a test that runs perf-agent and needs no rights of its own. None if this user may not profile, after saying why.
+    fn get() -> Option<Self> {
+        let Some(agent) = perf_agent() else {
+            skipped("there is no perf-agent (cargo build --release -p cli, or $PERF_AGENT)");
             return None;
         };
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(Self { agent, out: out(), _turn: turn })
+        if let Err(reason) = may_profile(&agent) {
+            skipped(reason);
+            return None;
+        }
+        Some(Self { agent, out: out(), _turn: turn() })
+    }
+
+    /// For a test that itself looks into perf-agent's process or changes the system. None if it may not, after saying why.
+    fn as_root() -> Option<Self> {
+        is_root().then(Self::get)?
     }
 
     fn profiler(&self) -> Profiler {
         Profiler::Agent(self.agent.clone(), Vec::new())
     }
+}
+
+/// Whether this is root; says that it must be.
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        skipped("needs root");
+    }
+    root
+}
+
+/// Waits until no other test measures.
+fn turn() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where the programs are built.

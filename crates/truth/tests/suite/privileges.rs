@@ -7,14 +7,14 @@ use std::process::{Command, Output};
 
 use profile::Mapping;
 use tempfile::TempDir;
-use truth::compile::find_command;
+use testkit::{find_command, skipped};
 use truth::profiler::read_pprof;
 use truth::programs::{all, sources};
 use truth::roots::Roots;
 use truth::target::Target;
 use truth::verdict::Verdict;
 
-use crate::Bench;
+use crate::Setup;
 
 const CAPABILITIES: &str = "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog,cap_dac_read_search,cap_checkpoint_restore,cap_ipc_lock+ep";
 
@@ -25,21 +25,21 @@ struct Capable {
 
 impl Capable {
     /// Says why not.
-    fn new(test: &str, bench: &Bench, capabilities: &str) -> Option<Self> {
+    fn new(setup: &Setup, capabilities: &str) -> Option<Self> {
         for (command, package) in [("setcap", "libcap2-bin"), ("setpriv", "util-linux")] {
             if find_command(command).is_none() && !fs::exists(format!("/usr/sbin/{command}")).unwrap_or(false)
             {
-                eprintln!("skipped: {test} because {command} is missing (package {package})");
+                skipped(format_args!("{command} is missing (package {package})"));
                 return None;
             }
         }
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let agent = folder.path().join("perf-agent");
-        fs::copy(&bench.agent, &agent).unwrap();
+        fs::copy(&setup.agent, &agent).unwrap();
         let set = Command::new("setcap").arg(capabilities).arg(&agent).output().unwrap();
         if !set.status.success() {
-            eprintln!("skipped: {test} because setcap failed: {}", String::from_utf8_lossy(&set.stderr));
+            skipped(format_args!("setcap failed: {}", String::from_utf8_lossy(&set.stderr)));
             return None;
         }
         Some(Self { folder })
@@ -67,9 +67,8 @@ impl Capable {
 
 #[test]
 fn what_may_not_be_read_is_counted_and_keeps_its_place() {
-    const TEST: &str = "what_may_not_be_read_is_counted_and_keeps_its_place";
-    let Some(bench) = Bench::get(TEST) else { return };
-    let Some(capable) = Capable::new(TEST, &bench, "cap_bpf,cap_perfmon+ep") else { return };
+    let Some(setup) = Setup::as_root() else { return };
+    let Some(capable) = Capable::new(&setup, "cap_bpf,cap_perfmon+ep") else { return };
     let program = all().into_iter().find(|p| p.name == "recurse-gcc-O2-dynamic-36").unwrap();
     let built = tempfile::tempdir().unwrap();
     program.build(&sources(), built.path()).unwrap();
@@ -113,13 +112,12 @@ fn what_may_not_be_read_is_counted_and_keeps_its_place() {
 
 #[test]
 fn file_capabilities_are_enough() {
-    const TEST: &str = "file_capabilities_are_enough";
-    let Some(bench) = Bench::get(TEST) else { return };
-    let Some(capable) = Capable::new(TEST, &bench, CAPABILITIES) else { return };
+    let Some(setup) = Setup::as_root() else { return };
+    let Some(capable) = Capable::new(&setup, CAPABILITIES) else { return };
     let program = all().into_iter().find(|p| p.name == "recurse-gcc-O2-dynamic-36").unwrap();
-    program.build(&sources(), &bench.out).unwrap();
+    program.build(&sources(), &setup.out).unwrap();
     // A root's process: other users' maps and files need the capabilities.
-    let target = Target::start(&program, &bench.out).unwrap();
+    let target = Target::start(&program, &setup.out).unwrap();
     let output = capable.run(target.pid());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let verdict = Verdict::of(&read_pprof(&capable.profile()).unwrap(), &program, &Roots::default()).unwrap();

@@ -1,17 +1,17 @@
 //! Scheduler metrics and counters: the program's own counts are the oracle, so that all holds on a busy machine too.
 
 use truth::blocking::{read_meters, read_number};
-use truth::latency::{COUNTERS, LOADS, Report, Watched, watch};
 use truth::programs::Scheduling;
+use truth::scheduler::{COUNTERS, LOADS, Report, Watched, watch};
 use truth::session::{Session, Whom};
 
-use crate::Bench;
+use crate::Setup;
 
 const MS: u64 = 2000;
 
-fn watched(bench: &Bench, program: &str, options: &[&str]) -> Watched {
+fn watched(setup: &Setup, program: &str, options: &[&str]) -> Watched {
     let load = *LOADS.iter().find(|l| l.name == program).unwrap();
-    watch(&bench.agent, &Scheduling::new(&bench.out), load, MS, options).unwrap()
+    watch(&setup.agent, &Scheduling::new(&setup.out), load, MS, options).unwrap()
 }
 
 #[track_caller]
@@ -21,10 +21,10 @@ fn near(what: &str, said: u64, truth: u64, allowed: u64) {
 
 #[test]
 fn switches_and_slices_are_the_kernels() {
-    let Some(bench) = Bench::get("switches_and_slices_are_the_kernels") else { return };
+    let Some(setup) = Setup::as_root() else { return };
     // The number of threads, the first included: each one's end is a switch that its own count does not know.
     for (program, ends) in [("pacer", 1), ("hogs", 3), ("blocking", 11)] {
-        let Watched { report, process, .. } = watched(&bench, program, &["--pmu-events", "task-clock"]);
+        let Watched { report, process, .. } = watched(&setup, program, &["--pmu-events", "task-clock"]);
         let (preempted, voluntary, io_wait) = report.switches;
         // Printing and ending may wait for something once or twice; for the disk, where files are closed that nobody has any more.
         let at_the_end = if program == "blocking" { 20 } else { 2 };
@@ -47,9 +47,9 @@ fn switches_and_slices_are_the_kernels() {
 
 #[test]
 fn the_first_wait_of_a_thread_is_one() {
-    let Some(bench) = Bench::get("the_first_wait_of_a_thread_is_one") else { return };
-    let path = Scheduling::new(&bench.out).path("mayflies").unwrap();
-    let session = Session::start(&bench.agent, &["--pmu"], Whom::Command(&path, &["1000"])).unwrap();
+    let Some(setup) = Setup::as_root() else { return };
+    let path = Scheduling::new(&setup.out).path("mayflies").unwrap();
+    let session = Session::start(&setup.agent, &["--pmu"], Whom::Command(&path, &["1000"])).unwrap();
     let finished = session.finish().unwrap();
     let (report, threads) =
         (Report::read(&finished.pmu().unwrap()).unwrap(), read_number(&finished.lines, "threads").unwrap());
@@ -59,8 +59,8 @@ fn the_first_wait_of_a_thread_is_one() {
 
 #[test]
 fn threads_that_compete_are_preempted_and_wait() {
-    let Some(bench) = Bench::get("threads_that_compete_are_preempted_and_wait") else { return };
-    let Watched { report, process, lines } = watched(&bench, "hogs", &[]);
+    let Some(setup) = Setup::as_root() else { return };
+    let Watched { report, process, lines } = watched(&setup, "hogs", &[]);
     let (preempted, voluntary, io_wait) = report.switches;
     assert!(preempted > 10 * (voluntary + io_wait), "{report:?}");
     // Two threads on one CPU: whatever of their lives they do not run, they wait; in a wait that is missing, not longer than 20 ms.
@@ -76,13 +76,13 @@ fn threads_that_compete_are_preempted_and_wait() {
 
 #[test]
 fn counters_are_the_programs_own() {
-    let Some(bench) = Bench::get("counters_are_the_programs_own") else { return };
-    let Watched { report, process, lines } = watched(&bench, "pacer", &["--pmu-events", COUNTERS]);
+    let Some(setup) = Setup::as_root() else { return };
+    let Watched { report, process, lines } = watched(&setup, "pacer", &["--pmu-events", COUNTERS]);
     let counter = |name: &str| report.counter(name).unwrap();
     near("page faults", counter("page-faults"), read_number(&lines, "faults").unwrap(), 4);
     // Its end is one more.
     near("context switches", counter("context-switches"), process.voluntary + process.involuntary + 1, 2);
-    let Watched { report, process, .. } = watched(&bench, "hogs", &["--pmu-events", COUNTERS]);
+    let Watched { report, process, .. } = watched(&setup, "hogs", &["--pmu-events", COUNTERS]);
     // A hypervisor may take 20 ms of what comes before and behind the program's own account.
     let allowed = process.cpu_ns / 100 + 20_000_000;
     near("task clock", report.counter("task-clock").unwrap(), process.cpu_ns, allowed);
@@ -90,9 +90,9 @@ fn counters_are_the_programs_own() {
 
 #[test]
 fn the_machine_is_the_sum_of_its_processes() {
-    let Some(bench) = Bench::get("the_machine_is_the_sum_of_its_processes") else { return };
+    let Some(setup) = Setup::as_root() else { return };
     let options = ["--pmu", "--per-pid", "--duration", "1500ms"];
-    let session = Session::start(&bench.agent, &options, Whom::Machine).unwrap();
+    let session = Session::start(&setup.agent, &options, Whom::Machine).unwrap();
     let json = session.finish().unwrap().pmu().unwrap();
     let total = Report::read(&json).unwrap();
     let processes = json["processes"].as_array().unwrap();
@@ -111,12 +111,12 @@ fn the_machine_is_the_sum_of_its_processes() {
 
 #[test]
 fn all_modes_at_once_say_what_each_says_alone() {
-    let Some(bench) = Bench::get("all_modes_at_once_say_what_each_says_alone") else { return };
-    let programs = Scheduling::new(&bench.out);
+    let Some(setup) = Setup::as_root() else { return };
+    let programs = Scheduling::new(&setup.out);
     let (path, folder) = (programs.path("blocking").unwrap(), programs.out.display().to_string());
     let options = ["--profile", "--offcpu", "--offcpu-states=blocked,iowait,preempted", "--pmu"];
     let whom = Whom::Command(&path, &["2000", &folder]);
-    let finished = Session::start(&bench.agent, &options, whom).unwrap().finish().unwrap();
+    let finished = Session::start(&setup.agent, &options, whom).unwrap().finish().unwrap();
     let (on_cpu, off_cpu) = (finished.on_cpu().unwrap(), finished.off_cpu().unwrap());
     let report = Report::read(&finished.pmu().unwrap()).unwrap();
     for capture in [&on_cpu, &off_cpu] {

@@ -4,20 +4,20 @@ use truth::profiler::{PerfMode, Profiler};
 use truth::run::Plan;
 use truth::shares::{Shares, measure};
 
-use crate::Bench;
+use crate::Setup;
 
 #[test]
 fn four_functions_have_their_shares() {
-    let Some(bench) = Bench::get("four_functions_have_their_shares") else { return };
+    let Some(setup) = Setup::get() else { return };
     let plan = Plan { seconds: 10.0, rate_hz: 999, perf_rate_hz: 999 };
-    let mut profilers = vec![bench.profiler()];
-    if truth::compile::find_command("perf").is_some() {
+    let mut profilers = vec![setup.profiler()];
+    if testkit::find_command("perf").is_some() {
         profilers.push(Profiler::Perf(PerfMode::FramePointers));
     }
     // Of 10,000 samples chance alone moves a share of 40 % by more than a point once in twenty runs; not three times.
     let mut complaints = Vec::new();
     while complaints.len() < 3 {
-        let said = measure(&bench.out, &profilers, plan).unwrap();
+        let said = measure(&setup.out, &profilers, plan).unwrap();
         match judge(&said, plan) {
             Ok(()) => return,
             Err(complaint) => complaints.push(complaint),

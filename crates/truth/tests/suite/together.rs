@@ -8,19 +8,19 @@ use truth::roots::Roots;
 use truth::target::Target;
 use truth::verdict::Verdict;
 
-use crate::Bench;
+use crate::Setup;
 
 #[test]
 fn two_agents_do_not_disturb_each_other() {
-    let Some(bench) = Bench::get("two_agents_do_not_disturb_each_other") else { return };
+    let Some(setup) = Setup::get() else { return };
     let program = all().into_iter().find(|p| p.name == "recurse-gcc-O2-dynamic-36").unwrap();
-    program.build(&sources(), &bench.out).unwrap();
-    let target = Target::start(&program, &bench.out).unwrap();
+    program.build(&sources(), &setup.out).unwrap();
+    let target = Target::start(&program, &setup.out).unwrap();
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let mut agents: Vec<_> = folders
         .iter()
         .zip([Scope::Process(target.pid()), Scope::Machine])
-        .map(|(folder, scope)| bench.profiler().start(scope, 3.0, 4999, folder.path()).unwrap())
+        .map(|(folder, scope)| setup.profiler().start(scope, 3.0, 4999, folder.path()).unwrap())
         .collect();
     for agent in &mut agents {
         agent.wait(Duration::from_secs(60)).unwrap();

@@ -9,28 +9,28 @@ use truth::session::{Session, Whom};
 use truth::target::Target;
 use truth::verdict::is_early;
 
-use crate::Bench;
+use crate::Setup;
 
 const NAMES: [&str; 2] = ["twin_abel", "twin_cain"];
 
 /// A program with the build-id of its twin. Both names have the same length, so the programs differ in nothing but that and
 /// the size of one frame.
-fn build(bench: &Bench, name: &str, room: u32) -> PathBuf {
+fn build(setup: &Setup, name: &str, room: u32) -> PathBuf {
     let id = "-Wl,--build-id=0x7477696e7477696e7477696e7477696e74776966";
     let flags = format!("-O2 -fomit-frame-pointer -DNAME={name} -DROOM={room} {id}");
-    Build::new(name, Compiler::Gcc, "twin.c", &flags).run(&sources(), &bench.out).unwrap()
+    Build::new(name, Compiler::Gcc, "twin.c", &flags).run(&sources(), &setup.out).unwrap()
 }
 
 #[test]
 fn a_claimed_build_id_takes_nothing_from_another_file() {
-    let Some(bench) = Bench::get("a_claimed_build_id_takes_nothing_from_another_file") else { return };
-    let [one, two] = [(NAMES[0], 1024), (NAMES[1], 4096)].map(|(name, room)| build(&bench, name, room));
+    let Some(setup) = Setup::get() else { return };
+    let [one, two] = [(NAMES[0], 1024), (NAMES[1], 4096)].map(|(name, room)| build(&setup, name, room));
     let [one, two] = [one, two].map(|path| Target::start_command(&mut Command::new(path)).unwrap());
     // The second time with what the first has left in the cache, and in the other order.
     for [first, second] in [[&one, &two], [&two, &one]] {
         let also = first.pid().to_string();
         let options = ["--profile", "--duration", "2s", "--sample-rate", "499", "--pid", &also];
-        let session = Session::start(&bench.agent, &options, Whom::Process(second.pid())).unwrap();
+        let session = Session::start(&setup.agent, &options, Whom::Process(second.pid())).unwrap();
         let capture = session.finish().unwrap().on_cpu().unwrap();
         for (target, name) in [(&one, NAMES[0]), (&two, NAMES[1])] {
             // How soon tables come is another question.

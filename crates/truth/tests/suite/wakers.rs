@@ -9,7 +9,7 @@ use truth::session::{Session, Whom};
 use truth::target::Target;
 use truth::verdict::is_early;
 
-use crate::Bench;
+use crate::Setup;
 
 /// The stack in two (names as `plain_name` spells them, without blanks): what was blocked, and what woke it; both root first.
 fn parts(stack: &Stack) -> Option<(Vec<&str>, Vec<&str>)> {
@@ -43,12 +43,12 @@ fn is_thread(stack: &Stack, waker: &[&str], chain: [&str; 2], tail: [&str; 2]) -
 
 #[test]
 fn each_waker_has_its_names_and_its_complete_stack() {
-    let Some(bench) = Bench::get("each_waker_has_its_names_and_its_complete_stack") else { return };
-    let program = Scheduling::new(&bench.out).path("wakers").unwrap();
+    let Some(setup) = Setup::as_root() else { return };
+    let program = Scheduling::new(&setup.out).path("wakers").unwrap();
     let (_target, lines) = Target::start_after(&mut Command::new(program)).unwrap();
     let child = lines.iter().find_map(|line| line.strip_prefix("child ")?.parse().ok()).unwrap();
     let options = ["--offcpu", "--wakers", "--duration", "3s"];
-    let session = Session::start(&bench.agent, &options, Whom::Process(child)).unwrap();
+    let session = Session::start(&setup.agent, &options, Whom::Process(child)).unwrap();
     let capture = session.finish().unwrap().off_cpu().unwrap();
     assert_eq!(capture.ledger("lost"), Some("0"), "{:?}", capture.comments);
     expect(&capture, "await_condition", |stack, waker| {

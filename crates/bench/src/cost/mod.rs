@@ -1,0 +1,177 @@
+//! What one sample costs in the kernel, as a ratio to the least that any profiler does: a bare `bpf_get_stack` over
+//! frame pointers on a frame-pointer build of the same program, in turn on the same CPU.
+
+mod bare;
+mod turns;
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use truth::compile::{Build, Compiler};
+use truth::frame::Capture;
+use truth::profiler::{BpfStats, Profiler, Scope};
+use truth::programs::sources;
+use truth::target::Target;
+
+pub use bare::Bare;
+
+/// Frames around the ring of `recurse`: start, two of libc, main, descend, and spin.
+const FRAMES_AROUND: usize = 6;
+
+/// So often each of the two is measured.
+const TURNS: u32 = 4;
+
+/// How the recursion moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Motion {
+    /// The leaf burns CPU for milliseconds; the outer frames stay.
+    Staying,
+    /// The whole recursion is left and entered again every few microseconds.
+    Reentered,
+}
+
+impl Motion {
+    fn rounds(self) -> u32 {
+        match self {
+            Self::Staying => 20_000_000,
+            Self::Reentered => 2000,
+        }
+    }
+
+    /// For tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Staying => "outer frames stay",
+            Self::Reentered => "recursion re-entered",
+        }
+    }
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Frames of the whole stack.
+    pub frames: usize,
+    /// How the recursion moves.
+    pub motion: Motion,
+    /// Samples of the profiler.
+    pub samples: u64,
+    /// Kernel time of all of the profiler's BPF programs per sample, in ns.
+    pub agent_ns: f64,
+    /// Run time of the bare program per sample, in ns.
+    pub bare_ns: f64,
+    /// Frames that the bare program got, on average (the kernel stops at 127).
+    pub bare_frames: f64,
+}
+
+impl Cost {
+    /// How many times the bare program's cost.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        self.agent_ns / self.bare_ns
+    }
+}
+
+/// Measures one case: both builds of the program in turn on one CPU, each under its profiler while the other is stopped.
+/// What a sample of somebody else costs the profiler is another question: [`turned_away_ns`].
+///
+/// # Errors
+/// Without root, clang or BPF statistics.
+pub fn measure(
+    out: &Path,
+    agent: &Profiler,
+    frames: usize,
+    motion: Motion,
+    seconds: f64,
+    rate_hz: u32,
+) -> Result<Cost> {
+    let _stats = BpfStats::enable()?;
+    let (profiled, baseline) =
+        (start(out, Kind::Plain, frames, motion)?, start(out, Kind::FramePointers, frames, motion)?);
+    let cpu = turns::last_cpu()?;
+    for target in [&profiled, &baseline] {
+        turns::bind(target.pid(), cpu)?;
+        turns::stop(target.pid())?;
+    }
+    let turn = seconds / f64::from(TURNS);
+    let (mut theirs, mut ours) = (Sum::default(), Sum::default());
+    let mut bare_frames = 0.0;
+    for _ in 0..TURNS {
+        turns::go_on(profiled.pid())?;
+        let capture = capture(agent, profiled.pid(), turn, rate_hz)?;
+        turns::stop(profiled.pid())?;
+        ours.samples += capture.samples();
+        ours.ns += capture.kernel_ns.context("no run time of the agent's BPF programs was seen")?;
+
+        turns::go_on(baseline.pid())?;
+        let bare = Bare::attach(out, baseline.pid(), rate_hz)?;
+        thread::sleep(Duration::from_secs_f64(turn));
+        let taken = bare.finish()?;
+        turns::stop(baseline.pid())?;
+        bare_frames += taken.frames;
+        theirs.samples += taken.samples;
+        theirs.ns += taken.run_ns;
+    }
+    Ok(Cost {
+        frames,
+        motion,
+        samples: ours.samples,
+        agent_ns: ours.per_sample(),
+        bare_ns: theirs.per_sample(),
+        bare_frames: bare_frames / theirs.samples as f64,
+    })
+}
+
+/// What it costs the profiler, in ns, that another process than its target was sampled.
+///
+/// # Errors
+/// As [`measure`].
+pub fn turned_away_ns(out: &Path, agent: &Profiler, seconds: f64, rate_hz: u32) -> Result<f64> {
+    let _stats = BpfStats::enable()?;
+    let target = start(out, Kind::Plain, 40, Motion::Staying)?;
+    turns::stop(target.pid())?;
+    let other = start(out, Kind::Plain, 40, Motion::Staying)?;
+    turns::bind(other.pid(), turns::last_cpu()?)?;
+    let capture = capture(agent, target.pid(), seconds, rate_hz)?;
+    let runs =
+        capture.kernel_runs.filter(|runs| *runs > 0).context("the agent's BPF programs did not run")?;
+    Ok(capture.kernel_ns.unwrap_or(0) as f64 / runs as f64)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Plain,
+    FramePointers,
+}
+
+fn start(out: &Path, kind: Kind, frames: usize, motion: Motion) -> Result<Target> {
+    let (name, flags) = match kind {
+        Kind::Plain => ("recurse-gcc-O2-dynamic", "-O2 -fomit-frame-pointer"),
+        Kind::FramePointers => ("recurse-fp", "-O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer"),
+    };
+    let path = Build::new(name, Compiler::Gcc, "recurse.c", flags).run(&sources(), out)?;
+    let depth = frames.saturating_sub(FRAMES_AROUND).max(1).to_string();
+    Target::start_command(Command::new(path).args([&depth, &motion.rounds().to_string()]))
+}
+
+fn capture(agent: &Profiler, pid: u32, seconds: f64, rate_hz: u32) -> Result<Capture> {
+    let folder = tempfile::tempdir().context("create a folder for the profile")?;
+    agent.start(Scope::Process(pid), seconds, rate_hz, folder.path())?.finish()
+}
+
+#[derive(Default)]
+struct Sum {
+    samples: u64,
+    ns: u64,
+}
+
+impl Sum {
+    fn per_sample(&self) -> f64 {
+        self.ns as f64 / self.samples.max(1) as f64
+    }
+}

@@ -1,0 +1,22 @@
+//! Measurements of perf-agent beside other profilers.
+//!
+//! In: kernel time per sample, slowdown, start-up, footprint, real programs, time off the CPU, switches, scheduler metrics,
+//! endurance, and start-up over a synthetic fleet of processes. Guaranteed: what is compared runs during the same seconds or in
+//! alternating windows. Not here: any part of the product; programs with known answers and how profilers are run on them
+//! (crate `truth`).
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod big_libraries;
+pub mod cost;
+pub mod endurance;
+pub mod fleet;
+pub mod footprint;
+pub mod latency;
+pub mod offcpu;
+pub mod real;
+pub mod slowdown;
+pub mod startup;
+pub mod statistics;
+pub mod switches;
+mod tool;

@@ -1,0 +1,192 @@
+//! The command line over crate `bench`: each subcommand is one measurement, and prints a table.
+
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use testkit::perf_agent;
+use truth::profiler::Profiler;
+use truth::run::Plan;
+
+/// Measures perf-agent beside other profilers. All but `report` need root.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    /// Folder of the built programs.
+    #[arg(long, global = true, default_value = "target/truth")]
+    out: PathBuf,
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Kernel cost per sample, as a ratio to a bare `bpf_get_stack` on a frame-pointer build in the same run.
+    Cost(Length),
+    /// How much slower a program runs under each profiler, in alternating windows.
+    Slowdown(SlowdownArgs),
+    /// Time from the start of perf-agent to the first complete stack.
+    Startup(StartupArgs),
+    /// CPU and memory of perf-agent's own process.
+    Footprint(Length),
+    /// Time off the CPU by function, against the program's own clocks, beside other tools in the same run.
+    Offcpu(OffcpuArgs),
+    /// Work left to programs that switch all the time, under each tracer, in alternating windows.
+    Switches(SwitchesArgs),
+    /// Run-queue latency, switches and counters beside perf's and the kernel's.
+    Latency(SecondsArg),
+    /// All modes together on a busy machine: memory over time, samples with and without the other modes, losses.
+    Endurance(EnduranceArgs),
+    /// Real programs: share of complete stacks, next to `perf record --call-graph dwarf` in the same run.
+    Real(RealArgs),
+}
+
+#[derive(Debug, Args)]
+struct Length {
+    /// Length of each capture in seconds.
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Sampling rate in Hz.
+    #[arg(long, default_value_t = 999)]
+    rate: u32,
+    /// Further arguments for perf-agent.
+    #[arg(last = true)]
+    more: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct SlowdownArgs {
+    /// Number of rounds.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// Length of each window in seconds.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+}
+
+#[derive(Debug, Args)]
+struct SecondsArg {
+    /// Length of each capture in seconds.
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+}
+
+#[derive(Debug, Args)]
+struct OffcpuArgs {
+    #[command(flatten)]
+    length: SecondsArg,
+    /// Without perf-agent: only the programs and the other tools.
+    #[arg(long)]
+    others_only: bool,
+    /// Without the other tools, whose work at each switch is in the times.
+    #[arg(long, conflicts_with = "others_only")]
+    agent_only: bool,
+}
+
+#[derive(Debug, Args)]
+struct EnduranceArgs {
+    /// Length of the capture with all modes in seconds.
+    #[arg(long, default_value_t = 60.0)]
+    seconds: f64,
+    /// Pass or fail too.
+    #[arg(long)]
+    check: bool,
+    /// Only with --check: allowed growth of the resident set, from the second quarter to the last, in per cent.
+    #[arg(long, default_value_t = 20.0)]
+    growth: f64,
+}
+
+#[derive(Debug, Args)]
+struct SwitchesArgs {
+    /// Number of rounds.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Length of each window in seconds.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Without perf-agent: only the other tools.
+    #[arg(long)]
+    others_only: bool,
+    /// Further arguments for perf-agent.
+    #[arg(last = true)]
+    more: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct StartupArgs {
+    /// Measurements per case; the median is shown.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Only targets whose name contains one of these words.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Also with -a beside a fleet of 300 processes with 500 distinct binaries.
+    #[arg(long)]
+    fleet: bool,
+}
+
+#[derive(Debug, Args)]
+struct RealArgs {
+    /// Only these programs.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Length of each capture in seconds.
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Sampling rate of `perf record` in Hz; perf-agent samples at 999 Hz.
+    #[arg(long, default_value_t = 99)]
+    perf_rate: u32,
+}
+
+fn agent_path() -> Result<PathBuf> {
+    perf_agent().context("no perf-agent: build it (cargo build --release -p cli) or name it in $PERF_AGENT")
+}
+
+fn agent(more: &[String]) -> Result<Profiler> {
+    Ok(Profiler::Agent(agent_path()?, more.to_vec()))
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let out = cli.out.as_path();
+    match &cli.task {
+        Task::Cost(length) => table::cost::cost(out, &agent(&length.more)?, length.seconds, length.rate),
+        Task::Slowdown(args) => table::slowdown::slowdown(out, &agent(&[])?, args.rounds, args.seconds),
+        Task::Startup(args) => {
+            table::startup::startup(out, &agent(&[])?, args.rounds, &args.only, args.fleet)
+        }
+        Task::Footprint(length) => {
+            table::footprint::footprint(out, &agent(&length.more)?, length.seconds, length.rate)
+        }
+        Task::Offcpu(args) => {
+            let agent = (!args.others_only).then(agent_path).transpose()?;
+            table::offcpu::off_cpu(out, agent.as_deref(), !args.agent_only, args.length.seconds)
+        }
+        Task::Switches(args) => {
+            let agent = (!args.others_only).then(agent_path).transpose()?;
+            table::switches::switches(out, agent.as_deref(), &args.more, args.rounds, args.seconds)
+        }
+        Task::Latency(args) => table::latency::latency(out, &agent_path()?, args.seconds),
+        Task::Endurance(args) => {
+            let limit = args.check.then_some(args.growth);
+            table::endurance::endurance(out, &agent_path()?, args.seconds, limit)
+        }
+        Task::Real(args) => {
+            let plan = Plan { seconds: args.seconds, perf_rate_hz: args.perf_rate, ..Plan::default() };
+            table::real::real(&args.only, &agent(&[])?, plan)
+        }
+    }
+}

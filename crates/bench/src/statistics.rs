@@ -1,0 +1,28 @@
+//! Medians and spreads.
+
+/// The value below which that share of the values lies, interpolated; NaN without values. Sorts them.
+pub fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let at = (values.len().saturating_sub(1)) as f64 * share;
+    let (low, high) = (at.floor() as usize, at.ceil() as usize);
+    match (values.get(low), values.get(high)) {
+        (Some(low_value), Some(high_value)) => low_value + (high_value - low_value) * (at - low as f64),
+        _ => f64::NAN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_between_neighbours() {
+        let mut values = vec![4.0, 1.0, 3.0, 2.0];
+        assert!((quantile(&mut values, 0.5) - 2.5).abs() < 1e-12);
+        assert!(
+            (quantile(&mut values, 0.0) - 1.0).abs() < 1e-12
+                && (quantile(&mut values, 1.0) - 4.0).abs() < 1e-12
+        );
+        assert!(quantile(&mut [], 0.5).is_nan());
+    }
+}

@@ -1,0 +1,12 @@
+//! The tables that measurements print, one file each.
+
+pub mod cost;
+pub mod endurance;
+pub mod footprint;
+pub mod latency;
+pub mod offcpu;
+pub mod real;
+mod reproduce;
+pub mod slowdown;
+pub mod startup;
+pub mod switches;

@@ -1,0 +1,42 @@
+//! Whether a test has the rights that profiling needs.
+
+use std::path::Path;
+
+/// Whether a file has capabilities of its own, which whoever runs it has too.
+#[must_use]
+pub fn has_file_capabilities(file: &Path) -> bool {
+    let mut value = [0; 64];
+    rustix::fs::getxattr(file, c"security.capability", &mut value).is_ok_and(|length| length > 0)
+}
+
+/// Whether this user may profile with that perf-agent: as root, or because the file has capabilities.
+///
+/// # Errors
+/// The reason why not, for [`crate::skipped`].
+pub fn may_profile(agent: &Path) -> Result<(), &'static str> {
+    if rustix::process::geteuid().is_root() || has_file_capabilities(agent) {
+        return Ok(());
+    }
+    Err("needs root, or a perf-agent with file capabilities (perf-agent doctor says which)")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn file_capabilities_are_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        std::fs::write(&file, "").unwrap();
+        assert!(!has_file_capabilities(&file) && !has_file_capabilities(Path::new("/nonexistent")));
+        let set = Command::new("setcap").arg("cap_bpf+ep").arg(&file).output();
+        if !set.is_ok_and(|output| output.status.success()) {
+            crate::skip!("setcap does not work here (package libcap2-bin, and root)");
+        }
+        assert!(has_file_capabilities(&file));
+        assert_eq!(may_profile(&file), Ok(()));
+    }
+}

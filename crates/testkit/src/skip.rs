@@ -1,0 +1,39 @@
+//! Skipping a test, with a line that the gate counts.
+//!
+//! libtest knows a test that passes and a test that fails, and none that finds out that it cannot run. Such a test says so in
+//! a line of its output; `tools/gate.sh` reads these lines, does not count the tests as passed, and fails for a reason that
+//! `tools/expected-skips.txt` does not list.
+
+use std::fmt::Display;
+
+/// Says that the test of the calling thread cannot run here, or not all of it. Outside of a test the name is that of the
+/// thread.
+pub fn skipped(reason: impl Display) {
+    let thread = std::thread::current();
+    println!("{}", line(thread.name().unwrap_or("?"), &reason.to_string()));
+}
+
+/// One line, whatever the reason is.
+fn line(test: &str, reason: &str) -> String {
+    let words: Vec<&str> = reason.split_whitespace().collect();
+    format!("skipped: {test}: {}", words.join(" "))
+}
+
+/// Says why the test cannot run here, and returns from it.
+#[macro_export]
+macro_rules! skip {
+    ($($reason:tt)+) => {{
+        $crate::skipped(format_args!($($reason)+));
+        return;
+    }};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_one_line() {
+        assert_eq!(line("a::b", "no  tool:\n\tnot found\n"), "skipped: a::b: no tool: not found");
+    }
+}

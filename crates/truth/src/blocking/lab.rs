@@ -1,0 +1,72 @@
+//! What the claims about time off the CPU share: the programs, the tolerances, and what may be lost.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::frame::Capture;
+use crate::programs::Scheduling;
+use crate::session::{Finished, Session, Whom};
+use crate::target::Target;
+
+/// All states.
+pub(super) const EACH_STATE: &str = "--offcpu-states=blocked,iowait,preempted";
+/// What the cases need.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    /// The binary under test.
+    pub agent: PathBuf,
+    /// The programs.
+    pub programs: Scheduling,
+    /// Allowed difference of times in per cent.
+    pub tolerance_pct: f64,
+    /// Allowed difference of times for each block: what lies between a clock of the program and the switch itself.
+    pub per_block_ns: u64,
+    /// Length of each capture.
+    pub ms: u64,
+    /// Number of threads where there are many.
+    pub crowd: u64,
+}
+
+impl Lab {
+    pub(super) fn command(&self, options: &[&str], program: &str, arguments: &[&str]) -> Result<Finished> {
+        let path = self.programs.path(program)?;
+        Session::start(&self.agent, options, Whom::Command(&path, arguments))?.finish()
+    }
+
+    pub(super) fn milliseconds(&self) -> String {
+        self.ms.to_string()
+    }
+
+    /// Whether a measured time is the true one.
+    pub(super) fn near(&self, what: &str, said_ns: u64, true_ns: u64) -> Result<()> {
+        // A border between a clock and its neighbour costs microseconds; one tick of the kernel is 4 ms.
+        let allowed = true_ns as f64 * self.tolerance_pct / 100.0 + 1e6;
+        let error = said_ns as f64 - true_ns as f64;
+        ensure!(error.abs() <= allowed, "{what}: {said_ns} ns, but {true_ns} ns are true");
+        Ok(())
+    }
+
+    pub(super) fn start(&self, program: &str, arguments: &[&str]) -> Result<Target> {
+        Target::start_command(std::process::Command::new(self.programs.path(program)?).args(arguments))
+    }
+}
+
+/// Intervals that the ledger tells as lost.
+fn told_lost(capture: &Capture) -> Result<u64> {
+    Ok(capture.ledger("lost").context("the ledger tells no losses")?.parse()?)
+}
+
+pub(super) fn nothing_lost(capture: &Capture) -> Result<()> {
+    ensure!(told_lost(capture)? == 0, "lost: {:?}", capture.comments);
+    Ok(())
+}
+
+/// Next to nothing is lost, and no more than a kernel hides: sandboxes exist whose own threads switch untraced, so that the
+/// thread that follows one of them comes back unseen. Gives the number.
+pub(super) fn hardly_lost(capture: &Capture) -> Result<u64> {
+    let (lost, all) = (told_lost(capture)?, capture.sums(|_| true).0);
+    let all = all + capture.ledger("skipped.min_block").and_then(|n| n.parse().ok()).unwrap_or(0);
+    ensure!(lost <= 3 + all / 500, "lost: {:?}", capture.comments);
+    Ok(lost)
+}
