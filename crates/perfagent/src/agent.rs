@@ -119,7 +119,7 @@ impl Agent {
                 return Err(Error::AlreadyStarted);
             }
         };
-        let Plan { config, outputs: targets, command, exporters, enrichment, temporary_files } = plan;
+        let Plan { config, outputs: targets, command, exporters, callbacks, temporary_files } = plan;
         let outputs = Outputs { targets, temporary_files };
         let interval = config.metrics_interval;
         let (stop, stopped) = channel();
@@ -127,7 +127,7 @@ impl Agent {
         let (shared, cancel, abandon) = (Arc::clone(&self.shared), cancel.clone(), self.abandon.clone());
         // The capture is made on its thread: parts of it must not leave the thread that made them.
         let thread = sys::thread::spawn_quiet_thread("main", move || {
-            match Capture::start(config, command, enrichment, shared, &cancel, abandon, usage) {
+            match Capture::start(config, command, callbacks, shared, &cancel, abandon, usage) {
                 Ok(capture) => {
                     let _ = ready.send(Ok(()));
                     Some(capture.run(&stopped))

@@ -15,6 +15,7 @@ pub mod doctor;
 mod error;
 mod export;
 mod health;
+mod hooks;
 mod ledger;
 mod output;
 mod privilege;
@@ -30,6 +31,7 @@ pub use config::{
     Labels, Namespaces, OffCpuState, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
+pub use hooks::CompiledTable;
 pub use ledger::{Ledger, Mode, ProcessLedger, WallClock};
 pub use metrics::{
     ConsoleExporter, ContextSwitches, Counter, CounterState, CounterUnit, HardwareCounters, Histogram,

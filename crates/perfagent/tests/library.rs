@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use perfagent::{
@@ -130,6 +131,32 @@ fn compiler(folder: &Path) -> Option<Process> {
         std::thread::sleep(Duration::from_millis(10));
     }
     Some(compiler)
+}
+
+#[test]
+fn each_table_is_told_with_its_file_and_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("tables");
+    let run = || {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let theirs = Arc::clone(&told);
+        let builder = Agent::builder().command(shell(BURN)).with_cpu_profile().table_cache_dir(&cache);
+        let builder = builder.on_table_compiled(|_| panic!("a panic of the test"));
+        let agent = builder.on_table_compiled(move |table| theirs.lock().unwrap().push(table.clone()));
+        let agent = agent.build().unwrap();
+        started(&agent).then(|| {
+            agent.wait(LONG);
+            let report = agent.stop().unwrap();
+            let panicked = report.warnings.iter().filter(|warning| warning.message.contains("panicked for"));
+            assert_eq!(panicked.count(), 1, "{:?}", report.warnings);
+            std::mem::take(&mut *told.lock().unwrap())
+        })
+    };
+    let Some(compiled) = run() else { return };
+    let libc = compiled.iter().find(|table| table.path.contains("libc")).unwrap();
+    assert!(libc.rows > 1000 && !libc.cached && !libc.compile_time.is_zero(), "{compiled:?}");
+    let cached = run().unwrap();
+    assert!(cached.iter().any(|table| table.path == libc.path && table.cached), "{cached:?}");
 }
 
 #[test]

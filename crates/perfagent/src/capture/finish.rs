@@ -46,6 +46,7 @@ impl Capture {
         let threads_ns = self.kernel.off_cpu_counters().lifetime_ns;
         let bpf_cpu = self.kernel.run_time_ns().map(Duration::from_nanos);
         self.warnings.extend(self.tables.take_warnings());
+        let hooks = self.tables.take_hooks();
         self.warnings.extend(self.processes.take_warnings());
         self.warnings.extend(self.processes.unread_warnings());
         let shared = Arc::clone(&self.shared);
@@ -57,6 +58,7 @@ impl Capture {
         let names = namer.finish(|left| shared.set_names_left(left));
         done("named");
         let mut warnings = self.warnings;
+        warnings.extend(hooks.finish());
         warnings.extend(name_warnings(&names));
         warnings.extend(names.shortfalls.iter().map(|message| Warning::bare(WarningKind::Names, message)));
         if names.abandoned > 0 {

@@ -25,7 +25,7 @@ use super::tables::Tables;
 use super::unwinders::Unwinders;
 use super::{Capture, Shared, clock, first_tables, priority, targets};
 use crate::child::ChildHandle;
-use crate::config::{Enrichment, command as commands};
+use crate::config::{Callbacks, command as commands};
 use crate::error::{LoadLog, TargetReason};
 use crate::report::{Warning, WarningKind};
 use crate::usage::Usage;
@@ -36,7 +36,7 @@ impl Capture {
     pub(crate) fn start(
         config: Config,
         command: Option<Command>,
-        enrichment: Enrichment,
+        callbacks: Callbacks,
         shared: Arc<Shared>,
         cancel: &CancelToken,
         abandon: CancelToken,
@@ -80,7 +80,9 @@ impl Capture {
         // Figures alone need no stacks.
         let disabled = config.unwind == Unwind::Fp || !(config.cpu_profile || config.off_cpu_profile);
         let eager = !system || config.unwind == Unwind::Dwarf;
-        let mut tables = Tables::new(eager, disabled, config.table_cache_dir.as_deref())?;
+        let Callbacks { enrichment, table_hooks } = callbacks;
+        let mut tables =
+            Tables::new(eager, disabled, config.table_cache_dir.as_deref(), table_hooks.start()?)?;
         let mut processes = Processes::new(Labeller::new(enrichment, config.labels.clone()), system);
         let from_ns = clock::monotonic_ns();
         for pid in &pids {

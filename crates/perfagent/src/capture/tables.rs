@@ -13,6 +13,7 @@ use tables::{Answer, Cache, Compiler};
 use unwind::{Rule, Table};
 
 use super::content::Source;
+use crate::hooks::{CompiledTable, TableHookThread};
 use crate::{Error, Warning, WarningKind};
 
 /// More threads than this make too many tables at a time for the memory that we want to take.
@@ -75,11 +76,17 @@ pub(super) struct Tables {
     failed: u64,
     /// A warning has told of a process with too many mappings.
     crowded: bool,
+    hooks: TableHookThread,
 }
 
 impl Tables {
-    /// `cache`: where tables are kept, if not at the usual place.
-    pub(super) fn new(eager: bool, disabled: bool, cache: Option<&Path>) -> Result<Self, Error> {
+    /// `cache`: where tables are kept, if not at the usual place. `hooks`: who is told of finished tables.
+    pub(super) fn new(
+        eager: bool,
+        disabled: bool,
+        cache: Option<&Path>,
+        hooks: TableHookThread,
+    ) -> Result<Self, Error> {
         let mut warnings = Vec::new();
         // Where no table is made, what is wrong with the cache does not matter.
         let cache = match cache {
@@ -117,6 +124,7 @@ impl Tables {
             full: false,
             failed: 0,
             crowded: false,
+            hooks,
         })
     }
 
@@ -133,6 +141,11 @@ impl Tables {
 
     pub(super) fn take_warnings(&mut self) -> Vec<Warning> {
         std::mem::take(&mut self.warnings)
+    }
+
+    /// The thread that tells of finished tables; none is told of any more.
+    pub(super) fn take_hooks(&mut self) -> TableHookThread {
+        std::mem::take(&mut self.hooks)
     }
 
     /// Tables that could not be made or found no room, so far.
@@ -276,6 +289,14 @@ impl Tables {
         if let Some(error) = answer.not_cached {
             tracing::debug!(target: "perfagent", path, "{error}");
         }
+        if let Ok(table) = &answer.table {
+            self.hooks.tell(|| CompiledTable {
+                path: path.to_owned(),
+                rows: table.rows.len(),
+                compile_time: answer.elapsed,
+                cached: matches!(answer.source, tables::Source::Cached),
+            });
+        }
         let state = match answer.table {
             Ok(table) if table.is_empty() => State::None,
             Ok(table) => match self.share_or_install(kernel, &file, &table) {
@@ -369,7 +390,7 @@ mod tests {
 
     #[test]
     fn no_process_takes_the_memory_of_all() {
-        let mut tables = Tables::new(false, true, None).unwrap();
+        let mut tables = Tables::new(false, true, None, TableHookThread::default()).unwrap();
         let mut mappings = |count: u64| {
             let region = |number: u64| {
                 let (start, end) = (Avma(number << 13), Avma((number << 13) + 0x1000));

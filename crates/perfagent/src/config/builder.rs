@@ -12,6 +12,7 @@ use metrics::MetricsExporter;
 
 use super::{Config, Labels, OffCpuState, Plan, PmuFormat, ProcessInfo, Unwind, checks};
 use crate::error::Error;
+use crate::hooks::CompiledTable;
 use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
 
 /// Describes a capture. Setters may come in any order; what contradicts itself is refused by `build`.
@@ -281,6 +282,13 @@ impl AgentBuilder {
         enricher: impl Fn(&ProcessInfo) -> Labels + Send + Sync + 'static,
     ) -> Self {
         self.request.added_enrichers.push(Arc::new(enricher));
+        self
+    }
+
+    /// A function that is told of each unwind table that is ready: its file, its rows and the time it took. For measurements;
+    /// adds up. It runs on a thread of its own; if it panics, it is called no more, and the report has a warning.
+    pub fn on_table_compiled(mut self, hook: impl FnMut(&CompiledTable) + Send + 'static) -> Self {
+        self.request.table_hooks.add(hook);
         self
     }
 

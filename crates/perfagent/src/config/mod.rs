@@ -28,6 +28,7 @@ use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
 
 use crate::export::Exporters;
+use crate::hooks::TableHooks;
 use crate::output::{OutputKind, OutputTarget, TemporaryFiles};
 
 /// Samples per second and CPU, unless said otherwise.
@@ -288,6 +289,14 @@ impl Config {
     }
 }
 
+/// Functions of the host program that the capture calls.
+pub(crate) struct Callbacks {
+    /// Where labels come from.
+    pub(crate) enrichment: Enrichment,
+    /// Who is told of finished unwind tables.
+    pub(crate) table_hooks: TableHooks,
+}
+
 /// A validated capture: what an agent is made of.
 pub(crate) struct Plan {
     /// The effective configuration.
@@ -298,8 +307,8 @@ pub(crate) struct Plan {
     pub(crate) command: Option<std::process::Command>,
     /// Who takes metrics.
     pub(crate) exporters: Exporters,
-    /// Where labels come from.
-    pub(crate) enrichment: Enrichment,
+    /// Functions of the host program that the capture calls.
+    pub(crate) callbacks: Callbacks,
     /// Where temporary files are noted.
     pub(crate) temporary_files: TemporaryFiles,
 }

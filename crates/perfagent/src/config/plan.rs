@@ -7,8 +7,8 @@ use events::counting::CounterSpec;
 
 use super::request::{DefaultEnricher, Destination, Request, Setting};
 use super::{
-    Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, Enrichment, OffCpuState, Plan,
-    PmuFormat, Targets, Unwind,
+    Callbacks, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, Enrichment,
+    OffCpuState, Plan, PmuFormat, Targets, Unwind,
 };
 use crate::output::{OutputKind, OutputTarget};
 
@@ -87,7 +87,7 @@ pub(super) fn plan(request: Request) -> Plan {
         outputs: outputs.collect(),
         command,
         exporters: request.exporters,
-        enrichment,
+        callbacks: Callbacks { enrichment, table_hooks: request.table_hooks },
         temporary_files: request.temporary_files,
     }
 }

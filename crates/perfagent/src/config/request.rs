@@ -10,6 +10,7 @@ use metrics::endpoint::ListenAddress;
 
 use super::{Enricher, Labels, OffCpuState, PmuFormat, Unwind};
 use crate::export::Exporters;
+use crate::hooks::TableHooks;
 use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
 
 /// One setting as it was given.
@@ -115,6 +116,7 @@ pub(super) struct Request {
     pub(super) label_contradiction: Option<String>,
     pub(super) default_enricher: DefaultEnricher,
     pub(super) added_enrichers: Vec<Enricher>,
+    pub(super) table_hooks: TableHooks,
     pub(super) max_stacks: Setting<u32>,
     pub(super) ring_bytes: Setting<u32>,
     pub(super) table_cache_dir: Setting<PathBuf>,
