@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod aggregate;
 pub mod big_libraries;
 pub mod cost;
 pub mod endurance;
@@ -15,6 +16,8 @@ pub mod footprint;
 pub mod latency;
 pub mod offcpu;
 pub mod real;
+pub mod record;
+pub mod scenario;
 pub mod slowdown;
 pub mod startup;
 pub mod statistics;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use bench::record::Setting;
 use clap::{Args, Parser, Subcommand};
 use testkit::perf_agent;
 use truth::profiler::Profiler;
@@ -42,6 +43,11 @@ enum Task {
     Endurance(EnduranceArgs),
     /// Real programs: share of complete stacks, next to `perf record --call-graph dwarf` in the same run.
     Real(RealArgs),
+    /// Start-up of the library over a synthetic fleet, with the time for each binary's unwind table: a JSON file for each
+    /// run.
+    Scenario(ScenarioArgs),
+    /// One markdown document of several JSON files of `scenario`: medians and spreads.
+    Report(ReportArgs),
 }
 
 #[derive(Debug, Args)]
@@ -141,6 +147,28 @@ struct RealArgs {
     perf_rate: u32,
 }
 
+#[derive(Debug, Args)]
+struct ScenarioArgs {
+    #[command(flatten)]
+    setting: Setting,
+    /// Number of runs.
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// Length of each capture in seconds.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Folder of the JSON files.
+    #[arg(long, default_value = "target/bench")]
+    json: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct ReportArgs {
+    /// The JSON files.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
 fn agent_path() -> Result<PathBuf> {
     perf_agent().context("no perf-agent: build it (cargo build --release -p cli) or name it in $PERF_AGENT")
 }
@@ -188,5 +216,9 @@ fn run(cli: &Cli) -> Result<()> {
             let plan = Plan { seconds: args.seconds, perf_rate_hz: args.perf_rate, ..Plan::default() };
             table::real::real(&args.only, &agent(&[])?, plan)
         }
+        Task::Scenario(args) => {
+            table::scenario::scenario(out, &args.setting, args.runs, args.seconds, &args.json)
+        }
+        Task::Report(args) => table::scenario::report(&args.files),
     }
 }

@@ -11,6 +11,26 @@ pub fn quantile(values: &mut [f64], share: f64) -> f64 {
     }
 }
 
+/// What several values of one figure are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Half of the values are larger.
+    pub median: f64,
+    /// Half of the distance between the quartiles.
+    pub spread: f64,
+    /// The smallest.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+}
+
+/// Median, spread and extremes; NaN without values.
+#[must_use]
+pub fn summary(mut values: Vec<f64>) -> Summary {
+    let mut at = |share| quantile(&mut values, share);
+    Summary { median: at(0.5), spread: (at(0.75) - at(0.25)) / 2.0, least: at(0.0), most: at(1.0) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ pub mod latency;
 pub mod offcpu;
 pub mod real;
 mod reproduce;
+pub mod scenario;
 pub mod slowdown;
 pub mod startup;
 pub mod switches;

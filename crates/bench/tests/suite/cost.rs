@@ -1,6 +1,5 @@
 //! What a sample costs.
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -11,9 +10,7 @@ use truth::profiler::BpfStats;
 use truth::programs::sources;
 use truth::target::Target;
 
-fn out() -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("programs")
-}
+use crate::out;
 
 fn recursing() -> Target {
     let flags = "-O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer";
