@@ -1,8 +1,6 @@
 //! Metrics by the library: states of the agent, exporters, profiles to memory. Without privileges they skip and say so.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod started;
-
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,8 +10,9 @@ use perfagent::{
     Agent, AgentBuilder, BoxError, Error, JsonExporter, MemorySink, MetricsExporter, MetricsSnapshot,
     ProcessMetrics,
 };
-use started::started;
 use testkit::Process;
+
+use crate::started::started;
 
 /// A process that sleeps and wakes all the time, until it is dropped.
 struct Napper(Process);

@@ -22,7 +22,7 @@ const TRAMPOLINE: u64 = 0x40_00f0;
 const IN_LINK_REGISTER: Rule = Rule { cfa: cfa::SP, ra: ra::REG, ra_off: 30, ..Rule::NONE };
 
 fn table() -> Table {
-    unwind::compile(include_bytes!("../../../fuzz/corpus/compile/aarch64")).unwrap()
+    unwind::compile(include_bytes!("../../../../fuzz/corpus/compile/aarch64")).unwrap()
 }
 
 #[test]

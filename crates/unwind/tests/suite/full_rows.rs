@@ -98,7 +98,9 @@ fn loader() {
 
 #[test]
 fn node() {
-    let Ok(elf) = std::fs::read("/usr/bin/node") else { return eprintln!("no node: nothing checked") };
+    let Ok(elf) = std::fs::read("/usr/bin/node") else {
+        testkit::skip!("/usr/bin/node is missing (package nodejs)")
+    };
     let seen = compare(&elf, 97);
     assert!(seen.equal > 1000 && seen.uncovered * 10 < seen.equal, "{seen:?}");
 }
@@ -139,7 +141,7 @@ fn registers_are_followed() {
     let by_rbx = |svma: &u64| {
         table.lookup(*svma).is_some_and(|rule| rule.cfa == abi::cfa::REG && rule.flags & 31 == 3)
     };
-    let Some(svma) = rows(&table).find(by_rbx) else { return eprintln!("no such row: nothing checked") };
+    let Some(svma) = rows(&table).find(by_rbx) else { testkit::skip!("the C library has no row by rbx") };
     let rule = table.lookup(svma).unwrap();
     let mut frame = Frame::caller(BIAS + svma + 1, STACK + 0x1000, None);
     assert_eq!(full.step(&frame, BIAS, &word), Err(StepError::UnsupportedRule));

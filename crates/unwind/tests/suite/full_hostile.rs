@@ -8,12 +8,12 @@ use unwind::full::Frame;
 use unwind::full::FullUnwinder;
 
 const SEEDS: [&[u8]; 6] = [
-    include_bytes!("../../../fuzz/corpus/compile/eh_frame"),
-    include_bytes!("../../../fuzz/corpus/compile/assembly"),
-    include_bytes!("../../../fuzz/corpus/compile/debug_frame_zlib"),
-    include_bytes!("../../../fuzz/corpus/compile/debug_frame_zstd"),
-    include_bytes!("../../../fuzz/corpus/compile/shared"),
-    include_bytes!("../../../fuzz/corpus/compile/go1_20"),
+    include_bytes!("../../../../fuzz/corpus/compile/eh_frame"),
+    include_bytes!("../../../../fuzz/corpus/compile/assembly"),
+    include_bytes!("../../../../fuzz/corpus/compile/debug_frame_zlib"),
+    include_bytes!("../../../../fuzz/corpus/compile/debug_frame_zstd"),
+    include_bytes!("../../../../fuzz/corpus/compile/shared"),
+    include_bytes!("../../../../fuzz/corpus/compile/go1_20"),
 ];
 
 /// Addresses at which the whole file has rows.

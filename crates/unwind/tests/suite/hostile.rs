@@ -6,15 +6,15 @@ use proptest::prelude::*;
 
 /// Small programs: `.eh_frame`, compressed `.debug_frame`, Go tables of all versions, hand-written assembly, aarch64.
 const SEEDS: [&[u8]; 9] = [
-    include_bytes!("../../../fuzz/corpus/compile/eh_frame"),
-    include_bytes!("../../../fuzz/corpus/compile/assembly"),
-    include_bytes!("../../../fuzz/corpus/compile/debug_frame_zlib"),
-    include_bytes!("../../../fuzz/corpus/compile/debug_frame_zstd"),
-    include_bytes!("../../../fuzz/corpus/compile/shared"),
-    include_bytes!("../../../fuzz/corpus/compile/go1_16"),
-    include_bytes!("../../../fuzz/corpus/compile/go1_18"),
-    include_bytes!("../../../fuzz/corpus/compile/go1_20"),
-    include_bytes!("../../../fuzz/corpus/compile/aarch64"),
+    include_bytes!("../../../../fuzz/corpus/compile/eh_frame"),
+    include_bytes!("../../../../fuzz/corpus/compile/assembly"),
+    include_bytes!("../../../../fuzz/corpus/compile/debug_frame_zlib"),
+    include_bytes!("../../../../fuzz/corpus/compile/debug_frame_zstd"),
+    include_bytes!("../../../../fuzz/corpus/compile/shared"),
+    include_bytes!("../../../../fuzz/corpus/compile/go1_16"),
+    include_bytes!("../../../../fuzz/corpus/compile/go1_18"),
+    include_bytes!("../../../../fuzz/corpus/compile/go1_20"),
+    include_bytes!("../../../../fuzz/corpus/compile/aarch64"),
 ];
 
 fn compile_any(elf: &[u8]) {

@@ -170,10 +170,12 @@ fn large_files() {
         "/usr/lib/x86_64-linux-gnu/libLLVM-14.so.1",
         "/usr/lib/x86_64-linux-gnu/libcrypto.so.3",
     ] {
-        if std::path::Path::new(path).exists() {
-            let (compared, expressions) = sweep(path);
-            assert!(compared > 20_000 && expressions < compared, "{path} {compared} {expressions}");
+        if !std::path::Path::new(path).exists() {
+            testkit::skipped(format_args!("in part: {path} is missing"));
+            continue;
         }
+        let (compared, expressions) = sweep(path);
+        assert!(compared > 20_000 && expressions < compared, "{path} {compared} {expressions}");
     }
 }
 

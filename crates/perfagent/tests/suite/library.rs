@@ -2,8 +2,6 @@
 //! skip and say so.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod started;
-
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -14,8 +12,9 @@ use std::time::{Duration, Instant};
 use perfagent::{
     Agent, CancelToken, CommandStatus, Ended, Error, Ledger, MemorySink, Mode, Unwind, WarningKind,
 };
-use started::started;
 use testkit::Process;
+
+use crate::started::started;
 
 /// More than any of these takes.
 const LONG: Duration = Duration::from_secs(60);

@@ -1,0 +1,4 @@
+//! Events and counters of this machine's kernel.
+
+mod counting;
+mod kernel;

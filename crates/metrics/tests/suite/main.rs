@@ -1,0 +1,5 @@
+//! The report in its formats and the endpoint, from outside.
+
+mod endpoint;
+mod openmetrics;
+mod slow_reader;

@@ -1,0 +1,5 @@
+//! The library from outside: whole captures.
+
+mod library;
+mod metrics;
+mod started;

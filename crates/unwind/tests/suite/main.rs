@@ -1,0 +1,12 @@
+//! Tables and walks against other unwinders, damaged files and real programs.
+
+mod aarch64;
+mod full_hostile;
+mod full_programs;
+mod full_rows;
+mod hostile;
+mod oracle_codewalk;
+mod oracle_framehop;
+mod oracle_gimli;
+mod oracle_go;
+mod programs;
