@@ -2,19 +2,18 @@
 //! panic, and every step ends.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 use unwind::StepError;
 use unwind::full::Frame;
 use unwind::full::FullUnwinder;
 
-const SEEDS: [&[u8]; 6] = [
-    include_bytes!("../../../../fuzz/corpus/compile/eh_frame"),
-    include_bytes!("../../../../fuzz/corpus/compile/assembly"),
-    include_bytes!("../../../../fuzz/corpus/compile/debug_frame_zlib"),
-    include_bytes!("../../../../fuzz/corpus/compile/debug_frame_zstd"),
-    include_bytes!("../../../../fuzz/corpus/compile/shared"),
-    include_bytes!("../../../../fuzz/corpus/compile/go1_20"),
-];
+use crate::seeds;
+
+static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    seeds::read(&["eh_frame", "assembly", "debug_frame_zlib", "debug_frame_zstd", "shared", "go1_20"])
+});
 
 /// Addresses at which the whole file has rows.
 fn places(seed: &[u8]) -> Vec<u64> {
@@ -42,7 +41,7 @@ fn steps(elf: &[u8], places: &[u64]) -> usize {
 #[test]
 fn seeds_are_understood() {
     for (i, seed) in SEEDS.iter().enumerate() {
-        let full = FullUnwinder::new(*seed).unwrap();
+        let full = FullUnwinder::new(&**seed).unwrap();
         let registers = std::array::from_fn(|i| 0x7000 + 0x100 * i as u64);
         let known = |address: u64| Some(address + 1);
         let walked = |svma: &&u64| full.step(&Frame::leaf(&registers, **svma), 0, &known).is_ok();
@@ -55,7 +54,7 @@ fn seeds_are_understood() {
 
 #[test]
 fn truncated_anywhere() {
-    for seed in SEEDS {
+    for seed in SEEDS.iter() {
         let places = places(seed);
         (0..seed.len())
             .step_by(if seed.len() > 1000 { 7 } else { 1 })

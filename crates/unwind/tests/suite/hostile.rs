@@ -2,20 +2,26 @@
 //! out is valid.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 
+use crate::seeds;
+
 /// Small programs: `.eh_frame`, compressed `.debug_frame`, Go tables of all versions, hand-written assembly, aarch64.
-const SEEDS: [&[u8]; 9] = [
-    include_bytes!("../../../../fuzz/corpus/compile/eh_frame"),
-    include_bytes!("../../../../fuzz/corpus/compile/assembly"),
-    include_bytes!("../../../../fuzz/corpus/compile/debug_frame_zlib"),
-    include_bytes!("../../../../fuzz/corpus/compile/debug_frame_zstd"),
-    include_bytes!("../../../../fuzz/corpus/compile/shared"),
-    include_bytes!("../../../../fuzz/corpus/compile/go1_16"),
-    include_bytes!("../../../../fuzz/corpus/compile/go1_18"),
-    include_bytes!("../../../../fuzz/corpus/compile/go1_20"),
-    include_bytes!("../../../../fuzz/corpus/compile/aarch64"),
-];
+static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    seeds::read(&[
+        "eh_frame",
+        "assembly",
+        "debug_frame_zlib",
+        "debug_frame_zstd",
+        "shared",
+        "go1_16",
+        "go1_18",
+        "go1_20",
+        "aarch64",
+    ])
+});
 
 fn compile_any(elf: &[u8]) {
     if let Ok(table) = unwind::compile(elf) {
@@ -75,7 +81,7 @@ fn branches_of_code_without_information_are_limited() {
 
 #[test]
 fn truncated_anywhere() {
-    for seed in SEEDS {
+    for seed in SEEDS.iter() {
         (0..seed.len())
             .step_by(if seed.len() > 1000 { 7 } else { 1 })
             .for_each(|len| compile_any(&seed[..len]));
@@ -97,7 +103,7 @@ proptest! {
 
     #[test]
     fn decoding_damaged_tables(seed in 0..SEEDS.len(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in 0..64usize) {
-        let mut bytes = unwind::encode(&unwind::compile(SEEDS[seed]).unwrap());
+        let mut bytes = unwind::encode(&unwind::compile(&SEEDS[seed]).unwrap());
         let at = at.index(bytes.len());
         bytes[at] = byte;
         bytes.truncate(bytes.len() - cut.min(bytes.len()));

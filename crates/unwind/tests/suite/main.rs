@@ -10,3 +10,4 @@ mod oracle_framehop;
 mod oracle_gimli;
 mod oracle_go;
 mod programs;
+mod seeds;
