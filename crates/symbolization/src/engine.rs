@@ -1,0 +1,194 @@
+//! Answers deliveries: in batches, from the cache and the sources.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use profile::{Avma, Svma};
+use recording::FrameId;
+use symbols::SourceLine;
+
+use crate::abandon::AbandonToken;
+use crate::chain::{Chain, Found, InCode, InJit, InKernel, InModule};
+use crate::figures::{Figures, Lookup};
+use crate::interval::{Interval, Unnamed};
+use crate::name_cache::NameCache;
+use crate::request::FileOnce;
+use crate::source::SymbolSource;
+use crate::work::{ModuleHandle, ProgramHandle, Work};
+
+/// Addresses in a module that are looked up at once; between two batches symbolization may be abandoned.
+const BATCH: usize = 2048;
+/// The same of code made at run time, whose lookup is fast. For each batch the perf map may be read again.
+const JIT_BATCH: usize = 1 << 15;
+/// Told how long each batch took, in ns.
+pub(crate) type Observer = Box<dyn FnMut(Lookup, u64) + Send>;
+
+/// What finds names: the sources, and what is known from earlier intervals.
+pub(crate) struct Engine {
+    chain: Chain,
+    cache: NameCache,
+    figures: Arc<Mutex<Figures>>,
+    observer: Observer,
+    abandon: AbandonToken,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        sources: Vec<Box<dyn SymbolSource>>,
+        cached_places: usize,
+        figures: Arc<Mutex<Figures>>,
+        observer: Observer,
+        abandon: AbandonToken,
+    ) -> Self {
+        Self { chain: Chain::new(sources), cache: NameCache::new(cached_places), figures, observer, abandon }
+    }
+
+    pub(crate) fn begin_interval(&mut self) {
+        self.cache.begin_interval();
+    }
+
+    /// Looks up the places of a delivery. Ends early if symbolization is abandoned.
+    pub(crate) fn answer(&mut self, interval: &Interval, work: Work) {
+        match work {
+            Work::Module { module, places } => self.module(interval, &module, &places),
+            Work::Kernel { places } => self.kernel(interval, &places),
+            Work::Jit { program, places } => self.jit(interval, &program, &places),
+            Work::Interpreted { code, places } => {
+                let (frames, instructions) = split(&places);
+                let found = self.timed(Lookup::User, |chain| chain.lookup(&InCode(&code), &instructions));
+                self.enter(interval, &frames, &found.names);
+            }
+        }
+    }
+
+    /// Everything in the interval was looked up once: looks up again what may have a name by now, and asks the sources what is to be said.
+    pub(crate) fn end_interval(&mut self, interval: &Interval) {
+        for Unnamed { program, places } in interval.take_unnamed() {
+            for batch in places.chunks(JIT_BATCH) {
+                if self.abandon.is_abandoned() {
+                    return;
+                }
+                let (frames, found) = self.jit_batch(&program, batch);
+                self.enter(interval, &frames, &found.names);
+            }
+        }
+        let outcome = self.chain.end_interval();
+        interval.set_outcome(outcome);
+    }
+
+    fn module(&mut self, interval: &Interval, module: &ModuleHandle, places: &[(FrameId, Svma)]) {
+        let begun = Instant::now();
+        let file = FileOnce::new(module.file.as_deref());
+        for batch in places.chunks(BATCH) {
+            if self.abandon.is_abandoned() {
+                break;
+            }
+            self.module_batch(interval, module, &file, batch);
+        }
+        self.chain.delivered(module.is_large());
+        let (path, places) = (&module.module.path, places.len());
+        tracing::debug!(target: "perfagent", path, places, elapsed = ?begun.elapsed(), "names");
+    }
+
+    fn module_batch(
+        &mut self,
+        interval: &Interval,
+        module: &ModuleHandle,
+        file: &FileOnce<'_>,
+        batch: &[(FrameId, Svma)],
+    ) {
+        let module = &*module.module;
+        let (mut unknown, mut known_frames, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        for (frame, svma) in batch {
+            match self.cache.get(module, *svma) {
+                Some(lines) => {
+                    known_frames.push(*frame);
+                    known.push(lines);
+                }
+                None => unknown.push((*frame, *svma)),
+            }
+        }
+        if !known.is_empty() {
+            self.with_figures(|figures| figures.from_cache += known.len() as u64);
+            self.enter(interval, &known_frames, &known);
+        }
+        if unknown.is_empty() {
+            return;
+        }
+        let (frames, svmas) = split(&unknown);
+        let found = self.timed(Lookup::User, |chain| chain.lookup(&InModule { module, file }, &svmas));
+        // An answer that another interval may get better is not kept.
+        let is_final = found.answered && found.panics == 0 && !file.failed();
+        for (svma, lines) in svmas.iter().zip(&found.names) {
+            if is_final || !lines.is_empty() {
+                self.cache.put(module, *svma, lines);
+            }
+        }
+        self.enter(interval, &frames, &found.names);
+    }
+
+    fn kernel(&mut self, interval: &Interval, places: &[(FrameId, u64)]) {
+        let (frames, addresses) = split(places);
+        let found = self.timed(Lookup::Kernel, |chain| chain.lookup(&InKernel, &addresses));
+        self.with_figures(|figures| {
+            figures.kernel_batches += 1;
+            figures.kernel_input_ips += addresses.len() as u64;
+            figures.kernel_batch_failures += u64::from(!found.answered);
+            figures.kernel_raw_addr_frames += unnamed(&found.names);
+        });
+        interval.note_kernel(found.answered);
+        self.enter(interval, &frames, &found.names);
+    }
+
+    fn jit(&mut self, interval: &Interval, program: &ProgramHandle, places: &[(FrameId, Avma)]) {
+        for batch in places.chunks(JIT_BATCH) {
+            if self.abandon.is_abandoned() {
+                return;
+            }
+            let (frames, found) = self.jit_batch(program, batch);
+            let (named, unnamed): (Vec<usize>, Vec<usize>) =
+                (0..batch.len()).partition(|index| !found.names[*index].is_empty());
+            let named_frames: Vec<FrameId> = named.iter().map(|index| frames[*index]).collect();
+            let names: Vec<_> = named.iter().map(|index| found.names[*index].clone()).collect();
+            self.enter(interval, &named_frames, &names);
+            if !unnamed.is_empty() {
+                interval.keep_unnamed(program, unnamed.into_iter().map(|index| batch[index]));
+            }
+        }
+    }
+
+    fn jit_batch(&mut self, program: &ProgramHandle, batch: &[(FrameId, Avma)]) -> (Vec<FrameId>, Found) {
+        let (frames, addresses) = split(batch);
+        let subject = InJit { program: &program.program, live: program.live.as_deref() };
+        (frames, self.timed(Lookup::User, |chain| chain.lookup(&subject, &addresses)))
+    }
+
+    fn timed(&mut self, what: Lookup, lookup: impl FnOnce(&mut Chain) -> Found) -> Found {
+        let begun = Instant::now();
+        let found = lookup(&mut self.chain);
+        (self.observer)(what, u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        self.with_figures(|figures| figures.panics += found.panics);
+        found
+    }
+
+    fn enter(&self, interval: &Interval, frames: &[FrameId], names: &[Vec<SourceLine>]) {
+        let unnamed = unnamed(names);
+        self.with_figures(|figures| {
+            figures.unnamed += unnamed;
+            figures.named += names.len() as u64 - unnamed;
+        });
+        interval.enter(frames.iter().copied(), names);
+    }
+
+    fn with_figures(&self, change: impl FnOnce(&mut Figures)) {
+        change(&mut self.figures.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+fn split<A: Copy>(places: &[(FrameId, A)]) -> (Vec<FrameId>, Vec<A>) {
+    places.iter().copied().unzip()
+}
+
+fn unnamed(names: &[Vec<SourceLine>]) -> u64 {
+    names.iter().filter(|lines| lines.is_empty()).count() as u64
+}

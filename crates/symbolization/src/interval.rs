@@ -1,0 +1,119 @@
+//! The results of one interval while they are being found.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use profile::Avma;
+use recording::{FrameId, KernelNaming, NameOutcome, Names};
+use symbols::SourceLine;
+
+use crate::line;
+use crate::request::ProgramId;
+use crate::work::ProgramHandle;
+
+/// Places in code of a program that have no name so far.
+pub(crate) struct Unnamed {
+    pub(crate) program: ProgramHandle,
+    pub(crate) places: Vec<(FrameId, Avma)>,
+}
+
+/// What was asked and found in one interval.
+#[derive(Default)]
+pub(crate) struct Interval {
+    submitted: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    names: Names,
+    answered: u64,
+    /// Places in code made at run time that are looked up again when the interval ends.
+    unnamed: HashMap<ProgramId, Unnamed>,
+    kernel: KernelBatches,
+}
+
+/// Batches of kernel addresses.
+#[derive(Clone, Copy, Default)]
+struct KernelBatches {
+    answered: u64,
+    failed: u64,
+}
+
+impl Interval {
+    /// Results that start with names which were known before.
+    pub(crate) fn with_names(names: Names) -> Self {
+        Self { submitted: AtomicU64::new(0), state: Mutex::new(State { names, ..State::default() }) }
+    }
+
+    pub(crate) fn add_submitted(&self, places: usize) {
+        self.submitted.fetch_add(places as u64, Ordering::Relaxed);
+    }
+
+    /// Places that nobody has looked up so far.
+    pub(crate) fn left(&self) -> u64 {
+        self.submitted.load(Ordering::Relaxed).saturating_sub(self.state().answered)
+    }
+
+    /// Enters what was found at some frames.
+    pub(crate) fn enter(&self, frames: impl Iterator<Item = FrameId>, found: &[Vec<SourceLine>]) {
+        let mut state = self.state();
+        state.answered += found.len() as u64;
+        for (frame, lines) in frames.zip(found).filter(|(_, lines)| !lines.is_empty()) {
+            state.names.enter(frame, lines.iter().map(line::borrowed));
+        }
+    }
+
+    /// Places are not looked up, for a reason other than abandonment.
+    pub(crate) fn pass_over(&self, places: usize) {
+        self.state().answered += places as u64;
+    }
+
+    /// A batch of kernel addresses was answered, or could not be.
+    pub(crate) fn note_kernel(&self, answered: bool) {
+        let kernel = &mut self.state().kernel;
+        *if answered { &mut kernel.answered } else { &mut kernel.failed } += 1;
+    }
+
+    /// Keeps places that are looked up again when the interval ends.
+    pub(crate) fn keep_unnamed(
+        &self,
+        program: &ProgramHandle,
+        places: impl Iterator<Item = (FrameId, Avma)>,
+    ) {
+        let mut state = self.state();
+        let new = || Unnamed { program: program.clone(), places: Vec::new() };
+        let id = ProgramId::from(&*program.program);
+        state.unnamed.entry(id).or_insert_with(new).places.extend(places);
+    }
+
+    pub(crate) fn take_unnamed(&self) -> Vec<Unnamed> {
+        std::mem::take(&mut self.state().unnamed).into_values().collect()
+    }
+
+    /// Everything was looked up: enters what the sources say about it.
+    pub(crate) fn set_outcome(&self, told: NameOutcome) {
+        let mut state = self.state();
+        let KernelBatches { answered, failed } = state.kernel;
+        let outcome = &mut state.names.outcome;
+        outcome.shortfalls.extend(told.shortfalls);
+        if failed > 0 && told.kernel != KernelNaming::Known {
+            outcome.kernel = told.kernel;
+        } else if answered + failed > 0 {
+            outcome.kernel = KernelNaming::Known;
+        }
+    }
+
+    /// The results. Places that nobody looked up are counted as abandoned.
+    pub(crate) fn take_names(&self) -> Names {
+        let abandoned = self.left();
+        let mut names = std::mem::take(&mut self.state().names);
+        names.outcome.abandoned = abandoned;
+        names
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,156 @@
+//! Names that were found in earlier intervals, so that a capture of many intervals looks each place up once.
+//!
+//! Kept by generation: an interval begins a generation, a name that is used moves into the newest one, and the oldest one is dropped
+//! whole. Of modules alone: kernel addresses are cheap to look up, and a perf map may say something else later.
+
+use std::collections::{HashMap, VecDeque};
+
+use profile::Svma;
+use recording::{FrameId, Module, Names};
+use symbols::SourceLine;
+
+use crate::line;
+
+/// Generations that are kept: names that were used in none of them are dropped.
+const GENERATIONS: usize = 3;
+/// Text of all lines in a generation together; equal texts are counted again.
+const MAX_TEXT: usize = 64 << 20;
+
+/// The names of places in modules.
+pub(crate) struct NameCache {
+    /// The newest one first.
+    generations: VecDeque<Generation>,
+    max_places: usize,
+}
+
+#[derive(Default)]
+struct Generation {
+    /// Numbers in `names`; a number without lines is a place that has no name.
+    modules: HashMap<Module, HashMap<Svma, FrameId>>,
+    names: Names,
+    places: u32,
+    text: usize,
+}
+
+impl Generation {
+    fn get(&self, module: &Module, svma: Svma) -> Option<Vec<SourceLine>> {
+        let number = self.modules.get(module)?.get(&svma)?;
+        Some(self.names.of(*number).map(line::owned).collect())
+    }
+
+    fn put(&mut self, module: &Module, svma: Svma, lines: &[SourceLine]) {
+        let number = FrameId(self.places);
+        self.places += 1;
+        self.text += lines.iter().map(text_of).sum::<usize>();
+        self.names.enter(number, lines.iter().map(line::borrowed));
+        // The table may be full.
+        if !lines.is_empty() && !self.names.has(number) {
+            return;
+        }
+        match self.modules.get_mut(module) {
+            Some(places) => drop(places.insert(svma, number)),
+            None => drop(self.modules.insert(module.clone(), HashMap::from([(svma, number)]))),
+        }
+    }
+
+    fn has_room(&self, max_places: usize) -> bool {
+        (self.places as usize) < max_places && self.text < MAX_TEXT
+    }
+}
+
+impl NameCache {
+    /// For at most so many places.
+    pub(crate) fn new(max_places: usize) -> Self {
+        Self { generations: VecDeque::new(), max_places: max_places / GENERATIONS }
+    }
+
+    /// An interval begins.
+    pub(crate) fn begin_interval(&mut self) {
+        self.generations.truncate(GENERATIONS - 1);
+        self.generations.push_front(Generation::default());
+    }
+
+    /// The lines at a place, empty if it is known to have none. `None` if nobody looked it up lately.
+    pub(crate) fn get(&mut self, module: &Module, svma: Svma) -> Option<Vec<SourceLine>> {
+        let (generation, lines) = self
+            .generations
+            .iter()
+            .enumerate()
+            .find_map(|(number, generation)| Some((number, generation.get(module, svma)?)))?;
+        if generation > 0 {
+            self.put(module, svma, &lines);
+        }
+        Some(lines)
+    }
+
+    /// Keeps what was found at a place, if there is room. A file that could not be told from others is not kept.
+    pub(crate) fn put(&mut self, module: &Module, svma: Svma, lines: &[SourceLine]) {
+        if module.build_id.is_none() && module.identity.size == 0 {
+            return;
+        }
+        let max_places = self.max_places;
+        if let Some(newest) = self.generations.front_mut().filter(|newest| newest.has_room(max_places)) {
+            newest.put(module, svma, lines);
+        }
+    }
+}
+
+fn text_of(line: &SourceLine) -> usize {
+    line.name.len() + line.system_name.len() + line.file.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use recording::{FileIdentity, ModuleKind};
+
+    use super::*;
+
+    fn module(path: &str) -> Module {
+        let identity = FileIdentity { size: 1, ..FileIdentity::default() };
+        Module { path: path.to_owned(), build_id: None, kind: ModuleKind::Elf, identity }
+    }
+
+    fn lines(name: &str) -> Vec<SourceLine> {
+        vec![SourceLine { name: name.to_owned(), line: 7, ..SourceLine::default() }]
+    }
+
+    #[test]
+    fn a_name_is_kept_as_long_as_it_is_used_and_two_intervals_longer() {
+        let (mut cache, module) = (NameCache::new(100), module("/a"));
+        cache.begin_interval();
+        cache.put(&module, Svma(1), &lines("one"));
+        cache.put(&module, Svma(2), &[]);
+        for _ in 0..5 {
+            cache.begin_interval();
+            assert_eq!(cache.get(&module, Svma(1)), Some(lines("one")));
+        }
+        assert_eq!(cache.get(&module, Svma(2)), None, "unused");
+        cache.begin_interval();
+        cache.begin_interval();
+        assert_eq!(cache.get(&module, Svma(1)), Some(lines("one")));
+        (0..3).for_each(|_| cache.begin_interval());
+        assert_eq!(cache.get(&module, Svma(1)), None);
+    }
+
+    #[test]
+    fn a_place_without_a_name_and_an_unknown_place_are_told_apart() {
+        let (mut cache, module) = (NameCache::new(100), module("/a"));
+        cache.begin_interval();
+        cache.put(&module, Svma(1), &[]);
+        assert_eq!((cache.get(&module, Svma(1)), cache.get(&module, Svma(2))), (Some(Vec::new()), None));
+    }
+
+    #[test]
+    fn only_files_that_can_be_told_apart_are_kept_and_only_so_many_places() {
+        let (mut cache, mut unknown) = (NameCache::new(30), module("/a"));
+        cache.begin_interval();
+        unknown.identity.size = 0;
+        cache.put(&unknown, Svma(1), &lines("one"));
+        assert_eq!(cache.get(&unknown, Svma(1)), None);
+        let (a, b) = (module("/a"), module("/b"));
+        cache.put(&a, Svma(1), &lines("of a"));
+        assert_eq!(cache.get(&b, Svma(1)), None);
+        (0..100).for_each(|svma| cache.put(&b, Svma(svma), &lines("of b")));
+        assert_eq!((0..100).filter(|svma| cache.get(&b, Svma(*svma)).is_some()).count(), 9);
+    }
+}

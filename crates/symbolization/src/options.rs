@@ -1,0 +1,22 @@
+//! Settings.
+
+/// Heap that files not in use at the moment may keep.
+const KEPT_BYTES: usize = 32 << 20;
+/// Places whose names are kept for later intervals.
+const CACHED_PLACES: usize = 1 << 17;
+
+/// Settings of symbolization.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How files and the kernel are read.
+    pub symbols: symbols::Options,
+    /// Places whose names are kept for later intervals at most; 0 where there is one interval only.
+    pub cached_places: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let symbols = symbols::Options { cache_bytes: KEPT_BYTES, ..symbols::Options::default() };
+        Self { symbols, cached_places: CACHED_PLACES }
+    }
+}

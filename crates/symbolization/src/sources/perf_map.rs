@@ -1,0 +1,353 @@
+//! Names of code that was made at run time: from the perf map of the program that made it.
+
+use std::collections::{HashMap, HashSet};
+
+use profile::Avma;
+use recording::NameOutcome;
+use symbols::{PerfMap, PerfMapError, SourceLine};
+
+use crate::request::{JitProgram, JitRequest, ProgramId, Request};
+use crate::source::{Answer, SymbolSource};
+
+/// What is kept of maps, except for the one in use: more are read again when they are needed.
+const KEPT_BYTES: usize = 64 << 20;
+const KEPT_MAPS: usize = 64;
+/// So many shortfalls are told.
+const MAX_TOLD: usize = 8;
+/// Programs whose number of bytes read is remembered when their map is released.
+const MAX_SPENT: usize = 1 << 14;
+
+/// The perf maps of programs.
+#[derive(Default)]
+pub(super) struct PerfMaps {
+    /// The one that was used last stands last.
+    maps: Vec<(ProgramId, PerfMap)>,
+    /// Which part of a map is not used, and why.
+    shortfalls: HashMap<ProgramId, String>,
+    /// Programs with shortfalls that are not told.
+    untold: HashSet<ProgramId>,
+    /// Bytes that were read of maps that were released.
+    spent: HashMap<ProgramId, u64>,
+}
+
+impl SymbolSource for PerfMaps {
+    fn name(&self) -> &'static str {
+        "perf map"
+    }
+
+    fn lookup(&mut self, request: &Request<'_>) -> Answer {
+        let Request::Jit(JitRequest { program, live: Some(live), addresses }) = request else {
+            return Answer::NotMine;
+        };
+        let names = self.find(ProgramId::from(*program), *live, addresses);
+        self.release();
+        names.map_or(Answer::NotMine, Answer::Names)
+    }
+
+    fn end_interval(&mut self, outcome: &mut NameOutcome) {
+        outcome.shortfalls.extend(self.shortfalls());
+        self.shortfalls.clear();
+        self.untold.clear();
+    }
+}
+
+impl PerfMaps {
+    fn find(
+        &mut self,
+        id: ProgramId,
+        live: &dyn JitProgram,
+        addresses: &[Avma],
+    ) -> Option<Vec<Vec<SourceLine>>> {
+        let map = self.map(id, live)?;
+        let mut names = vec![Vec::new(); addresses.len()];
+        look_up(map, addresses, &mut names);
+        // Once for all of them: the map may be large, and change all the time.
+        if names.iter().any(Vec::is_empty) && map.refresh() {
+            look_up(map, addresses, &mut names);
+        }
+        self.note_unread(id);
+        Some(names)
+    }
+
+    /// The map of a program, now the last one.
+    fn map(&mut self, id: ProgramId, live: &dyn JitProgram) -> Option<&mut PerfMap> {
+        if let Some(at) = self.maps.iter().position(|(known, _)| *known == id) {
+            let known = self.maps.remove(at);
+            self.maps.push(known);
+            let (_, map) = self.maps.last_mut()?;
+            if let Some(ended) = live.ended() {
+                map.end(ended);
+            }
+            return Some(map);
+        }
+        if self.spent.get(&id).is_some_and(|spent| *spent >= PerfMap::MAX_READ) {
+            self.tell(id, spent_text(id.pid));
+            return None;
+        }
+        match live.open()? {
+            Ok(map) => {
+                self.shortfalls.remove(&id);
+                self.untold.remove(&id);
+                self.maps.push((id, map));
+            }
+            // Most have none.
+            Err(PerfMapError::Missing { .. }) => return None,
+            Err(error) => {
+                self.tell(id, error.to_string());
+                return None;
+            }
+        }
+        self.maps.last_mut().map(|(_, map)| map)
+    }
+
+    fn note_unread(&mut self, id: ProgramId) {
+        let Some((_, map)) = self.maps.last() else { return };
+        let counts = [
+            (map.malformed_lines(), "malformed lines"),
+            (map.entries_beyond_limit(), "entries and"),
+            (map.bytes_beyond_limit(), "bytes beyond the limits"),
+        ];
+        if map.is_spent() {
+            self.tell(id, spent_text(id.pid));
+        } else if counts.iter().any(|(count, _)| *count > 0) {
+            let counts = counts.map(|(count, what)| format!("{count} {what}")).join(", ");
+            self.tell(id, format!("of the perf map of process {} not all is used: {counts}", id.pid));
+        }
+    }
+
+    fn tell(&mut self, id: ProgramId, shortfall: String) {
+        if self.shortfalls.len() < MAX_TOLD || self.shortfalls.contains_key(&id) {
+            self.untold.remove(&id);
+            self.shortfalls.insert(id, shortfall);
+        } else {
+            self.untold.insert(id);
+        }
+    }
+
+    /// Releases the maps that were not used for longest until the rest is small enough.
+    fn release(&mut self) {
+        let Some((_, others)) = self.maps.split_last() else { return };
+        let mut total: usize = others.iter().map(|(_, map)| map.heap_bytes()).sum();
+        let mut released = 0;
+        for (_, map) in others {
+            if total <= KEPT_BYTES && others.len() - released < KEPT_MAPS {
+                break;
+            }
+            total -= map.heap_bytes();
+            released += 1;
+        }
+        for (id, map) in self.maps.drain(..released) {
+            *self.spent.entry(id).or_default() += map.bytes_read();
+        }
+        if self.spent.len() > MAX_SPENT {
+            self.forget_small();
+        }
+    }
+
+    /// Forgets the half of the programs of whose maps least was read.
+    fn forget_small(&mut self) {
+        let mut spent: Vec<(ProgramId, u64)> = self.spent.drain().collect();
+        spent.sort_unstable_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        spent.truncate(MAX_SPENT / 2);
+        self.spent = spent.into_iter().collect();
+    }
+
+    /// Which parts of existing maps were not used, and why.
+    fn shortfalls(&self) -> Vec<String> {
+        let mut told: Vec<_> = self.shortfalls.values().cloned().collect();
+        told.sort();
+        if !self.untold.is_empty() {
+            told.push(format!(
+                "perf maps of {} more programs are not used, or not wholly",
+                self.untold.len()
+            ));
+        }
+        told
+    }
+}
+
+fn look_up(map: &PerfMap, addresses: &[Avma], names: &mut [Vec<SourceLine>]) {
+    for (address, lines) in addresses.iter().zip(names).filter(|(_, lines)| lines.is_empty()) {
+        lines.extend(map.lookup(*address).map(|entry| entry.line));
+    }
+}
+
+fn spent_text(pid: u32) -> String {
+    let limit = PerfMap::MAX_READ >> 30;
+    format!(
+        "of the perf map of process {pid} not all is used: it is written anew again and again, and {limit} GiB were read"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::process::{Child, Command};
+    use std::sync::Mutex;
+    use std::time::{Duration, SystemTime};
+
+    use recording::ExecInstance;
+    use symbols::PerfMapOwner;
+
+    use super::*;
+
+    /// A process and the map with its number.
+    struct Sleeper(Child);
+
+    impl Sleeper {
+        fn start() -> Self {
+            Self(Command::new("sleep").arg("600").spawn().unwrap())
+        }
+
+        fn write(&self, text: &str, at: SystemTime) {
+            let path = self.map();
+            std::fs::write(&path, text).unwrap();
+            File::options().write(true).open(path).unwrap().set_modified(at).unwrap();
+        }
+
+        fn map(&self) -> String {
+            format!("/tmp/perf-{}.map", self.0.id())
+        }
+
+        fn program(&self, began: SystemTime) -> Program {
+            let pid = self.0.id();
+            let owner = PerfMapOwner::of(pid, pid, began).unwrap();
+            Program { owner, ended: Mutex::default() }
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+            let _ = std::fs::remove_file(self.map());
+        }
+    }
+
+    struct Program {
+        owner: PerfMapOwner,
+        ended: Mutex<Option<SystemTime>>,
+    }
+
+    impl JitProgram for Program {
+        fn ended(&self) -> Option<SystemTime> {
+            *self.ended.lock().unwrap()
+        }
+
+        fn open(&self) -> Option<Result<PerfMap, PerfMapError>> {
+            Some(PerfMap::open(&self.owner, self.ended()))
+        }
+    }
+
+    fn ago(seconds: u64) -> SystemTime {
+        SystemTime::now() - Duration::from_secs(seconds)
+    }
+
+    fn name(maps: &mut PerfMaps, number: i64, live: &Program) -> Option<String> {
+        let program = ExecInstance { pid: 7, began_ns: number, ended_ns: None, labels: Vec::new() };
+        let request = JitRequest { program: &program, live: Some(live), addresses: &[Avma(0x10)] };
+        match maps.lookup(&Request::Jit(request)) {
+            Answer::Names(names) => names[0].first().map(|line| line.name.clone()),
+            Answer::NotMine => None,
+        }
+    }
+
+    fn told(maps: &mut PerfMaps) -> Vec<String> {
+        let mut outcome = NameOutcome::default();
+        maps.end_interval(&mut outcome);
+        outcome.shortfalls
+    }
+
+    #[test]
+    fn each_program_of_a_process_has_its_own_map() {
+        let sleeper = Sleeper::start();
+        // The second began by an exec, which was the end of the first.
+        let exec = ago(10);
+        let (first, second) = (sleeper.program(ago(20)), sleeper.program(exec));
+        let mut maps = PerfMaps::default();
+        sleeper.write("10 10 of_first\n", ago(15));
+        assert_eq!(name(&mut maps, 1, &first).as_deref(), Some("of_first"));
+        assert_eq!(name(&mut maps, 2, &second), None, "it was written before");
+        let shortfalls = maps.shortfalls();
+        assert!(shortfalls[0].contains("before this program began"), "{shortfalls:?}");
+        *first.ended.lock().unwrap() = Some(exec);
+        sleeper.write("10 10 of_second_\n", ago(5));
+        assert_eq!(name(&mut maps, 2, &second).as_deref(), Some("of_second_"));
+        assert_eq!(
+            name(&mut maps, 1, &first).as_deref(),
+            Some("of_first"),
+            "what was read in its time stays"
+        );
+        assert_eq!(told(&mut maps), [] as [String; 0]);
+        assert_eq!(name(&mut PerfMaps::default(), 1, &first), None, "too late");
+    }
+
+    #[test]
+    fn a_map_is_found_after_the_end_of_its_process() {
+        let sleeper = Sleeper::start();
+        let program = sleeper.program(ago(20));
+        sleeper.write("10 10 name\n", SystemTime::now());
+        let path = sleeper.map();
+        let kept = std::fs::read(&path).unwrap();
+        drop(sleeper);
+        std::fs::write(&path, kept).unwrap();
+        let found = name(&mut PerfMaps::default(), 1, &program);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(found.as_deref(), Some("name"));
+    }
+
+    #[test]
+    fn unused_parts_of_a_map_are_told_once_for_each_interval() {
+        let sleeper = Sleeper::start();
+        let program = sleeper.program(ago(20));
+        sleeper.write("nonsense\n10 10 name\n", SystemTime::now());
+        let mut maps = PerfMaps::default();
+        assert_eq!(name(&mut maps, 1, &program).as_deref(), Some("name"));
+        let shortfalls = told(&mut maps);
+        assert!(shortfalls[0].contains("1 malformed lines"), "{shortfalls:?}");
+        assert!(told(&mut maps).is_empty(), "nobody asked in this interval");
+        assert!(name(&mut maps, 1, &program).is_some());
+        assert_eq!(told(&mut maps), shortfalls);
+    }
+
+    #[test]
+    fn shortfalls_that_are_not_told_are_counted() {
+        let mut maps = PerfMaps::default();
+        let last = i64::try_from(MAX_TOLD).unwrap() + 2;
+        for number in (0..last).chain(0..last) {
+            maps.tell(ProgramId { pid: 7, began_ns: number }, format!("map {number}"));
+        }
+        let told = told(&mut maps);
+        assert_eq!(told.len(), MAX_TOLD + 1);
+        assert!(told[MAX_TOLD].contains("of 2 more programs"), "{told:?}");
+    }
+
+    #[test]
+    fn a_map_that_was_read_too_often_is_not_read_again() {
+        let sleeper = Sleeper::start();
+        let program = sleeper.program(ago(20));
+        sleeper.write("10 10 name\n", SystemTime::now());
+        let mut maps = PerfMaps::default();
+        maps.spent.insert(ProgramId { pid: 7, began_ns: 1 }, PerfMap::MAX_READ);
+        for number in 2..2 + 2 * MAX_SPENT as i64 {
+            maps.spent.insert(ProgramId { pid: 7, began_ns: number }, 1);
+        }
+        maps.forget_small();
+        assert_eq!(maps.spent.len(), MAX_SPENT / 2);
+        assert_eq!(name(&mut maps, 1, &program), None);
+        assert!(told(&mut maps)[0].contains("1 GiB were read"));
+    }
+
+    #[test]
+    fn few_maps_stay_open() {
+        let sleeper = Sleeper::start();
+        let program = sleeper.program(ago(20));
+        sleeper.write("10 10 name\n", SystemTime::now());
+        let mut maps = PerfMaps::default();
+        for number in 0..500 {
+            assert!(name(&mut maps, number, &program).is_some());
+        }
+        assert!(maps.maps.len() <= KEPT_MAPS + 1, "{}", maps.maps.len());
+        assert!(name(&mut maps, 0, &program).is_some());
+    }
+}
