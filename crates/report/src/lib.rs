@@ -14,16 +14,16 @@ mod figures;
 mod findings;
 mod freeze;
 mod ledger;
-mod on_cpu_time;
 mod profiles;
 mod report;
 mod selection;
 mod stack_lines;
 #[cfg(test)]
 mod test_recording;
+mod wall_time;
 
 pub use self::findings::{EndedBy, Finding, FindingKind};
+pub use self::freeze::freeze;
 pub use self::ledger::{Ledger, ProcessLedger, WallClock, running};
 pub use self::profiles::profile;
 pub use self::report::Report;
-pub use freeze::freeze;

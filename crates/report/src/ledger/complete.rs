@@ -10,9 +10,9 @@ use super::running::{not_kept, running};
 use super::walks::{self, Walks};
 use super::wall_clock::WallClock;
 use crate::figures::{add, sum};
-use crate::on_cpu_time::OnCpuTime;
 use crate::selection::{self, CPU_CLOCK, Entry, SCHEDULER};
 use crate::stack_lines::{StackLine, StackLines};
+use crate::wall_time::OnCpuTime;
 
 /// The ledgers of all profiles of a recording: on-CPU, off-CPU, wall-clock, as far as they were taken.
 pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {

@@ -4,7 +4,7 @@ use recording::OffCpuState;
 
 use super::entries::Entries;
 use crate::figures::{add, sum};
-use crate::on_cpu_time::{OnCpuTime, WallState, WallTime};
+use crate::wall_time::{OnCpuTime, WallState, WallTime};
 
 /// The sums of a wall-clock profile, all in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,23 +12,28 @@ const KERNEL_START: u64 = 0xff00_0000_0000_0000;
 pub(super) struct Locations<'a> {
     recording: &'a Recording,
     names: &'a Names,
-    known: HashMap<FrameId, LocationId>,
+    /// By number of the frame.
+    known: Vec<Option<LocationId>>,
     mappings: HashMap<CodeMappingId, MappingId>,
     kernel: Option<MappingId>,
 }
 
 impl<'a> Locations<'a> {
     pub(super) fn new(recording: &'a Recording, names: &'a Names) -> Self {
-        Self { recording, names, known: HashMap::new(), mappings: HashMap::new(), kernel: None }
+        let known = vec![None; recording.frames.len()];
+        Self { recording, names, known, mappings: HashMap::new(), kernel: None }
     }
 
     /// The location of a frame.
     pub(super) fn of(&mut self, id: FrameId, builder: &mut Builder) -> LocationId {
-        if let Some(location) = self.known.get(&id) {
+        let position = id.0 as usize;
+        if let Some(Some(location)) = self.known.get(position) {
             return *location;
         }
         let location = self.enter(id, builder);
-        self.known.insert(id, location);
+        if let Some(known) = self.known.get_mut(position) {
+            *known = Some(location);
+        }
         location
     }
 

@@ -11,8 +11,8 @@ use recording::{Mode, State, SymbolizedRecording};
 
 use self::assembly::Assembly;
 use crate::figures::signed;
-use crate::on_cpu_time::OnCpuTime;
 use crate::selection;
+use crate::wall_time::OnCpuTime;
 
 /// The profile of a mode. Its comments are the tags of the capture and the given entries of its ledger. [`Mode::Pmu`] has no samples.
 #[must_use]
