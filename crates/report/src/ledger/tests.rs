@@ -197,11 +197,14 @@ fn without_a_profile_there_is_one_ledger_of_what_is_missing() {
     let mut accounting = Accounting::default();
     (accounting.scheduler.threads_lost, accounting.scheduler.requests_lost) = (2, 3);
     accounting.scheduler.samples = 5;
-    let ledgers = running(&Settings::default(), &accounting);
-    assert_eq!(ledgers.len(), 1);
-    let ledger = &ledgers[0];
-    assert_eq!((ledger.mode, ledger.event.as_str()), (Mode::Pmu, "sched:sched_switch"));
-    assert_eq!((ledger.threads_lost, ledger.requests_lost, ledger.samples), (2, 3, 0));
+    // A wall-clock profile consists of both others: alone it is none.
+    for wall_profile in [false, true] {
+        let ledgers = running(&Settings { wall_profile, ..Settings::default() }, &accounting);
+        assert_eq!(ledgers.len(), 1);
+        let ledger = &ledgers[0];
+        assert_eq!((ledger.mode, ledger.event.as_str()), (Mode::Pmu, "sched:sched_switch"));
+        assert_eq!((ledger.threads_lost, ledger.requests_lost, ledger.samples), (2, 3, 0));
+    }
 }
 
 #[test]
