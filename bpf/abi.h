@@ -282,8 +282,17 @@ enum off_state {
 #define STATE_WAKER_IN_SOFTIRQ 6
 /* As OFF_PREEMPTED: from the making of a thread to its first moment on a CPU. */
 #define STATE_NOT_RUN_YET 7
-/* Every key of sums has the state in these bits. */
-#define KEY_STATE 7ULL
+
+/* What the sums of a key are counted by. */
+enum event {
+	EVENT_CLOCK = 0,     /* samples of the clock */
+	EVENT_SCHEDULER = 1, /* switches of threads */
+};
+
+/* The low byte of every key of sums: what they are sums of. The rest is a hash. */
+#define KEY_STATE 0x0fULL
+#define KEY_EVENT_SHIFT 4
+#define KEY_KIND 0xffULL
 
 /* Followed, for MESSAGE_STACK, by 8 bytes a frame: kernel frames, leaf first, then user frames, root first. */
 struct message {
@@ -295,7 +304,8 @@ struct message {
 	unsigned long long image;
 	unsigned short kernel_frames;
 	unsigned short user_frames;
-	unsigned int state;    /* enum off_state, or one of the numbers after it */
+	unsigned short state;  /* enum off_state, or one of the numbers after it */
+	unsigned short event;  /* enum event */
 	char thread[COMM_LEN]; /* the thread's name */
 };
 

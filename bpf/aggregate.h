@@ -15,7 +15,8 @@ struct sample {
 	u32 pid;
 	u32 tid;
 	u32 kernel_frames;
-	u32 off_state;
+	u16 event; /* enum event */
+	u16 state; /* enum off_state, or one of the numbers after it */
 	u64 image;
 	u64 kernel_hash;
 	u64 value;
@@ -116,22 +117,28 @@ static __always_inline bool send_stack(struct sample *sample, u64 hash, u32 end,
 	box->message.image = sample->image;
 	box->message.kernel_frames = sample->kernel_frames;
 	box->message.user_frames = user_frames;
-	box->message.state = sample->off_state;
+	box->message.state = sample->state;
+	box->message.event = sample->event;
 	name_of(sample, box->message.thread);
 	size = (sample->kernel_frames + user_frames) & (OUTBOX_FRAMES - 1);
 	return !bpf_ringbuf_output(&ring, box, sizeof(struct message) + size * 8, BPF_RB_NO_WAKEUP);
 }
 
-/* A hash as a key: it tells what its sums are of. */
-static __always_inline u64 key_in(u64 hash, u32 state)
+static __always_inline u64 kind_of(u32 event, u32 state)
 {
-	return (hash & ~KEY_STATE) | (state & KEY_STATE);
+	return (u64)event << KEY_EVENT_SHIFT | state;
+}
+
+/* A hash as a key: it tells what its sums are of. */
+static __always_inline u64 key_in(u64 hash, u64 kind)
+{
+	return (hash & ~KEY_KIND) | (kind & KEY_KIND);
 }
 
 /* What tells the sums of a sample from those of others. Of a waker, the name of its thread; tid 0 is an interrupt. */
 static __always_inline u64 key_of(struct sample *sample, u64 user_hash, u32 end)
 {
-	bool waker = sample->off_state == STATE_WAKER || sample->off_state == STATE_WAKER_IN_SOFTIRQ;
+	bool waker = sample->state == STATE_WAKER || sample->state == STATE_WAKER_IN_SOFTIRQ;
 	u64 key = hash_mix(user_hash, sample->kernel_hash);
 
 	key = hash_mix(key, sample->image);
@@ -142,7 +149,7 @@ static __always_inline u64 key_of(struct sample *sample, u64 user_hash, u32 end)
 		name_of(sample, name);
 		key = hash_mix(hash_mix(hash_mix(key, waker ? 1 : sample->tid), name[0]), name[1]);
 	}
-	return key_in(key, sample->off_state);
+	return key_in(key, kind_of(sample->event, sample->state));
 }
 
 /*

@@ -63,7 +63,8 @@ static __always_inline void address_raw(struct rawbox *box, struct sample *sampl
 	box->message.image = sample->image;
 	box->message.kernel_frames = kernel_bytes > 0 ? (u32)kernel_bytes / 8 : 0;
 	box->message.user_frames = 0;
-	box->message.state = sample->off_state;
+	box->message.state = sample->state;
+	box->message.event = sample->event;
 	name_of(sample, box->message.thread);
 }
 

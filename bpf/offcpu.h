@@ -53,21 +53,21 @@ static __always_inline bool make_known(struct sampler_state *s, struct sample *s
 	if (find_total(side_of(s), key))
 		return true;
 	if (!send_stack(sample, key, end, user_frames)) {
-		lose(c, sample->off_state, COUNT_LOST_RING_FULL);
+		lose(c, sample->state, COUNT_LOST_RING_FULL);
 		return false;
 	}
 	count(c, COUNT_STACKS_SENT, 1);
 	error = enter_sums(side_of(s), key, 0, 0, 0);
 	if (!error || find_total(side_of(s), key))
 		return true;
-	lose(c, sample->off_state, cause_of(error, COUNT_LOST_MAP_FULL));
+	lose(c, sample->state, cause_of(error, COUNT_LOST_MAP_FULL));
 	return false;
 }
 
 /* The key of one interval of one thread alone. */
 static __always_inline u64 own_key(struct thread *t, u64 since, u32 state)
 {
-	return key_in(hash_mix(hash_mix(seed ^ since, t->tid), t->pid), state);
+	return key_in(hash_mix(hash_mix(seed ^ since, t->tid), t->pid), kind_of(EVENT_SCHEDULER, state));
 }
 
 /* What is known of the process of the current thread, which leaves its CPU. False: nothing, and the stretch is lost. */
@@ -91,7 +91,7 @@ static __always_inline bool proc_of(struct counters *c, struct thread *t, u32 of
 /* The current thread leaves its CPU: takes down the stack under which the time will be recorded. */
 static __always_inline void take_stack(void *ctx, struct sampler_state *s, struct thread *t, u32 off)
 {
-	struct sample sample = {.slot = s->slot, .pid = t->pid, .tid = t->tid, .off_state = off};
+	struct sample sample = {.slot = s->slot, .pid = t->pid, .tid = t->tid, .event = EVENT_SCHEDULER, .state = off};
 	struct counters *c = counters_in(s);
 	struct proc proc = {};
 	u64 key;
@@ -125,12 +125,17 @@ static __always_inline void take_stack(void *ctx, struct sampler_state *s, struc
 /* Two keys as one, known to user space. The blocked one alone if that does not work. */
 static __always_inline u64 woken_key(struct sampler_state *s, struct thread *t)
 {
-	u64 key = key_in(hash_mix(hash_mix(seed, t->key), t->waker), t->key & KEY_STATE);
+	u64 key = key_in(hash_mix(hash_mix(seed, t->key), t->waker), t->key);
 	struct {
 		struct message message;
 		struct woken woken;
 	} pair = {
-	    .message = {.kind = MESSAGE_WOKEN, .pid = t->pid, .tid = t->tid, .hash = key, .state = t->state},
+	    .message = {.kind = MESSAGE_WOKEN,
+			.pid = t->pid,
+			.tid = t->tid,
+			.hash = key,
+			.event = EVENT_SCHEDULER,
+			.state = t->state},
 	    .woken = {.blocked = t->key, .waker = t->waker},
 	};
 
@@ -147,7 +152,8 @@ static __always_inline u64 woken_key(struct sampler_state *s, struct thread *t)
 static __always_inline u64 stackless_key(struct sampler_state *s, struct task_struct *task, struct thread *t, u32 state,
 					 u32 end)
 {
-	struct sample sample = {.slot = s->slot, .pid = t->pid, .tid = t->tid, .off_state = state, .task = task};
+	struct sample sample = {
+	    .slot = s->slot, .pid = t->pid, .tid = t->tid, .event = EVENT_SCHEDULER, .state = state, .task = task};
 	struct proc *proc = bpf_map_lookup_elem(&procs, &t->pid);
 	u64 key;
 

@@ -20,6 +20,7 @@ struct abi {
 	enum counter counter;
 	enum message_kind message_kind;
 	enum off_state off_state;
+	enum event event;
 	struct rule rule;
 	struct page_table page_table;
 	struct page_entry page_entry;

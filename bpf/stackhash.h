@@ -7,8 +7,8 @@
  * bit of its product, and a chosen difference of the next value takes it away again. Here a difference is multiplied
  * twice by the secret before the next value can meet it, and some 32 bits of the product depend on the secret: a pair
  * that is made for it has one hash in about one of 2^32 runs, and a target that shows many pairs has as many tries.
- * What it gains is a count in the wrong one of its own stacks. Two stacks by chance: the bits of the state aside, one
- * of 2^61.
+ * What it gains is a count in the wrong one of its own stacks. Two stacks by chance: the low byte of a key aside, one
+ * of 2^56.
  */
 #ifndef PERF_AGENT_STACKHASH_H
 #define PERF_AGENT_STACKHASH_H

@@ -48,8 +48,12 @@ static __always_inline u32 look_at(struct task_struct *task, struct thread *t)
 /* The thread and its user registers, as a stack that crosses as it is, but without the stack. */
 static __always_inline void report_asleep(struct seq_file *seq, struct task_struct *task, struct thread *t, u32 off)
 {
-	struct sample sample = {
-	    .slot = slot_of(CONTEXT_ITERATOR), .pid = t->pid, .tid = t->tid, .off_state = off, .task = task};
+	struct sample sample = {.slot = slot_of(CONTEXT_ITERATOR),
+				.pid = t->pid,
+				.tid = t->tid,
+				.event = EVENT_SCHEDULER,
+				.state = off,
+				.task = task};
 	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample.slot);
 	struct proc *proc = bpf_map_lookup_elem(&procs, &t->pid);
 	struct walk *w = walk_at(sample.slot);

@@ -59,7 +59,7 @@ static __always_inline bool make_waker_known(struct sampler_state *s, struct sam
 SEC("tp_btf/sched_waking")
 int BPF_PROG(thread_waking, struct task_struct *task)
 {
-	struct sample sample = {.slot = slot_of(CONTEXT_SCHEDULER), .off_state = STATE_WAKER};
+	struct sample sample = {.slot = slot_of(CONTEXT_SCHEDULER), .event = EVENT_SCHEDULER, .state = STATE_WAKER};
 	u32 end = WALK_NONE, frames = 0;
 	struct thread *t = thread_of(task);
 	u64 key, hash = seed;
@@ -81,7 +81,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 	c = counters_in(s);
 	context = context_of(&s->walk);
 	if (context == OF_EITHER)
-		sample.off_state = STATE_WAKER_IN_SOFTIRQ;
+		sample.state = STATE_WAKER_IN_SOFTIRQ;
 	/* pid and tid 0 stand for an interrupt: the current thread has nothing to do with the wake-up. */
 	if (context == OF_INTERRUPT || !current_numbers(&sample.pid, &sample.tid)) {
 		sample.pid = 0;

@@ -187,10 +187,11 @@ impl State {
         Self::NotRunYet,
     ];
 
-    /// What the sums under a key are of: `KEY_STATE` of `bpf/abi.h`.
+    /// What the sums under a key are of: `KEY_STATE` of `bpf/abi.h`. The programs give no key with another number; it would
+    /// count as [`Self::Sampled`].
     #[must_use]
     pub fn of_key(key: u64) -> Self {
-        Self::ALL[(key & 7) as usize]
+        Self::try_from((key & 0xf) as u32).unwrap_or(Self::Sampled)
     }
 
     /// Whether it is the stack of who wakes others.
@@ -209,6 +210,35 @@ impl TryFrom<u32> for State {
 
     fn try_from(number: u32) -> Result<Self, u32> {
         Self::ALL.into_iter().find(|state| *state as u32 == number).ok_or(number)
+    }
+}
+
+/// What counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Event {
+    /// The sampler's clock: a count is a sample.
+    Clock = types::event::EVENT_CLOCK.0 as isize,
+    /// The scheduler: a count is a stretch of a thread.
+    Scheduler = types::event::EVENT_SCHEDULER.0 as isize,
+}
+
+impl Event {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Clock, Self::Scheduler];
+
+    /// What counts under a key: `KEY_EVENT_SHIFT` of `bpf/abi.h`. None: the programs give no such key.
+    #[must_use]
+    pub fn of_key(key: u64) -> Option<Self> {
+        Self::try_from((key >> 4 & 0xf) as u32).ok()
+    }
+}
+
+impl TryFrom<u32> for Event {
+    type Error = u32;
+
+    fn try_from(number: u32) -> Result<Self, u32> {
+        Self::ALL.into_iter().find(|event| *event as u32 == number).ok_or(number)
     }
 }
 
@@ -255,7 +285,8 @@ pub(crate) struct Header {
     pub(crate) image: u64,
     pub(crate) kernel_frames: u16,
     pub(crate) user_frames: u16,
-    pub(crate) state: u32,
+    pub(crate) state: u16,
+    pub(crate) event: u16,
     thread: [u8; 16],
 }
 
@@ -276,7 +307,8 @@ impl Header {
             image: u64_at(offset_of!(types::message, image))?,
             kernel_frames: u16_at(offset_of!(types::message, kernel_frames))?,
             user_frames: u16_at(offset_of!(types::message, user_frames))?,
-            state: u32_at(offset_of!(types::message, state))?,
+            state: u16_at(offset_of!(types::message, state))?,
+            event: u16_at(offset_of!(types::message, event))?,
             thread: *header.get(offset_of!(types::message, thread)..)?.first_chunk()?,
         };
         Some((header, rest))

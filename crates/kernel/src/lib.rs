@@ -26,7 +26,7 @@ mod sides;
 mod tables;
 mod thread_iter;
 
-pub use abi::{COUNTERS, Frame, MappingKind, State, WalkEnd};
+pub use abi::{COUNTERS, Event, Frame, MappingKind, State, WalkEnd};
 pub use counters::Counters;
 pub use error::Error;
 pub use figures::{EventCount, ProcessFigures, ProcessId};

@@ -7,8 +7,8 @@ use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 use crate::Error;
 use crate::abi::skeleton::types;
 use crate::abi::{
-    Frame, Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN, PROC_WAKER,
-    RAW_KERNEL_FRAMES, REGISTERS, RawHeader, STACK_POINTER, State, WalkEnd,
+    Event, Frame, Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
+    PROC_WAKER, RAW_KERNEL_FRAMES, REGISTERS, RawHeader, STACK_POINTER, State, WalkEnd,
 };
 
 /// A message of the programs.
@@ -123,6 +123,8 @@ pub struct StackMessage {
     pub image: u64,
     /// How the walk of the user stack ended.
     pub end: WalkEnd,
+    /// What counts its sums.
+    pub event: Event,
     /// What its sums are sums of.
     pub state: State,
     /// Name of the thread.
@@ -152,7 +154,7 @@ fn decode(bytes: &[u8]) -> Option<Message> {
     let (header, frames) = Header::split(bytes)?;
     match header.kind {
         MESSAGE_PROC => {
-            Some(Message::Process { pid: header.pid, waker_only: header.state & u32::from(PROC_WAKER) != 0 })
+            Some(Message::Process { pid: header.pid, waker_only: header.state & PROC_WAKER != 0 })
         }
         MESSAGE_WOKEN => {
             let [blocked, waker, ..] = frames.as_chunks::<8>().0 else { return None };
@@ -184,7 +186,8 @@ fn stack(header: &Header, kernel: &[[u8; 8]], user: Vec<Frame>) -> Option<StackM
         tid: header.tid,
         image: header.image,
         end: WalkEnd::try_from(header.end).ok()?,
-        state: State::try_from(header.state).ok()?,
+        state: State::try_from(u32::from(header.state)).ok()?,
+        event: Event::try_from(u32::from(header.event)).ok()?,
         thread: header.thread(),
         kernel: kernel.iter().map(|word| u64::from_ne_bytes(*word)).collect(),
         user,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel::{Cut, Error, Kernel, KernelProcess, Message, OffCpu, Settings, State, Sums};
+use kernel::{Cut, Error, Event, Kernel, KernelProcess, Message, OffCpu, Settings, State, Sums};
 
 fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -282,6 +282,10 @@ fn the_intervals_together_have_what_one_capture_has() {
         let lived = interval.cut.off_cpu.lifetime_ns;
         assert!(is_near(all, lived, 0.001, 0), "interval {}: {all} of {lived} ns", number + 1);
     }
+    let keys = cut.intervals.iter().flat_map(|interval| interval.sums.keys());
+    assert!(
+        keys.clone().count() > 10 && keys.clone().all(|key| Event::of_key(*key) == Some(Event::Scheduler))
+    );
     // Counters are cut with the sums.
     let recorded = |interval: &Interval| -> u64 {
         let waits = interval.sums.iter().filter(|(key, _)| State::of_key(**key) != State::OnCpu);

@@ -225,6 +225,11 @@ mod tests {
     const BLOCKED: u64 = State::Blocked as u64;
     const WAKER: u64 = State::Waker as u64;
 
+    /// A key: of a number, and what its sums are of.
+    fn key_of(number: u64, state: u64) -> u64 {
+        number << 8 | state
+    }
+
     fn sums(count: u64, value: u64) -> Sums {
         let mut sums = Sums::default();
         (sums.count, sums.value) = (count, value);
@@ -244,7 +249,7 @@ mod tests {
     fn intervals_with_keys_of_their_own_become_one_sum_and_leave_nothing() {
         let mut book = Book::default();
         for interval in 0..10_000u64 {
-            let hash = interval << 3 | BLOCKED;
+            let hash = key_of(interval, BLOCKED);
             if interval % 2 == 0 {
                 book.enter(hash, key(7, 1, true));
                 book.add(hash, sums(1, 5));
@@ -262,7 +267,7 @@ mod tests {
     fn intervals_that_were_too_short_leave_nothing_either() {
         let mut book = Book::default();
         for interval in 0..10_000u64 {
-            let hash = interval << 3 | BLOCKED;
+            let hash = key_of(interval, BLOCKED);
             if interval % 2 == 0 {
                 book.enter(hash, key(7, 1, true));
                 book.add(hash, sums(0, 1));
@@ -271,7 +276,7 @@ mod tests {
                 book.enter(hash, key(7, 1, true));
             }
             // What has crossed without an interval so far stays.
-            book.add(8 << 32 | hash, sums(0, 0));
+            book.add(1 << 40 | hash, sums(0, 0));
         }
         assert_eq!((of(&book, 7, None), book.iter().count(), book.held()), ((0, 0), 0, 0));
         book.enter(BLOCKED, key(7, 1, true));
@@ -283,8 +288,11 @@ mod tests {
     fn a_pair_waits_for_both_of_its_stacks_and_lets_go_of_them() {
         let mut book = Book::default();
         for interval in 0..100u64 {
-            let (hash, blocked, waker) =
-                ((interval << 4 | 8) | BLOCKED, interval << 4 | BLOCKED, interval << 4 | WAKER);
+            let (hash, blocked, waker) = (
+                key_of(interval << 1 | 1, BLOCKED),
+                key_of(interval << 1, BLOCKED),
+                key_of(interval << 1, WAKER),
+            );
             book.enter_pair(hash, blocked, waker);
             book.add(hash, sums(1, 3));
             book.enter(waker, key(9, 2, false));
@@ -300,13 +308,13 @@ mod tests {
     #[test]
     fn keys_of_a_process_go_when_it_has_ended_and_not_before() {
         let mut book = Book::default();
-        book.enter(8 | BLOCKED, key(7, 1, false));
-        book.enter(16 | BLOCKED, key(7, 2, false));
+        book.enter(key_of(1, BLOCKED), key(7, 1, false));
+        book.enter(key_of(2, BLOCKED), key(7, 2, false));
         for _ in 0..4 {
             book.release(|pid, _| pid != 2);
         }
-        book.add(8 | BLOCKED, sums(1, 1));
-        book.add(16 | BLOCKED, sums(1, 1));
+        book.add(key_of(1, BLOCKED), sums(1, 1));
+        book.add(key_of(2, BLOCKED), sums(1, 1));
         assert_eq!(of(&book, 7, None), (1, 1));
         book.settle();
         assert_eq!(book.not_kept[State::Blocked as usize], 1);
@@ -315,14 +323,14 @@ mod tests {
     #[test]
     fn what_has_no_stack_at_the_end_is_counted_by_what_it_is_a_sum_of() {
         let mut book = Book::default();
-        book.add(8, sums(2, 2));
-        book.add(8 | State::Preempted as u64, sums(3, 900));
+        book.add(key_of(1, 0), sums(2, 2));
+        book.add(key_of(1, State::Preempted as u64), sums(3, 900));
         // The blocked stack was refused; the second one's waker was.
-        book.enter_pair(16 | BLOCKED, 24 | BLOCKED, 32 | WAKER);
-        book.add(16 | BLOCKED, sums(4, 1));
-        book.enter(40 | BLOCKED, key(7, 1, false));
-        book.enter_pair(48 | BLOCKED, 40 | BLOCKED, 56 | WAKER);
-        book.add(48 | BLOCKED, sums(5, 1));
+        book.enter_pair(key_of(2, BLOCKED), key_of(3, BLOCKED), key_of(4, WAKER));
+        book.add(key_of(2, BLOCKED), sums(4, 1));
+        book.enter(key_of(5, BLOCKED), key(7, 1, false));
+        book.enter_pair(key_of(6, BLOCKED), key_of(5, BLOCKED), key_of(7, WAKER));
+        book.add(key_of(6, BLOCKED), sums(5, 1));
         book.settle();
         assert_eq!(book.not_kept[State::Sampled as usize], 2);
         assert_eq!(book.not_kept[State::Preempted as usize], 3);
