@@ -264,6 +264,7 @@ enum message_kind {
 	MESSAGE_RAW = 3,	  /* a stack that could not be walked yet: see struct raw_stack */
 	MESSAGE_WOKEN = 4,	  /* what was blocked and who ended it: see struct woken */
 	MESSAGE_STILL_ASLEEP = 5, /* the thread has not run since its stack was asked for */
+	MESSAGE_LIFE = 6,	  /* what happened to a process: see struct life */
 };
 
 /* What a thread does while it is not on a CPU. */
@@ -307,6 +308,7 @@ struct message {
 	unsigned short state;  /* enum off_state, or one of the numbers after it */
 	unsigned short event;  /* enum event */
 	char thread[COMM_LEN]; /* the thread's name */
+	unsigned long long time; /* of a stack: when it was taken, CLOCK_MONOTONIC */
 };
 
 #define RAW_STACK_BYTES (60 * 1024)
@@ -349,6 +351,33 @@ struct pending_counts {
 	struct pending_count at[1 << PENDING_COUNTS_SHIFT];
 };
 
+/* ---- process life ---- */
+
+/* A process may take one name in such a time; see life.h. */
+#define RENAME_WINDOW_NS 100000000ULL
+
+enum life_event {
+	LIFE_FORK = 1,	     /* `time` is the image of the child */
+	LIFE_EXEC = 2,	     /* `time` is the new image */
+	LIFE_EXIT = 3,	     /* the last thread of the process has ended */
+	LIFE_RENAME = 4,     /* the process has this name from now on */
+	LIFE_LOOK_AGAIN = 5, /* read the name of the process at `time` or later: names until then are not told */
+};
+
+struct life {
+	unsigned int kind;  /* MESSAGE_LIFE */
+	unsigned int event; /* enum life_event */
+	unsigned int pid;
+	unsigned int parent;	 /* of LIFE_FORK: the process that forked */
+	unsigned long long time; /* CLOCK_MONOTONIC */
+	char comm[COMM_LEN];	 /* the name of the process; of LIFE_LOOK_AGAIN: none */
+};
+
+struct life_counts {
+	unsigned long long lost;	  /* records that did not fit into the ring */
+	unsigned long long names_skipped; /* names that were not told because they came too fast */
+};
+
 /*
  * Words that user space and the programs share; each is written by one of the two alone. There are two sides of sums,
  * counters and pending counts: the programs add to one while user space empties the other. At a seam, user space takes
@@ -389,11 +418,13 @@ _Static_assert(sizeof(struct page_entry) == 8, "page entry");
 _Static_assert(sizeof(struct mapping) == 32, "8 words a mapping");
 _Static_assert(sizeof(struct proc) == 24, "process");
 _Static_assert(sizeof(struct raw_stack) == (DWARF_REGISTERS + 2 + MAX_KERNEL_FRAMES) * 8, "raw stack");
-_Static_assert(sizeof(struct message) == 56, "message header");
+_Static_assert(sizeof(struct message) == 64, "message header");
 _Static_assert(sizeof(struct total) == 24, "sums of a stack");
 _Static_assert(sizeof(struct pending_counts) == 1024, "pending counts");
 _Static_assert(sizeof(struct seam_record) == 40, "a thread at a seam");
 _Static_assert(sizeof(struct woken) == 16, "two keys");
+_Static_assert(sizeof(struct life) == 40, "record of process life");
+_Static_assert(sizeof(struct life_counts) == 16, "two counts");
 _Static_assert(sizeof(struct process_cpu) == 16, "a process and a number");
 _Static_assert(sizeof(struct process_event) == 16, "a process and a number");
 _Static_assert(sizeof(struct process_bucket) == 16, "a process and two numbers");

@@ -6,6 +6,7 @@
 #ifndef PERF_AGENT_AGGREGATE_H
 #define PERF_AGENT_AGGREGATE_H
 
+#include "ring.h"
 #include "stackhash.h"
 #include "task.h"
 
@@ -120,8 +121,9 @@ static __always_inline bool send_stack(struct sample *sample, u64 hash, u32 end,
 	box->message.state = sample->state;
 	box->message.event = sample->event;
 	name_of(sample, box->message.thread);
+	box->message.time = bpf_ktime_get_ns();
 	size = (sample->kernel_frames + user_frames) & (OUTBOX_FRAMES - 1);
-	return !bpf_ringbuf_output(&ring, box, sizeof(struct message) + size * 8, BPF_RB_NO_WAKEUP);
+	return !send_beside_life(box, sizeof(struct message) + size * 8);
 }
 
 static __always_inline u64 kind_of(u32 event, u32 state)

@@ -66,6 +66,7 @@ static __always_inline void address_raw(struct rawbox *box, struct sample *sampl
 	box->message.state = sample->state;
 	box->message.event = sample->event;
 	name_of(sample, box->message.thread);
+	box->message.time = bpf_ktime_get_ns();
 }
 
 /* User space knows more: newer mappings, tables made meanwhile, and every rule that unwind information can hold. */
@@ -109,7 +110,7 @@ static __always_inline bool defer_walk(void *ctx, struct counters *c, struct sam
 	size = (u32)copy_stack(sample->slot);
 	if (size > RAW_STACK_BYTES)
 		size = RAW_STACK_BYTES;
-	if (bpf_ringbuf_output(&ring, box, sizeof(struct message) + sizeof(struct raw_stack) + size, BPF_RB_NO_WAKEUP))
+	if (send_beside_life(box, sizeof(struct message) + sizeof(struct raw_stack) + size))
 		return false;
 	count(c, COUNT_DEFERRED, 1);
 	return true;

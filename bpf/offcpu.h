@@ -141,7 +141,7 @@ static __always_inline u64 woken_key(struct sampler_state *s, struct thread *t)
 
 	if (find_total(side_of(s), key))
 		return key;
-	if (bpf_ringbuf_output(&ring, &pair, sizeof(pair), BPF_RB_NO_WAKEUP)) {
+	if (send_beside_life(&pair, sizeof(pair))) {
 		count(counters_in(s), COUNT_WAKERS_LOST, 1);
 		return t->key;
 	}

@@ -30,6 +30,9 @@ struct abi {
 	struct raw_stack raw_stack;
 	struct total total;
 	struct woken woken;
+	struct life life;
+	struct life_counts life_counts;
+	enum life_event life_event;
 	struct thread thread;
 	struct seam_record seam_record;
 	struct pending_counts pending_counts;

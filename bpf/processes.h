@@ -6,7 +6,7 @@
 #ifndef PERF_AGENT_PROCESSES_H
 #define PERF_AGENT_PROCESSES_H
 
-#include "task.h"
+#include "life.h"
 
 /* Asks user space to read the mappings of a process. Not 0: that is lost. */
 static __noinline int ask_for_mappings(struct counters *c, u32 pid, u32 flags)
@@ -59,7 +59,9 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 {
 	struct counters *c = counters_of(slot_of(CONTEXT_CLOCK));
 	u32 parent_pid = parent->tgid, child_pid = child->tgid;
+	bool follow = whole_system;
 	struct proc *known, proc;
+	u64 now;
 
 	if (!c || parent_pid == child_pid)
 		return 0;
@@ -67,41 +69,87 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 		parent_pid = number_in_namespace(parent->group_leader);
 		child_pid = number_in_namespace(child);
 	}
-	known = bpf_map_lookup_elem(&procs, &parent_pid);
-	if (!known || !child_pid || known->flags & PROC_WAKER)
+	if (!child_pid)
 		return 0;
-	proc = *known;
-	proc.image = bpf_ktime_get_ns();
-	proc.deferred = 0;
-	if (bpf_map_update_elem(&procs, &child_pid, &proc, BPF_ANY))
-		count(c, COUNT_PROCS_LOST, 1);
-	procs_changed();
+	now = bpf_ktime_get_ns();
+	known = bpf_map_lookup_elem(&procs, &parent_pid);
+	if (known && !(known->flags & PROC_WAKER)) {
+		proc = *known;
+		proc.image = now;
+		proc.deferred = 0;
+		if (bpf_map_update_elem(&procs, &child_pid, &proc, BPF_ANY))
+			count(c, COUNT_PROCS_LOST, 1);
+		else
+			follow = true;
+		procs_changed();
+	}
+	if (follow)
+		send_life(LIFE_FORK, child_pid, parent_pid, now, child->comm);
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(process_exec, struct task_struct *task)
+/* The process has a new program, and its mappings are gone. */
+static __always_inline int begin_program(struct task_struct *task, const char *comm)
 {
+	u64 now = bpf_ktime_get_ns();
 	u32 pid = task->tgid;
 	struct proc *proc;
 
 	if (pid_namespace)
 		pid = number_in_namespace(task->group_leader);
-	proc = bpf_map_lookup_elem(&procs, &pid);
-	if (!proc)
+	if (!pid)
 		return 0;
-	proc->count = 0;
-	proc->flags = PROC_NEW | (proc->flags & PROC_WAKER);
-	proc->deferred = 0;
-	proc->generation = 0; /* user space gives others; the next one may be another process's */
-	proc->image = bpf_ktime_get_ns();
-	procs_changed();
+	proc = bpf_map_lookup_elem(&procs, &pid);
+	if (!proc && !whole_system)
+		return 0;
+	if (proc) {
+		proc->count = 0;
+		proc->flags = PROC_NEW | (proc->flags & PROC_WAKER);
+		proc->deferred = 0;
+		proc->generation = 0; /* user space gives others; the next one may be another process's */
+		proc->image = now;
+		procs_changed();
+	}
+	send_life(LIFE_EXEC, pid, 0, now, comm);
 	return 0;
+}
+
+/*
+ * Exec names the process when the old memory is gone and before the new program is mapped (begin_new_exec, fs/exec.c).
+ * sched_process_exec comes after those mappings.
+ */
+SEC("tp_btf/task_rename")
+int BPF_PROG(process_renamed, struct task_struct *task, const char *comm)
+{
+	u32 pid = task->tgid;
+	struct proc *proc;
+
+	if (bpf_get_current_task() == (u64)task && in_exec())
+		return begin_program(task, comm);
+	if (task->pid != task->tgid)
+		return 0;
+	if (pid_namespace)
+		pid = number_in_namespace(task);
+	/* A process that no sample has met is read, with its name, when one does. */
+	proc = bpf_map_lookup_elem(&procs, &pid);
+	if (proc && !same_name(task, comm))
+		tell_name(pid, comm);
+	return 0;
+}
+
+/* For kernels whose tasks do not tell that they are in exec. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->in_execve))
+		return 0;
+	return begin_program(task, task->comm);
 }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
+	bool follow = whole_system;
 	u32 pid = task->tgid;
 
 	/* do_exit (kernel/exit.c) has taken this thread off `live` already. */
@@ -109,8 +157,16 @@ int BPF_PROG(process_exit, struct task_struct *task)
 		return 0;
 	if (pid_namespace)
 		pid = number_in_namespace(task->group_leader);
-	if (!bpf_map_delete_elem(&procs, &pid))
+	if (!pid)
+		return 0;
+	if (!bpf_map_delete_elem(&procs, &pid)) {
 		procs_changed();
+		follow = true;
+	}
+	if (!follow)
+		return 0;
+	forget_names(pid);
+	send_life(LIFE_EXIT, pid, 0, bpf_ktime_get_ns(), task->group_leader->comm);
 	return 0;
 }
 

@@ -34,6 +34,17 @@ static __always_inline void check_walk(struct counters *c, struct walk *w, u32 s
 	w->end = end;
 }
 
+/*
+ * Whether the memory at the stack pointer cannot be read. In exec, between the end of the old memory and the start of
+ * the new program, the registers are still those of the old program, and the mappings of the new one are not known.
+ */
+static __noinline int stack_is_gone(struct walk *w)
+{
+	u64 word;
+
+	return read_user(&word, sizeof(word), w->start_sp) != 0;
+}
+
 /* Walks the user stack of the current thread. Returns how it ended; hash and length are in the walk. */
 static __always_inline u32 walk_current(struct sampler_state *s, struct proc *proc, struct sample *sample)
 {
@@ -68,7 +79,7 @@ static __always_inline u32 walk_current(struct sampler_state *s, struct proc *pr
 			check_walk(c, w, sample->slot);
 	}
 	end = w->end;
-	if (end == WALK_FAULT && in_exec())
+	if ((end == WALK_FAULT || (end == WALK_NO_MAPPING && stack_is_gone(w))) && in_exec())
 		end = WALK_EXITING;
 	if (end == WALK_NO_MAPPING) {
 		mappings_are_stale(c, sample->pid);

@@ -35,9 +35,7 @@ pub fn while_stopping<T>(agent: &Agent, interrupts: &Interrupts, stop: impl FnOn
 
 fn text(left: u64, was_interrupted: bool) -> String {
     let how = if was_interrupted { "interrupt again" } else { "interrupt twice" };
-    format!(
-        "sampling has ended; {left} code locations still have no name; {how} to write them as addresses"
-    )
+    format!("sampling has ended; {left} code locations still have no name; {how} to write them as addresses")
 }
 
 #[cfg(test)]

@@ -46,10 +46,7 @@ impl Interrupts {
             }
             _ => {
                 self.temporary_files.remove_all();
-                messages::error(
-                    "ended by the third signal; unfinished outputs are not written",
-                    None,
-                );
+                messages::error("ended by the third signal; unfinished outputs are not written", None);
                 std::process::exit(1);
             }
         }

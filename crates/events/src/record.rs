@@ -1,4 +1,4 @@
-//! The records that the kernel writes about processes, from bytes.
+//! The records that the kernel writes about mappings, from bytes.
 
 use profile::BuildId;
 use sys::perf;
@@ -43,37 +43,6 @@ pub struct Mmap {
 pub enum Record {
     /// An executable mapping was made.
     Mmap(Mmap),
-    /// A name was set.
-    Comm {
-        /// The process.
-        pid: u32,
-        /// The thread whose name it is.
-        tid: u32,
-        /// Whether it was set by exec: the process has a new image then.
-        exec: bool,
-        /// The name.
-        comm: Vec<u8>,
-    },
-    /// A process (`pid` differs from `parent_pid`) or thread was made.
-    Fork {
-        /// The process of the new thread.
-        pid: u32,
-        /// The process of the thread that made it.
-        parent_pid: u32,
-        /// The new thread.
-        tid: u32,
-        /// The thread that made it.
-        parent_tid: u32,
-    },
-    /// A thread ended; with it the process if it was its last.
-    Exit {
-        /// The process.
-        pid: u32,
-        /// Its parent process.
-        parent_pid: u32,
-        /// The thread.
-        tid: u32,
-    },
     /// So many records were lost because the ring was full.
     Lost(u64),
 }
@@ -84,7 +53,6 @@ impl Record {
     pub fn pid(&self) -> Option<u32> {
         match self {
             Self::Mmap(mmap) => Some(mmap.pid),
-            Self::Comm { pid, .. } | Self::Fork { pid, .. } | Self::Exit { pid, .. } => Some(*pid),
             Self::Lost(_) => None,
         }
     }
@@ -119,22 +87,6 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(u64, Record)>, Malformed> {
     let mut fields = Fields(body);
     let record = match kind {
         perf::RECORD_MMAP2 => Record::Mmap(mmap2(&mut fields, misc)?),
-        perf::RECORD_COMM => Record::Comm {
-            pid: fields.u32()?,
-            tid: fields.u32()?,
-            exec: misc & perf::MISC_COMM_EXEC != 0,
-            comm: fields.text(),
-        },
-        perf::RECORD_FORK => Record::Fork {
-            pid: fields.u32()?,
-            parent_pid: fields.u32()?,
-            tid: fields.u32()?,
-            parent_tid: fields.u32()?,
-        },
-        perf::RECORD_EXIT => {
-            let (pid, parent_pid, tid) = (fields.u32()?, fields.u32()?, fields.u32()?);
-            Record::Exit { pid, parent_pid, tid }
-        }
         perf::RECORD_LOST => {
             fields.take(8)?;
             Record::Lost(fields.u64()?)
@@ -262,28 +214,21 @@ mod tests {
     }
 
     #[test]
-    fn reads_tasks() {
-        let comm = record(3, 1 << 13, &[&words(&[5, 6]), b"name\0\0\0\0"], 1);
-        let expected = Record::Comm { pid: 5, tid: 6, exec: true, comm: b"name".to_vec() };
-        assert_eq!(parse(&comm), Ok(Some((1, expected))));
-        let task = [words(&[5, 4, 6, 3]), longs(&[2])].concat();
-        let expected = Record::Fork { pid: 5, parent_pid: 4, tid: 6, parent_tid: 3 };
-        assert_eq!(parse(&record(7, 0, &[&task], 2)), Ok(Some((2, expected))));
-        let expected = Record::Exit { pid: 5, parent_pid: 4, tid: 6 };
-        assert_eq!(parse(&record(4, 0, &[&task], 3)), Ok(Some((3, expected))));
+    fn reads_losses_and_leaves_other_kinds_out() {
         assert_eq!(parse(&record(2, 0, &[&longs(&[1, 42])], 4)), Ok(Some((4, Record::Lost(42)))));
+        assert_eq!(parse(&record(13, 0, &[&longs(&[42])], 4)), Ok(Some((4, Record::Lost(42)))));
         assert_eq!(parse(&record(99, 0, &[], 4)), Ok(None));
     }
 
     #[test]
     fn refuses_short_records() {
-        let task = [words(&[5, 4, 6, 3]), longs(&[2])].concat();
-        for kind in [2, 3, 4, 7, 10, 13] {
+        for kind in [2, 10, 13] {
             assert_eq!(parse(&record(kind, 0, &[], 1)), Err(Malformed), "{kind}");
         }
-        assert_eq!(parse(&record(7, 0, &[&task[..12]], 1)[..24]), Err(Malformed));
+        let lost = record(2, 0, &[&longs(&[1, 42])], 4);
+        assert_eq!(parse(&lost[..24]), Err(Malformed));
         assert_eq!(parse(&[]), Err(Malformed));
-        assert_eq!(parse(&[3, 0, 0, 0, 0, 0, 8, 0]), Err(Malformed));
+        assert_eq!(parse(&[2, 0, 0, 0, 0, 0, 8, 0]), Err(Malformed));
     }
 
     proptest! {

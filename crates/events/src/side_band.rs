@@ -1,4 +1,4 @@
-//! What the kernel tells about all processes: executable mappings, names, forks and exits, from all CPUs, in order.
+//! Executable mappings that processes make, as the kernel tells of them, from all CPUs, in order.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -26,6 +26,9 @@ const COARSE_NS: u64 = 50_000_000;
 /// and another than ours, by this part.
 const DRIFT: u64 = 100;
 
+/// The largest record: its fixed part, and a path of `PATH_MAX` bytes.
+const LARGEST_RECORD: usize = 4096 + 128;
+
 const EVENT: &str = "software/dummy";
 
 /// What was met so far.
@@ -33,15 +36,18 @@ const EVENT: &str = "software/dummy";
 pub struct SideBandCounts {
     /// Records handed out.
     pub records: u64,
-    /// Records that the kernel could not write because a ring was full.
+    /// Records that the kernel could not write because a ring was full, as far as it has said so: it does with the next
+    /// record that it writes into that ring, which may be much later.
     pub lost: u64,
+    /// How often a ring was found so full that records may be lost.
+    pub full: u64,
     /// Records, or remains of a ring, that did not make sense.
     pub malformed: u64,
     /// Records about processes that are invisible in the PID namespace of this process; not handed out.
     pub outside_namespace: u64,
 }
 
-/// One event per CPU that counts nothing and records what processes do.
+/// One event per CPU that counts nothing and records the executable mappings that processes make.
 #[derive(Debug)]
 pub struct SideBand {
     cpus: PerCpu<OnCpu>,
@@ -60,6 +66,8 @@ struct OnCpu {
     looked_ns: u64,
     /// For how long it had run then.
     enabled_ns: u64,
+    /// Bytes of records at the last look.
+    filled: usize,
 }
 
 impl OnCpu {
@@ -74,9 +82,6 @@ impl OnCpu {
             flags: perf::DISABLED
                 | perf::MMAP
                 | perf::MMAP2
-                | perf::COMM
-                | perf::COMM_EXEC
-                | perf::TASK
                 | perf::SAMPLE_ID_ALL
                 | perf::USE_CLOCKID
                 | perf::EXCLUDE_KERNEL,
@@ -96,7 +101,33 @@ impl OnCpu {
         };
         let enabled = perf::enable(event.as_fd());
         enabled.map_err(|source| Error::Switch { action: "enable", cpu, source })?;
-        Ok(Some(Self { ring, event, looked_ns: monotonic_ns(), enabled_ns: 0 }))
+        Ok(Some(Self { ring, event, looked_ns: monotonic_ns(), enabled_ns: 0, filled: 0 }))
+    }
+
+    /// Takes the records in the order in which they lie in the ring.
+    fn collect(&mut self, cpu: u32, waiting: &mut Vec<TimedRecord>, counts: &mut SideBandCounts) {
+        let mut filled = 0;
+        let drained = self.ring.drain(|bytes| {
+            filled += bytes.len();
+            match record::parse(bytes) {
+                Ok(Some((time_ns, record))) => {
+                    if let record::Record::Lost(lost) = record {
+                        counts.lost = counts.lost.saturating_add(lost);
+                    }
+                    // The kernel writes 0 for what has no number in our namespace, and -1 for what is gone already.
+                    if matches!(record.pid(), Some(0 | u32::MAX)) {
+                        counts.outside_namespace += 1;
+                    } else {
+                        waiting.push(TimedRecord { time_ns, cpu, record });
+                    }
+                }
+                Ok(None) => {}
+                Err(record::Malformed) => counts.malformed += 1,
+            }
+        });
+        counts.malformed += u64::from(drained.malformed_bytes > 0);
+        let last = std::mem::replace(&mut self.filled, filled);
+        counts.full += u64::from(may_have_been_full(self.ring.capacity(), last, filled));
     }
 
     /// Whether the kernel has ended the event. It takes the events off a CPU that goes offline and leaves them as if they had
@@ -146,7 +177,7 @@ impl SideBand {
     /// recorded on the former comes out all the same.
     pub fn follow(&mut self, now: &Present) -> Followed {
         let Self { cpus, pages, waiting, counts } = self;
-        let close = |cpu, mut on_cpu: OnCpu| collect(cpu, &mut on_cpu.ring, waiting, counts);
+        let close = |cpu, mut on_cpu: OnCpu| on_cpu.collect(cpu, waiting, counts);
         cpus.follow(now, close, |cpu| OnCpu::open(cpu, pages))
     }
 
@@ -156,11 +187,12 @@ impl SideBand {
     }
 
     /// Appends what has happened since the last call, up to a millisecond ago, in order of time: also over several
-    /// calls and CPUs.
-    pub fn drain(&mut self, out: &mut Vec<TimedRecord>) {
+    /// calls and CPUs. Gives the time up to which nothing is missing.
+    pub fn drain(&mut self, out: &mut Vec<TimedRecord>) -> u64 {
         let up_to = monotonic_ns().saturating_sub(HOLD_BACK_NS);
         self.collect();
         self.hand_out(up_to, out);
+        up_to
     }
 
     /// Appends all that has happened since the last call. For the end: records of the last millisecond may come
@@ -185,7 +217,7 @@ impl SideBand {
     fn collect(&mut self) {
         let Self { cpus, waiting, counts, .. } = self;
         for (cpu, on_cpu) in cpus.iter_mut() {
-            collect(cpu, &mut on_cpu.ring, waiting, counts);
+            on_cpu.collect(cpu, waiting, counts);
         }
         // Stable: records of one CPU with the same time keep their order.
         waiting.sort_by_key(|record| record.time_ns);
@@ -198,24 +230,10 @@ impl SideBand {
     }
 }
 
-/// Takes the records of a CPU's ring, in the order in which they lie there.
-fn collect(cpu: u32, ring: &mut Ring, waiting: &mut Vec<TimedRecord>, counts: &mut SideBandCounts) {
-    let drained = ring.drain(|bytes| match record::parse(bytes) {
-        Ok(Some((time_ns, record))) => {
-            if let record::Record::Lost(lost) = record {
-                counts.lost = counts.lost.saturating_add(lost);
-            }
-            // The kernel writes 0 for what has no number in our namespace, and -1 for what is gone already.
-            if matches!(record.pid(), Some(0 | u32::MAX)) {
-                counts.outside_namespace += 1;
-            } else {
-                waiting.push(TimedRecord { time_ns, cpu, record });
-            }
-        }
-        Ok(None) => {}
-        Err(record::Malformed) => counts.malformed += 1,
-    });
-    counts.malformed += u64::from(drained.malformed_bytes > 0);
+/// Whether a ring may have been too full for a record at some time. While it is drained the kernel goes on to write behind
+/// what is being read, so it has held no more than what two drains in a row find.
+fn may_have_been_full(capacity: usize, last: usize, now: usize) -> bool {
+    last + now > capacity.saturating_sub(LARGEST_RECORD).max(capacity / 2)
 }
 
 fn is_too_large(error: &std::io::Error) -> bool {
@@ -250,13 +268,15 @@ mod tests {
         // The rings have room for what others do from here on.
         let mut records = Vec::new();
         side_band.drain_all(&mut records);
-        let named_there = move || {
+        let run_there = move || {
             let mut cpus = rustix::thread::CpuSet::new();
             cpus.set(last as usize);
             rustix::thread::sched_setaffinity(None, &cpus)?;
-            rustix::thread::set_name(c"before")
+            let mut child = std::process::Command::new("/bin/true").spawn()?;
+            child.wait()?;
+            std::io::Result::Ok(child.id())
         };
-        let named = std::thread::spawn(named_there).join().unwrap();
+        let ran = std::thread::spawn(run_there).join().unwrap();
         end(&side_band, last);
         std::thread::sleep(PAUSE);
         let ended = side_band.ended();
@@ -268,18 +288,21 @@ mod tests {
         std::thread::sleep(PAUSE);
         assert_eq!(side_band.ended(), [0; 0], "the new one runs");
         side_band.drain_all(&mut records);
-        let is_before = |record: &TimedRecord| {
-            let name = match &record.record {
-                record::Record::Comm { comm, .. } => &comm[..],
-                _ => &[],
-            };
-            record.cpu == last && name == b"before"
-        };
+        let is_before =
+            |record: &TimedRecord| record.cpu == last && record.record.pid() == ran.as_ref().ok().copied();
         let lost = side_band.counts().lost;
         assert!(
-            named.is_err() || lost > 0 || records.iter().any(is_before),
+            ran.is_err() || lost > 0 || records.iter().any(is_before),
             "what was recorded on a CPU that went stays"
         );
         assert_eq!(side_band.cpus().collect::<Vec<_>>(), online);
+    }
+    #[test]
+    fn a_ring_that_was_almost_full_in_two_looks_may_have_lost_records() {
+        let capacity = 128 << 10;
+        assert!(!may_have_been_full(capacity, 0, 100_000));
+        assert!(may_have_been_full(capacity, 0, capacity - 200));
+        assert!(may_have_been_full(capacity, 70_000, 60_000), "the kernel wrote while the first were read");
+        assert!(may_have_been_full(4096, 1100, 1000) && !may_have_been_full(4096, 1000, 1000));
     }
 }

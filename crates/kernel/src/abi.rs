@@ -4,7 +4,7 @@
 use skeleton::types;
 use unwind::Rule;
 
-use crate::KernelMapping;
+use crate::{KernelMapping, RecordedProcess};
 
 /// Generated from the object.
 #[allow(
@@ -29,7 +29,9 @@ const _: () = {
     assert!(size_of::<types::rule>() == size_of::<Rule>());
     assert!(size_of::<types::mapping>() == 32);
     assert!(size_of::<types::proc>() == 24);
-    assert!(size_of::<types::message>() == 56);
+    assert!(size_of::<types::message>() == 64);
+    assert!(size_of::<types::life>() == 40);
+    assert!(size_of::<types::life_counts>() == 16);
     assert!(size_of::<types::total>() == 24);
     assert!(size_of::<types::woken>() == 16);
     assert!(size_of::<types::seam_record>() == 40);
@@ -288,6 +290,7 @@ pub(crate) struct Header {
     pub(crate) state: u16,
     pub(crate) event: u16,
     thread: [u8; 16],
+    pub(crate) time: u64,
 }
 
 impl Header {
@@ -310,6 +313,7 @@ impl Header {
             state: u16_at(offset_of!(types::message, state))?,
             event: u16_at(offset_of!(types::message, event))?,
             thread: *header.get(offset_of!(types::message, thread)..)?.first_chunk()?,
+            time: u64_at(offset_of!(types::message, time))?,
         };
         Some((header, rest))
     }
@@ -390,4 +394,11 @@ pub(crate) fn proc_bytes(mappings: u32, count: u32, generation: u32, flags: u16,
 /// `image` of a `struct proc`.
 pub(crate) fn proc_image(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes.get(std::mem::offset_of!(types::proc, image)..)?.first_chunk()?))
+}
+
+/// A key and a value of `procs`.
+pub(crate) fn recorded_process(key: &[u8], value: &[u8]) -> Option<RecordedProcess> {
+    let flags = u16::from_ne_bytes(*value.get(std::mem::offset_of!(types::proc, flags)..)?.first_chunk()?);
+    let pid = u32::from_ne_bytes(*key.first_chunk()?);
+    Some(RecordedProcess { pid, image: proc_image(value)?, waker_only: flags & PROC_WAKER != 0 })
 }

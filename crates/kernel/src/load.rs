@@ -17,6 +17,7 @@ use crate::error::errno_of;
 use crate::figures::{ProcessFigures, ProcessId};
 use crate::globals::ControlWords;
 use crate::layout::Layout;
+use crate::life::{self, LifeCounts};
 use crate::messages::{Message, Ring};
 use crate::processes::Processes;
 use crate::rules::Rules;
@@ -24,7 +25,9 @@ use crate::runs::{Runs, runs};
 use crate::sampler_states::SamplerStates;
 use crate::sides::{Cut, Sides, Sums};
 use crate::thread_iter;
-use crate::{Counters, Error, KernelProcess, Settings, TableHandle, figures, globals, log, tables};
+use crate::{
+    Counters, Error, KernelProcess, RecordedProcess, Settings, TableHandle, figures, globals, log, tables,
+};
 
 /// The object that build.rs compiled. Aligned for libelf, which reads it in place.
 pub(crate) static OBJECT: &Aligned<[u8]> =
@@ -34,7 +37,7 @@ pub(crate) static OBJECT: &Aligned<[u8]> =
 pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
 /// Programs that follow processes rather than sample.
-const FOLLOWERS: [&str; 3] = ["process_fork", "process_exec", "process_exit"];
+const FOLLOWERS: [&str; 4] = ["process_fork", "process_exec", "process_renamed", "process_exit"];
 const SAMPLER: &str = "cpu_sample";
 
 /// Kernel memory of the maps.
@@ -59,6 +62,7 @@ pub struct Kernel {
     /// Stretches of threads are recorded, and split at a cut.
     splits: bool,
     ring: Ring,
+    life_counts: MapHandle,
     /// Of the programs that follow threads; apart, because they end before the others.
     scheduler_links: Vec<Link>,
     bss: MapHandle,
@@ -114,6 +118,7 @@ impl Kernel {
             splits: settings.off_cpu.is_some(),
             sides: Sides::new(tables, map("seam_records")?, states, cpus, words),
             ring: Ring::new(&map("ring")?)?,
+            life_counts: map("life_counts")?,
             scheduler_links: Vec::new(),
             bss: map(".bss")?,
             cpus,
@@ -141,7 +146,8 @@ impl Kernel {
         })
     }
 
-    /// Attaches the programs that follow fork, exec and exit of recorded processes.
+    /// Attaches the programs that follow fork, exec, exit and names of recorded processes, and tell of them as
+    /// [`Message::Life`].
     ///
     /// # Errors
     /// [`Error::Attach`].
@@ -256,6 +262,22 @@ impl Kernel {
     #[must_use]
     pub fn process_image(&self, pid: u32) -> Option<u64> {
         self.processes.image(pid)
+    }
+
+    /// The processes that the programs know now.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn recorded_processes(&self) -> Result<Vec<RecordedProcess>, Error> {
+        self.processes.all()
+    }
+
+    /// What the programs counted of process life.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn life_counts(&self) -> Result<LifeCounts, Error> {
+        life::counts(&self.life_counts)
     }
 
     /// Everything that the programs have said since the last call.

@@ -10,6 +10,7 @@ use crate::abi::{
     Event, Frame, Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
     PROC_WAKER, RAW_KERNEL_FRAMES, REGISTERS, RawHeader, STACK_POINTER, State, WalkEnd,
 };
+use crate::life::{self, Life, LifeEvent, MESSAGE_LIFE};
 
 /// A message of the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,21 @@ pub enum Message {
     },
     /// A sample whose stack could not be walked yet.
     Raw(RawStack),
+    /// Something happened to a process.
+    Life(Life),
+}
+
+impl Message {
+    /// When that happened of which it tells, if it tells: life but what lies ahead, and stacks.
+    #[must_use]
+    pub fn time_ns(&self) -> Option<u64> {
+        match self {
+            Self::Stack(stack) => Some(stack.time_ns),
+            Self::Raw(raw) => Some(raw.stack.time_ns),
+            Self::Life(life) if life.event != LifeEvent::LookAgain => Some(life.time_ns),
+            _ => None,
+        }
+    }
 }
 
 /// A sample whose stack could not be walked yet, with what is needed to walk it later. If its hash is not 0, its sums come
@@ -129,6 +145,8 @@ pub struct StackMessage {
     pub state: State,
     /// Name of the thread.
     pub thread: String,
+    /// When it was taken (CLOCK_MONOTONIC).
+    pub time_ns: u64,
     /// Kernel addresses, leaf first.
     pub kernel: Vec<u64>,
     /// User frames, leaf first.
@@ -151,6 +169,9 @@ pub(crate) fn decode_all(mut bytes: &[u8]) -> Option<Vec<Message>> {
 }
 
 fn decode(bytes: &[u8]) -> Option<Message> {
+    if bytes.first_chunk().map(|kind| u32::from_ne_bytes(*kind)) == Some(MESSAGE_LIFE) {
+        return life::decode(bytes).map(Message::Life);
+    }
     let (header, frames) = Header::split(bytes)?;
     match header.kind {
         MESSAGE_PROC => {
@@ -189,6 +210,7 @@ fn stack(header: &Header, kernel: &[[u8; 8]], user: Vec<Frame>) -> Option<StackM
         state: State::try_from(u32::from(header.state)).ok()?,
         event: Event::try_from(u32::from(header.event)).ok()?,
         thread: header.thread(),
+        time_ns: header.time,
         kernel: kernel.iter().map(|word| u64::from_ne_bytes(*word)).collect(),
         user,
     })

@@ -9,6 +9,17 @@ use crate::arena::Arena;
 use crate::globals::ControlWords;
 use crate::{Error, TableHandle};
 
+/// A process as the programs know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedProcess {
+    /// Its number in the agent's PID namespace.
+    pub pid: u32,
+    /// See [`KernelProcess::image`].
+    pub image: u64,
+    /// See [`KernelProcess::waker_only`].
+    pub waker_only: bool,
+}
+
 /// An executable mapping as the programs see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelMapping {
@@ -112,6 +123,18 @@ impl Processes {
     fn tell(&mut self) -> Result<(), Error> {
         self.changed += 1;
         self.words.set(abi::control::CHANGED_BY_USER_SPACE, self.changed)
+    }
+
+    /// Each process. One that comes or goes meanwhile may be missing.
+    pub(crate) fn all(&self) -> Result<Vec<RecordedProcess>, Error> {
+        let mut all = Vec::new();
+        // The kernel begins anew at a key that was removed meanwhile.
+        for key in self.map.keys().take(2 * self.map.max_entries() as usize) {
+            let value = self.map.lookup(&key, MapFlags::ANY);
+            let value = value.map_err(|source| Error::Map { action: "read", map: "procs", source })?;
+            all.extend(value.and_then(|value| abi::recorded_process(&key, &value)));
+        }
+        Ok(all)
     }
 
     /// What the programs say the image of a process is: new after fork and exec, before user space knows of them.

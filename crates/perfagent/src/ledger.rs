@@ -168,6 +168,10 @@ pub struct Ledger {
     pub tables_failed: u64,
     /// Names that processes gave themselves for too short a time to be shown: samples of that time have the name before.
     pub renames_skipped: u64,
+    /// Records of forks, execs, exits and names of processes that did not fit into the ring; the processes were read again.
+    pub life_lost: u64,
+    /// Records of new executable mappings that the kernel could not write; the mappings of all processes were read again.
+    pub side_band_lost: u64,
     /// Targets: of the whole system, all processes that there were, kernel threads too.
     pub processes: u64,
     /// Processes of which mappings, or files with code, could not be read, also because they had ended.

@@ -19,12 +19,12 @@ mod hooks;
 mod ledger;
 mod output;
 mod privilege;
+mod processes;
 mod report;
 mod usage;
 
 pub use agent::Agent;
 pub use cancel::CancelToken;
-pub use capture::process_of;
 pub use child::ChildHandle;
 pub use config::{
     AgentBuilder, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, DurationError,
@@ -39,6 +39,7 @@ pub use metrics::{
 };
 pub use output::{AutoName, FileTarget, MemorySink, OutputKind, Sink, Subject, TemporaryFiles, auto_name};
 pub use privilege::{raise_permitted, setcap_line};
+pub use processes::process_of;
 pub use report::{CommandStatus, Ended, OutputReport, Report, Warning, WarningKind};
 
 /// Makes the allocator of the whole process give memory back early; blocks of some size are mappings of their own. For programs

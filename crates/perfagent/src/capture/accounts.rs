@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use metrics::Span;
 
-use super::{Capture, Off, clock, shown};
+use super::{Capture, Off, shown};
+use crate::processes::monotonic_ns;
 use crate::{Mode, health};
 
 impl Capture {
     /// Length of the capture so far.
     pub(super) fn elapsed(&self) -> Duration {
-        Duration::from_nanos(clock::monotonic_ns() - self.start_ns)
+        Duration::from_nanos(monotonic_ns() - self.start_ns)
     }
 
     /// Takes in what was counted of processes, where the kernel has room for what is counted in a second.
@@ -48,6 +49,9 @@ impl Capture {
         let (on_cpu, off_cpu) = (self.kernel.counters(), self.kernel.off_cpu_counters());
         let throttled_ns = self.events.as_mut().and_then(|events| events.throttled_ns()).unwrap_or(0);
         let memory = self.kernel.memory();
+        let renames_skipped = self.life_counts().names_skipped;
+        let renames_skipped = self.processes.names_never_shown(renames_skipped);
+        let (counts, losses) = (self.processes.counts(), self.processes.losses());
         let elapsed = self.elapsed();
         for ledger in &mut self.ledgers {
             match ledger.mode {
@@ -68,9 +72,10 @@ impl Capture {
             let not_kept = shown::not_kept(&self.config, ledger.mode, &self.stacks.book.not_kept);
             ledger.lost_no_memory += not_kept;
             ledger.samples -= not_kept.min(ledger.samples);
-            ledger.processes = self.processes.count();
-            ledger.renames_skipped = self.processes.renames_skipped;
-            ledger.unreadable_processes = self.processes.unreadable;
+            ledger.processes = counts.targets;
+            ledger.renames_skipped = renames_skipped;
+            ledger.unreadable_processes = counts.unreadable;
+            (ledger.life_lost, ledger.side_band_lost) = (losses.life, losses.side_band);
             ledger.tables_failed = self.tables.failed();
             ledger.elapsed = elapsed;
             ledger.bpf_memory_kib = ((memory.arena_bytes + memory.fixed_bytes) >> 10) as u64;

@@ -31,20 +31,20 @@ impl Capture {
         let confirmed: HashSet<u64> =
             self.checked(confirmed).unwrap_or_default().iter().filter_map(asleep).collect();
         for stack in stacks {
-            let epoch = self.processes.at(stack.pid, stack.image);
+            let snapshot = self.processes.at(stack.pid, stack.image);
             // Without registers, or of a process that has come up meanwhile, there was nothing to walk.
             let walked = match stack.end {
                 WalkEnd::NoRegisters => false,
                 end if end.is_no_walk() => true,
-                _ => epoch.is_some(),
+                _ => snapshot.is_some(),
             };
             if walked && confirmed.contains(&stack.hash) {
                 if !stack.end.is_no_walk() {
                     self.deferred_ends[Off::Yes as usize][stack.end as usize] += 1;
                 }
-                self.stacks.enter(&stack, epoch, false);
+                self.stacks.enter(&stack, snapshot, false);
             } else {
-                self.stacks.enter_asleep(stack, epoch);
+                self.stacks.enter_asleep(stack, snapshot);
             }
         }
     }
@@ -53,9 +53,9 @@ impl Capture {
     fn walk_sleeper(&mut self, mut raw: RawStack) -> StackMessage {
         for size in [FIRST_READ, WHOLE] {
             raw.fill(read_stack(raw.stack.pid, raw.bottom(), size));
-            let Some(epoch) = self.processes.at(raw.stack.pid, raw.stack.image) else { break };
+            let Some(snapshot) = self.processes.at(raw.stack.pid, raw.stack.image) else { break };
             let (unwinders, tables) = (&mut self.unwinders, &mut self.tables);
-            let walked = deferred::walk(&raw, epoch.image, unwinders, tables, &self.kernel, false);
+            let walked = deferred::walk(&raw, snapshot.image, unwinders, tables, &self.kernel, false);
             let Some(Walked { frames, end }) = walked else { break };
             if end == WalkEnd::Fault && size < WHOLE {
                 continue;

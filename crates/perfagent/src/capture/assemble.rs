@@ -10,10 +10,10 @@ use profile::{
 };
 
 use super::names::{Names, Shown};
-use super::processes::Epoch;
 use super::shown;
 use super::stacks::{Entry, Place, PlaceId, Stack, Stacks};
 use crate::ledger::WallClock;
+use crate::processes::ProcessSnapshot;
 use crate::{Config, Ledger, Mode, OffCpuState};
 
 /// Kernel addresses are all above this; of both architectures' layouts the lower one.
@@ -178,10 +178,10 @@ pub(super) fn off_cpu_state(state: State) -> Option<OffCpuState> {
 }
 
 /// The mapping of the executable of a process.
-pub(super) fn main_mapping(epoch: Epoch<'_>) -> Option<Mapping> {
-    let exe = epoch.image.exe.as_deref()?;
+pub(super) fn main_mapping(snapshot: ProcessSnapshot<'_>) -> Option<Mapping> {
+    let exe = snapshot.image.exe.as_deref()?;
     let of_exe = |region: &&process::Region| region.kind.file().is_some_and(|file| file.path() == exe);
-    let region = epoch.image.regions().iter().find(of_exe)?;
+    let region = snapshot.image.regions().iter().find(of_exe)?;
     Some(region.kind.file()?.mapping_for(region.offset))
 }
 

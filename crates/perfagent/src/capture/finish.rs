@@ -33,9 +33,6 @@ impl Capture {
         self.round(true);
         // With the last names of processes.
         self.share_metrics(duration);
-        for stack in std::mem::take(&mut self.waiting) {
-            self.take_stack(stack, u64::MAX);
-        }
         self.namer.send_rest(&self.stacks);
         let book = &mut self.stacks.book;
         let drained = self.kernel.drain_all(|hash, sums| book.add(hash, sums));
@@ -48,7 +45,6 @@ impl Capture {
         self.warnings.extend(self.tables.take_warnings());
         let hooks = self.tables.take_hooks();
         self.warnings.extend(self.processes.take_warnings());
-        self.warnings.extend(self.processes.unread_warnings());
         let shared = Arc::clone(&self.shared);
         let Self { config, kernel, events, side_band, processes, tables, stacks, namer, mut ledgers, .. } =
             self;
@@ -86,12 +82,12 @@ impl Capture {
                 warnings.push(no_samples(&config, ledger.mode, ended_by, duration));
             }
         }
-        let epoch = self.first_target.and_then(|pid| processes.at(pid, u64::MAX));
+        let snapshot = self.first_target.and_then(|pid| processes.at(pid, u64::MAX));
         let material = assemble::Material {
             config: &config,
             stacks: &stacks,
             names: &names,
-            main: epoch.and_then(assemble::main_mapping),
+            main: snapshot.and_then(assemble::main_mapping),
             times: assemble::Times {
                 start_ns: since_epoch_ns(self.started),
                 duration_ns: i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX),

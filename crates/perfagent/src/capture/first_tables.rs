@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use events::SideBand;
-use kernel::Kernel;
+use kernel::{Kernel, Message};
 
-use super::processes::Processes;
 use super::tables::Tables;
 use super::{Shared, setup};
+use crate::processes::{Arrival, Arrivals, Processes};
 use crate::{CancelToken, Config, Error, Targets, Unwind};
 
 /// As long as cached ones take. What comes later is made while samples are taken, and stacks that need it cross as they
@@ -35,6 +35,7 @@ pub(super) fn patience(config: &Config) -> Option<Duration> {
 pub(super) struct Opened<'a> {
     pub(super) kernel: &'a mut Kernel,
     pub(super) side_band: &'a mut SideBand,
+    pub(super) arrivals: &'a mut Arrivals,
     pub(super) processes: &'a mut Processes,
     pub(super) tables: &'a mut Tables,
 }
@@ -58,9 +59,7 @@ impl Opened<'_> {
             }
             // What is finished by now is installed, however late it is.
             ready.extend(self.tables.install_finished(self.kernel, left.min(SLICE)));
-            let mut records = Vec::new();
-            self.side_band.drain(&mut records);
-            self.processes.apply(self.kernel, &records, self.tables);
+            self.follow()?;
             setup::check(cancel)?;
             if left.is_zero() {
                 break;
@@ -69,21 +68,40 @@ impl Opened<'_> {
         shared.set_tables_left(0);
         Ok(ready)
     }
+
+    /// Follows what processes do. Nothing is sampled yet, so no stacks come.
+    fn follow(&mut self) -> Result<(), Error> {
+        let mut records = Vec::new();
+        let complete_ns = self.side_band.drain(&mut records);
+        let messages = self.kernel.receive().map_err(setup::load_error)?;
+        self.arrivals.add(records, complete_ns, messages);
+        while let Some(arrival) = self.arrivals.next() {
+            match arrival {
+                Arrival::Mapping(_, mmap) => {
+                    self.processes.mapped(&mmap);
+                }
+                Arrival::Message(Message::Life(life)) => {
+                    self.processes.follow(&life);
+                }
+                Arrival::Message(_) => {}
+            }
+        }
+        self.processes.take_released().for_each(|pid| self.tables.forget(pid));
+        Ok(())
+    }
 }
 
-impl Processes {
-    /// Asks for the tables of all files of all targets, the smallest first: most stacks need several, and few the
-    /// largest. `only_hot`: of the processes that run just now.
-    pub(super) fn request_tables(&self, tables: &mut Tables, only_hot: bool) {
-        let is_hot = |pid| !only_hot || process::task::stat(pid).is_ok_and(|stat| stat.state == 'R');
-        let images: Vec<_> = self.current().map(|(_, epoch)| Arc::clone(epoch.image)).collect();
-        let hot = images.iter().filter(|image| is_hot(image.pid));
-        let regions = hot.flat_map(|image| image.regions().iter().map(|region| (image.pid, region)));
-        let mut regions: Vec<_> = regions.collect();
-        regions.sort_by_key(|(_, region)| region.kind.file().map_or(0, |file| file.identity().size));
-        for (pid, region) in regions {
-            tables.request(pid, region);
-        }
+/// Asks for the tables of all files of all targets, the smallest first: most stacks need several, and few the largest.
+/// `only_hot`: of the processes that run just now.
+pub(super) fn request(processes: &Processes, tables: &mut Tables, only_hot: bool) {
+    let is_hot = |pid| !only_hot || process::task::stat(pid).is_ok_and(|stat| stat.state == 'R');
+    let images: Vec<_> = processes.current().map(|(_, snapshot)| Arc::clone(snapshot.image)).collect();
+    let hot = images.iter().filter(|image| is_hot(image.pid));
+    let regions = hot.flat_map(|image| image.regions().iter().map(|region| (image.pid, region)));
+    let mut regions: Vec<_> = regions.collect();
+    regions.sort_by_key(|(_, region)| region.kind.file().map_or(0, |file| file.identity().size));
+    for (pid, region) in regions {
+        tables.request(pid, region);
     }
 }
 

@@ -6,7 +6,7 @@
 mod accounts;
 mod asleep;
 mod assemble;
-mod clock;
+mod carry_over;
 mod content;
 mod cpus;
 mod deferred;
@@ -14,13 +14,10 @@ mod figures;
 mod finish;
 mod first_tables;
 mod interned;
-mod labels;
-mod life;
 mod nameless;
 mod names;
 mod outcome;
 mod priority;
-mod processes;
 mod roots;
 mod setup;
 mod shared;
@@ -28,12 +25,10 @@ mod shown;
 mod stacks;
 mod sums;
 mod tables;
-mod targets;
 mod unwinders;
 
 pub(crate) use outcome::Outcome;
 pub(crate) use shared::Shared;
-pub use targets::process_of;
 
 #[cfg(test)]
 pub(crate) use figures::incomplete;
@@ -43,18 +38,18 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use events::{Set, SideBand, TimedRecord};
-use kernel::{Frame, Kernel, Message, RawStack, StackMessage, State, WalkEnd};
+use events::{Set, SideBand};
+use kernel::{Frame, Kernel, LifeCounts, Message, RawStack, StackMessage, State, WalkEnd};
 use metrics::endpoint::Server;
 use profile::Avma;
 
 use self::deferred::{Deferred, Waiting, Walked};
 use self::names::Namer;
-use self::processes::Processes;
 use self::stacks::Stacks;
 use self::tables::Tables;
 use self::unwinders::Unwinders;
 use crate::child::ChildHandle;
+use crate::processes::{Arrival, Arrivals, Losses, Processes, monotonic_ns};
 use crate::report::{Ended, Warning, WarningKind};
 use crate::usage::Usage;
 use crate::{Config, Ledger, Targets};
@@ -70,8 +65,6 @@ const NAMES_EVERY: Duration = Duration::from_millis(500);
 const WALKS_PER_ROUND: Duration = Duration::from_millis(5);
 /// Time for those that are left at the end.
 const LAST_WALKS: Duration = Duration::from_secs(1);
-/// More than what `SideBand::drain` holds back.
-const HELD_BACK_NS: u64 = 2_000_000;
 /// Between two updates of the running ledger.
 const LEDGER_EVERY: Duration = Duration::from_millis(200);
 /// So many keys of sums are new when sums are taken so that those of ended processes can be let go.
@@ -104,6 +97,8 @@ pub(crate) struct Capture {
     /// The sampling events, if an on-CPU profile is taken.
     events: Option<Set>,
     side_band: SideBand,
+    /// What came from the programs and the side band, and was not handled yet.
+    arrivals: Arrivals,
     cpus: cpus::Cpus,
     processes: Processes,
     tables: Tables,
@@ -127,8 +122,6 @@ pub(crate) struct Capture {
     deferred_ends: [[u64; WalkEnd::ALL.len()]; 2],
     /// When places were last handed over to be named.
     named: Instant,
-    /// Stacks whose process's image is still on its way.
-    waiting: Vec<StackMessage>,
     /// Distinct stacks since the sums were last taken.
     undrained: u64,
     ledgers: Vec<Ledger>,
@@ -197,7 +190,7 @@ impl Capture {
         }
         self.leave_cpus();
         let disabled = self.events.as_mut().map_or(Ok(()), Set::disable);
-        let end_ns = clock::monotonic_ns();
+        let end_ns = monotonic_ns();
         let stopped = self.figures.as_mut().map_or(Ok(()), figures::Figures::disable);
         let left = self.kernel.leave_threads(end_ns);
         let duration = Duration::from_nanos(end_ns - self.start_ns);
@@ -215,33 +208,40 @@ impl Capture {
 
     /// One round. Whether processes came, went or changed.
     fn round(&mut self, last: bool) -> bool {
-        // The newest records are held back, so that those of all CPUs are in order; the last round has them all.
-        let drained_ns = if last { u64::MAX } else { clock::monotonic_ns().saturating_sub(HELD_BACK_NS) };
-        let mut records: Vec<TimedRecord> = Vec::new();
-        if last {
+        let mut records = Vec::new();
+        let complete_ns = if last {
             self.side_band.drain_all(&mut records);
+            u64::MAX
         } else {
-            self.side_band.drain(&mut records);
-        }
-        self.processes.apply(&self.kernel, &records, &mut self.tables);
-
+            self.side_band.drain(&mut records)
+        };
         let messages = self.kernel.receive();
-        let mut asked = false;
-        let late = std::mem::take(&mut self.waiting);
-        for stack in late {
-            self.take_stack(stack, u64::MAX);
-        }
-        for message in self.checked(messages).unwrap_or_default() {
+        let messages = self.checked(messages).unwrap_or_default();
+        self.look_for_losses();
+        self.arrivals.add(records, complete_ns, messages);
+        let (mut asked, mut lives) = (false, false);
+        while let Some(arrival) = self.arrivals.next() {
+            let message = match arrival {
+                Arrival::Mapping(_, mmap) => {
+                    lives |= self.processes.mapped(&mmap);
+                    continue;
+                }
+                Arrival::Message(message) => message,
+            };
             match message {
+                Message::Life(life) => {
+                    lives |= self.processes.follow(&life);
+                    self.processes.take_released().for_each(|pid| self.tables.forget(pid));
+                }
                 Message::Process { pid, waker_only } => {
                     asked = true;
-                    self.processes.wants_reading(pid, waker_only);
+                    self.processes.asked_for(pid, waker_only);
                 }
                 Message::Woken { hash, blocked, waker } => {
                     self.undrained += 1;
                     self.stacks.book.enter_pair(hash, blocked, waker);
                 }
-                Message::Stack(stack) => self.take_stack(stack, drained_ns),
+                Message::Stack(stack) => self.take_stack(stack),
                 Message::Raw(raw) => {
                     asked = true;
                     self.undrained += u64::from(raw.stack.hash != 0);
@@ -254,17 +254,15 @@ impl Capture {
             }
         }
         let ready = self.tables.install_finished(&mut self.kernel, Duration::ZERO);
-        let busy = asked
-            || !ready.is_empty()
-            || self.tables.pending() > 0
-            || records.iter().any(|r| self.concerns(r));
+        let busy = asked || lives || !ready.is_empty() || self.tables.pending() > 0;
         self.processes.touch(ready);
         if !self.deferring.is_empty() && self.renewed.elapsed() >= RENEW_EVERY {
             self.renewed = Instant::now();
             let waiting = self.tables.awaited_by();
             self.processes.touch(self.deferring.extract_if(|pid| waiting.contains(pid)));
         }
-        let carried = self.processes.carry_over(&mut self.kernel, &mut self.tables);
+        self.processes.read_again();
+        let carried = carry_over::carry_over(&mut self.processes, &mut self.kernel, &mut self.tables);
         self.checked(carried);
         // What there is no time for waits for the next round; at the end it is recorded as far as it was walked.
         let deadline = Instant::now() + if last { LAST_WALKS } else { WALKS_PER_ROUND };
@@ -278,13 +276,8 @@ impl Capture {
                 }
                 continue;
             }
-            // An image that the records have not told of yet comes with the next round.
-            if deferred.raw.stack.image > drained_ns {
-                self.deferred.put_back(deferred);
-            } else {
-                let wait = !last && deferred.is_patient();
-                self.walk_deferred(deferred, wait);
-            }
+            let wait = !last && deferred.is_patient();
+            self.walk_deferred(deferred, wait);
         }
         if self.undrained > u64::from(self.kernel.stack_capacity()) / 2 {
             self.drain();
@@ -296,41 +289,46 @@ impl Capture {
         busy
     }
 
-    fn concerns(&self, record: &TimedRecord) -> bool {
-        record.record.pid().is_some_and(|pid| self.processes.at(pid, u64::MAX).is_some())
+    /// Finds out what was lost of the lives of processes, and reads what that may concern.
+    fn look_for_losses(&mut self) {
+        let losses = Losses::new(self.life_counts(), self.side_band.counts());
+        if self.processes.take_losses(losses) {
+            let recorded = self.kernel.recorded_processes();
+            if let Some(recorded) = self.checked(recorded) {
+                self.processes.compare(&recorded);
+                self.processes.read_again();
+            }
+        }
     }
 
-    /// Takes in a stack at its first sight. Images up to `known_until_ns` are known; a stack of a later one waits for
-    /// the next round.
-    fn take_stack(&mut self, stack: StackMessage, known_until_ns: u64) {
+    fn life_counts(&mut self) -> LifeCounts {
+        let counts = self.kernel.life_counts();
+        self.checked(counts).unwrap_or_default()
+    }
+
+    /// Takes in a stack at its first sight.
+    fn take_stack(&mut self, stack: StackMessage) {
         self.undrained += 1;
-        // A thread of the kernel's has one image; what is recorded without a stack may be of any.
-        let of_kernel =
-            stack.end == WalkEnd::NoUserStack && !matches!(stack.state, State::OnCpu | State::NotRunYet);
-        if stack.image > known_until_ns && !of_kernel {
-            self.waiting.push(stack);
-            return;
-        }
         // Of a process that has just ended the programs do not know the image any more: it is the last one.
         let has_ended = stack.image == 0 && (stack.state == State::OnCpu || stack.end == WalkEnd::Exiting);
-        let epoch = self.processes.at(stack.pid, if has_ended { u64::MAX } else { stack.image });
+        let snapshot = self.processes.at(stack.pid, if has_ended { u64::MAX } else { stack.image });
         if stack.end == WalkEnd::TableNotReady
-            && let Some(epoch) = epoch
+            && let Some(snapshot) = snapshot
             && let Some(frame) = stack.user.last()
-            && let Some(region) = epoch.image.find(Avma(frame.pc - u64::from(!frame.exact)))
+            && let Some(region) = snapshot.image.find(Avma(frame.pc - u64::from(!frame.exact)))
             && let Some(file) = region.kind.file()
         {
             self.tables.hit(file);
             // The frames further out are likely to need those.
-            epoch.image.regions().iter().for_each(|region| self.tables.request(stack.pid, region));
+            snapshot.image.regions().iter().for_each(|region| self.tables.request(stack.pid, region));
         }
-        self.stacks.enter(&stack, epoch, false);
+        self.stacks.enter(&stack, snapshot, false);
     }
 
     /// Walks a stack that crossed as it is, or lets it wait for its tables.
     fn walk_deferred(&mut self, deferred: Deferred, wait: bool) {
         let raw = &deferred.raw;
-        let Some(epoch) = self.processes.at(raw.stack.pid, raw.stack.image) else {
+        let Some(snapshot) = self.processes.at(raw.stack.pid, raw.stack.image) else {
             if wait {
                 self.deferred.put_back(deferred);
             } else {
@@ -341,7 +339,7 @@ impl Capture {
             }
             return;
         };
-        match deferred::walk(raw, epoch.image, &mut self.unwinders, &mut self.tables, &self.kernel, wait) {
+        match deferred::walk(raw, snapshot.image, &mut self.unwinders, &mut self.tables, &self.kernel, wait) {
             // The code may be in a mapping that is still to be read.
             Some(walked) if walked.end == WalkEnd::NoMapping && wait && deferred.is_fresh() => {
                 self.deferred.put_back(deferred);
@@ -364,11 +362,11 @@ impl Capture {
             stack.user = walked.frames;
         }
         stack.end = walked.end;
-        let epoch = self.processes.at(stack.pid, stack.image);
+        let snapshot = self.processes.at(stack.pid, stack.image);
         if stack.hash == 0 {
-            self.stacks.enter_single(&stack, epoch);
+            self.stacks.enter_single(&stack, snapshot);
         } else {
-            self.stacks.enter(&stack, epoch, true);
+            self.stacks.enter(&stack, snapshot, true);
         }
     }
 

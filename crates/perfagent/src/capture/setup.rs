@@ -16,17 +16,16 @@ use sys::gate::GatedChild;
 use super::cpus::Cpus;
 use super::deferred::Waiting;
 use super::figures::Figures;
-use super::labels::Labeller;
 use super::names::Namer;
 use super::outcome::new_ledgers;
-use super::processes::Processes;
 use super::stacks::{Gate, Stacks};
 use super::tables::Tables;
 use super::unwinders::Unwinders;
-use super::{Capture, Shared, clock, first_tables, priority, targets};
+use super::{Capture, Shared, carry_over, first_tables, priority};
 use crate::child::ChildHandle;
 use crate::config::{Callbacks, command as commands};
 use crate::error::{LoadLog, TargetReason};
+use crate::processes::{self, Arrivals, Labeller, Processes, monotonic_ns};
 use crate::report::{Warning, WarningKind};
 use crate::usage::Usage;
 use crate::{CancelToken, Config, Error, OffCpuState, Targets, Unwind, export, privilege};
@@ -57,16 +56,17 @@ impl Capture {
             ));
         }
         let pids = match &config.targets {
-            Targets::Pids(pids) => {
-                pids.iter().map(|pid| targets::resolve(*pid, &mut warnings)).collect::<Result<Vec<_>, _>>()?
-            }
+            Targets::Pids(pids) => pids
+                .iter()
+                .map(|pid| processes::resolve(*pid, &mut warnings))
+                .collect::<Result<Vec<_>, _>>()?,
             Targets::System | Targets::Command(_) => Vec::new(),
         };
-        warnings.extend(pids.iter().filter_map(|pid| targets::zombie(*pid)));
+        warnings.extend(pids.iter().filter_map(|pid| processes::zombie(*pid)));
         let spec = EventSpec::cpu_clock(config.sample_rate_hz.into());
         let all_cpus = events::online_cpus().map_err(|error| event_error(&spec, error))?;
         let cpus = config.cpus.as_deref().unwrap_or(&all_cpus);
-        // Before any process is read: what happens from here on is reported.
+        // Before any process is read: mappings made from here on are reported.
         let mut side_band = SideBand::open(&all_cpus, events::DEFAULT_RING_PAGES)
             .map_err(|error| event_error(&spec, error))?;
         let program = command.as_ref().and_then(commands::look_up_here);
@@ -84,26 +84,31 @@ impl Capture {
         let mut tables =
             Tables::new(eager, disabled, config.table_cache_dir.as_deref(), table_hooks.start()?)?;
         let mut processes = Processes::new(Labeller::new(enrichment, config.labels.clone()), system);
-        let from_ns = clock::monotonic_ns();
+        let from_ns = monotonic_ns();
+        // Before any process is read too: the life of the targets, and of their children, is told from here on.
+        let mut kernel = Kernel::load(&settings(&config, &pids)).map_err(load_error)?;
+        kernel.follow_processes().map_err(load_error)?;
+        for pid in &pids {
+            let unread = KernelProcess { pid: *pid, image: from_ns, mappings: &[], waker_only: false };
+            kernel.add_process(&unread).map_err(load_error)?;
+        }
         for pid in &pids {
             processes.enter_target(read_target(&processes, *pid)?, from_ns);
         }
         if system {
             read_all(&mut processes, from_ns);
         }
-        // The workers begin with the tables while the programs are loaded.
-        processes.request_tables(&mut tables, !eager);
+        first_tables::request(&processes, &mut tables, !eager);
         check(cancel)?;
-
-        let mut kernel = Kernel::load(&settings(&config, &pids)).map_err(load_error)?;
-        kernel.follow_processes().map_err(load_error)?;
         // A child inherits from a parent that the kernel knows; of the whole system it knows whoever runs.
         if !system {
             enter_all(&processes, &mut tables, &mut kernel)?;
         }
+        let mut arrivals = Arrivals::default();
         let mut opened = first_tables::Opened {
             kernel: &mut kernel,
             side_band: &mut side_band,
+            arrivals: &mut arrivals,
             processes: &mut processes,
             tables: &mut tables,
         };
@@ -112,7 +117,7 @@ impl Capture {
             enter_all(&processes, &mut tables, &mut kernel)?;
         } else {
             processes.touch(ready);
-            processes.carry_over(&mut kernel, &mut tables).map_err(load_error)?;
+            carry_over::carry_over(&mut processes, &mut kernel, &mut tables).map_err(load_error)?;
         }
         let namer = Namer::start(abandon)?;
         let mut events = None;
@@ -139,7 +144,7 @@ impl Capture {
             events.enable().map_err(|error| event_error(&spec, error))?;
         }
         let started = SystemTime::now();
-        let start_ns = clock::monotonic_ns();
+        let start_ns = monotonic_ns();
         let mut asleep = Vec::new();
         if let Some(figures) = &mut figures
             && let Err(error) = figures.enable(&config)
@@ -163,7 +168,6 @@ impl Capture {
             start_ns,
             deferred_ends: [[0; WalkEnd::ALL.len()]; 2],
             named: Instant::now(),
-            waiting: Vec::new(),
             undrained: 0,
             config,
             shared,
@@ -172,6 +176,7 @@ impl Capture {
             server: None,
             events,
             side_band,
+            arrivals,
             cpus: Cpus::new(covered),
             processes,
             tables,
@@ -221,8 +226,8 @@ fn settings(config: &Config, pids: &[u32]) -> Settings {
         kernel_stacks: config.kernel_stacks,
         per_thread: config.per_thread,
         check_memo: config.self_check,
-        pid_namespace: targets::own_namespace(),
-        threads: targets::count_threads(&config.targets, pids),
+        pid_namespace: processes::own_namespace(),
+        threads: processes::count_threads(&config.targets, pids),
         max_stacks: config.max_stacks,
         ring_bytes: config.ring_bytes,
         ..Settings::default()
@@ -273,9 +278,9 @@ fn read_all(processes: &mut Processes, from_ns: u64) {
 
 /// Makes the processes known to the kernel, with the tables that there are.
 fn enter_all(processes: &Processes, tables: &mut Tables, kernel: &mut Kernel) -> Result<(), Error> {
-    for (pid, epoch) in processes.current() {
-        let mappings = tables.mappings(epoch.image);
-        let process = KernelProcess { pid, image: epoch.from_ns, mappings: &mappings, waker_only: false };
+    for (pid, snapshot) in processes.current() {
+        let mappings = tables.mappings(snapshot.image);
+        let process = KernelProcess { pid, image: snapshot.from_ns, mappings: &mappings, waker_only: false };
         match kernel.add_process(&process) {
             // It is known without mappings, until there is room.
             Err(error @ kernel::Error::ArenaFull { .. }) => {
@@ -306,7 +311,7 @@ fn event_error(spec: &EventSpec, error: events::Error) -> Error {
     Error::Attach { event: spec.name(), cpu: None, source }
 }
 
-fn load_error(error: kernel::Error) -> Error {
+pub(super) fn load_error(error: kernel::Error) -> Error {
     let program = "perf_agent".to_owned();
     match error {
         kernel::Error::Privilege { .. } => Error::Privilege {

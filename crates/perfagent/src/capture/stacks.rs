@@ -8,11 +8,10 @@ use process::{FileKey, FileKind, MappedFile, RegionKind};
 use profile::{Avma, FileOffset, Label, Svma};
 
 use super::interned::Interned;
-use super::life::Life;
 use super::names::JitProgram;
-use super::processes::Epoch;
 use super::roots::{Root, Roots};
 use super::sums::{Book, Key, StackId};
+use crate::processes::{ExecInstance, ProcessSnapshot};
 
 /// A file with symbols, at its first sight.
 pub(super) struct Module {
@@ -202,10 +201,10 @@ impl Stacks {
     }
 
     /// The number of a program that makes code at run time, which is kept from now on.
-    fn program(&mut self, life: &Arc<Life>) -> u32 {
+    fn program(&mut self, instance: &Arc<ExecInstance>) -> u32 {
         let Self { programs, program_ids, folders_held, .. } = self;
-        *program_ids.entry(Arc::as_ptr(life).addr()).or_insert_with(|| {
-            let program = JitProgram::at_first_sight(life, *folders_held < MAX_FOLDERS);
+        *program_ids.entry(Arc::as_ptr(instance).addr()).or_insert_with(|| {
+            let program = JitProgram::at_first_sight(instance, *folders_held < MAX_FOLDERS);
             *folders_held += usize::from(program.holds_folder());
             programs.push(Arc::new(program));
             programs.len() as u32 - 1
@@ -214,23 +213,28 @@ impl Stacks {
 
     /// Takes a stack in at its first sight, while its process most probably lives. `once`: its key is that of one
     /// interval alone.
-    pub(super) fn enter(&mut self, message: &StackMessage, epoch: Option<Epoch<'_>>, once: bool) {
-        let Some(stack) = self.resolve(message, epoch, None) else { return };
+    pub(super) fn enter(
+        &mut self,
+        message: &StackMessage,
+        snapshot: Option<ProcessSnapshot<'_>>,
+        once: bool,
+    ) {
+        let Some(stack) = self.resolve(message, snapshot, None) else { return };
         self.book.enter(message.hash, Key { stack, pid: message.pid, image: message.image, once });
     }
 
     /// Takes in a thread that slept before the capture began, and whose stack could not be had.
-    pub(super) fn enter_asleep(&mut self, mut message: StackMessage, epoch: Option<Epoch<'_>>) {
+    pub(super) fn enter_asleep(&mut self, mut message: StackMessage, snapshot: Option<ProcessSnapshot<'_>>) {
         message.kernel.clear();
         message.user.clear();
         message.end = WalkEnd::Root;
-        let Some(stack) = self.resolve(&message, epoch, Some(Unknown::Asleep)) else { return };
+        let Some(stack) = self.resolve(&message, snapshot, Some(Unknown::Asleep)) else { return };
         self.book.enter(message.hash, Key { stack, pid: message.pid, image: message.image, once: false });
     }
 
     /// Takes in a single sample that is in no sum of the kernel.
-    pub(super) fn enter_single(&mut self, message: &StackMessage, epoch: Option<Epoch<'_>>) {
-        let Some(stack) = self.resolve(message, epoch, None) else {
+    pub(super) fn enter_single(&mut self, message: &StackMessage, snapshot: Option<ProcessSnapshot<'_>>) {
+        let Some(stack) = self.resolve(message, snapshot, None) else {
             self.book.not_kept[message.state as usize] += 1;
             return;
         };
@@ -243,7 +247,7 @@ impl Stacks {
     fn resolve(
         &mut self,
         message: &StackMessage,
-        epoch: Option<Epoch<'_>>,
+        snapshot: Option<ProcessSnapshot<'_>>,
         unknown: Option<Unknown>,
     ) -> Option<StackId> {
         let mut places = Vec::with_capacity(message.kernel.len() + message.user.len());
@@ -251,14 +255,14 @@ impl Stacks {
             places.push(self.places.number(Place::Kernel { address: *address, exact: depth == 0 })?);
         }
         for frame in &message.user {
-            let place = self.place(message.pid, Avma(frame.pc), frame.exact, epoch);
+            let place = self.place(message.pid, Avma(frame.pc), frame.exact, snapshot);
             places.push(self.places.number(place)?);
         }
         let unknown = unknown.or((message.state == State::NotRunYet).then_some(Unknown::NotRunYet));
         let unknown = if self.is_gate(message) { Some(Unknown::Gate) } else { unknown };
         let frames =
             Frames { places: places.into(), kernel_places: message.kernel.len(), end: message.end, unknown };
-        let owner = self.owner(message, epoch)?;
+        let owner = self.owner(message, snapshot)?;
         let parts = Parts {
             owner: self.owners.number(owner)?,
             frames: self.frames.number(frames)?,
@@ -272,10 +276,10 @@ impl Stacks {
         self.gate.is_some_and(is_it) && !message.state.is_waker()
     }
 
-    fn owner(&mut self, message: &StackMessage, epoch: Option<Epoch<'_>>) -> Option<Owner> {
+    fn owner(&mut self, message: &StackMessage, snapshot: Option<ProcessSnapshot<'_>>) -> Option<Owner> {
         let waker = message.state.is_waker();
-        let comm = epoch.map_or(message.thread.as_str(), |epoch| epoch.comm);
-        let added = epoch.filter(|_| !waker).map_or(&[][..], |epoch| epoch.labels);
+        let comm = snapshot.map_or(message.thread.as_str(), |snapshot| snapshot.comm);
+        let added = snapshot.filter(|_| !waker).map_or(&[][..], |snapshot| snapshot.labels);
         let labels = std::iter::once(Label::str("comm", comm)).chain(added.iter().cloned()).collect();
         let tid = if waker { message.tid.min(1) } else { message.tid };
         let thread = if waker || self.per_thread {
@@ -286,11 +290,17 @@ impl Stacks {
         Some(Owner { pid: (!waker).then_some(message.pid), labels: self.labels.number(labels)?, thread })
     }
 
-    fn place(&mut self, pid: u32, address: Avma, exact: bool, epoch: Option<Epoch<'_>>) -> Place {
+    fn place(
+        &mut self,
+        pid: u32,
+        address: Avma,
+        exact: bool,
+        snapshot: Option<ProcessSnapshot<'_>>,
+    ) -> Place {
         // The call instruction of a caller may be the last one of its region.
         let lookup = Avma(address.0 - u64::from(!exact && address.0 > 0));
-        let found = epoch.and_then(|epoch| Some((epoch.image.find(lookup)?, epoch.life)));
-        let Some((region, life)) = found else { return Place::Unknown { address } };
+        let found = snapshot.and_then(|snapshot| Some((snapshot.image.find(lookup)?, snapshot.instance)));
+        let Some((region, instance)) = found else { return Place::Unknown { address } };
         match &region.kind {
             RegionKind::File(file) | RegionKind::Vdso(file) => {
                 let offset = region.offset_of(lookup);
@@ -299,7 +309,7 @@ impl Stacks {
                 Place::Module { module: self.module(file, pid), svma: Svma(svma), offset, exact }
             }
             RegionKind::Anonymous | RegionKind::Trampolines(_) => {
-                Place::Jit { program: self.program(life), address, exact }
+                Place::Jit { program: self.program(instance), address, exact }
             }
             RegionKind::Vsyscall => Place::Unknown { address },
         }

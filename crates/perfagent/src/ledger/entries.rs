@@ -80,6 +80,8 @@ impl Ledger {
             ("requests_lost", self.requests_lost),
             ("tables_failed", self.tables_failed),
             ("renames_skipped", self.renames_skipped),
+            ("life_lost", self.life_lost),
+            ("side_band_lost", self.side_band_lost),
         ]);
     }
 

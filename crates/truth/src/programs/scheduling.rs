@@ -15,6 +15,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("leaver", "leaver.c"),
     ("pacer", "pacer.c"),
     ("pingpong", "pingpong.c"),
+    ("siege", "siege.c"),
     ("storm", "storm.c"),
     ("stragglers", "stragglers.c"),
     ("wakers", "wakers.c"),

@@ -1,8 +1,9 @@
 //! Lives of processes and threads that are out of the ordinary: numbers that are used again, threads without a user stack,
 //! processes that use a CPU after they have given back their memory.
 
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use truth::frame::{Capture, Stack};
@@ -171,4 +172,51 @@ fn a_shell_that_starts_programs_has_whole_stacks() {
         assert!(samples > 100.0 && rooted_pct >= floor_pct, "{:?}", capture.comments);
         assert!(number("walks.unsupported_rule") <= samples / 100.0, "{:?}", capture.comments);
     }
+}
+
+/// Kills its process when the test ends.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Two processes that rename themselves in a loop fill every queue that tells names, while the target forks between
+/// floods of executable mappings.
+#[test]
+fn children_forked_in_a_flood_of_records_are_named() {
+    let Some(setup) = Setup::get() else { return };
+    let siege = Scheduling::new(&setup.out).path("siege").unwrap();
+    let start = |role: &str| {
+        let mut command = Command::new(&siege);
+        command.arg(role).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = Killed(command.spawn().unwrap());
+        // It says that it is ready.
+        child.0.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+        child
+    };
+    let _floods = [start("flood"), start("flood")];
+    let mut family = start("family");
+    let parent = family.0.id();
+    let options = ["--profile", "--sample-rate", "499", "--duration", "60s"];
+    let mut session = Session::start(&setup.agent, &options, Whom::Process(parent)).unwrap();
+    session.until_attached().unwrap();
+    let begun = Instant::now();
+    family.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+    // It ends with its target, whose end must be noticed too.
+    let capture = session.finish().unwrap().on_cpu().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(55), "the end of the target was not noticed");
+    let of_child = |s: &Stack| s.pid != parent;
+    let (all, _) = capture.sums(of_child);
+    let (named, _) = capture.sums(|s: &Stack| of_child(s) && s.has("main"));
+    let told = ["life_lost", "side_band_lost"].map(|key| capture.ledger(key));
+    let mut children: Vec<_> = capture.stacks.iter().filter(|s| of_child(s)).map(|s| s.pid).collect();
+    children.sort_unstable();
+    children.dedup();
+    println!("{named} of {all} samples of {} children are named; {told:?}", children.len());
+    assert_eq!(children.len(), 8, "{:?}", capture.comments);
+    assert!(all > 1000 && named * 100 >= all * 99, "{named} of {all}: {:?}", capture.comments);
 }

@@ -5,7 +5,7 @@ mod kept;
 use std::time::Duration;
 
 use events::Present;
-use events::counting::{CounterSpec, CpuCounters, CountOutcome, Reading, Start, ThreadCounters, Unit};
+use events::counting::{CountOutcome, CounterSpec, CpuCounters, Reading, Start, ThreadCounters, Unit};
 use kernel::{Counters as KernelCounters, EventCount, Kernel, ProcessId};
 use metrics::{
     Counter, CounterState, CounterUnit, HardwareCounters, Incomplete, MetricsSnapshot, ProcessMetrics, Scope,
@@ -13,7 +13,7 @@ use metrics::{
 };
 
 use self::kept::Kept;
-use super::processes::{Processes, has_ended};
+use crate::processes::{Processes, has_ended};
 use crate::{Config, Targets};
 
 /// Between two snapshots while the capture goes on and somebody wants them; figures of processes are taken in as often.
@@ -149,7 +149,7 @@ impl Figures {
         let counters = HardwareCounters::new(readings.into_iter().map(counter).collect());
         let mut snapshot = MetricsSnapshot::new(self.scope.clone(), span, by_process, counters, incomplete);
         if matches!(self.scope, Scope::SystemWide { per_pid: false }) {
-            snapshot.processes_profiled = Some(processes.met);
+            snapshot.processes_profiled = Some(processes.counts().met);
         }
         Ok(snapshot)
     }

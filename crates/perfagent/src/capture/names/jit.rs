@@ -6,9 +6,9 @@ use std::sync::Arc;
 use profile::Avma;
 use symbols::{PerfMap, PerfMapError, PerfMapOwner, SourceLine};
 
-use super::super::life::Life;
 use super::super::stacks::PlaceId;
 use crate::CancelToken;
+use crate::processes::ExecInstance;
 
 /// What is kept of maps, but for the one in use: more are read again when they are needed.
 const KEPT_BYTES: usize = 64 << 20;
@@ -18,16 +18,16 @@ const MAX_TOLD: usize = 8;
 
 /// A program that makes code at run time.
 pub(in super::super) struct JitProgram {
-    life: Arc<Life>,
+    instance: Arc<ExecInstance>,
     /// Taken at the first sight of such code: later the process may be gone.
     owner: Option<PerfMapOwner>,
 }
 
 impl JitProgram {
     /// Of a program that most probably runs. `may_hold`: whether a descriptor may be kept for it.
-    pub(in super::super) fn at_first_sight(life: &Arc<Life>, may_hold: bool) -> Self {
-        let owner = life.perf_map_owner().filter(|owner| may_hold || !owner.holds_folder());
-        Self { life: Arc::clone(life), owner }
+    pub(in super::super) fn at_first_sight(instance: &Arc<ExecInstance>, may_hold: bool) -> Self {
+        let owner = instance.perf_map_owner().filter(|owner| may_hold || !owner.holds_folder());
+        Self { instance: Arc::clone(instance), owner }
     }
 
     /// Whether a descriptor is kept for it.
@@ -37,10 +37,10 @@ impl JitProgram {
 
     /// Opens its map. None: its process is gone, and nothing was kept of it.
     fn open(&self) -> Option<Result<PerfMap, PerfMapError>> {
-        let ended = self.life.ended();
+        let ended = self.instance.ended();
         match &self.owner {
             Some(owner) => Some(PerfMap::open(owner, ended)),
-            None => Some(PerfMap::open(&self.life.perf_map_owner()?, ended)),
+            None => Some(PerfMap::open(&self.instance.perf_map_owner()?, ended)),
         }
     }
 }
@@ -83,7 +83,7 @@ impl PerfMaps {
             if !missing.is_empty() && !abandon.is_cancelled() && map.refresh() {
                 look_up(map, &mut missing, &mut found, abandon);
             }
-            self.note_unread(number, program.life.pid);
+            self.note_unread(number, program.instance.pid);
         }
         if !missing.is_empty() {
             let new = || Missing { program: Arc::clone(program), places: Vec::new() };
@@ -99,13 +99,13 @@ impl PerfMaps {
             let known = self.maps.remove(at);
             self.maps.push(known);
             let (_, map) = self.maps.last_mut()?;
-            if let Some(ended) = program.life.ended() {
+            if let Some(ended) = program.instance.ended() {
                 map.end(ended);
             }
             return Some(map);
         }
         if self.spent.get(&number).is_some_and(|spent| *spent >= PerfMap::MAX_READ) {
-            self.tell(number, spent_text(program.life.pid));
+            self.tell(number, spent_text(program.instance.pid));
             return None;
         }
         match program.open()? {
@@ -222,8 +222,8 @@ mod tests {
     use std::process::{Child, Command};
     use std::time::{Duration, SystemTime};
 
-    use super::super::super::clock;
     use super::*;
+    use crate::processes::monotonic_ns;
 
     /// A process and the map with its number.
     struct Sleeper(Child);
@@ -243,8 +243,8 @@ mod tests {
             format!("/tmp/perf-{}.map", self.0.id())
         }
 
-        fn program(&self, life: Life) -> Arc<JitProgram> {
-            Arc::new(JitProgram::at_first_sight(&Arc::new(life), true))
+        fn program(&self, instance: ExecInstance) -> Arc<JitProgram> {
+            Arc::new(JitProgram::at_first_sight(&Arc::new(instance), true))
         }
 
         fn start_ticks(&self) -> u64 {
@@ -269,18 +269,18 @@ mod tests {
     fn each_program_of_a_process_has_its_own_map() {
         let sleeper = Sleeper::start();
         let (pid, ticks) = (sleeper.0.id(), sleeper.start_ticks());
-        let ago_ns = |s: u64| clock::monotonic_ns().saturating_sub(s * 1_000_000_000);
+        let ago_ns = |s: u64| monotonic_ns().saturating_sub(s * 1_000_000_000);
         let ago = |s| SystemTime::now() - Duration::from_secs(s);
         // The second began by an exec, which was the end of the first.
         let exec_ns = ago_ns(10);
-        let first = sleeper.program(Life::begun(pid, ticks, ago_ns(20)));
-        let second = sleeper.program(Life::begun(pid, ticks, exec_ns));
+        let first = sleeper.program(ExecInstance::begun(pid, ticks, ago_ns(20)));
+        let second = sleeper.program(ExecInstance::begun(pid, ticks, exec_ns));
         let mut maps = PerfMaps::default();
         sleeper.write("10 10 of_first\n", ago(15));
         assert_eq!(name(&mut maps, 1, &first).as_deref(), Some("of_first"));
         assert_eq!(name(&mut maps, 2, &second), None, "it was written before");
         assert!(maps.shortfalls()[0].contains("before this program began"), "{:?}", maps.shortfalls());
-        first.life.end(exec_ns);
+        first.instance.end(exec_ns);
         sleeper.write("10 10 of_second_\n", ago(5));
         assert_eq!(name(&mut maps, 2, &second).as_deref(), Some("of_second_"));
         assert_eq!(
@@ -300,8 +300,8 @@ mod tests {
     fn a_map_is_found_after_the_end_of_its_process_and_not_by_the_next() {
         let sleeper = Sleeper::start();
         let (pid, ticks) = (sleeper.0.id(), sleeper.start_ticks());
-        let program = sleeper.program(Life::met(pid, ticks));
-        let strangers = sleeper.program(Life::met(pid, ticks + 1));
+        let program = sleeper.program(ExecInstance::met(pid, ticks));
+        let strangers = sleeper.program(ExecInstance::met(pid, ticks + 1));
         sleeper.write("10 10 name\n", SystemTime::now());
         assert_eq!(name(&mut PerfMaps::default(), 1, &strangers), None);
         // Its map is still there when it is not.
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn what_is_not_used_of_a_map_is_told() {
         let sleeper = Sleeper::start();
-        let program = sleeper.program(Life::met(sleeper.0.id(), sleeper.start_ticks()));
+        let program = sleeper.program(ExecInstance::met(sleeper.0.id(), sleeper.start_ticks()));
         sleeper.write("nonsense\n10 10 name\n", SystemTime::now());
         let mut maps = PerfMaps::default();
         assert_eq!(name(&mut maps, 1, &program).as_deref(), Some("name"));
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn what_was_abandoned_is_left_out() {
         let sleeper = Sleeper::start();
-        let program = sleeper.program(Life::met(sleeper.0.id(), sleeper.start_ticks()));
+        let program = sleeper.program(ExecInstance::met(sleeper.0.id(), sleeper.start_ticks()));
         sleeper.write("10 10 name\n", SystemTime::now());
         let (mut maps, abandon) = (PerfMaps::default(), CancelToken::new());
         assert_eq!(maps.find(1, &program, vec![(0, Avma(0x20))], &abandon).len(), 0);
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn a_map_that_was_read_too_often_is_not_read_again() {
         let sleeper = Sleeper::start();
-        let program = sleeper.program(Life::met(sleeper.0.id(), sleeper.start_ticks()));
+        let program = sleeper.program(ExecInstance::met(sleeper.0.id(), sleeper.start_ticks()));
         sleeper.write("10 10 name\n", SystemTime::now());
         let mut maps = PerfMaps::default();
         maps.spent.insert(1, PerfMap::MAX_READ);
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn few_maps_stay_open() {
         let sleeper = Sleeper::start();
-        let program = sleeper.program(Life::met(sleeper.0.id(), sleeper.start_ticks()));
+        let program = sleeper.program(ExecInstance::met(sleeper.0.id(), sleeper.start_ticks()));
         sleeper.write("10 10 name\n", SystemTime::now());
         let mut maps = PerfMaps::default();
         for number in 0..500 {

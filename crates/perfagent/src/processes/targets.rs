@@ -2,13 +2,13 @@
 
 use process::task;
 
-use super::processes::has_ended;
+use super::ended::has_ended;
 use crate::error::TargetReason;
 use crate::{Error, Targets, Warning, WarningKind};
 
 /// Resolves a number given by the user to a process of the agent's PID namespace. A note says if it was something
 /// else.
-pub(super) fn resolve(pid: u32, notes: &mut Vec<Warning>) -> Result<u32, Error> {
+pub(crate) fn resolve(pid: u32, notes: &mut Vec<Warning>) -> Result<u32, Error> {
     match task::tgid_of(pid) {
         Ok(process) if process == pid => Ok(pid),
         Ok(process) => {
@@ -50,7 +50,7 @@ fn by_innermost_number(pid: u32, notes: &mut Vec<Warning>) -> Result<u32, Error>
 }
 
 /// What is to be said of a target that has ended, but is still listed.
-pub(super) fn zombie(pid: u32) -> Option<Warning> {
+pub(crate) fn zombie(pid: u32) -> Option<Warning> {
     has_ended(pid).then(|| {
         let message =
             format!("process {pid} has ended: it is listed only until its parent takes notice of that");
@@ -59,7 +59,7 @@ pub(super) fn zombie(pid: u32) -> Option<Warning> {
 }
 
 /// How many threads there are, of these processes or of the machine. 0: that is not known.
-pub(super) fn count_threads(targets: &Targets, pids: &[u32]) -> u32 {
+pub(crate) fn count_threads(targets: &Targets, pids: &[u32]) -> u32 {
     if matches!(targets, Targets::System) {
         // "0.20 0.18 0.12 1/80 11206": running and all.
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -71,7 +71,7 @@ pub(super) fn count_threads(targets: &Targets, pids: &[u32]) -> u32 {
 }
 
 /// Inode of the agent's PID namespace, 0 if it is the first one of the machine.
-pub(super) fn own_namespace() -> u32 {
+pub(crate) fn own_namespace() -> u32 {
     // PROC_PID_INIT_INO, include/linux/proc_ns.h
     const FIRST: u64 = 0xeffffffc;
     let own = task::pid_namespace(std::process::id()).map(|namespace| namespace.inode);

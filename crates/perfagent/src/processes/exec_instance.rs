@@ -1,5 +1,5 @@
-//! The life of a program: from a fork or exec to the next exec or the end of its process. It tells the code that a program
-//! makes at run time from that of others which had the same number.
+//! One program in a process, from a fork or exec to the next exec or the end of the process. Code that is made at run
+//! time belongs to such an instance, because other programs may have the same process number before and after.
 
 use std::sync::OnceLock;
 use std::time::SystemTime;
@@ -8,40 +8,40 @@ use symbols::PerfMapOwner;
 
 use super::clock;
 
-/// The life of one program in a process.
+/// One program in a process.
 #[derive(Debug)]
-pub(super) struct Life {
-    pub(super) pid: u32,
+pub(crate) struct ExecInstance {
+    pub(crate) pid: u32,
     /// Of the process; 0 if it was gone before that could be read.
     start_time_ticks: u64,
     began: SystemTime,
     ended: OnceLock<SystemTime>,
 }
 
-impl Life {
+impl ExecInstance {
     /// Of a process that was met while it ran. If it has called exec before that is not known: it began when its process did.
-    pub(super) fn met(pid: u32, start_time_ticks: u64) -> Self {
+    pub(crate) fn met(pid: u32, start_time_ticks: u64) -> Self {
         let began = clock::wall_time_of_ticks(start_time_ticks);
         Self { pid, start_time_ticks, began, ended: OnceLock::new() }
     }
 
     /// Of a program that a record told of.
-    pub(super) fn begun(pid: u32, start_time_ticks: u64, at_ns: u64) -> Self {
+    pub(crate) fn begun(pid: u32, start_time_ticks: u64, at_ns: u64) -> Self {
         Self { pid, start_time_ticks, began: clock::wall_time(at_ns), ended: OnceLock::new() }
     }
 
     /// Notes the end, once.
-    pub(super) fn end(&self, at_ns: u64) {
+    pub(crate) fn end(&self, at_ns: u64) {
         self.ended.get_or_init(|| clock::wall_time(at_ns));
     }
 
     /// When it ended, as far as is known.
-    pub(super) fn ended(&self) -> Option<SystemTime> {
+    pub(crate) fn ended(&self) -> Option<SystemTime> {
         self.ended.get().copied()
     }
 
     /// What its perf map is found by, if its process is still there.
-    pub(super) fn perf_map_owner(&self) -> Option<PerfMapOwner> {
+    pub(crate) fn perf_map_owner(&self) -> Option<PerfMapOwner> {
         let is_it = || process::task::start_time(self.pid).is_ok_and(|start| start == self.start_time_ticks);
         let innermost = process::task::ns_pids(self.pid).ok()?.last().copied()?;
         let owner = PerfMapOwner::of(self.pid, innermost, self.began).ok()?;
@@ -57,19 +57,19 @@ mod tests {
     fn another_process_with_the_number_owns_no_map() {
         let pid = std::process::id();
         let start = process::task::start_time(pid).unwrap();
-        assert!(Life::met(pid, start).perf_map_owner().is_some());
-        assert!(Life::met(pid, start + 1).perf_map_owner().is_none());
-        assert!(Life::met(u32::MAX, start).perf_map_owner().is_none());
+        assert!(ExecInstance::met(pid, start).perf_map_owner().is_some());
+        assert!(ExecInstance::met(pid, start + 1).perf_map_owner().is_none());
+        assert!(ExecInstance::met(u32::MAX, start).perf_map_owner().is_none());
     }
 
     #[test]
     fn it_ends_once() {
-        let life = Life::begun(1, 0, clock::monotonic_ns());
-        assert_eq!(life.ended(), None);
-        life.end(clock::monotonic_ns());
-        let ended = life.ended().unwrap();
-        assert!(life.began <= ended);
-        life.end(0);
-        assert_eq!(life.ended(), Some(ended));
+        let instance = ExecInstance::begun(1, 0, clock::monotonic_ns());
+        assert_eq!(instance.ended(), None);
+        instance.end(clock::monotonic_ns());
+        let ended = instance.ended().unwrap();
+        assert!(instance.began <= ended);
+        instance.end(0);
+        assert_eq!(instance.ended(), Some(ended));
     }
 }

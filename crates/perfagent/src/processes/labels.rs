@@ -14,7 +14,7 @@ use crate::{Warning, WarningKind};
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Makes the labels of processes.
-pub(super) struct Labeller {
+pub(crate) struct Labeller {
     enrichment: Enrichment,
     fixed: Labels,
     /// The agent's own, for processes of its pod.
@@ -23,17 +23,17 @@ pub(super) struct Labeller {
 }
 
 impl Labeller {
-    pub(super) fn new(enrichment: Enrichment, fixed: Labels) -> Self {
+    pub(crate) fn new(enrichment: Enrichment, fixed: Labels) -> Self {
         let agent = process::Labels::read(std::process::id()).unwrap_or_default();
         Self { enrichment, fixed, agent, warnings: Vec::new() }
     }
 
-    pub(super) fn take_warnings(&mut self) -> Vec<Warning> {
+    pub(crate) fn take_warnings(&mut self) -> Vec<Warning> {
         std::mem::take(&mut self.warnings)
     }
 
     /// The labels of a process but for its number and its name.
-    pub(super) fn labels(&mut self, image: &Image) -> Arc<Vec<Label>> {
+    pub(crate) fn labels(&mut self, image: &Image) -> Arc<Vec<Label>> {
         let mut added = Labels::new();
         if !self.enrichment.without_default {
             // A process that cannot be asked has no labels but its number and name.

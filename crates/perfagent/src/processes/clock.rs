@@ -8,17 +8,17 @@ use rustix::time::{ClockId, clock_gettime};
 const CLOSE_NS: u64 = 50_000;
 
 /// `CLOCK_MONOTONIC` in ns.
-pub(super) fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     now_ns(ClockId::Monotonic)
 }
 
 /// What the wall clock showed when it was `time_ns` by [`monotonic_ns`].
-pub(super) fn wall_time(time_ns: u64) -> SystemTime {
+pub(crate) fn wall_time(time_ns: u64) -> SystemTime {
     wall_time_of(ClockId::Monotonic, time_ns)
 }
 
 /// When so many clock ticks had passed since boot, as `/proc/PID/stat` counts them; rounded down to a tick.
-pub(super) fn wall_time_of_ticks(ticks: u64) -> SystemTime {
+pub(crate) fn wall_time_of_ticks(ticks: u64) -> SystemTime {
     let ns = u128::from(ticks) * 1_000_000_000 / u128::from(rustix::param::clock_ticks_per_second().max(1));
     wall_time_of(ClockId::Boottime, u64::try_from(ns).unwrap_or(u64::MAX))
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * The way into the ring for stacks. A part of the ring is kept free for the records of process life (life.h): a flood
+ * of stacks must not hide a fork or an exec from user space, because later stacks cannot be named without them.
+ */
+#ifndef PERF_AGENT_RING_H
+#define PERF_AGENT_RING_H
+
+#include "maps.h"
+
+/* One eighth of the ring. */
+#define LIFE_RESERVE_SHIFT 3
+
+/*
+ * Sends a stack, or what belongs to one. Not 0: the ring is full, or only the reserve is left. Several CPUs may pass
+ * the check at the same time, so the reserve can shrink by one message for each CPU.
+ */
+static __always_inline long send_beside_life(void *message, u64 size)
+{
+	u64 ring_size = bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE);
+	u64 room = ring_size - (ring_size >> LIFE_RESERVE_SHIFT);
+
+	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) + size > room)
+		return -1;
+	return bpf_ringbuf_output(&ring, message, size, BPF_RB_NO_WAKEUP);
+}
+
+#endif

@@ -1,0 +1,481 @@
+//! The recorded processes and their history: which program a process ran when a stack was taken.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use events::Mmap;
+use kernel::{Life, LifeEvent, RecordedProcess};
+use process::{Files, Image, NewMapping};
+use profile::{Avma, FileOffset};
+
+use super::changes::Changes;
+use super::clock::monotonic_ns;
+use super::ended::has_ended;
+use super::exec_instance::ExecInstance;
+use super::history::{Process, ProcessSnapshot, Program};
+use super::labels::Labeller;
+use super::losses::Losses;
+use super::names::NameLooks;
+use super::rereads::Rereads;
+use super::tally::Tally;
+
+/// Programs that ended are kept this long for stacks that are still on their way.
+const KEPT_NS: u64 = 5_000_000_000;
+/// Time in one round for reading processes again after a loss.
+const SWEEP_TIME: Duration = Duration::from_millis(3);
+
+/// All processes that are recorded, or were lately.
+pub(crate) struct Processes {
+    files: Files,
+    known: HashMap<u32, Process>,
+    labeller: Labeller,
+    changes: Changes,
+    rereads: Rereads,
+    looks: NameLooks,
+    losses: Losses,
+    tally: Tally,
+    /// Every process is a target.
+    system: bool,
+}
+
+impl Processes {
+    pub(crate) fn new(labeller: Labeller, system: bool) -> Self {
+        Self {
+            files: Files::new(),
+            known: HashMap::new(),
+            labeller,
+            changes: Changes::default(),
+            rereads: Rereads::default(),
+            looks: NameLooks::default(),
+            losses: Losses::default(),
+            tally: Tally::new(system),
+            system,
+        }
+    }
+
+    /// Reads a process.
+    pub(crate) fn read(&self, pid: u32) -> Result<Image, process::Error> {
+        process::read_image(pid, &self.files)
+    }
+
+    /// Enters a target that was just read. If it had ended before its life was followed, no record tells that.
+    pub(crate) fn enter_target(&mut self, image: Image, from_ns: u64) {
+        let pid = image.pid;
+        self.enter(image, from_ns);
+        if has_ended(pid) {
+            self.end(pid, monotonic_ns());
+        }
+    }
+
+    /// Enters a process with an image that was just read.
+    pub(crate) fn enter(&mut self, image: Image, from_ns: u64) {
+        let instance = ExecInstance::met(image.pid, image.start_time_ticks);
+        self.enter_program(image, instance, from_ns, monotonic_ns());
+    }
+
+    fn enter_program(&mut self, image: Image, instance: ExecInstance, from_ns: u64, known_ns: u64) {
+        let pid = image.pid;
+        self.tally.seen += 1;
+        let counted = self.tally.unread.forget(pid);
+        let labels = self.labeller.labels(&image);
+        let program = Program::new(image, instance, labels, from_ns, known_ns);
+        match self.known.entry(pid) {
+            Entry::Occupied(known) => {
+                let process = known.into_mut();
+                process.waker_only = false;
+                process.unreadable = counted;
+                process.begin(program);
+            }
+            Entry::Vacant(free) => free.insert(Process::new(program)).unreadable = counted,
+        }
+        self.changes.changed.insert(pid);
+        self.look_for_unreadable_files(pid);
+    }
+
+    /// Counts a process with code in a file that could not be opened, once.
+    fn look_for_unreadable_files(&mut self, pid: u32) {
+        if let Some(process) = self.known.get_mut(&pid).filter(|process| !process.unreadable)
+            && process.present().is_some_and(|now| now.image.has_unreadable_files())
+        {
+            process.unreadable = true;
+            self.tally.unreadable += u64::from(!process.waker_only);
+        }
+    }
+
+    /// Counts a process of which nothing but its number is known, once.
+    pub(crate) fn count_unread(&mut self, pid: u32, error: &process::Error) {
+        self.tally.count_unread(pid, error);
+    }
+
+    /// Notes that these processes are there at the start.
+    pub(crate) fn enter_listed(&mut self, pids: &[u32]) {
+        self.tally.list(pids, monotonic_ns());
+    }
+
+    /// Takes in what happened to a process. Whether that concerns a known one.
+    pub(crate) fn follow(&mut self, life: &Life) -> bool {
+        let Life { pid, time_ns, event } = life;
+        match event {
+            LifeEvent::Fork { parent } if !self.is_newer(*pid, *time_ns) => {
+                self.tally.meet(*pid, *time_ns);
+                self.forked(*parent, *pid, *time_ns);
+            }
+            LifeEvent::Exec { comm } => self.executed(*pid, *time_ns, comm),
+            LifeEvent::Exit { comm } => {
+                self.renamed(*pid, comm, *time_ns);
+                self.end(*pid, *time_ns);
+            }
+            LifeEvent::Rename { comm } => {
+                self.renamed(*pid, comm, *time_ns);
+            }
+            LifeEvent::LookAgain => self.looks.plan(*pid, *time_ns),
+            _ => {}
+        }
+        self.known.contains_key(pid)
+    }
+
+    /// A process that is alive and whose program began before a record's time. Records of an older program come late:
+    /// the process was read after records were lost.
+    fn living_at(&mut self, pid: u32, time_ns: u64) -> Option<&mut Process> {
+        let process = self.known.get_mut(&pid).filter(|process| process.alive)?;
+        (process.begin_ns() < time_ns).then_some(process)
+    }
+
+    /// Whether the program that a process runs began no earlier than this.
+    fn is_newer(&self, pid: u32, time_ns: u64) -> bool {
+        self.known.get(&pid).is_some_and(|process| process.alive && process.begin_ns() >= time_ns)
+    }
+
+    fn forked(&mut self, parent: u32, child: u32, time_ns: u64) {
+        let parent = self.known.get(&parent).filter(|process| !process.waker_only);
+        let Some(snapshot) = parent.and_then(|parent| parent.at(time_ns)) else { return };
+        let (mut image, comm) = (Image::clone(snapshot.image), snapshot.comm.to_owned());
+        let start = process::task::start_time(child).unwrap_or_default();
+        (image.pid, image.comm, image.start_time_ticks) = (child, comm, start);
+        self.enter_program(image, ExecInstance::begun(child, start, time_ns), time_ns, time_ns);
+    }
+
+    fn executed(&mut self, pid: u32, time_ns: u64, comm: &str) {
+        if self.is_newer(pid, time_ns) {
+            return;
+        }
+        let exe =
+            std::fs::read_link(format!("/proc/{pid}/exe")).ok().map(|exe| exe.to_string_lossy().into_owned());
+        let image = |start| Image::new(pid, start, comm.to_owned(), exe, Vec::new());
+        let Some(process) = self.known.get_mut(&pid).filter(|process| process.alive) else {
+            if self.system {
+                // Its mappings come with the records that follow.
+                let start = process::task::start_time(pid).unwrap_or_default();
+                self.enter_program(image(start), ExecInstance::begun(pid, start, time_ns), time_ns, time_ns);
+            }
+            return;
+        };
+        let Some(start) = process.last_program().map(|program| program.image.start_time_ticks) else {
+            return;
+        };
+        let image = image(start);
+        let labels = self.labeller.labels(&image);
+        let instance = ExecInstance::begun(pid, start, time_ns);
+        process.begin(Program::new(image, instance, labels, time_ns, time_ns));
+        self.looks.forget(pid);
+        self.rereads.want_at_once(pid);
+        self.changes.released.push(pid);
+        self.changes.changed.insert(pid);
+    }
+
+    /// A process has this name from `from_ns` on. Whether that is another one.
+    fn renamed(&mut self, pid: u32, comm: &str, from_ns: u64) -> bool {
+        let Some(process) = self.living_at(pid, from_ns) else { return false };
+        let renamed = process.rename(comm, from_ns);
+        if renamed {
+            self.changes.changed.insert(pid);
+        }
+        renamed
+    }
+
+    fn end(&mut self, pid: u32, time_ns: u64) {
+        let Some(process) = self.living_at(pid, time_ns) else { return };
+        process.alive = false;
+        process.end(time_ns);
+        self.rereads.forget(pid);
+        self.looks.forget(pid);
+        self.changes.released.push(pid);
+        self.changes.ended.push((pid, time_ns));
+    }
+
+    /// A process has made a mapping. Whether that concerns a known one.
+    pub(crate) fn mapped(&mut self, mmap: &Mmap) -> bool {
+        let Some(process) = self.known.get_mut(&mmap.pid).filter(|process| process.alive) else {
+            return false;
+        };
+        let Some(program) = process.last_program() else { return false };
+        let mapping = NewMapping {
+            start: Avma(mmap.address),
+            len: mmap.len,
+            offset: FileOffset(mmap.file_offset),
+            dev_major: mmap.dev_major,
+            dev_minor: mmap.dev_minor,
+            inode: mmap.inode,
+            executable: mmap.executable,
+            path: &mmap.path,
+        };
+        Arc::make_mut(&mut program.image).apply_mmap(&mapping, &self.files);
+        self.changes.changed.insert(mmap.pid);
+        self.look_for_unreadable_files(mmap.pid);
+        true
+    }
+
+    /// The programs ask for the mappings of a process. One that is not known here is older than the capture: the record
+    /// of a younger one would have come before.
+    pub(crate) fn asked_for(&mut self, pid: u32, waker_only: bool) {
+        if self.known.get(&pid).is_some_and(|process| process.alive) {
+            self.rereads.want(pid);
+            self.changes.changed.insert(pid);
+            return;
+        }
+        match self.read(pid) {
+            Ok(image) if waker_only => self.enter_waker(image),
+            Ok(image) => self.enter(image, 0),
+            Err(error) => {
+                tracing::debug!(target: "perfagent", pid, "{error}");
+                // A late stack may ask for one that was read in its time.
+                let was_read = matches!(error, process::Error::Gone { .. }) && self.known.contains_key(&pid);
+                if !waker_only && !was_read {
+                    self.tally.seen += u64::from(self.tally.count_unread(pid, &error));
+                }
+                // If it was on its way out, its end has been told before.
+                if has_ended(pid) {
+                    self.changes.ended.push((pid, monotonic_ns()));
+                }
+            }
+        }
+    }
+
+    /// Enters a process that is no target, but woke a thread of one.
+    fn enter_waker(&mut self, image: Image) {
+        let (pid, seen, unreadable) = (image.pid, self.tally.seen, self.tally.unreadable);
+        self.enter(image, 0);
+        (self.tally.seen, self.tally.unreadable) = (seen, unreadable);
+        if let Some(process) = self.known.get_mut(&pid) {
+            process.waker_only = true;
+        }
+    }
+
+    /// Takes in how many records were lost so far. Whether the processes are to be compared with those that the kernel
+    /// records: see [`Self::compare`].
+    pub(crate) fn take_losses(&mut self, losses: Losses) -> bool {
+        let before = std::mem::replace(&mut self.losses, losses);
+        let life = losses.of_life_since(before);
+        if life || losses.of_mappings_since(before) {
+            self.rereads.want_all();
+        }
+        self.rereads.is_comparison_due(life, monotonic_ns())
+    }
+
+    /// Records of life were lost: finds ends, execs and processes that were not told of. `recorded`: those that the
+    /// kernel records now.
+    pub(crate) fn compare(&mut self, recorded: &[RecordedProcess]) {
+        let now_ns = monotonic_ns();
+        let recorded: HashMap<u32, &RecordedProcess> = recorded.iter().map(|one| (one.pid, one)).collect();
+        let alive = self.known.iter().filter(|(_, process)| process.alive);
+        let missing: Vec<u32> =
+            alive.map(|(pid, _)| *pid).filter(|pid| !recorded.contains_key(pid)).collect();
+        for pid in missing {
+            // Of the whole system the kernel side knows only processes that were sampled.
+            if !self.system || has_ended(pid) {
+                self.end(pid, now_ns);
+            }
+        }
+        for (pid, recorded) in &recorded {
+            match self.known.get(pid).filter(|process| process.alive) {
+                None if !recorded.waker_only => self.rereads.meet(*pid, recorded.image),
+                Some(process) if recorded.image > process.known_ns() => {
+                    self.missed_exec(*pid, recorded.image)
+                }
+                _ => {}
+            }
+        }
+        if self.system {
+            for pid in process::task::list_processes().unwrap_or_default() {
+                let unknown = !self.known.get(&pid).is_some_and(|process| process.alive);
+                if unknown
+                    && !recorded.contains_key(&pid)
+                    && !process::task::is_kernel_thread(pid).unwrap_or(true)
+                {
+                    self.rereads.meet(pid, now_ns);
+                }
+            }
+        }
+    }
+
+    fn missed_exec(&mut self, pid: u32, image: u64) {
+        let comm = process::task::comm(pid).unwrap_or_default();
+        self.executed(pid, image, &comm);
+    }
+
+    /// Reads again what has to be, and names whose time has come.
+    pub(crate) fn read_again(&mut self) {
+        let now_ns = monotonic_ns();
+        for pid in self.rereads.take_due(now_ns) {
+            self.reread(pid);
+        }
+        let known = &self.known;
+        let alive = || known.iter().filter(|(_, process)| process.alive).map(|(pid, _)| *pid).collect();
+        self.rereads.begin_sweep(now_ns, alive);
+        let begun = Instant::now();
+        while begun.elapsed() < SWEEP_TIME {
+            if let Some((pid, from_ns)) = self.rereads.next_unknown() {
+                self.meet_unknown(pid, from_ns);
+            } else if let Some(pid) = self.rereads.next_of_sweep() {
+                self.reread(pid);
+            } else {
+                break;
+            }
+        }
+        for pid in self.looks.take_due(now_ns) {
+            if let Ok(comm) = process::task::comm(pid)
+                && self.renamed(pid, &comm, monotonic_ns())
+            {
+                self.looks.count_taken();
+            }
+        }
+    }
+
+    /// Enters a process that no record has told of, as records were lost.
+    fn meet_unknown(&mut self, pid: u32, from_ns: u64) {
+        if self.known.get(&pid).is_some_and(|process| process.alive) {
+            return;
+        }
+        match self.read(pid) {
+            Ok(image) => {
+                self.tally.meet(pid, from_ns);
+                self.enter(image, from_ns);
+            }
+            Err(error) => self.tally.seen += u64::from(self.tally.count_unread(pid, &error)),
+        }
+    }
+
+    fn reread(&mut self, pid: u32) {
+        let Some(process) = self.known.get_mut(&pid).filter(|process| process.alive) else { return };
+        let Ok(image) = process::read_image(pid, &self.files) else { return };
+        // Another process may have got the number.
+        let same =
+            |program: &&mut Program| [0, image.start_time_ticks].contains(&program.image.start_time_ticks);
+        let Some(program) = process.last_program().filter(same) else { return };
+        let comm = image.comm.clone();
+        program.image = Arc::new(image);
+        self.changes.changed.insert(pid);
+        self.renamed(pid, &comm, monotonic_ns());
+        self.look_for_unreadable_files(pid);
+    }
+
+    /// Processes whose mappings name tables that have just become ready.
+    pub(crate) fn touch(&mut self, pids: impl IntoIterator<Item = u32>) {
+        self.changes.changed.extend(pids);
+    }
+
+    /// The changes since the last call.
+    pub(crate) fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Processes whose program has ended since the last call: their tables are needed no more.
+    pub(crate) fn take_released(&mut self) -> impl Iterator<Item = u32> + use<> {
+        std::mem::take(&mut self.changes.released).into_iter()
+    }
+
+    /// Each living process.
+    pub(crate) fn current(&self) -> impl Iterator<Item = (u32, ProcessSnapshot<'_>)> {
+        let alive = self.known.iter().filter(|(_, process)| process.alive);
+        alive.filter_map(|(pid, process)| Some((*pid, process.present()?)))
+    }
+
+    /// A living process as it is, and whether it is only known as one that wakes threads.
+    pub(crate) fn present(&self, pid: u32) -> Option<(ProcessSnapshot<'_>, bool)> {
+        let process = self.known.get(&pid).filter(|process| process.alive)?;
+        Some((process.present()?, process.waker_only))
+    }
+
+    /// Whether a process is alive.
+    pub(crate) fn is_alive(&self, pid: u32) -> bool {
+        self.known.get(&pid).is_some_and(|process| process.alive)
+    }
+
+    /// What a process was at this time, or the first that is known of it.
+    pub(crate) fn at(&self, pid: u32, time_ns: u64) -> Option<ProcessSnapshot<'_>> {
+        self.known.get(&pid)?.at(time_ns)
+    }
+
+    /// The last name of the process that had this number from `start_ns` on, until the next one got it.
+    pub(crate) fn name(&self, pid: u32, start_ns: u64, next_ns: Option<u64>) -> Option<&str> {
+        self.known.get(&pid)?.last_name(start_ns, next_ns)
+    }
+
+    /// Targets that are alive.
+    pub(crate) fn alive(&self) -> usize {
+        self.known.values().filter(|process| process.alive && !process.waker_only).count()
+    }
+
+    /// Whether the programs may still record something of an image of a process. What is not known here, as a thread of the
+    /// kernel's, is looked up in /proc, once for each of `ends`.
+    pub(crate) fn may_record(&self, pid: u32, image: u64, ends: &mut HashMap<u32, bool>) -> bool {
+        match self.known.get(&pid) {
+            Some(process) => image == 0 || image >= process.life_from_ns,
+            None => !*ends.entry(pid).or_insert_with(|| has_ended(pid)),
+        }
+    }
+
+    /// Forgets programs that ended a while ago.
+    pub(crate) fn prune(&mut self) {
+        let then_ns = monotonic_ns().saturating_sub(KEPT_NS);
+        self.known.retain(|pid, process| {
+            if process.ended_before(then_ns) {
+                // What still closes its files may still record something.
+                return !has_ended(*pid);
+            }
+            process.forget_before(then_ns);
+            true
+        });
+        self.files.prune();
+    }
+
+    /// What was lost so far.
+    pub(crate) fn losses(&self) -> Losses {
+        self.losses
+    }
+
+    /// The counts of processes.
+    pub(crate) fn counts(&self) -> ProcessCounts {
+        let Tally { unreadable, .. } = self.tally;
+        ProcessCounts { targets: self.tally.targets(), met: self.tally.met(), unreadable }
+    }
+
+    /// Names that no sample shows. `skipped`: those that the kernel side has not told.
+    pub(crate) fn names_never_shown(&self, skipped: u64) -> u64 {
+        self.looks.never_shown(skipped)
+    }
+
+    /// What is to be said about labels, losses, and what could not be read of the targets.
+    pub(crate) fn take_warnings(&mut self) -> Vec<crate::Warning> {
+        let mut warnings = self.labeller.take_warnings();
+        warnings.extend(self.losses.warnings());
+        warnings.extend(self.tally.unread.warnings(self.files.counts()));
+        warnings
+    }
+}
+
+/// How many processes there were.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProcessCounts {
+    /// Of the whole system, all processes that there were.
+    pub(crate) targets: u64,
+    /// Processes of this machine, if all are targets.
+    pub(crate) met: u64,
+    /// Those of which mappings, or files with code, could not be read.
+    pub(crate) unreadable: u64,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! What is known of processes after what arrives, in any order that losses can make.
+
+use super::*;
+use crate::config::{Enrichment, Labels};
+
+/// No process has it: numbers end at 2^22.
+const PID: u32 = 1 << 30;
+const CHILD: u32 = PID + 1;
+
+fn processes_of(system: bool) -> Processes {
+    Processes::new(Labeller::new(Enrichment::default(), Labels::new()), system)
+}
+
+/// One target, recorded since 10.
+fn one_target() -> Processes {
+    let mut processes = processes_of(false);
+    processes.enter(image(PID), 10);
+    drop(processes.take_changes());
+    processes
+}
+
+fn image(pid: u32) -> Image {
+    Image::new(pid, 1, "program".to_owned(), None, Vec::new())
+}
+
+fn life(pid: u32, time_ns: u64, event: LifeEvent) -> Life {
+    Life { pid, time_ns, event }
+}
+
+fn named(comm: &str) -> String {
+    comm.to_owned()
+}
+
+fn comm_at(processes: &Processes, pid: u32, time_ns: u64) -> Option<String> {
+    processes.at(pid, time_ns).map(|snapshot| snapshot.comm.to_owned())
+}
+
+#[test]
+fn one_that_was_refused_and_is_read_later_does_not_count_for_its_files() {
+    let mut processes = processes_of(true);
+    let refused = process::Error::Permission { pid: PID, path: "maps".to_owned() };
+    processes.count_unread(PID, &refused);
+    processes.enter(image(PID), 0);
+    assert!(processes.known[&PID].unreadable);
+    assert_eq!(processes.counts().unreadable, 1);
+    // Another process with its number.
+    processes.enter(image(PID), 1);
+    assert!(!processes.known[&PID].unreadable);
+}
+
+#[test]
+fn one_that_was_read_and_is_asked_for_after_its_end_was_not_unread() {
+    let mut processes = processes_of(true);
+    processes.enter(image(PID), 0);
+    processes.known.get_mut(&PID).unwrap().alive = false;
+    processes.asked_for(PID, false);
+    assert_eq!((processes.tally.unreadable, processes.tally.seen), (0, 1));
+    processes.asked_for(CHILD, false);
+    assert_eq!((processes.tally.unreadable, processes.tally.seen), (1, 2));
+    assert!(
+        processes.take_changes().ended.iter().any(|(pid, _)| *pid == CHILD),
+        "the kernel side forgets it"
+    );
+    processes.asked_for(CHILD + 1, true);
+    assert_eq!((processes.tally.unreadable, processes.tally.seen), (1, 2), "no target");
+}
+
+#[test]
+fn a_life_from_fork_to_exit_has_each_program_at_its_time() {
+    let mut processes = one_target();
+    assert!(processes.follow(&life(CHILD, 100, LifeEvent::Fork { parent: PID })));
+    assert!(processes.follow(&life(CHILD, 200, LifeEvent::Exec { comm: named("next") })));
+    assert!(processes.follow(&life(CHILD, 300, LifeEvent::Rename { comm: named("other") })));
+    assert!(processes.follow(&life(CHILD, 400, LifeEvent::Exit { comm: named("last") })));
+    let names = [100, 199, 200, 300, 399, 400].map(|time| comm_at(&processes, CHILD, time).unwrap());
+    assert_eq!(names, ["program", "program", "next", "other", "other", "last"]);
+    assert!(!processes.is_alive(CHILD) && processes.is_alive(PID));
+    let changes = processes.take_changes();
+    assert_eq!(changes.ended, [(CHILD, 400)]);
+    assert_eq!(changes.released, [CHILD, CHILD], "at exec and at the end");
+    // What has ended is not ended again, and changes nothing.
+    processes.follow(&life(CHILD, 401, LifeEvent::Exit { comm: named("last") }));
+    processes.follow(&life(CHILD, 402, LifeEvent::Rename { comm: named("late") }));
+    processes.follow(&life(CHILD, 403, LifeEvent::Exec { comm: named("late") }));
+    assert_eq!(comm_at(&processes, CHILD, u64::MAX).unwrap(), "last");
+    assert!(processes.take_changes().ended.is_empty());
+}
+
+#[test]
+fn what_is_no_target_is_not_entered() {
+    let mut processes = one_target();
+    assert!(!processes.follow(&life(CHILD, 100, LifeEvent::Exec { comm: named("stranger") })));
+    assert!(!processes.follow(&life(CHILD, 100, LifeEvent::Fork { parent: CHILD + 1 })));
+    assert_eq!(processes.at(CHILD, u64::MAX).map(|_| ()), None);
+    let mut system = processes_of(true);
+    assert!(system.follow(&life(CHILD, 100, LifeEvent::Exec { comm: named("stranger") })));
+    assert_eq!(comm_at(&system, CHILD, 100).unwrap(), "stranger");
+}
+
+#[test]
+fn records_that_come_after_the_process_was_read_change_nothing() {
+    let mut processes = one_target();
+    // Found after a loss: the image of the kernel side is that of the exec.
+    processes.enter(image(CHILD), 200);
+    for event in [
+        LifeEvent::Fork { parent: PID },
+        LifeEvent::Rename { comm: named("before") },
+        LifeEvent::Exit { comm: named("another process") },
+    ] {
+        processes.follow(&life(CHILD, 150, event));
+    }
+    processes.follow(&life(CHILD, 200, LifeEvent::Exec { comm: named("known") }));
+    assert!(processes.is_alive(CHILD));
+    assert_eq!(comm_at(&processes, CHILD, u64::MAX).unwrap(), "program");
+    assert_eq!(processes.known[&CHILD].begin_ns(), 200);
+}
+
+fn recorded(pid: u32, image: u64) -> RecordedProcess {
+    RecordedProcess { pid, image, waker_only: false }
+}
+
+#[test]
+fn a_comparison_finds_lost_forks_execs_and_ends() {
+    let mut processes = one_target();
+    processes.follow(&life(CHILD, 100, LifeEvent::Fork { parent: PID }));
+    processes.follow(&life(CHILD + 1, 100, LifeEvent::Fork { parent: PID }));
+    drop(processes.take_changes());
+    // As the kernel side sees it: the first child is gone, the second has called exec, and this process is a third.
+    let own = std::process::id();
+    let exec_ns = monotonic_ns();
+    let waker = RecordedProcess { waker_only: true, ..recorded(CHILD + 2, 1) };
+    processes.compare(&[recorded(PID, 10), recorded(CHILD + 1, exec_ns), recorded(own, 500), waker]);
+    assert!(!processes.is_alive(CHILD) && processes.is_alive(PID) && processes.is_alive(CHILD + 1));
+    assert_eq!(processes.known[&(CHILD + 1)].begin_ns(), exec_ns);
+    assert_eq!(processes.known[&PID].begin_ns(), 10);
+    assert!(!processes.is_alive(own));
+    processes.read_again();
+    assert!(processes.is_alive(own));
+    assert_eq!(processes.known[&own].begin_ns(), 500);
+    assert!(processes.at(CHILD + 2, u64::MAX).is_none(), "one that only wakes others is no target");
+    // The same again changes nothing.
+    drop(processes.take_changes());
+    processes.compare(&[recorded(PID, 10), recorded(CHILD + 1, exec_ns), recorded(own, 500)]);
+    assert!(processes.take_changes().ended.is_empty());
+    assert_eq!(processes.known[&(CHILD + 1)].begin_ns(), exec_ns);
+    assert_eq!(processes.rereads.next_unknown(), None);
+}
+
+#[test]
+fn a_name_given_later_is_no_lost_exec() {
+    let mut processes = one_target();
+    let renamed_ns = monotonic_ns();
+    processes.follow(&life(PID, renamed_ns, LifeEvent::Rename { comm: named("other") }));
+    // The kernel side is told of a name as of a new image.
+    processes.compare(&[recorded(PID, renamed_ns)]);
+    assert_eq!(processes.known[&PID].begin_ns(), 10);
+}
+
+#[test]
+fn of_the_whole_system_a_comparison_finds_processes_that_were_never_sampled() {
+    let mut processes = processes_of(true);
+    processes.enter(image(PID), 10);
+    processes.compare(&[]);
+    processes.read_again();
+    assert!(!processes.is_alive(PID), "/proc does not list it");
+    while !processes.is_alive(std::process::id()) {
+        assert!(!processes.rereads.is_idle(), "this process is listed");
+        processes.read_again();
+    }
+}
+
+#[test]
+fn names_that_come_too_fast_are_read_and_the_rest_is_counted() {
+    let own = std::process::id();
+    let mut processes = processes_of(false);
+    processes.enter(image(own), 10);
+    processes.follow(&life(own, monotonic_ns() + 3_600_000_000_000, LifeEvent::LookAgain));
+    processes.read_again();
+    assert_eq!(comm_at(&processes, own, u64::MAX).unwrap(), "program", "too early");
+    processes.follow(&life(own, monotonic_ns(), LifeEvent::LookAgain));
+    processes.read_again();
+    assert_eq!(comm_at(&processes, own, u64::MAX), process::task::comm(own).ok());
+    assert_eq!(processes.names_never_shown(5), 4);
+}

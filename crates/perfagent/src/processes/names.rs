@@ -1,0 +1,58 @@
+//! Names that processes give themselves so fast that the kernel side does not tell each: when to read them.
+
+use std::collections::HashMap;
+
+/// Processes whose names are to be read, and when (CLOCK_MONOTONIC).
+#[derive(Default)]
+pub(super) struct NameLooks {
+    due_ns: HashMap<u32, u64>,
+    /// Names that were taken this way. The kernel side has counted them as skipped.
+    taken: u64,
+}
+
+impl NameLooks {
+    /// The name of a process is to be read, not before `due_ns`.
+    pub(super) fn plan(&mut self, pid: u32, due_ns: u64) {
+        self.due_ns.insert(pid, due_ns);
+    }
+
+    /// The processes whose names can be read now; they are planned no more.
+    pub(super) fn take_due(&mut self, now_ns: u64) -> Vec<u32> {
+        self.due_ns.extract_if(|_, due_ns| *due_ns <= now_ns).map(|(pid, _)| pid).collect()
+    }
+
+    /// The process has ended, or it has a new program and with it a new name.
+    pub(super) fn forget(&mut self, pid: u32) {
+        self.due_ns.remove(&pid);
+    }
+
+    /// A name that was read holds from now on.
+    pub(super) fn count_taken(&mut self) {
+        self.taken += 1;
+    }
+
+    /// Names that no sample shows. `skipped`: those that the kernel side has not told.
+    pub(super) fn never_shown(&self, skipped: u64) -> u64 {
+        skipped.saturating_sub(self.taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_once_when_its_window_has_ended() {
+        let mut looks = NameLooks::default();
+        looks.plan(1, 100);
+        looks.plan(2, 200);
+        looks.plan(3, 50);
+        looks.forget(3);
+        assert_eq!(looks.take_due(99), [0; 0]);
+        assert_eq!(looks.take_due(100), [1]);
+        assert_eq!(looks.take_due(100), [0; 0]);
+        looks.count_taken();
+        assert_eq!((looks.never_shown(10), looks.never_shown(0)), (9, 0));
+        assert_eq!(looks.take_due(200), [2]);
+    }
+}
