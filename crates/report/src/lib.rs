@@ -1,6 +1,6 @@
 //! What a recording shows: for each mode the samples with their labels and values, the completeness ledger, and what went less well.
 //!
-//! [`running`] makes the ledgers of a capture that goes on, [`Report::of`] the ledgers and findings of a finished one, and [`profile`]
+//! [`running`] makes the ledgers of a capture that goes on, [`Report::of`] the ledgers and findings of a finished one, and [`profile()`]
 //! the profile of a mode. All figures of a ledger are computed here and nowhere else.
 //!
 //! Guaranteed: equal recordings give equal results, also in their order. Nothing panics, whatever a recording from a file contains:
