@@ -10,7 +10,7 @@ pub trait Encoder: Sync {
     fn name(&self) -> &'static str;
 
     /// The file extensions of this format, without the leading dot: `pb.gz`.
-    fn extensions(&self) -> &[&str];
+    fn extensions(&self) -> &[&'static str];
 
     /// Writes a profile.
     ///

@@ -27,24 +27,26 @@ pub fn by_name(name: &str) -> Option<&'static dyn Encoder> {
 /// alone matches none.
 #[must_use]
 pub fn by_extension(path: &Path) -> Option<&'static dyn Encoder> {
-    longest_match(ENCODERS, path.file_name()?.to_str()?)
+    longest_match(ENCODERS, path.file_name()?.to_str()?).map(|(_, encoder)| encoder)
 }
 
-fn longest_match(encoders: &[&'static dyn Encoder], name: &str) -> Option<&'static dyn Encoder> {
+/// The extension of a file name that belongs to a known format, without the leading dot.
+#[must_use]
+pub fn extension_of(path: &Path) -> Option<&'static str> {
+    longest_match(ENCODERS, path.file_name()?.to_str()?).map(|(extension, _)| extension)
+}
+
+fn longest_match(
+    encoders: &[&'static dyn Encoder],
+    name: &str,
+) -> Option<(&'static str, &'static dyn Encoder)> {
     let matches = |extension: &str| {
         let stem = name.strip_suffix(extension).and_then(|stem| stem.strip_suffix('.'));
         stem.is_some_and(|stem| !stem.is_empty())
     };
-    let length = |encoder: &dyn Encoder| {
-        encoder
-            .extensions()
-            .iter()
-            .filter(|extension| matches(extension))
-            .map(|extension| extension.len())
-            .max()
-    };
-    let matching = encoders.iter().filter_map(|encoder| Some((length(*encoder)?, *encoder)));
-    matching.max_by_key(|(length, _)| *length).map(|(_, encoder)| encoder)
+    let all =
+        encoders.iter().flat_map(|encoder| encoder.extensions().iter().map(move |known| (*known, *encoder)));
+    all.filter(|(extension, _)| matches(extension)).max_by_key(|(extension, _)| extension.len())
 }
 
 #[cfg(test)]
@@ -61,7 +63,7 @@ mod tests {
             self.0
         }
 
-        fn extensions(&self) -> &[&str] {
+        fn extensions(&self) -> &[&'static str] {
             std::slice::from_ref(&self.0)
         }
 
@@ -75,7 +77,7 @@ mod tests {
         for encoders in
             [[&Named("x.json") as &dyn Encoder, &Named("json")], [&Named("json"), &Named("x.json")]]
         {
-            let name = |file| longest_match(&encoders, file).map(|encoder| encoder.name());
+            let name = |file| longest_match(&encoders, file).map(|(_, encoder)| encoder.name());
             assert_eq!(name("a.x.json"), Some("x.json"));
             assert_eq!(name("a.json"), Some("json"));
             assert_eq!(name("x.json"), Some("json"));

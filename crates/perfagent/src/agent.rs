@@ -1,23 +1,20 @@
 //! The agent: one capture from configuration to report, with the states of the specification.
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use metrics::{MetricsSnapshot, json_report, text_report};
+use metrics::MetricsSnapshot;
 
-use crate::capture::{Capture, Outcome, Shared};
 use crate::config::Plan;
 use crate::export::{Exporters, Exporting};
-use crate::output::{Finished, OutputFile, OutputTarget, publish_all};
-use crate::report::{OutputReport, Profiles};
+use crate::output::{Contents, Outputs};
+use crate::rotation::{Rotation, Rotator};
+use crate::session::{CaptureResult, Order, Request, Session, Shared};
 use crate::usage::Usage;
-use crate::{
-    AgentBuilder, CancelToken, ChildHandle, Config, Ended, Error, Ledger, OutputKind, Report, TemporaryFiles,
-};
+use crate::{AgentBuilder, CancelToken, ChildHandle, Config, Ended, Error, Ledger, Recording, Report};
 
 /// One capture. Calls may come from any thread.
 ///
@@ -46,15 +43,12 @@ enum State {
 }
 
 struct Running {
-    stop: Sender<()>,
-    thread: JoinHandle<Option<Outcome>>,
+    requests: Sender<Request>,
+    thread: JoinHandle<Option<CaptureResult>>,
     outputs: Outputs,
     exporting: Exporting,
-}
-
-struct Outputs {
-    targets: Vec<(OutputKind, OutputTarget)>,
-    temporary_files: TemporaryFiles,
+    /// Writes the outputs of intervals, if that was asked for.
+    rotation: Option<Rotation>,
 }
 
 impl std::fmt::Debug for Agent {
@@ -120,33 +114,39 @@ impl Agent {
             }
         };
         let Plan { config, outputs: targets, command, exporters, callbacks, temporary_files } = plan;
-        let outputs = Outputs { targets, temporary_files };
-        let interval = config.metrics_interval;
-        let (stop, stopped) = channel();
+        let outputs = Outputs::new(targets, temporary_files);
+        let (metrics_interval, rotate) = (config.metrics_interval, config.rotate);
+        let (requests, requested) = channel();
         let (ready, started) = channel();
         let (shared, cancel, abandon) = (Arc::clone(&self.shared), cancel.clone(), self.abandon.clone());
-        // The capture is made on its thread: parts of it must not leave the thread that made them.
-        let thread = sys::thread::spawn_quiet_thread("main", move || {
-            match Capture::start(config, command, callbacks, shared, &cancel, abandon, usage) {
-                Ok(capture) => {
-                    let _ = ready.send(Ok(()));
-                    Some(capture.run(&stopped))
-                }
-                Err(error) => {
-                    let _ = ready.send(Err(error));
-                    None
-                }
+        let order = Order { config, command, callbacks, shared, abandon, usage };
+        // The session is made on its thread: parts of it must not leave the thread that made them.
+        let thread = sys::thread::spawn_quiet_thread("main", move || match Session::begin(order, &cancel) {
+            Ok(session) => {
+                let _ = ready.send(Ok(()));
+                Some(session.run(&requested))
+            }
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                None
             }
         });
         let failed = |source| Error::System { attempt: "start the thread of the capture".to_owned(), source };
         let thread = thread.map_err(failed)?;
         match started.recv() {
             Ok(Ok(())) => {
-                let exporting = exporters.start(interval, &self.shared);
-                match exporting {
-                    Ok(exporting) => *state = State::Running(Running { stop, thread, outputs, exporting }),
+                let beside = exporters.start(metrics_interval, &self.shared).and_then(|exporting| {
+                    let rotator = || Rotator::new(requests.clone(), self.abandon.clone());
+                    let rotation =
+                        rotate.map(|every| Rotation::of_outputs(rotator(), every, outputs.of_intervals()));
+                    Ok((exporting, rotation.transpose()?))
+                });
+                match beside {
+                    Ok((exporting, rotation)) => {
+                        *state = State::Running(Running { requests, thread, outputs, exporting, rotation });
+                    }
                     Err(error) => {
-                        drop(stop);
+                        drop(requests);
                         let _ = thread.join();
                         return Err(error);
                     }
@@ -239,19 +239,20 @@ impl Agent {
     /// As [`Self::stop`].
     pub fn stop_with(&self, cancel: &CancelToken) -> Result<Report, Error> {
         let mut state = self.lock();
-        let (outcome, outputs, exporting) = match std::mem::replace(&mut *state, State::Stopped) {
+        let (result, outputs, exporting, rotated) = match std::mem::replace(&mut *state, State::Stopped) {
             State::Running(running) => {
-                drop(running.stop);
+                let rotated = running.rotation.map(Rotation::finish);
+                drop(running.requests);
                 while !running.thread.is_finished() {
                     if cancel.is_cancelled() {
                         self.abandon.cancel();
                     }
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                (join(running.thread)?, running.outputs, running.exporting)
+                (join(running.thread)?, running.outputs, running.exporting, rotated)
             }
             State::StartCancelled(outputs, exporters, usage) => {
-                (self.nothing(usage), outputs, exporters.start(None, &self.shared)?)
+                (self.nothing(usage), outputs, exporters.start(None, &self.shared)?, None)
             }
             State::Stopped => return Err(Error::NotRunning),
             State::Built(plan) => {
@@ -263,23 +264,72 @@ impl Agent {
                 return Err(Error::Closed);
             }
         };
-        let ended_by = self.ended_by(&outcome);
+        let ended_by = self.ended_by(&result);
+        let recording = Recording::new(result.recording);
         // Before exporters are waited for.
-        let contents = Contents { profiles: &outcome.profiles, metrics: outcome.metrics.as_ref() };
-        let outputs = write_all(outputs.targets, &contents, &outputs.temporary_files, cancel);
-        let mut warnings = outcome.warnings;
-        warnings.extend(exporting.finish(outcome.metrics.as_ref()));
+        let contents = Contents { recording: &recording, metrics: result.metrics.as_ref() };
+        let (intervals, mut outputs) = match rotated {
+            None => (0, outputs.write(&contents, cancel)),
+            Some(rotated) => {
+                let mut reports = rotated.failed;
+                reports.extend(outputs.of_intervals().write(&recording, cancel));
+                reports.extend(outputs.of_capture().write(&contents, cancel));
+                (rotated.intervals + 1, reports)
+            }
+        };
+        outputs.sort_by_key(|output| output.kind);
+        let mut warnings = result.warnings;
+        warnings.extend(exporting.finish(result.metrics.as_ref()));
         Ok(Report {
-            start: outcome.start,
-            duration: outcome.duration,
+            start: result.start,
+            duration: result.duration,
             outputs,
-            ledgers: outcome.ledgers,
+            intervals,
+            ledgers: result.ledgers,
             warnings,
-            pmu: outcome.metrics,
+            pmu: result.metrics,
             ended_by,
-            command_status: outcome.command_status,
-            profiles: outcome.profiles,
+            command_status: result.command_status,
+            recording,
         })
+    }
+
+    /// Ends the present interval of a running capture and gives it as a recording, with names. Sampling goes on: nothing is lost or
+    /// counted twice at the seam. [`Self::stop`] then covers what is left.
+    ///
+    /// The time of a wait is split at the seam; its count goes to the interval in which it ends. Frames are named before this returns,
+    /// which may take as long as reading debug information takes; [`Self::abandon_symbolization`] ends that.
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`], [`Error::NotRunning`] (also if all targets have ended), [`Error::Closed`]; [`Error::System`] if the sums
+    /// of the interval could not be taken.
+    pub fn cut(&self) -> Result<Recording, Error> {
+        self.rotator()?.cut()
+    }
+
+    /// Cuts a running capture every `every` and hands the recordings to `each`, on a thread of its own, until the capture ends or the
+    /// returned handle is dropped.
+    ///
+    /// # Errors
+    /// As [`Self::cut`]; [`Error::System`] if the thread could not be started.
+    pub fn rotate(
+        &self,
+        every: Duration,
+        mut each: impl FnMut(Recording) + Send + 'static,
+    ) -> Result<Rotation, Error> {
+        Rotation::start(self.rotator()?, every, move |recording| {
+            each(recording);
+            Vec::new()
+        })
+    }
+
+    fn rotator(&self) -> Result<Rotator, Error> {
+        match &*self.lock() {
+            State::Built(_) => Err(Error::NotStarted),
+            State::Closed => Err(Error::Closed),
+            State::Running(running) => Ok(Rotator::new(running.requests.clone(), self.abandon.clone())),
+            State::StartCancelled(..) | State::Stopped => Err(Error::NotRunning),
+        }
     }
 
     /// Ends a running capture and discards its data. May be called again.
@@ -288,24 +338,25 @@ impl Agent {
         if let State::Running(running) = state {
             tracing::warn!(target: "perfagent", "a running capture was closed: its data are discarded");
             self.abandon.cancel();
-            drop(running.stop);
+            drop(running.rotation.map(Rotation::finish));
+            drop(running.requests);
             let _ = running.thread.join();
             running.exporting.finish(None);
         }
     }
 
-    /// Why a capture ended: it does not know for what it was stopped.
-    fn ended_by(&self, outcome: &Outcome) -> Ended {
+    /// Why a capture ended. The session does not know why it was stopped.
+    fn ended_by(&self, result: &CaptureResult) -> Ended {
         let is_over = match self.config.duration() {
-            Some(length) => outcome.duration >= length,
+            Some(length) => result.duration >= length,
             None => self.shared.has_waited(),
         };
-        if outcome.ended_by == Ended::Stopped && is_over { Ended::Duration } else { outcome.ended_by }
+        if result.ended_by == Ended::Stopped && is_over { Ended::Duration } else { result.ended_by }
     }
 
     /// What a capture gives that was cancelled before it began.
-    fn nothing(&self, usage: Usage) -> Outcome {
-        Outcome::empty(&self.config, SystemTime::now(), usage)
+    fn nothing(&self, usage: Usage) -> CaptureResult {
+        CaptureResult::empty(&self.config, SystemTime::now(), usage)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -319,67 +370,13 @@ impl Drop for Agent {
     }
 }
 
-fn join(thread: JoinHandle<Option<Outcome>>) -> Result<Outcome, Error> {
-    let panicked = || Error::System {
+fn panicked() -> Error {
+    Error::System {
         attempt: "run the capture".to_owned(),
         source: std::io::Error::other("its thread panicked; please report this"),
-    };
-    thread.join().ok().flatten().ok_or_else(panicked)
-}
-
-/// Writes what can be written. `give_up`: no longer waits for those who are to read it.
-fn write_all(
-    targets: Vec<(OutputKind, OutputTarget)>,
-    contents: &Contents<'_>,
-    temporary: &TemporaryFiles,
-    give_up: &CancelToken,
-) -> Vec<OutputReport> {
-    let names: Vec<_> = targets.iter().map(|(kind, target)| (*kind, target.describe())).collect();
-    let written = targets.into_iter().map(|(kind, target)| {
-        let mut file = OutputFile::open(target, temporary, give_up)?;
-        encode(kind, contents, &mut file)?;
-        file.finish()
-    });
-    let finished = publish_all(written.collect());
-    let report = |((kind, which), finished): ((OutputKind, String), std::io::Result<Finished>)| match finished
-    {
-        Ok(finished) => OutputReport { kind, path: finished.path, bytes: finished.bytes, result: Ok(()) },
-        Err(source) => {
-            OutputReport { kind, path: None, bytes: 0, result: Err(Error::Output { which, source }) }
-        }
-    };
-    names.into_iter().zip(finished).map(report).collect()
-}
-
-/// What outputs are made of.
-struct Contents<'a> {
-    profiles: &'a Profiles,
-    metrics: Option<&'a MetricsSnapshot>,
-}
-
-fn encode(kind: OutputKind, contents: &Contents<'_>, out: &mut impl Write) -> std::io::Result<()> {
-    // Of (count, time), the time is what stacks are drawn by.
-    const TIME: usize = 1;
-    let Profiles { cpu, off_cpu, wall } = contents.profiles;
-    let drawn = match (cpu, off_cpu) {
-        (Some(cpu), _) => Some((cpu, "On-CPU time")),
-        (None, Some(off_cpu)) => Some((off_cpu, "Off-CPU time")),
-        (None, None) => None,
-    };
-    // Validation lets no output pass without its profile.
-    let missing = || std::io::Error::other("the profile was not taken");
-    match kind {
-        OutputKind::CpuProfile => out.write_all(&formats::pprof::encode(cpu.as_ref().ok_or_else(missing)?)),
-        OutputKind::OffCpuProfile => {
-            out.write_all(&formats::pprof::encode(off_cpu.as_ref().ok_or_else(missing)?))
-        }
-        OutputKind::WallProfile => out.write_all(&formats::pprof::encode(wall.as_ref().ok_or_else(missing)?)),
-        OutputKind::PmuReport => out.write_all(text_report(contents.metrics.ok_or_else(missing)?).as_bytes()),
-        OutputKind::PmuJson => out.write_all(json_report(contents.metrics.ok_or_else(missing)?).as_bytes()),
-        OutputKind::Folded => formats::folded::write(drawn.ok_or_else(missing)?.0, TIME, out),
-        OutputKind::FlameGraph => {
-            let (profile, title) = drawn.ok_or_else(missing)?;
-            formats::flamegraph::write(profile, TIME, title, out)
-        }
     }
+}
+
+fn join(thread: JoinHandle<Option<CaptureResult>>) -> Result<CaptureResult, Error> {
+    thread.join().ok().flatten().ok_or_else(panicked)
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::Error;
+
 /// Cancels a start, a wait or a symbolization. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
@@ -23,5 +25,10 @@ impl CancelToken {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
+    }
+
+    /// An error if it was cancelled.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
     }
 }

@@ -125,6 +125,13 @@ pub enum Error {
     /// The start was cancelled by its token, and undone.
     #[error("cancelled")]
     Cancelled,
+    /// A recording could not be read: it is damaged, cut off, or no recording at all.
+    #[error("read the recording: {reason}")]
+    #[non_exhaustive]
+    Recording {
+        /// What is wrong, and where in the file.
+        reason: String,
+    },
     /// Metrics were asked for, but are not taken.
     #[error("metrics are not taken: the agent was built without pmu()")]
     PmuNotEnabled,
@@ -164,6 +171,8 @@ pub enum ErrorKind {
     Closed,
     /// See [`Error::Cancelled`].
     Cancelled,
+    /// See [`Error::Recording`].
+    Recording,
     /// See [`Error::PmuNotEnabled`].
     PmuNotEnabled,
 }
@@ -291,6 +300,7 @@ impl Error {
             Self::NotRunning => ErrorKind::NotRunning,
             Self::Closed => ErrorKind::Closed,
             Self::Cancelled => ErrorKind::Cancelled,
+            Self::Recording { .. } => ErrorKind::Recording,
             Self::PmuNotEnabled => ErrorKind::PmuNotEnabled,
         }
     }

@@ -12,8 +12,8 @@ use metrics::endpoint::{Endpoint, ListenAddress, Server};
 use metrics::{Exposer, MetricsExporter, MetricsSnapshot};
 
 use crate::Error;
-use crate::capture::Shared;
-use crate::report::{Warning, WarningKind};
+use crate::finished::{Warning, WarningKind};
+use crate::session::Shared;
 
 /// For how long exporters are waited for after the end of the capture, all together.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use crate::Error;
-use crate::report::{Warning, WarningKind};
+use crate::finished::{Warning, WarningKind};
 
 /// How long the functions may take after the end of the capture.
 const PATIENCE: Duration = Duration::from_secs(5);

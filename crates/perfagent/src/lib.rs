@@ -8,19 +8,25 @@
 
 mod agent;
 mod cancel;
-mod capture;
 mod child;
 mod config;
 pub mod doctor;
 mod error;
 mod export;
+mod failure;
+mod finished;
 mod health;
 mod hooks;
-mod ledger;
+mod naming;
 mod output;
+mod priority;
 mod privilege;
 mod processes;
-mod report;
+mod recorded;
+mod rotation;
+mod session;
+mod sources;
+mod unwinding;
 mod usage;
 
 pub use agent::Agent;
@@ -28,11 +34,11 @@ pub use cancel::CancelToken;
 pub use child::ChildHandle;
 pub use config::{
     AgentBuilder, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, DurationError,
-    Labels, Namespaces, OffCpuState, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
+    Labels, Namespaces, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
+pub use finished::{CommandStatus, Ended, OutputReport, Report, Warning, WarningKind};
 pub use hooks::CompiledTable;
-pub use ledger::{Ledger, Mode, ProcessLedger, WallClock};
 pub use metrics::{
     ConsoleExporter, ContextSwitches, Counter, CounterState, CounterUnit, HardwareCounters, Histogram,
     Incomplete, JsonExporter, LatencyStats, MetricsExporter, MetricsSnapshot, ProcessMetrics, Scheduling,
@@ -40,7 +46,10 @@ pub use metrics::{
 pub use output::{AutoName, FileTarget, MemorySink, OutputKind, Sink, Subject, TemporaryFiles, auto_name};
 pub use privilege::{raise_permitted, setcap_line};
 pub use processes::process_of;
-pub use report::{CommandStatus, Ended, OutputReport, Report, Warning, WarningKind};
+pub use recorded::Recording;
+pub use recording::{Mode, OffCpuState};
+pub use report::{Ledger, ProcessLedger, WallClock};
+pub use rotation::Rotation;
 
 /// Makes the allocator of the whole process give memory back early; blocks of some size are mappings of their own. For programs
 /// that do little else than to capture.

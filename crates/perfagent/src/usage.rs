@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::Ledger;
+use recording::Cost;
 
 /// What this process has used since a moment.
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +22,15 @@ impl Usage {
         cpu().saturating_sub(self.cpu_before)
     }
 
-    /// Tells a ledger: CPU time, the time in which it was used, and memory.
-    pub(crate) fn tell(&self, ledger: &mut Ledger) {
-        if let Ok(usage) = sys::usage::usage() {
-            ledger.agent_cpu = (usage.user + usage.system).saturating_sub(self.cpu_before);
-            ledger.agent_elapsed = self.since.elapsed();
-            ledger.agent_rss_peak_kib = usage.peak_rss_bytes >> 10;
+    /// What was used so far. What BPF programs used is not known here.
+    pub(crate) fn cost(&self) -> Cost {
+        let Ok(usage) = sys::usage::usage() else { return Cost::default() };
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Cost {
+            agent_cpu_ns: nanoseconds((usage.user + usage.system).saturating_sub(self.cpu_before)),
+            agent_elapsed_ns: nanoseconds(self.since.elapsed()),
+            agent_rss_peak_kib: usage.peak_rss_bytes >> 10,
+            ..Cost::default()
         }
     }
 }

@@ -56,3 +56,63 @@ pub struct Accounting {
     /// What it cost.
     pub cost: Cost,
 }
+
+impl Accounting {
+    /// What was counted after `before`, an earlier reading of the same capture. Targets, their shortfalls and peaks stay those of the
+    /// whole capture.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut after = self.clone();
+        after.sampler = self.sampler.since(&before.sampler);
+        after.scheduler = self.scheduler.since(&before.scheduler);
+        for (after, before) in
+            after.deferred_walks.iter_mut().flatten().zip(before.deferred_walks.iter().flatten())
+        {
+            *after = after.saturating_sub(*before);
+        }
+        for (after, before) in after.not_kept.iter_mut().zip(before.not_kept) {
+            *after = after.saturating_sub(before);
+        }
+        for (after, before) in [
+            (&mut after.throttled_ns, before.throttled_ns),
+            (&mut after.wakers_not_kept, before.wakers_not_kept),
+            (&mut after.renames_skipped, before.renames_skipped),
+            (&mut after.life_lost, before.life_lost),
+            (&mut after.side_band_lost, before.side_band_lost),
+            (&mut after.elapsed_ns, before.elapsed_ns),
+            (&mut after.cost.agent_cpu_ns, before.cost.agent_cpu_ns),
+            (&mut after.cost.agent_elapsed_ns, before.cost.agent_elapsed_ns),
+        ] {
+            *after = after.saturating_sub(before);
+        }
+        let bpf_before = before.cost.bpf_cpu_ns.unwrap_or(0);
+        after.cost.bpf_cpu_ns = self.cost.bpf_cpu_ns.map(|now| now.saturating_sub(bpf_before));
+        after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_an_interval_are_the_difference_and_peaks_are_not() {
+        let reading = |n: u64| Accounting {
+            sampler: Counters { samples: 10 * n, walks: [n; 11], ..Counters::default() },
+            renames_skipped: n,
+            processes: n,
+            elapsed_ns: 100 * n,
+            cost: Cost { agent_cpu_ns: n, agent_rss_peak_kib: n, bpf_cpu_ns: Some(7 * n), ..Cost::default() },
+            ..Accounting::default()
+        };
+        let interval = reading(3).since(&reading(1));
+        assert_eq!(
+            (interval.sampler.samples, interval.sampler.walks[0], interval.renames_skipped),
+            (20, 2, 2)
+        );
+        assert_eq!((interval.processes, interval.elapsed_ns), (3, 200));
+        assert_eq!((interval.cost.agent_cpu_ns, interval.cost.agent_rss_peak_kib), (2, 3));
+        assert_eq!(interval.cost.bpf_cpu_ns, Some(14));
+        assert_eq!(reading(1).since(&Accounting::default()), reading(1));
+    }
+}

@@ -59,4 +59,46 @@ impl Counters {
     pub fn walks(&self, end: WalkEnd) -> u64 {
         self.walks[end as usize]
     }
+
+    /// What was counted after `before`, an earlier reading of the same programs.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+
+    /// What was counted here and there.
+    #[must_use]
+    pub fn plus(&self, more: &Self) -> Self {
+        self.with(more, u64::saturating_add)
+    }
+
+    fn with(&self, other: &Self, join: fn(u64, u64) -> u64) -> Self {
+        let mut walks = self.walks;
+        walks.iter_mut().zip(other.walks).for_each(|(one, other)| *one = join(*one, other));
+        let joined = |of: fn(&Self) -> u64| join(of(self), of(other));
+        Self {
+            samples: joined(|c| c.samples),
+            lost_ring_full: joined(|c| c.lost_ring_full),
+            lost_map_full: joined(|c| c.lost_map_full),
+            lost_no_memory: joined(|c| c.lost_no_memory),
+            lost_busy: joined(|c| c.lost_busy),
+            lost_unseen: joined(|c| c.lost_unseen),
+            outside_namespace: joined(|c| c.outside_namespace),
+            memo_hits: joined(|c| c.memo_hits),
+            memo_checked: joined(|c| c.memo_checked),
+            memo_differed: joined(|c| c.memo_differed),
+            frames: joined(|c| c.frames),
+            frames_walked: joined(|c| c.frames_walked),
+            stacks_sent: joined(|c| c.stacks_sent),
+            deferred: joined(|c| c.deferred),
+            requests_lost: joined(|c| c.requests_lost),
+            processes_lost: joined(|c| c.processes_lost),
+            threads_lost: joined(|c| c.threads_lost),
+            skipped_min_block: joined(|c| c.skipped_min_block),
+            skipped_min_block_ns: joined(|c| c.skipped_min_block_ns),
+            wakers_lost: joined(|c| c.wakers_lost),
+            lifetime_ns: joined(|c| c.lifetime_ns),
+            walks,
+        }
+    }
 }

@@ -19,7 +19,7 @@ impl Encoder for FlameGraph {
         "flamegraph"
     }
 
-    fn extensions(&self) -> &[&str] {
+    fn extensions(&self) -> &[&'static str] {
         &["svg"]
     }
 

@@ -20,7 +20,7 @@ impl Encoder for Folded {
         "folded"
     }
 
-    fn extensions(&self) -> &[&str] {
+    fn extensions(&self) -> &[&'static str] {
         &["folded"]
     }
 

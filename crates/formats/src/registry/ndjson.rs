@@ -20,7 +20,7 @@ impl Encoder for Ndjson {
         "ndjson"
     }
 
-    fn extensions(&self) -> &[&str] {
+    fn extensions(&self) -> &[&'static str] {
         &["ndjson"]
     }
 

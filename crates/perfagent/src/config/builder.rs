@@ -10,7 +10,8 @@ use std::time::Duration;
 use super::request::{DefaultEnricher, Request, Setting};
 use metrics::MetricsExporter;
 
-use super::{Config, Labels, OffCpuState, Plan, PmuFormat, ProcessInfo, Unwind, checks};
+use super::{Config, Labels, Plan, PmuFormat, ProcessInfo, Unwind, checks};
+use crate::OffCpuState;
 use crate::error::Error;
 use crate::hooks::CompiledTable;
 use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
@@ -96,6 +97,13 @@ impl AgentBuilder {
     /// Off-CPU intervals shorter than this are counted, not recorded; 0 by default.
     pub fn min_block(mut self, length: Duration) -> Self {
         self.request.min_block.set(Setting::Value(length));
+        self
+    }
+
+    /// Cut the capture every `every` and write one set of outputs for each interval, named after its begin: `NAME-TIME.EXT`. The outputs
+    /// must be files; the report of the PMU is of the whole capture.
+    pub fn rotate(mut self, every: Duration) -> Self {
+        self.request.rotate.set(Setting::Value(every));
         self
     }
 

@@ -1,10 +1,12 @@
 //! The table of refusals, in the order in which they are tried; the first one found is the answer.
 
 mod modes;
+mod rotation;
 mod targets;
 mod values;
 
 use self::modes::{outputs_have_their_mode, per_pid, settings_have_their_mode, some_mode, wall_clock};
+use self::rotation::rotation;
 use self::targets::{command_exists, one_target, pids, some_target};
 use self::values::{
     capture_length, cpus, labels, map_sizes, metrics_listen, min_block, off_cpu_states, outputs, pmu_events,
@@ -34,6 +36,7 @@ const CHECKS: &[Check] = &[
     unwind_mode,
     sample_rate,
     capture_length,
+    rotation,
     pids,
     tags,
     labels,
@@ -83,6 +86,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("metrics_interval", request.metrics_interval.is_contradiction()),
         ("--all", request.system_wide.is_contradiction()),
         ("--duration", request.duration.is_contradiction()),
+        ("--rotate", request.rotate.is_contradiction()),
         ("--sample-rate", request.sample_rate.is_contradiction()),
         ("--unwind", request.unwind.is_contradiction()),
         ("--kernel-stacks", request.kernel_stacks.is_contradiction()),

@@ -27,6 +27,7 @@ pub use labels::{Labels, Namespaces, ProcessInfo};
 use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
 
+use crate::OffCpuState;
 use crate::export::Exporters;
 use crate::hooks::TableHooks;
 use crate::output::{OutputKind, OutputTarget, TemporaryFiles};
@@ -66,34 +67,6 @@ impl Unwind {
             Self::Fp => "fp",
             Self::Dwarf => "dwarf",
             Self::Auto => "auto",
-        }
-    }
-}
-
-/// What a thread does while it is not on a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum OffCpuState {
-    /// It sleeps, in any way that is not `IoWait`.
-    Blocked,
-    /// It is in uninterruptible sleep that adds to load, as for a disk.
-    IoWait,
-    /// It could run, but was preempted or has yielded: it waits for a CPU.
-    Preempted,
-}
-
-impl OffCpuState {
-    /// All states with their names.
-    pub(crate) const NAMES: [(&'static str, Self); 3] =
-        [("blocked", Self::Blocked), ("iowait", Self::IoWait), ("preempted", Self::Preempted)];
-
-    /// The name on the command line and in the label `state`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Blocked => "blocked",
-            Self::IoWait => "iowait",
-            Self::Preempted => "preempted",
         }
     }
 }
@@ -148,9 +121,16 @@ pub struct Config {
     pub(crate) ring_bytes: u32,
     pub(crate) table_cache_dir: Option<PathBuf>,
     pub(crate) self_check: bool,
+    pub(crate) rotate: Option<Duration>,
 }
 
 impl Config {
+    /// The length of an interval, if the capture is cut and one set of outputs is written for each.
+    #[must_use]
+    pub fn rotate(&self) -> Option<Duration> {
+        self.rotate
+    }
+
     /// What is profiled.
     #[must_use]
     pub fn targets(&self) -> &Targets {

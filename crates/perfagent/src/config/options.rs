@@ -8,7 +8,8 @@ use super::size::parse_size;
 use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
 
-use super::{OffCpuState, PmuFormat, Unwind, parse_duration};
+use super::{PmuFormat, Unwind, parse_duration};
+use crate::OffCpuState;
 use crate::output::{FileTarget, OutputKind};
 
 /// How a text is taken into the request.
@@ -53,6 +54,8 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("pmu-output", Apply::Output(OutputKind::PmuReport)),
     ("folded-output", Apply::Output(OutputKind::Folded)),
     ("flamegraph-output", Apply::Output(OutputKind::FlameGraph)),
+    ("recording-output", Apply::Output(OutputKind::Recording)),
+    ("rotate", Apply::Value(|r, text| r.rotate.set(read(text, parse_duration(text).ok())))),
 ];
 
 fn read<T>(text: &str, value: Option<T>) -> Setting<T> {

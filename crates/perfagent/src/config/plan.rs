@@ -7,9 +7,10 @@ use events::counting::CounterSpec;
 
 use super::request::{DefaultEnricher, Destination, Request, Setting};
 use super::{
-    Callbacks, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, Enrichment,
-    OffCpuState, Plan, PmuFormat, Targets, Unwind,
+    Callbacks, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, Enrichment, Plan,
+    PmuFormat, Targets, Unwind,
 };
+use crate::OffCpuState;
 use crate::output::{OutputKind, OutputTarget};
 
 /// What a request that passed every check means.
@@ -59,6 +60,7 @@ pub(super) fn plan(request: Request) -> Plan {
         ring_bytes: request.ring_bytes.value().copied().unwrap_or(DEFAULT_RING_BYTES),
         table_cache_dir: request.table_cache_dir.value().cloned(),
         self_check: request.self_check.is_on(),
+        rotate: request.rotate.value().copied(),
     };
     let pmu_format = request.pmu_format.value().copied().unwrap_or_default();
     let outputs = request.outputs.into_iter().filter_map(|(kind, to)| {

@@ -8,7 +8,8 @@ use std::time::Duration;
 use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
 
-use super::{Enricher, Labels, OffCpuState, PmuFormat, Unwind};
+use super::{Enricher, Labels, PmuFormat, Unwind};
+use crate::OffCpuState;
 use crate::export::Exporters;
 use crate::hooks::TableHooks;
 use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
@@ -121,6 +122,7 @@ pub(super) struct Request {
     pub(super) ring_bytes: Setting<u32>,
     pub(super) table_cache_dir: Setting<PathBuf>,
     pub(super) self_check: Setting<bool>,
+    pub(super) rotate: Setting<Duration>,
     pub(super) temporary_files: TemporaryFiles,
 }
 

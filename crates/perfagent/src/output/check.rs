@@ -1,33 +1,19 @@
 //! Whether outputs can be created, asked before anything is attached. Only looks, never touches.
 
 use std::ffi::OsString;
-use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD};
 
-use super::file::parent;
-use super::{FileTarget, OutputKind};
+use super::kind::OutputKind;
+use super::place::{Inode, Place, inode_of, parent, place_of};
+use super::target::FileTarget;
 use crate::error::Error;
-
-/// Symbolic links followed before a path counts as a loop, as in the kernel.
-const MAX_LINKS: u32 = 40;
 
 /// Magic numbers of procfs and sysfs: root seems to have write access there, and still nobody can create files.
 const KERNEL_FILE_SYSTEMS: [u64; 2] = [0x9fa0, 0x6265_6572];
-
-/// Where the bytes of a path go.
-pub(super) enum Place {
-    /// A device, FIFO or socket, written as it is.
-    Direct { inode: Inode },
-    /// A regular file, existing or not, after all links.
-    Regular { path: PathBuf, inode: Option<Inode> },
-}
-
-/// (device, inode).
-type Inode = (u64, u64);
 
 /// What two outputs must not share.
 #[derive(Default)]
@@ -35,10 +21,6 @@ struct Identity {
     name: Option<(Inode, OsString)>,
     inode: Option<Inode>,
     direct: bool,
-}
-
-fn inode_of(metadata: &Metadata) -> Inode {
-    (metadata.dev(), metadata.ino())
 }
 
 /// Checks that every target can be created and that no two are the same.
@@ -152,41 +134,6 @@ pub(crate) fn access(path: &Path, access: Access) -> io::Result<()> {
         }
         result => Ok(result?),
     }
-}
-
-/// Follows links and looks at what is there.
-pub(super) fn place_of(path: &Path) -> io::Result<Place> {
-    use rustix::io::Errno;
-    if path.as_os_str().is_empty() {
-        return Err(Errno::NOENT.into());
-    }
-    if path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.file_name().is_none() {
-        return Err(Errno::ISDIR.into());
-    }
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Err(Errno::ISDIR.into()),
-        Ok(metadata) if metadata.file_type().is_socket() => Err(Errno::NXIO.into()),
-        Ok(metadata) if metadata.is_file() => {
-            Ok(Place::Regular { path: std::fs::canonicalize(path)?, inode: Some(inode_of(&metadata)) })
-        }
-        Ok(metadata) => Ok(Place::Direct { inode: inode_of(&metadata) }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(Place::Regular { path: end_of_links(path)?, inode: None })
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// The name that a chain of links finally points to, though nothing is there.
-fn end_of_links(path: &Path) -> io::Result<PathBuf> {
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        match std::fs::read_link(&path) {
-            Ok(next) => path = parent(&path).join(next),
-            Err(_) => return Ok(path),
-        }
-    }
-    Err(rustix::io::Errno::LOOP.into())
 }
 
 #[cfg(test)]

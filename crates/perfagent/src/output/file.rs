@@ -15,12 +15,14 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::check::{Place, place_of};
-use super::temporary::TemporaryFile;
-use super::{AutoName, FileTarget, OutputTarget, Sink, TemporaryFiles};
+use super::names::AutoName;
+use super::place::{Place, parent, place_of};
+use super::sink::Sink;
+use super::target::{FileTarget, OutputTarget};
+use super::temporary::{TemporaryFile, TemporaryFiles};
 use crate::CancelToken;
 
-/// Between two looks at whether somebody reads a FIFO.
+/// Time between two checks whether somebody reads a FIFO.
 const READER_EVERY: Duration = Duration::from_millis(20);
 
 /// Mode of new files; the kernel applies the umask.
@@ -34,7 +36,7 @@ pub(crate) struct OutputFile {
     writer: BufWriter<Counted>,
 }
 
-/// What became of an output.
+/// An output that was written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finished {
     /// The final path; none for sinks and standard output.
@@ -74,15 +76,6 @@ impl Destination {
             Self::Replace(path) => path.clone(),
             Self::FirstFree(name) => name.path(1),
         }
-    }
-}
-
-/// The directory of a path; `.` for a bare name.
-pub(super) fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => Path::new("/"),
     }
 }
 
@@ -132,7 +125,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Takes the automatic name with this number, if this is a file with such a name. What is returned gives it free again.
+    /// Takes the automatic name with this number, if this is a file with such a name. Dropping the result frees the name again.
     fn claim(&self, number: u32) -> Option<io::Result<TemporaryFile>> {
         let Inner::Staged { file, temporary, destination: Destination::FirstFree(name), registry } =
             &self.inner
@@ -328,7 +321,9 @@ fn none_free(name: &AutoName) -> io::Result<TemporaryFile> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::{MemorySink, OutputKind, Subject, auto_name};
+    use super::super::kind::OutputKind;
+    use super::super::names::{Subject, auto_name};
+    use super::super::sink::MemorySink;
     use super::*;
 
     fn write(target: impl Into<FileTarget>, bytes: &[u8]) -> io::Result<Finished> {

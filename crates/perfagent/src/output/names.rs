@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use super::OutputKind;
+use super::kind::OutputKind;
 
 /// Longest part of a process name that goes into a file name, so that the whole stays under the 255 bytes that file
 /// systems allow.
 const MAX_PREFIX: usize = 128;
 
-/// Whom an automatic name speaks of.
+/// What an automatic name is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject<'a> {
@@ -55,6 +55,11 @@ impl AutoName {
     #[must_use]
     pub fn in_directory(self, directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into(), ..self }
+    }
+
+    /// The same name for one interval of a capture that is cut. `time`: the begin of the interval, `YYYYMMDDTHHMMSS.mmm`.
+    pub(super) fn of_interval(&self, time: &str) -> Self {
+        Self { stem: format!("{}-{time}", self.stem), ..self.clone() }
     }
 
     /// The path with this number; 1 is not written.

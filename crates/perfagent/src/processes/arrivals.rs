@@ -39,6 +39,11 @@ impl Arrivals {
         self.complete_ns = complete_ns;
     }
 
+    /// Whether messages wait for mappings that are still to come.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
     /// The next thing, if its turn has come.
     pub(crate) fn next(&mut self) -> Option<Arrival> {
         let time_ns = self.messages.front().map(|message| message.time_ns().unwrap_or(0));

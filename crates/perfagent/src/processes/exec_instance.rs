@@ -35,6 +35,11 @@ impl ExecInstance {
         self.ended.get_or_init(|| clock::wall_time(at_ns));
     }
 
+    /// When it began, as far as is known.
+    pub(crate) fn began(&self) -> SystemTime {
+        self.began
+    }
+
     /// When it ended, as far as is known.
     pub(crate) fn ended(&self) -> Option<SystemTime> {
         self.ended.get().copied()

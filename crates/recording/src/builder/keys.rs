@@ -95,6 +95,8 @@ pub(super) struct Keys {
     sums: HashMap<SumsKey, StackSums>,
     /// Sums whose stack is still on its way: in the ring, or waiting for unwind tables.
     early: HashMap<u64, (State, StackSums)>,
+    /// Time of intervals that go on, whose stack is still on its way.
+    early_open: HashMap<u64, StackSums>,
     /// How often sums were taken.
     drains: u32,
     pub(super) not_kept: [u64; State::ALL.len()],
@@ -109,6 +111,7 @@ impl Keys {
             pairs: HashMap::new(),
             sums: HashMap::new(),
             early: HashMap::new(),
+            early_open: HashMap::new(),
             drains: 0,
             not_kept: [0; State::ALL.len()],
             wakers_not_kept: 0,
@@ -120,6 +123,9 @@ impl Keys {
         let early = self.early.remove(&hash).map(|(_, sums)| sums);
         if let Some(sums) = early {
             self.add_to(key.event, key.stack, None, sums);
+        }
+        if let Some(time) = self.early_open.remove(&hash) {
+            self.add_time(key, time);
         }
         let is_over = key.once && early.is_some_and(StackSums::tells_an_end);
         if !is_over && (self.known.len() < self.limit || self.known.contains_key(&hash)) {
@@ -173,7 +179,7 @@ impl Keys {
         }
     }
 
-    /// Adds to the sums of a stack. A value without a count is time of an interval that has not ended yet only if `open`.
+    /// Adds the sums of ended intervals to those of a stack.
     fn add_to(&mut self, event: EventId, stack: TaskStackId, waker: Option<TaskStackId>, sums: StackSums) {
         if sums.count > 0 {
             self.sums.entry((event, stack, waker)).or_default().add(sums);
@@ -185,14 +191,26 @@ impl Keys {
         self.add_to(event, stack, None, sums);
     }
 
-    /// Adds the time so far of an interval that goes on, without a count. False: its stack is not known.
-    pub(super) fn add_open(&mut self, hash: u64, time: StackSums) -> bool {
-        let Some(known) = self.known.get(&hash) else { return false };
-        let key = known.key;
-        if time.value > 0 {
-            self.sums.entry((key.event, key.stack, None)).or_default().add(StackSums { count: 0, ..time });
+    /// Adds the time so far of an interval that goes on, without a count; at once if its stack is known, else when it is.
+    pub(super) fn add_open(&mut self, hash: u64, time: StackSums) {
+        if time.value == 0 {
+            return;
         }
-        true
+        let time = StackSums { count: 0, ..time };
+        if let Some(key) = self.known.get(&hash).map(|known| known.key) {
+            self.add_time(key, time);
+        } else if self.early_open.len() < self.limit {
+            self.early_open.entry(hash).or_default().add(time);
+        }
+    }
+
+    fn add_time(&mut self, key: Key, time: StackSums) {
+        self.sums.entry((key.event, key.stack, None)).or_default().add(time);
+    }
+
+    /// Ended intervals and samples whose stack is still on its way, of the states in question.
+    pub(super) fn early_count(&self, of: impl Fn(State) -> bool) -> u64 {
+        self.early.values().filter(|(state, _)| of(*state)).map(|(_, sums)| sums.count).sum()
     }
 
     /// Finds the stacks of a pair, and hands its sums over to them. Whether the pair may still be needed.
@@ -246,6 +264,7 @@ impl Keys {
         self.known.shrink_to(2 * self.known.len());
         self.pairs.shrink_to(2 * self.pairs.len());
         self.early.shrink_to(2 * self.early.len());
+        self.early_open.shrink_to(2 * self.early_open.len());
     }
 
     /// From here on messages belong to the next interval, or to both.
@@ -282,6 +301,7 @@ impl Keys {
 
     /// Nothing more arrives: sums without a stack are lost.
     pub(super) fn settle(&mut self) {
+        self.early_open.clear();
         for (_, (state, sums)) in std::mem::take(&mut self.early) {
             self.not_kept[state as usize] += sums.count;
         }
@@ -304,7 +324,7 @@ impl Keys {
 
     /// How many keys, pairs and early sums are held.
     pub(super) fn held(&self) -> usize {
-        self.known.len() + self.pairs.len() + self.early.len()
+        self.known.len() + self.pairs.len() + self.early.len() + self.early_open.len()
     }
 }
 
@@ -424,7 +444,7 @@ mod tests {
         keys.add(1, State::Blocked, sums(4, 40));
         keys.begin_cut();
         keys.enter(5, key(5, 1, false), State::Sampled);
-        assert!(keys.add_open(2, sums(9, 7)) && !keys.add_open(99, sums(0, 7)));
+        keys.add_open(2, sums(9, 7));
         let taken = keys.cut(&HashSet::from([2]), |stack| Some(TaskStackId(stack.0 + 100)));
         let value = |stack: u32| taken.get(&(EVENT, TaskStackId(stack), None)).copied().unwrap_or_default();
         assert_eq!((value(1), value(2)), (sums(4, 40), sums(0, 7)));
@@ -438,11 +458,25 @@ mod tests {
     }
 
     #[test]
+    fn time_of_an_interval_whose_stack_is_on_its_way_is_added_when_it_comes() {
+        let mut keys = keys();
+        keys.begin_cut();
+        keys.add_open(1, sums(0, 7));
+        let _ = keys.cut(&HashSet::from([1]), Some);
+        assert_eq!(keys.early_count(|_| true), 0);
+        keys.enter(1, key(7, 1, true), State::Blocked);
+        assert_eq!((of(&keys, 7, None), keys.held()), ((0, 7), 1), "the interval goes on");
+        keys.add(1, State::Blocked, sums(1, 3));
+        assert_eq!((of(&keys, 7, None), keys.held()), ((1, 10), 0));
+    }
+
+    #[test]
     fn sums_whose_stack_is_on_its_way_are_carried_over_a_cut() {
         let mut keys = keys();
         keys.add(1, State::Blocked, sums(1, 5));
         keys.begin_cut();
         assert!(keys.cut(&HashSet::new(), Some).is_empty());
+        assert_eq!([State::Blocked, State::IoWait].map(|s| keys.early_count(|state| state == s)), [1, 0]);
         keys.enter(1, key(7, 1, true), State::Blocked);
         assert_eq!((of(&keys, 7, None), keys.held()), ((1, 5), 0));
     }

@@ -100,6 +100,24 @@ impl Builder {
         self.tables.frames.iter()
     }
 
+    /// The module with this number.
+    #[must_use]
+    pub fn module_of(&self, id: ModuleId) -> Option<&Module> {
+        self.tables.modules.get(id.0)
+    }
+
+    /// The program with this number.
+    #[must_use]
+    pub fn exec_instance_of(&self, id: ExecInstanceId) -> Option<&ExecInstance> {
+        self.tables.exec_instances.get(id.0)
+    }
+
+    /// The function of an interpreted language with this number.
+    #[must_use]
+    pub fn code_object_of(&self, id: CodeObjectId) -> Option<&CodeObject> {
+        self.tables.code_objects.get(id.0)
+    }
+
     /// The loaded range with this number.
     #[must_use]
     pub fn mapping_of(&self, id: CodeMappingId) -> Option<&CodeMapping> {
@@ -128,9 +146,15 @@ impl Builder {
         self.keys.add_single(event, stack, sums);
     }
 
-    /// Adds the time so far of an interval that goes on. False: its stack is not known.
-    pub fn add_open(&mut self, hash: u64, time: StackSums) -> bool {
-        self.keys.add_open(hash, time)
+    /// Adds the time so far of an interval that goes on. Its count comes with its end.
+    pub fn add_open(&mut self, hash: u64, time: StackSums) {
+        self.keys.add_open(hash, time);
+    }
+
+    /// Ended intervals and samples whose stack is still on its way, of the states that `of` chooses. A cut carries them into the next
+    /// interval.
+    pub fn early_count(&self, of: impl Fn(State) -> bool) -> u64 {
+        self.keys.early_count(of)
     }
 
     /// Counts an occurrence that exceeded a limit.

@@ -24,7 +24,7 @@ impl Encoder for Pprof {
         "pprof"
     }
 
-    fn extensions(&self) -> &[&str] {
+    fn extensions(&self) -> &[&'static str] {
         &["pb.gz"]
     }
 

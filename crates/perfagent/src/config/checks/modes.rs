@@ -17,12 +17,17 @@ const MODES: &[Mode] = &[
     Mode {
         option: "--profile",
         is_on: |request| request.profile.is_on(),
-        outputs: &[OutputKind::CpuProfile, OutputKind::Folded, OutputKind::FlameGraph],
+        outputs: &[OutputKind::CpuProfile, OutputKind::Folded, OutputKind::FlameGraph, OutputKind::Recording],
     },
     Mode {
         option: "--offcpu",
         is_on: |request| request.off_cpu.is_on(),
-        outputs: &[OutputKind::OffCpuProfile, OutputKind::Folded, OutputKind::FlameGraph],
+        outputs: &[
+            OutputKind::OffCpuProfile,
+            OutputKind::Folded,
+            OutputKind::FlameGraph,
+            OutputKind::Recording,
+        ],
     },
     Mode { option: "--pmu", is_on: |request| request.pmu.is_on(), outputs: &[OutputKind::PmuReport] },
 ];

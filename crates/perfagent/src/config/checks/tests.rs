@@ -6,8 +6,9 @@ use std::time::Duration;
 use events::counting::CounterSpec;
 
 use super::*;
+use crate::OffCpuState;
 use crate::config::labels::RESERVED_LABELS;
-use crate::config::{AgentBuilder, Config, Labels, OffCpuState, Targets, Unwind};
+use crate::config::{AgentBuilder, Config, Labels, Targets, Unwind};
 use crate::output::{FileTarget, MemorySink, OutputKind, OutputTarget};
 
 fn facts() -> Facts {
@@ -282,6 +283,7 @@ fn defaults_are_those_of_the_command_line() {
             max_stacks: 65_536,
             ring_bytes: 4 << 20,
             table_cache_dir: None,
+            rotate: None,
             self_check: false,
         }
     );

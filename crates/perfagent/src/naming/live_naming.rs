@@ -1,0 +1,104 @@
+//! Hands new frames over to be named, interval by interval.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use metrics::{Health, SymbolizeHealth};
+use recording::{Frame, Names};
+use symbolization::{
+    AbandonToken, Deliveries, FrameContext, Lookup, Options, PendingNames, Sources, Symbolization,
+};
+
+use crate::{CancelToken, Error, priority};
+
+/// Contents of files that are kept for the next delivery, in bytes.
+const KEPT_BYTES: usize = 32 << 20;
+
+/// The thread that looks names up, and what it was given of the present interval.
+pub(crate) struct Naming {
+    symbolization: Symbolization,
+    /// Names of the present interval.
+    pending: PendingNames,
+    deliveries: Deliveries,
+    /// Frames of ended intervals that no source could be asked about.
+    nowhere_before: u64,
+    /// How long look-ups take.
+    times: Arc<Mutex<SymbolizeHealth>>,
+}
+
+impl Naming {
+    /// Starts the thread. `abandon` ends it early.
+    pub(crate) fn start(abandon: &CancelToken) -> Result<Self, Error> {
+        let cancelled = abandon.clone();
+        let mut options = Options::default();
+        options.symbols.cache_bytes = KEPT_BYTES;
+        let times = Arc::new(Mutex::new(SymbolizeHealth::default()));
+        let theirs = Arc::clone(&times);
+        let observe = move |lookup, taken_ns| {
+            let mut times = theirs.lock().unwrap_or_else(PoisonError::into_inner);
+            match lookup {
+                Lookup::User => times.user.record(taken_ns),
+                Lookup::Kernel => times.kernel.record(taken_ns),
+            }
+        };
+        let spawn = |body: Box<dyn FnOnce() + Send>| {
+            sys::thread::spawn_quiet_thread("names", move || {
+                priority::go_with_others();
+                body();
+            })
+        };
+        let token = AbandonToken::when(move || cancelled.is_cancelled());
+        let symbolization =
+            Symbolization::start(Sources::standard(&options), &options, token, observe, spawn).map_err(
+                |source| Error::System { attempt: "start the thread for names".to_owned(), source },
+            )?;
+        let pending = symbolization.begin_interval();
+        Ok(Self { symbolization, pending, deliveries: Deliveries::new(), nowhere_before: 0, times })
+    }
+
+    /// Hands over new frames, except those in files of which some were handed over a short time ago.
+    pub(crate) fn send_new<'a>(
+        &mut self,
+        frames: impl Iterator<Item = &'a Frame>,
+        context: &impl FrameContext,
+    ) {
+        for work in self.deliveries.take_due(frames, context) {
+            self.pending.submit(work);
+        }
+    }
+
+    /// Hands over all frames that are left and ends the interval. Its names can be waited for while the next one goes on.
+    pub(crate) fn end_interval<'a>(
+        &mut self,
+        frames: impl Iterator<Item = &'a Frame>,
+        context: &impl FrameContext,
+    ) -> PendingNames {
+        for work in self.deliveries.take_rest(frames, context) {
+            self.pending.submit(work);
+        }
+        self.nowhere_before += self.deliveries.nowhere();
+        self.deliveries = Deliveries::new();
+        std::mem::replace(&mut self.pending, self.symbolization.begin_interval())
+    }
+
+    /// Adds what was looked up so far.
+    pub(crate) fn tell(&self, health: &mut Health) {
+        let figures = self.symbolization.figures();
+        let mut how = self.times.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        how.kernel_batches = figures.kernel_batches;
+        how.kernel_input_ips = figures.kernel_input_ips;
+        how.kernel_batch_failures = figures.kernel_batch_failures;
+        how.kernel_raw_addr_frames = figures.kernel_raw_addr_frames;
+        health.frames_symbolized = figures.named;
+        health.frames_unsymbolized = figures.unnamed + self.nowhere_before + self.deliveries.nowhere();
+        health.symbolize = Some(how);
+    }
+
+    /// Waits for the names of the last interval and ends the thread. `tell_left` is called again and again with the number of frames that
+    /// are still to be looked up.
+    pub(crate) fn finish(self, last: PendingNames, tell_left: impl Fn(u64)) -> Names {
+        let names = last.wait(tell_left);
+        drop(self.pending);
+        self.symbolization.finish();
+        names
+    }
+}

@@ -1,0 +1,58 @@
+//! The kinds of outputs of a capture.
+
+/// What an output contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum OutputKind {
+    /// The on-CPU profile, gzip-compressed pprof.
+    CpuProfile,
+    /// The off-CPU profile, gzip-compressed pprof.
+    OffCpuProfile,
+    /// On-CPU and off-CPU time as one profile, gzip-compressed pprof.
+    WallProfile,
+    /// The report of the metrics as text.
+    PmuReport,
+    /// The report of the metrics as JSON.
+    PmuJson,
+    /// The on-CPU profile (the off-CPU one if that is the only one) as folded stacks.
+    Folded,
+    /// The same as an SVG flame graph.
+    FlameGraph,
+    /// The recording, from which all other outputs can be made later.
+    Recording,
+}
+
+impl OutputKind {
+    /// The option of the command line that names this output.
+    #[must_use]
+    pub fn option(self) -> &'static str {
+        match self {
+            Self::CpuProfile => "--profile-output",
+            Self::OffCpuProfile => "--offcpu-output",
+            Self::WallProfile => "--wall-output",
+            Self::PmuReport | Self::PmuJson => "--pmu-output",
+            Self::Folded => "--folded-output",
+            Self::FlameGraph => "--flamegraph-output",
+            Self::Recording => "--recording-output",
+        }
+    }
+
+    /// What an automatic name says about the content: the word before the extension, and the extension.
+    pub(super) fn auto_parts(self) -> (&'static str, &'static str) {
+        match self {
+            Self::CpuProfile => ("on-cpu", "pb.gz"),
+            Self::OffCpuProfile => ("off-cpu", "pb.gz"),
+            Self::WallProfile => ("wall", "pb.gz"),
+            Self::PmuReport => ("pmu", "txt"),
+            Self::PmuJson => ("pmu", "json"),
+            Self::Folded => ("on-cpu", "folded"),
+            Self::FlameGraph => ("on-cpu", "svg"),
+            Self::Recording => ("capture", "perf-agent"),
+        }
+    }
+
+    /// Whether a capture that is cut has such an output for each interval.
+    pub(crate) fn is_of_intervals(self) -> bool {
+        !matches!(self, Self::PmuReport | Self::PmuJson)
+    }
+}

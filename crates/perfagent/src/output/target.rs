@@ -1,0 +1,138 @@
+//! Where an output goes.
+
+use std::path::{Path, PathBuf};
+
+use super::names::AutoName;
+use super::place::{Place, place_of};
+use super::sink::Sink;
+
+/// A file to write to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileTarget {
+    /// This path. A regular file is replaced as a whole; a device or FIFO is written directly.
+    Path(PathBuf),
+    /// A new file with the first free number of this name.
+    Auto(AutoName),
+    /// Standard output.
+    Stdout,
+}
+
+impl FileTarget {
+    /// The target that the command line means by this word: `-` is standard output, anything else a path.
+    #[must_use]
+    pub fn from_word(word: &std::ffi::OsStr) -> Self {
+        if word == "-" { Self::Stdout } else { Self::Path(word.into()) }
+    }
+
+    /// The same target for one interval of a capture that is cut: `NAME-TIME.EXT`. Devices, FIFOs and standard output take all intervals
+    /// one after the other.
+    pub(crate) fn of_interval(&self, time: &str) -> Self {
+        match self {
+            Self::Path(path) if is_direct(path) => self.clone(),
+            Self::Path(path) => Self::Path(with_time(path, time)),
+            Self::Auto(name) => Self::Auto(name.of_interval(time)),
+            Self::Stdout => Self::Stdout,
+        }
+    }
+
+    /// How messages name it.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Path(path) => path.display().to_string(),
+            Self::Auto(name) => name.path(1).display().to_string(),
+            Self::Stdout => "standard output".to_owned(),
+        }
+    }
+}
+
+impl From<&str> for FileTarget {
+    fn from(path: &str) -> Self {
+        Self::Path(path.into())
+    }
+}
+
+impl From<String> for FileTarget {
+    fn from(path: String) -> Self {
+        Self::Path(path.into())
+    }
+}
+
+impl From<&Path> for FileTarget {
+    fn from(path: &Path) -> Self {
+        Self::Path(path.into())
+    }
+}
+
+impl From<PathBuf> for FileTarget {
+    fn from(path: PathBuf) -> Self {
+        Self::Path(path)
+    }
+}
+
+impl From<AutoName> for FileTarget {
+    fn from(name: AutoName) -> Self {
+        Self::Auto(name)
+    }
+}
+
+/// A file or a caller's sink.
+pub(crate) enum OutputTarget {
+    /// A file.
+    File(FileTarget),
+    /// What the caller gave.
+    Sink(Box<dyn Sink>),
+}
+
+impl OutputTarget {
+    /// How messages name it.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::File(file) => file.describe(),
+            Self::Sink(_) => "the given sink".to_owned(),
+        }
+    }
+}
+
+fn is_direct(path: &Path) -> bool {
+    matches!(place_of(path), Ok(Place::Direct { .. }))
+}
+
+/// The path with a time before its extension: the longest extension of a known format, or else what follows the last dot.
+fn with_time(path: &Path, time: &str) -> PathBuf {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return path.to_owned() };
+    let known = formats::registry::extension_of(path);
+    let (stem, extension) = match known.and_then(|extension| name.strip_suffix(extension)?.strip_suffix('.'))
+    {
+        Some(stem) => (stem, known),
+        None => match name.rsplit_once('.') {
+            Some((stem, extension)) if !stem.is_empty() => (stem, Some(extension)),
+            _ => (name, None),
+        },
+    };
+    path.with_file_name(match extension {
+        Some(extension) => format!("{stem}-{time}.{extension}"),
+        None => format!("{stem}-{time}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_goes_before_the_extension() {
+        let named = |path: &str| with_time(Path::new(path), "T").to_string_lossy().into_owned();
+        assert_eq!(named("/a.b/cpu.pb.gz"), "/a.b/cpu-T.pb.gz");
+        assert_eq!(named("flame.svg"), "flame-T.svg");
+        assert_eq!(named("x.y.z"), "x.y-T.z");
+        assert_eq!([named("plain"), named(".hidden")], ["plain-T", ".hidden-T"]);
+    }
+
+    #[test]
+    fn a_device_takes_all_intervals() {
+        let null = FileTarget::from("/dev/null");
+        assert_eq!(null.of_interval("T"), null);
+    }
+}

@@ -1,0 +1,112 @@
+//! Recordings in the hands of a library user: of an interval of a running capture, of a finished one, or read from a file.
+
+use std::io::{self, Read, Write};
+
+use profile::Profile;
+use recording::{FrozenLedger, Mode, SymbolizedRecording};
+use symbolization::{Options, Symbolizer};
+
+use crate::finished::OutputReport;
+use crate::output::{Contents, FileTarget, OutputKind, OutputTarget, Outputs, TemporaryFiles, write_profile};
+use crate::{CancelToken, Error};
+
+/// A capture, or an interval of one, as data: stacks, counts, names and the ledger. It needs neither the agent nor the machine that it
+/// comes from.
+///
+/// ```
+/// let recording = perfagent::Recording::default();
+/// let mut bytes = Vec::new();
+/// recording.write_to(&mut bytes)?;
+/// let again = perfagent::Recording::read_from(&bytes[..])?;
+/// assert!(again.profile(perfagent::Mode::OnCpu).is_none(), "nothing was recorded");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Recording(SymbolizedRecording);
+
+impl Recording {
+    pub(crate) fn new(symbolized: SymbolizedRecording) -> Self {
+        Self(symbolized)
+    }
+
+    /// The profiles that it has.
+    #[must_use]
+    pub fn modes(&self) -> Vec<Mode> {
+        if self.0.recording.events.is_empty() {
+            return Vec::new();
+        }
+        self.0.recording.settings.modes().into_iter().filter(|mode| mode.has_stacks()).collect()
+    }
+
+    /// The profile of a mode, if the recording has it.
+    #[must_use]
+    pub fn profile(&self, mode: Mode) -> Option<Profile> {
+        self.modes().contains(&mode).then(|| report::profile(&self.0, mode, self.ledger(mode)))
+    }
+
+    /// Keys and values of the ledger of a mode, in their order; none if the recording has no such profile.
+    #[must_use]
+    pub fn ledger(&self, mode: Mode) -> &[(String, String)] {
+        let ledger = self.0.ledgers.iter().find(|ledger| ledger.mode == mode);
+        ledger.map_or(&[], |FrozenLedger { entries, .. }| entries)
+    }
+
+    /// The model behind it, for programs that look at stacks and counts themselves.
+    #[must_use]
+    pub fn model(&self) -> &SymbolizedRecording {
+        &self.0
+    }
+
+    /// Looks up all names anew, in the files of this machine. Frames whose file is not here, or is another one by now, have no name then.
+    /// The ledger follows.
+    #[must_use]
+    pub fn symbolize(self) -> Self {
+        let mut symbolized = Symbolizer::new(Options::default()).symbolize(self.0.recording);
+        let ledgers = report::Report::of(&symbolized, report::EndedBy::Request).ledgers;
+        symbolized.ledgers = report::freeze(&ledgers);
+        Self(symbolized)
+    }
+
+    /// Writes outputs of it, as a live run writes them. An output that it cannot give, as the report of the PMU, is an error in its report.
+    pub fn write_outputs(
+        &self,
+        outputs: impl IntoIterator<Item = (OutputKind, FileTarget)>,
+        temporary: &TemporaryFiles,
+    ) -> Vec<OutputReport> {
+        let targets = outputs.into_iter().map(|(kind, file)| (kind, OutputTarget::File(file))).collect();
+        let contents = Contents { recording: self, metrics: None };
+        Outputs::new(targets, temporary.clone()).write(&contents, &CancelToken::new())
+    }
+
+    /// Writes the profile of one mode in a format, as `pprof`, `folded`, `flamegraph` or `ndjson`. Gives the number of bytes.
+    ///
+    /// # Errors
+    /// [`Error::Output`]: the profile or the format does not exist, or the target could not be written.
+    pub fn write_profile(
+        &self,
+        mode: Mode,
+        format: &str,
+        target: FileTarget,
+        temporary: &TemporaryFiles,
+    ) -> Result<u64, Error> {
+        write_profile(self, mode, format, target, temporary)
+    }
+
+    /// Writes it, versioned and with checksums. Gives the number of bytes.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_to(&self, out: impl Write) -> io::Result<u64> {
+        recording::file::write_symbolized(&self.0, out)
+    }
+
+    /// Reads what [`Self::write_to`] wrote. Any input may be given: what is not a whole recording is refused, and memory stays bounded.
+    ///
+    /// # Errors
+    /// [`Error::Recording`], whose message names the position in the input.
+    pub fn read_from(input: impl Read) -> Result<Self, Error> {
+        recording::file::read_symbolized(input)
+            .map(Self)
+            .map_err(|error| Error::Recording { reason: error.to_string() })
+    }
+}

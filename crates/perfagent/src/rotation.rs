@@ -1,0 +1,126 @@
+//! Cutting a running capture again and again.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::finished::{Ended, OutputReport};
+use crate::output::IntervalOutputs;
+use crate::session::{CutInterval, Request, report_on};
+use crate::{CancelToken, Error, Recording};
+
+/// Failed outputs of intervals that are kept for the report.
+const MAX_FAILED: usize = 64;
+
+/// Cuts a capture.
+pub(crate) struct Rotator {
+    requests: Sender<Request>,
+    abandon: CancelToken,
+}
+
+impl Rotator {
+    pub(crate) fn new(requests: Sender<Request>, abandon: CancelToken) -> Self {
+        Self { requests, abandon }
+    }
+
+    /// The interval so far, with names.
+    pub(crate) fn cut(&self) -> Result<Recording, Error> {
+        let (reply, answer) = channel();
+        self.requests.send(Request::Cut(reply)).map_err(|_| Error::NotRunning)?;
+        let CutInterval { recording, names } = answer.recv().map_err(|_| Error::NotRunning)??;
+        let names = names.wait(|_| {});
+        let mut symbolized = recording::SymbolizedRecording { recording, names, ledgers: Vec::new() };
+        report_on(&mut symbolized, Ended::Stopped, &mut Vec::new());
+        Ok(Recording::new(symbolized))
+    }
+}
+
+/// What became of the intervals.
+#[derive(Default)]
+pub(crate) struct Rotated {
+    /// How many there were.
+    pub(crate) intervals: u64,
+    /// Outputs that could not be written.
+    pub(crate) failed: Vec<OutputReport>,
+}
+
+/// A thread that cuts a capture periodically. Dropping it ends that, and not the capture.
+#[derive(Debug)]
+pub struct Rotation {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<Rotated>>,
+}
+
+impl Rotation {
+    /// Cuts every `every`; `each` gives the outputs that it could not write.
+    pub(crate) fn start(
+        rotator: Rotator,
+        every: Duration,
+        each: impl FnMut(Recording) -> Vec<OutputReport> + Send + 'static,
+    ) -> Result<Self, Error> {
+        let (stop, stopped) = channel();
+        let body = move || rotate(&rotator, every, &stopped, each);
+        let thread = sys::thread::spawn_quiet_thread("rotate", body)
+            .map_err(|source| Error::System { attempt: "start the thread that cuts".to_owned(), source })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Writes one set of outputs per interval.
+    pub(crate) fn of_outputs(
+        rotator: Rotator,
+        every: Duration,
+        outputs: IntervalOutputs,
+    ) -> Result<Self, Error> {
+        let give_up = rotator.abandon.clone();
+        Self::start(rotator, every, move |recording| {
+            let mut written = outputs.write(&recording, &give_up);
+            written.retain(|output| output.result.is_err());
+            written
+        })
+    }
+
+    /// Ends it after the interval that is being cut.
+    pub(crate) fn finish(mut self) -> Rotated {
+        self.end()
+    }
+
+    fn end(&mut self) -> Rotated {
+        drop(self.stop.take());
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Rotation {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn rotate(
+    rotator: &Rotator,
+    every: Duration,
+    stopped: &Receiver<()>,
+    mut each: impl FnMut(Recording) -> Vec<OutputReport>,
+) -> Rotated {
+    let mut rotated = Rotated::default();
+    let mut due = Instant::now() + every;
+    while stopped.recv_timeout(due.saturating_duration_since(Instant::now()))
+        == Err(RecvTimeoutError::Timeout)
+    {
+        // A cut that took longer than an interval is not made up for.
+        due = (due + every).max(Instant::now());
+        let recording = match rotator.cut() {
+            Ok(recording) => recording,
+            Err(Error::NotRunning) => break,
+            Err(error) => {
+                tracing::warn!(target: "perfagent", "{error}");
+                continue;
+            }
+        };
+        rotated.intervals += 1;
+        let failed = each(recording);
+        let room = MAX_FAILED.saturating_sub(rotated.failed.len());
+        rotated.failed.extend(failed.into_iter().take(room));
+    }
+    rotated
+}

@@ -1,0 +1,47 @@
+//! What was seen, lost and spent, gathered from all parts of a capture.
+
+use std::time::Duration;
+
+use recording::Accounting;
+
+use super::convert;
+use super::parts::Parts;
+
+/// All figures since the start of the capture.
+pub(super) fn total(parts: &mut Parts) -> Accounting {
+    let life = parts.kernel.life_counts();
+    let life = parts.warnings.checked(life).unwrap_or_default();
+    let (targets, losses) = (parts.processes.counts(), parts.processes.losses());
+    let memory = parts.kernel.memory();
+    let mut accounting = Accounting {
+        sampler: convert::counters(&parts.kernel.counters()),
+        scheduler: convert::counters(&parts.kernel.off_cpu_counters()),
+        processes: targets.targets,
+        unreadable_processes: targets.unreadable,
+        renames_skipped: parts.processes.names_never_shown(life.names_skipped),
+        life_lost: losses.life,
+        side_band_lost: losses.side_band,
+        tables_failed: parts.tables.failed(),
+        elapsed_ns: nanoseconds(parts.elapsed()),
+        ..Accounting::default()
+    };
+    parts.sources.account(&mut accounting);
+    accounting.cost = parts.usage.cost();
+    accounting.cost.bpf_cpu_ns = parts.kernel.run_time_ns();
+    accounting.cost.bpf_memory_kib = ((memory.arena_bytes + memory.fixed_bytes) >> 10) as u64;
+    accounting
+}
+
+/// All figures of the interval that goes on.
+pub(super) fn of_interval(parts: &mut Parts) -> Accounting {
+    let total = total(parts);
+    let mut accounting = total.since(&parts.interval.before);
+    accounting.deferred_walks = parts.intake.deferred_walks();
+    accounting.not_kept = parts.intake.builder.not_kept();
+    accounting.wakers_not_kept = parts.intake.builder.wakers_not_kept();
+    accounting
+}
+
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,173 @@
+//! The start of a capture: the order in which things are opened, so that nothing that happens meanwhile is missed. If a step fails,
+//! dropping what is open undoes everything.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use events::{EventSpec, SideBand};
+use kernel::Kernel;
+use recording::Accounting;
+use sys::gate::GatedChild;
+
+use super::carry_over::carry_over;
+use super::initial_tables::{self, TableWait};
+use super::intake::Intake;
+use super::parts::{Interval, Parts, Warnings};
+use super::resolver::Gate;
+use super::shared::Shared;
+use super::targets::{enter_all, read_all, read_target};
+use super::{live_stats, settings};
+use crate::child::ChildHandle;
+use crate::config::{Callbacks, command as commands};
+use crate::failure::{attach_error, command_error, load_error};
+use crate::naming::Naming;
+use crate::processes::{Arrivals, Labeller, Processes, monotonic_ns, resolve, zombie};
+use crate::sources::{CpuFollower, Opening, Sources};
+use crate::unwinding::TableStore;
+use crate::usage::Usage;
+use crate::{CancelToken, Config, Error, Targets, Unwind, Warning, WarningKind, export, priority, privilege};
+
+/// What an agent hands over to begin a capture.
+pub(crate) struct Order {
+    pub(crate) config: Config,
+    /// The command, if the target is one.
+    pub(crate) command: Option<Command>,
+    /// Functions of the host program.
+    pub(crate) callbacks: Callbacks,
+    pub(crate) shared: Arc<Shared>,
+    /// Ends symbolization early.
+    pub(crate) abandon: CancelToken,
+    pub(crate) usage: Usage,
+}
+
+/// Opens everything and begins to sample.
+pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> {
+    let Order { config, command, callbacks, shared, abandon, usage } = order;
+    let tables_by = initial_tables::patience(&config).map(|patience| Instant::now() + patience);
+    // A port that is taken is told before anything is attached.
+    let endpoint = config.metrics_listen.as_ref().map(export::bind).transpose()?;
+    privilege::require()?;
+    sys::usage::raise_open_files();
+    let mut warnings = Vec::new();
+    if let Some(endpoint) = endpoint.as_ref().filter(|endpoint| !endpoint.is_loopback()) {
+        let address = endpoint.local_addr();
+        warnings.push(Warning::new(
+            WarningKind::Metrics,
+            format!("everybody who can connect to {address} can read the metrics: plain HTTP without authentication"),
+            "leave the host out to listen on 127.0.0.1 only",
+        ));
+    }
+    let pids = match &config.targets {
+        Targets::Pids(pids) => {
+            pids.iter().map(|pid| resolve(*pid, &mut warnings)).collect::<Result<Vec<_>, _>>()?
+        }
+        Targets::System | Targets::Command(_) => Vec::new(),
+    };
+    warnings.extend(pids.iter().filter_map(|pid| zombie(*pid)));
+    let spec = EventSpec::cpu_clock(config.sample_rate_hz.into());
+    let cpus = events::online_cpus().map_err(|error| attach_error(&spec, error))?;
+    // Before any process is read: mappings that are made from here on are reported.
+    let mut side_band =
+        SideBand::open(&cpus, events::DEFAULT_RING_PAGES).map_err(|error| attach_error(&spec, error))?;
+    let program = command.as_ref().and_then(commands::look_up_here);
+    let run_error = |source| command_error(&config.targets, program.as_deref(), source);
+    let gated = command.map(GatedChild::spawn).transpose().map_err(run_error)?;
+    // After the command's process was made, which must not inherit the priority.
+    priority::go_first();
+    let pids: Vec<u32> = gated.as_ref().map(GatedChild::pid).into_iter().chain(pids).collect();
+
+    let system = matches!(config.targets, Targets::System);
+    // Scheduler statistics alone need no stacks.
+    let without_tables = config.unwind == Unwind::Fp || !(config.cpu_profile || config.off_cpu_profile);
+    let eager = !system || config.unwind == Unwind::Dwarf;
+    let Callbacks { enrichment, table_hooks } = callbacks;
+    let table_hooks = table_hooks.start()?;
+    let mut tables = TableStore::new(eager, without_tables, config.table_cache_dir.as_deref(), table_hooks)?;
+    let mut processes = Processes::new(Labeller::new(enrichment, config.labels.clone()), system);
+    let from_ns = monotonic_ns();
+    for pid in &pids {
+        processes.enter_target(read_target(&processes, *pid)?, from_ns);
+    }
+    if system {
+        read_all(&mut processes, from_ns);
+    }
+    // The workers begin with the tables while the programs are loaded.
+    initial_tables::request(&processes, &mut tables, !eager);
+    cancel.check()?;
+
+    let mut kernel = Kernel::load(&settings::for_kernel(&config, &pids)).map_err(load_error)?;
+    kernel.follow_processes().map_err(load_error)?;
+    // A child is followed only if the kernel side knows its parent. With the whole system as target, every process is followed.
+    if !system {
+        enter_all(&processes, &mut tables, &mut kernel)?;
+    }
+    let mut arrivals = Arrivals::default();
+    let mut wait = TableWait {
+        kernel: &mut kernel,
+        side_band: &mut side_band,
+        processes: &mut processes,
+        arrivals: &mut arrivals,
+        tables: &mut tables,
+    };
+    let ready = wait.wait(tables_by, &shared, cancel)?;
+    if system {
+        enter_all(&processes, &mut tables, &mut kernel)?;
+    } else {
+        processes.touch(ready);
+        carry_over(&mut processes, &mut kernel, &mut tables).map_err(load_error)?;
+    }
+    let naming = Naming::start(&abandon)?;
+    let mut sources = Sources::of(&config);
+    sources.open(&mut Opening { kernel: &mut kernel, pids: &pids, cpus: &cpus })?;
+    cancel.check()?;
+
+    let (started, start_ns) = (SystemTime::now(), monotonic_ns());
+    sources.enable(&mut kernel, start_ns)?;
+    let gate = gated.as_ref().map(|gated| Gate { pid: gated.pid(), exec_id: from_ns });
+    let mut covered: Vec<u32> = side_band.cpus().collect();
+    covered.retain(|cpu| !sources.is_skipped(*cpu));
+    let settings = settings::for_recording(&config);
+    let mut parts = Parts {
+        intake: Intake::new(config.per_thread, gate),
+        first_target: pids.first().copied(),
+        ledgers: report::running(&settings, &Accounting::default()),
+        settings,
+        config,
+        shared,
+        kernel,
+        sources,
+        side_band,
+        cpus: CpuFollower::new(covered),
+        processes,
+        arrivals,
+        tables,
+        naming,
+        server: None,
+        command: None,
+        warnings: Warnings::default(),
+        started,
+        start_ns,
+        interval: Interval::first(started, start_ns),
+        usage,
+        renewed: Instant::now(),
+        named: Instant::now(),
+    };
+    parts.warnings.extend(warnings);
+    if let Some(endpoint) = endpoint {
+        // Metrics can be asked for from the first moment on.
+        parts.shared.want_metrics();
+        live_stats::share_metrics(&mut parts, Duration::ZERO);
+        live_stats::share_health(&mut parts);
+        let server = export::serve(endpoint, Arc::clone(&parts.shared))?;
+        parts.shared.set_metrics_address(Some(server.local_addr()));
+        parts.server = Some(server);
+    }
+    if let Some(gated) = gated {
+        let failed = |source| command_error(&parts.config.targets, program.as_deref(), source);
+        let child = ChildHandle::new(gated.release().map_err(failed)?);
+        parts.shared.set_child(child.clone());
+        parts.command = Some(child);
+    }
+    Ok(parts)
+}

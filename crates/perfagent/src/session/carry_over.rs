@@ -1,0 +1,34 @@
+//! Tells the kernel side what changed about processes.
+
+use kernel::{Kernel, KernelProcess};
+
+use crate::processes::Processes;
+use crate::unwinding::TableStore;
+
+/// Enters what changed since the last call. A process that could not be entered is tried again at the next call.
+pub(super) fn carry_over(
+    processes: &mut Processes,
+    kernel: &mut Kernel,
+    tables: &mut TableStore,
+) -> Result<(), kernel::Error> {
+    let changes = processes.take_changes();
+    let (mut failed, mut again) = (Ok(()), Vec::new());
+    changes.released.iter().for_each(|pid| tables.forget(*pid));
+    for pid in changes.changed {
+        let Some((now, waker_only)) = processes.present(pid) else { continue };
+        let mappings = tables.mappings(now.image);
+        let process = KernelProcess { pid, image: now.from_ns, mappings: &mappings, waker_only };
+        // The kernel side may not record the process: it has ended or, with the whole system as target, was not sampled yet.
+        if let Err(error) = kernel.update_process(&process) {
+            failed = failed.and(Err(error));
+            again.push(pid);
+        }
+    }
+    for (pid, ended_ns) in changes.ended {
+        if !processes.is_alive(pid) {
+            kernel.remove_process(pid, ended_ns);
+        }
+    }
+    processes.touch(again);
+    failed
+}

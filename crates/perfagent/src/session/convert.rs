@@ -1,0 +1,79 @@
+//! What the kernel side and clocks say, in the terms of the recording.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use recording::{Counters, StackSums, State, WalkEnd};
+
+/// The end of a walk.
+pub(crate) fn walk_end(end: kernel::WalkEnd) -> WalkEnd {
+    match end {
+        kernel::WalkEnd::Root => WalkEnd::Root,
+        kernel::WalkEnd::NoMapping => WalkEnd::NoMapping,
+        kernel::WalkEnd::NoRow => WalkEnd::NoRow,
+        kernel::WalkEnd::UnsupportedRule => WalkEnd::UnsupportedRule,
+        kernel::WalkEnd::FpChain => WalkEnd::FpChain,
+        kernel::WalkEnd::Fault => WalkEnd::Fault,
+        kernel::WalkEnd::FrameLimit => WalkEnd::FrameLimit,
+        kernel::WalkEnd::TableNotReady => WalkEnd::TableNotReady,
+        kernel::WalkEnd::NoRegisters => WalkEnd::NoRegisters,
+        kernel::WalkEnd::NoUserStack => WalkEnd::NoUserStack,
+        kernel::WalkEnd::Exiting => WalkEnd::Exiting,
+    }
+}
+
+/// What a thread was doing.
+pub(crate) fn state(state: kernel::State) -> State {
+    match state {
+        kernel::State::Sampled => State::Sampled,
+        kernel::State::Blocked => State::Blocked,
+        kernel::State::IoWait => State::IoWait,
+        kernel::State::Preempted => State::Preempted,
+        kernel::State::OnCpu => State::OnCpu,
+        kernel::State::Waker => State::Waker,
+        kernel::State::WakerInSoftirq => State::WakerInSoftirq,
+        kernel::State::NotRunYet => State::NotRunYet,
+    }
+}
+
+/// The sums of one stack.
+pub(crate) fn sums(sums: kernel::Sums) -> StackSums {
+    StackSums { count: sums.count, value: sums.value, waited: sums.waited }
+}
+
+/// What programs counted.
+pub(crate) fn counters(counters: &kernel::Counters) -> Counters {
+    let mut walks = [0; WalkEnd::ALL.len()];
+    for end in kernel::WalkEnd::ALL {
+        walks[walk_end(end) as usize] = counters.walks(end);
+    }
+    Counters {
+        samples: counters.samples,
+        lost_ring_full: counters.lost_ring_full,
+        lost_map_full: counters.lost_map_full,
+        lost_no_memory: counters.lost_no_memory,
+        lost_busy: counters.lost_busy,
+        lost_unseen: counters.lost_unseen,
+        outside_namespace: counters.outside_namespace,
+        memo_hits: counters.memo_hits,
+        memo_checked: counters.memo_checked,
+        memo_differed: counters.memo_differed,
+        frames: counters.frames,
+        frames_walked: counters.frames_walked,
+        stacks_sent: counters.stacks_sent,
+        deferred: counters.deferred,
+        requests_lost: counters.requests_lost,
+        processes_lost: counters.processes_lost,
+        threads_lost: counters.threads_lost,
+        skipped_min_block: counters.skipped_min_block,
+        skipped_min_block_ns: counters.skipped_min_block_ns,
+        wakers_lost: counters.wakers_lost,
+        lifetime_ns: counters.lifetime_ns,
+        walks,
+    }
+}
+
+/// A time as ns since the epoch.
+pub(crate) fn since_epoch_ns(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

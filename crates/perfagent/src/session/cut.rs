@@ -1,0 +1,96 @@
+//! The seam between two intervals of a capture that goes on.
+
+use std::collections::HashSet;
+use std::time::{Duration, SystemTime};
+
+use recording::{Accounting, Context, Mode, Recording, Span, StackSums, State};
+
+use super::parts::{Interval, Parts};
+use super::round::round;
+use super::{accounting, convert, intake, main_mapping, settings};
+use crate::Error;
+use crate::naming::PendingNames;
+use crate::processes::monotonic_ns;
+
+/// Records of processes are held back for a moment, to keep their order, and with them the stacks behind them.
+const ARRIVALS: Duration = Duration::from_millis(20);
+/// Time between two checks whether they are here.
+const ARRIVALS_CHECK: Duration = Duration::from_millis(1);
+
+/// An interval whose names may still be on their way.
+pub(crate) struct CutInterval {
+    pub(crate) recording: Recording,
+    pub(crate) names: PendingNames,
+}
+
+/// Ends the present interval and begins the next one. Sampling goes on.
+///
+/// Stacks that wait for their tables, and sums whose stack is still on its way, go to the next interval.
+pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
+    round(parts, false);
+    parts.intake.builder.begin_cut();
+    let (ended, seam_ns) = (SystemTime::now(), monotonic_ns());
+    let builder = &mut parts.intake.builder;
+    let taken = parts.kernel.cut(seam_ns, |hash, sums| intake::add(builder, hash, sums));
+    let taken = taken.map_err(|error| Error::System {
+        attempt: "take the sums of an interval".to_owned(),
+        source: std::io::Error::other(error),
+    })?;
+    let total = accounting::total(parts);
+    // All programs that added to this interval have ended, so its stacks have been sent.
+    let deadline = std::time::Instant::now() + ARRIVALS;
+    round(parts, false);
+    while !parts.arrivals.is_empty() && std::time::Instant::now() < deadline {
+        std::thread::sleep(ARRIVALS_CHECK);
+        round(parts, false);
+    }
+    let open: HashSet<u64> = taken.open.iter().map(|stretch| stretch.key).collect();
+    for stretch in &taken.open {
+        let time = StackSums { count: 0, value: stretch.value, waited: stretch.waited };
+        parts.intake.builder.add_open(stretch.key, time);
+    }
+    let before = &parts.interval.before;
+    let mut figures = total.since(before);
+    figures.sampler = convert::counters(&taken.sampler);
+    figures.scheduler = convert::counters(&taken.off_cpu);
+    let mut next_before = total;
+    next_before.sampler = before.sampler.plus(&figures.sampler);
+    next_before.scheduler = before.scheduler.plus(&figures.scheduler);
+    carry(parts, &mut figures);
+    figures.deferred_walks = parts.intake.take_deferred_walks();
+    figures.elapsed_ns = seam_ns.saturating_sub(parts.interval.start_ns);
+    let context = context(parts, figures);
+    let names = parts.end_naming();
+    let (recording, renumbering) = parts.intake.builder.cut(context, &open);
+    parts.intake.resolver.renumber(&renumbering);
+    let carried = parts.interval.next_carried;
+    parts.interval =
+        Interval { started: ended, start_ns: seam_ns, before: next_before, carried, next_carried: [0; 2] };
+    Ok(CutInterval { recording, names })
+}
+
+/// Moves the counts of samples and intervals whose stack is still on its way to the next interval, where their sums will be.
+fn carry(parts: &mut Parts, figures: &mut Accounting) {
+    let Parts { intake, settings, interval, .. } = parts;
+    let early = |mode: Mode| intake.builder.early_count(|state: State| settings.shows(mode, state));
+    interval.next_carried = [early(Mode::OnCpu), early(Mode::OffCpu)];
+    let counters = [&mut figures.sampler.samples, &mut figures.scheduler.samples];
+    for ((samples, came), goes) in counters.into_iter().zip(interval.carried).zip(interval.next_carried) {
+        *samples = (*samples + came).saturating_sub(goes);
+    }
+}
+
+/// What the recording of the present interval has besides stacks and counts.
+pub(super) fn context(parts: &Parts, accounting: Accounting) -> Context {
+    Context {
+        settings: parts.settings.clone(),
+        span: Span {
+            start_ns: convert::since_epoch_ns(parts.interval.started),
+            duration_ns: accounting.elapsed_ns,
+        },
+        kernel: recording::KernelImage { build_id: super::kernel_image::build_id() },
+        main: parts.first_target.and_then(|pid| main_mapping::of(&parts.processes, pid)),
+        events: settings::events(&parts.config),
+        accounting,
+    }
+}

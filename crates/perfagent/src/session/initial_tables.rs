@@ -1,0 +1,137 @@
+//! The unwind tables that a capture begins with: which are requested, and how long the first sample waits for them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use events::SideBand;
+use kernel::{Kernel, Message};
+
+use super::shared::Shared;
+use crate::failure::load_error;
+use crate::processes::{Arrival, Arrivals, Processes};
+use crate::unwinding::TableStore;
+use crate::{CancelToken, Config, Error, Targets, Unwind};
+
+/// As long as reading cached tables takes. Later tables are compiled while samples are taken; stacks that need them are sent unwalked.
+const CACHED: Duration = Duration::from_millis(100);
+/// Threads leave their CPUs far more often than samples are taken, so more stacks would need a table than can be sent unwalked.
+const OFF_CPU: Duration = Duration::from_secs(5);
+/// Time between two checks of the cancel token.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// How long after the start of the capture the first sample waits for tables. `None`: until all are compiled.
+pub(super) fn patience(config: &Config) -> Option<Duration> {
+    match config.targets {
+        // The command has not been executed yet: its present mappings are not those that it will run.
+        Targets::Command(_) => Some(CACHED),
+        _ if config.unwind == Unwind::Dwarf => None,
+        Targets::Pids(_) if config.off_cpu_profile => Some(OFF_CPU),
+        _ => Some(CACHED),
+    }
+}
+
+/// Requests the tables of all files of all targets, the smallest first: most stacks need several tables, and few need the largest.
+/// `only_running`: of the processes that run at this moment.
+pub(super) fn request(processes: &Processes, tables: &mut TableStore, only_running: bool) {
+    let is_wanted = |pid| !only_running || process::task::stat(pid).is_ok_and(|stat| stat.state == 'R');
+    let images: Vec<_> = processes.current().map(|(_, snapshot)| Arc::clone(snapshot.image)).collect();
+    let wanted = images.iter().filter(|image| is_wanted(image.pid));
+    let regions = wanted.flat_map(|image| image.regions().iter().map(|region| (image.pid, region)));
+    let mut regions: Vec<_> = regions.collect();
+    regions.sort_by_key(|(_, region)| region.kind.file().map_or(0, |file| file.identity().size));
+    for (pid, region) in regions {
+        tables.request(pid, region);
+    }
+}
+
+/// What takes part in the wait for tables.
+pub(super) struct TableWait<'a> {
+    pub(super) kernel: &'a mut Kernel,
+    pub(super) side_band: &'a mut SideBand,
+    pub(super) processes: &'a mut Processes,
+    pub(super) arrivals: &'a mut Arrivals,
+    pub(super) tables: &'a mut TableStore,
+}
+
+impl TableWait<'_> {
+    /// Waits until all requested tables are in the kernel, or until the time is over, and follows processes meanwhile. Gives the
+    /// processes whose mappings have tables now.
+    pub(super) fn wait(
+        &mut self,
+        until: Option<Instant>,
+        shared: &Shared,
+        cancel: &CancelToken,
+    ) -> Result<HashSet<u32>, Error> {
+        let mut ready = HashSet::new();
+        loop {
+            let pending = self.tables.pending();
+            shared.set_tables_left(pending as u64);
+            let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()));
+            if pending == 0 {
+                break;
+            }
+            // Tables that are finished by now are installed even if the time is over.
+            ready.extend(self.tables.install_finished(self.kernel, left.min(SLICE)));
+            self.follow()?;
+            cancel.check()?;
+            if left.is_zero() {
+                break;
+            }
+        }
+        shared.set_tables_left(0);
+        Ok(ready)
+    }
+
+    /// Follows what processes do. Nothing is sampled yet, so no stacks arrive.
+    fn follow(&mut self) -> Result<(), Error> {
+        let mut records = Vec::new();
+        let complete_ns = self.side_band.drain(&mut records);
+        let messages = self.kernel.receive().map_err(load_error)?;
+        self.arrivals.add(records, complete_ns, messages);
+        while let Some(arrival) = self.arrivals.next() {
+            match arrival {
+                Arrival::Mapping(_, mmap) => {
+                    self.processes.mapped(&mmap);
+                }
+                Arrival::Message(Message::Life(life)) => {
+                    self.processes.follow(&life);
+                }
+                Arrival::Message(_) => {}
+            }
+        }
+        self.processes.take_released().for_each(|pid| self.tables.forget(pid));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Agent, AgentBuilder};
+
+    fn on() -> AgentBuilder {
+        Agent::builder().with_cpu_profile()
+    }
+
+    fn off() -> AgentBuilder {
+        Agent::builder().with_off_cpu_profile()
+    }
+
+    fn of(builder: AgentBuilder) -> Option<Duration> {
+        patience(&builder.build().unwrap().config())
+    }
+
+    #[test]
+    fn who_waits_for_what() {
+        assert_eq!(of(on().pid(1)), Some(CACHED));
+        assert_eq!(of(off().pid(1)), Some(OFF_CPU));
+        assert_eq!(of(off().with_cpu_profile().pid(1)), Some(OFF_CPU));
+        assert_eq!(of(off().system_wide()), Some(CACHED));
+        for builder in [on, off] {
+            let dwarf = || builder().unwind(Unwind::Dwarf);
+            assert_eq!((of(dwarf().pid(1)), of(dwarf().system_wide())), (None, None));
+            assert_eq!(of(dwarf().command(std::process::Command::new("true"))), Some(CACHED));
+        }
+    }
+}

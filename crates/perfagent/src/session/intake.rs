@@ -1,0 +1,287 @@
+//! Stacks and sums as they arrive from the kernel side, on their way into the recording.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use kernel::{Frame, Kernel, RawStack, StackMessage, State, WalkEnd};
+use profile::Avma;
+use recording::{Builder, EventId, Key, Limits, MissingStack, StackSums};
+
+use super::convert;
+use super::resolver::{Gate, Resolver};
+use crate::processes::{ProcessSnapshot, Processes};
+use crate::unwinding::{DeferredStack, DeferredStacks, TableStore, Unwinders, Walked, walk};
+
+/// Time for walks in user space in one round: mappings and tables of other processes wait meanwhile.
+const WALKS_PER_ROUND: Duration = Duration::from_millis(5);
+/// Time for the walks that are left at the end.
+const LAST_WALKS: Duration = Duration::from_secs(1);
+
+/// The event of on-CPU samples, in the recordings of a capture.
+pub(super) const CPU_CLOCK: EventId = EventId(0);
+/// The event of off-CPU intervals.
+pub(super) const SCHEDULER: EventId = EventId(1);
+
+/// The event that takes stacks in a state.
+fn event_of(state: State) -> EventId {
+    if state == State::Sampled { CPU_CLOCK } else { SCHEDULER }
+}
+
+/// Whether walks in user space belong to on-CPU samples (0) or to off-CPU intervals (1).
+fn group_of(state: State) -> usize {
+    usize::from(state != State::Sampled)
+}
+
+/// What is used to walk a stack in user space.
+pub(super) struct WalkContext<'a> {
+    pub(super) processes: &'a Processes,
+    pub(super) tables: &'a mut TableStore,
+    pub(super) kernel: &'a Kernel,
+}
+
+/// Takes in stacks and sums.
+pub(super) struct Intake {
+    pub(super) builder: Builder,
+    pub(super) resolver: Resolver,
+    /// Stacks that wait for tables, to be walked in user space.
+    deferred: DeferredStacks,
+    unwinders: Unwinders,
+    /// Processes that sent such stacks lately. Their allowance is renewed with their mappings.
+    deferring: HashSet<u32>,
+    /// Ends of walks in user space: of samples, and of off-CPU intervals.
+    deferred_walks: [[u64; recording::WalkEnd::ALL.len()]; 2],
+    /// Distinct stacks since the sums were last taken.
+    undrained: u64,
+}
+
+impl Intake {
+    pub(super) fn new(per_thread: bool, gate: Option<Gate>) -> Self {
+        Self {
+            builder: Builder::new(Limits::default()),
+            resolver: Resolver::new(per_thread, gate),
+            deferred: DeferredStacks::default(),
+            unwinders: Unwinders::default(),
+            deferring: HashSet::new(),
+            deferred_walks: Default::default(),
+            undrained: 0,
+        }
+    }
+
+    /// Takes in a stack at its first sight.
+    pub(super) fn take_stack(&mut self, stack: &StackMessage, context: &mut WalkContext<'_>) {
+        self.undrained += 1;
+        // The programs no longer know the program of a process that has just ended: it was the last one.
+        let has_ended = stack.image == 0 && (stack.state == State::OnCpu || stack.end == WalkEnd::Exiting);
+        let at_ns = if has_ended { u64::MAX } else { stack.image };
+        let snapshot = context.processes.at(stack.pid, at_ns);
+        if stack.end == WalkEnd::TableNotReady
+            && let Some(snapshot) = snapshot
+        {
+            request_tables(stack, snapshot, context.tables);
+        }
+        self.enter(stack, snapshot, false, None);
+    }
+
+    /// Takes in a stack that was sent unwalked.
+    pub(super) fn take_raw(&mut self, raw: RawStack, context: &mut WalkContext<'_>) {
+        self.undrained += u64::from(raw.stack.hash != 0);
+        self.deferring.insert(raw.stack.pid);
+        if let Some(oldest) = self.deferred.push(raw) {
+            self.walk_deferred(oldest, context, false);
+        }
+    }
+
+    /// Takes in that sums under one key are of intervals that a waker ended.
+    pub(super) fn take_pair(&mut self, hash: u64, blocked: u64, waker: u64) {
+        self.undrained += 1;
+        let state = convert::state(State::of_key(hash));
+        self.builder.enter_pair(hash, SCHEDULER, state, blocked, waker);
+    }
+
+    /// Takes in a thread that slept when the capture began. `walked`: its stack is that of its sleep.
+    pub(super) fn take_sleeper(
+        &mut self,
+        mut stack: StackMessage,
+        snapshot: Option<ProcessSnapshot<'_>>,
+        walked: bool,
+    ) {
+        if walked {
+            if !stack.end.is_no_walk() {
+                self.count_walk(stack.state, stack.end);
+            }
+            self.enter(&stack, snapshot, false, None);
+        } else {
+            stack.kernel.clear();
+            stack.user.clear();
+            stack.end = WalkEnd::Root;
+            self.enter(&stack, snapshot, false, Some(MissingStack::AsleepBefore));
+        }
+    }
+
+    /// `once`: the key is that of one interval alone. Where a limit of the recording is reached, the key stays unknown, and the sums
+    /// under it are counted as not kept.
+    fn enter(
+        &mut self,
+        stack: &StackMessage,
+        snapshot: Option<ProcessSnapshot<'_>>,
+        once: bool,
+        missing: Option<MissingStack>,
+    ) {
+        if let Some(id) = self.resolver.resolve(&mut self.builder, stack, snapshot, missing) {
+            let event = event_of(stack.state);
+            let key = Key { event, stack: id, pid: stack.pid, exec_id: stack.image, once };
+            self.builder.enter(stack.hash, key);
+        }
+    }
+
+    fn count_walk(&mut self, state: State, end: WalkEnd) {
+        self.deferred_walks[group_of(state)][convert::walk_end(end) as usize] += 1;
+    }
+
+    /// Walks the stacks that wait, as far as time allows. At the end (`last`) what there is no time for is recorded as far as the kernel
+    /// walked it.
+    pub(super) fn walk_waiting(&mut self, context: &mut WalkContext<'_>, last: bool) {
+        let deadline = Instant::now() + if last { LAST_WALKS } else { WALKS_PER_ROUND };
+        for deferred in self.deferred.take() {
+            if Instant::now() >= deadline && last {
+                let end = deferred.raw.stack.end;
+                self.record_walked(deferred.raw, Walked { frames: Vec::new(), end }, context.processes);
+            } else if Instant::now() >= deadline {
+                self.deferred.put_back(deferred);
+            } else {
+                let wait = !last && deferred.is_patient();
+                self.walk_deferred(deferred, context, wait);
+            }
+        }
+    }
+
+    fn walk_deferred(&mut self, deferred: DeferredStack, context: &mut WalkContext<'_>, wait: bool) {
+        let raw = &deferred.raw;
+        let Some(snapshot) = context.processes.at(raw.stack.pid, raw.stack.image) else {
+            if wait {
+                self.deferred.put_back(deferred);
+            } else {
+                let walked = Walked { frames: Vec::new(), end: WalkEnd::TableNotReady };
+                self.record_walked(deferred.raw, walked, context.processes);
+            }
+            return;
+        };
+        match walk(raw, snapshot.image, &mut self.unwinders, context.tables, context.kernel, wait) {
+            // The code may be in a mapping that is still to be read.
+            Some(walked) if walked.end == WalkEnd::NoMapping && wait && deferred.is_fresh() => {
+                self.deferred.put_back(deferred);
+            }
+            Some(walked) => self.record_walked(deferred.raw, walked, context.processes),
+            None => self.deferred.put_back(deferred),
+        }
+    }
+
+    /// Walks the stack of a sleeping thread at once, without waiting for tables.
+    pub(super) fn walk_now(
+        &mut self,
+        raw: &RawStack,
+        snapshot: ProcessSnapshot<'_>,
+        tables: &mut TableStore,
+        kernel: &Kernel,
+    ) -> Option<Walked> {
+        walk(raw, snapshot.image, &mut self.unwinders, tables, kernel, false)
+    }
+
+    fn record_walked(&mut self, raw: RawStack, walked: Walked, processes: &Processes) {
+        self.count_walk(raw.stack.state, walked.end);
+        if walked.end != WalkEnd::Root {
+            let pcs: Vec<u64> = walked.frames.iter().map(|frame| frame.pc).collect();
+            tracing::debug!(target: "perfagent", pid = raw.stack.pid, end = ?walked.end, bytes = raw.len(), "deferred walk {pcs:x?}");
+        }
+        let mut stack = raw.stack;
+        stack.user = match walked.frames {
+            frames if frames.is_empty() => vec![Frame { pc: raw.pc, exact: true, by_frame_pointer: false }],
+            frames => frames,
+        };
+        stack.end = walked.end;
+        let snapshot = processes.at(stack.pid, stack.image);
+        if stack.hash == 0 {
+            self.add_single(&stack, snapshot);
+        } else {
+            self.enter(&stack, snapshot, true, None);
+        }
+    }
+
+    /// A sample whose sums no key stands for.
+    fn add_single(&mut self, stack: &StackMessage, snapshot: Option<ProcessSnapshot<'_>>) {
+        match self.resolver.resolve(&mut self.builder, stack, snapshot, None) {
+            Some(id) => {
+                let one = StackSums { count: 1, value: 1, waited: 0 };
+                self.builder.add_single(event_of(stack.state), id, one);
+            }
+            None => self.builder.count_not_kept(convert::state(stack.state)),
+        }
+    }
+
+    /// Takes the sums that the kernel side holds, and drops keys that cannot come again.
+    pub(super) fn drain(&mut self, kernel: &mut Kernel, processes: &Processes) -> Result<(), kernel::Error> {
+        self.undrained = 0;
+        let builder = &mut self.builder;
+        kernel.drain(|hash, sums| add(builder, hash, sums))?;
+        let mut ends = HashMap::new();
+        builder.release(|pid, exec_id| processes.may_record(pid, exec_id, &mut ends));
+        Ok(())
+    }
+
+    /// Takes all sums, when no program runs any more.
+    pub(super) fn drain_all(&mut self, kernel: &mut Kernel) -> Result<(), kernel::Error> {
+        let builder = &mut self.builder;
+        kernel.drain_all(|hash, sums| add(builder, hash, sums))
+    }
+
+    /// Distinct stacks since the sums were last taken.
+    pub(super) fn undrained(&self) -> u64 {
+        self.undrained
+    }
+
+    /// Whether stacks wait for tables.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// Whether processes sent unwalked stacks since their allowance was last renewed.
+    pub(super) fn has_deferring(&self) -> bool {
+        !self.deferring.is_empty()
+    }
+
+    /// Takes the processes among `pids` that sent unwalked stacks lately; all of them without `pids`.
+    pub(super) fn take_deferring(&mut self, pids: Option<&HashSet<u32>>) -> Vec<u32> {
+        self.deferring.extract_if(|pid| pids.is_none_or(|pids| pids.contains(pid))).collect()
+    }
+
+    /// Drops what walks no longer use.
+    pub(super) fn release_unused(&mut self) {
+        self.unwinders.release_unused();
+    }
+
+    /// Ends of walks in user space so far in this interval.
+    pub(super) fn deferred_walks(&self) -> [[u64; recording::WalkEnd::ALL.len()]; 2] {
+        self.deferred_walks
+    }
+
+    /// The same, for the recording of the interval. The next interval begins with none.
+    pub(super) fn take_deferred_walks(&mut self) -> [[u64; recording::WalkEnd::ALL.len()]; 2] {
+        std::mem::take(&mut self.deferred_walks)
+    }
+}
+
+/// Adds sums of the kernel side under their key.
+pub(super) fn add(builder: &mut Builder, hash: u64, sums: kernel::Sums) {
+    builder.add(hash, convert::state(State::of_key(hash)), convert::sums(sums));
+}
+
+/// The walk ended because a table was missing: asks for it, and for those that frames further out are likely to need.
+fn request_tables(stack: &StackMessage, snapshot: ProcessSnapshot<'_>, tables: &mut TableStore) {
+    if let Some(frame) = stack.user.last()
+        && let Some(region) = snapshot.image.find(Avma(frame.pc - u64::from(!frame.exact)))
+        && let Some(file) = region.kind.file()
+    {
+        tables.hit(file);
+        snapshot.image.regions().iter().for_each(|region| tables.request(stack.pid, region));
+    }
+}

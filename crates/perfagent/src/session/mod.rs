@@ -1,0 +1,34 @@
+//! A capture from its first descriptor to the result: begin, rounds, cuts, end.
+//!
+//! A session lives on a thread of its own and polls. It composes what the other rooms do and decides nothing about content: sources take
+//! stacks (`sources`), processes tell what a stack is of (`processes`), the builder keeps them (crate `recording`), names are looked up
+//! beside (`symbolization`), and the result is a recording with its ledgers (crate `report`).
+
+mod accounting;
+mod begin;
+mod carry_over;
+mod convert;
+mod cut;
+mod finish;
+mod initial_tables;
+mod intake;
+mod kernel_image;
+mod live_context;
+mod live_stats;
+mod main_mapping;
+mod parts;
+mod resolver;
+mod result;
+mod round;
+mod run;
+mod settings;
+mod shared;
+mod sleepers;
+mod start;
+mod targets;
+
+pub(crate) use cut::CutInterval;
+pub(crate) use result::{CaptureResult, report_on};
+pub(crate) use run::Request;
+pub(crate) use shared::Shared;
+pub(crate) use start::{Order, Session};

@@ -1,0 +1,126 @@
+//! What a running capture consists of.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use events::SideBand;
+use kernel::Kernel;
+use metrics::endpoint::Server;
+use recording::Accounting;
+
+use super::intake::Intake;
+use super::live_context::LiveContext;
+use super::shared::Shared;
+use crate::child::ChildHandle;
+use crate::naming::{Naming, PendingNames};
+use crate::processes::{Arrivals, Processes, monotonic_ns};
+use crate::sources::{CpuFollower, Sources};
+use crate::unwinding::TableStore;
+use crate::usage::Usage;
+use crate::{Config, Ledger, Warning, WarningKind};
+
+/// Warnings of one capture that are kept at most.
+const MAX_WARNINGS: usize = 64;
+
+/// The warnings of a capture, each once.
+#[derive(Default)]
+pub(super) struct Warnings(Vec<Warning>);
+
+impl Warnings {
+    pub(super) fn add(&mut self, warning: Warning) {
+        if self.0.iter().all(|known| known.message != warning.message) && self.0.len() < MAX_WARNINGS {
+            self.0.push(warning);
+        }
+    }
+
+    pub(super) fn extend(&mut self, warnings: impl IntoIterator<Item = Warning>) {
+        warnings.into_iter().for_each(|warning| self.add(warning));
+    }
+
+    /// The value, or `None` after a warning: a capture goes on with what works.
+    pub(super) fn checked<T>(&mut self, result: Result<T, kernel::Error>) -> Option<T> {
+        result
+            .inspect_err(|error| {
+                let hint = "profile fewer processes at a time";
+                self.add(Warning::new(WarningKind::Capture, error.to_string(), hint));
+            })
+            .ok()
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Warning> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+/// The interval that goes on: the whole capture, unless it is cut.
+pub(super) struct Interval {
+    pub(super) started: SystemTime,
+    /// `CLOCK_MONOTONIC`.
+    pub(super) start_ns: u64,
+    /// What was counted before it.
+    pub(super) before: Accounting,
+    /// Samples and off-CPU intervals that were counted before it, and whose stack came later.
+    pub(super) carried: [u64; 2],
+    /// The same of the next interval.
+    pub(super) next_carried: [u64; 2],
+}
+
+impl Interval {
+    /// The first interval of a capture.
+    pub(super) fn first(started: SystemTime, start_ns: u64) -> Self {
+        Self { started, start_ns, before: Accounting::default(), carried: [0; 2], next_carried: [0; 2] }
+    }
+}
+
+/// A running capture. Dropping it closes and detaches everything.
+pub(super) struct Parts {
+    pub(super) config: Config,
+    pub(super) settings: recording::Settings,
+    pub(super) shared: Arc<Shared>,
+    pub(super) kernel: Kernel,
+    pub(super) sources: Sources,
+    pub(super) side_band: SideBand,
+    pub(super) cpus: CpuFollower,
+    pub(super) processes: Processes,
+    /// Records and messages that are not applied yet.
+    pub(super) arrivals: Arrivals,
+    pub(super) tables: TableStore,
+    pub(super) intake: Intake,
+    pub(super) naming: Naming,
+    /// The metrics endpoint, if there is one.
+    pub(super) server: Option<Server>,
+    pub(super) command: Option<ChildHandle>,
+    pub(super) first_target: Option<u32>,
+    pub(super) warnings: Warnings,
+    /// When the capture began.
+    pub(super) started: SystemTime,
+    /// The same, `CLOCK_MONOTONIC`.
+    pub(super) start_ns: u64,
+    pub(super) interval: Interval,
+    /// The ledgers as last computed.
+    pub(super) ledgers: Vec<Ledger>,
+    pub(super) usage: Usage,
+    /// When the allowances of processes that wait for tables were last renewed.
+    pub(super) renewed: Instant,
+    /// When new frames were last handed over to be named.
+    pub(super) named: Instant,
+}
+
+impl Parts {
+    /// Hands new frames over to be named.
+    pub(super) fn send_new_frames(&mut self) {
+        let context = LiveContext { builder: &self.intake.builder, resolver: &self.intake.resolver };
+        self.naming.send_new(context.builder.frames(), &context);
+    }
+
+    /// Hands all frames over to be named: the interval ends.
+    pub(super) fn end_naming(&mut self) -> PendingNames {
+        let context = LiveContext { builder: &self.intake.builder, resolver: &self.intake.resolver };
+        self.naming.end_interval(context.builder.frames(), &context)
+    }
+
+    /// Length of the capture so far.
+    pub(super) fn elapsed(&self) -> std::time::Duration {
+        std::time::Duration::from_nanos(monotonic_ns().saturating_sub(self.start_ns))
+    }
+}

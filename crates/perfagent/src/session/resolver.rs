@@ -1,0 +1,229 @@
+//! From addresses in a process to frames of the recording: files with link-time addresses, code made at run time, kernel, unknown.
+//!
+//! A stack is resolved when it is first seen, while its process most probably lives. Files stay open and programs stay known as long as
+//! an interval uses them, so that names are found even after the process has ended.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kernel::StackMessage;
+use process::{FileKey, FileKind, MappedFile, RegionKind};
+use profile::{Avma, Label, Svma};
+use recording::{
+    Builder, CodeMapping, CodeMappingId, ExecInstance, ExecInstanceId, FileIdentity, Frame, FrameId,
+    MissingStack, Module, ModuleId, ModuleKind, Renumbering, Stack, State, TaskId, TaskStackId, ThreadId,
+};
+
+use super::convert;
+use crate::naming::{ContainerRoots, LiveModule, LiveProgram};
+use crate::processes::{ExecInstance as LiveInstance, ProcessSnapshot};
+
+/// Programs in containers for whose perf maps a descriptor is kept. Maps of further programs are found only while they run.
+const MAX_FOLDERS: usize = 256;
+
+/// The process of a command before it executes the command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gate {
+    pub(super) pid: u32,
+    /// When it was made.
+    pub(super) exec_id: u64,
+}
+
+/// Resolves the stacks of one capture.
+pub(super) struct Resolver {
+    per_thread: bool,
+    gate: Option<Gate>,
+    module_ids: HashMap<FileKey, ModuleId>,
+    modules: HashMap<ModuleId, LiveModule>,
+    roots: ContainerRoots,
+    /// By address of the process's record.
+    program_ids: HashMap<usize, ExecInstanceId>,
+    programs: HashMap<ExecInstanceId, Arc<LiveProgram>>,
+    folders_held: usize,
+}
+
+impl Resolver {
+    pub(super) fn new(per_thread: bool, gate: Option<Gate>) -> Self {
+        Self {
+            per_thread,
+            gate,
+            module_ids: HashMap::new(),
+            modules: HashMap::new(),
+            roots: ContainerRoots::default(),
+            program_ids: HashMap::new(),
+            programs: HashMap::new(),
+            folders_held: 0,
+        }
+    }
+
+    /// The file of a module of the present interval.
+    pub(super) fn module(&self, id: ModuleId) -> Option<&LiveModule> {
+        self.modules.get(&id)
+    }
+
+    /// The program behind code that was made at run time.
+    pub(super) fn program(&self, id: ExecInstanceId) -> Option<Arc<LiveProgram>> {
+        self.programs.get(&id).cloned()
+    }
+
+    /// The stack of a message as the recording has it. `None`: a limit of the recording is reached.
+    pub(super) fn resolve(
+        &mut self,
+        builder: &mut Builder,
+        message: &StackMessage,
+        snapshot: Option<ProcessSnapshot<'_>>,
+        missing: Option<MissingStack>,
+    ) -> Option<TaskStackId> {
+        let state = convert::state(message.state);
+        let missing = missing.or((state == State::NotRunYet).then_some(MissingStack::NotRunYet));
+        let missing = if self.is_gate(message) { Some(MissingStack::Gate) } else { missing };
+        let mut frames = Vec::with_capacity(message.kernel.len() + message.user.len());
+        for (depth, address) in message.kernel.iter().enumerate() {
+            frames.push(builder.frame(Frame::Kernel { address: *address, exact: depth == 0 })?);
+        }
+        for frame in &message.user {
+            frames.push(self.frame(builder, message.pid, Avma(frame.pc), frame.exact, snapshot)?);
+        }
+        let stack = Stack {
+            frames: frames.into(),
+            kernel_frames: message.kernel.len() as u32,
+            end: convert::walk_end(message.end),
+            missing,
+        };
+        let task = self.task(builder, message, snapshot)?;
+        builder.task_stack(task, stack, state)
+    }
+
+    fn is_gate(&self, message: &StackMessage) -> bool {
+        let is_it = |gate: Gate| (gate.pid, gate.exec_id) == (message.pid, message.image);
+        self.gate.is_some_and(is_it) && !message.state.is_waker()
+    }
+
+    fn task(
+        &mut self,
+        builder: &mut Builder,
+        message: &StackMessage,
+        snapshot: Option<ProcessSnapshot<'_>>,
+    ) -> Option<TaskId> {
+        let waker = message.state.is_waker();
+        let comm = snapshot.map_or(message.thread.as_str(), |snapshot| snapshot.comm);
+        // Of a waker only the name is shown.
+        let added = snapshot.filter(|_| !waker).map_or(&[][..], |snapshot| snapshot.labels);
+        let labels = std::iter::once(Label::str("comm", comm)).chain(added.iter().cloned()).collect();
+        let tid = if waker { message.tid.min(1) } else { message.tid };
+        let thread = (waker || self.per_thread).then(|| ThreadId { tid, name: message.thread.clone() });
+        builder.task((!waker).then_some(message.pid), labels, thread)
+    }
+
+    fn frame(
+        &mut self,
+        builder: &mut Builder,
+        pid: u32,
+        address: Avma,
+        exact: bool,
+        snapshot: Option<ProcessSnapshot<'_>>,
+    ) -> Option<FrameId> {
+        // The call instruction of a caller may be the last one of its region.
+        let lookup = Avma(Frame::lookup(address.0, exact));
+        let found = snapshot.and_then(|snapshot| Some((snapshot.image.find(lookup)?, snapshot.instance)));
+        let frame = match found.map(|(region, instance)| (region, &region.kind, instance)) {
+            Some((region, RegionKind::File(file) | RegionKind::Vdso(file), _)) => {
+                let offset = region.offset_of(lookup);
+                let in_file = file.svma_of(offset).filter(|_| file.kind() != FileKind::NotElf);
+                let svma = in_file.map_or(offset.0, |svma| svma.0).wrapping_add(u64::from(!exact));
+                let mapping = self.mapping(builder, file, pid, offset)?;
+                Frame::Native { mapping, svma: Svma(svma), exact }
+            }
+            Some((_, RegionKind::Anonymous | RegionKind::Trampolines(_), instance)) => {
+                Frame::Jit { program: self.program_id(builder, instance)?, address, exact }
+            }
+            Some((_, RegionKind::Vsyscall, _)) | None => Frame::Unknown { address },
+        };
+        builder.frame(frame)
+    }
+
+    fn mapping(
+        &mut self,
+        builder: &mut Builder,
+        file: &Arc<MappedFile>,
+        pid: u32,
+        offset: profile::FileOffset,
+    ) -> Option<CodeMappingId> {
+        let module = match self.module_ids.get(&file.key()) {
+            Some(id) => *id,
+            None => {
+                let id = builder.module(module_of(file))?;
+                self.module_ids.insert(file.key(), id);
+                let root = self.roots.of(pid, file);
+                self.modules.entry(id).or_insert_with(|| LiveModule { file: Arc::clone(file), root });
+                id
+            }
+        };
+        builder.mapping(code_mapping(module, file, offset))
+    }
+
+    fn program_id(&mut self, builder: &mut Builder, instance: &Arc<LiveInstance>) -> Option<ExecInstanceId> {
+        let address = Arc::as_ptr(instance).addr();
+        if let Some(id) = self.program_ids.get(&address) {
+            return Some(*id);
+        }
+        let program = LiveProgram::at_first_sight(instance, self.folders_held < MAX_FOLDERS);
+        let recorded = ExecInstance {
+            pid: instance.pid,
+            began_ns: convert::since_epoch_ns(instance.began()),
+            ended_ns: None,
+            labels: Vec::new(),
+        };
+        let id = builder.exec_instance(recorded)?;
+        self.folders_held += usize::from(program.holds_folder());
+        self.program_ids.insert(address, id);
+        self.programs.insert(id, Arc::new(program));
+        Some(id)
+    }
+
+    /// Keeps what the next interval uses, under its new numbers.
+    pub(super) fn renumber(&mut self, renumbering: &Renumbering) {
+        let modules: HashMap<ModuleId, ModuleId> = renumbering.modules.iter().copied().collect();
+        self.module_ids.retain(|_, id| modules.get(id).inspect(|new| *id = **new).is_some());
+        let mut live = std::mem::take(&mut self.modules);
+        self.modules =
+            renumbering.modules.iter().filter_map(|(old, new)| Some((*new, live.remove(old)?))).collect();
+        let programs: HashMap<ExecInstanceId, ExecInstanceId> =
+            renumbering.exec_instances.iter().copied().collect();
+        self.program_ids.retain(|_, id| programs.get(id).inspect(|new| *id = **new).is_some());
+        let mut live = std::mem::take(&mut self.programs);
+        self.programs = renumbering
+            .exec_instances
+            .iter()
+            .filter_map(|(old, new)| Some((*new, live.remove(old)?)))
+            .collect();
+        self.folders_held = self.programs.values().filter(|program| program.holds_folder()).count();
+    }
+}
+
+/// A mapped file as the recording has it.
+pub(super) fn module_of(file: &MappedFile) -> Module {
+    let identity = file.identity();
+    Module {
+        path: file.path().to_owned(),
+        build_id: file.build_id().cloned(),
+        kind: match file.kind() {
+            FileKind::Elf => ModuleKind::Elf,
+            FileKind::NotElf => ModuleKind::NotElf,
+            FileKind::InMemory => ModuleKind::InMemory,
+        },
+        identity: FileIdentity {
+            dev_major: identity.dev_major,
+            dev_minor: identity.dev_minor,
+            inode: identity.inode,
+            mtime_ns: identity.mtime_ns,
+            size: identity.size,
+        },
+    }
+}
+
+/// The loaded range of a file that covers a position.
+pub(super) fn code_mapping(module: ModuleId, file: &MappedFile, offset: profile::FileOffset) -> CodeMapping {
+    let mapping = file.mapping_for(offset);
+    CodeMapping { module, start: mapping.start, limit: mapping.limit, file_offset: mapping.file_offset }
+}

@@ -1,0 +1,128 @@
+//! What comes out of a capture, also of one that never began.
+
+use std::time::{Duration, SystemTime};
+
+use metrics::{HardwareCounters, Incomplete, MetricsSnapshot, Span};
+use recording::{Accounting, FrozenLedger, Names, Recording, Settings, SymbolizedRecording};
+use report::{EndedBy, Finding, FindingKind};
+
+use super::{convert, settings};
+use crate::finished::{CommandStatus, Ended, Warning, WarningKind};
+use crate::sources::sched_stats;
+use crate::usage::Usage;
+use crate::{Config, Ledger, Targets, privilege};
+
+/// What comes out of a capture.
+pub(crate) struct CaptureResult {
+    pub(crate) start: SystemTime,
+    pub(crate) duration: Duration,
+    /// The last interval: the whole capture, unless it was cut.
+    pub(crate) recording: SymbolizedRecording,
+    pub(crate) ledgers: Vec<Ledger>,
+    pub(crate) metrics: Option<MetricsSnapshot>,
+    pub(crate) warnings: Vec<Warning>,
+    pub(crate) ended_by: Ended,
+    pub(crate) command_status: Option<CommandStatus>,
+}
+
+/// What is known when names have been found.
+pub(super) struct Finished {
+    pub(super) start: SystemTime,
+    pub(super) duration: Duration,
+    pub(super) recording: Recording,
+    pub(super) names: Names,
+    pub(super) usage: Usage,
+    pub(super) metrics: Option<MetricsSnapshot>,
+    pub(super) warnings: Vec<Warning>,
+    pub(super) ended_by: Ended,
+    pub(super) command_status: Option<CommandStatus>,
+}
+
+impl CaptureResult {
+    /// Completes the ledgers and says what is to be said.
+    pub(super) fn of(finished: Finished) -> Self {
+        let Finished { start, duration, mut recording, names, usage, metrics, mut warnings, .. } = finished;
+        // Of the first interval alone: later ones do not know what earlier ones cost.
+        let bpf = recording.accounting.cost;
+        recording.accounting.cost = usage.cost();
+        recording.accounting.cost.bpf_cpu_ns = bpf.bpf_cpu_ns;
+        recording.accounting.cost.bpf_memory_kib = bpf.bpf_memory_kib;
+        let mut symbolized = SymbolizedRecording { recording, names, ledgers: Vec::new() };
+        let ledgers = report_on(&mut symbolized, finished.ended_by, &mut warnings);
+        Self {
+            start,
+            duration,
+            recording: symbolized,
+            ledgers,
+            metrics,
+            warnings,
+            ended_by: finished.ended_by,
+            command_status: finished.command_status,
+        }
+    }
+
+    /// The result of a capture that was cancelled before it began.
+    pub(crate) fn empty(config: &Config, start: SystemTime, usage: Usage) -> Self {
+        let settings: Settings = settings::for_recording(config);
+        let recording = Recording {
+            settings,
+            span: recording::Span { start_ns: convert::since_epoch_ns(start), duration_ns: 0 },
+            events: settings::events(config),
+            accounting: Accounting { never_began: true, cost: usage.cost(), ..Accounting::default() },
+            ..Recording::default()
+        };
+        let mut symbolized = SymbolizedRecording { recording, names: Names::default(), ledgers: Vec::new() };
+        let (duration, ended_by) = (Duration::ZERO, Ended::Cancelled);
+        let ledgers = report_on(&mut symbolized, ended_by, &mut Vec::new());
+        let warnings = vec![Warning::new(
+            WarningKind::NoSamples,
+            "no samples: stopped before sampling began",
+            "let it run for longer",
+        )];
+        let metrics = config.pmu.then(|| {
+            let pids = if let Targets::Pids(pids) = &config.targets { pids.as_slice() } else { &[] };
+            let scope = sched_stats::scope(config, pids);
+            let span = Span { start, duration };
+            MetricsSnapshot::new(scope, span, [], HardwareCounters::default(), Incomplete::default())
+        });
+        Self {
+            start,
+            duration,
+            recording: symbolized,
+            ledgers,
+            metrics,
+            warnings,
+            ended_by,
+            command_status: None,
+        }
+    }
+}
+
+/// Computes the ledgers of a recording and freezes them into it; adds what is to be said.
+pub(crate) fn report_on(
+    symbolized: &mut SymbolizedRecording,
+    ended_by: Ended,
+    warnings: &mut Vec<Warning>,
+) -> Vec<Ledger> {
+    let ended_by = if ended_by == Ended::TargetsExited { EndedBy::TargetsExited } else { EndedBy::Request };
+    let report::Report { ledgers, warnings: findings } = report::Report::of(symbolized, ended_by);
+    warnings.extend(findings.into_iter().map(warning));
+    let frozen: Vec<FrozenLedger> = report::freeze(&ledgers);
+    symbolized.ledgers = frozen;
+    ledgers
+}
+
+fn warning(finding: Finding) -> Warning {
+    let kind = match finding.kind {
+        FindingKind::NoSamples => WarningKind::NoSamples,
+        FindingKind::Lost => WarningKind::Lost,
+        _ => WarningKind::Names,
+    };
+    let hint = match finding.kind {
+        FindingKind::KernelNamesHidden => {
+            Some(privilege::kernel_addresses_fix(privilege::kptr_restrict()).to_owned())
+        }
+        _ => finding.hint,
+    };
+    Warning { kind, message: finding.message, hint }
+}

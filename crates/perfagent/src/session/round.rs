@@ -1,0 +1,113 @@
+//! One round of a running capture: what happened to processes and the stacks that they sent, in order; then tables that became ready;
+//! then everything that changed goes into the kernel.
+
+use std::time::{Duration, Instant};
+
+use kernel::Message;
+
+use super::carry_over::carry_over;
+use super::intake::WalkContext;
+use super::parts::Parts;
+use crate::processes::{Arrival, Losses};
+
+/// Time between two renewals of the allowance of a process that waits for tables.
+const RENEW_INTERVAL: Duration = Duration::from_millis(50);
+/// Time between two deliveries of new frames to be named.
+const NAMES_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Makes a round; `last`: everything that has arrived is handled, also what is usually held back to keep the order. True if processes
+/// came, went or changed.
+pub(super) fn round(parts: &mut Parts, last: bool) -> bool {
+    receive(parts, last);
+    let mut busy = handle_arrivals(parts);
+    let ready = parts.tables.install_finished(&mut parts.kernel, Duration::ZERO);
+    busy |= !ready.is_empty() || parts.tables.pending() > 0;
+    parts.processes.touch(ready);
+    if parts.intake.has_deferring() && parts.renewed.elapsed() >= RENEW_INTERVAL {
+        parts.renewed = Instant::now();
+        let waiting = parts.tables.awaited_by();
+        parts.processes.touch(parts.intake.take_deferring(Some(&waiting)));
+    }
+    parts.processes.read_again();
+    let carried = carry_over(&mut parts.processes, &mut parts.kernel, &mut parts.tables);
+    parts.warnings.checked(carried);
+    let mut context =
+        WalkContext { processes: &parts.processes, tables: &mut parts.tables, kernel: &parts.kernel };
+    parts.intake.walk_waiting(&mut context, last);
+    if parts.intake.undrained() > u64::from(parts.kernel.stack_capacity()) / 2 {
+        drain(parts);
+    }
+    if parts.named.elapsed() >= NAMES_INTERVAL {
+        parts.named = Instant::now();
+        parts.send_new_frames();
+    }
+    busy
+}
+
+/// Takes the sums that the kernel side holds.
+pub(super) fn drain(parts: &mut Parts) {
+    let drained = parts.intake.drain(&mut parts.kernel, &parts.processes);
+    parts.warnings.checked(drained);
+}
+
+/// Receives what the programs and the side band sent.
+fn receive(parts: &mut Parts, last: bool) {
+    let mut records = Vec::new();
+    let complete_ns = if last {
+        parts.side_band.drain_all(&mut records);
+        u64::MAX
+    } else {
+        parts.side_band.drain(&mut records)
+    };
+    let messages = parts.kernel.receive();
+    let messages = parts.warnings.checked(messages).unwrap_or_default();
+    look_for_losses(parts);
+    parts.arrivals.add(records, complete_ns, messages);
+}
+
+/// Finds out which records of processes were lost, and reads again what they may have told.
+fn look_for_losses(parts: &mut Parts) {
+    let life = parts.kernel.life_counts();
+    let life = parts.warnings.checked(life).unwrap_or_default();
+    if parts.processes.take_losses(Losses::new(life, parts.side_band.counts())) {
+        let recorded = parts.kernel.recorded_processes();
+        if let Some(recorded) = parts.warnings.checked(recorded) {
+            parts.processes.compare(&recorded);
+            parts.processes.read_again();
+        }
+    }
+}
+
+/// Handles what has arrived, in order. True if it was about processes.
+fn handle_arrivals(parts: &mut Parts) -> bool {
+    let mut busy = false;
+    while let Some(arrival) = parts.arrivals.next() {
+        let message = match arrival {
+            Arrival::Mapping(_, mmap) => {
+                busy |= parts.processes.mapped(&mmap);
+                continue;
+            }
+            Arrival::Message(message) => message,
+        };
+        let mut context =
+            WalkContext { processes: &parts.processes, tables: &mut parts.tables, kernel: &parts.kernel };
+        match message {
+            Message::Stack(stack) => parts.intake.take_stack(&stack, &mut context),
+            Message::Raw(raw) => {
+                busy = true;
+                parts.intake.take_raw(raw, &mut context);
+            }
+            Message::Woken { hash, blocked, waker } => parts.intake.take_pair(hash, blocked, waker),
+            Message::Life(life) => {
+                busy |= parts.processes.follow(&life);
+                parts.processes.take_released().for_each(|pid| parts.tables.forget(pid));
+            }
+            Message::Process { pid, waker_only } => {
+                busy = true;
+                parts.processes.asked_for(pid, waker_only);
+            }
+            _ => {}
+        }
+    }
+    busy
+}

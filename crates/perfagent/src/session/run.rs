@@ -1,0 +1,156 @@
+//! A running capture on its thread: rounds, requests, and what is done now and then.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use super::cut::{CutInterval, cut};
+use super::finish::finish;
+use super::parts::Parts;
+use super::result::CaptureResult;
+use super::round::{drain, round};
+use super::{live_stats, sleepers};
+use crate::finished::Ended;
+use crate::processes::monotonic_ns;
+use crate::sources::{CPU_CHECK_INTERVAL, sched_stats};
+use crate::{Error, Targets, Warning, WarningKind};
+
+/// Time between two rounds while processes come and go.
+const BUSY: Duration = Duration::from_millis(10);
+/// Time between two rounds while nothing happens.
+const CALM: Duration = Duration::from_millis(50);
+/// After something happened, rounds are frequent for this long.
+const BUSY_FOR: Duration = Duration::from_secs(1);
+/// Time between two updates of the running ledger.
+const LEDGER_INTERVAL: Duration = Duration::from_millis(200);
+/// Time between two passes that free what is no longer used.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
+/// New keys of sums after which such a pass takes the sums too, so that keys of ended processes can be dropped.
+const KEYS_BEFORE_DRAIN: u64 = 8192;
+
+/// What a running capture is asked for. When the sending end is dropped, the capture stops.
+pub(crate) enum Request {
+    /// End the present interval and begin another one.
+    Cut(Sender<Result<CutInterval, Error>>),
+}
+
+/// When something is due next.
+struct Due(Instant);
+
+impl Due {
+    fn now() -> Self {
+        Self(Instant::now())
+    }
+
+    fn after(interval: Duration) -> Self {
+        Self(Instant::now() + interval)
+    }
+
+    /// Whether it is due; then the next time is an interval away.
+    fn take(&mut self, interval: Duration) -> bool {
+        let now = Instant::now();
+        let due = now >= self.0;
+        if due {
+            self.0 = now + interval;
+        }
+        due
+    }
+}
+
+/// Makes rounds until the other end of `requests` is dropped, or until all targets have ended.
+pub(super) fn run(mut parts: Parts, requests: &Receiver<Request>) -> CaptureResult {
+    let mut ended_by = Ended::Stopped;
+    let (mut ledgers_due, mut metrics_due, mut cpus_due) = (Due::now(), Due::now(), Due::now());
+    let mut prune_due = Due::after(PRUNE_INTERVAL);
+    let mut busy_until = Instant::now() + BUSY_FOR;
+    take_sleepers(&mut parts);
+    loop {
+        let pause = if Instant::now() < busy_until { BUSY } else { CALM };
+        match requests.recv_timeout(pause) {
+            Ok(request) => {
+                answer(&mut parts, request);
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if round(&mut parts, false) {
+            busy_until = Instant::now() + BUSY_FOR;
+        }
+        if !matches!(parts.config.targets, Targets::System) && parts.processes.alive() == 0 {
+            ended_by = Ended::TargetsExited;
+            break;
+        }
+        if cpus_due.take(CPU_CHECK_INTERVAL) {
+            let followed = parts.cpus.follow(&mut parts.side_band, &mut parts.sources, &mut parts.kernel);
+            parts.warnings.extend(followed);
+            parts.warnings.extend(parts.sources.take_warnings());
+        }
+        if ledgers_due.take(LEDGER_INTERVAL) {
+            live_stats::update_ledgers(&mut parts);
+        }
+        if metrics_due.take(sched_stats::SNAPSHOT_INTERVAL) || parts.shared.awaits_metrics() {
+            metrics_due = Due::after(sched_stats::SNAPSHOT_INTERVAL);
+            update_metrics(&mut parts);
+        }
+        if prune_due.take(PRUNE_INTERVAL) {
+            prune(&mut parts);
+        }
+    }
+    stop(parts, ended_by)
+}
+
+fn take_sleepers(parts: &mut Parts) {
+    let Parts { sources, intake, processes, tables, kernel, warnings, .. } = parts;
+    let taken = sleepers::take_in(sources.initial_stacks(), intake, processes, tables, kernel);
+    warnings.checked(taken);
+}
+
+/// Answers a request. The asking end may have gone meanwhile: then nobody wants the answer.
+fn answer(parts: &mut Parts, request: Request) {
+    match request {
+        Request::Cut(reply) => _ = reply.send(cut(parts)),
+    }
+}
+
+fn update_metrics(parts: &mut Parts) {
+    if parts.shared.are_metrics_wanted() {
+        let elapsed = parts.elapsed();
+        live_stats::share_metrics(parts, elapsed);
+    } else {
+        live_stats::gather_metrics(parts);
+    }
+    if parts.server.is_some() {
+        live_stats::share_health(parts);
+    }
+}
+
+/// Frees what is no longer used.
+fn prune(parts: &mut Parts) {
+    parts.processes.prune();
+    if parts.intake.undrained() > KEYS_BEFORE_DRAIN {
+        drain(parts);
+    }
+    parts.tables.free_unused(&mut parts.kernel);
+    parts.intake.release_unused();
+    parts.processes.touch(parts.intake.take_deferring(None));
+    sys::memory::give_back_free_pages();
+}
+
+/// Disables the sources and ends the capture.
+fn stop(mut parts: Parts, ended_by: Ended) -> CaptureResult {
+    if parts.config.off_cpu_profile {
+        // So that there is room for the sums of all threads that sleep now.
+        drain(&mut parts);
+    }
+    let returned = parts.cpus.finish(&mut parts.side_band);
+    parts.warnings.extend(returned);
+    let end_ns = monotonic_ns();
+    for error in parts.sources.disable(&mut parts.kernel, end_ns) {
+        parts.warnings.add(Warning::bare(WarningKind::Capture, error.to_string()));
+    }
+    parts.warnings.extend(parts.sources.take_warnings());
+    let duration = Duration::from_nanos(end_ns.saturating_sub(parts.start_ns));
+    parts.server = None;
+    parts.shared.end(ended_by);
+    finish(parts, ended_by, duration, end_ns)
+}

@@ -1,0 +1,83 @@
+//! The configuration in the terms of the kernel side and of the recording.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+use kernel::{OffCpu, Settings, State};
+use recording::{Event, TargetKind};
+
+use crate::processes::{count_threads, own_namespace};
+use crate::{Config, OffCpuState, Targets};
+
+/// Name of the scheduler's event in ledgers.
+const SCHEDULER_EVENT: &str = "sched:sched_switch";
+
+/// What the programs are loaded with.
+pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Settings {
+    Settings {
+        // The standard library's key is random, so a target cannot know it.
+        seed: RandomState::new().build_hasher().finish(),
+        whole_system: matches!(config.targets, Targets::System),
+        off_cpu: config.off_cpu_profile.then(|| off_cpu(config)),
+        figures: config.pmu.then_some(kernel::Figures {
+            each_process: config.per_pid,
+            split_events: config.pmu_events.len().min(kernel::MAX_SPLIT_EVENTS) as u8,
+        }),
+        kernel_stacks: config.kernel_stacks,
+        per_thread: config.per_thread,
+        check_memo: config.self_check,
+        pid_namespace: own_namespace(),
+        threads: count_threads(&config.targets, pids),
+        max_stacks: config.max_stacks,
+        ring_bytes: config.ring_bytes,
+        ..Settings::default()
+    }
+}
+
+fn off_cpu(config: &Config) -> OffCpu {
+    let state = |state: &OffCpuState| match state {
+        OffCpuState::IoWait => State::IoWait,
+        OffCpuState::Preempted => State::Preempted,
+        _ => State::Blocked,
+    };
+    OffCpu {
+        states: config.off_cpu_states.iter().map(state).collect(),
+        min_block_ns: nanoseconds(config.min_block),
+        wall_clock: config.wall_profile,
+        wakers: config.wakers,
+    }
+}
+
+fn nanoseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What recordings keep of the configuration.
+pub(super) fn for_recording(config: &Config) -> recording::Settings {
+    recording::Settings {
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        targets: match config.targets {
+            Targets::Pids(_) => TargetKind::Processes,
+            Targets::System => TargetKind::System,
+            Targets::Command(_) => TargetKind::Command,
+        },
+        cpu_profile: config.cpu_profile,
+        off_cpu_profile: config.off_cpu_profile,
+        wall_profile: config.wall_profile,
+        sample_rate_hz: config.sample_rate_hz,
+        cpus: config.cpus.clone(),
+        unwind: config.unwind.name().to_owned(),
+        kernel_stacks: config.kernel_stacks,
+        per_thread: config.per_thread,
+        off_cpu_states: config.off_cpu_states.clone(),
+        min_block_ns: nanoseconds(config.min_block),
+        tags: config.tags.clone(),
+    }
+}
+
+/// The events of recordings, in the order of their ids.
+pub(super) fn events(config: &Config) -> Vec<Event> {
+    let clock = events::EventSpec::cpu_clock(config.sample_rate_hz.into()).name();
+    let period_ns = 1_000_000_000 / u64::from(config.sample_rate_hz.max(1));
+    vec![Event::cpu_clock(&clock, period_ns), Event::scheduler(SCHEDULER_EVENT)]
+}

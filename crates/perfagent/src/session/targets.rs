@@ -1,0 +1,59 @@
+//! The processes that a capture begins with: read, and made known to the kernel side.
+
+use kernel::{Kernel, KernelProcess};
+
+use crate::Error;
+use crate::error::TargetReason;
+use crate::failure::load_error;
+use crate::processes::Processes;
+use crate::unwinding::TableStore;
+
+/// Reads a target.
+pub(super) fn read_target(processes: &Processes, pid: u32) -> Result<process::Image, Error> {
+    processes.read(pid).map_err(|error| match error {
+        process::Error::Gone { .. } => Error::Target { pid, reason: TargetReason::Gone },
+        process::Error::Permission { .. } => Error::Target { pid, reason: TargetReason::NotPermitted },
+        process::Error::Io { path, source, .. } => Error::System { attempt: format!("read {path}"), source },
+        other => {
+            Error::System { attempt: format!("read process {pid}"), source: std::io::Error::other(other) }
+        }
+    })
+}
+
+/// Reads every process, so that the first sample of each finds its mappings.
+pub(super) fn read_all(processes: &mut Processes, from_ns: u64) {
+    let pids = process::task::list_processes().unwrap_or_default();
+    processes.enter_listed(&pids);
+    for pid in pids {
+        if !process::task::is_kernel_thread(pid).unwrap_or(true) {
+            match processes.read(pid) {
+                Ok(image) => processes.enter(image, from_ns),
+                Err(error) => {
+                    tracing::debug!(target: "perfagent", pid, "{error}");
+                    processes.count_unread(pid, &error);
+                }
+            }
+        }
+    }
+}
+
+/// Makes all known processes known to the kernel side, with the tables that are ready.
+pub(super) fn enter_all(
+    processes: &Processes,
+    tables: &mut TableStore,
+    kernel: &mut Kernel,
+) -> Result<(), Error> {
+    for (pid, snapshot) in processes.current() {
+        let mappings = tables.mappings(snapshot.image);
+        let process = KernelProcess { pid, image: snapshot.from_ns, mappings: &mappings, waker_only: false };
+        match kernel.add_process(&process) {
+            // The process is known without mappings until there is memory for them.
+            Err(error @ kernel::Error::ArenaFull { .. }) => {
+                let message = format!("mappings of process {pid}: {error}; its stacks are truncated");
+                tables.warn_of_room(message);
+            }
+            added => added.map_err(load_error)?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! Sources: what makes the capture take stacks or counts.
+//!
+//! A source opens its events disabled, so that all can be enabled together; it follows CPUs that come and go, disables its events, and
+//! tells what it knows about losses. Stacks and sums themselves arrive through the kernel side's ring and tables (`crate::kernel`), whatever
+//! the source. A new source is one file here and one line in `registry.rs`.
+
+mod cpu_clock;
+mod cpus;
+mod registry;
+pub(crate) mod sched_stats;
+mod scheduler;
+mod source;
+
+pub(crate) use cpus::{CPU_CHECK_INTERVAL, CpuFollower};
+pub(crate) use registry::Sources;
+pub(crate) use source::Opening;

@@ -1,0 +1,79 @@
+//! Which sources a capture has.
+
+use kernel::{Kernel, Message};
+use recording::Accounting;
+
+use super::cpu_clock::CpuClock;
+use super::sched_stats::SchedStats;
+use super::scheduler::Scheduler;
+use super::source::{Opening, Source};
+use crate::{Config, Error, Warning};
+
+type Make = fn(&Config) -> Box<dyn Source>;
+
+/// The sources of one capture.
+#[derive(Default)]
+pub(crate) struct Sources {
+    /// In the order in which they are opened, enabled and disabled.
+    stacks: Vec<Box<dyn Source>>,
+    /// Scheduler statistics and counters, which snapshots are taken of.
+    pub(crate) sched_stats: Option<SchedStats>,
+}
+
+impl Sources {
+    /// The sources that a configuration asks for, not opened yet.
+    pub(crate) fn of(config: &Config) -> Self {
+        let all: [(bool, Make); 2] = [
+            (config.cpu_profile, |config| Box::new(CpuClock::new(config))),
+            (config.off_cpu_profile || config.pmu, |_| Box::new(Scheduler::default())),
+        ];
+        let stacks = all.iter().filter(|(wanted, _)| *wanted).map(|(_, make)| make(config)).collect();
+        Self { stacks, sched_stats: config.pmu.then(|| SchedStats::new(config)) }
+    }
+
+    fn each(&mut self) -> impl Iterator<Item = &mut (dyn Source + 'static)> {
+        // Counters first: they are to count what the other sources take.
+        let stats = self.sched_stats.iter_mut().map(|stats| stats as &mut (dyn Source + 'static));
+        stats.chain(self.stacks.iter_mut().map(|source| &mut **source))
+    }
+
+    /// Opens all events, disabled.
+    pub(crate) fn open(&mut self, opening: &mut Opening<'_>) -> Result<(), Error> {
+        self.each().try_for_each(|source| source.open(opening))
+    }
+
+    /// Enables all events. The first error ends it.
+    pub(crate) fn enable(&mut self, kernel: &mut Kernel, start_ns: u64) -> Result<(), Error> {
+        self.each().try_for_each(|source| source.enable(kernel, start_ns))
+    }
+
+    /// Stacks that existed when the sources were enabled.
+    pub(crate) fn initial_stacks(&mut self) -> Vec<Message> {
+        self.each().flat_map(|source| source.initial_stacks()).collect()
+    }
+
+    /// Disables all events; the errors of those that could not be.
+    pub(crate) fn disable(&mut self, kernel: &mut Kernel, end_ns: u64) -> Vec<Error> {
+        self.each().filter_map(|source| source.disable(kernel, end_ns).err()).collect()
+    }
+
+    /// CPUs on which a source could not be opened at the start.
+    pub(crate) fn is_skipped(&self, cpu: u32) -> bool {
+        self.stacks.iter().any(|source| source.skipped_cpus().contains(&cpu))
+    }
+
+    /// The sources that follow CPUs, one after the other.
+    pub(super) fn followers(&mut self) -> impl Iterator<Item = &mut (dyn Source + 'static)> {
+        self.each()
+    }
+
+    /// Adds what the sources know about losses.
+    pub(crate) fn account(&mut self, accounting: &mut Accounting) {
+        self.each().for_each(|source| source.account(accounting));
+    }
+
+    /// What went less well since the last call.
+    pub(crate) fn take_warnings(&mut self) -> Vec<Warning> {
+        self.each().flat_map(|source| source.take_warnings()).collect()
+    }
+}

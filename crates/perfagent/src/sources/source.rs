@@ -1,0 +1,55 @@
+//! The trait of all sources.
+
+use events::{Followed, Present};
+use kernel::{Kernel, Message};
+use recording::Accounting;
+
+use crate::{Error, Warning};
+
+/// What a source needs to open its events.
+pub(crate) struct Opening<'a> {
+    pub(crate) kernel: &'a mut Kernel,
+    /// Process numbers of the targets; empty if the whole system is the target.
+    pub(crate) pids: &'a [u32],
+    /// All online CPUs.
+    pub(crate) cpus: &'a [u32],
+}
+
+/// Something that makes the capture take stacks or counts.
+pub(crate) trait Source {
+    /// Opens the events, disabled.
+    fn open(&mut self, opening: &mut Opening<'_>) -> Result<(), Error>;
+
+    /// Begins to take stacks or counts. `start_ns`: begin of the capture, `CLOCK_MONOTONIC`.
+    fn enable(&mut self, kernel: &mut Kernel, start_ns: u64) -> Result<(), Error>;
+
+    /// Stacks that exist already when the source is enabled, as those of threads that sleep.
+    fn initial_stacks(&mut self) -> Vec<Message> {
+        Vec::new()
+    }
+
+    /// Opens events on CPUs that came online and closes those of CPUs that went offline. An error in `missing` is told to the user; a
+    /// CPU there is tried again.
+    fn follow_cpus(&mut self, kernel: &mut Kernel, now: &Present) -> Followed {
+        let _ = (kernel, now);
+        Followed::default()
+    }
+
+    /// CPUs on which the source could not be opened at the start.
+    fn skipped_cpus(&self) -> &[u32] {
+        &[]
+    }
+
+    /// Ends taking stacks or counts. Intervals that are open at `end_ns` are added with their time so far.
+    fn disable(&mut self, kernel: &mut Kernel, end_ns: u64) -> Result<(), Error>;
+
+    /// Adds what the source knows about losses since the start of the capture.
+    fn account(&mut self, accounting: &mut Accounting) {
+        let _ = accounting;
+    }
+
+    /// What went less well since the last call.
+    fn take_warnings(&mut self) -> Vec<Warning> {
+        Vec::new()
+    }
+}

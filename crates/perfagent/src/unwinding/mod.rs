@@ -1,0 +1,15 @@
+//! Unwind tables of what is recorded, and walks in user space of stacks that the kernel could not walk.
+//!
+//! Compiling a table happens on worker threads (crate `tables`). Which process maps what is not known here: `processes` asks for tables
+//! and is told which processes have new ones.
+
+mod deferred;
+mod file_bytes;
+mod table_store;
+mod unwinders;
+mod user_walk;
+
+pub(crate) use deferred::{DeferredStack, DeferredStacks};
+pub(crate) use table_store::TableStore;
+pub(crate) use unwinders::Unwinders;
+pub(crate) use user_walk::{Walked, walk};

@@ -1,0 +1,415 @@
+//! Unwind tables of the files that recorded processes map: requested, being compiled, in the kernel, or absent.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use kernel::{Kernel, KernelMapping, MappingKind, TableHandle};
+use process::{FileKey, FileKind, Image, MappedFile, Region, RegionKind};
+use profile::{Avma, Svma};
+use tables::{Answer, Cache, Compiler};
+use unwind::{Rule, Table};
+
+use super::file_bytes::TableInput;
+use crate::hooks::{CompiledTable, TableHookThread};
+use crate::{Error, Warning, WarningKind};
+
+/// Each thread holds a file and its table in memory, so more threads would use too much.
+const MAX_THREADS: usize = 4;
+
+/// A new table is compared with the tables of this many files of the same build-id.
+const MAX_COMPARED: usize = 8;
+
+/// Larger files are requested only when a sample hits them: most are never executed.
+const LIKELY_NEEDED: u64 = 8 << 20;
+
+/// Mappings of one process that are entered in the kernel, at 32 bytes each: a quarter of the memory that all processes and tables
+/// share there, and four times the default of `vm.max_map_count`.
+const MAX_MAPPINGS: usize = 1 << 18;
+
+/// How an address is unwound.
+pub(crate) enum UnwindMethod {
+    Rule(Rule),
+    FramePointer { for_want_of_a_row: bool },
+    NotReady,
+}
+
+/// The table of one file.
+enum State {
+    /// Not requested yet.
+    Wanted,
+    /// Being compiled.
+    Pending,
+    /// In the kernel. Copies of a file share one table.
+    Ready(Arc<TableHandle>),
+    /// The file has no unwind information; frame pointers are followed.
+    None,
+    /// It does not fit into the kernel's memory.
+    NoRoom,
+}
+
+struct Entry {
+    number: u64,
+    state: State,
+    file: Arc<MappedFile>,
+    /// Processes that map the file.
+    users: HashSet<u32>,
+}
+
+/// The tables of all files of all recorded processes.
+pub(crate) struct TableStore {
+    compiler: Compiler,
+    answers: Receiver<Answer>,
+    entries: HashMap<FileKey, Entry>,
+    /// Key by number of request.
+    keys: HashMap<u64, FileKey>,
+    next_number: u64,
+    /// Request a table when its file is mapped, not when a sample hits it.
+    eager: bool,
+    /// Follow frame pointers only.
+    disabled: bool,
+    warnings: Vec<Warning>,
+    full: bool,
+    /// Tables that could not be compiled or did not fit.
+    failed: u64,
+    /// The warning about a process with too many mappings was given.
+    crowded: bool,
+    hooks: TableHookThread,
+}
+
+impl TableStore {
+    /// `cache`: the folder of compiled tables; `None` for the default folder. `hooks`: the thread that tells about finished tables.
+    pub(crate) fn new(
+        eager: bool,
+        disabled: bool,
+        cache: Option<&Path>,
+        hooks: TableHookThread,
+    ) -> Result<Self, Error> {
+        let mut warnings = Vec::new();
+        // Without tables the cache is not used, so its errors do not matter.
+        let cache = match cache {
+            _ if disabled => Ok(None),
+            Some(directory) => Cache::at(directory).map(Some),
+            None => Cache::open_default(),
+        };
+        let cache = cache.unwrap_or_else(|error| {
+            warnings.push(Warning::bare(WarningKind::Tables, error.to_string()));
+            None
+        });
+        let most = if disabled { 1 } else { MAX_THREADS };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(most);
+        let spawn = |name: String, body: Box<dyn FnOnce() + Send>| {
+            let name = name.trim_start_matches("perfagent-").to_owned();
+            let body = move || {
+                crate::priority::go_with_others();
+                body();
+            };
+            sys::thread::spawn_quiet_thread(&name, body).map(drop)
+        };
+        let (compiler, answers) = Compiler::start(threads, cache, spawn).map_err(|source| Error::System {
+            attempt: "start threads for unwind tables".to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            compiler,
+            answers,
+            entries: HashMap::new(),
+            keys: HashMap::new(),
+            next_number: 0,
+            eager,
+            disabled,
+            warnings,
+            full: false,
+            failed: 0,
+            crowded: false,
+            hooks,
+        })
+    }
+
+    /// Warns, once, that something did not fit into the kernel's memory.
+    pub(crate) fn warn_of_room(&mut self, message: String) {
+        if !std::mem::replace(&mut self.full, true) {
+            self.warnings.push(Warning::new(
+                WarningKind::Tables,
+                message,
+                "profile fewer processes at a time",
+            ));
+        }
+    }
+
+    pub(crate) fn take_warnings(&mut self) -> Vec<Warning> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// The thread that tells the host program about finished tables; it is told of no further ones.
+    pub(crate) fn take_hooks(&mut self) -> TableHookThread {
+        std::mem::take(&mut self.hooks)
+    }
+
+    /// Tables that could not be compiled or did not fit, so far.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// The mappings of an image in the walker's form. Requests tables if eager.
+    pub(crate) fn mappings(&mut self, image: &Image) -> Vec<KernelMapping> {
+        let all = image.regions();
+        let known = all.len().min(MAX_MAPPINGS);
+        if known < all.len() && !std::mem::replace(&mut self.crowded, true) {
+            let message = format!(
+                "process {} maps code {} times, of which {MAX_MAPPINGS} are known in the kernel; stacks through others are \
+                 truncated",
+                image.pid,
+                all.len()
+            );
+            self.warnings.push(Warning::bare(WarningKind::Tables, message));
+        }
+        let mut mappings = Vec::with_capacity(known);
+        for region in all.iter().take(known).filter(|region| !matches!(region.kind, RegionKind::Vsyscall)) {
+            let (bias, kind) = self.unwinding(image.pid, region);
+            mappings.push(KernelMapping { start: region.start.0, end: region.end.0, bias, kind });
+        }
+        mappings
+    }
+
+    /// Requests the table of the file that a region maps; of a large file only if eager.
+    pub(crate) fn request(&mut self, pid: u32, region: &Region) {
+        let Some(file) = region.kind.file() else { return };
+        if self.disabled || !(self.eager || file.identity().size <= LIKELY_NEEDED) {
+            return;
+        }
+        self.unwinding(pid, region);
+        if let Some(entry) = self.entries.get_mut(&file.key()) {
+            submit(&self.compiler, entry, 0);
+        }
+    }
+
+    /// Whether only frame pointers are followed.
+    pub(crate) fn are_disabled(&self) -> bool {
+        self.disabled
+    }
+
+    /// Bias and kind of unwinding of a region.
+    fn unwinding(&mut self, pid: u32, region: &Region) -> (u64, MappingKind) {
+        let plain = (0, MappingKind::FramePointers);
+        let Some(file) = region.kind.file().filter(|file| file.kind() != FileKind::NotElf) else {
+            return plain;
+        };
+        let Some(svma) = file.svma_of(region.offset) else { return plain };
+        let bias = region.start.0.wrapping_sub(svma.0);
+        if self.disabled {
+            return plain;
+        }
+        let key = file.key();
+        let entry = self.entries.entry(key.clone()).or_insert_with(|| {
+            let number = self.next_number;
+            self.next_number += 1;
+            self.keys.insert(number, key);
+            Entry { number, state: State::Wanted, file: Arc::clone(file), users: HashSet::new() }
+        });
+        entry.users.insert(pid);
+        if self.eager {
+            submit(&self.compiler, entry, 0);
+        }
+        let kind = match &entry.state {
+            State::Wanted | State::Pending | State::NoRoom => MappingKind::NotReady,
+            State::Ready(handle) => KernelMapping::with_table(handle),
+            State::None => MappingKind::FramePointers,
+        };
+        (bias, kind)
+    }
+
+    /// How an address of a region is unwound. Requests the table if it is missing.
+    pub(crate) fn unwinding_at(
+        &mut self,
+        pid: u32,
+        region: &Region,
+        at: Avma,
+        kernel: &Kernel,
+    ) -> UnwindMethod {
+        let (bias, kind) = self.unwinding(pid, region);
+        if let Some(file) = region.kind.file() {
+            let entry = self.entries.get_mut(&file.key());
+            if let Some(Entry { state: State::Ready(handle), .. }) = entry {
+                let rule = kernel.lookup(handle, Svma(at.0.wrapping_sub(bias)));
+                return rule
+                    .map_or(UnwindMethod::FramePointer { for_want_of_a_row: true }, UnwindMethod::Rule);
+            }
+            if let Some(entry) = entry.filter(|_| kind == MappingKind::NotReady) {
+                want(&self.compiler, entry);
+                return UnwindMethod::NotReady;
+            }
+        }
+        UnwindMethod::FramePointer { for_want_of_a_row: false }
+    }
+
+    /// A walk ended in this file because its table was missing.
+    pub(crate) fn hit(&mut self, file: &MappedFile) {
+        if let Some(entry) = self.entries.get_mut(&file.key()) {
+            want(&self.compiler, entry);
+        }
+    }
+
+    /// A process has ended or has another image.
+    pub(crate) fn forget(&mut self, pid: u32) {
+        for entry in self.entries.values_mut() {
+            entry.users.remove(&pid);
+        }
+    }
+
+    /// Tables that are being compiled.
+    pub(crate) fn pending(&self) -> usize {
+        self.entries.values().filter(|entry| matches!(entry.state, State::Pending)).count()
+    }
+
+    /// Processes that map files whose tables are being compiled.
+    pub(crate) fn awaited_by(&self) -> HashSet<u32> {
+        let pending = self.entries.values().filter(|entry| matches!(entry.state, State::Pending));
+        pending.flat_map(|entry| entry.users.iter().copied()).collect()
+    }
+
+    /// Puts finished tables into the kernel, waiting up to `timeout` for the first. Returns the processes whose
+    /// mappings have changed by that.
+    pub(crate) fn install_finished(&mut self, kernel: &mut Kernel, timeout: Duration) -> HashSet<u32> {
+        let mut changed = HashSet::new();
+        let first = if timeout.is_zero() {
+            self.answers.try_recv().ok()
+        } else {
+            self.answers.recv_timeout(timeout).ok()
+        };
+        let mut next = first;
+        while let Some(answer) = next {
+            changed.extend(self.install(kernel, answer));
+            next = self.answers.try_recv().ok();
+        }
+        changed
+    }
+
+    fn install(&mut self, kernel: &mut Kernel, answer: Answer) -> HashSet<u32> {
+        let key = self.keys.get(&answer.key);
+        let Some(entry) = key.and_then(|key| self.entries.get_mut(key)) else { return HashSet::new() };
+        let file = Arc::clone(&entry.file);
+        let path = file.path();
+        tracing::debug!(target: "perfagent", path, source = ?answer.source, elapsed = ?answer.elapsed, "unwind table");
+        if let Some(error) = answer.not_cached {
+            tracing::debug!(target: "perfagent", path, "{error}");
+        }
+        if let Ok(table) = &answer.table {
+            self.hooks.tell(|| CompiledTable {
+                path: path.to_owned(),
+                rows: table.rows.len(),
+                compile_time: answer.elapsed,
+                cached: matches!(answer.source, tables::Source::Cached),
+            });
+        }
+        let state = match answer.table {
+            Ok(table) if table.is_empty() => State::None,
+            Ok(table) => match self.share_or_install(kernel, &file, &table) {
+                Ok(handle) => State::Ready(handle),
+                Err(error) => {
+                    self.failed += 1;
+                    self.warn_of_room(format!(
+                        "unwind table of {path} and others: {error}; their stacks are truncated"
+                    ));
+                    State::NoRoom
+                }
+            },
+            Err(error) => {
+                self.failed += 1;
+                let message =
+                    format!("no unwind table for {path}: {error}; frame pointers are followed there");
+                self.warnings.push(Warning::bare(WarningKind::Tables, message));
+                State::None
+            }
+        };
+        let Some(entry) = self.entries.get_mut(&file.key()) else { return HashSet::new() };
+        entry.state = state;
+        entry.users.clone()
+    }
+
+    /// Copies of a file, as in containers, share one table. Equal build-ids are not enough, since a file can claim any: the tables must
+    /// be equal.
+    fn share_or_install(
+        &self,
+        kernel: &mut Kernel,
+        file: &MappedFile,
+        table: &Table,
+    ) -> Result<Arc<TableHandle>, kernel::Error> {
+        let copies = self
+            .entries
+            .values()
+            .filter(|entry| file.build_id().is_some() && entry.file.build_id() == file.build_id());
+        let same = copies.filter_map(|entry| match &entry.state {
+            State::Ready(handle) => Some(handle),
+            _ => None,
+        });
+        match same.take(MAX_COMPARED).find(|handle| kernel.is_same_table(handle, table)) {
+            Some(handle) => Ok(Arc::clone(handle)),
+            None => kernel.install_table(table).map(Arc::new),
+        }
+    }
+
+    /// Frees tables of files that no recorded process maps any more.
+    pub(crate) fn free_unused(&mut self, kernel: &mut Kernel) {
+        for entry in self.entries.values_mut().filter(|entry| entry.users.is_empty()) {
+            // A copy of the file may still use the table.
+            if let State::Ready(handle) = std::mem::replace(&mut entry.state, State::Wanted)
+                && let Some(handle) = Arc::into_inner(handle)
+            {
+                kernel.remove_table(handle);
+            }
+        }
+        let Self { entries, keys, .. } = self;
+        entries.retain(|_, entry| {
+            let keep = !entry.users.is_empty() || matches!(entry.state, State::Pending);
+            if !keep {
+                keys.remove(&entry.number);
+            }
+            keep
+        });
+    }
+}
+
+/// A sample needs this table. Tables that most samples need are compiled first.
+fn want(compiler: &Compiler, entry: &mut Entry) {
+    match entry.state {
+        State::Pending => _ = compiler.bump(entry.number),
+        _ => submit(compiler, entry, 1),
+    }
+}
+
+fn submit(compiler: &Compiler, entry: &mut Entry, priority: u64) {
+    if !matches!(entry.state, State::Wanted) {
+        return;
+    }
+    if compiler.submit(entry.number, priority, Box::new(TableInput(Arc::clone(&entry.file)))) {
+        entry.state = State::Pending;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use profile::FileOffset;
+
+    use super::*;
+
+    #[test]
+    fn one_process_cannot_use_up_the_memory_of_all() {
+        let mut tables = TableStore::new(false, true, None, TableHookThread::default()).unwrap();
+        let mut mappings = |count: u64| {
+            let region = |number: u64| {
+                let (start, end) = (Avma(number << 13), Avma((number << 13) + 0x1000));
+                Region { start, end, offset: FileOffset(0), kind: RegionKind::Anonymous }
+            };
+            let regions = (1..=count).map(region).collect();
+            let mappings = tables.mappings(&Image::new(7, 1, "many".to_owned(), None, regions));
+            (mappings.len(), mappings[0].start, tables.take_warnings().len())
+        };
+        let most = MAX_MAPPINGS as u64;
+        assert_eq!(mappings(most), (MAX_MAPPINGS, 1 << 13, 0));
+        assert_eq!(mappings(most + 1), (MAX_MAPPINGS, 1 << 13, 1));
+        assert_eq!(mappings(most + 2), (MAX_MAPPINGS, 1 << 13, 0), "told once");
+    }
+}

@@ -1,0 +1,124 @@
+//! Walks in user space: of stacks that were sent unwalked because the kernel had no table yet, or because the walk there met a rule
+//! that it does not evaluate.
+//!
+//! Where the frame sections of a file cover the code, they make the step, with all registers; they can be used before the table is
+//! compiled. Elsewhere the rules of `bpf/step.h` make it, and a table may have to be waited for. A walk ends with the same causes as in
+//! the kernel. There is no memo, and the only memory is the copy of the stack.
+
+use kernel::{Frame, Kernel, RawStack, WalkEnd};
+use process::Image;
+use profile::Avma;
+use unwind::{StepError, full};
+
+use super::table_store::{TableStore, UnwindMethod};
+use super::unwinders::Unwinders;
+
+/// `MAX_USER_FRAMES` of `bpf/abi.h`.
+const MAX_FRAMES: usize = 512;
+/// The result of a walk.
+pub(crate) struct Walked {
+    /// Leaf first.
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) end: WalkEnd,
+}
+
+/// Walks a stack. `None`: a table that it needs is still being compiled, and `wait` is set.
+pub(crate) fn walk(
+    raw: &RawStack,
+    image: &Image,
+    unwinders: &mut Unwinders,
+    tables: &mut TableStore,
+    kernel: &Kernel,
+    wait: bool,
+) -> Option<Walked> {
+    let memory = |address: u64| raw.word(address);
+    let mut frames = Vec::new();
+    let mut now = full::Frame::leaf(&raw.registers, raw.pc);
+    let mut guess = None;
+    let end = loop {
+        if frames.len() == MAX_FRAMES {
+            break WalkEnd::FrameLimit;
+        }
+        let address = Avma(now.lookup_address());
+        let Some(region) = image.find(address) else {
+            if frames.is_empty() {
+                frames.push(Frame { pc: now.pc, exact: true, by_frame_pointer: false });
+            }
+            break guess.unwrap_or(WalkEnd::NoMapping);
+        };
+        // Ask for the table even if it is not needed here: the next samples are walked in the kernel.
+        let found = tables.unwinding_at(image.pid, region, address, kernel);
+        let by_all_registers =
+            if tables.are_disabled() { None } else { unwinders.step(region, &now, &memory) };
+        if by_all_registers.is_none() && matches!(found, UnwindMethod::NotReady) && wait {
+            return None;
+        }
+        frames.push(Frame { pc: now.pc, exact: now.exact, by_frame_pointer: false });
+        let by_rule = match (by_all_registers, &found) {
+            (None, UnwindMethod::NotReady) => break WalkEnd::TableNotReady,
+            (None, UnwindMethod::Rule(rule)) => Some(now.apply(rule, &memory)),
+            (next, _) => next,
+        };
+        // A frame record does not tell the stack pointer, so a rule that needs it cannot be used.
+        let by_rule =
+            by_rule.filter(|next| !(now.sp().is_none() && matches!(next, Err(StepError::UnsupportedRule))));
+        let next = match by_rule {
+            Some(next) => {
+                guess = None;
+                next
+            }
+            None => {
+                let for_want_of_a_row = match found {
+                    UnwindMethod::FramePointer { for_want_of_a_row } => for_want_of_a_row,
+                    _ => matches!(guess, Some(WalkEnd::NoRow)),
+                };
+                let broken = if for_want_of_a_row { WalkEnd::NoRow } else { WalkEnd::FpChain };
+                guess = Some(broken);
+                if let Some(frame) = frames.last_mut() {
+                    frame.by_frame_pointer = true;
+                }
+                match by_frame_pointer(&now, memory) {
+                    Ok(next) => Ok(next),
+                    Err(ByFramePointer::Root) if for_want_of_a_row => break broken,
+                    Err(ByFramePointer::Root) => break WalkEnd::Root,
+                    Err(ByFramePointer::Broken) => break broken,
+                    Err(ByFramePointer::Fault) if for_want_of_a_row => break broken,
+                    Err(ByFramePointer::Fault) => break WalkEnd::Fault,
+                }
+            }
+        };
+        match next {
+            Ok(next) => now = next,
+            Err(StepError::Root) => break WalkEnd::Root,
+            Err(StepError::Fault(_)) => break WalkEnd::Fault,
+            Err(StepError::NotAbove(_)) => break WalkEnd::FpChain,
+            Err(_) => break WalkEnd::UnsupportedRule,
+        }
+    };
+    // The copy of a long stack is cut. The memory behind the cut is readable, so the kernel's cause holds.
+    let end = if end == WalkEnd::Fault && raw.is_cut() { raw.stack.end } else { end };
+    Some(Walked { frames, end })
+}
+
+enum ByFramePointer {
+    Root,
+    Broken,
+    Fault,
+}
+
+/// The caller by frame pointer. The other registers of the caller stay unknown.
+fn by_frame_pointer(
+    now: &full::Frame,
+    memory: impl Fn(u64) -> Option<u64>,
+) -> Result<full::Frame, ByFramePointer> {
+    let Some(fp) = now.fp() else { return Err(ByFramePointer::Broken) };
+    if fp == 0 {
+        return Err(ByFramePointer::Root);
+    }
+    if now.sp().is_some_and(|sp| fp < sp) || fp % 8 != 0 {
+        return Err(ByFramePointer::Broken);
+    }
+    let saved = memory(fp).ok_or(ByFramePointer::Fault)?;
+    let pc = memory(fp.wrapping_add(8)).ok_or(ByFramePointer::Fault)?;
+    if pc == 0 { Err(ByFramePointer::Root) } else { Ok(full::Frame::caller_by_record(fp, saved, pc)) }
+}
