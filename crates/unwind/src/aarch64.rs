@@ -1,8 +1,8 @@
-//! What is particular to aarch64: DWARF register numbers, which rows of call frame information become which rule, and
-//! ([`code`]) code that linkers, C libraries and the kernel leave without such information.
+//! The specifics of aarch64: DWARF register numbers, the translation of call frame information into rules, and, in
+//! [`code`], the code of linkers, C libraries and the kernel without such information.
 //!
-//! A function finds its return address in the link register (x30) and saves it beside the frame pointer (x29), where its
-//! frame needs one. Return addresses may be signed; the walker drops those bits.
+//! At entry the return address is in the link register (x30). A function that needs a frame saves it beside the frame
+//! pointer (x29). Return addresses may be signed; the walker removes the signature.
 
 pub(crate) mod code;
 mod leaf;
@@ -20,7 +20,7 @@ pub(crate) const NUMBERS: Numbers = Numbers { frame_pointer: 29, stack_pointer: 
 /// x30.
 const LINK_REGISTER: i16 = 30;
 
-/// Translates one row that has a caller. `None`: it cannot be expressed.
+/// Translates one row with a caller. `None`: it cannot be expressed.
 pub(crate) fn translate(state: &State<'_>) -> Option<Rule> {
     let mut rule = translate::canonical_frame_address(&state.cfa, &NUMBERS)?;
     let (kind, off) = match state.ra {
@@ -29,7 +29,7 @@ pub(crate) fn translate(state: &State<'_>) -> Option<Rule> {
     };
     (rule.ra, rule.ra_off) = match i16::try_from(off) {
         Ok(off) => (kind, off),
-        // It lies at the low end of the frame, which may be a large one.
+        // The return address is at the low end of the frame, which may be large.
         Err(_) => {
             let from_base = i16::try_from(off.checked_add(rule.cfa_off.into())?).ok()?;
             match (kind, rule.cfa) {
@@ -39,8 +39,8 @@ pub(crate) fn translate(state: &State<'_>) -> Option<Rule> {
             }
         }
     };
-    // What lies above the CFA is no part of the frame, as in longjmp, whose CFA is that of the buffer; where neither is on
-    // the stack, as there too, the stack pointer is elsewhere.
+    // Data above the CFA is not part of the frame: in longjmp the CFA is that of the buffer. If neither value is on the
+    // stack, as in longjmp too, the stack pointer is elsewhere.
     if kind == ra::CFA && off >= 0 || rule.ra == ra::REG && rule.cfa != cfa::SP {
         return None;
     }
@@ -48,7 +48,8 @@ pub(crate) fn translate(state: &State<'_>) -> Option<Rule> {
     Some(rule)
 }
 
-/// `CFA = sp`, return address in the link register: at the first instruction of a function, and in code that calls none.
+/// `CFA = sp`, return address in the link register: at the first instruction of a function, and in functions without
+/// calls.
 pub(crate) const LEAF: Rule = Rule { cfa: cfa::SP, ra: ra::REG, ra_off: LINK_REGISTER, ..Rule::NONE };
 
 #[cfg(test)]
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_from_its_first_instruction_on() {
+    fn rows_of_a_function_from_its_first_instruction() {
         let unset = RegisterRule::Unset;
         assert_eq!(of(CfaRule::Register(31, 0), unset, unset), LEAF);
         // stp x29, x30, [sp, #-48]!
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_return_address_at_the_end_of_a_large_frame() {
+    fn a_return_address_at_the_end_of_a_large_frame() {
         let (ra, fp) = (RegisterRule::Offset(-79_992), RegisterRule::Offset(-80_000));
         let rule = of(CfaRule::Register(31, 80_000), ra, fp);
         assert_eq!((rule.cfa_off, rule.ra, rule.ra_off), (80_000, ra::SP, 8));

@@ -2,13 +2,13 @@
 //!
 //! The layouts and the numbers of the kinds are an interface: the same table is in `bpf/abi.h`.
 
-/// State of the unwind rules from one address on: 4 bytes.
+/// The rule from one address on: 4 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Row {
-    /// Low 16 bits of the link-time address from which the rule holds.
+    /// Low 16 bits of the link-time address where the rule begins.
     pub offset: u16,
-    /// Index into the rules of the file; 0 = no unwind information from here on.
+    /// Index into the rules of the file; 0: no unwind information from here on.
     pub rule: u16,
 }
 
@@ -28,7 +28,7 @@ pub struct Rule {
     pub flags: u8,
     /// Offset added to the base register of the CFA.
     pub cfa_off: i32,
-    /// Added after the dereference, resp. the threshold of [`cfa::PLT`].
+    /// Added after the dereference; for [`cfa::PLT`] the threshold.
     pub cfa_add: i16,
     /// Offset of the return address.
     pub ra_off: i16,
@@ -42,7 +42,7 @@ pub struct Rule {
 pub struct PageSpan {
     /// Index of the first row of the page.
     pub first_row: u32,
-    /// Number of rows; 0 = no coverage in the whole page.
+    /// Number of rows; 0: the page has no unwind information.
     pub count: u32,
 }
 
@@ -50,7 +50,7 @@ const _: () = assert!(size_of::<Row>() == 4);
 const _: () = assert!(size_of::<Rule>() == 16);
 const _: () = assert!(size_of::<PageSpan>() == 8);
 
-/// Text is cut into pages of `1 << PAGE_SHIFT` bytes.
+/// Text is split into pages of `1 << PAGE_SHIFT` bytes.
 pub const PAGE_SHIFT: u32 = 16;
 /// A page with more rows than this is dropped and counted.
 pub const MAX_ROWS_PER_PAGE: usize = 16_384;
@@ -67,7 +67,7 @@ pub mod cfa {
     pub const SP: u8 = 1;
     /// `fp + cfa_off`
     pub const FP: u8 = 2;
-    /// `reg[flags & 0x1f] + cfa_off`; only in the innermost frame are the registers known.
+    /// `reg[flags & 0x1f] + cfa_off`; the registers are known only in the innermost frame.
     pub const REG: u8 = 3;
     /// `*(sp + cfa_off) + cfa_add`
     pub const SP_DEREF: u8 = 4;
@@ -75,7 +75,7 @@ pub mod cfa {
     pub const FP_DEREF: u8 = 5;
     /// `sp + cfa_off + (((pc & 15) >= cfa_add) << 3)`
     pub const PLT: u8 = 6;
-    /// There is unwind information, but outside of what the walker evaluates.
+    /// The unwind information needs a rule that the walker does not support.
     pub const UNSUPPORTED: u8 = 7;
 }
 
@@ -89,7 +89,7 @@ pub mod ra {
     pub const UNDEFINED: u8 = 2;
     /// `*(fp + ra_off)`
     pub const FP: u8 = 3;
-    /// In the register with DWARF number `ra_off`: the innermost frame only.
+    /// In the register with DWARF number `ra_off`; only in the innermost frame.
     pub const REG: u8 = 4;
 }
 
@@ -119,9 +119,9 @@ impl Rule {
         ra_off: 0,
         fp_off: 0,
     };
-    /// Unwind information exists, but cannot be expressed.
+    /// The unwind information cannot be expressed as a rule.
     pub const UNSUPPORTED: Self = Self { cfa: cfa::UNSUPPORTED, ..Self::NONE };
-    /// The root of a stack. The CFA is not used by a walker that stops here.
+    /// The root of a stack. A walker stops here and does not use the CFA.
     pub const ROOT: Self =
         Self { cfa: cfa::SP, ra: ra::UNDEFINED, fp: fp::UNDEFINED, cfa_off: 8, ..Self::NONE };
 

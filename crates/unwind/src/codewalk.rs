@@ -1,12 +1,12 @@
-//! Code without any unwind information: rows from the code itself, exact or none.
+//! Rows for code without unwind information, from the code itself: exact or none.
 //!
-//! musl's libc is built without frame sections, as is startup code of compilers. From every proven function start
-//! ([`starts`]) all paths are followed and the distance of sp from its value at entry, and where rbp was saved, are
-//! tracked ([`state`]). A function of which any instruction, any path or any return is not understood gets no rows at
-//! all and is counted ([`crate::Stats::refused_functions`]): on return sp must be back and rbp restored, and where paths
-//! or functions meet they must agree on the frame.
+//! musl's libc and the startup code of compilers have no frame sections. From every proven function start ([`starts`])
+//! all paths are followed. The distance of sp from its value at entry and the location of the saved rbp are tracked
+//! ([`state`]). A function gets no rows, and [`crate::Stats::refused_functions`] counts it, if an instruction, a path
+//! or a return is not understood: at a return, sp and rbp must have their values from entry, and where paths or
+//! functions join they must agree on the frame.
 //!
-//! Clearing rbp without having saved it marks the outermost frame (psABI: startup code does so; musl's `clone` too).
+//! Clearing rbp without saving it marks the outermost frame (psABI). Startup code and musl's `clone` do so.
 
 mod function;
 mod jump_table;
@@ -28,37 +28,38 @@ use crate::layer::RuleSet;
 use crate::table::Stats;
 use crate::x86_64;
 
-use function::Outcome;
+use function::FunctionFacts;
 use function::Walk;
 use uncovered::UncoveredCode;
 
-/// More code than this without unwind information is not analysed; it is no C library then.
+/// More code than this without unwind information is not analysed: such a file is not a C library.
 const MAX_UNCOVERED: u64 = 8 << 20;
-/// Less than this is padding and startup code.
+/// Smaller gaps are padding and startup code.
 const MIN_GAP: u64 = 16;
-/// Instructions followed per byte of uncovered code, over all functions: most bytes are reached from one start only.
+/// Limit of followed instructions per byte of uncovered code, over all functions. Most bytes are reached from one start
+/// only.
 const EFFORT_PER_BYTE: u64 = 8;
 
-/// Rounds of learning which functions return.
+/// Limit of rounds to find out which functions return.
 const MAX_ROUNDS: usize = 4;
 
-/// What is known of the uncovered code while starts are worked off.
+/// The results so far, while starts are processed.
 struct Analysis<'a> {
     code: UncoveredCode<'a>,
-    /// Finished functions: start of a run of code with one rule -> its end and the rule.
+    /// Finished functions: start of a range with one rule -> its end and the rule.
     runs: BTreeMap<u64, (u64, Rule)>,
-    /// Instructions that may still be followed.
+    /// Instructions left of the limit.
     effort: Cell<u64>,
 }
 
-/// A function that was found.
+/// A function.
 struct Function {
     start: u64,
     strong: bool,
     callees: Vec<u64>,
 }
 
-/// Rows for what `covered` leaves.
+/// Rows for the code that `covered` does not cover.
 pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
     let long = |gap: &Range<u64>| gap.end - gap.start >= MIN_GAP;
     let gaps: Vec<_> = image.code.iter().flat_map(|code| covered.gaps(code)).filter(long).collect();
@@ -77,7 +78,8 @@ pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet, sta
 }
 
 impl Analysis<'_> {
-    /// Signal trampolines are known by their bytes. Handlers return to their first byte, which is looked up one before.
+    /// Signal trampolines are recognised by their bytes. A handler returns to the first byte, and return addresses are
+    /// looked up one byte before.
     fn trampolines(&mut self) {
         let mut rest = Vec::new();
         for gap in std::mem::take(&mut self.code.gaps) {
@@ -99,14 +101,14 @@ impl Analysis<'_> {
         self.code.gaps = rest;
     }
 
-    /// Follows all functions several times: first to learn which of them return, in rounds because that depends on
-    /// which of their callees do, then for their rows.
+    /// Follows all functions several times: first to find out which of them return, in rounds, because this depends on
+    /// their callees; then for their rows.
     fn functions(&mut self, covered: &Layer, stats: &mut Stats) {
         let mut starts = starts::find(self.code.image, covered, &self.code.gaps);
         let mut returning = HashMap::new();
         let mut functions: Vec<Function> = Vec::new();
         let mut done = HashSet::new();
-        // Starts of weak evidence come last: they must fit what the strong ones have shown.
+        // Starts with weak evidence come last: they must agree with the results of the strong ones.
         while let Some((start, strong)) = starts.next() {
             if !self.code.contains(start) || !done.insert(start) {
                 continue;
@@ -114,11 +116,11 @@ impl Analysis<'_> {
             let walk =
                 Walk { code: &self.code, starts: starts.known(), start, strong, returning: &returning };
             let mut callees = Vec::new();
-            if let Some(outcome) = self.limited(&walk) {
-                returning.extend(outcome.returns.map(|returns| (start, returns)));
-                outcome.callees.iter().for_each(|callee| starts.add(*callee, true));
-                outcome.addresses_taken.iter().for_each(|address| starts.add(*address, false));
-                callees = outcome.callees;
+            if let Some(facts) = self.limited(&walk) {
+                returning.extend(facts.returns.map(|returns| (start, returns)));
+                facts.callees.iter().for_each(|callee| starts.add(*callee, true));
+                facts.addresses_taken.iter().for_each(|address| starts.add(*address, false));
+                callees = facts.callees;
             }
             functions.push(Function { start, strong, callees });
         }
@@ -133,7 +135,7 @@ impl Analysis<'_> {
                 }
                 let walk =
                     Walk { code: &self.code, starts: starts.known(), start, strong, returning: &returning };
-                let returns = self.limited(&walk).and_then(|outcome| outcome.returns);
+                let returns = self.limited(&walk).and_then(|facts| facts.returns);
                 if returning.get(&start).copied() != returns {
                     match returns {
                         Some(returns) => _ = returning.insert(start, returns),
@@ -148,7 +150,7 @@ impl Analysis<'_> {
             let walk =
                 Walk { code: &self.code, starts: starts.known(), start, strong, returning: &returning };
             match self.limited(&walk) {
-                Some(Outcome { runs, .. }) if self.fits(&runs) => {
+                Some(FunctionFacts { runs, .. }) if self.fits(&runs) => {
                     runs.into_iter()
                         .for_each(|(start, end, rule)| _ = self.runs.entry(start).or_insert((end, rule)));
                     stats.analysed_functions = stats.analysed_functions.saturating_add(1);
@@ -158,18 +160,18 @@ impl Analysis<'_> {
         }
     }
 
-    /// Follows a function while there is effort left.
-    fn limited(&self, walk: &Walk<'_, '_>) -> Option<Outcome> {
+    /// Follows a function within the limit of instructions.
+    fn limited(&self, walk: &Walk<'_, '_>) -> Option<FunctionFacts> {
         let mut spent = 0;
-        let outcome = (self.effort.get() > 0)
+        let facts = (self.effort.get() > 0)
             .then(|| walk.run(false, &mut spent).or_else(|| walk.run(true, &mut spent)))
             .flatten();
         self.effort.set(self.effort.get().saturating_sub(spent));
-        outcome
+        facts
     }
 
-    /// Whether all code that other functions have reached, too, has the same rules. Where it has not, one of them must
-    /// be wrong, and neither is believed.
+    /// Whether all code shared with other functions has the same rules. If not, one of the functions is wrong, and the
+    /// rules of both are dropped.
     fn fits(&mut self, runs: &[(u64, u64, Rule)]) -> bool {
         let mut disputed = Vec::new();
         for &(start, end, rule) in runs {

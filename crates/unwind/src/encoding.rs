@@ -1,7 +1,7 @@
-//! The table as bytes, for the disk cache: versioned, checksummed, validated in full when read back.
+//! The encoding of a table for the disk cache: versioned, checksummed, and completely validated by [`decode`].
 //!
-//! Little-endian. Header: magic, format version, checksum of all that follows, first page, number of pages, rows and
-//! rules, counters; then pages, rows and rules as in [`crate::abi`].
+//! Little-endian. The header has magic number, format version, checksum of all following bytes, first page, numbers of
+//! pages, rows and rules, and counters. Pages, rows and rules follow as in [`crate::abi`].
 
 use crate::Error;
 use crate::abi::PageSpan;
@@ -11,11 +11,11 @@ use crate::table::Stats;
 use crate::table::Table;
 
 const MAGIC: [u8; 4] = *b"UWT\n";
-/// Goes up with every change of the format *and* of what the compiler makes of the same file.
+/// Increases with every change of the format *and* of the compiler's result for the same file.
 pub const FORMAT_VERSION: u32 = 4;
 const HEADER_LEN: usize = 16 + 8 + 3 * 4 + 10 * 4;
 
-/// The bytes of a table, for [`decode`].
+/// Encodes a table, for [`decode`].
 #[must_use]
 pub fn encode(table: &Table) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_LEN + table.byte_size());
@@ -48,12 +48,12 @@ pub fn encode(table: &Table) -> Vec<u8> {
     out
 }
 
-/// Reads what [`encode`] wrote. A table that decodes is safe to hand to the walker: every index is in
-/// range, rows are sorted and every rule is known.
+/// Decodes the result of [`encode`]. A decoded table is safe for the walker: every index is in range, rows are sorted
+/// and every rule is known.
 ///
 /// # Errors
-/// Another version, a wrong length or checksum, or content that breaks an invariant. Never panics, and allocates no
-/// more than the length of `bytes`.
+/// Another version, a wrong length or checksum, or a broken invariant. Never panics. Allocates at most the length of
+/// `bytes`.
 pub fn decode(bytes: &[u8]) -> Result<Table, Error> {
     let truncated = |need| Error::Truncated { have: bytes.len(), need };
     let (header, body) = bytes.split_at_checked(HEADER_LEN).ok_or(truncated(HEADER_LEN))?;
@@ -107,7 +107,7 @@ fn rule_from(b: &[u8; 16]) -> Rule {
     }
 }
 
-/// Against torn writes and bit rot, not against an adversary. Four independent lanes, so that it runs at memory speed.
+/// Detects torn writes and bit rot, not attacks. Four independent lanes run at memory speed.
 fn checksum(bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |lane: u64, word: u64| (lane ^ word).wrapping_mul(PRIME).rotate_left(29);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn goes_both_ways() {
+    fn a_table_survives_encoding() {
         let table = small();
         assert_eq!(decode(&encode(&table)), Ok(table));
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_invariants_are_refused_behind_a_good_checksum() {
+    fn broken_invariants_are_refused_despite_a_valid_checksum() {
         let refused = |change: fn(&mut Table), what| {
             let mut table = small();
             change(&mut table);

@@ -1,9 +1,9 @@
 //! The entry point: the outermost frame of a process, often without call frame information.
 //!
-//! The kernel jumps there with `argc` where a return address would be, so a walk that arrives must end. Where nothing
-//! covers the ELF entry point (startup code in assembly: the dynamic loader of glibc, musl), its code gets the root rule: from the
-//! entry up to the first instruction after which execution does not go on, at most 256 bytes, and not into code that is
-//! covered or that it calls.
+//! The kernel jumps there with `argc` in place of a return address, so a walk must end there. If nothing covers the ELF
+//! entry point (assembly startup code in the dynamic loader of glibc and in musl), its code gets the root rule: from
+//! the entry up to the first instruction that ends execution, at most 256 bytes, without code that is covered or that
+//! it calls.
 
 use iced_x86::Decoder;
 use iced_x86::DecoderOptions;
@@ -17,7 +17,7 @@ use crate::layer::RuleSet;
 
 const MAX_LEN: usize = 256;
 
-/// A root rule for the code at the entry point, where `covered` has nothing.
+/// A root rule for the code at the entry point, if `covered` does not cover it.
 pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet) -> Layer {
     let mut layer = Layer::default();
     let entry = image.entry;

@@ -1,8 +1,8 @@
-//! Why a file yields no table at all.
+//! Why a file has no table.
 
 /// Why [`crate::compile`] or [`crate::decode`] refused its input.
 ///
-/// Defects inside of the unwind information are no errors; they are counted in [`crate::Stats`].
+/// Defects of the unwind information are not errors; [`crate::Stats`] counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,21 +12,21 @@ pub enum Error {
     /// An architecture without rule translation.
     #[error("compiling unwind rows: ELF machine {0} is not supported (only x86-64, 62, and aarch64, 183)")]
     Machine(u16),
-    /// The program headers lie outside of the file or none is executable.
-    #[error("reading the program headers: no executable segment inside of the file (truncated file?)")]
+    /// The program headers are outside the file, or none is executable.
+    #[error("reading the program headers: no executable segment inside the file (truncated file?)")]
     NoExecutableSegment,
-    /// An encoded table that is too short for what its header announces.
+    /// An encoded table that is shorter than its header says.
     #[error("decoding an unwind table: {have} bytes, {need} needed")]
     Truncated {
-        /// Bytes there are.
+        /// The available bytes.
         have: usize,
-        /// Bytes needed.
+        /// The needed bytes.
         need: usize,
     },
     /// An encoded table with another magic number or format version.
     #[error("decoding an unwind table: not of format version {expected}")]
     Version {
-        /// The version this crate writes.
+        /// The version that this crate writes.
         expected: u32,
     },
     /// The checksum of an encoded table does not match its content.

@@ -1,16 +1,16 @@
-//! DWARF expressions, as far as rules can say what they yield.
+//! DWARF expressions whose value a rule can express.
 
 use crate::reader::Reader;
 
-/// Bytes of an expression.
+/// Limit of the size of an expression in bytes.
 pub(crate) const MAX_EXPRESSION: usize = 128;
 
-/// DWARF numbers of the registers that rules are made of.
+/// DWARF numbers of the registers in rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers {
     pub frame_pointer: u64,
     pub stack_pointer: u64,
-    /// Above this are no general registers.
+    /// The last general register.
     pub last: u64,
 }
 
@@ -22,7 +22,7 @@ pub(crate) enum Base {
     Cfa,
 }
 
-/// What an expression yields, as far as rules can say it.
+/// The value of an expression, as a rule can express it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Constant(i64),
@@ -32,8 +32,8 @@ pub(crate) enum Value {
     Deref(Base, i64, i64),
 }
 
-/// Evaluates a DWARF expression symbolically. `None`: malformed, longer than what compilers write (it is evaluated for
-/// every row), or not one of the shapes of [`Value`].
+/// Evaluates a DWARF expression symbolically. `None`: it is malformed, longer than those of compilers (it is evaluated
+/// for every row), or not one of the forms of [`Value`].
 pub(crate) fn evaluate(expression: &[u8], initial: Option<Base>, numbers: &Numbers) -> Option<Value> {
     const DEPTH: usize = 4;
     if expression.len() > MAX_EXPRESSION {

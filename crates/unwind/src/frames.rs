@@ -1,4 +1,4 @@
-//! From frame sections to a layer of rows.
+//! Translates frame sections into a layer of rows.
 
 use crate::cfi::pointer::Bases;
 use crate::cfi::program::Program;
@@ -13,10 +13,10 @@ use crate::layer::RuleSet;
 use crate::reader::Reader;
 use crate::table::Stats;
 
-/// Records of that many functions take up to 64 KiB.
+/// Records of this number of functions take up to 64 KiB.
 const FUNCTIONS_PER_PLACE: usize = 512;
 
-/// Rows of `.eh_frame`: by section header, or by program header where there is no such section.
+/// Rows of `.eh_frame`, found by section header, or by program header if there is no such section.
 pub(crate) fn eh_frame(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
     let text = image.section(b".text").map(|section| section.address);
     let header =
@@ -57,7 +57,7 @@ pub(crate) fn debug_frame(image: &Image<'_>, rules: &mut RuleSet, stats: &mut St
     layer
 }
 
-/// `.eh_frame` as `.eh_frame_hdr` points to it. Its length is not known; it ends with its terminator or its segment.
+/// `.eh_frame`, found by `.eh_frame_hdr`. Its length is unknown; it ends with its terminator or its segment.
 fn by_program_header<'a>(image: &Image<'a>) -> Option<(&'a [u8], u64)> {
     let address = address_by_program_header(image)?;
     Some((image.bytes_at(address)?, address))
@@ -87,7 +87,7 @@ fn compile(
     let count = records.fdes.len();
     records.fdes.retain(|fde| fde.end > fde.start && image.code_at(fde.start).is_some());
     stats.outside_fdes = stats.outside_fdes.saturating_add((count - records.fdes.len()) as u32);
-    // Of several that start at one address the longest comes last and is the one that is kept.
+    // Of several functions with the same start, the longest comes last and is kept.
     records.fdes.sort_by_key(|fde| (fde.start, fde.end));
     let mut layer = Layer::default();
     let mut functions = 0;

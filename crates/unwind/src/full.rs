@@ -1,18 +1,18 @@
 //! Steps from a frame to its caller with all general registers, by any rule of `.eh_frame` and `.debug_frame`.
 //!
-//! [`FullUnwinder`] is for stacks that cross to user space with their registers: those on which the compact rules end,
-//! such as a CFA that hangs on rbx in a frame that is not the innermost, or a return address in a register. What it
-//! does not cover (code without frame information, Go), the compact rules do: [`Frame::apply`] takes such a step and
-//! keeps the account of which registers are still known.
+//! [`FullUnwinder`] is for stacks that the kernel sends with their registers because no compact rule can express the
+//! step: for example a CFA in rbx outside the innermost frame, or a return address in a register. For code without
+//! frame information and for Go, [`Frame::apply`] takes a step by a compact rule and tracks which registers are still
+//! known.
 //!
-//! Guarantees: no I/O, no `unsafe`, no panic and bounded time and memory on any input. A register whose value is not
-//! certain is unknown, and a rule that needs it is refused with [`StepError::UnsupportedRule`]. Nothing but headers is
-//! read when an unwinder is made; an index is made at the first step that needs it, and only for files without a
-//! usable `.eh_frame_hdr`.
+//! There is no I/O and no `unsafe`. No input causes a panic, and time and memory are bounded for any input. A register
+//! without a certain value is unknown; a rule that needs it is refused with [`StepError::UnsupportedRule`].
+//! [`FullUnwinder::new`] reads headers only. An index is built at the first step that needs it, and only for files
+//! without a usable `.eh_frame_hdr`.
 //!
-//! The registers are those of the machine that this is compiled for.
+//! The registers are those of the machine that this crate is compiled for.
 //!
-//! Not its job: to decide how a walk goes on where there is no row, and to look for the file of an address.
+//! The caller decides how a walk continues without a row, and finds the file of an address.
 
 mod eh_frame;
 mod evaluate;
@@ -46,7 +46,7 @@ use eh_frame::EhFrameSection;
 use index::Index;
 use index::SearchTable;
 
-/// The frame sections of an ELF file, ready for single steps. `B` gives the bytes of the file.
+/// The frame sections of an ELF file, prepared for single steps. `B` contains the bytes of the file.
 #[derive(Debug)]
 pub struct FullUnwinder<B> {
     bytes: B,
@@ -81,7 +81,7 @@ impl<B: AsRef<[u8]>> FullUnwinder<B> {
     /// Finds the frame sections of a file.
     ///
     /// # Errors
-    /// Those of [`crate::compile`], and for files of another machine than the one that this runs on.
+    /// Those of [`crate::compile`], and [`Error::Machine`] for files of another machine than this one.
     pub fn new(bytes: B) -> Result<Self, Error> {
         let image = Image::parse(bytes.as_ref())?;
         if image.machine != Machine::NATIVE {
@@ -101,12 +101,12 @@ impl<B: AsRef<[u8]>> FullUnwinder<B> {
         &self.bytes
     }
 
-    /// The caller of a frame. `bias` is how far behind its link-time addresses the file is mapped.
+    /// The caller of a frame. `bias` is the difference between run-time and link-time addresses.
     ///
     /// # Errors
-    /// [`StepError::NoRow`] where no frame section covers the code: the compact rules may still know the way.
-    /// [`StepError::UnsupportedRule`] if a register is needed that is not known, or an operation that needs more than
-    /// registers and memory. Else the ways in which a walk ends.
+    /// [`StepError::NoRow`] if no frame section covers the code; a compact rule may exist nevertheless.
+    /// [`StepError::UnsupportedRule`] if the rule needs an unknown register, or an operation on more than registers and
+    /// memory. Otherwise the causes of a walk's end.
     pub fn step(&self, frame: &Frame, bias: u64, memory: &impl Memory) -> Result<Frame, StepError> {
         let svma = frame.lookup_address().wrapping_sub(bias);
         match self.step_by_eh_frame(svma, frame, bias, memory) {
@@ -183,7 +183,7 @@ impl EhFrame {
 impl DebugFrame {
     fn read(file: &[u8]) -> Option<Self> {
         let image = Image::parse(file).ok()?;
-        // Go's has no rule for rbp; the compact rules come from a table that is better.
+        // Go's section has no rule for rbp. The compact rules come from a better table.
         if go::is_go(&image) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Questions about machine code.
+//! Properties of machine code.
 
 use iced_x86::Decoder;
 use iced_x86::DecoderOptions;
@@ -9,7 +9,7 @@ use iced_x86::OpAccess;
 use iced_x86::OpKind;
 use iced_x86::Register;
 
-/// Offset behind the first instruction that loads sp with something that is no constant distance from its old value.
+/// Offset after the first instruction that loads sp with a value at no constant distance from the old one.
 pub(crate) fn first_stack_switch(code: &[u8], address: u64) -> Option<u64> {
     let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
     let mut info = InstructionInfoFactory::new();
@@ -26,7 +26,7 @@ pub(crate) fn first_stack_switch(code: &[u8], address: u64) -> Option<u64> {
     None
 }
 
-/// A quick look: whether an instruction has rsp or rbp as register operand or changes them implicitly.
+/// A fast test whether an instruction has rsp or rbp as register operand or changes them implicitly.
 pub(crate) fn may_change_frame(instruction: &Instruction) -> bool {
     let named = |n| {
         instruction.op_kind(n) == OpKind::Register
@@ -35,12 +35,12 @@ pub(crate) fn may_change_frame(instruction: &Instruction) -> bool {
     instruction.is_stack_instruction() || (0..instruction.op_count()).any(named)
 }
 
-/// Whether rsp is among the registers that an instruction writes.
+/// Whether an instruction writes rsp.
 pub(crate) fn writes_stack_pointer(info: &mut InstructionInfoFactory, instruction: &Instruction) -> bool {
     writes(info, instruction, Register::RSP)
 }
 
-/// Whether an instruction writes (a part of) a 64-bit register.
+/// Whether an instruction writes a 64-bit register or a part of it.
 pub(crate) fn writes(
     info: &mut InstructionInfoFactory,
     instruction: &Instruction,
@@ -60,7 +60,7 @@ fn moves_stack_by_constant(instruction: &Instruction) -> bool {
         Mnemonic::Lea => {
             instruction.memory_base() == Register::RSP && instruction.memory_index() == Register::None
         }
-        // pop %rsp is the exception that loads it.
+        // pop %rsp loads rsp, unlike other stack instructions.
         _ => instruction.is_stack_instruction() && instruction.op0_register() != Register::RSP,
     }
 }

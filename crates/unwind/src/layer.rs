@@ -1,4 +1,4 @@
-//! Rows while they are collected: one layer per source of unwind information, merged at the end.
+//! Collects rows: one layer for each source of unwind information, merged at the end.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,13 +6,13 @@ use std::ops::Range;
 use crate::abi::Rule;
 use crate::abi::cfa;
 
-/// Rules of a file, each one once.
+/// The distinct rules of a file.
 #[derive(Debug)]
 pub(crate) struct RuleSet {
     rules: Vec<Rule>,
     index: HashMap<Rule, u16>,
-    /// Direct-mapped, before the map: few rules make up almost all rows.
-    recent: Box<[(Rule, u16); 256]>,
+    /// A direct-mapped cache in front of the map: few rules make up almost all rows.
+    cache: Box<[(Rule, u16); 256]>,
 }
 
 /// Index of [`Rule::UNSUPPORTED`] in every set.
@@ -23,19 +23,19 @@ impl RuleSet {
         let mut set = Self {
             rules: vec![Rule::NONE, Rule::UNSUPPORTED],
             index: HashMap::new(),
-            recent: Box::new([(Rule::NONE, 0); 256]),
+            cache: Box::new([(Rule::NONE, 0); 256]),
         };
         set.index.insert(Rule::NONE, 0);
         set.index.insert(Rule::UNSUPPORTED, UNSUPPORTED);
         set
     }
 
-    /// The index of a rule; that of [`Rule::UNSUPPORTED`] once there are too many.
+    /// The index of a rule; that of [`Rule::UNSUPPORTED`] if there are too many rules.
     #[inline]
     pub(crate) fn intern(&mut self, rule: Rule) -> u16 {
         let mixed = (rule.cfa_off as u32 ^ (rule.fp_off as u32).rotate_left(13)).wrapping_mul(0x9e37_79b9)
             ^ u32::from_le_bytes([rule.cfa, rule.ra, rule.fp, rule.flags]).wrapping_mul(0x85eb_ca6b);
-        let slot = &mut self.recent[(mixed >> 24) as usize];
+        let slot = &mut self.cache[(mixed >> 24) as usize];
         if slot.0 == rule {
             return slot.1;
         }
@@ -50,7 +50,7 @@ impl RuleSet {
         index
     }
 
-    /// The rules that are in use, and for each old index the new one.
+    /// The used rules, and the new index for each old index.
     pub(crate) fn compact(self, used: &[bool]) -> (Vec<Rule>, Vec<u16>) {
         let mut kept = Vec::new();
         let mut renumbered = vec![0; self.rules.len()];
@@ -72,7 +72,7 @@ impl RuleSet {
     }
 }
 
-/// A row of a span: the rule that holds from `start + delta` on.
+/// A row of a span: the rule from `start + delta` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpanRow {
     pub delta: u32,
@@ -84,13 +84,13 @@ pub(crate) struct SpanRow {
 pub(crate) struct Span {
     pub start: u64,
     pub end: u64,
-    /// Up to the next span there is nothing but padding, if it is near.
+    /// Only padding separates it from the next span, if that is near.
     pub padded: bool,
     first_row: u32,
     rows: u32,
 }
 
-/// More rows than the memory of all tables in the kernel holds.
+/// Above the number of rows that the table pool in the kernel holds.
 const MAX_ROWS: usize = 32 << 20;
 
 /// The spans of one source, sorted and disjoint.
@@ -99,19 +99,19 @@ pub(crate) struct Layer {
     pub spans: Vec<Span>,
     rows: Vec<SpanRow>,
     open: Option<u64>,
-    /// Spans that were given up because there are too many rows.
+    /// Spans that were dropped because there are too many rows.
     pub refused: u32,
 }
 
 impl Layer {
-    /// Starts a span behind all others.
+    /// Starts a span after all others.
     pub(crate) fn begin(&mut self, start: u64) {
         self.open = Some(start);
         let first_row = self.rows.len() as u32;
         self.spans.push(Span { start, end: start, padded: true, first_row, rows: 0 });
     }
 
-    /// From `address` on `rule` holds. Addresses never go down; of two rules for one address the later one counts.
+    /// `rule` holds from `address` on. Addresses must not decrease. Of two rules for one address the later one wins.
     #[inline]
     pub(crate) fn row(&mut self, address: u64, rule: u16) {
         let (Some(start), Some(span)) = (self.open, self.spans.last_mut()) else { return };
@@ -132,7 +132,7 @@ impl Layer {
         }
     }
 
-    /// Whether further rows find no room.
+    /// Whether the limit of rows is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.rows.len() >= MAX_ROWS
     }
@@ -149,7 +149,7 @@ impl Layer {
         }
     }
 
-    /// Ends the open span; code that is not covered may follow at once.
+    /// Ends the open span. Uncovered code may follow immediately.
     pub(crate) fn end_before_code(&mut self, end: u64) {
         if let Some(span) = self.spans.last_mut() {
             span.padded = false;
@@ -157,7 +157,7 @@ impl Layer {
         self.end(end);
     }
 
-    /// Forgets the open span.
+    /// Drops the open span.
     pub(crate) fn abandon(&mut self) {
         self.open = None;
         if let Some(span) = self.spans.pop() {
@@ -170,7 +170,7 @@ impl Layer {
         &self.rows[first..first + span.rows as usize]
     }
 
-    /// Adds spans of `lower` where this layer has none; those that are covered in part are cut.
+    /// Adds the spans of `lower` that this layer does not cover. Partly covered spans are cut.
     pub(crate) fn fill_from(&mut self, lower: Layer) {
         self.refused = self.refused.saturating_add(lower.refused);
         if lower.spans.is_empty() {
@@ -201,14 +201,14 @@ impl Layer {
         self.spans = merged;
     }
 
-    /// The part `start..end` of a span whose rows were appended at `base`.
+    /// The part `start..end` of a span. Its rows were appended at `base`.
     fn piece(&mut self, span: &Span, base: u32, start: u64, end: u64) -> Option<Span> {
         let first = (base + span.first_row) as usize;
         if (start, end) == (span.start, span.end) {
             return Some(Span { first_row: first as u32, ..*span });
         }
         let shift = u32::try_from(start - span.start).ok()?;
-        // A span may be cut into as many pieces as it has rows.
+        // A span can be cut into as many pieces as it has rows.
         let rows = &self.rows[first..first + span.rows as usize];
         let carried = rows.partition_point(|row| row.delta <= shift).saturating_sub(1);
         let behind = rows.partition_point(|row| u64::from(row.delta) < end - span.start);
@@ -226,7 +226,7 @@ impl Layer {
         })
     }
 
-    /// The parts of `within` that no span covers.
+    /// The parts of `within` without a span.
     pub(crate) fn gaps(&self, within: &Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut at = within.start;
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_in_many_pieces_is_gone_through_once() {
+    fn a_span_in_many_pieces_is_processed_once() {
         const PIECES: u64 = 150_000;
         let (mut upper, mut lower) = (Layer::default(), Layer::default());
         lower.begin(0);
@@ -316,7 +316,8 @@ mod tests {
         }
         lower.end(PIECES * 8);
         upper.fill_from(lower);
-        // The first four bytes of each eight, the four of which the upper has two, and so on: pieces join over a boundary.
+        // The first four bytes of each eight. The upper layer has two of these, and so on: pieces join across a
+        // boundary.
         assert_eq!(upper.spans.len() as u64, 2 * PIECES + 1);
         let rows = flat(&upper);
         assert_eq!(rows[0], (0, 4, vec![(0, 2)]));

@@ -1,19 +1,20 @@
 //! Compact unwind tables: the bytes of an ELF file in, a [`Table`] of 4-byte rows out.
 //!
-//! [`compile`] reads, in this order of precedence for each address: `.eh_frame` (found by section header, or by program
-//! header in files without section headers), the stack-size table of Go's `.gopclntab`, `.debug_frame` (also
-//! compressed), and, for code without any of them, the code itself, where it is simple enough to be exact. The table
-//! has the layout of [`abi`], which the in-kernel walker reads as it is. [`step`] is that walker in Rust. [`full`] steps
-//! with all registers and any rule, straight from the frame sections.
+//! [`compile`] uses, for each address, the first of these sources that covers it: `.eh_frame` (found by section header,
+//! or by program header in files without section headers), the stack-size table of Go's `.gopclntab`, `.debug_frame`
+//! (also compressed), and the code itself, if it is simple enough for exact rules. The table has the layout of [`abi`],
+//! which the in-kernel walker reads without conversion. [`step`] is that walker in Rust. [`full`] steps with all
+//! registers and any rule, directly from the frame sections.
 //!
-//! Files of x86-64 and aarch64, whatever machine this runs on; of aarch64, neither Go's table is read nor code that needs
-//! a frame.
+//! Files of x86-64 and aarch64 are supported on any machine. For aarch64, neither Go's table is read nor code that
+//! needs a frame.
 //!
-//! Guarantees: no I/O, no `unsafe`, no panic and bounded time and memory on any input. A malformed description of a
-//! function costs that function; a rule outside of what the walker evaluates becomes [`Rule::UNSUPPORTED`], never an
-//! approximation; both are counted in [`Stats`].
+//! There is no I/O and no `unsafe`. No input causes a panic, and time and memory are bounded for any input. A malformed
+//! description of a function affects only that function. A rule that the walker does not support becomes
+//! [`Rule::UNSUPPORTED`], never an approximation. [`Stats`] counts both.
 //!
-//! Not its job: reading files, caching (crate `tables`), mapping run-time addresses to link-time addresses, names.
+//! This crate does not read or cache files (crate `tables`), does not map run-time addresses to link-time addresses,
+//! and knows no names.
 //!
 //! # Example
 //! ```no_run
@@ -71,13 +72,13 @@ pub use walker::step;
 /// A file without any unwind information gives an empty table.
 ///
 /// # Errors
-/// The bytes are no ELF file, are of an architecture without rule translation, or hold no executable segment.
+/// The bytes are not an ELF file, are of an unsupported architecture, or have no executable segment.
 pub fn compile(elf: &[u8]) -> Result<Table, Error> {
     compile_releasing(elf, &|| {})
 }
 
-/// As [`compile`], of a mapped file: each time some MiB of it may have been touched, `release` is called and may give the
-/// memory behind them back.
+/// As [`compile`], for a mapped file: after every few MiB of reads, `release` is called, which may release the memory
+/// of the pages.
 ///
 /// # Errors
 /// As [`compile`].

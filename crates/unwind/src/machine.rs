@@ -1,4 +1,4 @@
-//! The machines whose code can be unwound, and what each of them has its own way of.
+//! The supported machines and their differences.
 
 use elf::constants::{EM_AARCH64, EM_X86_64};
 
@@ -9,7 +9,7 @@ use crate::cfi::RegisterRule;
 use crate::cfi::State;
 use crate::x86_64;
 
-/// A machine, by the `e_machine` of its files.
+/// A machine, by the `e_machine` of ELF files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Machine {
     X86_64,
@@ -17,7 +17,7 @@ pub(crate) enum Machine {
 }
 
 impl Machine {
-    /// That of this program.
+    /// The machine of this program.
     pub(crate) const NATIVE: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
 
     pub(crate) fn of(e_machine: elf::constants::Machine) -> Option<Self> {
@@ -28,7 +28,7 @@ impl Machine {
         }
     }
 
-    /// As `e_machine` of a file.
+    /// The `e_machine` number.
     pub(crate) fn number(self) -> u16 {
         match self {
             Self::X86_64 => EM_X86_64.0,
@@ -44,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// Translates one row. What cannot be expressed is [`Rule::UNSUPPORTED`], never an approximation.
+    /// Translates one row. A row that cannot be expressed is [`Rule::UNSUPPORTED`], never an approximation.
     #[inline]
     pub(crate) fn rule(self, state: &State<'_>, signal: bool) -> Rule {
         if state.ra == RegisterRule::Undefined {

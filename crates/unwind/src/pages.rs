@@ -1,4 +1,4 @@
-//! From merged spans to the pages of the table.
+//! Converts merged spans into the pages of the table.
 
 use crate::abi::MAX_ROWS_PER_PAGE;
 use crate::abi::PAGE_SHIFT;
@@ -10,12 +10,12 @@ use crate::layer::Span;
 use crate::table::Stats;
 use crate::table::Table;
 
-/// Pages of a table; 16 GiB of addresses. Bounds the memory for files with segments far apart.
+/// Limit of pages of a table, 16 GiB of addresses. Bounds the memory for files with distant segments.
 const MAX_PAGES: u64 = 1 << 18;
-/// Functions are padded to 16 bytes with code that never runs; a gap this short keeps the rule before it.
+/// Functions are padded to 16 bytes with code that never runs. A gap of at most this size keeps the rule before it.
 const MAX_PADDING: u64 = 15;
 
-/// Cuts the rows into pages.
+/// Splits the rows into pages.
 pub(crate) fn build(layer: &Layer, rules: RuleSet, mut stats: Stats) -> Table {
     let mut pages = Pages { table: Table::default(), state: 0, used: vec![false; rules.len()] };
     let mut previous: Option<&Span> = None;
@@ -39,13 +39,13 @@ pub(crate) fn build(layer: &Layer, rules: RuleSet, mut stats: Stats) -> Table {
 
 struct Pages {
     table: Table,
-    /// Rule that holds at the last address set.
+    /// The rule at the last address.
     state: u16,
     used: Vec<bool>,
 }
 
 impl Pages {
-    /// From `address` on `rule` holds. Addresses never go down.
+    /// `rule` holds from `address` on. Addresses must not decrease.
     fn set(&mut self, address: u64, rule: u16) {
         if rule == self.state {
             return;
@@ -69,7 +69,7 @@ impl Pages {
         self.state = rule;
     }
 
-    /// Moves on to a page; those before it, and it, start with the state so far.
+    /// Advances to a page. This page and those skipped start with the current rule.
     fn close_until(&mut self, relative: u64) {
         while (self.table.pages.len() as u64) <= relative {
             self.close();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_carry_over_and_gaps_are_gaps() {
+    fn rules_continue_across_pages_and_gaps_have_none() {
         let table = table(&[
             (0x1_fff0, 0x4_0010, &[(0x1_fff0, 8), (0x2_0000, 16)]),
             (0x4_0018, 0x4_0020, &[(0x4_0018, 8)]),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn distant_segments_do_not_cost_memory() {
+    fn distant_segments_take_no_memory() {
         let table = table(&[(0x1000, 0x1010, &[(0x1000, 8)]), (1 << 60, (1 << 60) + 16, &[(1 << 60, 8)])]);
         assert!(table.pages.len() < 2);
         assert_eq!(table.stats.dropped_pages, 1);

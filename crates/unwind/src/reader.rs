@@ -1,6 +1,6 @@
-//! A cursor over untrusted bytes: every read can fail, none panics.
+//! A cursor over untrusted bytes: every read can fail, no read panics.
 
-/// No string that is compared with anything is longer; where none ends, the next is not searched for.
+/// Above the length of every string that is compared. The end of a longer string is not searched.
 const MAX_STRING: usize = 256;
 
 /// Position in a byte slice; little-endian.
@@ -11,7 +11,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// At `pos` of `data`; a position past the end reads nothing.
+    /// A reader at `pos` of `data`. Past the end, nothing can be read.
     pub(crate) fn at(data: &'a [u8], pos: usize) -> Self {
         Self { data, pos: pos.min(data.len()) }
     }
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
         rest
     }
 
-    /// Bytes up to the next zero, which is consumed. `None` also if they are more than any that matter.
+    /// The bytes up to the next zero, which is consumed. `None` also for longer strings than the limit.
     pub(crate) fn c_str(&mut self) -> Option<&'a [u8]> {
         let rest = self.data.get(self.pos..)?;
         let len = rest.iter().take(MAX_STRING).position(|&byte| byte == 0)?;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_end_soon_or_are_none() {
+    fn long_strings_are_none() {
         let mut bytes = vec![b'x'; 10_000];
         bytes[255] = 0;
         assert_eq!(Reader::at(&bytes, 0).c_str().map(<[u8]>::len), Some(255));

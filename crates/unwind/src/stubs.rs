@@ -1,9 +1,9 @@
-//! Jump stubs without call frame information: those through which a static program reaches functions that are chosen
-//! at its start (`memcpy` and the like), and those of lazy binding, which not every linker describes (lld does not).
+//! Jump stubs without call frame information: stubs through which a static program calls functions selected at its
+//! start (`memcpy` and similar), and stubs of lazy binding, which some linkers do not describe (lld).
 //!
-//! A stub is `jmp *ADDRESS(%rip)` and padding; one of lazy binding goes on with `push $INDEX; jmp FIRST`, where the section's
-//! first one is `push ADDRESS(%rip); jmp *ADDRESS(%rip)` (System V ABI of x86-64, section 5.2.4). What is anything else
-//! ends what is known.
+//! A stub is `jmp *ADDRESS(%rip)` and padding. A stub of lazy binding continues with `push $INDEX; jmp FIRST`; the
+//! section's first stub is `push ADDRESS(%rip); jmp *ADDRESS(%rip)` (System V ABI of x86-64, section 5.2.4). The rows
+//! end at any other instruction.
 
 use std::ops::Range;
 
@@ -17,12 +17,12 @@ use crate::layer::Layer;
 use crate::layer::RuleSet;
 use crate::x86_64;
 
-/// Sections that linkers put such stubs in, by the start of their names.
+/// The sections of such stubs, by the start of their names.
 const SECTIONS: [&[u8]; 2] = [b".plt", b".iplt"];
-/// More is no table of stubs.
+/// A larger section is not a table of stubs.
 const MAX_SIZE: usize = 1 << 20;
 
-/// Rows for the stubs that `covered` has nothing for.
+/// Rows for the stubs that `covered` does not cover.
 pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet) -> Layer {
     let mut sections: Vec<_> = image
         .layout
@@ -58,8 +58,7 @@ fn add_stubs(image: &Image<'_>, gap: Range<u64>, rules: &mut RuleSet, layer: &mu
     }
 }
 
-/// How far the frame's address is above the stack pointer, from the addresses on at which that changes, and where what
-/// is known ends.
+/// The distance of the CFA from the stack pointer, with the addresses where it changes, and the end of the known code.
 fn depths(code: &[u8], start: u64) -> (Vec<(u64, i32)>, u64) {
     const CALLED: i32 = 8;
     const PUSHED: i32 = CALLED + 8;
@@ -80,7 +79,7 @@ fn depths(code: &[u8], start: u64) -> (Vec<(u64, i32)>, u64) {
                 jumped = true;
                 (depth, depth)
             }
-            // The first stub: whoever jumps there has pushed an index.
+            // The first stub. The caller has pushed an index.
             Mnemonic::Push if of_memory => (PUSHED, PUSHED + 8),
             Mnemonic::Push if instruction.op0_kind() == OpKind::Immediate32to64 && depth == CALLED => {
                 (CALLED, PUSHED)
@@ -100,7 +99,7 @@ fn depths(code: &[u8], start: u64) -> (Vec<(u64, i32)>, u64) {
 mod tests {
     use super::*;
 
-    /// The first stub and one more, as lld writes them (taken from a shared library of LLVM's).
+    /// The first stub and another one, as lld writes them (from a shared library of LLVM).
     const LAZY: [u8; 32] = [
         0xff, 0x35, 0x2a, 0xfc, 0x1c, 0x00, // push 0x1cfc2a(%rip)
         0xff, 0x25, 0x2c, 0xfc, 0x1c, 0x00, // jmp *0x1cfc2c(%rip)
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn other_code_is_no_stub() {
+    fn other_code_is_not_a_stub() {
         // call; a jump to somewhere without a push; a push of a register; a jump by a register.
         for code in [&[0xe8, 0, 0, 0, 0][..], &[0xe9, 0, 0, 0, 0], &[0x55], &[0xff, 0xe0], &[]] {
             assert_eq!(depths(code, 0x40).1, 0x40, "{code:x?}");

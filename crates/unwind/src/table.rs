@@ -10,7 +10,7 @@ use crate::abi::Rule;
 /// Unwind rows of one ELF file, keyed by link-time address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// Number of the page `pages[0]` stands for: `svma >> 16`.
+    /// Page number of `pages[0]`: `svma >> 16`.
     pub first_page: u64,
     /// One span per page, in the order of addresses.
     pub pages: Vec<PageSpan>,
@@ -18,11 +18,11 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// The rules that rows refer to; index 0 is [`Rule::NONE`].
     pub rules: Vec<Rule>,
-    /// What was found and what was lost.
+    /// Counts of the sources, and of the losses.
     pub stats: Stats,
 }
 
-/// Where rows came from, and what did not make it into the table.
+/// The sources of the rows, and the losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -34,17 +34,17 @@ pub struct Stats {
     pub go_functions: u32,
     /// Functions whose rows come from the analysis of their code.
     pub analysed_functions: u32,
-    /// Functions without unwind information whose code was not understood; they have no rows.
+    /// Functions without unwind information and without rows, because their code was not understood.
     pub refused_functions: u32,
-    /// Malformed descriptions of a function; each one costs that function only.
+    /// Malformed descriptions of functions. Each affects only its function.
     pub bad_fdes: u32,
-    /// Descriptions of addresses outside of the executable segments, or of no address.
+    /// Descriptions of addresses outside the executable segments, or of no address.
     pub outside_fdes: u32,
-    /// Descriptions that start inside of another one.
+    /// Descriptions that start inside another one.
     pub overlapping_fdes: u32,
     /// Rows whose rule cannot be expressed ([`Rule::UNSUPPORTED`]).
     pub unsupported_rows: u32,
-    /// Pages dropped because they have too many rows or lie too far from the others.
+    /// Pages that were dropped because they have too many rows or are too far from the others.
     pub dropped_pages: u32,
 }
 
@@ -94,9 +94,9 @@ impl Stats {
 }
 
 impl Table {
-    /// The rule that holds at a link-time address; `None` where nothing covers it.
+    /// The rule at a link-time address; `None`: not covered.
     ///
-    /// Callers look up return addresses at pc − 1.
+    /// Look up return addresses at pc − 1.
     #[must_use]
     pub fn lookup(&self, svma: u64) -> Option<&Rule> {
         let page = (svma >> PAGE_SHIFT).checked_sub(self.first_page)?;
@@ -115,7 +115,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Bytes the walker's copy takes.
+    /// The size of the walker's copy in bytes.
     #[must_use]
     pub fn byte_size(&self) -> usize {
         size_of_val(&*self.rows) + size_of_val(&*self.pages) + size_of_val(&*self.rules)
@@ -124,7 +124,7 @@ impl Table {
     /// Checks every invariant of a table.
     ///
     /// # Errors
-    /// [`Error::Invalid`] names the first one that does not hold.
+    /// [`Error::Invalid`] names the first broken invariant.
     pub fn validate(&self) -> Result<(), Error> {
         let ok = |holds: bool, what| if holds { Ok(()) } else { Err(Error::Invalid(what)) };
         ok(self.rules.first() == Some(&Rule::NONE), "rule 0")?;

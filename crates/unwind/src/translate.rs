@@ -1,4 +1,4 @@
-//! From call frame information to the parts of a rule, as far as it is the same on all machines.
+//! Translates call frame information into the parts of a rule that are equal on all machines.
 
 use crate::abi::Rule;
 use crate::abi::cfa;
@@ -11,7 +11,7 @@ use crate::expression::Numbers;
 use crate::expression::Value;
 use crate::expression::evaluate;
 
-/// A rule of which only the CFA is set. `None`: it cannot be expressed.
+/// A rule with the CFA only. `None`: it cannot be expressed.
 pub(crate) fn canonical_frame_address(rule: &CfaRule<'_>, numbers: &Numbers) -> Option<Rule> {
     let (kind, flags, off, add) = match *rule {
         CfaRule::Unset => return None,
@@ -47,8 +47,8 @@ pub(crate) fn return_address(rule: &RegisterRule<'_>, numbers: &Numbers) -> Opti
     })
 }
 
-/// Kind and offset of the caller's frame pointer. One that cannot be followed is lost, which costs only callers that
-/// need it.
+/// Kind and offset of the caller's frame pointer. If it cannot be expressed it is unknown, which affects only callers
+/// that need it.
 pub(crate) fn frame_pointer(rule: &RegisterRule<'_>, numbers: &Numbers) -> (u8, i32) {
     let (kind, off) = match *rule {
         // Every function preserves it (psABI, AAPCS64): no rule means unchanged.

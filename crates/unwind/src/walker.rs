@@ -1,4 +1,4 @@
-//! The walker's semantics in Rust: what the in-kernel walker does with a rule, for tests and offline use.
+//! The in-kernel walker's semantics in Rust, for tests and offline use.
 
 use crate::abi::REGISTER_MASK;
 use crate::abi::Rule;
@@ -23,17 +23,17 @@ impl<F: Fn(u64) -> Option<u64>> Memory for F {
 /// Registers of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers {
-    /// Instruction pointer, as link-time address of the table it is looked up in.
+    /// Instruction pointer, as link-time address of its table.
     pub pc: u64,
     /// Stack pointer.
     pub sp: u64,
     /// Frame pointer.
     pub fp: u64,
-    /// Look the pc up as it is (leaf, or interrupted by a signal), not at pc − 1.
+    /// Look the pc up itself, not pc − 1: a leaf, or a frame that a signal interrupted.
     pub exact: bool,
 }
 
-/// Why a step did not lead to a caller.
+/// Why a step has no caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StepError {
@@ -43,23 +43,23 @@ pub enum StepError {
     /// No row covers the pc.
     #[error("no row covers {0:#x}")]
     NoRow(u64),
-    /// The rule is one that only the innermost frame can use, or none at all.
-    #[error("rule outside of what the walker evaluates")]
+    /// The rule is only valid in the innermost frame, or is not supported.
+    #[error("the walker does not support the rule")]
     UnsupportedRule,
     /// A word of the stack could not be read.
     #[error("unreadable stack at {0:#x}")]
     Fault(u64),
-    /// The caller's frame would lie below this one's, or be the same.
+    /// The caller's frame would be at or below this one.
     #[error("the caller's stack pointer {0:#x} is not above the frame's")]
     NotAbove(u64),
 }
 
 /// The caller of a frame.
 ///
-/// `register` gives the value of a register by its DWARF number; only the innermost frame has them.
+/// `register` returns the value of a register by its DWARF number. Only the innermost frame has these values.
 ///
 /// # Errors
-/// The ways in which a walk ends.
+/// The causes of a walk's end.
 pub fn step(
     table: &Table,
     frame: &Registers,

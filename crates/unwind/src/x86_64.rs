@@ -1,6 +1,6 @@
-//! What is particular to x86-64: DWARF register numbers, and which rows of call frame information become which rule.
+//! The specifics of x86-64: DWARF register numbers, and the translation of call frame information into rules.
 //!
-//! Its sibling for another machine is `aarch64`.
+//! `aarch64` is the same for the other machine.
 
 use crate::abi::Rule;
 use crate::abi::SIGNAL;
@@ -15,18 +15,18 @@ use crate::translate;
 /// rbp and rsp; 16 is the column of the return address.
 pub(crate) const NUMBERS: Numbers = Numbers { frame_pointer: 6, stack_pointer: 7, last: 15 };
 
-/// `breg7 8; breg16 0; lit15; and; LITn; ge; lit3; shl; plus`: the expression that linkers give to `.plt`.
-/// The operand of `LITn`, left zero here, is where the stub has pushed its index (11, or less with IBT).
+/// `breg7 8; breg16 0; lit15; and; LITn; ge; lit3; shl; plus`: the expression of linkers for `.plt`. The operand of
+/// `LITn`, zero here, is the offset after the stub's push of its index (11, or less with IBT).
 const PLT_BEFORE: [u8; 6] = [0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a];
 const PLT_AFTER: [u8; 4] = [0x2a, 0x33, 0x24, 0x22];
 
-/// Translates one row that has a caller. `None`: it cannot be expressed.
+/// Translates one row with a caller. `None`: it cannot be expressed.
 pub(crate) fn translate(state: &State<'_>) -> Option<Rule> {
     let mut rule = canonical_frame_address(&state.cfa)?;
     let off;
     (rule.ra, off) = translate::return_address(&state.ra, &NUMBERS)?;
     rule.ra_off = i16::try_from(off).ok()?;
-    // Where both are elsewhere, as in longjmp, the stack pointer is too.
+    // If both are elsewhere, as in longjmp, the stack pointer is too.
     if rule.ra == ra::REG && rule.cfa != cfa::SP {
         return None;
     }
@@ -60,9 +60,9 @@ pub(crate) fn fp_rule(cfa_off: i32, fp_off: i32) -> Rule {
     Rule { cfa: cfa::FP, ra: ra::CFA, fp: fp::CFA, cfa_off, ra_off: -8, fp_off, ..Rule::NONE }
 }
 
-/// At the first instruction of a signal trampoline, sp points to the `ucontext_t` of the `rt_sigframe`
-/// (the handler's return has popped the pointer to the trampoline): `uc_mcontext` at 40 holds rbp at 80, rsp at 120
-/// and rip at 128 of it (arch/x86/include/uapi/asm/sigcontext.h).
+/// At the first instruction of a signal trampoline, sp points to the `ucontext_t` of the `rt_sigframe`: the handler's
+/// return has popped the pointer to the trampoline. `uc_mcontext`, at 40, holds rbp at 80, rsp at 120 and rip at 128
+/// (arch/x86/include/uapi/asm/sigcontext.h).
 pub(crate) const SIGNAL_TRAMPOLINE: Rule = Rule {
     cfa: cfa::SP_DEREF,
     ra: ra::SP,
@@ -74,7 +74,7 @@ pub(crate) const SIGNAL_TRAMPOLINE: Rule = Rule {
     fp_off: 120,
 };
 
-/// `mov $15, %rax; syscall`: the whole of a signal trampoline (`rt_sigreturn`), in glibc, musl and Go.
+/// `mov $15, %rax; syscall`: a complete signal trampoline (`rt_sigreturn`), in glibc, musl and Go.
 pub(crate) const SIGRETURN_CODE: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 
 #[cfg(test)]
@@ -111,7 +111,8 @@ mod tests {
     fn return_addresses_that_are_not_on_the_stack() {
         let state = State { cfa: CfaRule::Unset, ra: RegisterRule::Undefined, fp: RegisterRule::Unset };
         assert_eq!(rule(&state, false), Rule::ROOT);
-        // As in vfork of glibc, whose child must not overwrite it on the stack that both have.
+        // As in vfork of glibc: the child must not overwrite the return address on the stack that it shares with its
+        // parent.
         let state =
             State { cfa: CfaRule::Register(7, 0), ra: RegisterRule::Register(5), fp: RegisterRule::Unset };
         let in_rdi = Rule { cfa: cfa::SP, ra: ra::REG, ra_off: 5, ..Rule::NONE };
@@ -140,7 +141,7 @@ mod tests {
             of(CfaRule::Expression(&[0x76, 0x78, 0x06]), RegisterRule::Expression(&[0x76, 0])),
             realigned
         );
-        // breg7 16, and operations that do nothing: more of them than any compiler writes.
+        // breg7 16, and more operations without effect than any compiler writes.
         let long = |len: usize| [&[0x77, 16][..], &vec![0x96; len - 2]].concat();
         let longest = of(CfaRule::Expression(&long(MAX_EXPRESSION)), RegisterRule::Unset);
         assert_eq!(longest, sp_rule(16, None));

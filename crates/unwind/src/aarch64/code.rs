@@ -1,5 +1,5 @@
-//! Code without call frame information that programs come through: PLT stubs, the signal trampoline, the entry point, and
-//! functions that need no frame, such as those of the vdso.
+//! Rows for code without call frame information: PLT stubs, the signal trampoline, the entry point, and functions
+//! without a frame, such as those of the vdso.
 
 use std::ops::Range;
 
@@ -14,11 +14,12 @@ use crate::image::Image;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
 
-/// `mov x8, #139; svc #0`: the whole of a signal trampoline (`rt_sigreturn`), in the vdso and in musl.
+/// `mov x8, #139; svc #0`: a complete signal trampoline (`rt_sigreturn`), in the vdso and in musl.
 const SIGRETURN_CODE: [u8; 8] = [0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4];
 
-/// There sp points to the `rt_sigframe`: after `siginfo_t` (128 bytes) the `ucontext_t`, whose `uc_mcontext` at 176 holds
-/// x0 at 8, x29 at 240, sp at 256 and pc at 264 of it (arch/arm64/include/uapi/asm/sigcontext.h, ucontext.h).
+/// At the trampoline sp points to the `rt_sigframe`: after `siginfo_t` (128 bytes) comes the `ucontext_t`. Its
+/// `uc_mcontext`, at 176, holds x0 at 8, x29 at 240, sp at 256 and pc at 264 (arch/arm64/include/uapi/asm/sigcontext.h,
+/// ucontext.h).
 const SIGNAL_TRAMPOLINE: Rule = Rule {
     cfa: cfa::SP_DEREF,
     ra: ra::SP,
@@ -30,20 +31,20 @@ const SIGNAL_TRAMPOLINE: Rule = Rule {
     fp_off: 544,
 };
 
-/// The first stub of `.plt` keeps its registers: `stp x16, x30, [sp, #-16]!`, perhaps after `bti c`.
+/// The first stub of `.plt` saves its registers: `stp x16, x30, [sp, #-16]!`, possibly after `bti c`.
 const PUSH_LINK: [u8; 4] = [0xf0, 0x7b, 0xbf, 0xa9];
 const FIRST_STUB: u64 = 32;
-/// More is searched for no trampoline. That of a C library or of the vdso lies in a gap of a few bytes.
+/// Larger gaps are not searched for a trampoline. The gap of a C library or of the vdso has a few bytes.
 const MAX_GAP: u64 = 4096;
-/// Bytes that are searched for trampolines, in all.
+/// Limit of all bytes searched for trampolines.
 const MAX_SEARCHED: u64 = 16 << 20;
-/// Sections of stubs, and bytes of each.
+/// Limits of the number of stub sections, and of their size.
 const MAX_STUB_SECTIONS: usize = 8;
 const MAX_STUBS: u64 = 1 << 20;
-/// Instructions of startup code.
+/// Limit of instructions of startup code.
 const MAX_ENTRY: usize = 64;
 
-/// Rows for such code, where `covered` has none.
+/// Rows for such code that `covered` does not cover.
 pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet) -> Layer {
     let mut pieces: Vec<(Range<u64>, Rule)> = Vec::new();
     let plt = image.layout.sections.iter().filter(|section| section.name.starts_with(b".plt"));
@@ -81,7 +82,7 @@ pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet) -> 
     layer
 }
 
-/// A stub jumps on and changes nothing; only the first one, which looks a function up, has a frame.
+/// A stub jumps without changing the frame. Only the first stub, which resolves a function, has a frame.
 fn stubs(image: &Image<'_>, section: Range<u64>, pieces: &mut Vec<(Range<u64>, Rule)>) {
     let pushed = image.bytes_at(section.start).and_then(|code| {
         let at = code.as_chunks::<4>().0.iter().take(2).position(|word| *word == PUSH_LINK)?;
@@ -98,8 +99,8 @@ fn stubs(image: &Image<'_>, section: Range<u64>, pieces: &mut Vec<(Range<u64>, R
     }
 }
 
-/// The code at the entry point, where the kernel starts a process: up to the first instruction after which execution does
-/// not go on, and not into code that it calls.
+/// The code at the entry point, where the kernel starts a process: up to the first instruction that ends execution,
+/// without the code that it calls.
 fn entry(image: &Image<'_>) -> Option<Range<u64>> {
     let (entry, code) = (image.entry, image.code_at(image.entry)?);
     let words = image.bytes_at(entry)?.as_chunks::<4>().0;
@@ -133,7 +134,8 @@ fn entry(image: &Image<'_>) -> Option<Range<u64>> {
     (end > entry).then_some(entry..end)
 }
 
-/// A trampoline in a gap, with the byte before it: a handler's return address is its first instruction.
+/// A trampoline in a gap, including the byte before it: a handler returns to the first instruction, and return
+/// addresses are looked up one byte before.
 fn trampoline(image: &Image<'_>, gap: &Range<u64>) -> Option<Range<u64>> {
     let len = usize::try_from((gap.end - gap.start).min(MAX_GAP)).ok()?;
     let code = image.bytes_at(gap.start)?;

@@ -1,7 +1,7 @@
-//! Functions that, from their first instruction to their last, leave the stack pointer, the frame pointer and the link
-//! register as they were: their caller is in the link register throughout, whichever way they take.
+//! Functions that never change the stack pointer, the frame pointer and the link register: throughout such a function,
+//! the return address is in the link register.
 //!
-//! Exact or absent: a function with an instruction that might change one of the three is none of them.
+//! The result is exact: a function with an instruction that might change one of the three is left out.
 
 use std::ops::Range;
 
@@ -12,12 +12,12 @@ use crate::layer::Layer;
 use crate::reader::Reader;
 
 const STT_FUNC: u8 = 2;
-/// Larger ones are not looked at.
+/// Larger functions are not analysed.
 const MAX_SIZE: u64 = 64 << 10;
-/// Nor are more bytes than that in all.
+/// Limit of all analysed bytes.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Those among the functions that have a symbol and that `covered` has nothing of.
+/// The leaf functions among those that have a symbol and that `covered` does not cover at all.
 pub(super) fn functions(image: &Image<'_>, covered: &Layer) -> Vec<Range<u64>> {
     let mut found = Vec::new();
     let mut left = MAX_BYTES;
@@ -46,7 +46,7 @@ fn is_leaf(image: &Image<'_>, function: Range<u64>) -> bool {
     code.is_some_and(|code| code.as_chunks::<4>().0.iter().all(|word| keeps(u32::from_le_bytes(*word))))
 }
 
-/// Whether an instruction can change none of sp, x29 and the address in x30. No for some that cannot either.
+/// Whether an instruction keeps sp, x29 and the address in x30. False also for some instructions that do.
 fn keeps(word: u32) -> bool {
     let field = |low: u32| word >> low & 31;
     let is_kept = |register: u32| register == 29 || register == 30;
@@ -54,7 +54,7 @@ fn keeps(word: u32) -> bool {
     match word >> 25 & 15 {
         // Data processing with an immediate.
         0b1000 | 0b1001 => {
-            // Its destination 31 is sp for sums and logic that set no flags.
+            // For additions and logic operations without flags, destination 31 is sp.
             let sum = matches!(word >> 23 & 7, 2 | 3) && word >> 29 & 1 == 0;
             let logic = word >> 23 & 7 == 4 && word >> 29 & 3 != 3;
             match field(0) {
@@ -65,7 +65,7 @@ fn keeps(word: u32) -> bool {
         // Branches, exceptions, system instructions: no calls.
         0b1010 | 0b1011 => match word >> 26 {
             0b10_0101 => false,
-            // br and ret alone; all forms of blr are calls.
+            // Only br and ret; all forms of blr are calls.
             0b11_0101 if word >> 25 & 1 == 1 => {
                 matches!(word & 0xffff_fc1f, 0xd61f_0000 | 0xd65f_0000)
             }
@@ -73,8 +73,8 @@ fn keeps(word: u32) -> bool {
             0b11_0101 => word >> 21 & 1 == 0 || !is_kept(field(0)),
             _ => true,
         },
-        // Loads and stores: none by way of sp, which some of them change; what is loaded or exchanged may stand in any
-        // of three fields.
+        // Loads and stores: not through sp, which some of them change. A loaded or exchanged register can be in any of
+        // three fields.
         0b0100 | 0b0110 | 0b1100 | 0b1110 => {
             field(5) != 31 && !is_kept(field(5)) && ![0, 10, 16].iter().any(|low| is_kept(field(*low)))
         }
@@ -86,9 +86,9 @@ fn keeps(word: u32) -> bool {
                 register => !is_kept(register),
             }
         }
-        // Vectors: results in general registers are like any other.
+        // Vectors: results in general registers are treated the same.
         0b0111 | 0b1111 => !is_kept(field(0)),
-        // SVE, SME, and what is no instruction.
+        // SVE, SME, and invalid instructions.
         _ => false,
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leaves_the_three_registers_alone() {
+    fn instructions_that_keep_the_three_registers() {
         for (word, what) in [
             (0xd65f_03c0, "ret"),
             (0xd503_201f, "nop"),

@@ -5,10 +5,10 @@ use crate::reader::Reader;
 pub(crate) const ABSPTR: u8 = 0x00;
 pub(crate) const OMIT: u8 = 0xff;
 
-/// What encoded pointers can be relative to.
+/// The base addresses of encoded pointers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bases {
-    /// Link-time address of the first byte of the data that is read.
+    /// Link-time address of the first byte of the section.
     pub section: u64,
     /// For `DW_EH_PE_datarel`: the address of `.eh_frame_hdr`.
     pub data: Option<u64>,
@@ -16,7 +16,7 @@ pub(crate) struct Bases {
     pub text: Option<u64>,
 }
 
-/// Reads the value without its base: the length of an address range is encoded in this way.
+/// Reads a value without a base, as the length of an address range.
 pub(crate) fn plain(r: &mut Reader<'_>, encoding: u8) -> Option<u64> {
     Some(match encoding & 0x0f {
         0x00 | 0x04 | 0x0c => r.u64()?,
@@ -30,7 +30,7 @@ pub(crate) fn plain(r: &mut Reader<'_>, encoding: u8) -> Option<u64> {
     })
 }
 
-/// Reads a pointer; indirect ones are refused, they need the running process.
+/// Reads a pointer. Indirect pointers are refused: they need the running process.
 pub(crate) fn address(r: &mut Reader<'_>, encoding: u8, bases: &Bases) -> Option<u64> {
     let at = bases.section.wrapping_add(r.pos() as u64);
     let base = match encoding & 0xf0 {

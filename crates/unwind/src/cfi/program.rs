@@ -6,10 +6,10 @@ use super::State;
 use crate::machine::Machine;
 use crate::reader::Reader;
 
-/// `DW_CFA_remember_state` nests no deeper than this; compilers use 1.
+/// Limit of nested `DW_CFA_remember_state`; compilers use 1.
 const MAX_REMEMBERED: usize = 32;
 
-/// What a CIE says about the encoding of instructions.
+/// The encoding of instructions, from a CIE.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Factors {
     pub machine: Machine,
@@ -29,7 +29,7 @@ pub(crate) fn initial_state<'a>(factors: &Factors, instructions: &'a [u8]) -> Op
     }
 }
 
-/// What ended a row.
+/// The end of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The row holds up to this address, where the next one starts.
@@ -88,7 +88,7 @@ impl<'a, 'f> Program<'a, 'f> {
         match opcode {
             0x00 => {}
             0x01 => {
-                // set_loc; no compiler emits it, and relative encodings of it are not read.
+                // set_loc. No compiler emits it, and its relative encodings are not supported.
                 if !self.factors.absolute_addresses {
                     return None;
                 }
@@ -174,7 +174,7 @@ impl<'a, 'f> Program<'a, 'f> {
             }
             // AARCH64_negate_ra_state, AARCH64_negate_ra_state_with_pc: whether the return address is signed.
             0x2c | 0x2d if self.factors.machine == Machine::Aarch64 => {}
-            // GNU_args_size: bytes of pushed arguments, of use to exception handlers only.
+            // GNU_args_size: bytes of pushed arguments, which only exception handlers use.
             0x2e => _ = self.r.uleb()?,
             // GNU_negative_offset_extended
             0x2f => {

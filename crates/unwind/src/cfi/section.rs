@@ -10,33 +10,33 @@ use super::program::Factors;
 use crate::machine::Machine;
 use crate::reader::Reader;
 
-/// A section is read so far; the largest known is a quarter of that.
+/// Limit of bytes read from a section, four times the largest known section.
 const MAX_DATA: usize = 256 << 20;
-/// More functions than any program has.
+/// Limit of functions, above that of any known program.
 const MAX_FUNCTIONS: usize = 4 << 20;
 
-/// Places at which common entries are looked for.
+/// Limit of positions at which common entries are searched.
 const MAX_COMMON: usize = 1 << 20;
 
-/// Which of the two formats a section has.
+/// The format of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     EhFrame,
     DebugFrame,
 }
 
-/// Frame data and how to read it.
+/// A section and how to read it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameSection<'a> {
     pub data: &'a [u8],
     pub machine: Machine,
     pub format: Format,
     pub bases: Bases,
-    /// Without section headers the end is not known, only the terminating zero-length record tells it.
+    /// Without section headers the length is unknown, and a zero-length record terminates the section.
     pub stop_at_terminator: bool,
 }
 
-/// What all functions of a common information entry share.
+/// The data shared by all functions of a common information entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cie<'a> {
     pub factors: Factors,
@@ -50,7 +50,7 @@ pub(crate) struct Cie<'a> {
 /// One function: its addresses and its instructions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fde<'a> {
-    /// Where in the section its record starts.
+    /// Offset of its record in the section.
     pub offset: usize,
     pub start: u64,
     pub end: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Fde<'a> {
 pub(crate) struct Records<'a> {
     pub cies: Vec<Cie<'a>>,
     pub fdes: Vec<Fde<'a>>,
-    /// Records that could not be read.
+    /// Unreadable records.
     pub bad: u32,
 }
 
@@ -72,7 +72,7 @@ impl<'a> FrameSection<'a> {
         let mut records = Records::default();
         let mut known: HashMap<u64, Option<u32>> = HashMap::new();
         let mut last: Option<(u64, u32)> = None;
-        // Those that do not overlap are not longer than the section: each byte is read for one.
+        // Entries that do not overlap are together not longer than the section.
         let mut bytes_for_cies = self.data.len() as u64;
         let mut r = Reader::at(&self.data[..self.data.len().min(MAX_DATA)], 0);
         while !r.is_empty() {
@@ -82,7 +82,7 @@ impl<'a> FrameSection<'a> {
                 break;
             }
             let Some((record, wide)) = self.next_record(&mut r) else {
-                // Where the next record starts is lost.
+                // The start of the next record is unknown.
                 records.bad += 1;
                 break;
             };
@@ -125,8 +125,8 @@ impl<'a> FrameSection<'a> {
         records
     }
 
-    /// The next record as a reader that ends with it, and whether it is in the 64-bit format.
-    /// The inner `None` is a record of no length.
+    /// The next record as a reader that ends with it, and whether it is in the 64-bit format. The inner `None` is a
+    /// zero-length record.
     fn next_record(&self, r: &mut Reader<'a>) -> Option<(Option<Reader<'a>>, bool)> {
         let length = r.u32()?;
         let (length, wide) =
@@ -184,7 +184,7 @@ impl<'a> FrameSection<'a> {
                     b'L' => _ = data.u8()?,
                     b'P' => {
                         let encoding = data.u8()?;
-                        // The personality routine itself is not wanted; alignment (0x50) pads to 8 bytes.
+                        // The personality routine is not needed; alignment (0x50) pads to 8 bytes.
                         if encoding & 0x70 == 0x50 {
                             let at = self.bases.section.wrapping_add(data.pos() as u64);
                             data.skip(at.wrapping_neg() & 7)?;
@@ -224,10 +224,10 @@ impl<'a> FrameSection<'a> {
 mod tests {
     use super::*;
 
-    /// Common entries that all reach to the end of the section: reading each for a function of its own would take as long as
-    /// the square of its length.
+    /// Each common entry reaches to the end of the section. Reading each one for its function would take quadratic
+    /// time.
     #[test]
-    fn entries_that_overlap_are_read_once() {
+    fn overlapping_entries_are_read_once() {
         const FUNCTIONS: usize = 60_000;
         const NOPS: usize = 4 << 20;
         let (functions_len, entry_len) = (FUNCTIONS * 24, 20);
@@ -243,7 +243,7 @@ mod tests {
             let at = functions_len + i * entry_len;
             data.extend(((entries_end + NOPS - at - 4) as u32).to_le_bytes());
             data.extend([0xff, 0xff, 0xff, 0xff, 1, 0, 1, 0x78, 16]);
-            // A value expression of some register up to the nops.
+            // A value expression of a register, up to the nops.
             let rest = entries_end - at - entry_len + 1;
             data.extend([0x16, 1, 0x80 | rest as u8, 0x80 | (rest >> 7) as u8]);
             data.extend([0x80 | (rest >> 14) as u8, 0, 0]);

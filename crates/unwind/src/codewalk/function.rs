@@ -1,4 +1,4 @@
-//! One function: all its paths.
+//! Follows all paths of one function.
 
 use hashbrown::HashMap;
 use hashbrown::HashSet;
@@ -15,74 +15,75 @@ use super::state::State;
 use super::uncovered::UncoveredCode;
 use crate::abi::Rule;
 
-/// Instructions of one function, at most.
+/// Limit of instructions of one function.
 const MAX_INSTRUCTIONS: usize = 1 << 16;
-/// Branches that are followed, with those of jump tables, at most.
+/// Limit of branches, including those of jump tables.
 const MAX_BRANCHES: usize = 1 << 17;
-/// How far back a jump table's pieces are searched.
+/// Instructions before an indirect jump that are searched for its table.
 const LOOK_BACK: usize = 24;
 
-/// What a function gave.
-pub(super) struct Outcome {
+/// The result for one function.
+pub(super) struct FunctionFacts {
     /// Start, end and rule of code with one rule; sorted, disjoint.
     pub runs: Vec<(u64, u64, Rule)>,
     pub callees: Vec<u64>,
     pub addresses_taken: Vec<u64>,
-    /// Whether the function returns (or jumps to another one): surely, surely not, or `None`: depends on calls.
+    /// Whether the function returns or jumps to another one; `None`: this depends on its calls.
     pub returns: Option<bool>,
 }
 
-/// A function to be followed.
+/// The analysis of one function.
 pub(super) struct Walk<'w, 'a> {
     pub code: &'w UncoveredCode<'a>,
     pub starts: &'w HashSet<u64>,
     pub start: u64,
-    /// The start is surely one of a function.
+    /// The start is certainly a function.
     pub strong: bool,
-    /// For functions analysed before: whether they return.
+    /// Whether functions return that were analysed before.
     pub returning: &'w HashMap<u64, bool>,
 }
 
-/// An instruction that was reached.
+/// A reached instruction.
 struct Node {
     instruction: Instruction,
-    /// What is known in front of it.
+    /// The state before it.
     state: State,
 }
 
 #[derive(Default)]
 struct Progress {
     nodes: Vec<Node>,
-    /// Address -> place in `nodes`.
+    /// Address -> index in `nodes`.
     seen: HashMap<u64, u32>,
-    /// Instructions that were gone through again.
+    /// Instructions that were processed again.
     steps: usize,
-    /// Branches that were followed or will be.
+    /// Followed and pending branches.
     branches: usize,
-    /// Branch targets to be followed.
+    /// Pending branch targets.
     pending: Vec<(u64, State, u32)>,
     edges: Vec<Edge>,
-    /// Instructions that return or jump to another function, in balance; true: control surely comes back to the caller.
+    /// Instructions that return or jump to another function with a balanced stack; true: control certainly returns to
+    /// the caller.
     exits: Vec<(u32, bool)>,
     callees: Vec<u64>,
     addresses_taken: Vec<u64>,
 }
 
-/// Control goes from one instruction to another, by their places in `nodes`.
+/// A transfer of control between two instructions, by their indices in `nodes`.
 #[derive(Clone, Copy)]
 struct Edge {
     from: u32,
     to: u32,
-    /// False behind a call that may not return: then `to` belongs to other code, whose frame is another one.
+    /// False after a call that may not return: `to` can belong to other code with another frame.
     certain: bool,
 }
 
 impl Walk<'_, '_> {
-    /// Follows all paths. `None`: something was not understood.
+    /// Follows all paths. `None`: an instruction or a path is not understood.
     ///
-    /// With `calls_may_not_return` a path ends at a call behind which an aligned address follows at once or after
-    /// padding: it is taken for the start of another function.
-    pub(super) fn run(&self, calls_may_not_return: bool, spent: &mut u64) -> Option<Outcome> {
+    /// With `calls_may_not_return`, a path ends at a call if an aligned address follows, immediately or after padding:
+    /// this address is taken for the start of another function.
+    pub(super) fn run(&self, calls_may_not_return: bool, spent: &mut u64) -> Option<FunctionFacts> {
         let mut progress = Progress::default();
         let mut info = InstructionInfoFactory::new();
         let mut understood = self
@@ -94,12 +95,13 @@ impl Walk<'_, '_> {
                 self.path(address, state, from, calls_may_not_return, &mut progress, &mut info).is_some();
         }
         *spent += (progress.nodes.len() + progress.steps + progress.branches) as u64;
-        // Labels inside of functions are rarely aligned, functions are; one that never returns shows nothing else.
+        // Functions are aligned, labels inside functions rarely are. A function that never returns gives no other
+        // evidence.
         if !understood || (!self.strong && progress.exits.is_empty() && self.start & 15 != 0) {
             return None;
         }
         let (certain, returns) = progress.certain();
-        // Where paths were cut short, not having met a return says nothing.
+        // If paths were cut short, a missing return proves nothing.
         let returns = returns.filter(|returns| *returns || !calls_may_not_return);
         let nodes = progress.nodes.iter().zip(&certain).filter(|(_, certain)| **certain);
         let mut nodes: Vec<&Node> = nodes.map(|(node, _)| node).collect();
@@ -114,11 +116,11 @@ impl Walk<'_, '_> {
             }
         }
         let Progress { callees, addresses_taken, .. } = progress;
-        Some(Outcome { runs, callees, addresses_taken, returns })
+        Some(FunctionFacts { runs, callees, addresses_taken, returns })
     }
 
-    /// Follows a path up to its end or to where another one has been. `previous`: where it comes from, and whether
-    /// surely.
+    /// Follows a path to its end or to code that another path has reached. `previous`: the instruction before the path,
+    /// and whether control certainly comes from it.
     fn path(
         &self,
         start: u64,
@@ -133,15 +135,15 @@ impl Walk<'_, '_> {
         let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
         let mut after_call = false;
-        // What was executed on this path, the last instruction last.
+        // The instructions of this path, the last one last.
         let mut trail: Vec<Instruction> = Vec::new();
         loop {
             let address = decoder.ip();
             let known = progress.seen.get(&address).copied();
             if let Some(node) = known {
                 progress.edge(previous, node);
-                // Another path has been here. If it knew more, what follows is gone through again; as states only ever
-                // lose knowledge, that ends soon.
+                // Another path has reached this instruction. If it knew more, the rest is processed again. States only
+                // lose knowledge, so this ends soon.
                 let before = &mut progress.nodes[node as usize].state;
                 let met = before.meet(state)?;
                 if met == std::mem::replace(before, met) {
@@ -152,7 +154,7 @@ impl Walk<'_, '_> {
             }
             let another = address != self.start && self.starts.contains(&address);
             if another || !self.code.contains(address) {
-                // Fallen into another function: on purpose, or because the last call did not return.
+                // Control enters another function without a jump: on purpose, or because the last call did not return.
                 if state.is_balanced() && !after_call {
                     let comes_back = self.returning.get(&address) == Some(&true);
                     progress.exits.extend(previous.map(|(from, _)| (from, comes_back)));
@@ -188,7 +190,7 @@ impl Walk<'_, '_> {
                     progress.addresses_taken.extend(starts::address_taken(&instruction));
                     state = state.after(&instruction, info)?;
                 }
-                // The kernel comes back; the decoder takes system calls for calls.
+                // The kernel returns. The decoder classifies system calls as calls.
                 FlowControl::Call if instruction.mnemonic() == Mnemonic::Syscall => {}
                 FlowControl::Call => {
                     let target = instruction.near_branch_target();
@@ -218,14 +220,14 @@ impl Walk<'_, '_> {
                     progress.exits.push((node, true));
                     return state.is_balanced().then_some(());
                 }
-                // int3 and ud2: padding, or traps that do not return.
+                // int3 and ud2: padding, or traps without a return.
                 FlowControl::Interrupt | FlowControl::Exception => return Some(()),
                 FlowControl::XbeginXabortXend => return None,
             }
         }
     }
 
-    /// A jump inside of the function, or to another one if nothing is left on the stack.
+    /// A jump inside the function, or to another function if the stack is balanced.
     fn branch(&self, from: u32, target: u64, state: State, progress: &mut Progress) -> Option<()> {
         if !self.code.contains(target) || (target != self.start && self.starts.contains(&target)) {
             progress.exits.push((from, self.returning.get(&target) == Some(&true)));
@@ -263,9 +265,9 @@ impl Progress {
         self.edges.extend(from.map(|(from, certain)| Edge { from, to, certain }));
     }
 
-    /// Instructions that surely belong to the function: reached without passing a call that may not return, or leading
-    /// to an exit or back to such an instruction, where the states were found to agree. And whether the function returns:
-    /// surely, surely not, or `None`.
+    /// Instructions that certainly belong to the function: reached without passing a call that may not return, or
+    /// leading to an exit or back to such an instruction with an agreeing state. And whether the function returns, if
+    /// certain.
     fn certain(&self) -> (Vec<bool>, Option<bool>) {
         let count = self.nodes.len();
         let forward = Adjacency::new(count, self.edges.iter().filter(|e| e.certain).map(|e| (e.from, e.to)));
@@ -308,7 +310,7 @@ impl Adjacency {
         Self { starts, targets }
     }
 
-    /// Marks what can be reached.
+    /// Marks all nodes that can be reached.
     fn close(&self, reached: &mut [bool], mut pending: Vec<u32>) {
         pending.iter().for_each(|node| reached[*node as usize] = true);
         while let Some(node) = pending.pop() {

@@ -1,4 +1,4 @@
-//! The targets of `switch` statements: the two shapes in which compilers write them.
+//! The targets of `switch` statements, in the two forms that compilers emit.
 
 use iced_x86::Instruction;
 use iced_x86::Mnemonic;
@@ -9,14 +9,16 @@ use crate::image::Image;
 
 const MAX_ENTRIES: u64 = 4096;
 
-/// Targets of an indirect jump. `before`: the instructions that lead to it, the last one first. `None`: no jump table.
+/// The targets of an indirect jump. `before`: the instructions before it, the last one first. `None`: there is no jump
+/// table.
 ///
-/// Position-independent: `cmp $n; ja …; lea table(%rip),%t; movslq (%t,%i,4),%a; add %t,%a; jmp *%a`;
-/// else `cmp $n; ja …; jmp *table(,%i,8)`.
+/// Position-independent: `cmp $n; ja …; lea table(%rip),%t; movslq (%t,%i,4),%a; add %t,%a; jmp *%a`.
+/// Position-dependent: `cmp $n; ja …; jmp *table(,%i,8)`.
 pub(super) fn targets(image: &Image<'_>, jump: &Instruction, before: &[Instruction]) -> Option<Vec<u64>> {
     let entries =
         before.iter().find(|i| i.mnemonic() == Mnemonic::Cmp && is_immediate(i.op1_kind()))?.immediate(1);
-    // `ja` goes on with n itself, `jae` without; one entry more may be none of the table, one less would miss code.
+    // With `ja` the table includes n, with `jae` it does not. An additional entry may lie outside the table; a missing
+    // entry would miss code.
     let exclusive = before.iter().any(|i| i.mnemonic() == Mnemonic::Jae);
     let inclusive = before.iter().any(|i| i.mnemonic() == Mnemonic::Ja);
     if exclusive == inclusive || entries >= MAX_ENTRIES {

@@ -1,7 +1,7 @@
-//! Where functions start.
+//! Finds the starts of functions.
 //!
 //! Strong evidence: function symbols, the ELF entry point, targets of calls. Weak evidence: addresses that code or
-//! relocations take, which may also be labels inside of functions.
+//! relocations take, which may be labels inside functions.
 
 use std::ops::Range;
 
@@ -21,11 +21,11 @@ use crate::reader::Reader;
 
 const STT_FUNC: u8 = 2;
 const R_X86_64_RELATIVE: u64 = 8;
-/// In more covered code than this, in all or per byte of uncovered code, no calls into the uncovered are searched.
+/// Limits of the covered code, in total and per byte of uncovered code, that is searched for calls into uncovered code.
 const MAX_SWEPT: u64 = 4 << 20;
 const MAX_SWEPT_PER_BYTE: u64 = 64;
 
-/// A work list: strong starts in front.
+/// A work list; strong starts come first.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
     strong: Vec<u64>,
@@ -93,7 +93,7 @@ pub(super) fn find(image: &Image<'_>, covered: &Layer, gaps: &[Range<u64>]) -> S
     starts
 }
 
-/// Calls and addresses in code that has unwind information.
+/// Finds calls and taken addresses in code with unwind information.
 fn sweep(image: &Image<'_>, span: Range<u64>, uncovered: &impl Fn(u64) -> bool, starts: &mut Starts) {
     let Some(code) = image.bytes_at(span.start) else { return };
     let len = usize::try_from(span.end - span.start).unwrap_or(usize::MAX).min(code.len());
@@ -112,7 +112,7 @@ fn sweep(image: &Image<'_>, span: Range<u64>, uncovered: &impl Fn(u64) -> bool, 
     }
 }
 
-/// The address that an instruction loads, if it is one that loads addresses.
+/// The address that an instruction loads, if it loads one.
 pub(super) fn address_taken(instruction: &Instruction) -> Option<u64> {
     match instruction.mnemonic() {
         Mnemonic::Lea if instruction.is_ip_rel_memory_operand() => Some(instruction.ip_rel_memory_address()),
@@ -124,6 +124,6 @@ pub(super) fn address_taken(instruction: &Instruction) -> Option<u64> {
         },
         _ => None,
     }
-    // In position-dependent code a number may look like an address; functions are aligned, numbers rarely.
+    // In position-dependent code a number can look like an address. Functions are aligned, numbers rarely are.
     .filter(|address| instruction.mnemonic() == Mnemonic::Lea || address & 15 == 0)
 }

@@ -1,4 +1,4 @@
-//! What is known of the stack in front of an instruction, and how instructions change it.
+//! The state of the stack before an instruction, and its change by instructions.
 
 use iced_x86::Instruction;
 use iced_x86::InstructionInfoFactory;
@@ -10,15 +10,15 @@ use crate::abi::Rule;
 use crate::instructions;
 use crate::x86_64;
 
-/// No function of a C library has a larger frame.
+/// Above the largest frame in C libraries.
 const MAX_FRAME: i64 = 1 << 24;
 
-/// State in front of an instruction.
+/// The state before an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// CFA = sp + this; unknown after an alignment of sp or a dynamic allocation.
     sp: Option<i64>,
-    /// CFA = rbp + this, while rbp is used as frame pointer.
+    /// CFA = rbp + this, while rbp is a frame pointer.
     fp: Option<i64>,
     /// The caller's rbp is saved at CFA + this.
     saved: Option<i64>,
@@ -33,12 +33,12 @@ impl State {
     pub(super) const ENTRY: Self = Self { sp: Some(8), fp: None, saved: None, intact: true, root: false };
     const ROOT: Self = Self { sp: None, fp: None, saved: None, intact: false, root: true };
 
-    /// Whether everything is as at entry: before a return or a jump to another function it must be.
+    /// Whether the state equals that at entry, as required before a return or a jump to another function.
     pub(super) fn is_balanced(&self) -> bool {
         self.root || (self.sp == Some(8) && self.intact)
     }
 
-    /// What is known where two paths meet: what both know. `None`: they contradict each other.
+    /// The common knowledge of two joining paths. `None`: they contradict each other.
     pub(super) fn meet(self, other: Self) -> Option<Self> {
         let intact = self.intact && other.intact;
         let saved = if self.saved == other.saved { self.saved } else { None };
@@ -55,7 +55,7 @@ impl State {
         })
     }
 
-    /// The rule for this state; `None` if there is none.
+    /// The rule for this state; `None`: it cannot be expressed.
     pub(super) fn rule(&self) -> Option<Rule> {
         if self.root {
             return Some(Rule::ROOT);
@@ -63,16 +63,16 @@ impl State {
         let saved = self.saved.and_then(|off| i32::try_from(off).ok());
         let fp_known = saved.is_some() || self.intact;
         match (self.sp, self.fp) {
-            // The classic frame. Its rule holds even if a callee pops arguments, which moves sp unseen.
+            // The usual frame. Its rule holds even if a callee pops its arguments, which changes sp unnoticed.
             (_, Some(16)) if saved == Some(-16) => Some(x86_64::fp_rule(16, -16)),
-            // Less than 8: the return address has been popped.
+            // Below 8 the return address has been popped.
             (Some(off), _) if off >= 8 && fp_known => Some(x86_64::sp_rule(i32::try_from(off).ok()?, saved)),
             (None, Some(off)) => Some(x86_64::fp_rule(i32::try_from(off).ok()?, saved?)),
             _ => None,
         }
     }
 
-    /// The state behind an instruction that is no branch. `None`: not understood.
+    /// The state after an instruction that is not a branch. `None`: not understood.
     pub(super) fn after(
         mut self,
         instruction: &Instruction,
@@ -163,11 +163,11 @@ impl State {
         Some(self)
     }
 
-    /// sp goes down by `bytes` (up, if negative). A slot that it leaves behind is no longer the place of rbp.
+    /// sp decreases by `bytes` (increases, if negative). A slot below the new sp no longer holds the saved rbp.
     fn grow(&mut self, bytes: i64) -> Option<()> {
         match self.sp {
             Some(sp) => self.set_sp(sp.checked_add(bytes)?),
-            // Pushes below an unknown sp change nothing that is used.
+            // Pushes below an unknown sp do not affect the rule.
             None => self.fp.map(|_| ()),
         }
     }
@@ -189,7 +189,7 @@ impl State {
     fn overwrite_fp(&mut self) -> Option<()> {
         self.intact = false;
         self.fp = None;
-        // Without sp, rbp was all there was to find the frame by.
+        // Without sp, only rbp located the frame.
         self.sp.map(|_| ())
     }
 

@@ -1,4 +1,4 @@
-//! Where the `.eh_frame` of a file is.
+//! Finds the `.eh_frame` of a file.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::image::Image;
 
 #[derive(Debug)]
 pub(super) struct EhFrameSection {
-    /// Where in the file.
+    /// The range in the file.
     pub range: Range<usize>,
     pub address: u64,
     /// Link-time address of `.eh_frame_hdr`.
@@ -18,7 +18,7 @@ pub(super) struct EhFrameSection {
 }
 
 impl EhFrameSection {
-    /// By section header, or by program header where there is no such section.
+    /// Finds the section by section header, or by program header if there is no such section.
     pub(super) fn find(image: &Image<'_>) -> Option<Self> {
         let header =
             image.section(b".eh_frame_hdr").map(|section| section.address).or_else(|| image.eh_frame_hdr());

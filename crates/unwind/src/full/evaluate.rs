@@ -1,4 +1,4 @@
-//! From one row of call frame information to the caller's registers.
+//! Evaluates a row of call frame information: the caller's registers.
 
 use gimli::BaseAddresses;
 use gimli::CfaRule;
@@ -25,10 +25,10 @@ use super::record::Slice;
 use crate::Memory;
 use crate::StepError;
 
-/// Operations of one expression; compilers and C libraries use less than 20.
+/// Limit of operations of one expression; those of compilers and C libraries have less than 20.
 const MAX_OPERATIONS: u32 = 256;
 
-/// Rules for all of the general and vector registers, and `DW_CFA_remember_state` as deep as the compact rows allow.
+/// Rules for all general and vector registers, and the same depth of `DW_CFA_remember_state` as for compact rows.
 struct Storage;
 
 impl UnwindContextStorage<usize> for Storage {
@@ -36,7 +36,7 @@ impl UnwindContextStorage<usize> for Storage {
     type Stack = Box<[UnwindTableRow<usize, Self>; 33]>;
 }
 
-/// The caller of a frame, by the record at an offset of a section.
+/// The caller of a frame, by the record at an offset in a section.
 pub(super) fn step<'a, S: UnwindSection<Slice<'a>>>(
     section: &S,
     bases: &BaseAddresses,
@@ -59,7 +59,7 @@ pub(super) fn step<'a, S: UnwindSection<Slice<'a>>>(
     Row { section, row, ra_register, encoding, frame, bias, memory }.caller(exact)
 }
 
-/// A row and what its rules are evaluated over.
+/// A row and the inputs of its rules.
 struct Row<'r, S, M> {
     section: &'r S,
     row: &'r UnwindTableRow<usize, Storage>,
@@ -72,7 +72,7 @@ struct Row<'r, S, M> {
 
 impl<'a, S: UnwindSection<Slice<'a>>, M: Memory> Row<'_, S, M> {
     fn caller(&self, exact: bool) -> Result<Frame, StepError> {
-        // Without a rule it is where the call has left it.
+        // Without a rule, the return address is still in the link register.
         let unsaved = LINK_REGISTER.map(|_| RegisterRule::SameValue);
         let ra_rule = self.row.register(self.ra_register).or(unsaved).ok_or(StepError::UnsupportedRule)?;
         if ra_rule == RegisterRule::Undefined {
@@ -89,9 +89,9 @@ impl<'a, S: UnwindSection<Slice<'a>>, M: Memory> Row<'_, S, M> {
         let mut registers = KnownRegisters::unknown(pc);
         for number in 0..PC {
             let value = match self.row.register(gimli::Register(number.into())) {
-                // The call has overwritten it.
+                // The call has overwritten the link register.
                 _ if LINK_REGISTER == Some(number) && !exact => None,
-                // A value that cannot be had costs only those callers that need it.
+                // A missing value affects only callers that need it.
                 Some(rule) => self.value(&rule, number.into(), cfa).ok().flatten(),
                 None if number == STACK_POINTER => Some(cfa),
                 None if PRESERVED.contains(&number) => self.frame.registers.get(number),
@@ -107,14 +107,14 @@ impl<'a, S: UnwindSection<Slice<'a>>, M: Memory> Row<'_, S, M> {
 
     fn cfa(&self) -> Result<u64, StepError> {
         match self.row.cfa() {
-            // What gimli gives where no instruction has defined one.
+            // gimli returns this if no instruction defines the CFA.
             CfaRule::RegisterAndOffset { register: gimli::Register(0), offset: 0 } => {
                 Err(StepError::UnsupportedRule)
             }
             CfaRule::RegisterAndOffset { register, offset } => {
                 let base = self.register(*register).ok_or(StepError::UnsupportedRule)?;
                 let cfa = base.wrapping_add_signed(*offset);
-                // Where the return address is in a register, nothing need be left of the frame on the stack.
+                // If the return address is in a register, the frame may take no stack.
                 match self.frame.sp() {
                     Some(sp) if cfa < sp => Err(StepError::NotAbove(cfa)),
                     _ => Ok(cfa),
@@ -124,7 +124,7 @@ impl<'a, S: UnwindSection<Slice<'a>>, M: Memory> Row<'_, S, M> {
         }
     }
 
-    /// What a rule gives for a register. `None`: it is not known.
+    /// The value of a register by its rule. `None`: unknown.
     fn value(&self, rule: &RegisterRule<usize>, number: u16, cfa: u64) -> Result<Option<u64>, StepError> {
         Ok(match rule {
             RegisterRule::SameValue => self.register(gimli::Register(number)),

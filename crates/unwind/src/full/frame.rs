@@ -1,4 +1,4 @@
-//! A frame with what is known of its registers.
+//! A frame with its known registers.
 
 use super::native::FRAME_POINTER;
 use super::native::LINK_REGISTER;
@@ -16,14 +16,14 @@ use crate::abi::fp;
 use crate::abi::ra;
 use crate::walker;
 
-/// Values of the general registers by DWARF number, as far as they are known, and of the pc.
+/// The known values of the general registers by DWARF number, and the pc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownRegisters {
     values: [Option<u64>; REGISTERS + 1],
 }
 
 impl KnownRegisters {
-    /// All are known: those of an interrupted thread.
+    /// All registers are known: those of an interrupted thread.
     #[must_use]
     pub fn all(general: &[u64; REGISTERS], pc: u64) -> Self {
         let mut registers = Self::unknown(pc);
@@ -41,13 +41,13 @@ impl KnownRegisters {
         Self { values }
     }
 
-    /// The value of a register, if it is known.
+    /// The value of a register, if known.
     #[must_use]
     pub fn get(&self, register: u8) -> Option<u64> {
         self.values.get(usize::from(register)).copied().flatten()
     }
 
-    /// Notes a general register; other numbers are ignored.
+    /// Sets a general register. Other numbers are ignored.
     pub fn set(&mut self, register: u8, value: Option<u64>) {
         if register < PC {
             self.values[usize::from(register)] = value;
@@ -55,14 +55,14 @@ impl KnownRegisters {
     }
 }
 
-/// A frame: where it is and what is known of its registers. All addresses are those of the running process.
+/// A frame: its location and its known registers. All addresses are run-time addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Instruction pointer.
     pub pc: u64,
-    /// The registers, of which the pc is the last.
+    /// The registers; the last one is the pc.
     pub registers: KnownRegisters,
-    /// Look the pc up as it is (leaf, or interrupted by a signal), not at pc − 1.
+    /// Look the pc up itself, not pc − 1: a leaf, or a frame that a signal interrupted.
     pub exact: bool,
 }
 
@@ -73,7 +73,7 @@ impl Frame {
         Self { pc, registers: KnownRegisters::all(general, pc), exact: true }
     }
 
-    /// A caller of which only the stack pointer and perhaps the frame pointer are known.
+    /// A caller with a known stack pointer and possibly a known frame pointer.
     #[must_use]
     pub fn caller(pc: u64, sp: u64, fp: Option<u64>) -> Self {
         let mut registers = KnownRegisters::unknown(pc);
@@ -82,8 +82,8 @@ impl Frame {
         Self { pc, registers, exact: false }
     }
 
-    /// The caller as a frame's record says, {frame pointer, return address}, which lies at `record`. Where that need not
-    /// be the end of the frame, the caller's stack pointer is unknown.
+    /// The caller by a frame record {frame pointer, return address} at `record`. If the record need not be at the end
+    /// of the frame, the caller's stack pointer is unknown.
     #[must_use]
     pub fn caller_by_record(record: u64, fp: u64, return_address: u64) -> Self {
         let mut caller = Self::caller(code_address(return_address), record.wrapping_add(16), Some(fp));
@@ -105,17 +105,17 @@ impl Frame {
         self.registers.get(FRAME_POINTER)
     }
 
-    /// The address by which the frame's code is looked up.
+    /// The address to look up the frame's code.
     #[must_use]
     pub fn lookup_address(&self) -> u64 {
         if self.exact { self.pc } else { self.pc.wrapping_sub(1) }
     }
 
-    /// The caller by a compact rule. Such rules say nothing of the registers besides the stack pointer and the frame
-    /// pointer; the function may have changed the others, which are unknown from there on.
+    /// The caller by a compact rule. Compact rules contain only the stack pointer and the frame pointer. The function
+    /// may have changed the other registers, which are unknown from here on.
     ///
     /// # Errors
-    /// Those of [`crate::apply`]; [`StepError::UnsupportedRule`] also if the rule needs a register that is unknown;
+    /// Those of [`crate::apply`]; [`StepError::UnsupportedRule`] also if the rule needs an unknown register;
     /// [`StepError::NotAbove`].
     pub fn apply(&self, rule: &Rule, memory: &impl Memory) -> Result<Self, StepError> {
         if rule.ra == ra::UNDEFINED {
@@ -130,8 +130,8 @@ impl Frame {
         let sp = self.sp().unwrap_or(0);
         let before = Registers { pc: self.pc, sp, fp: self.fp().unwrap_or(0), exact: self.exact };
         let next = walker::apply(rule, &before, |number| self.registers.get(number), memory)?;
-        // A CFA that was read from memory may lie on another stack; with the return address in a register nothing need be
-        // left of the frame.
+        // A CFA that was read from memory may be on another stack. If the return address is in a register, the frame
+        // may take no stack.
         let above = next.sp > sp || next.sp == sp && rule.ra == ra::REG;
         if !above && !matches!(rule.cfa, cfa::SP_DEREF | cfa::FP_DEREF) {
             return Err(StepError::NotAbove(next.sp));
@@ -146,7 +146,8 @@ impl Frame {
             && rule.flags & SIGNAL != 0
             && rule.fp == fp::SP
         {
-            // What a signal interrupted may not have saved it; it stands behind the frame pointer in the signal's frame.
+            // The interrupted function may not have saved the link register. The signal frame has it after the frame
+            // pointer.
             let at = sp.wrapping_add_signed(i64::from(rule.fp_off) + 8);
             caller.registers.set(link, memory.read_u64(at));
         }
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn compact_rules_forget_what_they_do_not_say() {
+    fn compact_rules_make_other_registers_unknown() {
         let leaf = Frame::leaf(&std::array::from_fn(|i| 0x1000 + 0x100 * i as u64), 0x40);
         let rule = Rule { cfa: cfa::SP, cfa_off: 16, ra_off: -8, ..Rule::NONE };
         let next = leaf.apply(&rule, &memory).unwrap();
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_frame_pointer_stays_lost() {
+    fn an_unknown_frame_pointer_stays_unknown() {
         let frame = Frame::caller(0x40, 0x1000, Some(0x1100));
         let lost = frame
             .apply(&Rule { cfa: cfa::SP, cfa_off: 16, ra_off: -8, fp: fp::UNDEFINED, ..Rule::NONE }, &memory);

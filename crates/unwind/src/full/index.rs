@@ -1,4 +1,4 @@
-//! From an address to the record of its function.
+//! Finds the record of the function at an address.
 
 use std::ops::Range;
 
@@ -14,19 +14,19 @@ use crate::reader::Reader;
 
 /// `DW_EH_PE_datarel | DW_EH_PE_sdata4`: the only encoding of tables that linkers write.
 const DATAREL_SDATA4: u8 = 0x3b;
-/// So many entries of a table are compared with the records they point to before it is believed.
+/// The number of entries that are compared with their records before a table is used.
 const PROBES: usize = 16;
 
 /// The table of `.eh_frame_hdr`, which linkers sort by address.
 #[derive(Debug)]
 pub(super) struct SearchTable {
-    /// Where in the file its entries are: `{i32 function, i32 record}`, relative to `header`.
+    /// Its entries in the file: `{i32 function, i32 record}`, relative to `header`.
     range: Range<usize>,
     header: u64,
 }
 
 impl SearchTable {
-    /// `None`: there is none, or none that can be relied on.
+    /// `None`: the table is missing or unreliable.
     pub(super) fn find(image: &Image<'_>, eh_frame: &EhFrameSection, text: Option<u64>) -> Option<Self> {
         let header = eh_frame.header?;
         let at = image.file_range_at(header)?;
@@ -44,7 +44,7 @@ impl SearchTable {
         table.is_true(image.data, eh_frame, text, count).then_some(table)
     }
 
-    /// Whether entries all over the table are in order and point to the records of their functions.
+    /// Whether entries across the table are in order and point to the records of their functions.
     fn is_true(&self, file: &[u8], eh_frame: &EhFrameSection, text: Option<u64>, count: usize) -> bool {
         let (Some(data), Some(entries)) = (file.get(eh_frame.range.clone()), self.entries(file)) else {
             return false;
@@ -73,7 +73,7 @@ impl SearchTable {
         (address([a, b, c, d]), address([e, f, g, h]))
     }
 
-    /// The link-time address of the record of the function that starts at or next below an address.
+    /// The link-time address of the record of the last function that starts at or below an address.
     pub(super) fn lookup(&self, file: &[u8], svma: u64) -> Option<u64> {
         let entries = self.entries(file)?;
         let after = entries.partition_point(|entry| self.entry(entry).0 <= svma);
@@ -81,10 +81,10 @@ impl SearchTable {
     }
 }
 
-/// An index of our own, for sections without a table.
+/// A built index, for sections without a table.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// Sorted by start, one per start.
+    /// Sorted by start; each start once.
     functions: Vec<Function>,
 }
 
@@ -92,7 +92,7 @@ pub(super) struct Index {
 struct Function {
     start: u64,
     end: u64,
-    /// Where in the section its record starts.
+    /// Offset of its record in the section.
     offset: u64,
 }
 
@@ -104,13 +104,13 @@ impl Index {
         let functions =
             records.map(|fde| Function { start: fde.start, end: fde.end, offset: fde.offset as u64 });
         let mut functions: Vec<_> = functions.filter(in_code).collect();
-        // Of several that start at one address, the longest.
+        // Of several functions with the same start, keep the longest.
         functions.sort_unstable_by_key(|function| (function.start, std::cmp::Reverse(function.end)));
         functions.dedup_by_key(|function| function.start);
         Self { functions }
     }
 
-    /// Where in the section the record of the function at an address starts.
+    /// Offset of the record of the function at an address.
     pub(super) fn lookup(&self, svma: u64) -> Option<u64> {
         let after = self.functions.partition_point(|function| function.start <= svma);
         let function = self.functions.get(after.checked_sub(1)?)?;

@@ -1,4 +1,4 @@
-//! The registers of the machine that this is compiled for, by DWARF number.
+//! The registers of the machine that this crate is compiled for, by DWARF number.
 
 use crate::machine::Machine;
 
@@ -9,7 +9,7 @@ mod numbers {
     pub(in crate::full) const FRAME_POINTER: u8 = 6;
     pub(in crate::full) const STACK_POINTER: u8 = 7;
     pub(in crate::full) const LINK_REGISTER: Option<u8> = None;
-    /// rbx, rbp, r12 to r15: what a function leaves as it was unless its rows say where it is (psABI).
+    /// rbx, rbp, r12 to r15: a function keeps them unless its rows say otherwise (psABI).
     pub(in crate::full) const PRESERVED: &[u8] = &[3, 6, 12, 13, 14, 15];
     pub(super) const ADDRESS: u64 = u64::MAX;
 }
@@ -23,14 +23,14 @@ mod numbers {
     pub(in crate::full) const LINK_REGISTER: Option<u8> = Some(30);
     /// x19 to x29 (AAPCS64).
     pub(in crate::full) const PRESERVED: &[u8] = &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29];
-    /// Without the bits of pointer authentication; `USER_ADDRESS_BITS` of `bpf/abi.h`.
+    /// The bits of an address without pointer authentication; `USER_ADDRESS_BITS` of `bpf/abi.h`.
     pub(super) const ADDRESS: u64 = (1 << 48) - 1;
 }
 
 pub use numbers::REGISTERS;
 pub(super) use numbers::{FRAME_POINTER, LINK_REGISTER, PRESERVED, STACK_POINTER};
 
-/// In a frame, the pc; on x86-64 also the column of the return address.
+/// The pc of a frame; on x86-64 also the column of the return address.
 pub(super) const PC: u8 = REGISTERS as u8;
 
 pub(super) const VENDOR: gimli::Vendor = match Machine::NATIVE {
@@ -38,7 +38,7 @@ pub(super) const VENDOR: gimli::Vendor = match Machine::NATIVE {
     Machine::Aarch64 => gimli::Vendor::AArch64,
 };
 
-/// A return address without what a machine keeps beside it.
+/// A return address without the signature that some machines add.
 pub(super) fn code_address(return_address: u64) -> u64 {
     return_address & numbers::ADDRESS
 }

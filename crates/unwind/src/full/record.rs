@@ -7,10 +7,10 @@ use gimli::UnwindSection;
 
 pub(super) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Longer records of functions are refused, since each step runs the instructions anew: the compact rules are left then. The
-/// longest of compilers, LLVM and the like are a third of that.
+/// Longer records are refused, because each step runs their instructions again; the compact rules remain. The longest
+/// records of LLVM and similar programs have a third of this.
 const MAX_RECORD: usize = 64 << 10;
-/// Likewise of what functions have in common; 40 bytes are usual.
+/// The same limit for common entries; 40 bytes are usual.
 const MAX_COMMON: usize = 1 << 10;
 
 /// Reads the record at an offset.

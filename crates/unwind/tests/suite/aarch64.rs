@@ -1,5 +1,5 @@
-//! The rules of a small program for aarch64, `programs/aarch64.s`: by its frame information, and by its code where it has
-//! none.
+//! The rules of a small program for aarch64, `programs/aarch64.s`: from its frame information, and from its code
+//! without any.
 #![allow(clippy::unwrap_used)]
 
 use unwind::Registers;
@@ -40,7 +40,7 @@ fn by_frame_information() {
     ] {
         assert_eq!(table.lookup(at), Some(&rule), "{at:#x}");
     }
-    // The return address lies further from the CFA than a rule can say.
+    // The return address is too far from the CFA for a rule.
     let rule = table.lookup(LARGE + 8).unwrap();
     assert_eq!((rule.cfa_off, rule.ra, rule.ra_off), (81_920, ra::SP, 8));
     assert_eq!((rule.fp, rule.fp_off), (fp::CFA, -81_920));
@@ -55,16 +55,16 @@ fn by_code() {
     for at in [LEAF, LEAF + 4, LEAF + 0xc] {
         assert_eq!(table.lookup(at), Some(&IN_LINK_REGISTER), "{at:#x}");
     }
-    // It moves its stack pointer, and nothing says when.
+    // The stack pointer changes, and no information says where.
     assert_eq!(table.lookup(PUSHES), None);
-    // A handler's return address is the trampoline's first instruction, and looked up one byte before it.
+    // A handler returns to the trampoline's first instruction, and return addresses are looked up one byte before.
     for at in [TRAMPOLINE - 1, TRAMPOLINE, TRAMPOLINE + 4] {
         assert_eq!(table.lookup(at).map(|rule| rule.flags), Some(SIGNAL), "{at:#x}");
     }
     assert_eq!(table.lookup(TRAMPOLINE - 4), None);
 }
 
-/// From `leaf` by way of both frames to the root.
+/// From `leaf` through both frames to the root.
 #[test]
 fn a_whole_walk() {
     let table = table();

@@ -1,5 +1,5 @@
-//! Steps with all registers over damaged files: truncated, bytes replaced, expressions of random bytes. Nothing may
-//! panic, and every step ends.
+//! Steps with all registers over damaged files: truncated files, replaced bytes, expressions of random bytes. No step
+//! panics, and every step ends.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     seeds::read(&["eh_frame", "assembly", "debug_frame_zlib", "debug_frame_zstd", "shared", "go1_20"])
 });
 
-/// Addresses at which the whole file has rows.
+/// Addresses with rows in the undamaged file.
 fn places(seed: &[u8]) -> Vec<u64> {
     let table = unwind::compile(seed).unwrap();
     let mut places = Vec::new();
@@ -31,7 +31,7 @@ fn memory(address: u64) -> Option<u64> {
     (!address.is_multiple_of(3)).then(|| address.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Steps at every place; returns how many led to a caller.
+/// Steps at every address; returns the number of steps with a caller.
 fn steps(elf: &[u8], places: &[u64]) -> usize {
     let Ok(full) = FullUnwinder::new(elf) else { return 0 };
     let registers = std::array::from_fn(|i| u64::MAX - 64 * i as u64);
@@ -47,7 +47,7 @@ fn seeds_are_understood() {
         let walked = |svma: &&u64| full.step(&Frame::leaf(&registers, **svma), 0, &known).is_ok();
         let places = places(seed);
         let count = places.iter().filter(walked).count();
-        // Go's own table is for the compact rules.
+        // The compact rules use Go's own table.
         assert!(count * 3 > places.len() || (i == 5 && count == 0), "seed {i}: {count} of {}", places.len());
     }
 }
@@ -62,7 +62,7 @@ fn truncated_anywhere() {
     }
 }
 
-/// An executable of one function, whose frame description holds the given instructions.
+/// An executable with one function and the given frame instructions.
 fn program(cie: &[u8], fde: &[u8]) -> Vec<u8> {
     let record = |id: u32, body: &[u8]| {
         let mut record = (body.len() as u32 + 4).to_le_bytes().to_vec();
@@ -82,7 +82,7 @@ fn program(cie: &[u8], fde: &[u8]) -> Vec<u8> {
         put(&word.to_le_bytes());
     }
     put(&[0, 0, 0, 0, 64, 0, 56, 0, 2, 0, 64, 0, 0, 0, 0, 0]);
-    // All of the file is code, and the search table comes before the frames.
+    // The whole file is code, and the search table is before the frames.
     let header = 64 + 2 * 56;
     let size = header + 8 + frame.len() as u64;
     for (kind, flags, offset, address, len) in
@@ -111,7 +111,7 @@ fn step_by(cie: &[u8], fde: &[u8]) -> Result<Frame, StepError> {
     full.step(&Frame::leaf(&registers, 0x9_1010), 0x9_0000, &|address| Some(address ^ 0xabcd_0000_0000))
 }
 
-/// Each kind of rule, worked out by hand.
+/// Each kind of rule, computed by hand.
 #[test]
 fn rules() {
     // CFA = rsp + 8, return address at CFA - 8.
@@ -183,7 +183,7 @@ proptest! {
 }
 
 #[test]
-fn records_that_are_too_long_to_be_run_for_every_frame_are_not_run() {
+fn records_above_the_limit_are_not_run() {
     // CFA = rsp + 8, the return address below it; then nothing, many times.
     let rules = [0x0c, 7, 8, 0x90, 1];
     let padded = |nops: usize| [&rules[..], &vec![0; nops]].concat();

@@ -1,6 +1,6 @@
-//! Real stacks, of a program that runs its own code instruction by instruction: through the resolver of lazily bound
-//! calls, whose CFA hangs on rbx, and through vfork, whose return address is in rdi for a while. Whatever the innermost
-//! function is, the callers of `main` and their stack pointers are the same.
+//! Stacks of a program that single-steps its own code: through the resolver of lazy binding, whose CFA depends on rbx,
+//! and through vfork, which keeps its return address in rdi for a while. At each instruction, the callers of `main` and
+//! their stack pointers must be the same.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -15,8 +15,7 @@ use unwind::full::Frame;
 use unwind::full::FullUnwinder;
 
 const STACK_BYTES: usize = 8192;
-/// Belongs to the function, below its stack pointer. Epilogues leave the rows of registers at slots that they have
-/// popped already.
+/// The red zone belongs to the function. Epilogues leave rows of registers at slots that they have already popped.
 const RED_ZONE: usize = 128;
 const STEP_BYTES: usize = 17 * 8 + RED_ZONE + STACK_BYTES;
 
@@ -45,7 +44,7 @@ fn modules(maps: &str) -> Vec<Module> {
     modules
 }
 
-/// {pc, sp} of all frames, and how the walk ended.
+/// {pc, sp} of all frames, and the end of the walk.
 fn walk(modules: &[Module], step: &[u8], with_full: bool) -> (Vec<(u64, u64)>, StepError) {
     let (registers, stack) = step.split_at(17 * 8);
     let words = registers.as_chunks::<8>().0;
@@ -78,7 +77,7 @@ fn walk(modules: &[Module], step: &[u8], with_full: bool) -> (Vec<(u64, u64)>, S
     panic!("no end of {frames:x?}");
 }
 
-/// Walks every step of the program. Returns how many there were and how many of them end early by compact rules.
+/// Walks at every step of the program. Returns the number of walks, and of those that end early with compact rules.
 fn check(mode: &str) -> (usize, usize) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/stepped.c");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("stepped-{mode}"));
@@ -90,7 +89,7 @@ fn check(mode: &str) -> (usize, usize) {
             return (usize::MAX, usize::MAX);
         }
     }
-    // Room above main's frame, so that a whole window can be read there.
+    // Space above main's frame, so that a whole window can be read there.
     let output =
         Command::new(program).args([mode, "1"]).env("ROOM", "x".repeat(4 * STACK_BYTES)).output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -1,5 +1,5 @@
-//! Steps with all registers against the compact rules wherever those can walk, over a stack whose words are all
-//! different; what the compact rules cannot walk against the rows that gimli gives for it.
+//! Compares steps with all registers with the compact rules, over a stack of distinct words. Steps that compact rules
+//! do not support are compared with gimli's rows.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Instant;
@@ -15,13 +15,13 @@ const BIAS: u64 = 0x5555_0000_0000;
 
 const SIZE: u64 = 1 << 30;
 
-/// Every word has its own value, which is the address of another.
+/// Every word has a distinct value, which is the address of another word.
 fn word(address: u64) -> Option<u64> {
     let offset = address.checked_sub(STACK).filter(|offset| *offset < SIZE)?;
     Some(STACK + (offset.wrapping_mul(0x9e37_79b1) + 0x2000_0000) % SIZE)
 }
 
-/// Registers that lie 1 MiB apart on the stack, rsp lowest.
+/// Registers with distances of 1 MiB on the stack, rsp the lowest.
 fn leaf(svma: u64) -> Frame {
     let mut registers: [u64; 16] = std::array::from_fn(|i| STACK + (i as u64 + 2) * (1 << 20));
     registers[7] = STACK + 0x1000;
@@ -37,7 +37,7 @@ struct Seen {
     preserved: usize,
 }
 
-/// Compares at every n-th row.
+/// Compares every n-th row.
 fn compare(elf: &[u8], nth: usize) -> Seen {
     let table = unwind::compile(elf).unwrap();
     let begun = Instant::now();
@@ -105,9 +105,9 @@ fn node() {
     assert!(seen.equal > 1000 && seen.uncovered * 10 < seen.equal, "{seen:?}");
 }
 
-/// With a table that cannot be relied on, and without one, the own index gives the same.
+/// With an unreliable table and without a table, the built index gives the same result.
 #[test]
-fn index_of_our_own() {
+fn built_index() {
     let mut elf = std::fs::read("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
     let file = elf.clone();
     let good = FullUnwinder::new(&file[..]).unwrap();
@@ -116,7 +116,7 @@ fn index_of_our_own() {
         let file = object::File::parse(&*file).unwrap();
         file.section_by_name(".eh_frame_hdr").unwrap().file_range().unwrap().0 as usize
     };
-    // Another encoding; entries that point elsewhere.
+    // Another encoding; entries that point to other records.
     for damage in [header + 3, header + 12] {
         elf.copy_from_slice(&file);
         elf[damage] ^= 0x10;
@@ -132,7 +132,7 @@ fn index_of_our_own() {
     }
 }
 
-/// rbx as the base of a frame that is not the innermost: its callee has saved it.
+/// rbx as the base of a frame outside the innermost one: its callee has saved rbx.
 #[test]
 fn registers_are_followed() {
     let elf = std::fs::read("/lib64/ld-linux-x86-64.so.2").unwrap();

@@ -1,5 +1,5 @@
-//! Damaged files: truncated at every length, bits flipped, bytes replaced. Nothing may panic, and whatever table comes
-//! out is valid.
+//! Damaged files: truncated at every length, with flipped bits and replaced bytes. Nothing panics, and every resulting
+//! table is valid.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::LazyLock;
@@ -40,7 +40,7 @@ fn seeds_are_understood() {
     }
 }
 
-/// An executable of one segment, which is mapped where it is in the file.
+/// An executable with one segment, mapped at its position in the file.
 fn executable(entry: u64, content: &[u8]) -> Vec<u8> {
     const HEADERS: u64 = 64 + 56;
     let len = HEADERS + content.len() as u64;
@@ -53,7 +53,7 @@ fn executable(entry: u64, content: &[u8]) -> Vec<u8> {
     elf
 }
 
-/// `blocks` of code, each of which may go on to any of them by a table.
+/// `blocks` of code. Each can jump to any other through a table.
 fn everything_jumps_everywhere(blocks: usize) -> Vec<u8> {
     const START: usize = 64 + 56 + 8;
     let table = START + blocks * 16;

@@ -1,7 +1,7 @@
-//! The analysis of code against call frame information: system libraries whose frame sections are hidden must get,
-//! from their code alone, rules that agree with what the frame sections say.
+//! Compares the analysis of code with call frame information: for system libraries with hidden frame sections, the
+//! rules from the code must agree with the frame sections.
 //!
-//! C only: the landing pads of C++ are reached through frame information and nothing else, so code without it has none.
+//! C only: the landing pads of C++ are reachable only by frame information.
 #![allow(clippy::unwrap_used)]
 
 use unwind::Rule;
@@ -11,7 +11,7 @@ use unwind::abi;
 /// The rule of a function's first instruction.
 const ENTRY: Rule = Rule { cfa: abi::cfa::SP, cfa_off: 8, ra_off: -8, ..Rule::NONE };
 
-/// Renames the sections and drops the program header that lead to frame information.
+/// Renames the sections and removes the program header of frame information.
 fn hide_frames(elf: &mut [u8]) {
     let hide = |elf: &mut [u8], name: &[u8]| {
         while let Some(at) = elf.windows(name.len()).position(|window| window == name) {
@@ -32,22 +32,22 @@ fn hide_frames(elf: &mut [u8]) {
 #[derive(Debug, Default)]
 struct Agreement {
     equal: usize,
-    /// Both are right as far as can be told: one goes by sp, the other by rbp, or rbp is both saved and unchanged.
+    /// Both are plausible: one uses sp, the other rbp, or rbp is both saved and unchanged.
     other_form: usize,
-    /// Stack roots that the code shows and the frame information does not.
+    /// Stack roots that only the code shows.
     roots: usize,
-    /// Assembly whose frame information takes no notice of what it pushes (GMP's in glibc).
+    /// Assembly whose frame information ignores its pushes (GMP's in glibc).
     pushes_ignored: usize,
     wrong: Vec<(u64, Rule, Rule)>,
 }
 
-/// What the linker's rule for all stubs of lazy binding says at one address.
+/// The linker's rule for all stubs of lazy binding, at one address.
 fn at_stub(rule: &Rule, svma: u64) -> Option<Rule> {
     let pushed = i32::from(svma & 15 >= u64::from(rule.cfa_add.unsigned_abs())) * 8;
     (rule.cfa == abi::cfa::PLT).then_some(Rule { cfa_off: 8 + pushed, ..ENTRY })
 }
 
-/// Whether there is `ret` or `repz ret`.
+/// Whether the instruction is `ret` or `repz ret`.
 fn returns_at(elf: &[u8], svma: u64) -> bool {
     use object::Object;
     use object::ObjectSegment;
@@ -55,7 +55,7 @@ fn returns_at(elf: &[u8], svma: u64) -> bool {
     file.segments().any(|s| matches!(s.data_range(svma, 2), Ok(Some([0xc3, _] | [0xf3, 0xc3]))))
 }
 
-/// Compares at every row of either table, where both have one.
+/// Compares at every row of both tables, where both have a rule.
 fn compare(elf: &[u8], from_cfi: &Table, from_code: &Table) -> Agreement {
     let mut agreement = Agreement::default();
     let mut addresses = Vec::new();
@@ -74,7 +74,7 @@ fn compare(elf: &[u8], from_cfi: &Table, from_code: &Table) -> Agreement {
             continue;
         }
         let simple = |rule: &Rule| matches!(rule.cfa, abi::cfa::SP | abi::cfa::FP) && rule.ra == abi::ra::CFA;
-        // Compilers do not note that rbp is back once its slot has been popped.
+        // Compilers do not describe the restored rbp after its slot was popped.
         let popped = cfi.fp == abi::fp::CFA && cfi.fp_off < -cfi.cfa_off && cfi.cfa == abi::cfa::SP;
         if cfi == code
             || at_stub(cfi, svma) == Some(*code)
@@ -82,7 +82,7 @@ fn compare(elf: &[u8], from_cfi: &Table, from_code: &Table) -> Agreement {
         {
             agreement.equal += 1;
         } else if code.cfa_off == 8 && code.cfa == abi::cfa::SP && returns_at(elf, svma) {
-            // At a return sp + 8 is the truth whatever the frame information of hand-written assembly says.
+            // At a return the CFA is sp + 8, even if the frame information of assembly differs.
             agreement.other_form += 1;
         } else if *cfi == ENTRY && code.cfa == abi::cfa::SP && (16..=56).contains(&code.cfa_off) {
             agreement.pushes_ignored += 1;

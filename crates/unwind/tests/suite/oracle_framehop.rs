@@ -1,4 +1,4 @@
-//! The reference walker against framehop: single steps from every row of libc.so.6 over a synthetic stack.
+//! Compares the reference walker with framehop: single steps from every row of libc.so.6 over a synthetic stack.
 #![allow(clippy::unwrap_used)]
 
 use framehop::CacheNative;
@@ -15,7 +15,7 @@ use unwind::abi;
 
 const PATH: &str = "/lib/x86_64-linux-gnu/libc.so.6";
 const STACK: u64 = 0x7fff_0000_0000;
-/// Every word of the stack has its own value, so that a word from the wrong place is noticed.
+/// Every word of the stack has a distinct value, so that a word from a wrong slot is noticed.
 fn word(address: u64) -> Option<u64> {
     (address.is_multiple_of(8) && (STACK..STACK + (1 << 20)).contains(&address))
         .then(|| 0x5555_0000_0000 + (address & 0xf_ffff))
@@ -47,7 +47,7 @@ fn steps_agree() {
         for row in &table.rows[page.first_row as usize..][..page.count as usize] {
             let pc = (table.first_page + number as u64) << 16 | u64::from(row.offset);
             let Some(rule) = table.lookup(pc) else { continue };
-            // Framehop has no registers but three; roots and what cannot be walked have no next frame.
+            // framehop has three registers only. Roots and unsupported frames have no next frame.
             let walkable = matches!(rule.cfa, abi::cfa::SP | abi::cfa::FP | abi::cfa::PLT);
             if !walkable || rule.ra != abi::ra::CFA || rule.fp == abi::fp::UNDEFINED {
                 continue;
@@ -64,7 +64,7 @@ fn steps_agree() {
             }
         }
     }
-    // Framehop approximates some rules that it has no compact form for, and follows rbp in PLT stubs.
+    // framehop approximates rules without a compact form, and follows rbp in PLT stubs.
     assert!(equal > 15_000, "{equal}");
     assert!(
         differing.len() * 200 < equal,

@@ -1,4 +1,4 @@
-//! Every row of system libraries against gimli's evaluation of the same frame section.
+//! Compares every row of system libraries with gimli's evaluation of the same frame section.
 #![allow(clippy::unwrap_used)]
 
 use gimli::AArch64;
@@ -29,7 +29,7 @@ const OF_X86_64: Machine =
 const OF_AARCH64: Machine =
     Machine { sp: AArch64::SP, fp: AArch64::X29, ra: AArch64::X30, vendor: gimli::Vendor::AArch64 };
 
-/// What the rule should be, read off gimli's row as the interface says; `None` for expressions, compared elsewhere.
+/// The expected rule for gimli's row; `None` for expressions, which are compared elsewhere.
 fn expected(row: &gimli::UnwindTableRow<usize>, signal: bool, machine: &Machine) -> Option<Rule> {
     let mut ra = row.register(machine.ra);
     if ra == Some(RegisterRule::Undefined) {
@@ -51,11 +51,11 @@ fn expected(row: &gimli::UnwindTableRow<usize>, signal: bool, machine: &Machine)
         CfaRule::Expression(_) => return None,
     }
     match ra {
-        // As in longjmp, whose CFA is that of the buffer.
+        // As in longjmp: its CFA is that of the buffer.
         Some(RegisterRule::Offset(0..)) if machine.ra == AArch64::X30 => return Some(Rule::UNSUPPORTED),
         Some(RegisterRule::Offset(off)) => match (i16::try_from(off), rule.cfa) {
             (Ok(off), _) => rule.ra_off = off,
-            // At the low end of a large frame: from the register that the CFA is found by.
+            // At the low end of a large frame, relative to the register of the CFA.
             (Err(_), abi::cfa::SP) => {
                 (rule.ra, rule.ra_off) = (abi::ra::SP, i16::try_from(off + i64::from(rule.cfa_off)).ok()?);
             }
@@ -64,7 +64,7 @@ fn expected(row: &gimli::UnwindTableRow<usize>, signal: bool, machine: &Machine)
             }
             _ => return Some(Rule::UNSUPPORTED),
         },
-        // The caller's stack pointer is the CFA only where that is an offset from this one.
+        // The caller's stack pointer is the CFA only if the CFA is an offset from the own stack pointer.
         Some(RegisterRule::Register(register)) if rule.cfa == abi::cfa::SP => {
             (rule.ra, rule.ra_off) = (abi::ra::REG, register.0 as i16);
         }
@@ -87,7 +87,8 @@ fn expected(row: &gimli::UnwindTableRow<usize>, signal: bool, machine: &Machine)
     Some(rule)
 }
 
-/// Compares at the first, second and last address of every row; returns rows compared and rows with expressions.
+/// Compares the first, second and last address of every row; returns the number of compared rows and of rows with
+/// expressions.
 fn sweep(path: &str) -> (usize, usize) {
     let elf = std::fs::read(path).unwrap();
     let table = unwind::compile(&elf).unwrap();
@@ -148,7 +149,7 @@ fn this_test_itself() {
     assert!(compared > 5000, "{compared}");
 }
 
-/// Libraries of another machine, where a cross compiler for it is installed.
+/// Libraries of another machine, if a cross compiler for it is installed.
 #[test]
 fn aarch64() {
     let folder = std::env::var("AARCH64_LIBRARIES").unwrap_or("/usr/aarch64-linux-gnu/lib".to_owned());
@@ -162,7 +163,7 @@ fn aarch64() {
     }
 }
 
-/// Large files where they are installed.
+/// Large files, if installed.
 #[test]
 fn large_files() {
     for path in [
@@ -179,7 +180,7 @@ fn large_files() {
     }
 }
 
-/// Without section headers the same rows come out by way of the program header.
+/// Without section headers, the program header gives the same rows.
 #[test]
 fn section_headers_are_not_needed() {
     for path in ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"] {
@@ -204,6 +205,6 @@ fn same_where_eh_frame_covers(with: &Table, without: &Table) {
             differing += usize::from(with.lookup(svma) != without.lookup(svma));
         }
     }
-    // Code that no frame section covers is found by symbols, which need section headers.
+    // Code without a frame section is found by symbols, which need section headers.
     assert!(differing * 100 < with.rows.len(), "{differing} of {}", with.rows.len());
 }

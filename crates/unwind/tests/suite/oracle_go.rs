@@ -1,4 +1,4 @@
-//! Go programs: rows from `.gopclntab` against the `.debug_frame` that Go's linker writes, read by gimli.
+//! Go programs: compares the rows from `.gopclntab` with the `.debug_frame` of Go's linker, read by gimli.
 //!
 //! Needs a Go toolchain to build the program; without one the test is skipped.
 #![allow(clippy::unwrap_used)]
@@ -99,7 +99,8 @@ fn compare(elf: &[u8]) -> usize {
             }
         }
     }
-    // Roots, stack switches, the signal trampoline, and a popped return address: a handful of the runtime's assembly.
+    // Roots, stack switches, the signal trampoline, and a popped return address: few functions of the runtime, in
+    // assembly.
     for name in &special {
         let known = [
             "goexit",
@@ -123,7 +124,7 @@ fn compare(elf: &[u8]) -> usize {
         assert!(known.iter().any(|part| name.contains(part)), "{name}");
     }
     assert!(special.contains("runtime.goexit.abi0"), "{special:?}");
-    // Handlers return to the trampoline's first byte, which is looked up one byte before it.
+    // Handlers return to the trampoline's first byte, and return addresses are looked up one byte before.
     let trampoline =
         file.symbols().find(|symbol| symbol.name().is_ok_and(|name| name.contains("sigreturn__sigaction")));
     let trampoline = trampoline.unwrap().address();
@@ -133,7 +134,7 @@ fn compare(elf: &[u8]) -> usize {
     compared
 }
 
-/// Rows by rows the same where symbols are stripped.
+/// Without symbols the rows are the same.
 fn same(one: &Table, other: &Table) {
     assert_eq!((one.first_page, one.pages.len()), (other.first_page, other.pages.len()));
     for (number, page) in one.pages.iter().enumerate() {
@@ -170,7 +171,7 @@ fn stripped_programs_have_the_same_rows() {
     let stripped = unwind::compile(&elf).unwrap();
     assert_eq!(stripped.stats.debug_frame_functions, 0);
     assert_eq!(stripped.stats.go_functions, full.stats.go_functions);
-    // Nor are section headers needed.
+    // Section headers are not needed either.
     elf[40..48].fill(0);
     elf[58..64].fill(0);
     same(&stripped, &unwind::compile(&elf).unwrap());

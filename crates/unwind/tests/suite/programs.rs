@@ -1,4 +1,4 @@
-//! Programs built on the spot: frame information in its other places, and code without any.
+//! Programs that the tests compile: frame information in other sections, and code without any.
 //!
 //! A test whose compiler is not installed is skipped.
 #![allow(clippy::unwrap_used)]
@@ -90,7 +90,7 @@ fn entry_points_are_roots() {
         let elf = std::fs::read(path).unwrap();
         let table = unwind::compile(&elf).unwrap();
         let entry = object::File::parse(&*elf).unwrap().entry();
-        // Behind the first call: the return address that a walk finds there.
+        // After the first call: the return address of the next frame.
         let rules: Vec<_> = (entry..entry + 16).map(|svma| table.lookup(svma).copied()).collect();
         assert!(rules.last().unwrap() == &Some(Rule::ROOT), "{name}: {rules:?}");
     }
@@ -99,7 +99,7 @@ fn entry_points_are_roots() {
     assert_eq!(loader.lookup(entry), Some(&Rule::ROOT));
 }
 
-/// musl's libc has no frame information at all; what its code shows must cover nearly all functions.
+/// musl's libc has no frame information; its code must give rows for nearly all functions.
 #[test]
 fn musl_is_covered_by_its_code() {
     let path = "/usr/lib/x86_64-linux-musl/libc.so";
@@ -121,7 +121,7 @@ fn musl_is_covered_by_its_code() {
     assert!(table.rules.iter().any(|rule| rule.flags & abi::SIGNAL != 0 && rule.cfa == abi::cfa::SP_DEREF));
 }
 
-/// The kernel's own library, from this process.
+/// The vdso of this process.
 #[test]
 fn vdso() {
     use std::os::unix::fs::FileExt;
