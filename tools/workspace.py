@@ -10,9 +10,11 @@ import re
 import subprocess
 import sys
 import tomllib
+import unittest
 from pathlib import Path
 
-import rust_files
+sys.dont_write_bytecode = True
+import rust_files  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 UNSAFE_ROOMS = {"sys", "kernel", "replay"}
@@ -88,21 +90,21 @@ def direction(members):
     if not block:
         yield "ARCHITECTURE.md has no list of rooms"
         return
-    told = {}
+    listed = {}
     for line in block[1].splitlines():
         room, _, used = line.partition("->")
-        told[room.strip()] = used.split()
-    order = list(told)
+        listed[room.strip()] = used.split()
+    order = list(listed)
     names = {member["name"] for member in members}
-    for room in sorted(names ^ set(told)):
+    for room in sorted(names ^ set(listed)):
         yield f"{room} is " + ("not in ARCHITECTURE.md" if room in names else "in ARCHITECTURE.md only")
     for member in members:
         room = member["name"]
         used = {d["name"] for d in member["dependencies"] if d["name"] in names}
-        if room in told and used != set(told[room]):
-            yield f"{room} uses {' '.join(sorted(used)) or 'nothing'}; ARCHITECTURE.md says {' '.join(told[room]) or 'nothing'}"
-        for other in sorted(used & set(told)):
-            if room in told and order.index(other) <= order.index(room):
+        if room in listed and used != set(listed[room]):
+            yield f"{room} uses {' '.join(sorted(used)) or 'nothing'}; ARCHITECTURE.md says {' '.join(listed[room]) or 'nothing'}"
+        for other in sorted(used & set(listed)):
+            if room in listed and order.index(other) <= order.index(room):
                 yield f"{room} uses {other}, which stands above it in ARCHITECTURE.md"
 
 
@@ -139,6 +141,16 @@ def foreign_impls(members):
             yield f"{name}: {file.relative_to(folder)} implements {kind} of {home.relative_to(folder)}"
 
 
+def file_checks():
+    """The tests of the two checks above."""
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromName("rust_files_test").run(result)
+    for test, failure in result.errors + result.failures:
+        yield f"{test}: {failure.splitlines()[-1]}"
+    if not result.testsRun:
+        yield "no test was run"
+
+
 def unsafe(members):
     for member in members:
         if member["name"] in UNSAFE_ROOMS:
@@ -169,6 +181,7 @@ def main():
         "direction of use": direction(members),
         "circles of files": file_circles(members),
         "implementations beside their types": foreign_impls(members),
+        "tests of the checks of files": file_checks(),
         "unsafe code": unsafe(members),
     }
     failed = False

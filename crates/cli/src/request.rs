@@ -134,7 +134,7 @@ fn automatic_name(target: &TargetArgs, timestamp: &str, kind: OutputKind) -> Aut
     }
 }
 
-/// The process of a number that `--pid` names: a thread stands for its process. For a missing process the number stays,
+/// The process that a number given by `--pid` selects; a thread id selects its process. A missing process keeps its number,
 /// and the start of the capture reports it.
 pub fn process_of(number: u32) -> u32 {
     perfagent::process_of(number).unwrap_or(number)

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use profile::Profile;
 
-/// A format that profiles can be written in.
+/// An output format of profiles.
 pub trait Encoder: Sync {
     /// The name by which the format is chosen.
     fn name(&self) -> &'static str;

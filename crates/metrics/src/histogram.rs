@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn values_without_a_bucket_are_told() {
+    fn values_without_a_bucket_are_counted() {
         let mut histogram = Histogram::from_parts(10, 1000, 40, 300, &[]);
         assert_eq!(histogram.unplaced(), 10);
         assert_eq!(histogram.percentile_ns(990), Some(100));

@@ -221,7 +221,7 @@ pub fn open(attr: &Attr, pid: i32, cpu: i32, group: Option<BorrowedFd<'_>>) -> i
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made this descriptor and nobody else knows it.
+    // SAFETY: the kernel has just created this descriptor, and no other code has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

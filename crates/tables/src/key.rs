@@ -41,7 +41,7 @@ pub struct Digest {
     pub(crate) size: u64,
 }
 
-/// The key of a cached table. A build-id is no key: the author of a file can write any build-id into it.
+/// The key of a cached table. A build-id is not a key: the author of a file can write any build-id into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CacheKey {
     /// The file and the time of its last change.
@@ -130,9 +130,9 @@ mod tests {
     #[test]
     fn an_empty_header_matches_no_key() {
         let zeros = Stamp { device: 0, inode: 0, size: 0, mtime_ns: 0, ctime_ns: 0 };
-        let nobody = Owner::from_bytes(&[0; HEADER_LEN]).unwrap();
-        assert!(!nobody.is_found_by(&CacheKey::File(zeros)));
-        assert!(!nobody.is_found_by(&CacheKey::Content(Digest { hash: 0, size: 0 })));
+        let empty = Owner::from_bytes(&[0; HEADER_LEN]).unwrap();
+        assert!(!empty.is_found_by(&CacheKey::File(zeros)));
+        assert!(!empty.is_found_by(&CacheKey::Content(Digest { hash: 0, size: 0 })));
     }
 
     #[test]

@@ -163,8 +163,8 @@ fn the_ledger_and_the_report_agree_on_the_number_of_processes() {
     assert!(report.contains(&format!("Processes profiled: {processes}\n")), "{processes}: {report}");
     let number = |key: &str| ledger(&output, key).unwrap().parse::<u64>().unwrap();
     assert!(number("unreadable_processes") <= number("processes"), "{}", stderr(&output));
-    let told = stderr(&output).contains("of the targets");
-    assert!(told || number("unreadable_processes") == 0, "{}", stderr(&output));
+    let warned = stderr(&output).contains("of the targets");
+    assert!(warned || number("unreadable_processes") == 0, "{}", stderr(&output));
 }
 
 #[test]
@@ -423,7 +423,7 @@ fn a_thread_id_selects_its_process() {
     if !privileged() {
         return;
     }
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, tid) = std::sync::mpsc::channel();
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::Builder::new().name("some-thread".to_owned()).spawn(move || {
         // PID/task/TID
@@ -431,7 +431,7 @@ fn a_thread_id_selects_its_process() {
         tell.send(own.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
         let _ = ended.recv();
     });
-    let (thread, tid) = (thread.unwrap(), told.recv().unwrap());
+    let (thread, tid) = (thread.unwrap(), tid.recv().unwrap());
     let process = std::process::id();
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap();
     let directory = tempfile::tempdir().unwrap();

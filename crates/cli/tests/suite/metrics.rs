@@ -27,15 +27,15 @@ struct Served {
     port: u16,
     stderr: BufReader<ChildStderr>,
     /// What it printed before the address.
-    told: String,
+    printed: String,
 }
 
 impl Served {
     fn start_in(directory: &Path, words: &[&str]) -> Self {
         let mut child = start_in(directory, &[words, &["--metrics-listen", ":0"]].concat());
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let (port, told) = announced(&mut stderr);
-        Self { child, port, stderr, told }
+        let (port, printed) = announced(&mut stderr);
+        Self { child, port, stderr, printed }
     }
 
     fn get(&self, path: &str, accept: &str) -> (String, String) {
@@ -45,22 +45,22 @@ impl Served {
     fn stop(mut self) -> Output {
         signal(&self.child, "TERM");
         let mut output = self.child.wait_with_output().unwrap();
-        self.stderr.read_to_string(&mut self.told).unwrap();
-        output.stderr = self.told.into_bytes();
+        self.stderr.read_to_string(&mut self.printed).unwrap();
+        output.stderr = self.printed.into_bytes();
         output
     }
 }
 
 /// The announced port, and everything printed before it.
 fn announced(stderr: &mut impl BufRead) -> (u16, String) {
-    let mut told = String::new();
+    let mut printed = String::new();
     loop {
         let mut line = String::new();
-        assert!(stderr.read_line(&mut line).unwrap() > 0, "nothing is served: {told}");
-        told.push_str(&line);
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "nothing is served: {printed}");
+        printed.push_str(&line);
         let address = line.strip_prefix("metrics are served at http://127.0.0.1:");
         if let Some(port) = address.and_then(|rest| rest.strip_suffix("/metrics\n")) {
-            return (port.parse().unwrap(), told);
+            return (port.parse().unwrap(), printed);
         }
     }
 }
@@ -110,7 +110,7 @@ fn an_unusable_cache_is_a_warning_only_where_tables_are_needed() {
     if !privileged() {
         return;
     }
-    for (mode, told) in [("--pmu", false), ("--profile", true)] {
+    for (mode, expected) in [("--pmu", false), ("--profile", true)] {
         let directory = tempfile::tempdir().unwrap();
         let output = Command::new(env!("CARGO_BIN_EXE_perf-agent"))
             .args(with_naps(&[mode]))
@@ -121,7 +121,7 @@ fn an_unusable_cache_is_a_warning_only_where_tables_are_needed() {
         assert_status(&output, 0);
         let text = stderr(&output);
         let warned = text.lines().any(|line| line.starts_with("warning: ") && line.contains("/dev/null"));
-        assert_eq!(warned, told, "{mode}: {text}");
+        assert_eq!(warned, expected, "{mode}: {text}");
     }
 }
 

@@ -40,10 +40,10 @@ fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
 }
 
 /// The listening thread may close its socket a little later, on a busy machine.
-fn until_nobody_listens(address: SocketAddr) {
+fn until_closed(address: SocketAddr) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while TcpStream::connect(address).is_ok() {
-        assert!(Instant::now() < deadline, "somebody listens still");
+        assert!(Instant::now() < deadline, "the address still accepts connections");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -74,7 +74,7 @@ fn only_two_paths_are_answered() {
     let long = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(20_000));
     assert!(exchange(address, long.as_bytes()).starts_with("HTTP/1.1 431 "));
     server.stop();
-    until_nobody_listens(address);
+    until_closed(address);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn time_to_stop() -> Duration {
     let begun = Instant::now();
     server.stop();
     let took = begun.elapsed();
-    until_nobody_listens(address);
+    until_closed(address);
     drop((silent, unread));
     took
 }
@@ -196,7 +196,7 @@ fn a_flood_of_connections_and_bytes_ends() {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut sent = 0_u64;
         loop {
-            assert!(Instant::now() < deadline, "nobody takes it");
+            assert!(Instant::now() < deadline, "the connection is not accepted");
             let Ok(mut stream) = TcpStream::connect(address) else { continue };
             if stream.write_all(b"POST /metrics HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n").is_err() {
                 continue;
@@ -241,7 +241,7 @@ fn ipv6() {
         let error = Endpoint::bind(&taken).unwrap_err().to_string();
         assert!(error.contains(&format!("[::1]:{}: ", address.port())), "{error}");
         server.stop();
-        until_nobody_listens(address);
+        until_closed(address);
     }
 }
 

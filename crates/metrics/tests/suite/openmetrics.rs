@@ -233,14 +233,14 @@ fn no_counter_ever_falls() {
     let exposer = Exposer::new();
     let mut last: BTreeMap<(String, Labels), f64> = BTreeMap::new();
     // Scaled to 2000, 1111, 2222; the values of the profiler shrink meanwhile.
-    let looks = [(1000, 10, 5, 9), (1000, 10, 9, 5), (2000, 10, 9, 12)];
+    let rounds = [(1000, 10, 5, 9), (1000, 10, 9, 5), (2000, 10, 9, 12)];
     let mut seen = Vec::new();
-    for (round, (value, enabled, running, figure)) in looks.into_iter().enumerate() {
+    for (round, (value, enabled, running, number)) in rounds.into_iter().enumerate() {
         let mut health = health();
-        health.modes[0].samples = figure;
-        health.agent_cpu = Duration::from_millis(figure);
-        health.resident_bytes = Some(figure);
-        health.symbolize.as_mut().unwrap().user = (0..figure).map(|ns| ns * 1000).collect();
+        health.modes[0].samples = number;
+        health.agent_cpu = Duration::from_millis(number);
+        health.resident_bytes = Some(number);
+        health.symbolize.as_mut().unwrap().user = (0..number).map(|ns| ns * 1000).collect();
         let snapshot = snapshot(vec![counter("cycles", value, enabled, running)]);
         let text = exposer.expose(Exposition::OpenMetrics, &health, Some(&snapshot));
         let families = checked(&text);

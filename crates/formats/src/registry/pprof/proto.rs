@@ -65,7 +65,7 @@ pub(super) struct Sample {
     /// One per sample type.
     #[prost(int64, repeated, tag = "2")]
     pub value: Vec<i64>,
-    /// What tells this sample apart from others with the same stack.
+    /// The labels, which distinguish samples with the same stack.
     #[prost(message, repeated, tag = "3")]
     pub label: Vec<Label>,
 }
