@@ -65,7 +65,7 @@ class Files(unittest.TestCase):
         files = {
             "lib.rs": "mod a; mod b; mod c;",
             "a.rs": "pub struct A; pub fn f() {}",
-            "b.rs": "fn f() { use crate::a::A; let _ = A; }",
+            "b.rs": "fn f() { use crate::a::{A}; let _ = A; }",
             "c.rs": 'fn f() { println!("{:?}", super::a::f()); }',
         }
         self.assertEqual(self.edges(files), {("b.rs", "a.rs"): {"A"}, ("c.rs", "a.rs"): {"f"}})
@@ -75,7 +75,7 @@ class Files(unittest.TestCase):
             // use crate::a::A;
             /* crate::a::A /* nested */ crate::a::A */
             const TEXT: &str = "crate::a::A";
-            const RAW: &str = r#"crate::a::A" "#;
+            const RAW: &str = r#" " crate::a::A " "#;
             fn f<'a>(_: &'a str) -> char { '"' }
             #[cfg(test)]
             use crate::a::A;
@@ -87,8 +87,8 @@ class Files(unittest.TestCase):
     def test_inherent_implementations_belong_to_their_type(self):
         files = {
             "lib.rs": "mod a; mod b;",
-            "a.rs": "pub struct A<T>(T); impl<T> A<T> { fn f() {} }",
-            "b.rs": "use crate::a::A; impl<T: Fn() -> T> A<T> { fn g() {} } impl<T> Clone for A<T> where T: Clone {}",
+            "a.rs": "pub trait Named {} pub struct A<T>(T); impl<T> A<T> { fn f() {} }",
+            "b.rs": "use crate::a::*; impl<T: Fn() -> T> A<T> { fn g() {} } impl<T> Named for A<T> where T: Clone {}",
         }
         tree, folder = self.crate(files)
         found = list(rust_files.foreign_impls(tree))
