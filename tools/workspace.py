@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks of the workspace that no compiler makes: licences, dependencies, the direction of use, circles, unsafe.
+"""Checks of the workspace beyond the compiler: licences, dependencies, the direction of use, circles of files, unsafe.
 
-Licences, forbidden crates and sources are judged by deny.toml, as cargo-deny judges them; the direction of use by the
-list of rooms in ARCHITECTURE.md. Prints one line for each check: passed or failed, and why.
+deny.toml has the rules for licences, forbidden crates and sources, as for cargo-deny; the list of rooms in
+ARCHITECTURE.md has the direction of use. Prints one line for each check, passed or failed, and the reasons of a failure.
 """
 
 import json
@@ -28,7 +28,7 @@ def metadata(*arguments):
 
 
 def satisfied(expression, allowed):
-    """Whether a licence expression can be satisfied with the allowed licences."""
+    """Whether the allowed licences satisfy a licence expression."""
     tokens = re.findall(r"\(|\)|[^\s()]+", expression.replace("/", " OR "))
 
     def alternatives():
@@ -64,7 +64,7 @@ def licences(packages, rules):
     for package in packages:
         allowed = set(rules["licenses"]["allow"]) | exceptions.get(package["name"], set())
         if not package["license"]:
-            yield f"{package['name']} {package['version']} names no licence"
+            yield f"{package['name']} {package['version']} has no licence"
         elif not satisfied(package["license"], allowed):
             yield f"{package['name']} {package['version']}: {package['license']} is not allowed by deny.toml"
 
@@ -84,7 +84,7 @@ def sources(packages, rules):
 
 
 def direction(members):
-    """The rooms in ARCHITECTURE.md say, from top to bottom, who uses whom: exactly that, and only downwards."""
+    """Each room uses exactly the rooms that ARCHITECTURE.md lists for it, and only rooms further down in the list."""
     text = (ROOT / "ARCHITECTURE.md").read_text()
     block = re.search(r"```rooms\n(.*?)```", text, re.DOTALL)
     if not block:
@@ -119,7 +119,7 @@ def trees(members):
 
 
 def file_circles(members):
-    """No file uses a file that uses it, directly or through others."""
+    """No file uses itself through other files."""
     for name, tree in trees(members):
         graph = rust_files.uses(tree)
         folder = tree.file.parent
@@ -134,7 +134,7 @@ def file_circles(members):
 
 
 def foreign_impls(members):
-    """A type is implemented in the file that defines it; implementations of traits may stand anywhere."""
+    """Inherent implementations are in the file of their type; implementations of traits may be in any file."""
     for name, tree in trees(members):
         folder = tree.file.parent
         for file, kind, home in rust_files.foreign_impls(tree):

@@ -1,4 +1,4 @@
-//! From the options to the library's builder.
+//! Converts the options into the library's builder.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -42,7 +42,7 @@ fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
     single.chain(pids).chain(outputs.tag.iter().map(|tag| ("tag", tag)))
 }
 
-/// Every output with a path, but the report: its path may be a word.
+/// Every output with a path, except the report: its path can be the word `auto`.
 fn paths(outputs: &OutputArgs) -> impl Iterator<Item = (&'static str, &OutputPath)> {
     let paths = [
         ("profile-output", &outputs.profile_output),
