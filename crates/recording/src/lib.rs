@@ -1,8 +1,8 @@
 //! The model of a finished capture, or of one interval of a capture that goes on.
 //!
 //! A [`Recording`] owns all its data. It needs neither the machine nor the process that it comes from: it can be symbolized, reported,
-//! and turned into any output later and elsewhere. [`Builder`] makes one from stacks and sums as they arrive; [`file`] writes and reads
-//! recordings.
+//! and turned into any output later and elsewhere. [`Builder`] makes one from stacks and sums as they arrive;
+//! [`mod@file`] writes and reads recordings.
 //!
 //! Guaranteed: ids are indices into the tables of the recording that they belong to. Memory is bounded: each table has a limit, and
 //! each count that exceeds a limit is told in [`Accounting`]. The crate is pure: it knows no Linux, no BPF, and no symbolizer.

@@ -5,19 +5,27 @@
 //! | part | bytes |
 //! |---|---|
 //! | header | magic (8), major version (2), minor version (2), CRC-32 of these (4) |
-//! | section | kind (2), flags (2), length of the content (4), stored length (4), CRC-32 of these and of the stored bytes (4), stored bytes |
+//! | section | kind (2), flags (2), length of the content (4), stored length (4), checksum (4), stored bytes |
 //! | last section | its content is the number of sections before it and the CRC-32 of their checksums |
 //!
-//! The content of a section has at most [`MAX_CONTENT`] bytes and is a sequence of items in the encoding of `postcard`. A long table
-//! has several sections of its kind. The stored bytes are the content, deflated where that makes it smaller (flag 1). An item refers
-//! only to items before it.
+//! The checksum of a section is the CRC-32 of the header fields before it and of the stored bytes. The stored bytes are the content,
+//! deflated (flag 1) where that makes it smaller. The content has at most [`MAX_CONTENT`] bytes and is a sequence of items in the
+//! encoding of `postcard`. A long table has several sections of its kind. An item refers only to items before it.
 //!
-//! A reader refuses files of another major version and skips sections of a kind that it does not know: a minor version may add kinds.
-//! The encoding of the model's types is a part of the format: a change of one of them needs a new major version.
+//! A reader refuses files of another major version and skips sections of unknown kinds: a minor version may add kinds. The encoding
+//! of the model's types is a part of the format: a change of one of them needs a new major version.
 //!
-//! A reader's memory is bounded for any input: the content of a file of `n` bytes has at most [`BASE_CONTENT`] + [`MAX_RATIO`] · `n`
-//! bytes, each byte of content becomes at most 100 bytes in memory while a table grows (32 when it is complete), and each table
-//! has at most [`MAX_ITEMS`] items. A writer obeys the same limits: what it writes can be read.
+//! A reader's memory is bounded for any input. The content of a file of `n` bytes has at most [`BASE_CONTENT`] + [`MAX_RATIO`] · `n`
+//! bytes. Each byte of content becomes at most 100 bytes in memory while a table grows. Each table has at most [`MAX_ITEMS`] items.
+//! A writer obeys the same limits: what it writes can be read.
+//!
+//! ```
+//! let recording = recording::Recording::default();
+//! let mut bytes = Vec::new();
+//! recording::file::write(&recording, &mut bytes)?;
+//! assert_eq!(recording::file::read(&bytes[..])?, recording);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod check;
 mod error;
@@ -56,7 +64,7 @@ pub fn write(recording: &Recording, to: impl Write) -> io::Result<u64> {
 /// Writes a recording with its names and ledgers. Returns the number of bytes.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_symbolized(symbolized: &SymbolizedRecording, to: impl Write) -> io::Result<u64> {
     let mut sections = SectionWriter::begin(to)?;
     write::recording(&mut sections, &symbolized.recording)?;

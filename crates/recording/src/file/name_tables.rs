@@ -1,8 +1,8 @@
 //! Names as a file has them: texts, lists of lines, and the list of each frame.
 //!
-//! All three are in the order of the frames, so equal names give equal files, in whichever order they were found. Most texts and lists are
-//! referred to in the order of their numbers. A reference is therefore 0 for the item after those that were referred to so far, and
-//! otherwise the distance from it back to an earlier item: such references compress well.
+//! All three are in the order of the frames, so equal names give equal files, in whichever order they were found. Most texts and
+//! lists are first referred to in the order of their numbers. A reference is therefore 0 for the first item that was not referred to
+//! so far, and otherwise the distance from it back to an earlier item: such references compress well.
 
 use serde::{Deserialize, Serialize};
 

@@ -22,6 +22,13 @@ impl Part {
         Self { kind: kind.number(), flags: 0, content: content.len() as u32, stored: content.to_vec() }
     }
 
+    /// The content as the fuzz target reads it.
+    pub(super) fn fuzz_input(&self) -> Vec<u8> {
+        let content = self.inflated().stored;
+        let length = u16::try_from(content.len()).unwrap().to_le_bytes();
+        [&[self.kind as u8], &length[..], &content].concat()
+    }
+
     /// The same section, not deflated.
     pub(super) fn inflated(&self) -> Self {
         let mut stored = vec![0; self.content as usize];

@@ -14,6 +14,9 @@ use self::generate::{Tape, numbers, recordings, sample};
 /// A file that an earlier version wrote: [`sample`].
 const OLD_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/recording/sample");
 
+/// The contents of its sections, as the fuzz target reads them.
+const OLD_CONTENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/recording/contents");
+
 fn bytes_of(symbolized: &SymbolizedRecording) -> Vec<u8> {
     let mut bytes = Vec::new();
     assert_eq!(write_symbolized(symbolized, &mut bytes).unwrap(), bytes.len() as u64);
@@ -46,12 +49,15 @@ proptest! {
     }
 }
 
-/// If this fails, files that exist already cannot be read any more: a type of the model was changed, for example. Such a change needs a
-/// new major version and a new file: run the test with `PERFAGENT_WRITE_SAMPLE=1`. A change of `generate` alone needs only the file.
+/// If this fails, files that exist already cannot be read any more: a type of the model was changed, for example. Such a change needs
+/// a new major version and a new file: run the test with `PERFAGENT_WRITE_SAMPLE=1`. A change of `generate` alone needs only the file.
 #[test]
 fn a_file_of_an_earlier_version_is_read() {
     if std::env::var_os("PERFAGENT_WRITE_SAMPLE").is_some() {
-        std::fs::write(OLD_FILE, bytes_of(&sample())).unwrap();
+        let bytes = bytes_of(&sample());
+        let contents: Vec<u8> = assemble::parts(&bytes).iter().flat_map(assemble::Part::fuzz_input).collect();
+        std::fs::write(OLD_FILE, bytes).unwrap();
+        std::fs::write(OLD_CONTENTS, contents).unwrap();
     }
     assert_same(&sample(), &read_symbolized(std::fs::File::open(OLD_FILE).unwrap()).unwrap());
 }
@@ -78,7 +84,7 @@ fn the_order_in_which_names_were_found_does_not_matter() {
 #[test]
 fn a_long_table_has_several_sections() {
     let mut numbers = numbers(7);
-    let frames = (0..300_000).map(|_| numbers.next().unwrap());
+    let frames = (0..200_000).map(|_| numbers.next().unwrap());
     let frames = frames.map(|address| Frame::Kernel { address, exact: address % 2 == 0 }).collect();
     let recording = Recording { frames, ..Recording::default() };
     let mut bytes = Vec::new();
@@ -91,7 +97,7 @@ fn a_long_table_has_several_sections() {
 #[test]
 fn content_that_compresses_too_well_is_stored_in_part_and_can_be_read() {
     let stack = Stack { frames: [].into(), kernel_frames: 0, end: WalkEnd::Root, missing: None };
-    let recording = Recording { stacks: vec![stack; 2_000_000], ..Recording::default() };
+    let recording = Recording { stacks: vec![stack; 600_000], ..Recording::default() };
     let mut bytes = Vec::new();
     write(&recording, &mut bytes).unwrap();
     let flags: Vec<_> = assemble::parts(&bytes).iter().map(|section| section.flags).collect();
