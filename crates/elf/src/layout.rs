@@ -61,6 +61,7 @@ impl Layout {
 
     /// The position in the file of a link-time address, up to the end of its segment.
     #[must_use]
+    #[inline]
     pub fn file_range_at(&self, address: u64) -> Option<Range<usize>> {
         let holds = |s: &&ProgramHeader| address >= s.address && address - s.address < s.file_size;
         let segment = self.load_segments().find(holds)?;
@@ -70,6 +71,7 @@ impl Layout {
 
     /// The bytes from a link-time address to the end of its segment, or of its section in files without segments.
     #[must_use]
+    #[inline]
     pub fn bytes_at<'f>(&self, file: &'f [u8], address: u64) -> Option<&'f [u8]> {
         if let Some(range) = self.file_range_at(address) {
             return file.get(range);

@@ -36,36 +36,42 @@ pub struct Section {
 impl Section {
     /// Whether it is in memory at run time.
     #[must_use]
+    #[inline]
     pub fn is_loaded(&self) -> bool {
         self.flags.0 & elf::SHF_ALLOC.0 != 0
     }
 
     /// Whether it is code.
     #[must_use]
+    #[inline]
     pub fn is_code(&self) -> bool {
         self.is_loaded() && self.flags.0 & elf::SHF_EXECINSTR.0 != 0
     }
 
     /// Whether its bytes in the file are compressed (`SHF_COMPRESSED`).
     #[must_use]
+    #[inline]
     pub fn is_compressed(&self) -> bool {
         self.flags.0 & elf::SHF_COMPRESSED.0 != 0
     }
 
     /// Whether it has bytes in the file at all.
     #[must_use]
+    #[inline]
     pub fn is_in_file(&self) -> bool {
         self.kind != elf::SHT_NOBITS
     }
 
     /// The link-time addresses.
     #[must_use]
+    #[inline]
     pub fn addresses(&self) -> Range<u64> {
         self.address..self.address.saturating_add(self.size)
     }
 
     /// Where its bytes are in a file of this length. `None` if they are not all there.
     #[must_use]
+    #[inline]
     pub fn file_range(&self, file_len: usize) -> Option<Range<usize>> {
         if !self.is_in_file() {
             return None;
@@ -77,6 +83,7 @@ impl Section {
 
     /// Its bytes as they are in the file. `None` if they are not all there.
     #[must_use]
+    #[inline]
     pub fn bytes<'f>(&self, file: &'f [u8]) -> Option<&'f [u8]> {
         file.get(self.file_range(file.len())?)
     }

@@ -1,11 +1,11 @@
 //! Container and pod from the paths of control groups.
 //!
-//! Pure: text in, ids out. Only forms that are known give ids; anything else gives the path alone.
+//! Pure: text in, ids out. Only known forms of paths give ids; any other gives the path alone.
 
-/// The control group of a process, and what its path tells.
+/// The control group of a process, and the ids in its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cgroup {
-    /// The path, behind the last `..` if it is seen from another cgroup namespace. `/` for the root.
+    /// The path; only the part after the last `..` if it is seen from another cgroup namespace. `/` for the root.
     pub path: String,
     /// UID of the pod: 8-4-4-4-12 in lower case, or 32 digits for static pods.
     pub pod_uid: Option<String>,
@@ -13,14 +13,14 @@ pub struct Cgroup {
     pub container_id: Option<String>,
 }
 
-/// Runtimes that name a scope `RUNTIME-ID.scope` or a part `…:RUNTIME:ID`.
+/// Runtimes with scopes of the form `RUNTIME-ID.scope` or parts of the form `…:RUNTIME:ID`.
 const RUNTIMES: [&str; 6] = ["cri-containerd", "crio", "docker", "libpod", "containerd", "nerdctl"];
-/// Processes that watch a container from outside of it.
+/// Processes that watch a container from outside.
 const MONITORS: [&str; 2] = ["crio-conmon", "libpod-conmon"];
 
-/// Reads the content of `/proc/PID/cgroup`: `ID:CONTROLLERS:PATH` per line. The path is that of the first hierarchy
-/// that tells of a pod or container, in the order v2, `name=systemd`, `memory`, `cpu`, `pids`, others; if none does,
-/// that of v2, else of `name=systemd`. None if there is neither.
+/// Reads the content of `/proc/PID/cgroup`: `ID:CONTROLLERS:PATH` per line. Of the hierarchies whose path names a pod or
+/// container, it takes the first in the order v2, `name=systemd`, `memory`, `cpu`, `pids`, others. If no path names one, it
+/// takes v2, else `name=systemd`. None if there is neither.
 #[must_use]
 pub fn parse(content: &[u8]) -> Option<Cgroup> {
     let mut hierarchies: Vec<(usize, Cgroup)> = String::from_utf8_lossy(content)
@@ -33,10 +33,10 @@ pub fn parse(content: &[u8]) -> Option<Cgroup> {
         })
         .collect();
     hierarchies.sort_by_key(|&(rank, _)| rank);
-    let telling = |cgroup: &Cgroup| cgroup.pod_uid.is_some() || cgroup.container_id.is_some();
+    let has_id = |cgroup: &Cgroup| cgroup.pod_uid.is_some() || cgroup.container_id.is_some();
     let best = hierarchies
         .iter()
-        .position(|(_, cgroup)| telling(cgroup))
+        .position(|(_, cgroup)| has_id(cgroup))
         .or_else(|| hierarchies.iter().position(|&(rank, _)| rank <= SYSTEMD))?;
     Some(hierarchies.swap_remove(best).1)
 }
@@ -51,7 +51,7 @@ fn rank(id: &str, controllers: &str) -> usize {
     ["name=systemd", "memory", "cpu", "pids"].iter().position(|name| has(name)).map_or(5, |at| SYSTEMD + at)
 }
 
-/// Takes one path apart.
+/// The ids in one path.
 #[must_use]
 pub fn of_path(path: &str) -> Cgroup {
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
@@ -64,7 +64,7 @@ pub fn of_path(path: &str) -> Cgroup {
     let pod = |from: usize| parts[..from].iter().rposition(|part| pod_uid(part).is_some());
     let deepest_pod = pod(parts.len());
     let (container_id, pod_at) = match container {
-        // A process of the pod itself, in a node that is a container: not in the node's, but in the pod's own group.
+        // The node itself is a container, and the process is in the group of a pod, not in one of its containers.
         Some((at, _)) if deepest_pod.is_some_and(|pod| pod > at) => (None, deepest_pod),
         Some((at, Part::Container(id))) => (Some(id.to_owned()), pod(at + 1)),
         Some((at, Part::Monitor)) => (None, pod(at + 1)),
@@ -78,7 +78,7 @@ enum Part<'a> {
     Monitor,
 }
 
-/// Whether the part at `at` stands for a container.
+/// The container that the part at `at` names.
 fn container_at<'a>(parts: &[&'a str], at: usize, relative: bool) -> Option<Part<'a>> {
     let part = parts[at];
     let above = |levels: usize| at.checked_sub(levels).map(|above| parts[above]);
@@ -97,7 +97,7 @@ fn container_at<'a>(parts: &[&'a str], at: usize, relative: bool) -> Option<Part
     }
     let among_containers = parent == Some("docker") || parent.is_some_and(|parent| pod_uid(parent).is_some());
     let in_task = above(2) == Some("ecs");
-    // A neighbour of the agent's own container, seen from inside of it.
+    // A container beside the agent's own, seen from inside of the agent's.
     let beside_agent = relative && at == 0 && part.len() == 64;
     ((among_containers || in_task || beside_agent) && is_id(part)).then_some(Part::Container(part))
 }
@@ -116,8 +116,7 @@ fn is_id(text: &str) -> bool {
     (12..=128).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The UID in `pod<uid>`, `kubepods[-QOS]-pod<uid_>.slice` and what stands in front of the colons of
-/// `….slice:RUNTIME:ID`.
+/// The UID in `pod<uid>`, in `kubepods[-QOS]-pod<uid_>.slice`, and in the first field of `….slice:RUNTIME:ID`.
 fn pod_uid(part: &str) -> Option<String> {
     let group = part.split_once(':').map_or(part, |(group, _)| group);
     let group = group.strip_suffix(".slice").unwrap_or(group);
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_is_shown_as_far_as_it_can_be_resolved() {
+    fn the_path_is_shown_after_its_last_step_up() {
         for (path, expected) in [
             ("/", "/"),
             ("/..", "/"),
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hierarchy_that_tells_most_is_chosen() {
+    fn a_hierarchy_with_ids_is_preferred() {
         let path = |text: &str| parse(text.as_bytes()).map(|cgroup| cgroup.path);
         let v2 = format!("0::/kubepods/pod{UID}/{ID}\n");
         assert_eq!(path(&v2), Some(format!("/kubepods/pod{UID}/{ID}")));
@@ -260,7 +259,7 @@ mod tests {
         let cpu = format!("9:pids:/docker/{INNER}\n3:cpuset:/docker/{INNER}\n2:cpuacct,cpu:/docker/{ID}\n");
         assert_eq!(path(&cpu), Some(format!("/docker/{ID}")));
         assert_eq!(path(&format!("3:cpuset:/docker/{ID}\n0::/x\n")), Some(format!("/docker/{ID}")));
-        // None of them tells.
+        // No hierarchy has an id.
         assert_eq!(path("2:cpu:/b\n1:name=systemd:/a\n0::/c\n"), Some("/c".to_owned()));
         assert_eq!(path("2:cpu:/b\n1:name=systemd:/a\n"), Some("/a".to_owned()));
         assert_eq!(path("2:cpu:/b\n"), None);
@@ -270,7 +269,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_stood(text in "(0::|1:name=systemd:)?[/.:a-f0-9_\\-(podsliecr) é]{0,120}") {
+        fn any_text_is_accepted(text in "(0::|1:name=systemd:)?[/.:a-f0-9_\\-(podsliecr) é]{0,120}") {
             let _ = parse(text.as_bytes());
             let _ = of_path(&text);
         }

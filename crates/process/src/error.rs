@@ -20,7 +20,7 @@ pub enum Error {
     Permission {
         /// The process.
         pid: u32,
-        /// What was to be read.
+        /// The file.
         path: String,
     },
     /// Anything else.
@@ -28,7 +28,7 @@ pub enum Error {
     Io {
         /// The process.
         pid: u32,
-        /// What was to be read.
+        /// The file.
         path: String,
         /// Why it failed.
         source: io::Error,

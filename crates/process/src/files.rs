@@ -1,4 +1,4 @@
-//! The registry of mapped files: every file once, kept open, within a budget of descriptors.
+//! The registry of mapped files: it holds each file once and keeps it open, within a budget of descriptors.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,20 +13,20 @@ use crate::open_failure::OpenFailure;
 use crate::trampolines::{self, Layout};
 use crate::vdso;
 
-/// Failures are remembered per file to count each once; from this many on they are only added up.
+/// Failures are remembered by file, so that each file counts once. Beyond this many, every failure counts.
 const MAX_REMEMBERED_FAILURES: usize = 1 << 16;
 
-/// All files that were met, each opened once.
+/// All files that processes map, each opened once.
 ///
-/// Files are looked up by the device and inode that the kernel reports for a mapping. A file that changed in place
-/// since (same inode, other size or time) becomes a file of its own.
+/// Files are found by the device and inode that the kernel reports for a mapping. A file that was changed in place (same
+/// inode, other size or time) is another file from then on.
 #[derive(Debug)]
 pub struct Files {
     known: Mutex<Known>,
     pins: Arc<AtomicUsize>,
     max_pins: usize,
     vdso: OnceLock<Option<Arc<MappedFile>>>,
-    /// By how they are laid out; there are a handful of ways.
+    /// By their layout, of which there are a handful.
     trampolines: Mutex<HashMap<Layout, Option<Arc<MappedFile>>>>,
 }
 
@@ -37,21 +37,21 @@ struct Known {
     counts: OpenCounts,
 }
 
-/// How opening went so far, by files, each once.
+/// How many files were opened and how many were not, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenCounts {
     /// Files opened.
     pub opened: u64,
-    /// Of these, files that could not be kept open, because the budget of descriptors was used up. Their headers
-    /// were read; their content is lost with the file.
+    /// Of these, files that are not kept open, because the budget of descriptors is used up. Their headers were read. Their
+    /// content cannot be read after the file is deleted or replaced.
     pub not_pinned: u64,
-    /// Files that could not be opened for want of a permission or capability.
+    /// Files that could not be opened because a permission or capability is missing.
     pub permission: u64,
-    /// Files that no path led to any more.
+    /// Files that no longer exist under any known path.
     pub gone: u64,
-    /// Files in whose place another one was found.
+    /// Files whose path leads to another file now.
     pub replaced: u64,
-    /// Mappings of what is no regular file.
+    /// Mapped files that are not regular files.
     pub not_regular: u64,
     /// Files that could not be opened because no descriptor was free.
     pub too_many_open_files: u64,
@@ -98,7 +98,7 @@ impl Files {
         }
     }
 
-    /// How opening went so far.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> OpenCounts {
         self.known().counts
@@ -110,7 +110,7 @@ impl Files {
         self.pins.load(Ordering::Relaxed)
     }
 
-    /// Forgets, and closes, every file that nobody else holds.
+    /// Forgets and closes every file that nothing else refers to.
     pub fn prune(&self) {
         self.known().files.retain(|_, versions| {
             versions.retain(|file| Arc::strong_count(file) > 1);
@@ -124,14 +124,14 @@ impl Files {
         self.vdso.get_or_init(|| vdso::read().and_then(MappedFile::vdso).map(Arc::new)).clone()
     }
 
-    /// What tells how such trampolines are unwound.
+    /// The file that says how to unwind trampolines of this layout.
     pub(crate) fn trampolines(&self, layout: Layout) -> Option<Arc<MappedFile>> {
         let mut known = self.trampolines.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(layout).or_insert_with(|| trampolines::file(layout).map(Arc::new)).clone()
     }
 
-    /// The file mapped at `range` by the process in `proc_dir`. `paths` is none for those that have no path,
-    /// `shown_path` goes into the new file.
+    /// The file that the process in `proc_dir` maps at `range`. `paths`: none for files without a path; `shown_path`: the
+    /// path that a new file gets.
     pub(crate) fn mapped(
         &self,
         proc_dir: &Path,
@@ -143,7 +143,7 @@ impl Files {
         if let Some(file) = self.unchanged(wanted) {
             return Ok(file);
         }
-        // Without the lock: a file system may take its time.
+        // Without the lock: a file system may be slow.
         let opened = open::open_mapping(proc_dir, range, paths, wanted)?;
         self.adopt(opened, shown_path, wanted)
     }
@@ -166,7 +166,7 @@ impl Files {
         let pins = (self.pinned() < self.max_pins).then_some(&self.pins);
         let file = MappedFile::new(opened, path.to_owned(), pins).map_err(|_| OpenFailure::Io)?;
         let mut known = self.known();
-        // Somebody else may have been faster.
+        // Another thread may have added it in the meantime.
         if let Some(file) = find(&known, wanted, file.identity()) {
             return Ok(file);
         }
@@ -180,7 +180,7 @@ impl Files {
         Ok(file)
     }
 
-    /// Remembers a file that could not be opened, so that all its processes share it.
+    /// Remembers a file that could not be opened, so that all processes that map it share it.
     pub(crate) fn remember_unreadable(&self, file: MappedFile) -> Arc<MappedFile> {
         let identity = file.identity();
         let mut known = self.known();
@@ -190,7 +190,7 @@ impl Files {
             Some(same) => Arc::clone(same),
             None => {
                 let file = Arc::new(file);
-                // In front: the newest that could be opened stays the last.
+                // In front, so that the last one remains the newest that could be opened.
                 versions.insert(0, Arc::clone(&file));
                 file
             }
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_opened_after_all_is_no_failure() {
+    fn a_file_that_is_opened_later_is_no_failure() {
         let (files, sh) = (Files::with_budget(10), Path::new("/bin/sh"));
         files.count_failure(wanted(sh), OpenFailure::Gone);
         get(&files, sh).unwrap();

@@ -18,9 +18,9 @@ pub struct Image {
     pub start_time_ticks: u64,
     /// Its name.
     pub comm: String,
-    /// Path of its executable as it sees it, without ` (deleted)`; none for kernel threads.
+    /// Path of its executable in its own view, without ` (deleted)`; none for kernel threads.
     pub exe: Option<String>,
-    /// False if some mappings could not be read or understood.
+    /// False if some mappings could not be read or parsed.
     pub complete: bool,
     regions: Regions,
 }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_whether_code_lies_in_files_that_could_not_be_opened() {
+    fn code_in_files_that_could_not_be_opened_is_known() {
         assert!(!image(Vec::new()).has_unreadable_files());
         for (failure, counts) in [
             (OpenFailure::Permission, true),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_replaces_what_was_there() {
+    fn a_mapping_replaces_older_ones() {
         let files = Files::with_budget(0);
         let mut image = image(vec![region(0x1000, 0x9000, 0x10000)]);
         let mut mapping = anonymous_mapping(0x3000, 0x1000);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_joins_its_neighbours_and_takes_what_it_replaces_out_of_the_counts() {
+    fn a_mapping_joins_its_neighbours_and_updates_the_counts() {
         let files = Files::with_budget(0);
         let anonymous = |start, end| Region { kind: RegionKind::Anonymous, ..region(start, end, 0) };
         let arena = |start| Region {

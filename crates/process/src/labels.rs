@@ -1,16 +1,16 @@
-//! Labels that tell in which container and pod a process runs, from its control group and its environment.
+//! Labels that name the container and the pod of a process, from its control group and its environment.
 
 use std::path::Path;
 
 use crate::error::Error;
 use crate::{cgroup, task};
 
-/// A process with longer environment shows its beginning only.
+/// Bytes of an environment that are read.
 const MAX_ENVIRONMENT_BYTES: u64 = 4 << 20;
-/// Longest value that is taken from an environment.
+/// Longer values of variables are cut.
 const MAX_VALUE_BYTES: usize = 253;
 
-/// What is known of the container of a process. What is unknown is absent.
+/// The container of a process. Unknown facts are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Labels {
     /// UID of the pod.
@@ -28,7 +28,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Reads the labels of a process. An environment that may not be read gives none.
+    /// Reads the labels of a process. If its environment may not be read, the labels from there are absent.
     ///
     /// # Errors
     /// [`Error::Gone`] if there is no such process.
@@ -56,7 +56,7 @@ impl Labels {
         }
     }
 
-    /// Takes the names that are missing from the agent's own labels, if the process runs in the agent's pod.
+    /// Fills missing names from the agent's own labels, if the process runs in the agent's pod.
     #[must_use]
     pub fn or_of_agent(mut self, agent: &Self) -> Self {
         if self.pod_uid.is_some() && self.pod_uid == agent.pod_uid {
@@ -67,7 +67,7 @@ impl Labels {
         self
     }
 
-    /// Keys and values of those that are known.
+    /// Keys and values of the known labels.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         [
             ("pod_uid", &self.pod_uid),
@@ -82,7 +82,7 @@ impl Labels {
     }
 }
 
-/// The value of a variable, cut to its limit. None if it is empty or no UTF-8.
+/// The value of a variable, cut to its limit. None if it is empty or not UTF-8.
 fn variable(environment: &[u8], name: &str) -> Option<String> {
     let mut strings = environment.split(|&byte| byte == 0);
     let value = strings.find_map(|string| string.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;

@@ -1,11 +1,11 @@
-//! Who runs what: processes, their executable memory, the files behind it, and the containers they live in.
+//! Processes: their executable memory, the files behind it, and their containers.
 //!
-//! In: `/proc/PID/maps` and what belongs to it ([`read_image`] and [`Image`]), mapped files that stay readable
-//! after they were deleted or their process ended ([`Files`], [`MappedFile`]), the facts of a task ([`task`]),
-//! container labels ([`Labels`], [`cgroup`]).
-//! Guaranteed: everything under `/proc` and every ELF header is taken as hostile: no panic, bounded memory, no
-//! opening of anything but regular files. What cannot be read is an answer or a count, not a failure of the whole.
-//! Not here: events ([`Image::apply_mmap`] takes what the kernel reported), unwind tables, symbols.
+//! In: the mappings of a process ([`read_image`] and [`Image`]); mapped files, which stay readable after they were deleted
+//! or their process ended ([`Files`], [`MappedFile`]); the facts of a task ([`task`]); container labels ([`Labels`],
+//! [`cgroup`]).
+//! Guaranteed: everything under `/proc` and every ELF header may be hostile: no panic, bounded memory, and only regular
+//! files are opened. A part that cannot be read becomes an answer or a count; the rest is read all the same.
+//! Not here: receiving events ([`Image::apply_mmap`] takes a mapping that the kernel reported), unwind tables, symbols.
 //!
 //! ```no_run
 //! let files = process::Files::new();

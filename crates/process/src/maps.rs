@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// At most this much of one file is read: some 65,000 mappings with paths of a kilobyte each.
+/// Bytes of one file that are read: 65,000 mappings with paths of a kilobyte each.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
 /// One mapping. The path is as the kernel writes it.
@@ -76,8 +76,8 @@ fn number(digits: &[u8], radix: u32) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()
 }
 
-/// Undoes the kernel's escape of newlines. Backslashes themselves are not escaped by it, so a file that is really
-/// named `\012` cannot be told apart; whoever opens by this path compares the inode.
+/// Undoes the kernel's escape of newlines. The kernel does not escape backslashes, so a file whose name really holds `\012`
+/// looks the same. Code that opens this path therefore compares the inode.
 pub(crate) fn unescape(path: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(path.len());
     let mut rest = path;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_cut_makes_the_reading_incomplete() {
+    fn a_truncated_line_makes_the_result_incomplete() {
         let text = b"1000-2000 r-xp 0 0:0 0\n3000-4000 r-xp 0 0:0 0";
         let mut starts = Vec::new();
         let complete = for_each(&text[..], |entry| starts.push(entry.start)).unwrap();
@@ -157,12 +157,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_stood(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        fn any_bytes_are_accepted(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let _ = for_each(&bytes[..], |entry| assert!(entry.start < entry.end));
         }
 
         #[test]
-        fn what_the_kernel_prints_is_read_back(
+        fn lines_of_the_kernel_are_read_back(
             start in 0u64..u64::MAX / 2, len in 1u64..1 << 40, offset: u64, major in 0u32..0x1000,
             minor in 0u32..0x100000, inode: u64, path in "(/[ -~]{1,40})?",
         ) {

@@ -1,7 +1,7 @@
-//! Opening exactly the file that a process maps, and nothing else.
+//! Opens exactly the file that a process maps, and no other.
 //!
-//! Every candidate is first opened as a mere place (`O_PATH`): that neither blocks on a FIFO nor wakes a device.
-//! Only after it proved to be a regular file and the right one is it opened for reading.
+//! Every candidate is first opened with `O_PATH`, which neither blocks on a FIFO nor has an effect on a device. It is opened
+//! for reading only if it is a regular file and the right one.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,26 +14,27 @@ use crate::identity::{DeviceAndInode, FileIdentity, device_and_inode};
 use crate::maps;
 use crate::open_failure::OpenFailure;
 
-/// A file just opened, before it is decided whether it stays open.
+/// A file that was just opened. Whether it is kept open is decided later.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub file: File,
     pub identity: FileIdentity,
-    /// The way by which it was found.
+    /// The path by which it was found.
     pub found_at: PathBuf,
 }
 
 /// The two paths by which a mapped file may be found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paths<'a> {
-    /// As the process sees it.
+    /// In the view of the process that maps it.
     pub in_target: &'a Path,
-    /// As this process would see it, were it in the same mount namespace.
+    /// In our own view, which is the right one if both are in the same mount namespace.
     pub here: &'a Path,
 }
 
-/// Opens the mapping `start..end` of the process in `proc_dir`, or the file at its path there, or at its path here:
-/// the first that is the wanted file. Else the most telling reason.
+/// Opens the file behind the mapping at `range` of the process in `proc_dir`: through `map_files`, by its path in the
+/// process's root, or by its path here, whichever leads to the wanted file first. If none does, the most specific reason is
+/// returned.
 pub(crate) fn open_mapping(
     proc_dir: &Path,
     range: (u64, u64),
@@ -59,18 +60,18 @@ pub(crate) fn open_mapping(
 
 /// Opens `path` if it is the regular file with this device and inode.
 pub(crate) fn open_exactly(path: &Path, wanted: DeviceAndInode) -> Result<Opened, OpenFailure> {
-    let place = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let stat = fstat(&place)?;
+    let handle = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = fstat(&handle)?;
     if !FileType::from_raw_mode(stat.st_mode).is_file() {
         return Err(OpenFailure::NotRegular);
     }
     let same = device_and_inode(&stat) == wanted;
-    // Overlay and btrfs show one device and inode to stat and another in maps: what differs is looked at once more
-    // as a mapping. Empty files cannot be mapped.
+    // Overlay and btrfs show one device and inode to stat and another in maps. If they differ, the file is mapped here to
+    // see what maps shows. Empty files cannot be mapped.
     if !same && stat.st_size == 0 {
         return Err(OpenFailure::Replaced);
     }
-    let through = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let through = format!("/proc/self/fd/{}", handle.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     let file = File::from(open(through, flags, Mode::empty())?);
     if !same && as_mapped(&file) != Some(wanted) {
@@ -79,7 +80,7 @@ pub(crate) fn open_exactly(path: &Path, wanted: DeviceAndInode) -> Result<Opened
     Ok(Opened { file, identity: FileIdentity::new(&stat, wanted), found_at: path.to_owned() })
 }
 
-/// Device and inode that a mapping of this file shows, found out by mapping it here.
+/// Device and inode that `/proc/PID/maps` shows for this file, found by mapping it here.
 fn as_mapped(file: impl AsFd) -> Option<DeviceAndInode> {
     let map = FileMap::new(file).ok()?;
     let address = map.as_ptr().addr() as u64;

@@ -22,7 +22,7 @@ pub fn read_image(pid: u32, files: &Files) -> Result<Image, Error> {
     let mut proc_dir = PathBuf::from(format!("/proc/{pid}"));
     let (mut mappings, mut complete) = executable_mappings(pid, &proc_dir)?;
     if mappings.is_empty() && !before.is_kernel_thread {
-        // The first thread may have ended before the others; it has no memory any more.
+        // A first thread that ended before the others shows no memory.
         for tid in task::threads(pid)?.into_iter().filter(|&tid| tid != pid) {
             proc_dir = PathBuf::from(format!("/proc/{tid}"));
             (mappings, complete) = executable_mappings(pid, &proc_dir)?;
@@ -80,8 +80,8 @@ fn executable_mappings(pid: u32, proc_dir: &Path) -> Result<(Vec<Mapping<'static
     Ok((found, complete))
 }
 
-/// The root of a process that lives under another root in the same mount namespace: `/proc/PID/maps` shows paths
-/// from the reader's root then.
+/// The root of a process that has another root in the same mount namespace. `/proc/PID/maps` shows its paths from the
+/// reader's root.
 fn foreign_root(proc_dir: &Path) -> Option<Vec<u8>> {
     let root = fs::read_link(proc_dir.join("root")).ok()?;
     (root != Path::new("/")).then(|| root.into_os_string().as_bytes().to_vec())

@@ -19,10 +19,10 @@ use crate::open_failure::OpenFailure;
 use crate::region::{Region, RegionKind};
 use crate::trampolines;
 
-/// Names that the kernel gives to memory that has an inode, but no file that anybody could open.
+/// Names of memory that has an inode but no file that can be opened.
 const NAMES_WITHOUT_FILE: [&[u8]; 5] = [b"/dev/zero", b"/SYSV", b"/anon_hugepage", b"/[aio]", b"anon_inode:"];
 
-/// 32-bit processes have another vDSO, below this address.
+/// The vDSO of 32-bit processes is another one and lies below this address.
 const END_OF_32_BIT: u64 = 1 << 32;
 
 /// A mapping that the kernel reported after the process was read.
@@ -42,7 +42,7 @@ pub struct NewMapping<'a> {
     pub inode: u64,
     /// Whether it is code.
     pub executable: bool,
-    /// As the process sees it; a name such as `//anon` where there is no file.
+    /// The path in the view of the process; a name such as `//anon` if there is no file.
     pub path: &'a [u8],
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn resolve_new(
     regions_of(pid, &mapping, kind, room, files)
 }
 
-/// The path of a file without the kernel's mark of deleted ones. The file itself may have such a name.
+/// The path of a file without the kernel's mark for deleted files. The name of the file may end in the same way.
 pub(crate) fn path_of<'a>(proc_dir: &Path, shown: &'a [u8], inode: u64) -> &'a [u8] {
     let plain = maps::without_deleted(shown);
     if plain.len() == shown.len() {
@@ -144,7 +144,7 @@ pub(crate) fn resolve(
     };
     let paths = (!in_memory_only).then_some(paths);
     match files.mapped(proc_dir, (mapping.start, mapping.end), paths, &path, mapping.file) {
-        // Programs are executed from such memory, and compilers at run time write into it.
+        // Such memory holds programs to execute, or code that a JIT compiler writes.
         Ok(file) if in_memory_only && file.kind() != FileKind::Elf => RegionKind::Anonymous,
         Ok(file) => RegionKind::File(file),
         Err(_) if in_memory_only => RegionKind::Anonymous,
@@ -170,7 +170,7 @@ fn vdso(mapping: &Mapping<'_>, files: &Files) -> RegionKind {
     }
 }
 
-/// A file that cannot be opened may still show its headers in the memory of the process.
+/// A file that cannot be opened, with its headers from the memory of the process if they are mapped there.
 fn unreadable(
     pid: u32,
     mapping: &Mapping<'_>,
@@ -196,14 +196,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_those_of_the_target() {
+    fn paths_are_in_the_view_of_the_target() {
         assert_eq!(&*as_target_sees(b"/jail/bin/x", Some(b"/jail")), b"/bin/x");
         assert_eq!(&*as_target_sees(b"/jailer/bin/x", Some(b"/jail")), b"/jailer/bin/x");
         assert_eq!(&*as_target_sees(b"/bin/x", None), b"/bin/x");
     }
 
     #[test]
-    fn a_name_may_end_like_the_mark_of_deleted_files() {
+    fn a_file_name_may_end_with_the_mark_for_deleted_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my prog (deleted)");
         fs::write(&path, "x").unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn names_without_a_file_are_anonymous() {
+    fn memory_without_a_file_is_anonymous() {
         let files = Files::with_budget(0);
         let kind = |path: &'static [u8], inode| {
             let mapping = Mapping {

@@ -1,7 +1,7 @@
-//! The facts of processes and threads, as `/proc` of this process shows them.
+//! The facts of processes and threads, from `/proc`.
 //!
-//! All numbers are those of the PID namespace that `/proc` belongs to, which [`proc_is_own`] compares with the own
-//! one. Every file is read up to a limit.
+//! All PIDs are those of the PID namespace that `/proc` belongs to; [`proc_is_own`] tells whether it is our own. Every file
+//! is read up to a limit.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,17 +10,17 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// No file of `/proc/PID` that is read here is longer, but for those with their own limits.
+/// Bytes of a file in `/proc/PID` that are read, unless the caller has another limit.
 const MAX_BYTES: u64 = 1 << 16;
 
 /// Bit of a task's flags: a kernel thread.
 const PF_KTHREAD: u64 = 0x0020_0000;
 
-/// What `/proc/PID/stat` says.
+/// The content of `/proc/PID/stat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stat {
-    /// Name of the first thread. Bytes that are no UTF-8 are replaced.
+    /// Name of the first thread. Bytes that are not UTF-8 are replaced.
     pub comm: String,
     /// `R`, `S`, `D`, `Z`, …
     pub state: char,
@@ -28,7 +28,7 @@ pub struct Stat {
     pub parent: u32,
     /// Whether it is a kernel thread.
     pub is_kernel_thread: bool,
-    /// Start, in clock ticks since boot; tells processes apart that got the same PID.
+    /// Start in clock ticks since boot. It tells apart processes with the same PID.
     pub start_time_ticks: u64,
 }
 
@@ -77,7 +77,7 @@ pub fn stat(pid: u32) -> Result<Stat, Error> {
 }
 
 fn parse_stat(text: &[u8]) -> Option<Stat> {
-    // The name stands in parentheses and may contain some itself.
+    // The name is in parentheses and may itself contain some.
     let open = text.iter().position(|&byte| byte == b'(')?;
     let close = text.iter().rposition(|&byte| byte == b')')?;
     let comm = text.get(open + 1..close)?;
@@ -141,8 +141,8 @@ pub fn tgid_of(tid: u32) -> Result<u32, Error> {
     numbers.first().copied().ok_or_else(|| malformed(tid, format!("/proc/{tid}/status")))
 }
 
-/// PIDs of a process in all PID namespaces that it is in: that of this `/proc` first, its own last. Kernels before
-/// 4.1 tell the first only.
+/// PIDs of a process in all its PID namespaces: from the namespace of this `/proc` to the innermost. Kernels before 4.1
+/// show the first alone.
 ///
 /// # Errors
 /// [`Error::Gone`] if there is no such process.
@@ -168,7 +168,7 @@ pub fn pid_namespace(pid: u32) -> Result<Namespace, Error> {
     Ok(Namespace { device: data.dev(), inode: data.ino() })
 }
 
-/// The processes whose PID in their own namespace is `innermost`, and different in this `/proc`.
+/// The processes in nested PID namespaces whose PID there is `innermost`.
 ///
 /// # Errors
 /// The errno of reading `/proc`.
@@ -178,7 +178,7 @@ pub fn find_by_innermost_pid(innermost: u32) -> io::Result<Vec<u32>> {
     Ok(list_processes()?.into_iter().filter(nested).collect())
 }
 
-/// Whether `/proc` shows the PID namespace of this process; false if it was mounted from another one.
+/// Whether `/proc` shows the PID namespace of this process. It does not if it was mounted in another one.
 #[must_use]
 pub fn proc_is_own() -> bool {
     let shown = fs::read_link("/proc/self").ok();

@@ -1,9 +1,9 @@
-//! Code by which CPython shows its functions to profilers (`python3 -X perf`): memory full of copies of a few instructions,
-//! each of which calls the interpreter for one function.
+//! Trampolines of CPython (`python3 -X perf`), which show its functions to profilers: memory full of copies of a few
+//! instructions. Each copy calls the interpreter for one function.
 //!
-//! They keep no frame pointer, and no file tells how to unwind them. But all of their instructions are known: so they get a
-//! file in memory that does. Recognised by those instructions, which only x86-64 has in this form; other machines' and later
-//! versions' keep frame pointers.
+//! Trampolines keep no frame pointer, and no file says how to unwind them. All their instructions are known, so they get a
+//! file in memory that does. They are recognised by those instructions. Only trampolines on x86-64 look like this; on other
+//! machines and in later versions they keep frame pointers.
 
 use std::sync::Arc;
 
@@ -13,31 +13,31 @@ use crate::file::MappedFile;
 use crate::identity::FileIdentity;
 use crate::region::{Region, RegionKind};
 
-/// CPython fills so much memory at a time, from its beginning on.
+/// CPython allocates trampolines in arenas of this size and fills them from the start.
 const ARENA: u64 = 64 << 10;
-/// As the processor marks what may be jumped to, where CPython is built with that.
+/// `endbr64`, the mark of jump targets, if CPython is built with it.
 const MARK: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// `sub $8, %rsp; call *%rcx; add $8, %rsp; ret`
 const BODY: [u8; 11] = [0x48, 0x83, 0xec, 0x08, 0xff, 0xd1, 0x48, 0x83, 0xc4, 0x08, 0xc3];
-/// Where in the body the return address lies 16 bytes above the stack pointer, rather than at it.
+/// Offsets in the body at which the stack pointer is lowered: the frame begins 16 bytes above it instead of 8.
 const LOWERED: std::ops::Range<usize> = 4..10;
-/// Bytes that tell the layout: two copies and what is between them.
+/// Bytes that show the layout: two copies and the space between them.
 const SAMPLE: usize = 64;
-/// Arenas of one mapping: a quarter of a million functions. Each costs a system call and a region, and what a process maps is
-/// up to it; what lies behind them is unwound by frame pointers.
+/// Arenas of one mapping: a quarter of a million functions. Each costs a system call and a region, and a process can map as
+/// much as it likes. The memory after them is unwound by frame pointers.
 const MAX_OF_MAPPING: usize = 64;
 /// Arenas of one process.
 pub(crate) const MAX_OF_IMAGE: usize = 256;
 
-/// Where what the file says begins, and the address of its first byte.
+/// Position and link-time address of the code in the file.
 const CODE_AT: u64 = 0x1000;
 
-/// How copies follow each other.
+/// How the copies are arranged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Layout {
     /// Whether each begins with [`MARK`].
     marked: bool,
-    /// From one copy to the next.
+    /// Bytes from one copy to the next.
     period: u8,
 }
 
@@ -49,7 +49,7 @@ impl Layout {
             return None;
         }
         let copy = &code[..head + BODY.len()];
-        // The next begins right behind, or where addresses are even.
+        // The next copy follows directly, or at the next multiple of 16 or 32.
         let period = [copy.len(), copy.len().next_multiple_of(16), copy.len().next_multiple_of(32)]
             .into_iter()
             .find(|period| code.get(*period..period + copy.len()) == Some(copy))?;
@@ -65,8 +65,7 @@ impl Layout {
     }
 }
 
-/// What a region of memory without a file is: itself, or arenas of trampolines from its beginning on, at most `room` of them,
-/// and what is behind them.
+/// The regions of memory without a file: arenas of trampolines at its start, at most `room`, then the rest as it is.
 pub(crate) fn split(
     pid: u32,
     start: Avma,
@@ -98,11 +97,11 @@ pub(crate) fn split(
     regions
 }
 
-/// The file that says how an arena is unwound: its code, and the frames of it.
+/// The file that says how to unwind an arena: its code and its frame information.
 pub(crate) fn file(layout: Layout) -> Option<MappedFile> {
     let bytes = elf(layout);
     let identity = FileIdentity {
-        // No device has this number.
+        // No real device has this number.
         dev_major: u32::MAX,
         inode: u64::from(layout.period) << 1 | u64::from(layout.marked),
         size: bytes.len() as u64,
@@ -131,7 +130,7 @@ fn elf(layout: Layout) -> Vec<u8> {
     longs(&mut out, &[0, 64, sections_at]);
     words(&mut out, &[0]);
     halves(&mut out, &[64, 56, 2, 64, 3, 2]);
-    // Readable and executable; then readable alone.
+    // Readable and executable, then readable only.
     for (flags, at, size) in [(5, CODE_AT, ARENA), (4, frames_at, frames.len() as u64)] {
         words(&mut out, &[1, flags]);
         longs(&mut out, &[at, at, at, size, size, 0x1000]);
@@ -154,7 +153,7 @@ fn elf(layout: Layout) -> Vec<u8> {
     out
 }
 
-/// `.eh_frame`: one description for all, and one entry for each copy.
+/// `.eh_frame`: one common description, and one entry for each copy.
 fn frames(layout: Layout) -> Vec<u8> {
     let mut out = Vec::new();
     // Version 1, no augmentation, factors 1 and -8, return address in column 16; the frame begins 8 bytes above the stack
@@ -164,7 +163,7 @@ fn frames(layout: Layout) -> Vec<u8> {
         let mut entry = Vec::new();
         let period = usize::from(layout.period);
         longs(&mut entry, &[CODE_AT + (copy * period) as u64, period as u64]);
-        // Advance by so many bytes; the frame begins 16 bytes above the stack pointer; and back.
+        // Advance; the frame begins 16 bytes above the stack pointer; advance; 8 bytes again.
         let (lowered, raised) = ((layout.head() + LOWERED.start) as u8, LOWERED.len() as u8);
         entry.extend_from_slice(&[0x40 | lowered, 0x0e, 16, 0x40 | raised, 0x0e, 8]);
         let to_description = (out.len() + 4) as u32;
@@ -180,7 +179,7 @@ fn record(out: &mut Vec<u8>, id: &[u8; 4], content: &[u8]) {
     let begin = out.len();
     out.extend_from_slice(id);
     out.extend_from_slice(content);
-    // What does nothing.
+    // Padding with instructions that do nothing.
     out.resize(begin + size, 0);
 }
 
@@ -225,7 +224,7 @@ mod tests {
 
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn no_memory_is_more_than_so_many_arenas() {
+    fn the_number_of_arenas_is_limited() {
         let files = crate::Files::with_budget(0);
         let arenas = MAX_OF_MAPPING + 3;
         let mut memory = vec![0_u8; (arenas + 1) * ARENA as usize];
@@ -247,11 +246,11 @@ mod tests {
         assert_eq!(split(&memory, 2), (2, 3));
         assert_eq!(split(&memory, 0), (0, 1));
         memory[skipped + 3 * ARENA as usize] = 0x90;
-        assert_eq!(split(&memory, MAX_OF_IMAGE), (3, 4), "what is behind other code is not looked at");
+        assert_eq!(split(&memory, MAX_OF_IMAGE), (3, 4), "the memory after other code is not searched");
     }
 
     #[test]
-    fn the_file_is_one_that_others_can_read() {
+    fn other_readers_understand_the_file() {
         use object::{Object as _, ObjectSection as _};
         let layout = Layout { marked: false, period: 11 };
         let mapped = file(layout).unwrap();

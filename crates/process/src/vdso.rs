@@ -1,14 +1,14 @@
-//! The vDSO, read from this process: the kernel maps the same one into every process of its kind.
+//! The vDSO, read from this process: the kernel maps the same vDSO into every process of its kind.
 
 use std::fs::File;
 use std::sync::Arc;
 
 use crate::maps;
 
-/// A vDSO is a few pages; more than this is none.
+/// Bytes that are read; a vDSO has a few pages.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The content of the own vDSO.
+/// The vDSO of this process.
 pub(crate) fn read() -> Option<Arc<[u8]>> {
     let mut range = None;
     let own = File::open("/proc/self/maps").ok()?;

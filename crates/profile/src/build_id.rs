@@ -24,7 +24,7 @@ impl From<BuildId> for Vec<u8> {
     }
 }
 
-/// Why bytes or text are no build-id.
+/// Why bytes or text are not a build-id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildIdError {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_build_id() {
+    fn other_bytes_and_texts_are_refused() {
         assert_eq!("00ffa0".parse::<BuildId>(), Err(BuildIdError::Length(3)));
         assert_eq!("00ffa0b".parse::<BuildId>(), Err(BuildIdError::Digit));
         assert_eq!("00ffa0zz".parse::<BuildId>(), Err(BuildIdError::Digit));

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_samples_are_summed_and_others_kept_apart() {
+    fn equal_samples_are_summed_and_others_stay_apart() {
         let mut b = builder();
         let leaf = b.location(None, 0x10, Vec::new());
         let root = b.location(None, 0x20, Vec::new());

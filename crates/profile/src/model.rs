@@ -17,7 +17,7 @@ pub struct FunctionId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LocationId(pub u32);
 
-/// What a number in a sample means: `samples`/`count`, `cpu`/`nanoseconds`, …
+/// The meaning of a number in a sample: `samples`/`count`, `cpu`/`nanoseconds`, …
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ValueType {
     /// The quantity.
@@ -51,12 +51,12 @@ pub struct Mapping {
     pub build_id: Option<BuildId>,
 }
 
-/// A function, as the symbolizer knows it.
+/// A function, as the symbolizer names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Function {
     /// Demangled name.
     pub name: String,
-    /// Name as in the symbol table; equal to `name` where nothing was mangled.
+    /// Name as in the symbol table; equal to `name` if it is not mangled.
     pub system_name: String,
     /// Source file, or empty.
     pub filename: String,
@@ -64,7 +64,7 @@ pub struct Function {
     pub start_line: u32,
 }
 
-/// One of the functions that stand at a location.
+/// One of the functions at a location: several if calls were inlined there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
     /// The function.
@@ -75,13 +75,13 @@ pub struct Line {
     pub column: u32,
 }
 
-/// A place in code. Interned by (mapping, address); those without a mapping and with address 0 by their lines.
+/// An address in code, with its functions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
     /// The mapping, or none for synthetic frames and addresses outside of every mapping.
     pub mapping: Option<MappingId>,
-    /// Link-time address inside of the mapping (absolute for the kernel), of the frame itself: the return
-    /// address for callers.
+    /// Link-time address inside of the mapping, absolute for the kernel: the address in the frame, which for callers is the
+    /// return address.
     pub address: u64,
     /// Innermost inlined function first; empty if nothing is known.
     pub lines: Vec<Line>,
@@ -96,7 +96,7 @@ pub enum LabelValue {
     Num(i64),
 }
 
-/// A key and a value that tell samples apart: `pid`, `comm`, `thread`, …
+/// A key and a value of a sample: `pid`, `comm`, `thread`, …
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Label {
     /// The key.
@@ -119,10 +119,10 @@ impl Label {
     }
 }
 
-/// Values charged to one stack under one set of labels.
+/// The values of one stack with one set of labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Leaf first: kernel frames, user frames, then a synthetic frame where the stack was cut.
+    /// Leaf first: kernel frames, user frames, then a synthetic frame if the stack is truncated.
     pub locations: Vec<LocationId>,
     /// One per entry of [`Profile::sample_types`].
     pub values: Vec<i64>,
@@ -133,11 +133,11 @@ pub struct Sample {
 /// A whole capture of one kind (on-CPU, off-CPU, …).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// What the values of each sample mean.
+    /// The meaning of the values of each sample.
     pub sample_types: Vec<ValueType>,
     /// `kind` of the sample type that tools show first.
     pub default_sample_type: String,
-    /// What `period` counts.
+    /// The quantity that `period` counts.
     pub period_type: ValueType,
     /// Units of `period_type` between two samples.
     pub period: i64,
@@ -145,7 +145,7 @@ pub struct Profile {
     pub time_ns: i64,
     /// Length of the capture in ns.
     pub duration_ns: i64,
-    /// Free text lines: tags, then the ledger.
+    /// Lines of text: tags, then the ledger.
     pub comments: Vec<String>,
     /// Mappings; the main executable of the first target first.
     pub mappings: Vec<Mapping>,

@@ -64,6 +64,7 @@ impl<'t> Function<'t> {
 }
 
 /// The number at an index of a table of 4-byte numbers.
+#[inline]
 pub(super) fn word(bytes: &[u8], index: u32) -> Option<u32> {
     let at = (index as usize).checked_mul(4)?;
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))

@@ -87,6 +87,7 @@ impl<'t> PcLnTab<'t> {
     }
 
     /// The text from a position to the next zero, of at most `max` bytes.
+    #[inline]
     fn text(&self, position: usize, max: usize) -> Option<&'t [u8]> {
         let rest = self.bytes.get(position..)?;
         let rest = &rest[..rest.len().min(max)];
@@ -116,6 +117,7 @@ impl<'t> PcLnTab<'t> {
     }
 
     /// Start of a function, and the position of its description in the list of functions.
+    #[inline]
     fn entry(&self, index: u64) -> Option<(u64, Option<usize>)> {
         let at = usize::try_from(index).ok()?.checked_mul(self.entry_size())?.checked_add(self.functab)?;
         let entry = self.bytes.get(at..)?;
@@ -184,6 +186,7 @@ impl<'t> PcLnTab<'t> {
         Some(InlinedCall { name, parent_offset: word(call, 2)?.into(), start_line: word(call, 3)? })
     }
 
+    #[inline]
     fn values(&self, offset: u32) -> Option<Values<'t>> {
         if offset == 0 {
             return None;
@@ -192,8 +195,14 @@ impl<'t> PcLnTab<'t> {
         Some(Values::new(bytes.unwrap_or_default(), self.quantum))
     }
 
+    #[inline]
     fn value(&self, table: u32, offset: u64) -> Option<i32> {
-        let steps = self.values(table)?.take(MAX_STEPS).map_while(Result::ok);
-        steps.skip_while(|step| step.to <= offset).map(|step| step.value).next()
+        for step in self.values(table)?.take(MAX_STEPS) {
+            let step = step.ok()?;
+            if offset < step.to {
+                return Some(step.value);
+            }
+        }
+        None
     }
 }

@@ -32,6 +32,7 @@ impl<'t> Values<'t> {
     }
 
     /// `Some(None)` at the end, `None` if the table is malformed.
+    #[inline]
     fn step(&mut self) -> Option<Option<Step>> {
         let delta = varint(&mut self.rest)?;
         if delta == 0 && self.offset != 0 {
@@ -48,6 +49,7 @@ impl<'t> Values<'t> {
 impl Iterator for Values<'_> {
     type Item = Result<Step, Malformed>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.done {
             return None;
@@ -58,6 +60,7 @@ impl Iterator for Values<'_> {
     }
 }
 
+#[inline]
 fn varint(bytes: &mut &[u8]) -> Option<u32> {
     let mut value = 0;
     for shift in [0, 7, 14, 21, 28] {

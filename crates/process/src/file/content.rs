@@ -1,4 +1,4 @@
-//! The content of a mapped file, and what it is held by.
+//! The content of a mapped file, and the descriptor or memory that keeps it readable.
 
 use std::fs::File;
 use std::io;
@@ -15,14 +15,15 @@ use crate::open_failure::OpenFailure;
 #[derive(Debug)]
 pub(super) enum Held {
     Pinned(Pin),
-    /// Not kept open for want of descriptors; can be opened again there while it is still the same file.
+    /// Not kept open, because there were too few descriptors. It can be opened again by its path while that leads to the same
+    /// file.
     Reopen(PathBuf),
     Memory(Arc<[u8]>),
-    /// It could not be opened when it was seen.
+    /// It could not be opened when it was first mapped.
     Unreadable(OpenFailure),
 }
 
-/// An open file that counts against a budget.
+/// An open file, counted for a budget.
 #[derive(Debug)]
 pub(super) struct Pin {
     pub(super) file: Arc<File>,
@@ -62,7 +63,7 @@ impl From<Arc<File>> for OpenFile {
 }
 
 impl OpenFile {
-    /// A path that opens exactly this file in this process, as long as this is held.
+    /// A path that opens exactly this file, in this process and for as long as `self` lives.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
@@ -77,7 +78,7 @@ impl OpenFile {
     }
 }
 
-/// Content of a file. Derefs to bytes; parts that somebody cuts off the file meanwhile read as zeros.
+/// The content of a file, as a slice of bytes. If the file is truncated later, the missing part reads as zeros.
 #[derive(Debug)]
 pub struct Bytes(BytesOf);
 
@@ -105,7 +106,7 @@ impl Deref for Bytes {
 }
 
 impl Bytes {
-    /// Gives back the memory of what was read so far; it is read again from the file where it is needed again.
+    /// Frees the memory of the bytes that were read so far. They are read from the file again when they are needed.
     pub fn release(&self) {
         if let BytesOf::File(map) = &self.0 {
             map.release();

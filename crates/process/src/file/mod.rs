@@ -1,4 +1,4 @@
-//! A mapped file: who it is, what its headers say, and its content for as long as anybody needs it.
+//! A mapped file: its identity, its headers, and its content for as long as it is needed.
 
 mod content;
 mod stamp;
@@ -23,24 +23,24 @@ use self::content::{Held, Pin};
 pub use self::content::{Bytes, Content, OpenFile};
 pub use self::stamp::ContentStamp;
 
-/// By what unwind tables and symbols are shared: by the file itself, under whatever paths it lies. Not by build-id, which
-/// is what a file says of itself: a hostile one may say that it is the libc of everybody else.
+/// The key under which unwind tables and symbols are shared: the file itself, whatever its paths are. Not the build-id,
+/// which a file claims by itself: a hostile file may claim to be everybody's libc.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileKey {
     identity: FileIdentity,
-    /// Of a file that cannot be opened: what the memory of a process says of it, if that can be read. Another process may
-    /// say otherwise.
+    /// Of a file that cannot be opened: the build-id in the memory of a process, if that can be read. Other processes may
+    /// show another.
     claimed: Option<Option<BuildId>>,
 }
 
-/// What a mapped file is.
+/// Kinds of mapped files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// An ELF file of this machine's byte order.
     Elf,
-    /// Anything else, also what can be read nowhere; addresses in it are file offsets.
+    /// Any other file, also one that cannot be read. File offsets stand for addresses.
     NotElf,
-    /// An ELF file that is in our memory alone: the vDSO, or what tells how to unwind code without a file.
+    /// An ELF file in our memory: the vDSO, or a file that says how to unwind code without a file.
     InMemory,
 }
 
@@ -58,10 +58,10 @@ pub struct MappedFile {
 const LARGEST_FILE: u64 = i64::MAX as u64;
 
 impl MappedFile {
-    /// Opens a file by its path, for tools that have no process at hand.
+    /// Opens a file by its path, for tools without a process.
     ///
     /// # Errors
-    /// The errno of opening or reading; `InvalidInput` for what is no regular file.
+    /// The errno of opening or reading; `InvalidInput` if it is not a regular file.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let stat = fstat(&file)?;
@@ -84,7 +84,7 @@ impl MappedFile {
         Ok(Self { identity: opened.identity, path, kind, headers: headers.unwrap_or_default(), held })
     }
 
-    /// A file that cannot be opened, with the headers that a process shows in its memory, if it does.
+    /// A file that cannot be opened. `headers`: those in the memory of a process, if they could be read there.
     pub(crate) fn unreadable(
         identity: FileIdentity,
         path: String,
@@ -96,7 +96,7 @@ impl MappedFile {
         Self { identity, path, kind, headers, held }
     }
 
-    /// The vDSO from a copy of its memory. None if that is no ELF file.
+    /// The vDSO from a copy of its memory. None if the copy is no ELF file.
     pub(crate) fn vdso(bytes: Arc<[u8]>) -> Option<Self> {
         let identity = FileIdentity { size: bytes.len() as u64, ..FileIdentity::default() };
         Self::in_memory(bytes, "[vdso]", identity)
@@ -120,14 +120,14 @@ impl MappedFile {
         self.identity
     }
 
-    /// Absolute path as the first process that was seen with it sees it, without ` (deleted)`; `[vdso]`. Bytes that
-    /// are no UTF-8 are replaced.
+    /// Absolute path in the first process that mapped it, without ` (deleted)`; or `[vdso]`. Bytes that are not UTF-8 are
+    /// replaced.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What it is.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> FileKind {
         self.kind
@@ -145,13 +145,13 @@ impl MappedFile {
         &self.headers.segments
     }
 
-    /// By what its tables and symbols are shared.
+    /// The key under which its tables and symbols are shared.
     #[must_use]
     pub fn key(&self) -> FileKey {
         FileKey { identity: self.identity, claimed: self.failure().map(|_| self.build_id().cloned()) }
     }
 
-    /// Why the file could not be opened when it was seen; none if it could.
+    /// Why the file could not be opened when it was first mapped; none if it was opened.
     #[must_use]
     pub fn failure(&self) -> Option<OpenFailure> {
         match self.held {
@@ -163,8 +163,8 @@ impl MappedFile {
     /// The whole content, mapped. Cheap until it is read.
     ///
     /// # Errors
-    /// `NotFound` if the file could not be opened when it was seen, or was not kept open and has gone or changed
-    /// since; else the errno of mapping it.
+    /// `NotFound` if the file could not be opened when it was first mapped, or was not kept open and is gone or has changed;
+    /// else the errno of mapping it.
     pub fn bytes(&self) -> io::Result<Bytes> {
         match self.open_content()? {
             Content::File(opened) => opened.bytes(),
@@ -172,7 +172,7 @@ impl MappedFile {
         }
     }
 
-    /// The content as an open file, if it is one, whether or not it was kept open.
+    /// The content, as an open file unless it is in memory. The file is opened again if it was not kept open.
     ///
     /// # Errors
     /// `NotFound` as for [`Self::bytes`]; else the errno of opening it.
@@ -202,8 +202,8 @@ impl MappedFile {
         }
     }
 
-    /// Which content it has now. None if it is not kept open, or if its times and numbers are what a program in user space
-    /// says they are.
+    /// A stamp of the present content. None if the file is not kept open, or if its times and numbers come from a program
+    /// in user space or from the maker of a file system image.
     #[must_use]
     pub fn stamp(&self) -> Option<ContentStamp> {
         match &self.held {
@@ -218,8 +218,8 @@ impl MappedFile {
         matches!(self.held, Held::Pinned(_))
     }
 
-    /// Whether the kept file still has the size and time that it had when it was first seen. Files that are not kept
-    /// open never have.
+    /// Whether the file still has the size and time that it had when it was opened. False for files that are not kept
+    /// open.
     pub(crate) fn is_unchanged(&self) -> bool {
         match &self.held {
             Held::Pinned(pin) => fstat(&pin.file).is_ok_and(|stat| {
@@ -240,9 +240,8 @@ impl MappedFile {
         Some(Svma(segment.start.0.wrapping_add(offset.0.wrapping_sub(segment.file_offset.0))))
     }
 
-    /// The mapping of a profile in which the address of this position lies: the executable segment, widened to
-    /// pages. For files that are not ELF, and positions that no segment is loaded from, the whole file with offsets
-    /// as addresses.
+    /// The profile's mapping for a position: the executable segment, widened to pages. For files that are not ELF, and for
+    /// positions in no segment, it is the whole file, with offsets as addresses.
     #[must_use]
     pub fn mapping_for(&self, offset: FileOffset) -> Mapping {
         let mask = page_mask();
@@ -250,7 +249,7 @@ impl MappedFile {
             Some(segment) => {
                 (segment.start.0 & !mask, round_up(segment.limit.0, mask), segment.file_offset.0 & !mask)
             }
-            // All of its locations are in one mapping, also where its size is not known.
+            // Its size is unknown: one mapping for all positions.
             None if self.failure().is_some() => (0, LARGEST_FILE & !mask, 0),
             None => (0, round_up(self.identity.size.max(offset.0.saturating_add(1)), mask), 0),
         };
@@ -263,7 +262,7 @@ impl MappedFile {
         }
     }
 
-    /// The segment that covers this position, code before data; else the one whose first or last page does.
+    /// The segment that covers this position, code before data; else the segment whose first or last page covers it.
     fn segment_at(&self, offset: FileOffset) -> Option<&Segment> {
         let mask = page_mask();
         let exact = |segment: &&Segment| {
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_can_be_read_nowhere_is_one_mapping_with_offsets_as_addresses() {
+    fn an_unreadable_file_is_one_mapping_with_offsets_as_addresses() {
         let identity = FileIdentity { inode: 7, ..FileIdentity::default() };
         let file = MappedFile::unreadable(identity, "/root/x".to_owned(), OpenFailure::Permission, None);
         assert_eq!((file.kind(), file.failure()), (FileKind::NotElf, Some(OpenFailure::Permission)));
@@ -399,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_id_makes_no_two_files_one() {
+    fn files_with_the_same_build_id_stay_two() {
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (folder.path().join("one"), folder.path().join("two"));
         std::fs::copy("/bin/sh", &one).unwrap();

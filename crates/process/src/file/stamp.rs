@@ -1,16 +1,16 @@
-//! What tells whether a file still has the content that something was made of.
+//! Stamps of a file's content, which tell whether the file has changed.
 
 use std::fs::File;
 
 use rustix::fs::{fstat, fstatfs};
 
-/// `f_type` of file systems whose times are not the kernel's own (include/uapi/linux/magic.h and their own headers): those of
-/// a program (FUSE), or of whoever made the image (squashfs, erofs, cramfs, romfs, ISO 9660, FAT).
+/// `f_type` of file systems whose times do not come from the kernel (include/uapi/linux/magic.h and their own headers): a
+/// program sets them (FUSE), or the maker of the image did (squashfs, erofs, cramfs, romfs, ISO 9660, FAT).
 const WITHOUT_OWN_TIMES: [i64; 7] =
     [0x6573_5546, 0x7371_7368, 0xe0f5_e1e2, 0x28cd_3d45, 0x7275, 0x9660, 0x4d44];
 
-/// Which content a file has, for what is kept longer than this process lives. Whoever changes the content changes the
-/// time of the last change, which cannot be set.
+/// The content that a file has, for caches that outlive this process. Every change of the content changes
+/// [`Self::ctime_ns`], which no program can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentStamp {
     /// Device.
@@ -26,7 +26,7 @@ pub struct ContentStamp {
 }
 
 impl ContentStamp {
-    /// None where times and numbers are what a program in user space says they are.
+    /// None on file systems whose times do not come from the kernel.
     pub(super) fn of(file: &File) -> Option<Self> {
         if WITHOUT_OWN_TIMES.contains(&fstatfs(file).ok()?.f_type) {
             return None;
