@@ -31,7 +31,7 @@ impl Running {
         !ended
     }
 
-    /// The image, once the dynamic loader is through: it waits for something, and nothing was mapped for a while.
+    /// The image after the dynamic loader has finished: the process waits, and nothing was mapped for a while.
     fn image(&self, files: &Files) -> Image {
         let ranges = |image: &Image| {
             image.regions().iter().map(|region| (region.start, region.end)).collect::<Vec<_>>()
@@ -118,7 +118,7 @@ fn a_deleted_executable_with_an_odd_name_is_read() {
     let path = copy_of_sleep(&folder.path().join("a (deleted) b\nc \\012 d"));
     let child = Running::start(Command::new(&path).arg("1000"));
     fs::remove_file(&path).unwrap();
-    // Another file under the same name must not be taken for it.
+    // Another file with the same name is not mistaken for it.
     fs::copy("/bin/ls", &path).unwrap();
     let files = Files::new();
     let image = child.image(&files);
@@ -126,7 +126,7 @@ fn a_deleted_executable_with_an_odd_name_is_read() {
     if !file.is_pinned() {
         testkit::skip!("deleted files cannot be opened without CAP_CHECKPOINT_RESTORE");
     }
-    // A backslash sequence that the kernel did not write cannot be told from its own.
+    // A backslash sequence in a file name looks the same as one that the kernel wrote.
     let name = String::from_utf8(path.as_os_str().as_bytes().to_vec()).unwrap().replace("\\012", "\n");
     assert_eq!(file.path(), name);
     assert_eq!(*file.bytes().unwrap(), *fs::read("/bin/sleep").unwrap());

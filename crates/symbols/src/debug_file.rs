@@ -1,11 +1,11 @@
 //! Separate debug files, as `objcopy --only-keep-debug` and the distributions make them.
 //!
-//! Searched in the target's root, then in our own: `DEBUG/.build-id/NN/REST.debug`; the name in `.gnu_debuglink`
-//! beside the file, in `.debug/` beside it, and in `DEBUG/DIR/`. Accepted only if the build-id matches, or, where
-//! one side has none, the checksum of the link.
+//! They are searched in the target's root, then in our own: `DEBUG/.build-id/NN/REST.debug`; the name in `.gnu_debuglink`
+//! beside the file, in `.debug/` beside it, and in `DEBUG/DIR/`. A file is accepted only if its build-id matches, or, if
+//! one of the two has no build-id, the checksum of the link.
 //!
-//! Guaranteed: the target's files are looked up inside of its root, absolute symbolic links included; only regular
-//! files are ever opened, so a pipe or a device planted under one of these names does no harm.
+//! Guaranteed: the target's files are looked up inside of its root, absolute symbolic links included. Only regular files are
+//! opened, so a pipe or a device under one of these names does no harm.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -20,7 +20,7 @@ use sys::filemap::FileMap;
 use crate::elf_file::{Bytes, ElfFile};
 use crate::private_copy::alternate_link;
 
-/// Debug files larger than this are not checksummed, thus not accepted by their link.
+/// Larger debug files are not checksummed and thus not accepted by their link.
 const MAX_CHECKSUMMED: usize = 4 << 30;
 
 /// Where to look.
@@ -33,14 +33,14 @@ pub(crate) struct Search<'a> {
     pub path: &'a Path,
 }
 
-/// Opens a regular file by its path inside of `root`. What it is gets checked before it is opened for reading.
+/// Opens a file by its path inside of `root`, if it is a regular file.
 pub(crate) fn open_inside(root: &Path, path: &Path) -> Option<File> {
     let relative = path.strip_prefix("/").unwrap_or(path);
     let handle = OFlags::PATH | OFlags::CLOEXEC;
     let root_fd = open(root, handle | OFlags::DIRECTORY, Mode::empty()).ok()?;
     let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let file = match openat2(&root_fd, relative, handle, Mode::empty(), inside) {
-        // Sandboxes refuse unknown system calls; in our own root nothing depends on this one.
+        // Some sandboxes refuse openat2. In our own root, openat does the same.
         Err(Errno::NOSYS | Errno::PERM) if root == Path::new("/") => {
             rustix::fs::openat(CWD, Path::new("/").join(relative), handle, Mode::empty()).ok()?
         }
@@ -49,12 +49,13 @@ pub(crate) fn open_inside(root: &Path, path: &Path) -> Option<File> {
     open_checked(&file)
 }
 
-/// Opens a regular file, not one inside of a root but one that the caller chose.
+/// Opens a file that the caller chose, if it is a regular file.
 pub(crate) fn open_regular(path: &Path) -> Option<File> {
     open_checked(&open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?)
 }
 
-/// Opening a pipe would block and opening a device may have effects: neither happens.
+/// Opens a file for reading through a handle, if it is a regular file: opening a pipe would block, and opening a device may
+/// have effects.
 fn open_checked(handle: &OwnedFd) -> Option<File> {
     let is_file = FileType::from_raw_mode(fstat(handle).ok()?.st_mode).is_file();
     is_file.then(|| File::open(format!("/proc/self/fd/{}", handle.as_raw_fd())).ok())?
@@ -66,7 +67,7 @@ pub(crate) fn load(file: &File) -> Option<ElfFile> {
 }
 
 impl Search<'_> {
-    /// The debug file for `elf`, whose build-id may also come from elsewhere.
+    /// The debug file for `elf`. `build_id`: that of `elf`, also if it is known from elsewhere.
     pub fn debug_file(&self, elf: &ElfFile, build_id: Option<&BuildId>) -> Option<(File, ElfFile)> {
         if let Some(build_id) = build_id
             && let Some(found) = self.by_build_id(build_id)
@@ -94,15 +95,15 @@ impl Search<'_> {
         None
     }
 
-    /// The supplementary file (`dwz`) that the debug file at `path_of_debug_file` names.
+    /// The supplementary file (made by `dwz`) that a debug file names.
     pub fn alternate(&self, elf: &ElfFile, debug_file: &File) -> Option<(File, ElfFile)> {
         let (link, build_id) = alternate_link(elf)?;
         if let Some(found) = self.by_build_id(&build_id) {
             return Some(found);
         }
-        // Relative to where the naming file really is, which `/proc` tells.
-        let place = std::fs::read_link(format!("/proc/self/fd/{}", debug_file.as_raw_fd())).ok()?;
-        let path = lexically_normal(&place.parent()?.join(&link));
+        // Relative to the real path of the debug file, which `/proc` shows.
+        let naming = std::fs::read_link(format!("/proc/self/fd/{}", debug_file.as_raw_fd())).ok()?;
+        let path = lexically_normal(&naming.parent()?.join(&link));
         self.roots.iter().find_map(|root| {
             let file = open_inside(root, &path)?;
             let candidate = load(&file)?;
@@ -123,7 +124,7 @@ impl Search<'_> {
     }
 }
 
-/// `..` taken away with the name before it, as the writers of such links mean it.
+/// The path without `..`: each removes the name before it, as the writers of such links intend.
 fn lexically_normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for component in path.components() {
@@ -137,7 +138,7 @@ fn lexically_normal(path: &Path) -> PathBuf {
     out
 }
 
-/// File name and checksum in `.gnu_debuglink`; a name with a directory in it is none.
+/// File name and checksum in `.gnu_debuglink`. Names with a directory are refused.
 fn debug_link(elf: &ElfFile) -> Option<(String, u32)> {
     let data = elf.data(elf.section(".gnu_debuglink")?);
     let end = data.iter().position(|b| *b == 0)?;

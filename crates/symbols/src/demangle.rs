@@ -1,12 +1,12 @@
-//! Names for people: Rust without hash suffix, C++ with parameters.
+//! Readable names: Rust without hash suffix, C++ with parameters.
 //!
-//! Guaranteed: bounded time and memory; what cannot be demangled stays as it is.
+//! Guaranteed: bounded time and memory. A name that cannot be demangled stays as it is.
 
 use std::fmt::{self, Write};
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions, ParseOptions};
 
-/// Longer results are given up for the mangled name.
+/// If the result is longer, the mangled name is kept.
 const MAX_NAME: usize = 16 << 10;
 /// Longer mangled names are not tried.
 const MAX_MANGLED: usize = 64 << 10;
@@ -52,8 +52,8 @@ pub fn demangle(name: &str) -> String {
     }
 }
 
-/// `NAME<...>` for a template function outside of classes whose arguments or result the demangler does not
-/// know, such as `std::swap`.
+/// `NAME<...>` for a template function outside of classes, such as `std::swap`, if the demangler does not know its
+/// arguments or its result.
 fn unscoped_template(mangled: &str) -> Option<String> {
     let rest = mangled.strip_prefix("_Z")?;
     let rest = rest.strip_prefix('L').unwrap_or(rest);

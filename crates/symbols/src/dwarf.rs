@@ -1,8 +1,8 @@
 //! Functions, lines and inlined functions from DWARF, read by blazesym.
 //!
-//! Guaranteed: one reader per file, which goes away with it, so no answer is ever about another file that had the
-//! same path before; the reader opens no file but the one that it was given; if it panics on damaged debug
-//! information, it is given up and the file is looked up in its symbol tables.
+//! Guaranteed: each file has its own reader, which is dropped with the file, so no answer is about another file that had the
+//! same path before. The reader opens only the file that it was given. If it panics on damaged debug information, it is
+//! dropped, and the file's symbol tables are used.
 
 use std::fs::File;
 use std::io;
@@ -24,20 +24,20 @@ const BATCH: usize = 512;
 pub(crate) struct Dwarf {
     reader: Symbolizer,
     source: Source<'static>,
-    /// Keep the paths of the source valid.
+    /// These keep the paths of the source valid.
     _file: File,
     _alternate: Option<File>,
     /// Size of the private copy.
     copied: usize,
-    /// Size of what the reader parses into memory of its own as it goes.
+    /// Size of the sections that the reader parses into its own memory, piece by piece.
     encoded: usize,
     looked_up: usize,
 }
 
-/// Rough size of what one look-up adds to the memory of the reader: the lines and functions of a unit.
+/// Roughly the memory that one lookup adds to the reader: the lines and functions of a unit.
 const UNIT_BYTES: usize = 64 << 10;
 
-/// What DWARF knows about an address.
+/// The functions at an address according to DWARF.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// Innermost first.
@@ -54,7 +54,7 @@ impl Dwarf {
     /// Prepares the debug information in `elf`, whose open file is `file`. `alternate` is its checked supplementary file.
     ///
     /// # Errors
-    /// Those of making a private copy where one is needed.
+    /// Those of making a private copy, if one is needed.
     pub fn new(elf: &ElfFile, file: Option<File>, alternate: Option<(File, ElfFile)>) -> io::Result<Self> {
         let alternate = match alternate {
             Some((_, elf)) if needs_copy(&elf) => Some((copy(&elf, None)?, elf)),
@@ -94,12 +94,12 @@ impl Dwarf {
         })
     }
 
-    /// Looks addresses up, in order. `None` for those that DWARF and `.symtab` do not know.
+    /// Looks addresses up, in order. `None` for addresses that DWARF and `.symtab` do not know.
     pub fn find(&mut self, addresses: &[u64]) -> Result<Vec<Option<Found>>, Panicked> {
         self.looked_up = self.looked_up.saturating_add(addresses.len());
         let mut out = Vec::with_capacity(addresses.len());
         for batch in addresses.chunks(BATCH) {
-            // The reader is dropped after a panic: nobody sees what it left half done.
+            // The reader is dropped after a panic, so its state may be inconsistent.
             let found = catch_unwind(AssertUnwindSafe(|| {
                 match self.reader.symbolize(&self.source, Input::VirtOffset(batch)) {
                     Ok(found) => found.into_iter().map(|s| s.into_sym().and_then(|s| convert(&s))).collect(),
@@ -116,7 +116,7 @@ impl Dwarf {
         Ok(out)
     }
 
-    /// An estimate: the reader does not tell.
+    /// An estimate, because the reader does not report its memory.
     pub fn heap_bytes(&self) -> usize {
         let parsed = self.looked_up.saturating_mul(UNIT_BYTES).min(self.encoded.saturating_mul(4));
         self.copied.saturating_add(parsed)

@@ -32,7 +32,7 @@ impl GoTable {
     pub fn find(file: &ElfFile) -> Option<Self> {
         let (layout, bytes) = (file.layout(), file.bytes());
         let signs = [".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid", ".go.buildinfo"];
-        // Searching all data of a program that is not Go would be in vain.
+        // Searching all data of other programs would take time and find nothing.
         signs.iter().find_map(|name| file.section(name))?;
         let table = gopclntab::find(layout, bytes, &|| {}).filter(|table| table.version >= Version::Go118)?;
         let modules = gopclntab::modules(layout, bytes, &table, &|| {});

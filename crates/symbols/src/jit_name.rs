@@ -1,10 +1,10 @@
-//! The names that runtimes write into perf maps, taken apart into function, file and line.
+//! Splits the names that runtimes write into perf maps into function, file and line.
 
 use crate::source_line::SourceLine;
 
-/// What Node and other embedders of V8 put before the names of JavaScript functions.
+/// Prefixes of JavaScript functions in Node and other embedders of V8.
 const V8_KINDS: [&str; 7] = ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:", "Callback:", "RegExp:"];
-/// How a file begins that follows a name of V8.
+/// Beginnings of the file that follows a name of V8.
 const V8_FILES: [&str; 7] =
     [" /", " file://", " node:", " http://", " https://", " evalmachine.", " wasm://"];
 

@@ -1,7 +1,7 @@
 //! Names of kernel code, from `/proc/kallsyms`: the kernel itself, modules and BPF programs.
 //!
-//! Read once. Neither `/proc/modules` nor `/proc/kcore` is needed. A kernel that hides its addresses shows them as
-//! zeros; [`KernelNames::Hidden`] tells.
+//! It is read once. Neither `/proc/modules` nor `/proc/kcore` is needed. A kernel that hides its addresses shows zeros
+//! instead: see [`KernelNames::Hidden`].
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,7 +12,7 @@ use crate::source_line::SourceLine;
 /// Whether kernel addresses can be named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelNames {
-    /// So many functions are known.
+    /// The number of known functions.
     Known(usize),
     /// All addresses read as zero: this process lacks `CAP_SYSLOG`, or `kernel.kptr_restrict` forbids them.
     Hidden,
@@ -24,7 +24,7 @@ pub enum KernelNames {
 #[derive(Debug)]
 pub(crate) struct Kernel {
     symbols: Vec<Symbol>,
-    /// All names, one after the other, each followed by a line break.
+    /// All names, one per line.
     text: String,
     /// Module names; the kernel itself is number 0.
     modules: Vec<String>,
@@ -36,22 +36,22 @@ pub(crate) struct Kernel {
 #[derive(Clone, Copy, Debug)]
 struct Symbol {
     address: u64,
-    /// Position in the text, or [`DATA`] for a symbol that only marks where code ends.
+    /// Position in the text, or [`DATA`] for a symbol that marks the end of code.
     name: u32,
     module: u16,
-    /// Lower is shown rather than others at the same address.
+    /// Of several symbols at one address, the one with the lowest rank is shown.
     rank: u16,
 }
 
 const DATA: u32 = u32::MAX;
-/// Functions of the kernel are not longer; addresses farther behind a symbol belong to something unknown.
+/// Functions of the kernel are not longer: an address farther away from a symbol belongs to unknown code.
 const MAX_FUNCTION: u64 = 4 << 20;
-/// A file longer than this is no symbol list.
+/// Bytes of the list that are read.
 const MAX_LIST: u64 = 512 << 20;
 const MAX_LINE: usize = 4096;
 
 impl Kernel {
-    /// Reads the list; what went wrong is in [`Self::names`].
+    /// Reads the list. If that fails, [`Self::names`] has the reason.
     pub fn read(path: &Path) -> Self {
         match File::open(path).and_then(Self::parse) {
             Ok(kernel) => kernel,
@@ -94,7 +94,7 @@ impl Kernel {
             (a.address, a.rank, name(a)).cmp(&(b.address, b.rank, name(b)))
         });
         symbols.dedup_by_key(|s| s.address);
-        // One mark is enough between two functions.
+        // One mark between two functions is enough.
         symbols.dedup_by(|next, previous| next.name == DATA && previous.name == DATA);
         symbols.shrink_to_fit();
         let known = symbols.iter().filter(|s| s.name != DATA).count();

@@ -1,7 +1,7 @@
 //! Lines of kernel code, if the debug information of the running kernel is on this machine.
 //!
-//! The `vmlinux` must have the build-id of the running kernel. Where the kernel was moved to at boot is the
-//! difference between the two addresses of `_text`.
+//! The `vmlinux` must have the build-id of the running kernel. The kernel may be loaded at another address than it was linked
+//! for: the distance is the difference between the two addresses of `_text`.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use object::elf::{SHT_SYMTAB, Sym64};
 use crate::debug_file::{load, open_regular};
 use crate::elf_file::ElfFile;
 use crate::options::Options;
-use crate::symtab::{name_at, whole};
+use crate::symtab::{entries, name_at};
 
 /// The running kernel's own ELF file.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelImage {
     pub path: PathBuf,
-    /// What is added to its link-time addresses.
+    /// The difference between run-time and link-time addresses.
     slide: u64,
 }
 
@@ -43,7 +43,7 @@ impl KernelImage {
 fn address_of(file: &ElfFile, name: &[u8]) -> Option<u64> {
     let section = file.sections().iter().find(|s| s.kind == SHT_SYMTAB)?;
     let names = file.data(file.sections().get(section.link as usize)?);
-    let symbols: &[Sym64<LittleEndian>] = whole(file.data(section))?;
+    let symbols: &[Sym64<LittleEndian>] = entries(file.data(section))?;
     let found = symbols.iter().find(|s| name_at(names, s.st_name.get(LittleEndian)) == Some(name))?;
     Some(found.st_value.get(LittleEndian))
 }

@@ -2,11 +2,11 @@
 //!
 //! In: [`Symbolizer`] for mapped files (DWARF in the file or a separate debug file, `.symtab`, `.gnu_debugdata`, `.dynsym`, PLT
 //! stubs, Go's own tables) and for the kernel; [`PerfMap`] for JIT code; [`demangle`].
-//! Guaranteed: hostile files cost their own names and nothing else (no panic comes out, memory and work are
-//! bounded, no file is opened because a hostile file names it unless it is a regular file inside of that target's
-//! root or our own debug directories); what is missing is counted in [`Stats`].
-//! Not here: which addresses belong to which file (crate `process`), fetching of debug information, and the
-//! adjustment of return addresses: callers pass the address of the call instruction.
+//! Guaranteed: a hostile file can spoil its own names only. No panic leaves this crate, and memory and work are bounded. If
+//! a hostile file names another file, that is opened only if it is a regular file inside of the target's root or of our own
+//! debug directories. Missing names are counted in [`Stats`].
+//! Not here: the file that an address belongs to (crate `process`), ELF files and Go's table as such (crate `elf`), fetching
+//! debug information, and the adjustment of return addresses: callers pass the address of the call instruction.
 //!
 //! ```
 //! use profile::Svma;

@@ -1,5 +1,5 @@
-//! The symbol table that some distributions leave in stripped programs: an ELF file of its own, compressed, in the section
-//! `.gnu_debugdata` ("MiniDebugInfo"). It has the functions that the dynamic symbol table lacks.
+//! The symbol table that some distributions leave in stripped programs ("MiniDebugInfo"): a compressed ELF file in the
+//! section `.gnu_debugdata`. It has the functions that the dynamic symbol table lacks.
 
 use elf::constants::SHT_SYMTAB;
 
@@ -7,10 +7,10 @@ use crate::elf_file::{Bytes, ElfFile};
 use crate::symtab::SymbolTable;
 use crate::xz::decompress;
 
-/// Those of the largest programs have some MiB.
+/// Bytes of the decompressed file. The largest programs have some MiB.
 const MAX_SIZE: usize = 32 << 20;
 
-/// The symbols, and the file in memory that has their names.
+/// The symbols, and the file in memory that holds their names.
 #[derive(Debug)]
 pub(crate) struct MiniDebugInfo {
     file: ElfFile,
@@ -19,7 +19,7 @@ pub(crate) struct MiniDebugInfo {
 }
 
 impl MiniDebugInfo {
-    /// `None` if there is none that can be read.
+    /// `None` if there is none or if it cannot be read.
     pub fn read(file: &ElfFile) -> Option<Self> {
         let bytes = decompress(file.data(file.section(".gnu_debugdata")?), MAX_SIZE)?;
         let size = bytes.len();

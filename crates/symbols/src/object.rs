@@ -1,4 +1,4 @@
-//! One object file with everything that can name its addresses.
+//! One object file and all its sources of names.
 
 use std::fs::File;
 use std::path::Path;
@@ -26,12 +26,12 @@ pub(crate) struct Object {
     /// `.symtab` of the separate debug file.
     debug_symbols: Option<SymbolTable>,
     symbols: Option<SymbolTable>,
-    /// What stands for `.symtab` in some stripped files; read if nothing else does.
+    /// The compressed symbol table of some stripped files. Read if there is no `.symtab`.
     mini: Option<MiniDebugInfo>,
     dynamic: Option<SymbolTable>,
     plt: PltTable,
     go: Option<GoTable>,
-    /// The debug information was given back, and is looked for again.
+    /// The debug information was released and will be read again when it is needed.
     released: bool,
 }
 
@@ -104,7 +104,7 @@ impl Object {
         }
     }
 
-    /// Gives back what may be large: the debug information and the pages of the files. Symbol tables stay.
+    /// Frees memory that may be large: the debug information and the pages of the files. Symbol tables stay.
     pub fn release(&mut self) {
         self.released |= self.dwarf.take().is_some();
         self.main.release();
@@ -113,7 +113,7 @@ impl Object {
         }
     }
 
-    /// Reads again what was given back.
+    /// Reads released debug information again.
     pub fn restore(&mut self, object: &ObjectFile, file: Option<File>, options: &Options, stats: &mut Stats) {
         if std::mem::take(&mut self.released) {
             self.attach_debug_info(object, file, options, stats);
@@ -130,7 +130,7 @@ impl Object {
             && tables.into_iter().flatten().all(SymbolTable::is_empty)
     }
 
-    /// Names link-time addresses, in order; innermost first, empty where nothing is known.
+    /// Names link-time addresses, in order. Innermost function first; empty for unknown addresses.
     pub fn lookup(&mut self, addresses: &[u64], stats: &mut Stats) -> Vec<Vec<SourceLine>> {
         let mut found = match self.dwarf.as_mut().map(|dwarf| dwarf.find(addresses)) {
             Some(Ok(found)) => found,
@@ -146,13 +146,13 @@ impl Object {
             if !self.main.is_code(*address) {
                 return Vec::new();
             }
-            // Linkers leave the debug information of functions that they dropped, moved to address 0.
+            // Linkers keep the debug information of functions that they dropped, at address 0.
             self.merge(*address, found.filter(|f| f.function.is_none_or(|start| self.main.is_code(start))))
         });
         merged.collect()
     }
 
-    /// DWARF where it knows functions and lines, else Go's table, else symbols.
+    /// The answer of DWARF if it knows function and line, else of Go's table, else of the symbol tables.
     fn merge(&self, address: u64, found: Option<Found>) -> Vec<SourceLine> {
         match found {
             Some(mut found) if found.lines.iter().any(|l| l.line != 0 || !l.file.is_empty()) => {
@@ -167,7 +167,7 @@ impl Object {
         }
     }
 
-    /// DWARF may name a function without its parameters and namespaces; the symbol table has the full name.
+    /// DWARF may have a function's name without parameters and namespaces. The symbol table has the full name.
     fn restore_mangled_name(&self, address: u64, found: &mut Found) {
         if let Some(outermost) = found.lines.last_mut()
             && !is_mangled(&outermost.system_name)
@@ -195,7 +195,7 @@ impl Object {
             .or_else(|| self.plt.find(&self.main, address))
     }
 
-    /// What dropping this would free.
+    /// Bytes that dropping this would free.
     pub fn heap_bytes(&self) -> usize {
         let tables = [&self.debug_symbols, &self.symbols, &self.dynamic].into_iter().flatten();
         tables.map(SymbolTable::heap_bytes).sum::<usize>()

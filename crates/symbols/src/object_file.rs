@@ -10,7 +10,7 @@ use profile::BuildId;
 pub enum ObjectSource {
     /// A path that opens the mapped file itself, such as `/proc/self/fd/N` of a descriptor that is kept open.
     Path(PathBuf),
-    /// The bytes, for what is no file (the vdso).
+    /// The bytes, if there is no file (the vdso).
     Bytes(Arc<[u8]>),
 }
 
@@ -19,9 +19,9 @@ pub enum ObjectSource {
 pub struct ObjectFile {
     /// Its content.
     pub source: ObjectSource,
-    /// Its path as the process that maps it sees it. Separate debug files are searched relative to it.
+    /// Its path in the view of the process that maps it. Separate debug files are searched relative to this path.
     pub display_path: String,
-    /// Root directory of a process that maps it (`/proc/PID/root`), searched for debug files before our own.
+    /// Root directory of a process that maps it (`/proc/PID/root`). Debug files are searched there before our own root.
     pub root: Option<PathBuf>,
     /// Its build-id, if known; read from the file otherwise.
     pub build_id: Option<BuildId>,

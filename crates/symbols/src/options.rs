@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// Directories with separate debug files, searched in each root.
     pub debug_dirs: Vec<PathBuf>,
-    /// Heap that files not in use at the moment may keep, in bytes.
+    /// Bytes of heap for cached files, without the file that was used last.
     pub cache_bytes: usize,
     /// The kernel's symbols.
     pub kallsyms: PathBuf,
-    /// The notes of the running kernel, which have its build-id.
+    /// The notes of the running kernel, for its build-id.
     pub kernel_notes: PathBuf,
-    /// Where the debug information of the running kernel may be. Used if its build-id matches.
+    /// Paths where the debug information of the running kernel may be. A file is used if its build-id matches.
     pub kernel_images: Vec<PathBuf>,
 }
 

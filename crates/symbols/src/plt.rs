@@ -1,7 +1,7 @@
-//! Names for the stubs through which calls into other libraries go: `NAME@plt`.
+//! Names for the stubs of calls into other libraries: `NAME@plt`.
 //!
-//! No symbol stands at these stubs; the relocation that each of them serves names its function. Known layouts:
-//! x86-64 `.plt` and `.plt.sec`, aarch64 `.plt`.
+//! These stubs have no symbols. Each belongs to a relocation, which names the function. Known layouts: x86-64 `.plt` and
+//! `.plt.sec`, aarch64 `.plt`.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use elf::constants::{EM_AARCH64, EM_X86_64, Rela64, Sym64};
 use object::LittleEndian;
 
 use crate::elf_file::ElfFile;
-use crate::symtab::whole;
+use crate::symtab::entries;
 
 const STUB_SIZE: u64 = 16;
 
@@ -35,15 +35,15 @@ impl PltTable {
         let relocations = file.section(".rela.plt")?;
         let symbols = file.sections().get(relocations.link as usize)?;
         let strings = file.sections().get(symbols.link as usize)?.clone();
-        let symbols: &[Sym64<LittleEndian>] = whole(file.data(symbols))?;
-        let relocations: &[Rela64<LittleEndian>] = whole(file.data(relocations))?;
+        let symbols: &[Sym64<LittleEndian>] = entries(file.data(symbols))?;
+        let relocations: &[Rela64<LittleEndian>] = entries(file.data(relocations))?;
         let name = |relocation: &Rela64<LittleEndian>| {
             let symbol = symbols.get(relocation.r_sym(LittleEndian, false) as usize);
             symbol.map_or(0, |symbol| symbol.st_name.get(LittleEndian))
         };
         let names: Vec<u32> = relocations.iter().map(name).collect();
         let mut runs = Vec::new();
-        // Stubs of another size (with BTI, with TLS descriptors) would shift the names: then there are none.
+        // Stubs of another size (with BTI, with TLS descriptors) would shift the names, so such tables are not used.
         let expected = STUB_SIZE * names.len() as u64;
         let mut add = |section: Option<&Section>, header: u64| {
             if let Some(section) = section.filter(|s| s.size == header + expected) {
@@ -61,7 +61,7 @@ impl PltTable {
         Some(Self { runs, names, strings: Some(strings) })
     }
 
-    /// The name of the stub at an address, and where the stub starts. `file` is the one that this was read from.
+    /// The name of the stub at an address, and the start of the stub. `file` is the file that the table was read from.
     pub fn find(&self, file: &ElfFile, address: u64) -> Option<(String, u64)> {
         let run = self.runs.iter().find(|run| run.contains(&address))?;
         let index = (address - run.start) / STUB_SIZE;

@@ -1,9 +1,9 @@
-//! Private copies of debug information, in a form that cannot make a reader do more than read it.
+//! Private copies of debug information, which are safe to give to the DWARF reader.
 //!
-//! A file can name other files (`.gnu_debuglink`, `.gnu_debugaltlink`), which the DWARF reader would open whatever
-//! they are, and its compressed sections may grow without limit. Such a file is not given to the reader. It gets a
-//! small ELF file in memory instead, made of the sections that it needs: decompressed within bounds, and linked
-//! only to a supplementary file that was found and checked before.
+//! A file can name other files (`.gnu_debuglink`, `.gnu_debugaltlink`), and the DWARF reader would open them, whatever they
+//! are. Its compressed sections may expand without limit. The reader therefore gets a small ELF file in memory instead. It
+//! holds the sections that the reader needs, decompressed within bounds, and it links only to a supplementary file that was
+//! found and checked before.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -28,7 +28,7 @@ pub(crate) fn needs_copy(file: &ElfFile) -> bool {
         LINKS.contains(&&*s.name)
             || s.is_compressed()
             || s.name.starts_with(b".zdebug_")
-            // Relocations are for files that were never linked.
+            // Files with such relocations were never linked.
             || (s.kind == constants::SHT_RELA && s.name.starts_with(b".rela.debug"))
     })
 }
@@ -64,7 +64,7 @@ pub(crate) fn copy(file: &ElfFile, alternate: Option<&Alternate<'_>>) -> io::Res
             continue;
         }
         let data = file.decompressed(section).ok_or(io::ErrorKind::InvalidData)?;
-        // In the copy, the strings follow their symbols directly.
+        // In the copy, the strings directly follow their symbols.
         let position = out.headers.len() as u32;
         let link = if section.kind == constants::SHT_SYMTAB { position + 1 } else { 0 };
         out.section(section, &data, link)?;
@@ -84,7 +84,7 @@ pub(crate) fn copy(file: &ElfFile, alternate: Option<&Alternate<'_>>) -> io::Res
     out.finish(file.machine())
 }
 
-/// Path that opens the file as long as it is open in this process.
+/// A path that opens the file for as long as it is open in this process.
 pub(crate) fn descriptor_path(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }

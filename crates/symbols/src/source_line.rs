@@ -1,6 +1,6 @@
 //! The answer for one address.
 
-/// One function that stands at an address.
+/// One function at an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourceLine {
     /// Demangled name.

@@ -1,9 +1,9 @@
 //! Counters of a [`Symbolizer`](crate::Symbolizer).
 
-/// What a [`Symbolizer`](crate::Symbolizer) did and what it could not do.
+/// Counts of a [`Symbolizer`](crate::Symbolizer).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Files read, again after eviction included.
+    /// Files read. A file that is read again after eviction counts again.
     pub files: u64,
     /// Files that could not be opened or are no 64-bit ELF files.
     pub unreadable_files: u64,

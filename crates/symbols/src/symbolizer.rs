@@ -1,4 +1,4 @@
-//! The entry point: files and the kernel, with a bounded cache of what was read about them.
+//! The entry point: names for addresses of files and of the kernel, with a bounded cache of files that were read.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::source_line::SourceLine;
 use crate::stats::Stats;
 
-/// What tells files apart. A file in the cache is held open, so its inode number is not given to another one.
+/// The identity of a file. A cached file is held open, so its inode number is not used for another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
     File {
@@ -39,7 +39,7 @@ struct Cached {
     object: Option<Object>,
 }
 
-/// Finds names for addresses. Not `Send`: it lives on the thread that made it.
+/// Finds names for addresses. Not `Send`: it stays on the thread that made it.
 pub struct Symbolizer {
     options: Options,
     /// Most recently used last.
@@ -62,9 +62,9 @@ impl Symbolizer {
         Self { options, cache: Vec::new(), kernel: None, kernel_image: None, stats: Stats::default() }
     }
 
-    /// Names link-time addresses of a file, in the order given. Innermost inlined function first; empty where
-    /// nothing is known. Large batches are cheaper than many small ones. Addresses of callers are already
-    /// those of the call instruction (return address − 1).
+    /// Names link-time addresses of a file, in the given order. Innermost inlined function first; empty for unknown
+    /// addresses. Large batches are cheaper than many small ones. For callers, pass the address of the call instruction
+    /// (return address − 1).
     pub fn object(&mut self, file: &ObjectFile, svmas: &[Svma]) -> Vec<Vec<SourceLine>> {
         self.stats.addresses += svmas.len() as u64;
         let addresses: Vec<u64> = svmas.iter().map(|a| a.0).collect();
@@ -79,9 +79,9 @@ impl Symbolizer {
         names
     }
 
-    /// Names kernel addresses, in the order given; `[MODULE]` follows the names of modules and BPF programs.
-    /// All empty if the kernel hides its addresses: see [`Self::kernel_names`]. With files, lines and inlined
-    /// functions where the debug information of the running kernel is installed.
+    /// Names kernel addresses, in the given order; `[MODULE]` follows the names of modules and BPF programs. All are empty if
+    /// the kernel hides its addresses: see [`Self::kernel_names`]. Files, lines and inlined functions are known if the debug
+    /// information of the running kernel is installed.
     pub fn kernel(&mut self, addresses: &[u64]) -> Vec<Vec<SourceLine>> {
         let kernel = self.load_kernel();
         let mut names: Vec<Vec<SourceLine>> =
@@ -106,8 +106,8 @@ impl Symbolizer {
         self.load_kernel().names()
     }
 
-    /// Gives back the debug information and the pages of the file that was looked up last; its symbol tables stay in the
-    /// cache. What is needed again is read again.
+    /// Frees the debug information and the pages of the file that was looked up last. Its symbol tables stay in the cache;
+    /// the rest is read again when it is needed.
     pub fn release_last(&mut self) {
         if let Some(object) = self.cache.last_mut().and_then(|cached| cached.object.as_mut()) {
             object.release();
@@ -128,7 +128,7 @@ impl Symbolizer {
         })
     }
 
-    /// The cache entry of a file, made if need be, now the last one.
+    /// The cache entry of a file, which is made if there is none and becomes the last one.
     fn cached(&mut self, object: &ObjectFile) -> Option<&mut Cached> {
         let (identity, file) = match &object.source {
             ObjectSource::Bytes(bytes) => (Identity::Memory(bytes.as_ptr().addr(), bytes.len()), None),
@@ -161,7 +161,7 @@ impl Symbolizer {
         self.cache.last_mut()
     }
 
-    /// Drops the files that were not used for longest until the rest is small enough. The last one used stays.
+    /// Drops the least recently used files until the rest is small enough. The file that was used last stays.
     fn evict(&mut self) {
         let size = |cached: &Cached| cached.object.as_ref().map_or(0, Object::heap_bytes);
         let Some((_, others)) = self.cache.split_last() else { return };

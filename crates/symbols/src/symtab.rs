@@ -1,8 +1,8 @@
 //! Function symbols of one symbol table, as intervals that do not overlap.
 //!
-//! In: types FUNC and IFUNC, then NOTYPE outside of those, in executable sections. A symbol of size 0 extends to
-//! the next symbol of its section or to the section's end. Where symbols overlap, the one that starts last wins until it ends.
-//! Of several symbols at one address, the most telling one wins (see [`Rank`]).
+//! In: symbols of types FUNC and IFUNC in executable sections, and symbols of type NOTYPE outside of those. A symbol of size 0
+//! extends to the next symbol of its section or to the end of the section. Where symbols overlap, the one that starts last
+//! wins until it ends. Of several symbols at one address, the one with the lowest [`Rank`] wins.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -22,18 +22,18 @@ struct Interval {
     name: u32,
 }
 
-/// A symbol table, sorted for look-up. The names stay in the file.
+/// A symbol table, sorted for lookups. The names stay in the file.
 #[derive(Debug)]
 pub(crate) struct SymbolTable {
     intervals: Vec<Interval>,
     strings: Section,
 }
 
-/// Which of several symbols at one address is shown: one with a size, a function, not local to its file, few
-/// underscores in front, not weak, short. The least one wins.
+/// Decides which of several symbols at one address is shown: preferably one with a size, a function, not local to its file,
+/// with few underscores in front, not weak, with a short name. The lowest rank wins.
 type Rank<'a> = (bool, bool, bool, usize, bool, usize, &'a [u8]);
 
-/// The parts of a file that its symbols refer to.
+/// A symbol table and the parts of the file that its symbols refer to.
 struct Source<'f> {
     symbols: &'f [Sym64<LittleEndian>],
     names: &'f [u8],
@@ -42,16 +42,16 @@ struct Source<'f> {
 }
 
 impl SymbolTable {
-    /// Reads the section of type `kind` (`SHT_SYMTAB` or `SHT_DYNSYM`). The section table of a separate debug file
-    /// still tells which addresses are code.
+    /// Reads the section of type `kind` (`SHT_SYMTAB` or `SHT_DYNSYM`). This also works for separate debug files, whose
+    /// section table still shows which addresses are code.
     pub fn read(file: &ElfFile, kind: SectionType) -> Option<Self> {
         let section = file.sections().iter().find(|s| s.kind == kind)?;
         let strings = file.sections().get(section.link as usize)?.clone();
         let mut code: Vec<_> =
             file.sections().iter().filter(|s| s.is_code()).map(Section::addresses).collect();
         code.sort_by_key(|r| r.start);
-        let source = Source { symbols: whole(file.data(section))?, names: file.data(&strings), code };
-        // Large files have millions of symbols: no more than the order is kept of them.
+        let source = Source { symbols: entries(file.data(section))?, names: file.data(&strings), code };
+        // Large files have millions of symbols, so only their order is kept.
         let symbols = (0u32..).zip(source.symbols).filter(|(_, symbol)| source.is_code(symbol));
         let mut order: Vec<u32> = symbols.map(|(index, _)| index).collect();
         order.sort_unstable_by(|a, b| source.compare(*a, *b));
@@ -70,7 +70,7 @@ impl SymbolTable {
         Some(Self { intervals, strings })
     }
 
-    /// The name at a link-time address and where its symbol starts. `file` is the file that the table was read from.
+    /// The name at a link-time address and the start of its symbol. `file` is the file that the table was read from.
     pub fn find<'a>(&self, file: &'a ElfFile, address: u64) -> Option<(&'a [u8], u64)> {
         let index = self.intervals.partition_point(|i| i.start <= address).checked_sub(1)?;
         let interval = self.intervals[index];
@@ -89,10 +89,10 @@ impl SymbolTable {
     }
 }
 
-/// Names longer than this do not come from compilers.
+/// No compiler makes longer names.
 const MAX_NAME: usize = 64 << 10;
 
-/// The name without the version that linkers append to some (`memcpy@@GLIBC_2.14`).
+/// The name without the version that linkers may append (`memcpy@@GLIBC_2.14`).
 pub(crate) fn name_at(names: &[u8], offset: u32) -> Option<&[u8]> {
     let rest = names.get(offset as usize..)?;
     let rest = &rest[..rest.len().min(MAX_NAME)];
@@ -105,8 +105,8 @@ fn is_function(symbol: &Sym64<LittleEndian>) -> bool {
     matches!(symbol.st_type(), constants::STT_FUNC | constants::STT_GNU_IFUNC)
 }
 
-/// A section as the entries that it consists of.
-pub(crate) fn whole<T: pod::Pod>(data: &[u8]) -> Option<&[T]> {
+/// The entries of a section.
+pub(crate) fn entries<T: pod::Pod>(data: &[u8]) -> Option<&[T]> {
     pod::slice_from_bytes(data, data.len() / size_of::<T>()).ok().map(|(slice, _)| slice)
 }
 
@@ -129,7 +129,7 @@ impl<'f> Source<'f> {
         self.symbols[index as usize].st_value.get(LittleEndian)
     }
 
-    /// From the start to the end; an end at its start asks for the next symbol.
+    /// The addresses of a symbol; empty if it has no size.
     fn range(&self, index: u32) -> Range<u64> {
         let start = self.start(index);
         let end = start.saturating_add(self.symbols[index as usize].st_size.get(LittleEndian));
@@ -163,7 +163,7 @@ fn flatten(source: &Source<'_>, order: &[u32]) -> Vec<Interval> {
             out.push(Interval { start, size, name });
         }
     };
-    // Symbols that began and have not ended, the innermost last.
+    // Symbols that have begun and not ended, the innermost last.
     let mut open: Vec<(u64, u32)> = Vec::new();
     let mut at = 0;
     for (position, index) in order.iter().enumerate() {

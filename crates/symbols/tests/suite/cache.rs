@@ -66,7 +66,7 @@ fn deleted_files_keep_their_names() {
 }
 
 #[test]
-fn what_is_not_used_is_dropped_and_read_again() {
+fn unused_files_are_dropped_and_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let files = [library(dir.path(), "first"), library(dir.path(), "second")];
     let at = address(&files[0], "first");
@@ -89,7 +89,7 @@ fn bytes_in_memory_are_enough_for_symbols() {
 }
 
 #[test]
-fn what_was_given_back_is_read_again_without_its_symbols() {
+fn released_debug_information_is_read_again_without_the_symbols() {
     let dir = tempfile::tempdir().unwrap();
     let path = library(dir.path(), "first");
     let at = address(&path, "first");

@@ -1,4 +1,4 @@
-//! Go programs: stripped ones must tell what those with DWARF tell.
+//! Go programs: the names of stripped programs must equal those of programs with DWARF.
 
 use std::path::{Path, PathBuf};
 

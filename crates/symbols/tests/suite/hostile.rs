@@ -1,4 +1,4 @@
-//! Damaged files: they may lose their names, and nothing else may happen.
+//! Damaged files may lose their names. Nothing else may happen.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -90,7 +90,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_file_is_counted() {
+fn unreadable_files_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path(), &["mkfifo", "pipe"]).unwrap();
     let mut symbolizer = Symbolizer::new(options());

@@ -41,7 +41,7 @@ fn object(path: &Path) -> ObjectFile {
     }
 }
 
-/// Looks into no debug directory of the machine.
+/// Options without the debug directories of this machine.
 fn options() -> Options {
     Options { debug_dirs: vec![PathBuf::from("/nonexistent")], ..Options::default() }
 }

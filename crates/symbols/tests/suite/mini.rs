@@ -36,7 +36,7 @@ fn program(dir: &Path, section: Option<&[u8]>) -> Option<(PathBuf, Vec<(u64, Str
 }
 
 #[test]
-fn a_stripped_program_has_the_names_of_its_compressed_symbols() {
+fn compressed_symbols_name_a_stripped_program() {
     let dir = tempfile::tempdir().unwrap();
     let Some((path, wanted)) = program(dir.path(), None) else { return };
     assert_eq!(wanted.len(), 3);
@@ -47,7 +47,7 @@ fn a_stripped_program_has_the_names_of_its_compressed_symbols() {
 }
 
 #[test]
-fn a_section_that_is_no_xz_file_costs_its_names_only() {
+fn a_section_that_is_no_xz_file_only_loses_names() {
     let dir = tempfile::tempdir().unwrap();
     let Some((path, wanted)) = program(dir.path(), Some(b"\xfd7zXZ\0\0\x04 and no more")) else { return };
     assert!(symbolize(&path, &[wanted[0].0]).iter().all(Vec::is_empty));

@@ -68,7 +68,7 @@ fn source(dir: &TempDir, name: &str, text: &str) {
     std::fs::write(dir.path().join(name), text).unwrap();
 }
 
-/// All chains equal those of `addr2line`; `normalize` takes spelling differences out of names.
+/// Compares all chains with those of `addr2line`. `normalize` removes differences of spelling from names.
 fn compare(path: &Path, addresses: &[u64], normalize: impl Fn(&str) -> String) -> usize {
     let expected = addr2line(path, addresses);
     let found = symbolize(path, addresses);
@@ -77,7 +77,7 @@ fn compare(path: &Path, addresses: &[u64], normalize: impl Fn(&str) -> String) -
         let mut expected: Vec<_> =
             expected.iter().map(|(name, file, line)| (normalize(name), base_name(file), *line)).collect();
         let found: Vec<_> = found.iter().map(|l| (normalize(&l.name), base_name(&l.file), l.line)).collect();
-        // An inlined function of C++ without a mangled name gets that of a function around it from addr2line.
+        // addr2line shows the name of the surrounding function for an inlined C++ function without a mangled name.
         for i in 1..expected.len().min(found.len()) {
             let (inner, outer) = expected.split_at_mut(i);
             if outer.iter().any(|o| o.0 == inner[i - 1].0) {

@@ -1,4 +1,4 @@
-//! What other tools say about the same files.
+//! The answers of other tools for the same files.
 
 use std::io::Write as _;
 use std::path::Path;
