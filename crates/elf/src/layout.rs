@@ -182,11 +182,12 @@ mod tests {
         let names = layout.section(b".shstrtab").unwrap().file_range(file.len()).unwrap();
         let start = file.len();
         file.extend(vec![b'x'; 100 << 10]);
-        // The table of names is now one long name without an end.
+        // The table of names is now one long name.
+        file.extend([0]);
         let at = u64::from_le_bytes(file[40..48].try_into().unwrap()) as usize;
         let index = usize::from(u16::from_le_bytes(file[62..64].try_into().unwrap()));
         file[at + 64 * index + 24..][..8].copy_from_slice(&(start as u64).to_le_bytes());
-        file[at + 64 * index + 32..][..8].copy_from_slice(&(100u64 << 10).to_le_bytes());
+        file[at + 64 * index + 32..][..8].copy_from_slice(&((100u64 << 10) + 1).to_le_bytes());
         let layout = Layout::parse(&file).unwrap();
         assert!(!names.is_empty() && !layout.sections.is_empty());
         assert!(layout.sections.iter().all(|section| section.name.is_empty()));

@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(ranges(&image), [(0x1000, 0x3000, 0), (0x4000, 0x5000, 0)]);
     }
 
-    /// What is mapped at one page: nothing, code without a file, or a page of the one file that there is.
+    /// One page of memory: free, code without a file, or a page of the one file in this test.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Page {
         Free,

@@ -105,7 +105,7 @@ mod tests {
         // No file has this inode, so none that is found will do.
         mapping.file.2 = u64::MAX;
         let RegionKind::File(seen) = resolve(own, &proc_dir, None, mapping, &files) else { panic!() };
-        // Without the capability to open what is mapped, that is the reason that is told.
+        // Without the capability for map_files, the missing permission is the reason.
         assert_eq!(files.counts().replaced + files.counts().permission, 1);
         assert_eq!((seen.path(), seen.build_id()), (opened.path(), opened.build_id()));
         assert_eq!(seen.segments(), opened.segments());

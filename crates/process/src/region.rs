@@ -7,7 +7,7 @@ use profile::{Avma, FileOffset};
 use crate::file::MappedFile;
 use crate::open_failure::OpenFailure;
 
-/// What is behind a range of executable memory.
+/// The kind of memory in a range.
 #[derive(Clone, Debug)]
 pub enum RegionKind {
     /// A mapped file, ELF or not, whether or not it could be opened.
@@ -59,7 +59,7 @@ pub struct Region {
     pub end: Avma,
     /// Position in the file of `start`; 0 where there is no file.
     pub offset: FileOffset,
-    /// What is mapped there.
+    /// The mapped file, if there is one, and what the range is.
     pub kind: RegionKind,
 }
 

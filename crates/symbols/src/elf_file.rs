@@ -53,7 +53,7 @@ impl ElfFile {
         Some(Self { bytes, layout })
     }
 
-    /// Frees the memory of what was read so far.
+    /// Frees the memory of the bytes that were read so far.
     pub fn release(&self) {
         self.bytes.release();
     }

@@ -28,8 +28,9 @@ fn table() -> Vec<u8> {
         bytes.extend(description.to_le_bytes());
     }
     for (start, name, flags, pcdata) in [(0u32, 0u32, 2u8, 0u32), (16, 11, 0, 3)] {
-        // name, args, deferreturn, pcsp, pcfile, pcln, npcdata, unit, start line
-        for word in [start, name, 0, 0, 1, 6, 6, pcdata, 0, 7] {
+        // name, args, deferreturn, pcsp, pcfile, pcln, npcdata, unit, start line. A reader that goes beyond the arrays of
+        // the first function takes the args of the second for a table.
+        for word in [start, name, 9, 0, 1, 6, 6, pcdata, 0, 7] {
             bytes.extend(word.to_le_bytes());
         }
         bytes.extend([0, flags, 0, if pcdata > 0 { 4 } else { 0 }]);

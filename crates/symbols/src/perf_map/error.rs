@@ -22,7 +22,7 @@ pub enum PerfMapError {
         pid: u32,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// A system call failed.

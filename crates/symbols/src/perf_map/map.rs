@@ -1,4 +1,4 @@
-//! One perf map: its entries, and reading what is appended.
+//! One perf map: its entries, and reading of appended entries.
 
 use std::collections::BTreeMap;
 use std::fs::File;

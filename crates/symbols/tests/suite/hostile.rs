@@ -64,7 +64,7 @@ proptest! {
         lookup(bytes, addresses);
     }
 
-    /// The tables at the end and the header decide what is read: damage them more often than the rest.
+    /// Damages the header and the tables at the end more often than the rest: they decide how the rest is read.
     #[test]
     fn headers_overwritten(
         which: prop::sample::Index,

@@ -121,7 +121,7 @@ fn only_dynamic_symbols() {
     assert_eq!(only_names(&path, &[hidden]), [""]);
 }
 
-/// Every function of the C library, with each alias that stands at its address.
+/// Every function of the C library, with all aliases at its address.
 #[test]
 fn all_functions_of_the_c_library() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
