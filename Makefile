@@ -3,16 +3,18 @@
 SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 
-.PHONY: help build demo test truth bench fuzz format
+.PHONY: help build demo test test-fast test-long truth bench fuzz format
 
 help:
-	@echo "make demo    install what is missing, build, profile a real program: flame graph and pprof in out/"
-	@echo "make test    the whole gate: formatting, lints, documentation, licences, tests, other kernels"
-	@echo "make build   target/release/perf-agent"
-	@echo "make truth   known-answer programs under perf-agent and perf record, as one table"
-	@echo "make bench   cost per sample, slowdown, start-up, footprint, real programs"
-	@echo "make fuzz    each fuzz target for FUZZ_SECONDS (600)"
-	@echo "make format  format Rust and C"
+	@echo "make demo       install what is missing, build, profile a real program: flame graph and pprof in out/"
+	@echo "make test       the whole gate: formatting, lints, documentation, licences, tests, other kernels"
+	@echo "make test-fast  the tests of parts: without root, other kernels and whole captures"
+	@echo "make test-long  what takes longer: aarch64 in emulation, endurance, each fuzz target for FUZZ_SECONDS (60)"
+	@echo "make build      target/release/perf-agent"
+	@echo "make truth      known-answer programs under perf-agent and perf record, as one table; cost per sample"
+	@echo "make bench      cost per sample, slowdown, start-up, footprint, real programs"
+	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (600)"
+	@echo "make format     format Rust and C"
 
 build:
 	@tools/packages.sh build
@@ -23,6 +25,12 @@ demo:
 
 test:
 	@tools/gate.sh
+
+test-fast:
+	@tools/gate.sh fast
+
+test-long:
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) tools/gate.sh long
 
 truth:
 	@tools/packages.sh build truth
@@ -35,34 +43,10 @@ bench:
 	cargo build --release --locked -p cli -p bench
 	for measurement in cost slowdown "startup --fleet" footprint real; do target/release/bench $$measurement $(ARGS) || exit 1; done
 
-FUZZ_SECONDS (600)"
-	@echo "make format  format Rust and C"
-
-build:
-	@tools/packages.sh build
-	cargo build --release --locked -p cli
-
-demo:
-	@tools/demo.sh
-
-test:
-	@tools/gate.sh
-
-truth:
-	@tools/packages.sh build truth
-	cargo build --release --locked -p cli -p truth
-	PATH=$$(tools/go.sh):$$PATH target/release/truth table $(ARGS)
-
-bench:
-	@tools/packages.sh build truth
-	cargo build --release --locked -p cli -p truth
-	for measurement in cost slowdown "startup --crowd" footprint real; do target/release/truth $$measurement $(ARGS) || exit 1; done
-
-FUZZ_SECONDS ?= 600
 fuzz:
 	@command -v cargo-fuzz > /dev/null || { echo "error: cargo-fuzz is missing: cargo install --locked cargo-fuzz" >&2; exit 1; }
 	for t in $$(cargo +nightly fuzz list); do \
-	    cargo +nightly fuzz run $$t -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 -timeout=10 -max_len=65536 || exit 1; done
+	    cargo +nightly fuzz run $$t -- -max_total_time=$(or $(FUZZ_SECONDS),600) -rss_limit_mb=2048 -timeout=10 -max_len=65536 || exit 1; done
 
 format:
 	cargo fmt --all

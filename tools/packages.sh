@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing for a purpose; says what it does, and does nothing if all are there.
-#   packages.sh PURPOSE…     build | demo | test | truth
+#   packages.sh PURPOSE…     build | demo | test | truth | long
 set -euo pipefail
 
 # COMMAND:PACKAGE where any provider of the command will do, FILE:PACKAGE, or :PACKAGE for the package itself.
 build=(gcc:gcc make:make pkg-config:pkg-config clang:clang /usr/include/stdlib.h:libc6-dev
     /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
 demo=(:python3)
-test=(g++:g++ musl-gcc:musl-tools go:golang-go perf:linux-perf clang-format:clang-format :python3
+test=(dwz:dwz /usr/aarch64-linux-gnu/lib/libc.so.6:libc6-arm64-cross xz:xz-utils bpftool:bpftool g++:g++
+    musl-gcc:musl-tools go:golang-go perf:linux-perf clang-format:clang-format :python3
     qemu-system-x86_64:qemu-system-x86 cpio:cpio setcap:libcap2-bin setpriv:util-linux kill:procps objcopy:binutils)
 truth=(g++:g++ musl-gcc:musl-tools go:golang-go perf:linux-perf sqlite3:sqlite3 :python3 node:nodejs
     redis-server:redis-server redis-benchmark:redis-tools openssl:openssl offcputime:libbpf-tools)
+long=(qemu-system-aarch64:qemu-system-arm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu cpio:cpio)
 
 PATH=$PATH:/usr/sbin:/sbin:/usr/local/go/bin
 present() {
@@ -24,8 +26,8 @@ present() {
 missing=()
 for purpose in "$@"; do
     case $purpose in
-    build | demo | test | truth) declare -n wanted=$purpose ;;
-    *) echo "packages.sh: unknown purpose $purpose (build, demo, test, truth)" >&2; exit 2 ;;
+    build | demo | test | truth | long) declare -n wanted=$purpose ;;
+    *) echo "packages.sh: unknown purpose $purpose (build, demo, test, truth, long)" >&2; exit 2 ;;
     esac
     for entry in "${wanted[@]}"; do
         present "$entry" || missing+=("${entry#*:}")

@@ -19,7 +19,7 @@ fn reproduce(arguments: &str) {
 pub fn build(programs: &[Program], out: &Path) -> Result<()> {
     for program in programs {
         match program.missing_compiler() {
-            Some(c) => eprintln!("skipped: {} because {} is missing", program.name, c.command()),
+            Some(c) => eprintln!("left out: {} because {} is missing", program.name, c.command()),
             None => program.build(&sources(), out)?,
         }
     }
@@ -50,7 +50,7 @@ impl Check<'_> {
         };
         match outcome {
             Ok(Outcome::Passed(verdict)) => Ok(format!("ok       {}", line(&verdict))),
-            Ok(Outcome::Skipped(why)) => Ok(format!("skipped: {} because {why}", program.name)),
+            Ok(Outcome::Skipped(why)) => Ok(format!("left out: {} because {why}", program.name)),
             Ok(Outcome::Failed(verdict, why)) => {
                 let wrong = verdict.wrong.iter().take(5);
                 let stacks: String =
@@ -89,7 +89,7 @@ pub fn table(programs: &[Program], out: &Path, agent: &Profiler, plan: Plan) -> 
     println!("{}", Row::HEADING);
     for program in programs {
         if let Some(compiler) = program.missing_compiler() {
-            eprintln!("skipped: {} because {} is missing", program.name, compiler.command());
+            eprintln!("left out: {} because {} is missing", program.name, compiler.command());
             continue;
         }
         match table::measure(program, out, agent, plan) {

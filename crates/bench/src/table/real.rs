@@ -15,7 +15,7 @@ pub fn real(only: &[String], agent: &Profiler, plan: Plan) -> Result<()> {
     let mut lower = Vec::new();
     for program in real::PROGRAMS.iter().filter(|p| only.is_empty() || only.iter().any(|o| o == p.name)) {
         let Some(row) = real::measure(*program, agent, plan)? else {
-            eprintln!("skipped: {} because it is not installed", program.name);
+            eprintln!("left out: {} because it is not installed", program.name);
             continue;
         };
         let (agent, perf) = (&row.agent, &row.perf);

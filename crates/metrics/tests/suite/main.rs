@@ -2,4 +2,3 @@
 
 mod endpoint;
 mod openmetrics;
-mod slow_reader;

@@ -101,8 +101,7 @@ mod tests {
         let _ = child.kill();
         child.wait().unwrap();
         let Some(root) = root else {
-            eprintln!("skipped: no chroot without CAP_SYS_CHROOT");
-            return;
+            testkit::skip!("no chroot without CAP_SYS_CHROOT");
         };
         assert!(root.path().join("bin/cat").is_file());
         assert_eq!(roots.0.len(), 1);
