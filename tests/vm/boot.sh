@@ -1,5 +1,5 @@
-# Sourced by run.sh and arm64.sh: a guest from its tree of files to its verdict. A guest is a kernel, a static busybox and what
-# is checked, all in memory: no disk, no network, no login. Its /init writes to the second serial port, and in the last line
+# Sourced by run.sh and arm64.sh: a guest from its tree of files to its verdict. A guest is a kernel, a static busybox and the
+# programs under test, all in memory: no disk, no network, no login. Its /init writes to the second serial port, and in the last line
 # "exit status N". Sets `work`, a folder that goes when the script ends, and `failed`, 1 once a guest has failed.
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/perf-agent-vm.XXXXXX")
@@ -20,7 +20,7 @@ plant() { # KERNEL
     cp "$(dirname "$(dirname "$1")")/busybox" "$tree/bin/busybox"
 }
 
-# Takes /init from standard input, after what every guest begins with.
+# Writes /init: the common beginning, then standard input.
 init() { # PORT
     {
         cat << INIT
@@ -33,7 +33,7 @@ exec > /dev/$1 2>&1
 INIT
         cat
         echo 'echo "exit status $status"'
-        # What is still in the line goes out when nobody has it open any more.
+        # The kernel sends the rest of the output when the last writer has closed the port.
         echo 'exec > /dev/null 2>&1'
         echo 'poweroff -f'
     } > "$tree/init"

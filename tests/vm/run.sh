@@ -2,8 +2,8 @@
 # Boots Debian kernels under QEMU and checks perf-agent in them on the known-answer programs that need no library.
 #   run.sh [VERSION…]      default: 5.10 6.1 6.12
 # Needs: qemu-system-x86, cpio, a release build of perf-agent (or $PERF_AGENT) and of truth. The guests are emulated in
-# software: rates and stacks mean something there, times do not, and what the machine beneath is busy with may spoil a
-# measurement: each claim has three tries, and says so. Without QEMU: one line, and success.
+# software: rates and stacks are right there, times are not, and other work on the host may spoil a measurement. So each claim
+# has three tries, and each failure is printed. Without QEMU: one line, and success.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -48,16 +48,16 @@ uname -r
 truth check --out /truth --prebuilt --standalone --only $programs --seconds 3 --rate 99 --floor 99 --tries 3
 status=\$?
 truth offcpu --out /truth --prebuilt --standalone --seconds 1.5 --tolerance 35 --per-block-us 1000 --crowd 500 --tries 3 || status=1
-# A processor that goes away and comes back during a capture, once it has begun; on a slow machine later than thought.
+# A processor goes offline and online during a capture. On a slow machine the capture begins late, so longer ones follow.
 seen=1
 for seconds in 4 8 16; do
     perf-agent --profile --profile-output /tmp/c --offcpu --offcpu-output /tmp/o --pmu --pmu-output /tmp/p --per-pid --duration \${seconds}s -a > /tmp/log 2>&1 &
     sleep \$((seconds / 2)); echo 0 > /sys/devices/system/cpu/cpu1/online; sleep \$((seconds / 4)); echo 1 > /sys/devices/system/cpu/cpu1/online
-    # It is not seen to be away where perf-agent does not get to look as long.
+    # perf-agent may not get to run while the processor is offline.
     if wait \$! && grep -qE 'CPU 1 (came online|was offline for a moment)' /tmp/log; then seen=0; break; fi
 done
 if [ \$seen = 0 ]; then echo "ok       a processor goes and comes"; else status=1; cat /tmp/log; fi
-# The same while perf-agent does not run, as when a machine sleeps; what then runs there must be in the profile.
+# The same while perf-agent is frozen, as when a machine sleeps. What runs on the processor afterwards must be in the profile.
 mount -t cgroup2 none /sys/fs/cgroup; mkdir -p /sys/fs/cgroup/sleep; cp /bin/busybox /tmp/busybox-late; ifconfig lo 127.0.0.1 up
 begun() { for i in \$(seq 60); do grep -q 'metrics are served' /tmp/log && return; sleep 0.5; done; }
 frozen() { for i in 1 2 3 4 5 6 7 8 9 10; do grep -q "frozen \$1" /sys/fs/cgroup/sleep/cgroup.events && return; sleep 0.2; done; }

@@ -2,7 +2,7 @@
 // Truth: main, attempt, level_one, level_two, level_three, then spin or the C++ runtime at work (libstdc++, libgcc,
 // libc, the loader). While landing pads run, frames from level_one on are gone from the leaf side. For some
 // instructions of each landing libgcc overwrites the return address of its own frame by the place where it
-// lands; memory then shows that frame twice, and so does every right walk.
+// lands; memory then shows that frame twice, and so does every correct walk.
 #include "spin.h"
 
 struct Guard {

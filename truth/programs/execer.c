@@ -1,6 +1,6 @@
 /* Sleeps until the runner's line, then becomes another program.
  * usage: execer PROGRAM ARGS…
- * Truth: that of PROGRAM, preceded by the loader at work. */
+ * Truth: the chain of PROGRAM, preceded by the loader at work. */
 #include "truth.h"
 
 int main(int argc, char **argv)

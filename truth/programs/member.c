@@ -1,4 +1,4 @@
-/* One of a crowd: mostly asleep, a little CPU every 20 ms. Its objects are linked many times under different
+/* One process of a fleet: mostly asleep, a little CPU every 20 ms. Its objects are linked many times under different
  * build-ids, as programs and as libraries. */
 #include "spin.h"
 

@@ -1,5 +1,5 @@
-/* Threads that end last: they may run only when nobody else wants their CPU, and end with their process, which others
- * are told of before the scheduler has seen the last of them.
+/* Threads that end last: they run only when their CPU is otherwise idle, and end with their process. The end of the
+ * process is reported before their last switch.
  * usage: stragglers MILLISECONDS
  * Ends by itself after that time. All threads are on the first CPU.
  * Truth: thread start, straggle, pause in libc. */

@@ -1,5 +1,5 @@
-/* Memory full of the trampolines of CPython (python3 -X perf), two arenas of it: code without frame pointers that no file
- * tells about, called from C without them and calling back into it.
+/* Two arenas of trampolines as CPython makes them (python3 -X perf): code without frame pointers that is in no file,
+ * called from C without them and calling back into it.
  * usage: trampolines
  * Truth: main, enter, py_outer, middle, py_inner, back_in_c, spin; /tmp/perf-PID.map names the py_ frames, until the program is killed. */
 #include <stdio.h>

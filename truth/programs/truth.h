@@ -1,4 +1,4 @@
-/* Common to the known-answer programs: functions whose place in the call chain is certain, and the talk with the
+/* Common to the known-answer programs: functions whose place in the call chain is certain, and the protocol with the
  * runner. A program prints "ready" when it is at work, may wait for a line on stdin before its second act, and is
  * killed by the runner; left alone it ends by itself after five minutes. */
 #ifndef TRUTH_H

@@ -1,4 +1,4 @@
-/* Built twice, with another NAME and another ROOM, under one build-id: whoever takes one for the other gives wrong names, or
+/* Built twice, with another NAME and another ROOM, under one build-id. A profiler that confuses them gives wrong names, or
  * unwinds by the wrong size of a frame. Both stay in spin below NAME below main. */
 #include "spin.h"
 

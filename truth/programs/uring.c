@@ -1,4 +1,4 @@
-/* A thread that the kernel makes inside of a process: io_uring's poller, which sleeps until there is something to do.
+/* A thread that the kernel makes inside of a process: io_uring's poller, which sleeps until there is work.
  * usage: uring MILLISECONDS
  * Ends by itself after that time. Prints "poller" if there is one, else "refused": io_uring is switched off, or not known.
  * Truth: a thread without any user stack, and one in main, nanosleep in libc. */

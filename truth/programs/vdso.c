@@ -1,4 +1,4 @@
-/* The time, asked for all the time, through the kernel's vdso.
+/* Reads the time again and again, through the kernel's vdso.
  * Truth: main, ask, clock_gettime of libc, one or two frames of [vdso]. */
 #include <time.h>
 

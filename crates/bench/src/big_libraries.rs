@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Those of LLVM and of the Rust compiler, as far as they are installed.
+/// The libraries of LLVM and of the Rust compiler, as far as they are installed.
 #[must_use]
 pub fn big_libraries() -> Vec<PathBuf> {
     let mut found = Vec::new();

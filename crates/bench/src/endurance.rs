@@ -1,6 +1,6 @@
-//! All modes together on a busy machine, for long: does memory grow, do the modes disturb each other, does the ledger add
-//! up? The load is what costs a profiler memory: processes that live for milliseconds, compilations, threads that live for
-//! one sleep.
+//! All modes together on a busy machine, for long: whether memory grows, whether the modes disturb each other, and whether the
+//! ledger adds up. The load is chosen to cost a profiler memory: processes that live for milliseconds, compilations, threads
+//! that live for one sleep.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,14 +34,14 @@ const ALL_MODES: [&str; 7] = [
     "--offcpu-states=blocked,iowait",
 ];
 
-/// What came of it.
+/// The measurement.
 #[derive(Debug)]
 pub struct Endurance {
     /// Seconds since the begin of the capture, and the resident set of perf-agent in KiB.
     pub resident: Vec<(f64, u64)>,
-    /// Samples recorded and lost for each second, of an on-CPU profile alone before and afterwards, and with all modes.
+    /// Samples recorded and lost per second by an on-CPU profile alone, before and after the capture with all modes.
     pub rate_alone: [f64; 2],
-    /// See `rate_alone`.
+    /// Samples recorded and lost per second with all modes.
     pub rate_with_all: f64,
     /// Processes that were started while all modes ran.
     pub processes: u64,
@@ -51,14 +51,14 @@ pub struct Endurance {
 }
 
 /// Processes that come and go until it is dropped.
-struct Crowd {
+struct Load {
     stop: Arc<AtomicBool>,
     started: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
     _folder: tempfile::TempDir,
 }
 
-impl Crowd {
+impl Load {
     fn start() -> Result<Self> {
         let folder = tempfile::tempdir().context("create a folder for what is compiled")?;
         let source = folder.path().join("short.c");
@@ -81,7 +81,7 @@ impl Crowd {
     }
 }
 
-/// A compilation and some processes that do nothing; how many there were.
+/// Starts a compilation and some processes that do nothing. Returns how many it started.
 fn round(compiler: Option<&PathBuf>, source: &Path, object: &Path) -> u64 {
     let quietly = |command: &mut Command| {
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -92,7 +92,7 @@ fn round(compiler: Option<&PathBuf>, source: &Path, object: &Path) -> u64 {
     compiled.unwrap_or(0) + (0..SHORT_PROCESSES).map(|_| quietly(&mut Command::new("true"))).sum::<u64>()
 }
 
-impl Drop for Crowd {
+impl Drop for Load {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -124,7 +124,7 @@ fn on_cpu_alone(agent: &Path, seconds: f64) -> Result<f64> {
 /// # Errors
 /// If perf-agent or a program fails.
 pub fn measure(agent: &Path, programs: &Scheduling, seconds: f64) -> Result<Endurance> {
-    let crowd = Crowd::start()?;
+    let load = Load::start()?;
     let lasting = ((seconds * 3.0 + 60.0) * 1000.0) as u64;
     let _mayflies = Target::start_command(Command::new(programs.path("mayflies")?).arg(lasting.to_string()))?;
     let before = on_cpu_alone(agent, seconds / 5.0)?;
@@ -133,7 +133,7 @@ pub fn measure(agent: &Path, programs: &Scheduling, seconds: f64) -> Result<Endu
     options.extend(["--duration", &duration]);
     let mut session = Session::start(agent, &options, Whom::Machine)?;
     session.until_attached()?;
-    let (begun, processes) = (Instant::now(), crowd.started.load(Ordering::Relaxed));
+    let (begun, processes) = (Instant::now(), load.started.load(Ordering::Relaxed));
     let mut resident = Vec::new();
     // The last look is one interval before the end: then profiles are put together.
     for look in 1..LOOKS {
@@ -142,7 +142,7 @@ pub fn measure(agent: &Path, programs: &Scheduling, seconds: f64) -> Result<Endu
         let kib = memory_kib(session.pid(), "VmRSS").context("perf-agent has ended early")?;
         resident.push((begun.elapsed().as_secs_f64(), kib));
     }
-    let processes = crowd.started.load(Ordering::Relaxed) - processes;
+    let processes = load.started.load(Ordering::Relaxed) - processes;
     let finished = session.finish()?;
     let after = on_cpu_alone(agent, seconds / 5.0)?;
     let (on_cpu, off_cpu, wall) = (finished.on_cpu()?, finished.off_cpu()?, finished.wall()?);
@@ -166,13 +166,13 @@ impl Endurance {
         100.0 * (self.median_kib(0.75..1.0) - before) / before
     }
 
-    /// On-CPU samples for each second with all modes, as a ratio to those of an on-CPU profile alone.
+    /// On-CPU samples for each second with all modes, as a ratio to an on-CPU profile alone.
     #[must_use]
     pub fn rate_ratio(&self) -> f64 {
         2.0 * self.rate_with_all / (self.rate_alone[0] + self.rate_alone[1])
     }
 
-    /// What the ledgers say of losses: mode, key, number.
+    /// The losses in the ledgers: mode, key, number.
     #[must_use]
     pub fn losses(&self) -> Vec<(&'static str, String, u64)> {
         let mut losses = Vec::new();

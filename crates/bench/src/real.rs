@@ -1,5 +1,5 @@
 //! Real programs, under perf-agent and `perf record --call-graph dwarf` during the same seconds. Their chains are not
-//! known; what counts is the share of stacks that reach the start of their thread.
+//! known, so only the share of stacks that reach the start of their thread is measured.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;

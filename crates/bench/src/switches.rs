@@ -1,5 +1,5 @@
-//! What tracing each switch costs: work left to programs that do nothing but switch, in windows with and without a
-//! profiler that alternate.
+//! The cost of tracing each switch: the work left to programs that only switch, in alternating windows with and without a
+//! tracer.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,7 +18,7 @@ use truth::target::Target;
 
 /// Time for a profiler to go away before the next window.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Time for a tracer to begin that does not say when it does.
+/// Time for a tracer to begin, if it does not say when it has begun.
 const STARTS: Duration = Duration::from_millis(700);
 
 /// A program that switches.

@@ -12,8 +12,8 @@ use crate::verdict::Verdict;
 
 /// Fewer samples than this prove nothing.
 const FEWEST_SAMPLES: u64 = 100;
-/// Of fewer than this, one wrong one would decide. Where others take most of the CPU, a capture is repeated, longer; so is
-/// one whose tables came late, since how soon they come is another question.
+/// With fewer samples than this a single wrong one would decide. If other work takes most of the CPU, the capture is repeated and
+/// takes longer. The same holds if the tables came late: this check does not judge how soon they come.
 const ENOUGH_SAMPLES: f64 = 1000.0;
 const LONGEST_SECONDS: f64 = 15.0;
 

@@ -71,7 +71,7 @@ pub struct Build {
     pub source: &'static str,
     /// Flags, in order, before the source.
     pub flags: Vec<String>,
-    /// What follows the source: libraries; `{out}` is the output folder.
+    /// Arguments after the source, libraries: `{out}` is the output folder.
     pub libraries: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Frames, stacks and captures as the checks see them, whichever profiler they came from.
+//! Frames, stacks and captures, in one form for all profilers.
 
 use std::path::PathBuf;
 
@@ -72,14 +72,14 @@ impl Stack {
     }
 }
 
-/// What one profiler brought back from one run.
+/// The result of one profiler in one run.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
     /// Every distinct stack.
     pub stacks: Vec<Stack>,
-    /// The profiler's own account, `KEY=VALUE`.
+    /// The profiler's own ledger, `KEY=VALUE`.
     pub comments: Vec<String>,
-    /// Kernel time that the profiler's programs took, if it could be measured.
+    /// Kernel time of the profiler's programs, if it could be measured.
     pub kernel_ns: Option<u64>,
     /// How often those programs ran.
     pub kernel_runs: Option<u64>,
@@ -102,7 +102,7 @@ impl Capture {
         stacks.fold((0, 0), |(count, ns), s| (count + s.count, ns + s.ns))
     }
 
-    /// A value of the profiler's own account.
+    /// A value of the profiler's own ledger.
     #[must_use]
     pub fn ledger(&self, key: &str) -> Option<&str> {
         let prefix = format!("perf-agent.{key}=");

@@ -1,4 +1,4 @@
-//! What a process holds in the kernel's BPF tables, and what of it is still there when the process is gone.
+//! BPF objects that a process holds in the kernel, and which of them are left when the process has ended.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ pub struct BpfObjects {
 }
 
 impl BpfObjects {
-    /// What a process holds open now.
+    /// The objects that a process holds open now.
     #[must_use]
     pub fn held_by(pid: u32) -> Self {
         let mut held = Self::default();
@@ -37,21 +37,21 @@ impl BpfObjects {
         held
     }
 
-    /// Adds what another look found.
+    /// Adds the objects of another look.
     pub fn add(&mut self, other: Self) {
         self.programs.extend(other.programs);
         self.maps.extend(other.maps);
         self.links.extend(other.links);
     }
 
-    /// Whether nothing is in it.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.programs.is_empty() && self.maps.is_empty() && self.links.is_empty()
     }
 
-    /// Those that the kernel still has. It frees them some milliseconds after the last user is gone; after `patience`
-    /// what is left will stay.
+    /// The objects that the kernel still has. It frees objects some milliseconds after their last user has ended, so this waits
+    /// up to `patience`.
     #[must_use]
     pub fn remaining(&self, patience: Duration) -> Self {
         let end = Instant::now() + patience;

@@ -11,10 +11,10 @@ use crate::profiler::{Profiler, Running, Scope};
 use crate::programs::Program;
 use crate::target::Target;
 
-/// How long profilers get at least, before a waiting program is told to go on: not all show when they are attached.
+/// The least time that profilers get before a waiting program is told to go on: not all of them show that they are attached.
 const SETTLE: Duration = Duration::from_millis(800);
 
-/// How long a profiler may take, on an emulated machine whose every CPU is busy.
+/// How long a profiler may take to end: long, for an emulated machine with busy CPUs.
 const ENDED_WITHIN: Duration = Duration::from_secs(150);
 
 /// Length and rate of a run.
@@ -74,7 +74,7 @@ pub fn profile(target: &mut Target, waits: bool, profilers: &[Profiler], plan: P
         thread::sleep(SETTLE.saturating_sub(begun.elapsed()));
         target.go()?;
     }
-    // All are waited for before any is read: reading takes CPU time from those still at work.
+    // Wait for all of them first: reading a result takes CPU time from the others.
     for one in &mut running {
         one.wait(ENDED_WITHIN)?;
     }

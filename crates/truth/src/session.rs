@@ -1,4 +1,4 @@
-//! One run of perf-agent in any modes, over a process, a command or the machine, and what it brought back.
+//! One run of perf-agent in any modes, over a process, a command or the machine, and its results.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -16,7 +16,7 @@ use crate::profiler::{read_pprof, until_attached, wait_ok};
 /// How long a session may last.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Whom a session looks at.
+/// What a session profiles.
 #[derive(Clone, Copy, Debug)]
 pub enum Whom<'a> {
     /// A running process.
@@ -34,11 +34,11 @@ pub struct Session {
     folder: tempfile::TempDir,
 }
 
-/// What a session brought back.
+/// The results of a session.
 #[derive(Debug)]
 pub struct Finished {
     folder: tempfile::TempDir,
-    /// The lines on stdout: those of the command.
+    /// The lines on stdout, which are the lines of the command.
     pub lines: Vec<String>,
     /// The messages of perf-agent.
     pub messages: String,
@@ -128,7 +128,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Ended already, but for an error on the way.
+        // It has ended already, except after an error.
         if matches!(self.child.try_wait(), Ok(None)) {
             let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
             if let Some(group) = group {

@@ -1,4 +1,4 @@
-//! A running known-answer program: started, ready, and gone when dropped.
+//! A running known-answer program. It is ready when it is returned, and killed when it is dropped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::programs::{Launch, Program};
 
-/// A program with many threads takes its time to start where others compute.
+/// A program with many threads takes long to start on a busy machine.
 const READY_BY: Duration = Duration::from_secs(120);
 
 /// A program that said it is ready.
@@ -168,7 +168,7 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        // Both may be gone already; nothing is owed to a program that is.
+        // Both may be gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_file(format!("/tmp/perf-{}.map", self.pid));

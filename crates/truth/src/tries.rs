@@ -1,16 +1,16 @@
-//! Claims that one disturbance by others may spoil: tried again, and every failure told.
+//! Claims that other work on the machine may spoil: tried again, and every failure told.
 //!
-//! A claim that is wrong fails each time; a machine that others use spoils one measurement, not all. Whoever tries again must
-//! print what failed before: a claim that holds only at times hides a defect.
+//! A wrong claim fails each time; other work spoils one measurement, not all. The caller prints the failures
+//! before a success, because a claim that holds only at times hides a defect.
 
 use std::fmt::Display;
 
-/// What came of the tries.
+/// The results of all tries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tries<T, E> {
-    /// The last one's result.
+    /// The result of the last one.
     pub last: Result<T, E>,
-    /// What the others failed by, in order.
+    /// Why the others failed, in order.
     pub before: Vec<E>,
 }
 

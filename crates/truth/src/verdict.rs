@@ -1,14 +1,14 @@
-//! What a capture is worth: how many samples reach the start of their thread, how many show the true call chain.
+//! How good a capture is: how many samples reach the start of their thread, how many show the true call chain.
 
 use crate::frame::{Capture, Stack};
 use crate::pattern::{Pattern, PatternError};
 use crate::programs::Program;
 use crate::roots::Roots;
 
-/// What perf-agent says of a stack that came before the tables.
+/// The words by which perf-agent marks a stack that was sampled before its tables were ready.
 const NOT_READY: &str = "unwind table not ready";
 
-/// Whether a stack came before the tables that it needs, and says so.
+/// Whether a stack was sampled before its tables were ready, and says so.
 #[must_use]
 pub fn is_early(stack: &Stack) -> bool {
     stack.truncated.as_ref().is_some_and(|cause| cause.contains(NOT_READY))
@@ -19,13 +19,13 @@ pub fn is_early(stack: &Stack) -> bool {
 pub struct Verdict {
     /// Samples judged.
     pub samples: u64,
-    /// Those that reach the start of their thread.
+    /// Samples that reach the start of their thread.
     pub rooted: u64,
-    /// Those that are rooted and follow the program's true chain in every frame.
+    /// Samples that are rooted and follow the program's true chain in every frame.
     pub exact: u64,
-    /// Those that neither reach the start of their thread nor say so.
+    /// Samples that neither reach the start of their thread nor say so.
     pub silent: u64,
-    /// Those that came before the unwind tables that they need.
+    /// Samples that were taken before their unwind tables were ready.
     pub early: u64,
     /// The wrong stacks, most frequent first, at most ten.
     pub wrong: Vec<(u64, String)>,

@@ -1,4 +1,4 @@
-//! The measure of all things: `bpf_get_stack` in a perf event program, and nothing else.
+//! The baseline: `bpf_get_stack` in a perf event program, and nothing else.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +14,7 @@ use truth::profiler::ProgramTimes;
 const PERF_TYPE_SOFTWARE: u32 = 1;
 const PERF_COUNT_SW_CPU_CLOCK: u64 = 0;
 
-/// What the bare program did.
+/// The samples of the bare program.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     /// Samples that gave a stack.

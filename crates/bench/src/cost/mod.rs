@@ -1,4 +1,4 @@
-//! What one sample costs in the kernel, as a ratio to the least that any profiler does: a bare `bpf_get_stack` over
+//! The cost of one sample in the kernel, as a ratio to the minimum that any profiler does: a bare `bpf_get_stack` over
 //! frame pointers on a frame-pointer build of the same program, in turn on the same CPU.
 
 mod bare;
@@ -22,7 +22,7 @@ pub use bare::Bare;
 /// Frames around the ring of `recurse`: start, two of libc, main, descend, and spin.
 const FRAMES_AROUND: usize = 6;
 
-/// So often each of the two is measured.
+/// How often each of the two is measured.
 const TURNS: u32 = 4;
 
 /// How the recursion moves.
@@ -78,7 +78,7 @@ impl Cost {
 }
 
 /// Measures one case: both builds of the program in turn on one CPU, each under its profiler while the other is stopped.
-/// What a sample of somebody else costs the profiler is another question: [`turned_away_ns`].
+/// [`turned_away_ns`] measures the cost of a sample of another process.
 ///
 /// # Errors
 /// Without root, clang or BPF statistics.
@@ -127,7 +127,7 @@ pub fn measure(
     })
 }
 
-/// What it costs the profiler, in ns, that another process than its target was sampled.
+/// The cost of a sample of another process than the target, in ns.
 ///
 /// # Errors
 /// As [`measure`].

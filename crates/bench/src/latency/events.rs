@@ -61,7 +61,7 @@ pub fn read_events(text: &str, wanted: impl Fn(&str) -> bool) -> Waits {
     waits
 }
 
-/// `COMM TID SECONDS: EVENT: FIELDS`, the first of which may contain blanks.
+/// Splits `COMM TID SECONDS: EVENT: FIELDS`; COMM may contain blanks.
 fn split(line: &str) -> Option<(u64, &str, &str)> {
     let at = line.find(" sched:")?;
     let (head, tail) = line.split_at(at);

@@ -1,4 +1,4 @@
-//! The least that a tracer by frame pointers does (`bench/bpf/off_cpu.bpf.c`), without the names and tables of a tool.
+//! The minimum that a tracer by frame pointers does (`bench/bpf/off_cpu.bpf.c`), without the names and tables of a tool.
 
 use std::path::Path;
 

@@ -17,14 +17,14 @@ use truth::programs::sources;
 use truth::roots::Roots;
 use truth::target::Target;
 
-/// What lies in caches when the profiler starts.
+/// Which caches are filled when the profiler starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caches {
     /// The profiler has seen these files before.
     Warm,
     /// The profiler's own cache is empty.
     Empty,
-    /// That, and the kernel has dropped the pages of all files.
+    /// Its own cache is empty, and the kernel has dropped the pages of all files.
     Dropped,
 }
 

@@ -13,7 +13,7 @@ use crate::session::{Finished, Session, Whom};
 /// Below this a share of time proves nothing.
 const LEAST_NS: u64 = 50_000_000;
 
-/// What a hypervisor took of the CPU of the hogs so far, while somebody wanted to run.
+/// Time that a hypervisor has taken from the CPU of the program `hogs` while a thread wanted to run.
 fn stolen_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = stat

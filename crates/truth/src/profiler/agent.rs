@@ -99,7 +99,7 @@ pub fn read_pprof(file: &Path) -> Result<Capture> {
 fn add_frame(profile: &Profile, id: LocationId, stack: &mut Stack) {
     let Some(location) = profile.locations.get(id.0 as usize) else { return };
     let mapping = location.mapping.and_then(|id| profile.mappings.get(id.0 as usize));
-    // The outermost of inlined functions is the one that has the frame.
+    // Of inlined functions only the outermost has a frame.
     let function = location.lines.last().and_then(|line| profile.functions.get(line.function.0 as usize));
     let module = mapping.map(|m| m.filename.clone()).unwrap_or_default();
     if module.starts_with("[kernel") {

@@ -37,12 +37,12 @@ impl BpfStats {
 
 impl Drop for BpfStats {
     fn drop(&mut self) {
-        // A failure leaves statistics on, which cost little; there is nobody to tell.
+        // If this fails, the statistics stay on, which costs little.
         let _ = fs::write(SWITCH, self.before.trim());
     }
 }
 
-/// What the programs of one process took.
+/// Time and runs of the programs of one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramTimes {
     /// Time in ns.
@@ -74,7 +74,7 @@ impl ProgramTimes {
     }
 }
 
-/// Looks at a process's programs until it closes them, and keeps the last account.
+/// Reads the times of a process's programs again and again until it closes them, and keeps the last ones.
 #[derive(Debug)]
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
@@ -99,7 +99,7 @@ impl Watch {
         Self { stop, thread: Some(thread) }
     }
 
-    /// The last account, if the kernel kept one.
+    /// The last times, if the kernel kept any.
     pub(super) fn finish(mut self) -> Option<ProgramTimes> {
         self.stop.store(true, Ordering::Relaxed);
         let times = self.thread.take()?.join().ok()?;

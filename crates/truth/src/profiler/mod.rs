@@ -1,4 +1,4 @@
-//! The profilers under test behind one door: start, wait, read back.
+//! The profilers under one interface: start, wait, read the result.
 
 mod agent;
 mod attached;
@@ -84,7 +84,7 @@ impl Profiler {
         change(&mut command);
         let log = file.with_extension("log");
         let child = agent::spawn_logged(command, &log)?;
-        // Looking costs CPU time: only where there is something to see.
+        // Reading costs CPU time, so it is done only where there are statistics.
         let watched = matches!(self, Self::Agent(..)) && BpfStats::are_enabled();
         let times = watched.then(|| bpf::Watch::of(child.id()));
         Ok(Running { child, kind: self.clone(), file, log, times })
@@ -142,7 +142,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Ended already, but for an error on the way.
+        // It has ended already, except after an error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -31,7 +31,7 @@ fn cpp_exceptions() -> Program {
             "_start @libc{2} main (attempt{2} / attempt level_one{2} / attempt level_one level_two{2} / \
              attempt level_one level_two level_three{2}) @libgcc_s{1,3}",
         )
-        // In the last instructions before a landing pad libgcc has overwritten its own frame: nobody gets out.
+        // In the last instructions before a landing pad libgcc has overwritten its own frame: no walk gets past it.
         .demanding(99.0)
 }
 

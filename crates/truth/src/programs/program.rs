@@ -29,25 +29,25 @@ pub struct Program {
     pub builds: Vec<Build>,
     /// Command line; `{out}` is the folder of the built files.
     pub command: Vec<String>,
-    /// Patterns of which each sample follows one.
+    /// Patterns; each sample follows one of them.
     pub chains: Vec<String>,
     /// How it is started.
     pub launch: Launch,
-    /// Waits for the runner's line after the profilers are attached.
+    /// The program waits for a line from the runner, which comes when the profilers are attached.
     pub waits: bool,
-    /// Runs without any shared library: can be taken into a virtual machine as it is.
+    /// It needs no shared library, so it runs in a virtual machine as it is.
     pub standalone: bool,
     /// Part of the full matrix only, not of the shorter run that covers each kind once.
     pub matrix_only: bool,
-    /// Rooted samples in per cent that are demanded; exact ones too.
+    /// The least share of rooted samples, and of exact ones, in per cent.
     pub demand_pct: f64,
 }
 
-/// What is in front of `main` in a program that uses the C library as a shared library.
+/// The frames in front of `main` in a program that uses the C library as a shared library.
 pub(crate) const MAIN: &str = "_start @libc{2} main";
 /// The same in a program that contains the C library.
 pub(crate) const STATIC_MAIN: &str = "_start __libc_start_main* __libc_start_call_main main";
-/// What is in front of a thread's first function.
+/// The frames in front of a thread's first function.
 pub(crate) const THREAD: &str = "@libc{2}";
 /// The loader and the C library at work before `main`.
 pub(crate) const STARTUP: &[&str] = &[
