@@ -7,9 +7,11 @@ set -euo pipefail
 build=(gcc:gcc make:make pkg-config:pkg-config clang:clang /usr/include/stdlib.h:libc6-dev
     /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
 demo=(:python3)
-test=(dwz:dwz /usr/aarch64-linux-gnu/lib/libc.so.6:libc6-arm64-cross xz:xz-utils bpftool:bpftool g++:g++
+test=(dwz:dwz xz:xz-utils bpftool:bpftool g++:g++
     musl-gcc:musl-tools go:golang-go perf:linux-perf clang-format:clang-format :python3
     qemu-system-x86_64:qemu-system-x86 cpio:cpio setcap:libcap2-bin setpriv:util-linux kill:procps objcopy:binutils)
+# Debian has the libraries of another machine only for other machines than that.
+[ "$(uname -m)" != x86_64 ] || test+=(/usr/aarch64-linux-gnu/lib/libc.so.6:libc6-arm64-cross)
 truth=(g++:g++ musl-gcc:musl-tools go:golang-go perf:linux-perf sqlite3:sqlite3 :python3 node:nodejs
     redis-server:redis-server redis-benchmark:redis-tools openssl:openssl offcputime:libbpf-tools)
 long=(qemu-system-aarch64:qemu-system-arm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu cpio:cpio)
