@@ -24,6 +24,9 @@ esac
 if command -v go > /dev/null && go=$(tools/go.sh); then PATH=$go:$PATH; fi
 rm -rf "$logs"
 mkdir -p "$logs"
+# Unit tests, and the integration tests of packages that are parts. The integration tests of `cli`, `perfagent`, `truth` and
+# `bench` run whole captures: their program is named `whole`.
+parts=(--lib --bins --test suite)
 passed=0 failed=0 skipped=0 reasons=() failures=() unsteady=()
 tree=$(git status --porcelain 2> /dev/null)
 
@@ -128,25 +131,26 @@ count_kernels() {
     done
 }
 
-# Runs tests, counts them, and runs those that failed alone, up to three times.
-run_tests() { # CARGO-ARGUMENT… [-- FILTER…]
-    local arguments=() filters=() tests=0 ended told name names left n
-    while [ $# -gt 0 ] && [ "$1" != -- ]; do arguments+=("$1"); shift; done
+# Runs tests of all packages, counts them, and runs those that failed alone, up to three times.
+run_tests() { # LOG TARGET-OPTION… [-- FILTER…]
+    local log=$1 targets=() filters=() tests=0 ended told name names left n
+    shift
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do targets+=("$1"); shift; done
     [ $# = 0 ] || { shift; filters=("$@"); }
-    run tests cargo test --locked --no-fail-fast "${arguments[@]}" -- --show-output "${filters[@]}" || tests=$?
+    run "$log" cargo test --workspace --locked --no-fail-fast "${targets[@]}" -- --show-output "${filters[@]}" || tests=$?
     # A test program that was killed in the middle says nothing of its tests.
-    ended=$(sed -nE 's/^error: ([0-9]+) targets? failed:$/\1/p' "$logs/tests.log")
-    told=$(grep -c '^test result: FAILED' "$logs/tests.log")
-    if [ $tests != 0 ] && [ "$ended" != "$told" ]; then fail "tests: not all test programs came to their end"; fi
-    count_tests "$logs/tests.log"
-    mapfile -t names < <(failed_tests "$logs/tests.log" | sort -u)
+    ended=$(sed -nE 's/^error: ([0-9]+) targets? failed:$/\1/p' "$logs/$log.log")
+    told=$(grep -c '^test result: FAILED' "$logs/$log.log")
+    if [ $tests != 0 ] && [ "$ended" != "$told" ]; then fail "$log: not all test programs came to their end"; fi
+    count_tests "$logs/$log.log"
+    mapfile -t names < <(failed_tests "$logs/$log.log" | sort -u)
     for n in 1 2 3; do
         [ ${#names[@]} -gt 0 ] || return 0
-        run "tests-again-$n" cargo test --locked --no-fail-fast "${arguments[@]}" -- --exact --test-threads=1 --show-output "${names[@]}"
+        run "$log-again-$n" cargo test --workspace --locked --no-fail-fast "${targets[@]}" -- --exact --test-threads=1 --show-output "${names[@]}"
         left=()
         for name in "${names[@]}"; do
-            if grep -qFx "test $name ... ok" "$logs/tests-again-$n.log" && ! grep -qFx "test $name ... FAILED" "$logs/tests-again-$n.log"; then
-                unsteady "$name: held at try $((n + 1)); try 1: $(cause "$logs/tests.log" "$name")"
+            if grep -qFx "test $name ... ok" "$logs/$log-again-$n.log" && ! grep -qFx "test $name ... FAILED" "$logs/$log-again-$n.log"; then
+                unsteady "$name: held at try $((n + 1)); try 1: $(cause "$logs/$log.log" "$name")"
                 passed=$((passed + 1)) failed=$((failed - 1))
             else
                 left+=("$name")
@@ -154,7 +158,7 @@ run_tests() { # CARGO-ARGUMENT… [-- FILTER…]
         done
         names=("${left[@]}")
     done
-    for name in "${names[@]}"; do failures+=("$name: $(cause "$logs/tests.log" "$name")"); done
+    for name in "${names[@]}"; do failures+=("$name: $(cause "$logs/$log.log" "$name")"); done
 }
 
 # What needs neither a build nor a test.
@@ -201,6 +205,8 @@ full() {
     step documentation env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
     step build-tests cargo test --workspace --locked --no-run
     local built=$?
+    # These do not measure: they share the machine with the guests.
+    [ $built != 0 ] || run_tests tests-of-parts "${parts[@]}" --test slow_reader
     if [ -n "$guests" ]; then
         local start=$SECONDS
         wait "$guests"
@@ -209,20 +215,16 @@ full() {
         printf '%-20s %-6s %4d s waited for\n' kernels ended $((SECONDS - start))
         count_kernels
     fi
-    # With nothing else running: they measure.
-    [ $built != 0 ] || run_tests --workspace
+    # These measure: nothing else runs beside them.
+    if [ $built = 0 ]; then
+        run_tests tests --test whole
+        run_tests doc-tests --doc
+    fi
 }
 
-# Tests of the command line, of whole captures and of known answers are those of these packages beside their unit tests.
-whole=(cli perfagent truth bench)
 fast() {
-    local package excluded=()
     check_sources
-    for package in "${whole[@]}"; do excluded+=(--exclude "$package"); done
-    # A client that is slow on purpose takes a minute.
-    run_tests --workspace "${excluded[@]}" --lib --bins --tests -- --skip who_does_not_read_is_not_waited_for
-    cp "$logs/tests.log" "$logs/tests-of-parts.log"
-    run_tests "${whole[@]/#/--package=}" --lib --bins
+    run_tests tests-of-parts "${parts[@]}"
 }
 
 long() {

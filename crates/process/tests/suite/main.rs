@@ -1,0 +1,3 @@
+//! Images of real processes.
+
+mod images;
