@@ -56,15 +56,22 @@ static __always_inline u64 waited_in(struct thread *t, u64 from, u64 now)
 	return now - (runnable > from ? runnable : from);
 }
 
-/* Whether the present stretch was open at the last seam, and that has to be written down. */
+/* Whether user space gathers the records of the last seam, and the thread was there. */
+static __always_inline bool was_at_seam(struct sampler_state *s, struct thread *t)
+{
+	return s->gathered_seam_ns == s->seam_ns && t->since && t->born < s->seam_ns;
+}
+
+/* Besides, whether its present stretch was open at the seam. */
 static __always_inline bool is_split(struct sampler_state *s, struct thread *t)
 {
-	return s->gathered_seam_ns == s->seam_ns && t->since && t->since < s->seam_ns;
+	return was_at_seam(s, t) && t->since < s->seam_ns;
 }
 
 /*
- * Writes down the part of the present stretch before the last seam. `flags`: BPF_NOEXIST for the iterator. Of its own,
- * because of the room that a record takes on the stack.
+ * Writes down the part of the present stretch before the last seam; with key 0 that of the life of the thread alone.
+ * `flags`: BPF_NOEXIST unless the program ends the stretch. Of its own, because of the room that a record takes on the
+ * stack.
  */
 static __noinline int write_seam_record(struct sampler_state *s, struct thread *t, u64 key, u64 flags)
 {
@@ -90,9 +97,14 @@ static __noinline int write_seam_record(struct sampler_state *s, struct thread *
 	return 0;
 }
 
-/* The life of a thread until `end`; what lies before the last seam is in its record. */
+/*
+ * The life of a thread until `end`; what lies before the last seam is in its record. It has none yet if its stretch at
+ * the seam was ended by a program that did not know of the seam.
+ */
 static __always_inline void add_life(struct sampler_state *s, struct thread *t, u64 end)
 {
+	if (was_at_seam(s, t))
+		write_seam_record(s, t, 0, BPF_NOEXIST);
 	count(counters_in(s), COUNT_LIFETIME_NS, end - (t->born > s->seam_ns ? t->born : s->seam_ns));
 	t->born = end;
 }

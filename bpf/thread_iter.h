@@ -141,7 +141,7 @@ int threads_still_asleep(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Writes down what of each open stretch lies before the seam. */
+/* Writes down what of the stretch and the life of each thread lies before the seam. */
 SEC("iter/task")
 int threads_at_seam(struct bpf_iter__task *ctx)
 {
@@ -155,17 +155,19 @@ int threads_at_seam(struct bpf_iter__task *ctx)
 		return 0;
 	t = thread_of(task);
 	begin_run_of_threads(s, slot);
-	if (!t || !is_split(s, t))
+	if (!t || !was_at_seam(s, t))
 		return 0;
 	now = *t;
 	key = now.key;
-	if (now.state == OFF_NONE)
+	if (!is_split(s, &now))
+		key = 0;
+	else if (now.state == OFF_NONE)
 		key = wall_clock ? on_cpu_key(s, task, &now) : 0;
 	else if (is_first_wait(&now))
 		key = first_wait_key(s, task, &now);
 	/* If the stretch has ended meanwhile, the program that ended it has seen to this. */
 	barrier();
-	if (is_split(s, t))
+	if (t->since == now.since || now.since >= s->seam_ns)
 		write_seam_record(s, &now, key, BPF_NOEXIST);
 	return 0;
 }

@@ -106,7 +106,7 @@ impl Kernel {
         choose_programs(&mut object, settings);
         let object = object.load().map_err(load_error)?;
         let map = |name| find_map(&object, name);
-        let words = ControlWords::new(map("control_words")?);
+        let words = ControlWords::new(&map("control_words")?)?;
         let tables = [map("totals_a")?, map("totals_b")?];
         let states = SamplerStates::new(&map("sampler_states")?)?;
         Ok(Self {
@@ -302,17 +302,16 @@ impl Kernel {
         self.sides.drain(&mut self.arena, each)
     }
 
-    /// Ends an interval at `at_ns`, which is to be now (CLOCK_MONOTONIC): takes its sums as [`Self::drain`] does, its
-    /// counters, and the time up to this moment of the stretches of threads that are open. Sampling goes on; what is added
-    /// from now on belongs to the next interval.
+    /// Ends an interval: takes its sums as [`Self::drain`] does, its counters, and the time up to this moment of the
+    /// stretches of threads that are open. Sampling goes on; what is added from now on belongs to the next interval.
     ///
     /// # Errors
     /// [`Error::Attach`], [`Error::Map`]. The counters then come with the next interval.
-    pub fn cut(&mut self, at_ns: u64, each: impl FnMut(u64, Sums)) -> Result<Cut, Error> {
+    pub fn cut(&mut self, each: impl FnMut(u64, Sums)) -> Result<Cut, Error> {
         let skipped = self.skipped();
         let Self { sides, arena, object, .. } = self;
         let gather = self.splits.then_some(|| thread_iter::run(object, thread_iter::SEAM).map(drop));
-        let mut cut = sides.cut(arena, at_ns, gather, each)?;
+        let mut cut = sides.cut(arena, gather, each)?;
         skipped.since(self.skipped).add_to(&mut cut.off_cpu);
         self.skipped = skipped;
         Ok(cut)

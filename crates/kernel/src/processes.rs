@@ -98,7 +98,7 @@ impl Processes {
         if let Some((start, words)) = old.filter(|old| old.1 > 0) {
             arena.give(start, words);
         }
-        self.tell()?;
+        self.tell();
         placed.map(|_| known)
     }
 
@@ -114,15 +114,14 @@ impl Processes {
         }
         if image.is_some() {
             let _ = self.map.delete(&pid.to_ne_bytes());
-            // It fails for no reason that the next change would not show.
-            let _ = self.tell();
+            self.tell();
         }
     }
 
     /// After each change: what the programs remember does not hold any more.
-    fn tell(&mut self) -> Result<(), Error> {
+    fn tell(&mut self) {
         self.changed += 1;
-        self.words.set(abi::control::CHANGED_BY_USER_SPACE, self.changed)
+        self.words.set(abi::control::CHANGED_BY_USER_SPACE, self.changed);
     }
 
     /// Each process. One that comes or goes meanwhile may be missing.

@@ -29,6 +29,8 @@ pub struct Sums {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Cut {
+    /// When the interval ended, CLOCK_MONOTONIC.
+    pub at_ns: u64,
     /// The counters of the sampler.
     pub sampler: Counters,
     /// The counters of the programs that follow threads.
@@ -137,26 +139,26 @@ impl Sides {
         self.empty(full, each)
     }
 
-    /// Ends the interval at `at_ns`: changes the side, calls `gather`, in which the stretches that are open are to be written
+    /// Ends the interval: changes the side, calls `gather`, in which the stretches that are open are to be written
     /// down (none: threads are not followed), and takes everything that belongs to the interval.
     pub(crate) fn cut(
         &mut self,
         arena: &mut Arena,
-        at_ns: u64,
         gather: Option<impl FnOnce() -> Result<(), Error>>,
         each: impl FnMut(u64, Sums),
     ) -> Result<Cut, Error> {
-        self.previous_seam_ns = self.seam_ns;
-        self.seam_ns = at_ns;
+        // Until the side is changed, which is a moment later, stretches that end are not split.
+        let at_ns = monotonic_ns();
+        (self.previous_seam_ns, self.seam_ns) = (self.seam_ns, at_ns);
         if gather.is_some() {
-            self.words.set(control::GATHERED_SEAM_NS, at_ns)?;
+            self.words.set(control::GATHERED_SEAM_NS, at_ns);
         }
         let full = self.change(arena)?;
-        let mut cut = Cut::default();
+        let mut cut = Cut { at_ns, ..Cut::default() };
         let mut lifetime_ns = 0;
         let gathered = gather.map_or(Ok(()), |gather| {
             let gathered = gather();
-            self.words.set(control::GATHERED_SEAM_NS, 0)?;
+            self.words.set(control::GATHERED_SEAM_NS, 0);
             // A program that ended a stretch meanwhile may still be writing its record.
             arena.wait_for_programs()?;
             let emptied = batch::empty(&self.seam_records, |[_], [seam_ns, key, value, waited, lived]| {
@@ -189,10 +191,10 @@ impl Sides {
     fn change(&mut self, arena: &mut Arena) -> Result<usize, Error> {
         let full = (self.changes & 1) as usize;
         let next = (full ^ 1) as u32;
-        self.words.set(control::SEAM_NS + next, self.seam_ns)?;
-        self.words.set(control::PREVIOUS_SEAM_NS + next, self.previous_seam_ns)?;
+        self.words.set(control::SEAM_NS + next, self.seam_ns);
+        self.words.set(control::PREVIOUS_SEAM_NS + next, self.previous_seam_ns);
         self.changes = self.changes.wrapping_add(1);
-        self.words.set(control::SIDE_CHANGES, self.changes)?;
+        self.words.set(control::SIDE_CHANGES, self.changes);
         arena.wait_for_programs()?;
         Ok(full)
     }
@@ -216,6 +218,13 @@ impl Sides {
             |[hash]: [u64; 1], [count, value, waited]: [u64; 3]| each(hash, Sums { count, value, waited });
         batch::empty(&self.tables[side], sums).map_err(not_emptied("totals"))
     }
+}
+
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time into the struct, which lives. It cannot fail with this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn not_emptied(map: &'static str) -> impl Fn(std::io::Error) -> Error {

@@ -48,6 +48,8 @@ struct Recorder {
     tids: HashMap<u64, u32>,
     intervals: Vec<Interval>,
     open: Interval,
+    /// Waits of the threads of a test that were too short.
+    skipped: u64,
 }
 
 impl Recorder {
@@ -74,7 +76,7 @@ impl Recorder {
         kernel.follow_threads().unwrap();
         let asleep = kernel.enter_threads(start_ns).unwrap();
         let open = Interval { from_ns: start_ns, ..Interval::default() };
-        let mut recorder = Self { kernel, tids: HashMap::new(), intervals: Vec::new(), open };
+        let mut recorder = Self { kernel, tids: HashMap::new(), intervals: Vec::new(), open, skipped: 0 };
         recorder.hear(asleep);
         Some(recorder)
     }
@@ -102,13 +104,12 @@ impl Recorder {
 
     fn cut(&mut self) {
         self.receive();
-        let at_ns = now_ns();
         let sums = &mut self.open.sums;
-        let cut = self.kernel.cut(at_ns, |key, more| add(sums, key, more)).unwrap();
+        let cut = self.kernel.cut(|key, more| add(sums, key, more)).unwrap();
         self.receive();
-        let next = Interval { from_ns: at_ns, ..Interval::default() };
+        let next = Interval { from_ns: cut.at_ns, ..Interval::default() };
         let mut ended = std::mem::replace(&mut self.open, next);
-        (ended.cut, ended.to_ns) = (cut, at_ns);
+        (ended.to_ns, ended.cut) = (cut.at_ns, cut);
         self.intervals.push(ended);
     }
 
@@ -176,6 +177,8 @@ fn record(
     let start_ns = now_ns();
     let mut uncut = Recorder::start(min_block, start_ns)?;
     let mut cut = Recorder::start(min_block, start_ns)?;
+    let skipped = |recorder: &Recorder| recorder.kernel.off_cpu_counters().skipped_min_block;
+    let before = [&cut, &uncut].map(skipped);
     let stop = AtomicBool::new(false);
     let (tell, told) = mpsc::channel();
     thread::scope(|scope| {
@@ -199,6 +202,7 @@ fn record(
     });
     // What the kernel does after a thread has told that it ended.
     thread::sleep(ms(100));
+    [cut.skipped, uncut.skipped] = [skipped(&cut) - before[0], skipped(&uncut) - before[1]];
     cut.end();
     uncut.end();
     drop(tell);
@@ -319,10 +323,10 @@ fn an_interval_is_long_enough_as_a_whole_or_not_at_all() {
     // Its key is told while it may still become long enough, and no time with it.
     let open = cut.intervals.iter().flat_map(|interval| &interval.cut.open);
     assert!(open.clone().any(|open| cut.tids.get(&open.key) == Some(&tids["short"]) && open.value == 0));
-    let skipped = |recorder: &Recorder| {
-        let counters = recorder.kernel.off_cpu_counters();
-        (counters.skipped_min_block, counters.skipped_min_block_ns)
-    };
-    let (pieces, whole) = (skipped(&cut), skipped(&uncut));
-    assert!(whole.0 > 20 && is_near(pieces.0, whole.0, 0.1, 0), "{pieces:?} {whole:?}");
+    assert!(
+        uncut.skipped > 20 && is_near(cut.skipped, uncut.skipped, 0.05, 2),
+        "{} {}",
+        cut.skipped,
+        uncut.skipped
+    );
 }
