@@ -391,7 +391,11 @@ enum control_word {
 	CONTROL_SEAM_NS = 3,
 	CONTROL_PREVIOUS_SEAM_NS = 5,
 	CONTROL_GATHERED_SEAM_NS = 7, /* the seam whose records user space gathers now; 0: none */
-	CONTROL_WORDS = 8,
+	CONTROL_STATS_CHANGES = 8,    /* as CONTROL_SIDE_CHANGES, of the statistics of processes */
+	/* Begin and end of the following of threads, CLOCK_MONOTONIC; 0: not yet. */
+	CONTROL_FOLLOWED_FROM_NS = 9,
+	CONTROL_FOLLOWED_TO_NS = 10,
+	CONTROL_WORDS = 11,
 };
 
 /*

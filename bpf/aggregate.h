@@ -189,44 +189,54 @@ static __always_inline void remember_sum(struct pending_count *pending, u32 side
 	pending->count = 0;
 }
 
+/*
+ * Adds a sample whose key is not in the table: its stack crosses first. False: it is lost. A function of its own: most
+ * samples do not come here.
+ */
+static __noinline int add_unseen(struct sampler_state *s, struct sample *sample, u64 key, u32 end, u32 user_frames)
+{
+	struct counters *c = counters_in(s);
+	struct total *total;
+	long error;
+
+	if (!send_stack(sample, key, end, user_frames)) {
+		count(c, COUNT_LOST_RING_FULL, 1);
+		return 0;
+	}
+	count(c, COUNT_STACKS_SENT, 1);
+	error = enter_sums(side_of(s), key, 1, sample->value, 0);
+	if (!error)
+		return 1;
+	total = find_total(side_of(s), key);
+	if (!total) {
+		count(c, cause_of(error, COUNT_LOST_MAP_FULL), 1);
+		return 0;
+	}
+	add_sums(total, 1, sample->value, 0);
+	return 1;
+}
+
 /* Adds the sample to its sums. Only for programs that do not interrupt themselves between two words of `pending`. */
 static __always_inline void add_sample(struct sampler_state *s, struct sample *sample, u64 user_hash, u32 end,
 				       u32 user_frames)
 {
 	u64 key = key_of(sample, user_hash, end);
-	struct counters *c = counters_in(s);
 	struct pending_count *pending;
 	u32 side = side_of(s);
 	struct total *total;
-	long error;
 
 	pending = &s->pending[side].at[key >> (64 - PENDING_COUNTS_SHIFT)];
 	if (pending->key == key && key) {
 		pending->count++;
-		count(c, COUNT_SAMPLES, 1);
-		return;
-	}
-	total = find_total(side, key);
-	if (total) {
-		add_sums(total, 1, sample->value, 0);
 	} else {
-		if (!send_stack(sample, key, end, user_frames)) {
-			count(c, COUNT_LOST_RING_FULL, 1);
-			return;
-		}
-		count(c, COUNT_STACKS_SENT, 1);
-		error = enter_sums(side, key, 1, sample->value, 0);
-		if (error) {
-			total = find_total(side, key);
-			if (!total) {
-				count(c, cause_of(error, COUNT_LOST_MAP_FULL), 1);
-				return;
-			}
+		total = find_total(side, key);
+		if (total)
 			add_sums(total, 1, sample->value, 0);
-		}
+		else if (!add_unseen(s, sample, key, end, user_frames))
+			return;
+		remember_sum(pending, side, key);
 	}
-	count(c, COUNT_SAMPLES, 1);
-	remember_sum(pending, side, key);
+	count(counters_in(s), COUNT_SAMPLES, 1);
 }
 
 #endif

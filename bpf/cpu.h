@@ -75,12 +75,8 @@ int cpu_sample(void *ctx)
 	}
 	sample.image = proc.image;
 	end = walk_current(s, &proc, &sample);
-	if (may_be_walked_later(end) && defer_walk(ctx, c, &sample, end, 0))
-		return 0;
-	count(c, COUNT_WALKS + end, 1);
-	if (kernel_stacks)
-		take_kernel_stack(ctx, &sample);
-	add_sample(s, &sample, s->walk.hash, end, s->walk.total);
+	if (!crosses_as_it_is(ctx, s, &sample, end, 0))
+		add_sample(s, &sample, s->walk.hash, end, s->walk.total);
 	return 0;
 }
 

@@ -91,19 +91,18 @@ static __always_inline bool may_defer(u32 pid)
 }
 
 /*
- * Sends the sample with its stack as it is; its sums come under `key`, if that is not 0. False: it is to be recorded as
- * far as it was walked.
+ * Sends the sample with its stack as it is; its sums come under `key`, if that is not 0. Not 0: it is to be recorded as
+ * far as it was walked. A function of its own: few samples come here.
  */
-static __always_inline bool defer_walk(void *ctx, struct counters *c, struct sample *sample, u32 end, u64 key)
+static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct sample *sample, u32 end, u64 key)
 {
 	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample->slot);
-	struct walk *w = walk_at(sample->slot);
 	long kernel = 0;
 	u64 size;
 
-	if (!box || !w || !may_defer(sample->pid) || copy_registers(sample->slot))
-		return false;
-	box->raw.pc = w->start_pc & FRAME_PC;
+	if (!box || !may_defer(sample->pid) || copy_registers(sample->slot))
+		return 1;
+	box->raw.pc = s->walk.start_pc & FRAME_PC;
 	if (kernel_stacks)
 		kernel = bpf_get_stack(ctx, box->raw.kernel, sizeof(box->raw.kernel), 0);
 	address_raw(box, sample, end, key, kernel);
@@ -111,9 +110,36 @@ static __always_inline bool defer_walk(void *ctx, struct counters *c, struct sam
 	if (size > RAW_STACK_BYTES)
 		size = RAW_STACK_BYTES;
 	if (send_beside_life(box, sizeof(struct message) + sizeof(struct raw_stack) + size))
-		return false;
-	count(c, COUNT_DEFERRED, 1);
-	return true;
+		return 1;
+	count(counters_in(s), COUNT_DEFERRED, 1);
+	return 0;
+}
+
+/* The key of one stretch of one thread alone, from its begin on. */
+static __always_inline u64 own_key(u32 pid, u32 tid, u64 since, u32 state)
+{
+	return key_in(hash_mix(hash_mix(seed ^ since, tid), pid), kind_of(EVENT_SCHEDULER, state));
+}
+
+/*
+ * What follows a walk whose sample is to be recorded. If user space can walk the stack further, it crosses as it is, if
+ * it may: true. Its sums then come under the key of the one stretch since `since`; a sample (`since` 0) has none. Else
+ * the end of the walk is counted, and the kernel's frames are taken.
+ */
+static __always_inline bool crosses_as_it_is(void *ctx, struct sampler_state *s, struct sample *sample, u32 end,
+					     u64 since)
+{
+	u64 key;
+
+	if (may_be_walked_later(end)) {
+		key = since ? own_key(sample->pid, sample->tid, since, sample->state) : 0;
+		if (!defer_walk(ctx, s, sample, end, key))
+			return true;
+	}
+	count(counters_in(s), COUNT_WALKS + end, 1);
+	if (kernel_stacks)
+		take_kernel_stack(ctx, sample);
+	return false;
 }
 
 #endif

@@ -129,13 +129,6 @@ const volatile u32 sched_memos = 1;
 /* inode of the agent's PID namespace, 0 if it is the first one */
 const volatile u32 pid_namespace = 0;
 
-/* Counts the changes of the table of figures of processes that is written to; the last bit names it. */
-u32 figures_in_use = 0;
-u32 padding = 0;
-/* Begin and end of the capture of threads, CLOCK_MONOTONIC; 0: not yet. */
-u64 capture_start_ns = 0;
-u64 capture_end_ns = 0;
-
 static __always_inline u32 slot_of(enum sampler_context context)
 {
 	return first_slot[context] + (context == CONTEXT_ITERATOR ? 0 : bpf_get_smp_processor_id());

@@ -64,12 +64,6 @@ static __always_inline bool make_known(struct sampler_state *s, struct sample *s
 	return false;
 }
 
-/* The key of one interval of one thread alone. */
-static __always_inline u64 own_key(struct thread *t, u64 since, u32 state)
-{
-	return key_in(hash_mix(hash_mix(seed ^ since, t->tid), t->pid), kind_of(EVENT_SCHEDULER, state));
-}
-
 /* What is known of the process of the current thread, which leaves its CPU. False: nothing, and the stretch is lost. */
 static __always_inline bool proc_of(struct counters *c, struct thread *t, u32 off, struct proc *proc)
 {
@@ -92,26 +86,19 @@ static __always_inline bool proc_of(struct counters *c, struct thread *t, u32 of
 static __always_inline void take_stack(void *ctx, struct sampler_state *s, struct thread *t, u32 off)
 {
 	struct sample sample = {.slot = s->slot, .pid = t->pid, .tid = t->tid, .event = EVENT_SCHEDULER, .state = off};
-	struct counters *c = counters_in(s);
 	struct proc proc = {};
 	u64 key;
 	u32 end;
 
-	if (!proc_of(c, t, off, &proc))
+	if (!proc_of(counters_in(s), t, off, &proc))
 		return;
 	sample.image = proc.image;
 	end = walk_current(s, &proc, &sample);
-	if (may_be_walked_later(end)) {
+	if (crosses_as_it_is(ctx, s, &sample, end, t->since)) {
 		/* Its sums are its own: user space does not know yet what they are sums of. */
-		key = own_key(t, t->since, off);
-		if (defer_walk(ctx, c, &sample, end, key)) {
-			t->key = key;
-			return;
-		}
+		t->key = own_key(t->pid, t->tid, t->since, off);
+		return;
 	}
-	count(c, COUNT_WALKS + end, 1);
-	if (kernel_stacks)
-		take_kernel_stack(ctx, &sample);
 	key = key_of(&sample, s->walk.hash, end);
 	if (key != t->seen || t->epoch != s->changes) {
 		if (!make_known(s, &sample, key, end, s->walk.total))

@@ -70,6 +70,13 @@ static __always_inline u64 control_word(u32 which)
 	return word ? *word : 0;
 }
 
+/* The side that is added to, by the word that counts its changes. User space waits for runs that have read it before.
+ */
+static __always_inline u32 side_in_use(u32 word)
+{
+	return control_word(word) & 1;
+}
+
 static __always_inline struct sampler_state *state_at(u32 slot)
 {
 	return bpf_map_lookup_elem(&sampler_states, &slot);
@@ -99,7 +106,7 @@ static __always_inline struct counters *counters_of(u32 slot)
 {
 	struct sampler_state *s = state_at(slot);
 
-	return s ? &s->counters[control_word(CONTROL_SIDE_CHANGES) & 1] : NULL;
+	return s ? &s->counters[side_in_use(CONTROL_SIDE_CHANGES)] : NULL;
 }
 
 /* Not atomic: another program on this CPU in between (NMI) may cost one count. */

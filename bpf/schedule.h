@@ -98,7 +98,7 @@ static __always_inline void add_duration(struct durations *d, u64 ns)
 /* The table of figures that is added to. A duration and its bucket go into the same. */
 static __always_inline u32 figures_table(void)
 {
-	return *(volatile u32 *)&figures_in_use & 1;
+	return side_in_use(CONTROL_STATS_CHANGES);
 }
 
 /* Of its own, because of the room that an empty one takes on the stack. */

@@ -119,7 +119,7 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(thread_exits, struct task_struct *task)
 {
 	struct sampler_state *s = state_at(slot_of(CONTEXT_ITERATOR));
-	u32 side = control_word(CONTROL_SIDE_CHANGES) & 1;
+	u32 side = side_in_use(CONTROL_SIDE_CHANGES);
 	u64 since, from, seam = control_word(CONTROL_SEAM_NS + side);
 	struct thread *t = thread_of(task);
 

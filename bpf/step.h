@@ -22,6 +22,12 @@ static __always_inline u32 word_at(struct frame *f, u64 address, u64 sp)
 	return (u32)offset;
 }
 
+/* The end of a walk of which the last step may have been a guess: then what is found there is no fact. */
+static __always_inline int guess_ends(struct walk *w, u32 end)
+{
+	return walk_ends(w, w->guess == GUESS_NO_ROW ? WALK_NO_ROW : end);
+}
+
 /* The caller by frame pointer: {saved frame pointer, return address} lie where fp points. */
 static __always_inline int step_by_fp(struct walk *w, u32 slot, struct frame *f)
 {
@@ -29,17 +35,17 @@ static __always_inline int step_by_fp(struct walk *w, u32 slot, struct frame *f)
 
 	/* Where a table has no row, rbp need not be a frame pointer: its zero tells nothing. */
 	if (!fp)
-		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : WALK_ROOT);
+		return guess_ends(w, WALK_ROOT);
 	/* The offset must fit a frame's description; no real frame is that large. */
 	if (fp < sp || (fp & 7) || fp - sp > 0x7ffffff0)
-		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : WALK_FP_CHAIN);
+		return guess_ends(w, WALK_FP_CHAIN);
 	if (read_word(w, slot, fp, &saved) || read_word(w, slot, fp + 8, &ra))
-		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : WALK_FAULT);
+		return guess_ends(w, WALK_FAULT);
 	f->pc |= FRAME_BY_FP;
 	f->fp_at = word_at(f, fp, sp);
 	f->ra_at = word_at(f, fp + 8, sp);
 	if (!ra)
-		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : WALK_ROOT);
+		return guess_ends(w, WALK_ROOT);
 	forget_link(w);
 	w->pc = ra & FRAME_PC;
 	w->sp = sp_behind_record(fp);
@@ -117,7 +123,7 @@ static __always_inline int step_by_rule(struct walk *w, u32 slot, struct frame *
 	keep_link(w, slot, rule);
 	w->pc = (ra & FRAME_PC) | (rule->flags & RULE_SIGNAL ? FRAME_EXACT : 0);
 	w->sp = cfa;
-	w->guess = 0;
+	w->guess = GUESS_NONE;
 	return 0;
 }
 
@@ -166,17 +172,16 @@ __noinline int walk_step(u32 slot)
 		/* A caller that lies nowhere is no caller; of a leaf, the pc is a fact. */
 		if (!w->n)
 			w->n = 1;
-		return walk_ends(w, w->guess == 1 ? WALK_NO_ROW : w->guess ? WALK_FP_CHAIN : WALK_NO_MAPPING);
+		return guess_ends(w, w->guess == GUESS_NONE ? WALK_NO_MAPPING : WALK_FP_CHAIN);
 	}
 	w->n++;
 	if (found == FIND_NOT_READY)
 		return walk_ends(w, WALK_TABLE_NOT_READY);
-	if (found == FOUND && needs_stack_pointer(w, &cached->rule)) {
-		ended = step_by_fp(w, slot, f);
-	} else if (found == FOUND) {
+	if (found == FOUND && !needs_stack_pointer(w, &cached->rule)) {
 		ended = step_by_rule(w, slot, f, word, &cached->rule);
 	} else {
-		w->guess = found == FIND_NO_ROW ? 1 : 2;
+		if (found != FOUND)
+			w->guess = found == FIND_NO_ROW ? GUESS_NO_ROW : GUESS_NO_TABLE;
 		ended = step_by_fp(w, slot, f);
 	}
 	w->regs = 0;

@@ -13,6 +13,11 @@
 
 #define ATTEMPTS 3
 
+static __always_inline u64 followed_from(void)
+{
+	return control_word(CONTROL_FOLLOWED_FROM_NS);
+}
+
 static __always_inline bool is_followed(struct thread *t)
 {
 	return whole_system || is_recorded(bpf_map_lookup_elem(&procs, &t->pid));
@@ -21,7 +26,7 @@ static __always_inline bool is_followed(struct thread *t)
 /* The stretch that was open at the begin: whatever state it is found in first, its sums are one's. */
 static __always_inline u64 key_asleep(struct thread *t)
 {
-	return own_key(t, capture_start_ns, OFF_BLOCKED);
+	return own_key(t->pid, t->tid, followed_from(), OFF_BLOCKED);
 }
 
 /* What a thread does now, into its record. Gives its state if it is one that is recorded, else OFF_NONE. */
@@ -31,7 +36,7 @@ static __always_inline u32 look_at(struct task_struct *task, struct thread *t)
 	u32 off = on_cpu ? OFF_NONE : off_state_of(state_of(task));
 
 	t->state = off;
-	t->since = capture_start_ns;
+	t->since = followed_from();
 	t->key = 0;
 	t->runnable = off == OFF_PREEMPTED ? t->since : 0;
 	t->ran = task->se.sum_exec_runtime;
@@ -99,7 +104,7 @@ int threads_at_begin(struct bpf_iter__task *ctx)
 		return 0;
 	if (!thread_numbers(task, &first) || !is_followed(&first))
 		return 0;
-	first.born = capture_start_ns;
+	first.born = followed_from();
 	first.id = thread_id(&first);
 	for (i = 0; i < ATTEMPTS; i++) {
 		switches = task->nvcsw + task->nivcsw;
@@ -113,7 +118,7 @@ int threads_at_begin(struct bpf_iter__task *ctx)
 			return 0;
 		}
 		/* From here on its switches are seen; was there one between the look and the entry? */
-		if (switches == task->nvcsw + task->nivcsw || t->since != capture_start_ns)
+		if (switches == task->nvcsw + task->nivcsw || t->since != followed_from())
 			break;
 	}
 	/* Also one that runs by now: its time is in the sums of that key. */
@@ -178,7 +183,7 @@ int threads_at_end(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	u32 slot = slot_of(CONTEXT_ITERATOR);
 	struct sampler_state *s = state_at(slot);
-	u64 end = capture_end_ns;
+	u64 end = control_word(CONTROL_FOLLOWED_TO_NS);
 	struct thread *t;
 
 	if (!task || !s)

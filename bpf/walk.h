@@ -50,7 +50,7 @@ __noinline int walk_run(u32 slot)
 	w->end = WALK_FRAME_LIMIT;
 	w->n = 0;
 	w->matched = 0;
-	w->guess = 0;
+	w->guess = GUESS_NONE;
 	w->map_size = 0;
 	window_reset(w);
 	m = memo_at(w->memo);

@@ -73,6 +73,13 @@ struct cached_rule {
 #define CACHED_RULES_SHIFT 8
 #define CACHED_RULES (1 << CACHED_RULES_SHIFT)
 
+/* Why the last caller was found by frame pointer. */
+enum guess {
+	GUESS_NONE = 0, /* it was found by a rule */
+	GUESS_NO_ROW = 1,
+	GUESS_NO_TABLE = 2,
+};
+
 struct walk {
 	u64 pc; /* the frame to be looked at next */
 	u64 sp;
@@ -97,7 +104,7 @@ struct walk {
 	u32 depth;   /* frames of the memo that may still be met */
 	u32 memo;    /* index of the memo */
 	u32 matched; /* frames of the memo that are the outer part of this stack */
-	u32 guess;   /* the last caller was found by frame pointer: for want of a row (1), of a table (2) */
+	u32 guess;   /* enum guess */
 
 	u64 map_start; /* the mapping of the last look-up */
 	u64 map_size;

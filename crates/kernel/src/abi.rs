@@ -61,6 +61,9 @@ pub(crate) mod control {
     /// By side.
     pub(crate) const SEAM_NS: u32 = control_word::CONTROL_SEAM_NS.0;
     pub(crate) const PREVIOUS_SEAM_NS: u32 = control_word::CONTROL_PREVIOUS_SEAM_NS.0;
+    pub(crate) const STATS_CHANGES: u32 = control_word::CONTROL_STATS_CHANGES.0;
+    pub(crate) const FOLLOWED_FROM_NS: u32 = control_word::CONTROL_FOLLOWED_FROM_NS.0;
+    pub(crate) const FOLLOWED_TO_NS: u32 = control_word::CONTROL_FOLLOWED_TO_NS.0;
     pub(crate) const GATHERED_SEAM_NS: u32 = control_word::CONTROL_GATHERED_SEAM_NS.0;
 }
 /// Places for counters.

@@ -7,9 +7,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use metrics::{ContextSwitches, HISTOGRAM_BUCKETS, Histogram, Scheduling};
 
-use crate::abi::{State, skeleton, skeleton::types};
+use crate::abi::{State, skeleton::types};
 use crate::arena::Arena;
-use crate::{Error, batch, globals};
+use crate::control_words::Switch;
+use crate::{Error, batch};
 
 const _: () = assert!(size_of::<types::histogram>() == (4 + HISTOGRAM_BUCKETS) * 8);
 const _: () = assert!(offset_of!(types::histogram, buckets) == 32);
@@ -36,10 +37,7 @@ pub(crate) struct Figures {
     pub(crate) readings: MapHandle,
     /// Of processes: the programs add to one of both, while the other is emptied.
     pub(crate) tables: [Tables; 2],
-    /// `.bss`, in which a word names the one in use.
-    pub(crate) switch: MapHandle,
-    /// How often that was changed; the last bit names the one in use.
-    pub(crate) changes: u32,
+    pub(crate) switch: Switch,
 }
 
 /// The figures of processes.
@@ -151,12 +149,8 @@ impl Figures {
 
     /// Takes what was counted of each process since the last time, while the programs go on.
     pub(crate) fn take(&mut self, arena: &mut Arena) -> Result<BTreeMap<ProcessId, ProcessFigures>, Error> {
-        let full = (self.changes & 1) as usize;
-        self.changes = self.changes.wrapping_add(1);
-        let at = offset_of!(skeleton::types::bss, figures_in_use);
-        globals::set(&self.switch, at, &self.changes.to_ne_bytes())?;
-        arena.wait_for_programs()?;
-        self.tables[full].empty()
+        self.switch.change(arena)?;
+        self.tables[self.switch.other()].empty()
     }
 }
 

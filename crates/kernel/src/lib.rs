@@ -8,11 +8,11 @@
 mod abi;
 mod arena;
 mod batch;
+mod control_words;
 mod counters;
 mod error;
 mod extents;
 mod figures;
-mod globals;
 mod layout;
 mod life;
 mod load;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use libbpf_rs::{Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
@@ -10,12 +9,12 @@ use metrics::Scheduling;
 use profile::Svma;
 use unwind::{Rule, Table};
 
-use crate::abi::{CHUNK_BYTES, skeleton};
+use crate::abi::{CHUNK_BYTES, control};
 use crate::arena::Arena;
+use crate::control_words::{ControlWords, Switch};
 use crate::counters::Skipped;
 use crate::error::errno_of;
 use crate::figures::{ProcessFigures, ProcessId};
-use crate::globals::ControlWords;
 use crate::layout::Layout;
 use crate::life::{self, LifeCounts};
 use crate::messages::{Message, Ring};
@@ -26,7 +25,7 @@ use crate::sampler_states::SamplerStates;
 use crate::sides::{Cut, Sides, Sums};
 use crate::thread_iter;
 use crate::{
-    Counters, Error, KernelProcess, RecordedProcess, Settings, TableHandle, figures, globals, log, tables,
+    Counters, Error, KernelProcess, RecordedProcess, Settings, TableHandle, figures, log, tables,
 };
 
 /// The object that build.rs compiled. Aligned for libelf, which reads it in place.
@@ -65,7 +64,7 @@ pub struct Kernel {
     life_counts: MapHandle,
     /// Of the programs that follow threads; apart, because they end before the others.
     scheduler_links: Vec<Link>,
-    bss: MapHandle,
+    words: ControlWords,
     cpus: u32,
     scheduler_programs: Vec<&'static str>,
     figures: figures::Figures,
@@ -116,11 +115,10 @@ impl Kernel {
             processes: Processes::new(map("procs")?, words.clone()),
             skipped: Skipped::default(),
             splits: settings.off_cpu.is_some(),
-            sides: Sides::new(tables, map("seam_records")?, states, cpus, words),
+            sides: Sides::new(tables, map("seam_records")?, states, cpus, words.clone()),
             ring: Ring::new(&map("ring")?)?,
             life_counts: map("life_counts")?,
             scheduler_links: Vec::new(),
-            bss: map(".bss")?,
             cpus,
             scheduler_programs: thread_iter::programs(settings),
             figures: figures::Figures {
@@ -139,9 +137,9 @@ impl Kernel {
                         counters: map("process_counters_b")?,
                     },
                 ],
-                switch: map(".bss")?,
-                changes: 0,
+                switch: Switch::new(words.clone(), control::STATS_CHANGES),
             },
+            words,
             object,
         })
     }
@@ -172,8 +170,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Attach`], [`Error::Map`].
     pub fn enter_threads(&mut self, start_ns: u64) -> Result<Vec<Message>, Error> {
-        let at = offset_of!(skeleton::types::bss, capture_start_ns);
-        globals::set(&self.bss, at, &start_ns.to_ne_bytes())?;
+        self.words.set(control::FOLLOWED_FROM_NS, start_ns);
         thread_iter::run(&mut self.object, thread_iter::BEGIN)
     }
 
@@ -195,8 +192,7 @@ impl Kernel {
         }
         self.scheduler_links.clear();
         self.arena.wait_for_programs()?;
-        let at = offset_of!(skeleton::types::bss, capture_end_ns);
-        globals::set(&self.bss, at, &end_ns.max(self.sides.seam_ns()).to_ne_bytes())?;
+        self.words.set(control::FOLLOWED_TO_NS, end_ns.max(self.sides.seam_ns()));
         thread_iter::run(&mut self.object, thread_iter::END).map(drop)
     }
 
@@ -432,11 +428,7 @@ pub(crate) fn map_bytes(kind: MapType, value_size: u32, entries: u32) -> usize {
 
 fn find_map(object: &Object, name: &'static str) -> Result<MapHandle, Error> {
     let missing = Error::Missing { kind: "map", name };
-    // libbpf names `.bss` after the object: `perf_age.bss`.
-    let map = object.maps().find(|map| {
-        let map = map.name().to_string_lossy();
-        map == name || name.starts_with('.') && map.ends_with(name)
-    });
+    let map = object.maps().find(|map| map.name() == name);
     MapHandle::try_from(&map.ok_or(missing)?).map_err(|source| Error::Map {
         action: "keep",
         map: name,

@@ -6,7 +6,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::abi::{self, MappingKind};
 use crate::arena::Arena;
-use crate::globals::ControlWords;
+use crate::control_words::ControlWords;
 use crate::{Error, TableHandle};
 
 /// A process as the programs know it.

@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapHandle};
 
 use crate::abi::{COUNTERS, control};
 use crate::arena::Arena;
-use crate::globals::ControlWords;
+use crate::control_words::{ControlWords, Switch};
 use crate::sampler_states::SamplerStates;
 use crate::{Counters, Error, batch};
 
@@ -77,8 +77,7 @@ pub(crate) struct Sides {
     /// The first slots are the sampler's.
     sampler_slots: u32,
     words: ControlWords,
-    /// How often the side was changed; the last bit names the one in use.
-    changes: u64,
+    switch: Switch,
     /// The last seam, CLOCK_MONOTONIC, and the one before it; 0 if there was none.
     seam_ns: u64,
     previous_seam_ns: u64,
@@ -100,8 +99,8 @@ impl Sides {
             seam_records,
             states,
             sampler_slots,
+            switch: Switch::new(words.clone(), control::SIDE_CHANGES),
             words,
-            changes: 0,
             seam_ns: 0,
             previous_seam_ns: 0,
             total: Counted::NOTHING,
@@ -189,14 +188,11 @@ impl Sides {
 
     /// Changes the side that is added to, and waits until no program adds to the old one, whose number it gives.
     fn change(&mut self, arena: &mut Arena) -> Result<usize, Error> {
-        let full = (self.changes & 1) as usize;
-        let next = (full ^ 1) as u32;
+        let next = self.switch.other() as u32;
         self.words.set(control::SEAM_NS + next, self.seam_ns);
         self.words.set(control::PREVIOUS_SEAM_NS + next, self.previous_seam_ns);
-        self.changes = self.changes.wrapping_add(1);
-        self.words.set(control::SIDE_CHANGES, self.changes);
-        arena.wait_for_programs()?;
-        Ok(full)
+        self.switch.change(arena)?;
+        Ok(self.switch.other())
     }
 
     /// What is counted on a side.

@@ -1,25 +1,15 @@
-//! What user space tells the programs while they run: their global variables, `.bss`, which it alone writes, and the
-//! map `control_words`.
+//! The words that user space and the programs share: the map `control_words`. It is mapped, so that words are written at
+//! one moment and without a system call.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::{MapCore, MapHandle};
 use memmap2::{MmapOptions, MmapRaw};
 
 use crate::Error;
-
-/// Writes a variable at its place in the skeleton's `bss`.
-pub(crate) fn set(bss: &MapHandle, at: usize, value: &[u8]) -> Result<(), Error> {
-    let failed = |action| move |source| Error::Map { action, map: ".bss", source };
-    let key = 0u32.to_ne_bytes();
-    let mut bytes = bss.lookup(&key, MapFlags::ANY).map_err(failed("read"))?.unwrap_or_default();
-    if let Some(variable) = bytes.get_mut(at..at + value.len()) {
-        variable.copy_from_slice(value);
-    }
-    bss.update(&key, &bytes, MapFlags::ANY).map_err(failed("write"))
-}
+use crate::arena::Arena;
 
 /// The words that each run of a program looks at; see [`crate::abi::control`].
 #[derive(Clone)]
@@ -45,5 +35,31 @@ impl ControlWords {
         if let Some(word) = words.get(which as usize) {
             word.store(value, Ordering::Release);
         }
+    }
+}
+
+/// Something that there is twice: the programs add to one side while the other is emptied.
+pub(crate) struct Switch {
+    words: ControlWords,
+    /// Counts the changes; its last bit names the side in use.
+    word: u32,
+    changes: u64,
+}
+
+impl Switch {
+    pub(crate) fn new(words: ControlWords, word: u32) -> Self {
+        Self { words, word, changes: 0 }
+    }
+
+    /// The side that is not in use.
+    pub(crate) fn other(&self) -> usize {
+        (self.changes & 1 ^ 1) as usize
+    }
+
+    /// Changes the side, and waits until no program adds to the old one, which is the other one now.
+    pub(crate) fn change(&mut self, arena: &mut Arena) -> Result<(), Error> {
+        self.changes = self.changes.wrapping_add(1);
+        self.words.set(self.word, self.changes);
+        arena.wait_for_programs()
     }
 }
