@@ -25,7 +25,7 @@
 #define MAX_RULES 32768
 #define COMM_LEN 16
 
-/* The arena: memory that both sides address by 32-bit word numbers, in chunks made on demand. */
+/* The table pool: memory that both sides address by 32-bit word numbers, in chunks made on demand. */
 #define CHUNK_WORDS_SHIFT 14
 #define CHUNK_WORDS (1 << CHUNK_WORDS_SHIFT)
 #define CHUNK_BYTES (CHUNK_WORDS * 4)
@@ -78,7 +78,7 @@ struct rule {
 	int fp_off;
 };
 
-/* In front of a file's page entries, 2-word aligned in the arena. */
+/* In front of a file's page entries, 2-word aligned in the table pool. */
 struct page_table {
 	unsigned int first_page; /* link-time address >> TEXT_PAGE_SHIFT of the first entry */
 	unsigned int pages;	 /* number of entries that follow */
@@ -93,12 +93,12 @@ struct page_entry {
 /* ---- processes ---- */
 
 enum mapping_kind {
-	MAPPING_TABLE = 0,     /* `table` is the arena address of a page_table */
+	MAPPING_TABLE = 0,     /* `table` is the address in the table pool of a page_table */
 	MAPPING_FP = 1,	       /* no unwind information: frame pointers */
 	MAPPING_NOT_READY = 2, /* the table is being made */
 };
 
-/* An executable mapping; 8-word aligned in the arena, sorted by start within a process. */
+/* An executable mapping; 8-word aligned in the table pool, sorted by start within a process. */
 struct mapping {
 	unsigned long long start; /* first address in the process */
 	unsigned long long end;	  /* first address after it */
@@ -119,12 +119,13 @@ struct mapping {
 
 /* What the programs know of a process that is recorded. */
 struct proc {
-	unsigned int mappings; /* arena address */
+	unsigned int mappings; /* address in the table pool */
 	unsigned int count;
 	unsigned int generation; /* changes with the mappings and with their tables */
 	unsigned short flags;
-	unsigned short deferred;  /* stacks that crossed as they are since the mappings were entered */
-	unsigned long long image; /* changes with exec and with the name: tells equal pids apart */
+	unsigned short deferred; /* stacks that crossed as they are since the mappings were entered */
+	unsigned long long
+	    exec_id; /* a time, CLOCK_MONOTONIC: changes with exec and with the name, tells equal pids apart */
 };
 
 /* ---- results ---- */
@@ -144,7 +145,7 @@ enum walk_end {
 	WALK_ENDS = 11,
 };
 
-/* ---- figures of the scheduler ---- */
+/* ---- statistics of the scheduler ---- */
 
 /* Histograms of durations in ns: 64 buckets for each power of two, from 2^42 ns on one for all;
  * crates/metrics/src/bucket.rs. */
@@ -241,7 +242,7 @@ enum counter {
 	COUNT_WAKERS_LOST = 28,	  /* intervals recorded without who ended them */
 	COUNT_LIFETIME_NS = 29,	  /* time that ended threads lived inside the capture */
 	COUNT_LOST_UNSEEN = 30,	  /* intervals whose begin the kernel did not report */
-	COUNT_SWITCHES_LOST = 31, /* figures that found no room */
+	COUNT_SWITCHES_LOST = 31, /* statistics of a process for which there was no room */
 	COUNT_LOST_BUSY = 32,	  /* a table could not be changed in that moment: its lock was held */
 	COUNT_CAME_UNSEEN = 33,	  /* slices, and the waits before, whose begin the kernel did not report */
 	COUNT_READS_FAILED = 34,  /* counters of events that could not be read at a switch */
@@ -302,7 +303,7 @@ struct message {
 	unsigned int tid;
 	unsigned int end; /* enum walk_end */
 	unsigned long long hash;
-	unsigned long long image;
+	unsigned long long exec_id;
 	unsigned short kernel_frames;
 	unsigned short user_frames;
 	unsigned short state;  /* enum off_state, or one of the numbers after it */
@@ -357,8 +358,8 @@ struct pending_counts {
 #define RENAME_WINDOW_NS 100000000ULL
 
 enum life_event {
-	LIFE_FORK = 1,	     /* `time` is the image of the child */
-	LIFE_EXEC = 2,	     /* `time` is the new image */
+	LIFE_FORK = 1,	     /* `time` is the exec_id of the child */
+	LIFE_EXEC = 2,	     /* `time` is the new exec_id */
 	LIFE_EXIT = 3,	     /* the last thread of the process has ended */
 	LIFE_RENAME = 4,     /* the process has this name from now on */
 	LIFE_LOOK_AGAIN = 5, /* read the name of the process at `time` or later: names until then are not told */

@@ -18,7 +18,7 @@ struct sample {
 	u32 kernel_frames;
 	u16 event; /* enum event */
 	u16 state; /* enum off_state, or one of the numbers after it */
-	u64 image;
+	u64 exec_id;
 	u64 kernel_hash;
 	u64 value;
 	struct task_struct *task; /* whose name it bears; NULL: the current one */
@@ -115,7 +115,7 @@ static __always_inline bool send_stack(struct sample *sample, u64 hash, u32 end,
 	box->message.tid = sample->tid;
 	box->message.end = end;
 	box->message.hash = hash;
-	box->message.image = sample->image;
+	box->message.exec_id = sample->exec_id;
 	box->message.kernel_frames = sample->kernel_frames;
 	box->message.user_frames = user_frames;
 	box->message.state = sample->state;
@@ -143,7 +143,7 @@ static __always_inline u64 key_of(struct sample *sample, u64 user_hash, u32 end)
 	bool waker = sample->state == STATE_WAKER || sample->state == STATE_WAKER_IN_SOFTIRQ;
 	u64 key = hash_mix(user_hash, sample->kernel_hash);
 
-	key = hash_mix(key, sample->image);
+	key = hash_mix(key, sample->exec_id);
 	key = hash_mix(key, ((u64)sample->pid << 32) | end);
 	if (sample->tid && (per_thread || waker)) {
 		u64 name[2] = {};

@@ -6,7 +6,7 @@
 #ifndef PERF_AGENT_COUNTERS_H
 #define PERF_AGENT_COUNTERS_H
 
-#include "schedule.h"
+#include "sched_stats.h"
 
 /* The descriptor of an event on a CPU at `event * possible_cpus + cpu`. */
 struct {
@@ -24,7 +24,7 @@ struct {
 	__type(value, struct split_counts);
 } split_last SEC(".maps");
 
-/* Two tables, as those of the figures of processes in schedule.h. */
+/* Two tables, as those of the statistics of processes in sched_stats.h. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -42,7 +42,7 @@ struct {
 static __always_inline void charge(struct counters *c, struct thread *t, u32 event, struct event_count *more)
 {
 	struct process_event key = {.start = t->start, .pid = t->pid, .event = event};
-	u32 table = figures_table();
+	u32 table = stats_side();
 	struct event_count *sum = find_in(table, process_counters, &key);
 
 	if (!sum) {

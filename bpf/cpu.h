@@ -73,7 +73,7 @@ int cpu_sample(void *ctx)
 	} else if (!first_sight(c, sample.pid, &proc)) {
 		return 0;
 	}
-	sample.image = proc.image;
+	sample.exec_id = proc.exec_id;
 	end = walk_current(s, &proc, &sample);
 	if (!crosses_as_it_is(ctx, s, &sample, end, 0))
 		add_sample(s, &sample, s->walk.hash, end, s->walk.total);

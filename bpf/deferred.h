@@ -60,7 +60,7 @@ static __always_inline void address_raw(struct rawbox *box, struct sample *sampl
 	box->message.tid = sample->tid;
 	box->message.end = end;
 	box->message.hash = key;
-	box->message.image = sample->image;
+	box->message.exec_id = sample->exec_id;
 	box->message.kernel_frames = kernel_bytes > 0 ? (u32)kernel_bytes / 8 : 0;
 	box->message.user_frames = 0;
 	box->message.state = sample->state;

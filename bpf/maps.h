@@ -14,7 +14,7 @@ struct {
 	__type(value, struct memo);
 } memos SEC(".maps");
 
-struct arena_chunk {
+struct pool_chunk {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -26,8 +26,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, MAX_CHUNKS);
 	__type(key, u32);
-	__array(values, struct arena_chunk);
-} arena SEC(".maps");
+	__array(values, struct pool_chunk);
+} table_pool SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -109,8 +109,8 @@ const volatile bool check_memo = false;
 const volatile bool without_memo = false;
 /* time on CPUs is recorded too, for a wall-clock profile; who wakes a thread */
 const volatile bool wall_clock = false;
-/* figures of the scheduler, and those of each process */
-const volatile bool figures = false;
+/* statistics of the scheduler, and those of each process */
+const volatile bool sched_stats = false;
 const volatile bool each_process = false;
 /* so many events are split by process */
 const volatile u8 split_by_process = 0;
@@ -154,7 +154,7 @@ static __always_inline struct rule *rule_at(u32 index)
 static __always_inline struct chunk *chunk_at(u32 index)
 {
 	u32 zero = 0;
-	void *chunk = bpf_map_lookup_elem(&arena, &index);
+	void *chunk = bpf_map_lookup_elem(&table_pool, &index);
 
 	return chunk ? bpf_map_lookup_elem(chunk, &zero) : NULL;
 }

@@ -92,7 +92,7 @@ static __always_inline void take_stack(void *ctx, struct sampler_state *s, struc
 
 	if (!proc_of(counters_in(s), t, off, &proc))
 		return;
-	sample.image = proc.image;
+	sample.exec_id = proc.exec_id;
 	end = walk_current(s, &proc, &sample);
 	if (crosses_as_it_is(ctx, s, &sample, end, t->since)) {
 		/* Its sums are its own: user space does not know yet what they are sums of. */
@@ -145,7 +145,7 @@ static __always_inline u64 stackless_key(struct sampler_state *s, struct task_st
 	u64 key;
 
 	if (proc)
-		sample.image = proc->image;
+		sample.exec_id = proc->exec_id;
 	key = key_of(&sample, seed, end);
 	return make_known(s, &sample, key, WALK_NONE, 0) ? key : 0;
 }

@@ -37,7 +37,7 @@ static __always_inline void mappings_are_stale(struct counters *c, u32 pid)
  */
 static __noinline struct proc *adopt_process(struct counters *c, u32 pid, u32 flags, u32 is_sample)
 {
-	struct proc proc = {.flags = PROC_NEW | PROC_ASKED | flags, .image = bpf_ktime_get_ns()};
+	struct proc proc = {.flags = PROC_NEW | PROC_ASKED | flags, .exec_id = bpf_ktime_get_ns()};
 	long error = bpf_map_update_elem(&procs, &pid, &proc, BPF_NOEXIST);
 	struct proc *known;
 	int lost = 0;
@@ -75,7 +75,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	known = bpf_map_lookup_elem(&procs, &parent_pid);
 	if (known && !(known->flags & PROC_WAKER)) {
 		proc = *known;
-		proc.image = now;
+		proc.exec_id = now;
 		proc.deferred = 0;
 		if (bpf_map_update_elem(&procs, &child_pid, &proc, BPF_ANY))
 			count(c, COUNT_PROCS_LOST, 1);
@@ -107,7 +107,7 @@ static __always_inline int begin_program(struct task_struct *task, const char *c
 		proc->flags = PROC_NEW | (proc->flags & PROC_WAKER);
 		proc->deferred = 0;
 		proc->generation = 0; /* user space gives others; the next one may be another process's */
-		proc->image = now;
+		proc->exec_id = now;
 		procs_changed();
 	}
 	send_life(LIFE_EXEC, pid, 0, now, comm);

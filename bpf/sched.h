@@ -5,7 +5,7 @@
 
 #include "counters.h"
 #include "offcpu.h"
-#include "schedule.h"
+#include "sched_stats.h"
 
 /*
  * The kernel does not report every switch (seen on 6.18: none away from the threads of one process, so that whoever
@@ -23,7 +23,7 @@ static __always_inline void came_unseen(struct sampler_state *s, struct thread *
 	if (t->since < s->seam_ns && came < s->seam_ns)
 		came = s->seam_ns;
 	/* Neither the slice nor the wait before it is known well enough. */
-	if (figures)
+	if (sched_stats)
 		count(counters_in(s), COUNT_CAME_UNSEEN, 1);
 	end_interval(s, task, t, came);
 	t->state = OFF_NONE;
@@ -45,9 +45,9 @@ static __noinline int leave(struct sampler_state *s, struct thread *t, struct ta
 		add_on_cpu_time(s, task, t, now);
 	if (wall_clock && task->flags & PF_EXITING)
 		add_life(s, t, now);
-	if (figures && t->since)
+	if (sched_stats && t->since)
 		add_slice(c, t, now - t->since, !(t->flags & THREAD_CUT));
-	if (figures)
+	if (sched_stats)
 		add_switch(c, t, off);
 	t->ran = task->se.sum_exec_runtime;
 	return 0;
@@ -79,7 +79,7 @@ static __noinline int switched_in(struct sampler_state *s, struct thread *t, str
 {
 	struct counters *c = counters_in(s);
 
-	if (figures)
+	if (sched_stats)
 		add_arrival(c, t, now);
 	if (t->state != OFF_NONE)
 		end_interval(s, task, t, now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* From an address to its mapping, and from there to its unwind rule, in the arena. */
+/* From an address to its mapping, and from there to its unwind rule, in the table pool. */
 #ifndef PERF_AGENT_TABLES_H
 #define PERF_AGENT_TABLES_H
 
@@ -18,7 +18,7 @@ enum find_result {
 	FIND_NO_ROW = 4,
 };
 
-static __always_inline struct mapping *mapping_in_arena(u32 address)
+static __always_inline struct mapping *mapping_in_pool(u32 address)
 {
 	struct chunk *chunk = chunk_at(address >> CHUNK_WORDS_SHIFT);
 
@@ -47,14 +47,14 @@ __noinline int walk_map(u32 slot)
 
 		if (!half)
 			break;
-		mapping = mapping_in_arena(base + (low + half) * 8);
+		mapping = mapping_in_pool(base + (low + half) * 8);
 		if (!mapping)
 			return FIND_NO_MAPPING;
 		/* Addresses have fewer than 63 bits: no branch, see below. */
 		low += half & ((u32)((at - mapping->start) >> 63) - 1);
 		length -= half;
 	}
-	mapping = mapping_in_arena(base + low * 8);
+	mapping = mapping_in_pool(base + low * 8);
 	if (!mapping || at < mapping->start || at >= mapping->end)
 		return FIND_NO_MAPPING;
 	w->map_start = mapping->start;

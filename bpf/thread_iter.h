@@ -9,7 +9,7 @@
 #define PERF_AGENT_THREAD_ITER_H
 
 #include "offcpu.h"
-#include "schedule.h"
+#include "sched_stats.h"
 
 #define ATTEMPTS 3
 
@@ -69,7 +69,7 @@ static __always_inline void report_asleep(struct seq_file *seq, struct task_stru
 	if (!box || !w)
 		return;
 	if (proc)
-		sample.image = proc->image;
+		sample.exec_id = proc->exec_id;
 	if (registers_of_task(task, &user)) {
 		w->start_regs = user.at;
 		if (copy_registers(sample.slot))
@@ -200,7 +200,7 @@ int threads_at_end(struct bpf_iter__task *ctx)
 	else if (wall_clock)
 		add_on_cpu_time(s, task, t, end);
 	/* Nobody else writes there any more. */
-	if (t->state == OFF_NONE && figures)
+	if (t->state == OFF_NONE && sched_stats)
 		add_slice(counters_in(s), t, end - t->since, false);
 	add_life(s, t, end);
 	t->since = 0;

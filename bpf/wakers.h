@@ -95,7 +95,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 		if (proc) {
 			struct proc known = *proc;
 
-			sample.image = known.image;
+			sample.exec_id = known.exec_id;
 			end = walk_current(s, &known, &sample);
 			hash = s->walk.hash;
 			frames = s->walk.total;

@@ -69,7 +69,7 @@ __noinline int walk_run(u32 slot)
  * Walks the stack of a thread; the result is in w->end, hash, total, and its frames in the memo w->memo, root
  * first. The caller has set w->start_*, mappings, count and slot.
  */
-static __always_inline void walk_stack(struct walk *w, u32 slot, u64 image, u32 tid, u32 generation)
+static __always_inline void walk_stack(struct walk *w, u32 slot, u64 exec_id, u32 tid, u32 generation)
 {
 	struct memo *m = memo_at(w->memo);
 
@@ -77,10 +77,10 @@ static __always_inline void walk_stack(struct walk *w, u32 slot, u64 image, u32 
 	w->generation = generation;
 	if (!m)
 		return;
-	if (m->tid == tid && m->image == image && m->generation == generation)
+	if (m->tid == tid && m->exec_id == exec_id && m->generation == generation)
 		w->depth = m->depth;
 	m->tid = tid;
-	m->image = image;
+	m->exec_id = exec_id;
 	m->generation = generation;
 	walk_run(slot);
 	if (w->matched + w->n > MAX_USER_FRAMES) {

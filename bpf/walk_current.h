@@ -70,7 +70,7 @@ static __always_inline u32 walk_current(struct sampler_state *s, struct proc *pr
 		if (m)
 			m->depth = 0;
 	}
-	walk_stack(w, sample->slot, sample->image, sample->tid, proc->generation);
+	walk_stack(w, sample->slot, sample->exec_id, sample->tid, proc->generation);
 	count(c, COUNT_FRAMES, w->total);
 	count(c, COUNT_FRAMES_WALKED, w->n);
 	if (w->matched) {

@@ -109,7 +109,7 @@ struct walk {
 	u64 map_start; /* the mapping of the last look-up */
 	u64 map_size;
 	u64 map_bias;
-	u32 map_pages; /* arena address of its page entries */
+	u32 map_pages; /* address in the table pool of its page entries */
 	u32 map_kind;
 	u32 first_page;
 	u32 pages;
@@ -133,7 +133,7 @@ struct walk {
 
 /* The last walk of a thread that ended at the root, root first. */
 struct memo {
-	u64 image;
+	u64 exec_id;
 	u32 tid;
 	u32 generation;
 	u32 depth; /* 0: empty */

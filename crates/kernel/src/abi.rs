@@ -251,7 +251,7 @@ impl TryFrom<u32> for Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MappingKind {
-    /// By the table at this arena address; made by [`KernelMapping::with_table`].
+    /// By the table at this address in the table pool; made by [`KernelMapping::with_table`].
     Table(u32),
     /// By frame pointers: there is no unwind information.
     FramePointers,
@@ -287,7 +287,7 @@ pub(crate) struct Header {
     pub(crate) tid: u32,
     pub(crate) end: u32,
     pub(crate) hash: u64,
-    pub(crate) image: u64,
+    pub(crate) exec_id: u64,
     pub(crate) kernel_frames: u16,
     pub(crate) user_frames: u16,
     pub(crate) state: u16,
@@ -310,7 +310,7 @@ impl Header {
             tid: u32_at(offset_of!(types::message, tid))?,
             end: u32_at(offset_of!(types::message, end))?,
             hash: u64_at(offset_of!(types::message, hash))?,
-            image: u64_at(offset_of!(types::message, image))?,
+            exec_id: u64_at(offset_of!(types::message, exec_id))?,
             kernel_frames: u16_at(offset_of!(types::message, kernel_frames))?,
             user_frames: u16_at(offset_of!(types::message, user_frames))?,
             state: u16_at(offset_of!(types::message, state))?,
@@ -384,24 +384,24 @@ pub(crate) fn mapping_words(mapping: &KernelMapping) -> [u32; MAPPING_WORDS as u
 }
 
 /// `struct proc`.
-pub(crate) fn proc_bytes(mappings: u32, count: u32, generation: u32, flags: u16, image: u64) -> [u8; 24] {
+pub(crate) fn proc_bytes(mappings: u32, count: u32, generation: u32, flags: u16, exec_id: u64) -> [u8; 24] {
     let mut bytes = [0; 24];
     bytes[..4].copy_from_slice(&mappings.to_ne_bytes());
     bytes[4..8].copy_from_slice(&count.to_ne_bytes());
     bytes[8..12].copy_from_slice(&generation.to_ne_bytes());
     bytes[12..14].copy_from_slice(&flags.to_ne_bytes());
-    bytes[16..].copy_from_slice(&image.to_ne_bytes());
+    bytes[16..].copy_from_slice(&exec_id.to_ne_bytes());
     bytes
 }
 
-/// `image` of a `struct proc`.
-pub(crate) fn proc_image(bytes: &[u8]) -> Option<u64> {
-    Some(u64::from_ne_bytes(*bytes.get(std::mem::offset_of!(types::proc, image)..)?.first_chunk()?))
+/// `exec_id` of a `struct proc`.
+pub(crate) fn proc_exec_id(bytes: &[u8]) -> Option<u64> {
+    Some(u64::from_ne_bytes(*bytes.get(std::mem::offset_of!(types::proc, exec_id)..)?.first_chunk()?))
 }
 
 /// A key and a value of `procs`.
 pub(crate) fn recorded_process(key: &[u8], value: &[u8]) -> Option<RecordedProcess> {
     let flags = u16::from_ne_bytes(*value.get(std::mem::offset_of!(types::proc, flags)..)?.first_chunk()?);
     let pid = u32::from_ne_bytes(*key.first_chunk()?);
-    Some(RecordedProcess { pid, image: proc_image(value)?, waker_only: flags & PROC_WAKER != 0 })
+    Some(RecordedProcess { pid, exec_id: proc_exec_id(value)?, waker_only: flags & PROC_WAKER != 0 })
 }

@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapHandle};
 use memmap2::{MmapOptions, MmapRaw};
 
 use crate::Error;
-use crate::arena::Arena;
+use crate::table_pool::TablePool;
 
 /// The words that each run of a program looks at; see [`crate::abi::control`].
 #[derive(Clone)]
@@ -57,9 +57,9 @@ impl Switch {
     }
 
     /// Changes the side, and waits until no program adds to the old one, which is the other one now.
-    pub(crate) fn change(&mut self, arena: &mut Arena) -> Result<(), Error> {
+    pub(crate) fn change(&mut self, pool: &mut TablePool) -> Result<(), Error> {
         self.changes = self.changes.wrapping_add(1);
         self.words.set(self.word, self.changes);
-        arena.wait_for_programs()
+        pool.wait_for_programs()
     }
 }

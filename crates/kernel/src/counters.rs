@@ -36,7 +36,7 @@ pub struct Counters {
     pub deferred: u64,
     /// Requests that did not fit into the ring.
     pub requests_lost: u64,
-    /// Figures of processes that found no room, and wake-ups that were not seen.
+    /// Statistics of processes for which there was no room, and wake-ups that were not seen.
     pub switches_lost: u64,
     /// Slices, and the waits before, whose begin the kernel did not report.
     pub came_unseen: u64,

@@ -56,11 +56,11 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
-    /// The arena is at its configured limit.
+    /// The table pool is at its configured limit.
     #[error(
         "no room for {words} more words of unwind tables and mappings: the limit of {limit_mib} MiB is reached"
     )]
-    ArenaFull {
+    TablePoolFull {
         /// 32-bit words asked for.
         words: u32,
         /// The limit.

@@ -1,4 +1,4 @@
-//! Which words of the arena are free: first fit, lowest address first, so that few chunks are in use.
+//! Which words of the table pool are free: first fit, lowest address first, so that few chunks are in use.
 
 use std::collections::BTreeMap;
 

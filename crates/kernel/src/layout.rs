@@ -12,8 +12,8 @@ use crate::{Error, OffCpu, Settings};
 /// Threads that can be followed at a time where threads have no storage of their own (before Linux 5.12), besides twice
 /// those of the start.
 const MAX_THREADS: u32 = 65_536;
-/// Processes times CPUs, and occupied buckets, of which there can be figures between two calls of
-/// [`Kernel::take_process_figures`].
+/// Processes times CPUs, and occupied buckets, of which there can be statistics between two calls of
+/// [`Kernel::take_process_stats`].
 const MAX_PROCESS_CPUS: u32 = 32_768;
 const MAX_PROCESS_BUCKETS: u32 = 131_072;
 /// Processes times events whose counts are kept apart between two such calls.
@@ -28,7 +28,7 @@ const MEMOS_BYTES: usize = 12 << 20;
 /// What the sizes of the maps follow from.
 pub(crate) struct Layout<'a> {
     pub(crate) settings: &'a Settings,
-    /// Of the arena.
+    /// Of the table pool.
     pub(crate) chunks: u32,
     /// That are possible, not those that are there: the kernel numbers them so.
     pub(crate) cpus: u32,
@@ -115,7 +115,7 @@ impl Layout<'_> {
                     map.set_autocreate(threads && !task_storage).map_err(load_error)?;
                     MAX_THREADS.saturating_add(settings.threads.saturating_mul(2))
                 }
-                "schedules" if settings.figures.is_some() => cpus,
+                "schedules" if settings.sched_stats.is_some() => cpus,
                 "process_schedules_a" | "process_schedules_b" if settings.each_process() => MAX_PROCESS_CPUS,
                 "process_buckets_a" | "process_buckets_b" if settings.each_process() => MAX_PROCESS_BUCKETS,
                 "split_events" => cpus * u32::from(settings.split_events().max(1)),
@@ -123,8 +123,8 @@ impl Layout<'_> {
                 "process_counters_a" | "process_counters_b" if settings.split_events() > 0 => {
                     MAX_PROCESS_COUNTERS
                 }
-                // One more, see Arena::wait_for_programs.
-                "arena" => chunks + 1,
+                // One more, see TablePool::wait_for_programs.
+                "table_pool" => chunks + 1,
                 "procs" => settings.max_processes,
                 "totals_a" | "totals_b" => settings.sums(),
                 "ring" => settings.ring_bytes,
@@ -153,7 +153,7 @@ impl Layout<'_> {
             first_slot: Slots::of(self.cpus, settings.follows_threads()).first,
             seed: settings.seed,
             min_block_ns: off_cpu.map_or(0, |off_cpu| off_cpu.min_block_ns),
-            figures: settings.figures.is_some(),
+            sched_stats: settings.sched_stats.is_some(),
             each_process: settings.each_process(),
             split_by_process: settings.split_events(),
             wall_clock: off_cpu.is_some_and(|off_cpu| off_cpu.wall_clock),
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Bytes of all maps, without what is made on demand in the arena.
+    /// Bytes of all maps, without what is made on demand in the table pool.
     fn bytes(settings: &Settings, cpus: u32) -> usize {
         let mut object =
             libbpf_rs::ObjectBuilder::default().open_memory(&OBJECT.0).expect("the object can be read");

@@ -12,8 +12,8 @@ use crate::abi::skeleton::types;
 pub struct Life {
     /// The process, in the agent's PID namespace.
     pub pid: u32,
-    /// When, on CLOCK_MONOTONIC. Of fork and exec it is the image of the process from then on; see
-    /// [`KernelProcess::image`](crate::KernelProcess::image).
+    /// When, on CLOCK_MONOTONIC. Of fork and exec it is the exec_id of the process from then on; see
+    /// [`KernelProcess::exec_id`](crate::KernelProcess::exec_id).
     pub time_ns: u64,
     /// What it was.
     pub event: LifeEvent,

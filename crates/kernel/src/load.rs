@@ -10,11 +10,9 @@ use profile::Svma;
 use unwind::{Rule, Table};
 
 use crate::abi::{CHUNK_BYTES, control};
-use crate::arena::Arena;
 use crate::control_words::{ControlWords, Switch};
 use crate::counters::Skipped;
 use crate::error::errno_of;
-use crate::figures::{ProcessFigures, ProcessId};
 use crate::layout::Layout;
 use crate::life::{self, LifeCounts};
 use crate::messages::{Message, Ring};
@@ -22,11 +20,11 @@ use crate::processes::Processes;
 use crate::rules::Rules;
 use crate::runs::{Runs, runs};
 use crate::sampler_states::SamplerStates;
+use crate::sched_stats::{ProcessId, ProcessStats, StatsMaps, StatsTables};
 use crate::sides::{Cut, Sides, Sums};
+use crate::table_pool::TablePool;
 use crate::thread_iter;
-use crate::{
-    Counters, Error, KernelProcess, RecordedProcess, Settings, TableHandle, figures, log, tables,
-};
+use crate::{Counters, Error, KernelProcess, RecordedProcess, Settings, TableHandle, log, tables};
 
 /// The object that build.rs compiled. Aligned for libelf, which reads it in place.
 pub(crate) static OBJECT: &Aligned<[u8]> =
@@ -43,7 +41,7 @@ const SAMPLER: &str = "cpu_sample";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Unwind tables and mappings.
-    pub arena_bytes: usize,
+    pub table_pool_bytes: usize,
     /// Everything else, at its full size.
     pub fixed_bytes: usize,
 }
@@ -52,7 +50,7 @@ pub struct Memory {
 pub struct Kernel {
     object: Object,
     links: Vec<Link>,
-    arena: Arena,
+    pool: TablePool,
     rules: Rules,
     processes: Processes,
     sides: Sides,
@@ -67,7 +65,7 @@ pub struct Kernel {
     words: ControlWords,
     cpus: u32,
     scheduler_programs: Vec<&'static str>,
-    figures: figures::Figures,
+    sched_stats: StatsMaps,
 }
 
 impl std::fmt::Debug for Kernel {
@@ -96,7 +94,7 @@ impl Kernel {
 
     fn load_with(settings: &Settings, task_storage: bool) -> Result<Self, Error> {
         let cpus = libbpf_rs::num_possible_cpus().map_err(load_error)? as u32;
-        let chunks = (settings.arena_bytes / CHUNK_BYTES).clamp(1, 4096) as u32;
+        let chunks = (settings.table_pool_bytes / CHUNK_BYTES).clamp(1, 4096) as u32;
         let mut object = ObjectBuilder::default()
             .name("perf_agent")
             .and_then(|b| b.open_memory(&OBJECT.0))
@@ -110,7 +108,7 @@ impl Kernel {
         let states = SamplerStates::new(&map("sampler_states")?)?;
         Ok(Self {
             links: Vec::new(),
-            arena: Arena::new(map("arena")?, chunks),
+            pool: TablePool::new(map("table_pool")?, chunks),
             rules: Rules::new(&map("rules")?)?,
             processes: Processes::new(map("procs")?, words.clone()),
             skipped: Skipped::default(),
@@ -121,17 +119,17 @@ impl Kernel {
             scheduler_links: Vec::new(),
             cpus,
             scheduler_programs: thread_iter::programs(settings),
-            figures: figures::Figures {
+            sched_stats: StatsMaps {
                 all: map("schedules")?,
                 events: map("split_events")?,
                 readings: map("split_last")?,
                 tables: [
-                    figures::Tables {
+                    StatsTables {
                         schedules: map("process_schedules_a")?,
                         buckets: map("process_buckets_a")?,
                         counters: map("process_counters_a")?,
                     },
-                    figures::Tables {
+                    StatsTables {
                         schedules: map("process_schedules_b")?,
                         buckets: map("process_buckets_b")?,
                         counters: map("process_counters_b")?,
@@ -191,7 +189,7 @@ impl Kernel {
             return Ok(());
         }
         self.scheduler_links.clear();
-        self.arena.wait_for_programs()?;
+        self.pool.wait_for_programs()?;
         self.words.set(control::FOLLOWED_TO_NS, end_ns.max(self.sides.seam_ns()));
         thread_iter::run(&mut self.object, thread_iter::END).map(drop)
     }
@@ -211,53 +209,53 @@ impl Kernel {
     /// Makes an unwind table usable by mappings.
     ///
     /// # Errors
-    /// [`Error::ArenaFull`] at the limit of [`Settings::arena_bytes`]; map errors.
+    /// [`Error::TablePoolFull`] at the limit of [`Settings::table_pool_bytes`]; map errors.
     pub fn install_table(&mut self, table: &Table) -> Result<TableHandle, Error> {
-        tables::install(&mut self.arena, &mut self.rules, table)
+        tables::install(&mut self.pool, &mut self.rules, table)
     }
 
     /// Whether the table behind a handle is equal to this one.
     #[must_use]
     pub fn is_same_table(&self, handle: &TableHandle, table: &Table) -> bool {
-        tables::is_same(&self.arena, &self.rules, handle, table)
+        tables::is_same(&self.pool, &self.rules, handle, table)
     }
 
     /// The rule for a link-time address, as the programs would find it.
     #[must_use]
     pub fn lookup(&self, table: &TableHandle, address: Svma) -> Option<Rule> {
-        tables::lookup(&self.arena, &self.rules, table, address)
+        tables::lookup(&self.pool, &self.rules, table, address)
     }
 
     /// Frees a table that no mapping of any process names any more.
     pub fn remove_table(&mut self, table: TableHandle) {
-        tables::remove(&mut self.arena, table);
+        tables::remove(&mut self.pool, table);
     }
 
     /// Starts recording a process.
     ///
     /// # Errors
-    /// [`Error::ArenaFull`], [`Error::Map`].
+    /// [`Error::TablePoolFull`], [`Error::Map`].
     pub fn add_process(&mut self, process: &KernelProcess<'_>) -> Result<(), Error> {
-        self.processes.set(&mut self.arena, process, true).map(drop)
+        self.processes.set(&mut self.pool, process, true).map(drop)
     }
 
     /// Replaces what is known of a recorded process. False: the programs do not record it (any more).
     ///
     /// # Errors
-    /// [`Error::ArenaFull`], [`Error::Map`].
+    /// [`Error::TablePoolFull`], [`Error::Map`].
     pub fn update_process(&mut self, process: &KernelProcess<'_>) -> Result<bool, Error> {
-        self.processes.set(&mut self.arena, process, false)
+        self.processes.set(&mut self.pool, process, false)
     }
 
     /// Forgets a process that has ended before `ended_ns` (CLOCK_MONOTONIC); one that has its number since then stays.
     pub fn remove_process(&mut self, pid: u32, ended_ns: u64) {
-        self.processes.remove(&mut self.arena, pid, ended_ns);
+        self.processes.remove(&mut self.pool, pid, ended_ns);
     }
 
-    /// The image under which the programs record a process now, if they do.
+    /// The `exec_id` under which the programs record a process now, if they do.
     #[must_use]
-    pub fn process_image(&self, pid: u32) -> Option<u64> {
-        self.processes.image(pid)
+    pub fn process_exec_id(&self, pid: u32) -> Option<u64> {
+        self.processes.exec_id(pid)
     }
 
     /// The processes that the programs know now.
@@ -295,7 +293,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn drain(&mut self, each: impl FnMut(u64, Sums)) -> Result<(), Error> {
-        self.sides.drain(&mut self.arena, each)
+        self.sides.drain(&mut self.pool, each)
     }
 
     /// Ends an interval: takes its sums as [`Self::drain`] does, its counters, and the time up to this moment of the
@@ -305,9 +303,9 @@ impl Kernel {
     /// [`Error::Attach`], [`Error::Map`]. The counters then come with the next interval.
     pub fn cut(&mut self, each: impl FnMut(u64, Sums)) -> Result<Cut, Error> {
         let skipped = self.skipped();
-        let Self { sides, arena, object, .. } = self;
+        let Self { sides, pool, object, .. } = self;
         let gather = self.splits.then_some(|| thread_iter::run(object, thread_iter::SEAM).map(drop));
-        let mut cut = sides.cut(arena, gather, each)?;
+        let mut cut = sides.cut(pool, gather, each)?;
         skipped.since(self.skipped).add_to(&mut cut.off_cpu);
         self.skipped = skipped;
         Ok(cut)
@@ -340,7 +338,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn split_event(&self, event: usize, cpu: u32, descriptor: BorrowedFd<'_>) -> Result<(), Error> {
-        self.figures.split_event(event as u32 * self.cpus + cpu, descriptor)
+        self.sched_stats.split_event(event as u32 * self.cpus + cpu, descriptor)
     }
 
     /// The same for the events of a CPU that came online, which count from 0 again.
@@ -350,8 +348,8 @@ impl Kernel {
     pub fn split_events_again(&mut self, cpu: u32, events: &[(usize, BorrowedFd<'_>)]) -> Result<(), Error> {
         // Without events the programs have no last reading either; until then one may have noted the old one.
         self.no_split_events(cpu)?;
-        self.arena.wait_for_programs()?;
-        self.figures.forget_readings(cpu)?;
+        self.pool.wait_for_programs()?;
+        self.sched_stats.forget_readings(cpu)?;
         events.iter().try_for_each(|(event, descriptor)| self.split_event(*event, cpu, *descriptor))
     }
 
@@ -360,25 +358,25 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn no_split_events(&self, cpu: u32) -> Result<(), Error> {
-        let places = (cpu..self.figures.events.max_entries()).step_by(self.cpus as usize);
-        places.map(|place| self.figures.no_event(place)).fold(Ok(()), Result::and)
+        let places = (cpu..self.sched_stats.events.max_entries()).step_by(self.cpus as usize);
+        places.map(|place| self.sched_stats.no_event(place)).fold(Ok(()), Result::and)
     }
 
-    /// The scheduler's figures so far, of all followed threads.
+    /// The scheduler's statistics so far, of all followed threads.
     ///
     /// # Errors
     /// [`Error::Map`].
-    pub fn figures(&self) -> Result<Scheduling, Error> {
-        self.figures.all()
+    pub fn sched_stats(&self) -> Result<Scheduling, Error> {
+        self.sched_stats.all()
     }
 
-    /// Takes the figures of each process since the last call, if that was asked for. To be called now and then: what
+    /// Takes the statistics of each process since the last call, if that was asked for. To be called now and then: what
     /// finds no room in between is counted.
     ///
     /// # Errors
     /// [`Error::Map`].
-    pub fn take_process_figures(&mut self) -> Result<BTreeMap<ProcessId, ProcessFigures>, Error> {
-        self.figures.take(&mut self.arena)
+    pub fn take_process_stats(&mut self) -> Result<BTreeMap<ProcessId, ProcessStats>, Error> {
+        self.sched_stats.take(&mut self.pool)
     }
 
     /// Kernel memory of the maps.
@@ -386,7 +384,7 @@ impl Kernel {
     pub fn memory(&self) -> Memory {
         let fixed =
             self.object.maps().map(|map| map_bytes(map.map_type(), map.value_size(), map.max_entries()));
-        Memory { arena_bytes: self.arena.bytes(), fixed_bytes: fixed.sum() }
+        Memory { table_pool_bytes: self.pool.bytes(), fixed_bytes: fixed.sum() }
     }
 
     /// Time that each program ran, in ns, if the kernel counts it (sysctl kernel.bpf_stats_enabled).

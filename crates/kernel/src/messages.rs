@@ -135,8 +135,8 @@ pub struct StackMessage {
     pub pid: u32,
     /// Thread, in the agent's PID namespace.
     pub tid: u32,
-    /// Image of the process, see `KernelProcess::image`.
-    pub image: u64,
+    /// See `KernelProcess::exec_id`.
+    pub exec_id: u64,
     /// How the walk of the user stack ended.
     pub end: WalkEnd,
     /// What counts its sums.
@@ -205,7 +205,7 @@ fn stack(header: &Header, kernel: &[[u8; 8]], user: Vec<Frame>) -> Option<StackM
         hash: header.hash,
         pid: header.pid,
         tid: header.tid,
-        image: header.image,
+        exec_id: header.exec_id,
         end: WalkEnd::try_from(header.end).ok()?,
         state: State::try_from(u32::from(header.state)).ok()?,
         event: Event::try_from(u32::from(header.event)).ok()?,

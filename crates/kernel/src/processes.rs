@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::abi::{self, MappingKind};
-use crate::arena::Arena;
 use crate::control_words::ControlWords;
+use crate::table_pool::TablePool;
 use crate::{Error, TableHandle};
 
 /// A process as the programs know it.
@@ -14,8 +14,8 @@ use crate::{Error, TableHandle};
 pub struct RecordedProcess {
     /// Its number in the agent's PID namespace.
     pub pid: u32,
-    /// See [`KernelProcess::image`].
-    pub image: u64,
+    /// See [`KernelProcess::exec_id`].
+    pub exec_id: u64,
     /// See [`KernelProcess::waker_only`].
     pub waker_only: bool,
 }
@@ -38,9 +38,10 @@ pub struct KernelMapping {
 pub struct KernelProcess<'a> {
     /// Its number in the agent's PID namespace.
     pub pid: u32,
-    /// Tells images of one pid apart, and is part of every stack's hash: since when this one is known (CLOCK_MONOTONIC). The
-    /// programs set it anew at fork and exec; what they have stays, unless it is older: of an image before this one.
-    pub image: u64,
+    /// Tells the programs apart that one process runs one after the other, and is part of every stack's hash: since when
+    /// this one is known (CLOCK_MONOTONIC). The BPF programs set it anew at fork and exec; an exec_id that they have stays
+    /// unless it is older.
+    pub exec_id: u64,
     /// Sorted by start, not overlapping.
     pub mappings: &'a [KernelMapping],
     /// It is not recorded; its stacks tell who woke a thread that is.
@@ -72,47 +73,47 @@ impl Processes {
     /// Makes a process known (`new`), or changes one that the programs still know. False: it is gone.
     pub(crate) fn set(
         &mut self,
-        arena: &mut Arena,
+        pool: &mut TablePool,
         process: &KernelProcess<'_>,
         new: bool,
     ) -> Result<bool, Error> {
         // Without room the programs are told of no mappings: those that they have are not this process's any more.
-        let placed = place(arena, process.mappings);
+        let placed = place(pool, process.mappings);
         let list = *placed.as_ref().unwrap_or(&(0, 0));
         let count = list.1 / abi::MAPPING_WORDS;
         self.generation = self.generation.wrapping_add(1);
         let flags = if process.waker_only { abi::PROC_WAKER } else { 0 };
         // An exec between this look and the update below is overwritten; its record comes, and with it the next update.
-        let image = self.image(process.pid).unwrap_or(0).max(process.image);
-        let value = abi::proc_bytes(list.0, count, self.generation, flags, image);
+        let exec_id = self.exec_id(process.pid).unwrap_or(0).max(process.exec_id);
+        let value = abi::proc_bytes(list.0, count, self.generation, flags, exec_id);
         let how = if new { MapFlags::ANY } else { MapFlags::EXIST };
         let known = match self.map.update(&process.pid.to_ne_bytes(), &value, how) {
             Ok(()) => true,
             Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => false,
             Err(source) => {
-                arena.give(list.0, list.1);
+                pool.give(list.0, list.1);
                 return Err(Error::Map { action: "enter a process into", map: "procs", source });
             }
         };
         let old = if known { self.lists.insert(process.pid, list) } else { Some(list) };
         if let Some((start, words)) = old.filter(|old| old.1 > 0) {
-            arena.give(start, words);
+            pool.give(start, words);
         }
         self.tell();
         placed.map(|_| known)
     }
 
     /// Forgets a process that has ended before a time, but not another one that has its number since then.
-    pub(crate) fn remove(&mut self, arena: &mut Arena, pid: u32, ended_ns: u64) {
+    pub(crate) fn remove(&mut self, pool: &mut TablePool, pid: u32, ended_ns: u64) {
         // The exit program was there first, as a rule.
-        let image = self.image(pid);
-        if image.is_some_and(|image| image > ended_ns) {
+        let exec_id = self.exec_id(pid);
+        if exec_id.is_some_and(|exec_id| exec_id > ended_ns) {
             return;
         }
         if let Some((start, words)) = self.lists.remove(&pid).filter(|list| list.1 > 0) {
-            arena.give(start, words);
+            pool.give(start, words);
         }
-        if image.is_some() {
+        if exec_id.is_some() {
             let _ = self.map.delete(&pid.to_ne_bytes());
             self.tell();
         }
@@ -136,22 +137,22 @@ impl Processes {
         Ok(all)
     }
 
-    /// What the programs say the image of a process is: new after fork and exec, before user space knows of them.
-    pub(crate) fn image(&self, pid: u32) -> Option<u64> {
+    /// The exec_id that the programs have of a process: new after fork and exec, before user space knows of them.
+    pub(crate) fn exec_id(&self, pid: u32) -> Option<u64> {
         let value = self.map.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()??;
-        abi::proc_image(&value)
+        abi::proc_exec_id(&value)
     }
 }
 
-/// Writes mappings into the arena: where, and how many words.
-fn place(arena: &mut Arena, mappings: &[KernelMapping]) -> Result<(u32, u32), Error> {
+/// Writes mappings into the table pool: where, and how many words.
+fn place(pool: &mut TablePool, mappings: &[KernelMapping]) -> Result<(u32, u32), Error> {
     let words = mappings.len() as u32 * abi::MAPPING_WORDS;
     if words == 0 {
         return Ok((0, 0));
     }
-    let start = arena.take(words, abi::MAPPING_WORDS, false)?;
-    if let Err(error) = arena.write(start, mappings.iter().flat_map(abi::mapping_words)) {
-        arena.give(start, words);
+    let start = pool.take(words, abi::MAPPING_WORDS, false)?;
+    if let Err(error) = pool.write(start, mappings.iter().flat_map(abi::mapping_words)) {
+        pool.give(start, words);
         return Err(error);
     }
     Ok((start, words))

@@ -15,9 +15,9 @@ pub struct OffCpu {
     pub wakers: bool,
 }
 
-/// Figures of the scheduler.
+/// Statistics of the scheduler.
 #[derive(Clone, Copy, Debug)]
-pub struct Figures {
+pub struct SchedStats {
     /// Those of each process too.
     pub each_process: bool,
     /// With `each_process`: so many events are split by process, at most [`MAX_SPLIT_EVENTS`]; see
@@ -51,8 +51,8 @@ pub struct Settings {
     pub whole_system: bool,
     /// Record time off the CPUs.
     pub off_cpu: Option<OffCpu>,
-    /// Take figures of the scheduler.
-    pub figures: Option<Figures>,
+    /// Take statistics of the scheduler.
+    pub sched_stats: Option<SchedStats>,
     /// Take kernel stacks too.
     pub kernel_stacks: bool,
     /// Keep threads apart.
@@ -72,13 +72,13 @@ pub struct Settings {
     /// Processes that can be recorded at a time.
     pub max_processes: u32,
     /// Bytes of unwind tables and mappings.
-    pub arena_bytes: usize,
+    pub table_pool_bytes: usize,
 }
 
 impl Settings {
     /// Whether threads are followed through the scheduler.
     pub(crate) fn follows_threads(&self) -> bool {
-        self.off_cpu.is_some() || self.figures.is_some()
+        self.off_cpu.is_some() || self.sched_stats.is_some()
     }
 
     /// Sums held in the kernel between two drains.
@@ -88,16 +88,16 @@ impl Settings {
     }
 
     pub(crate) fn each_process(&self) -> bool {
-        self.figures.is_some_and(|figures| figures.each_process)
+        self.sched_stats.is_some_and(|stats| stats.each_process)
     }
 
     pub(crate) fn split_events(&self) -> u8 {
-        self.figures.filter(|figures| figures.each_process).map_or(0, |figures| figures.split_events)
+        self.sched_stats.filter(|stats| stats.each_process).map_or(0, |stats| stats.split_events)
     }
 
     /// Whether it matters when a thread becomes runnable.
     pub(crate) fn follows_wakeups(&self) -> bool {
-        self.figures.is_some() || self.off_cpu.as_ref().is_some_and(|off_cpu| off_cpu.wall_clock)
+        self.sched_stats.is_some() || self.off_cpu.as_ref().is_some_and(|off_cpu| off_cpu.wall_clock)
     }
 
     pub(crate) fn follows_wakers(&self) -> bool {
@@ -111,7 +111,7 @@ impl Default for Settings {
             seed: 0,
             whole_system: false,
             off_cpu: None,
-            figures: None,
+            sched_stats: None,
             kernel_stacks: false,
             per_thread: false,
             check_memo: false,
@@ -121,7 +121,7 @@ impl Default for Settings {
             max_stacks: 65_536,
             ring_bytes: 4 << 20,
             max_processes: 16_384,
-            arena_bytes: 32 << 20,
+            table_pool_bytes: 32 << 20,
         }
     }
 }

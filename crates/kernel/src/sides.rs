@@ -8,9 +8,9 @@
 use libbpf_rs::{MapCore, MapHandle};
 
 use crate::abi::{COUNTERS, control};
-use crate::arena::Arena;
 use crate::control_words::{ControlWords, Switch};
 use crate::sampler_states::SamplerStates;
+use crate::table_pool::TablePool;
 use crate::{Counters, Error, batch};
 
 /// The sums of one stack.
@@ -133,8 +133,8 @@ impl Sides {
     }
 
     /// Empties the side in use, while the programs go on with the other. `each` gets the hash and the sums.
-    pub(crate) fn drain(&mut self, arena: &mut Arena, each: impl FnMut(u64, Sums)) -> Result<(), Error> {
-        let full = self.change(arena)?;
+    pub(crate) fn drain(&mut self, pool: &mut TablePool, each: impl FnMut(u64, Sums)) -> Result<(), Error> {
+        let full = self.change(pool)?;
         self.empty(full, each)
     }
 
@@ -142,7 +142,7 @@ impl Sides {
     /// down (none: threads are not followed), and takes everything that belongs to the interval.
     pub(crate) fn cut(
         &mut self,
-        arena: &mut Arena,
+        pool: &mut TablePool,
         gather: Option<impl FnOnce() -> Result<(), Error>>,
         each: impl FnMut(u64, Sums),
     ) -> Result<Cut, Error> {
@@ -152,14 +152,14 @@ impl Sides {
         if gather.is_some() {
             self.words.set(control::GATHERED_SEAM_NS, at_ns);
         }
-        let full = self.change(arena)?;
+        let full = self.change(pool)?;
         let mut cut = Cut { at_ns, ..Cut::default() };
         let mut lifetime_ns = 0;
         let gathered = gather.map_or(Ok(()), |gather| {
             let gathered = gather();
             self.words.set(control::GATHERED_SEAM_NS, 0);
             // A program that ended a stretch meanwhile may still be writing its record.
-            arena.wait_for_programs()?;
+            pool.wait_for_programs()?;
             let emptied = batch::empty(&self.seam_records, |[_], [seam_ns, key, value, waited, lived]| {
                 if seam_ns == at_ns {
                     lifetime_ns += lived;
@@ -187,11 +187,11 @@ impl Sides {
     }
 
     /// Changes the side that is added to, and waits until no program adds to the old one, whose number it gives.
-    fn change(&mut self, arena: &mut Arena) -> Result<usize, Error> {
+    fn change(&mut self, pool: &mut TablePool) -> Result<usize, Error> {
         let next = self.switch.other() as u32;
         self.words.set(control::SEAM_NS + next, self.seam_ns);
         self.words.set(control::PREVIOUS_SEAM_NS + next, self.previous_seam_ns);
-        self.switch.change(arena)?;
+        self.switch.change(pool)?;
         Ok(self.switch.other())
     }
 

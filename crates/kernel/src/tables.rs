@@ -1,4 +1,4 @@
-//! Unwind tables in the arena.
+//! Unwind tables in the table pool.
 
 use profile::Svma;
 use unwind::abi::PAGE_SHIFT;
@@ -6,41 +6,41 @@ use unwind::{PageSpan, Rule, Table};
 
 use crate::Error;
 use crate::abi::CHUNK_WORDS;
-use crate::arena::Arena;
 use crate::rules::Rules;
+use crate::table_pool::TablePool;
 
 /// A table that the programs can use.
 #[derive(Debug)]
 pub struct TableHandle {
-    /// Arena address of the page table.
+    /// address in the table pool of the page table.
     pub(crate) address: u32,
     /// (start, words) of everything that was taken for it.
     parts: Vec<(u32, u32)>,
 }
 
 /// Writes a table: rows first, then the pages that name them. Nothing refers to it until a mapping does.
-pub(crate) fn install(arena: &mut Arena, rules: &mut Rules, table: &Table) -> Result<TableHandle, Error> {
+pub(crate) fn install(pool: &mut TablePool, rules: &mut Rules, table: &Table) -> Result<TableHandle, Error> {
     let mut parts = Vec::new();
-    let result = write_table(arena, rules, table, &mut parts);
+    let result = write_table(pool, rules, table, &mut parts);
     match result {
         Ok(address) => Ok(TableHandle { address, parts }),
         Err(error) => {
-            remove(arena, TableHandle { address: 0, parts });
+            remove(pool, TableHandle { address: 0, parts });
             Err(error)
         }
     }
 }
 
-pub(crate) fn remove(arena: &mut Arena, table: TableHandle) {
+pub(crate) fn remove(pool: &mut TablePool, table: TableHandle) {
     for (start, words) in table.parts {
-        arena.give(start, words);
+        pool.give(start, words);
     }
 }
 
 /// Whether exactly this table was written there.
-pub(crate) fn is_same(arena: &Arena, rules: &Rules, handle: &TableHandle, table: &Table) -> bool {
+pub(crate) fn is_same(pool: &TablePool, rules: &Rules, handle: &TableHandle, table: &Table) -> bool {
     let words_are = |start: u32, words: &mut dyn Iterator<Item = u32>| {
-        (start..).zip(words).all(|(at, word)| arena.read(at) == Some(word))
+        (start..).zip(words).all(|(at, word)| pool.read(at) == Some(word))
     };
     let unsupported = rules.find(Rule::UNSUPPORTED);
     let indices: Option<Vec<u16>> =
@@ -50,7 +50,7 @@ pub(crate) fn is_same(arena: &Arena, rules: &Rules, handle: &TableHandle, table:
     words_are(handle.address, &mut head.into_iter())
         && (0u32..).zip(&table.pages).all(|(number, page)| {
             let entry = handle.address + 2 + 2 * number;
-            let (Some(start), Some(count)) = (arena.read(entry), arena.read(entry + 1)) else { return false };
+            let (Some(start), Some(count)) = (pool.read(entry), pool.read(entry + 1)) else { return false };
             count == page.count && words_are(start, &mut packed(table, page, &indices))
         })
 }
@@ -63,28 +63,28 @@ fn packed(table: &Table, page: &PageSpan, indices: &[u16]) -> impl Iterator<Item
 }
 
 /// The search of bpf/tables.h over the same words.
-pub(crate) fn lookup(arena: &Arena, rules: &Rules, table: &TableHandle, address: Svma) -> Option<Rule> {
-    let page = u32::try_from(address.0 >> PAGE_SHIFT).ok()?.checked_sub(arena.read(table.address)?)?;
-    if page >= arena.read(table.address + 1)? {
+pub(crate) fn lookup(pool: &TablePool, rules: &Rules, table: &TableHandle, address: Svma) -> Option<Rule> {
+    let page = u32::try_from(address.0 >> PAGE_SHIFT).ok()?.checked_sub(pool.read(table.address)?)?;
+    if page >= pool.read(table.address + 1)? {
         return None;
     }
     let entry = table.address + 2 + 2 * page;
-    let (rows, count) = (arena.read(entry)?, arena.read(entry + 1)?);
+    let (rows, count) = (pool.read(entry)?, pool.read(entry + 1)?);
     let offset = (address.0 & ((1 << PAGE_SHIFT) - 1)) as u32;
     let (mut low, mut length) = (0, count);
     while length > 1 {
         let half = length / 2;
-        if arena.read(rows + low + half)? & 0xffff <= offset {
+        if pool.read(rows + low + half)? & 0xffff <= offset {
             low += half;
         }
         length -= half;
     }
-    let index = (count > 0).then(|| arena.read(rows + low))?? >> 16;
+    let index = (count > 0).then(|| pool.read(rows + low))?? >> 16;
     rules.get(u16::try_from(index).ok()?).filter(|_| index > 0)
 }
 
 fn write_table(
-    arena: &mut Arena,
+    pool: &mut TablePool,
     rules: &mut Rules,
     table: &Table,
     parts: &mut Vec<(u32, u32)>,
@@ -94,7 +94,7 @@ fn write_table(
     let indices: Vec<u16> =
         table.rules.iter().map(|rule| rules.index(*rule).unwrap_or(unsupported)).collect();
     let words = 2 + 2 * table.pages.len() as u32;
-    let address = arena.reserve(words, 2, false)?;
+    let address = pool.reserve(words, 2, false)?;
     parts.push((address, words));
 
     // First all places, then the memory behind all of them.
@@ -110,7 +110,7 @@ fn write_table(
         }
         let mut start = 0;
         if rows > 0 {
-            start = arena.reserve(rows, 1, true)?;
+            start = pool.reserve(rows, 1, true)?;
             parts.push((start, rows));
         }
         for page in &table.pages[first..next] {
@@ -118,13 +118,13 @@ fn write_table(
             start += page.count;
         }
     }
-    arena.back(parts)?;
+    pool.back(parts)?;
 
     let mut entries = vec![table.first_page as u32, table.pages.len() as u32];
     for (page, start) in table.pages.iter().zip(starts) {
-        arena.write(start, packed(table, page, &indices))?;
+        pool.write(start, packed(table, page, &indices))?;
         entries.extend([start, page.count]);
     }
-    arena.write(address, entries)?;
+    pool.write(address, entries)?;
     Ok(address)
 }

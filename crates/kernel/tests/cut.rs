@@ -71,7 +71,7 @@ impl Recorder {
         };
         kernel.follow_processes().unwrap();
         let pid = std::process::id();
-        let process = KernelProcess { pid, image: start_ns, mappings: &[], waker_only: false };
+        let process = KernelProcess { pid, exec_id: start_ns, mappings: &[], waker_only: false };
         kernel.add_process(&process).unwrap();
         kernel.follow_threads().unwrap();
         let asleep = kernel.enter_threads(start_ns).unwrap();

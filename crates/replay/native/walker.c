@@ -40,7 +40,7 @@ struct surroundings {
 	u64 registers[16];
 	u64 pc;
 	u64 seed;
-	u64 image;
+	u64 exec_id;
 	u32 tid;
 	u32 generation;
 	u32 mappings;
@@ -175,7 +175,7 @@ void replay_walk(struct replay *replay, const struct surroundings *surroundings,
 	struct memo *m;
 	u32 i;
 
-	walk_stack(w, 0, around->image, around->tid, around->generation);
+	walk_stack(w, 0, around->exec_id, around->tid, around->generation);
 	give_outcome(w, outcome);
 	m = &replay->memos[w->memo];
 	for (i = 0; i < w->total && i < MAX_USER_FRAMES; i++)

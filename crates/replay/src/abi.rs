@@ -1,8 +1,8 @@
 //! Numbers of `bpf/abi.h`; a test holds them equal to what the C side was compiled with.
 
-/// Words of a chunk of the arena.
+/// Words of a chunk of the table pool.
 pub const CHUNK_WORDS: u32 = 1 << 14;
-/// Chunks of the arena.
+/// Chunks of the table pool.
 pub(crate) const MAX_CHUNKS: u32 = 4096;
 /// Distinct rules of all tables.
 pub(crate) const MAX_RULES: usize = 32_768;

@@ -4,9 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The arena is full.
+    /// The table pool is full.
     #[error("no room for {words} more words of unwind tables and mappings")]
-    ArenaFull {
+    TablePoolFull {
         /// 32-bit words asked for.
         words: u32,
     },

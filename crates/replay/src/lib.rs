@@ -27,11 +27,11 @@
 //! ```
 
 mod abi;
-mod arena;
 mod error;
 mod native;
 mod rules;
 mod stack;
+mod table_pool;
 mod tables;
 mod walk;
 

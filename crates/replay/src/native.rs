@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use unwind::Rule;
 
 use crate::abi::MAX_FRAMES;
-use crate::arena::Chunk;
+use crate::table_pool::Chunk;
 
 #[repr(C)]
 struct Segment {
@@ -26,7 +26,7 @@ struct Surroundings {
     registers: [u64; 16],
     pc: u64,
     seed: u64,
-    image: u64,
+    exec_id: u64,
     tid: u32,
     generation: u32,
     mappings: u32,
@@ -89,7 +89,7 @@ pub(crate) struct Input<'a> {
     pub(crate) registers: [u64; 16],
     pub(crate) pc: u64,
     pub(crate) seed: u64,
-    pub(crate) image: u64,
+    pub(crate) exec_id: u64,
     pub(crate) tid: u32,
     pub(crate) generation: u32,
     pub(crate) mappings: u32,
@@ -150,7 +150,7 @@ impl State {
             registers: input.registers,
             pc: input.pc,
             seed: input.seed,
-            image: input.image,
+            exec_id: input.exec_id,
             tid: input.tid,
             generation: input.generation,
             mappings: input.mappings,

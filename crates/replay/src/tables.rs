@@ -1,27 +1,27 @@
-//! Tables and mappings as words of the arena, laid out as `bpf/abi.h` says.
+//! Tables and mappings as words of the table pool, laid out as `bpf/abi.h` says.
 
 use unwind::Rule;
 use unwind::Table;
 
 use crate::Error;
 use crate::abi::CHUNK_WORDS;
-use crate::arena::Arena;
 use crate::rules::Rules;
+use crate::table_pool::TablePool;
 
-/// Writes a table; gives the arena address of its page table.
-pub(crate) fn install(arena: &mut Arena, rules: &mut Rules, table: &Table) -> Result<u32, Error> {
+/// Writes a table; gives the address in the table pool of its page table.
+pub(crate) fn install(pool: &mut TablePool, rules: &mut Rules, table: &Table) -> Result<u32, Error> {
     let indices = table.rules.iter().map(|rule| rules.index(*rule)).collect::<Result<Vec<_>, _>>()?;
-    let address = arena.take(2 + 2 * table.pages.len() as u32, 2)?;
+    let address = pool.take(2 + 2 * table.pages.len() as u32, 2)?;
     let mut entries = vec![table.first_page as u32, table.pages.len() as u32];
     for page in &table.pages {
-        let start = arena.take_in_one_chunk(page.count)?;
+        let start = pool.take_in_one_chunk(page.count)?;
         let rows = &table.rows[page.first_row as usize..][..page.count as usize];
         let packed =
             rows.iter().map(|row| u32::from(row.offset) | u32::from(indices[usize::from(row.rule)]) << 16);
-        arena.write(start, packed);
+        pool.write(start, packed);
         entries.extend([start, page.count]);
     }
-    arena.write(address, entries);
+    pool.write(address, entries);
     Ok(address)
 }
 
@@ -34,15 +34,15 @@ pub(crate) struct RawMapping {
     pub(crate) kind: u32,
 }
 
-/// Writes the mappings of a process, sorted by start; gives the arena address of the first.
-pub(crate) fn install_mappings(arena: &mut Arena, mappings: &[RawMapping]) -> Result<u32, Error> {
+/// Writes the mappings of a process, sorted by start; gives the address in the table pool of the first.
+pub(crate) fn install_mappings(pool: &mut TablePool, mappings: &[RawMapping]) -> Result<u32, Error> {
     let halves = |value: u64| [value as u32, (value >> 32) as u32];
-    let address = arena.take(8 * mappings.len() as u32, 8)?;
+    let address = pool.take(8 * mappings.len() as u32, 8)?;
     let words = mappings.iter().flat_map(|mapping| {
         let ([a, b], [c, d], [e, f]) = (halves(mapping.start), halves(mapping.end), halves(mapping.bias));
         [a, b, c, d, e, f, mapping.table, mapping.kind]
     });
-    arena.write(address, words);
+    pool.write(address, words);
     Ok(address)
 }
 

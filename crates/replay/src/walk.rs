@@ -6,12 +6,12 @@ use unwind::Table;
 use crate::Error;
 use crate::Stack;
 use crate::abi;
-use crate::arena::Arena;
 use crate::native::Input;
 use crate::native::Outcome;
 use crate::native::RawFrame;
 use crate::native::State;
 use crate::rules::Rules;
+use crate::table_pool::TablePool;
 use crate::tables;
 use crate::tables::RawMapping;
 
@@ -49,7 +49,7 @@ pub struct Thread {
     /// Number of the thread.
     pub tid: u32,
     /// Changes with exec.
-    pub image: u64,
+    pub exec_id: u64,
     /// Changes with the mappings and their tables, and is of one process: rules are remembered by pc and generation.
     pub generation: u32,
 }
@@ -160,7 +160,7 @@ pub struct Differs {
 
 /// The walker with the state of one CPU: tables, the mappings of one process, memos.
 pub struct Replay {
-    arena: Arena,
+    pool: TablePool,
     rules: Rules,
     mappings: u32,
     mapping_count: u32,
@@ -179,21 +179,21 @@ impl Replay {
     /// Without tables and mappings.
     #[must_use]
     pub fn new() -> Self {
-        Self::over(Arena::default(), Rules::new())
+        Self::over(TablePool::default(), Rules::new())
     }
 
-    /// Over an arena of these words, whatever they are, with `mapping_count` mappings from word `mappings` on.
+    /// Over a table pool of these words, whatever they are, with `mapping_count` mappings from word `mappings` on.
     #[must_use]
     pub fn over_words(words: &[u32], rules: &[Rule], mappings: u32, mapping_count: u32) -> Self {
-        let mut replay = Self::over(Arena::of_words(words), Rules::of(rules));
+        let mut replay = Self::over(TablePool::of_words(words), Rules::of(rules));
         replay.mappings = mappings;
         replay.mapping_count = mapping_count;
         replay
     }
 
-    fn over(arena: Arena, rules: Rules) -> Self {
+    fn over(pool: TablePool, rules: Rules) -> Self {
         Self {
-            arena,
+            pool,
             rules,
             mappings: 0,
             mapping_count: 0,
@@ -212,16 +212,16 @@ impl Replay {
     /// Adds a table, for mappings to name.
     ///
     /// # Errors
-    /// The arena or the rule map is full.
+    /// The table pool or the rule map is full.
     pub fn add_table(&mut self, table: &Table) -> Result<TableId, Error> {
-        tables::install(&mut self.arena, &mut self.rules, table).map(TableId)
+        tables::install(&mut self.pool, &mut self.rules, table).map(TableId)
     }
 
     /// Sets the process's mappings, in any order. What was walked before counts as another generation only if
     /// [`Thread::generation`] says so.
     ///
     /// # Errors
-    /// The arena is full.
+    /// The table pool is full.
     pub fn set_mappings(&mut self, mappings: &[Mapping]) -> Result<(), Error> {
         let raw = |mapping: &Mapping| {
             let (kind, table) = match mapping.code {
@@ -233,7 +233,7 @@ impl Replay {
         };
         let mut raw: Vec<RawMapping> = mappings.iter().map(raw).collect();
         raw.sort_by_key(|mapping| mapping.start);
-        self.mappings = tables::install_mappings(&mut self.arena, &raw)?;
+        self.mappings = tables::install_mappings(&mut self.pool, &raw)?;
         self.mapping_count = raw.len() as u32;
         Ok(())
     }
@@ -274,13 +274,13 @@ impl Replay {
         stack: &'a Stack,
     ) -> (&'a mut State, Input<'a>) {
         let input = Input {
-            chunks: &self.arena.chunks,
+            chunks: &self.pool.chunks,
             rules: &self.rules.all,
             stack: &stack.segments,
             registers: registers.by_number,
             pc: registers.pc,
             seed: self.seed,
-            image: thread.image,
+            exec_id: thread.exec_id,
             tid: thread.tid,
             generation: thread.generation,
             mappings: self.mappings,

@@ -290,9 +290,9 @@ impl Processes {
         }
         for (pid, recorded) in &recorded {
             match self.known.get(pid).filter(|process| process.alive) {
-                None if !recorded.waker_only => self.rereads.meet(*pid, recorded.image),
-                Some(process) if recorded.image > process.known_ns() => {
-                    self.missed_exec(*pid, recorded.image)
+                None if !recorded.waker_only => self.rereads.meet(*pid, recorded.exec_id),
+                Some(process) if recorded.exec_id > process.known_ns() => {
+                    self.missed_exec(*pid, recorded.exec_id)
                 }
                 _ => {}
             }

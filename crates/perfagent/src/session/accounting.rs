@@ -28,7 +28,7 @@ pub(super) fn total(parts: &mut Parts) -> Accounting {
     parts.sources.account(&mut accounting);
     accounting.cost = parts.usage.cost();
     accounting.cost.bpf_cpu_ns = parts.kernel.run_time_ns();
-    accounting.cost.bpf_memory_kib = ((memory.arena_bytes + memory.fixed_bytes) >> 10) as u64;
+    accounting.cost.bpf_memory_kib = ((memory.table_pool_bytes + memory.fixed_bytes) >> 10) as u64;
     accounting
 }
 

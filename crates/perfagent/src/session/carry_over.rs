@@ -17,7 +17,7 @@ pub(super) fn carry_over(
     for pid in changes.changed {
         let Some((now, waker_only)) = processes.present(pid) else { continue };
         let mappings = tables.mappings(now.image);
-        let process = KernelProcess { pid, image: now.from_ns, mappings: &mappings, waker_only };
+        let process = KernelProcess { pid, exec_id: now.from_ns, mappings: &mappings, waker_only };
         // The kernel side may not record the process: it has ended or, with the whole system as target, was not sampled yet.
         if let Err(error) = kernel.update_process(&process) {
             failed = failed.and(Err(error));

@@ -10,7 +10,6 @@ use super::round::round;
 use super::{accounting, convert, intake, main_mapping, settings};
 use crate::Error;
 use crate::naming::PendingNames;
-use crate::processes::monotonic_ns;
 
 /// Records of processes are held back for a moment, to keep their order, and with them the stacks behind them.
 const ARRIVALS: Duration = Duration::from_millis(20);
@@ -29,13 +28,14 @@ pub(crate) struct CutInterval {
 pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
     round(parts, false);
     parts.intake.builder.begin_cut();
-    let (ended, seam_ns) = (SystemTime::now(), monotonic_ns());
+    let ended = SystemTime::now();
     let builder = &mut parts.intake.builder;
-    let taken = parts.kernel.cut(seam_ns, |hash, sums| intake::add(builder, hash, sums));
+    let taken = parts.kernel.cut(|hash, sums| intake::add(builder, hash, sums));
     let taken = taken.map_err(|error| Error::System {
         attempt: "take the sums of an interval".to_owned(),
         source: std::io::Error::other(error),
     })?;
+    let seam_ns = taken.at_ns;
     let total = accounting::total(parts);
     // All programs that added to this interval have ended, so its stacks have been sent.
     let deadline = std::time::Instant::now() + ARRIVALS;

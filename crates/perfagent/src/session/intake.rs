@@ -71,8 +71,8 @@ impl Intake {
     pub(super) fn take_stack(&mut self, stack: &StackMessage, context: &mut WalkContext<'_>) {
         self.undrained += 1;
         // The programs no longer know the program of a process that has just ended: it was the last one.
-        let has_ended = stack.image == 0 && (stack.state == State::OnCpu || stack.end == WalkEnd::Exiting);
-        let at_ns = if has_ended { u64::MAX } else { stack.image };
+        let has_ended = stack.exec_id == 0 && (stack.state == State::OnCpu || stack.end == WalkEnd::Exiting);
+        let at_ns = if has_ended { u64::MAX } else { stack.exec_id };
         let snapshot = context.processes.at(stack.pid, at_ns);
         if stack.end == WalkEnd::TableNotReady
             && let Some(snapshot) = snapshot
@@ -129,7 +129,7 @@ impl Intake {
     ) {
         if let Some(id) = self.resolver.resolve(&mut self.builder, stack, snapshot, missing) {
             let event = event_of(stack.state);
-            let key = Key { event, stack: id, pid: stack.pid, exec_id: stack.image, once };
+            let key = Key { event, stack: id, pid: stack.pid, exec_id: stack.exec_id, once };
             self.builder.enter(stack.hash, key);
         }
     }
@@ -157,7 +157,7 @@ impl Intake {
 
     fn walk_deferred(&mut self, deferred: DeferredStack, context: &mut WalkContext<'_>, wait: bool) {
         let raw = &deferred.raw;
-        let Some(snapshot) = context.processes.at(raw.stack.pid, raw.stack.image) else {
+        let Some(snapshot) = context.processes.at(raw.stack.pid, raw.stack.exec_id) else {
             if wait {
                 self.deferred.put_back(deferred);
             } else {
@@ -199,7 +199,7 @@ impl Intake {
             frames => frames,
         };
         stack.end = walked.end;
-        let snapshot = processes.at(stack.pid, stack.image);
+        let snapshot = processes.at(stack.pid, stack.exec_id);
         if stack.hash == 0 {
             self.add_single(&stack, snapshot);
         } else {

@@ -39,7 +39,7 @@ pub(super) fn share_health(parts: &mut Parts) {
         parts.naming.tell(&mut health);
     }
     let memory = parts.kernel.memory();
-    health.bpf_memory_bytes = Some((memory.arena_bytes + memory.fixed_bytes) as u64);
+    health.bpf_memory_bytes = Some((memory.table_pool_bytes + memory.fixed_bytes) as u64);
     let times: BTreeMap<String, u64> = parts.kernel.run_times_ns().unwrap_or_default();
     health.bpf_cpu = times.into_iter().map(|(name, time_ns)| (name, Duration::from_nanos(time_ns))).collect();
     parts.shared.set_health(health, parts.usage);

@@ -95,7 +95,7 @@ impl Resolver {
     }
 
     fn is_gate(&self, message: &StackMessage) -> bool {
-        let is_it = |gate: Gate| (gate.pid, gate.exec_id) == (message.pid, message.image);
+        let is_it = |gate: Gate| (gate.pid, gate.exec_id) == (message.pid, message.exec_id);
         self.gate.is_some_and(is_it) && !message.state.is_waker()
     }
 

@@ -19,7 +19,7 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Settings {
         seed: RandomState::new().build_hasher().finish(),
         whole_system: matches!(config.targets, Targets::System),
         off_cpu: config.off_cpu_profile.then(|| off_cpu(config)),
-        figures: config.pmu.then_some(kernel::Figures {
+        sched_stats: config.pmu.then_some(kernel::SchedStats {
             each_process: config.per_pid,
             split_events: config.pmu_events.len().min(kernel::MAX_SPLIT_EVENTS) as u8,
         }),

@@ -45,10 +45,11 @@ pub(super) fn enter_all(
 ) -> Result<(), Error> {
     for (pid, snapshot) in processes.current() {
         let mappings = tables.mappings(snapshot.image);
-        let process = KernelProcess { pid, image: snapshot.from_ns, mappings: &mappings, waker_only: false };
+        let process =
+            KernelProcess { pid, exec_id: snapshot.from_ns, mappings: &mappings, waker_only: false };
         match kernel.add_process(&process) {
             // The process is known without mappings until there is memory for them.
-            Err(error @ kernel::Error::ArenaFull { .. }) => {
+            Err(error @ kernel::Error::TablePoolFull { .. }) => {
                 let message = format!("mappings of process {pid}: {error}; its stacks are truncated");
                 tables.warn_of_room(message);
             }

@@ -100,7 +100,7 @@ impl Test {
         Self {
             areas,
             replay,
-            thread: Thread { tid: 1, image: 1, generation: 1 },
+            thread: Thread { tid: 1, exec_id: 1, generation: 1 },
             machine: Machine::new(base),
             hashes: HashMap::new(),
             stacks: HashMap::new(),
@@ -145,7 +145,7 @@ impl Test {
                 self.machine.registers.by_number[6] = self.value(old, fp);
             }
             Action::NewGeneration => self.thread.generation += 1,
-            Action::NewImage => self.thread.image += 1,
+            Action::NewImage => self.thread.exec_id += 1,
             Action::OtherThread(tid) => self.thread.tid = *tid,
         }
     }
@@ -210,7 +210,7 @@ fn memo_is_used() {
 #[test]
 fn memo_is_of_one_thread_image_and_generation() {
     let all: [fn(&mut Thread); 3] =
-        [|thread| thread.tid += 4, |thread| thread.image += 1, |thread| thread.generation += 1];
+        [|thread| thread.tid += 4, |thread| thread.exec_id += 1, |thread| thread.generation += 1];
     for change in all {
         let mut test = deep(10);
         test.walk();

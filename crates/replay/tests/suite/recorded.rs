@@ -105,7 +105,7 @@ fn check_framehop(image: &Image, walk: &Walk, stack: &Stack, seen: &mut Seen) {
 }
 
 fn check(image: &mut Image, registers: &Registers, stack: &Stack, seen: &mut Seen) -> Walk {
-    let thread = Thread { tid: 1, image: 1, generation: 1 };
+    let thread = Thread { tid: 1, exec_id: 1, generation: 1 };
     let walk =
         image.replay.walk_checked(&thread, registers, stack).unwrap_or_else(|differs| panic!("{differs:x?}"));
     let (frames, end) = reference::walk(&image.areas, registers, stack);

@@ -116,7 +116,7 @@ fn records_that_come_after_the_process_was_read_change_nothing() {
 }
 
 fn recorded(pid: u32, image: u64) -> RecordedProcess {
-    RecordedProcess { pid, image, waker_only: false }
+    RecordedProcess { pid, exec_id: image, waker_only: false }
 }
 
 #[test]

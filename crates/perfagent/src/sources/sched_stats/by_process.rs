@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use kernel::{ProcessFigures, ProcessId};
+use kernel::{ProcessId, ProcessStats};
 use metrics::Scheduling;
 
 /// Ended processes that are kept apart. The machine limits the number of living ones.
@@ -24,7 +24,7 @@ pub(super) struct ByProcess {
 #[derive(Default)]
 pub(super) struct Process {
     pub(super) name: String,
-    pub(super) figures: ProcessFigures,
+    pub(super) figures: ProcessStats,
 }
 
 impl ByProcess {
@@ -32,7 +32,7 @@ impl ByProcess {
     /// process with the same number began.
     pub(super) fn add(
         &mut self,
-        taken: &BTreeMap<ProcessId, ProcessFigures>,
+        taken: &BTreeMap<ProcessId, ProcessStats>,
         name: impl Fn(ProcessId, Option<u64>) -> Option<String>,
     ) {
         for (id, figures) in taken {
@@ -101,9 +101,9 @@ impl ByProcess {
 mod tests {
     use super::*;
 
-    fn taken(pid: u32, start_ns: u64, on_cpu_ns_total: u64) -> BTreeMap<ProcessId, ProcessFigures> {
+    fn taken(pid: u32, start_ns: u64, on_cpu_ns_total: u64) -> BTreeMap<ProcessId, ProcessStats> {
         let scheduling = Scheduling { on_cpu_ns_total, migrations: 1, ..Scheduling::default() };
-        let figures = ProcessFigures { scheduling, ..ProcessFigures::default() };
+        let figures = ProcessStats { scheduling, ..ProcessStats::default() };
         BTreeMap::from([(ProcessId { pid, start_ns }, figures)])
     }
 

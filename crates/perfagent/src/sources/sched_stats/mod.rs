@@ -87,7 +87,8 @@ impl SchedStats {
             let others = self.by_process.others().0.clone();
             processes_metrics.push(ProcessMetrics::of_all(others, HardwareCounters::default()));
         } else {
-            processes_metrics.push(ProcessMetrics::of_all(kernel.figures()?, HardwareCounters::default()));
+            processes_metrics
+                .push(ProcessMetrics::of_all(kernel.sched_stats()?, HardwareCounters::default()));
         }
         let mut incomplete = incomplete(&kernel.counters(), &kernel.off_cpu_counters());
         incomplete.uncounted_threads = uncounted_threads;
@@ -121,7 +122,7 @@ impl SchedStats {
             return Ok(());
         }
         let ended = self.by_process.ended(|id| has_ended(id.pid));
-        let taken = kernel.take_process_figures()?;
+        let taken = kernel.take_process_stats()?;
         self.by_process.add(&taken, |id, next| name(processes, id, next));
         if let Some(ended) = ended {
             self.by_process.merge_ended(ended);

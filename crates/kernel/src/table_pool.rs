@@ -23,7 +23,7 @@ const QUARANTINE: Duration = Duration::from_secs(2);
 /// Chunks mapped at a time; 1 MiB.
 const MAX_WINDOWS: usize = 16;
 
-pub(crate) struct Arena {
+pub(crate) struct TablePool {
     outer: MapHandle,
     chunks: Vec<Option<MapHandle>>,
     /// Chunks that are mapped here, the last used in front.
@@ -33,7 +33,7 @@ pub(crate) struct Arena {
     in_use: usize,
 }
 
-impl Arena {
+impl TablePool {
     pub(crate) fn new(outer: MapHandle, max_chunks: u32) -> Self {
         Self {
             outer,
@@ -71,7 +71,8 @@ impl Arena {
             self.extents.give(start, length);
             self.quarantine.pop_front();
         }
-        let full = Error::ArenaFull { words, limit_mib: ((self.chunks.len() * CHUNK_BYTES) >> 20) as u32 };
+        let full =
+            Error::TablePoolFull { words, limit_mib: ((self.chunks.len() * CHUNK_BYTES) >> 20) as u32 };
         self.extents.take(words, align, in_one_chunk).ok_or(full)
     }
 
@@ -133,7 +134,7 @@ impl Arena {
             None => {
                 windows.truncate(MAX_WINDOWS - 1);
                 let memory = MmapOptions::new().len(CHUNK_BYTES).map_raw(map.as_fd().as_raw());
-                (index, memory.map_err(|source| Error::Mmap { map: "arena", source })?)
+                (index, memory.map_err(|source| Error::Mmap { map: "table_pool", source })?)
             }
         };
         let base = window.1.as_mut_ptr().cast::<AtomicU32>();
@@ -188,7 +189,7 @@ fn enter_share(outer: &MapHandle, entries: &[(u32, i32)]) -> Result<(), libbpf_r
 }
 
 fn map_error(action: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
-    move |source| Error::Map { action, map: "arena", source }
+    move |source| Error::Map { action, map: "table_pool", source }
 }
 
 fn new_chunk() -> Result<MapHandle, Error> {

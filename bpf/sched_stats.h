@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * What the scheduler does with threads, in figures: lengths of slices, waits for a CPU, reasons of switches,
+ * What the scheduler does with threads, in numbers: lengths of slices, waits for a CPU, reasons of switches,
  * migrations; for all together by CPU, and if wanted by process. Only the scheduler's own program writes here, with
  * interrupts off, and every CPU has its own place: nothing is atomic, and minima and maxima are exact.
  */
-#ifndef PERF_AGENT_SCHEDULE_H
-#define PERF_AGENT_SCHEDULE_H
+#ifndef PERF_AGENT_SCHED_STATS_H
+#define PERF_AGENT_SCHED_STATS_H
 
 #include "threads.h"
 
@@ -95,8 +95,8 @@ static __always_inline void add_duration(struct durations *d, u64 ns)
 	d->sum += ns;
 }
 
-/* The table of figures that is added to. A duration and its bucket go into the same. */
-static __always_inline u32 figures_table(void)
+/* The side of the statistics of processes that is added to. A duration and its bucket go into the same. */
+static __always_inline u32 stats_side(void)
 {
 	return side_in_use(CONTROL_STATS_CHANGES);
 }
@@ -118,7 +118,7 @@ static __noinline struct process_schedule *process_schedule(struct counters *c, 
 
 static __always_inline void add_to_process(struct counters *c, struct thread *t, u32 kind, u32 bucket, u64 ns)
 {
-	u32 table = figures_table();
+	u32 table = stats_side();
 	struct process_schedule *p = process_schedule(c, t, table);
 	struct process_bucket key = {.start = t->start, .pid = t->pid, .kind = kind, .bucket = bucket};
 	u64 one = 1, *n;
@@ -173,7 +173,7 @@ static __always_inline void add_slice(struct counters *c, struct thread *t, u64 
 		return;
 	s->on_cpu_ns += ns;
 	if (each_process) {
-		p = process_schedule(c, t, figures_table());
+		p = process_schedule(c, t, stats_side());
 		if (p)
 			p->on_cpu_ns += ns;
 	}
@@ -191,7 +191,7 @@ static __always_inline void add_switch(struct counters *c, struct thread *t, u32
 		return;
 	s->switches[off & (OFF_STATES - 1)]++;
 	if (each_process) {
-		p = process_schedule(c, t, figures_table());
+		p = process_schedule(c, t, stats_side());
 		if (p)
 			p->switches[off & (OFF_STATES - 1)]++;
 	}
@@ -210,7 +210,7 @@ static __always_inline void add_arrival(struct counters *c, struct thread *t, u6
 	if (t->cpu && t->cpu != cpu && s) {
 		s->migrations++;
 		if (each_process) {
-			p = process_schedule(c, t, figures_table());
+			p = process_schedule(c, t, stats_side());
 			if (p)
 				p->migrations++;
 		}

@@ -1,4 +1,4 @@
-//! The arena of the kernel side, in ordinary memory.
+//! The table pool of the kernel side, in ordinary memory.
 
 use crate::Error;
 use crate::abi::CHUNK_WORDS;
@@ -14,25 +14,25 @@ const UNWRITTEN: u32 = 0xdead_beef;
 
 /// Nothing is ever given back.
 #[derive(Default)]
-pub(crate) struct Arena {
+pub(crate) struct TablePool {
     pub(crate) chunks: Vec<Chunk>,
     used: u32,
 }
 
-impl Arena {
-    /// An arena that holds these words and nothing else; what does not fit is left out.
+impl TablePool {
+    /// An pool that holds these words and nothing else; what does not fit is left out.
     pub(crate) fn of_words(words: &[u32]) -> Self {
-        let mut arena = Self::default();
+        let mut pool = Self::default();
         let fits = words.len().min((MAX_CHUNKS * CHUNK_WORDS) as usize);
-        if let Ok(start) = arena.take(fits as u32, 1) {
-            arena.write(start, words[..fits].iter().copied());
+        if let Ok(start) = pool.take(fits as u32, 1) {
+            pool.write(start, words[..fits].iter().copied());
         }
-        arena
+        pool
     }
 
     /// Words at a multiple of `align`.
     pub(crate) fn take(&mut self, words: u32, align: u32) -> Result<u32, Error> {
-        let full = Error::ArenaFull { words };
+        let full = Error::TablePoolFull { words };
         let start = self.used.next_multiple_of(align);
         let end = start.checked_add(words).filter(|end| *end <= MAX_CHUNKS * CHUNK_WORDS).ok_or(full)?;
         self.used = end;

@@ -1,4 +1,4 @@
-//! The scheduler's figures: read from the places where each CPU writes its own, and put together.
+//! The scheduler's sched_stats: read from the places where each CPU writes its own, and put together.
 
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
@@ -8,8 +8,8 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use metrics::{ContextSwitches, HISTOGRAM_BUCKETS, Histogram, Scheduling};
 
 use crate::abi::{State, skeleton::types};
-use crate::arena::Arena;
 use crate::control_words::Switch;
+use crate::table_pool::TablePool;
 use crate::{Error, batch};
 
 const _: () = assert!(size_of::<types::histogram>() == (4 + HISTOGRAM_BUCKETS) * 8);
@@ -29,19 +29,19 @@ const COUNT_WORDS: usize = size_of::<types::event_count>() / 8;
 /// `DURATION_ON_CPU` of `bpf/abi.h`; the other kind is that of waits.
 const ON_CPU: u16 = 0;
 
-/// The maps of `bpf/schedule.h` and `bpf/counters.h`.
-pub(crate) struct Figures {
+/// The maps of `bpf/sched_stats.h` and `bpf/counters.h`.
+pub(crate) struct StatsMaps {
     pub(crate) all: MapHandle,
     pub(crate) events: MapHandle,
     /// What the events of each CPU had last.
     pub(crate) readings: MapHandle,
     /// Of processes: the programs add to one of both, while the other is emptied.
-    pub(crate) tables: [Tables; 2],
+    pub(crate) tables: [StatsTables; 2],
     pub(crate) switch: Switch,
 }
 
-/// The figures of processes.
-pub(crate) struct Tables {
+/// The statistics of processes.
+pub(crate) struct StatsTables {
     pub(crate) schedules: MapHandle,
     pub(crate) buckets: MapHandle,
     pub(crate) counters: MapHandle,
@@ -58,14 +58,14 @@ pub struct ProcessId {
 
 /// What was counted of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ProcessFigures {
+pub struct ProcessStats {
     /// By the scheduler.
     pub scheduling: Scheduling,
     /// Of perf events; of each there is one at most.
     pub counters: Vec<EventCount>,
 }
 
-impl ProcessFigures {
+impl ProcessStats {
     /// Adds what was counted since.
     pub fn merge(&mut self, more: &Self) {
         self.scheduling.merge(&more.scheduling);
@@ -103,7 +103,7 @@ impl EventCount {
     }
 }
 
-impl Figures {
+impl StatsMaps {
     /// Of all followed threads together.
     pub(crate) fn all(&self) -> Result<Scheduling, Error> {
         let mut sum = Scheduling::default();
@@ -148,15 +148,15 @@ impl Figures {
     }
 
     /// Takes what was counted of each process since the last time, while the programs go on.
-    pub(crate) fn take(&mut self, arena: &mut Arena) -> Result<BTreeMap<ProcessId, ProcessFigures>, Error> {
-        self.switch.change(arena)?;
+    pub(crate) fn take(&mut self, pool: &mut TablePool) -> Result<BTreeMap<ProcessId, ProcessStats>, Error> {
+        self.switch.change(pool)?;
         self.tables[self.switch.other()].empty()
     }
 }
 
-impl Tables {
-    fn empty(&self) -> Result<BTreeMap<ProcessId, ProcessFigures>, Error> {
-        let mut found: BTreeMap<ProcessId, ProcessFigures> = BTreeMap::new();
+impl StatsTables {
+    fn empty(&self) -> Result<BTreeMap<ProcessId, ProcessStats>, Error> {
+        let mut found: BTreeMap<ProcessId, ProcessStats> = BTreeMap::new();
         let emptied = batch::empty(&self.schedules, |key: [u64; 2], words: [u64; PROCESS_WORDS]| {
             let at = |offset: usize| words.get(offset / 8..).unwrap_or_default();
             let (process, _) = halves(key);
