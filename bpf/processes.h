@@ -88,16 +88,14 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	return 0;
 }
 
-/* The process has a new program, and its mappings are gone. */
-static __always_inline int begin_program(struct task_struct *task, const char *comm)
+/* The current process has a new program, and its mappings are gone. */
+static __always_inline int begin_program(const char *comm)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 pid = task->tgid;
 	struct proc *proc;
+	u32 pid, tid;
 
-	if (pid_namespace)
-		pid = number_in_namespace(task->group_leader);
-	if (!pid)
+	if (!current_numbers(&pid, &tid) || !pid)
 		return 0;
 	proc = bpf_map_lookup_elem(&procs, &pid);
 	if (!proc && !whole_system)
@@ -116,17 +114,18 @@ static __always_inline int begin_program(struct task_struct *task, const char *c
 
 /*
  * Exec names the process when the old memory is gone and before the new program is mapped (begin_new_exec, fs/exec.c).
- * sched_process_exec comes after those mappings.
+ * sched_process_exec comes after those mappings. A raw tracepoint, because older kernels refuse typed arguments that
+ * are strings.
  */
-SEC("tp_btf/task_rename")
+SEC("raw_tp/task_rename")
 int BPF_PROG(process_renamed, struct task_struct *task, const char *comm)
 {
-	u32 pid = task->tgid;
+	u32 pid = BPF_CORE_READ(task, tgid);
 	struct proc *proc;
 
 	if (bpf_get_current_task() == (u64)task && in_exec())
-		return begin_program(task, comm);
-	if (task->pid != task->tgid)
+		return begin_program(comm);
+	if ((u32)BPF_CORE_READ(task, pid) != pid)
 		return 0;
 	if (pid_namespace)
 		pid = number_in_namespace(task);
@@ -143,7 +142,7 @@ int BPF_PROG(process_exec, struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->in_execve))
 		return 0;
-	return begin_program(task, task->comm);
+	return begin_program(task->comm);
 }
 
 SEC("tp_btf/sched_process_exit")
