@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use truth::frame::{Capture, Stack};
 use truth::leftovers::BpfObjects;
 use truth::profiler::read_pprof;
@@ -219,4 +220,28 @@ fn children_forked_in_a_flood_of_records_are_named() {
     println!("{named} of {all} samples of {} children are named; {told:?}", children.len());
     assert_eq!(children.len(), 8, "{:?}", capture.comments);
     assert!(all > 1000 && named * 100 >= all * 99, "{named} of {all}: {:?}", capture.comments);
+}
+
+/// While perf-agent does not read the ring, stacks fill it, but not the part for process life.
+#[test]
+fn a_flood_of_stacks_leaves_room_for_process_life() {
+    let Some(bench) = Bench::get("a_flood_of_stacks_leaves_room_for_process_life") else { return };
+    let mayflies = Scheduling::new(&bench.out).path("mayflies").unwrap();
+    let script = format!(
+        "'{}' 4000 > /dev/null & sleep 2; for i in $(seq 40); do /bin/true; done; wait",
+        mayflies.display()
+    );
+    let options = ["--offcpu", "--per-thread", "--ring-size", "256K"];
+    let shell = Path::new("/bin/sh");
+    let mut session = Session::start(&bench.agent, &options, Whom::Command(shell, &["-c", &script])).unwrap();
+    session.until_attached().unwrap();
+    let agent = Pid::from_raw(i32::try_from(session.pid()).unwrap()).unwrap();
+    kill_process(agent, Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_millis(3500));
+    kill_process(agent, Signal::CONT).unwrap();
+    let capture = session.finish().unwrap().off_cpu().unwrap();
+    assert!(capture.ledger("lost.ring_full").is_some(), "there was no flood: {:?}", capture.comments);
+    assert_eq!(capture.ledger("life_lost"), None, "{:?}", capture.comments);
+    // The shell, the mayflies, sleep, seq and the others.
+    assert_eq!(capture.ledger("processes"), Some("44"), "{:?}", capture.comments);
 }
