@@ -310,9 +310,9 @@ impl Processes {
         }
     }
 
-    fn missed_exec(&mut self, pid: u32, image: u64) {
+    fn missed_exec(&mut self, pid: u32, exec_id: u64) {
         let comm = process::task::comm(pid).unwrap_or_default();
-        self.executed(pid, image, &comm);
+        self.executed(pid, exec_id, &comm);
     }
 
     /// Reads again what has to be, and names whose time has come.
@@ -418,11 +418,11 @@ impl Processes {
         self.known.values().filter(|process| process.alive && !process.waker_only).count()
     }
 
-    /// Whether the programs may still record something of an image of a process. What is not known here, as a thread of the
-    /// kernel's, is looked up in /proc, once for each of `ends`.
-    pub(crate) fn may_record(&self, pid: u32, image: u64, ends: &mut HashMap<u32, bool>) -> bool {
+    /// Whether stacks of a program of a process may still come. A process that is not known here, as a kernel thread, is
+    /// looked up in /proc; `ends` keeps the answers.
+    pub(crate) fn may_record(&self, pid: u32, exec_id: u64, ends: &mut HashMap<u32, bool>) -> bool {
         match self.known.get(&pid) {
-            Some(process) => image == 0 || image >= process.life_from_ns,
+            Some(process) => exec_id == 0 || exec_id >= process.life_from_ns,
             None => !*ends.entry(pid).or_insert_with(|| has_ended(pid)),
         }
     }

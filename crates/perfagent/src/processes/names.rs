@@ -1,11 +1,13 @@
 //! Names that processes give themselves so fast that the kernel side does not tell each: when to read them.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
-/// Processes whose names are to be read, and when (CLOCK_MONOTONIC).
+/// Names to be read.
 #[derive(Default)]
 pub(super) struct NameLooks {
-    due_ns: HashMap<u32, u64>,
+    /// When (CLOCK_MONOTONIC), and of which process. A process can be here twice: the next window may begin before the
+    /// name of the last one was read.
+    due: BTreeSet<(u64, u32)>,
     /// Names that were taken this way. The kernel side has counted them as skipped.
     taken: u64,
 }
@@ -13,17 +15,18 @@ pub(super) struct NameLooks {
 impl NameLooks {
     /// The name of a process is to be read, not before `due_ns`.
     pub(super) fn plan(&mut self, pid: u32, due_ns: u64) {
-        self.due_ns.insert(pid, due_ns);
+        self.due.insert((due_ns, pid));
     }
 
     /// The processes whose names can be read now; they are planned no more.
     pub(super) fn take_due(&mut self, now_ns: u64) -> Vec<u32> {
-        self.due_ns.extract_if(|_, due_ns| *due_ns <= now_ns).map(|(pid, _)| pid).collect()
+        let later = self.due.split_off(&(now_ns + 1, 0));
+        std::mem::replace(&mut self.due, later).into_iter().map(|(_, pid)| pid).collect()
     }
 
     /// The process has ended, or it has a new program and with it a new name.
     pub(super) fn forget(&mut self, pid: u32) {
-        self.due_ns.remove(&pid);
+        self.due.retain(|(_, planned)| *planned != pid);
     }
 
     /// A name that was read holds from now on.
@@ -53,6 +56,8 @@ mod tests {
         assert_eq!(looks.take_due(100), [0; 0]);
         looks.count_taken();
         assert_eq!((looks.never_shown(10), looks.never_shown(0)), (9, 0));
-        assert_eq!(looks.take_due(200), [2]);
+        looks.plan(2, 300);
+        assert_eq!(looks.take_due(200), [2], "a later one does not replace it");
+        assert_eq!(looks.take_due(300), [2]);
     }
 }

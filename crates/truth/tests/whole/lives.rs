@@ -245,3 +245,26 @@ fn a_flood_of_stacks_leaves_room_for_process_life() {
     // The shell, the mayflies, sleep, seq and the others.
     assert_eq!(capture.ledger("processes"), Some("44"), "{:?}", capture.comments);
 }
+
+/// A process that renames itself faster than names are told: its last name is shown, and the others are counted.
+#[test]
+fn the_last_of_many_names_is_shown() {
+    let Some(bench) = Bench::get("the_last_of_many_names_is_shown") else { return };
+    let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); printf name-$i > /proc/$$/comm; done; \
+                  printf last-name > /proc/$$/comm; i=0; while [ $i -lt 2000000 ]; do i=$((i+1)); done";
+    let whom = Whom::Command(Path::new("/bin/sh"), &["-c", script]);
+    let options = ["--profile", "--sample-rate", "999"];
+    let capture = Session::start(&bench.agent, &options, whom).unwrap().finish().unwrap().on_cpu().unwrap();
+    let samples = |is_it: &dyn Fn(&str) -> bool| capture.sums(|s: &Stack| is_it(&s.comm)).0;
+    let (all, last) = (samples(&|_| true), samples(&|comm| comm == "last-name"));
+    assert!(last > 300, "{last} of {all}: {:?}", capture.comments);
+    let number = |key: &str| capture.ledger(key).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    let mut comms: Vec<_> = capture.stacks.iter().map(|s| &s.comm).collect();
+    comms.sort_unstable();
+    comms.dedup();
+    // Names that were told but met no sample are in neither; there are few.
+    let (skipped, shown) = (number("renames_skipped"), comms.len() as u64);
+    assert!((19_000..=20_001).contains(&(skipped + shown)), "{skipped} + {shown}: {:?}", capture.comments);
+    assert_eq!(number("life_lost"), 0, "{:?}", capture.comments);
+    assert!(shown < 200, "{comms:?}");
+}

@@ -115,8 +115,8 @@ fn records_that_come_after_the_process_was_read_change_nothing() {
     assert_eq!(processes.known[&CHILD].begin_ns(), 200);
 }
 
-fn recorded(pid: u32, image: u64) -> RecordedProcess {
-    RecordedProcess { pid, exec_id: image, waker_only: false }
+fn recorded(pid: u32, exec_id: u64) -> RecordedProcess {
+    RecordedProcess { pid, exec_id, waker_only: false }
 }
 
 #[test]
