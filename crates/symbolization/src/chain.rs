@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use profile::{Avma, Svma};
-use recording::{CodeObject, ExecInstance, Module, NameOutcome};
+use recording::{CodeObject, ExecInstance, KernelNaming, Module, NameOutcome};
 use symbols::SourceLine;
 
 use crate::request::{
@@ -102,6 +102,12 @@ impl Chain {
             }
         }
         found
+    }
+
+    /// Why no source could name kernel addresses.
+    pub(crate) fn kernel_naming(&self) -> KernelNaming {
+        let told = self.0.iter().find_map(|source| source.kernel_naming());
+        told.unwrap_or_else(|| KernelNaming::Unreadable("no source reads the kernel's symbols".to_owned()))
     }
 
     /// A delivery in one module is done.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use profile::{Avma, Svma};
-use recording::FrameId;
+use recording::{FrameId, KernelNaming};
 use symbols::SourceLine;
 
 use crate::abandon::AbandonToken;
@@ -72,8 +72,7 @@ impl Engine {
                 self.enter(interval, &frames, &found.names);
             }
         }
-        let outcome = self.chain.end_interval();
-        interval.set_outcome(outcome);
+        interval.add_outcome(self.chain.end_interval());
     }
 
     fn module(&mut self, interval: &Interval, module: &ModuleHandle, places: &[(FrameId, Svma)]) {
@@ -136,7 +135,8 @@ impl Engine {
             figures.kernel_batch_failures += u64::from(!found.answered);
             figures.kernel_raw_addr_frames += unnamed(&found.names);
         });
-        interval.note_kernel(found.answered);
+        let naming = if found.answered { KernelNaming::Known } else { self.chain.kernel_naming() };
+        interval.set_kernel(naming);
         self.enter(interval, &frames, &found.names);
     }
 

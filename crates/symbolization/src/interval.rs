@@ -31,14 +31,6 @@ struct State {
     answered: u64,
     /// Places in code made at run time that are looked up again when the interval ends.
     unnamed: HashMap<ProgramId, Unnamed>,
-    kernel: KernelBatches,
-}
-
-/// Batches of kernel addresses.
-#[derive(Clone, Copy, Default)]
-struct KernelBatches {
-    answered: u64,
-    failed: u64,
 }
 
 impl Interval {
@@ -70,10 +62,9 @@ impl Interval {
         self.state().answered += places as u64;
     }
 
-    /// A batch of kernel addresses was answered, or could not be.
-    pub(crate) fn note_kernel(&self, answered: bool) {
-        let kernel = &mut self.state().kernel;
-        *if answered { &mut kernel.answered } else { &mut kernel.failed } += 1;
+    /// Tells whether kernel addresses could be named.
+    pub(crate) fn set_kernel(&self, naming: KernelNaming) {
+        self.state().names.outcome.kernel = naming;
     }
 
     /// Keeps places that are looked up again when the interval ends.
@@ -93,16 +84,8 @@ impl Interval {
     }
 
     /// Everything was looked up: enters what the sources say about it.
-    pub(crate) fn set_outcome(&self, told: NameOutcome) {
-        let mut state = self.state();
-        let KernelBatches { answered, failed } = state.kernel;
-        let outcome = &mut state.names.outcome;
-        outcome.shortfalls.extend(told.shortfalls);
-        if failed > 0 && told.kernel != KernelNaming::Known {
-            outcome.kernel = told.kernel;
-        } else if answered + failed > 0 {
-            outcome.kernel = KernelNaming::Known;
-        }
+    pub(crate) fn add_outcome(&self, told: NameOutcome) {
+        self.state().names.outcome.shortfalls.extend(told.shortfalls);
     }
 
     /// The results. Places that nobody looked up are counted as abandoned.

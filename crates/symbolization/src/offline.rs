@@ -53,7 +53,6 @@ impl Symbolizer {
     /// the names of the live run.
     pub fn symbolize_again(&mut self, named: SymbolizedRecording) -> SymbolizedRecording {
         let SymbolizedRecording { recording, names, ledgers } = named;
-        let mut before = names.outcome.clone();
         let interval = Interval::with_names(names);
         self.engine.begin_interval();
         let mut kernel_refused = false;
@@ -68,12 +67,9 @@ impl Symbolizer {
         }
         self.engine.end_interval(&interval);
         let mut names = interval.take_names();
-        if kernel_refused && before.kernel == KernelNaming::NotAsked {
-            before.kernel =
-                KernelNaming::Unreadable("the recording is of another kernel than runs here".to_owned());
-        }
-        if kernel_refused {
-            names.outcome.kernel = before.kernel;
+        if kernel_refused && names.outcome.kernel == KernelNaming::NotAsked {
+            let reason = "the recording is of another kernel than runs here, or of an earlier start of it";
+            names.outcome.kernel = KernelNaming::Unreadable(reason.to_owned());
         }
         SymbolizedRecording { recording, names, ledgers }
     }
@@ -106,5 +102,209 @@ impl FrameContext for Files<'_> {
 
     fn code_object(&self, id: CodeObjectId) -> Option<Arc<CodeObject>> {
         self.0.code_object(id).map(|code| Arc::new(code.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use profile::{Avma, FileOffset, Svma};
+    use recording::{
+        CodeMapping, ExecInstance, FileIdentity, Frame, FrameId, KernelImage, Module, ModuleKind, NameLine,
+        Names,
+    };
+    use symbols::SourceLine;
+
+    use crate::request::Request;
+    use crate::source::{Answer, SymbolSource};
+
+    use super::*;
+
+    /// This test program as a module, with addresses in its code.
+    fn own_module() -> (Module, Vec<Svma>) {
+        let path = std::env::current_exe().unwrap();
+        let meta = std::fs::metadata(&path).unwrap();
+        let identity = FileIdentity {
+            size: meta.len(),
+            mtime_ns: meta.mtime() * 1_000_000_000 + meta.mtime_nsec(),
+            ..FileIdentity::default()
+        };
+        let bytes = std::fs::read(&path).unwrap();
+        let build_id = crate::build_id::of_file(&bytes);
+        let entry = u64::from_le_bytes(bytes[24..32].try_into().unwrap());
+        let path = path.to_str().unwrap().to_owned();
+        (
+            Module { path, build_id, kind: ModuleKind::Elf, identity },
+            (0..100).map(|n| Svma(entry + n * 4096)).collect(),
+        )
+    }
+
+    fn mapping(module: u32) -> CodeMapping {
+        CodeMapping {
+            module: ModuleId(module),
+            start: Svma(0),
+            limit: Svma(1 << 40),
+            file_offset: FileOffset(0),
+        }
+    }
+
+    fn native(mapping: u32, svma: Svma) -> Frame {
+        Frame::Native { mapping: CodeMappingId(mapping), svma, exact: true }
+    }
+
+    fn recording(modules: Vec<Module>, frames: Vec<Frame>) -> Recording {
+        let mappings = (0..modules.len() as u32).map(mapping).collect();
+        Recording { modules, mappings, frames, ..Recording::default() }
+    }
+
+    #[test]
+    fn a_recording_of_this_program_gets_the_names_in_its_file() {
+        let (module, svmas) = own_module();
+        let mut changed = module.clone();
+        changed.identity.size += 1;
+        changed.build_id = changed.build_id.map(|_| "01020304".parse().unwrap());
+        let frames: Vec<_> = [0, 1].iter().flat_map(|m| svmas.iter().map(|svma| native(*m, *svma))).collect();
+        let mut symbolizer = Symbolizer::new(Options::default());
+        let named = symbolizer.symbolize(recording(vec![module, changed], frames));
+        let found = named.names.frames().filter(|frame| frame.0 < 100).count();
+        assert!(found > 50, "{found}");
+        assert_eq!(named.names.len(), found, "no name comes from a file that is another one");
+        assert_eq!(symbolizer.figures().named, found as u64);
+        assert_eq!(named.names.outcome.abandoned, 0);
+        assert_eq!(named.recording.frames.len(), 200);
+        // The next recording of the same capture.
+        let again = symbolizer.symbolize(named.recording);
+        assert_eq!((again.names.len(), symbolizer.figures().from_cache), (found, 100));
+    }
+
+    #[test]
+    fn references_that_lead_nowhere_and_hostile_paths_cost_their_own_names() {
+        let (module, svmas) = own_module();
+        let at_path = |path: &str| Module { path: path.to_owned(), ..module.clone() };
+        let paths = ["/dev/zero", "/proc/self/exe", "/proc/1/root/bin/sh", "", "\0", "/", "a\nb"];
+        let mut modules: Vec<Module> = paths.iter().map(|path| at_path(path)).collect();
+        modules.push(module.clone());
+        let mut frames: Vec<Frame> = (0..20).map(|mapping| native(mapping, svmas[0])).collect();
+        frames.extend([
+            native(7, Svma(u64::MAX)),
+            Frame::Kernel { address: u64::MAX, exact: false },
+            Frame::Jit { program: ExecInstanceId(5), address: Avma(1), exact: false },
+            Frame::Interpreted { code: CodeObjectId(5), instruction: 1 },
+            Frame::Unknown { address: Avma(0) },
+        ]);
+        let mut recording = recording(modules, frames);
+        recording.mappings[2].module = ModuleId(1000);
+        let named = Symbolizer::new(Options::default()).symbolize(recording);
+        assert_eq!(named.names.frames().collect::<Vec<_>>(), [FrameId(7)]);
+    }
+
+    /// Names everything that it is asked for by what it is.
+    struct NamesAll;
+
+    impl SymbolSource for NamesAll {
+        fn name(&self) -> &'static str {
+            "test"
+        }
+
+        fn lookup(&mut self, request: &Request<'_>) -> Answer {
+            let (name, count) = match request {
+                Request::Kernel(request) => ("kernel", request.addresses.len()),
+                Request::Interpreted(request) => (request.code.name.as_str(), request.instructions.len()),
+                _ => return Answer::NotMine,
+            };
+            let line = SourceLine { name: format!("test of {name}"), ..SourceLine::default() };
+            Answer::Names(vec![vec![line]; count])
+        }
+    }
+
+    fn name(named: &SymbolizedRecording, frame: u32) -> Option<&str> {
+        named.names.of(FrameId(frame)).next().map(|line| line.name)
+    }
+
+    #[test]
+    fn kernel_frames_are_named_if_this_kernel_made_them() {
+        let mut symbolizer = Symbolizer::with_sources(
+            Sources::standard(&Options::default()).first(|| Box::new(NamesAll)),
+            &Options::default(),
+            AbandonToken::new(),
+        );
+        let id = Some("01020304".parse().unwrap());
+        symbolizer.kernel = RunningKernel { build_id: id.clone(), booted_ns: 10 };
+        let mut kernel = recording(Vec::new(), vec![Frame::Kernel { address: 1, exact: true }]);
+        kernel.span.start_ns = 20;
+        let named = symbolizer.symbolize(kernel.clone());
+        assert_eq!(name(&named, 0), None);
+        assert!(matches!(named.names.outcome.kernel, KernelNaming::Unreadable(_)));
+        assert_eq!(named.names.outcome.abandoned, 0);
+        kernel.kernel = KernelImage { build_id: id };
+        let named = symbolizer.symbolize(kernel);
+        assert_eq!(name(&named, 0), Some("test of kernel"));
+        assert_eq!(named.names.outcome.kernel, KernelNaming::Known);
+    }
+
+    #[test]
+    fn interpreted_frames_are_named_from_their_code_or_by_a_source_that_is_asked_first() {
+        let code = CodeObject {
+            name: "shop.checkout".to_owned(),
+            file: "/app/shop.py".to_owned(),
+            first_line: 10,
+            lines: vec![(0, 11), (6, 13)],
+        };
+        let frame = |instruction| Frame::Interpreted { code: CodeObjectId(0), instruction };
+        let mut recording = recording(Vec::new(), vec![frame(2), frame(6)]);
+        recording.code_objects.push(code);
+        let named = Symbolizer::new(Options::default()).symbolize(recording.clone());
+        let expected = |line| NameLine {
+            name: "shop.checkout",
+            system_name: "shop.checkout",
+            file: "/app/shop.py",
+            line,
+            column: 0,
+            start_line: 10,
+        };
+        let lines = |frame| named.names.of(FrameId(frame)).collect::<Vec<_>>();
+        assert_eq!((lines(0), lines(1)), (vec![expected(11)], vec![expected(13)]));
+        let options = Options::default();
+        let sources = Sources::standard(&options).first(|| Box::new(NamesAll));
+        let named = Symbolizer::with_sources(sources, &options, AbandonToken::new()).symbolize(recording);
+        assert_eq!(name(&named, 0), Some("test of shop.checkout"));
+    }
+
+    #[test]
+    fn names_that_cannot_be_found_here_stay() {
+        let mut names = Names::default();
+        let before = |name| NameLine { name, ..NameLine::default() };
+        (0..3).for_each(|frame| names.enter(FrameId(frame), [before("of the live run")]));
+        names.outcome.kernel = KernelNaming::Known;
+        let (module, svmas) = own_module();
+        let frames = vec![
+            Frame::Jit { program: ExecInstanceId(0), address: Avma(1), exact: false },
+            Frame::Kernel { address: 1, exact: true },
+            native(0, svmas[0]),
+        ];
+        let mut recording = recording(vec![module], frames);
+        recording.exec_instances.push(ExecInstance {
+            pid: std::process::id(),
+            began_ns: 1,
+            ended_ns: None,
+            labels: Vec::new(),
+        });
+        let named = SymbolizedRecording { recording, names, ledgers: Vec::new() };
+        let named = Symbolizer::new(Options::default()).symbolize_again(named);
+        assert_eq!([name(&named, 0), name(&named, 1)], [Some("of the live run"); 2]);
+        assert_eq!(name(&named, 2), Some("_start"));
+        assert_eq!(named.names.outcome.kernel, KernelNaming::Known);
+    }
+
+    #[test]
+    fn an_abandoned_recording_says_how_much_was_left() {
+        let (module, svmas) = own_module();
+        let abandon = AbandonToken::new();
+        abandon.abandon();
+        let options = Options::default();
+        let mut symbolizer = Symbolizer::with_sources(Sources::standard(&options), &options, abandon);
+        let named = symbolizer.symbolize(recording(vec![module], vec![native(0, svmas[0])]));
+        assert_eq!((named.names.len(), named.names.outcome.abandoned), (0, 1));
     }
 }

@@ -11,9 +11,9 @@ use crate::options::Options;
 
 /// The kernel that runs here.
 pub(crate) struct RunningKernel {
-    build_id: Option<BuildId>,
+    pub(crate) build_id: Option<BuildId>,
     /// When it was started, ns since the epoch.
-    booted_ns: i64,
+    pub(crate) booted_ns: i64,
 }
 
 impl RunningKernel {

@@ -1,6 +1,6 @@
 //! The trait by which names are found.
 
-use recording::NameOutcome;
+use recording::{KernelNaming, NameOutcome};
 use symbols::SourceLine;
 
 use crate::request::Request;
@@ -22,6 +22,11 @@ pub trait SymbolSource {
 
     /// Finds names. Large files come in several requests, so that symbolization can be abandoned between them.
     fn lookup(&mut self, request: &Request<'_>) -> Answer;
+
+    /// Why it could not name kernel addresses, if it is there to do so. Asked when no source answered a request.
+    fn kernel_naming(&self) -> Option<KernelNaming> {
+        None
+    }
 
     /// All places of a delivery in one module were looked up; the source may release memory. `large`: its file is so large that what was
     /// read of it must not be kept.

@@ -1,6 +1,6 @@
 //! Names of kernel code, from the list of the running kernel and its debug information.
 
-use recording::{KernelNaming, NameOutcome};
+use recording::KernelNaming;
 use symbols::{KernelNames, Symbolizer};
 
 use crate::options::Options;
@@ -10,7 +10,7 @@ use crate::source::{Answer, SymbolSource};
 /// The running kernel.
 pub(super) struct Kernel {
     symbolizer: Symbolizer,
-    /// Of the requests in this interval.
+    /// At the last request.
     naming: KernelNaming,
 }
 
@@ -39,7 +39,7 @@ impl SymbolSource for Kernel {
         }
     }
 
-    fn end_interval(&mut self, outcome: &mut NameOutcome) {
-        outcome.kernel = std::mem::take(&mut self.naming);
+    fn kernel_naming(&self) -> Option<KernelNaming> {
+        Some(self.naming.clone())
     }
 }
