@@ -6,19 +6,22 @@ use std::path::{Path, PathBuf};
 
 use profile::BuildId;
 use recording::{FileIdentity, Module, ModuleKind};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, fstatfs, open, openat2};
+use rustix::fs::{
+    CWD, FileType, FsWord, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, fstat, fstatfs, open, openat2,
+};
 use symbols::{ObjectFile, ObjectSource};
 use sys::filemap::FileMap;
 
 use crate::build_id;
 use crate::request::{ModuleFile, OpenedModule};
 
-/// Type of the file system `proc`.
-const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+/// File systems of the kernel: proc, sysfs, debugfs, tracefs. They hold no programs, and opening or reading some of their files has
+/// effects.
+const KERNEL_FILE_SYSTEMS: [FsWord; 4] = [PROC_SUPER_MAGIC, 0x6265_6572, 0x6462_6720, 0x7472_6163];
 
 /// A file on this machine, at the path that the recording tells.
 ///
-/// It is opened if it is a regular file outside of `/proc` and proves to be the file of the recording: it has the build-id of the module
+/// It is opened if it is a regular file outside of `/proc` and `/sys` and proves to be the file of the recording: it has the build-id of the module
 /// or, where the module has none, its size and time of modification.
 #[derive(Clone, Debug)]
 pub struct PathFile {
@@ -70,15 +73,15 @@ impl ModuleFile for PathFile {
     }
 }
 
-/// Opens a regular file that is not in `/proc`, nor is reached through it: its links lead to the files of processes, and reading some of
-/// its files has effects. What it is gets checked before it is opened for reading: opening a pipe would block, opening a device may have
-/// effects. Where the system call for this is forbidden, nothing is opened.
+/// Opens a regular file that no magic link leads to: such links in `/proc` lead to the files of processes. The type of the file is
+/// checked before it is opened for reading: opening a pipe would block, opening a device may have effects. Where `openat2(2)` is
+/// forbidden, nothing is opened.
 fn open_regular(path: &Path) -> Option<(File, Stat)> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let handle: OwnedFd = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).ok()?;
     let stat = fstat(&handle).ok()?;
-    let in_proc = fstatfs(&handle).ok()?.f_type == PROC_SUPER_MAGIC;
-    if in_proc || !FileType::from_raw_mode(stat.st_mode).is_file() {
+    let of_kernel = KERNEL_FILE_SYSTEMS.contains(&fstatfs(&handle).ok()?.f_type);
+    if of_kernel || !FileType::from_raw_mode(stat.st_mode).is_file() {
         return None;
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -166,6 +169,8 @@ mod tests {
             format!("/proc/{pid}/root/bin/sh").into(),
             format!("/proc/{pid}/maps").into(),
             "/proc/self/mem".into(),
+            "/proc/version".into(),
+            "/sys/kernel/notes".into(),
             "/proc/self/fd/0".into(),
             "".into(),
             "relative".into(),

@@ -1,0 +1,302 @@
+//! The thread with sources of the tests' own.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use profile::{Avma, Svma};
+use recording::{
+    CodeObject, ExecInstance, FileIdentity, FrameId, KernelNaming, Module, ModuleKind, NameOutcome,
+};
+use symbols::SourceLine;
+
+use crate::request::Request;
+use crate::source::{Answer, SymbolSource};
+use crate::work::{ModuleHandle, ProgramHandle};
+
+use super::*;
+
+type AnswerBy = Box<dyn FnMut(&Request<'_>) -> Answer + Send>;
+
+/// Answers by a function.
+struct Fake {
+    answer: AnswerBy,
+    shortfalls: Vec<String>,
+}
+
+impl SymbolSource for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn lookup(&mut self, request: &Request<'_>) -> Answer {
+        (self.answer)(request)
+    }
+
+    fn end_interval(&mut self, outcome: &mut NameOutcome) {
+        outcome.shortfalls.append(&mut self.shortfalls);
+    }
+}
+
+fn fake(answer: impl FnMut(&Request<'_>) -> Answer + Send + 'static) -> Box<dyn SymbolSource + Send> {
+    Box::new(Fake { answer: Box::new(answer), shortfalls: Vec::new() })
+}
+
+fn start(sources: Sources, abandon: &AbandonToken) -> Symbolization {
+    start_observed(sources, abandon, |_, _| {})
+}
+
+fn start_observed(
+    sources: Sources,
+    abandon: &AbandonToken,
+    observe: impl FnMut(Lookup, u64) + Send + 'static,
+) -> Symbolization {
+    let spawn = |body| sys::thread::spawn_quiet_thread("names", body);
+    Symbolization::start(sources, &Options::default(), abandon.clone(), observe, spawn).unwrap()
+}
+
+fn with(source: Box<dyn SymbolSource + Send>) -> Sources {
+    Sources::none().first(|| source)
+}
+
+fn in_module(path: &str, svmas: impl Iterator<Item = u64>) -> Work {
+    let identity = FileIdentity { size: 1, ..FileIdentity::default() };
+    let module = Module { path: path.to_owned(), build_id: None, kind: ModuleKind::Elf, identity };
+    let places = svmas.enumerate().map(|(frame, svma)| (FrameId(frame as u32), Svma(svma))).collect();
+    Work::Module { module: ModuleHandle { module: Arc::new(module), file: None }, places }
+}
+
+fn lines(name: String) -> Vec<SourceLine> {
+    vec![SourceLine { name, ..SourceLine::default() }]
+}
+
+/// Names each even address of modules.
+fn even(request: &Request<'_>) -> Answer {
+    let Request::Module(request) = request else { return Answer::NotMine };
+    let path = &request.module.path;
+    let name = |svma: &Svma| {
+        if svma.0.is_multiple_of(2) { lines(format!("{path}+{}", svma.0)) } else { Vec::new() }
+    };
+    Answer::Names(request.svmas.iter().map(name).collect())
+}
+
+fn name(names: &Names, frame: u32) -> Option<&str> {
+    names.of(FrameId(frame)).next().map(|line| line.name)
+}
+
+#[test]
+fn intervals_that_are_open_at_once_get_their_own_names() {
+    let symbolization = start(with(fake(even)), &AbandonToken::new());
+    let first = symbolization.begin_interval();
+    first.submit(in_module("/a", 0..10));
+    let second = symbolization.begin_interval();
+    second.submit(in_module("/b", 0..4));
+    first.submit(in_module("/c", [20, 21].into_iter()));
+    let first = first.wait(|_| {});
+    assert_eq!((first.len(), name(&first, 0), name(&first, 2)), (5, Some("/c+20"), Some("/a+2")));
+    second.submit(in_module("/b", [6].into_iter()));
+    let second = second.wait(|_| {});
+    assert_eq!((second.len(), name(&second, 0), name(&second, 2)), (2, Some("/b+6"), Some("/b+2")));
+    assert_eq!((first.outcome.abandoned, second.outcome.abandoned), (0, 0));
+    let figures = symbolization.figures();
+    assert_eq!((figures.named, figures.unnamed, figures.panics), (9, 8, 0));
+    symbolization.finish();
+}
+
+#[test]
+fn names_of_earlier_intervals_are_not_looked_up_again() {
+    let asked = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&asked);
+    let source = fake(move |request| {
+        if let Request::Module(request) = request {
+            counter.fetch_add(request.svmas.len() as u64, Ordering::Relaxed);
+        }
+        even(request)
+    });
+    let symbolization = start(with(source), &AbandonToken::new());
+    let interval = |places| {
+        let pending = symbolization.begin_interval();
+        pending.submit(in_module("/a", 0..places));
+        let names = pending.wait(|_| {});
+        (names.len(), name(&names, 4).map(str::to_owned), asked.swap(0, Ordering::Relaxed))
+    };
+    let four = Some("/a+4".to_owned());
+    assert_eq!(interval(5000), (2500, four.clone(), 5000));
+    assert_eq!(interval(5010), (2505, four.clone(), 10));
+    assert_eq!(interval(0), (0, None, 0));
+    assert_eq!(interval(5000), (2500, four.clone(), 0));
+    assert_eq!([interval(0), interval(0), interval(0)], [(0, None, 0), (0, None, 0), (0, None, 0)]);
+    assert_eq!(interval(6), (3, four, 6), "not used for too long");
+    let figures = symbolization.figures();
+    assert_eq!((figures.from_cache, figures.named), (10_000, 7508));
+}
+
+#[test]
+fn a_source_that_panics_costs_its_own_names() {
+    let source = fake(|request| match request {
+        Request::Module(request) if request.module.path == "/bad" => panic!("as the test asks"),
+        other => even(other),
+    });
+    let last = fake(|request| match request {
+        Request::Module(request) => Answer::Names(vec![lines("last".to_owned()); request.svmas.len()]),
+        _ => Answer::NotMine,
+    });
+    let symbolization = start(with(last).first(|| source), &AbandonToken::new());
+    let pending = symbolization.begin_interval();
+    pending.submit(in_module("/bad", 0..3));
+    let names = pending.wait(|_| {});
+    assert_eq!([0, 1, 2].map(|frame| name(&names, frame)), [Some("last"); 3]);
+    let pending = symbolization.begin_interval();
+    pending.submit(in_module("/good", 0..2));
+    let names = pending.wait(|_| {});
+    assert_eq!([0, 1].map(|frame| name(&names, frame)), [Some("/good+0"), Some("last")]);
+    assert_eq!(symbolization.figures().panics, 1);
+}
+
+#[test]
+fn code_of_a_runtime_is_looked_up_again_when_the_interval_ends() {
+    let written = Arc::new(AtomicBool::new(false));
+    let source = |shortfall: &str| {
+        let written = Arc::clone(&written);
+        let answer = move |request: &Request<'_>| {
+            let Request::Jit(request) = request else { return Answer::NotMine };
+            let known = |address: u64| address == 1 || (address == 2 && written.load(Ordering::Relaxed));
+            let name = |at: &Avma| if known(at.0) { lines(format!("jit {}", at.0)) } else { Vec::new() };
+            Answer::Names(request.addresses.iter().map(name).collect())
+        };
+        Box::new(Fake { answer: Box::new(answer), shortfalls: vec![shortfall.to_owned()] })
+    };
+    let source = source("not all was used");
+    let symbolization = start(with(source), &AbandonToken::new());
+    let pending = symbolization.begin_interval();
+    let program = ExecInstance { pid: 1, began_ns: 2, ended_ns: None, labels: Vec::new() };
+    let program = ProgramHandle { program: Arc::new(program), live: None };
+    let places = (0..3).map(|n| (FrameId(n), Avma(u64::from(n) + 1))).collect();
+    pending.submit(Work::Jit { program, places });
+    while pending.left() > 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!(symbolization.figures().named, 1);
+    written.store(true, Ordering::Relaxed);
+    let names = pending.wait(|_| {});
+    assert_eq!([0, 1, 2].map(|n| name(&names, n)), [Some("jit 1"), Some("jit 2"), None]);
+    assert_eq!((names.outcome.abandoned, names.outcome.shortfalls.len()), (0, 1));
+    let figures = symbolization.figures();
+    assert_eq!((figures.named, figures.unnamed), (2, 1));
+}
+
+#[test]
+fn abandoned_names_leave_the_rest_and_say_how_much() {
+    let abandon = AbandonToken::new();
+    let token = abandon.clone();
+    let mut batches = 0;
+    let source = fake(move |request| {
+        batches += 1;
+        if batches == 2 {
+            token.abandon();
+        }
+        even(request)
+    });
+    let symbolization = start(with(source), &abandon);
+    let (pending, other) = (symbolization.begin_interval(), symbolization.begin_interval());
+    pending.submit(in_module("/a", 0..10_000));
+    other.submit(in_module("/b", 0..7));
+    let names = pending.wait(|_| {});
+    assert_eq!((names.len(), names.outcome.abandoned), (2048, 10_000 - 2 * 2048));
+    let names = other.wait(|_| {});
+    assert_eq!((names.len(), names.outcome.abandoned), (0, 7));
+    let late = symbolization.begin_interval();
+    late.submit(in_module("/c", 0..3));
+    assert_eq!(late.wait(|_| {}).outcome.abandoned, 3, "the thread has ended");
+    symbolization.finish();
+}
+
+#[test]
+fn a_source_that_hangs_is_not_waited_for_longer_than_the_grace() {
+    let abandon = AbandonToken::new();
+    let ((release, hang), (began, begin)) = (channel::<()>(), channel());
+    let source = fake(move |_| {
+        let _ = began.send(());
+        let _ = hang.recv();
+        Answer::NotMine
+    });
+    let symbolization = start(with(source), &abandon);
+    let pending = symbolization.begin_interval();
+    pending.submit(in_module("/a", 0..5));
+    let told = Mutex::new(Vec::new());
+    begin.recv().unwrap();
+    abandon.abandon();
+    let begun = Instant::now();
+    let names = pending.wait(|left| told.lock().unwrap().push(left));
+    assert!((GRACE..GRACE * 10).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    assert_eq!((names.len(), names.outcome.abandoned), (0, 5));
+    let told = told.into_inner().unwrap();
+    assert_eq!((told.first(), told.last()), (Some(&5), Some(&0)));
+    symbolization.finish();
+    drop(release);
+}
+
+#[test]
+fn the_work_of_an_interval_that_nobody_waits_for_is_left_out() {
+    let (release, gate) = channel::<()>();
+    let asked = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&asked);
+    let source = fake(move |request| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        let _ = gate.recv();
+        even(request)
+    });
+    let symbolization = start(with(source), &AbandonToken::new());
+    let (kept, dropped) = (symbolization.begin_interval(), symbolization.begin_interval());
+    kept.submit(in_module("/a", 0..2));
+    dropped.submit(in_module("/b", 0..2));
+    drop(dropped);
+    drop(release);
+    assert_eq!(kept.wait(|_| {}).len(), 1);
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn batches_and_their_times_are_told() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let theirs = Arc::clone(&told);
+    let observe = move |what, _ns| theirs.lock().unwrap().push(what);
+    let source = fake(|request| match request {
+        Request::Kernel(request) if request.addresses[0] < 100 => Answer::Names(
+            request.addresses.iter().map(|at| if *at == 1 { lines("k".into()) } else { vec![] }).collect(),
+        ),
+        Request::Interpreted(_) => Answer::Names(vec![lines("code".into())]),
+        _ => Answer::NotMine,
+    });
+    let symbolization = start_observed(with(source), &AbandonToken::new(), observe);
+    let pending = symbolization.begin_interval();
+    pending.submit(Work::Kernel { places: vec![(FrameId(0), 1), (FrameId(1), 2)] });
+    pending
+        .submit(Work::Interpreted { code: Arc::new(CodeObject::default()), places: vec![(FrameId(2), 0)] });
+    assert_eq!(pending.wait(|_| {}).outcome.kernel, KernelNaming::Known);
+    let pending = symbolization.begin_interval();
+    pending.submit(Work::Kernel { places: vec![(FrameId(0), 100)] });
+    assert!(matches!(pending.wait(|_| {}).outcome.kernel, KernelNaming::Unreadable(_)));
+    let pending = symbolization.begin_interval();
+    assert_eq!(pending.wait(|_| {}).outcome.kernel, KernelNaming::NotAsked);
+    let figures = symbolization.figures();
+    symbolization.finish();
+    assert_eq!(*told.lock().unwrap(), [Lookup::Kernel, Lookup::User, Lookup::Kernel]);
+    let expected = Figures {
+        named: 2,
+        unnamed: 2,
+        kernel_batches: 2,
+        kernel_input_ips: 3,
+        kernel_batch_failures: 1,
+        kernel_raw_addr_frames: 2,
+        ..Figures::default()
+    };
+    assert_eq!(figures, expected);
+}
+
+#[test]
+fn names_can_be_waited_for_on_another_thread() {
+    let symbolization = start(with(fake(even)), &AbandonToken::new());
+    let pending = symbolization.begin_interval();
+    pending.submit(in_module("/a", 0..2));
+    let names = std::thread::spawn(move || pending.wait(|_| {})).join().unwrap();
+    assert_eq!(name(&names, 0), Some("/a+0"));
+}
