@@ -225,15 +225,15 @@ fn children_forked_in_a_flood_of_records_are_named() {
 /// While perf-agent does not read the ring, stacks fill it, but not the part for process life.
 #[test]
 fn a_flood_of_stacks_leaves_room_for_process_life() {
-    let Some(bench) = Bench::get("a_flood_of_stacks_leaves_room_for_process_life") else { return };
-    let mayflies = Scheduling::new(&bench.out).path("mayflies").unwrap();
+    let Some(setup) = Setup::get() else { return };
+    let mayflies = Scheduling::new(&setup.out).path("mayflies").unwrap();
     let script = format!(
         "'{}' 4000 > /dev/null & sleep 2; for i in $(seq 40); do /bin/true; done; wait",
         mayflies.display()
     );
     let options = ["--offcpu", "--per-thread", "--ring-size", "256K"];
     let shell = Path::new("/bin/sh");
-    let mut session = Session::start(&bench.agent, &options, Whom::Command(shell, &["-c", &script])).unwrap();
+    let mut session = Session::start(&setup.agent, &options, Whom::Command(shell, &["-c", &script])).unwrap();
     session.until_attached().unwrap();
     let agent = Pid::from_raw(i32::try_from(session.pid()).unwrap()).unwrap();
     kill_process(agent, Signal::STOP).unwrap();
@@ -249,12 +249,12 @@ fn a_flood_of_stacks_leaves_room_for_process_life() {
 /// A process that renames itself faster than names are told: its last name is shown, and the others are counted.
 #[test]
 fn the_last_of_many_names_is_shown() {
-    let Some(bench) = Bench::get("the_last_of_many_names_is_shown") else { return };
+    let Some(setup) = Setup::get() else { return };
     let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); printf name-$i > /proc/$$/comm; done; \
                   printf last-name > /proc/$$/comm; i=0; while [ $i -lt 2000000 ]; do i=$((i+1)); done";
     let whom = Whom::Command(Path::new("/bin/sh"), &["-c", script]);
     let options = ["--profile", "--sample-rate", "999"];
-    let capture = Session::start(&bench.agent, &options, whom).unwrap().finish().unwrap().on_cpu().unwrap();
+    let capture = Session::start(&setup.agent, &options, whom).unwrap().finish().unwrap().on_cpu().unwrap();
     let samples = |is_it: &dyn Fn(&str) -> bool| capture.sums(|s: &Stack| is_it(&s.comm)).0;
     let (all, last) = (samples(&|_| true), samples(&|comm| comm == "last-name"));
     assert!(last > 300, "{last} of {all}: {:?}", capture.comments);
