@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::OffCpuState;
+use crate::off_cpu_state::OffCpuState;
 
 /// What a thread was doing when its stack was taken, or what the stack is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
