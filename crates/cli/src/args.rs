@@ -1,6 +1,7 @@
 //! The options of the command line and their types. Parsing does not touch the system.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -12,6 +13,7 @@ const ABOUT: &str =
 const USAGE: &str = "perf-agent [OPTIONS] --profile|--offcpu|--pmu --pid PID [--pid PID …]
        perf-agent [OPTIONS] --profile|--offcpu|--pmu -a
        perf-agent [OPTIONS] --profile|--offcpu|--pmu -- CMD [ARGS…]
+       perf-agent render FILE [OUTPUT OPTIONS]
        perf-agent doctor [--json]";
 
 const AFTER_HELP: &str = "\
@@ -30,6 +32,7 @@ Outputs:
 without --offcpu-output the off-CPU profile to …-off-cpu.pb.gz. With -a these names have no <comm>. An automatic name \
 never replaces a file: -2, -3 … is put before the extension. A PATH that you give replaces a regular file as a \
 whole. Devices, FIFOs and - (standard output, for one output) are written directly. All messages go to standard error.
+  With --rotate each output has one file for each interval: NAME-YYYYMMDDTHHMMSS.mmm.EXT, after the interval's begin.
 
 Privileges:
   root, or once: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog,cap_dac_read_search,\
@@ -47,7 +50,9 @@ Examples:
   perf-agent --pmu --pmu-events task-clock,page-faults --pid 4711
   perf-agent --offcpu --wakers --kernel-stacks --pid 4711
   perf-agent --profile --offcpu --wall-output wall.pb.gz --pid 4711
-  perf-agent --profile --sample-rate 999 -- ./server --port 8080";
+  perf-agent --profile --sample-rate 999 -- ./server --port 8080
+  perf-agent --profile -a --rotate 1m --profile-output /var/tmp/cpu.pb.gz
+  perf-agent --profile --pid 4711 --recording-output c.perf-agent && perf-agent render c.perf-agent -o flame.svg";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -72,6 +77,8 @@ pub struct CommandLine {
 /// What the program does instead of a capture.
 #[derive(Debug, Subcommand)]
 pub enum Action {
+    /// Make outputs from a recording that --recording-output wrote. Needs no privileges. Without an output it prints the ledger
+    Render(Box<RenderArgs>),
     /// Say what works here and how to fix the rest
     Doctor {
         /// Print an array of {check, status, value, affects, fix} instead of text
@@ -94,6 +101,55 @@ pub struct CaptureArgs {
     pub outputs: OutputArgs,
     #[command(flatten)]
     pub advanced: AdvancedArgs,
+}
+
+/// The options of `render`.
+#[derive(Debug, Args)]
+pub struct RenderArgs {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    pub recording: PathBuf,
+
+    /// Write one profile to this file, in the format of its extension: .pb.gz, .folded, .svg, .ndjson; - is standard output
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<OutputPath>,
+
+    /// The format of --output, whatever its extension: pprof, folded, flamegraph, ndjson
+    #[arg(long, value_name = "NAME", requires = "output")]
+    pub format: Option<String>,
+
+    /// The profile that --output writes: on-cpu, off-cpu, wall [default: the first one of the recording]
+    #[arg(long, value_name = "MODE", requires = "output")]
+    pub mode: Option<String>,
+
+    /// The on-CPU profile, gzip-compressed pprof
+    #[arg(long, value_name = "PATH")]
+    pub profile_output: Option<OutputPath>,
+
+    /// The off-CPU profile, likewise
+    #[arg(long, value_name = "PATH")]
+    pub offcpu_output: Option<OutputPath>,
+
+    /// Both as one profile, if the live run had --wall-output
+    #[arg(long, value_name = "PATH")]
+    pub wall_output: Option<OutputPath>,
+
+    /// Folded stacks of the first profile
+    #[arg(long, value_name = "PATH")]
+    pub folded_output: Option<OutputPath>,
+
+    /// An SVG flame graph of the first profile
+    #[arg(long, value_name = "PATH")]
+    pub flamegraph_output: Option<OutputPath>,
+
+    /// The recording again, as with new names
+    #[arg(long, value_name = "PATH")]
+    pub recording_output: Option<OutputPath>,
+
+    /// Look up all names anew in the files of this machine, instead of using those of the live run
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "true|false", hide_possible_values = true)]
+    pub resymbolize: Option<bool>,
 }
 
 #[derive(Debug, Args)]
@@ -140,6 +196,11 @@ pub struct SettingArgs {
     /// [default: 10s; with a command: until it ends]
     #[arg(long, value_name = "DUR", allow_hyphen_values = true)]
     pub duration: Option<Text>,
+
+    /// Cut the capture into intervals of this length (100ms or longer) and write one set of outputs for each. Without
+    /// --duration the capture goes on until it is stopped
+    #[arg(long, value_name = "DUR", allow_hyphen_values = true)]
+    pub rotate: Option<Text>,
 
     /// Samples per second and CPU, from 1 to kernel.perf_event_max_sample_rate [default: 99]
     #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
@@ -225,6 +286,10 @@ pub struct OutputArgs {
     /// The same capture as an SVG flame graph; with both --profile and --offcpu, the on-CPU profile
     #[arg(long, value_name = "PATH")]
     pub flamegraph_output: Option<OutputPath>,
+
+    /// The capture as a recording, with its names and its ledger: `perf-agent render` makes every other output from it later
+    #[arg(long, value_name = "PATH")]
+    pub recording_output: Option<OutputPath>,
 
     /// A comment in the profile; V may be empty. Repeatable. Keys that start with `perf-agent.` are reserved
     #[arg(long, value_name = "K=V", allow_hyphen_values = true)]

@@ -10,6 +10,7 @@ mod exit_status;
 mod messages;
 mod naming;
 mod progress;
+mod render;
 mod report;
 mod request;
 mod run;
@@ -56,10 +57,17 @@ fn dispatch(interrupts: &Interrupts) -> anyhow::Result<ExitCode> {
         }
     };
     log_if_asked();
-    perfagent::raise_permitted()?;
     match command_line {
-        CommandLine { action: Some(Action::Doctor { json }), .. } => doctor::run(json == Some(true)),
-        CommandLine { action: None, capture } => Ok(run::capture(&capture, interrupts)),
+        // Needs no privilege, so it takes none.
+        CommandLine { action: Some(Action::Render(args)), .. } => Ok(render::run(&args, interrupts)),
+        CommandLine { action: Some(Action::Doctor { json }), .. } => {
+            perfagent::raise_permitted()?;
+            doctor::run(json == Some(true))
+        }
+        CommandLine { action: None, capture } => {
+            perfagent::raise_permitted()?;
+            Ok(run::capture(&capture, interrupts))
+        }
     }
 }
 

@@ -15,6 +15,9 @@ pub fn print(report: &Report) -> bool {
     for warning in &report.warnings {
         messages::warning(&warning.message, warning.hint.as_deref());
     }
+    if report.intervals > 1 {
+        messages::line(&format!("wrote outputs of {} intervals; those of the last one:", report.intervals));
+    }
     let mut complete = true;
     for output in &report.outputs {
         match &output.result {

@@ -27,6 +27,7 @@ fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
     let CaptureArgs { target, settings, outputs, advanced, .. } = args;
     let single = [
         ("duration", &settings.duration),
+        ("rotate", &settings.rotate),
         ("sample-rate", &settings.sample_rate),
         ("unwind", &settings.unwind),
         ("offcpu-states", &settings.offcpu_states),
@@ -50,6 +51,7 @@ fn paths(outputs: &OutputArgs) -> impl Iterator<Item = (&'static str, &OutputPat
         ("wall-output", &outputs.wall_output),
         ("folded-output", &outputs.folded_output),
         ("flamegraph-output", &outputs.flamegraph_output),
+        ("recording-output", &outputs.recording_output),
     ];
     paths.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?)))
 }

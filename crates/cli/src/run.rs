@@ -45,10 +45,11 @@ pub fn capture(args: &CaptureArgs, interrupts: &Interrupts) -> ExitCode {
     }
 }
 
-/// How long to capture; none: until the command ends.
+/// How long to capture; none: until the command ends, or until the capture is stopped.
 fn length(config: &Config) -> Option<Duration> {
     match config.targets() {
         Targets::Command(_) => config.duration(),
+        _ if config.rotate().is_some() => config.duration(),
         _ => Some(config.duration().unwrap_or(DEFAULT_DURATION)),
     }
 }
@@ -79,8 +80,14 @@ fn announce(config: &Config, length: Option<Duration>) {
         Targets::Command(program) => format!("command {}", program.to_string_lossy()),
         _ => "unknown target".to_owned(),
     };
-    let length =
-        length.map_or_else(|| "until the command ends".to_owned(), |length| format!("for {length:?}"));
+    let mut length = match (length, config.targets()) {
+        (Some(length), _) => format!("for {length:?}"),
+        (None, Targets::Command(_)) => "until the command ends".to_owned(),
+        (None, _) => "until it is stopped".to_owned(),
+    };
+    if let Some(every) = config.rotate() {
+        length += &format!(", one set of outputs every {every:?}");
+    }
     if config.cpu_profile() {
         messages::line(&format!("on-CPU profile: {target}, {} Hz, {length}", config.sample_rate_hz()));
     }

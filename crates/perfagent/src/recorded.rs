@@ -1,6 +1,7 @@
 //! Recordings in the hands of a library user: of an interval of a running capture, of a finished one, or read from a file.
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 use profile::Profile;
 use recording::{FrozenLedger, Mode, SymbolizedRecording};
@@ -90,6 +91,17 @@ impl Recording {
         temporary: &TemporaryFiles,
     ) -> Result<u64, Error> {
         write_profile(self, mode, format, target, temporary)
+    }
+
+    /// The names of the formats that [`Self::write_profile`] knows.
+    pub fn formats() -> impl Iterator<Item = &'static str> {
+        formats::registry::ENCODERS.iter().map(|encoder| encoder.name())
+    }
+
+    /// The format of a file by its extension, as `pprof` for `cpu.pb.gz`.
+    #[must_use]
+    pub fn format_of(path: &Path) -> Option<&'static str> {
+        formats::registry::by_extension(path).map(|encoder| encoder.name())
     }
 
     /// Writes it, versioned and with checksums. Gives the number of bytes.

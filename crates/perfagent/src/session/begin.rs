@@ -54,7 +54,9 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         let address = endpoint.local_addr();
         warnings.push(Warning::new(
             WarningKind::Metrics,
-            format!("everybody who can connect to {address} can read the metrics: plain HTTP without authentication"),
+            format!(
+                "everybody who can connect to {address} can read the metrics: plain HTTP, no authentication"
+            ),
             "leave the host out to listen on 127.0.0.1 only",
         ));
     }

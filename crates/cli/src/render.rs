@@ -1,0 +1,134 @@
+//! `perf-agent render`: outputs from a recording, later and elsewhere.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::process::ExitCode;
+
+use perfagent::{FileTarget, Mode, OutputKind, Recording};
+
+use crate::args::RenderArgs;
+use crate::exit_status::{FAILED, REJECTED};
+use crate::messages;
+use crate::signals::Interrupts;
+
+/// The profile that `--output` writes, and how.
+struct Single<'a> {
+    mode: Mode,
+    format: &'static str,
+    path: &'a OsStr,
+}
+
+/// Reads the recording and writes what was asked for; without an output, prints the ledger.
+pub fn run(args: &RenderArgs, interrupts: &Interrupts) -> ExitCode {
+    let recording = match read(&args.recording) {
+        Ok(recording) => recording,
+        Err(reason) => {
+            let hint =
+                "a recording is written by --recording-output; a file that was cut off or changed is refused";
+            messages::error(&format!("{}: {reason}", args.recording.display()), Some(hint));
+            return ExitCode::from(FAILED);
+        }
+    };
+    let single = match args.output.as_ref().map(|path| single(args, path.as_ref(), &recording)).transpose() {
+        Ok(single) => single,
+        Err((error, hint)) => {
+            messages::error(&error, Some(&hint));
+            return ExitCode::from(REJECTED);
+        }
+    };
+    let recording = if args.resymbolize == Some(true) { recording.symbolize() } else { recording };
+    let outputs: Vec<_> = outputs(args).collect();
+    if outputs.is_empty() && single.is_none() {
+        print_ledgers(&recording);
+        return ExitCode::SUCCESS;
+    }
+    let mut complete = true;
+    if let Some(Single { mode, format, path }) = single {
+        let written =
+            recording.write_profile(mode, format, FileTarget::from_word(path), &interrupts.temporary_files);
+        match written {
+            Ok(bytes) if path != "-" => wrote(Path::new(path), bytes),
+            Ok(_) => {}
+            Err(error) => {
+                messages::library_error(&error);
+                complete = false;
+            }
+        }
+    }
+    for output in recording.write_outputs(outputs, &interrupts.temporary_files) {
+        match (&output.result, &output.path) {
+            (Ok(()), Some(path)) => wrote(path, output.bytes),
+            (Ok(()), None) => {}
+            (Err(error), _) => {
+                messages::library_error(error);
+                complete = false;
+            }
+        }
+    }
+    if complete { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}
+
+fn read(path: &Path) -> Result<Recording, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    Recording::read_from(BufReader::new(file)).map_err(|error| error.to_string())
+}
+
+/// The outputs that have an option of their own.
+fn outputs(args: &RenderArgs) -> impl Iterator<Item = (OutputKind, FileTarget)> {
+    let all = [
+        (OutputKind::CpuProfile, &args.profile_output),
+        (OutputKind::OffCpuProfile, &args.offcpu_output),
+        (OutputKind::WallProfile, &args.wall_output),
+        (OutputKind::Folded, &args.folded_output),
+        (OutputKind::FlameGraph, &args.flamegraph_output),
+        (OutputKind::Recording, &args.recording_output),
+    ];
+    all.into_iter().filter_map(|(kind, path)| Some((kind, FileTarget::from_word(path.as_ref()?.as_ref()))))
+}
+
+/// What `--output` means, or the error and the hint.
+fn single<'a>(
+    args: &RenderArgs,
+    path: &'a OsStr,
+    recording: &Recording,
+) -> Result<Single<'a>, (String, String)> {
+    let formats = || Recording::formats().collect::<Vec<_>>().join(", ");
+    let format = match &args.format {
+        Some(name) => Recording::formats().find(|known| known == name).ok_or_else(|| {
+            (format!("--format `{name}` is no format"), format!("the formats are {}", formats()))
+        })?,
+        None => Recording::format_of(Path::new(path)).ok_or_else(|| {
+            let path = Path::new(path).display();
+            (format!("--output {path}: no format has this extension"), format!("add --format: {}", formats()))
+        })?,
+    };
+    let modes = recording.modes();
+    let names = || modes.iter().map(|mode| mode.name()).collect::<Vec<_>>().join(", ");
+    let mode = match &args.mode {
+        Some(name) => modes.iter().find(|mode| mode.name() == name),
+        None => modes.first(),
+    };
+    let wanted = args.mode.as_deref().unwrap_or("any");
+    let missing = || {
+        let hint = if modes.is_empty() { "it has none".to_owned() } else { format!("it has {}", names()) };
+        (format!("the recording has no profile of mode {wanted}"), hint)
+    };
+    Ok(Single { mode: *mode.ok_or_else(missing)?, format, path })
+}
+
+fn wrote(path: &Path, bytes: u64) {
+    messages::line(&format!("wrote {} ({bytes} bytes)", path.display()));
+}
+
+fn print_ledgers(recording: &Recording) {
+    for mode in recording.modes() {
+        messages::line(&format!("ledger of {}:", mode.name()));
+        let ledger = recording.ledger(mode);
+        let width = ledger.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+        for (key, value) in ledger {
+            messages::line(&format!("  {key:width$}  {value}"));
+        }
+    }
+}
