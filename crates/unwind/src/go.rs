@@ -2,7 +2,7 @@
 //!
 //! The table gives for every instruction how far sp is below its value at function entry, so CFA = sp + delta + 8.
 //! It is preferred over `.debug_frame`, which Go's linker derives from the same table but without a rule for rbp.
-//! Where rbp is saved is read off the prologue's code.
+//! The place where rbp is saved comes from the prologue's code.
 
 mod stack_sizes;
 mod text_start;
@@ -20,12 +20,12 @@ use elf::gopclntab::{self, PcLnTab};
 
 use stack_sizes::{GoFunction, StackSizes};
 
-/// Functions at the root of a goroutine's or of a system stack.
+/// Functions at the root of a goroutine's stack or of a system stack.
 const ROOTS: [&[u8]; 4] = [b"runtime.goexit", b"runtime.mstart", b"runtime.rt0_go", b"_rt0_amd64"];
-/// Functions that change to the system stack (or, `clone`, to that of a new thread), where the walk ends.
+/// Functions that switch to the system stack, or, in `clone`, to the stack of a new thread. The walk ends there.
 const SWITCHES: [&[u8]; 5] =
     [b"runtime.systemstack", b"runtime.mcall", b"runtime.morestack", b"runtime.asmcgocall", b"runtime.clone"];
-/// It builds the same frame on the stack it changes to, so that its stack-size table holds on both.
+/// It builds the same frame on the stack that it switches to, so its stack-size table is right on both.
 const SAME_FRAME_ON_BOTH_STACKS: &[u8] = b"runtime.cgocallback";
 /// The runtime fakes calls of these from a signal handler: the "return address" is the interrupted instruction.
 const INJECTED: [&[u8]; 4] =
@@ -142,7 +142,7 @@ fn rows(
     (end > function.start).then_some(end.min(function.end))
 }
 
-/// What holds once a function has loaded sp with something that is no constant distance from its old value.
+/// The rule after a function has loaded sp with a value at no constant distance from the old one.
 #[derive(Clone, Copy)]
 struct StackSwitch {
     /// Offset of the first instruction that runs on the other stack.
@@ -166,7 +166,7 @@ impl StackSwitch {
     }
 }
 
-/// Offset from which on rbp is saved at CFA − 16; the inner `None` if the function does not save it there.
+/// The offset after which rbp is saved at CFA − 16; the inner `None` if the function does not save it there.
 ///
 /// Since Go 1.21 the prologue is `push %rbp; mov %rsp,%rbp; sub $n,%rsp`, before `sub $n,%rsp; mov %rbp,n-8(%rsp)`.
 fn frame_pointer_saved_from(stack_sizes: StackSizes<'_>, code: &[u8]) -> Option<Option<u64>> {

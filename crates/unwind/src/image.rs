@@ -1,4 +1,4 @@
-//! The file whose unwind information is read, with a count of how much of it may be in memory.
+//! The file to read unwind information from, with a bound on how much of it is in memory.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -10,9 +10,9 @@ use elf::{Layout, ProgramHeader, Section};
 use crate::Error;
 use crate::machine::Machine;
 
-/// Compressed debug sections claim their own size; more than this is not believed.
+/// Compressed debug sections state their own size. Larger ones are not read.
 const MAX_DECOMPRESSED: u64 = 256 << 20;
-/// Deflate cannot do better than about 1:1032, and zstd does not on frame data.
+/// Most that a section may expand to, as a multiple. Deflate reaches about 1032, and zstd does not reach that on frame data.
 const MAX_RATIO: u64 = 1100;
 /// Bytes of symbols and relocations that are read.
 const MAX_TABLES: usize = 256 << 20;
@@ -29,10 +29,10 @@ pub(crate) struct Image<'a> {
     touched: Touched<'a>,
 }
 
-/// So many places may be touched before memory is given back. The kernel maps up to 64 KiB around each.
+/// Places that may be read before memory is released. The kernel maps up to 64 KiB around each.
 const TOUCHED_AT_ONCE: u32 = 64;
 
-/// Counts how much of a mapped file may be in memory.
+/// Counts the places that were read of a mapped file.
 struct Touched<'a> {
     places: Cell<u32>,
     release: &'a dyn Fn(),
@@ -56,13 +56,13 @@ impl<'a> Image<'a> {
         Ok(Self { data, machine, entry: layout.entry, layout, code, touched })
     }
 
-    /// Calls `release` each time that much of the file may have come into memory.
+    /// Calls `release` each time that [`TOUCHED_AT_ONCE`] places were read.
     pub(crate) fn releasing(mut self, release: &'a dyn Fn()) -> Self {
         self.touched.release = release;
         self
     }
 
-    /// Another place of the file is read.
+    /// Counts a place that is read.
     pub(crate) fn touch(&self) {
         let places = self.touched.places.get() + 1;
         if places < TOUCHED_AT_ONCE {
@@ -73,7 +73,7 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Another so many bytes of the file are read.
+    /// Counts the places of a range of this length.
     pub(crate) fn touch_all(&self, bytes: u64) {
         (0..=(bytes >> 16).min(TOUCHED_AT_ONCE.into())).for_each(|_| self.touch());
     }
@@ -87,7 +87,8 @@ impl<'a> Image<'a> {
         section.decompressed(self.data, MAX_DECOMPRESSED.min(section.size.saturating_mul(MAX_RATIO)))
     }
 
-    /// Sections of these kinds that are in the file as they are, in all no larger than the file, as those that do not overlap.
+    /// Sections of these kinds that are not compressed. Together they are no longer than the file, as sections that do not
+    /// overlap.
     pub(crate) fn tables(&self, kinds: &[SectionType]) -> impl Iterator<Item = (SectionType, &'a [u8])> {
         let mut left = MAX_TABLES.min(self.data.len());
         let sections = self.layout.sections.iter().filter(|section| kinds.contains(&section.kind));
@@ -104,12 +105,12 @@ impl<'a> Image<'a> {
         self.data.get(self.file_range_at(svma)?)
     }
 
-    /// Where in the file the bytes of [`Self::bytes_at`] are.
+    /// The position in the file of the bytes of [`Self::bytes_at`].
     pub(crate) fn file_range_at(&self, svma: u64) -> Option<Range<usize>> {
         self.layout.file_range_at(svma)
     }
 
-    /// Where in the file an uncompressed section is, if all of it is there.
+    /// The position in the file of an uncompressed section, if all of it is in the file.
     pub(crate) fn file_range_of(&self, section: &Section) -> Option<Range<usize>> {
         if section.is_compressed() {
             return None;
@@ -117,7 +118,7 @@ impl<'a> Image<'a> {
         section.file_range(self.data.len())
     }
 
-    /// The range of code that holds an address.
+    /// The range of code with this address.
     pub(crate) fn code_at(&self, svma: u64) -> Option<&Range<u64>> {
         let after = self.code.partition_point(|range| range.start <= svma);
         self.code.get(after.checked_sub(1)?).filter(|range| svma < range.end)

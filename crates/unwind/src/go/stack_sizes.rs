@@ -2,9 +2,9 @@
 
 use elf::gopclntab::{PcLnTab, Values};
 
-/// The largest delta that still leaves room for the return address; below zero sp is above its value at entry.
+/// Accepted deltas: the largest leaves room for the return address; below zero, sp is above its value at entry.
 const DELTAS: std::ops::Range<i32> = -4096..i32::MAX - 16;
-/// No name that matters is longer.
+/// No name that is looked for is longer.
 const MAX_NAME: usize = 256;
 
 /// One function.
@@ -13,7 +13,7 @@ pub(super) struct GoFunction<'t> {
     pub start: u64,
     /// Where the next function starts.
     pub end: u64,
-    /// Empty if it is none that matters.
+    /// Empty if it is too long to be one of the names that are looked for.
     pub name: &'t [u8],
     pub writes_sp: bool,
     pub stack_sizes: StackSizes<'t>,
@@ -36,7 +36,7 @@ pub(super) fn functions<'t>(table: &PcLnTab<'t>, text: u64) -> impl Iterator<Ite
 
 /// Iterates over `(from, to, delta)`: offsets inside of the function, and how far sp is below its value at entry.
 ///
-/// Ends with `None` inside if the table is malformed or a delta makes no sense. Every step covers code.
+/// The item is `None` if the table is malformed or a delta makes no sense. Every step covers code.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StackSizes<'t>(Values<'t>);
 

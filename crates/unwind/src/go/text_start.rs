@@ -1,15 +1,15 @@
-//! Where Go's text starts: functions are stored as offsets from it.
+//! The start of Go's text: functions are stored as offsets from it.
 //!
-//! Headers carried the address until it became an unused field; then only the runtime's `moduledata` has it, which
-//! points to the table and may itself be there only in the form of relocations. Every candidate is checked against
-//! the code of many functions before it is believed.
+//! The header of the table holds the address in older versions. In newer ones only the runtime's `moduledata` does, which
+//! points to the table and may be stored in the form of relocations. Every candidate is compared with the code of many
+//! functions before it is used.
 
 use elf::gopclntab::{self, PcLnTab, Version};
 
 use super::stack_sizes::functions;
 use crate::image::Image;
 
-/// Functions whose prologue is compared with their table, at most.
+/// Functions whose prologue is compared with their table.
 const SAMPLES: usize = 256;
 
 pub(super) fn find(image: &Image<'_>, table: &PcLnTab<'_>) -> Option<u64> {
@@ -28,9 +28,9 @@ pub(super) fn find(image: &Image<'_>, table: &PcLnTab<'_>) -> Option<u64> {
         .or_else(|| image.code.iter().map(|code| code.start).find(plausible))
 }
 
-/// Whether functions do what their stack-size tables say: in front of the first place where the stack has grown there
-/// must be an instruction that grows it. The check fails for code in the wrong place and passes for almost all
-/// functions in the right one.
+/// Whether the code of functions matches their stack-size tables: an instruction that grows the stack must precede the first
+/// position where it has grown. With a wrong start of the text, the check fails; with the right one, it passes for almost
+/// all functions.
 fn fits(image: &Image<'_>, table: &PcLnTab<'_>, text: u64) -> bool {
     let (mut right, mut wrong) = (0, 0);
     let step = (table.function_count as usize / SAMPLES).max(1);
