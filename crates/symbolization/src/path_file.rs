@@ -216,6 +216,7 @@ mod tests {
     fn code_without_a_file_is_not_looked_for() {
         let vdso = Module { path: "[vdso]".to_owned(), kind: ModuleKind::InMemory, ..module(Path::new("/")) };
         assert!(PathFile::of(&vdso).is_none());
+        assert!(PathFile::of(&module(Path::new("relative/path"))).is_none());
         assert!(
             PathFile::of(&Module { kind: ModuleKind::NotElf, ..recorded(Path::new("/bin/sh")) }).is_none()
         );

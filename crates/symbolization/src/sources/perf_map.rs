@@ -297,6 +297,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_runtime_adds_is_read_until_its_program_has_ended() {
+        let sleeper = Sleeper::start();
+        let program = sleeper.program(ago(20));
+        let mut maps = PerfMaps::default();
+        sleeper.write("30 10 other\n", ago(15));
+        assert_eq!(name(&mut maps, 1, &program), None);
+        sleeper.write("30 10 other\n10 10 name\n", ago(2));
+        assert_eq!(name(&mut maps, 1, &program).as_deref(), Some("name"));
+        *program.ended.lock().unwrap() = Some(ago(10));
+        assert_eq!(name(&mut maps, 1, &program), None, "another program wrote it");
+    }
+
+    #[test]
     fn unused_parts_of_a_map_are_told_once_for_each_interval() {
         let sleeper = Sleeper::start();
         let program = sleeper.program(ago(20));
