@@ -262,7 +262,7 @@ struct counters {
 enum message_kind {
 	MESSAGE_STACK = 1,
 	MESSAGE_PROC = 2,	  /* please read the mappings of this process */
-	MESSAGE_RAW = 3,	  /* a stack that could not be walked yet: see struct raw_stack */
+	MESSAGE_RAW = 3,	  /* a stack that could not be walked yet; an iterator gives only its registers */
 	MESSAGE_WOKEN = 4,	  /* what was blocked and who ended it: see struct woken */
 	MESSAGE_STILL_ASLEEP = 5, /* the thread has not run since its stack was asked for */
 	MESSAGE_LIFE = 6,	  /* what happened to a process: see struct life */
@@ -296,7 +296,7 @@ enum event {
 #define KEY_EVENT_SHIFT 4
 #define KEY_KIND 0xffULL
 
-/* Followed, for MESSAGE_STACK, by 8 bytes a frame: kernel frames, leaf first, then user frames, root first. */
+/* The head of a message; sections follow. */
 struct message {
 	unsigned int kind;
 	unsigned int pid;
@@ -304,12 +304,27 @@ struct message {
 	unsigned int end; /* enum walk_end */
 	unsigned long long hash;
 	unsigned long long exec_id;
-	unsigned short kernel_frames;
-	unsigned short user_frames;
-	unsigned short state;  /* enum off_state, or one of the numbers after it */
-	unsigned short event;  /* enum event */
-	char thread[COMM_LEN]; /* the thread's name */
+	unsigned int bytes;	 /* of all sections, with their heads */
+	unsigned short state;	 /* enum off_state, or one of the numbers after it */
+	unsigned short event;	 /* enum event */
+	char thread[COMM_LEN];	 /* the thread's name */
 	unsigned long long time; /* of a stack: when it was taken, CLOCK_MONOTONIC */
+};
+
+/* User space skips sections of kinds that it does not know. */
+enum section_kind {
+	SECTION_KERNEL_FRAMES = 1, /* 8 bytes a frame, leaf first */
+	SECTION_NATIVE_FRAMES = 2, /* user frames, 8 bytes each, root first */
+	SECTION_REGISTERS = 3,	   /* struct raw_registers */
+	SECTION_STACK = 4,	   /* struct raw_stack and the bytes of the user stack */
+	SECTION_WOKEN = 5,	   /* struct woken */
+};
+
+/* The head of a section. */
+struct section {
+	unsigned short kind;
+	unsigned short count; /* of its items, where it has items; there may be room for more */
+	unsigned int bytes;   /* after the head, a multiple of 8 but for the last section */
 };
 
 #define RAW_STACK_BYTES (60 * 1024)
@@ -318,17 +333,16 @@ struct message {
 /* So many unreadable pages in a row are taken for the end of the stack. */
 #define RAW_STACK_END 4
 
-/*
- * After the message of MESSAGE_RAW: the registers by DWARF number, the pc, room for the kernel frames, then the user
- * stack from its red zone on, as far as it was readable. The iterators give no stack, and end with the last kernel
- * frame.
- */
-struct raw_stack {
-	unsigned long long registers[DWARF_REGISTERS];
+/* The user registers of a stack that crosses as it is, by DWARF number, and the pc. */
+struct raw_registers {
+	unsigned long long at[DWARF_REGISTERS];
 	unsigned long long pc;
+};
+
+/* In front of the bytes of the user stack from its red zone on, as far as it was readable. */
+struct raw_stack {
 	/* Bit n: the nth piece of the stack, each ending with a page, was not readable: a page never touched. */
 	unsigned long long holes;
-	unsigned long long kernel[MAX_KERNEL_FRAMES];
 };
 
 struct total {
@@ -411,7 +425,7 @@ struct seam_record {
 	unsigned long long lifetime; /* ns of its life */
 };
 
-/* After the message of MESSAGE_WOKEN: the keys of both stacks; the sums come under the hash of the message. */
+/* Of MESSAGE_WOKEN: the keys of both stacks; the sums come under the hash of the message. */
 struct woken {
 	unsigned long long blocked;
 	unsigned long long waker;
@@ -422,7 +436,8 @@ _Static_assert(sizeof(struct page_table) == 8, "page table header");
 _Static_assert(sizeof(struct page_entry) == 8, "page entry");
 _Static_assert(sizeof(struct mapping) == 32, "8 words a mapping");
 _Static_assert(sizeof(struct proc) == 24, "process");
-_Static_assert(sizeof(struct raw_stack) == (DWARF_REGISTERS + 2 + MAX_KERNEL_FRAMES) * 8, "raw stack");
+_Static_assert(sizeof(struct raw_registers) == (DWARF_REGISTERS + 1) * 8, "registers");
+_Static_assert(sizeof(struct section) == 8, "section header");
 _Static_assert(sizeof(struct message) == 64, "message header");
 _Static_assert(sizeof(struct total) == 24, "sums of a stack");
 _Static_assert(sizeof(struct pending_counts) == 1024, "pending counts");

@@ -46,14 +46,14 @@ static __always_inline void take_kernel_stack(void *ctx, struct sample *sample)
 	sample->kernel_hash = 0;
 	if (!box)
 		return;
-	size = bpf_get_stack(ctx, box->frames, MAX_KERNEL_FRAMES * 8, 0);
+	size = bpf_get_stack(ctx, &box->words[OUTBOX_KERNEL_FRAMES], MAX_KERNEL_FRAMES * 8, 0);
 	if (size <= 0)
 		return;
 	n = (u32)size / 8;
 	for (i = 0; i < MAX_KERNEL_FRAMES; i++) {
 		if (i >= n)
 			break;
-		hash = hash_mix(hash, box->frames[i]);
+		hash = hash_mix(hash, box->words[OUTBOX_KERNEL_FRAMES + i]);
 	}
 	sample->kernel_frames = n;
 	sample->kernel_hash = hash;
@@ -77,7 +77,7 @@ __noinline int gather_batch(u32 slot)
 	for (i = 0; i < BATCH; i++) {
 		if (at >= w->total)
 			return DONE;
-		box->frames[to & (OUTBOX_FRAMES - 1)] = m->frames[at & (MAX_USER_FRAMES - 1)].pc & FRAME_OUTSIDE;
+		box->words[to & (OUTBOX_WORDS - 1)] = m->frames[at & (MAX_USER_FRAMES - 1)].pc & FRAME_OUTSIDE;
 		at++;
 		to++;
 	}
@@ -86,8 +86,8 @@ __noinline int gather_batch(u32 slot)
 	return MORE;
 }
 
-/* Copies the frames of the stack just walked behind the kernel frames in the outbox. */
-static __always_inline void gather_frames(u32 slot, u32 kernel_frames)
+/* Copies the frames of the stack just walked into the outbox, from a word on. */
+static __always_inline void gather_frames(u32 slot, u32 first)
 {
 	struct walk *w = walk_at(slot);
 	u32 i;
@@ -95,35 +95,42 @@ static __always_inline void gather_frames(u32 slot, u32 kernel_frames)
 	if (!w)
 		return;
 	w->at = 0;
-	w->left = kernel_frames;
+	w->left = first;
 	for (i = 0; i < BATCHES; i++)
 		if (gather_batch(slot))
 			break;
 }
 
+/* A struct section as a word. */
+static __always_inline u64 section_head(u32 kind, u32 count, u32 bytes)
+{
+	return (u64)bytes << 32 | count << 16 | kind;
+}
+
 static __always_inline bool send_stack(struct sample *sample, u64 hash, u32 end, u32 user_frames)
 {
 	struct outbox *box = bpf_map_lookup_elem(&outboxes, &sample->slot);
-	u32 size;
+	u32 native = OUTBOX_KERNEL_FRAMES + sample->kernel_frames, size;
 
 	if (!box)
 		return false;
+	box->words[0] = section_head(SECTION_KERNEL_FRAMES, sample->kernel_frames, sample->kernel_frames * 8);
+	box->words[native & (OUTBOX_WORDS - 1)] = section_head(SECTION_NATIVE_FRAMES, user_frames, user_frames * 8);
 	if (user_frames)
-		gather_frames(sample->slot, sample->kernel_frames);
+		gather_frames(sample->slot, native + 1);
+	size = ((native + 1 + user_frames) & (OUTBOX_WORDS - 1)) * 8;
+	box->message.bytes = size;
 	box->message.kind = MESSAGE_STACK;
 	box->message.pid = sample->pid;
 	box->message.tid = sample->tid;
 	box->message.end = end;
 	box->message.hash = hash;
 	box->message.exec_id = sample->exec_id;
-	box->message.kernel_frames = sample->kernel_frames;
-	box->message.user_frames = user_frames;
 	box->message.state = sample->state;
 	box->message.event = sample->event;
 	name_of(sample, box->message.thread);
 	box->message.time = bpf_ktime_get_ns();
-	size = (sample->kernel_frames + user_frames) & (OUTBOX_FRAMES - 1);
-	return !send_beside_life(box, sizeof(struct message) + size * 8);
+	return !send_beside_life(box, sizeof(struct message) + size);
 }
 
 static __always_inline u64 kind_of(u32 event, u32 state)

@@ -18,7 +18,7 @@ __noinline int copy_stack(u32 slot)
 
 	if (!box)
 		return 0;
-	from = box->raw.registers[STACK_POINTER] - RED_ZONE;
+	from = box->registers.at[STACK_POINTER] - RED_ZONE;
 	for (i = 0; i < RAW_STACK_BYTES / SMALLEST_PAGE; i++) {
 		u32 size = SMALLEST_PAGE - (from & (SMALLEST_PAGE - 1));
 
@@ -47,26 +47,41 @@ __noinline int copy_registers(u32 slot)
 	if (!box || !w)
 		return 1;
 	for (i = 0; i < DWARF_REGISTERS; i++)
-		if (saved_register(w->start_regs, i, &box->raw.registers[i]))
+		if (saved_register(w->start_regs, i, &box->registers.at[i]))
 			return 1;
 	return 0;
 }
 
-/* What precedes the stack in such a message, but registers, pc and kernel frames themselves. */
-static __always_inline void address_raw(struct rawbox *box, struct sample *sample, u32 end, u64 key, long kernel_bytes)
+/* Bytes of the sections before the kernel frames, and before the bytes of the stack. */
+#define RAW_KERNEL_AT (__builtin_offsetof(struct rawbox, kernel) - sizeof(struct message))
+#define RAW_STACK_AT (__builtin_offsetof(struct rawbox, stack) - sizeof(struct message))
+
+/* The heads of the message and of its sections; with `stack_bytes` 0 it ends with its last kernel frame. */
+static __always_inline void address_raw(struct rawbox *box, struct sample *sample, u32 end, u64 key, long kernel_bytes,
+					u32 stack_bytes)
 {
+	u32 kernel = kernel_bytes > 0 ? (u32)kernel_bytes / 8 : 0;
+
 	box->message.kind = MESSAGE_RAW;
 	box->message.pid = sample->pid;
 	box->message.tid = sample->tid;
 	box->message.end = end;
 	box->message.hash = key;
 	box->message.exec_id = sample->exec_id;
-	box->message.kernel_frames = kernel_bytes > 0 ? (u32)kernel_bytes / 8 : 0;
-	box->message.user_frames = 0;
 	box->message.state = sample->state;
 	box->message.event = sample->event;
 	name_of(sample, box->message.thread);
 	box->message.time = bpf_ktime_get_ns();
+	box->registers_head = (struct section){.kind = SECTION_REGISTERS, .bytes = sizeof(box->registers)};
+	box->kernel_head = (struct section){.kind = SECTION_KERNEL_FRAMES, .count = kernel};
+	if (!stack_bytes) {
+		box->kernel_head.bytes = kernel * 8;
+		box->message.bytes = RAW_KERNEL_AT + kernel * 8;
+		return;
+	}
+	box->kernel_head.bytes = sizeof(box->kernel);
+	box->stack_head = (struct section){.kind = SECTION_STACK, .bytes = sizeof(box->raw) + stack_bytes};
+	box->message.bytes = RAW_STACK_AT + stack_bytes;
 }
 
 /* User space knows more: newer mappings, tables made meanwhile, and every rule that unwind information can hold. */
@@ -102,14 +117,14 @@ static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct samp
 
 	if (!box || !may_defer(sample->pid) || copy_registers(sample->slot))
 		return 1;
-	box->raw.pc = s->walk.start_pc & FRAME_PC;
+	box->registers.pc = s->walk.start_pc & FRAME_PC;
 	if (kernel_stacks)
-		kernel = bpf_get_stack(ctx, box->raw.kernel, sizeof(box->raw.kernel), 0);
-	address_raw(box, sample, end, key, kernel);
+		kernel = bpf_get_stack(ctx, box->kernel, sizeof(box->kernel), 0);
 	size = (u32)copy_stack(sample->slot);
 	if (size > RAW_STACK_BYTES)
 		size = RAW_STACK_BYTES;
-	if (send_beside_life(box, sizeof(struct message) + sizeof(struct raw_stack) + size))
+	address_raw(box, sample, end, key, kernel, size);
+	if (send_beside_life(box, __builtin_offsetof(struct rawbox, stack) + size))
 		return 1;
 	count(counters_in(s), COUNT_DEFERRED, 1);
 	return 0;

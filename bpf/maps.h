@@ -60,14 +60,18 @@ struct {
 } totals_b SEC(".maps");
 
 /* A power of two, so that a masked index stays inside. */
-#define OUTBOX_FRAMES 1024
-_Static_assert(MAX_USER_FRAMES + MAX_KERNEL_FRAMES < OUTBOX_FRAMES, "every stack fits");
+#define OUTBOX_WORDS 1024
+_Static_assert(MAX_USER_FRAMES + MAX_KERNEL_FRAMES + 2 < OUTBOX_WORDS,
+	       "every stack fits, with the heads of its sections");
 
-/* A message being put together. */
+/* A message being put together: sections of words, the kernel frames first. */
 struct outbox {
 	struct message message;
-	u64 frames[OUTBOX_FRAMES];
+	u64 words[OUTBOX_WORDS];
 };
+
+/* Where the kernel frames begin, behind the head of their section. */
+#define OUTBOX_KERNEL_FRAMES 1
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -83,6 +87,11 @@ _Static_assert(RAW_STACK_BYTES <= RAW_MASK, "the mask covers every stack");
 /* A stack that crosses as it is. */
 struct rawbox {
 	struct message message;
+	struct section registers_head;
+	struct raw_registers registers;
+	struct section kernel_head;
+	u64 kernel[MAX_KERNEL_FRAMES];
+	struct section stack_head;
 	struct raw_stack raw;
 	u8 stack[RAW_MASK + 1 + SMALLEST_PAGE];
 };

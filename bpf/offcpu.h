@@ -115,12 +115,15 @@ static __always_inline u64 woken_key(struct sampler_state *s, struct thread *t)
 	u64 key = key_in(hash_mix(hash_mix(seed, t->key), t->waker), t->key);
 	struct {
 		struct message message;
+		struct section head;
 		struct woken woken;
 	} pair = {
+	    .head = {.kind = SECTION_WOKEN, .bytes = sizeof(pair.woken)},
 	    .message = {.kind = MESSAGE_WOKEN,
 			.pid = t->pid,
 			.tid = t->tid,
 			.hash = key,
+			.bytes = sizeof(pair) - sizeof(pair.message),
 			.event = EVENT_SCHEDULER,
 			.state = t->state},
 	    .woken = {.blocked = t->key, .waker = t->waker},

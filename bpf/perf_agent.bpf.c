@@ -27,6 +27,9 @@ struct abi {
 	struct mapping mapping;
 	struct proc proc;
 	struct message message;
+	enum section_kind section_kind;
+	struct section section;
+	struct raw_registers raw_registers;
 	struct raw_stack raw_stack;
 	struct total total;
 	struct woken woken;

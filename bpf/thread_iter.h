@@ -77,15 +77,14 @@ static __always_inline void report_asleep(struct seq_file *seq, struct task_stru
 	} else {
 		end = without_registers(task, &user);
 	}
-	box->raw.pc = user.pc;
-	box->raw.holes = 0;
+	box->registers.pc = user.pc;
 	if (kernel_stacks && bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_task_stack))
-		kernel = bpf_get_task_stack(task, box->raw.kernel, sizeof(box->raw.kernel), 0);
-	address_raw(box, &sample, end, key_asleep(t), kernel);
-	kernel = box->message.kernel_frames;
+		kernel = bpf_get_task_stack(task, box->kernel, sizeof(box->kernel), 0);
+	address_raw(box, &sample, end, key_asleep(t), kernel, 0);
+	kernel = box->kernel_head.count;
 	if (kernel > MAX_KERNEL_FRAMES)
 		kernel = MAX_KERNEL_FRAMES;
-	bpf_seq_write(seq, box, __builtin_offsetof(struct rawbox, raw.kernel) + kernel * 8);
+	bpf_seq_write(seq, box, __builtin_offsetof(struct rawbox, kernel) + kernel * 8);
 }
 
 SEC("iter/task")

@@ -34,6 +34,8 @@ const _: () = {
     assert!(size_of::<types::life_counts>() == 16);
     assert!(size_of::<types::total>() == 24);
     assert!(size_of::<types::woken>() == 16);
+    assert!(size_of::<types::section>() == 8);
+    assert!(size_of::<types::raw_stack>() == 8);
     assert!(size_of::<types::seam_record>() == 40);
     assert!(unwind::abi::cfa::UNSUPPORTED as u32 == types::cfa_kind::CFA_UNSUPPORTED.0);
     assert!(unwind::abi::cfa::PLT as u32 == types::cfa_kind::CFA_PLT.0);
@@ -288,8 +290,7 @@ pub(crate) struct Header {
     pub(crate) end: u32,
     pub(crate) hash: u64,
     pub(crate) exec_id: u64,
-    pub(crate) kernel_frames: u16,
-    pub(crate) user_frames: u16,
+    pub(crate) bytes: u32,
     pub(crate) state: u16,
     pub(crate) event: u16,
     thread: [u8; 16],
@@ -297,7 +298,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header of a message and the bytes after it.
+    /// The head of a message and the bytes after it.
     pub(crate) fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, rest) = bytes.split_at_checked(size_of::<types::message>())?;
         let u32_at = |at: usize| Some(u32::from_ne_bytes(*header.get(at..)?.first_chunk()?));
@@ -311,8 +312,7 @@ impl Header {
             end: u32_at(offset_of!(types::message, end))?,
             hash: u64_at(offset_of!(types::message, hash))?,
             exec_id: u64_at(offset_of!(types::message, exec_id))?,
-            kernel_frames: u16_at(offset_of!(types::message, kernel_frames))?,
-            user_frames: u16_at(offset_of!(types::message, user_frames))?,
+            bytes: u32_at(offset_of!(types::message, bytes))?,
             state: u16_at(offset_of!(types::message, state))?,
             event: u16_at(offset_of!(types::message, event))?,
             thread: *header.get(offset_of!(types::message, thread)..)?.first_chunk()?,
@@ -332,35 +332,7 @@ pub(crate) const STACK_POINTER: usize = if cfg!(target_arch = "aarch64") { 31 } 
 
 /// Those of [`RawStack::registers`](crate::RawStack::registers).
 pub(crate) const REGISTERS: usize = unwind::full::REGISTERS;
-const _: () = assert!(std::mem::offset_of!(types::raw_stack, pc) == REGISTERS * 8);
-
-/// Where the kernel frames begin in `struct raw_stack`.
-pub(crate) const RAW_KERNEL_FRAMES: usize = std::mem::offset_of!(types::raw_stack, kernel);
-
-/// `struct raw_stack`.
-pub(crate) struct RawHeader<'a> {
-    pub(crate) registers: [u64; REGISTERS],
-    pub(crate) pc: u64,
-    pub(crate) kernel: &'a [[u8; 8]],
-    pub(crate) holes: u64,
-}
-
-impl<'a> RawHeader<'a> {
-    /// The header and the bytes after it, which are the stack. Without a stack it may end with its last kernel frame.
-    pub(crate) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let (header, stack) = bytes.split_at(bytes.len().min(size_of::<types::raw_stack>()));
-        let words = header.as_chunks::<8>().0;
-        let at = |index: usize| words.get(index).map(|word| u64::from_ne_bytes(*word));
-        let mut registers = [0; REGISTERS];
-        for (index, register) in registers.iter_mut().enumerate() {
-            *register = at(index)?;
-        }
-        let kernel = words.get(RAW_KERNEL_FRAMES / 8..)?;
-        let pc = at(std::mem::offset_of!(types::raw_stack, pc) / 8)?;
-        let holes = at(std::mem::offset_of!(types::raw_stack, holes) / 8)?;
-        Some((Self { registers, pc, kernel, holes }, stack))
-    }
-}
+const _: () = assert!(std::mem::offset_of!(types::raw_registers, pc) == REGISTERS * 8);
 
 /// `struct mapping` in words.
 pub(crate) fn mapping_words(mapping: &KernelMapping) -> [u32; MAPPING_WORDS as usize] {

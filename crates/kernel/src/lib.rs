@@ -21,6 +21,7 @@ mod rules;
 mod runs;
 mod sampler_states;
 mod sched_stats;
+mod sections;
 mod settings;
 mod sides;
 mod table_pool;

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use crate::Error;
-use crate::abi::skeleton::types;
 use crate::abi::{
     Event, Frame, Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
-    PROC_WAKER, RAW_KERNEL_FRAMES, REGISTERS, RawHeader, STACK_POINTER, State, WalkEnd,
+    PROC_WAKER, REGISTERS, STACK_POINTER, State, WalkEnd,
 };
 use crate::life::{self, Life, LifeEvent, MESSAGE_LIFE};
+use crate::sections::Sections;
 
 /// A message of the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,48 +153,52 @@ pub struct StackMessage {
     pub user: Vec<Frame>,
 }
 
-/// The messages that an iterator wrote one after the other: each a header, and for [`MESSAGE_RAW`] the registers and the
-/// kernel frames that there are.
+/// The messages that an iterator wrote one after the other.
 pub(crate) fn decode_all(mut bytes: &[u8]) -> Option<Vec<Message>> {
     let mut messages = Vec::new();
     while !bytes.is_empty() {
-        let (header, _) = Header::split(bytes)?;
-        let frames = 8 * usize::from(header.kernel_frames);
-        let raw = if header.kind == MESSAGE_RAW { RAW_KERNEL_FRAMES + frames } else { 0 };
-        let (message, rest) = bytes.split_at_checked(size_of::<types::message>() + raw)?;
-        messages.push(decode(message)?);
+        let (header, rest) = Header::split(bytes)?;
+        let (sections, rest) = rest.split_at_checked(header.bytes as usize)?;
+        messages.push(decode(&header, &Sections::split(sections)?)?);
         bytes = rest;
     }
     Some(messages)
 }
 
-fn decode(bytes: &[u8]) -> Option<Message> {
+/// A message that lies alone, and how many of its sections are not known here.
+fn decode_one(bytes: &[u8]) -> Option<(Message, u64)> {
     if bytes.first_chunk().map(|kind| u32::from_ne_bytes(*kind)) == Some(MESSAGE_LIFE) {
-        return life::decode(bytes).map(Message::Life);
+        return Some((Message::Life(life::decode(bytes)?), 0));
     }
-    let (header, frames) = Header::split(bytes)?;
+    let (header, rest) = Header::split(bytes)?;
+    let sections = Sections::split(rest.get(..header.bytes as usize)?)?;
+    Some((decode(&header, &sections)?, sections.skipped))
+}
+
+fn decode(header: &Header, sections: &Sections<'_>) -> Option<Message> {
     match header.kind {
         MESSAGE_PROC => {
             Some(Message::Process { pid: header.pid, waker_only: header.state & PROC_WAKER != 0 })
         }
         MESSAGE_WOKEN => {
-            let [blocked, waker, ..] = frames.as_chunks::<8>().0 else { return None };
-            let [blocked, waker] = [blocked, waker].map(|key| u64::from_ne_bytes(*key));
+            let [blocked, waker] = sections.woken?;
             Some(Message::Woken { hash: header.hash, blocked, waker })
         }
         MESSAGE_STILL_ASLEEP => Some(Message::StillAsleep { hash: header.hash }),
         MESSAGE_STACK => {
-            let words = frames.as_chunks::<8>().0;
-            let kernel = words.get(..usize::from(header.kernel_frames))?;
-            let user = words.get(kernel.len()..kernel.len() + usize::from(header.user_frames))?;
-            let user = user.iter().rev().map(|word| Frame::from_raw(u64::from_ne_bytes(*word))).collect();
-            Some(Message::Stack(stack(&header, kernel, user)?))
+            let native = sections.native.iter().rev();
+            let user = native.map(|word| Frame::from_raw(u64::from_ne_bytes(*word))).collect();
+            Some(Message::Stack(stack(header, sections.kernel, user)?))
         }
         MESSAGE_RAW => {
-            let (raw, bytes) = RawHeader::split(frames)?;
-            let stack = stack(&header, raw.kernel.get(..usize::from(header.kernel_frames))?, Vec::new())?;
-            let (registers, pc, holes) = (raw.registers, raw.pc, raw.holes);
-            Some(Message::Raw(RawStack { stack, registers, pc, bytes: bytes.to_vec(), holes }))
+            let (registers, copied) = (sections.registers?, sections.stack.unwrap_or_default());
+            Some(Message::Raw(RawStack {
+                stack: stack(header, sections.kernel, Vec::new())?,
+                registers: registers.at,
+                pc: registers.pc,
+                bytes: copied.bytes.to_vec(),
+                holes: copied.holes,
+            }))
         }
         _ => None,
     }
@@ -219,21 +223,38 @@ fn stack(header: &Header, kernel: &[[u8; 8]], user: Vec<Frame>) -> Option<StackM
 /// The reading end of the ring.
 pub(crate) struct Ring {
     ring: RingBuffer<'static>,
-    received: Arc<Mutex<Vec<Message>>>,
+    received: Arc<Mutex<Received>>,
+}
+
+#[derive(Default)]
+struct Received {
+    messages: Vec<Message>,
+    /// Messages, and sections of messages, of which nothing is known here.
+    refused: u64,
+    skipped: u64,
+}
+
+impl Received {
+    fn take_in(&mut self, bytes: &[u8]) {
+        match decode_one(bytes) {
+            Some((message, skipped)) => {
+                self.messages.push(message);
+                self.skipped += skipped;
+            }
+            None => self.refused += 1,
+        }
+    }
 }
 
 impl Ring {
     pub(crate) fn new(map: &MapHandle) -> Result<Self, Error> {
         let failed = |source| Error::Map { action: "read", map: "ring", source };
-        let received = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::new(Mutex::new(Received::default()));
         let sink = Arc::clone(&received);
         let mut builder = RingBufferBuilder::new();
         builder
             .add(map, move |bytes| {
-                match decode(bytes) {
-                    Some(message) => sink.lock().unwrap_or_else(PoisonError::into_inner).push(message),
-                    None => tracing::error!(target: "perfagent", "unknown message of {} bytes in the ring", bytes.len()),
-                }
+                sink.lock().unwrap_or_else(PoisonError::into_inner).take_in(bytes);
                 0
             })
             .map_err(failed)?;
@@ -243,6 +264,11 @@ impl Ring {
     /// Everything that is in the ring now.
     pub(crate) fn receive(&mut self) -> Result<Vec<Message>, Error> {
         self.ring.consume().map_err(|source| Error::Map { action: "read", map: "ring", source })?;
-        Ok(std::mem::take(&mut self.received.lock().unwrap_or_else(PoisonError::into_inner)))
+        let received = std::mem::take(&mut *self.received.lock().unwrap_or_else(PoisonError::into_inner));
+        let Received { messages, refused, skipped } = received;
+        if refused + skipped > 0 {
+            tracing::error!(target: "perfagent", refused, skipped, "unknown messages and sections in the ring");
+        }
+        Ok(messages)
     }
 }

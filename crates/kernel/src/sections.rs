@@ -1,0 +1,163 @@
+//! The sections of a message of the programs: `struct section` of `bpf/abi.h`. A message with a length that does not fit is
+//! refused as a whole; sections of unknown kinds are skipped and counted.
+
+use crate::abi::{REGISTERS, skeleton::types::section_kind};
+
+const KERNEL_FRAMES: u32 = section_kind::SECTION_KERNEL_FRAMES.0;
+const NATIVE_FRAMES: u32 = section_kind::SECTION_NATIVE_FRAMES.0;
+const USER_REGISTERS: u32 = section_kind::SECTION_REGISTERS.0;
+const STACK: u32 = section_kind::SECTION_STACK.0;
+const WOKEN: u32 = section_kind::SECTION_WOKEN.0;
+
+/// User registers by DWARF number, and the pc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Registers {
+    pub(crate) at: [u64; REGISTERS],
+    pub(crate) pc: u64,
+}
+
+/// Bytes of a user stack, and which pieces of it were not readable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StackBytes<'a> {
+    pub(crate) holes: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// What the sections of a message hold. Of two sections of a kind the last one counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sections<'a> {
+    /// Kernel frames, leaf first.
+    pub(crate) kernel: &'a [[u8; 8]],
+    /// User frames, root first.
+    pub(crate) native: &'a [[u8; 8]],
+    pub(crate) registers: Option<Registers>,
+    pub(crate) stack: Option<StackBytes<'a>>,
+    /// Keys of the blocked stack and of the waker's.
+    pub(crate) woken: Option<[u64; 2]>,
+    /// Sections of kinds that are not known here.
+    pub(crate) skipped: u64,
+}
+
+impl<'a> Sections<'a> {
+    /// Takes the sections apart. None: a length or a number of items does not fit.
+    pub(crate) fn split(mut bytes: &'a [u8]) -> Option<Self> {
+        let mut sections = Self::default();
+        while !bytes.is_empty() {
+            let (head, rest) = bytes.split_first_chunk::<8>()?;
+            let [a, b, c, d, length @ ..] = *head;
+            let (kind, count) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]));
+            let (content, rest) = rest.split_at_checked(u32::from_ne_bytes(length) as usize)?;
+            sections.take(u32::from(kind), usize::from(count), content)?;
+            bytes = rest;
+        }
+        Some(sections)
+    }
+
+    fn take(&mut self, kind: u32, count: usize, content: &'a [u8]) -> Option<()> {
+        let (words, odd) = content.as_chunks::<8>();
+        let word = |at: usize| words.get(at).map(|word| u64::from_ne_bytes(*word));
+        match kind {
+            KERNEL_FRAMES => self.kernel = words.get(..count)?,
+            NATIVE_FRAMES => self.native = words.get(..count)?,
+            USER_REGISTERS => {
+                let mut at = [0; REGISTERS];
+                for (number, register) in at.iter_mut().enumerate() {
+                    *register = word(number)?;
+                }
+                self.registers = Some(Registers { at, pc: word(REGISTERS)? });
+            }
+            STACK => {
+                let (holes, bytes) = content.split_first_chunk::<8>()?;
+                self.stack = Some(StackBytes { holes: u64::from_ne_bytes(*holes), bytes });
+            }
+            WOKEN => self.woken = Some([word(0)?, word(1)?]),
+            _ => self.skipped += 1,
+        }
+        (kind == STACK || odd.is_empty()).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(kind: u32, count: u16, content: &[u8]) -> Vec<u8> {
+        let mut bytes = (kind as u16).to_ne_bytes().to_vec();
+        bytes.extend(count.to_ne_bytes());
+        bytes.extend((content.len() as u32).to_ne_bytes());
+        bytes.extend(content);
+        bytes
+    }
+
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    fn all() -> Vec<u8> {
+        let registers: Vec<u64> = (0..=REGISTERS as u64).collect();
+        let mut stack = words(&[5]);
+        stack.extend(b"eleven byte");
+        [
+            section(KERNEL_FRAMES, 2, &words(&[10, 11, 0, 0])),
+            section(NATIVE_FRAMES, 1, &words(&[20])),
+            section(USER_REGISTERS, 0, &words(&registers)),
+            section(999, 3, &words(&[1])),
+            section(WOKEN, 0, &words(&[7, 8])),
+            section(STACK, 0, &stack),
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn every_section_is_found_and_unknown_ones_are_counted() {
+        let bytes = all();
+        let sections = Sections::split(&bytes).unwrap();
+        assert_eq!(sections.kernel, [10u64.to_ne_bytes(), 11u64.to_ne_bytes()]);
+        assert_eq!(sections.native, [20u64.to_ne_bytes()]);
+        let registers = sections.registers.unwrap();
+        assert_eq!((registers.at[3], registers.pc), (3, REGISTERS as u64));
+        assert_eq!(sections.stack, Some(StackBytes { holes: 5, bytes: b"eleven byte" }));
+        assert_eq!((sections.woken, sections.skipped), (Some([7, 8]), 1));
+        assert_eq!(Sections::split(&[]), Some(Sections::default()));
+    }
+
+    #[test]
+    fn a_length_that_does_not_fit_is_refused() {
+        let bytes = all();
+        // Cut anywhere but between two sections, it is refused.
+        let mut whole = vec![0];
+        for content in [32, 8, 8 * (REGISTERS + 1), 8, 16, 19] {
+            whole.push(whole[whole.len() - 1] + 8 + content);
+        }
+        for length in 0..=bytes.len() {
+            assert_eq!(Sections::split(&bytes[..length]).is_some(), whole.contains(&length), "{length}");
+        }
+        let refused = [
+            section(KERNEL_FRAMES, 3, &words(&[1, 2])),
+            section(NATIVE_FRAMES, u16::MAX, &[]),
+            section(NATIVE_FRAMES, 1, &[0; 9]),
+            section(USER_REGISTERS, 0, &words(&[1; REGISTERS])),
+            section(WOKEN, 0, &words(&[1])),
+            section(STACK, 0, &[0; 7]),
+            [&[1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], &words(&[0; 4])[..]].concat(),
+        ];
+        for bytes in refused {
+            assert_eq!(Sections::split(&bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn no_bytes_lead_outside() {
+        let bytes = all();
+        for at in 0..bytes.len() {
+            for value in [0, 1, 7, 8, 0x7f, 0x80, 0xff] {
+                let mut hostile = bytes.clone();
+                hostile[at] = value;
+                if let Some(sections) = Sections::split(&hostile) {
+                    let held = 8 * (sections.kernel.len() + sections.native.len());
+                    assert!(held + sections.stack.map_or(0, |stack| stack.bytes.len()) <= hostile.len());
+                }
+            }
+        }
+    }
+}
