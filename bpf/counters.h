@@ -59,7 +59,7 @@ static __always_inline void charge(struct counters *c, struct thread *t, u32 eve
 	__sync_fetch_and_add(&sum->running_ns, more->running_ns);
 }
 
-/* No thread: what ran is not followed, and nobody is charged. */
+/* Without a thread (it is not followed) the counts are charged to none. */
 static __noinline int split_counters(struct counters *c, struct thread *t)
 {
 	u32 cpu = bpf_get_smp_processor_id(), i;

@@ -34,7 +34,7 @@ static __always_inline bool first_sight(struct counters *c, u32 pid, struct proc
 {
 	struct proc *known;
 
-	/* Nor one that is dying: its process has been forgotten already, and nobody would do so again. */
+	/* A thread that is dying adopts no process: process_exit has run already and would not remove it again. */
 	if (has_no_memory())
 		return true;
 	known = adopt_process(c, pid, 0, true);

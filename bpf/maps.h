@@ -188,7 +188,7 @@ static __always_inline u64 hash_seed(void)
 }
 
 /*
- * As what is counted that an element could not be entered. Besides E2BIG that is EBUSY (since 5.11) or EDEADLK and
+ * The counter of a loss, by the error of an update. Besides E2BIG that is EBUSY (since 5.11) or EDEADLK and
  * ETIMEDOUT (since 6.15): a program has interrupted another one that was just changing the same table.
  */
 static __always_inline u32 cause_of(long error, u32 no_room)

@@ -95,7 +95,7 @@ static __always_inline void take_stack(void *ctx, struct sampler_state *s, struc
 	sample.exec_id = proc.exec_id;
 	end = walk_current(s, &proc, &sample);
 	if (crosses_as_it_is(ctx, s, &sample, end, t->since)) {
-		/* Its sums are its own: user space does not know yet what they are sums of. */
+		/* A key of its own: only the walk in user space tells which stack it is. */
 		t->key = own_key(t->pid, t->tid, t->since, off);
 		return;
 	}

@@ -8,9 +8,9 @@
 #include "sched_stats.h"
 
 /*
- * The kernel does not report every switch (seen on 6.18: none away from the threads of one process, so that whoever
- * comes after them comes unseen, though no run of this program was skipped). One that leaves a CPU without
- * having come to it has run for as long as the scheduler has accounted; until then it was off.
+ * The kernel does not report every switch. (Seen on 6.18: it reported no switch away from the threads of one process,
+ * so that the threads after them came unseen, though no run of this program was skipped.) A thread that leaves a CPU
+ * and was not seen to come has run for as long as the scheduler has accounted; until then it was off the CPU.
  */
 static __always_inline void came_unseen(struct sampler_state *s, struct thread *t, struct task_struct *task, u64 now)
 {

@@ -18,7 +18,7 @@ struct {
 
 /*
  * By process and CPU. Two tables, as those of the sums: the program adds to one while user space empties the other,
- * every second, so that what is here is bounded by what runs in that time.
+ * every second, so that their size is bounded by the number of processes that run in a second.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * All threads, at the begin, at the seams and at the end of a capture. Those that are off their CPU at the begin are
- * charged from then on: their registers cross to user space, which reads their stacks, and asks afterwards which of
- * them have slept on meanwhile, since only those stacks are what they were. Stretches that are open at the end are
- * added with their time so far.
+ * Iterators over all threads: at the begin, at the seams and at the end of a capture. Time off a CPU is counted from
+ * the begin, also of threads that are off their CPU then: their registers cross to user space, which reads their stacks
+ * and then asks which of them have not run meanwhile; only their stacks are still the same. Stretches that are open at
+ * the end are added with their time so far.
  */
 #ifndef PERF_AGENT_THREAD_ITER_H
 #define PERF_AGENT_THREAD_ITER_H
@@ -23,7 +23,7 @@ static __always_inline bool is_followed(struct thread *t)
 	return whole_system || is_recorded(bpf_map_lookup_elem(&procs, &t->pid));
 }
 
-/* The stretch that was open at the begin: whatever state it is found in first, its sums are one's. */
+/* The key of the stretch that was open at the begin; it does not depend on the state of the thread. */
 static __always_inline u64 key_asleep(struct thread *t)
 {
 	return own_key(t->pid, t->tid, followed_from(), OFF_BLOCKED);
@@ -169,7 +169,7 @@ int threads_at_seam(struct bpf_iter__task *ctx)
 		key = wall_clock ? on_cpu_key(s, task, &now) : 0;
 	else if (is_first_wait(&now))
 		key = first_wait_key(s, task, &now);
-	/* If the stretch has ended meanwhile, the program that ended it has seen to this. */
+	/* If the stretch has ended meanwhile, the program that ended it has written the record. */
 	barrier();
 	if (t->since == now.since || now.since >= s->seam_ns)
 		write_seam_record(s, &now, key, BPF_NOEXIST);
@@ -198,7 +198,7 @@ int threads_at_end(struct bpf_iter__task *ctx)
 		end_interval(s, task, t, end);
 	else if (wall_clock)
 		add_on_cpu_time(s, task, t, end);
-	/* Nobody else writes there any more. */
+	/* No other program writes there any more. */
 	if (t->state == OFF_NONE && sched_stats)
 		add_slice(counters_in(s), t, end - t->since, false);
 	add_life(s, t, end);

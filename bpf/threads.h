@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * What is kept of each thread of a recorded process: since when it is on or off a CPU, and with which stack it left.
+ * The record of each thread of a recorded process: since when it is on or off a CPU, and with which stack it left.
  *
- * The records live with the threads, in task storage (5.12), so that there is no table that could be full; before, in
- * a hash of a given size. They are made where memory may be allocated: when a thread is made, and by an iterator over
- * all threads at the start of a capture; never while the scheduler holds its locks. A thread without a record is none
- * of ours, and that look-up is all it costs.
+ * Since 5.12 the records are in task storage, so no table can be full; before, they are in a hash of a given size.
+ * Records are made where memory may be allocated: when a thread is made, and by an iterator over all threads at the
+ * start of a capture; never while the scheduler holds its locks. A thread without a record is not followed, and costs
+ * no more than this look-up.
  */
 #ifndef PERF_AGENT_THREADS_H
 #define PERF_AGENT_THREADS_H

@@ -108,7 +108,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 	if (kernel_stacks || context == OF_EITHER)
 		take_kernel_stack(ctx, &sample);
 	key = key_of(&sample, hash, end);
-	/* Whoever woke it before that was another one. */
+	/* A waker of an earlier wake-up does not count. */
 	t->waker = make_waker_known(s, &sample, key, end, frames) ? key : 0;
 	return 0;
 }

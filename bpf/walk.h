@@ -54,7 +54,7 @@ __noinline int walk_run(u32 slot)
 	w->map_size = 0;
 	window_reset(w);
 	m = memo_at(w->memo);
-	/* All words up to the root will be asked for, whether the memo is met or not. */
+	/* All words up to the root will be read, whether the memo matches or not. */
 	if (m && w->depth) {
 		w->win_limit = m->frames[0].sp;
 		w->win_size = WINDOW;

@@ -370,8 +370,8 @@ impl Kernel {
         self.sched_stats.all()
     }
 
-    /// Takes the statistics of each process since the last call, if that was asked for. To be called now and then: what
-    /// finds no room in between is counted.
+    /// Takes the statistics of each process since the last call, if that was asked for. To be called now and then: the
+    /// tables have a limited size, and what does not fit is counted as lost.
     ///
     /// # Errors
     /// [`Error::Map`].
