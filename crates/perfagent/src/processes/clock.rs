@@ -1,4 +1,4 @@
-//! The clock of the kernel's records and of `bpf_ktime_get_ns`, and what the wall clock showed at its times.
+//! The clock of the kernel's records and of `bpf_ktime_get_ns`, and the wall-clock time of a moment on it.
 
 use std::time::{Duration, SystemTime};
 

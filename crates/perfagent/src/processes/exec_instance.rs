@@ -12,20 +12,21 @@ use super::clock;
 #[derive(Debug)]
 pub(crate) struct ExecInstance {
     pub(crate) pid: u32,
-    /// Of the process; 0 if it was gone before that could be read.
+    /// Start time of the process; 0 if the process was gone before it could be read.
     start_time_ticks: u64,
     began: SystemTime,
     ended: OnceLock<SystemTime>,
 }
 
 impl ExecInstance {
-    /// Of a process that was met while it ran. If it has called exec before that is not known: it began when its process did.
+    /// An instance of a process that was already running. An earlier exec is not known, so the instance began when its process
+    /// did.
     pub(crate) fn met(pid: u32, start_time_ticks: u64) -> Self {
         let began = clock::wall_time_of_ticks(start_time_ticks);
         Self { pid, start_time_ticks, began, ended: OnceLock::new() }
     }
 
-    /// Of a program that a record told of.
+    /// An instance whose begin was recorded.
     pub(crate) fn begun(pid: u32, start_time_ticks: u64, at_ns: u64) -> Self {
         Self { pid, start_time_ticks, began: clock::wall_time(at_ns), ended: OnceLock::new() }
     }
@@ -40,12 +41,12 @@ impl ExecInstance {
         self.began
     }
 
-    /// When it ended, as far as is known.
+    /// When it ended, if it has.
     pub(crate) fn ended(&self) -> Option<SystemTime> {
         self.ended.get().copied()
     }
 
-    /// What its perf map is found by, if its process is still there.
+    /// The owner of its perf map, if its process still exists.
     pub(crate) fn perf_map_owner(&self) -> Option<PerfMapOwner> {
         let is_it = || process::task::start_time(self.pid).is_ok_and(|start| start == self.start_time_ticks);
         let innermost = process::task::ns_pids(self.pid).ok()?.last().copied()?;

@@ -1,4 +1,4 @@
-//! What a process was when: its programs one after the other, and under which names each ran.
+//! The history of one process: its programs one after the other, and the names under which each ran.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ pub(crate) struct ProcessSnapshot<'a> {
     pub(crate) instance: &'a Arc<ExecInstance>,
     /// The name of the process.
     pub(crate) comm: &'a str,
-    /// The labels but for number and name.
+    /// The labels without number and name.
     pub(crate) labels: &'a [Label],
-    /// Since when all of this holds.
+    /// When the program or its present name began.
     pub(crate) from_ns: u64,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Program {
     names: Vec<Name>,
     /// It was known at this time (CLOCK_MONOTONIC): by its record, or because it was read.
     known_ns: u64,
-    /// When it began; its oldest name may be forgotten.
+    /// When it began. The name that it began with may be forgotten.
     began_ns: u64,
     ended_ns: Option<u64>,
 }
@@ -39,16 +39,16 @@ struct Name {
     comm: String,
 }
 
-/// A process, and those that had its number shortly before.
+/// A process, and the processes that had its number shortly before.
 pub(super) struct Process {
     /// Oldest first, at least one.
     programs: Vec<Program>,
     pub(super) alive: bool,
     /// Begin of the life of the present or last process of this number.
     pub(super) life_from_ns: u64,
-    /// It is no target: it wakes threads of targets.
+    /// It is no target; it has woken threads of targets.
     pub(super) waker_only: bool,
-    /// It was counted as one of which not everything could be read.
+    /// It was counted as unreadable, in whole or in part.
     pub(super) unreadable: bool,
 }
 
@@ -94,7 +94,7 @@ impl Program {
 }
 
 impl Process {
-    /// A process that nothing is known of before its first program.
+    /// A process that begins with this program.
     pub(super) fn new(program: Program) -> Self {
         Self {
             alive: true,
@@ -128,7 +128,8 @@ impl Process {
         self.programs.last().map_or(0, |program| program.began_ns)
     }
 
-    /// Up to which time that program and its name are known. What the kernel side tells its image to be is no later.
+    /// The time up to which that program and its names are known. A later exec id on the kernel side is an exec that was
+    /// missed.
     pub(super) fn known_ns(&self) -> u64 {
         let Some(program) = self.programs.last() else { return 0 };
         program.names.last().map_or(0, |name| name.from_ns).max(program.known_ns)
@@ -170,7 +171,7 @@ impl Process {
         true
     }
 
-    /// Forgets programs that ended before then, and names that were given up before then; all but the present ones.
+    /// Forgets programs that ended before then, and names that were replaced before then.
     pub(super) fn forget_before(&mut self, then_ns: u64) {
         self.programs.retain(|program| !program.ended_before(then_ns));
         for program in &mut self.programs {

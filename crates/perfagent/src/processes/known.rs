@@ -1,7 +1,6 @@
 //! The recorded processes and their history: which program a process ran when a stack was taken.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,22 +13,21 @@ use super::changes::Changes;
 use super::clock::monotonic_ns;
 use super::ended::has_ended;
 use super::exec_instance::ExecInstance;
-use super::history::{Process, ProcessSnapshot, Program};
+use super::histories::Histories;
+use super::history::{Process, Program};
 use super::labels::Labeller;
 use super::losses::Losses;
 use super::names::NameLooks;
 use super::rereads::Rereads;
 use super::tally::Tally;
 
-/// Programs that ended are kept this long for stacks that are still on their way.
-const KEPT_NS: u64 = 5_000_000_000;
 /// Time in one round for reading processes again after a loss.
 const SWEEP_TIME: Duration = Duration::from_millis(3);
 
 /// All processes that are recorded, or were lately.
 pub(crate) struct Processes {
     files: Files,
-    known: HashMap<u32, Process>,
+    known: Histories,
     labeller: Labeller,
     changes: Changes,
     rereads: Rereads,
@@ -44,7 +42,7 @@ impl Processes {
     pub(crate) fn new(labeller: Labeller, system: bool) -> Self {
         Self {
             files: Files::new(),
-            known: HashMap::new(),
+            known: Histories::default(),
             labeller,
             changes: Changes::default(),
             rereads: Rereads::default(),
@@ -81,14 +79,14 @@ impl Processes {
         let counted = self.tally.unread.forget(pid);
         let labels = self.labeller.labels(&image);
         let program = Program::new(image, instance, labels, from_ns, known_ns);
-        match self.known.entry(pid) {
-            Entry::Occupied(known) => {
-                let process = known.into_mut();
-                process.waker_only = false;
-                process.unreadable = counted;
-                process.begin(program);
-            }
-            Entry::Vacant(free) => free.insert(Process::new(program)).unreadable = counted,
+        if let Some(process) = self.known.get_mut(pid) {
+            process.waker_only = false;
+            process.unreadable = counted;
+            process.begin(program);
+        } else {
+            let mut process = Process::new(program);
+            process.unreadable = counted;
+            self.known.insert(pid, process);
         }
         self.changes.changed.insert(pid);
         self.look_for_unreadable_files(pid);
@@ -96,7 +94,7 @@ impl Processes {
 
     /// Counts a process with code in a file that could not be opened, once.
     fn look_for_unreadable_files(&mut self, pid: u32) {
-        if let Some(process) = self.known.get_mut(&pid).filter(|process| !process.unreadable)
+        if let Some(process) = self.known.get_mut(pid).filter(|process| !process.unreadable)
             && process.present().is_some_and(|now| now.image.has_unreadable_files())
         {
             process.unreadable = true;
@@ -118,7 +116,7 @@ impl Processes {
     pub(crate) fn follow(&mut self, life: &Life) -> bool {
         let Life { pid, time_ns, event } = life;
         match event {
-            LifeEvent::Fork { parent } if !self.is_newer(*pid, *time_ns) => {
+            LifeEvent::Fork { parent } if !self.known.is_newer(*pid, *time_ns) => {
                 self.tally.meet(*pid, *time_ns);
                 self.forked(*parent, *pid, *time_ns);
             }
@@ -133,23 +131,11 @@ impl Processes {
             LifeEvent::LookAgain => self.looks.plan(*pid, *time_ns),
             _ => {}
         }
-        self.known.contains_key(pid)
-    }
-
-    /// A process that is alive and whose program began before a record's time. Records of an older program come late:
-    /// the process was read after records were lost.
-    fn living_at(&mut self, pid: u32, time_ns: u64) -> Option<&mut Process> {
-        let process = self.known.get_mut(&pid).filter(|process| process.alive)?;
-        (process.begin_ns() < time_ns).then_some(process)
-    }
-
-    /// Whether the program that a process runs began no earlier than this.
-    fn is_newer(&self, pid: u32, time_ns: u64) -> bool {
-        self.known.get(&pid).is_some_and(|process| process.alive && process.begin_ns() >= time_ns)
+        self.known.get(*pid).is_some()
     }
 
     fn forked(&mut self, parent: u32, child: u32, time_ns: u64) {
-        let parent = self.known.get(&parent).filter(|process| !process.waker_only);
+        let parent = self.known.get(parent).filter(|process| !process.waker_only);
         let Some(snapshot) = parent.and_then(|parent| parent.at(time_ns)) else { return };
         let (mut image, comm) = (Image::clone(snapshot.image), snapshot.comm.to_owned());
         let start = process::task::start_time(child).unwrap_or_default();
@@ -158,13 +144,13 @@ impl Processes {
     }
 
     fn executed(&mut self, pid: u32, time_ns: u64, comm: &str) {
-        if self.is_newer(pid, time_ns) {
+        if self.known.is_newer(pid, time_ns) {
             return;
         }
         let exe =
             std::fs::read_link(format!("/proc/{pid}/exe")).ok().map(|exe| exe.to_string_lossy().into_owned());
         let image = |start| Image::new(pid, start, comm.to_owned(), exe, Vec::new());
-        let Some(process) = self.known.get_mut(&pid).filter(|process| process.alive) else {
+        let Some(process) = self.known.living_mut(pid) else {
             if self.system {
                 // Its mappings come with the records that follow.
                 let start = process::task::start_time(pid).unwrap_or_default();
@@ -187,7 +173,7 @@ impl Processes {
 
     /// A process has this name from `from_ns` on. Whether that is another one.
     fn renamed(&mut self, pid: u32, comm: &str, from_ns: u64) -> bool {
-        let Some(process) = self.living_at(pid, from_ns) else { return false };
+        let Some(process) = self.known.living_at(pid, from_ns) else { return false };
         let renamed = process.rename(comm, from_ns);
         if renamed {
             self.changes.changed.insert(pid);
@@ -196,7 +182,7 @@ impl Processes {
     }
 
     fn end(&mut self, pid: u32, time_ns: u64) {
-        let Some(process) = self.living_at(pid, time_ns) else { return };
+        let Some(process) = self.known.living_at(pid, time_ns) else { return };
         process.alive = false;
         process.end(time_ns);
         self.rereads.forget(pid);
@@ -207,7 +193,7 @@ impl Processes {
 
     /// A process has made a mapping. Whether that concerns a known one.
     pub(crate) fn mapped(&mut self, mmap: &Mmap) -> bool {
-        let Some(process) = self.known.get_mut(&mmap.pid).filter(|process| process.alive) else {
+        let Some(process) = self.known.living_mut(mmap.pid) else {
             return false;
         };
         let Some(program) = process.last_program() else { return false };
@@ -230,7 +216,7 @@ impl Processes {
     /// The programs ask for the mappings of a process. One that is not known here is older than the capture: the record
     /// of a younger one would have come before.
     pub(crate) fn asked_for(&mut self, pid: u32, waker_only: bool) {
-        if self.known.get(&pid).is_some_and(|process| process.alive) {
+        if self.known.is_alive(pid) {
             self.rereads.want(pid);
             self.changes.changed.insert(pid);
             return;
@@ -241,7 +227,7 @@ impl Processes {
             Err(error) => {
                 tracing::debug!(target: "perfagent", pid, "{error}");
                 // A late stack may ask for one that was read in its time.
-                let was_read = matches!(error, process::Error::Gone { .. }) && self.known.contains_key(&pid);
+                let was_read = matches!(error, process::Error::Gone { .. }) && self.known.get(pid).is_some();
                 if !waker_only && !was_read {
                     self.tally.seen += u64::from(self.tally.count_unread(pid, &error));
                 }
@@ -258,7 +244,7 @@ impl Processes {
         let (pid, seen, unreadable) = (image.pid, self.tally.seen, self.tally.unreadable);
         self.enter(image, 0);
         (self.tally.seen, self.tally.unreadable) = (seen, unreadable);
-        if let Some(process) = self.known.get_mut(&pid) {
+        if let Some(process) = self.known.get_mut(pid) {
             process.waker_only = true;
         }
     }
@@ -279,9 +265,7 @@ impl Processes {
     pub(crate) fn compare(&mut self, recorded: &[RecordedProcess]) {
         let now_ns = monotonic_ns();
         let recorded: HashMap<u32, &RecordedProcess> = recorded.iter().map(|one| (one.pid, one)).collect();
-        let alive = self.known.iter().filter(|(_, process)| process.alive);
-        let missing: Vec<u32> =
-            alive.map(|(pid, _)| *pid).filter(|pid| !recorded.contains_key(pid)).collect();
+        let missing: Vec<u32> = self.known.living_pids().filter(|pid| !recorded.contains_key(pid)).collect();
         for pid in missing {
             // Of the whole system the kernel side knows only processes that were sampled.
             if !self.system || has_ended(pid) {
@@ -289,7 +273,7 @@ impl Processes {
             }
         }
         for (pid, recorded) in &recorded {
-            match self.known.get(pid).filter(|process| process.alive) {
+            match self.known.living(*pid) {
                 None if !recorded.waker_only => self.rereads.meet(*pid, recorded.exec_id),
                 Some(process) if recorded.exec_id > process.known_ns() => {
                     self.missed_exec(*pid, recorded.exec_id)
@@ -299,7 +283,7 @@ impl Processes {
         }
         if self.system {
             for pid in process::task::list_processes().unwrap_or_default() {
-                let unknown = !self.known.get(&pid).is_some_and(|process| process.alive);
+                let unknown = !self.known.is_alive(pid);
                 if unknown
                     && !recorded.contains_key(&pid)
                     && !process::task::is_kernel_thread(pid).unwrap_or(true)
@@ -322,8 +306,7 @@ impl Processes {
             self.reread(pid);
         }
         let known = &self.known;
-        let alive = || known.iter().filter(|(_, process)| process.alive).map(|(pid, _)| *pid).collect();
-        self.rereads.begin_sweep(now_ns, alive);
+        self.rereads.begin_sweep(now_ns, || known.living_pids().collect());
         let begun = Instant::now();
         while begun.elapsed() < SWEEP_TIME {
             if let Some((pid, from_ns)) = self.rereads.next_unknown() {
@@ -345,7 +328,7 @@ impl Processes {
 
     /// Enters a process that no record has told of, as records were lost.
     fn meet_unknown(&mut self, pid: u32, from_ns: u64) {
-        if self.known.get(&pid).is_some_and(|process| process.alive) {
+        if self.known.is_alive(pid) {
             return;
         }
         match self.read(pid) {
@@ -358,7 +341,7 @@ impl Processes {
     }
 
     fn reread(&mut self, pid: u32) {
-        let Some(process) = self.known.get_mut(&pid).filter(|process| process.alive) else { return };
+        let Some(process) = self.known.living_mut(pid) else { return };
         let Ok(image) = process::read_image(pid, &self.files) else { return };
         // Another process may have got the number.
         let same =
@@ -386,58 +369,14 @@ impl Processes {
         std::mem::take(&mut self.changes.released).into_iter()
     }
 
-    /// Each living process.
-    pub(crate) fn current(&self) -> impl Iterator<Item = (u32, ProcessSnapshot<'_>)> {
-        let alive = self.known.iter().filter(|(_, process)| process.alive);
-        alive.filter_map(|(pid, process)| Some((*pid, process.present()?)))
+    /// The history of each process.
+    pub(crate) fn histories(&self) -> &Histories {
+        &self.known
     }
 
-    /// A living process as it is, and whether it is only known as one that wakes threads.
-    pub(crate) fn present(&self, pid: u32) -> Option<(ProcessSnapshot<'_>, bool)> {
-        let process = self.known.get(&pid).filter(|process| process.alive)?;
-        Some((process.present()?, process.waker_only))
-    }
-
-    /// Whether a process is alive.
-    pub(crate) fn is_alive(&self, pid: u32) -> bool {
-        self.known.get(&pid).is_some_and(|process| process.alive)
-    }
-
-    /// What a process was at this time, or the first that is known of it.
-    pub(crate) fn at(&self, pid: u32, time_ns: u64) -> Option<ProcessSnapshot<'_>> {
-        self.known.get(&pid)?.at(time_ns)
-    }
-
-    /// The last name of the process that had this number from `start_ns` on, until the next one got it.
-    pub(crate) fn name(&self, pid: u32, start_ns: u64, next_ns: Option<u64>) -> Option<&str> {
-        self.known.get(&pid)?.last_name(start_ns, next_ns)
-    }
-
-    /// Targets that are alive.
-    pub(crate) fn alive(&self) -> usize {
-        self.known.values().filter(|process| process.alive && !process.waker_only).count()
-    }
-
-    /// Whether stacks of a program of a process may still come. A process that is not known here, as a kernel thread, is
-    /// looked up in /proc; `ends` keeps the answers.
-    pub(crate) fn may_record(&self, pid: u32, exec_id: u64, ends: &mut HashMap<u32, bool>) -> bool {
-        match self.known.get(&pid) {
-            Some(process) => exec_id == 0 || exec_id >= process.life_from_ns,
-            None => !*ends.entry(pid).or_insert_with(|| has_ended(pid)),
-        }
-    }
-
-    /// Forgets programs that ended a while ago.
+    /// Forgets programs that ended a while ago, and files that nobody maps any more.
     pub(crate) fn prune(&mut self) {
-        let then_ns = monotonic_ns().saturating_sub(KEPT_NS);
-        self.known.retain(|pid, process| {
-            if process.ended_before(then_ns) {
-                // What still closes its files may still record something.
-                return !has_ended(*pid);
-            }
-            process.forget_before(then_ns);
-            true
-        });
+        self.known.prune(monotonic_ns());
         self.files.prune();
     }
 

@@ -10,7 +10,7 @@ use profile::Label;
 use crate::config::{Enricher, Enrichment, Labels, Namespaces, ProcessInfo, RESERVED_LABELS};
 use crate::{Warning, WarningKind};
 
-/// An enricher that takes longer is reported, and its labels are dropped.
+/// If an enricher takes longer, a warning says so and its labels are dropped.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Makes the labels of processes.
@@ -32,11 +32,11 @@ impl Labeller {
         std::mem::take(&mut self.warnings)
     }
 
-    /// The labels of a process but for its number and its name.
+    /// The labels of a process, without its number and its name.
     pub(crate) fn labels(&mut self, image: &Image) -> Arc<Vec<Label>> {
         let mut added = Labels::new();
         if !self.enrichment.without_default {
-            // A process that cannot be asked has no labels but its number and name.
+            // A process that cannot be read has only its number and name as labels.
             let container = process::Labels::read(image.pid).unwrap_or_default().or_of_agent(&self.agent);
             added.extend(container.iter().map(|(key, value)| (key.to_owned(), value.to_owned())));
         }
@@ -77,7 +77,7 @@ impl Labeller {
     }
 
     fn warn(&mut self, message: String) {
-        // One of a kind is enough, and a target must not be able to fill memory with them.
+        // A target must not be able to fill memory with warnings.
         if self.warnings.len() < 16 {
             self.warnings.push(Warning::new(
                 WarningKind::Labels,

@@ -1,7 +1,7 @@
 //! Processes: which are known, what each was at which time, and how that follows from what the kernel tells.
 //!
-//! In: process life from the BPF ring and mappings from the side band, merged by time ([`Arrivals`]), the history of
-//! each process ([`Processes`]), labels, and reading /proc again after records were lost. Guaranteed: a stack finds the
+//! In: process life from the BPF ring and mappings from the side band, merged by time ([`Arrivals`]), what follows from
+//! them ([`Processes`]), the history of each process (`Histories`), labels, and reading /proc again after records were lost. Guaranteed: a stack finds the
 //! program that ran when it was taken. Not here: unwind tables, and telling the kernel about mappings.
 
 mod arrivals;
@@ -9,6 +9,7 @@ mod changes;
 mod clock;
 mod ended;
 mod exec_instance;
+mod histories;
 mod history;
 mod known;
 mod labels;

@@ -1,4 +1,4 @@
-//! The processes to begin with.
+//! The processes that a user asks for.
 
 use process::task;
 
@@ -20,8 +20,8 @@ pub(crate) fn resolve(pid: u32, notes: &mut Vec<Warning>) -> Result<u32, Error> 
     }
 }
 
-/// The process that a number given as target stands for, as at the start of a capture: of a thread its process, of a
-/// number inside of a container the process there.
+/// The process that a capture would profile for this number: the process of a thread, or the process that has this number
+/// inside a container.
 ///
 /// # Errors
 /// [`Error::Target`] if there is none, or more than one.
@@ -29,7 +29,7 @@ pub fn process_of(number: u32) -> Result<u32, Error> {
     resolve(number, &mut Vec::new())
 }
 
-/// A number as seen inside of a container.
+/// The process that has this number inside a container.
 fn by_innermost_number(pid: u32, notes: &mut Vec<Warning>) -> Result<u32, Error> {
     let candidates = task::find_by_innermost_pid(pid).unwrap_or_default();
     match candidates[..] {
@@ -49,7 +49,7 @@ fn by_innermost_number(pid: u32, notes: &mut Vec<Warning>) -> Result<u32, Error>
     }
 }
 
-/// What is to be said of a target that has ended, but is still listed.
+/// A warning if a target has ended but is still listed in /proc.
 pub(crate) fn zombie(pid: u32) -> Option<Warning> {
     has_ended(pid).then(|| {
         let message =
@@ -58,7 +58,7 @@ pub(crate) fn zombie(pid: u32) -> Option<Warning> {
     })
 }
 
-/// How many threads there are, of these processes or of the machine. 0: that is not known.
+/// The number of threads of these processes, or of the whole machine. 0: unknown.
 pub(crate) fn count_threads(targets: &Targets, pids: &[u32]) -> u32 {
     if matches!(targets, Targets::System) {
         // "0.20 0.18 0.12 1/80 11206": running and all.
@@ -70,7 +70,7 @@ pub(crate) fn count_threads(targets: &Targets, pids: &[u32]) -> u32 {
     u32::try_from(pids.iter().map(of).sum::<usize>()).unwrap_or(u32::MAX)
 }
 
-/// Inode of the agent's PID namespace, 0 if it is the first one of the machine.
+/// Inode of the agent's PID namespace; 0 if that is the initial namespace.
 pub(crate) fn own_namespace() -> u32 {
     // PROC_PID_INIT_INO, include/linux/proc_ns.h
     const FIRST: u64 = 0xeffffffc;

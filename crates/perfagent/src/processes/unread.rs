@@ -1,4 +1,4 @@
-//! What of the targets could not be read, and which capabilities would help.
+//! Targets that could not be read, and which capabilities would help.
 
 use std::collections::HashSet;
 
@@ -14,18 +14,18 @@ const OPENERS: CapabilitySet =
 /// Processes whose mappings could not be read, by reason.
 #[derive(Default)]
 pub(super) struct Unread {
-    /// This user may not.
+    /// Permission denied.
     refused: u64,
-    /// They ended before.
+    /// The process had ended.
     ended: u64,
-    /// Something else.
+    /// Any other error.
     failed: u64,
-    /// The processes, which are asked for again as long as they run.
+    /// The processes, so that each counts once.
     pids: HashSet<u32>,
 }
 
 impl Unread {
-    /// Counts a process unless it was. Whether it was not.
+    /// Counts a process once. Whether this was the first time.
     pub(super) fn count(&mut self, pid: u32, error: &process::Error) -> bool {
         let first = self.pids.insert(pid);
         let reason = match error {
@@ -37,19 +37,19 @@ impl Unread {
         first
     }
 
-    /// The number is that of another process, or it has been read. Whether it was counted.
+    /// The process was read, or its number belongs to another process now. Whether it had been counted.
     pub(super) fn forget(&mut self, pid: u32) -> bool {
         self.pids.remove(&pid)
     }
 
-    /// What is to be said about them, and about files.
+    /// Warnings about these processes, and about files.
     pub(super) fn warnings(&self, files: OpenCounts) -> Vec<Warning> {
         let effective = caps::effective().unwrap_or(CapabilitySet::empty());
         let refused = self.refused(files.permission, OPENERS - effective);
         refused.into_iter().chain(self.lost()).chain(not_opened(files)).collect()
     }
 
-    /// Processes that nobody could read.
+    /// Processes that could not be read, whatever the permissions.
     fn lost(&self) -> Option<Warning> {
         let reasons = [(self.ended, "ended before"), (self.failed, "not readable")];
         let reasons = reasons.iter().filter(|(count, _)| *count > 0);
@@ -62,7 +62,7 @@ impl Unread {
         Some(Warning::bare(WarningKind::Unreadable, message))
     }
 
-    /// What this user may not read, without the capabilities in `missing`.
+    /// Processes and files that this user may not read without the capabilities in `missing`.
     fn refused(&self, files: u64, missing: CapabilitySet) -> Option<Warning> {
         let subjects: Vec<_> = [
             counted(self.refused, "process", "processes"),
@@ -116,7 +116,7 @@ fn not_opened(files: OpenCounts) -> Option<Warning> {
     })
 }
 
-/// None of nothing.
+/// None if there are none.
 fn counted(count: u64, one: &str, many: &str) -> Option<String> {
     match count {
         0 => None,

@@ -15,7 +15,7 @@ pub(super) fn carry_over(
     let (mut failed, mut again) = (Ok(()), Vec::new());
     changes.released.iter().for_each(|pid| tables.forget(*pid));
     for pid in changes.changed {
-        let Some((now, waker_only)) = processes.present(pid) else { continue };
+        let Some((now, waker_only)) = processes.histories().present(pid) else { continue };
         let mappings = tables.mappings(now.image);
         let process = KernelProcess { pid, exec_id: now.from_ns, mappings: &mappings, waker_only };
         // The kernel side may not record the process: it has ended or, with the whole system as target, was not sampled yet.
@@ -25,7 +25,7 @@ pub(super) fn carry_over(
         }
     }
     for (pid, ended_ns) in changes.ended {
-        if !processes.is_alive(pid) {
+        if !processes.histories().is_alive(pid) {
             kernel.remove_process(pid, ended_ns);
         }
     }

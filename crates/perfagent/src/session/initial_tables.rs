@@ -35,7 +35,8 @@ pub(super) fn patience(config: &Config) -> Option<Duration> {
 /// `only_running`: of the processes that run at this moment.
 pub(super) fn request(processes: &Processes, tables: &mut TableStore, only_running: bool) {
     let is_wanted = |pid| !only_running || process::task::stat(pid).is_ok_and(|stat| stat.state == 'R');
-    let images: Vec<_> = processes.current().map(|(_, snapshot)| Arc::clone(snapshot.image)).collect();
+    let images: Vec<_> =
+        processes.histories().current().map(|(_, snapshot)| Arc::clone(snapshot.image)).collect();
     let wanted = images.iter().filter(|image| is_wanted(image.pid));
     let regions = wanted.flat_map(|image| image.regions().iter().map(|region| (image.pid, region)));
     let mut regions: Vec<_> = regions.collect();

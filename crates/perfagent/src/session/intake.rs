@@ -73,7 +73,7 @@ impl Intake {
         // The programs no longer know the program of a process that has just ended: it was the last one.
         let has_ended = stack.exec_id == 0 && (stack.state == State::OnCpu || stack.end == WalkEnd::Exiting);
         let at_ns = if has_ended { u64::MAX } else { stack.exec_id };
-        let snapshot = context.processes.at(stack.pid, at_ns);
+        let snapshot = context.processes.histories().at(stack.pid, at_ns);
         if stack.end == WalkEnd::TableNotReady
             && let Some(snapshot) = snapshot
         {
@@ -157,7 +157,7 @@ impl Intake {
 
     fn walk_deferred(&mut self, deferred: DeferredStack, context: &mut WalkContext<'_>, wait: bool) {
         let raw = &deferred.raw;
-        let Some(snapshot) = context.processes.at(raw.stack.pid, raw.stack.exec_id) else {
+        let Some(snapshot) = context.processes.histories().at(raw.stack.pid, raw.stack.exec_id) else {
             if wait {
                 self.deferred.put_back(deferred);
             } else {
@@ -199,7 +199,7 @@ impl Intake {
             frames => frames,
         };
         stack.end = walked.end;
-        let snapshot = processes.at(stack.pid, stack.exec_id);
+        let snapshot = processes.histories().at(stack.pid, stack.exec_id);
         if stack.hash == 0 {
             self.add_single(&stack, snapshot);
         } else {
@@ -224,7 +224,7 @@ impl Intake {
         let builder = &mut self.builder;
         kernel.drain(|hash, sums| add(builder, hash, sums))?;
         let mut ends = HashMap::new();
-        builder.release(|pid, exec_id| processes.may_record(pid, exec_id, &mut ends));
+        builder.release(|pid, exec_id| processes.histories().may_record(pid, exec_id, &mut ends));
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use crate::processes::Processes;
 
 /// The executable of a process and its loaded range, if the process is known. The range's module number means nothing.
 pub(super) fn of(processes: &Processes, pid: u32) -> Option<(Module, CodeMapping)> {
-    let snapshot = processes.at(pid, u64::MAX)?;
+    let snapshot = processes.histories().at(pid, u64::MAX)?;
     let exe = snapshot.image.exe.as_deref()?;
     let region = snapshot
         .image

@@ -76,7 +76,7 @@ pub(super) fn run(mut parts: Parts, requests: &Receiver<Request>) -> CaptureResu
         if round(&mut parts, false) {
             busy_until = Instant::now() + BUSY_FOR;
         }
-        if !matches!(parts.config.targets, Targets::System) && parts.processes.alive() == 0 {
+        if !matches!(parts.config.targets, Targets::System) && parts.processes.histories().alive() == 0 {
             ended_by = Ended::TargetsExited;
             break;
         }

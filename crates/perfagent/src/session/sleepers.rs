@@ -38,7 +38,7 @@ pub(super) fn take_in(
     let still: HashSet<u64> =
         confirmed.as_ref().map(|all| all.iter().filter_map(hash_of).collect()).unwrap_or_default();
     for stack in stacks {
-        let snapshot = processes.at(stack.pid, stack.exec_id);
+        let snapshot = processes.histories().at(stack.pid, stack.exec_id);
         // Without registers, or in a process that was not known yet, there was nothing to walk.
         let was_walked = match stack.end {
             WalkEnd::NoRegisters => false,
@@ -61,7 +61,7 @@ fn walk(
 ) -> StackMessage {
     for size in [FIRST_READ, WHOLE] {
         raw.fill(read_stack(raw.stack.pid, raw.bottom(), size));
-        let Some(snapshot) = processes.at(raw.stack.pid, raw.stack.exec_id) else { break };
+        let Some(snapshot) = processes.histories().at(raw.stack.pid, raw.stack.exec_id) else { break };
         let Some(Walked { frames, end }) = intake.walk_now(&raw, snapshot, tables, kernel) else { break };
         if end == WalkEnd::Fault && size < WHOLE {
             continue;

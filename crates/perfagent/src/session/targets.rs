@@ -43,7 +43,7 @@ pub(super) fn enter_all(
     tables: &mut TableStore,
     kernel: &mut Kernel,
 ) -> Result<(), Error> {
-    for (pid, snapshot) in processes.current() {
+    for (pid, snapshot) in processes.histories().current() {
         let mappings = tables.mappings(snapshot.image);
         let process =
             KernelProcess { pid, exec_id: snapshot.from_ns, mappings: &mappings, waker_only: false };

@@ -32,7 +32,7 @@ fn named(comm: &str) -> String {
 }
 
 fn comm_at(processes: &Processes, pid: u32, time_ns: u64) -> Option<String> {
-    processes.at(pid, time_ns).map(|snapshot| snapshot.comm.to_owned())
+    processes.known.at(pid, time_ns).map(|snapshot| snapshot.comm.to_owned())
 }
 
 #[test]
@@ -41,18 +41,18 @@ fn one_that_was_refused_and_is_read_later_does_not_count_for_its_files() {
     let refused = process::Error::Permission { pid: PID, path: "maps".to_owned() };
     processes.count_unread(PID, &refused);
     processes.enter(image(PID), 0);
-    assert!(processes.known[&PID].unreadable);
+    assert!(processes.known.get(PID).unwrap().unreadable);
     assert_eq!(processes.counts().unreadable, 1);
     // Another process with its number.
     processes.enter(image(PID), 1);
-    assert!(!processes.known[&PID].unreadable);
+    assert!(!processes.known.get(PID).unwrap().unreadable);
 }
 
 #[test]
 fn one_that_was_read_and_is_asked_for_after_its_end_was_not_unread() {
     let mut processes = processes_of(true);
     processes.enter(image(PID), 0);
-    processes.known.get_mut(&PID).unwrap().alive = false;
+    processes.known.get_mut(PID).unwrap().alive = false;
     processes.asked_for(PID, false);
     assert_eq!((processes.tally.unreadable, processes.tally.seen), (0, 1));
     processes.asked_for(CHILD, false);
@@ -74,7 +74,7 @@ fn a_life_from_fork_to_exit_has_each_program_at_its_time() {
     assert!(processes.follow(&life(CHILD, 400, LifeEvent::Exit { comm: named("last") })));
     let names = [100, 199, 200, 300, 399, 400].map(|time| comm_at(&processes, CHILD, time).unwrap());
     assert_eq!(names, ["program", "program", "next", "other", "other", "last"]);
-    assert!(!processes.is_alive(CHILD) && processes.is_alive(PID));
+    assert!(!processes.known.is_alive(CHILD) && processes.known.is_alive(PID));
     let changes = processes.take_changes();
     assert_eq!(changes.ended, [(CHILD, 400)]);
     assert_eq!(changes.released, [CHILD, CHILD], "at exec and at the end");
@@ -91,7 +91,7 @@ fn what_is_no_target_is_not_entered() {
     let mut processes = one_target();
     assert!(!processes.follow(&life(CHILD, 100, LifeEvent::Exec { comm: named("stranger") })));
     assert!(!processes.follow(&life(CHILD, 100, LifeEvent::Fork { parent: CHILD + 1 })));
-    assert_eq!(processes.at(CHILD, u64::MAX).map(|_| ()), None);
+    assert_eq!(processes.known.at(CHILD, u64::MAX).map(|_| ()), None);
     let mut system = processes_of(true);
     assert!(system.follow(&life(CHILD, 100, LifeEvent::Exec { comm: named("stranger") })));
     assert_eq!(comm_at(&system, CHILD, 100).unwrap(), "stranger");
@@ -110,9 +110,9 @@ fn records_that_come_after_the_process_was_read_change_nothing() {
         processes.follow(&life(CHILD, 150, event));
     }
     processes.follow(&life(CHILD, 200, LifeEvent::Exec { comm: named("known") }));
-    assert!(processes.is_alive(CHILD));
+    assert!(processes.known.is_alive(CHILD));
     assert_eq!(comm_at(&processes, CHILD, u64::MAX).unwrap(), "program");
-    assert_eq!(processes.known[&CHILD].begin_ns(), 200);
+    assert_eq!(processes.known.get(CHILD).unwrap().begin_ns(), 200);
 }
 
 fn recorded(pid: u32, exec_id: u64) -> RecordedProcess {
@@ -130,19 +130,23 @@ fn a_comparison_finds_lost_forks_execs_and_ends() {
     let exec_ns = monotonic_ns();
     let waker = RecordedProcess { waker_only: true, ..recorded(CHILD + 2, 1) };
     processes.compare(&[recorded(PID, 10), recorded(CHILD + 1, exec_ns), recorded(own, 500), waker]);
-    assert!(!processes.is_alive(CHILD) && processes.is_alive(PID) && processes.is_alive(CHILD + 1));
-    assert_eq!(processes.known[&(CHILD + 1)].begin_ns(), exec_ns);
-    assert_eq!(processes.known[&PID].begin_ns(), 10);
-    assert!(!processes.is_alive(own));
+    assert!(
+        !processes.known.is_alive(CHILD)
+            && processes.known.is_alive(PID)
+            && processes.known.is_alive(CHILD + 1)
+    );
+    assert_eq!(processes.known.get(CHILD + 1).unwrap().begin_ns(), exec_ns);
+    assert_eq!(processes.known.get(PID).unwrap().begin_ns(), 10);
+    assert!(!processes.known.is_alive(own));
     processes.read_again();
-    assert!(processes.is_alive(own));
-    assert_eq!(processes.known[&own].begin_ns(), 500);
-    assert!(processes.at(CHILD + 2, u64::MAX).is_none(), "one that only wakes others is no target");
+    assert!(processes.known.is_alive(own));
+    assert_eq!(processes.known.get(own).unwrap().begin_ns(), 500);
+    assert!(processes.known.at(CHILD + 2, u64::MAX).is_none(), "one that only wakes others is no target");
     // The same again changes nothing.
     drop(processes.take_changes());
     processes.compare(&[recorded(PID, 10), recorded(CHILD + 1, exec_ns), recorded(own, 500)]);
     assert!(processes.take_changes().ended.is_empty());
-    assert_eq!(processes.known[&(CHILD + 1)].begin_ns(), exec_ns);
+    assert_eq!(processes.known.get(CHILD + 1).unwrap().begin_ns(), exec_ns);
     assert_eq!(processes.rereads.next_unknown(), None);
 }
 
@@ -153,7 +157,7 @@ fn a_name_given_later_is_no_lost_exec() {
     processes.follow(&life(PID, renamed_ns, LifeEvent::Rename { comm: named("other") }));
     // The kernel side is told of a name as of a new image.
     processes.compare(&[recorded(PID, renamed_ns)]);
-    assert_eq!(processes.known[&PID].begin_ns(), 10);
+    assert_eq!(processes.known.get(PID).unwrap().begin_ns(), 10);
 }
 
 #[test]
@@ -162,8 +166,8 @@ fn of_the_whole_system_a_comparison_finds_processes_that_were_never_sampled() {
     processes.enter(image(PID), 10);
     processes.compare(&[]);
     processes.read_again();
-    assert!(!processes.is_alive(PID), "/proc does not list it");
-    while !processes.is_alive(std::process::id()) {
+    assert!(!processes.known.is_alive(PID), "/proc does not list it");
+    while !processes.known.is_alive(std::process::id()) {
         assert!(!processes.rereads.is_idle(), "this process is listed");
         processes.read_again();
     }

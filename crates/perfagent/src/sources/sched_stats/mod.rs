@@ -230,7 +230,7 @@ pub(crate) fn incomplete(sampler: &KernelCounters, scheduler: &KernelCounters) -
 
 /// The name of a process. `next_ns`: when the next process with its number began.
 fn name(processes: &Processes, id: ProcessId, next_ns: Option<u64>) -> Option<String> {
-    let known = processes.name(id.pid, id.start_ns, next_ns).map(str::to_owned);
+    let known = processes.histories().name(id.pid, id.start_ns, next_ns).map(str::to_owned);
     // Kernel threads are known only in /proc.
     known.or_else(|| match next_ns {
         None => process::task::stat(id.pid).ok().map(|stat| stat.comm),
