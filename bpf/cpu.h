@@ -35,7 +35,7 @@ static __always_inline bool first_sight(struct counters *c, u32 pid, struct proc
 	struct proc *known;
 
 	/* A thread that is dying adopts no process: process_exit has run already and would not remove it again. */
-	if (has_no_memory())
+	if (has_no_memory() || is_exiting())
 		return true;
 	known = adopt_process(c, pid, 0, true);
 	if (!known)

@@ -70,7 +70,7 @@ static __always_inline bool proc_of(struct counters *c, struct thread *t, u32 of
 	struct proc *known = bpf_map_lookup_elem(&procs, &t->pid);
 
 	/* The last thread of a process that has given back its memory still blocks, as on closing files. */
-	if (!known && has_no_memory())
+	if (!known && (has_no_memory() || is_exiting()))
 		return true;
 	if (!known && whole_system)
 		known = adopt_process(c, t->pid, 0, state_is(profiled_states, off));

@@ -129,6 +129,17 @@ static __noinline u64 in_exec(void)
 	return bpf_core_field_exists(task->in_execve) && BPF_CORE_READ_BITFIELD_PROBED(task, in_execve);
 }
 
+/*
+ * Whether the current task is on its way out. If it is the last of its process, the end of the process has been told
+ * already: since 6.16 before the memory is given back.
+ */
+static __always_inline bool is_exiting(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, flags) & PF_EXITING;
+}
+
 /* Whether the current task is a kernel thread, or the rest of one that has given back its memory on its way out. */
 static __always_inline bool has_no_memory(void)
 {

@@ -221,14 +221,18 @@ impl Processes {
             self.changes.changed.insert(pid);
             return;
         }
+        // The number of a process that ended goes to another one with a record of its fork, unless that is no target.
+        // So this one was met on its way out, after its end was told.
+        if !waker_only && self.known.get(pid).is_some() {
+            self.changes.ended.push((pid, monotonic_ns()));
+            return;
+        }
         match self.read(pid) {
             Ok(image) if waker_only => self.enter_waker(image),
             Ok(image) => self.enter(image, 0),
             Err(error) => {
                 tracing::debug!(target: "perfagent", pid, "{error}");
-                // A late stack may ask for one that was read in its time.
-                let was_read = matches!(error, process::Error::Gone { .. }) && self.known.get(pid).is_some();
-                if !waker_only && !was_read {
+                if !waker_only {
                     self.tally.seen += u64::from(self.tally.count_unread(pid, &error));
                 }
                 // If it was on its way out, its end has been told before.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use events::{EventSpec, SideBand};
-use kernel::Kernel;
+use kernel::{Kernel, KernelProcess};
 use recording::Accounting;
 use sys::gate::GatedChild;
 
@@ -88,18 +88,23 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     let mut tables = TableStore::new(eager, without_tables, config.table_cache_dir.as_deref(), table_hooks)?;
     let mut processes = Processes::new(Labeller::new(enrichment, config.labels.clone()), system);
     let from_ns = monotonic_ns();
+    // The workers begin with the tables while the programs are loaded. What is read here is used for nothing else.
+    pids.iter().for_each(|pid| initial_tables::request_early(&processes, &mut tables, *pid));
+    // Before any target is read: its life, and that of its children, is reported from here on.
+    let mut kernel = Kernel::load(&settings::for_kernel(&config, &pids)).map_err(load_error)?;
+    kernel.follow_processes().map_err(load_error)?;
+    for pid in &pids {
+        let unread = KernelProcess { pid: *pid, exec_id: from_ns, mappings: &[], waker_only: false };
+        kernel.add_process(&unread).map_err(load_error)?;
+    }
     for pid in &pids {
         processes.enter_target(read_target(&processes, *pid)?, from_ns);
     }
     if system {
         read_all(&mut processes, from_ns);
     }
-    // The workers begin with the tables while the programs are loaded.
     initial_tables::request(&processes, &mut tables, !eager);
     cancel.check()?;
-
-    let mut kernel = Kernel::load(&settings::for_kernel(&config, &pids)).map_err(load_error)?;
-    kernel.follow_processes().map_err(load_error)?;
     // A child is followed only if the kernel side knows its parent. With the whole system as target, every process is followed.
     if !system {
         enter_all(&processes, &mut tables, &mut kernel)?;

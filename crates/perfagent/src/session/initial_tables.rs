@@ -46,6 +46,13 @@ pub(super) fn request(processes: &Processes, tables: &mut TableStore, only_runni
     }
 }
 
+/// Requests the tables of the files that a target maps now, before it is followed. A target that cannot be read is told later.
+pub(super) fn request_early(processes: &Processes, tables: &mut TableStore, pid: u32) {
+    if let Ok(image) = processes.read(pid) {
+        image.regions().iter().for_each(|region| tables.request(pid, region));
+    }
+}
+
 /// What takes part in the wait for tables.
 pub(super) struct TableWait<'a> {
     pub(super) kernel: &'a mut Kernel,
