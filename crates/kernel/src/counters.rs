@@ -1,6 +1,40 @@
 //! What the programs counted.
 
-use crate::abi::{COUNTERS, Counter, WALK_ENDS, WalkEnd};
+use crate::abi::skeleton::types;
+use crate::walk_end::{WALK_ENDS, WalkEnd};
+
+/// Places for counters.
+pub const COUNTERS: usize = types::counter::COUNTERS.0 as usize;
+
+/// Indices of `struct counters`.
+pub(crate) enum Counter {
+    Samples = types::counter::COUNT_SAMPLES.0 as isize,
+    LostRingFull = types::counter::COUNT_LOST_RING_FULL.0 as isize,
+    LostMapFull = types::counter::COUNT_LOST_MAP_FULL.0 as isize,
+    LostNoMemory = types::counter::COUNT_LOST_NO_MEMORY.0 as isize,
+    OutsideNamespace = types::counter::COUNT_OUTSIDE_NAMESPACE.0 as isize,
+    MemoHits = types::counter::COUNT_MEMO_HITS.0 as isize,
+    MemoChecked = types::counter::COUNT_MEMO_CHECKED.0 as isize,
+    MemoDiffered = types::counter::COUNT_MEMO_DIFFERED.0 as isize,
+    Frames = types::counter::COUNT_FRAMES.0 as isize,
+    StacksSent = types::counter::COUNT_STACKS_SENT.0 as isize,
+    RequestsLost = types::counter::COUNT_REQUESTS_LOST.0 as isize,
+    ProcessesLost = types::counter::COUNT_PROCS_LOST.0 as isize,
+    Deferred = types::counter::COUNT_DEFERRED.0 as isize,
+    FramesWalked = types::counter::COUNT_FRAMES_WALKED.0 as isize,
+    SkippedMinBlock = types::counter::COUNT_SKIPPED_MIN_BLOCK.0 as isize,
+    SkippedMinBlockNs = types::counter::COUNT_SKIPPED_MIN_BLOCK_NS.0 as isize,
+    ThreadsLost = types::counter::COUNT_THREADS_LOST.0 as isize,
+    WakersLost = types::counter::COUNT_WAKERS_LOST.0 as isize,
+    LostBusy = types::counter::COUNT_LOST_BUSY.0 as isize,
+    LostUnseen = types::counter::COUNT_LOST_UNSEEN.0 as isize,
+    SwitchesLost = types::counter::COUNT_SWITCHES_LOST.0 as isize,
+    CameUnseen = types::counter::COUNT_CAME_UNSEEN.0 as isize,
+    ReadsFailed = types::counter::COUNT_READS_FAILED.0 as isize,
+    LifetimeNs = types::counter::COUNT_LIFETIME_NS.0 as isize,
+    Walks = types::counter::COUNT_WALKS.0 as isize,
+    SeamsLost = types::counter::COUNT_SEAMS_LOST.0 as isize,
+}
 
 /// Sums over all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::log;
+
 /// Why the kernel side could not do something.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -94,6 +96,14 @@ impl Error {
 pub(crate) fn errno_of(error: &libbpf_rs::Error) -> Option<i32> {
     let text = format!("{error:#}");
     text.strip_suffix(')')?.rsplit_once("(os error ")?.1.parse().ok()
+}
+
+/// The error of a load that failed. A refusal before the verifier looked at a program is a missing capability.
+pub(crate) fn load_error(source: libbpf_rs::Error) -> Error {
+    if source.kind() == libbpf_rs::ErrorKind::PermissionDenied && !log::recent().contains("processed") {
+        return Error::Privilege { source: io::Error::from_raw_os_error(1) };
+    }
+    Error::Load { errno: errno_of(&source), source, log: log::recent() }
 }
 
 #[cfg(test)]

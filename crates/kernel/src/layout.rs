@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use libbpf_rs::OpenObject;
 
 use crate::abi::skeleton::{self, types};
-use crate::load::load_error;
+use crate::error::load_error;
 use crate::{Error, OffCpu, Settings};
 
 /// Threads that can be followed at a time where threads have no storage of their own (before Linux 5.12), besides twice

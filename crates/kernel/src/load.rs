@@ -1,7 +1,6 @@
 //! Loading: settings into the object, the object into the kernel.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use libbpf_rs::{Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
@@ -12,7 +11,7 @@ use unwind::{Rule, Table};
 use crate::abi::{CHUNK_BYTES, control};
 use crate::control_words::{ControlWords, Switch};
 use crate::counters::Skipped;
-use crate::error::errno_of;
+use crate::error::load_error;
 use crate::layout::Layout;
 use crate::life::{self, LifeCounts};
 use crate::messages::{Message, Ring};
@@ -458,11 +457,4 @@ fn choose_programs(object: &mut OpenObject, settings: &Settings) {
         let is_wanted = wanted.iter().any(|name| program.name() == *name);
         program.set_autoload(is_wanted);
     }
-}
-
-pub(crate) fn load_error(source: libbpf_rs::Error) -> Error {
-    if source.kind() == libbpf_rs::ErrorKind::PermissionDenied && !log::recent().contains("processed") {
-        return Error::Privilege { source: io::Error::from_raw_os_error(1) };
-    }
-    Error::Load { errno: errno_of(&source), source, log: log::recent() }
 }

@@ -5,12 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use crate::Error;
-use crate::abi::{
-    Event, Frame, Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
-    PROC_WAKER, REGISTERS, STACK_POINTER, State, WalkEnd,
+use crate::frame::Frame;
+use crate::headers::{
+    Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN, REGISTERS,
+    STACK_POINTER,
 };
 use crate::life::{self, Life, LifeEvent, MESSAGE_LIFE};
+use crate::process_record::PROC_WAKER;
 use crate::sections::Sections;
+use crate::sum_key::{Event, State};
+use crate::walk_end::WalkEnd;
 
 /// A message of the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,34 +4,12 @@ use std::collections::HashMap;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use crate::abi::{self, MappingKind};
+use crate::Error;
+use crate::abi::control;
 use crate::control_words::ControlWords;
+use crate::mappings::{KernelMapping, MAPPING_WORDS, mapping_words};
+use crate::process_record::{PROC_WAKER, RecordedProcess, proc_bytes, proc_exec_id, recorded_process};
 use crate::table_pool::TablePool;
-use crate::{Error, TableHandle};
-
-/// A process as the programs know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordedProcess {
-    /// Its number in the agent's PID namespace.
-    pub pid: u32,
-    /// See [`KernelProcess::exec_id`].
-    pub exec_id: u64,
-    /// See [`KernelProcess::waker_only`].
-    pub waker_only: bool,
-}
-
-/// An executable mapping as the programs see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelMapping {
-    /// First address in the process.
-    pub start: u64,
-    /// First address after it.
-    pub end: u64,
-    /// Address in the process minus link-time address.
-    pub bias: u64,
-    /// How to unwind code in it.
-    pub kind: MappingKind,
-}
 
 /// A process, to be made known with its mappings.
 #[derive(Debug)]
@@ -46,14 +24,6 @@ pub struct KernelProcess<'a> {
     pub mappings: &'a [KernelMapping],
     /// It is not recorded; its stacks tell who woke a thread that is.
     pub waker_only: bool,
-}
-
-impl KernelMapping {
-    /// The kind for a file whose table is installed.
-    #[must_use]
-    pub fn with_table(table: &TableHandle) -> MappingKind {
-        MappingKind::Table(table.address)
-    }
 }
 
 pub(crate) struct Processes {
@@ -80,12 +50,12 @@ impl Processes {
         // Without room the programs are told of no mappings: those that they have are not this process's any more.
         let placed = place(pool, process.mappings);
         let list = *placed.as_ref().unwrap_or(&(0, 0));
-        let count = list.1 / abi::MAPPING_WORDS;
+        let count = list.1 / MAPPING_WORDS;
         self.generation = self.generation.wrapping_add(1);
-        let flags = if process.waker_only { abi::PROC_WAKER } else { 0 };
+        let flags = if process.waker_only { PROC_WAKER } else { 0 };
         // An exec between this look and the update below is overwritten; its record comes, and with it the next update.
         let exec_id = self.exec_id(process.pid).unwrap_or(0).max(process.exec_id);
-        let value = abi::proc_bytes(list.0, count, self.generation, flags, exec_id);
+        let value = proc_bytes(list.0, count, self.generation, flags, exec_id);
         let how = if new { MapFlags::ANY } else { MapFlags::EXIST };
         let known = match self.map.update(&process.pid.to_ne_bytes(), &value, how) {
             Ok(()) => true,
@@ -122,7 +92,7 @@ impl Processes {
     /// After each change: what the programs remember does not hold any more.
     fn tell(&mut self) {
         self.changed += 1;
-        self.words.set(abi::control::CHANGED_BY_USER_SPACE, self.changed);
+        self.words.set(control::CHANGED_BY_USER_SPACE, self.changed);
     }
 
     /// Each process. One that comes or goes meanwhile may be missing.
@@ -132,7 +102,7 @@ impl Processes {
         for key in self.map.keys().take(2 * self.map.max_entries() as usize) {
             let value = self.map.lookup(&key, MapFlags::ANY);
             let value = value.map_err(|source| Error::Map { action: "read", map: "procs", source })?;
-            all.extend(value.and_then(|value| abi::recorded_process(&key, &value)));
+            all.extend(value.and_then(|value| recorded_process(&key, &value)));
         }
         Ok(all)
     }
@@ -140,18 +110,18 @@ impl Processes {
     /// The exec_id that the programs have of a process: new after fork and exec, before user space knows of them.
     pub(crate) fn exec_id(&self, pid: u32) -> Option<u64> {
         let value = self.map.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()??;
-        abi::proc_exec_id(&value)
+        proc_exec_id(&value)
     }
 }
 
 /// Writes mappings into the table pool: where, and how many words.
 fn place(pool: &mut TablePool, mappings: &[KernelMapping]) -> Result<(u32, u32), Error> {
-    let words = mappings.len() as u32 * abi::MAPPING_WORDS;
+    let words = mappings.len() as u32 * MAPPING_WORDS;
     if words == 0 {
         return Ok((0, 0));
     }
-    let start = pool.take(words, abi::MAPPING_WORDS, false)?;
-    if let Err(error) = pool.write(start, mappings.iter().flat_map(abi::mapping_words)) {
+    let start = pool.take(words, MAPPING_WORDS, false)?;
+    if let Err(error) = pool.write(start, mappings.iter().flat_map(mapping_words)) {
         pool.give(start, words);
         return Err(error);
     }

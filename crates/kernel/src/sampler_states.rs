@@ -9,7 +9,8 @@ use libbpf_rs::{MapCore, MapHandle};
 use memmap2::{MmapOptions, MmapRaw};
 
 use crate::Error;
-use crate::abi::{COUNTERS, skeleton::types};
+use crate::abi::skeleton::types;
+use crate::counters::COUNTERS;
 
 const WORDS: usize = size_of::<types::sampler_state>() / 8;
 const COUNTERS_AT: usize = offset_of!(types::sampler_state, counters) / 8;

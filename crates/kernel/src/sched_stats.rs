@@ -7,8 +7,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use metrics::{ContextSwitches, HISTOGRAM_BUCKETS, Histogram, Scheduling};
 
-use crate::abi::{State, skeleton::types};
+use crate::abi::skeleton::types;
 use crate::control_words::Switch;
+use crate::sum_key::State;
 use crate::table_pool::TablePool;
 use crate::{Error, batch};
 

@@ -1,7 +1,8 @@
 //! The sections of a message of the programs: `struct section` of `bpf/abi.h`. A message with a length that does not fit is
 //! refused as a whole; sections of unknown kinds are skipped and counted.
 
-use crate::abi::{REGISTERS, skeleton::types::section_kind};
+use crate::abi::skeleton::types::section_kind;
+use crate::headers::REGISTERS;
 
 const KERNEL_FRAMES: u32 = section_kind::SECTION_KERNEL_FRAMES.0;
 const NATIVE_FRAMES: u32 = section_kind::SECTION_NATIVE_FRAMES.0;

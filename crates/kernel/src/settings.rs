@@ -1,6 +1,6 @@
 //! What is fixed when the programs are loaded.
 
-use crate::abi::State;
+use crate::sum_key::State;
 
 /// Off-CPU recording.
 #[derive(Clone, Debug)]

@@ -7,8 +7,9 @@
 
 use libbpf_rs::{MapCore, MapHandle};
 
-use crate::abi::{COUNTERS, control};
+use crate::abi::control;
 use crate::control_words::{ControlWords, Switch};
+use crate::counters::{COUNTERS, Counter};
 use crate::sampler_states::SamplerStates;
 use crate::table_pool::TablePool;
 use crate::{Counters, Error, batch};
@@ -171,7 +172,7 @@ impl Sides {
         });
         self.empty(full, each)?;
         gathered?;
-        let lifetime = crate::abi::Counter::LifetimeNs as usize;
+        let lifetime = Counter::LifetimeNs as usize;
         self.interval.threads[lifetime] += lifetime_ns;
         self.total.threads[lifetime] += lifetime_ns;
         let interval = std::mem::replace(&mut self.interval, Counted::NOTHING);

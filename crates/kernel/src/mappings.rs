@@ -1,0 +1,60 @@
+//! Executable mappings of a process as the programs see them.
+
+use crate::TableHandle;
+use crate::abi::skeleton::types;
+
+pub(crate) const MAPPING_WORDS: u32 = (size_of::<types::mapping>() / 4) as u32;
+
+/// How code in a mapping is unwound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MappingKind {
+    /// By the table at this address in the table pool; made by [`KernelMapping::with_table`].
+    Table(u32),
+    /// By frame pointers: there is no unwind information.
+    FramePointers,
+    /// Not yet: the table is being made.
+    NotReady,
+}
+
+/// An executable mapping as the programs see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelMapping {
+    /// First address in the process.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// Address in the process minus link-time address.
+    pub bias: u64,
+    /// How to unwind code in it.
+    pub kind: MappingKind,
+}
+
+impl KernelMapping {
+    /// The kind for a file whose table is installed.
+    #[must_use]
+    pub fn with_table(table: &TableHandle) -> MappingKind {
+        MappingKind::Table(table.address)
+    }
+}
+
+/// `struct mapping` in words.
+pub(crate) fn mapping_words(mapping: &KernelMapping) -> [u32; MAPPING_WORDS as usize] {
+    let (kind, table) = match mapping.kind {
+        MappingKind::Table(address) => (types::mapping_kind::MAPPING_TABLE, address),
+        MappingKind::FramePointers => (types::mapping_kind::MAPPING_FP, 0),
+        MappingKind::NotReady => (types::mapping_kind::MAPPING_NOT_READY, 0),
+    };
+    let low = |value: u64| value as u32;
+    let high = |value: u64| (value >> 32) as u32;
+    [
+        low(mapping.start),
+        high(mapping.start),
+        low(mapping.end),
+        high(mapping.end),
+        low(mapping.bias),
+        high(mapping.bias),
+        table,
+        kind.0,
+    ]
+}

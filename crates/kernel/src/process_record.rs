@@ -1,0 +1,40 @@
+//! The value of the map `procs`: what the programs record of one process.
+
+use crate::abi::skeleton::types;
+
+/// `PROC_WAKER` of `bpf/abi.h`.
+pub(crate) const PROC_WAKER: u16 = 4;
+
+/// A process as the programs know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedProcess {
+    /// Its number in the agent's PID namespace.
+    pub pid: u32,
+    /// See [`KernelProcess::exec_id`].
+    pub exec_id: u64,
+    /// See [`KernelProcess::waker_only`].
+    pub waker_only: bool,
+}
+
+/// `struct proc`.
+pub(crate) fn proc_bytes(mappings: u32, count: u32, generation: u32, flags: u16, exec_id: u64) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    bytes[..4].copy_from_slice(&mappings.to_ne_bytes());
+    bytes[4..8].copy_from_slice(&count.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&generation.to_ne_bytes());
+    bytes[12..14].copy_from_slice(&flags.to_ne_bytes());
+    bytes[16..].copy_from_slice(&exec_id.to_ne_bytes());
+    bytes
+}
+
+/// `exec_id` of a `struct proc`.
+pub(crate) fn proc_exec_id(bytes: &[u8]) -> Option<u64> {
+    Some(u64::from_ne_bytes(*bytes.get(std::mem::offset_of!(types::proc, exec_id)..)?.first_chunk()?))
+}
+
+/// A key and a value of `procs`.
+pub(crate) fn recorded_process(key: &[u8], value: &[u8]) -> Option<RecordedProcess> {
+    let flags = u16::from_ne_bytes(*value.get(std::mem::offset_of!(types::proc, flags)..)?.first_chunk()?);
+    let pid = u32::from_ne_bytes(*key.first_chunk()?);
+    Some(RecordedProcess { pid, exec_id: proc_exec_id(value)?, waker_only: flags & PROC_WAKER != 0 })
+}

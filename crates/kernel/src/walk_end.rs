@@ -1,0 +1,63 @@
+//! How walks of user stacks end.
+
+use crate::abi::skeleton::types;
+
+pub(crate) const WALK_ENDS: usize = types::walk_end::WALK_ENDS.0 as usize;
+
+/// How the walk of a user stack ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WalkEnd {
+    /// At the outermost frame.
+    Root = types::walk_end::WALK_ROOT.0 as isize,
+    /// A pc in no executable mapping.
+    NoMapping = types::walk_end::WALK_NO_MAPPING.0 as isize,
+    /// The file has tables, none covers the pc, and the frame pointer did not help.
+    NoRow = types::walk_end::WALK_NO_ROW.0 as isize,
+    /// A rule outside of what the walker evaluates.
+    UnsupportedRule = types::walk_end::WALK_UNSUPPORTED_RULE.0 as isize,
+    /// A frame pointer or CFA not above the last one.
+    FpChain = types::walk_end::WALK_FP_CHAIN.0 as isize,
+    /// Stack memory not readable.
+    Fault = types::walk_end::WALK_FAULT.0 as isize,
+    /// More frames than are kept.
+    FrameLimit = types::walk_end::WALK_FRAME_LIMIT.0 as isize,
+    /// A table still being made.
+    TableNotReady = types::walk_end::WALK_TABLE_NOT_READY.0 as isize,
+    /// No user registers, or of 32-bit code.
+    NoRegisters = types::walk_end::WALK_NO_REGISTERS.0 as isize,
+    /// A thread of the kernel's, which has no user stack; also one inside of a process, as for io_uring.
+    NoUserStack = types::walk_end::WALK_NONE.0 as isize,
+    /// A thread that has given back its memory on its way out, or to the next program.
+    Exiting = types::walk_end::WALK_EXITING.0 as isize,
+}
+
+impl WalkEnd {
+    /// All of them.
+    pub const ALL: [Self; WALK_ENDS] = [
+        Self::Root,
+        Self::NoMapping,
+        Self::NoRow,
+        Self::UnsupportedRule,
+        Self::FpChain,
+        Self::Fault,
+        Self::FrameLimit,
+        Self::TableNotReady,
+        Self::NoRegisters,
+        Self::NoUserStack,
+        Self::Exiting,
+    ];
+
+    /// Whether there was no user stack to walk.
+    #[must_use]
+    pub fn is_no_walk(self) -> bool {
+        matches!(self, Self::NoUserStack | Self::Exiting)
+    }
+}
+
+impl TryFrom<u32> for WalkEnd {
+    type Error = u32;
+
+    fn try_from(number: u32) -> Result<Self, u32> {
+        Self::ALL.into_iter().find(|end| *end as u32 == number).ok_or(number)
+    }
+}
