@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use metrics::MetricsSnapshot;
 
-use crate::config::Plan;
+use crate::config::{Builder, Plan};
 use crate::export::{Exporters, Exporting};
 use crate::output::{Contents, Outputs};
 use crate::rotation::{Rotation, Rotator};
 use crate::session::{CaptureResult, Order, Request, Session, Shared};
 use crate::usage::Usage;
-use crate::{AgentBuilder, CancelToken, ChildHandle, Config, Ended, Error, Ledger, Recording, Report};
+use crate::{CancelToken, ChildHandle, Config, Ended, Error, Ledger, Recording, Report};
 
 /// One capture. Calls may come from any thread.
 ///
@@ -57,23 +57,25 @@ impl std::fmt::Debug for Agent {
     }
 }
 
-impl AgentBuilder {
-    /// Checks everything, touches nothing.
-    ///
-    /// # Errors
-    /// [`Error::InvalidConfig`] for the first thing that is wrong.
-    pub fn build(self) -> Result<Agent, Error> {
-        let plan = self.plan()?;
-        Ok(Agent {
-            config: plan.config.clone(),
-            shared: Arc::default(),
-            abandon: CancelToken::new(),
-            state: Mutex::new(State::Built(Box::new(plan))),
-        })
+/// Describes a capture. Setters may come in any order; `build` refuses contradictions.
+pub type AgentBuilder = Builder<Agent>;
+
+impl Default for AgentBuilder {
+    fn default() -> Self {
+        Self::new(Agent::of)
     }
 }
 
 impl Agent {
+    fn of(plan: Plan) -> Self {
+        Self {
+            config: plan.config.clone(),
+            shared: Arc::default(),
+            abandon: CancelToken::new(),
+            state: Mutex::new(State::Built(Box::new(plan))),
+        }
+    }
+
     /// What to capture is said to the builder.
     pub fn builder() -> AgentBuilder {
         AgentBuilder::default()
@@ -267,12 +269,12 @@ impl Agent {
         let ended_by = self.ended_by(&result);
         let recording = Recording::new(result.recording);
         // Before exporters are waited for.
-        let contents = Contents { recording: &recording, metrics: result.metrics.as_ref() };
+        let contents = Contents { recording: recording.model(), metrics: result.metrics.as_ref() };
         let (intervals, mut outputs) = match rotated {
             None => (0, outputs.write(&contents, cancel)),
             Some(rotated) => {
                 let mut reports = rotated.failed;
-                reports.extend(outputs.of_intervals().write(&recording, cancel));
+                reports.extend(outputs.of_intervals().write(recording.model(), cancel));
                 reports.extend(outputs.of_capture().write(&contents, cancel));
                 (rotated.intervals + 1, reports)
             }

@@ -8,7 +8,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::privilege;
+use crate::capabilities;
 
 /// Any cause, kept for [`std::error::Error::source`].
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -327,7 +327,7 @@ impl Error {
                 Some("the number is read in the PID namespace of the agent; see `ps -e`".to_owned())
             }
             Self::Target { reason: TargetReason::NotPermitted, .. } => {
-                Some(not_permitted(rustix::process::geteuid().is_root(), privilege::may_trace()))
+                Some(not_permitted(rustix::process::geteuid().is_root(), capabilities::may_trace()))
             }
             Self::Target { reason: TargetReason::Ambiguous(_), .. } => {
                 Some("give the PID as the agent's own PID namespace shows it".to_owned())

@@ -1,13 +1,12 @@
 //! What a finished capture gives.
 
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, SystemTime};
 
 use metrics::MetricsSnapshot;
 use profile::Profile;
 
-use crate::{Error, Ledger, Mode, OutputKind, Recording};
+use crate::{Ledger, Mode, OutputReport, Recording};
 
 /// Why a wait or a capture ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,20 +77,6 @@ impl Warning {
     pub(crate) fn bare(kind: WarningKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: None }
     }
-}
-
-/// One output of a capture.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct OutputReport {
-    /// What it contains.
-    pub kind: OutputKind,
-    /// Where it is; none for sinks and standard output.
-    pub path: Option<PathBuf>,
-    /// Its size.
-    pub bytes: u64,
-    /// Whether it was written.
-    pub result: Result<(), Error>,
 }
 
 /// What a finished capture gives.

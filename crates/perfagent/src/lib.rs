@@ -8,6 +8,7 @@
 
 mod agent;
 mod cancel;
+mod capabilities;
 mod child;
 mod config;
 pub mod doctor;
@@ -29,21 +30,23 @@ mod sources;
 mod unwinding;
 mod usage;
 
-pub use agent::Agent;
+pub use agent::{Agent, AgentBuilder};
 pub use cancel::CancelToken;
 pub use child::ChildHandle;
 pub use config::{
-    AgentBuilder, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, DurationError,
-    Labels, Namespaces, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
+    Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, DurationError, Labels,
+    Namespaces, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
-pub use finished::{CommandStatus, Ended, OutputReport, Report, Warning, WarningKind};
+pub use finished::{CommandStatus, Ended, Report, Warning, WarningKind};
 pub use hooks::CompiledTable;
 pub use metrics::{
     ConsoleExporter, ContextSwitches, Counter, CounterState, CounterUnit, HardwareCounters, Histogram,
     Incomplete, JsonExporter, LatencyStats, MetricsExporter, MetricsSnapshot, ProcessMetrics, Scheduling,
 };
-pub use output::{AutoName, FileTarget, MemorySink, OutputKind, Sink, Subject, TemporaryFiles, auto_name};
+pub use output::{
+    AutoName, FileTarget, MemorySink, OutputKind, OutputReport, Sink, Subject, TemporaryFiles, auto_name,
+};
 pub use privilege::{raise_permitted, setcap_line};
 pub use processes::process_of;
 pub use recorded::Recording;

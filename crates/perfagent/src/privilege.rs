@@ -2,18 +2,15 @@
 //!
 //! Guaranteed: nothing is given up or taken but by [`raise_permitted`], which a program calls before its first thread.
 
-use std::io;
 use std::path::Path;
 
-use sys::caps::{self, CapabilitySet};
+use sys::caps;
 
+use crate::capabilities;
 use crate::error::Error;
 
 /// Every capability that the agent can use, as `setcap` takes them.
 const SETCAP: &str = "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog,cap_dac_read_search,cap_checkpoint_restore,cap_ipc_lock+ep";
-
-/// Without these no program can be loaded and no event opened.
-const REQUIRED: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 
 /// Moves the permitted capabilities of this thread into its effective set. Threads made later inherit them, so call
 /// it first.
@@ -51,11 +48,6 @@ pub(crate) fn kernel_addresses_fix(kptr_restrict: Option<i64>) -> &'static str {
     }
 }
 
-/// Whether this thread may look into every process.
-pub(crate) fn may_trace() -> bool {
-    caps::effective().is_ok_and(|set| set.contains(CapabilitySet::SYS_PTRACE))
-}
-
 /// Quoted for a shell where it needs to be.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
@@ -72,7 +64,7 @@ pub(crate) fn require() -> Result<(), Error> {
         attempt: "read the capabilities of this process".to_owned(),
         source,
     })?;
-    let missing = missing(effective);
+    let missing = capabilities::missing(effective);
     if missing.is_empty() {
         return Ok(());
     }
@@ -80,45 +72,9 @@ pub(crate) fn require() -> Result<(), Error> {
     Err(Error::Privilege { missing, setcap_line: setcap_line() })
 }
 
-/// What every mode needs and is not there. `cap_sys_admin` stands for both.
-pub(crate) fn missing(effective: CapabilitySet) -> CapabilitySet {
-    if effective.contains(CapabilitySet::SYS_ADMIN) { CapabilitySet::empty() } else { REQUIRED - effective }
-}
-
-/// The permitted set that a file gives to those who run it; `None` if it gives nothing.
-///
-/// # Errors
-/// The error of the system call.
-pub(crate) fn of_file(path: &Path) -> io::Result<Option<CapabilitySet>> {
-    let mut value = [0u8; 64];
-    match rustix::fs::getxattr(path, "security.capability", &mut value) {
-        Ok(length) => Ok(parse_file_capabilities(value.get(..length).unwrap_or_default())),
-        Err(rustix::io::Errno::NODATA | rustix::io::Errno::NOTSUP) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// `struct vfs_cap_data`, revisions 2 and 3: magic, then (permitted, inheritable) for the low and the high word.
-fn parse_file_capabilities(value: &[u8]) -> Option<CapabilitySet> {
-    let word = |index: usize| {
-        let bytes = value.get(index * 4..index * 4 + 4)?;
-        Some(u64::from(u32::from_le_bytes(bytes.try_into().ok()?)))
-    };
-    let permitted = word(1)? | word(3)? << 32;
-    Some(CapabilitySet::from_bits_retain(permitted))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cap_sys_admin_stands_for_both() {
-        assert!(missing(CapabilitySet::SYS_ADMIN).is_empty());
-        assert_eq!(missing(CapabilitySet::BPF), CapabilitySet::PERFMON);
-        assert_eq!(missing(CapabilitySet::empty()), REQUIRED);
-        assert!(missing(REQUIRED | CapabilitySet::SYSLOG).is_empty());
-    }
 
     #[test]
     fn the_line_names_the_binary_and_every_capability() {
@@ -126,16 +82,5 @@ mod tests {
         assert!(line.starts_with("sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog,"), "{line}");
         assert!(line.ends_with(std::env::current_exe().unwrap().file_name().unwrap().to_str().unwrap()));
         assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
-    }
-
-    #[test]
-    fn reads_what_setcap_writes() {
-        let mut value = vec![1, 0, 0, 2];
-        value.extend([0u8; 8]);
-        value.extend((1u32 << (38 - 32) | 1 << (39 - 32)).to_le_bytes());
-        value.extend([0u8; 4]);
-        assert_eq!(parse_file_capabilities(&value), Some(REQUIRED));
-        assert_eq!(parse_file_capabilities(&value[..10]), None);
-        assert_eq!(of_file(Path::new("/etc/passwd")).unwrap(), None);
     }
 }

@@ -4,11 +4,12 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use profile::Profile;
-use recording::{FrozenLedger, Mode, SymbolizedRecording};
+use recording::{Mode, SymbolizedRecording};
 use symbolization::{Options, Symbolizer};
 
-use crate::finished::OutputReport;
-use crate::output::{Contents, FileTarget, OutputKind, OutputTarget, Outputs, TemporaryFiles, write_profile};
+use crate::output::{
+    self, Contents, FileTarget, OutputKind, OutputReport, OutputTarget, Outputs, TemporaryFiles,
+};
 use crate::{CancelToken, Error};
 
 /// A capture, or an interval of one, as data: stacks, counts, names and the ledger. It needs neither the agent nor the machine that it
@@ -33,23 +34,19 @@ impl Recording {
     /// The profiles that it has.
     #[must_use]
     pub fn modes(&self) -> Vec<Mode> {
-        if self.0.recording.events.is_empty() {
-            return Vec::new();
-        }
-        self.0.recording.settings.modes().into_iter().filter(|mode| mode.has_stacks()).collect()
+        output::modes(&self.0)
     }
 
     /// The profile of a mode, if the recording has it.
     #[must_use]
     pub fn profile(&self, mode: Mode) -> Option<Profile> {
-        self.modes().contains(&mode).then(|| report::profile(&self.0, mode, self.ledger(mode)))
+        output::profile(&self.0, mode)
     }
 
     /// Keys and values of the ledger of a mode, in their order; none if the recording has no such profile.
     #[must_use]
     pub fn ledger(&self, mode: Mode) -> &[(String, String)] {
-        let ledger = self.0.ledgers.iter().find(|ledger| ledger.mode == mode);
-        ledger.map_or(&[], |FrozenLedger { entries, .. }| entries)
+        output::ledger(&self.0, mode)
     }
 
     /// The model behind it, for programs that look at stacks and counts themselves.
@@ -75,7 +72,7 @@ impl Recording {
         temporary: &TemporaryFiles,
     ) -> Vec<OutputReport> {
         let targets = outputs.into_iter().map(|(kind, file)| (kind, OutputTarget::File(file))).collect();
-        let contents = Contents { recording: self, metrics: None };
+        let contents = Contents { recording: &self.0, metrics: None };
         Outputs::new(targets, temporary.clone()).write(&contents, &CancelToken::new())
     }
 
@@ -90,7 +87,7 @@ impl Recording {
         target: FileTarget,
         temporary: &TemporaryFiles,
     ) -> Result<u64, Error> {
-        write_profile(self, mode, format, target, temporary)
+        output::write_profile(&self.0, mode, format, target, temporary)
     }
 
     /// The names of the formats that [`Self::write_profile`] knows.

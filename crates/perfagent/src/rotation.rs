@@ -4,8 +4,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::finished::{Ended, OutputReport};
-use crate::output::IntervalOutputs;
+use crate::finished::Ended;
+use crate::output::{IntervalOutputs, OutputReport};
 use crate::session::{CutInterval, Request, report_on};
 use crate::{CancelToken, Error, Recording};
 
@@ -73,7 +73,7 @@ impl Rotation {
     ) -> Result<Self, Error> {
         let give_up = rotator.abandon.clone();
         Self::start(rotator, every, move |recording| {
-            let mut written = outputs.write(&recording, &give_up);
+            let mut written = outputs.write(recording.model(), &give_up);
             written.retain(|output| output.result.is_err());
             written
         })

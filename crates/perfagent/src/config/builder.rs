@@ -17,19 +17,25 @@ use crate::hooks::CompiledTable;
 use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
 
 /// Describes a capture. Setters may come in any order; what contradicts itself is refused by `build`.
-#[derive(Default)]
+/// What [`build`](Self::build) makes of it is of no concern here: an agent, as a rule.
 #[must_use = "a builder does nothing until it is built"]
-pub struct AgentBuilder {
+pub struct Builder<A> {
     request: Request,
+    make: fn(Plan) -> A,
 }
 
-impl std::fmt::Debug for AgentBuilder {
+impl<A> std::fmt::Debug for Builder<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AgentBuilder").finish_non_exhaustive()
     }
 }
 
-impl AgentBuilder {
+impl<A> Builder<A> {
+    /// Nothing is said yet; `make` turns the checked plan into what `build` gives.
+    pub(crate) fn new(make: fn(Plan) -> A) -> Self {
+        Self { request: Request::default(), make }
+    }
+
     /// A target process, in the PID namespace of the caller; adds up.
     pub fn pid(mut self, pid: u32) -> Self {
         self.request.pids.push(Ok(pid));
@@ -339,17 +345,20 @@ impl AgentBuilder {
         self
     }
 
+    /// Checks everything, touches nothing.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`] for the first thing that is wrong.
+    pub fn build(self) -> Result<A, Error> {
+        checks::check(self.request).map(self.make)
+    }
+
     /// Checks everything, as `build` does, and tells what would be in effect.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`] for the first thing that is wrong.
     pub fn effective_config(self) -> Result<Config, Error> {
-        self.plan().map(|plan| plan.config)
-    }
-
-    /// Checks everything, touching nothing.
-    pub(crate) fn plan(self) -> Result<Plan, Error> {
-        checks::check(self.request)
+        checks::check(self.request).map(|plan| plan.config)
     }
 
     #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What to capture: the builder, its validation, and the effective configuration.
 //!
-//! Guaranteed: the setters of [`AgentBuilder`] and its textual options lead to one [`request::Request`], checked by one
+//! Guaranteed: the setters of [`Builder`] and its textual options lead to one [`request::Request`], checked by one
 //! ordered table ([`checks`]), so that a program and the command line are refused for the same reasons in the same
 //! words. Validation looks at the system (paths, `PATH`, one sysctl, the online CPUs) and touches nothing.
 //! Not here: whether the targets exist and the kernel can do it; that is asked at the start.
@@ -19,7 +19,7 @@ mod size;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use builder::AgentBuilder;
+pub use builder::Builder;
 pub use duration::{DurationError, parse_duration};
 pub(crate) use labels::{Enricher, Enrichment, RESERVED_LABELS};
 pub use labels::{Labels, Namespaces, ProcessInfo};

@@ -4,7 +4,7 @@ use std::io;
 
 use sys::perf::{self, Attr};
 
-use super::{Check, Status};
+use super::check::{Check, Status, read};
 use crate::privilege;
 
 const SOURCES: &str = "/sys/bus/event_source/devices";
@@ -26,7 +26,7 @@ pub(super) fn sampling() -> Check {
 }
 
 fn first_online_cpu() -> i32 {
-    let online = super::read("/sys/devices/system/cpu/online").unwrap_or_default();
+    let online = read("/sys/devices/system/cpu/online").unwrap_or_default();
     online.split(['-', ',']).next().and_then(|cpu| cpu.parse().ok()).unwrap_or(0)
 }
 

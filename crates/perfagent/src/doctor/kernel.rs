@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::{Check, Status, read};
+use super::check::{Check, Status, read};
 
 /// Oldest kernel with everything that every mode needs.
 const OLDEST: (u32, u32) = (5, 8);

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Check, Status};
+use super::check::{Check, Status, read};
 use crate::error::Error;
 use crate::{Agent, Ledger, MemorySink, Mode, Report};
 
@@ -17,7 +17,7 @@ const DEPTH: u32 = 24;
 
 /// Whether programs load and samples arrive, and how many of the stacks are complete.
 pub(super) fn checks() -> [Check; 2] {
-    let max = super::read("/proc/sys/kernel/perf_event_max_sample_rate").and_then(|text| text.parse().ok());
+    let max = read("/proc/sys/kernel/perf_event_max_sample_rate").and_then(|text| text.parse().ok());
     match capture(RATE_HZ.min(max.unwrap_or(RATE_HZ))) {
         Err(error) => [load_failed(&error), untested()],
         Ok(report) => {

@@ -4,6 +4,7 @@
 //! A check fails only if every mode needs it; what merely takes something away is a warning.
 //! Not here: printing.
 
+mod check;
 mod events;
 mod kernel;
 mod live;
@@ -11,55 +12,7 @@ mod places;
 mod privileges;
 mod sysctls;
 
-/// The verdict of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Status {
-    /// Fine.
-    Ok,
-    /// Something is lost.
-    Warn,
-    /// Nothing works without it.
-    Fail,
-}
-
-impl Status {
-    /// `ok`, `warn` or `fail`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
-    }
-}
-
-/// One thing looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Check {
-    /// What was looked at.
-    pub check: &'static str,
-    /// The verdict.
-    pub status: Status,
-    /// The value found.
-    pub value: String,
-    /// What depends on it.
-    pub affects: &'static str,
-    /// What to do, where there is something to do.
-    pub fix: Option<String>,
-}
-
-impl Check {
-    fn new(check: &'static str, affects: &'static str, status: Status, value: impl Into<String>) -> Self {
-        Self { check, status, value: value.into(), affects, fix: None }
-    }
-
-    fn fixed_by(self, fix: impl Into<String>) -> Self {
-        Self { fix: Some(fix.into()), ..self }
-    }
-}
+pub use check::{Check, Status};
 
 /// Makes every check.
 #[must_use]
@@ -78,11 +31,6 @@ pub fn run() -> Vec<Check> {
     ]);
     checks.extend(live::checks());
     checks
-}
-
-/// The trimmed text of a small file of the kernel.
-fn read(path: &str) -> Option<String> {
-    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use sys::caps::{self, CapabilitySet};
 
-use super::{Check, Status};
-use crate::privilege;
+use super::check::{Check, Status};
+use crate::{capabilities, privilege};
 
 /// Everything that the agent can use, with what is lost without it.
 const USED: [(CapabilitySet, &str); 5] = [
@@ -17,7 +17,7 @@ const USED: [(CapabilitySet, &str); 5] = [
 /// The sets against what is needed.
 pub(super) fn capabilities() -> Check {
     let sets = rustix::thread::capabilities(None);
-    let file = std::env::current_exe().and_then(|path| privilege::of_file(&path)).ok().flatten();
+    let file = std::env::current_exe().and_then(|path| capabilities::of_file(&path)).ok().flatten();
     match sets {
         Ok(sets) => judge(sets.effective, sets.permitted, file),
         Err(error) => {
@@ -31,7 +31,7 @@ fn judge(effective: CapabilitySet, permitted: CapabilitySet, file: Option<Capabi
     let file = file.map_or_else(|| "none".to_owned(), list);
     let sets = format!("effective {}; permitted {}; file {file}", list(effective), list(permitted));
     let check = |status, value| Check::new("capabilities", "every mode", status, value);
-    let missing = privilege::missing(effective);
+    let missing = capabilities::missing(effective);
     if !missing.is_empty() {
         return check(Status::Fail, format!("missing {}; {sets}", list(missing)))
             .fixed_by(privilege::setcap_line());

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 
 use sys::caps::{self, CapabilitySet};
 
-use super::{Check, Status, read};
+use super::check::{Check, Status, read};
 use crate::config::DEFAULT_SAMPLE_RATE_HZ;
 use crate::privilege;
 

@@ -4,14 +4,14 @@ use std::io::{self, Write};
 
 use formats::{EncodeOptions, registry};
 use metrics::{MetricsSnapshot, json_report, text_report};
-use recording::Mode;
+use recording::{Mode, SymbolizedRecording};
 
 use super::kind::OutputKind;
-use crate::Recording;
+use super::profiles::{self, modes};
 
 /// What outputs are made of.
 pub(crate) struct Contents<'a> {
-    pub(crate) recording: &'a Recording,
+    pub(crate) recording: &'a SymbolizedRecording,
     pub(crate) metrics: Option<&'a MetricsSnapshot>,
 }
 
@@ -21,9 +21,9 @@ pub(crate) fn encode(kind: OutputKind, contents: &Contents<'_>, out: &mut dyn Wr
     match kind {
         OutputKind::PmuReport => out.write_all(text_report(contents.metrics.ok_or_else(missing)?).as_bytes()),
         OutputKind::PmuJson => out.write_all(json_report(contents.metrics.ok_or_else(missing)?).as_bytes()),
-        OutputKind::Recording => contents.recording.write_to(out).map(drop),
+        OutputKind::Recording => recording::file::write_symbolized(contents.recording, out).map(drop),
         _ => {
-            let (mode, format) = what(kind, &contents.recording.modes()).ok_or_else(missing)?;
+            let (mode, format) = what(kind, &modes(contents.recording)).ok_or_else(missing)?;
             encode_profile(contents.recording, mode, format, out)
         }
     }
@@ -31,12 +31,13 @@ pub(crate) fn encode(kind: OutputKind, contents: &Contents<'_>, out: &mut dyn Wr
 
 /// Writes the profile of one mode in a format of the registry.
 pub(crate) fn encode_profile(
-    recording: &Recording,
+    symbolized: &SymbolizedRecording,
     mode: Mode,
     format: &str,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let profile = recording.profile(mode).ok_or_else(|| io::Error::other("the profile was not taken"))?;
+    let profile =
+        profiles::profile(symbolized, mode).ok_or_else(|| io::Error::other("the profile was not taken"))?;
     let encoder =
         registry::by_name(format).ok_or_else(|| io::Error::other(format!("no format is named {format}")))?;
     encoder.encode(&profile, &EncodeOptions { value: None, title: title(mode).to_owned() }, out)

@@ -4,15 +4,15 @@ use std::io;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use recording::Mode;
+use recording::{Mode, SymbolizedRecording};
 
 use super::encode::{Contents, encode, encode_profile};
 use super::file::{Finished, OutputFile, publish_all};
 use super::kind::OutputKind;
+use super::report::OutputReport;
 use super::target::{FileTarget, OutputTarget};
 use super::temporary::TemporaryFiles;
-use crate::finished::OutputReport;
-use crate::{CancelToken, Error, Recording};
+use crate::{CancelToken, Error};
 
 /// The outputs of a capture.
 pub(crate) struct Outputs {
@@ -57,11 +57,11 @@ pub(crate) struct IntervalOutputs {
 
 impl IntervalOutputs {
     /// Writes the files of one interval, named after its begin.
-    pub(crate) fn write(&self, recording: &Recording, give_up: &CancelToken) -> Vec<OutputReport> {
-        let time = interval_time(recording.model().recording.span.start_ns);
+    pub(crate) fn write(&self, symbolized: &SymbolizedRecording, give_up: &CancelToken) -> Vec<OutputReport> {
+        let time = interval_time(symbolized.recording.span.start_ns);
         let target = |file: &FileTarget| OutputTarget::File(file.of_interval(&time));
         let targets = self.files.iter().map(|(kind, file)| (*kind, target(file))).collect();
-        write_all(targets, &Contents { recording, metrics: None }, &self.temporary, give_up)
+        write_all(targets, &Contents { recording: symbolized, metrics: None }, &self.temporary, give_up)
     }
 }
 
@@ -98,7 +98,7 @@ fn report(kind: OutputKind, which: String, finished: io::Result<Finished>) -> Ou
 
 /// Writes the profile of one mode of a recording in a format of the registry. Gives the number of bytes.
 pub(crate) fn write_profile(
-    recording: &Recording,
+    symbolized: &SymbolizedRecording,
     mode: Mode,
     format: &str,
     target: FileTarget,
@@ -106,7 +106,7 @@ pub(crate) fn write_profile(
 ) -> Result<u64, Error> {
     let which = target.describe();
     let written = OutputFile::open(OutputTarget::File(target), temporary, &CancelToken::new())
-        .and_then(|mut file| encode_profile(recording, mode, format, &mut file).map(|()| file))
+        .and_then(|mut file| encode_profile(symbolized, mode, format, &mut file).map(|()| file))
         .and_then(OutputFile::finish);
     let finished = publish_all(vec![written]).into_iter().next();
     let finished = finished.unwrap_or_else(|| Err(io::Error::other("nothing was written")));

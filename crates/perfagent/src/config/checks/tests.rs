@@ -6,10 +6,10 @@ use std::time::Duration;
 use events::counting::CounterSpec;
 
 use super::*;
-use crate::OffCpuState;
 use crate::config::labels::RESERVED_LABELS;
-use crate::config::{AgentBuilder, Config, Labels, Targets, Unwind};
+use crate::config::{Config, Labels, Targets, Unwind};
 use crate::output::{FileTarget, MemorySink, OutputKind, OutputTarget};
+use crate::{AgentBuilder, OffCpuState};
 
 fn facts() -> Facts {
     Facts { max_sample_rate: 5_000, online_cpus: Some(vec![0, 1]), path: "/bin:/usr/bin".into() }

@@ -1,0 +1,66 @@
+//! Capabilities: those that every mode needs, those of this thread, and those that a file gives.
+
+use std::io;
+use std::path::Path;
+
+use sys::caps::{self, CapabilitySet};
+
+/// Without these no program can be loaded and no event opened.
+const REQUIRED: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
+
+/// Whether this thread may look into every process.
+pub(crate) fn may_trace() -> bool {
+    caps::effective().is_ok_and(|set| set.contains(CapabilitySet::SYS_PTRACE))
+}
+
+/// What every mode needs and is not there. `cap_sys_admin` stands for both.
+pub(crate) fn missing(effective: CapabilitySet) -> CapabilitySet {
+    if effective.contains(CapabilitySet::SYS_ADMIN) { CapabilitySet::empty() } else { REQUIRED - effective }
+}
+
+/// The permitted set that a file gives to those who run it; `None` if it gives nothing.
+///
+/// # Errors
+/// The error of the system call.
+pub(crate) fn of_file(path: &Path) -> io::Result<Option<CapabilitySet>> {
+    let mut value = [0u8; 64];
+    match rustix::fs::getxattr(path, "security.capability", &mut value) {
+        Ok(length) => Ok(parse_file_capabilities(value.get(..length).unwrap_or_default())),
+        Err(rustix::io::Errno::NODATA | rustix::io::Errno::NOTSUP) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `struct vfs_cap_data`, revisions 2 and 3: magic, then (permitted, inheritable) for the low and the high word.
+fn parse_file_capabilities(value: &[u8]) -> Option<CapabilitySet> {
+    let word = |index: usize| {
+        let bytes = value.get(index * 4..index * 4 + 4)?;
+        Some(u64::from(u32::from_le_bytes(bytes.try_into().ok()?)))
+    };
+    let permitted = word(1)? | word(3)? << 32;
+    Some(CapabilitySet::from_bits_retain(permitted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cap_sys_admin_stands_for_both() {
+        assert!(missing(CapabilitySet::SYS_ADMIN).is_empty());
+        assert_eq!(missing(CapabilitySet::BPF), CapabilitySet::PERFMON);
+        assert_eq!(missing(CapabilitySet::empty()), REQUIRED);
+        assert!(missing(REQUIRED | CapabilitySet::SYSLOG).is_empty());
+    }
+
+    #[test]
+    fn reads_what_setcap_writes() {
+        let mut value = vec![1, 0, 0, 2];
+        value.extend([0u8; 8]);
+        value.extend((1u32 << (38 - 32) | 1 << (39 - 32)).to_le_bytes());
+        value.extend([0u8; 4]);
+        assert_eq!(parse_file_capabilities(&value), Some(REQUIRED));
+        assert_eq!(parse_file_capabilities(&value[..10]), None);
+        assert_eq!(of_file(Path::new("/etc/passwd")).unwrap(), None);
+    }
+}
