@@ -1,5 +1,5 @@
-//! The Rust side of `bpf/abi.h`: numbers and layouts, taken from or held equal to the types that the skeleton finds
-//! in the object's BTF. What the kernel side says is checked here and turned into types of this crate.
+//! The Rust side of `bpf/abi.h`: the generated types, and the numbers that both sides share. The assertions compare the
+//! layouts of Rust with the types in the object's BTF.
 
 use skeleton::types;
 use unwind::Rule;
@@ -44,13 +44,13 @@ const _: () = {
     assert!(unwind::abi::fp::FP as u32 == types::fp_kind::FP_FP.0);
 };
 
-/// Those of `enum control_word` that user space writes.
+/// The entries of `enum control_word` that user space writes.
 pub(crate) mod control {
     use super::types::control_word;
 
     pub(crate) const CHANGED_BY_USER_SPACE: u32 = control_word::CONTROL_CHANGED_BY_USER_SPACE.0;
     pub(crate) const SIDE_CHANGES: u32 = control_word::CONTROL_SIDE_CHANGES.0;
-    /// By side.
+    /// The first of two words, one for each side.
     pub(crate) const SEAM_NS: u32 = control_word::CONTROL_SEAM_NS.0;
     pub(crate) const PREVIOUS_SEAM_NS: u32 = control_word::CONTROL_PREVIOUS_SEAM_NS.0;
     pub(crate) const STATS_CHANGES: u32 = control_word::CONTROL_STATS_CHANGES.0;

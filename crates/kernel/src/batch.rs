@@ -1,7 +1,7 @@
 //! Emptying a hash map many elements at a time.
 //!
-//! libbpf-rs has an iterator for this, but takes a batch that is not full for the last one. The kernel gives such batches
-//! in between too: whenever the next bucket would not fit.
+//! libbpf-rs has an iterator for this, but it takes any batch that is not full for the last one. The kernel also ends a
+//! batch early when the next bucket would not fit.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
 
 const BATCH: usize = 4096;
-/// More elements than this in one bucket: the hash does not spread.
+/// A bucket with more elements than this means that the hash function fails to spread keys.
 const MAX_BATCH: usize = 1 << 20;
 
 /// Takes every element, with a key of `KEY` words and a value of `WORDS` words, out of a map.
@@ -22,7 +22,7 @@ pub(crate) fn empty<const KEY: usize, const WORDS: usize>(
     let mut size = BATCH;
     let mut keys = vec![[0u64; KEY]; size];
     let mut values = vec![[0u64; WORDS]; size];
-    // Where the next batch begins, as the kernel says it.
+    // The position of the next batch, as the kernel reports it.
     let (mut position, mut next) = (0u64, 0u64);
     let mut begun = false;
     loop {
@@ -53,7 +53,7 @@ pub(crate) fn empty<const KEY: usize, const WORDS: usize>(
                 begun = true;
             }
             libc::EINTR => {}
-            // A bucket that is larger than the batch.
+            // The next bucket is larger than the batch.
             libc::ENOSPC if size < MAX_BATCH => {
                 size *= 4;
                 keys.resize(size, [0; KEY]);

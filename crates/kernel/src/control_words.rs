@@ -1,5 +1,5 @@
-//! The words that user space and the programs share: the map `control_words`. It is mapped, so that words are written at
-//! one moment and without a system call.
+//! The words that user space and the programs share: the map `control_words`. It is mapped into memory, so that a write
+//! is atomic and needs no system call.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use crate::Error;
 use crate::table_pool::TablePool;
 
-/// The words that each run of a program looks at; see [`crate::abi::control`].
+/// The words that each run of a program reads; see [`crate::abi::control`].
 #[derive(Clone)]
 pub(crate) struct ControlWords(Arc<MmapRaw>);
 
@@ -27,7 +27,7 @@ impl ControlWords {
         Ok(Self(Arc::new(memory)))
     }
 
-    /// Writes a word. Programs that see it also see what was written before.
+    /// Writes a word. A program that sees the new value also sees everything written before it.
     pub(crate) fn set(&self, which: u32, value: u64) {
         let words = self.0.as_mut_ptr().cast::<AtomicU64>();
         // SAFETY: the mapping has that many words, is page aligned and lives as long as `self`; all access is atomic.
@@ -38,10 +38,10 @@ impl ControlWords {
     }
 }
 
-/// Something that there is twice: the programs add to one side while the other is emptied.
+/// Selects one of two sides: the programs add to one side while user space empties the other.
 pub(crate) struct Switch {
     words: ControlWords,
-    /// Counts the changes; its last bit names the side in use.
+    /// The control word. It counts the changes; its lowest bit is the number of the side in use.
     word: u32,
     changes: u64,
 }
@@ -51,12 +51,12 @@ impl Switch {
         Self { words, word, changes: 0 }
     }
 
-    /// The side that is not in use.
+    /// The number of the side that is not in use.
     pub(crate) fn other(&self) -> usize {
         (self.changes & 1 ^ 1) as usize
     }
 
-    /// Changes the side, and waits until no program adds to the old one, which is the other one now.
+    /// Changes the side and waits until no program adds to the old one. Then [`Self::other`] is the old side.
     pub(crate) fn change(&mut self, pool: &mut TablePool) -> Result<(), Error> {
         self.changes = self.changes.wrapping_add(1);
         self.words.set(self.word, self.changes);

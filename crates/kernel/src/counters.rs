@@ -1,9 +1,9 @@
-//! What the programs counted.
+//! The counters of the programs.
 
 use crate::abi::skeleton::types;
 use crate::walk_end::{WALK_ENDS, WalkEnd};
 
-/// Places for counters.
+/// Number of counters.
 pub const COUNTERS: usize = types::counter::COUNTERS.0 as usize;
 
 /// Indices of `struct counters`.
@@ -40,61 +40,61 @@ pub(crate) enum Counter {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Samples that are in a sum.
+    /// Recorded samples.
     pub samples: u64,
     /// Samples lost: an unseen stack did not fit into the ring.
     pub lost_ring_full: u64,
-    /// Samples lost: no room for one more distinct stack.
+    /// Samples lost: the table of stacks was full.
     pub lost_map_full: u64,
     /// Samples lost: no state for a CPU or process.
     pub lost_no_memory: u64,
-    /// Samples lost: the program had interrupted one that was changing the table.
+    /// Samples lost: the program interrupted another one that was changing the table.
     pub lost_busy: u64,
-    /// Off-CPU intervals lost: the kernel did not report their begin.
+    /// Off-CPU intervals lost: the kernel did not report their start.
     pub lost_unseen: u64,
     /// Samples of processes that do not exist in the agent's PID namespace.
     pub outside_namespace: u64,
-    /// Walks whose outer part was taken from a memo.
+    /// Walks that took their outer frames from a memo.
     pub memo_hits: u64,
     /// Memo hits that were walked again in full.
     pub memo_checked: u64,
-    /// Of these, those that gave something else.
+    /// Of these, walks with a different result.
     pub memo_differed: u64,
     /// User frames of all samples.
     pub frames: u64,
-    /// Of these, those that were searched in tables.
+    /// Of these, frames that needed a search in the tables.
     pub frames_walked: u64,
-    /// Stacks that crossed to user space.
+    /// Stacks sent to user space.
     pub stacks_sent: u64,
-    /// Samples whose stack crossed as it is, to be walked in user space; in no other figure.
+    /// Samples sent with their raw stack, which user space walks. No other counter includes them.
     pub deferred: u64,
     /// Requests that did not fit into the ring.
     pub requests_lost: u64,
-    /// Statistics of processes for which there was no room, and wake-ups that were not seen.
+    /// Switches missing from the statistics of processes because the tables were full, and wake-ups that were not seen.
     pub switches_lost: u64,
-    /// Slices, and the waits before, whose begin the kernel did not report.
+    /// Time slices, with the wait before each, whose start the kernel did not report.
     pub came_unseen: u64,
-    /// Counters of events that could not be read at a switch.
+    /// Failed reads of event counters at a switch.
     pub reads_failed: u64,
-    /// Processes that could not be followed.
+    /// Processes that could not be followed: the map was full.
     pub processes_lost: u64,
     /// Threads that could not be followed.
     pub threads_lost: u64,
-    /// Intervals that were shorter than asked for.
+    /// Off-CPU intervals shorter than [`OffCpu::min_block_ns`](crate::OffCpu::min_block_ns).
     pub skipped_min_block: u64,
     /// Their time.
     pub skipped_min_block_ns: u64,
-    /// Intervals recorded without who ended them.
+    /// Intervals recorded without their waker.
     pub wakers_lost: u64,
-    /// Time that followed threads existed inside of the capture, of those that have ended.
+    /// Sum of the lifetimes, within the capture, of followed threads that have ended.
     pub lifetime_ns: u64,
-    /// Threads whose time is missing from the interval in which they were at its end, for want of room.
+    /// Threads whose time up to a cut is missing from the interval, because the map of seam records was full.
     pub seams_lost: u64,
     walks: [u64; WALK_ENDS],
 }
 
 impl Counters {
-    /// User stack walks with this end.
+    /// User stack walks that ended this way.
     #[must_use]
     pub fn walks(&self, end: WalkEnd) -> u64 {
         self.walks[end as usize]
@@ -106,7 +106,7 @@ impl Counters {
         self.lost_ring_full + self.lost_map_full + self.lost_no_memory + self.lost_busy + self.lost_unseen
     }
 
-    /// From the sums by number, of `enum counter` of `bpf/abi.h`.
+    /// Builds the counters from sums indexed by `enum counter` of `bpf/abi.h`.
     #[must_use]
     pub fn from_sums(sums: &[u64; COUNTERS]) -> Self {
         let at = |counter: Counter| sums[counter as usize];
@@ -143,9 +143,10 @@ impl Counters {
     }
 }
 
-/// How often programs that follow threads did not run, for whatever thread, because they had been interrupted: at most so
-/// much is missing. A switch that was not seen is noticed when its threads switch next, and the others run where no
-/// interrupt comes upon them in which they would run again.
+/// How often the kernel skipped a program that follows threads, because an interrupt had stopped the same program on that
+/// CPU. It is an upper bound of what is missing, since the skipped run may have been for any thread. Only these programs
+/// count: a missed switch is noticed at the next switch of its threads, and the remaining programs are never
+/// interrupted by themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Skipped {
     wakeups: u64,
@@ -153,7 +154,7 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// Takes in what the kernel has counted of a program.
+    /// Adds the skipped runs of one program.
     pub(crate) fn note(&mut self, program: &str, times: u64) {
         match program {
             "thread_wakeup" | "thread_wakeup_new" => self.wakeups += times,
@@ -162,7 +163,7 @@ impl Skipped {
         }
     }
 
-    /// What was added since `before`.
+    /// The difference to `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             wakeups: self.wakeups.saturating_sub(before.wakeups),

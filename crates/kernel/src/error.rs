@@ -1,23 +1,23 @@
-//! What can go wrong between user space and the programs.
+//! The errors of this crate.
 
 use std::io;
 
 use crate::log;
 
-/// Why the kernel side could not do something.
+/// Why an operation on the programs or maps failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel refused to load the programs for want of a capability.
+    /// The kernel refused to load the programs because a capability is missing.
     #[error("the kernel refused to load BPF programs: {source}; CAP_BPF and CAP_PERFMON are needed")]
     Privilege {
-        /// The system's answer.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The kernel refused a program or a map.
     #[error("cannot load the BPF programs: {source:#}")]
     Load {
-        /// libbpf's answer.
+        /// libbpf's error.
         source: libbpf_rs::Error,
         /// The error number in it.
         errno: Option<i32>,
@@ -37,7 +37,7 @@ pub enum Error {
     Attach {
         /// The program.
         program: String,
-        /// libbpf's answer.
+        /// libbpf's error.
         source: libbpf_rs::Error,
     },
     /// A map operation failed.
@@ -47,7 +47,7 @@ pub enum Error {
         action: &'static str,
         /// The map.
         map: &'static str,
-        /// libbpf's answer.
+        /// libbpf's error.
         source: libbpf_rs::Error,
     },
     /// A map could not be mapped into memory.
@@ -55,7 +55,7 @@ pub enum Error {
     Mmap {
         /// The map.
         map: &'static str,
-        /// The system's answer.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The table pool is at its configured limit.
@@ -85,14 +85,14 @@ impl Error {
         }
     }
 
-    /// Whether no descriptor was free, for this process or on the machine.
+    /// Whether this process or the machine has run out of file descriptors.
     #[must_use]
     pub fn is_for_want_of_descriptors(&self) -> bool {
         self.errno().is_some_and(|errno| [libc::EMFILE, libc::ENFILE].contains(&errno))
     }
 }
 
-/// The number in an error of libbpf, which tells it only as text: `… (os error 24)` at its end.
+/// The error number at the end of a libbpf error, which has it only as text: `… (os error 24)`.
 pub(crate) fn errno_of(error: &libbpf_rs::Error) -> Option<i32> {
     let text = format!("{error:#}");
     text.strip_suffix(')')?.rsplit_once("(os error ")?.1.parse().ok()
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_found_under_what_was_attempted() {
+    fn the_error_number_is_found_under_added_context() {
         let source = libbpf_rs::Error::from_raw_os_error(libc::EMFILE).context("failed to open object");
         assert_eq!(errno_of(&source), Some(libc::EMFILE));
         let load = Error::Load { errno: errno_of(&source), source, log: String::new() };

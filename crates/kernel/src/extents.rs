@@ -1,4 +1,4 @@
-//! Which words of the table pool are free: first fit, lowest address first, so that few chunks are in use.
+//! The free words of the table pool. Allocation is first fit from the lowest address, which keeps few chunks in use.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ impl Extents {
         Self { free: BTreeMap::from([(0, words)]) }
     }
 
-    /// Takes `words` words at a multiple of `align` (a power of two). With `in_one_chunk` they do not straddle one.
+    /// Takes `words` words at a multiple of `align` (a power of two). With `in_one_chunk` they do not cross a chunk boundary.
     pub(crate) fn take(&mut self, words: u32, align: u32, in_one_chunk: bool) -> Option<u32> {
         let (from, length, start) = self.free.iter().find_map(|(&from, &length)| {
             let mut start = from.checked_next_multiple_of(align)?;
@@ -35,7 +35,7 @@ impl Extents {
         Some(start)
     }
 
-    /// Gives back what [`Self::take`] gave.
+    /// Frees words that [`Self::take`] returned.
     pub(crate) fn give(&mut self, mut start: u32, mut words: u32) {
         if words == 0 {
             return;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_back_is_whole_again() {
+    fn freed_extents_are_merged() {
         let mut extents = Extents::new(4 * CHUNK_WORDS);
         let a = extents.take(100, 8, false).unwrap();
         let b = extents.take(CHUNK_WORDS, 1, true).unwrap();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_do_not_straddle_a_chunk() {
+    fn rows_do_not_cross_a_chunk_boundary() {
         let mut extents = Extents::new(2 * CHUNK_WORDS);
         assert_eq!(extents.take(CHUNK_WORDS - 10, 1, true), Some(0));
         assert_eq!(extents.take(11, 1, true), Some(CHUNK_WORDS));

@@ -24,7 +24,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header of a message and the bytes after it.
+    /// Splits a message into its header and the rest.
     pub(crate) fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, rest) = bytes.split_at_checked(size_of::<types::message>())?;
         let u32_at = |at: usize| Some(u32::from_ne_bytes(*header.get(at..)?.first_chunk()?));
@@ -53,9 +53,9 @@ impl Header {
     }
 }
 
-/// DWARF number of the stack pointer, in `RawStack::registers`.
+/// Index of the stack pointer in `RawStack::registers`: its DWARF number.
 pub(crate) const STACK_POINTER: usize = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
 
-/// Those of [`RawStack::registers`](crate::RawStack::registers).
+/// Number of [`RawStack::registers`](crate::RawStack::registers).
 pub(crate) const REGISTERS: usize = unwind::full::REGISTERS;
 const _: () = assert!(std::mem::offset_of!(types::raw_registers, pc) == REGISTERS * 8);

@@ -1,4 +1,4 @@
-//! What is set before the object is loaded: sizes of the maps, which follow from options and from the number of CPUs,
+//! Preparation of the object before it is loaded: the sizes of its maps, which depend on options and the number of CPUs,
 //! and the settings that the programs read.
 
 use std::mem::offset_of;
@@ -9,41 +9,41 @@ use crate::abi::skeleton::{self, types};
 use crate::error::load_error;
 use crate::{Error, OffCpu, Settings};
 
-/// Threads that can be followed at a time where threads have no storage of their own (before Linux 5.12), besides twice
-/// those of the start.
+/// Entries of the map of threads where the kernel has no task storage for these programs (before Linux 5.12). Twice the
+/// number of threads at the start is added.
 const MAX_THREADS: u32 = 65_536;
-/// Processes times CPUs, and occupied buckets, of which there can be statistics between two calls of
-/// [`Kernel::take_process_stats`].
+/// Bounds of the statistics of processes between two calls of
+/// [`Kernel::take_process_stats`](crate::Kernel::take_process_stats): pairs of process and CPU, and occupied buckets.
 const MAX_PROCESS_CPUS: u32 = 32_768;
 const MAX_PROCESS_BUCKETS: u32 = 131_072;
-/// Processes times events whose counts are kept apart between two such calls.
+/// Pairs of process and event with counts between two such calls.
 const MAX_PROCESS_COUNTERS: u32 = 32_768;
 
-/// Threads of which there can be records of one seam, besides twice those of the start.
+/// Records of threads at one seam. Twice the number of threads at the start is added.
 const MAX_SEAM_RECORDS: u32 = 16_384;
 
-/// Memory of all memos together. Every CPU that is possible has some of its own, and a machine may have hundreds.
+/// Memory of all memos together. Each possible CPU has its own memos, and a machine may have hundreds of CPUs.
 const MEMOS_BYTES: usize = 12 << 20;
 
-/// What the sizes of the maps follow from.
+/// What determines the sizes of the maps.
 pub(crate) struct Layout<'a> {
     pub(crate) settings: &'a Settings,
-    /// Of the table pool.
+    /// Chunks of the table pool.
     pub(crate) chunks: u32,
-    /// That are possible, not those that are there: the kernel numbers them so.
+    /// Possible CPUs, present or not: the kernel's CPU numbers go up to this.
     pub(crate) cpus: u32,
-    /// Threads have storage of their own.
+    /// The kernel has task storage for the programs.
     pub(crate) task_storage: bool,
 }
 
-/// The slots of `bpf/sampler_state.h`: the first of each context, by its number, and how many there are.
+/// The slots of `bpf/sampler_state.h`: the first slot of each context, indexed by context, and the number of slots.
 struct Slots {
     first: [u32; CONTEXTS],
     all: u32,
 }
 
 impl Slots {
-    /// Contexts in which no program runs have none.
+    /// Gives slots to the contexts in which a program runs.
     fn of(cpus: u32, threads: bool) -> Self {
         use types::sampler_context as contexts;
         let mut slots = Self { first: [0; CONTEXTS], all: 0 };
@@ -62,18 +62,18 @@ impl Slots {
 
 const CONTEXTS: usize = types::sampler_context::CONTEXTS.0 as usize;
 
-/// Memos of each CPU: powers of two.
+/// Memos for each CPU: powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Memos {
-    /// Of the sampler.
+    /// Memos of the sampler.
     sampler: u32,
-    /// Of the programs that follow threads, which block at the same places again and again and take turns more often; 0
-    /// without those.
+    /// Memos of the programs that follow threads; 0 without those programs. They need more: threads alternate on a CPU and
+    /// block at the same places again and again.
     scheduler: u32,
 }
 
 impl Memos {
-    /// As many as pay, but no more than [`MEMOS_BYTES`] as long as there is one of each kind.
+    /// The useful number of memos, reduced until they fit into [`MEMOS_BYTES`] or one of each kind is left.
     fn of(cpus: u32, threads: bool) -> Self {
         let mut memos = Self { sampler: 4, scheduler: if threads { 16 } else { 0 } };
         while memos.bytes(cpus) > MEMOS_BYTES && memos.sampler.max(memos.scheduler) > 1 {
@@ -95,7 +95,7 @@ impl Layout<'_> {
     /// Sizes the maps and writes the settings.
     ///
     /// # Errors
-    /// [`Error::Load`], [`Error::Missing`] if the object is not the one that this crate was built with.
+    /// [`Error::Load`]; [`Error::Missing`] if the object differs from the one at build time.
     pub(crate) fn apply(&self, object: &mut OpenObject) -> Result<(), Error> {
         let Layout { settings, chunks, cpus, task_storage } = *self;
         let threads = settings.follows_threads();
@@ -123,7 +123,7 @@ impl Layout<'_> {
                 "process_counters_a" | "process_counters_b" if settings.split_events() > 0 => {
                     MAX_PROCESS_COUNTERS
                 }
-                // One more, see TablePool::wait_for_programs.
+                // TablePool::wait_for_programs needs one more entry.
                 "table_pool" => chunks + 1,
                 "procs" => settings.max_processes,
                 "totals_a" | "totals_b" => settings.sums(),
@@ -144,7 +144,7 @@ impl Layout<'_> {
         let off_cpu = settings.off_cpu.as_ref();
         let (profiled_states, recorded_states) = off_cpu.map_or((0, 0), OffCpu::masks);
         let bytes = map.initial_value_mut().unwrap_or_default();
-        // The map ends with the last setting, the struct with its padding.
+        // The map ends after the last setting; the struct has padding after it.
         let end = offset_of!(skeleton::types::rodata, pid_namespace) + size_of::<u32>();
         if bytes.len() != end {
             return Err(Error::Missing { kind: "map", name: ".rodata" });
@@ -163,7 +163,7 @@ impl Layout<'_> {
             profiled_states,
             possible_cpus: self.cpus,
             sampler_memos: memos.sampler,
-            // A mask is made of it.
+            // The programs use this number minus one as a mask, so it must not be 0.
             sched_memos: memos.scheduler.max(1),
             whole_system: settings.whole_system,
             kernel_stacks: settings.kernel_stacks,
@@ -172,7 +172,7 @@ impl Layout<'_> {
             without_memo: settings.without_memo,
             pid_namespace: settings.pid_namespace,
         };
-        // SAFETY: the bytes are plain data and no more than the struct has, checked above; the source is a live local.
+        // SAFETY: `values` is a live local of plain data, and at least as long as `bytes`, whose length is checked above.
         unsafe {
             std::ptr::copy_nonoverlapping((&raw const values).cast::<u8>(), bytes.as_mut_ptr(), bytes.len());
         }
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Bytes of all maps, without what is made on demand in the table pool.
+    /// Bytes of all maps, without the chunks that the table pool allocates on demand.
     fn bytes(settings: &Settings, cpus: u32) -> usize {
         let mut object =
             libbpf_rs::ObjectBuilder::default().open_memory(&OBJECT.0).expect("the object can be read");

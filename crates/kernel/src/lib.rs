@@ -1,9 +1,9 @@
 //! The in-kernel part of perf-agent: loads the BPF programs of `bpf/` and owns their maps.
 //!
 //! In: loading with settings ([`Settings`], [`Kernel`]), unwind tables and process mappings in the table pool that
-//! both sides share, the sums and messages that come back, counters. Guaranteed: the only room that knows libbpf;
-//! memory of the maps is bounded by the settings; everything is detached and freed on drop, and by the kernel when
-//! the process dies. Not here: perf events (crate `events`), what to record and when (crate `perfagent`).
+//! both sides share, the sums and messages that come back, counters. Guaranteed: no other room knows libbpf; the settings
+//! bound the memory of the maps; a drop detaches and frees everything, and so does the kernel when the process dies.
+//! Not here: perf events (crate `events`), the choice of what to record and when (crate `perfagent`).
 
 mod abi;
 mod batch;

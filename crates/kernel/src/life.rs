@@ -1,4 +1,4 @@
-//! Process life as the programs tell it: fork, exec, exit and names of recorded processes, in the order of the ring.
+//! Process life as the programs report it: fork, exec, exit and new names of recorded processes, in the order of the ring.
 
 use std::mem::offset_of;
 
@@ -12,10 +12,10 @@ use crate::abi::skeleton::types;
 pub struct Life {
     /// The process, in the agent's PID namespace.
     pub pid: u32,
-    /// When, on CLOCK_MONOTONIC. Of fork and exec it is the exec_id of the process from then on; see
+    /// When it happened, on CLOCK_MONOTONIC. The time of a fork or exec is the exec_id of the process from then on; see
     /// [`KernelProcess::exec_id`](crate::KernelProcess::exec_id).
     pub time_ns: u64,
-    /// What it was.
+    /// What happened.
     pub event: LifeEvent,
 }
 
@@ -43,23 +43,23 @@ pub enum LifeEvent {
         /// The name.
         comm: String,
     },
-    /// It takes more names than are told one by one: its name is to be read, not before `time_ns`, which lies ahead.
+    /// It changes its name too often for single reports. Read its name at `time_ns`, which lies in the future, or later.
     LookAgain,
 }
 
-/// What the programs counted of process life.
+/// The programs' counts of process life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LifeCounts {
     /// Records that did not fit into the ring.
     pub lost: u64,
-    /// Names that were not told because the process had taken another one just before.
+    /// New names that were not reported because the process had changed its name just before.
     pub names_skipped: u64,
 }
 
 pub(crate) const MESSAGE_LIFE: u32 = types::message_kind::MESSAGE_LIFE.0;
 
-/// A message of kind [`MESSAGE_LIFE`].
+/// Decodes a message of kind [`MESSAGE_LIFE`].
 pub(crate) fn decode(bytes: &[u8]) -> Option<Life> {
     let record = bytes.get(..size_of::<types::life>())?;
     let u32_at = |at: usize| Some(u32::from_ne_bytes(*record.get(at..)?.first_chunk()?));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_read_and_strange_ones_are_refused() {
+    fn records_are_read_and_unknown_or_short_ones_are_refused() {
         let comm = || "a name".to_owned();
         let events = [
             LifeEvent::Fork { parent: 3 },

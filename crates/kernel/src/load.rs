@@ -1,4 +1,4 @@
-//! Loading: settings into the object, the object into the kernel.
+//! Loads the programs, and gives access to them and their maps.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,14 +25,14 @@ use crate::table_pool::TablePool;
 use crate::thread_iter;
 use crate::{Counters, Error, KernelProcess, RecordedProcess, Settings, TableHandle, log, tables};
 
-/// The object that build.rs compiled. Aligned for libelf, which reads it in place.
+/// The object that build.rs compiled, aligned because libelf reads it in place.
 pub(crate) static OBJECT: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/perf_agent.bpf.o")));
 
 #[repr(C, align(8))]
 pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
-/// Programs that follow processes rather than sample.
+/// Programs that follow process life.
 const FOLLOWERS: [&str; 4] = ["process_fork", "process_exec", "process_renamed", "process_exit"];
 const SAMPLER: &str = "cpu_sample";
 
@@ -53,13 +53,13 @@ pub struct Kernel {
     rules: Rules,
     processes: Processes,
     sides: Sides,
-    /// As of the last cut.
+    /// Skipped runs up to the last cut.
     skipped: Skipped,
-    /// Stretches of threads are recorded, and split at a cut.
+    /// Intervals of threads are recorded, and split at a cut.
     splits: bool,
     ring: Ring,
     life_counts: MapHandle,
-    /// Of the programs that follow threads; apart, because they end before the others.
+    /// Links of the programs that follow threads. They are detached before the others.
     scheduler_links: Vec<Link>,
     words: ControlWords,
     cpus: u32,
@@ -85,7 +85,7 @@ impl Kernel {
             return Self::load_with(settings, false);
         }
         match Self::load_with(settings, true) {
-            // Before 5.12 the kernel has no task storage for these programs.
+            // Before Linux 5.12 these programs cannot use task storage.
             Err(Error::Load { .. } | Error::Map { .. }) => Self::load_with(settings, false),
             loaded => loaded,
         }
@@ -141,8 +141,7 @@ impl Kernel {
         })
     }
 
-    /// Attaches the programs that follow fork, exec, exit and names of recorded processes, and tell of them as
-    /// [`Message::Life`].
+    /// Attaches the programs that report fork, exec, exit and new names of recorded processes as [`Message::Life`].
     ///
     /// # Errors
     /// [`Error::Attach`].
@@ -151,8 +150,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Attaches the programs that follow threads through the scheduler. They know new threads only, until
-    /// [`Self::enter_threads`].
+    /// Attaches the programs that follow threads through the scheduler. Until [`Self::enter_threads`] they know new
+    /// threads only.
     ///
     /// # Errors
     /// [`Error::Attach`].
@@ -161,8 +160,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Follows the threads that there are, from `start_ns` (CLOCK_MONOTONIC) on. Gives those that are off their CPU now, as
-    /// [`Message::Raw`] without their stacks, whose sums come under their hashes.
+    /// Follows all existing threads from `start_ns` (CLOCK_MONOTONIC) on. Returns the threads that are off CPU now as
+    /// [`Message::Raw`] without stack bytes; their sums come under the hashes of these messages.
     ///
     /// # Errors
     /// [`Error::Attach`], [`Error::Map`].
@@ -179,7 +178,7 @@ impl Kernel {
         thread_iter::run(&mut self.object, thread_iter::STILL_ASLEEP)
     }
 
-    /// Ends the following of threads, and adds what is open at `end_ns`.
+    /// Stops following threads, and adds the intervals that are still open up to `end_ns`.
     ///
     /// # Errors
     /// [`Error::Attach`], [`Error::Map`].
@@ -193,8 +192,8 @@ impl Kernel {
         thread_iter::run(&mut self.object, thread_iter::END).map(drop)
     }
 
-    /// The program to attach to the sampling events, which must be interrupts: as an NMI it could come upon a change of a
-    /// table that it changes too, and before Linux 5.11 that stops the CPU for ever.
+    /// The program to attach to the sampling events. The events must be ordinary interrupts: an NMI could interrupt a
+    /// change of a table that the program also changes, and before Linux 5.11 that blocks the CPU forever.
     ///
     /// # Errors
     /// [`Error::Missing`] if the object lacks it.
@@ -205,10 +204,10 @@ impl Kernel {
             .ok_or(Error::Missing { kind: "program", name: SAMPLER })
     }
 
-    /// Makes an unwind table usable by mappings.
+    /// Installs an unwind table, so that mappings can refer to it.
     ///
     /// # Errors
-    /// [`Error::TablePoolFull`] at the limit of [`Settings::table_pool_bytes`]; map errors.
+    /// [`Error::TablePoolFull`] at the limit of [`Settings::table_pool_bytes`]; [`Error::Map`], [`Error::Mmap`].
     pub fn install_table(&mut self, table: &Table) -> Result<TableHandle, Error> {
         tables::install(&mut self.pool, &mut self.rules, table)
     }
@@ -225,7 +224,7 @@ impl Kernel {
         tables::lookup(&self.pool, &self.rules, table, address)
     }
 
-    /// Frees a table that no mapping of any process names any more.
+    /// Frees a table. No mapping of any process may refer to it.
     pub fn remove_table(&mut self, table: TableHandle) {
         tables::remove(&mut self.pool, table);
     }
@@ -238,7 +237,7 @@ impl Kernel {
         self.processes.set(&mut self.pool, process, true).map(drop)
     }
 
-    /// Replaces what is known of a recorded process. False: the programs do not record it (any more).
+    /// Updates a recorded process. Returns false if the programs do not record it, or no longer do.
     ///
     /// # Errors
     /// [`Error::TablePoolFull`], [`Error::Map`].
@@ -246,12 +245,12 @@ impl Kernel {
         self.processes.set(&mut self.pool, process, false)
     }
 
-    /// Forgets a process that has ended before `ended_ns` (CLOCK_MONOTONIC); one that has its number since then stays.
+    /// Forgets a process that ended before `ended_ns` (CLOCK_MONOTONIC). A later process with the same number stays.
     pub fn remove_process(&mut self, pid: u32, ended_ns: u64) {
         self.processes.remove(&mut self.pool, pid, ended_ns);
     }
 
-    /// The `exec_id` under which the programs record a process now, if they do.
+    /// The `exec_id` under which the programs now record a process; none if they do not record it.
     #[must_use]
     pub fn process_exec_id(&self, pid: u32) -> Option<u64> {
         self.processes.exec_id(pid)
@@ -265,7 +264,7 @@ impl Kernel {
         self.processes.all()
     }
 
-    /// What the programs counted of process life.
+    /// The programs' counts of process life.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -273,7 +272,7 @@ impl Kernel {
         life::counts(&self.life_counts)
     }
 
-    /// Everything that the programs have said since the last call.
+    /// All messages of the programs since the last call.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -287,7 +286,7 @@ impl Kernel {
         self.sides.capacity()
     }
 
-    /// Takes the sums so far, while the programs go on. `each` gets the hash and the sums.
+    /// Takes the sums so far, while the programs go on. Calls `each` with each hash and its sums.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -295,8 +294,8 @@ impl Kernel {
         self.sides.drain(&mut self.pool, each)
     }
 
-    /// Ends an interval: takes its sums as [`Self::drain`] does, its counters, and the time up to this moment of the
-    /// stretches of threads that are open. Sampling goes on; what is added from now on belongs to the next interval.
+    /// Ends an interval: takes its sums as [`Self::drain`] does, its counters, and the time up to now of the threads'
+    /// intervals that are still open. Sampling goes on; everything from now on belongs to the next interval.
     ///
     /// # Errors
     /// [`Error::Attach`], [`Error::Map`]. The counters then come with the next interval.
@@ -310,7 +309,7 @@ impl Kernel {
         Ok(cut)
     }
 
-    /// Takes all sums; for the end, when the events are disabled.
+    /// Takes all sums. Call it at the end, when the events are disabled.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -332,7 +331,7 @@ impl Kernel {
         counters
     }
 
-    /// Splits what the descriptor counts on this CPU by process, as the event of this number.
+    /// Splits the counts of an event on this CPU by process. `event` is the event's number, `descriptor` its descriptor.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -340,19 +339,19 @@ impl Kernel {
         self.sched_stats.split_event(event as u32 * self.cpus + cpu, descriptor)
     }
 
-    /// The same for the events of a CPU that came online, which count from 0 again.
+    /// Does the same for the events of a CPU that came online. They count from 0 again.
     ///
     /// # Errors
     /// [`Error::Map`].
     pub fn split_events_again(&mut self, cpu: u32, events: &[(usize, BorrowedFd<'_>)]) -> Result<(), Error> {
-        // Without events the programs have no last reading either; until then one may have noted the old one.
+        // Remove the events first: a running program could note a last reading of the old event.
         self.no_split_events(cpu)?;
         self.pool.wait_for_programs()?;
         self.sched_stats.forget_readings(cpu)?;
         events.iter().try_for_each(|(event, descriptor)| self.split_event(*event, cpu, *descriptor))
     }
 
-    /// Gives up the events of a CPU, which the kernel keeps for as long as they are split.
+    /// Releases the events of a CPU. The kernel keeps them open as long as they are split.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -369,8 +368,8 @@ impl Kernel {
         self.sched_stats.all()
     }
 
-    /// Takes the statistics of each process since the last call, if that was asked for. To be called now and then: the
-    /// tables have a limited size, and what does not fit is counted as lost.
+    /// Takes the statistics of each process since the last call, if the settings ask for them. Call it regularly: when the
+    /// tables are full, switches are lost and counted as lost.
     ///
     /// # Errors
     /// [`Error::Map`].
@@ -386,21 +385,21 @@ impl Kernel {
         Memory { table_pool_bytes: self.pool.bytes(), fixed_bytes: fixed.sum() }
     }
 
-    /// Time that each program ran, in ns, if the kernel counts it (sysctl kernel.bpf_stats_enabled).
+    /// Run time of each program in ns, if the kernel counts it (sysctl kernel.bpf_stats_enabled).
     #[must_use]
     pub fn run_times_ns(&self) -> Option<BTreeMap<String, u64>> {
         let times: BTreeMap<_, _> = self.runs().map(|(name, runs)| (name, runs.time_ns)).collect();
         times.values().any(|time| *time > 0).then_some(times)
     }
 
-    /// Runs of programs that the kernel left out so far.
+    /// Runs of programs that the kernel has skipped so far.
     fn skipped(&self) -> Skipped {
         let mut skipped = Skipped::default();
         self.runs().for_each(|(program, runs)| skipped.note(&program, runs.skipped));
         skipped
     }
 
-    /// What the kernel has counted of each program by name; those that are not needed were not loaded.
+    /// The kernel's counts for each loaded program, by name.
     fn runs(&self) -> impl Iterator<Item = (String, Runs)> {
         let loaded = self.object.progs().filter(|program| program.autoload());
         loaded.filter_map(|program| {
@@ -408,7 +407,7 @@ impl Kernel {
         })
     }
 
-    /// Their sum.
+    /// Run time of all programs in ns, if the kernel counts it.
     #[must_use]
     pub fn run_time_ns(&self) -> Option<u64> {
         Some(self.run_times_ns()?.values().sum())
@@ -417,7 +416,7 @@ impl Kernel {
 
 /// Memory of a map at its full size.
 pub(crate) fn map_bytes(kind: MapType, value_size: u32, entries: u32) -> usize {
-    // Of a hash: the element's head (struct htab_elem, 48 bytes), key and value each to 8 bytes.
+    // An element of a hash map has a header (struct htab_elem, 48 bytes), and its key and value are padded to 8 bytes.
     let overhead = if kind.is_hash_map() { 48 + 8 } else { 0 };
     let entry = if kind == MapType::RingBuf { 1 } else { value_size.next_multiple_of(8) + overhead };
     entry as usize * entries as usize
@@ -445,7 +444,7 @@ fn attach(object: &mut Object, names: &[&str]) -> Result<Vec<Link>, Error> {
     Ok(links)
 }
 
-/// Programs that are not needed are not loaded.
+/// Selects the programs to load: those that the settings need.
 fn choose_programs(object: &mut OpenObject, settings: &Settings) {
     let mut wanted = thread_iter::programs(settings);
     if settings.follows_threads() {

@@ -1,4 +1,4 @@
-//! libbpf's messages: to `tracing`, and the last of them kept for error reports.
+//! libbpf's messages: sends them to `tracing`, and keeps the last ones for error reports.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -16,7 +16,7 @@ fn last() -> MutexGuard<'static, VecDeque<String>> {
 fn print(level: PrintLevel, message: String) {
     let message = message.trim_end();
     tracing::debug!(target: "perfagent", ?level, "{message}");
-    // libbpf blames RLIMIT_MEMLOCK where CAP_BPF is missing; the error that follows says what is true.
+    // libbpf blames RLIMIT_MEMLOCK when CAP_BPF is missing. The error that follows names the true cause.
     if message.contains("RLIMIT_MEMLOCK") {
         return;
     }
@@ -27,7 +27,7 @@ fn print(level: PrintLevel, message: String) {
     last.push_back(message.to_owned());
 }
 
-/// Sends libbpf's messages here instead of to stderr. Once per process.
+/// Redirects libbpf's messages from stderr to this file, once per process.
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

@@ -1,4 +1,4 @@
-//! Executable mappings of a process as the programs see them.
+//! Executable mappings of a process, and their form in the table pool.
 
 use crate::TableHandle;
 use crate::abi::skeleton::types;
@@ -9,11 +9,11 @@ pub(crate) const MAPPING_WORDS: u32 = (size_of::<types::mapping>() / 4) as u32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MappingKind {
-    /// By the table at this address in the table pool; made by [`KernelMapping::with_table`].
+    /// By the table at this address in the table pool; see [`KernelMapping::with_table`].
     Table(u32),
-    /// By frame pointers: there is no unwind information.
+    /// By frame pointers: the file has no unwind information.
     FramePointers,
-    /// Not yet: the table is being made.
+    /// Not yet: its table is still being compiled.
     NotReady,
 }
 
@@ -38,7 +38,7 @@ impl KernelMapping {
     }
 }
 
-/// `struct mapping` in words.
+/// The words of a `struct mapping`.
 pub(crate) fn mapping_words(mapping: &KernelMapping) -> [u32; MAPPING_WORDS as usize] {
     let (kind, table) = match mapping.kind {
         MappingKind::Table(address) => (types::mapping_kind::MAPPING_TABLE, address),

@@ -1,4 +1,4 @@
-//! What the programs tell user space: stacks never seen before, and processes whose mappings are wanted.
+//! The messages of the programs: new stacks, requests for mappings of processes, and process life.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,20 +16,21 @@ use crate::sections::Sections;
 use crate::sum_key::{Event, State};
 use crate::walk_end::WalkEnd;
 
-/// A message of the programs.
+/// One message of the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Message {
-    /// A stack at its first sight.
+    /// A new stack.
     Stack(StackMessage),
     /// The mappings of this process are unknown or out of date.
     Process {
         /// Its number.
         pid: u32,
-        /// It is not recorded, only wakes threads that are.
+        /// The process is not recorded; it only wakes recorded threads.
         waker_only: bool,
     },
-    /// Intervals with one blocked stack that one waker ended; their sums come under `hash`.
+    /// A pair of a blocked stack and the stack of the waker that ended the wait; the sums of such intervals come under
+    /// `hash`.
     Woken {
         /// Key of the sums.
         hash: u64,
@@ -38,9 +39,9 @@ pub enum Message {
         /// Key of the waker's stack.
         waker: u64,
     },
-    /// A thread has not run since its stack was asked for.
+    /// A thread has not run since its stack was requested.
     StillAsleep {
-        /// The hash under which its stack came.
+        /// The hash of that stack.
         hash: u64,
     },
     /// A sample whose stack could not be walked yet.
@@ -50,7 +51,8 @@ pub enum Message {
 }
 
 impl Message {
-    /// When that happened of which it tells, if it tells: life but what lies ahead, and stacks.
+    /// The time of the event in the message. Stacks and process life have one, except [`LifeEvent::LookAgain`], whose time
+    /// lies in the future.
     #[must_use]
     pub fn time_ns(&self) -> Option<u64> {
         match self {
@@ -62,19 +64,19 @@ impl Message {
     }
 }
 
-/// A sample whose stack could not be walked yet, with what is needed to walk it later. If its hash is not 0, its sums come
-/// under that; else it is a sample by itself.
+/// A sample whose stack could not be walked yet, with the data to walk it later. If its hash is not 0, its sums come under
+/// that hash; else it counts as one sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawStack {
-    /// The sample; without user frames, and with the end that its walk came to.
+    /// The sample without user frames. Its `end` is the end of the attempted walk.
     pub stack: StackMessage,
     /// User registers by DWARF number.
     pub registers: [u64; REGISTERS],
     /// User pc.
     pub pc: u64,
-    /// The user stack from its red zone on.
+    /// A copy of the user stack, from the red zone on.
     bytes: Vec<u8>,
-    /// Pieces of it that were not readable; each ends with a page.
+    /// One bit for each page of the copy that was not readable.
     holes: u64,
 }
 
@@ -86,7 +88,7 @@ const RAW_STACK_BYTES: usize = 60 << 10;
 const RED_ZONE: u64 = 128;
 
 impl RawStack {
-    /// The word of the stack at an address, if it was readable.
+    /// The word of the stack at an address; none if it was not readable.
     #[must_use]
     pub fn word(&self, address: u64) -> Option<u64> {
         let bottom = self.registers[STACK_POINTER].wrapping_sub(RED_ZONE);
@@ -99,38 +101,38 @@ impl RawStack {
         Some(u64::from_ne_bytes(*self.bytes.get(usize::try_from(at).ok()?..)?.first_chunk()?))
     }
 
-    /// Bytes of stack that were copied.
+    /// Number of stack bytes in the copy.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether the stack is longer than what crosses: the copy ends where there was no more room for a page.
+    /// Whether the stack is longer than the copy, which ends when the next page does not fit.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.bytes.len() + 2 * PAGE as usize > RAW_STACK_BYTES
     }
 
-    /// Where the copy of the stack begins.
+    /// Address of the first byte of the copy.
     #[must_use]
     pub fn bottom(&self) -> u64 {
         self.registers[STACK_POINTER].wrapping_sub(RED_ZONE)
     }
 
-    /// Fills in a stack that was read from the process, from [`Self::bottom`] on.
+    /// Sets the stack bytes, read from the process from [`Self::bottom`] on.
     pub fn fill(&mut self, bytes: Vec<u8>) {
         self.bytes = bytes;
         self.holes = 0;
     }
 
-    /// Whether nothing of the stack was readable.
+    /// Whether the copy is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 }
 
-/// A stack at its first sight; its sums come under `hash`.
+/// A new stack; its sums come under `hash`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackMessage {
     /// Key of the sums.
@@ -143,13 +145,13 @@ pub struct StackMessage {
     pub exec_id: u64,
     /// How the walk of the user stack ended.
     pub end: WalkEnd,
-    /// What counts its sums.
+    /// The event that is counted.
     pub event: Event,
-    /// What its sums are sums of.
+    /// The state of the thread in which the stack was taken.
     pub state: State,
     /// Name of the thread.
     pub thread: String,
-    /// When it was taken (CLOCK_MONOTONIC).
+    /// When the stack was taken (CLOCK_MONOTONIC).
     pub time_ns: u64,
     /// Kernel addresses, leaf first.
     pub kernel: Vec<u64>,
@@ -157,7 +159,7 @@ pub struct StackMessage {
     pub user: Vec<Frame>,
 }
 
-/// The messages that an iterator wrote one after the other.
+/// Decodes the messages that an iterator wrote one after the other.
 pub(crate) fn decode_all(mut bytes: &[u8]) -> Option<Vec<Message>> {
     let mut messages = Vec::new();
     while !bytes.is_empty() {
@@ -265,7 +267,7 @@ impl Ring {
         Ok(Self { ring: builder.build().map_err(failed)?, received })
     }
 
-    /// Everything that is in the ring now.
+    /// Takes all messages out of the ring.
     pub(crate) fn receive(&mut self) -> Result<Vec<Message>, Error> {
         self.ring.consume().map_err(|source| Error::Map { action: "read", map: "ring", source })?;
         let received = std::mem::take(&mut *self.received.lock().unwrap_or_else(PoisonError::into_inner));

@@ -2,7 +2,7 @@
 
 use crate::abi::skeleton::types;
 
-/// `PROC_WAKER` of `bpf/abi.h`.
+/// Flag `PROC_WAKER` of `bpf/abi.h`: the process only wakes recorded threads.
 pub(crate) const PROC_WAKER: u16 = 4;
 
 /// A process as the programs know it.
@@ -16,7 +16,7 @@ pub struct RecordedProcess {
     pub waker_only: bool,
 }
 
-/// `struct proc`.
+/// The bytes of a `struct proc`.
 pub(crate) fn proc_bytes(mappings: u32, count: u32, generation: u32, flags: u16, exec_id: u64) -> [u8; 24] {
     let mut bytes = [0; 24];
     bytes[..4].copy_from_slice(&mappings.to_ne_bytes());
@@ -27,12 +27,12 @@ pub(crate) fn proc_bytes(mappings: u32, count: u32, generation: u32, flags: u16,
     bytes
 }
 
-/// `exec_id` of a `struct proc`.
+/// The `exec_id` in the bytes of a `struct proc`.
 pub(crate) fn proc_exec_id(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes.get(std::mem::offset_of!(types::proc, exec_id)..)?.first_chunk()?))
 }
 
-/// A key and a value of `procs`.
+/// Decodes a key and a value of the map `procs`.
 pub(crate) fn recorded_process(key: &[u8], value: &[u8]) -> Option<RecordedProcess> {
     let flags = u16::from_ne_bytes(*value.get(std::mem::offset_of!(types::proc, flags)..)?.first_chunk()?);
     let pid = u32::from_ne_bytes(*key.first_chunk()?);

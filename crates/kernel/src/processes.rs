@@ -1,4 +1,4 @@
-//! What the programs know of the processes that are recorded.
+//! The recorded processes and their mappings, in the map `procs` and the table pool.
 
 use std::collections::HashMap;
 
@@ -11,24 +11,24 @@ use crate::mappings::{KernelMapping, MAPPING_WORDS, mapping_words};
 use crate::process_record::{PROC_WAKER, RecordedProcess, proc_bytes, proc_exec_id, recorded_process};
 use crate::table_pool::TablePool;
 
-/// A process, to be made known with its mappings.
+/// A process to record, with its mappings.
 #[derive(Debug)]
 pub struct KernelProcess<'a> {
     /// Its number in the agent's PID namespace.
     pub pid: u32,
-    /// Tells the programs apart that one process runs one after the other, and is part of every stack's hash: since when
-    /// this one is known (CLOCK_MONOTONIC). The BPF programs set it anew at fork and exec; an exec_id that they have stays
-    /// unless it is older.
+    /// Distinguishes the programs that one process runs one after the other, and is part of the hash of each stack. It is the
+    /// time since which this one is known (CLOCK_MONOTONIC). The BPF programs set a new one at fork and exec; an update
+    /// never replaces their exec_id by an older one.
     pub exec_id: u64,
     /// Sorted by start, not overlapping.
     pub mappings: &'a [KernelMapping],
-    /// It is not recorded; its stacks tell who woke a thread that is.
+    /// It is not recorded; its stacks only show who woke a recorded thread.
     pub waker_only: bool,
 }
 
 pub(crate) struct Processes {
     map: MapHandle,
-    /// What tells the programs that they have to look at `map` again.
+    /// A change of a control word tells the programs to read `map` again.
     words: ControlWords,
     changed: u64,
     generation: u32,
@@ -40,20 +40,20 @@ impl Processes {
         Self { map, words, changed: 0, generation: 0, lists: HashMap::new() }
     }
 
-    /// Makes a process known (`new`), or changes one that the programs still know. False: it is gone.
+    /// Adds a process (`new`), or updates one that the programs still know. Returns false if they no longer know it.
     pub(crate) fn set(
         &mut self,
         pool: &mut TablePool,
         process: &KernelProcess<'_>,
         new: bool,
     ) -> Result<bool, Error> {
-        // Without room the programs are told of no mappings: those that they have are not this process's any more.
+        // If the pool is full, the process gets an empty list: its old mappings are out of date.
         let placed = place(pool, process.mappings);
         let list = *placed.as_ref().unwrap_or(&(0, 0));
         let count = list.1 / MAPPING_WORDS;
         self.generation = self.generation.wrapping_add(1);
         let flags = if process.waker_only { PROC_WAKER } else { 0 };
-        // An exec between this look and the update below is overwritten; its record comes, and with it the next update.
+        // The update below may overwrite an exec that happens after this read. The report of that exec causes another update.
         let exec_id = self.exec_id(process.pid).unwrap_or(0).max(process.exec_id);
         let value = proc_bytes(list.0, count, self.generation, flags, exec_id);
         let how = if new { MapFlags::ANY } else { MapFlags::EXIST };
@@ -73,9 +73,9 @@ impl Processes {
         placed.map(|_| known)
     }
 
-    /// Forgets a process that has ended before a time, but not another one that has its number since then.
+    /// Forgets a process that ended before `ended_ns`, but not a later process with the same number.
     pub(crate) fn remove(&mut self, pool: &mut TablePool, pid: u32, ended_ns: u64) {
-        // The exit program was there first, as a rule.
+        // As a rule the exit program has already removed the entry.
         let exec_id = self.exec_id(pid);
         if exec_id.is_some_and(|exec_id| exec_id > ended_ns) {
             return;
@@ -89,16 +89,16 @@ impl Processes {
         }
     }
 
-    /// After each change: what the programs remember does not hold any more.
+    /// Tells the programs after each change that their cached copies are out of date.
     fn tell(&mut self) {
         self.changed += 1;
         self.words.set(control::CHANGED_BY_USER_SPACE, self.changed);
     }
 
-    /// Each process. One that comes or goes meanwhile may be missing.
+    /// All processes. One that is added or removed meanwhile may be missing.
     pub(crate) fn all(&self) -> Result<Vec<RecordedProcess>, Error> {
         let mut all = Vec::new();
-        // The kernel begins anew at a key that was removed meanwhile.
+        // The kernel starts from the beginning if the current key was removed, hence the bound.
         for key in self.map.keys().take(2 * self.map.max_entries() as usize) {
             let value = self.map.lookup(&key, MapFlags::ANY);
             let value = value.map_err(|source| Error::Map { action: "read", map: "procs", source })?;
@@ -107,14 +107,14 @@ impl Processes {
         Ok(all)
     }
 
-    /// The exec_id that the programs have of a process: new after fork and exec, before user space knows of them.
+    /// The programs' exec_id of a process. It changes at fork and exec, before user space learns of them.
     pub(crate) fn exec_id(&self, pid: u32) -> Option<u64> {
         let value = self.map.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()??;
         proc_exec_id(&value)
     }
 }
 
-/// Writes mappings into the table pool: where, and how many words.
+/// Writes mappings into the table pool. Returns their address and their number of words.
 fn place(pool: &mut TablePool, mappings: &[KernelMapping]) -> Result<(u32, u32), Error> {
     let words = mappings.len() as u32 * MAPPING_WORDS;
     if words == 0 {

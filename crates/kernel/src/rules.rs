@@ -26,21 +26,21 @@ impl Rules {
         Ok(rules)
     }
 
-    /// The rule at an index that was given out.
+    /// The rule at an index that [`Self::index`] returned.
     pub(crate) fn get(&self, index: u16) -> Option<Rule> {
         if usize::from(index) >= self.known.len() {
             return None;
         }
-        // SAFETY: below the number of entries written, which is below the number mapped; written once, before.
+        // SAFETY: the index is below the number of written entries, all of which are mapped; an entry never changes.
         Some(unsafe { self.memory.as_mut_ptr().cast::<Rule>().add(usize::from(index)).read() })
     }
 
-    /// The index of a rule that was seen before.
+    /// The index of a known rule.
     pub(crate) fn find(&self, rule: Rule) -> Option<u16> {
         self.known.get(&rule).copied()
     }
 
-    /// The index of a rule, which is written at its first sight.
+    /// The index of a rule. A new rule is written to the map first.
     pub(crate) fn index(&mut self, rule: Rule) -> Result<u16, Error> {
         if let Some(index) = self.known.get(&rule) {
             return Ok(*index);

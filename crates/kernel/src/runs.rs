@@ -1,23 +1,24 @@
-//! What the kernel counts of programs.
+//! The kernel's counts of program runs.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys;
 
-/// What was counted of a program.
+/// The kernel's counts for one program.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Runs {
-    /// Time that it ran, where the kernel counts that.
+    /// Run time, if the kernel counts it.
     pub(crate) time_ns: u64,
-    /// How often it did not run, because it had been interrupted on the same CPU (told since 5.12).
+    /// Runs that the kernel skipped because the program was already running on that CPU (reported since Linux 5.12).
     pub(crate) skipped: u64,
 }
 
-/// Of one program. None if the kernel does not tell.
+/// Reads the counts of one program; none if the kernel refuses.
 pub(crate) fn runs(program: BorrowedFd<'_>) -> Option<Runs> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut size = size_of_val(&info) as u32;
-    // SAFETY: the kernel writes no more than `size` bytes into `info`, which asks for no lists, and tells how many.
+    // SAFETY: the kernel writes at most `size` bytes into `info`, and the number written into `size`. The zeroed `info`
+    // asks for no lists, so the kernel follows no pointer in it.
     let result = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut size)
     };

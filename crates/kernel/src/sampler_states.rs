@@ -1,4 +1,4 @@
-//! What each slot of the programs counts, read through `mmap`: `struct sampler_state` of `bpf/sampler_state.h`.
+//! The counters of each slot of the programs, read through `mmap`: `struct sampler_state` of `bpf/sampler_state.h`.
 
 use std::mem::{offset_of, size_of};
 use std::ops::Range;
@@ -60,7 +60,7 @@ impl SamplerStates {
         self.words().get(at..at + COUNTERS).unwrap_or_default()
     }
 
-    /// The sums of the counters of one side over some slots.
+    /// Adds up the counters of one side over some slots.
     pub(crate) fn counters(&self, slots: Range<u32>, side: usize) -> [u64; COUNTERS] {
         let mut sums = [0; COUNTERS];
         for slot in slots {
@@ -71,15 +71,15 @@ impl SamplerStates {
         sums
     }
 
-    /// Sets the counters of a side to 0, to which no program adds.
+    /// Sets the counters of a side to 0. No program may be adding to that side.
     pub(crate) fn clear_counters(&self, side: usize) {
         for slot in 0..self.slots {
             self.counters_of(slot, side).iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
         }
     }
 
-    /// Takes the keys and counts that the slots have still to add to a side, to which no program adds. The keys go too: the
-    /// programs take a key that is here for one whose sums are in the table.
+    /// Takes the pending keys and counts of a side out of the slots. No program may be adding to that side. The keys are
+    /// cleared too, because the programs assume that the table has an entry for each pending key.
     pub(crate) fn take_pending(&self, side: usize, mut each: impl FnMut(u64, u64)) {
         for slot in 0..self.slots as usize {
             let at = slot * WORDS + PENDING_AT + side * PENDING_WORDS;

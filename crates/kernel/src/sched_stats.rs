@@ -1,4 +1,4 @@
-//! The scheduler's sched_stats: read from the places where each CPU writes its own, and put together.
+//! Statistics of the scheduler: each CPU writes its own, and they are added up here.
 
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
@@ -15,7 +15,7 @@ use crate::{Error, batch};
 
 const _: () = assert!(size_of::<types::histogram>() == (4 + HISTOGRAM_BUCKETS) * 8);
 const _: () = assert!(offset_of!(types::histogram, buckets) == 32);
-// In each key the begin of the process comes first, then its number, then what `halves` takes apart.
+// Each key has the start time of the process, its number, and the two fields that `halves` separates.
 const _: () = assert!(offset_of!(types::process_cpu, pid) == 8 && offset_of!(types::process_cpu, cpu) == 12);
 const _: () =
     assert!(offset_of!(types::process_event, pid) == 8 && offset_of!(types::process_event, event) == 12);
@@ -23,57 +23,57 @@ const _: () =
     assert!(offset_of!(types::process_bucket, pid) == 8 && offset_of!(types::process_bucket, kind) == 12);
 const _: () = assert!(offset_of!(types::process_bucket, bucket) == 14);
 
-/// Words of the values.
+/// Words of each value.
 const PROCESS_WORDS: usize = size_of::<types::process_schedule>() / 8;
 const COUNT_WORDS: usize = size_of::<types::event_count>() / 8;
 
-/// `DURATION_ON_CPU` of `bpf/abi.h`; the other kind is that of waits.
+/// `DURATION_ON_CPU` of `bpf/abi.h`; the other kind are waits.
 const ON_CPU: u16 = 0;
 
 /// The maps of `bpf/sched_stats.h` and `bpf/counters.h`.
 pub(crate) struct StatsMaps {
     pub(crate) all: MapHandle,
     pub(crate) events: MapHandle,
-    /// What the events of each CPU had last.
+    /// The last reading of each event on each CPU.
     pub(crate) readings: MapHandle,
-    /// Of processes: the programs add to one of both, while the other is emptied.
+    /// Statistics of processes. The programs add to one table while user space empties the other.
     pub(crate) tables: [StatsTables; 2],
     pub(crate) switch: Switch,
 }
 
-/// The statistics of processes.
+/// The maps of the statistics of processes.
 pub(crate) struct StatsTables {
     pub(crate) schedules: MapHandle,
     pub(crate) buckets: MapHandle,
     pub(crate) counters: MapHandle,
 }
 
-/// A process: equal numbers are given again, but not within the time of one process.
+/// A process. Its start time distinguishes it from later processes with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId {
     /// Its number.
     pub pid: u32,
-    /// When it began, CLOCK_MONOTONIC.
+    /// When it started, CLOCK_MONOTONIC.
     pub start_ns: u64,
 }
 
-/// What was counted of a process.
+/// Statistics of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessStats {
-    /// By the scheduler.
+    /// Statistics of the scheduler.
     pub scheduling: Scheduling,
-    /// Of perf events; of each there is one at most.
+    /// Counts of perf events, at most one for each event.
     pub counters: Vec<EventCount>,
 }
 
 impl ProcessStats {
-    /// Adds what was counted since.
+    /// Adds later statistics of the same process.
     pub fn merge(&mut self, more: &Self) {
         self.scheduling.merge(&more.scheduling);
         more.counters.iter().for_each(|count| self.count(count));
     }
 
-    /// Adds what was counted of one event since.
+    /// Adds a later count of one event.
     fn count(&mut self, more: &EventCount) {
         match self.counters.iter_mut().find(|known| known.event == more.event) {
             Some(known) => known.add(more),
@@ -82,17 +82,17 @@ impl ProcessStats {
     }
 }
 
-/// What was counted of an event, and for how long it could be.
+/// The count of one event, and for how long it was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCount {
     /// Number of the event.
     pub event: u32,
-    /// Events.
+    /// Number of occurrences.
     pub value: u64,
-    /// Time for which they were to be counted.
+    /// Time for which the event was enabled.
     pub enabled_ns: u64,
-    /// Time for which they were.
+    /// Time for which the event was counting on the hardware.
     pub running_ns: u64,
 }
 
@@ -105,7 +105,7 @@ impl EventCount {
 }
 
 impl StatsMaps {
-    /// Of all followed threads together.
+    /// The statistics of all followed threads together.
     pub(crate) fn all(&self) -> Result<Scheduling, Error> {
         let mut sum = Scheduling::default();
         for cpu in 0..self.all.max_entries() {
@@ -124,14 +124,14 @@ impl StatsMaps {
         Ok(sum)
     }
 
-    /// Puts a descriptor where the programs read it.
+    /// Enters the descriptor of an event, so that the programs can read the event.
     pub(crate) fn split_event(&self, place: u32, descriptor: BorrowedFd<'_>) -> Result<(), Error> {
         let value = descriptor.as_raw_fd().to_ne_bytes();
         let entered = self.events.update(&place.to_ne_bytes(), &value, MapFlags::ANY);
         entered.map_err(|source| Error::Map { action: "enter an event into", map: "split_events", source })
     }
 
-    /// Takes away what [`Self::split_event`] has put there, if anything.
+    /// Removes the event that [`Self::split_event`] entered, if there is one.
     pub(crate) fn no_event(&self, place: u32) -> Result<(), Error> {
         match self.events.delete(&place.to_ne_bytes()) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
@@ -141,14 +141,14 @@ impl StatsMaps {
         }
     }
 
-    /// The next reading on this CPU is the first one.
+    /// Clears the last readings of a CPU, so that its next reading counts as the first.
     pub(crate) fn forget_readings(&self, cpu: u32) -> Result<(), Error> {
         let none = [0; size_of::<types::split_counts>()];
         let entered = self.readings.update(&cpu.to_ne_bytes(), &none, MapFlags::ANY);
         entered.map_err(|source| Error::Map { action: "write", map: "split_last", source })
     }
 
-    /// Takes what was counted of each process since the last time, while the programs go on.
+    /// Takes the statistics of each process since the last call, while the programs go on.
     pub(crate) fn take(&mut self, pool: &mut TablePool) -> Result<BTreeMap<ProcessId, ProcessStats>, Error> {
         self.switch.change(pool)?;
         self.tables[self.switch.other()].empty()
@@ -189,7 +189,7 @@ impl StatsTables {
     }
 }
 
-/// The process of a key, and its last four bytes as two numbers.
+/// Splits a key into the process and its last four bytes as two numbers.
 fn halves([start_ns, rest]: [u64; 2]) -> (ProcessId, [u16; 2]) {
     let [a, b, c, d, e, f, g, h] = rest.to_ne_bytes();
     let pid = u32::from_ne_bytes([a, b, c, d]);

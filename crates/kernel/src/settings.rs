@@ -1,37 +1,37 @@
-//! What is fixed when the programs are loaded.
+//! The settings with which the programs are loaded.
 
 use crate::sum_key::State;
 
 /// Off-CPU recording.
 #[derive(Clone, Debug)]
 pub struct OffCpu {
-    /// The states that belong to the off-CPU profile; of these the intervals are counted.
+    /// The states of the off-CPU profile. Intervals in these states are recorded.
     pub states: Vec<State>,
-    /// Shorter intervals are counted, not recorded.
+    /// Intervals shorter than this are only counted.
     pub min_block_ns: u64,
-    /// Record all states, and time on CPUs.
+    /// Record all states, and the time on CPUs.
     pub wall_clock: bool,
-    /// Record who ends intervals.
+    /// Record the waker that ends each interval.
     pub wakers: bool,
 }
 
 /// Statistics of the scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct SchedStats {
-    /// Those of each process too.
+    /// Also take statistics of each process.
     pub each_process: bool,
-    /// With `each_process`: so many events are split by process, at most [`MAX_SPLIT_EVENTS`]; see
+    /// With `each_process`: the number of events to split by process, at most [`MAX_SPLIT_EVENTS`]; see
     /// [`Kernel::split_event`](crate::Kernel::split_event).
     pub split_events: u8,
 }
 
-/// Events that can be split by process.
+/// The largest number of events that can be split by process.
 pub const MAX_SPLIT_EVENTS: usize = 8;
 
 impl OffCpu {
-    /// The states that the profile has, and those that are recorded.
+    /// Bit masks of the states in the profile, and of the recorded states.
     pub(crate) fn masks(&self) -> (u8, u8) {
-        // The first wait of a thread is one of those that could run.
+        // A new thread that waits for its first CPU is runnable, as a preempted one.
         let bits = |state: &State| match state {
             State::Preempted => State::Preempted.bit() | State::NotRunYet.bit(),
             state => state.bit(),
@@ -42,7 +42,7 @@ impl OffCpu {
     }
 }
 
-/// What is fixed when the programs are loaded.
+/// The settings with which the programs are loaded.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Secret of the stack hash.
@@ -53,23 +53,23 @@ pub struct Settings {
     pub off_cpu: Option<OffCpu>,
     /// Take statistics of the scheduler.
     pub sched_stats: Option<SchedStats>,
-    /// Take kernel stacks too.
+    /// Also take kernel stacks.
     pub kernel_stacks: bool,
-    /// Keep threads apart.
+    /// Count each thread separately.
     pub per_thread: bool,
-    /// Walk every memo hit again in full, and compare.
+    /// Walk each memo hit again in full, and compare the results.
     pub check_memo: bool,
     /// Walk without memos; for measurements.
     pub without_memo: bool,
-    /// Inode number of the agent's PID namespace if it is not the first one, else 0.
+    /// Inode number of the agent's PID namespace; 0 in the initial namespace.
     pub pid_namespace: u32,
-    /// Threads that exist at the start. There is room for the sums of each, besides that for stacks.
+    /// Number of threads at the start. The table of sums has an entry for each of them besides `max_stacks`.
     pub threads: u32,
-    /// Distinct stacks held in the kernel between two drains.
+    /// Distinct stacks that the kernel holds between two drains.
     pub max_stacks: u32,
     /// Bytes of the ring; a power of two and a multiple of the page size.
     pub ring_bytes: u32,
-    /// Processes that can be recorded at a time.
+    /// The largest number of processes recorded at one time.
     pub max_processes: u32,
     /// Bytes of unwind tables and mappings.
     pub table_pool_bytes: usize,
@@ -81,7 +81,7 @@ impl Settings {
         self.off_cpu.is_some() || self.sched_stats.is_some()
     }
 
-    /// Sums held in the kernel between two drains.
+    /// Sums that the kernel holds between two drains.
     pub(crate) fn sums(&self) -> u32 {
         let sleepers = if self.off_cpu.is_some() { self.threads } else { 0 };
         self.max_stacks.saturating_add(sleepers)
@@ -95,7 +95,7 @@ impl Settings {
         self.sched_stats.filter(|stats| stats.each_process).map_or(0, |stats| stats.split_events)
     }
 
-    /// Whether it matters when a thread becomes runnable.
+    /// Whether the time at which a thread becomes runnable is needed.
     pub(crate) fn follows_wakeups(&self) -> bool {
         self.sched_stats.is_some() || self.off_cpu.as_ref().is_some_and(|off_cpu| off_cpu.wall_clock)
     }

@@ -1,9 +1,9 @@
-//! What the programs add up: sums by stack, counters, pending counts. There are two sides of all that; the programs add to
-//! one while the other is emptied. A change of the side is one moment for sums and counters alike: a run of a program reads
-//! the side once, and nothing is emptied before all runs have ended that may have read the old one.
+//! The data that the programs add up: sums by stack, counters, pending counts. It exists twice, on two sides: the programs
+//! add to one side while user space empties the other. Sums and counters change sides at the same moment: each run of a
+//! program reads the side once, and a side is emptied only after all runs that may have read it have ended.
 //!
-//! At a seam (see `bpf/seam.h`) the stretches of threads that are open are split besides, and what lies before the seam is
-//! read from the records of it.
+//! At a seam (see `bpf/seam.h`) the open intervals of threads are also split. Their part before the seam comes from the
+//! seam records.
 
 use libbpf_rs::{MapCore, MapHandle};
 
@@ -22,11 +22,11 @@ pub struct Sums {
     pub count: u64,
     /// Sum of their values.
     pub value: u64,
-    /// Off-CPU: of the value, the time in which the thread could have run.
+    /// Off-CPU time: the part of the value in which the thread was runnable.
     pub waited: u64,
 }
 
-/// What belongs to an interval that has ended at a seam, besides the sums.
+/// The data of an interval that ended at a seam, apart from its sums.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Cut {
@@ -36,19 +36,19 @@ pub struct Cut {
     pub sampler: Counters,
     /// The counters of the programs that follow threads.
     pub off_cpu: Counters,
-    /// What was open at the seam.
+    /// The intervals of threads that were open at the seam.
     pub open: Vec<OpenStretch>,
 }
 
-/// A stretch of a thread on or off a CPU that was open at a seam. Its count comes with its end.
+/// An interval of a thread on or off CPU that was open at a seam. It is counted where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenStretch {
-    /// The key under which the rest of its time will be added, unless its end finds a waker.
+    /// The key under which the rest of its time will be added, unless a waker is recorded at its end.
     pub key: u64,
-    /// The time that belongs to the interval; 0 if it may still turn out to be too short to be recorded.
+    /// The time before the seam; 0 while it is open whether the whole is long enough to be recorded.
     pub value: u64,
-    /// Of this, the time in which the thread could have run.
+    /// The part of this time in which the thread was runnable.
     pub waited: u64,
 }
 
@@ -70,19 +70,19 @@ impl Counted {
     }
 }
 
-/// The maps that have two sides, and what was taken out of them.
+/// The maps that have two sides, and the counters taken out of them.
 pub(crate) struct Sides {
     tables: [MapHandle; 2],
     seam_records: MapHandle,
     states: SamplerStates,
-    /// The first slots are the sampler's.
+    /// The sampler has the first slots.
     sampler_slots: u32,
     words: ControlWords,
     switch: Switch,
     /// The last seam, CLOCK_MONOTONIC, and the one before it; 0 if there was none.
     seam_ns: u64,
     previous_seam_ns: u64,
-    /// Counted in all sides that were emptied, and in those since the last seam.
+    /// Counters from all emptied sides: since the start, and since the last seam.
     total: Counted,
     interval: Counted,
 }
@@ -133,21 +133,21 @@ impl Sides {
         Counters::from_sums(&all.threads)
     }
 
-    /// Empties the side in use, while the programs go on with the other. `each` gets the hash and the sums.
+    /// Empties the side in use, while the programs go on with the other. Calls `each` with each hash and its sums.
     pub(crate) fn drain(&mut self, pool: &mut TablePool, each: impl FnMut(u64, Sums)) -> Result<(), Error> {
         let full = self.change(pool)?;
         self.empty(full, each)
     }
 
-    /// Ends the interval: changes the side, calls `gather`, in which the stretches that are open are to be written
-    /// down (none: threads are not followed), and takes everything that belongs to the interval.
+    /// Ends the interval: changes the side, calls `gather`, and takes all data of the interval. `gather` makes the programs
+    /// record the intervals of threads that are open; it is none if threads are not followed.
     pub(crate) fn cut(
         &mut self,
         pool: &mut TablePool,
         gather: Option<impl FnOnce() -> Result<(), Error>>,
         each: impl FnMut(u64, Sums),
     ) -> Result<Cut, Error> {
-        // Until the side is changed, which is a moment later, stretches that end are not split.
+        // The side changes a moment later. Intervals of threads that end before that are not split.
         let at_ns = monotonic_ns();
         (self.previous_seam_ns, self.seam_ns) = (self.seam_ns, at_ns);
         if gather.is_some() {
@@ -159,7 +159,7 @@ impl Sides {
         let gathered = gather.map_or(Ok(()), |gather| {
             let gathered = gather();
             self.words.set(control::GATHERED_SEAM_NS, 0);
-            // A program that ended a stretch meanwhile may still be writing its record.
+            // A program that ended an interval meanwhile may still be writing its record.
             pool.wait_for_programs()?;
             let emptied = batch::empty(&self.seam_records, |[_], [seam_ns, key, value, waited, lived]| {
                 if seam_ns == at_ns {
@@ -181,13 +181,13 @@ impl Sides {
         Ok(cut)
     }
 
-    /// Empties both sides; for the end, when no program runs any more.
+    /// Empties both sides. Call it at the end, when no program runs any more.
     pub(crate) fn drain_all(&mut self, mut each: impl FnMut(u64, Sums)) -> Result<(), Error> {
         self.empty(0, &mut each)?;
         self.empty(1, &mut each)
     }
 
-    /// Changes the side that is added to, and waits until no program adds to the old one, whose number it gives.
+    /// Changes the side, waits until no program adds to the old one, and returns the number of the old one.
     fn change(&mut self, pool: &mut TablePool) -> Result<usize, Error> {
         let next = self.switch.other() as u32;
         self.words.set(control::SEAM_NS + next, self.seam_ns);
@@ -196,7 +196,7 @@ impl Sides {
         Ok(self.switch.other())
     }
 
-    /// What is counted on a side.
+    /// The counters of a side.
     fn counted(&self, side: usize) -> Counted {
         Counted {
             sampler: self.states.counters(0..self.sampler_slots, side),
@@ -219,7 +219,7 @@ impl Sides {
 
 fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the time into the struct, which lives. It cannot fail with this clock.
+    // SAFETY: writes the time into a live local. The call cannot fail with this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -2,24 +2,25 @@
 
 use crate::abi::skeleton::types;
 
-/// What the sums of a stack are sums of.
+/// The state of a thread to which a sum belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
-    /// Samples of a running thread.
+    /// Running, found by the sampler.
     Sampled = types::off_state::OFF_NONE.0 as isize,
-    /// Time asleep, in any way that is not `IoWait`.
+    /// Asleep, except as `IoWait`.
     Blocked = types::off_state::OFF_BLOCKED.0 as isize,
-    /// Time in uninterruptible sleep that adds to load.
+    /// In uninterruptible sleep that counts as load.
     IoWait = types::off_state::OFF_IOWAIT.0 as isize,
-    /// Time in which the thread could have run, but had no CPU.
+    /// Runnable, without a CPU.
     Preempted = types::off_state::OFF_PREEMPTED.0 as isize,
-    /// Time on a CPU, of a process or thread; without frames.
+    /// On a CPU. These sums are of a process or thread and have no frames.
     OnCpu = 4,
-    /// None: it is the stack of who wakes others.
+    /// Not a state: the stack of a thread that wakes another.
     Waker = 5,
-    /// The same; the kernel frames tell whether it was an interrupt, or work that a system call had put off.
+    /// As `Waker`, in a softirq. The kernel frames show whether it ran in an interrupt, or was deferred work of a system
+    /// call.
     WakerInSoftirq = 6,
-    /// As `Preempted`: from the making of a thread to its first moment on a CPU.
+    /// As `Preempted`, from the creation of a thread to its first time on a CPU.
     NotRunYet = 7,
 }
 
@@ -36,14 +37,14 @@ impl State {
         Self::NotRunYet,
     ];
 
-    /// What the sums under a key are of: `KEY_STATE` of `bpf/abi.h`. The programs give no key with another number; it would
-    /// count as [`Self::Sampled`].
+    /// The state in a key: `KEY_STATE` of `bpf/abi.h`. The programs make no key with an unknown number; it would count as
+    /// [`Self::Sampled`].
     #[must_use]
     pub fn of_key(key: u64) -> Self {
         Self::try_from((key & 0xf) as u32).unwrap_or(Self::Sampled)
     }
 
-    /// Whether it is the stack of who wakes others.
+    /// Whether the stack is that of a waker.
     #[must_use]
     pub fn is_waker(self) -> bool {
         matches!(self, Self::Waker | Self::WakerInSoftirq)
@@ -62,13 +63,13 @@ impl TryFrom<u32> for State {
     }
 }
 
-/// What counts.
+/// The event that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Event {
     /// The sampler's clock: a count is a sample.
     Clock = types::event::EVENT_CLOCK.0 as isize,
-    /// The scheduler: a count is a stretch of a thread.
+    /// The scheduler: a count is an interval of a thread on or off CPU.
     Scheduler = types::event::EVENT_SCHEDULER.0 as isize,
 }
 
@@ -76,7 +77,8 @@ impl Event {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Clock, Self::Scheduler];
 
-    /// What counts under a key: `KEY_EVENT_SHIFT` of `bpf/abi.h`. None: the programs give no such key.
+    /// The event in a key: `KEY_EVENT_SHIFT` of `bpf/abi.h`. The programs make no key with an unknown number, for which this
+    /// is none.
     #[must_use]
     pub fn of_key(key: u64) -> Option<Self> {
         Self::try_from((key >> 4 & 0xf) as u32).ok()

@@ -1,6 +1,6 @@
-//! The memory that both sides address by word numbers: chunks of a BPF array of maps, made on demand and written
-//! through `mmap`, without a system call per word. Few chunks are mapped at a time: what is mapped counts as memory of
-//! this process, too.
+//! The memory of tables and mappings. User space and the programs address it by word numbers. It consists of chunks in a
+//! BPF array of maps, which are created on demand and written through `mmap`, without a system call per word. Few
+//! chunks are mapped at a time, because mapped chunks count as memory of this process too.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -16,17 +16,17 @@ use crate::Error;
 use crate::abi::{CHUNK_BYTES, CHUNK_WORDS};
 use crate::extents::Extents;
 
-/// Words given back are not used again for this long: a program that runs at that moment, or a child that still
-/// shares its parent's mappings, may be reading them.
+/// Freed words are not used again for this long. A running program, or a child that still shares its parent's mappings,
+/// may be reading them.
 const QUARANTINE: Duration = Duration::from_secs(2);
 
-/// Chunks mapped at a time; 1 MiB.
+/// The largest number of chunks mapped at a time; 1 MiB.
 const MAX_WINDOWS: usize = 16;
 
 pub(crate) struct TablePool {
     outer: MapHandle,
     chunks: Vec<Option<MapHandle>>,
-    /// Chunks that are mapped here, the last used in front.
+    /// The mapped chunks, most recently used first.
     windows: RefCell<VecDeque<(u32, MmapRaw)>>,
     extents: Extents,
     quarantine: VecDeque<(Instant, u32, u32)>,
@@ -45,12 +45,12 @@ impl TablePool {
         }
     }
 
-    /// Bytes of the chunks that exist.
+    /// Bytes of the existing chunks.
     pub(crate) fn bytes(&self) -> usize {
         self.in_use * CHUNK_BYTES
     }
 
-    /// Words at a multiple of `align`, backed by chunks.
+    /// Allocates words at a multiple of `align`, and creates their chunks.
     pub(crate) fn take(&mut self, words: u32, align: u32, in_one_chunk: bool) -> Result<u32, Error> {
         let start = self.reserve(words, align, in_one_chunk)?;
         match self.back(&[(start, words)]) {
@@ -62,7 +62,7 @@ impl TablePool {
         }
     }
 
-    /// Words at a multiple of `align`, to be given to [`Self::back`] before they are written.
+    /// Allocates words at a multiple of `align`. Pass them to [`Self::back`] before writing them.
     pub(crate) fn reserve(&mut self, words: u32, align: u32, in_one_chunk: bool) -> Result<u32, Error> {
         while let Some(&(since, start, length)) = self.quarantine.front() {
             if since.elapsed() < QUARANTINE {
@@ -76,7 +76,8 @@ impl TablePool {
         self.extents.take(words, align, in_one_chunk).ok_or(full)
     }
 
-    /// Makes the chunks behind (start, words) of what was reserved, all at once: each call waits for running programs.
+    /// Creates the chunks of reserved words, given as (start, words). One call for many is faster: each call waits for
+    /// running programs.
     pub(crate) fn back(&mut self, parts: &[(u32, u32)]) -> Result<(), Error> {
         let range =
             |&(start, words): &(u32, u32)| start / CHUNK_WORDS..=(start + words.max(1) - 1) / CHUNK_WORDS;
@@ -94,19 +95,19 @@ impl TablePool {
         Ok(())
     }
 
-    /// Gives words back, after a while.
+    /// Frees words; they can be allocated again after [`QUARANTINE`].
     pub(crate) fn give(&mut self, start: u32, words: u32) {
         self.quarantine.push_back((Instant::now(), start, words));
     }
 
-    /// Writes words from `start` on; all of them were taken.
+    /// Writes words from `start` on, into allocated words.
     pub(crate) fn write(&mut self, start: u32, words: impl IntoIterator<Item = u32>) -> Result<(), Error> {
         let mut at = start;
         let mut words = words.into_iter().peekable();
         while words.peek().is_some() {
             let taken = self.with_chunk(at / CHUNK_WORDS, |chunk| {
                 let rest = &chunk[(at % CHUNK_WORDS) as usize..];
-                // The kernel side reads concurrently, hence the atomic store.
+                // The programs read at the same time, hence the atomic store.
                 rest.iter().zip(&mut words).map(|(place, word)| place.store(word, Ordering::Relaxed)).count()
             })?;
             let Some(taken) = taken else {
@@ -118,13 +119,13 @@ impl TablePool {
         Ok(())
     }
 
-    /// The word at an address; none if there is no chunk.
+    /// The word at an address; none if its chunk does not exist.
     pub(crate) fn read(&self, at: u32) -> Option<u32> {
         let word = |chunk: &[AtomicU32]| chunk[(at % CHUNK_WORDS) as usize].load(Ordering::Relaxed);
         self.with_chunk(at / CHUNK_WORDS, word).ok()?
     }
 
-    /// Does something with the words of a chunk, if there is one.
+    /// Calls `action` with the words of a chunk, if it exists.
     fn with_chunk<T>(&self, index: u32, action: impl FnOnce(&[AtomicU32]) -> T) -> Result<Option<T>, Error> {
         let Some(map) = self.chunks.get(index as usize).and_then(Option::as_ref) else { return Ok(None) };
         let mut windows = self.windows.borrow_mut();
@@ -138,16 +139,16 @@ impl TablePool {
             }
         };
         let base = window.1.as_mut_ptr().cast::<AtomicU32>();
-        // SAFETY: the mapping is CHUNK_WORDS words long, page aligned, and lives until the end of this function at
-        // least; all access to it is atomic.
+        // SAFETY: the mapping is CHUNK_WORDS words long, page aligned, and lives at least until the end of this
+        // function; all access to it is atomic.
         let result = action(unsafe { std::slice::from_raw_parts(base, CHUNK_WORDS as usize) });
         windows.push_front(window);
         Ok(Some(result))
     }
 
-    /// Waits until every program that was running when this was called has ended.
+    /// Waits until all program runs that were active at the call have ended.
     ///
-    /// Updating an array of maps does that: `maybe_wait_bpf_programs` in kernel/bpf/syscall.c calls
+    /// An update of an array of maps does that: `maybe_wait_bpf_programs` in kernel/bpf/syscall.c calls
     /// `synchronize_rcu` (5.10 to 6.18 read).
     pub(crate) fn wait_for_programs(&mut self) -> Result<(), Error> {
         let spare = new_chunk()?;
@@ -156,11 +157,11 @@ impl TablePool {
     }
 }
 
-/// Updates at a time. Each waits until all programs that run have ended, for which the kernel takes some ms; those
-/// that wait at the same time wait for the same.
+/// Number of updates at the same time. Each waits some ms until all running programs have ended; updates at the same
+/// time share that wait.
 const AT_A_TIME: usize = 8;
 
-/// Enters chunks, by their descriptors, into the array of maps.
+/// Enters chunks into the array of maps. Each entry is an index and the descriptor of a chunk.
 fn enter(outer: &MapHandle, entries: &[(u32, i32)]) -> Result<(), Error> {
     let share = entries.len().div_ceil(AT_A_TIME).max(1);
     let mut shares = entries.chunks(share);
@@ -176,7 +177,7 @@ fn enter(outer: &MapHandle, entries: &[(u32, i32)]) -> Result<(), Error> {
     })
 }
 
-/// With one system call where the kernel knows it for arrays of maps (5.15), else one by one.
+/// Uses one system call if the kernel has batch updates for arrays of maps (since 5.15), else one for each entry.
 fn enter_share(outer: &MapHandle, entries: &[(u32, i32)]) -> Result<(), libbpf_rs::Error> {
     let keys: Vec<u8> = entries.iter().flat_map(|(index, _)| index.to_ne_bytes()).collect();
     let values: Vec<u8> = entries.iter().flat_map(|(_, map)| map.to_ne_bytes()).collect();
@@ -202,7 +203,7 @@ fn new_chunk() -> Result<MapHandle, Error> {
         .map_err(map_error("extend"))
 }
 
-/// The forms in which file descriptors are wanted here.
+/// The forms of a file descriptor that maps take.
 trait RawForms {
     fn as_raw(&self) -> i32;
     fn as_raw_bytes(&self) -> [u8; 4];

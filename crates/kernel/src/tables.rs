@@ -9,16 +9,17 @@ use crate::abi::CHUNK_WORDS;
 use crate::rules::Rules;
 use crate::table_pool::TablePool;
 
-/// A table that the programs can use.
+/// An installed table, which the programs can use.
 #[derive(Debug)]
 pub struct TableHandle {
-    /// address in the table pool of the page table.
+    /// Address of the page table in the table pool.
     pub(crate) address: u32,
-    /// (start, words) of everything that was taken for it.
+    /// (start, words) of everything that was allocated for it.
     parts: Vec<(u32, u32)>,
 }
 
-/// Writes a table: rows first, then the pages that name them. Nothing refers to it until a mapping does.
+/// Writes a table: first the rows, then the pages that refer to them. The programs do not see it until a mapping refers
+/// to it.
 pub(crate) fn install(pool: &mut TablePool, rules: &mut Rules, table: &Table) -> Result<TableHandle, Error> {
     let mut parts = Vec::new();
     let result = write_table(pool, rules, table, &mut parts);
@@ -37,7 +38,7 @@ pub(crate) fn remove(pool: &mut TablePool, table: TableHandle) {
     }
 }
 
-/// Whether exactly this table was written there.
+/// Whether the installed table is equal to this one.
 pub(crate) fn is_same(pool: &TablePool, rules: &Rules, handle: &TableHandle, table: &Table) -> bool {
     let words_are = |start: u32, words: &mut dyn Iterator<Item = u32>| {
         (start..).zip(words).all(|(at, word)| pool.read(at) == Some(word))
@@ -62,7 +63,7 @@ fn packed(table: &Table, page: &PageSpan, indices: &[u16]) -> impl Iterator<Item
     rows.iter().map(|row| u32::from(row.offset) | u32::from(indices[usize::from(row.rule)]) << 16)
 }
 
-/// The search of bpf/tables.h over the same words.
+/// Finds the rule for an address, as the search in `bpf/tables.h` does over the same words.
 pub(crate) fn lookup(pool: &TablePool, rules: &Rules, table: &TableHandle, address: Svma) -> Option<Rule> {
     let page = u32::try_from(address.0 >> PAGE_SHIFT).ok()?.checked_sub(pool.read(table.address)?)?;
     if page >= pool.read(table.address + 1)? {
@@ -89,7 +90,7 @@ fn write_table(
     table: &Table,
     parts: &mut Vec<(u32, u32)>,
 ) -> Result<u32, Error> {
-    // Rules beyond the map's size become one that ends the walk, and says so, rather than a wrong one.
+    // When the map of rules is full, a further rule becomes `UNSUPPORTED`, which ends the walk with its own cause.
     let unsupported = rules.index(Rule::UNSUPPORTED)?;
     let indices: Vec<u16> =
         table.rules.iter().map(|rule| rules.index(*rule).unwrap_or(unsupported)).collect();
@@ -97,11 +98,11 @@ fn write_table(
     let address = pool.reserve(words, 2, false)?;
     parts.push((address, words));
 
-    // First all places, then the memory behind all of them.
+    // Reserve all words first, then create their chunks together.
     let mut starts = Vec::with_capacity(table.pages.len());
     let mut next = 0;
     while next < table.pages.len() {
-        // As many pages as fill a chunk, so that one search for room serves them all.
+        // Take as many pages as fit into a chunk, so that one allocation serves them all.
         let first = next;
         let mut rows = 0;
         while next < table.pages.len() && rows + table.pages[next].count <= CHUNK_WORDS {

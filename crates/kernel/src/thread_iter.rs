@@ -1,4 +1,4 @@
-//! Threads: the programs that follow them through the scheduler, and the iterators over all of them.
+//! The programs that follow threads through the scheduler, and the iterators over all threads.
 
 use std::io::Read;
 
@@ -11,7 +11,7 @@ use crate::{Error, Message, Settings};
 const FOLLOWERS: [&str; 3] = ["thread_begins", "thread_execs", "thread_switch"];
 /// Programs that see threads become runnable.
 const WAKEUPS: [&str; 2] = ["thread_wakeup", "thread_wakeup_new"];
-/// The program that tells the lives of threads that end.
+/// The program that measures the lifetimes of threads that end.
 const EXITS: &str = "thread_exits";
 /// The program that sees who wakes whom.
 const WAKING: &str = "thread_waking";
@@ -20,7 +20,7 @@ pub(crate) const STILL_ASLEEP: &str = "threads_still_asleep";
 pub(crate) const SEAM: &str = "threads_at_seam";
 pub(crate) const END: &str = "threads_at_end";
 
-/// The programs that have to be attached to follow threads with these settings.
+/// The programs that follow threads with these settings.
 pub(crate) fn programs(settings: &Settings) -> Vec<&'static str> {
     let mut programs = Vec::new();
     if settings.follows_threads() {
@@ -38,7 +38,7 @@ pub(crate) fn programs(settings: &Settings) -> Vec<&'static str> {
     programs
 }
 
-/// Runs an iterator over all threads to its end; what it says.
+/// Runs an iterator over all threads, and returns its messages.
 pub(crate) fn run(object: &mut Object, name: &'static str) -> Result<Vec<Message>, Error> {
     let program = object.progs_mut().find(|program| program.name() == name);
     let program = program.ok_or(Error::Missing { kind: "program", name })?;

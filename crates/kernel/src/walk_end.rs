@@ -9,25 +9,25 @@ pub(crate) const WALK_ENDS: usize = types::walk_end::WALK_ENDS.0 as usize;
 pub enum WalkEnd {
     /// At the outermost frame.
     Root = types::walk_end::WALK_ROOT.0 as isize,
-    /// A pc in no executable mapping.
+    /// At a pc outside all executable mappings.
     NoMapping = types::walk_end::WALK_NO_MAPPING.0 as isize,
-    /// The file has tables, none covers the pc, and the frame pointer did not help.
+    /// The file's tables do not cover the pc, and the frame pointer did not help.
     NoRow = types::walk_end::WALK_NO_ROW.0 as isize,
-    /// A rule outside of what the walker evaluates.
+    /// At a rule that the walker cannot evaluate.
     UnsupportedRule = types::walk_end::WALK_UNSUPPORTED_RULE.0 as isize,
-    /// A frame pointer or CFA not above the last one.
+    /// At a frame pointer or CFA that is not above the last one.
     FpChain = types::walk_end::WALK_FP_CHAIN.0 as isize,
-    /// Stack memory not readable.
+    /// At stack memory that is not readable.
     Fault = types::walk_end::WALK_FAULT.0 as isize,
-    /// More frames than are kept.
+    /// At the maximum number of frames.
     FrameLimit = types::walk_end::WALK_FRAME_LIMIT.0 as isize,
-    /// A table still being made.
+    /// At a file whose table is still being compiled.
     TableNotReady = types::walk_end::WALK_TABLE_NOT_READY.0 as isize,
-    /// No user registers, or of 32-bit code.
+    /// No user registers, or those of 32-bit code.
     NoRegisters = types::walk_end::WALK_NO_REGISTERS.0 as isize,
-    /// A thread of the kernel's, which has no user stack; also one inside of a process, as for io_uring.
+    /// A kernel thread, which has no user stack. Some belong to a process, for example those of io_uring.
     NoUserStack = types::walk_end::WALK_NONE.0 as isize,
-    /// A thread that has given back its memory on its way out, or to the next program.
+    /// A thread that has already released its memory in exit or exec.
     Exiting = types::walk_end::WALK_EXITING.0 as isize,
 }
 
