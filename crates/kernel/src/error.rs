@@ -63,7 +63,7 @@ pub enum Error {
         "no room for {words} more words of unwind tables and mappings: the limit of {limit_mib} MiB is reached"
     )]
     TablePoolFull {
-        /// 32-bit words asked for.
+        /// Requested 32-bit words.
         words: u32,
         /// The limit.
         limit_mib: u32,

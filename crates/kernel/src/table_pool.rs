@@ -111,7 +111,7 @@ impl TablePool {
                 rest.iter().zip(&mut words).map(|(place, word)| place.store(word, Ordering::Relaxed)).count()
             })?;
             let Some(taken) = taken else {
-                debug_assert!(false, "write outside of what was taken");
+                debug_assert!(false, "write outside of allocated words");
                 return Ok(());
             };
             at += taken as u32;

@@ -23,7 +23,7 @@ pub enum WalkEnd {
     FrameLimit = types::walk_end::WALK_FRAME_LIMIT.0 as isize,
     /// At a file whose table is still being compiled.
     TableNotReady = types::walk_end::WALK_TABLE_NOT_READY.0 as isize,
-    /// No user registers, or those of 32-bit code.
+    /// No user registers, or registers of 32-bit code.
     NoRegisters = types::walk_end::WALK_NO_REGISTERS.0 as isize,
     /// A kernel thread, which has no user stack. Some belong to a process, for example those of io_uring.
     NoUserStack = types::walk_end::WALK_NONE.0 as isize,

@@ -1,4 +1,4 @@
-//! The agent: one capture from configuration to report, with the states of the specification.
+//! The agent: one capture from configuration to report.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
@@ -47,7 +47,7 @@ struct Running {
     thread: JoinHandle<Option<CaptureResult>>,
     outputs: Outputs,
     exporting: Exporting,
-    /// Writes the outputs of intervals, if that was asked for.
+    /// Writes the outputs of intervals, if the configuration asks for them.
     rotation: Option<Rotation>,
 }
 
@@ -76,7 +76,7 @@ impl Agent {
         }
     }
 
-    /// What to capture is said to the builder.
+    /// A builder, which describes what to capture.
     pub fn builder() -> AgentBuilder {
         AgentBuilder::default()
     }
@@ -87,20 +87,20 @@ impl Agent {
         self.config.clone()
     }
 
-    /// Returns when all events are enabled. With [`Unwind::Dwarf`](crate::Unwind::Dwarf) that is after all unwind tables of the
-    /// targets are made, however long it takes; until then other calls of this agent wait too, and [`Self::start_cancellable`]
-    /// can be cancelled.
+    /// Starts the capture. Returns when all events are enabled. With [`Unwind::Dwarf`](crate::Unwind::Dwarf) it first waits
+    /// until all unwind tables of the targets are compiled, which may take long. Other calls of this agent wait meanwhile.
+    /// Use [`Self::start_cancellable`] to be able to cancel the wait.
     ///
     /// # Errors
-    /// Whatever kept the capture from starting; everything is undone. [`Error::AlreadyStarted`], [`Error::Closed`].
+    /// Any error that prevents the start; everything is undone. [`Error::AlreadyStarted`], [`Error::Closed`].
     pub fn start(&self) -> Result<(), Error> {
         self.start_cancellable(&CancelToken::new())
     }
 
-    /// As [`Self::start`], until cancelled.
+    /// As [`Self::start`]; the token cancels it.
     ///
     /// # Errors
-    /// As [`Self::start`]; [`Error::Cancelled`], after which `stop` once writes empty outputs.
+    /// As [`Self::start`]; [`Error::Cancelled`]. After that, one call of `stop` writes empty outputs.
     pub fn start_cancellable(&self, cancel: &CancelToken) -> Result<(), Error> {
         let usage = Usage::begin();
         let mut state = self.lock();
@@ -122,7 +122,7 @@ impl Agent {
         let (ready, started) = channel();
         let (shared, cancel, abandon) = (Arc::clone(&self.shared), cancel.clone(), self.abandon.clone());
         let order = Order { config, command, callbacks, shared, abandon, usage };
-        // The session is made on its thread: parts of it must not leave the thread that made them.
+        // The session is created on its own thread, because some of its parts cannot move between threads.
         let thread = sys::thread::spawn_quiet_thread("main", move || match Session::begin(order, &cancel) {
             Ok(session) => {
                 let _ = ready.send(Ok(()));
@@ -172,20 +172,20 @@ impl Agent {
         self.shared.wait(timeout)
     }
 
-    /// The command's process, since the start of the capture; none if the target is another one.
+    /// The process of the command, from the start of the capture on; none if the target is not a command.
     #[must_use]
     pub fn child(&self) -> Option<ChildHandle> {
         self.shared.child()
     }
 
-    /// The ledger as it stands.
+    /// The current ledger.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         self.shared.ledger()
     }
 
-    /// The metrics as they stand; not older than a second. The first call waits for the next round of the capture, which is
-    /// a matter of milliseconds.
+    /// The current metrics, at most a second old. The first call waits some milliseconds for the next round of the
+    /// capture.
     ///
     /// # Errors
     /// [`Error::PmuNotEnabled`] without [`AgentBuilder::pmu`]; [`Error::NotStarted`], [`Error::Closed`].
@@ -201,32 +201,32 @@ impl Agent {
         self.shared.metrics().map(Arc::unwrap_or_clone).ok_or(Error::NotStarted)
     }
 
-    /// Where metrics can be fetched: the address that was bound, while it is. None without
-    /// [`AgentBuilder::metrics_listen`], before the start and after the end.
+    /// The address of the metrics endpoint while it is open. None without [`AgentBuilder::metrics_listen`], before the start
+    /// and after the end.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.shared.metrics_address()
     }
 
-    /// Unwind tables that a start still waits for before the first sample.
+    /// Number of unwind tables for which the start still waits before the first sample.
     #[must_use]
     pub fn tables_left(&self) -> u64 {
         self.shared.tables_left()
     }
 
-    /// Places in code whose names are still to be looked up, once the capture has ended and nothing stays attached. None
-    /// before.
+    /// Number of code locations without a name yet, once the capture has ended and all events are detached. None before
+    /// that.
     #[must_use]
     pub fn names_left(&self) -> Option<u64> {
         self.shared.names_left()
     }
 
-    /// Gives up on names that are not found yet: those places are written as addresses.
+    /// Stops the search for names. Code locations without a name are written as addresses.
     pub fn abandon_symbolization(&self) {
         self.abandon.cancel();
     }
 
-    /// Ends the capture and writes every output it can.
+    /// Ends the capture and writes all outputs.
     ///
     /// # Errors
     /// [`Error::NotStarted`], [`Error::NotRunning`], [`Error::Closed`]. An output that could not be written is an error
@@ -235,7 +235,7 @@ impl Agent {
         self.stop_with(&self.abandon)
     }
 
-    /// As [`Self::stop`]; cancelling abandons symbolization.
+    /// As [`Self::stop`]; the token abandons symbolization.
     ///
     /// # Errors
     /// As [`Self::stop`].
@@ -268,7 +268,7 @@ impl Agent {
         };
         let ended_by = self.ended_by(&result);
         let recording = Recording::new(result.recording);
-        // Before exporters are waited for.
+        // Write the outputs before the wait for exporters.
         let contents = Contents { recording: recording.model(), metrics: result.metrics.as_ref() };
         let (intervals, mut outputs) = match rotated {
             None => (0, outputs.write(&contents, cancel)),
@@ -296,11 +296,11 @@ impl Agent {
         })
     }
 
-    /// Ends the present interval of a running capture and gives it as a recording, with names. Sampling goes on: nothing is lost or
-    /// counted twice at the seam. [`Self::stop`] then covers what is left.
+    /// Ends the current interval of a running capture and returns it as a recording with names. Sampling goes on, and nothing
+    /// is lost or counted twice at the cut. [`Self::stop`] then covers the time since the last cut.
     ///
-    /// The time of a wait is split at the seam; its count goes to the interval in which it ends. Frames are named before this returns,
-    /// which may take as long as reading debug information takes; [`Self::abandon_symbolization`] ends that.
+    /// The time of a wait is split at the cut; the wait is counted in the interval in which it ends. This call names all
+    /// frames before it returns, so it may read much debug information; [`Self::abandon_symbolization`] ends that.
     ///
     /// # Errors
     /// [`Error::NotStarted`], [`Error::NotRunning`] (also if all targets have ended), [`Error::Closed`]; [`Error::System`] if the sums
@@ -309,8 +309,8 @@ impl Agent {
         self.rotator()?.cut()
     }
 
-    /// Cuts a running capture every `every` and hands the recordings to `each`, on a thread of its own, until the capture ends or the
-    /// returned handle is dropped.
+    /// Cuts a running capture every `every`, and calls `each` with each recording on a separate thread, until the capture ends
+    /// or the returned handle is dropped.
     ///
     /// # Errors
     /// As [`Self::cut`]; [`Error::System`] if the thread could not be started.
@@ -334,7 +334,7 @@ impl Agent {
         }
     }
 
-    /// Ends a running capture and discards its data. May be called again.
+    /// Ends a running capture and discards its data. Further calls do nothing.
     pub fn close(&self) {
         let state = std::mem::replace(&mut *self.lock(), State::Closed);
         if let State::Running(running) = state {
@@ -347,7 +347,7 @@ impl Agent {
         }
     }
 
-    /// Why a capture ended. The session does not know why it was stopped.
+    /// Why a capture ended. The session does not know whether a stop came at the end of the configured duration.
     fn ended_by(&self, result: &CaptureResult) -> Ended {
         let is_over = match self.config.duration() {
             Some(length) => result.duration >= length,
@@ -356,7 +356,7 @@ impl Agent {
         if result.ended_by == Ended::Stopped && is_over { Ended::Duration } else { result.ended_by }
     }
 
-    /// What a capture gives that was cancelled before it began.
+    /// The result of a capture that was cancelled before it began.
     fn nothing(&self, usage: Usage) -> CaptureResult {
         CaptureResult::empty(&self.config, SystemTime::now(), usage)
     }

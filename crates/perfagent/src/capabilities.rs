@@ -1,11 +1,11 @@
-//! Capabilities: those that every mode needs, those of this thread, and those that a file gives.
+//! The required capabilities, the capabilities of this thread, and the capabilities of a program file.
 
 use std::io;
 use std::path::Path;
 
 use sys::caps::{self, CapabilitySet};
 
-/// Without these no program can be loaded and no event opened.
+/// The capabilities that every mode needs, to load programs and to open events.
 const REQUIRED: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 
 /// Whether this thread may look into every process.
@@ -13,12 +13,12 @@ pub(crate) fn may_trace() -> bool {
     caps::effective().is_ok_and(|set| set.contains(CapabilitySet::SYS_PTRACE))
 }
 
-/// What every mode needs and is not there. `cap_sys_admin` stands for both.
+/// The required capabilities that are missing. `cap_sys_admin` replaces all of them.
 pub(crate) fn missing(effective: CapabilitySet) -> CapabilitySet {
     if effective.contains(CapabilitySet::SYS_ADMIN) { CapabilitySet::empty() } else { REQUIRED - effective }
 }
 
-/// The permitted set that a file gives to those who run it; `None` if it gives nothing.
+/// The permitted set that a program file grants; none if it grants nothing.
 ///
 /// # Errors
 /// The error of the system call.
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cap_sys_admin_stands_for_both() {
+    fn cap_sys_admin_replaces_both() {
         assert!(missing(CapabilitySet::SYS_ADMIN).is_empty());
         assert_eq!(missing(CapabilitySet::BPF), CapabilitySet::PERFMON);
         assert_eq!(missing(CapabilitySet::empty()), REQUIRED);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_setcap_writes() {
+    fn reads_the_file_capabilities_of_setcap() {
         let mut value = vec![1, 0, 0, 2];
         value.extend([0u8; 8]);
         value.extend((1u32 << (38 - 32) | 1 << (39 - 32)).to_le_bytes());

@@ -1,4 +1,4 @@
-//! The command of a capture, for the program that has it profiled.
+//! The command of a capture, as the host program sees it.
 
 use std::io;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus};
@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Between two looks at whether it has ended.
+/// Time between two checks whether the command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The process of a command that an agent runs. Clones are the same process; it goes on when the agent is stopped.
+/// The process of a command that an agent runs. Clones refer to the same process. The process goes on when the agent is
+/// stopped.
 #[derive(Clone, Debug)]
 pub struct ChildHandle {
     pid: u32,
@@ -31,7 +32,7 @@ impl ChildHandle {
         self.pid
     }
 
-    /// How it ended; none as long as it runs.
+    /// Its exit status; none while it runs.
     ///
     /// # Errors
     /// The errno of `waitpid(2)`.
@@ -39,7 +40,7 @@ impl ChildHandle {
         self.lock().try_wait()
     }
 
-    /// Closes its standard input, if that is a pipe that nobody took, and waits for its end.
+    /// Closes its standard input, if that is a pipe that was not taken, and waits for its end.
     ///
     /// # Errors
     /// The errno of `waitpid(2)`.
@@ -53,7 +54,7 @@ impl ChildHandle {
         }
     }
 
-    /// Kills it by SIGKILL; nothing happens if it was waited for.
+    /// Kills it by SIGKILL. Does nothing after a wait has returned its status.
     ///
     /// # Errors
     /// The errno of `kill(2)`.
@@ -61,19 +62,19 @@ impl ChildHandle {
         self.lock().kill()
     }
 
-    /// Its standard input, once, if the command asked for a pipe there.
+    /// Takes its standard input, if the command has a pipe there. The second call returns none.
     #[must_use]
     pub fn take_stdin(&self) -> Option<ChildStdin> {
         self.lock().stdin.take()
     }
 
-    /// Its standard output, once, if the command asked for a pipe there.
+    /// Takes its standard output, if the command has a pipe there. The second call returns none.
     #[must_use]
     pub fn take_stdout(&self) -> Option<ChildStdout> {
         self.lock().stdout.take()
     }
 
-    /// Its standard error, once, if the command asked for a pipe there.
+    /// Takes its standard error, if the command has a pipe there. The second call returns none.
     #[must_use]
     pub fn take_stderr(&self) -> Option<ChildStderr> {
         self.lock().stderr.take()
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_the_ends_of_its_pipes_and_its_status() {
+    fn returns_its_pipes_and_its_status() {
         let mut command = Command::new("sh");
         command.args(["-c", "cat; exit 3"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let child = ChildHandle::new(command.spawn().unwrap());

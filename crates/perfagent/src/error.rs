@@ -1,5 +1,5 @@
-//! The errors of the library: stable kinds, messages that say what was attempted, on what and why it failed, and a
-//! hint that says what to do.
+//! The errors of the library: stable kinds, messages that name the attempt, its object and the cause, and a hint what to
+//! do.
 //!
 //! Guaranteed: [`Error::kind`] is stable across minor releases, the texts are not.
 
@@ -17,7 +17,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The configuration was rejected before anything was attached; the command line answers it with exit status 2.
+    /// The configuration is invalid. Nothing was attached. The command line exits with status 2.
     #[error("{reason}")]
     #[non_exhaustive]
     InvalidConfig {
@@ -25,7 +25,7 @@ pub enum Error {
         option: String,
         /// What is wrong with it.
         reason: String,
-        /// What to do.
+        /// What to do about it.
         hint: String,
     },
     /// A capability is missing.
@@ -33,13 +33,13 @@ pub enum Error {
     Privilege {
         /// The missing capabilities, as `setcap` spells them.
         missing: Vec<String>,
-        /// The command that grants what every mode needs.
+        /// The command that grants the capabilities.
         setcap_line: String,
     },
-    /// The kernel or the machine lacks something.
+    /// The kernel or the machine lacks a feature.
     #[error("{feature} is not available here (needs {since})")]
     Unsupported {
-        /// What is lacking.
+        /// The missing feature.
         feature: String,
         /// The kernel version, option or machine that has it.
         since: String,
@@ -49,7 +49,7 @@ pub enum Error {
     Load {
         /// Name of the program or object.
         program: String,
-        /// What the verifier said.
+        /// The log of the verifier.
         log: LoadLog,
         /// The error of the system call.
         source: io::Error,
@@ -67,7 +67,7 @@ pub enum Error {
     /// A target is gone, or may not be inspected.
     #[error("target pid {pid}: {reason}")]
     Target {
-        /// The number that was asked for.
+        /// The PID as given.
         pid: u32,
         /// Why it cannot be profiled.
         reason: TargetReason,
@@ -88,13 +88,13 @@ pub enum Error {
         /// The error of the system call.
         source: io::Error,
     },
-    /// The address of the metrics endpoint cannot be listened on.
+    /// The metrics endpoint cannot listen on its address.
     #[error("listen for metrics on {address}: {source}")]
     #[non_exhaustive]
     Listen {
         /// The address.
         address: String,
-        /// The error of the system call or of the look-up of the host.
+        /// The error of the system call or of the host name lookup.
         source: io::Error,
         /// What to do.
         hint: String,
@@ -107,33 +107,33 @@ pub enum Error {
         program: String,
         /// The error of the system call.
         source: io::Error,
-        /// What to do, where the file tells.
+        /// What to do, if the file shows the reason.
         hint: Option<String>,
     },
-    /// `start` on an agent that was started before. One capture per agent: build another.
-    #[error("the agent was started before; build another one for another capture")]
+    /// `start` on an agent that was started before. An agent makes one capture: build another agent.
+    #[error("the agent was already started; build another agent for another capture")]
     AlreadyStarted,
     /// `stop` or `metrics` on an agent that was not started.
     #[error("the agent was not started")]
     NotStarted,
-    /// `stop` on an agent that is stopped.
+    /// `stop` or `cut` on an agent that has stopped.
     #[error("the agent is not running")]
     NotRunning,
     /// Any call on a closed agent.
     #[error("the agent is closed")]
     Closed,
-    /// The start was cancelled by its token, and undone.
+    /// The token cancelled the start, and the start was undone.
     #[error("cancelled")]
     Cancelled,
-    /// A recording could not be read: it is damaged, cut off, or no recording at all.
+    /// A recording could not be read: it is damaged, truncated, or not a recording.
     #[error("read the recording: {reason}")]
     #[non_exhaustive]
     Recording {
         /// What is wrong, and where in the file.
         reason: String,
     },
-    /// Metrics were asked for, but are not taken.
-    #[error("metrics are not taken: the agent was built without pmu()")]
+    /// A call for metrics, but the agent takes none.
+    #[error("the agent takes no metrics: it was built without pmu()")]
     PmuNotEnabled,
 }
 
@@ -181,11 +181,11 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TargetReason {
-    /// No such process, or it ended before the start.
+    /// The process does not exist, or ended before the start.
     Gone,
-    /// The agent may not read its maps.
+    /// The agent is not allowed to read its mappings.
     NotPermitted,
-    /// The number is the innermost PID of several processes; one line for each.
+    /// Several processes have this PID in their own PID namespaces; one text for each.
     Ambiguous(Vec<String>),
 }
 
@@ -195,14 +195,14 @@ impl fmt::Display for TargetReason {
             Self::Gone => f.write_str("no such process"),
             Self::NotPermitted => f.write_str("not permitted to inspect it"),
             Self::Ambiguous(candidates) => {
-                write!(f, "several processes have this number inside of their container: ")?;
+                write!(f, "several processes have this number inside their container: ")?;
                 f.write_str(&candidates.join("; "))
             }
         }
     }
 }
 
-/// The verifier's log of a refused program. `Display` is shortened to its end, where the reason stands.
+/// The verifier's log of a refused program. `Display` shows only its end, which has the reason.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct LoadLog(String);
 
@@ -210,7 +210,7 @@ pub struct LoadLog(String);
 const LOG_LINES_SHOWN: usize = 6;
 
 impl LoadLog {
-    /// Wraps a complete log.
+    /// From a complete log.
     #[must_use]
     pub fn new(complete: impl Into<String>) -> Self {
         Self(complete.into())
@@ -237,31 +237,31 @@ impl fmt::Debug for LoadLog {
     }
 }
 
-/// What helps against that.
+/// The hint for a lack of descriptors.
 const MORE_DESCRIPTORS: &str =
     "raise the limit of open files: `ulimit -n 4096`, or LimitNOFILE= of the service";
 
-/// EMFILE, ENFILE.
+/// Whether the error is EMFILE or ENFILE.
 fn is_for_want_of_descriptors(source: &io::Error) -> bool {
     matches!(Errno::from_io_error(source), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// What helps whoever may not inspect a process.
+/// The hint for a process that the agent is not allowed to inspect.
 fn not_permitted(is_root: bool, may_trace: bool) -> String {
     let hint = match (is_root, may_trace) {
         (_, true) => {
-            "a security module (Yama, AppArmor, SELinux) or the user namespace of the process forbids it, though \
-             cap_sys_ptrace is there"
+            "a security module (Yama, AppArmor, SELinux) or the user namespace of the process forbids it, although the \
+             agent has cap_sys_ptrace"
         }
         (true, false) => {
-            "this root lacks cap_sys_ptrace: grant it, for a container for example by --cap-add SYS_PTRACE"
+            "this root lacks cap_sys_ptrace: grant it, in a container for example by --cap-add SYS_PTRACE"
         }
         (false, false) => "run as root or as the owner of the process, or grant cap_sys_ptrace",
     };
     hint.to_owned()
 }
 
-/// ` on CPU n`, or nothing.
+/// Shows ` on CPU n`, or nothing.
 struct CpuSuffix(Option<u32>);
 
 impl fmt::Display for CpuSuffix {
@@ -305,7 +305,7 @@ impl Error {
         }
     }
 
-    /// What the user can do about it, where there is something.
+    /// What the user can do about it, if anything.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -321,16 +321,16 @@ impl Error {
                 Some(MORE_DESCRIPTORS.to_owned())
             }
             Self::Unsupported { .. } | Self::Load { .. } | Self::Attach { .. } => {
-                Some("`perf-agent doctor` tells what works here and how to fix the rest".to_owned())
+                Some("`perf-agent doctor` shows what works here and how to fix the rest".to_owned())
             }
             Self::Target { reason: TargetReason::Gone, .. } => {
-                Some("the number is read in the PID namespace of the agent; see `ps -e`".to_owned())
+                Some("the PID must be one of the agent's PID namespace; see `ps -e`".to_owned())
             }
             Self::Target { reason: TargetReason::NotPermitted, .. } => {
                 Some(not_permitted(rustix::process::geteuid().is_root(), capabilities::may_trace()))
             }
             Self::Target { reason: TargetReason::Ambiguous(_), .. } => {
-                Some("give the PID as the agent's own PID namespace shows it".to_owned())
+                Some("give the PID that the process has in the agent's PID namespace".to_owned())
             }
             Self::Output { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("free some space, or write to another file system".to_owned())
@@ -339,7 +339,7 @@ impl Error {
         }
     }
 
-    /// The system's error number, where a system call is the cause.
+    /// The error number of the system call, if one is the cause.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_do_not_ask_for_what_is_there() {
+    fn hints_do_not_ask_for_a_capability_that_is_there() {
         assert!(not_permitted(false, false).contains("run as root"));
         assert!(!not_permitted(true, false).contains("run as root"));
         assert!(!not_permitted(true, true).contains("grant"));

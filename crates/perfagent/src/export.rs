@@ -1,7 +1,7 @@
-//! Metrics to those who want them: exporters that the host program gives, and the HTTP endpoint.
+//! Delivery of metrics: exporters of the host program, and the HTTP endpoint.
 //!
-//! Guaranteed: an exporter that fails, panics or takes its time is a warning, and disturbs neither the capture nor others;
-//! one that does not return is left behind.
+//! Guaranteed: an exporter that fails, panics or is slow leads to a warning, and disturbs neither the capture nor other
+//! exporters. The agent stops waiting for an exporter that does not return.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,35 +15,35 @@ use crate::Error;
 use crate::finished::{Warning, WarningKind};
 use crate::session::Shared;
 
-/// For how long exporters are waited for after the end of the capture, all together.
+/// How long the agent waits for all exporters together after the end of the capture.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Different failures of one exporter that are told.
+/// The largest number of different failures reported for one exporter.
 const MAX_FAILURES: usize = 4;
 
 type Exporter = Box<dyn MetricsExporter + Send>;
 
-/// Exporters that are not called yet.
+/// Exporters before the start of the capture.
 #[derive(Default)]
 pub(crate) struct Exporters {
     all: Vec<Exporter>,
 }
 
-/// Exporters, each on a thread of its own.
+/// Running exporters, each on its own thread.
 pub(crate) struct Exporting {
     workers: Vec<Worker>,
 }
 
 struct Worker {
-    /// Takes the last snapshot; without one, the exporter is not called any more when it closes.
+    /// Takes the last snapshot. If it closes without one, the exporter is not called again.
     last: Sender<Arc<MetricsSnapshot>>,
-    /// Nothing comes; it closes when the thread ends.
+    /// Carries no message; it closes when the thread ends.
     ended: Receiver<()>,
-    told: Arc<Told>,
+    state: Arc<ExporterState>,
 }
 
-/// What is known of an exporter.
+/// The name and the failures of an exporter.
 #[derive(Default)]
-struct Told {
+struct ExporterState {
     name: OnceLock<String>,
     failures: Mutex<Vec<String>>,
 }
@@ -57,7 +57,7 @@ impl Exporters {
         self.all.is_empty()
     }
 
-    /// Calls them from now on, at each interval and at the end.
+    /// Starts the exporters. They are called at each interval and at the end.
     pub(crate) fn start(self, interval: Option<Duration>, shared: &Arc<Shared>) -> Result<Exporting, Error> {
         let workers = self.all.into_iter().map(|exporter| Worker::start(exporter, interval, shared));
         Ok(Exporting { workers: workers.collect::<Result<_, _>>()? })
@@ -65,31 +65,29 @@ impl Exporters {
 }
 
 impl Exporting {
-    /// Gives everyone the last snapshot, if there is one, and waits for them. What went wrong since the start.
+    /// Gives each exporter the last snapshot, if there is one, and waits for them. Returns a warning for each failure since
+    /// the start.
     pub(crate) fn finish(self, snapshot: Option<&MetricsSnapshot>) -> Vec<Warning> {
         let snapshot = snapshot.cloned().map(Arc::new);
-        let waiting = self.workers.into_iter().map(|Worker { last, ended, told }| {
+        let waiting = self.workers.into_iter().map(|Worker { last, ended, state }| {
             if let Some(snapshot) = &snapshot {
-                // One that has ended already has panicked, which was noted.
+                // A thread that has already ended has panicked; the failure is recorded.
                 let _ = last.send(Arc::clone(snapshot));
             }
-            (ended, told)
+            (ended, state)
         });
         let deadline = Instant::now() + PATIENCE;
         let mut warnings = Vec::new();
-        for (ended, told) in waiting.collect::<Vec<_>>() {
+        for (ended, state) in waiting.collect::<Vec<_>>() {
             let left = deadline.saturating_duration_since(Instant::now());
             let is_late = ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout);
-            let failures = std::mem::take(&mut *told.failures.lock().unwrap_or_else(PoisonError::into_inner));
+            let failures =
+                std::mem::take(&mut *state.failures.lock().unwrap_or_else(PoisonError::into_inner));
             warnings.extend(failures.into_iter().map(|message| Warning::bare(WarningKind::Metrics, message)));
             if is_late {
                 let message =
-                    format!("{} did not return within {PATIENCE:?} and was left behind", told.exporter());
-                warnings.push(Warning::new(
-                    WarningKind::Metrics,
-                    message,
-                    "what it was to export last may be missing there",
-                ));
+                    format!("{} did not return within {PATIENCE:?} and was left behind", state.exporter());
+                warnings.push(Warning::new(WarningKind::Metrics, message, "its last metrics may be missing"));
             }
         }
         warnings
@@ -99,10 +97,10 @@ impl Exporting {
 impl Worker {
     fn start(exporter: Exporter, interval: Option<Duration>, shared: &Arc<Shared>) -> Result<Self, Error> {
         let ((last, snapshots), (alive, ended)) = (channel(), channel::<()>());
-        let told = Arc::new(Told::default());
-        let (shared, theirs) = (Arc::clone(shared), Arc::clone(&told));
+        let state = Arc::new(ExporterState::default());
+        let (shared, thread_state) = (Arc::clone(shared), Arc::clone(&state));
         let body = move || {
-            export_until_the_end(exporter, interval, &shared, &snapshots, &theirs);
+            export_until_the_end(exporter, interval, &shared, &snapshots, &thread_state);
             drop(alive);
         };
         let started = sys::thread::spawn_quiet_thread("expo", body);
@@ -110,11 +108,11 @@ impl Worker {
             attempt: "start the thread of a metrics exporter".to_owned(),
             source,
         })?;
-        Ok(Self { last, ended, told })
+        Ok(Self { last, ended, state })
     }
 }
 
-impl Told {
+impl ExporterState {
     fn exporter(&self) -> String {
         match self.name.get() {
             Some(name) => format!("the metrics exporter {name}"),
@@ -135,7 +133,7 @@ fn export_until_the_end(
     interval: Option<Duration>,
     shared: &Shared,
     last: &Receiver<Arc<MetricsSnapshot>>,
-    told: &Told,
+    state: &ExporterState,
 ) {
     let mut next = interval.map(|interval| Instant::now() + interval);
     loop {
@@ -149,7 +147,7 @@ fn export_until_the_end(
             Err(RecvTimeoutError::Disconnected) => None,
         };
         if let Some(snapshot) = snapshot {
-            export(exporter.as_ref(), &snapshot, told);
+            export(exporter.as_ref(), &snapshot, state);
         }
         if received != Err(RecvTimeoutError::Timeout) {
             break;
@@ -157,23 +155,23 @@ fn export_until_the_end(
         next = interval.map(|interval| Instant::now() + interval);
     }
     if catch_unwind(AssertUnwindSafe(|| drop(exporter))).is_err() {
-        told.failed(format!("{} panicked", told.exporter()));
+        state.failed(format!("{} panicked", state.exporter()));
     }
 }
 
-fn export(exporter: &dyn MetricsExporter, snapshot: &MetricsSnapshot, told: &Told) {
+fn export(exporter: &dyn MetricsExporter, snapshot: &MetricsSnapshot, state: &ExporterState) {
     let result = catch_unwind(AssertUnwindSafe(|| {
-        told.name.get_or_init(|| exporter.name().to_owned());
+        state.name.get_or_init(|| exporter.name().to_owned());
         exporter.export(snapshot)
     }));
     match result {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => told.failed(format!("{} failed: {error}", told.exporter())),
-        Err(_) => told.failed(format!("{} panicked", told.exporter())),
+        Ok(Err(error)) => state.failed(format!("{} failed: {error}", state.exporter())),
+        Err(_) => state.failed(format!("{} panicked", state.exporter())),
     }
 }
 
-/// Binds the address of the metrics endpoint, before anything else is done.
+/// Binds the address of the metrics endpoint.
 pub(crate) fn bind(address: &ListenAddress) -> Result<Endpoint, Error> {
     Endpoint::bind(address).map_err(|error| Error::Listen {
         hint: error.hint().to_owned(),
@@ -182,7 +180,7 @@ pub(crate) fn bind(address: &ListenAddress) -> Result<Endpoint, Error> {
     })
 }
 
-/// Answers requests with what the capture shares.
+/// Answers requests with the health and metrics of the running capture.
 pub(crate) fn serve(endpoint: Endpoint, shared: Arc<Shared>) -> Result<Server, Error> {
     let exposer = Exposer::new();
     let source = move |form| exposer.expose(form, &shared.health(), shared.metrics().as_deref());

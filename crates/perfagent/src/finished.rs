@@ -1,4 +1,4 @@
-//! What a finished capture gives.
+//! The report of a finished capture.
 
 use std::process::ExitStatus;
 use std::time::{Duration, SystemTime};
@@ -12,9 +12,9 @@ use crate::{Ledger, Mode, OutputReport, Recording};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ended {
-    /// The time was over: that of the wait, or that the configuration names.
+    /// The time of the wait, or the configured duration, was over.
     Duration,
-    /// It was stopped.
+    /// The capture was stopped.
     Stopped,
     /// All targets have ended.
     TargetsExited,
@@ -22,7 +22,7 @@ pub enum Ended {
     Cancelled,
 }
 
-/// What became of the command that was run.
+/// The state of the command at the end of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CommandStatus {
@@ -44,11 +44,11 @@ pub enum WarningKind {
     Unreadable,
     /// Code stays without names.
     Names,
-    /// Unwind tables could not be made, kept on disk, or found no room.
+    /// Unwind tables could not be compiled or cached, or did not fit into kernel memory.
     Tables,
-    /// What a number given as target stands for.
+    /// How a PID given as target was understood.
     Target,
-    /// Counters, exporters, the metrics endpoint.
+    /// Counters, exporters or the metrics endpoint.
     Metrics,
     /// A label enricher.
     Labels,
@@ -56,7 +56,7 @@ pub enum WarningKind {
     Capture,
 }
 
-/// Something that went less well than it might, and what to do about it.
+/// A problem that did not stop the capture, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Warning {
@@ -64,7 +64,7 @@ pub struct Warning {
     pub kind: WarningKind,
     /// What happened.
     pub message: String,
-    /// What to do, where there is something.
+    /// What to do, if anything.
     pub hint: Option<String>,
 }
 
@@ -73,40 +73,40 @@ impl Warning {
         Self { kind, message: message.into(), hint: Some(hint.into()) }
     }
 
-    /// Without anything that could be done.
+    /// A warning without a hint.
     pub(crate) fn bare(kind: WarningKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: None }
     }
 }
 
-/// What a finished capture gives.
+/// The report of a finished capture.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Report {
     /// When sampling began.
     pub start: SystemTime,
-    /// How long it went on.
+    /// How long sampling went on.
     pub duration: Duration,
-    /// Every output that was asked for.
+    /// All requested outputs.
     pub outputs: Vec<OutputReport>,
-    /// What was recorded and what was lost, for each profile that was taken, the on-CPU profile first; without a profile, for the
-    /// scheduler statistics.
+    /// The ledgers: what was recorded and what was lost. One for each profile, the on-CPU profile first; without a profile,
+    /// one for the scheduler statistics.
     pub ledgers: Vec<Ledger>,
-    /// What went less well.
+    /// Problems that did not stop the capture.
     pub warnings: Vec<Warning>,
     /// Why it ended.
     pub ended_by: Ended,
-    /// What became of the command, if one was run.
+    /// The state of the command, if there is one.
     pub command_status: Option<CommandStatus>,
     /// Scheduler statistics and counters, if they were taken.
     pub pmu: Option<MetricsSnapshot>,
-    /// Intervals whose outputs were written, with [`AgentBuilder::rotate`](crate::AgentBuilder::rotate).
+    /// Number of intervals with written outputs, with [`AgentBuilder::rotate`](crate::AgentBuilder::rotate).
     pub intervals: u64,
     pub(crate) recording: Recording,
 }
 
 impl Report {
-    /// The capture as data; of a capture that was cut, its last interval.
+    /// The recording of the capture, or of its last interval if it was cut.
     #[must_use]
     pub fn recording(&self) -> &Recording {
         &self.recording

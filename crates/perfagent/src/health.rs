@@ -1,10 +1,10 @@
-//! How the agent is, for those who watch it over HTTP.
+//! The health of the agent, for the HTTP endpoint.
 
 use metrics::{Health, ModeHealth};
 
 use crate::Ledger;
 
-/// What the ledgers say. Names, memory and time are filled in by who knows them.
+/// The part of the health that the ledgers contain. The caller fills in names, memory and time.
 pub(crate) fn of(ledgers: &[Ledger]) -> Health {
     let mut health = Health::new(env!("CARGO_PKG_VERSION"));
     for ledger in ledgers.iter().filter(|ledger| ledger.mode.has_stacks()) {

@@ -1,7 +1,7 @@
-//! Functions of the host program that are told of finished unwind tables.
+//! Hooks: functions of the host program that are called for each compiled unwind table.
 //!
-//! Guaranteed: they run on a thread of their own, never on the thread of the capture; a function that panics is called no
-//! more and leads to a warning; one that does not return is left behind.
+//! Guaranteed: hooks run on their own thread, never on the thread of the capture. A hook that panics is not called again and
+//! leads to a warning. The agent stops waiting for a hook that does not return.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,32 +10,32 @@ use std::time::Duration;
 use crate::Error;
 use crate::finished::{Warning, WarningKind};
 
-/// How long the functions may take after the end of the capture.
+/// How long the agent waits for a hook after the end of the capture.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An unwind table that is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompiledTable {
-    /// The file, by the path that its first process maps it under.
+    /// The path of the file, as mapped by the first process that uses it.
     pub path: String,
     /// Rows of the table; 0 if the file has no unwind information.
     pub rows: usize,
-    /// Time that a worker thread took for it, reading the file included.
+    /// Time that a worker thread needed, including reading the file.
     pub compile_time: Duration,
-    /// It came from the cache on disk.
+    /// Whether it came from the cache on disk.
     pub cached: bool,
 }
 
 type TableHook = Box<dyn FnMut(&CompiledTable) + Send>;
 
-/// Functions that are not called yet.
+/// Hooks before the start of the capture.
 #[derive(Default)]
 pub(crate) struct TableHooks {
     all: Vec<TableHook>,
 }
 
-/// The thread that calls the functions; without functions there is none.
+/// The thread that calls the hooks; there is none without hooks.
 #[derive(Default)]
 pub(crate) struct TableHookThread {
     running: Option<(Sender<CompiledTable>, Receiver<String>)>,
@@ -54,7 +54,7 @@ impl TableHooks {
         let ((tables, finished), (failures, failed)) = (channel(), channel());
         let body = move || call_all(self.all, &finished, &failures);
         sys::thread::spawn_quiet_thread("hooks", body).map_err(|source| Error::System {
-            attempt: "start the thread that tells of unwind tables".to_owned(),
+            attempt: "start the thread that calls the hooks for unwind tables".to_owned(),
             source,
         })?;
         Ok(TableHookThread { running: Some((tables, failed)) })
@@ -62,15 +62,15 @@ impl TableHooks {
 }
 
 impl TableHookThread {
-    /// Hands a table over to the thread; `describe` is called only if somebody wants to know.
+    /// Sends a table to the thread. Calls `describe` only if there are hooks.
     pub(crate) fn tell(&self, describe: impl FnOnce() -> CompiledTable) {
         if let Some((tables, _)) = &self.running {
-            // The thread ends early only if each function has panicked, which it has noted.
+            // The thread ends early only after all hooks have panicked; the failures are recorded.
             let _ = tables.send(describe());
         }
     }
 
-    /// Waits for the functions. What went wrong.
+    /// Waits for the hooks. Returns a warning for each failure.
     pub(crate) fn finish(self) -> Vec<Warning> {
         let Some((tables, failed)) = self.running else { return Vec::new() };
         drop(tables);
@@ -81,7 +81,7 @@ impl TableHookThread {
                 Err(RecvTimeoutError::Disconnected) => return warnings,
                 Err(RecvTimeoutError::Timeout) => {
                     let message = format!(
-                        "a function that is told of unwind tables did not return within {PATIENCE:?} and was left behind"
+                        "a hook for compiled tables did not return within {PATIENCE:?} and was left behind"
                     );
                     warnings.push(Warning::bare(WarningKind::Tables, message));
                     return warnings;
@@ -91,16 +91,14 @@ impl TableHookThread {
     }
 }
 
-/// Calls each function for each table. `failures` closes at the end.
+/// Calls each hook for each table. `failures` closes at the end.
 fn call_all(mut hooks: Vec<TableHook>, tables: &Receiver<CompiledTable>, failures: &Sender<String>) {
     while let (false, Ok(table)) = (hooks.is_empty(), tables.recv()) {
         hooks.retain_mut(|hook| {
             let held = catch_unwind(AssertUnwindSafe(|| hook(&table))).is_ok();
             if !held {
-                let message = format!(
-                    "a function that is told of unwind tables panicked for {} and is called no more",
-                    table.path
-                );
+                let message =
+                    format!("a hook for compiled tables panicked for {} and is not called again", table.path);
                 let _ = failures.send(message);
             }
             held
@@ -119,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn each_function_is_told_of_each_table_and_one_that_panics_of_no_further_one() {
+    fn each_hook_is_called_for_each_table_until_it_panics() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let mut hooks = TableHooks::default();
         hooks.add(|table| assert!(table.rows < 2, "a panic of the test"));
@@ -136,9 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn without_functions_nothing_is_described() {
+    fn without_hooks_no_table_is_described() {
         let thread = TableHooks::default().start().unwrap();
-        thread.tell(|| panic!("nobody wants to know"));
+        thread.tell(|| panic!("there is no hook"));
         assert!(thread.finish().is_empty());
     }
 }

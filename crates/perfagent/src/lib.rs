@@ -1,7 +1,7 @@
-//! The engine of perf-agent as a library: whatever the command line can capture, a program can, with the same
+//! The engine of perf-agent as a library. A program can capture everything that the command line can, with the same
 //! validation, semantics and completeness ledger.
 //!
-//! Guaranteed: it never prints, never exits, installs no signal handler, and reads no environment variables except
+//! Guaranteed: it never prints, never exits, installs no signal handler, and reads only three environment variables:
 //! `PATH`, to find a command, and `XDG_CACHE_HOME` and `HOME`, to find the cache of unwind tables (unless
 //! [`AgentBuilder::table_cache_dir`] names it). Log messages go through `tracing`, target `perfagent`.
 #![forbid(unsafe_code)]
@@ -54,8 +54,8 @@ pub use recording::{Mode, OffCpuState};
 pub use report::{Ledger, ProcessLedger, WallClock};
 pub use rotation::Rotation;
 
-/// Makes the allocator of the whole process give memory back early; blocks of some size are mappings of their own. For programs
-/// that do little else than to capture.
+/// Makes the allocator of the whole process return memory to the system early, and use separate mappings for large blocks.
+/// Meant for programs that do little else than capture.
 pub fn keep_heap_small() {
     sys::memory::keep_heap_small();
 }

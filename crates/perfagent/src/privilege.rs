@@ -1,6 +1,6 @@
-//! Privileges: what a capture needs, what this process has, and the command that grants the rest.
+//! Privileges of this process, and the commands that grant missing ones.
 //!
-//! Guaranteed: nothing is given up or taken but by [`raise_permitted`], which a program calls before its first thread.
+//! Guaranteed: only [`raise_permitted`] changes privileges; a program calls it before its first thread.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::error::Error;
 /// Every capability that the agent can use, as `setcap` takes them.
 const SETCAP: &str = "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog,cap_dac_read_search,cap_checkpoint_restore,cap_ipc_lock+ep";
 
-/// Moves the permitted capabilities of this thread into its effective set. Threads made later inherit them, so call
-/// it first.
+/// Adds the permitted capabilities of this thread to its effective set. Threads created later inherit them, so call this
+/// first.
 ///
 /// # Errors
 /// [`Error::System`] if the kernel refuses.
@@ -36,29 +36,31 @@ pub(crate) fn kptr_restrict() -> Option<i64> {
     std::fs::read_to_string("/proc/sys/kernel/kptr_restrict").ok()?.trim().parse().ok()
 }
 
-/// What shows kernel addresses where they are hidden: `kallsyms_show_value` of the kernel.
+/// The command that makes hidden kernel addresses visible, by the rules of `kallsyms_show_value` of the kernel.
 pub(crate) fn kernel_addresses_fix(kptr_restrict: Option<i64>) -> &'static str {
     match kptr_restrict {
-        // Then those may see them who may profile the kernel.
+        // With 0, users who may profile the kernel see the addresses.
         Some(..=0) => "grant cap_syslog, or `sysctl -w kernel.perf_event_paranoid=1`",
         Some(1) | None => {
             "grant cap_syslog, or `sysctl -w kernel.kptr_restrict=0 kernel.perf_event_paranoid=1`"
         }
-        Some(2..) => "`sysctl -w kernel.kptr_restrict=1` and grant cap_syslog: with 2, nobody sees them",
+        Some(2..) => {
+            "`sysctl -w kernel.kptr_restrict=1` and grant cap_syslog: 2 hides the addresses from everyone"
+        }
     }
 }
 
-/// Quoted for a shell where it needs to be.
+/// The path for a shell, quoted if necessary.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._+-".contains(c);
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Asks whether this thread may load programs and open events.
+/// Checks that this thread may load programs and open events.
 ///
 /// # Errors
-/// [`Error::Privilege`] with what is missing, [`Error::System`] if the kernel does not tell.
+/// [`Error::Privilege`] with the missing capabilities; [`Error::System`] if the capabilities cannot be read.
 pub(crate) fn require() -> Result<(), Error> {
     let effective = caps::effective().map_err(|source| Error::System {
         attempt: "read the capabilities of this process".to_owned(),

@@ -1,10 +1,10 @@
-//! What perf-agent itself uses.
+//! The resources that perf-agent itself uses.
 
 use std::time::{Duration, Instant};
 
 use recording::Cost;
 
-/// What this process has used since a moment.
+/// Measures the resources that this process uses from a given time on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     since: Instant,
@@ -12,7 +12,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// From now on.
+    /// Starts to measure.
     pub(crate) fn begin() -> Self {
         Self { since: Instant::now(), cpu_before: cpu() }
     }
@@ -22,7 +22,7 @@ impl Usage {
         cpu().saturating_sub(self.cpu_before)
     }
 
-    /// What was used so far. What BPF programs used is not known here.
+    /// Resources used so far, without the BPF programs.
     pub(crate) fn cost(&self) -> Cost {
         let Ok(usage) = sys::usage::usage() else { return Cost::default() };
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -35,7 +35,7 @@ impl Usage {
     }
 }
 
-/// Of this process since its start.
+/// CPU time of this process since its start.
 fn cpu() -> Duration {
     sys::usage::usage().map_or(Duration::ZERO, |usage| usage.user + usage.system)
 }

@@ -1,4 +1,4 @@
-//! The builder: setters in any order, judged together at the end.
+//! The builder: setters may come in any order, and are checked together at the end.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -16,8 +16,8 @@ use crate::error::Error;
 use crate::hooks::CompiledTable;
 use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
 
-/// Describes a capture. Setters may come in any order; what contradicts itself is refused by `build`.
-/// What [`build`](Self::build) makes of it is of no concern here: an agent, as a rule.
+/// Describes a capture. Setters may come in any order; [`build`](Self::build) refuses contradictions. `A` is the type that
+/// `build` returns: see [`AgentBuilder`](crate::AgentBuilder).
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<A> {
     request: Request,
@@ -31,24 +31,24 @@ impl<A> std::fmt::Debug for Builder<A> {
 }
 
 impl<A> Builder<A> {
-    /// Nothing is said yet; `make` turns the checked plan into what `build` gives.
+    /// An empty description. `make` turns the checked plan into the result of `build`.
     pub(crate) fn new(make: fn(Plan) -> A) -> Self {
         Self { request: Request::default(), make }
     }
 
-    /// A target process, in the PID namespace of the caller; adds up.
+    /// Adds a target process by its PID in the caller's PID namespace.
     pub fn pid(mut self, pid: u32) -> Self {
         self.request.pids.push(Ok(pid));
         self
     }
 
-    /// Several target processes; adds up.
+    /// Adds several target processes.
     pub fn pids(mut self, pids: impl IntoIterator<Item = u32>) -> Self {
         self.request.pids.extend(pids.into_iter().map(Ok));
         self
     }
 
-    /// Every process of the system, and kernel threads.
+    /// Profile all processes of the system and kernel threads.
     pub fn system_wide(mut self) -> Self {
         self.request.system_wide.set(Setting::Value(true));
         self
@@ -70,8 +70,8 @@ impl<A> Builder<A> {
         self.with_cpu_profile().output_sink(OutputKind::CpuProfile, Box::new(sink))
     }
 
-    /// Take an on-CPU profile that is had as a value from the report, or in other forms by
-    /// [`folded`](Self::folded) and [`flamegraph`](Self::flamegraph).
+    /// Take an on-CPU profile without a pprof file. The report has it as a value; [`folded`](Self::folded) and
+    /// [`flamegraph`](Self::flamegraph) write it in other formats.
     pub fn with_cpu_profile(mut self) -> Self {
         self.request.profile.set(Setting::Value(true));
         self
@@ -87,7 +87,7 @@ impl<A> Builder<A> {
         self.with_off_cpu_profile().output_sink(OutputKind::OffCpuProfile, Box::new(sink))
     }
 
-    /// Take an off-CPU profile that is had as a value from the report.
+    /// Take an off-CPU profile without a file. The report has it as a value.
     pub fn with_off_cpu_profile(mut self) -> Self {
         self.request.off_cpu.set(Setting::Value(true));
         self
@@ -100,26 +100,26 @@ impl<A> Builder<A> {
         self
     }
 
-    /// Off-CPU intervals shorter than this are counted, not recorded; 0 by default.
+    /// Off-CPU intervals shorter than this are only counted; 0 by default.
     pub fn min_block(mut self, length: Duration) -> Self {
         self.request.min_block.set(Setting::Value(length));
         self
     }
 
-    /// Cut the capture every `every` and write one set of outputs for each interval, named after its begin: `NAME-TIME.EXT`. The outputs
-    /// must be files; the report of the PMU is of the whole capture.
+    /// Cut the capture every `every` and write one set of outputs for each interval. Their names contain its start time:
+    /// `NAME-TIME.EXT`. The outputs must be files. The report of the metrics covers the whole capture.
     pub fn rotate(mut self, every: Duration) -> Self {
         self.request.rotate.set(Setting::Value(every));
         self
     }
 
-    /// Record who ends each off-CPU interval: process, thread and stack; off by default.
+    /// Record the waker that ends each off-CPU interval: process, thread and stack; off by default.
     pub fn wakers(mut self, on: bool) -> Self {
         self.request.wakers.set(Setting::Value(on));
         self
     }
 
-    /// Also write on-CPU and off-CPU time as one profile, which sums to threads x time. Needs both profiles.
+    /// Also write on-CPU and off-CPU time as one profile, whose sum is threads x time. Needs both profiles.
     pub fn wall_profile(self, file: impl Into<FileTarget>) -> Self {
         self.output_file(OutputKind::WallProfile, file.into())
     }
@@ -129,7 +129,7 @@ impl<A> Builder<A> {
         self.output_sink(OutputKind::WallProfile, Box::new(sink))
     }
 
-    /// Take figures of the scheduler, and count events; they are had from the report, and during the capture.
+    /// Take scheduler statistics and count events. They are available during the capture and in the report.
     pub fn pmu(mut self) -> Self {
         self.request.pmu.set(Setting::Value(true));
         self
@@ -141,7 +141,7 @@ impl<A> Builder<A> {
         self.option("pmu-events", events.join(","))
     }
 
-    /// With the whole system as target: figures of each process too.
+    /// With the whole system as target: also take statistics of each process.
     pub fn per_pid(mut self) -> Self {
         self.request.per_pid.set(Setting::Value(true));
         self
@@ -153,7 +153,7 @@ impl<A> Builder<A> {
         self.output_file(OutputKind::PmuReport, file.into())
     }
 
-    /// Write the report of the metrics to this file, in the form that is chosen otherwise; text by default.
+    /// Write the report of the metrics to this file, in the format of the option `pmu-format`; text by default.
     pub fn pmu_output(self, file: impl Into<FileTarget>) -> Self {
         self.output_file(OutputKind::PmuReport, file.into())
     }
@@ -164,15 +164,15 @@ impl<A> Builder<A> {
         self.output_sink(OutputKind::PmuReport, Box::new(sink))
     }
 
-    /// Somebody who takes the metrics at the end, and before as often as [`metrics_interval`](Self::metrics_interval)
-    /// says; adds up. Each is called on a thread of its own. At the end those that have not returned after 5 s are left
-    /// behind, with a warning.
+    /// Adds an exporter. It receives the metrics at the end, and at each [`metrics_interval`](Self::metrics_interval). Each
+    /// exporter runs on its own thread. At the end the agent waits at most 5 s for all exporters; a warning names those
+    /// that have not returned.
     pub fn metrics_exporter(mut self, exporter: impl MetricsExporter + Send + 'static) -> Self {
         self.request.exporters.add(exporter);
         self
     }
 
-    /// How often exporters are called during the capture; only at its end by default.
+    /// How often exporters are called during the capture. By default they are called only at its end.
     pub fn metrics_interval(mut self, interval: Duration) -> Self {
         self.request.metrics_interval.set(Setting::Value(interval));
         self
@@ -183,7 +183,7 @@ impl<A> Builder<A> {
         self.option("metrics-listen", address)
     }
 
-    /// Also write the on-CPU profile (the off-CPU one if that is the only one) as folded stacks.
+    /// Also write the on-CPU profile, or else the off-CPU profile, as folded stacks.
     pub fn folded(self, file: impl Into<FileTarget>) -> Self {
         self.output_file(OutputKind::Folded, file.into())
     }
@@ -193,7 +193,7 @@ impl<A> Builder<A> {
         self.output_sink(OutputKind::Folded, Box::new(sink))
     }
 
-    /// Also write the on-CPU profile (the off-CPU one if that is the only one) as an SVG flame graph.
+    /// Also write the on-CPU profile, or else the off-CPU profile, as an SVG flame graph.
     pub fn flamegraph(self, file: impl Into<FileTarget>) -> Self {
         self.output_file(OutputKind::FlameGraph, file.into())
     }
@@ -231,31 +231,31 @@ impl<A> Builder<A> {
         self
     }
 
-    /// Keep threads apart by the labels `tid` and `thread`; off by default.
+    /// Count threads separately, with the labels `tid` and `thread`; off by default.
     pub fn per_thread(mut self, on: bool) -> Self {
         self.request.per_thread.set(Setting::Value(on));
         self
     }
 
-    /// Restrict on-CPU sampling to these CPUs; adds up. All online ones by default. The ledger of the profile names them.
-    /// Off-CPU profiles, figures of the scheduler and counters are of all CPUs in any case.
+    /// Adds CPUs to sample; all online CPUs by default. The ledger of the profile names them. It affects on-CPU sampling
+    /// only: off-CPU profiles, scheduler statistics and counters always cover all CPUs.
     pub fn cpus(mut self, cpus: impl IntoIterator<Item = u32>) -> Self {
         self.request.cpus.get_or_insert_default().extend(cpus);
         self
     }
 
-    /// A profile comment `K=V`; adds up.
+    /// Adds a profile comment `K=V`.
     pub fn tag(mut self, key: &str, value: &str) -> Self {
         self.request.tags.push(Ok((key.to_owned(), value.to_owned())));
         self
     }
 
-    /// Several profile comments; adds up.
+    /// Adds several profile comments.
     pub fn tags<K: AsRef<str>, V: AsRef<str>>(self, tags: impl IntoIterator<Item = (K, V)>) -> Self {
         tags.into_iter().fold(self, |builder, (key, value)| builder.tag(key.as_ref(), value.as_ref()))
     }
 
-    /// A fixed label of every sample; overrides what enrichers say.
+    /// Adds a fixed label to all samples. It overrides labels of enrichers.
     pub fn label(mut self, key: &str, value: &str) -> Self {
         let before = self.request.labels.insert(key.to_owned(), value.to_owned());
         if before.is_some_and(|before| before != value) {
@@ -264,12 +264,12 @@ impl<A> Builder<A> {
         self
     }
 
-    /// Several fixed labels.
+    /// Adds several fixed labels.
     pub fn labels(self, labels: Labels) -> Self {
         labels.iter().fold(self, |builder, (key, value)| builder.label(key, value))
     }
 
-    /// Replaces the agent's own enricher. Called once per process image, off the sampling path.
+    /// Replaces the agent's own enricher. It is called once for each program that a process runs, not on the sampling path.
     pub fn label_enricher(
         mut self,
         enricher: impl Fn(&ProcessInfo) -> Labels + Send + Sync + 'static,
@@ -290,7 +290,7 @@ impl<A> Builder<A> {
         self
     }
 
-    /// Runs after the other enrichers and overrides equal keys; adds up.
+    /// Adds an enricher. It runs after the other enrichers and overrides equal keys.
     pub fn add_label_enricher(
         mut self,
         enricher: impl Fn(&ProcessInfo) -> Labels + Send + Sync + 'static,
@@ -299,53 +299,54 @@ impl<A> Builder<A> {
         self
     }
 
-    /// A function that is told of each unwind table that is ready: its file, its rows and the time it took. For measurements;
-    /// adds up. It runs on a thread of its own; if it panics, it is called no more, and the report has a warning.
+    /// Adds a function that is called for each compiled unwind table with its file, its rows and the compile time, for
+    /// measurements. It runs on a separate thread. If it panics, it is not called again, and the report has a warning.
     pub fn on_table_compiled(mut self, hook: impl FnMut(&CompiledTable) + Send + 'static) -> Self {
         self.request.table_hooks.add(hook);
         self
     }
 
-    /// Distinct stacks held in the kernel between two drains; 65,536 by default. What finds no room is counted.
+    /// Distinct stacks that the kernel holds between two drains; 65,536 by default. Samples beyond that are counted as lost.
     pub fn max_stacks(mut self, stacks: u32) -> Self {
         self.request.max_stacks.set(Setting::Value(stacks));
         self
     }
 
-    /// Bytes of the ring that carries unseen stacks, a power of two; 4 MiB by default. What finds no room is counted.
+    /// Size in bytes of the ring that carries new stacks, a power of two; 4 MiB by default. Samples whose stack does not fit
+    /// are counted as lost.
     pub fn ring_bytes(mut self, bytes: u32) -> Self {
         self.request.ring_bytes.set(Setting::Value(bytes));
         self
     }
 
-    /// Keep unwind tables in this directory, which is created where it is missing and must belong to this user alone. By
-    /// default `perf-agent/unwind` in `$XDG_CACHE_HOME`, else in `$HOME/.cache`; without both none are kept.
+    /// Cache unwind tables in this directory. It is created if it is missing, and must belong to this user alone. The
+    /// default is `perf-agent/unwind` in `$XDG_CACHE_HOME`, else in `$HOME/.cache`; without both there is no cache.
     pub fn table_cache_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.request.table_cache_dir.set(Setting::Value(directory.into()));
         self
     }
 
-    /// Walk each reuse of a remembered walk again in full and compare (ledger keys `memo.checked`, `memo.differed`).
-    /// For tests: it makes samples dearer.
+    /// Check each reuse of a memo by a full walk (ledger keys `memo.checked`, `memo.differed`). For tests: it makes samples
+    /// more expensive.
     pub fn self_check(mut self, on: bool) -> Self {
         self.request.self_check.set(Setting::Value(on));
         self
     }
 
-    /// Note the agent's temporary files in this list, so that a host program that must end at once can remove them.
+    /// Keep the agent's temporary files in this list, so that a host program that must exit at once can remove them.
     pub fn temporary_files(mut self, list: &TemporaryFiles) -> Self {
         self.request.temporary_files = list.clone();
         self
     }
 
-    /// Any option of the command line in its spelling there, without the dashes: `option("duration", "1m30s")`. Flags
-    /// take `true` and `false`. A word that means nothing is refused by `build`, as the command line would refuse it.
+    /// Sets any option of the command line by its name without the dashes: `option("duration", "1m30s")`. Flags take `true`
+    /// and `false`. `build` refuses unknown names and invalid values, as the command line does.
     pub fn option(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         super::options::apply(&mut self.request, name, value.as_ref());
         self
     }
 
-    /// Checks everything, touches nothing.
+    /// Checks the description, and returns the result. It changes nothing on the system.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`] for the first thing that is wrong.
@@ -353,7 +354,7 @@ impl<A> Builder<A> {
         checks::check(self.request).map(self.make)
     }
 
-    /// Checks everything, as `build` does, and tells what would be in effect.
+    /// Checks everything as `build` does, and returns the configuration that would be in effect.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`] for the first thing that is wrong.

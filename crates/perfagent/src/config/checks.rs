@@ -1,4 +1,4 @@
-//! The table of refusals, in the order in which they are tried; the first one found is the answer.
+//! The table of checks, in their order. The first check that refuses a request gives the error.
 
 mod modes;
 mod rotation;
@@ -19,7 +19,7 @@ use crate::error::Error;
 
 type Check = fn(&Request, &Facts) -> Result<(), Error>;
 
-/// Every check, first things first.
+/// All checks, in their order.
 const CHECKS: &[Check] = &[
     well_formed,
     no_contradiction,
@@ -48,7 +48,7 @@ const CHECKS: &[Check] = &[
     command_exists,
 ];
 
-/// Runs the table and makes a plan of what passed.
+/// Runs all checks and turns the request into a plan.
 pub(super) fn check(request: Request) -> Result<Plan, Error> {
     check_with(request, &Facts::read())
 }

@@ -1,4 +1,4 @@
-//! Looks a command up as execvp(3) will, before anything is attached, and tells why the kernel would not run it.
+//! Finds the file of a command as execvp(3) will, before anything is attached, and explains why the kernel cannot run it.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,13 +12,13 @@ use rustix::io::Errno;
 use super::facts;
 use crate::output::access;
 
-/// How much of a file the kernel reads to see what it is.
+/// How many bytes of a file the kernel reads to recognize its format.
 const FIRST_LINE: u64 = 256;
 
-/// The file that the command's program names.
+/// The file of the command's program.
 ///
 /// # Errors
-/// The error that execvp(3) would meet.
+/// The error that execvp(3) would return.
 pub(super) fn look_up(command: &Command, agent_path: &OsStr) -> io::Result<PathBuf> {
     let program = Path::new(command.get_program());
     let directory = command.get_current_dir().unwrap_or(Path::new(""));
@@ -42,13 +42,13 @@ pub(super) fn look_up(command: &Command, agent_path: &OsStr) -> io::Result<PathB
     Err(refused.unwrap_or_else(|| Errno::NOENT.into()))
 }
 
-/// As [`look_up`], with the agent's own search path.
+/// As [`look_up`], with the agent's search path.
 pub(crate) fn look_up_here(command: &Command) -> Option<PathBuf> {
     look_up(command, &facts::search_path()).ok()
 }
 
-/// What to do about an `exec` of this file that failed. The kernel's error is the same whether the file or its
-/// interpreter is missing.
+/// The hint for a failed `exec` of this file. The kernel's error is the same for a missing file and a missing
+/// interpreter.
 pub(crate) fn hint(path: &Path, error: &io::Error) -> Option<String> {
     let is_missing = match Errno::from_io_error(error)? {
         Errno::NOENT => true,
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_a_missing_interpreter_from_a_missing_file() {
+    fn distinguishes_a_missing_interpreter_from_a_missing_file() {
         let dir = tempfile::tempdir().unwrap();
         let hint_for = |content: &[u8], errno: Errno| {
             let path = dir.path().join("tool");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_what_execvp_finds() {
+    fn finds_the_file_that_execvp_finds() {
         let dir = tempfile::tempdir().unwrap();
         let place = |folder: &str, name: &str, mode: u32| {
             let folder = dir.path().join(folder);

@@ -1,11 +1,11 @@
-//! Durations as the user writes them: one or more `NUMBER UNIT` pairs without blanks (`500ms`, `1m30s`, `1.5h`).
+//! The syntax of durations: one or more `NUMBER UNIT` pairs without blanks (`500ms`, `1m30s`, `1.5h`).
 
 use std::time::Duration;
 
-/// The grammar by example, for messages.
+/// Examples for messages.
 pub(crate) const EXAMPLES: &str = "500ms, 10s, 1m30s, 1.5h; units ns us µs ms s m h";
 
-/// The units with their length in ns; longer spellings before their prefixes.
+/// The units with their length in ns.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -17,14 +17,14 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Digits after the point that are looked at; the rest is below any unit's resolution.
+/// Number of digits after the point that are read. Further digits are below a nanosecond in every unit.
 const MAX_FRACTION_DIGITS: usize = 15;
 
-/// Why a text is no duration.
+/// Why a text is not a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurationError {
-    /// Nothing there.
+    /// The text is empty.
     #[error("it is empty")]
     Empty,
     /// It starts with a minus sign.
@@ -33,10 +33,10 @@ pub enum DurationError {
     /// A number without a unit.
     #[error("a number needs a unit")]
     NoUnit,
-    /// A unit that is not known.
+    /// An unknown unit.
     #[error("the unit is unknown")]
     UnknownUnit,
-    /// No number where one is expected.
+    /// A number is missing.
     #[error("a number is expected")]
     NoNumber,
     /// More than 584 years.
@@ -82,7 +82,7 @@ fn split_at_first(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(stop).unwrap_or(text.len()))
 }
 
-/// A decimal number, kept exact.
+/// An exact decimal number.
 struct Number {
     whole: u64,
     fraction: u64,
@@ -107,7 +107,7 @@ impl Number {
         })
     }
 
-    /// Rounded down to a whole ns.
+    /// The number times a unit, rounded down to whole ns.
     fn times(&self, unit_ns: u64) -> Option<u64> {
         let fraction_ns = u128::from(self.fraction) * u128::from(unit_ns) / u128::from(self.fraction_scale);
         let ns = u128::from(self.whole) * u128::from(unit_ns) + fraction_ns;
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_grammar() {
+    fn reads_valid_durations() {
         for (text, ns) in [
             ("500ms", 500_000_000),
             ("10s", 10_000_000_000),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_everything_else() {
+    fn refuses_other_texts_with_the_reason() {
         use DurationError::*;
         for (text, error) in [
             ("", Empty),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn never_panics_on_odd_text() {
+    fn never_panics_on_unusual_characters() {
         for text in ["é", "1é", "1.\u{b5}", "\u{3bc}s", "1\u{0}s", "٣s"] {
             assert!(parse_duration(text).is_err(), "{text:?}");
         }

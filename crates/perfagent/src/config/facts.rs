@@ -1,11 +1,11 @@
-//! What validation knows about the machine. Read once, so that tests can put something else in its place.
+//! The facts about the machine that validation uses. They are read once, so that tests can replace them.
 
 use std::ffi::OsString;
 
-/// The kernel's default, for machines where the limit cannot be read.
+/// The kernel's default, used if the limit cannot be read.
 const DEFAULT_MAX_SAMPLE_RATE: u32 = 100_000;
 
-/// Where programs are looked for if there is no `PATH`, as in execvp(3).
+/// The search path if there is no `PATH`, as in execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Facts about the machine.
@@ -30,7 +30,7 @@ impl Facts {
     }
 }
 
-/// Where commands are looked up.
+/// The search path for commands.
 pub(super) fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into())
 }

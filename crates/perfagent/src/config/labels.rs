@@ -1,4 +1,4 @@
-//! Sample labels that come from outside of the sample: fixed ones and enrichers.
+//! Additional sample labels: fixed labels and enrichers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,16 +7,16 @@ use std::sync::Arc;
 /// Label keys with their values.
 pub type Labels = BTreeMap<String, String>;
 
-/// Labels that belong to the sample itself and cannot be set.
+/// Keys of labels that the agent itself sets.
 pub(crate) const RESERVED_LABELS: [&str; 5] = ["pid", "comm", "tid", "thread", "state"];
 
-/// What an enricher is told about a process.
+/// The facts about a process that an enricher receives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessInfo {
     /// PID in the PID namespace of the agent.
     pub pid: u32,
-    /// Start time in clock ticks since boot, as in `/proc/PID/stat`: tells reused PIDs apart.
+    /// Start time in clock ticks since boot, as in `/proc/PID/stat`. It distinguishes processes with the same PID.
     pub start_time: u64,
     /// Process name.
     pub comm: String,
@@ -28,7 +28,7 @@ pub struct ProcessInfo {
     pub namespaces: Namespaces,
 }
 
-/// Inode numbers of a process's namespaces; none where they cannot be read.
+/// Inode numbers of a process's namespaces; none if one cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Namespaces {
@@ -48,7 +48,7 @@ pub(crate) type Enricher = Arc<dyn Fn(&ProcessInfo) -> Labels + Send + Sync>;
 /// Which enrichers run, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Enrichment {
-    /// The agent's own labels are not wanted: replaced or removed.
+    /// The agent's own enricher is replaced or removed.
     pub(crate) without_default: bool,
     /// Enrichers in order; later ones override equal keys.
     pub(crate) enrichers: Vec<Enricher>,

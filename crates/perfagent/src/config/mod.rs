@@ -1,9 +1,9 @@
-//! What to capture: the builder, its validation, and the effective configuration.
+//! The description of a capture: the builder, its validation, and the effective configuration.
 //!
-//! Guaranteed: the setters of [`Builder`] and its textual options lead to one [`request::Request`], checked by one
-//! ordered table ([`checks`]), so that a program and the command line are refused for the same reasons in the same
-//! words. Validation looks at the system (paths, `PATH`, one sysctl, the online CPUs) and touches nothing.
-//! Not here: whether the targets exist and the kernel can do it; that is asked at the start.
+//! Guaranteed: the setters of [`Builder`] and its textual options fill one [`request::Request`]. One ordered table
+//! ([`checks`]) checks it, so programs and the command line get the same refusals in the same words. Validation reads from
+//! the system (paths, `PATH`, one sysctl, the online CPUs) and changes nothing.
+//! Not here: whether the targets exist and the kernel supports the capture; the start checks that.
 
 mod builder;
 mod checks;
@@ -32,11 +32,11 @@ use crate::export::Exporters;
 use crate::hooks::TableHooks;
 use crate::output::{OutputKind, OutputTarget, TemporaryFiles};
 
-/// Samples per second and CPU, unless said otherwise.
+/// Default samples per second and CPU.
 pub const DEFAULT_SAMPLE_RATE_HZ: u32 = 99;
-/// Distinct stacks held in the kernel between two drains, unless said otherwise.
+/// Default number of distinct stacks that the kernel holds between two drains.
 pub const DEFAULT_MAX_STACKS: u32 = 65_536;
-/// Bytes of the ring that carries unseen stacks, unless said otherwise.
+/// Default size in bytes of the ring that carries new stacks.
 pub const DEFAULT_RING_BYTES: u32 = 4 << 20;
 
 /// How user stacks are walked.
@@ -45,12 +45,12 @@ pub const DEFAULT_RING_BYTES: u32 = 4 << 20;
 pub enum Unwind {
     /// Frame pointers only, no tables.
     Fp,
-    /// Tables from unwind information, frame pointers where none covers an address; all tables of the targets are
-    /// built before the first sample.
+    /// Tables from unwind information; frame pointers where no table covers an address. All tables of the targets are
+    /// compiled before the first sample.
     Dwarf,
-    /// The walker of `Dwarf`; with the whole system as target, tables are built in order of use. With processes as targets
-    /// those that are not ready soon are not waited for: 5 s for an off-CPU profile, 100 ms for an on-CPU profile alone,
-    /// whose stacks user space walks meanwhile.
+    /// As `Dwarf`, with a bounded wait for tables. With the whole system as target, tables are compiled in order of use. With
+    /// processes as targets, the start waits at most 5 s for tables if there is an off-CPU profile, and 100 ms for an on-CPU
+    /// profile alone; user space walks its stacks until the tables are ready.
     #[default]
     Auto,
 }
@@ -71,26 +71,26 @@ impl Unwind {
     }
 }
 
-/// How a report of metrics is written.
+/// The format of a report of metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PmuFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// For programs; the schema is named in it.
+    /// JSON for programs; it names its schema.
     Json,
 }
 
-/// What is profiled.
+/// The targets of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Targets {
-    /// These processes with all their threads and future descendants; in the order given, each once.
+    /// These processes with all their threads and future descendants, in the given order without duplicates.
     Pids(Vec<u32>),
-    /// Every process, and kernel threads.
+    /// All processes and kernel threads.
     System,
-    /// A command that is started by the agent, with its descendants; its program as given.
+    /// A command that the agent starts, with its descendants. The value is its program as given.
     Command(std::ffi::OsString),
 }
 
@@ -125,19 +125,19 @@ pub struct Config {
 }
 
 impl Config {
-    /// The length of an interval, if the capture is cut and one set of outputs is written for each.
+    /// The length of an interval, if the capture is cut into intervals with their own outputs.
     #[must_use]
     pub fn rotate(&self) -> Option<Duration> {
         self.rotate
     }
 
-    /// What is profiled.
+    /// The targets.
     #[must_use]
     pub fn targets(&self) -> &Targets {
         &self.targets
     }
 
-    /// The length that was asked for, if any. The agent runs until it is stopped; this is for the one who stops it.
+    /// The requested length, if any. The agent itself runs until it is stopped; the caller stops it after this time.
     #[must_use]
     pub fn duration(&self) -> Option<Duration> {
         self.duration
@@ -167,19 +167,19 @@ impl Config {
         self.min_block
     }
 
-    /// Whether who ended an off-CPU interval is recorded.
+    /// Whether the waker that ends each off-CPU interval is recorded.
     #[must_use]
     pub fn wakers(&self) -> bool {
         self.wakers
     }
 
-    /// Whether a wall-clock profile is made of the on-CPU and the off-CPU one.
+    /// Whether a wall-clock profile is made of the on-CPU and the off-CPU profile.
     #[must_use]
     pub fn wall_profile(&self) -> bool {
         self.wall_profile
     }
 
-    /// Whether figures of the scheduler and counters are taken.
+    /// Whether scheduler statistics and counters are taken.
     #[must_use]
     pub fn pmu(&self) -> bool {
         self.pmu
@@ -190,13 +190,13 @@ impl Config {
         self.pmu_events.iter().map(CounterSpec::name)
     }
 
-    /// Whether each process has figures of its own.
+    /// Whether there are separate statistics for each process.
     #[must_use]
     pub fn per_pid(&self) -> bool {
         self.per_pid
     }
 
-    /// Where metrics can be fetched during the capture, as `HOST:PORT`.
+    /// The address of the metrics endpoint, as `HOST:PORT`.
     #[must_use]
     pub fn metrics_listen(&self) -> Option<String> {
         self.metrics_listen.as_ref().map(ToString::to_string)
@@ -220,13 +220,13 @@ impl Config {
         self.kernel_stacks
     }
 
-    /// Whether threads are kept apart.
+    /// Whether threads are counted separately.
     #[must_use]
     pub fn per_thread(&self) -> bool {
         self.per_thread
     }
 
-    /// The CPUs that sampling is restricted to, in ascending order; none = all online ones.
+    /// The CPUs to sample, in ascending order; none means all online CPUs.
     #[must_use]
     pub fn cpus(&self) -> Option<&[u32]> {
         self.cpus.as_deref()
@@ -244,25 +244,25 @@ impl Config {
         &self.labels
     }
 
-    /// Distinct stacks held in the kernel between two drains.
+    /// The largest number of distinct stacks that the kernel holds between two drains.
     #[must_use]
     pub fn max_stacks(&self) -> u32 {
         self.max_stacks
     }
 
-    /// Bytes of the ring that carries unseen stacks.
+    /// Size in bytes of the ring that carries new stacks.
     #[must_use]
     pub fn ring_bytes(&self) -> u32 {
         self.ring_bytes
     }
 
-    /// Where unwind tables are kept, if that was said.
+    /// The directory of the cache of unwind tables, if one was set.
     #[must_use]
     pub fn table_cache_dir(&self) -> Option<&Path> {
         self.table_cache_dir.as_deref()
     }
 
-    /// Whether each reuse of a remembered walk is walked again in full and compared.
+    /// Whether each reuse of a memo is checked by a full walk.
     #[must_use]
     pub fn self_check(&self) -> bool {
         self.self_check
@@ -271,13 +271,13 @@ impl Config {
 
 /// Functions of the host program that the capture calls.
 pub(crate) struct Callbacks {
-    /// Where labels come from.
+    /// The functions that give labels.
     pub(crate) enrichment: Enrichment,
-    /// Who is told of finished unwind tables.
+    /// The functions that are called for each compiled unwind table.
     pub(crate) table_hooks: TableHooks,
 }
 
-/// A validated capture: what an agent is made of.
+/// The description of a capture that passed validation.
 pub(crate) struct Plan {
     /// The effective configuration.
     pub(crate) config: Config,
@@ -285,10 +285,10 @@ pub(crate) struct Plan {
     pub(crate) outputs: Vec<(OutputKind, OutputTarget)>,
     /// The command, if the target is one.
     pub(crate) command: Option<std::process::Command>,
-    /// Who takes metrics.
+    /// The exporters of metrics.
     pub(crate) exporters: Exporters,
     /// Functions of the host program that the capture calls.
     pub(crate) callbacks: Callbacks,
-    /// Where temporary files are noted.
+    /// The list of temporary files.
     pub(crate) temporary_files: TemporaryFiles,
 }

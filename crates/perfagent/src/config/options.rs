@@ -1,4 +1,4 @@
-//! Options as text, in the spelling of the command line: the one place where words become values.
+//! Options as text, as on the command line. This table turns all of them into values.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use super::{PmuFormat, Unwind, parse_duration};
 use crate::OffCpuState;
 use crate::output::{FileTarget, OutputKind};
 
-/// How a text is taken into the request.
+/// How the text of an option changes the request.
 enum Apply {
     /// `true` or `false`.
     Flag(fn(&mut Request) -> &mut Setting<bool>),
     /// A value.
     Value(fn(&mut Request, &str)),
-    /// A path, which may be any bytes.
+    /// A path of an output, which may be any bytes.
     Output(OutputKind),
 }
 
-/// Every textual option, without the dashes.
+/// All textual options, without the dashes.
 const OPTIONS: &[(&str, Apply)] = &[
     ("profile", Apply::Flag(|r| &mut r.profile)),
     ("offcpu", Apply::Flag(|r| &mut r.off_cpu)),
@@ -70,7 +70,7 @@ fn unwind(text: &str) -> Option<Unwind> {
     Unwind::NAMES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode)
 }
 
-/// A comma list of states, in their order, each once.
+/// Reads a comma-separated list of states. Sorts it and removes duplicates.
 fn states(text: &str) -> Option<Vec<OffCpuState>> {
     let state =
         |word: &str| OffCpuState::NAMES.iter().find(|(name, _)| *name == word).map(|(_, state)| *state);
@@ -88,7 +88,7 @@ fn pmu_format(text: &str) -> Option<PmuFormat> {
     }
 }
 
-/// The one duration that may be zero, also without a unit.
+/// Reads a duration that may also be `0` without a unit.
 fn duration_or_zero(text: &str) -> Option<Duration> {
     if text == "0" { Some(Duration::ZERO) } else { parse_duration(text).ok() }
 }
@@ -97,7 +97,7 @@ fn size(text: &str) -> Option<u32> {
     parse_size(text).and_then(|bytes| u32::try_from(bytes).ok())
 }
 
-/// Takes one textual option into the request; what cannot be read is kept for the checks.
+/// Sets one textual option in the request. Unreadable values are kept for the checks.
 pub(super) fn apply(request: &mut Request, name: &str, value: &OsStr) {
     let Some((_, apply)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
         request.malformed.push((format!("--{name}"), "there is no such option".to_owned()));

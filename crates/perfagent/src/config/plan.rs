@@ -1,4 +1,4 @@
-//! From a request that passed every check to what an agent is made of.
+//! Turns a request that passed all checks into a plan.
 
 use std::collections::HashSet;
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::{
 use crate::OffCpuState;
 use crate::output::{OutputKind, OutputTarget};
 
-/// What a request that passed every check means.
+/// The plan of a request that passed all checks.
 pub(super) fn plan(request: Request) -> Plan {
     let mut command: Option<Command> = None;
     let targets = if let Some(given) = request.commands.into_iter().next() {

@@ -1,4 +1,4 @@
-//! What was asked for, before it is checked: values, texts that could not be read, contradictions.
+//! A request before its checks: values, unreadable texts and contradictions.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,22 +14,22 @@ use crate::export::Exporters;
 use crate::hooks::TableHooks;
 use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
 
-/// One setting as it was given.
+/// One setting of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Setting<T> {
-    /// Not given: the default holds.
+    /// Not given: the default applies.
     #[default]
     Unset,
     /// Given.
     Value(T),
-    /// Given as a text that does not mean a value.
+    /// Given as a text that is not a valid value.
     Unreadable(String),
     /// Given twice, with different values.
     Contradiction,
 }
 
 impl<T: PartialEq> Setting<T> {
-    /// Setting the same again is no contradiction, setting something else is.
+    /// Sets the value. A second, different value is a contradiction; the same value again is not.
     pub(super) fn set(&mut self, new: Self) {
         *self = match std::mem::take(self) {
             Self::Unset => new,
@@ -83,10 +83,10 @@ pub(super) enum DefaultEnricher {
     Contradiction,
 }
 
-/// Everything that was asked for.
+/// All settings of a capture as given.
 #[derive(Default)]
 pub(super) struct Request {
-    /// A textual option that does not exist, or a Boolean that is none: (option, text).
+    /// Unknown options, and options whose text is malformed: (option, reason).
     pub(super) malformed: Vec<(String, String)>,
     pub(super) pids: Vec<Result<u32, String>>,
     pub(super) system_wide: Setting<bool>,
@@ -98,7 +98,7 @@ pub(super) struct Request {
     pub(super) min_block: Setting<Duration>,
     pub(super) wakers: Setting<bool>,
     pub(super) pmu: Setting<bool>,
-    /// Names of events, or what is wrong with them.
+    /// The events to count.
     pub(super) pmu_events: Setting<Vec<CounterSpec>>,
     pub(super) pmu_format: Setting<PmuFormat>,
     pub(super) per_pid: Setting<bool>,
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_value_again_is_no_contradiction() {
+    fn only_a_different_value_is_a_contradiction() {
         let mut setting = Setting::Unset;
         setting.set(Setting::Value(1));
         setting.set(Setting::Value(1));

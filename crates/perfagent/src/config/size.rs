@@ -1,6 +1,6 @@
-//! Sizes as the user writes them: plain bytes, or with a suffix `K`, `M`, `G` (powers of 1024).
+//! The syntax of sizes: plain bytes, or with a suffix `K`, `M`, `G` (powers of 1024).
 
-/// Reads a size in bytes; `None` if the text is no size or does not fit into 64 bits.
+/// Reads a size in bytes; none if the text is not a size or does not fit into 64 bits.
 pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 10),
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_go_both_ways() {
+    fn sizes_are_read_and_formatted() {
         for (text, bytes) in [("4M", 4 << 20), ("1G", 1 << 30), ("64K", 65536), ("100", 100), ("0", 0)] {
             assert_eq!(parse_size(text), Some(bytes));
             assert_eq!(format_size(bytes), text);
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_size() {
+    fn refuses_other_texts() {
         for text in ["", "M", "4m", "4MB", "-1", "+1", "1.5M", "4 M", "é", "18446744073709551615K", "0x10"] {
             assert_eq!(parse_size(text), None, "{text:?}");
         }

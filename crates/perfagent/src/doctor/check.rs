@@ -4,11 +4,11 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Status {
-    /// Fine.
+    /// The subject of the check works.
     Ok,
-    /// Something is lost.
+    /// An optional feature is missing.
     Warn,
-    /// Nothing works without it.
+    /// No mode works without it.
     Fail,
 }
 
@@ -24,11 +24,11 @@ impl Status {
     }
 }
 
-/// One thing looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {
-    /// What was looked at.
+    /// The subject of the check.
     pub check: &'static str,
     /// The verdict.
     pub status: Status,
@@ -36,7 +36,7 @@ pub struct Check {
     pub value: String,
     /// What depends on it.
     pub affects: &'static str,
-    /// What to do, where there is something to do.
+    /// What to do, if anything.
     pub fix: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl Check {
     }
 }
 
-/// The trimmed text of a small file of the kernel.
+/// The trimmed text of a small file in `/proc` or `/sys`.
 pub(super) fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }

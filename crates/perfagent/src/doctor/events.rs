@@ -1,4 +1,4 @@
-//! Events: whether they open, and which sources there are.
+//! Checks of events: whether they open, and which event sources exist.
 
 use std::io;
 
@@ -15,7 +15,7 @@ fn open(kind: u32, config: u64, cpu: i32) -> io::Result<()> {
     perf::open(&attr, pid, cpu, None).map(drop)
 }
 
-/// The clock that on-CPU sampling uses, on the first CPU that takes it, for every process.
+/// Opens the clock of on-CPU sampling on the first online CPU, for all processes.
 pub(super) fn sampling() -> Check {
     let result = open(perf::TYPE_SOFTWARE, perf::SW_CPU_CLOCK, first_online_cpu());
     let check = |status, value| Check::new("sampling event", "--profile", status, value);
@@ -40,7 +40,7 @@ fn fix(error: &io::Error) -> String {
     }
 }
 
-/// The processor's own counters.
+/// Opens a hardware counter of the processor.
 pub(super) fn pmu() -> Check {
     let sources = sources();
     let cycles = open(perf::TYPE_HARDWARE, perf::HW_CPU_CYCLES, -1);
@@ -67,7 +67,7 @@ fn sources() -> String {
     names.join(" ")
 }
 
-/// Probes on kernel functions and programs.
+/// Looks for probes on kernel functions and on programs.
 pub(super) fn probes() -> Check {
     let there = |source: &str| std::fs::exists(format!("{SOURCES}/{source}/type")).unwrap_or(false);
     judge_probes(there("kprobe"), there("uprobe"))
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn each_error_has_its_own_fix() {
         assert!(fix(&io::Error::from_raw_os_error(13)).contains("setcap"));
         assert!(fix(&io::Error::from_raw_os_error(2)).contains("CONFIG_PERF_EVENTS"));
         assert!(!fix(&io::Error::from_raw_os_error(22)).is_empty());

@@ -1,13 +1,13 @@
-//! The kernel itself: release, type information, lockdown.
+//! Checks of the kernel: release, type information, lockdown.
 
 use std::io::Read;
 
 use super::check::{Check, Status, read};
 
-/// Oldest kernel with everything that every mode needs.
+/// The oldest supported kernel.
 const OLDEST: (u32, u32) = (5, 8);
 
-/// Release against the oldest that will do.
+/// Compares the release with the oldest supported one.
 pub(super) fn release() -> Check {
     judge_release(&read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()))
 }
@@ -26,7 +26,7 @@ fn judge_release(release: &str) -> Check {
     }
 }
 
-/// Type information of the running kernel.
+/// Looks for the type information of the running kernel.
 pub(super) fn btf() -> Check {
     let path = "/sys/kernel/btf/vmlinux";
     let mut magic = [0u8; 2];
@@ -41,7 +41,7 @@ pub(super) fn btf() -> Check {
     }
 }
 
-/// What the lockdown module forbids.
+/// Checks what the lockdown module forbids.
 pub(super) fn lockdown() -> Check {
     judge_lockdown(read("/sys/kernel/security/lockdown").as_deref())
 }
@@ -52,7 +52,7 @@ fn judge_lockdown(text: Option<&str>) -> Check {
     match (text, mode) {
         (None, _) => check(Status::Ok, "not active (no lockdown file)"),
         (_, Some("none")) => check(Status::Ok, "none"),
-        (_, Some("integrity")) => check(Status::Ok, "integrity: nothing that profiles need is forbidden"),
+        (_, Some("integrity")) => check(Status::Ok, "integrity: it forbids nothing that profiles need"),
         (_, Some("confidentiality")) => {
             check(Status::Fail, "confidentiality: programs may not read kernel memory")
                 .fixed_by("boot with lockdown=integrity, or without lockdown")

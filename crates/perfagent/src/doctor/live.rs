@@ -1,4 +1,4 @@
-//! The real thing, small: loads the programs, samples a chain of functions in this process, looks at the stacks.
+//! A short real capture: loads the programs, samples a chain of functions in this process, and checks the stacks.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +10,12 @@ use crate::{Agent, Ledger, MemorySink, Mode, Report};
 
 /// How long the chain is sampled.
 const LENGTH: Duration = Duration::from_millis(300);
-/// Samples per second; lowered to the kernel's limit.
+/// Samples per second; the kernel's limit may lower it.
 const RATE_HZ: u32 = 499;
-/// Calls between the start of the thread and the leaf.
+/// Number of calls between the start of the thread and the leaf.
 const DEPTH: u32 = 24;
 
-/// Whether programs load and samples arrive, and how many of the stacks are complete.
+/// Checks that programs load and samples arrive, and how many stacks are complete.
 pub(super) fn checks() -> [Check; 2] {
     let max = read("/proc/sys/kernel/perf_event_max_sample_rate").and_then(|text| text.parse().ok());
     match capture(RATE_HZ.min(max.unwrap_or(RATE_HZ))) {
@@ -34,15 +34,15 @@ fn load_failed(error: &Error) -> Check {
             "free memory, or lower --max-stacks and --ring-size".to_owned()
         }
         other => {
-            other.hint().unwrap_or_else(|| "see the message; PERF_AGENT_LOG=debug tells more".to_owned())
+            other.hint().unwrap_or_else(|| "see the message; PERF_AGENT_LOG=debug shows more".to_owned())
         }
     };
     Check::new("bpf load", "every mode", Status::Fail, error.to_string()).fixed_by(fix)
 }
 
 fn untested() -> Check {
-    Check::new("self-test", "complete stacks", Status::Warn, "not made: no program could be loaded")
-        .fixed_by("fix what `bpf load` says first")
+    Check::new("self-test", "complete stacks", Status::Warn, "not run: the programs could not be loaded")
+        .fixed_by("fix `bpf load` first")
 }
 
 fn judge(samples: u64, rooted: Option<f64>) -> [Check; 2] {
@@ -84,13 +84,13 @@ fn capture(rate_hz: u32) -> Result<Report, Error> {
     agent.stop()
 }
 
-/// One call of the chain. The result is used after the call, so that the frame cannot be dropped by a tail call.
+/// One call of the chain. It uses the result after the call, so that the compiler cannot make it a tail call.
 #[inline(never)]
 fn link(depth: u32, stop: &AtomicBool) -> u64 {
     if black_box(depth) == 0 { burn(stop) } else { black_box(link(depth - 1, stop)).wrapping_add(1) }
 }
 
-/// The leaf: arithmetic until it is told to stop.
+/// The leaf of the chain: computes until `stop` is set.
 #[inline(never)]
 fn burn(stop: &AtomicBool) -> u64 {
     let mut state = 1u64;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_capability_is_never_called_a_memory_limit() {
+    fn a_missing_capability_is_not_reported_as_a_memory_limit() {
         let error = Error::Privilege { missing: vec!["cap_bpf".into()], setcap_line: "sudo setcap x".into() };
         let check = load_failed(&error);
         assert_eq!((check.status, check.fix.as_deref()), (Status::Fail, Some("sudo setcap x")));

@@ -1,7 +1,7 @@
-//! What works on this machine, what does not, and how to fix it.
+//! Checks what works on this machine, what does not, and how to fix it.
 //!
-//! Guaranteed: leaves nothing behind; each check stands alone, so that one that cannot be made does not hide the others.
-//! A check fails only if every mode needs it; what merely takes something away is a warning.
+//! Guaranteed: it leaves nothing behind. The checks are independent: if one cannot run, the others still do. A check fails
+//! only if every mode needs its subject; a missing optional feature is a warning.
 //! Not here: printing.
 
 mod check;
@@ -14,7 +14,7 @@ mod sysctls;
 
 pub use check::{Check, Status};
 
-/// Makes every check.
+/// Runs all checks.
 #[must_use]
 pub fn run() -> Vec<Check> {
     let mut checks = vec![kernel::release(), kernel::btf(), privileges::capabilities(), kernel::lockdown()];
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_check_says_something() {
+    fn each_check_has_a_value_and_a_fix_unless_ok() {
         let checks = run();
         assert_eq!(checks.len(), 18);
         for check in &checks {

@@ -1,4 +1,4 @@
-//! Mounts and namespaces: tracefs, cgroups, PID namespace.
+//! Checks of mounts and namespaces: tracefs, cgroups, PID namespace.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::check::{Check, Status};
 /// Inode of the first PID namespace (`PROC_PID_INIT_INO`).
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// One line of `/proc/self/mountinfo`, as far as it matters.
+/// The fields of a line in `/proc/self/mountinfo` that the checks use.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     point: PathBuf,
@@ -31,14 +31,14 @@ fn parse_mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// The kernel writes blank, tab, line feed and backslash as three octal digits.
+/// Replaces the octal escapes that the kernel uses for blank, tab, line feed and backslash.
 fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
 }
 
-/// The directory of tracepoint descriptions.
+/// Looks for tracefs, which describes tracepoints.
 pub(super) fn tracefs() -> Check {
     let mounted = mounts().into_iter().find(|mount| mount.kind == "tracefs").map(|mount| mount.point);
     let usual = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
@@ -61,7 +61,7 @@ fn is_tracefs(place: &Path) -> bool {
     std::fs::exists(place.join("events")).unwrap_or(false)
 }
 
-/// Which hierarchies there are, and where perf events attach.
+/// Checks which cgroup hierarchies exist, and in which one perf events attach.
 pub(super) fn cgroup() -> Check {
     judge_cgroup(&mounts())
 }
@@ -87,7 +87,7 @@ fn judge_cgroup(mounts: &[Mount]) -> Check {
     Check::new("cgroup", "container labels", Status::Ok, format!("{layout}; {place}"))
 }
 
-/// Whether the agent sees the whole machine or a container.
+/// Checks whether the agent sees the whole machine or only a container.
 pub(super) fn pid_namespace() -> Check {
     let check = |status, value: String| {
         Check::new("pid namespace", "which processes -a and --pid see", status, value)

@@ -1,11 +1,11 @@
-//! Capabilities: those in force, those permitted, those of the file.
+//! The check of capabilities: effective, permitted, and those of the program file.
 
 use sys::caps::{self, CapabilitySet};
 
 use super::check::{Check, Status};
 use crate::{capabilities, privilege};
 
-/// Everything that the agent can use, with what is lost without it.
+/// The optional capabilities, and what is missing without each.
 const USED: [(CapabilitySet, &str); 5] = [
     (CapabilitySet::SYS_PTRACE, "other users' processes"),
     (CapabilitySet::SYSLOG, "kernel symbols"),
@@ -14,7 +14,7 @@ const USED: [(CapabilitySet, &str); 5] = [
     (CapabilitySet::IPC_LOCK, "large rings"),
 ];
 
-/// The sets against what is needed.
+/// Compares the capabilities of this process with those that the agent needs.
 pub(super) fn capabilities() -> Check {
     let sets = rustix::thread::capabilities(None);
     let file = std::env::current_exe().and_then(|path| capabilities::of_file(&path)).ok().flatten();

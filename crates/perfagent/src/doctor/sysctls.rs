@@ -1,4 +1,4 @@
-//! Sysctls: each with the capability that makes it moot.
+//! Checks of sysctls, each with the capability that makes the sysctl irrelevant.
 
 use std::io::{BufRead, BufReader};
 
@@ -8,7 +8,7 @@ use super::check::{Check, Status, read};
 use crate::config::DEFAULT_SAMPLE_RATE_HZ;
 use crate::privilege;
 
-/// Symbols at address zero (per-CPU ones) come first; a kernel has a few hundred of them.
+/// Number of lines to read. A few hundred symbols at address zero (per-CPU symbols) come first.
 const KALLSYMS_LINES: usize = 20_000;
 
 fn has(capability: CapabilitySet) -> bool {
@@ -84,7 +84,7 @@ fn max_sample_rate(hz: Option<i64>) -> Check {
     }
 }
 
-/// Whether kernel addresses are visible.
+/// Checks whether kernel addresses are visible.
 pub(super) fn kallsyms() -> Check {
     let visible = std::fs::File::open("/proc/kallsyms").map(|file| {
         BufReader::new(file).lines().take(KALLSYMS_LINES).map_while(Result::ok).any(|line| {
@@ -108,7 +108,7 @@ fn judge_kallsyms(visible: Result<bool, String>, kptr_restrict: Option<i64>) -> 
     }
 }
 
-/// Yama's rule about looking into processes.
+/// Checks Yama's restriction of ptrace.
 pub(super) fn ptrace_scope() -> Check {
     judge_ptrace_scope(number("/proc/sys/kernel/yama/ptrace_scope"), has(CapabilitySet::SYS_PTRACE))
 }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_capability_makes_its_sysctl_moot() {
+    fn a_capability_makes_its_sysctl_irrelevant() {
         assert_eq!(paranoid(Some(4), true).status, Status::Ok);
         assert_eq!(paranoid(Some(2), false).status, Status::Warn);
         assert_eq!(paranoid(Some(-1), false).status, Status::Ok);
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limit_below_the_default_is_told() {
+    fn a_rate_limit_below_the_default_is_a_warning() {
         assert_eq!(max_sample_rate(Some(98)).status, Status::Warn);
         assert_eq!(max_sample_rate(Some(99)).status, Status::Ok);
         assert_eq!(max_sample_rate(None).status, Status::Warn);
     }
 
     #[test]
-    fn hidden_addresses_are_told_with_their_fix() {
+    fn hidden_addresses_are_a_warning_with_a_fix() {
         let hidden = judge_kallsyms(Ok(false), Some(1));
         assert_eq!(
             (hidden.status, hidden.value.as_str()),

@@ -1,4 +1,4 @@
-//! Whether outputs can be created, asked before anything is attached. Only looks, never touches.
+//! Checks whether outputs can be created, before anything is attached. Creates and changes nothing.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,10 +12,10 @@ use super::place::{Inode, Place, inode_of, parent, place_of};
 use super::target::FileTarget;
 use crate::error::Error;
 
-/// Magic numbers of procfs and sysfs: root seems to have write access there, and still nobody can create files.
+/// Magic numbers of procfs and sysfs: root has write access there, but nobody can create files.
 const KERNEL_FILE_SYSTEMS: [u64; 2] = [0x9fa0, 0x6265_6572];
 
-/// What two outputs must not share.
+/// The identity of an output's file. Two outputs must not share one.
 #[derive(Default)]
 struct Identity {
     name: Option<(Inode, OsString)>,
@@ -23,10 +23,10 @@ struct Identity {
     direct: bool,
 }
 
-/// Checks that every target can be created and that no two are the same.
+/// Checks that each target can be created, and that no two are the same file.
 ///
 /// # Errors
-/// [`Error::InvalidConfig`] naming the path and the system error.
+/// [`Error::InvalidConfig`] with the path and the system error.
 pub(crate) fn check_all<'a>(
     targets: impl IntoIterator<Item = (OutputKind, &'a FileTarget)>,
 ) -> Result<(), Error> {
@@ -98,8 +98,8 @@ fn check(target: &FileTarget) -> io::Result<Identity> {
     }
 }
 
-/// A program in Rust that is started with standard output closed finds the null device there, opened for reading and
-/// writing; a shell's `>/dev/null` opens it for writing only.
+/// Whether standard output was closed when this program started. Rust then opens the null device in its place, for reading
+/// and writing; a shell's `>/dev/null` opens it only for writing.
 fn stands_for_closed(stat: &rustix::fs::Stat) -> io::Result<bool> {
     let null = std::fs::metadata("/dev/null")?.rdev();
     let mode = rustix::fs::fcntl_getfl(io::stdout())? & rustix::fs::OFlags::RWMODE;
@@ -126,7 +126,7 @@ fn require_directory(directory: &Path) -> io::Result<Inode> {
     Ok(inode_of(&metadata))
 }
 
-/// With the effective rights where the kernel can answer that (5.8), else with the real ones.
+/// Checks access with the effective IDs if the kernel supports that (since 5.8), else with the real IDs.
 pub(crate) fn access(path: &Path, access: Access) -> io::Result<()> {
     match rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS) {
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn says_path_and_system_error() {
+    fn messages_have_the_path_and_the_system_error() {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("no/such/x.pb.gz");
         let message = one(missing.clone());
@@ -170,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_to_be_made_for_an_empty_path() {
+    fn an_empty_path_gets_no_hint_to_create_a_directory() {
         let error = check_all([(OutputKind::CpuProfile, &FileTarget::from(""))]).unwrap_err();
         assert_eq!(error.hint().as_deref(), Some("give the path of a file"));
     }
 
     #[test]
-    fn a_link_loop_ends() {
+    fn a_loop_of_links_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("loop");
         std::os::unix::fs::symlink("loop", &link).unwrap();

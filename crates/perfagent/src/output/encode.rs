@@ -1,4 +1,4 @@
-//! From a recording to the bytes of an output.
+//! Encodes a recording as the bytes of an output.
 
 use std::io::{self, Write};
 
@@ -9,13 +9,14 @@ use recording::{Mode, SymbolizedRecording};
 use super::kind::OutputKind;
 use super::profiles::{self, modes};
 
-/// What outputs are made of.
+/// The data of outputs.
 pub(crate) struct Contents<'a> {
     pub(crate) recording: &'a SymbolizedRecording,
     pub(crate) metrics: Option<&'a MetricsSnapshot>,
 }
 
-/// Writes an output. Validation lets no output pass without its profile, so a missing one is a defect, told as an error.
+/// Writes an output. Validation refuses an output without its profile, so a missing profile is a defect and becomes an
+/// error.
 pub(crate) fn encode(kind: OutputKind, contents: &Contents<'_>, out: &mut dyn Write) -> io::Result<()> {
     let missing = || io::Error::other("the profile was not taken");
     match kind {
@@ -43,7 +44,7 @@ pub(crate) fn encode_profile(
     encoder.encode(&profile, &EncodeOptions { value: None, title: title(mode).to_owned() }, out)
 }
 
-/// The mode and the format of an output. Folded stacks and pictures are of the first mode.
+/// The mode and the format of an output. Folded stacks and flame graphs show the first mode.
 fn what(kind: OutputKind, modes: &[Mode]) -> Option<(Mode, &'static str)> {
     let of = |mode: Mode| modes.contains(&mode).then_some(mode);
     Some(match kind {

@@ -1,7 +1,7 @@
 //! Files that appear complete or not at all.
 //!
-//! A regular file is written without a name (`O_TMPFILE`) and gets one when it is finished, so that not even SIGKILL
-//! leaves anything behind. File systems without unnamed files get a registered temporary name in the same directory.
+//! A regular file is written without a name (`O_TMPFILE`) and gets its name at the end, so even SIGKILL leaves nothing
+//! behind. On file systems without unnamed files it has a registered temporary name in the same directory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -22,16 +22,16 @@ use super::target::{FileTarget, OutputTarget};
 use super::temporary::{TemporaryFile, TemporaryFiles};
 use crate::CancelToken;
 
-/// Time between two checks whether somebody reads a FIFO.
+/// Time between two checks whether a FIFO has a reader.
 const READER_EVERY: Duration = Duration::from_millis(20);
 
 /// Mode of new files; the kernel applies the umask.
 const MODE: u32 = 0o644;
 
-/// Numbers that are tried for an automatic name.
+/// The largest number tried for an automatic name.
 const MAX_NUMBER: u32 = 10_000;
 
-/// An output being written. Without [`finish`](Self::finish) a regular file never comes into being.
+/// An output being written. A regular file appears only after [`finish`](Self::finish).
 pub(crate) struct OutputFile {
     writer: BufWriter<Counted>,
 }
@@ -80,8 +80,8 @@ impl Destination {
 }
 
 impl OutputFile {
-    /// Opens a target for writing. Temporary names are noted in `registry` as long as they exist. A FIFO is waited for until
-    /// somebody reads it, or `give_up` is cancelled.
+    /// Opens a target for writing. `registry` lists temporary names while they exist. Waits for a reader of a FIFO until
+    /// `give_up` is cancelled.
     ///
     /// # Errors
     /// The error of the system call.
@@ -102,7 +102,7 @@ impl OutputFile {
         Ok(Self { writer: BufWriter::with_capacity(64 << 10, Counted { inner, bytes: 0 }) })
     }
 
-    /// Writes what is buffered. A regular file has no name yet: see [`publish_all`].
+    /// Writes the buffered bytes. A regular file gets its name later, in [`publish_all`].
     ///
     /// # Errors
     /// The error of the system call or of the sink.
@@ -118,14 +118,14 @@ impl OutputFile {
     }
 }
 
-/// An output all of whose bytes are written; a regular file without its name.
+/// A completely written output. A regular file does not have its name yet.
 pub(crate) struct Written {
     inner: Inner,
     bytes: u64,
 }
 
 impl Written {
-    /// Takes the automatic name with this number, if this is a file with such a name. Dropping the result frees the name again.
+    /// Claims the automatic name with this number, if this file has an automatic name. A drop of the result frees the name.
     fn claim(&self, number: u32) -> Option<io::Result<TemporaryFile>> {
         let Inner::Staged { file, temporary, destination: Destination::FirstFree(name), registry } =
             &self.inner
@@ -140,7 +140,7 @@ impl Written {
         Some(claimed.map(|()| registry.register(path)))
     }
 
-    /// Whether something has the automatic name with this number.
+    /// Whether a file with the automatic name and this number exists.
     fn is_taken(&self, number: u32) -> bool {
         let Inner::Staged { destination: Destination::FirstFree(name), .. } = &self.inner else {
             return false;
@@ -163,9 +163,9 @@ impl Written {
     }
 }
 
-/// Gives files their names; automatic ones the same number, the first that is free for all of them.
+/// Gives files their names. All automatic names get the same number: the first one that is free for all of them.
 pub(crate) fn publish_all(written: Vec<io::Result<Written>>) -> Vec<io::Result<Finished>> {
-    // A file that has lost its only name can get no other: names are given back when others are claimed.
+    // A file that has lost its last name cannot get a new one, so claimed names are kept until all files have their final one.
     let (mut claims, mut given_up) = (Vec::new(), Vec::new());
     for number in 1..=MAX_NUMBER {
         if written.iter().flatten().any(|output| output.is_taken(number)) {
@@ -214,7 +214,7 @@ impl Write for Counted {
     }
 }
 
-/// Some file systems cannot sync; that is no failure of the write.
+/// Ignores the error of a file system that cannot sync: the write itself succeeded.
 fn ignore_unsupported(error: io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => Ok(()),
@@ -222,12 +222,12 @@ fn ignore_unsupported(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// Standard output without std's buffer, which takes a closed descriptor for success.
+/// Standard output without std's buffer, which ignores a closed descriptor.
 fn stdout() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
-/// Opens a device or FIFO. Opening a FIFO that nobody reads blocks, and nothing could end that.
+/// Opens a device or FIFO without blocking: a blocking open of a FIFO without a reader could not be cancelled.
 fn open_direct(path: &Path, give_up: &CancelToken) -> io::Result<File> {
     if !std::fs::metadata(path)?.file_type().is_fifo() {
         return OpenOptions::new().write(true).open(path);
@@ -260,7 +260,7 @@ fn stage(destination: Destination, registry: &TemporaryFiles) -> io::Result<Inne
     Ok(Inner::Staged { file, temporary: Some(temporary), destination, registry })
 }
 
-/// A file without a name, if this file system has such and `/proc` can give it one later.
+/// A file without a name, if the file system supports it and `/proc` is there to name the file later.
 fn open_unnamed(directory: &Path) -> Option<File> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(CWD, directory, flags, Mode::from_raw_mode(MODE)).ok()?);
@@ -301,7 +301,7 @@ fn replace(
     Ok(path)
 }
 
-/// A name that was claimed becomes that of the file for good.
+/// Makes a claimed name the final name of the file.
 fn settle(temporary: Option<TemporaryFile>, claimed: TemporaryFile) -> io::Result<PathBuf> {
     let path = claimed.path().to_owned();
     if let Some(temporary) = temporary {
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn named_temporary_files_do_the_same_where_unnamed_ones_are_missing() {
+    fn files_with_temporary_names_behave_as_unnamed_files() {
         let dir = tempfile::tempdir().unwrap();
         let registry = TemporaryFiles::new();
         let name =
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_process_removes_what_is_temporary() {
+    fn an_interrupted_process_removes_its_temporary_files() {
         let dir = tempfile::tempdir().unwrap();
         let registry = TemporaryFiles::new();
         let temporary = registry.register(dir.path().join(".x.tmp"));
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_is_waited_for_until_it_is_given_up() {
+    fn the_wait_for_a_fifo_reader_can_be_cancelled() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fifo");
         rustix::fs::mknodat(CWD, &path, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();

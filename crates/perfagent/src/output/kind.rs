@@ -37,7 +37,7 @@ impl OutputKind {
         }
     }
 
-    /// What an automatic name says about the content: the word before the extension, and the extension.
+    /// The parts of an automatic name that depend on the kind: the word before the extension, and the extension.
     pub(super) fn auto_parts(self) -> (&'static str, &'static str) {
         match self {
             Self::CpuProfile => ("on-cpu", "pb.gz"),
@@ -51,7 +51,7 @@ impl OutputKind {
         }
     }
 
-    /// Whether a capture that is cut has such an output for each interval.
+    /// Whether a capture that is cut writes this output for each interval.
     pub(crate) fn is_of_intervals(self) -> bool {
         !matches!(self, Self::PmuReport | Self::PmuJson)
     }

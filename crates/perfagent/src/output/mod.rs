@@ -1,10 +1,11 @@
-//! Where a capture writes to: targets, their validation before anything is attached, names, and files that appear complete or not at all.
+//! Outputs of a capture: their targets, the validation of targets before anything is attached, names, and files that appear
+//! complete or not at all.
 //!
-//! Guaranteed: a regular file is replaced by rename only after the file system has accepted all of its bytes; an automatically named file
-//! never replaces another; nothing half-written stays behind when the process fails, is interrupted, or (on file systems with unnamed
+//! Guaranteed: a regular file is replaced by rename, after the file system has accepted all its bytes. An automatic name
+//! never replaces a file. No partial file remains when the process fails, is interrupted, or (on file systems with unnamed
 //! files) is killed.
 //!
-//! Formats are those of the registry of crate `formats`; when something is written is decided by the agent.
+//! Not here: the formats (registry of crate `formats`), and when outputs are written (the agent).
 
 mod check;
 mod encode;

@@ -1,29 +1,28 @@
-//! Automatic file names: `<comm>-<ts>-on-cpu.pb.gz`, with `-2`, `-3` … before the extension where that one exists.
+//! Automatic file names: `<comm>-<ts>-on-cpu.pb.gz`, with `-2`, `-3` … before the extension if that file exists.
 
 use std::path::PathBuf;
 
 use super::kind::OutputKind;
 
-/// Longest part of a process name that goes into a file name, so that the whole stays under the 255 bytes that file
-/// systems allow.
+/// The longest part of a process name in a file name. It keeps the file name below the usual limit of 255 bytes.
 const MAX_PREFIX: usize = 128;
 
-/// What an automatic name is about.
+/// The subject of an automatic name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Subject<'a> {
-    /// A process: its `comm`, or the base name of a command, and its PID in case nothing of the name is left.
+    /// A process: its `comm`, or the base name of a command. The PID is used if the name is empty.
     Process {
         /// The name; any bytes.
         name: &'a [u8],
         /// The PID.
         pid: u32,
     },
-    /// The whole system: no name in front.
+    /// The whole system: the file name has no process name.
     System,
 }
 
-/// A file name that is made unique by a number when the file is created.
+/// A file name that gets a number when the file is created, if it is not free without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AutoName {
     directory: PathBuf,
@@ -31,8 +30,8 @@ pub struct AutoName {
     extension: &'static str,
 }
 
-/// The rule of the command line for names of outputs, in the current directory. `timestamp` is the local time of the
-/// start, `YYYYMMDDHHMM`.
+/// The automatic name that the command line uses for an output, in the current directory. `timestamp` is the local start
+/// time, `YYYYMMDDHHMM`.
 ///
 /// ```
 /// use perfagent::{OutputKind, Subject, auto_name};
@@ -57,12 +56,12 @@ impl AutoName {
         Self { directory: directory.into(), ..self }
     }
 
-    /// The same name for one interval of a capture that is cut. `time`: the begin of the interval, `YYYYMMDDTHHMMSS.mmm`.
+    /// The same name for one interval of a capture that is cut. `time` is the start of the interval, `YYYYMMDDTHHMMSS.mmm`.
     pub(super) fn of_interval(&self, time: &str) -> Self {
         Self { stem: format!("{}-{time}", self.stem), ..self.clone() }
     }
 
-    /// The path with this number; 1 is not written.
+    /// The path with this number; number 1 is left out.
     #[must_use]
     pub fn path(&self, number: u32) -> PathBuf {
         let Self { directory, stem, extension } = self;
@@ -73,7 +72,7 @@ impl AutoName {
     }
 }
 
-/// Bytes outside of `A-Z a-z 0-9 . _ -` become `_`, so does a leading `.` or `-`.
+/// Replaces bytes other than `A-Z a-z 0-9 . _ -`, and a leading `.` or `-`, by `_`.
 fn sanitize(name: &[u8], pid: u32) -> String {
     if name.is_empty() {
         return format!("pid{pid}");

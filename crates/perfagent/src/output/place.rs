@@ -1,18 +1,18 @@
-//! What is at the path of an output: a regular file, or something that is written directly.
+//! The place of an output: a regular file, or a device or FIFO that is written directly.
 
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Symbolic links that are followed before a path counts as a loop, as in the kernel.
+/// The largest number of symbolic links to follow in a path, as in the kernel.
 const MAX_LINKS: u32 = 40;
 
-/// Where the bytes of a path go.
+/// The place that a path leads to.
 pub(super) enum Place {
-    /// Into a device or FIFO, directly.
+    /// A device or FIFO, which is written directly.
     Direct { inode: Inode },
-    /// Into a regular file, existing or not, behind all links.
+    /// A regular file, existing or not. All links are followed.
     Regular { path: PathBuf, inode: Option<Inode> },
 }
 
@@ -32,7 +32,7 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Follows links and looks at what is there.
+/// The place of a path. Follows links.
 pub(super) fn place_of(path: &Path) -> io::Result<Place> {
     use rustix::io::Errno;
     if path.as_os_str().is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn place_of(path: &Path) -> io::Result<Place> {
     }
 }
 
-/// The name that a chain of links finally points to, though nothing is there.
+/// The path at the end of a chain of links, where no file exists.
 fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {

@@ -1,4 +1,4 @@
-//! What became of an output.
+//! The result of writing an output.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ use crate::Error;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct OutputReport {
-    /// What it contains.
+    /// Its kind.
     pub kind: OutputKind,
-    /// Where it is; none for sinks and standard output.
+    /// Its path; none for sinks and standard output.
     pub path: Option<PathBuf>,
     /// Its size.
     pub bytes: u64,
-    /// Whether it was written.
+    /// Whether writing it succeeded.
     pub result: Result<(), Error>,
 }

@@ -1,14 +1,14 @@
-//! Sinks: outputs that are no files.
+//! Sinks: outputs that are not files.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Anything that takes the bytes of an output, exactly those that the file would contain.
+/// A writer for the bytes of an output. They are the same as in a file.
 pub trait Sink: Write + Send {}
 
 impl<T: Write + Send> Sink for T {}
 
-/// Keeps an output in memory. Clones share the bytes: give one to the builder, keep one.
+/// Keeps an output in memory. Clones share the bytes: give one clone to the builder and keep the other.
 ///
 /// ```
 /// use std::io::Write;

@@ -1,4 +1,4 @@
-//! Where an output goes.
+//! Targets of outputs.
 
 use std::path::{Path, PathBuf};
 
@@ -12,21 +12,21 @@ use super::sink::Sink;
 pub enum FileTarget {
     /// This path. A regular file is replaced as a whole; a device or FIFO is written directly.
     Path(PathBuf),
-    /// A new file with the first free number of this name.
+    /// A new file with this name and its first free number.
     Auto(AutoName),
     /// Standard output.
     Stdout,
 }
 
 impl FileTarget {
-    /// The target that the command line means by this word: `-` is standard output, anything else a path.
+    /// The target for a word of the command line: `-` is standard output, any other word is a path.
     #[must_use]
     pub fn from_word(word: &std::ffi::OsStr) -> Self {
         if word == "-" { Self::Stdout } else { Self::Path(word.into()) }
     }
 
-    /// The same target for one interval of a capture that is cut: `NAME-TIME.EXT`. Devices, FIFOs and standard output take all intervals
-    /// one after the other.
+    /// The same target for one interval of a capture that is cut: `NAME-TIME.EXT`. Devices, FIFOs and standard output stay
+    /// the same and receive all intervals one after the other.
     pub(crate) fn of_interval(&self, time: &str) -> Self {
         match self {
             Self::Path(path) if is_direct(path) => self.clone(),
@@ -36,7 +36,7 @@ impl FileTarget {
         }
     }
 
-    /// How messages name it.
+    /// Its name in messages.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -81,12 +81,12 @@ impl From<AutoName> for FileTarget {
 pub(crate) enum OutputTarget {
     /// A file.
     File(FileTarget),
-    /// What the caller gave.
+    /// A sink of the caller.
     Sink(Box<dyn Sink>),
 }
 
 impl OutputTarget {
-    /// How messages name it.
+    /// Its name in messages.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::File(file) => file.describe(),
@@ -99,7 +99,8 @@ fn is_direct(path: &Path) -> bool {
     matches!(place_of(path), Ok(Place::Direct { .. }))
 }
 
-/// The path with a time before its extension: the longest extension of a known format, or else what follows the last dot.
+/// The path with a time before its extension. The extension is the longest one of a known format, or else the text after the
+/// last dot.
 fn with_time(path: &Path, time: &str) -> PathBuf {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return path.to_owned() };
     let known = formats::registry::extension_of(path);

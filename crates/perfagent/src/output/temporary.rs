@@ -1,10 +1,10 @@
-//! The temporary files that exist at this moment, so that an interrupted process can remove them.
+//! The list of existing temporary files, so that an interrupted process can remove them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The named temporary files of one agent. Clones share the list: a host program that must end at once calls
+/// The named temporary files of one agent. Clones share the list. A host program that must exit at once calls
 /// [`remove_all`](Self::remove_all) first.
 #[derive(Clone, Debug, Default)]
 pub struct TemporaryFiles(Arc<Mutex<BTreeSet<PathBuf>>>);
@@ -23,7 +23,7 @@ impl TemporaryFiles {
         Self::default()
     }
 
-    /// Removes every file of the list from the file system. Files that are gone already do not matter.
+    /// Deletes all files of the list. Files that no longer exist are ignored.
     pub fn remove_all(&self) {
         let paths = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         for path in paths {
@@ -33,7 +33,7 @@ impl TemporaryFiles {
         }
     }
 
-    /// Takes note of a file before it comes into being.
+    /// Adds a file to the list, before it is created.
     pub(super) fn register(&self, path: PathBuf) -> TemporaryFile {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
         TemporaryFile { path, registry: self.clone() }
@@ -45,7 +45,7 @@ impl TemporaryFile {
         &self.path
     }
 
-    /// The file has its final name now: nothing to remove.
+    /// Takes the file off the list without deleting it: it has its final name now.
     pub(super) fn keep(self) {
         self.registry.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.path);
     }

@@ -1,4 +1,4 @@
-//! Writes all outputs of a capture or of an interval.
+//! Writes all outputs of a capture, or of one interval.
 
 use std::io;
 
@@ -25,12 +25,12 @@ impl Outputs {
         Self { targets, temporary }
     }
 
-    /// Writes every output that can be written. `give_up` ends the wait for readers of FIFOs.
+    /// Writes all outputs. `give_up` ends the wait for readers of FIFOs.
     pub(crate) fn write(self, contents: &Contents<'_>, give_up: &CancelToken) -> Vec<OutputReport> {
         write_all(self.targets, contents, &self.temporary, give_up)
     }
 
-    /// The files that a capture that is cut writes for each interval.
+    /// The files to write for each interval of a capture that is cut.
     pub(crate) fn of_intervals(&self) -> IntervalOutputs {
         let file = |(kind, target): &(OutputKind, OutputTarget)| match target {
             OutputTarget::File(file) if kind.is_of_intervals() => Some((*kind, file.clone())),
@@ -42,21 +42,21 @@ impl Outputs {
         }
     }
 
-    /// The outputs that are of the whole capture, and not of its intervals.
+    /// The outputs of the whole capture, without those of its intervals.
     pub(crate) fn of_capture(self) -> Self {
         let targets = self.targets.into_iter().filter(|(kind, _)| !kind.is_of_intervals()).collect();
         Self { targets, ..self }
     }
 }
 
-/// The files of intervals.
+/// The files to write for each interval.
 pub(crate) struct IntervalOutputs {
     files: Vec<(OutputKind, FileTarget)>,
     temporary: TemporaryFiles,
 }
 
 impl IntervalOutputs {
-    /// Writes the files of one interval, named after its begin.
+    /// Writes the files of one interval. Their names contain its start time.
     pub(crate) fn write(&self, symbolized: &SymbolizedRecording, give_up: &CancelToken) -> Vec<OutputReport> {
         let time = interval_time(symbolized.recording.span.start_ns);
         let target = |file: &FileTarget| OutputTarget::File(file.of_interval(&time));
@@ -65,7 +65,7 @@ impl IntervalOutputs {
     }
 }
 
-/// Local time of the begin of an interval, `YYYYMMDDTHHMMSS.mmm`.
+/// Local start time of an interval, `YYYYMMDDTHHMMSS.mmm`.
 fn interval_time(start_ns: i64) -> String {
     let start = Timestamp::from_nanosecond(start_ns.into()).unwrap_or_default();
     start.to_zoned(TimeZone::system()).strftime("%Y%m%dT%H%M%S.%3f").to_string()
@@ -96,7 +96,7 @@ fn report(kind: OutputKind, which: String, finished: io::Result<Finished>) -> Ou
     }
 }
 
-/// Writes the profile of one mode of a recording in a format of the registry. Gives the number of bytes.
+/// Writes the profile of one mode of a recording in a format of the registry. Returns the number of bytes.
 pub(crate) fn write_profile(
     symbolized: &SymbolizedRecording,
     mode: Mode,

@@ -1,4 +1,4 @@
-//! Whether something is captured, and whether every output and setting belongs to what is.
+//! Checks that a kind of capture is chosen, and that each output and setting belongs to a chosen kind.
 
 use crate::config::facts::Facts;
 use crate::config::request::{Destination, Request};
@@ -12,7 +12,7 @@ struct Mode {
     outputs: &'static [OutputKind],
 }
 
-/// The kinds of capture there are; at least one must be chosen.
+/// The kinds of capture. A request needs at least one of them.
 const MODES: &[Mode] = &[
     Mode {
         option: "--profile",
@@ -55,7 +55,7 @@ pub(super) fn outputs_have_their_mode(request: &Request, _: &Facts) -> Result<()
     }
 }
 
-/// An output that was asked for without a kind of capture that fills it, and those that do.
+/// An output without a kind of capture that fills it, and the kinds that would.
 pub(super) fn output_without_mode(request: &Request) -> Option<(&'static str, String)> {
     let filled =
         |kind: &OutputKind| MODES.iter().any(|mode| (mode.is_on)(request) && mode.outputs.contains(kind));
@@ -95,7 +95,8 @@ pub(super) fn per_pid(request: &Request, _: &Facts) -> Result<(), Error> {
         return Ok(());
     }
     if !request.system_wide.is_on() {
-        let message = "--per-pid requires -a: figures of --pid and commands are those of their processes";
+        let message =
+            "--per-pid requires -a: with --pid or a command, the figures are already those of the target";
         return Err(Error::invalid(PER_PID, message, "add -a, or drop --per-pid"));
     }
     if !request.pmu.is_on() {
@@ -108,7 +109,7 @@ pub(super) fn per_pid(request: &Request, _: &Facts) -> Result<(), Error> {
     Ok(())
 }
 
-/// A wall-clock profile is made of both others, and leaves nothing out.
+/// A wall-clock profile needs both other profiles, without `--min-block`.
 pub(super) fn wall_clock(request: &Request, _: &Facts) -> Result<(), Error> {
     const WALL: &str = "--wall-output";
     if !request.outputs.get(&OutputKind::WallProfile).is_some_and(Destination::is_given) {

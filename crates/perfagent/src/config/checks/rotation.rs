@@ -1,4 +1,4 @@
-//! Whether a capture can be cut into intervals.
+//! Checks that a capture can be cut into intervals.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::output::{FileTarget, OutputKind};
 
 const ROTATE: &str = "--rotate";
 
-/// A cut costs some milliseconds, so shorter intervals would cost more than they tell.
+/// The shortest interval. A cut costs some milliseconds, too much for shorter intervals.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 pub(super) fn rotation(request: &Request, _: &Facts) -> Result<(), Error> {
@@ -26,7 +26,7 @@ pub(super) fn rotation(request: &Request, _: &Facts) -> Result<(), Error> {
     match &request.rotate {
         Setting::Unreadable(text) => {
             let why = duration::parse_duration(text).err().map_or(String::new(), |error| error.to_string());
-            return refused(format!("{ROTATE} `{text}` is no duration: {why}"), examples);
+            return refused(format!("{ROTATE} `{text}` is not a duration: {why}"), examples);
         }
         Setting::Value(every) if *every < SHORTEST => {
             return refused(format!("{ROTATE} must be at least {}ms", SHORTEST.as_millis()), examples);
@@ -39,7 +39,7 @@ pub(super) fn rotation(request: &Request, _: &Facts) -> Result<(), Error> {
         None => Ok(()),
         Some((kind, _)) => {
             let option = OutputKind::option(*kind);
-            let reason = format!("{option} must be a file with {ROTATE}: there is one for each interval");
+            let reason = format!("{option} must be a file with {ROTATE}: each interval has its own");
             refused(reason, format!("give {option} a path"))
         }
     }
@@ -68,7 +68,8 @@ mod tests {
         let short = builder().cpu_profile(path.clone()).rotate(Duration::from_millis(99));
         assert!(refusal(short).contains("at least 100ms"));
         assert!(
-            refusal(builder().cpu_profile(path).option("rotate", "soon")).contains("`soon` is no duration")
+            refusal(builder().cpu_profile(path).option("rotate", "soon"))
+                .contains("`soon` is not a duration")
         );
         let sink = builder().cpu_profile_to(MemorySink::new()).rotate(second);
         assert!(refusal(sink).contains("--profile-output must be a file"));

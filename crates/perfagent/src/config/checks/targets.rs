@@ -1,14 +1,14 @@
-//! Whether there is a target, and one only.
+//! Checks that there is exactly one kind of target.
 
 use crate::config::command;
 use crate::config::facts::Facts;
 use crate::config::request::Request;
 use crate::error::Error;
 
-/// Highest PID that the kernel can give (`PID_MAX_LIMIT`).
+/// The highest PID of the kernel (`PID_MAX_LIMIT`).
 const MAX_PID: u32 = 4_194_304;
 
-/// The ways of naming a target that were used.
+/// The kinds of target in the request.
 pub(super) fn target_forms(request: &Request) -> Vec<&'static str> {
     [
         ("--pid", !request.pids.is_empty()),

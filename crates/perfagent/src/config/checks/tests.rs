@@ -1,4 +1,4 @@
-//! Every row of the table, its order, and what passes.
+//! Tests of each check, of their order, and of accepted requests.
 
 use std::process::Command;
 use std::time::Duration;
@@ -82,7 +82,7 @@ fn modes() {
         refused(good().option(option, value), &name, &[&format!("{name} requires --offcpu")]);
         assert!(judge(off_cpu().option(option, value)).is_ok(), "{option}");
     }
-    // Of one profile at least, in either form.
+    // One profile is enough for either output.
     assert!(judge(off_cpu().option("folded-output", "x")).is_ok());
     refused(off_cpu().option("profile-output", "x"), "--profile-output", &["requires --profile"]);
     for builder in [good(), off_cpu()] {
@@ -209,7 +209,7 @@ fn outputs_and_command() {
 }
 
 #[test]
-fn contradictions_are_no_last_one_wins() {
+fn the_last_value_does_not_replace_an_earlier_one() {
     refused(good().sample_rate(1).sample_rate(2), "--sample-rate", &["twice"]);
     refused(good().option("profile", "false"), "--profile", &["twice"]);
     refused(good().cpu_profile("a").cpu_profile("b"), "--profile-output", &["twice"]);
@@ -220,7 +220,7 @@ fn contradictions_are_no_last_one_wins() {
 }
 
 #[test]
-fn textual_options_that_mean_nothing() {
+fn unknown_and_malformed_options_are_refused() {
     refused(good().option("samplerate", "9"), "--samplerate", &["no such option"]);
     refused(good().option("per-thread", "yes"), "--per-thread", &["yes", "true"]);
     let bytes: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(&b"\xff"[..]);
@@ -228,7 +228,7 @@ fn textual_options_that_mean_nothing() {
 }
 
 #[test]
-fn the_first_row_of_the_table_answers() {
+fn the_first_failing_check_gives_the_error() {
     let all_wrong = || {
         empty()
             .option("pid", "0")
@@ -255,7 +255,7 @@ fn the_first_row_of_the_table_answers() {
 }
 
 #[test]
-fn defaults_are_those_of_the_command_line() {
+fn defaults_equal_those_of_the_command_line() {
     let plan = judge(good()).ok().unwrap();
     assert_eq!(
         plan.config,
@@ -294,7 +294,7 @@ fn defaults_are_those_of_the_command_line() {
 }
 
 #[test]
-fn the_machine_is_asked_for_its_limit() {
+fn the_rate_limit_comes_from_the_kernel() {
     let limit: u32 = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate")
         .map_or(100_000, |text| text.trim().parse().unwrap());
     assert_eq!(Facts::read().max_sample_rate, limit);

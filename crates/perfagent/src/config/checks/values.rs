@@ -1,4 +1,4 @@
-//! Whether what was given can be read, and lies within its limits.
+//! Checks that values are readable and within their limits.
 
 use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
@@ -11,11 +11,11 @@ use crate::config::{DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_
 use crate::error::Error;
 use crate::output;
 
-/// Keys of this form belong to the agent.
+/// Keys with this prefix are reserved for the agent.
 const RESERVED_TAG_PREFIX: &str = "perf-agent.";
-/// Sizes of the stack map: from one that is exhausted at once to a quarter of a GiB of kernel memory.
+/// Sizes of the stack map: up to a quarter of a GiB of kernel memory.
 const STACKS_RANGE: std::ops::RangeInclusive<u32> = 1..=4_194_304;
-/// Sizes of the ring: from one page to what a 32-bit position can address with room to spare.
+/// Sizes of the ring: from one page to a size well within 32-bit positions.
 const RING_RANGE: std::ops::RangeInclusive<u32> = 4_096..=1 << 30;
 
 pub(super) fn pmu_format(request: &Request, _: &Facts) -> Result<(), Error> {
@@ -38,7 +38,7 @@ pub(super) fn pmu_events(request: &Request, _: &Facts) -> Result<(), Error> {
 pub(super) fn metrics_listen(request: &Request, _: &Facts) -> Result<(), Error> {
     let Setting::Unreadable(text) = &request.metrics_listen else { return Ok(()) };
     let reason = ListenAddress::parse(text).err().map(|error| format!(": {error}")).unwrap_or_default();
-    let message = format!("--metrics-listen `{text}` is no address{reason}");
+    let message = format!("--metrics-listen `{text}` is not an address{reason}");
     Err(Error::invalid("--metrics-listen", message, "for example: --metrics-listen :9101"))
 }
 
@@ -50,7 +50,7 @@ pub(super) fn off_cpu_states(request: &Request, _: &Facts) -> Result<(), Error> 
     };
     Err(Error::invalid(
         "--offcpu-states",
-        format!("--offcpu-states `{given}` is no list of blocked, iowait, preempted"),
+        format!("--offcpu-states `{given}` is not a list of blocked, iowait, preempted"),
         "for example: --offcpu-states blocked,iowait,preempted",
     ))
 }
@@ -58,7 +58,7 @@ pub(super) fn off_cpu_states(request: &Request, _: &Facts) -> Result<(), Error> 
 pub(super) fn min_block(request: &Request, _: &Facts) -> Result<(), Error> {
     let Setting::Unreadable(text) = &request.min_block else { return Ok(()) };
     let reason = match duration::parse_duration(text) {
-        Err(error) => format!("--min-block `{text}` is no duration: {error}"),
+        Err(error) => format!("--min-block `{text}` is not a duration: {error}"),
         Ok(_) => return Ok(()),
     };
     Err(Error::invalid("--min-block", reason, format!("0, or durations like {}", duration::EXAMPLES)))
@@ -69,7 +69,7 @@ pub(super) fn unwind_mode(request: &Request, _: &Facts) -> Result<(), Error> {
     Err(Error::invalid(
         "--unwind",
         format!("--unwind `{text}` is none of fp, dwarf, auto"),
-        "auto, the default, is right unless you know better",
+        "the default, auto, suits almost every case",
     ))
 }
 
@@ -90,7 +90,7 @@ pub(super) fn sample_rate(request: &Request, facts: &Facts) -> Result<(), Error>
         format!(
             "--sample-rate `{given}` is not in 1..={max} (kernel.perf_event_max_sample_rate is {max} now)"
         ),
-        "99 suits most cases; the kernel's limit is raised by `sysctl -w kernel.perf_event_max_sample_rate=N`",
+        "99 suits most cases; to raise the kernel's limit: `sysctl -w kernel.perf_event_max_sample_rate=N`",
     ))
 }
 
@@ -98,7 +98,7 @@ pub(super) fn capture_length(request: &Request, _: &Facts) -> Result<(), Error> 
     let reason = match &request.duration {
         Setting::Unreadable(text) if is_bare_zero(text) => "--duration must be longer than zero".to_owned(),
         Setting::Unreadable(text) => match duration::parse_duration(text) {
-            Err(error) => format!("--duration `{text}` is no duration: {error}"),
+            Err(error) => format!("--duration `{text}` is not a duration: {error}"),
             Ok(_) => return Ok(()),
         },
         Setting::Value(length) if length.is_zero() => "--duration must be longer than zero".to_owned(),
@@ -115,7 +115,7 @@ pub(super) fn capture_length(request: &Request, _: &Facts) -> Result<(), Error> 
     Err(Error::invalid("--duration", reason, format!("{bare}durations look like {}", duration::EXAMPLES)))
 }
 
-/// No unit makes that longer.
+/// Whether the text is a zero without a unit, which no unit makes longer.
 fn is_bare_zero(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b == b'0')
 }
@@ -142,7 +142,7 @@ pub(super) fn labels(request: &Request, _: &Facts) -> Result<(), Error> {
     let refused = request.labels.keys().find_map(|key| {
         let reserved = RESERVED_LABELS.contains(&key.as_str());
         (key.is_empty() || reserved)
-            .then_some((key, if reserved { "belongs to the sample" } else { "is empty" }))
+            .then_some((key, if reserved { "is reserved for the agent" } else { "is empty" }))
     });
     match refused {
         None => Ok(()),
