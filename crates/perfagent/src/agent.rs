@@ -126,7 +126,7 @@ impl Agent {
         let thread = sys::thread::spawn_quiet_thread("main", move || match Session::begin(order, &cancel) {
             Ok(session) => {
                 let _ = ready.send(Ok(()));
-                Some(session.run(&requested))
+                Some(session.run(requested))
             }
             Err(error) => {
                 let _ = ready.send(Err(error));
@@ -243,12 +243,16 @@ impl Agent {
         let mut state = self.lock();
         let (result, outputs, exporting, rotated) = match std::mem::replace(&mut *state, State::Stopped) {
             State::Running(running) => {
-                let rotated = running.rotation.map(Rotation::finish);
-                drop(running.requests);
-                while !running.thread.is_finished() {
+                let heed_cancel = || {
                     if cancel.is_cancelled() {
                         self.abandon.cancel();
                     }
+                };
+                let rotated = running.rotation.map(|rotation| rotation.finish(heed_cancel));
+                // Not by dropping this end alone: threads that cut hold others. It fails if the targets have ended.
+                let _ = running.requests.send(Request::Stop);
+                while !running.thread.is_finished() {
+                    heed_cancel();
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 (join(running.thread)?, running.outputs, running.exporting, rotated)
@@ -340,8 +344,8 @@ impl Agent {
         if let State::Running(running) = state {
             tracing::warn!(target: "perfagent", "a running capture was closed: its data are discarded");
             self.abandon.cancel();
-            drop(running.rotation.map(Rotation::finish));
-            drop(running.requests);
+            let _ = running.requests.send(Request::Stop);
+            drop(running.rotation);
             let _ = running.thread.join();
             running.exporting.finish(None);
         }

@@ -12,6 +12,9 @@ use crate::{CancelToken, Error, Recording};
 /// Failed outputs of intervals that are kept for the report.
 const MAX_FAILED: usize = 64;
 
+/// Time between two checks whether the thread has ended.
+const END_CHECK: Duration = Duration::from_millis(1);
+
 /// Cuts a capture.
 pub(crate) struct Rotator {
     requests: Sender<Request>,
@@ -79,14 +82,21 @@ impl Rotation {
         })
     }
 
-    /// Ends it after the interval that is being cut.
-    pub(crate) fn finish(mut self) -> Rotated {
+    /// Ends it after the interval that is being cut. `meanwhile` is called again and again.
+    pub(crate) fn finish(mut self, meanwhile: impl Fn()) -> Rotated {
+        drop(self.stop.take());
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            meanwhile();
+            std::thread::sleep(END_CHECK);
+        }
         self.end()
     }
 
     fn end(&mut self) -> Rotated {
         drop(self.stop.take());
-        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+        // The function that takes the recordings may drop the handle; its thread cannot wait for itself.
+        let thread = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id());
+        thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
 

@@ -22,6 +22,20 @@ pub struct Cost {
     pub bpf_memory_kib: u64,
 }
 
+impl Cost {
+    /// What was used after `before`. Memory is that of the whole capture.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let bpf_before = before.bpf_cpu_ns.unwrap_or(0);
+        Self {
+            agent_cpu_ns: self.agent_cpu_ns.saturating_sub(before.agent_cpu_ns),
+            agent_elapsed_ns: self.agent_elapsed_ns.saturating_sub(before.agent_elapsed_ns),
+            bpf_cpu_ns: self.bpf_cpu_ns.map(|now| now.saturating_sub(bpf_before)),
+            ..*self
+        }
+    }
+}
+
 /// What was seen, lost and skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounting {
@@ -80,13 +94,10 @@ impl Accounting {
             (&mut after.life_lost, before.life_lost),
             (&mut after.side_band_lost, before.side_band_lost),
             (&mut after.elapsed_ns, before.elapsed_ns),
-            (&mut after.cost.agent_cpu_ns, before.cost.agent_cpu_ns),
-            (&mut after.cost.agent_elapsed_ns, before.cost.agent_elapsed_ns),
         ] {
             *after = after.saturating_sub(before);
         }
-        let bpf_before = before.cost.bpf_cpu_ns.unwrap_or(0);
-        after.cost.bpf_cpu_ns = self.cost.bpf_cpu_ns.map(|now| now.saturating_sub(bpf_before));
+        after.cost = self.cost.since(&before.cost);
         after
     }
 }

@@ -49,6 +49,8 @@ pub struct Counters {
     pub wakers_lost: u64,
     /// Time that threads existed inside the interval.
     pub lifetime_ns: u64,
+    /// Threads whose time up to the end of the interval is missing for lack of room.
+    pub seams_lost: u64,
     /// Walks of user stacks by number of [`WalkEnd`].
     pub walks: [u64; WalkEnd::ALL.len()],
 }
@@ -98,6 +100,7 @@ impl Counters {
             skipped_min_block_ns: joined(|c| c.skipped_min_block_ns),
             wakers_lost: joined(|c| c.wakers_lost),
             lifetime_ns: joined(|c| c.lifetime_ns),
+            seams_lost: joined(|c| c.seams_lost),
             walks,
         }
     }

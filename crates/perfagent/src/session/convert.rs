@@ -68,6 +68,7 @@ pub(crate) fn counters(counters: &kernel::Counters) -> Counters {
         skipped_min_block_ns: counters.skipped_min_block_ns,
         wakers_lost: counters.wakers_lost,
         lifetime_ns: counters.lifetime_ns,
+        seams_lost: counters.seams_lost,
         walks,
     }
 }
@@ -77,3 +78,6 @@ pub(crate) fn since_epoch_ns(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

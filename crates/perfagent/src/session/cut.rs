@@ -7,9 +7,10 @@ use recording::{Accounting, Context, Mode, Recording, Span, StackSums, State};
 
 use super::parts::{Interval, Parts};
 use super::round::round;
-use super::{accounting, convert, intake, main_mapping, settings};
+use super::{accounting, convert, main_mapping, settings};
 use crate::Error;
 use crate::naming::PendingNames;
+use crate::processes::monotonic_ns;
 
 /// Records of processes are held back for a moment, to keep their order, and with them the stacks behind them.
 const ARRIVALS: Duration = Duration::from_millis(20);
@@ -27,15 +28,12 @@ pub(crate) struct CutInterval {
 /// Stacks that wait for their tables, and sums whose stack is still on its way, go to the next interval.
 pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
     round(parts, false);
-    parts.intake.builder.begin_cut();
-    let ended = SystemTime::now();
-    let builder = &mut parts.intake.builder;
-    let taken = parts.kernel.cut(|hash, sums| intake::add(builder, hash, sums));
-    let taken = taken.map_err(|error| Error::System {
+    let taken = parts.intake.cut(&mut parts.kernel).map_err(|error| Error::System {
         attempt: "take the sums of an interval".to_owned(),
         source: std::io::Error::other(error),
     })?;
     let seam_ns = taken.at_ns;
+    let ended = SystemTime::now() - Duration::from_nanos(monotonic_ns().saturating_sub(seam_ns));
     let total = accounting::total(parts);
     // All programs that added to this interval have ended, so its stacks have been sent.
     let deadline = std::time::Instant::now() + ARRIVALS;
@@ -72,6 +70,7 @@ pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
 /// Moves the counts of samples and intervals whose stack is still on its way to the next interval, where their sums will be.
 fn carry(parts: &mut Parts, figures: &mut Accounting) {
     let Parts { intake, settings, interval, .. } = parts;
+    intake.builder.resolve_pairs();
     let early = |mode: Mode| intake.builder.early_count(|state: State| settings.shows(mode, state));
     interval.next_carried = [early(Mode::OnCpu), early(Mode::OffCpu)];
     let counters = [&mut figures.sampler.samples, &mut figures.scheduler.samples];

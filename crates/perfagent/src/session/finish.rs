@@ -40,6 +40,7 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     let hooks = parts.tables.take_hooks();
     warnings.extend(parts.tables.take_warnings());
     warnings.extend(parts.processes.take_warnings());
+    let cost_before = parts.interval.before.cost;
     let names = parts.end_naming();
     let context = context(&parts, figures);
     let Parts { intake, kernel, sources, side_band, tables, naming, shared, usage, .. } = parts;
@@ -56,6 +57,7 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
         recording,
         names,
         usage,
+        cost_before,
         metrics: shared.last_metrics().map(Arc::unwrap_or_clone),
         warnings,
         ended_by,

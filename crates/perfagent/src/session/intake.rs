@@ -228,6 +228,14 @@ impl Intake {
         Ok(())
     }
 
+    /// Takes the sums and counters of the interval that ends.
+    pub(super) fn cut(&mut self, kernel: &mut Kernel) -> Result<kernel::Cut, kernel::Error> {
+        self.undrained = 0;
+        let builder = &mut self.builder;
+        builder.begin_cut();
+        kernel.cut(|hash, sums| add(builder, hash, sums))
+    }
+
     /// Takes all sums, when no program runs any more.
     pub(super) fn drain_all(&mut self, kernel: &mut Kernel) -> Result<(), kernel::Error> {
         let builder = &mut self.builder;
@@ -271,7 +279,7 @@ impl Intake {
 }
 
 /// Adds sums of the kernel side under their key.
-pub(super) fn add(builder: &mut Builder, hash: u64, sums: kernel::Sums) {
+fn add(builder: &mut Builder, hash: u64, sums: kernel::Sums) {
     builder.add(hash, convert::state(State::of_key(hash)), convert::sums(sums));
 }
 

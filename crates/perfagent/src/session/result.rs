@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use metrics::{HardwareCounters, Incomplete, MetricsSnapshot, Span};
-use recording::{Accounting, FrozenLedger, Names, Recording, Settings, SymbolizedRecording};
+use recording::{Accounting, Cost, FrozenLedger, Names, Recording, Settings, SymbolizedRecording};
 use report::{EndedBy, Finding, FindingKind};
 
 use super::{convert, settings};
@@ -32,6 +32,8 @@ pub(super) struct Finished {
     pub(super) recording: Recording,
     pub(super) names: Names,
     pub(super) usage: Usage,
+    /// What earlier intervals cost.
+    pub(super) cost_before: Cost,
     pub(super) metrics: Option<MetricsSnapshot>,
     pub(super) warnings: Vec<Warning>,
     pub(super) ended_by: Ended,
@@ -42,11 +44,10 @@ impl CaptureResult {
     /// Completes the ledgers and says what is to be said.
     pub(super) fn of(finished: Finished) -> Self {
         let Finished { start, duration, mut recording, names, usage, metrics, mut warnings, .. } = finished;
-        // Of the first interval alone: later ones do not know what earlier ones cost.
-        let bpf = recording.accounting.cost;
-        recording.accounting.cost = usage.cost();
-        recording.accounting.cost.bpf_cpu_ns = bpf.bpf_cpu_ns;
-        recording.accounting.cost.bpf_memory_kib = bpf.bpf_memory_kib;
+        // The names cost something too.
+        let Cost { bpf_cpu_ns, bpf_memory_kib, .. } = recording.accounting.cost;
+        let agent = usage.cost().since(&finished.cost_before);
+        recording.accounting.cost = Cost { bpf_cpu_ns, bpf_memory_kib, ..agent };
         let mut symbolized = SymbolizedRecording { recording, names, ledgers: Vec::new() };
         let ledgers = report_on(&mut symbolized, finished.ended_by, &mut warnings);
         Self {

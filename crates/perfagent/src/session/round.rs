@@ -34,14 +34,18 @@ pub(super) fn round(parts: &mut Parts, last: bool) -> bool {
     let mut context =
         WalkContext { processes: &parts.processes, tables: &mut parts.tables, kernel: &parts.kernel };
     parts.intake.walk_waiting(&mut context, last);
-    if parts.intake.undrained() > u64::from(parts.kernel.stack_capacity()) / 2 {
-        drain(parts);
-    }
     if parts.named.elapsed() >= NAMES_INTERVAL {
         parts.named = Instant::now();
         parts.send_new_frames();
     }
     busy
+}
+
+/// Takes the sums of the kernel side if its table is half full. Not between a seam and the end of its cut: they belong to the next interval.
+pub(super) fn drain_if_half_full(parts: &mut Parts) {
+    if parts.intake.undrained() > u64::from(parts.kernel.stack_capacity()) / 2 {
+        drain(parts);
+    }
 }
 
 /// Takes the sums that the kernel side holds.

@@ -7,7 +7,7 @@ use super::cut::{CutInterval, cut};
 use super::finish::finish;
 use super::parts::Parts;
 use super::result::CaptureResult;
-use super::round::{drain, round};
+use super::round::{drain, drain_if_half_full, round};
 use super::{live_stats, sleepers};
 use crate::finished::Ended;
 use crate::processes::monotonic_ns;
@@ -27,10 +27,12 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 /// New keys of sums after which such a pass takes the sums too, so that keys of ended processes can be dropped.
 const KEYS_BEFORE_DRAIN: u64 = 8192;
 
-/// What a running capture is asked for. When the sending end is dropped, the capture stops.
+/// What a running capture is asked for. It also stops when all sending ends are dropped.
 pub(crate) enum Request {
     /// End the present interval and begin another one.
     Cut(Sender<Result<CutInterval, Error>>),
+    /// End the capture. Requests behind this one are not answered.
+    Stop,
 }
 
 /// When something is due next.
@@ -56,8 +58,8 @@ impl Due {
     }
 }
 
-/// Makes rounds until the other end of `requests` is dropped, or until all targets have ended.
-pub(super) fn run(mut parts: Parts, requests: &Receiver<Request>) -> CaptureResult {
+/// Makes rounds until it is asked to stop, or until all targets have ended.
+pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResult {
     let mut ended_by = Ended::Stopped;
     let (mut ledgers_due, mut metrics_due, mut cpus_due) = (Due::now(), Due::now(), Due::now());
     let mut prune_due = Due::after(PRUNE_INTERVAL);
@@ -66,16 +68,15 @@ pub(super) fn run(mut parts: Parts, requests: &Receiver<Request>) -> CaptureResu
     loop {
         let pause = if Instant::now() < busy_until { BUSY } else { CALM };
         match requests.recv_timeout(pause) {
-            Ok(request) => {
-                answer(&mut parts, request);
-                continue;
-            }
-            Err(RecvTimeoutError::Disconnected) => break,
+            // The asking end may have gone meanwhile: then nobody wants the answer.
+            Ok(Request::Cut(reply)) => _ = reply.send(cut(&mut parts)),
+            Ok(Request::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {}
         }
         if round(&mut parts, false) {
             busy_until = Instant::now() + BUSY_FOR;
         }
+        drain_if_half_full(&mut parts);
         if !matches!(parts.config.targets, Targets::System) && parts.processes.histories().alive() == 0 {
             ended_by = Ended::TargetsExited;
             break;
@@ -96,6 +97,8 @@ pub(super) fn run(mut parts: Parts, requests: &Receiver<Request>) -> CaptureResu
             prune(&mut parts);
         }
     }
+    // Cuts that were asked for too late are refused at once.
+    drop(requests);
     stop(parts, ended_by)
 }
 
@@ -103,13 +106,6 @@ fn take_sleepers(parts: &mut Parts) {
     let Parts { sources, intake, processes, tables, kernel, warnings, .. } = parts;
     let taken = sleepers::take_in(sources.initial_stacks(), intake, processes, tables, kernel);
     warnings.checked(taken);
-}
-
-/// Answers a request. The asking end may have gone meanwhile: then nobody wants the answer.
-fn answer(parts: &mut Parts, request: Request) {
-    match request {
-        Request::Cut(reply) => _ = reply.send(cut(parts)),
-    }
 }
 
 fn update_metrics(parts: &mut Parts) {

@@ -19,8 +19,8 @@ impl Session {
         begin(order, cancel).map(Self)
     }
 
-    /// Runs until the other end of `requests` is dropped, or until all targets have ended.
-    pub(crate) fn run(self, requests: &Receiver<Request>) -> CaptureResult {
+    /// Runs until it is asked to stop, or until all targets have ended.
+    pub(crate) fn run(self, requests: Receiver<Request>) -> CaptureResult {
         run(self.0, requests)
     }
 }

@@ -1,5 +1,6 @@
 //! The library from outside: whole captures.
 
+mod cut;
 mod library;
 mod metrics;
 mod started;

@@ -208,9 +208,11 @@ impl Keys {
         self.sums.entry((key.event, key.stack, None)).or_default().add(time);
     }
 
-    /// Ended intervals and samples whose stack is still on its way, of the states in question.
+    /// Ended intervals and samples of which a stack is still on its way, of the states in question.
     pub(super) fn early_count(&self, of: impl Fn(State) -> bool) -> u64 {
-        self.early.values().filter(|(state, _)| of(*state)).map(|(_, sums)| sums.count).sum()
+        let early = self.early.values().map(|(state, sums)| (*state, sums.count));
+        let pairs = self.pairs.values().map(|pair| (pair.state, pair.sums.count));
+        early.chain(pairs).filter(|(state, _)| of(*state)).map(|(_, count)| count).sum()
     }
 
     /// Finds the stacks of a pair, and hands its sums over to them. Whether the pair may still be needed.
@@ -252,7 +254,8 @@ impl Keys {
         self.shrink();
     }
 
-    fn release_pairs(&mut self) {
+    /// Hands the sums of pairs over whose stacks are known by now, and drops pairs that cannot come again.
+    pub(super) fn release_pairs(&mut self) {
         for (hash, mut pair) in std::mem::take(&mut self.pairs) {
             if self.resolve(&mut pair) && (pair.sums.count > 0 || self.drains - pair.heard < KEPT_DRAINS) {
                 self.pairs.insert(hash, pair);
@@ -479,5 +482,25 @@ mod tests {
         assert_eq!([State::Blocked, State::IoWait].map(|s| keys.early_count(|state| state == s)), [1, 0]);
         keys.enter(1, key(7, 1, true), State::Blocked);
         assert_eq!((of(&keys, 7, None), keys.held()), ((1, 5), 0));
+    }
+
+    #[test]
+    fn pairs_of_which_a_stack_is_on_its_way_are_carried_over_a_cut() {
+        let mut keys = keys();
+        keys.enter(1, key(7, 1, false), State::Blocked);
+        for (pair, waker, count) in [(3, 2, 4), (5, 4, 8)] {
+            keys.enter_pair(pair, EVENT, State::Blocked, 1, waker);
+            keys.add(pair, State::Blocked, sums(count, 10));
+        }
+        keys.enter(4, key(9, 1, false), State::Waker);
+        keys.begin_cut();
+        keys.release_pairs();
+        let carried = keys.early_count(|state| state == State::Blocked);
+        let taken = keys.cut(&HashSet::new(), Some);
+        assert_eq!(taken.values().map(|sums| sums.count).sum::<u64>(), 8);
+        assert_eq!(carried, 4, "those whose waker is not known");
+        keys.enter(2, key(9, 1, false), State::Waker);
+        keys.release(|_, _| true);
+        assert_eq!(of(&keys, 7, Some(9)), (4, 10));
     }
 }

@@ -151,7 +151,12 @@ impl Builder {
         self.keys.add_open(hash, time);
     }
 
-    /// Ended intervals and samples whose stack is still on its way, of the states that `of` chooses. A cut carries them into the next
+    /// Adds the sums of pairs to their stacks as far as these are known by now.
+    pub fn resolve_pairs(&mut self) {
+        self.keys.release_pairs();
+    }
+
+    /// Ended intervals and samples of which a stack is still on its way, of the states that `of` chooses. A cut carries them into the next
     /// interval.
     pub fn early_count(&self, of: impl Fn(State) -> bool) -> u64 {
         self.keys.early_count(of)

@@ -160,6 +160,7 @@ pub(super) fn of_both(on_cpu: &Ledger, off_cpu: &Ledger) -> Ledger {
         skipped_min_block: off_cpu.skipped_min_block,
         skipped_min_block_ns: off_cpu.skipped_min_block_ns,
         wakers_lost: off_cpu.wakers_lost,
+        seams_lost: off_cpu.seams_lost,
         deferred: both(|l| l.deferred),
         deferred_pending: both(|l| l.deferred_pending),
         frames_walked: both(|l| l.frames_walked),

@@ -88,6 +88,12 @@ pub struct Ledger {
     pub threads_lost: u64,
     /// Children of targets that could not be followed for lack of room: none of their samples is recorded.
     pub processes_lost: u64,
+    /// Threads whose time up to the end of the interval is missing for lack of room.
+    pub seams_lost: u64,
+    /// Records of process life that were lost: what they may have told was read again.
+    pub life_lost: u64,
+    /// Records of mappings that were lost: what they may have told was read again.
+    pub side_band_lost: u64,
     /// Files whose unwind table could not be made (frame pointers are followed there) or did not fit into the kernel's memory.
     pub tables_failed: u64,
     /// Names that processes had for too short a time to be shown: samples of that time have the name before.
@@ -203,6 +209,9 @@ impl Ledger {
             ("threads_lost", self.threads_lost),
             ("processes_lost", self.processes_lost),
             ("requests_lost", self.requests_lost),
+            ("seams_lost", self.seams_lost),
+            ("life_lost", self.life_lost),
+            ("side_band_lost", self.side_band_lost),
             ("tables_failed", self.tables_failed),
             ("renames_skipped", self.renames_skipped),
         ]);

@@ -81,6 +81,8 @@ fn of_whole(settings: &Settings, accounting: &Accounting) -> Ledger {
         version: settings.agent_version.clone(),
         processes: accounting.processes,
         renames_skipped: accounting.renames_skipped,
+        life_lost: accounting.life_lost,
+        side_band_lost: accounting.side_band_lost,
         unreadable_processes: accounting.unreadable_processes,
         tables_failed: accounting.tables_failed,
         never_began: accounting.never_began,
@@ -114,6 +116,7 @@ fn take(ledger: &mut Ledger, counters: &Counters) {
     ledger.skipped_min_block = counters.skipped_min_block;
     ledger.skipped_min_block_ns = counters.skipped_min_block_ns;
     ledger.wakers_lost = counters.wakers_lost;
+    ledger.seams_lost = counters.seams_lost;
 }
 
 /// Takes over which processes and threads are missing. The programs of either mode follow a new process, so both count the processes

@@ -1,0 +1,9 @@
+//! Captures that are cut into intervals: what the intervals say together is what one capture says, and each says it whole.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod files;
+mod life;
+mod program;
+mod seams;
+mod storm;
+mod sums;
