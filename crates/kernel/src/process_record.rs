@@ -10,9 +10,9 @@ pub(crate) const PROC_WAKER: u16 = 4;
 pub struct RecordedProcess {
     /// Its number in the agent's PID namespace.
     pub pid: u32,
-    /// See [`KernelProcess::exec_id`].
+    /// See [`KernelProcess::exec_id`](crate::KernelProcess::exec_id).
     pub exec_id: u64,
-    /// See [`KernelProcess::waker_only`].
+    /// See [`KernelProcess::waker_only`](crate::KernelProcess::waker_only).
     pub waker_only: bool,
 }
 

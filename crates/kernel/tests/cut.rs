@@ -64,7 +64,7 @@ impl Recorder {
         let mut kernel = match Kernel::load(&settings) {
             Ok(kernel) => kernel,
             Err(Error::Privilege { .. }) => {
-                println!("skipped: no privileges");
+                testkit::skipped("no privileges to load BPF programs");
                 return None;
             }
             Err(error) => panic!("{error}"),

@@ -188,7 +188,7 @@ impl Agent {
     /// capture.
     ///
     /// # Errors
-    /// [`Error::PmuNotEnabled`] without [`AgentBuilder::pmu`]; [`Error::NotStarted`], [`Error::Closed`].
+    /// [`Error::PmuNotEnabled`] without [`AgentBuilder::pmu`](crate::Builder::pmu); [`Error::NotStarted`], [`Error::Closed`].
     pub fn metrics(&self) -> Result<MetricsSnapshot, Error> {
         match &*self.lock() {
             State::Built(_) => return Err(Error::NotStarted),
@@ -201,7 +201,7 @@ impl Agent {
         self.shared.metrics().map(Arc::unwrap_or_clone).ok_or(Error::NotStarted)
     }
 
-    /// The address of the metrics endpoint while it is open. None without [`AgentBuilder::metrics_listen`], before the start
+    /// The address of the metrics endpoint while it is open. None without [`AgentBuilder::metrics_listen`](crate::Builder::metrics_listen), before the start
     /// and after the end.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
@@ -274,9 +274,11 @@ impl Agent {
         let recording = Recording::new(result.recording);
         // Write the outputs before the wait for exporters.
         let contents = Contents { recording: recording.model(), metrics: result.metrics.as_ref() };
+        let mut warnings = result.warnings;
         let (intervals, mut outputs) = match rotated {
             None => (0, outputs.write(&contents, cancel)),
             Some(rotated) => {
+                warnings.extend(rotated.warnings);
                 let mut reports = rotated.failed;
                 reports.extend(outputs.of_intervals().write(recording.model(), cancel));
                 reports.extend(outputs.of_capture().write(&contents, cancel));
@@ -284,7 +286,6 @@ impl Agent {
             }
         };
         outputs.sort_by_key(|output| output.kind);
-        let mut warnings = result.warnings;
         warnings.extend(exporting.finish(result.metrics.as_ref()));
         Ok(Report {
             start: result.start,

@@ -100,7 +100,7 @@ pub struct Report {
     pub command_status: Option<CommandStatus>,
     /// Scheduler statistics and counters, if they were taken.
     pub pmu: Option<MetricsSnapshot>,
-    /// Number of intervals with written outputs, with [`AgentBuilder::rotate`](crate::AgentBuilder::rotate).
+    /// Number of intervals with written outputs, with [`AgentBuilder::rotate`](crate::Builder::rotate).
     pub intervals: u64,
     pub(crate) recording: Recording,
 }

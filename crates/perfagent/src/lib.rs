@@ -3,7 +3,7 @@
 //!
 //! Guaranteed: it never prints, never exits, installs no signal handler, and reads only three environment variables:
 //! `PATH`, to find a command, and `XDG_CACHE_HOME` and `HOME`, to find the cache of unwind tables (unless
-//! [`AgentBuilder::table_cache_dir`] names it). Log messages go through `tracing`, target `perfagent`.
+//! [`AgentBuilder::table_cache_dir`](Builder::table_cache_dir) names it). Log messages go through `tracing`, target `perfagent`.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -34,7 +34,7 @@ pub use agent::{Agent, AgentBuilder};
 pub use cancel::CancelToken;
 pub use child::ChildHandle;
 pub use config::{
-    Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, DurationError, Labels,
+    Builder, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, DurationError, Labels,
     Namespaces, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use crate::finished::Ended;
 use crate::output::{IntervalOutputs, OutputReport};
 use crate::session::{CutInterval, Request, report_on};
-use crate::{CancelToken, Error, Recording};
+use crate::{CancelToken, Error, Recording, Warning, WarningKind};
 
 /// Failed outputs of intervals that are kept for the report.
 const MAX_FAILED: usize = 64;
+/// Warnings of intervals that are kept for the report.
+const MAX_WARNINGS: usize = 16;
 
 /// Time between two checks whether the thread has ended.
 const END_CHECK: Duration = Duration::from_millis(1);
@@ -28,13 +30,19 @@ impl Rotator {
 
     /// The interval so far, with names.
     pub(crate) fn cut(&self) -> Result<Recording, Error> {
+        self.cut_and_judge().map(|(recording, _)| recording)
+    }
+
+    /// The same, and what is to be said about the interval.
+    fn cut_and_judge(&self) -> Result<(Recording, Vec<Warning>), Error> {
         let (reply, answer) = channel();
         self.requests.send(Request::Cut(reply)).map_err(|_| Error::NotRunning)?;
         let CutInterval { recording, names } = answer.recv().map_err(|_| Error::NotRunning)??;
         let names = names.wait(|_| {});
         let mut symbolized = recording::SymbolizedRecording { recording, names, ledgers: Vec::new() };
-        report_on(&mut symbolized, Ended::Stopped, &mut Vec::new());
-        Ok(Recording::new(symbolized))
+        let mut warnings = Vec::new();
+        report_on(&mut symbolized, Ended::Stopped, &mut warnings);
+        Ok((Recording::new(symbolized), warnings))
     }
 }
 
@@ -45,6 +53,8 @@ pub(crate) struct Rotated {
     pub(crate) intervals: u64,
     /// Outputs that could not be written.
     pub(crate) failed: Vec<OutputReport>,
+    /// What was lost in intervals. An interval without samples is nothing to warn of.
+    pub(crate) warnings: Vec<Warning>,
 }
 
 /// A thread that cuts a capture periodically. Dropping it ends that, and not the capture.
@@ -119,8 +129,8 @@ fn rotate(
     {
         // A cut that took longer than an interval is not made up for.
         due = (due + every).max(Instant::now());
-        let recording = match rotator.cut() {
-            Ok(recording) => recording,
+        let (recording, warnings) = match rotator.cut_and_judge() {
+            Ok(cut) => cut,
             Err(Error::NotRunning) => break,
             Err(error) => {
                 tracing::warn!(target: "perfagent", "{error}");
@@ -128,6 +138,8 @@ fn rotate(
             }
         };
         rotated.intervals += 1;
+        let lost = warnings.into_iter().filter(|warning| warning.kind == WarningKind::Lost);
+        rotated.warnings.extend(lost.take(MAX_WARNINGS.saturating_sub(rotated.warnings.len())));
         let failed = each(recording);
         let room = MAX_FAILED.saturating_sub(rotated.failed.len());
         rotated.failed.extend(failed.into_iter().take(room));

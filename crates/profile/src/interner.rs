@@ -44,6 +44,12 @@ impl<T: Eq + Hash> Interner<T> {
         self.items.get_index(number as usize)
     }
 
+    /// The number of an item, if it is in the set.
+    #[must_use]
+    pub fn find(&self, item: &T) -> Option<u32> {
+        self.items.get_index_of(item).and_then(|index| u32::try_from(index).ok())
+    }
+
     /// How many items there are.
     #[must_use]
     pub fn len(&self) -> usize {

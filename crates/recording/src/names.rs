@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::FrameId;
-use crate::interner::Interner;
+use profile::Interner;
 
 /// Texts and lists of lines that are kept at most.
-const LIMIT: usize = 1_000_000;
+const LIMIT: u32 = 1_000_000;
 
 /// Bytes of the longest text.
 const LONGEST_TEXT: usize = 256 << 10;

@@ -8,10 +8,10 @@ use crate::builder::keys::{StackSums, SumsKey};
 use crate::builder::tables::Tables;
 use crate::count::{Count, Link, Role};
 use crate::event::EventId;
-use crate::interner::Interner;
 use crate::model::Recording;
 use crate::module::{CodeMappingId, ModuleId};
 use crate::task::ExecInstanceId;
+use profile::Interner;
 
 /// The recording of an interval. `context.main` gets a number of its own if no stack goes through it.
 pub(super) fn recording(
@@ -42,15 +42,15 @@ pub(super) fn recording(
         span,
         kernel,
         main,
-        modules: tables.modules.into_vec(),
-        mappings: tables.mappings.into_vec(),
-        exec_instances: tables.exec_instances.into_vec(),
-        code_objects: tables.code_objects.into_vec(),
-        frames: tables.frames.into_vec(),
-        stacks: tables.stacks.into_vec(),
-        label_sets: tables.label_sets.into_vec(),
-        tasks: tables.tasks.into_vec(),
-        task_stacks: tables.task_stacks.into_vec(),
+        modules: tables.modules.into_items(),
+        mappings: tables.mappings.into_items(),
+        exec_instances: tables.exec_instances.into_items(),
+        code_objects: tables.code_objects.into_items(),
+        frames: tables.frames.into_items(),
+        stacks: tables.stacks.into_items(),
+        label_sets: tables.label_sets.into_items(),
+        tasks: tables.tasks.into_items(),
+        task_stacks: tables.task_stacks.into_items(),
         events,
         counts,
         accounting,

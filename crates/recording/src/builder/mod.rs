@@ -28,7 +28,7 @@ pub use self::keys::{Key, StackSums};
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Distinct stacks, frames, tasks and so on, of each.
-    pub items: usize,
+    pub items: u32,
     /// Keys whose stack is known, and keys whose stack is still on its way, of each.
     pub keys: usize,
 }

@@ -4,10 +4,10 @@ use profile::Label;
 
 use crate::count::{TaskStack, TaskStackId};
 use crate::frame::{CodeObject, CodeObjectId, Frame, FrameId};
-use crate::interner::Interner;
 use crate::module::{CodeMapping, CodeMappingId, Module, ModuleId};
 use crate::stack::{Stack, StackId};
 use crate::task::{ExecInstance, ExecInstanceId, LabelSetId, Task, TaskId};
+use profile::Interner;
 
 /// All tables.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    pub(super) fn with_limit(limit: usize) -> Self {
+    pub(super) fn with_limit(limit: u32) -> Self {
         Self {
             modules: Interner::with_limit(limit),
             mappings: Interner::with_limit(limit),
