@@ -181,6 +181,8 @@ static __always_inline void end_interval(struct sampler_state *s, struct task_st
 	key = t->key;
 	if (is_split(s, t))
 		write_seam_record(s, t, key, BPF_ANY);
+	else if (key && is_gathered(s))
+		write_seam_record(s, t, key, BPF_NOEXIST);
 	if (!key)
 		return;
 	if (elapsed < min_block_ns) {

@@ -8,6 +8,10 @@
  * the stretch ends before the iterator comes, by the program that ends it. Either writes the same. Where the iterator
  * reads a record while a program changes it, the program has written its own or is about to; so the iterator never
  * replaces a seam record, and a program always does.
+ *
+ * A wait may begin after the seam and before the side is changed. The program that takes its stack then does not send a
+ * stack that the old side knows. Such a wait has a seam record without time: user space keeps its key for the next
+ * interval. It replaces no other: the stretch that was open at the seam came before it.
  */
 #ifndef PERF_AGENT_SEAM_H
 #define PERF_AGENT_SEAM_H
@@ -56,10 +60,16 @@ static __always_inline u64 waited_in(struct thread *t, u64 from, u64 now)
 	return now - (runnable > from ? runnable : from);
 }
 
-/* Whether user space gathers the records of the last seam, and the thread was there. */
+/* Whether user space gathers the records of the last seam. */
+static __always_inline bool is_gathered(struct sampler_state *s)
+{
+	return s->seam_ns && s->gathered_seam_ns == s->seam_ns;
+}
+
+/* Besides, whether the thread was there. */
 static __always_inline bool was_at_seam(struct sampler_state *s, struct thread *t)
 {
-	return s->gathered_seam_ns == s->seam_ns && t->since && t->born < s->seam_ns;
+	return is_gathered(s) && t->since && t->born < s->seam_ns;
 }
 
 /* Besides, whether its present stretch was open at the seam. */

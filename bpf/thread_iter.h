@@ -153,23 +153,23 @@ int threads_at_seam(struct bpf_iter__task *ctx)
 	u32 slot = slot_of(CONTEXT_ITERATOR);
 	struct sampler_state *s = state_at(slot);
 	struct thread *t, now;
+	bool split;
 	u64 key;
 
 	if (!task || !s)
 		return 0;
 	t = thread_of(task);
 	begin_run_of_threads(s, slot);
-	if (!t || !was_at_seam(s, t))
+	if (!t || !is_gathered(s) || !t->since)
 		return 0;
 	now = *t;
+	split = is_split(s, &now);
 	key = now.key;
-	if (!is_split(s, &now))
-		key = 0;
-	else if (now.state == OFF_NONE)
-		key = wall_clock ? on_cpu_key(s, task, &now) : 0;
+	if (now.state == OFF_NONE)
+		key = split && wall_clock ? on_cpu_key(s, task, &now) : 0;
 	else if (is_first_wait(&now))
-		key = first_wait_key(s, task, &now);
-	/* If the stretch has ended meanwhile, the program that ended it has written the record. */
+		key = split ? first_wait_key(s, task, &now) : 0;
+	/* If the stretch has ended meanwhile, the program that ended it has seen to this. */
 	barrier();
 	if (t->since == now.since || now.since >= s->seam_ns)
 		write_seam_record(s, &now, key, BPF_NOEXIST);

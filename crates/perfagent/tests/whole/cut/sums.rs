@@ -53,12 +53,7 @@ pub(super) fn figure(recording: &Recording, mode: Mode, key: &str) -> f64 {
     value.map_or(0.0, |value| value.parse().unwrap())
 }
 
-/// The sum of one value over all samples of a profile.
-pub(super) fn profiled(recording: &Recording, mode: Mode, value: usize) -> i64 {
-    recording.profile(mode).unwrap().samples.iter().map(|sample| sample.values[value]).sum()
-}
-
-/// Fails unless the profiles of an interval have as many samples as its ledgers say.
+/// Fails unless an interval has as many samples and waits as its ledgers say.
 pub(super) fn check_samples(recording: &Recording) {
     let (on_cpu, off_cpu) = recording.model().recording.counts.iter().fold((0, 0), |sums, count| {
         let model = &recording.model().recording;
