@@ -36,9 +36,7 @@ pub(super) fn total(parts: &mut Parts) -> Accounting {
 pub(super) fn of_interval(parts: &mut Parts) -> Accounting {
     let total = total(parts);
     let mut accounting = total.since(&parts.interval.before);
-    let [samples, intervals] = parts.interval.carried;
-    accounting.sampler.samples += samples;
-    accounting.scheduler.samples += intervals;
+    parts.interval.carried.add_to(&mut accounting);
     accounting.deferred_walks = parts.intake.deferred_walks();
     accounting.not_kept = parts.intake.builder.not_kept();
     accounting.wakers_not_kept = parts.intake.builder.wakers_not_kept();

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use recording::{Accounting, Context, Mode, Recording, Span, StackSums, State};
 
-use super::parts::{Interval, Parts};
+use super::parts::{Carried, Interval, Parts};
 use super::round::round;
 use super::{accounting, convert, main_mapping, settings};
 use crate::Error;
@@ -54,28 +54,28 @@ pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
     let mut next_before = total;
     next_before.sampler = before.sampler.plus(&figures.sampler);
     next_before.scheduler = before.scheduler.plus(&figures.scheduler);
-    carry(parts, &mut figures);
+    let carried = late(parts);
+    parts.interval.carried.add_to(&mut figures);
+    carried.take_from(&mut figures);
     figures.deferred_walks = parts.intake.take_deferred_walks();
     figures.elapsed_ns = seam_ns.saturating_sub(parts.interval.start_ns);
     let context = context(parts, figures);
     let names = parts.end_naming();
     let (recording, renumbering) = parts.intake.builder.cut(context, &open);
     parts.intake.resolver.renumber(&renumbering);
-    let carried = parts.interval.next_carried;
-    parts.interval =
-        Interval { started: ended, start_ns: seam_ns, before: next_before, carried, next_carried: [0; 2] };
+    parts.interval = Interval { started: ended, start_ns: seam_ns, before: next_before, carried };
     Ok(CutInterval { recording, names })
 }
 
-/// Moves the counts of samples and intervals whose stack is still on its way to the next interval, where their sums will be.
-fn carry(parts: &mut Parts, figures: &mut Accounting) {
-    let Parts { intake, settings, interval, .. } = parts;
+/// What goes to the next interval, where its sums will be: samples and waits whose stack is still on its way, and their time.
+fn late(parts: &mut Parts) -> Carried {
+    let Parts { intake, settings, .. } = parts;
     intake.builder.resolve_pairs();
     let early = |mode: Mode| intake.builder.early_count(|state: State| settings.shows(mode, state));
-    interval.next_carried = [early(Mode::OnCpu), early(Mode::OffCpu)];
-    let counters = [&mut figures.sampler.samples, &mut figures.scheduler.samples];
-    for ((samples, came), goes) in counters.into_iter().zip(interval.carried).zip(interval.next_carried) {
-        *samples = (*samples + came).saturating_sub(goes);
+    Carried {
+        samples: early(Mode::OnCpu),
+        waits: early(Mode::OffCpu),
+        time_ns: if settings.wall_profile { intake.builder.early_time_ns() } else { 0 },
     }
 }
 

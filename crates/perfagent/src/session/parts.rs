@@ -59,16 +59,40 @@ pub(super) struct Interval {
     pub(super) start_ns: u64,
     /// What was counted before it.
     pub(super) before: Accounting,
-    /// Samples and off-CPU intervals that were counted before it, and whose stack came later.
-    pub(super) carried: [u64; 2],
-    /// The same of the next interval.
-    pub(super) next_carried: [u64; 2],
+    /// What was counted before it, and whose stack came later.
+    pub(super) carried: Carried,
+}
+
+/// What is counted in one interval and shown in the next one, because its stack comes late.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Carried {
+    pub(super) samples: u64,
+    pub(super) waits: u64,
+    /// Time of threads. 0 without a wall-clock profile.
+    pub(super) time_ns: u64,
+}
+
+impl Carried {
+    /// Adds it to what an interval counted itself.
+    pub(super) fn add_to(&self, accounting: &mut Accounting) {
+        accounting.sampler.samples += self.samples;
+        accounting.scheduler.samples += self.waits;
+        accounting.scheduler.lifetime_ns += self.time_ns;
+    }
+
+    /// Takes it from what an interval counted.
+    pub(super) fn take_from(&self, accounting: &mut Accounting) {
+        let Accounting { sampler, scheduler, .. } = accounting;
+        sampler.samples = sampler.samples.saturating_sub(self.samples);
+        scheduler.samples = scheduler.samples.saturating_sub(self.waits);
+        scheduler.lifetime_ns = scheduler.lifetime_ns.saturating_sub(self.time_ns);
+    }
 }
 
 impl Interval {
     /// The first interval of a capture.
     pub(super) fn first(started: SystemTime, start_ns: u64) -> Self {
-        Self { started, start_ns, before: Accounting::default(), carried: [0; 2], next_carried: [0; 2] }
+        Self { started, start_ns, before: Accounting::default(), carried: Carried::default() }
     }
 }
 

@@ -215,6 +215,15 @@ impl Keys {
         early.chain(pairs).filter(|(state, _)| of(*state)).map(|(_, count)| count).sum()
     }
 
+    /// Time of which a stack is still on its way: of ended intervals, on CPUs, and of intervals that go on.
+    pub(super) fn early_time_ns(&self) -> u64 {
+        let early = self.early.values().map(|(state, sums)| (*state, *sums));
+        let pairs = self.pairs.values().map(|pair| (pair.state, pair.sums));
+        let ended = early.chain(pairs).filter(|(state, sums)| state.is_time() && sums.count > 0);
+        let ended: u64 = ended.map(|(_, sums)| sums.value).sum();
+        ended.saturating_add(self.early_open.values().map(|sums| sums.value).sum())
+    }
+
     /// Finds the stacks of a pair, and hands its sums over to them. Whether the pair may still be needed.
     fn resolve(&mut self, pair: &mut Pair) -> bool {
         if let Side::Key(hash) = pair.blocked
@@ -466,7 +475,7 @@ mod tests {
         keys.begin_cut();
         keys.add_open(1, sums(0, 7));
         let _ = keys.cut(&HashSet::from([1]), Some);
-        assert_eq!(keys.early_count(|_| true), 0);
+        assert_eq!((keys.early_count(|_| true), keys.early_time_ns()), (0, 7));
         keys.enter(1, key(7, 1, true), State::Blocked);
         assert_eq!((of(&keys, 7, None), keys.held()), ((0, 7), 1), "the interval goes on");
         keys.add(1, State::Blocked, sums(1, 3));
@@ -498,7 +507,7 @@ mod tests {
         let carried = keys.early_count(|state| state == State::Blocked);
         let taken = keys.cut(&HashSet::new(), Some);
         assert_eq!(taken.values().map(|sums| sums.count).sum::<u64>(), 8);
-        assert_eq!(carried, 4, "those whose waker is not known");
+        assert_eq!((carried, keys.early_time_ns()), (4, 10), "those whose waker is not known");
         keys.enter(2, key(9, 1, false), State::Waker);
         keys.release(|_, _| true);
         assert_eq!(of(&keys, 7, Some(9)), (4, 10));

@@ -162,6 +162,12 @@ impl Builder {
         self.keys.early_count(of)
     }
 
+    /// Time of which a stack is still on its way. A cut carries it into the next interval.
+    #[must_use]
+    pub fn early_time_ns(&self) -> u64 {
+        self.keys.early_time_ns()
+    }
+
     /// Counts an occurrence that exceeded a limit.
     pub fn count_not_kept(&mut self, state: State) {
         self.keys.not_kept[state as usize] += 1;
