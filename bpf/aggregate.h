@@ -130,7 +130,7 @@ static __always_inline bool send_stack(struct sample *sample, u64 hash, u32 end,
 	box->message.event = sample->event;
 	name_of(sample, box->message.thread);
 	box->message.time = bpf_ktime_get_ns();
-	return !send_beside_life(box, sizeof(struct message) + size);
+	return !send_beside_life(box, sizeof(struct message) + size, sizeof(*box));
 }
 
 static __always_inline u64 kind_of(u32 event, u32 state)

@@ -124,7 +124,7 @@ static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct samp
 	if (size > RAW_STACK_BYTES)
 		size = RAW_STACK_BYTES;
 	address_raw(box, sample, end, key, kernel, size);
-	if (send_beside_life(box, __builtin_offsetof(struct rawbox, stack) + size))
+	if (send_beside_life(box, __builtin_offsetof(struct rawbox, stack) + size, sizeof(*box)))
 		return 1;
 	count(counters_in(s), COUNT_DEFERRED, 1);
 	return 0;

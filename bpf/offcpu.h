@@ -131,7 +131,7 @@ static __always_inline u64 woken_key(struct sampler_state *s, struct thread *t)
 
 	if (find_total(side_of(s), key))
 		return key;
-	if (send_beside_life(&pair, sizeof(pair))) {
+	if (send_beside_life(&pair, sizeof(pair), sizeof(pair))) {
 		count(counters_in(s), COUNT_WAKERS_LOST, 1);
 		return t->key;
 	}

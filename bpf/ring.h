@@ -7,20 +7,25 @@
 #define PERF_AGENT_RING_H
 
 #include "maps.h"
+#include "walk_state.h"
 
 /* One eighth of the ring. */
 #define LIFE_RESERVE_SHIFT 3
 
 /*
- * Sends a stack, or what belongs to one. Not 0: the ring is full, or only the reserve is left. Several CPUs may pass
- * the check at the same time, so the reserve can shrink by one message for each CPU.
+ * Sends a stack, or what belongs to one, of at most `most` bytes. Not 0: the ring is full, or only the reserve is left.
+ * Several CPUs may pass the check at the same time, so the reserve can shrink by one message for each CPU.
  */
-static __always_inline long send_beside_life(void *message, u64 size)
+static __always_inline long send_beside_life(void *message, u64 size, u64 most)
 {
 	u64 ring_size = bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE);
 	u64 room = ring_size - (ring_size >> LIFE_RESERVE_SHIFT);
 
 	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) + size > room)
+		return -1;
+	/* Linux 5.10 forgets the bounds of a value that was on the stack meanwhile. */
+	keep_in_register(size);
+	if (size > most)
 		return -1;
 	return bpf_ringbuf_output(&ring, message, size, BPF_RB_NO_WAKEUP);
 }
