@@ -1,0 +1,170 @@
+use super::*;
+
+const EVENT: EventId = EventId(1);
+
+fn sums(count: u64, value: u64) -> StackSums {
+    StackSums { count, value, waited: 0 }
+}
+
+fn key(stack: u32, pid: u32, once: bool) -> Key {
+    Key { event: EVENT, stack: TaskStackId(stack), pid, exec_id: 1, once }
+}
+
+fn of(keys: &Keys, stack: u32, waker: Option<u32>) -> (u64, u64) {
+    let found = keys.sums.get(&(EVENT, TaskStackId(stack), waker.map(TaskStackId)));
+    found.map_or((0, 0), |sums| (sums.count, sums.value))
+}
+
+fn keys() -> Keys {
+    Keys::with_limit(1_000_000)
+}
+
+#[test]
+fn intervals_with_keys_of_their_own_become_one_sum_and_leave_nothing() {
+    let mut keys = keys();
+    for hash in 0..10_000u64 {
+        if hash % 2 == 0 {
+            keys.enter(hash, key(7, 1, true), State::Blocked);
+            keys.add(hash, State::Blocked, sums(1, 5));
+        } else {
+            keys.add(hash, State::Blocked, sums(1, 5));
+            keys.enter(hash, key(7, 1, true), State::Blocked);
+        }
+    }
+    assert_eq!(of(&keys, 7, None), (10_000, 50_000));
+    assert_eq!((keys.sums.len(), keys.held()), (1, 0));
+}
+
+#[test]
+fn intervals_that_were_too_short_leave_nothing_either() {
+    let mut keys = keys();
+    for hash in 0..10_000u64 {
+        if hash % 2 == 0 {
+            keys.enter(hash, key(7, 1, true), State::Blocked);
+            keys.add(hash, State::Blocked, sums(0, 1));
+        } else {
+            keys.add(hash, State::Blocked, sums(0, 1));
+            keys.enter(hash, key(7, 1, true), State::Blocked);
+        }
+        // Sums that only tell that a stack was sent.
+        keys.add(1 << 32 | hash, State::Blocked, sums(0, 0));
+    }
+    assert_eq!((of(&keys, 7, None), keys.sums.len(), keys.held()), ((0, 0), 0, 0));
+    keys.enter(1, key(7, 1, true), State::Blocked);
+    keys.add(1, State::Blocked, sums(0, 0));
+    assert_eq!(keys.held(), 1);
+}
+
+#[test]
+fn a_pair_waits_for_both_of_its_stacks_and_then_drops_them() {
+    let mut keys = keys();
+    for n in 0..100u64 {
+        let (pair, blocked, waker) = (3 * n, 3 * n + 1, 3 * n + 2);
+        keys.enter_pair(pair, EVENT, State::Blocked, blocked, waker);
+        keys.add(pair, State::Blocked, sums(1, 3));
+        keys.enter(waker, key(9, 2, false), State::Waker);
+        keys.enter(blocked, key(7, 1, true), State::Blocked);
+    }
+    for _ in 0..4 {
+        keys.release(|_, _| true);
+    }
+    assert_eq!((of(&keys, 7, Some(9)), keys.held()), ((100, 300), 0));
+}
+
+#[test]
+fn keys_of_a_process_are_dropped_when_it_has_ended_and_not_before() {
+    let mut keys = keys();
+    keys.enter(8, key(7, 1, false), State::Blocked);
+    keys.enter(16, key(7, 2, false), State::Blocked);
+    for _ in 0..4 {
+        keys.release(|pid, _| pid != 2);
+    }
+    keys.add(8, State::Blocked, sums(1, 1));
+    keys.add(16, State::Blocked, sums(1, 1));
+    assert_eq!(of(&keys, 7, None), (1, 1));
+    keys.settle();
+    assert_eq!(keys.not_kept[State::Blocked as usize], 1);
+}
+
+#[test]
+fn sums_without_a_stack_at_the_end_are_counted_by_state() {
+    let mut keys = keys();
+    keys.add(1, State::Sampled, sums(2, 2));
+    keys.add(2, State::Preempted, sums(3, 900));
+    // The blocked stack of this pair never comes; the waker's of the next one does not.
+    keys.enter_pair(3, EVENT, State::Blocked, 4, 5);
+    keys.add(3, State::Blocked, sums(4, 1));
+    keys.enter(6, key(7, 1, false), State::Blocked);
+    keys.enter_pair(7, EVENT, State::Blocked, 6, 8);
+    keys.add(7, State::Blocked, sums(5, 1));
+    keys.settle();
+    let not_kept =
+        [State::Sampled, State::Preempted, State::Blocked].map(|state| keys.not_kept[state as usize]);
+    assert_eq!((not_kept, of(&keys, 7, None), keys.wakers_not_kept), ([2, 3, 4], (5, 1), 5));
+}
+
+#[test]
+fn a_cut_keeps_open_keys_recent_keys_and_recent_wakers_and_nothing_else() {
+    let mut keys = keys();
+    keys.enter(1, key(1, 1, false), State::Blocked);
+    keys.enter(2, key(2, 1, false), State::Blocked);
+    keys.enter(3, key(3, 1, false), State::Waker);
+    keys.add(1, State::Blocked, sums(4, 40));
+    keys.begin_cut();
+    keys.enter(5, key(5, 1, false), State::Sampled);
+    keys.add_open(2, sums(9, 7));
+    let taken = keys.cut(&HashSet::from([2]), |stack| Some(TaskStackId(stack.0 + 100)));
+    let value = |stack: u32| taken.get(&(EVENT, TaskStackId(stack), None)).copied().unwrap_or_default();
+    assert_eq!((value(1), value(2)), (sums(4, 40), sums(0, 7)));
+    assert_eq!(keys.held(), 3);
+    keys.add(2, State::Blocked, sums(1, 3));
+    keys.add(5, State::Sampled, sums(1, 1));
+    assert_eq!((of(&keys, 102, None), of(&keys, 105, None)), ((1, 3), (1, 1)));
+    keys.begin_cut();
+    let _ = keys.cut(&HashSet::new(), Some);
+    assert_eq!(keys.held(), 0);
+}
+
+#[test]
+fn time_of_an_interval_whose_stack_is_on_its_way_is_added_when_it_comes() {
+    let mut keys = keys();
+    keys.begin_cut();
+    keys.add_open(1, sums(0, 7));
+    let _ = keys.cut(&HashSet::from([1]), Some);
+    assert_eq!((keys.early_count(|_| true), keys.early_time_ns()), (0, 7));
+    keys.enter(1, key(7, 1, true), State::Blocked);
+    assert_eq!((of(&keys, 7, None), keys.held()), ((0, 7), 1), "the interval goes on");
+    keys.add(1, State::Blocked, sums(1, 3));
+    assert_eq!((of(&keys, 7, None), keys.held()), ((1, 10), 0));
+}
+
+#[test]
+fn sums_whose_stack_is_on_its_way_are_carried_over_a_cut() {
+    let mut keys = keys();
+    keys.add(1, State::Blocked, sums(1, 5));
+    keys.begin_cut();
+    assert!(keys.cut(&HashSet::new(), Some).is_empty());
+    assert_eq!([State::Blocked, State::IoWait].map(|s| keys.early_count(|state| state == s)), [1, 0]);
+    keys.enter(1, key(7, 1, true), State::Blocked);
+    assert_eq!((of(&keys, 7, None), keys.held()), ((1, 5), 0));
+}
+
+#[test]
+fn pairs_of_which_a_stack_is_on_its_way_are_carried_over_a_cut() {
+    let mut keys = keys();
+    keys.enter(1, key(7, 1, false), State::Blocked);
+    for (pair, waker, count) in [(3, 2, 4), (5, 4, 8)] {
+        keys.enter_pair(pair, EVENT, State::Blocked, 1, waker);
+        keys.add(pair, State::Blocked, sums(count, 10));
+    }
+    keys.enter(4, key(9, 1, false), State::Waker);
+    keys.begin_cut();
+    keys.release_pairs();
+    let carried = keys.early_count(|state| state == State::Blocked);
+    let taken = keys.cut(&HashSet::new(), Some);
+    assert_eq!(taken.values().map(|sums| sums.count).sum::<u64>(), 8);
+    assert_eq!((carried, keys.early_time_ns()), (4, 10), "those whose waker is not known");
+    keys.enter(2, key(9, 1, false), State::Waker);
+    keys.release(|_, _| true);
+    assert_eq!(of(&keys, 7, Some(9)), (4, 10));
+}
