@@ -5,11 +5,10 @@ mod table;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bench::record::Setting;
 use clap::{Args, Parser, Subcommand};
-use testkit::perf_agent;
-use truth::profiler::Profiler;
+use truth::profiler::{Profiler, agent_path};
 use truth::run::Plan;
 
 /// Measures perf-agent beside other profilers. All but `report` need root.
@@ -169,14 +168,6 @@ struct ReportArgs {
     files: Vec<PathBuf>,
 }
 
-fn agent_path() -> Result<PathBuf> {
-    perf_agent().context("no perf-agent: build it (cargo build --release -p cli) or name it in $PERF_AGENT")
-}
-
-fn agent(more: &[String]) -> Result<Profiler> {
-    Ok(Profiler::Agent(agent_path()?, more.to_vec()))
-}
-
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(&cli) {
@@ -191,13 +182,17 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<()> {
     let out = cli.out.as_path();
     match &cli.task {
-        Task::Cost(length) => table::cost::cost(out, &agent(&length.more)?, length.seconds, length.rate),
-        Task::Slowdown(args) => table::slowdown::slowdown(out, &agent(&[])?, args.rounds, args.seconds),
+        Task::Cost(length) => {
+            table::cost::cost(out, &Profiler::agent(&length.more)?, length.seconds, length.rate)
+        }
+        Task::Slowdown(args) => {
+            table::slowdown::slowdown(out, &Profiler::agent(&[])?, args.rounds, args.seconds)
+        }
         Task::Startup(args) => {
-            table::startup::startup(out, &agent(&[])?, args.rounds, &args.only, args.fleet)
+            table::startup::startup(out, &Profiler::agent(&[])?, args.rounds, &args.only, args.fleet)
         }
         Task::Footprint(length) => {
-            table::footprint::footprint(out, &agent(&length.more)?, length.seconds, length.rate)
+            table::footprint::footprint(out, &Profiler::agent(&length.more)?, length.seconds, length.rate)
         }
         Task::Offcpu(args) => {
             let agent = (!args.others_only).then(agent_path).transpose()?;
@@ -214,7 +209,7 @@ fn run(cli: &Cli) -> Result<()> {
         }
         Task::Real(args) => {
             let plan = Plan { seconds: args.seconds, perf_rate_hz: args.perf_rate, ..Plan::default() };
-            table::real::real(&args.only, &agent(&[])?, plan)
+            table::real::real(&args.only, &Profiler::agent(&[])?, plan)
         }
         Task::Scenario(args) => {
             table::scenario::scenario(out, &args.setting, args.runs, args.seconds, &args.json)

@@ -6,11 +6,10 @@ mod report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use testkit::perf_agent;
 use truth::blocking::Lab;
-use truth::profiler::{PerfMode, Profiler};
+use truth::profiler::{PerfMode, Profiler, agent_path};
 use truth::programs::{Program, Scheduling, all};
 use truth::run::Plan;
 
@@ -149,14 +148,6 @@ impl Which {
     }
 }
 
-fn agent_path() -> Result<PathBuf> {
-    perf_agent().context("no perf-agent: build it (cargo build --release -p cli) or name it in $PERF_AGENT")
-}
-
-fn agent(more: &[String]) -> Result<Profiler> {
-    Ok(Profiler::Agent(agent_path()?, more.to_vec()))
-}
-
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(&cli) {
@@ -177,7 +168,7 @@ fn run(cli: &Cli) -> Result<()> {
         }
         Task::Check(args) => {
             let profiler = match args.profiler {
-                Kind::Agent => agent(&args.more)?,
+                Kind::Agent => Profiler::agent(&args.more)?,
                 Kind::PerfDwarf => Profiler::Perf(PerfMode::Dwarf),
                 Kind::PerfFp => Profiler::Perf(PerfMode::FramePointers),
             };
@@ -188,9 +179,11 @@ fn run(cli: &Cli) -> Result<()> {
         }
         Task::Table(args) => {
             let plan = Plan { seconds: args.seconds, perf_rate_hz: args.perf_rate, ..Plan::default() };
-            report::table(&args.which.programs(), out, &agent(&[])?, plan)
+            report::table(&args.which.programs(), out, &Profiler::agent(&[])?, plan)
         }
-        Task::Shares(length) => report::shares(out, &agent(&length.more)?, length.seconds, length.rate),
+        Task::Shares(length) => {
+            report::shares(out, &Profiler::agent(&length.more)?, length.seconds, length.rate)
+        }
         Task::Offcpu(args) => {
             let programs =
                 Scheduling { standalone: args.standalone, prebuilt: args.prebuilt, ..Scheduling::new(out) };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::frame::Capture;
 
@@ -30,6 +30,15 @@ pub enum Profiler {
     Perf(PerfMode),
 }
 
+/// The `perf-agent` to run.
+///
+/// # Errors
+/// There is none.
+pub fn agent_path() -> Result<PathBuf> {
+    testkit::perf_agent()
+        .context("no perf-agent: build it (cargo build --release -p cli) or name it in $PERF_AGENT")
+}
+
 /// A profiler at work.
 #[derive(Debug)]
 pub struct Running {
@@ -41,6 +50,14 @@ pub struct Running {
 }
 
 impl Profiler {
+    /// The `perf-agent` to run, with further arguments.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn agent(more: &[String]) -> Result<Self> {
+        Ok(Self::Agent(agent_path()?, more.to_vec()))
+    }
+
     /// A short name for tables.
     #[must_use]
     pub fn name(&self) -> &'static str {
