@@ -22,7 +22,10 @@ static __always_inline u32 word_at(struct frame *f, u64 address, u64 sp)
 	return (u32)offset;
 }
 
-/* The end of a walk of which the last step may have been a guess: then what is found there is no fact. */
+/*
+ * Ends a walk. If it guessed a step because no row covered an address, what it found after that may be wrong: it
+ * reports the missing row.
+ */
 static __always_inline int guess_ends(struct walk *w, u32 end)
 {
 	return walk_ends(w, w->guess == GUESS_NO_ROW ? WALK_NO_ROW : end);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Whether a file has capabilities of its own, which whoever runs it has too.
+/// Whether a file has capabilities, which every process that executes it gets.
 #[must_use]
 pub fn has_file_capabilities(file: &Path) -> bool {
     let mut value = [0; 64];

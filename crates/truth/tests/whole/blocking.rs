@@ -28,7 +28,7 @@ fn claim_within(setup: Option<Setup>, name: &str, tries: usize) {
 
 #[test]
 fn time_and_blocks_of_each_function() {
-    // Whoever else traces switches at that moment delays what is seen of thousands of blocks of 100 us; not three times.
+    // Another program that traces switches can delay thousands of blocks of 100 us. It does not happen three times in a row.
     claim_within(Setup::get(), "each function's time and blocks", 3);
 }
 

@@ -94,7 +94,7 @@ fn a_life_from_fork_to_exit_has_each_program_at_its_time() {
     let changes = processes.take_changes();
     assert_eq!(changes.ended, [(CHILD, 400)]);
     assert_eq!(changes.released, [CHILD, CHILD], "at exec and at the end");
-    // What has ended is not ended again, and changes nothing.
+    // Records of a process that has ended change nothing.
     processes.follow(&life(CHILD, 401, LifeEvent::Exit { comm: named("last") }));
     processes.follow(&life(CHILD, 402, LifeEvent::Rename { comm: named("late") }));
     processes.follow(&life(CHILD, 403, LifeEvent::Exec { comm: named("late") }));
