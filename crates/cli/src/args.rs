@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::file_args::FileArgs;
 use crate::values::{OutputPath, Text};
 
 const ABOUT: &str =
@@ -122,31 +123,11 @@ pub struct RenderArgs {
     #[arg(long, value_name = "MODE", requires = "output")]
     pub mode: Option<String>,
 
-    /// The on-CPU profile, gzip-compressed pprof
-    #[arg(long, value_name = "PATH")]
-    pub profile_output: Option<OutputPath>,
+    #[command(flatten)]
+    pub files: FileArgs,
 
-    /// The off-CPU profile, likewise
-    #[arg(long, value_name = "PATH")]
-    pub offcpu_output: Option<OutputPath>,
-
-    /// Both as one profile, if the live run had --wall-output
-    #[arg(long, value_name = "PATH")]
-    pub wall_output: Option<OutputPath>,
-
-    /// Folded stacks of the first profile
-    #[arg(long, value_name = "PATH")]
-    pub folded_output: Option<OutputPath>,
-
-    /// An SVG flame graph of the first profile
-    #[arg(long, value_name = "PATH")]
-    pub flamegraph_output: Option<OutputPath>,
-
-    /// The recording again, as with new names
-    #[arg(long, value_name = "PATH")]
-    pub recording_output: Option<OutputPath>,
-
-    /// Look up all names anew in the files of this machine, instead of using those of the live run
+    /// Look up all names anew in the files of this machine, instead of using those of the live run. A recording written
+    /// by --recording-output then has the new names
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub resymbolize: Option<bool>,
@@ -253,13 +234,8 @@ pub struct SettingArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Outputs")]
 pub struct OutputArgs {
-    /// The on-CPU profile, gzip-compressed pprof; - is standard output [default: a new file, see below]
-    #[arg(long, value_name = "PATH")]
-    pub profile_output: Option<OutputPath>,
-
-    /// The off-CPU profile, likewise
-    #[arg(long, value_name = "PATH")]
-    pub offcpu_output: Option<OutputPath>,
+    #[command(flatten)]
+    pub files: FileArgs,
 
     /// The report of --pmu; the word auto stands for a new file, named as the profile's is [default: standard output]
     #[arg(long, value_name = "PATH")]
@@ -273,23 +249,6 @@ pub struct OutputArgs {
     /// only
     #[arg(long, value_name = "ADDR")]
     pub metrics_listen: Option<Text>,
-
-    /// With --profile --offcpu: both as one profile, with the label `state` (on-cpu, runqueue, blocked, iowait). Its sum
-    /// is threads x time
-    #[arg(long, value_name = "PATH")]
-    pub wall_output: Option<OutputPath>,
-
-    /// The same capture as folded stacks; with both --profile and --offcpu, the on-CPU profile
-    #[arg(long, value_name = "PATH")]
-    pub folded_output: Option<OutputPath>,
-
-    /// The same capture as an SVG flame graph; with both --profile and --offcpu, the on-CPU profile
-    #[arg(long, value_name = "PATH")]
-    pub flamegraph_output: Option<OutputPath>,
-
-    /// The capture as a recording, with its names and its ledger: `perf-agent render` makes every other output from it later
-    #[arg(long, value_name = "PATH")]
-    pub recording_output: Option<OutputPath>,
 
     /// A comment in the profile; V may be empty. Repeatable. Keys that start with `perf-agent.` are reserved
     #[arg(long, value_name = "K=V", allow_hyphen_values = true)]

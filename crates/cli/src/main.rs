@@ -7,6 +7,7 @@
 mod args;
 mod doctor;
 mod exit_status;
+mod file_args;
 mod messages;
 mod naming;
 mod progress;

@@ -77,15 +77,7 @@ fn read(path: &Path) -> Result<Recording, String> {
 
 /// The outputs that have an option of their own.
 fn outputs(args: &RenderArgs) -> impl Iterator<Item = (OutputKind, FileTarget)> {
-    let all = [
-        (OutputKind::CpuProfile, &args.profile_output),
-        (OutputKind::OffCpuProfile, &args.offcpu_output),
-        (OutputKind::WallProfile, &args.wall_output),
-        (OutputKind::Folded, &args.folded_output),
-        (OutputKind::FlameGraph, &args.flamegraph_output),
-        (OutputKind::Recording, &args.recording_output),
-    ];
-    all.into_iter().filter_map(|(kind, path)| Some((kind, FileTarget::from_word(path.as_ref()?.as_ref()))))
+    args.files.given().map(|(_, kind, path)| (kind, FileTarget::from_word(path.as_ref())))
 }
 
 /// What `--output` means, or the error and the hint.

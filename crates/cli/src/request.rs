@@ -8,13 +8,14 @@ use std::process::Command;
 use perfagent::{AgentBuilder, AutoName, OutputKind, Subject, auto_name};
 
 use crate::args::{CaptureArgs, OutputArgs, TargetArgs};
-use crate::values::{OutputPath, Text};
+use crate::values::Text;
 
 /// What the command line asks for. The library checks it when it builds the agent.
 pub fn builder(args: &CaptureArgs) -> AgentBuilder {
     let builder =
         texts(args).fold(AgentBuilder::default(), |builder, (name, text)| builder.option(name, text));
-    let builder = paths(&args.outputs).fold(builder, |builder, (name, path)| builder.option(name, path));
+    let files = args.outputs.files.given();
+    let builder = files.fold(builder, |builder, (name, _, path)| builder.option(name, path));
     let builder = flags(args, builder);
     let builder = with_command(&args.target.command, builder);
     let timestamp = jiff::Zoned::now().strftime("%Y%m%d%H%M").to_string();
@@ -41,19 +42,6 @@ fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
     let single = single.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
     let pids = target.pid.iter().map(|pid| ("pid", pid));
     single.chain(pids).chain(outputs.tag.iter().map(|tag| ("tag", tag)))
-}
-
-/// Every output with a path, except the report: its path can be the word `auto`.
-fn paths(outputs: &OutputArgs) -> impl Iterator<Item = (&'static str, &OutputPath)> {
-    let paths = [
-        ("profile-output", &outputs.profile_output),
-        ("offcpu-output", &outputs.offcpu_output),
-        ("wall-output", &outputs.wall_output),
-        ("folded-output", &outputs.folded_output),
-        ("flamegraph-output", &outputs.flamegraph_output),
-        ("recording-output", &outputs.recording_output),
-    ];
-    paths.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?)))
 }
 
 /// Turns a mode or setting on.
@@ -92,10 +80,10 @@ fn with_profiles(
     automatic_name: impl Fn(OutputKind) -> AutoName,
 ) -> AgentBuilder {
     let CaptureArgs { modes, outputs, .. } = args;
-    if modes.profile == Some(true) && outputs.profile_output.is_none() {
+    if modes.profile == Some(true) && outputs.files.profile_output.is_none() {
         builder = builder.cpu_profile(automatic_name(OutputKind::CpuProfile));
     }
-    if modes.offcpu == Some(true) && outputs.offcpu_output.is_none() {
+    if modes.offcpu == Some(true) && outputs.files.offcpu_output.is_none() {
         builder = builder.off_cpu_profile(automatic_name(OutputKind::OffCpuProfile));
     }
     builder

@@ -72,7 +72,8 @@ fn wait_for_sampler(child: &Child) {
     let is_event = |path: PathBuf| {
         std::fs::read_link(path).is_ok_and(|target| target == Path::new("anon_inode:[perf_event]"))
     };
-    let events = || std::fs::read_dir(&path).unwrap().flatten().filter(|entry| is_event(entry.path())).count();
+    let events =
+        || std::fs::read_dir(&path).unwrap().flatten().filter(|entry| is_event(entry.path())).count();
     while events() <= mappings_only {
         assert!(begun.elapsed() < Duration::from_secs(60), "no sampler is there");
         std::thread::sleep(Duration::from_millis(5));

@@ -6,6 +6,7 @@ mod doctor;
 mod help;
 mod metrics;
 mod rejected;
+mod render;
 
 use std::process::{Command, Output};
 
