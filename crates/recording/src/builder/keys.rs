@@ -4,6 +4,7 @@
 //! in the kernel has a key of its own, and so has every process. A key is dropped when its sums have been taken and cannot come again.
 //! Sums that exceed a limit are counted by state.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use crate::count::TaskStackId;
@@ -93,6 +94,9 @@ pub(super) struct Keys {
     known: HashMap<u64, Known>,
     pairs: HashMap<u64, Pair>,
     sums: HashMap<SumsKey, StackSums>,
+    /// How many of them have the stack of a waker. These and the others have the limit of their own, so that wakers cannot crowd out
+    /// the blocked stacks.
+    sums_with_waker: usize,
     /// Sums whose stack is still on its way: in the ring, or waiting for unwind tables.
     early: HashMap<u64, (State, StackSums)>,
     /// Time of intervals that go on, whose stack is still on its way.
@@ -110,6 +114,7 @@ impl Keys {
             known: HashMap::new(),
             pairs: HashMap::new(),
             sums: HashMap::new(),
+            sums_with_waker: 0,
             early: HashMap::new(),
             early_open: HashMap::new(),
             drains: 0,
@@ -122,7 +127,7 @@ impl Keys {
     pub(super) fn enter(&mut self, hash: u64, key: Key, state: State) {
         let early = self.early.remove(&hash).map(|(_, sums)| sums);
         if let Some(sums) = early {
-            self.add_to(key.event, key.stack, None, sums);
+            self.add_to(key.event, key.stack, None, state, sums);
         }
         if let Some(time) = self.early_open.remove(&hash) {
             self.add_time(key, time);
@@ -159,8 +164,8 @@ impl Keys {
     /// Adds what was summed up under a key.
     pub(super) fn add(&mut self, hash: u64, state: State, sums: StackSums) {
         if let Some(known) = self.known.get(&hash) {
-            let key = known.key;
-            self.add_to(key.event, key.stack, None, sums);
+            let (key, state) = (known.key, known.state);
+            self.add_to(key.event, key.stack, None, state, sums);
             if key.once && sums.tells_an_end() {
                 self.known.remove(&hash);
             }
@@ -179,16 +184,54 @@ impl Keys {
         }
     }
 
-    /// Adds the sums of ended intervals to those of a stack.
-    fn add_to(&mut self, event: EventId, stack: TaskStackId, waker: Option<TaskStackId>, sums: StackSums) {
-        if sums.count > 0 {
-            self.sums.entry((event, stack, waker)).or_default().add(sums);
+    /// Adds the sums of ended intervals to those of a stack, and of its waker. Where a limit is reached, they are counted as not kept.
+    fn add_to(
+        &mut self,
+        event: EventId,
+        stack: TaskStackId,
+        waker: Option<TaskStackId>,
+        state: State,
+        sums: StackSums,
+    ) {
+        if sums.count == 0 {
+            return;
+        }
+        if let Some(total) = self.sums_of((event, stack, waker)) {
+            total.add(sums);
+        } else if waker.is_some() {
+            self.add_without_waker(event, stack, state, sums);
+        } else {
+            self.not_kept[state as usize] += sums.count;
+        }
+    }
+
+    /// Adds the sums of intervals whose waker is not known, or exceeds a limit.
+    fn add_without_waker(&mut self, event: EventId, stack: TaskStackId, state: State, sums: StackSums) {
+        if let Some(total) = self.sums_of((event, stack, None)) {
+            total.add(sums);
+            self.wakers_not_kept += sums.count;
+        } else {
+            self.not_kept[state as usize] += sums.count;
+        }
+    }
+
+    /// The sums of a stack, entered if they are new. `None`: the limit is reached.
+    fn sums_of(&mut self, key: SumsKey) -> Option<&mut StackSums> {
+        let with_waker = key.2.is_some();
+        let held = if with_waker { self.sums_with_waker } else { self.sums.len() - self.sums_with_waker };
+        match self.sums.entry(key) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(free) if held < self.limit => {
+                self.sums_with_waker += usize::from(with_waker);
+                Some(free.insert(StackSums::default()))
+            }
+            Entry::Vacant(_) => None,
         }
     }
 
     /// Adds sums that no key stands for.
-    pub(super) fn add_single(&mut self, event: EventId, stack: TaskStackId, sums: StackSums) {
-        self.add_to(event, stack, None, sums);
+    pub(super) fn add_single(&mut self, event: EventId, stack: TaskStackId, state: State, sums: StackSums) {
+        self.add_to(event, stack, None, state, sums);
     }
 
     /// Adds the time so far of an interval that goes on, without a count; at once if its stack is known, else when it is.
@@ -204,8 +247,11 @@ impl Keys {
         }
     }
 
+    /// Where the limit is reached, the interval is counted as not kept at its end.
     fn add_time(&mut self, key: Key, time: StackSums) {
-        self.sums.entry((key.event, key.stack, None)).or_default().add(time);
+        if let Some(total) = self.sums_of((key.event, key.stack, None)) {
+            total.add(time);
+        }
     }
 
     /// Ended intervals and samples of which a stack is still on its way, of the states in question.
@@ -239,7 +285,7 @@ impl Keys {
         }
         let (Side::Stack(blocked), Side::Stack(waker)) = (pair.blocked, pair.waker) else { return true };
         let sums = std::mem::take(&mut pair.sums);
-        self.add_to(pair.event, blocked, Some(waker), sums);
+        self.add_to(pair.event, blocked, Some(waker), pair.state, sums);
         if let Some(hash) = pair.once.filter(|_| sums.count > 0) {
             self.known.remove(&hash);
             return false;
@@ -308,6 +354,7 @@ impl Keys {
         self.shrink();
         self.not_kept = [0; State::ALL.len()];
         self.wakers_not_kept = 0;
+        self.sums_with_waker = 0;
         std::mem::take(&mut self.sums)
     }
 
@@ -320,10 +367,7 @@ impl Keys {
         for (_, mut pair) in std::mem::take(&mut self.pairs) {
             self.resolve(&mut pair);
             match pair.blocked {
-                Side::Stack(blocked) => {
-                    self.wakers_not_kept += pair.sums.count;
-                    self.add_to(pair.event, blocked, None, pair.sums);
-                }
+                Side::Stack(blocked) => self.add_without_waker(pair.event, blocked, pair.state, pair.sums),
                 Side::Key(_) => self.not_kept[pair.state as usize] += pair.sums.count,
             }
         }

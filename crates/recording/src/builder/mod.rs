@@ -29,7 +29,7 @@ pub use self::keys::{Key, StackSums};
 pub struct Limits {
     /// Distinct stacks, frames, tasks and so on, of each.
     pub items: u32,
-    /// Keys whose stack is known, and keys whose stack is still on its way, of each.
+    /// Keys whose stack is known, keys whose stack is still on its way, sums of stacks, and sums of stacks with their wakers, of each.
     pub keys: usize,
 }
 
@@ -143,7 +143,9 @@ impl Builder {
 
     /// Adds a single occurrence that no key stands for.
     pub fn add_single(&mut self, event: EventId, stack: TaskStackId, sums: StackSums) {
-        self.keys.add_single(event, stack, sums);
+        if let Some(state) = self.tables.task_stacks.get(stack.0).map(|stack| stack.state) {
+            self.keys.add_single(event, stack, state, sums);
+        }
     }
 
     /// Adds the time so far of an interval that goes on. Its count comes with its end.

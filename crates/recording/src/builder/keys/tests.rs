@@ -168,3 +168,34 @@ fn pairs_of_which_a_stack_is_on_its_way_are_carried_over_a_cut() {
     keys.release(|_, _| true);
     assert_eq!(of(&keys, 7, Some(9)), (4, 10));
 }
+
+#[test]
+fn sums_have_a_limit_and_what_exceeds_it_is_counted() {
+    let mut keys = Keys::with_limit(2);
+    for stack in 1..=3 {
+        keys.add_single(EVENT, TaskStackId(stack), State::Sampled, sums(10, 10));
+    }
+    keys.add_single(EVENT, TaskStackId(1), State::Sampled, sums(1, 1));
+    assert_eq!([1, 2, 3].map(|stack| of(&keys, stack, None)), [(11, 11), (10, 10), (0, 0)]);
+    assert_eq!(keys.not_kept[State::Sampled as usize], 10);
+    drop(keys.cut(&HashSet::new(), |_| None));
+    assert_eq!(keys.not_kept[State::Sampled as usize], 0);
+    keys.add_single(EVENT, TaskStackId(3), State::Sampled, sums(5, 5));
+    assert_eq!(of(&keys, 3, None), (5, 5), "the next interval has the limit for itself");
+}
+
+#[test]
+fn a_stack_is_kept_without_its_waker_where_wakers_are_too_many() {
+    let mut keys = Keys::with_limit(2);
+    let mut pair_of = |waker: u32| {
+        keys.add_to(EVENT, TaskStackId(7), Some(TaskStackId(waker)), State::Blocked, sums(1, 3));
+    };
+    (1..=4).for_each(&mut pair_of);
+    assert_eq!([1, 2, 3].map(|waker| of(&keys, 7, Some(waker))), [(1, 3), (1, 3), (0, 0)]);
+    assert_eq!((of(&keys, 7, None), keys.wakers_not_kept), ((2, 6), 2));
+    assert_eq!(keys.not_kept, [0; State::ALL.len()]);
+    keys.add_single(EVENT, TaskStackId(8), State::Blocked, sums(1, 1));
+    keys.add_to(EVENT, TaskStackId(9), Some(TaskStackId(1)), State::Blocked, sums(4, 4));
+    assert_eq!((keys.not_kept[State::Blocked as usize], keys.wakers_not_kept), (4, 2));
+    assert_eq!(keys.sums.len(), 4);
+}
