@@ -55,6 +55,8 @@ pub struct OpenCounts {
     pub not_regular: u64,
     /// Files that could not be opened because no descriptor was free.
     pub too_many_open_files: u64,
+    /// Files that were given up because their file system did not answer.
+    pub no_answer: u64,
     /// Files that could not be opened or read for any other reason.
     pub io: u64,
 }
@@ -67,6 +69,7 @@ impl OpenCounts {
             OpenFailure::Replaced => &mut self.replaced,
             OpenFailure::NotRegular => &mut self.not_regular,
             OpenFailure::TooManyOpenFiles => &mut self.too_many_open_files,
+            OpenFailure::NoAnswer => &mut self.no_answer,
             OpenFailure::Io => &mut self.io,
         }
     }
@@ -112,10 +115,13 @@ impl Files {
 
     /// Forgets and closes every file that nothing else refers to.
     pub fn prune(&self) {
+        let mut unused = Vec::new();
         self.known().files.retain(|_, versions| {
-            versions.retain(|file| Arc::strong_count(file) > 1);
+            unused.extend(versions.extract_if(.., |file| Arc::strong_count(file) == 1));
             !versions.is_empty()
         });
+        // Without the lock: they are closed.
+        drop(unused);
     }
 
     /// The vDSO of 64-bit processes. None if it cannot be read.
@@ -148,7 +154,13 @@ impl Files {
         self.adopt(opened, shown_path, wanted)
     }
 
-    /// The newest version known of this file, if it is kept open and has not changed.
+    /// A file that is kept open, has not changed, and lies on a file system that always answers.
+    pub(crate) fn at_hand(&self, wanted: DeviceAndInode) -> Option<Arc<MappedFile>> {
+        let file = self.known().files.get(&wanted)?.last().cloned()?;
+        (file.always_answers() && file.is_unchanged()).then_some(file)
+    }
+
+    /// The newest version known of this file, if it is kept open and has not changed. May block.
     fn unchanged(&self, wanted: DeviceAndInode) -> Option<Arc<MappedFile>> {
         let file = self.known().files.get(&wanted)?.last().cloned()?;
         file.is_unchanged().then_some(file)

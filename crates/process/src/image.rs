@@ -1,11 +1,17 @@
 //! The executable memory of one process at one moment.
 
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
 use profile::Avma;
 
 use crate::files::Files;
-use crate::region::Region;
+use crate::identity::DeviceAndInode;
+use crate::opening::{OpenRequest, OpeningFile};
+use crate::region::{Region, RegionKind};
 use crate::regions::Regions;
-use crate::resolve::{self, NewMapping};
+use crate::resolve::{self, Mapping, NewMapping};
 use crate::trampolines;
 
 /// The executable memory of one process. Cheap to clone: the copy of a child shares the regions of its parent until
@@ -23,6 +29,10 @@ pub struct Image {
     /// False if some mappings could not be read or parsed.
     pub complete: bool,
     regions: Regions,
+    /// Files of regions that were still to be opened when [`Self::settle`] was last called.
+    opening: Vec<Arc<OpeningFile>>,
+    /// A file that was to be opened could not be.
+    has_failed: bool,
 }
 
 impl Image {
@@ -36,7 +46,16 @@ impl Image {
         exe: Option<String>,
         regions: Vec<Region>,
     ) -> Self {
-        Self { pid, start_time_ticks, comm, exe, complete: true, regions: Regions::new(regions) }
+        let mut opening: Vec<Arc<OpeningFile>> = Vec::new();
+        for region in &regions {
+            if let RegionKind::Opening(file) = region.kind()
+                && !opening.iter().any(|known| Arc::ptr_eq(known, file))
+            {
+                opening.push(Arc::clone(file));
+            }
+        }
+        let regions = Regions::new(regions);
+        Self { pid, start_time_ticks, comm, exe, complete: true, regions, opening, has_failed: false }
     }
 
     /// The executable memory, sorted, without overlaps.
@@ -54,39 +73,102 @@ impl Image {
     /// Whether some of its code lies in a file that could not be opened. Devices do not count.
     #[must_use]
     pub fn has_unreadable_files(&self) -> bool {
-        self.regions.counts().unreadable_files > 0
+        self.has_failed || self.regions.counts().unreadable_files > 0
+    }
+
+    /// Whether some of its files may still have to be opened.
+    #[must_use]
+    pub fn is_opening(&self) -> bool {
+        !self.opening.is_empty()
+    }
+
+    /// Whether the answer about one of its files came since [`Self::settle`] was last called.
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        self.opening.iter().any(|file| file.is_answered())
+    }
+
+    /// Takes notice of the answers about its files.
+    pub fn settle(&mut self) {
+        let answered = self.opening.extract_if(.., |file| file.is_answered());
+        let failed = |file: Arc<OpeningFile>| file.answer().is_some_and(RegionKind::is_unreadable_file);
+        self.has_failed |= answered.fold(false, |any, file| failed(file) || any);
+    }
+
+    /// Files that need not be looked at again when the same program is read again: those that are still to be opened, and those whose
+    /// file system may not answer. Files that could not be opened may be found now.
+    pub(crate) fn files_to_keep(&self) -> HashMap<DeviceAndInode, RegionKind> {
+        let keep = |region: &Region| match region.kind() {
+            RegionKind::Opening(file) => Some((file.wanted(), region.kind().clone())),
+            RegionKind::File(file) if file.failure().is_none() && !file.always_answers() => {
+                Some((file.identity().device_and_inode(), region.kind().clone()))
+            }
+            _ => None,
+        };
+        self.regions.iter().filter_map(keep).collect()
+    }
+
+    /// Whether a region shows this file, answered or not.
+    #[must_use]
+    pub fn maps(&self, file: &Arc<OpeningFile>) -> bool {
+        self.regions
+            .iter()
+            .any(|region| matches!(&region.seen, RegionKind::Opening(other) if Arc::ptr_eq(other, file)))
     }
 
     /// Adds a mapping that the kernel reported: it replaces everything at its addresses. The kernel does not report
-    /// mappings that are removed; reading the process again shows them.
-    pub fn apply_mmap(&mut self, mapping: &NewMapping<'_>, files: &Files) {
-        let end = Avma(mapping.start.0.saturating_add(mapping.len));
-        let new = if mapping.executable {
-            let room = trampolines::MAX_OF_IMAGE.saturating_sub(self.regions.counts().trampolines);
-            resolve::resolve_new(self.pid, mapping, end, room, files)
-        } else {
-            Vec::new()
-        };
-        self.regions.replace(mapping.start, end, new);
+    /// mappings that are removed; reading the process again shows them. Opens nothing: gives the request for the file if it
+    /// has to be opened.
+    #[must_use]
+    pub fn apply_mmap(&mut self, new: &NewMapping<'_>, files: &Files) -> Option<OpenRequest> {
+        let end = Avma(new.start.0.saturating_add(new.len));
+        if !new.executable {
+            self.regions.replace(new.start, end, Vec::new());
+            return None;
+        }
+        let mapping = new.to_mapping(end);
+        let at_hand = resolve::without_file(&mapping, files)
+            .or_else(|| resolve::file_at_hand(&mapping, files))
+            .or_else(|| self.same_file(&mapping));
+        let mut request = None;
+        let kind = at_hand.unwrap_or_else(|| {
+            let new = OpenRequest::new(self.pid, Path::new(&format!("/proc/{}", self.pid)), None, &mapping);
+            let file = Arc::clone(request.insert(new).file());
+            self.opening.push(Arc::clone(&file));
+            RegionKind::Opening(file)
+        });
+        let room = trampolines::MAX_OF_IMAGE.saturating_sub(self.regions.counts().trampolines);
+        let regions = resolve::regions_of(self.pid, &mapping, kind, room, files);
+        self.regions.replace(new.start, end, regions);
+        request
+    }
+
+    /// The same file, if it is still to be opened, or if it is mapped just before or behind.
+    fn same_file(&self, mapping: &Mapping<'_>) -> Option<RegionKind> {
+        let awaited = self.opening.iter().find(|file| file.wanted() == mapping.file && !file.is_answered());
+        if let Some(file) = awaited {
+            return Some(RegionKind::Opening(Arc::clone(file)));
+        }
+        let (before, behind) = (mapping.start.checked_sub(1)?, mapping.end);
+        let neighbours = [before, behind].into_iter().filter_map(|address| self.regions.find(Avma(address)));
+        let same = neighbours.into_iter().find(|region| region.wanted() == Some(mapping.file))?;
+        Some(same.seen.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::file::MappedFile;
     use crate::identity::FileIdentity;
     use crate::open_failure::OpenFailure;
-    use crate::region::RegionKind;
     use crate::regions::KindCounts;
     use profile::FileOffset;
     use proptest::prelude::*;
 
     fn region(start: u64, end: u64, offset: u64) -> Region {
         let kind = RegionKind::File(file(OpenFailure::Gone));
-        Region { start: Avma(start), end: Avma(end), offset: FileOffset(offset), kind }
+        Region::new(Avma(start), Avma(end), FileOffset(offset), kind)
     }
 
     fn file(failure: OpenFailure) -> Arc<MappedFile> {
@@ -120,7 +202,18 @@ mod tests {
             (OpenFailure::NotRegular, false),
         ] {
             let kind = RegionKind::File(file(failure));
-            assert_eq!(image(vec![Region { kind, ..region(1, 2, 0) }]).has_unreadable_files(), counts);
+            assert_eq!(
+                image(vec![Region::new(Avma(1), Avma(2), FileOffset(0), kind)]).has_unreadable_files(),
+                counts
+            );
+        }
+    }
+
+    /// Applies a mapping and opens its file at once.
+    fn apply(image: &mut Image, mapping: &NewMapping<'_>, files: &Files) {
+        if let Some(request) = image.apply_mmap(mapping, files) {
+            request.file().settle(request.open(files));
+            image.settle();
         }
     }
 
@@ -142,31 +235,32 @@ mod tests {
         let files = Files::with_budget(0);
         let mut image = image(vec![region(0x1000, 0x9000, 0x10000)]);
         let mut mapping = anonymous_mapping(0x3000, 0x1000);
-        image.apply_mmap(&mapping, &files);
+        apply(&mut image, &mapping, &files);
         assert_eq!(
             ranges(&image),
             [(0x1000, 0x3000, 0x10000), (0x3000, 0x4000, 0), (0x4000, 0x9000, 0x13000)]
         );
-        assert!(matches!(image.find(Avma(0x3000)).unwrap().kind, RegionKind::Anonymous));
+        assert!(matches!(image.find(Avma(0x3000)).unwrap().kind(), RegionKind::Anonymous));
         mapping.start = Avma(0x2000);
         mapping.len = 0x4000;
         mapping.executable = false;
-        image.apply_mmap(&mapping, &files);
+        apply(&mut image, &mapping, &files);
         assert_eq!(ranges(&image), [(0x1000, 0x2000, 0x10000), (0x6000, 0x9000, 0x15000)]);
         mapping.start = Avma(u64::MAX - 5);
         mapping.len = u64::MAX;
         mapping.executable = true;
-        image.apply_mmap(&mapping, &files);
+        apply(&mut image, &mapping, &files);
         assert_eq!(ranges(&image).last(), Some(&(u64::MAX - 5, u64::MAX, 0)));
     }
 
     #[test]
     fn a_mapping_joins_its_neighbours_and_updates_the_counts() {
         let files = Files::with_budget(0);
-        let anonymous = |start, end| Region { kind: RegionKind::Anonymous, ..region(start, end, 0) };
-        let arena = |start| Region {
-            kind: RegionKind::Trampolines(file(OpenFailure::NotRegular)),
-            ..region(start, start + 0x1000, 0)
+        let anonymous =
+            |start, end| Region::new(Avma(start), Avma(end), FileOffset(0), RegionKind::Anonymous);
+        let arena = |start| {
+            let kind = RegionKind::Trampolines(file(OpenFailure::NotRegular));
+            Region::new(Avma(start), Avma(start + 0x1000), FileOffset(0), kind)
         };
         let mut image = image(vec![
             anonymous(0x1000, 0x2000),
@@ -177,17 +271,18 @@ mod tests {
         ]);
         assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 1, trampolines: 2 });
         let mapping = anonymous_mapping(0x2000, 0x2000);
-        image.apply_mmap(&mapping, &files);
+        apply(&mut image, &mapping, &files);
         assert_eq!(ranges(&image), [(0x1000, 0x5000, 0), (0x6000, 0x7000, 0)]);
         assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 0, trampolines: 1 });
         assert!(!image.has_unreadable_files());
-        image.apply_mmap(&NewMapping { len: 0, ..mapping }, &files);
+        apply(&mut image, &NewMapping { len: 0, ..mapping }, &files);
         assert_eq!(ranges(&image), [(0x1000, 0x5000, 0), (0x6000, 0x7000, 0)]);
     }
 
     #[test]
     fn neighbours_of_code_made_at_run_time_are_one_region() {
-        let anonymous = |start, end| Region { kind: RegionKind::Anonymous, ..region(start, end, 0) };
+        let anonymous =
+            |start, end| Region::new(Avma(start), Avma(end), FileOffset(0), RegionKind::Anonymous);
         let image =
             image(vec![anonymous(0x1000, 0x2000), anonymous(0x2000, 0x3000), anonymous(0x4000, 0x5000)]);
         assert_eq!(ranges(&image), [(0x1000, 0x3000, 0), (0x4000, 0x5000, 0)]);
@@ -205,7 +300,7 @@ mod tests {
 
     /// Ranges of addresses and the positions in the file; 0 where there is no file.
     fn with_offsets_of_files(image: &Image) -> Vec<(u64, u64, u64)> {
-        let offset = |region: &Region| region.kind.file().map_or(0, |_| region.offset.0);
+        let offset = |region: &Region| region.file().map_or(0, |_| region.offset.0);
         image.regions().iter().map(|region| (region.start.0, region.end.0, offset(region))).collect()
     }
 
@@ -253,7 +348,7 @@ mod tests {
             let mut image = image(Vec::new());
             for at in (0..initial).map(|at| at * 2) {
                 pages[at as usize] = page_of(1 + (at % 4 / 2) as u8, at);
-                image.apply_mmap(&mapping(at, 1, 1 + (at % 4 / 2) as u8), &files);
+                apply(&mut image, &mapping(at, 1, 1 + (at % 4 / 2) as u8), &files);
             }
             let mut copies = Vec::new();
             for (start, len, kind, copy) in changes {
@@ -264,7 +359,7 @@ mod tests {
                 for at in start..start + len {
                     pages[at as usize] = page_of(kind, at);
                 }
-                image.apply_mmap(&mapping(start, len, kind), &files);
+                apply(&mut image, &mapping(start, len, kind), &files);
                 prop_assert_eq!(with_offsets_of_files(&image), sorted(&pages));
                 prop_assert_eq!(image.regions.counts(), KindCounts::of(image.regions().iter()));
                 let mid = Avma(start * PAGE + 1);

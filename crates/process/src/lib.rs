@@ -1,7 +1,7 @@
 //! Processes: their executable memory, the files behind it, and their containers.
 //!
-//! In: the mappings of a process ([`read_image`] and [`Image`]); mapped files, which stay readable after they were deleted
-//! or their process ended ([`Files`], [`MappedFile`]); the facts of a task ([`task`]); container labels ([`Labels`],
+//! In: the mappings of a process ([`read_mappings`], [`read_image`] and [`Image`]); mapped files, which stay readable after they
+//! were deleted or their process ended ([`Files`], [`MappedFile`]), opened by workers ([`Opener`]); the facts of a task ([`task`]); container labels ([`Labels`],
 //! [`cgroup`]).
 //! Guaranteed: everything under `/proc` and every ELF header may be hostile: no panic, bounded memory, and only regular
 //! files are opened. A part that cannot be read becomes an answer or a count; the rest is read all the same.
@@ -11,7 +11,7 @@
 //! let files = process::Files::new();
 //! let image = process::read_image(std::process::id(), &files)?;
 //! for region in image.regions().iter() {
-//!     println!("{:x}-{:x} {:?}", region.start, region.end, region.kind);
+//!     println!("{:x}-{:x} {:?}", region.start, region.end, region.kind());
 //! }
 //! # Ok::<(), process::Error>(())
 //! ```
@@ -25,9 +25,12 @@ mod files;
 mod identity;
 mod image;
 mod labels;
+mod local_fs;
 mod maps;
 mod open;
 mod open_failure;
+mod opener;
+mod opening;
 mod reader;
 mod region;
 mod regions;
@@ -44,7 +47,9 @@ pub use identity::FileIdentity;
 pub use image::Image;
 pub use labels::Labels;
 pub use open_failure::OpenFailure;
-pub use reader::read_image;
+pub use opener::{Opened, Opener, Spawn};
+pub use opening::{OpenRequest, OpeningFile};
+pub use reader::{read_image, read_mappings};
 pub use region::{Region, RegionKind};
 pub use regions::Regions;
 pub use resolve::NewMapping;

@@ -21,6 +21,8 @@ pub enum OpenFailure {
     Permission,
     /// No descriptor was free.
     TooManyOpenFiles,
+    /// Its file system did not answer in time.
+    NoAnswer,
 }
 
 impl fmt::Display for OpenFailure {
@@ -32,6 +34,7 @@ impl fmt::Display for OpenFailure {
             Self::Replaced => "another file took its place",
             Self::Permission => "permission denied",
             Self::TooManyOpenFiles => "too many open files",
+            Self::NoAnswer => "its file system does not answer",
         })
     }
 }

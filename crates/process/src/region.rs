@@ -5,7 +5,9 @@ use std::sync::Arc;
 use profile::{Avma, FileOffset};
 
 use crate::file::MappedFile;
+use crate::identity::DeviceAndInode;
 use crate::open_failure::OpenFailure;
+use crate::opening::OpeningFile;
 
 /// The kind of memory in a range.
 #[derive(Clone, Debug)]
@@ -20,14 +22,17 @@ pub enum RegionKind {
     Trampolines(Arc<MappedFile>),
     /// The legacy page of system calls at a fixed address.
     Vsyscall,
+    /// A mapped file that is still to be opened.
+    Opening(Arc<OpeningFile>),
 }
 
 impl RegionKind {
-    /// The file.
+    /// The file, if it is known by now.
     #[must_use]
     pub fn file(&self) -> Option<&Arc<MappedFile>> {
         match self {
             Self::File(file) | Self::Vdso(file) | Self::Trampolines(file) => Some(file),
+            Self::Opening(file) => file.answer()?.file(),
             Self::Anonymous | Self::Vsyscall => None,
         }
     }
@@ -36,13 +41,23 @@ impl RegionKind {
         matches!(self, Self::Trampolines(_))
     }
 
+    /// Whether it is code in a file that could not be opened. Devices do not count.
     pub(crate) fn is_unreadable_file(&self) -> bool {
         let failure = self.file().and_then(|file| file.failure());
         failure.is_some_and(|failure| failure != OpenFailure::NotRegular)
     }
 
+    /// The answer, if this is a file that was to be opened.
+    fn now(&self) -> &Self {
+        match self {
+            Self::Opening(file) => file.answer().unwrap_or(self),
+            kind => kind,
+        }
+    }
+
     fn continues(&self, before: &Self) -> bool {
-        match (before, self) {
+        match (before.now(), self.now()) {
+            (Self::Opening(before), Self::Opening(this)) => Arc::ptr_eq(before, this),
             (Self::File(before), Self::File(this)) => Arc::ptr_eq(before, this),
             (Self::Anonymous, Self::Anonymous) => true,
             _ => false,
@@ -59,11 +74,38 @@ pub struct Region {
     pub end: Avma,
     /// Position in the file of `start`; 0 where there is no file.
     pub offset: FileOffset,
-    /// The mapped file, if there is one, and what the range is.
-    pub kind: RegionKind,
+    /// What it was when it was first seen. A file that was to be opened then may be known by now.
+    pub(crate) seen: RegionKind,
 }
 
 impl Region {
+    /// A range of memory of a kind.
+    #[must_use]
+    pub fn new(start: Avma, end: Avma, offset: FileOffset, kind: RegionKind) -> Self {
+        Self { start, end, offset, seen: kind }
+    }
+
+    /// What the range is, as far as it is known by now.
+    #[must_use]
+    pub fn kind(&self) -> &RegionKind {
+        self.seen.now()
+    }
+
+    /// The mapped file, if there is one and it is known by now.
+    #[must_use]
+    pub fn file(&self) -> Option<&Arc<MappedFile>> {
+        self.kind().file()
+    }
+
+    /// Device and inode of the mapped file, if there is one.
+    pub(crate) fn wanted(&self) -> Option<DeviceAndInode> {
+        match &self.seen {
+            RegionKind::Opening(file) => Some(file.wanted()),
+            RegionKind::File(file) => Some(file.identity().device_and_inode()),
+            _ => None,
+        }
+    }
+
     /// The position in the file of an address inside of this region.
     #[must_use]
     pub fn offset_of(&self, address: Avma) -> FileOffset {
@@ -73,7 +115,7 @@ impl Region {
     /// Whether this region and the one before it are parts of the same mapping.
     pub(crate) fn continues(&self, before: &Self) -> bool {
         let in_place =
-            matches!(self.kind, RegionKind::Anonymous) || before.offset_of(self.start) == self.offset;
-        before.end == self.start && in_place && self.kind.continues(&before.kind)
+            matches!(self.kind(), RegionKind::Anonymous) || before.offset_of(self.start) == self.offset;
+        before.end == self.start && in_place && self.seen.continues(&before.seen)
     }
 }

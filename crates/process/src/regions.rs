@@ -3,7 +3,7 @@
 use profile::Avma;
 
 use crate::chunked::Chunked;
-use crate::region::Region;
+use crate::region::{Region, RegionKind};
 
 /// Regions of one process, sorted, without overlaps. Neighbours that are parts of the same mapping are joined. Cheap to
 /// clone: a copy shares everything that neither side changes.
@@ -23,10 +23,15 @@ pub(crate) struct KindCounts {
 impl KindCounts {
     pub(crate) fn of<'a>(regions: impl Iterator<Item = &'a Region>) -> Self {
         regions.fold(Self::default(), |counts, region| Self {
-            unreadable_files: counts.unreadable_files + usize::from(region.kind.is_unreadable_file()),
-            trampolines: counts.trampolines + usize::from(region.kind.is_trampolines()),
+            unreadable_files: counts.unreadable_files + usize::from(is_unreadable(region)),
+            trampolines: counts.trampolines + usize::from(region.seen.is_trampolines()),
         })
     }
+}
+
+/// Of a file that was still to be opened, the image notes it: counts must not change while a region stays.
+fn is_unreadable(region: &Region) -> bool {
+    !matches!(&region.seen, RegionKind::Opening(_)) && region.seen.is_unreadable_file()
 }
 
 impl Regions {
@@ -127,15 +132,12 @@ mod tests {
     use profile::FileOffset;
 
     use super::*;
-    use crate::region::RegionKind;
 
     #[test]
     fn children_of_a_large_process_share_its_regions() {
-        let region = |at: u64| Region {
-            start: Avma(at * 0x2000),
-            end: Avma(at * 0x2000 + 0x1000),
-            offset: FileOffset(0),
-            kind: RegionKind::Anonymous,
+        let region = |at: u64| {
+            let start = at * 0x2000;
+            Region::new(Avma(start), Avma(start + 0x1000), FileOffset(0), RegionKind::Anonymous)
         };
         let parent = Regions::new((0..30_000).map(region).collect());
         let mut children = vec![parent.clone(); 150];

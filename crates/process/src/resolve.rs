@@ -1,4 +1,4 @@
-//! Finds out what a mapping is: a file, opened or not, the vDSO, or code without a file.
+//! Finds out what a mapping is, without opening a file: a file, the vDSO, or code without a file.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -7,15 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use elf::Headers;
 use profile::{Avma, FileOffset};
 
-use crate::file::{FileKind, MappedFile};
+use crate::file::MappedFile;
 use crate::files::Files;
 use crate::identity::{DeviceAndInode, FileIdentity};
 use crate::maps;
-use crate::open::Paths;
 use crate::open_failure::OpenFailure;
+use crate::opening::{is_memfd, of_opened};
 use crate::region::{Region, RegionKind};
 use crate::trampolines;
 
@@ -58,6 +57,19 @@ pub(crate) struct Mapping<'a> {
     pub head: Option<(u64, u64)>,
 }
 
+impl<'a> NewMapping<'a> {
+    pub(crate) fn to_mapping(self, end: Avma) -> Mapping<'a> {
+        Mapping {
+            start: self.start.0,
+            end: end.0,
+            offset: self.offset.0,
+            file: (self.dev_major, self.dev_minor, self.inode),
+            path: Cow::Borrowed(self.path),
+            head: (self.offset.0 == 0).then_some((self.start.0, end.0)),
+        }
+    }
+}
+
 /// The regions of a mapping: one, or several where parts of memory without a file are trampolines.
 pub(crate) fn regions_of(
     pid: u32,
@@ -71,28 +83,8 @@ pub(crate) fn regions_of(
         RegionKind::Anonymous => {
             trampolines::split(pid, start, end, room, |layout| files.trampolines(layout))
         }
-        kind => vec![Region { start, end, offset: FileOffset(mapping.offset), kind }],
+        kind => vec![Region::new(start, end, FileOffset(mapping.offset), kind)],
     }
-}
-
-/// The regions of a mapping that the kernel reported, with at most `room` arenas of trampolines.
-pub(crate) fn resolve_new(
-    pid: u32,
-    new: &NewMapping<'_>,
-    end: Avma,
-    room: usize,
-    files: &Files,
-) -> Vec<Region> {
-    let mapping = Mapping {
-        start: new.start.0,
-        end: end.0,
-        offset: new.offset.0,
-        file: (new.dev_major, new.dev_minor, new.inode),
-        path: Cow::Borrowed(new.path),
-        head: (new.offset.0 == 0).then_some((new.start.0, end.0)),
-    };
-    let kind = resolve(pid, Path::new(&format!("/proc/{pid}")), None, &mapping, files);
-    regions_of(pid, &mapping, kind, room, files)
 }
 
 /// The path of a file without the kernel's mark for deleted files. The name of the file may end in the same way.
@@ -116,43 +108,21 @@ pub(crate) fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
-/// What a mapping of the process in `proc_dir` is. `root`: the root of the process, if it is not the reader's.
-pub(crate) fn resolve(
-    pid: u32,
-    proc_dir: &Path,
-    root: Option<&[u8]>,
-    mapping: &Mapping<'_>,
-    files: &Files,
-) -> RegionKind {
+/// What a mapping is, as far as its name tells. `None`: a file.
+pub(crate) fn without_file(mapping: &Mapping<'_>, files: &Files) -> Option<RegionKind> {
     let raw_path = &*mapping.path;
     match raw_path {
-        b"[vdso]" => return vdso(mapping, files),
-        b"[vsyscall]" => return RegionKind::Vsyscall,
-        _ if mapping.file.2 == 0 => return RegionKind::Anonymous,
-        _ if NAMES_WITHOUT_FILE.iter().any(|name| raw_path.starts_with(name)) => {
-            return RegionKind::Anonymous;
-        }
-        _ => {}
+        b"[vdso]" => Some(vdso(mapping, files)),
+        b"[vsyscall]" => Some(RegionKind::Vsyscall),
+        _ if mapping.file.2 == 0 => Some(RegionKind::Anonymous),
+        _ if NAMES_WITHOUT_FILE.iter().any(|name| raw_path.starts_with(name)) => Some(RegionKind::Anonymous),
+        _ => None,
     }
-    let here = path_of(proc_dir, raw_path, mapping.file.2);
-    let in_target = as_target_sees(here, root);
-    let path = shown(&in_target);
-    let in_memory_only = raw_path.starts_with(b"/memfd:");
-    let paths = Paths {
-        in_target: Path::new(OsStr::from_bytes(&in_target)),
-        here: Path::new(OsStr::from_bytes(here)),
-    };
-    let paths = (!in_memory_only).then_some(paths);
-    match files.mapped(proc_dir, (mapping.start, mapping.end), paths, &path, mapping.file) {
-        // Such memory holds programs to execute, or code that a JIT compiler writes.
-        Ok(file) if in_memory_only && file.kind() != FileKind::Elf => RegionKind::Anonymous,
-        Ok(file) => RegionKind::File(file),
-        Err(_) if in_memory_only => RegionKind::Anonymous,
-        Err(failure) => {
-            files.count_failure(mapping.file, failure);
-            unreadable(pid, mapping, path, failure, files)
-        }
-    }
+}
+
+/// A mapped file, if it is known and surely unchanged. Does not block.
+pub(crate) fn file_at_hand(mapping: &Mapping<'_>, files: &Files) -> Option<RegionKind> {
+    files.at_hand(mapping.file).map(|file| of_opened(file, is_memfd(&mapping.path)))
 }
 
 fn vdso(mapping: &Mapping<'_>, files: &Files) -> RegionKind {
@@ -170,30 +140,11 @@ fn vdso(mapping: &Mapping<'_>, files: &Files) -> RegionKind {
     }
 }
 
-/// A file that cannot be opened, with its headers from the memory of the process if they are mapped there.
-fn unreadable(
-    pid: u32,
-    mapping: &Mapping<'_>,
-    path: String,
-    failure: OpenFailure,
-    files: &Files,
-) -> RegionKind {
-    let (dev_major, dev_minor, inode) = mapping.file;
-    let identity = FileIdentity { dev_major, dev_minor, inode, ..FileIdentity::default() };
-    let headers = mapping.head.and_then(|(start, end)| {
-        Headers::read(&|buffer, at| {
-            let left = (end - start).saturating_sub(at).min(buffer.len() as u64) as usize;
-            if left == 0 { Ok(0) } else { sys::memory::read(pid, start + at, &mut buffer[..left]) }
-        })
-        .ok()?
-    });
-    let file = MappedFile::unreadable(identity, path, failure, headers);
-    RegionKind::File(files.remember_unreadable(file))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::FileKind;
+    use crate::opening::OpenRequest;
 
     #[test]
     fn paths_are_in_the_view_of_the_target() {
@@ -229,7 +180,8 @@ mod tests {
                 path: path.into(),
                 head: None,
             };
-            resolve(1, Path::new("/proc/self"), None, &mapping, &files)
+            let open = || OpenRequest::new(1, Path::new("/proc/self"), None, &mapping).open(&files);
+            without_file(&mapping, &files).unwrap_or_else(open)
         };
         for (path, inode) in [
             (&b""[..], 0),

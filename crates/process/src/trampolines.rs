@@ -73,8 +73,7 @@ pub(crate) fn split(
     room: usize,
     file: impl Fn(Layout) -> Option<Arc<MappedFile>>,
 ) -> Vec<Region> {
-    let plain =
-        |start| Region { start: Avma(start), end, offset: FileOffset(0), kind: RegionKind::Anonymous };
+    let plain = |start| Region::new(Avma(start), end, FileOffset(0), RegionKind::Anonymous);
     let size = end.0.saturating_sub(start.0);
     if !cfg!(target_arch = "x86_64") || size == 0 || !size.is_multiple_of(ARENA) {
         return vec![plain(start.0)];
@@ -87,7 +86,7 @@ pub(crate) fn split(
     let arenas = (start.0..end.0).step_by(ARENA as usize).take(MAX_OF_MAPPING.min(room));
     let arena = |start: u64| {
         let kind = RegionKind::Trampolines(file_at(start)?);
-        Some(Region { start: Avma(start), end: Avma(start + ARENA), offset: FileOffset(CODE_AT), kind })
+        Some(Region::new(Avma(start), Avma(start + ARENA), FileOffset(CODE_AT), kind))
     };
     let mut regions: Vec<Region> = arenas.map_while(arena).collect();
     let rest = regions.last().map_or(start, |last| last.end);
@@ -218,7 +217,7 @@ mod tests {
         let split = |start, end| split(std::process::id(), Avma(start), Avma(end), MAX_OF_IMAGE, |_| None);
         for (start, end) in [(0, 0), (0x1000, 0x11000), (0, u64::MAX), (0, !0xffff)] {
             let regions = split(start, end);
-            assert!(matches!(regions[..], [Region { kind: RegionKind::Anonymous, .. }]), "{regions:?}");
+            assert!(regions.len() == 1 && matches!(regions[0].kind(), RegionKind::Anonymous), "{regions:?}");
         }
     }
 
@@ -239,7 +238,7 @@ mod tests {
                 split(std::process::id(), Avma(start), Avma(end), room, |layout| files.trampolines(layout));
             assert_eq!((regions[0].start.0, regions[regions.len() - 1].end.0), (start, end));
             assert!(regions.iter().zip(&regions[1..]).all(|(one, next)| one.end == next.start));
-            let found = regions.iter().filter(|region| matches!(region.kind, RegionKind::Trampolines(_)));
+            let found = regions.iter().filter(|region| matches!(region.kind(), RegionKind::Trampolines(_)));
             (found.count(), regions.len())
         };
         assert_eq!(split(&memory, MAX_OF_IMAGE), (MAX_OF_MAPPING, MAX_OF_MAPPING + 1));

@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_file_that_is_not_kept_open_is_named_without_a_copy_of_it() {
         let image = process::read_image(std::process::id(), &process::Files::with_budget(0)).unwrap();
-        let mut files = image.regions().iter().filter_map(|region| region.kind.file());
+        let mut files = image.regions().iter().filter_map(|region| region.file());
         let file = files.find(|file| Some(file.path()) == image.exe.as_deref()).unwrap();
         assert!(!file.is_pinned());
         let opened = LiveModule { file: Arc::clone(file), root: None }.open().unwrap();

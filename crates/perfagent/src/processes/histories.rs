@@ -1,6 +1,7 @@
 //! The history of each process that is recorded, or was lately.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::ended::has_ended;
 use super::history::{Process, ProcessSnapshot};
@@ -93,6 +94,18 @@ impl Histories {
             Some(process) => exec_id == 0 || exec_id >= process.life_from_ns,
             None => !*ends.entry(pid).or_insert_with(|| has_ended(pid)),
         }
+    }
+
+    /// Lets images take notice of files that were opened. Gives the processes that map them.
+    pub(super) fn settle_files(&mut self) -> Vec<u32> {
+        let mut changed = Vec::new();
+        for (pid, process) in self.0.iter_mut().filter(|(_, process)| process.alive) {
+            if let Some(program) = process.last_program().filter(|program| program.image.has_answers()) {
+                Arc::make_mut(&mut program.image).settle();
+                changed.push(*pid);
+            }
+        }
+        changed
     }
 
     /// Forgets programs that ended a while ago.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use events::Mmap;
 use kernel::{Life, LifeEvent, RecordedProcess};
-use process::{Files, Image, NewMapping};
+use process::{Image, NewMapping};
 use profile::{Avma, FileOffset};
 
 use super::changes::Changes;
@@ -20,18 +20,25 @@ use super::losses::Losses;
 use super::names::NameLooks;
 use super::rereads::Rereads;
 use super::tally::Tally;
+use super::target_files::TargetFiles;
+use super::target_looks::TargetLooks;
+use crate::Error;
 
 /// Time in one round for reading processes again after a loss.
 const SWEEP_TIME: Duration = Duration::from_millis(3);
 
+/// How long a round waits for files that it has just asked for. Most file systems answer within it.
+const OPEN_TIME: Duration = Duration::from_millis(1);
+
 /// All processes that are recorded, or were lately.
 pub(crate) struct Processes {
-    files: Files,
+    files: TargetFiles,
     known: Histories,
     labeller: Labeller,
     changes: Changes,
     rereads: Rereads,
     looks: NameLooks,
+    target_looks: TargetLooks,
     losses: Losses,
     tally: Tally,
     /// Every process is a target.
@@ -39,31 +46,78 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    pub(crate) fn new(labeller: Labeller, system: bool) -> Self {
-        Self {
-            files: Files::new(),
+    pub(crate) fn new(labeller: Labeller, system: bool) -> Result<Self, Error> {
+        Ok(Self {
+            files: TargetFiles::start()?,
             known: Histories::default(),
             labeller,
             changes: Changes::default(),
             rereads: Rereads::default(),
             looks: NameLooks::default(),
+            target_looks: TargetLooks::default(),
             losses: Losses::default(),
             tally: Tally::new(system),
             system,
-        }
+        })
     }
 
-    /// Reads a process.
-    pub(crate) fn read(&self, pid: u32) -> Result<Image, process::Error> {
-        process::read_image(pid, &self.files)
+    /// Reads a process. Its files are opened meanwhile.
+    pub(crate) fn read(&mut self, pid: u32) -> Result<Image, process::Error> {
+        self.files.read(pid, None)
+    }
+
+    /// Reads a target before its life is followed, so that its files are opened by the time it is. Gives nothing: one that cannot be read
+    /// is told when it is read again.
+    pub(crate) fn read_early(&mut self, pid: u32) {
+        self.files.read_early(pid);
+    }
+
+    /// The targets that were read early and not again.
+    pub(crate) fn early(&self) -> impl Iterator<Item = &Image> {
+        self.files.early()
+    }
+
+    /// Files that are still to be opened.
+    pub(crate) fn opening(&self) -> usize {
+        self.files.pending()
+    }
+
+    /// Takes in which files were opened, after waiting for them for no longer than `wait`. Gives the processes that map them.
+    pub(crate) fn take_opened(&mut self, wait: Duration) -> Vec<u32> {
+        let opened = self.files.take(wait);
+        let changed = if opened.answered > 0 { self.known.settle_files() } else { Vec::new() };
+        for pid in &changed {
+            self.changes.changed.insert(*pid);
+            self.look_for_unreadable_files(*pid);
+        }
+        for file in opened.late {
+            let late = self.known.current().filter(|(_, now)| now.image.maps(&file)).map(|(pid, _)| pid);
+            late.for_each(|pid| self.rereads.want(pid));
+        }
+        changed
     }
 
     /// Enters a target that was just read. If it had ended before its life was followed, no record tells that.
     pub(crate) fn enter_target(&mut self, image: Image, from_ns: u64) {
         let pid = image.pid;
         self.enter(image, from_ns);
+        self.target_looks.add(pid);
         if has_ended(pid) {
             self.end(pid, monotonic_ns());
+        }
+    }
+
+    /// Finds targets whose end no record told of. To be called in each round, after its records; it looks about once a second.
+    pub(crate) fn look_for_ended_targets(&mut self) {
+        let now_ns = monotonic_ns();
+        for pid in self.target_looks.take_due(now_ns, |pid| self.known.is_alive(pid)) {
+            let start = self.known.present(pid).map_or(0, |(now, _)| now.image.start_time_ticks);
+            // Another process may have got the number meanwhile.
+            let is_another =
+                || start != 0 && process::task::start_time(pid).is_ok_and(|other| other != start);
+            if has_ended(pid) || is_another() {
+                self.end(pid, now_ns);
+            }
         }
     }
 
@@ -207,7 +261,7 @@ impl Processes {
             executable: mmap.executable,
             path: &mmap.path,
         };
-        Arc::make_mut(&mut program.image).apply_mmap(&mapping, &self.files);
+        self.files.map(Arc::make_mut(&mut program.image), &mapping);
         self.changes.changed.insert(mmap.pid);
         self.look_for_unreadable_files(mmap.pid);
         true
@@ -328,6 +382,8 @@ impl Processes {
                 self.looks.count_taken();
             }
         }
+        let wait = if self.files.were_asked_for() { OPEN_TIME } else { Duration::ZERO };
+        self.take_opened(wait);
     }
 
     /// Enters a process that no record has told of, as records were lost.
@@ -346,7 +402,8 @@ impl Processes {
 
     fn reread(&mut self, pid: u32) {
         let Some(process) = self.known.living_mut(pid) else { return };
-        let Ok(image) = process::read_image(pid, &self.files) else { return };
+        let before = process.present().map(|now| now.image.as_ref());
+        let Ok(image) = self.files.read(pid, before) else { return };
         // Another process may have got the number.
         let same =
             |program: &&mut Program| [0, image.start_time_ticks].contains(&program.image.start_time_ticks);

@@ -17,6 +17,8 @@ mod losses;
 mod names;
 mod rereads;
 mod tally;
+mod target_files;
+mod target_looks;
 mod targets;
 mod unread;
 

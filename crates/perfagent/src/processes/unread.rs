@@ -92,12 +92,13 @@ impl Unread {
 
 /// Files that could not be opened for other reasons.
 fn not_opened(files: OpenCounts) -> Option<Warning> {
-    let OpenCounts { gone, replaced, too_many_open_files, io, .. } = files;
-    let all = gone + replaced + too_many_open_files + io;
+    let OpenCounts { gone, replaced, too_many_open_files, no_answer, io, .. } = files;
+    let all = gone + replaced + too_many_open_files + no_answer + io;
     let reasons = [
         (gone, "no longer there"),
         (replaced, "replaced by others"),
         (too_many_open_files, "for want of descriptors"),
+        (no_answer, "whose file system does not answer"),
         (io, "not readable"),
     ];
     let reasons: Vec<_> = reasons
@@ -186,5 +187,10 @@ mod tests {
             warning.message
         );
         assert!(warning.hint.unwrap().contains("ulimit -n"));
+        let files = OpenCounts { no_answer: 1, ..OpenCounts::default() };
+        let message = not_opened(files).unwrap().message;
+        let expected =
+            "1 file with code of the targets could not be opened (1 whose file system does not answer);";
+        assert!(message.starts_with(expected), "{message}");
     }
 }

@@ -86,10 +86,10 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     let Callbacks { enrichment, table_hooks } = callbacks;
     let table_hooks = table_hooks.start()?;
     let mut tables = TableStore::new(eager, without_tables, config.table_cache_dir.as_deref(), table_hooks)?;
-    let mut processes = Processes::new(Labeller::new(enrichment, config.labels.clone()), system);
+    let mut processes = Processes::new(Labeller::new(enrichment, config.labels.clone()), system)?;
     let from_ns = monotonic_ns();
-    // The workers begin with the tables while the programs are loaded. What is read here is used for nothing else.
-    pids.iter().for_each(|pid| initial_tables::request_early(&processes, &mut tables, *pid));
+    // Workers open files and compile tables while the programs are loaded.
+    initial_tables::request_early(&mut processes, &mut tables, &pids);
     // Before any target is read: its life, and that of its children, is reported from here on.
     let mut kernel = Kernel::load(&settings::for_kernel(&config, &pids)).map_err(load_error)?;
     kernel.follow_processes().map_err(load_error)?;
@@ -98,12 +98,13 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         kernel.add_process(&unread).map_err(load_error)?;
     }
     for pid in &pids {
-        processes.enter_target(read_target(&processes, *pid)?, from_ns);
+        let image = read_target(&mut processes, *pid)?;
+        processes.enter_target(image, from_ns);
     }
     if system {
         read_all(&mut processes, from_ns);
     }
-    initial_tables::request(&processes, &mut tables, !eager);
+    initial_tables::request(&mut processes, &mut tables, !eager);
     cancel.check()?;
     // A child is followed only if the kernel side knows its parent. With the whole system as target, every process is followed.
     if !system {

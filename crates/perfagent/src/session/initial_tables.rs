@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use events::SideBand;
 use kernel::{Kernel, Message};
+use process::Image;
 
 use super::shared::Shared;
 use crate::failure::load_error;
@@ -31,25 +32,35 @@ pub(super) fn patience(config: &Config) -> Option<Duration> {
     }
 }
 
-/// Requests the tables of all files of all targets, the smallest first: most stacks need several tables, and few need the largest.
-/// `only_running`: of the processes that run at this moment.
-pub(super) fn request(processes: &Processes, tables: &mut TableStore, only_running: bool) {
+/// How long the start waits for files of targets to be opened. File systems that answer do so in a few milliseconds.
+const OPEN: Duration = Duration::from_millis(500);
+/// How long it waits before the programs are loaded. What is opened by then is compiled meanwhile.
+const OPEN_EARLY: Duration = Duration::from_millis(20);
+
+/// Opens the files of targets and requests their tables, before the targets are followed. A target that cannot be read is told later.
+pub(super) fn request_early(processes: &mut Processes, tables: &mut TableStore, pids: &[u32]) {
+    pids.iter().for_each(|pid| processes.read_early(*pid));
+    processes.take_opened(OPEN_EARLY);
+    request_all(processes.early(), tables);
+}
+
+/// Requests the tables of all files of all targets, after waiting a moment for the files to be opened. `only_running`: of the processes
+/// that run at this moment.
+pub(super) fn request(processes: &mut Processes, tables: &mut TableStore, only_running: bool) {
+    processes.take_opened(OPEN);
     let is_wanted = |pid| !only_running || process::task::stat(pid).is_ok_and(|stat| stat.state == 'R');
     let images: Vec<_> =
         processes.histories().current().map(|(_, snapshot)| Arc::clone(snapshot.image)).collect();
-    let wanted = images.iter().filter(|image| is_wanted(image.pid));
-    let regions = wanted.flat_map(|image| image.regions().iter().map(|region| (image.pid, region)));
-    let mut regions: Vec<_> = regions.collect();
-    regions.sort_by_key(|(_, region)| region.kind.file().map_or(0, |file| file.identity().size));
-    for (pid, region) in regions {
-        tables.request(pid, region);
-    }
+    request_all(images.iter().map(Arc::as_ref).filter(|image| is_wanted(image.pid)), tables);
 }
 
-/// Requests the tables of the files that a target maps now, before it is followed. A target that cannot be read is told later.
-pub(super) fn request_early(processes: &Processes, tables: &mut TableStore, pid: u32) {
-    if let Ok(image) = processes.read(pid) {
-        image.regions().iter().for_each(|region| tables.request(pid, region));
+/// The smallest file first: most stacks need several tables, and few need the largest.
+fn request_all<'a>(images: impl Iterator<Item = &'a Image>, tables: &mut TableStore) {
+    let regions = images.flat_map(|image| image.regions().iter().map(|region| (image.pid, region)));
+    let mut regions: Vec<_> = regions.collect();
+    regions.sort_by_key(|(_, region)| region.file().map_or(0, |file| file.identity().size));
+    for (pid, region) in regions {
+        tables.request(pid, region);
     }
 }
 
@@ -73,7 +84,8 @@ impl TableWait<'_> {
     ) -> Result<HashSet<u32>, Error> {
         let mut ready = HashSet::new();
         loop {
-            let pending = self.tables.pending();
+            ready.extend(self.take_opened());
+            let pending = self.tables.pending().max(self.processes.opening());
             shared.set_tables_left(pending as u64);
             let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()));
             if pending == 0 {
@@ -89,6 +101,18 @@ impl TableWait<'_> {
         }
         shared.set_tables_left(0);
         Ok(ready)
+    }
+
+    /// Requests the tables of files that were opened meanwhile. Gives the processes that map them.
+    fn take_opened(&mut self) -> Vec<u32> {
+        let opened = self.processes.take_opened(Duration::ZERO);
+        for pid in &opened {
+            if let Some((now, _)) = self.processes.histories().present(*pid) {
+                // Looking at the mappings requests tables, unless they are requested at their first use.
+                drop(self.tables.mappings(now.image));
+            }
+        }
+        opened
     }
 
     /// Follows what processes do. Nothing is sampled yet, so no stacks arrive.

@@ -8,6 +8,7 @@ use profile::Avma;
 use recording::{Builder, EventId, Key, Limits, MissingStack, StackSums};
 
 use super::convert;
+use super::held_stacks::HeldStacks;
 use super::resolver::{Gate, Resolver};
 use crate::processes::{ProcessSnapshot, Processes};
 use crate::unwinding::{DeferredStack, DeferredStacks, TableStore, Unwinders, Walked, walk};
@@ -45,6 +46,8 @@ pub(super) struct Intake {
     pub(super) resolver: Resolver,
     /// Stacks that wait for tables, to be walked in user space.
     deferred: DeferredStacks,
+    /// Stacks with frames in files that are still to be opened.
+    held: HeldStacks,
     unwinders: Unwinders,
     /// Processes that sent such stacks lately. Their allowance is renewed with their mappings.
     deferring: HashSet<u32>,
@@ -60,6 +63,7 @@ impl Intake {
             builder: Builder::new(Limits::default()),
             resolver: Resolver::new(per_thread, gate),
             deferred: DeferredStacks::default(),
+            held: HeldStacks::default(),
             unwinders: Unwinders::default(),
             deferring: HashSet::new(),
             deferred_walks: Default::default(),
@@ -70,10 +74,18 @@ impl Intake {
     /// Takes in a stack at its first sight.
     pub(super) fn take_stack(&mut self, stack: &StackMessage, context: &mut WalkContext<'_>) {
         self.undrained += 1;
+        self.take_or_hold(stack, context, true);
+    }
+
+    fn take_or_hold(&mut self, stack: &StackMessage, context: &mut WalkContext<'_>, may_hold: bool) {
         // The programs no longer know the program of a process that has just ended: it was the last one.
         let has_ended = stack.exec_id == 0 && (stack.state == State::OnCpu || stack.end == WalkEnd::Exiting);
         let at_ns = if has_ended { u64::MAX } else { stack.exec_id };
         let snapshot = context.processes.histories().at(stack.pid, at_ns);
+        if may_hold && snapshot.is_some_and(|snapshot| self.held.wants(stack, snapshot.image)) {
+            self.held.push(stack.clone());
+            return;
+        }
         if stack.end == WalkEnd::TableNotReady
             && let Some(snapshot) = snapshot
         {
@@ -141,6 +153,9 @@ impl Intake {
     /// Walks the stacks that wait, as far as time allows. At the end (`last`) what there is no time for is recorded as far as the kernel
     /// walked it.
     pub(super) fn walk_waiting(&mut self, context: &mut WalkContext<'_>, last: bool) {
+        for stack in self.held.take_ready(context.processes, last) {
+            self.take_or_hold(&stack, context, false);
+        }
         let deadline = Instant::now() + if last { LAST_WALKS } else { WALKS_PER_ROUND };
         for deferred in self.deferred.take() {
             if Instant::now() >= deadline && last {
@@ -247,9 +262,9 @@ impl Intake {
         self.undrained
     }
 
-    /// Whether stacks wait for tables.
+    /// Whether stacks wait for tables or files.
     pub(super) fn has_waiting(&self) -> bool {
-        !self.deferred.is_empty()
+        !self.deferred.is_empty() || !self.held.is_empty()
     }
 
     /// Whether processes sent unwalked stacks since their allowance was last renewed.
@@ -287,7 +302,7 @@ fn add(builder: &mut Builder, hash: u64, sums: kernel::Sums) {
 fn request_tables(stack: &StackMessage, snapshot: ProcessSnapshot<'_>, tables: &mut TableStore) {
     if let Some(frame) = stack.user.last()
         && let Some(region) = snapshot.image.find(Avma(frame.pc - u64::from(!frame.exact)))
-        && let Some(file) = region.kind.file()
+        && let Some(file) = region.file()
     {
         tables.hit(file);
         snapshot.image.regions().iter().for_each(|region| tables.request(stack.pid, region));

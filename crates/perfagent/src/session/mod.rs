@@ -10,6 +10,7 @@ mod carry_over;
 mod convert;
 mod cut;
 mod finish;
+mod held_stacks;
 mod initial_tables;
 mod intake;
 mod kernel_image;

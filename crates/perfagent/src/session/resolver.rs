@@ -126,13 +126,19 @@ impl Resolver {
         // The call instruction of a caller may be the last one of its region.
         let lookup = Avma(Frame::lookup(address.0, exact));
         let found = snapshot.and_then(|snapshot| Some((snapshot.image.find(lookup)?, snapshot.instance)));
-        let frame = match found.map(|(region, instance)| (region, &region.kind, instance)) {
+        let frame = match found.map(|(region, instance)| (region, region.kind(), instance)) {
             Some((region, RegionKind::File(file) | RegionKind::Vdso(file), _)) => {
                 let offset = region.offset_of(lookup);
                 let in_file = file.svma_of(offset).filter(|_| file.kind() != FileKind::NotElf);
                 let svma = in_file.map_or(offset.0, |svma| svma.0).wrapping_add(u64::from(!exact));
                 let mapping = self.mapping(builder, file, pid, offset)?;
                 Frame::Native { mapping, svma: Svma(svma), exact }
+            }
+            // The stack could wait no longer: all that is known of the file is its path.
+            Some((region, RegionKind::Opening(file), _)) => {
+                let (offset, file) = (region.offset_of(lookup), file.unanswered());
+                let svma = Svma(offset.0.wrapping_add(u64::from(!exact)));
+                Frame::Native { mapping: self.mapping(builder, file, pid, offset)?, svma, exact }
             }
             Some((_, RegionKind::Anonymous | RegionKind::Trampolines(_), instance)) => {
                 Frame::Jit { program: self.program_id(builder, instance)?, address, exact }

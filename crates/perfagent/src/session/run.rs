@@ -77,6 +77,7 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
             busy_until = Instant::now() + BUSY_FOR;
         }
         drain_if_half_full(&mut parts);
+        parts.processes.look_for_ended_targets();
         if !matches!(parts.config.targets, Targets::System) && parts.processes.histories().alive() == 0 {
             ended_by = Ended::TargetsExited;
             break;

@@ -9,7 +9,7 @@ use crate::processes::Processes;
 use crate::unwinding::TableStore;
 
 /// Reads a target.
-pub(super) fn read_target(processes: &Processes, pid: u32) -> Result<process::Image, Error> {
+pub(super) fn read_target(processes: &mut Processes, pid: u32) -> Result<process::Image, Error> {
     processes.read(pid).map_err(|error| match error {
         process::Error::Gone { .. } => Error::Target { pid, reason: TargetReason::Gone },
         process::Error::Permission { .. } => Error::Target { pid, reason: TargetReason::NotPermitted },

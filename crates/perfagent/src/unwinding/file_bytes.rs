@@ -86,7 +86,7 @@ pub(crate) mod tests {
                 // While it executes there is none.
                 if let Ok(image) = process::read_image(idle.0.id(), &files) {
                     let is_it = |file: &&Arc<MappedFile>| file.path() == library.to_str().unwrap();
-                    let mapped = || image.regions().iter().filter_map(|region| region.kind.file());
+                    let mapped = || image.regions().iter().filter_map(|region| region.file());
                     let file = mapped().find(is_it).cloned();
                     if let Some(file) = file {
                         return (idle, image, file);

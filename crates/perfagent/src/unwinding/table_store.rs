@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use kernel::{Kernel, KernelMapping, MappingKind, TableHandle};
-use process::{FileKey, FileKind, Image, MappedFile, Region, RegionKind};
+use process::{FileKey, FileKind, Image, MappedFile, OpeningFile, Region, RegionKind};
 use profile::{Avma, Svma};
 use tables::{Answer, Cache, Compiler};
 use unwind::{Rule, Table};
@@ -58,11 +58,19 @@ struct Entry {
     users: HashSet<u32>,
 }
 
+/// A file that is still to be opened, and the processes that map it.
+struct Opening {
+    file: Arc<OpeningFile>,
+    users: HashSet<u32>,
+}
+
 /// The tables of all files of all recorded processes.
 pub(crate) struct TableStore {
     compiler: Compiler,
     answers: Receiver<Answer>,
     entries: HashMap<FileKey, Entry>,
+    /// By address.
+    opening: HashMap<usize, Opening>,
     /// Key by number of request.
     keys: HashMap<u64, FileKey>,
     next_number: u64,
@@ -116,6 +124,7 @@ impl TableStore {
             compiler,
             answers,
             entries: HashMap::new(),
+            opening: HashMap::new(),
             keys: HashMap::new(),
             next_number: 0,
             eager,
@@ -167,7 +176,7 @@ impl TableStore {
             self.warnings.push(Warning::bare(WarningKind::Tables, message));
         }
         let mut mappings = Vec::with_capacity(known);
-        for region in all.iter().take(known).filter(|region| !matches!(region.kind, RegionKind::Vsyscall)) {
+        for region in all.iter().take(known).filter(|region| !matches!(region.kind(), RegionKind::Vsyscall)) {
             let (bias, kind) = self.unwinding(image.pid, region);
             mappings.push(KernelMapping { start: region.start.0, end: region.end.0, bias, kind });
         }
@@ -176,7 +185,7 @@ impl TableStore {
 
     /// Requests the table of the file that a region maps; of a large file only if eager.
     pub(crate) fn request(&mut self, pid: u32, region: &Region) {
-        let Some(file) = region.kind.file() else { return };
+        let Some(file) = region.file() else { return };
         if self.disabled || !(self.eager || file.identity().size <= LIKELY_NEEDED) {
             return;
         }
@@ -194,7 +203,14 @@ impl TableStore {
     /// Bias and kind of unwinding of a region.
     fn unwinding(&mut self, pid: u32, region: &Region) -> (u64, MappingKind) {
         let plain = (0, MappingKind::FramePointers);
-        let Some(file) = region.kind.file().filter(|file| file.kind() != FileKind::NotElf) else {
+        if let RegionKind::Opening(file) = region.kind()
+            && !self.disabled
+        {
+            let new = || Opening { file: Arc::clone(file), users: HashSet::new() };
+            self.opening.entry(Arc::as_ptr(file).addr()).or_insert_with(new).users.insert(pid);
+            return (0, MappingKind::NotReady);
+        }
+        let Some(file) = region.file().filter(|file| file.kind() != FileKind::NotElf) else {
             return plain;
         };
         let Some(svma) = file.svma_of(region.offset) else { return plain };
@@ -230,7 +246,7 @@ impl TableStore {
         kernel: &Kernel,
     ) -> UnwindMethod {
         let (bias, kind) = self.unwinding(pid, region);
-        if let Some(file) = region.kind.file() {
+        if let Some(file) = region.file() {
             let entry = self.entries.get_mut(&file.key());
             if let Some(Entry { state: State::Ready(handle), .. }) = entry {
                 let rule = kernel.lookup(handle, Svma(at.0.wrapping_sub(bias)));
@@ -242,7 +258,10 @@ impl TableStore {
                 return UnwindMethod::NotReady;
             }
         }
-        UnwindMethod::FramePointer { for_want_of_a_row: false }
+        match kind {
+            MappingKind::NotReady => UnwindMethod::NotReady,
+            _ => UnwindMethod::FramePointer { for_want_of_a_row: false },
+        }
     }
 
     /// A walk ended in this file because its table was missing.
@@ -257,22 +276,32 @@ impl TableStore {
         for entry in self.entries.values_mut() {
             entry.users.remove(&pid);
         }
+        for opening in self.opening.values_mut() {
+            opening.users.remove(&pid);
+        }
     }
 
-    /// Tables that are being compiled.
+    /// Tables that are being compiled, and files that are being opened for theirs.
     pub(crate) fn pending(&self) -> usize {
-        self.entries.values().filter(|entry| matches!(entry.state, State::Pending)).count()
+        let compiled = self.entries.values().filter(|entry| matches!(entry.state, State::Pending)).count();
+        compiled + self.opening().count()
     }
 
-    /// Processes that map files whose tables are being compiled.
+    fn opening(&self) -> impl Iterator<Item = &Opening> {
+        self.opening.values().filter(|opening| !opening.file.is_answered() && !opening.users.is_empty())
+    }
+
+    /// Processes that map such files.
     pub(crate) fn awaited_by(&self) -> HashSet<u32> {
         let pending = self.entries.values().filter(|entry| matches!(entry.state, State::Pending));
-        pending.flat_map(|entry| entry.users.iter().copied()).collect()
+        let compiled = pending.flat_map(|entry| entry.users.iter().copied());
+        compiled.chain(self.opening().flat_map(|opening| opening.users.iter().copied())).collect()
     }
 
     /// Puts finished tables into the kernel, waiting up to `timeout` for the first. Returns the processes whose
     /// mappings have changed by that.
     pub(crate) fn install_finished(&mut self, kernel: &mut Kernel, timeout: Duration) -> HashSet<u32> {
+        self.opening.retain(|_, opening| !opening.file.is_answered() && !opening.users.is_empty());
         let mut changed = HashSet::new();
         let first = if timeout.is_zero() {
             self.answers.try_recv().ok()
@@ -401,7 +430,7 @@ mod tests {
         let mut mappings = |count: u64| {
             let region = |number: u64| {
                 let (start, end) = (Avma(number << 13), Avma((number << 13) + 0x1000));
-                Region { start, end, offset: FileOffset(0), kind: RegionKind::Anonymous }
+                Region::new(start, end, FileOffset(0), RegionKind::Anonymous)
             };
             let regions = (1..=count).map(region).collect();
             let mappings = tables.mappings(&Image::new(7, 1, "many".to_owned(), None, regions));

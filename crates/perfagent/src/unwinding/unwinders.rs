@@ -44,7 +44,7 @@ impl Unwinders {
         frame: &Frame,
         memory: &impl Memory,
     ) -> Option<Result<Frame, StepError>> {
-        let file = region.kind.file().filter(|file| file.kind() != FileKind::NotElf)?;
+        let file = region.file().filter(|file| file.kind() != FileKind::NotElf)?;
         let bias = region.start.0.wrapping_sub(file.svma_of(region.offset)?.0);
         let entry = self.of(file)?;
         let result = entry.unwinder.as_ref()?.step(frame, bias, memory);
@@ -98,7 +98,7 @@ mod tests {
         let original = Idle::library();
         std::fs::write(&library, &original).unwrap();
         let (_idle, image, file) = Idle::with(&library);
-        let of_library = |region: &&Region| region.kind.file().is_some_and(|other| other.key() == file.key());
+        let of_library = |region: &&Region| region.file().is_some_and(|other| other.key() == file.key());
         let regions: Vec<_> = image.regions().iter().filter(of_library).collect();
         let mut unwinders = Unwinders::default();
         let steps = |unwinders: &mut Unwinders| {

@@ -15,6 +15,7 @@ use profile::{BuildId, FileOffset, Mapping, Svma};
 use rustix::fs::{FileType, fstat};
 
 use crate::identity::{self, FileIdentity};
+use crate::local_fs;
 use crate::open::{self, Opened};
 use crate::open_failure::OpenFailure;
 
@@ -52,6 +53,8 @@ pub struct MappedFile {
     kind: FileKind,
     headers: Headers,
     held: Held,
+    /// Its file system answers without asking anybody.
+    is_local: bool,
 }
 
 /// No file is larger.
@@ -77,11 +80,19 @@ impl MappedFile {
     pub(crate) fn new(opened: Opened, path: String, pins: Option<&Arc<AtomicUsize>>) -> io::Result<Self> {
         let headers = Headers::read(&|buffer, at| opened.file.read_at(buffer, at))?;
         let kind = if headers.is_some() { FileKind::Elf } else { FileKind::NotElf };
+        let is_local = local_fs::always_answers(&opened.file);
         let held = match pins {
             Some(count) => Held::Pinned(Pin::new(opened.file, count)),
             None => Held::Reopen(opened.found_at),
         };
-        Ok(Self { identity: opened.identity, path, kind, headers: headers.unwrap_or_default(), held })
+        Ok(Self {
+            identity: opened.identity,
+            path,
+            kind,
+            headers: headers.unwrap_or_default(),
+            held,
+            is_local,
+        })
     }
 
     /// A file that cannot be opened. `headers`: those in the memory of a process, if they could be read there.
@@ -93,7 +104,7 @@ impl MappedFile {
     ) -> Self {
         let kind = if headers.is_some() { FileKind::Elf } else { FileKind::NotElf };
         let (headers, held) = (headers.unwrap_or_default(), Held::Unreadable(failure));
-        Self { identity, path, kind, headers, held }
+        Self { identity, path, kind, headers, held, is_local: true }
     }
 
     /// The vDSO from a copy of its memory. None if the copy is no ELF file.
@@ -111,7 +122,14 @@ impl MappedFile {
             Ok(len)
         });
         let (headers, held) = (headers.ok()??, Held::Memory(bytes));
-        Some(Self { identity, path: path.to_owned(), kind: FileKind::InMemory, headers, held })
+        Some(Self {
+            identity,
+            path: path.to_owned(),
+            kind: FileKind::InMemory,
+            headers,
+            held,
+            is_local: true,
+        })
     }
 
     /// Which file it is.
@@ -218,10 +236,18 @@ impl MappedFile {
         matches!(self.held, Held::Pinned(_))
     }
 
+    /// Whether its state can be asked for without waiting.
+    pub(crate) fn always_answers(&self) -> bool {
+        self.is_local
+    }
+
     /// Whether the file still has the size and time that it had when it was opened. False for files that are not kept
-    /// open.
+    /// open. May block unless [`Self::always_answers`].
     pub(crate) fn is_unchanged(&self) -> bool {
         match &self.held {
+            Held::Pinned(pin) if self.is_local => {
+                local_fs::size_and_mtime(&pin.file) == Some((self.identity.size, self.identity.mtime_ns))
+            }
             Held::Pinned(pin) => fstat(&pin.file).is_ok_and(|stat| {
                 FileIdentity::new(&stat, self.identity.device_and_inode()) == self.identity
             }),

@@ -72,7 +72,7 @@ fn own_functions_are_found_at_their_link_time_address() {
 
     let address = Avma(own_functions_are_found_at_their_link_time_address as *const () as u64);
     let region = image.find(address).unwrap();
-    let RegionKind::File(file) = &region.kind else { panic!("{:?}", region.kind) };
+    let RegionKind::File(file) = region.kind() else { panic!("{:?}", region.kind()) };
     assert_eq!(file.path(), own.to_str().unwrap());
     let svma = file.svma_of(region.offset_of(address)).unwrap();
 
@@ -95,7 +95,7 @@ fn regions_agree_with_the_maps_file() {
         let end = u64::from_str_radix(end, 16).unwrap();
         let region = image.find(Avma(start)).unwrap();
         assert_eq!(region.end.0, end);
-        match &region.kind {
+        match region.kind() {
             RegionKind::File(file) => {
                 assert_eq!(file.path(), fields[5]);
                 assert_eq!(region.offset.0, u64::from_str_radix(fields[2], 16).unwrap());
@@ -122,7 +122,7 @@ fn a_deleted_executable_with_an_odd_name_is_read() {
     fs::copy("/bin/ls", &path).unwrap();
     let files = Files::new();
     let image = child.image(&files);
-    let file = image.regions().first().unwrap().kind.file().unwrap();
+    let file = image.regions().first().unwrap().file().unwrap();
     if !file.is_pinned() {
         testkit::skip!("deleted files cannot be opened without CAP_CHECKPOINT_RESTORE");
     }
@@ -147,7 +147,7 @@ fn the_same_path_in_another_mount_namespace_is_another_file() {
         testkit::skip!("no mount namespace without CAP_SYS_ADMIN");
     }
     let image = child.image(&Files::new());
-    let file = image.regions().first().unwrap().kind.file().unwrap();
+    let file = image.regions().first().unwrap().file().unwrap();
     assert_eq!(file.path(), path.to_str().unwrap());
     assert_eq!(*file.bytes().unwrap(), *fs::read("/bin/tail").unwrap());
 }
@@ -166,7 +166,7 @@ fn a_process_under_another_root_shows_its_own_paths() {
     }
     let image = child.image(&Files::new());
     assert_eq!(image.exe.as_deref(), Some("/bin/sleep"));
-    assert_eq!(image.regions().first().unwrap().kind.file().unwrap().path(), "/bin/sleep");
+    assert_eq!(image.regions().first().unwrap().file().unwrap().path(), "/bin/sleep");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn processes_share_their_files() {
     let one = Running::start(Command::new("/bin/sleep").arg("1000"));
     let two = Running::start(Command::new("/bin/sleep").arg("1000"));
     let keys = |image: &Image| -> Vec<_> {
-        image.regions().iter().filter_map(|region| region.kind.file().map(|file| file.key())).collect()
+        image.regions().iter().filter_map(|region| region.file().map(|file| file.key())).collect()
     };
     let first = keys(&one.image(&files));
     let pinned = files.pinned();
@@ -199,7 +199,7 @@ fn a_process_whose_first_thread_ended_is_read() {
     let child = Running::start(&mut Command::new(&program));
     until("its first thread has ended", || state(child.0.id()) == 'Z');
     let image = child.image(&Files::new());
-    assert_eq!(image.regions().first().unwrap().kind.file().unwrap().path(), program.to_str().unwrap());
+    assert_eq!(image.regions().first().unwrap().file().unwrap().path(), program.to_str().unwrap());
     assert_eq!(image.exe.as_deref(), program.to_str());
 }
 

@@ -8,7 +8,7 @@ const PID: u32 = 1 << 30;
 const CHILD: u32 = PID + 1;
 
 fn processes_of(system: bool) -> Processes {
-    Processes::new(Labeller::new(Enrichment::default(), Labels::new()), system)
+    Processes::new(Labeller::new(Enrichment::default(), Labels::new()), system).unwrap()
 }
 
 /// One target, recorded since 10.
@@ -201,4 +201,35 @@ fn names_that_come_too_fast_are_read_and_the_rest_is_counted() {
     processes.read_again();
     assert_eq!(comm_at(&processes, own, u64::MAX), process::task::comm(own).ok());
     assert_eq!(processes.names_never_shown(5), 4);
+}
+
+#[test]
+fn a_target_that_ends_without_a_record_is_noticed() {
+    let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut processes = processes_of(false);
+    let start = process::task::start_time(child.id()).unwrap();
+    let target = Image::new(child.id(), start, "sleep".to_owned(), None, Vec::new());
+    processes.enter_target(target, 10);
+    processes.look_for_ended_targets();
+    assert!(processes.known.is_alive(child.id()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    processes.look_for_ended_targets();
+    assert!(processes.known.is_alive(child.id()), "it looks once a second");
+    std::thread::sleep(Duration::from_millis(1010));
+    processes.look_for_ended_targets();
+    assert!(!processes.known.is_alive(child.id()));
+    assert_eq!(processes.take_changes().ended.len(), 1);
+}
+
+#[test]
+fn a_target_whose_number_another_process_has_got_has_ended() {
+    let own = std::process::id();
+    let start = process::task::start_time(own).unwrap();
+    for (start, alive) in [(start, true), (start + 1, false)] {
+        let mut processes = processes_of(false);
+        processes.enter_target(Image::new(own, start, "program".to_owned(), None, Vec::new()), 10);
+        processes.look_for_ended_targets();
+        assert_eq!(processes.known.is_alive(own), alive);
+    }
 }
