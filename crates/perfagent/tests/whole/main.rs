@@ -3,4 +3,6 @@
 mod cut;
 mod library;
 mod metrics;
+mod silent_files;
+mod silent_fs;
 mod started;
