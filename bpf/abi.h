@@ -313,11 +313,16 @@ struct message {
 
 /* User space skips sections of kinds that it does not know. */
 enum section_kind {
-	SECTION_KERNEL_FRAMES = 1, /* 8 bytes a frame, leaf first */
-	SECTION_NATIVE_FRAMES = 2, /* user frames, 8 bytes each, root first */
-	SECTION_REGISTERS = 3,	   /* struct raw_registers */
-	SECTION_STACK = 4,	   /* struct raw_stack and the bytes of the user stack */
-	SECTION_WOKEN = 5,	   /* struct woken */
+	SECTION_KERNEL_FRAMES = 1,	/* 8 bytes a frame, leaf first */
+	SECTION_NATIVE_FRAMES = 2,	/* user frames, 8 bytes each, root first */
+	SECTION_REGISTERS = 3,		/* struct raw_registers */
+	SECTION_STACK = 4,		/* struct raw_stack and the bytes of the user stack */
+	SECTION_WOKEN = 5,		/* struct woken */
+	SECTION_INTERPRETED_FRAMES = 6, /* struct interpreted_frame each, innermost first */
+	SECTION_OBJECT = 7,		/* 8 bytes: the address of what it happened to, as of a lock */
+	SECTION_VALUES = 8,		/* 8 bytes a value, by the schema of the event */
+	SECTION_LINKED_STACKS = 9,	/* struct linked_stack each */
+	SECTION_TIME_BIN = 10,		/* 8 bytes: the number of the time bin, where counts are split by time */
 };
 
 /* The head of a section. */
@@ -337,6 +342,38 @@ struct section {
 struct raw_registers {
 	unsigned long long at[DWARF_REGISTERS];
 	unsigned long long pc;
+};
+
+/* A frame of an interpreter. */
+struct interpreted_frame {
+	unsigned long long code;  /* address of the code object in the process */
+	unsigned int instruction; /* its index in the code object, in units of the interpreter */
+	unsigned int marks;
+};
+
+/* The marks: the lowest bit, and the other 31. */
+enum interpreted_marks {
+	INTERPRETED_OUTERMOST = 1,   /* the first frame of a call of the interpreter */
+	INTERPRETED_STAMP_SHIFT = 1, /* a number that tells code objects apart that have had one address */
+};
+
+/* What a further stack has to do with the stack of a message. */
+enum stack_role {
+	ROLE_WAKER = 1, /* it ended the wait */
+	ROLE_OWNER = 2, /* it held what was waited for */
+};
+
+struct linked_stack {
+	unsigned long long key; /* of the further stack */
+	unsigned int role;	/* enum stack_role */
+	unsigned int pad;
+};
+
+/* Items of sections. User space refuses messages with more. */
+enum section_limit {
+	MAX_INTERPRETED_FRAMES = 512,
+	MAX_LINKED_STACKS = 4,
+	VALUE_SLOTS = 3, /* values of an event */
 };
 
 /* In front of the bytes of the user stack from its red zone on, as far as it was readable. */
@@ -438,6 +475,8 @@ _Static_assert(sizeof(struct mapping) == 32, "8 words a mapping");
 _Static_assert(sizeof(struct proc) == 24, "process");
 _Static_assert(sizeof(struct raw_registers) == (DWARF_REGISTERS + 1) * 8, "registers");
 _Static_assert(sizeof(struct section) == 8, "section header");
+_Static_assert(sizeof(struct interpreted_frame) == 16, "two words a frame");
+_Static_assert(sizeof(struct linked_stack) == 16, "two words a stack");
 _Static_assert(sizeof(struct message) == 64, "message header");
 _Static_assert(sizeof(struct total) == 24, "sums of a stack");
 _Static_assert(sizeof(struct pending_counts) == 1024, "pending counts");

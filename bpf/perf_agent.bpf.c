@@ -31,6 +31,11 @@ struct abi {
 	struct section section;
 	struct raw_registers raw_registers;
 	struct raw_stack raw_stack;
+	struct interpreted_frame interpreted_frame;
+	struct linked_stack linked_stack;
+	enum stack_role stack_role;
+	enum interpreted_marks interpreted_marks;
+	enum section_limit section_limit;
 	struct total total;
 	struct woken woken;
 	struct life life;

@@ -29,6 +29,11 @@ const _: () = {
     assert!(size_of::<types::message>() == 64);
     assert!(size_of::<types::section>() == 8);
     assert!(size_of::<types::raw_stack>() == 8);
+    assert!(size_of::<types::interpreted_frame>() == 16);
+    assert!(std::mem::offset_of!(types::interpreted_frame, instruction) == 8);
+    assert!(std::mem::offset_of!(types::interpreted_frame, marks) == 12);
+    assert!(size_of::<types::linked_stack>() == 16);
+    assert!(std::mem::offset_of!(types::linked_stack, role) == 8);
     assert!(size_of::<types::life>() == 40);
     assert!(size_of::<types::life_counts>() == 16);
     assert!(size_of::<types::total>() == 24);

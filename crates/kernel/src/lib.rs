@@ -6,6 +6,7 @@
 //! Not here: perf events (crate `events`), the choice of what to record and when (crate `perfagent`).
 
 mod abi;
+mod attached;
 mod batch;
 mod control_words;
 mod counters;
@@ -34,13 +35,14 @@ mod tables;
 mod thread_iter;
 mod walk_end;
 
+pub use attached::{Attached, InterpretedFrame, LinkedStack, Role};
 pub use counters::{COUNTERS, Counters};
 pub use error::Error;
 pub use frame::Frame;
 pub use life::{Life, LifeCounts, LifeEvent};
 pub use load::{Kernel, Memory};
 pub use mappings::{KernelMapping, MappingKind};
-pub use messages::{Message, RawStack, StackMessage};
+pub use messages::{Message, RawStack, StackMessage, decode_message};
 pub use process_record::RecordedProcess;
 pub use processes::KernelProcess;
 pub use sched_stats::{EventCount, ProcessId, ProcessStats};

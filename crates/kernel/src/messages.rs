@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use crate::Error;
+use crate::attached::Attached;
 use crate::frame::Frame;
 use crate::headers::{
     Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN, REGISTERS,
@@ -157,6 +158,8 @@ pub struct StackMessage {
     pub kernel: Vec<u64>,
     /// User frames, leaf first.
     pub user: Vec<Frame>,
+    /// What else the message tells of the stack.
+    pub attached: Attached,
 }
 
 /// Decodes the messages that an iterator wrote one after the other.
@@ -169,6 +172,12 @@ pub(crate) fn decode_all(mut bytes: &[u8]) -> Option<Vec<Message>> {
         bytes = rest;
     }
     Some(messages)
+}
+
+/// Decodes a message as it lies in the ring. None: it is not a message of the programs.
+#[must_use]
+pub fn decode_message(bytes: &[u8]) -> Option<Message> {
+    decode_one(bytes).map(|(message, _)| message)
 }
 
 /// A message that lies alone, and how many of its sections are not known here.
@@ -194,12 +203,12 @@ fn decode(header: &Header, sections: &Sections<'_>) -> Option<Message> {
         MESSAGE_STACK => {
             let native = sections.native.iter().rev();
             let user = native.map(|word| Frame::from_raw(u64::from_ne_bytes(*word))).collect();
-            Some(Message::Stack(stack(header, sections.kernel, user)?))
+            Some(Message::Stack(stack(header, sections, user)?))
         }
         MESSAGE_RAW => {
             let (registers, copied) = (sections.registers?, sections.stack.unwrap_or_default());
             Some(Message::Raw(RawStack {
-                stack: stack(header, sections.kernel, Vec::new())?,
+                stack: stack(header, sections, Vec::new())?,
                 registers: registers.at,
                 pc: registers.pc,
                 bytes: copied.bytes.to_vec(),
@@ -210,7 +219,7 @@ fn decode(header: &Header, sections: &Sections<'_>) -> Option<Message> {
     }
 }
 
-fn stack(header: &Header, kernel: &[[u8; 8]], user: Vec<Frame>) -> Option<StackMessage> {
+fn stack(header: &Header, sections: &Sections<'_>, user: Vec<Frame>) -> Option<StackMessage> {
     Some(StackMessage {
         hash: header.hash,
         pid: header.pid,
@@ -221,8 +230,9 @@ fn stack(header: &Header, kernel: &[[u8; 8]], user: Vec<Frame>) -> Option<StackM
         event: Event::try_from(u32::from(header.event)).ok()?,
         thread: header.thread(),
         time_ns: header.time,
-        kernel: kernel.iter().map(|word| u64::from_ne_bytes(*word)).collect(),
+        kernel: sections.kernel.iter().map(|word| u64::from_ne_bytes(*word)).collect(),
         user,
+        attached: sections.attached()?,
     })
 }
 
@@ -278,3 +288,6 @@ impl Ring {
         Ok(messages)
     }
 }
+
+#[cfg(test)]
+mod tests;

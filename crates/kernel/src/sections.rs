@@ -1,7 +1,8 @@
 //! The sections of a message of the programs: `struct section` of `bpf/abi.h`. A message with a length that does not fit is
 //! refused as a whole; sections of unknown kinds are skipped and counted.
 
-use crate::abi::skeleton::types::section_kind;
+use crate::abi::skeleton::types::{section_kind, section_limit};
+use crate::attached::{Attached, InterpretedFrame, LinkedStack};
 use crate::headers::REGISTERS;
 
 const KERNEL_FRAMES: u32 = section_kind::SECTION_KERNEL_FRAMES.0;
@@ -9,6 +10,16 @@ const NATIVE_FRAMES: u32 = section_kind::SECTION_NATIVE_FRAMES.0;
 const USER_REGISTERS: u32 = section_kind::SECTION_REGISTERS.0;
 const STACK: u32 = section_kind::SECTION_STACK.0;
 const WOKEN: u32 = section_kind::SECTION_WOKEN.0;
+const INTERPRETED_FRAMES: u32 = section_kind::SECTION_INTERPRETED_FRAMES.0;
+const OBJECT: u32 = section_kind::SECTION_OBJECT.0;
+const VALUES: u32 = section_kind::SECTION_VALUES.0;
+const LINKED_STACKS: u32 = section_kind::SECTION_LINKED_STACKS.0;
+const TIME_BIN: u32 = section_kind::SECTION_TIME_BIN.0;
+
+const MAX_INTERPRETED_FRAMES: usize = section_limit::MAX_INTERPRETED_FRAMES.0 as usize;
+const MAX_LINKED_STACKS: usize = section_limit::MAX_LINKED_STACKS.0 as usize;
+/// The largest number of values of an event.
+pub(crate) const VALUE_SLOTS: usize = section_limit::VALUE_SLOTS.0 as usize;
 
 /// User registers by DWARF number, and the pc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +46,15 @@ pub(crate) struct Sections<'a> {
     pub(crate) stack: Option<StackBytes<'a>>,
     /// Keys of the blocked stack and of the waker's.
     pub(crate) woken: Option<[u64; 2]>,
+    /// Frames of an interpreter, innermost first.
+    interpreted: &'a [[u8; 16]],
+    /// Further stacks.
+    links: &'a [[u8; 16]],
+    /// The address of an object.
+    object: Option<u64>,
+    time_bin: Option<u32>,
+    /// Values by the schema of the event.
+    pub(crate) values: Option<&'a [[u8; 8]]>,
     /// Sections of kinds that are not known here.
     pub(crate) skipped: u64,
 }
@@ -72,15 +92,36 @@ impl<'a> Sections<'a> {
                 self.stack = Some(StackBytes { holes: u64::from_ne_bytes(*holes), bytes });
             }
             WOKEN => self.woken = Some([word(0)?, word(1)?]),
+            INTERPRETED_FRAMES => self.interpreted = pairs(content, count, MAX_INTERPRETED_FRAMES)?,
+            LINKED_STACKS => self.links = pairs(content, count, MAX_LINKED_STACKS)?,
+            OBJECT => self.object = Some(word(0)?),
+            TIME_BIN => self.time_bin = Some(u32::try_from(word(0)?).ok()?),
+            VALUES => self.values = Some(words.get(..count).filter(|_| count <= VALUE_SLOTS)?),
             _ => self.skipped += 1,
         }
         (kind == STACK || odd.is_empty()).then_some(())
     }
+
+    /// What the sections tell of a stack besides its frames. None: one of them has an unknown number.
+    pub(crate) fn attached(&self) -> Option<Attached> {
+        Some(Attached {
+            interpreted: self.interpreted.iter().map(InterpretedFrame::from_raw).collect(),
+            links: self.links.iter().map(LinkedStack::from_raw).collect::<Option<_>>()?,
+            object: self.object,
+            time_bin: self.time_bin,
+        })
+    }
+}
+
+/// The first `count` items of two words, of which there are at most `most`.
+fn pairs(content: &[u8], count: usize, most: usize) -> Option<&[[u8; 16]]> {
+    content.as_chunks::<16>().0.get(..count).filter(|_| count <= most)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attached::Role;
 
     fn section(kind: u32, count: u16, content: &[u8]) -> Vec<u8> {
         let mut bytes = (kind as u16).to_ne_bytes().to_vec();
@@ -104,6 +145,11 @@ mod tests {
             section(USER_REGISTERS, 0, &words(&registers)),
             section(999, 3, &words(&[1])),
             section(WOKEN, 0, &words(&[7, 8])),
+            section(INTERPRETED_FRAMES, 2, &words(&[0xc0de, 3 | 5 << 33, 0xc0df, 9 | 1 << 32])),
+            section(OBJECT, 0, &words(&[0x7f00_1234])),
+            section(VALUES, 2, &words(&[40, 41, 42])),
+            section(LINKED_STACKS, 2, &words(&[77, 2, 78, 1])),
+            section(TIME_BIN, 0, &words(&[12])),
             section(STACK, 0, &stack),
         ]
         .concat()
@@ -119,6 +165,14 @@ mod tests {
         assert_eq!((registers.at[3], registers.pc), (3, REGISTERS as u64));
         assert_eq!(sections.stack, Some(StackBytes { holes: 5, bytes: b"eleven byte" }));
         assert_eq!((sections.woken, sections.skipped), (Some([7, 8]), 1));
+        assert_eq!(sections.values.unwrap(), [40u64.to_ne_bytes(), 41u64.to_ne_bytes()]);
+        let attached = sections.attached().unwrap();
+        let frame =
+            |code, instruction, outermost, stamp| InterpretedFrame { code, instruction, outermost, stamp };
+        assert_eq!(attached.interpreted, [frame(0xc0de, 3, false, 5), frame(0xc0df, 9, true, 0)]);
+        assert_eq!((attached.object, attached.time_bin), (Some(0x7f00_1234), Some(12)));
+        let linked = |role, key| LinkedStack { role, key };
+        assert_eq!(attached.links, [linked(Role::Owner, 77), linked(Role::Waker, 78)]);
         assert_eq!(Sections::split(&[]), Some(Sections::default()));
     }
 
@@ -127,7 +181,7 @@ mod tests {
         let bytes = all();
         // Cut anywhere but between two sections, it is refused.
         let mut whole = vec![0];
-        for content in [32, 8, 8 * (REGISTERS + 1), 8, 16, 19] {
+        for content in [32, 8, 8 * (REGISTERS + 1), 8, 16, 32, 8, 24, 32, 8, 19] {
             whole.push(whole[whole.len() - 1] + 8 + content);
         }
         for length in 0..=bytes.len() {
@@ -140,11 +194,31 @@ mod tests {
             section(USER_REGISTERS, 0, &words(&[1; REGISTERS])),
             section(WOKEN, 0, &words(&[1])),
             section(STACK, 0, &[0; 7]),
+            section(INTERPRETED_FRAMES, 2, &words(&[1, 2, 3])),
+            section(INTERPRETED_FRAMES, 1, &[0; 17]),
+            section(INTERPRETED_FRAMES, 513, &words(&[0; 2 * 513])),
+            section(LINKED_STACKS, 5, &words(&[1; 10])),
+            section(LINKED_STACKS, 1, &words(&[1])),
+            section(OBJECT, 0, &[]),
+            section(OBJECT, 0, &[0; 9]),
+            section(TIME_BIN, 0, &words(&[1 << 32])),
+            section(VALUES, 2, &words(&[1])),
+            section(VALUES, 4, &words(&[1; 4])),
             [&[1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], &words(&[0; 4])[..]].concat(),
         ];
         for bytes in refused {
             assert_eq!(Sections::split(&bytes), None, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn sections_may_be_as_long_as_their_limits_and_no_number_is_guessed() {
+        let longest = section(INTERPRETED_FRAMES, 512, &words(&[7; 2 * 512]));
+        assert_eq!(Sections::split(&longest).unwrap().attached().unwrap().interpreted.len(), 512);
+        let links = section(LINKED_STACKS, 4, &words(&[9, 1, 9, 1, 9, 2, 9, 2]));
+        assert_eq!(Sections::split(&links).unwrap().attached().unwrap().links.len(), 4);
+        let unknown_role = section(LINKED_STACKS, 1, &words(&[9, 3]));
+        assert_eq!(Sections::split(&unknown_role).unwrap().attached(), None);
     }
 
     #[test]
@@ -155,7 +229,10 @@ mod tests {
                 let mut hostile = bytes.clone();
                 hostile[at] = value;
                 if let Some(sections) = Sections::split(&hostile) {
-                    let held = 8 * (sections.kernel.len() + sections.native.len());
+                    let held = 8 * (sections.kernel.len() + sections.native.len())
+                        + 16 * (sections.interpreted.len() + sections.links.len())
+                        + 8 * sections.values.map_or(0, <[_]>::len);
+                    let _ = sections.attached();
                     assert!(held + sections.stack.map_or(0, |stack| stack.bytes.len()) <= hostile.len());
                 }
             }

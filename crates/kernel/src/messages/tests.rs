@@ -1,0 +1,78 @@
+use super::*;
+use crate::abi::skeleton::types::section_kind;
+use crate::{InterpretedFrame, LinkedStack, Role};
+
+/// A `struct message` before its sections.
+fn head(kind: u32, sections: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for half in [kind, 10, 11, WalkEnd::Root as u32] {
+        bytes.extend(half.to_ne_bytes());
+    }
+    // A hash of an off-CPU stack, and the exec_id.
+    bytes.extend([0x1111_1111_1111_1111u64, 99].map(u64::to_ne_bytes).concat());
+    bytes.extend((sections.len() as u32).to_ne_bytes());
+    bytes.extend([State::Blocked as u16, Event::Scheduler as u16].map(u16::to_ne_bytes).concat());
+    bytes.extend(b"a thread\0\0\0\0\0\0\0\0");
+    bytes.extend(1234u64.to_ne_bytes());
+    bytes.extend(sections);
+    bytes
+}
+
+fn section(kind: section_kind, count: u16, words: &[u64]) -> Vec<u8> {
+    let mut bytes = (kind.0 as u16).to_ne_bytes().to_vec();
+    bytes.extend(count.to_ne_bytes());
+    bytes.extend((8 * words.len() as u32).to_ne_bytes());
+    bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+    bytes
+}
+
+fn attached() -> Vec<u8> {
+    [
+        section(section_kind::SECTION_KERNEL_FRAMES, 1, &[0xffff_ffff_8100_0000]),
+        section(section_kind::SECTION_NATIVE_FRAMES, 2, &[0x1000, 0x2000 | 1 << 63]),
+        section(section_kind::SECTION_INTERPRETED_FRAMES, 1, &[0xc0de, 3 | 1 << 32]),
+        section(section_kind::SECTION_LINKED_STACKS, 1, &[77, 2]),
+        section(section_kind::SECTION_OBJECT, 0, &[0x7f00_0010]),
+        section(section_kind::SECTION_TIME_BIN, 0, &[4]),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_stack_has_what_its_sections_tell() {
+    let Some(Message::Stack(stack)) = decode_message(&head(MESSAGE_STACK, &attached())) else { panic!() };
+    assert_eq!((stack.pid, stack.tid, stack.exec_id, stack.time_ns), (10, 11, 99, 1234));
+    assert_eq!(
+        (stack.state, stack.event, stack.thread.as_str()),
+        (State::Blocked, Event::Scheduler, "a thread")
+    );
+    assert_eq!(stack.kernel, [0xffff_ffff_8100_0000]);
+    let pcs: Vec<_> = stack.user.iter().map(|frame| (frame.pc, frame.exact)).collect();
+    assert_eq!(pcs, [(0x2000, true), (0x1000, false)], "leaf first");
+    let Attached { interpreted, links, object, time_bin } = stack.attached;
+    assert_eq!(interpreted, [InterpretedFrame { code: 0xc0de, instruction: 3, outermost: true, stamp: 0 }]);
+    assert_eq!(links, [LinkedStack { role: Role::Owner, key: 77 }]);
+    assert_eq!((object, time_bin), (Some(0x7f00_0010), Some(4)));
+}
+
+#[test]
+fn a_stack_may_be_interpreted_alone_and_an_unknown_section_is_skipped() {
+    let frames = section(section_kind::SECTION_INTERPRETED_FRAMES, 2, &[1, 2, 3, 4]);
+    let sections = [frames, section(section_kind(99), 7, &[5])].concat();
+    let (message, skipped) = decode_one(&head(MESSAGE_STACK, &sections)).unwrap();
+    let Message::Stack(stack) = message else { panic!() };
+    assert_eq!((stack.user.len(), stack.attached.interpreted.len(), skipped), (0, 2, 1));
+}
+
+#[test]
+fn a_message_is_refused_if_a_length_or_a_number_is_wrong() {
+    let whole = head(MESSAGE_STACK, &attached());
+    for length in 0..whole.len() {
+        assert_eq!(decode_message(&whole[..length]), None, "{length}");
+    }
+    let unknown_role = section(section_kind::SECTION_LINKED_STACKS, 1, &[77, 9]);
+    assert_eq!(decode_message(&head(MESSAGE_STACK, &unknown_role)), None);
+    assert_eq!(decode_message(&head(999, &attached())), None);
+    assert_eq!(decode_all(&[whole.clone(), whole.clone()].concat()).map(|all| all.len()), Some(2));
+    assert_eq!(decode_all(&[&whole[..], &[0]].concat()), None);
+}
