@@ -247,6 +247,7 @@ enum counter {
 	COUNT_CAME_UNSEEN = 33,	  /* slices, and the waits before, whose begin the kernel did not report */
 	COUNT_READS_FAILED = 34,  /* counters of events that could not be read at a switch */
 	COUNT_SEAMS_LOST = 40,	  /* threads of which there was no room for a seam record */
+	COUNT_SINGLES_LOST = 41,  /* single samples that did not fit into the ring; they are in the sums */
 	COUNTERS = 64,
 };
 
@@ -266,6 +267,7 @@ enum message_kind {
 	MESSAGE_WOKEN = 4,	  /* what was blocked and who ended it: see struct woken */
 	MESSAGE_STILL_ASLEEP = 5, /* the thread has not run since its stack was asked for */
 	MESSAGE_LIFE = 6,	  /* what happened to a process: see struct life */
+	MESSAGE_SAMPLE = 7, /* one sample of the stack under `hash`, which is known; only where that is asked for */
 };
 
 /* What a thread does while it is not on a CPU. */
@@ -323,6 +325,7 @@ enum section_kind {
 	SECTION_VALUES = 8,		/* 8 bytes a value, by the schema of the event */
 	SECTION_LINKED_STACKS = 9,	/* struct linked_stack each */
 	SECTION_TIME_BIN = 10,		/* 8 bytes: the number of the time bin, where counts are split by time */
+	SECTION_SAMPLED_AT = 11,	/* struct sampled_at */
 };
 
 /* The head of a section. */
@@ -342,6 +345,12 @@ struct section {
 struct raw_registers {
 	unsigned long long at[DWARF_REGISTERS];
 	unsigned long long pc;
+};
+
+/* Where one sample was taken, and the side that its sum is on, as CONTROL_SIDE_CHANGES counts them. */
+struct sampled_at {
+	unsigned int cpu;
+	unsigned int side_changes;
 };
 
 /* A frame of an interpreter. */
@@ -475,6 +484,7 @@ _Static_assert(sizeof(struct mapping) == 32, "8 words a mapping");
 _Static_assert(sizeof(struct proc) == 24, "process");
 _Static_assert(sizeof(struct raw_registers) == (DWARF_REGISTERS + 1) * 8, "registers");
 _Static_assert(sizeof(struct section) == 8, "section header");
+_Static_assert(sizeof(struct sampled_at) == 8, "a word");
 _Static_assert(sizeof(struct interpreted_frame) == 16, "two words a frame");
 _Static_assert(sizeof(struct linked_stack) == 16, "two words a stack");
 _Static_assert(sizeof(struct message) == 64, "message header");

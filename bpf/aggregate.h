@@ -6,7 +6,7 @@
 #ifndef PERF_AGENT_AGGREGATE_H
 #define PERF_AGENT_AGGREGATE_H
 
-#include "ring.h"
+#include "single.h"
 #include "stackhash.h"
 #include "task.h"
 
@@ -244,6 +244,8 @@ static __always_inline void add_sample(struct sampler_state *s, struct sample *s
 		remember_sum(pending, side, key);
 	}
 	count(counters_in(s), COUNT_SAMPLES, 1);
+	if (single_samples)
+		send_single(s, sample->pid, sample->tid, key, sample->value);
 }
 
 #endif

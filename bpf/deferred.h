@@ -72,6 +72,7 @@ static __always_inline void address_raw(struct rawbox *box, struct sample *sampl
 	box->message.event = sample->event;
 	name_of(sample, box->message.thread);
 	box->message.time = bpf_ktime_get_ns();
+	box->at_head = (struct section){.kind = SECTION_SAMPLED_AT, .bytes = sizeof(box->at)};
 	box->registers_head = (struct section){.kind = SECTION_REGISTERS, .bytes = sizeof(box->registers)};
 	box->kernel_head = (struct section){.kind = SECTION_KERNEL_FRAMES, .count = kernel};
 	if (!stack_bytes) {
@@ -124,6 +125,7 @@ static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct samp
 	if (size > RAW_STACK_BYTES)
 		size = RAW_STACK_BYTES;
 	address_raw(box, sample, end, key, kernel, size);
+	box->at = sampled_here(s);
 	if (send_beside_life(box, __builtin_offsetof(struct rawbox, stack) + size, sizeof(*box)))
 		return 1;
 	count(counters_in(s), COUNT_DEFERRED, 1);

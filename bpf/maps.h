@@ -87,6 +87,8 @@ _Static_assert(RAW_STACK_BYTES <= RAW_MASK, "the mask covers every stack");
 /* A stack that crosses as it is. */
 struct rawbox {
 	struct message message;
+	struct section at_head;
+	struct sampled_at at;
 	struct section registers_head;
 	struct raw_registers registers;
 	struct section kernel_head;
@@ -135,6 +137,8 @@ const volatile u32 first_slot[CONTEXTS] = {};
 /* memos of each slot, of the sampler and of the scheduler's programs: powers of two */
 const volatile u32 sampler_memos = MEMOS_PER_CPU;
 const volatile u32 sched_memos = 1;
+/* a message for each sample of the clock besides the sums */
+const volatile bool single_samples = false;
 /* inode of the agent's PID namespace, 0 if it is the first one */
 const volatile u32 pid_namespace = 0;
 

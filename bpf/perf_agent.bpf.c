@@ -31,6 +31,7 @@ struct abi {
 	struct section section;
 	struct raw_registers raw_registers;
 	struct raw_stack raw_stack;
+	struct sampled_at sampled_at;
 	struct interpreted_frame interpreted_frame;
 	struct linked_stack linked_stack;
 	enum stack_role stack_role;

@@ -29,6 +29,8 @@ const _: () = {
     assert!(size_of::<types::message>() == 64);
     assert!(size_of::<types::section>() == 8);
     assert!(size_of::<types::raw_stack>() == 8);
+    assert!(size_of::<types::sampled_at>() == 8);
+    assert!(std::mem::offset_of!(types::sampled_at, side_changes) == 4);
     assert!(size_of::<types::interpreted_frame>() == 16);
     assert!(std::mem::offset_of!(types::interpreted_frame, instruction) == 8);
     assert!(std::mem::offset_of!(types::interpreted_frame, marks) == 12);

@@ -56,6 +56,11 @@ impl Switch {
         (self.changes & 1 ^ 1) as usize
     }
 
+    /// How often the side was changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Changes the side and waits until no program adds to the old one. Then [`Self::other`] is the old side.
     pub(crate) fn change(&mut self, pool: &mut TablePool) -> Result<(), Error> {
         self.changes = self.changes.wrapping_add(1);

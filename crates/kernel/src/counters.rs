@@ -34,6 +34,7 @@ pub(crate) enum Counter {
     LifetimeNs = types::counter::COUNT_LIFETIME_NS.0 as isize,
     Walks = types::counter::COUNT_WALKS.0 as isize,
     SeamsLost = types::counter::COUNT_SEAMS_LOST.0 as isize,
+    SinglesLost = types::counter::COUNT_SINGLES_LOST.0 as isize,
 }
 
 /// Sums over all CPUs.
@@ -90,6 +91,8 @@ pub struct Counters {
     pub lifetime_ns: u64,
     /// Threads whose time up to a cut is missing from the interval, because the map of seam records was full.
     pub seams_lost: u64,
+    /// Single samples that did not fit into the ring. The sums have them.
+    pub singles_lost: u64,
     walks: [u64; WALK_ENDS],
 }
 
@@ -138,6 +141,7 @@ impl Counters {
             wakers_lost: at(Counter::WakersLost),
             lifetime_ns: at(Counter::LifetimeNs),
             seams_lost: at(Counter::SeamsLost),
+            singles_lost: at(Counter::SinglesLost),
             walks,
         }
     }

@@ -23,7 +23,9 @@ use crate::sched_stats::{ProcessId, ProcessStats, StatsMaps, StatsTables};
 use crate::sides::{Cut, Sides, Sums};
 use crate::table_pool::TablePool;
 use crate::thread_iter;
-use crate::{Counters, Error, KernelProcess, RecordedProcess, Settings, TableHandle, log, tables};
+use crate::{
+    Counters, Error, KernelProcess, RecordedProcess, Settings, SingleSample, TableHandle, log, tables,
+};
 
 /// The object that build.rs compiled, aligned because libelf reads it in place.
 pub(crate) static OBJECT: &Aligned<[u8]> =
@@ -278,6 +280,15 @@ impl Kernel {
     /// [`Error::Map`].
     pub fn receive(&mut self) -> Result<Vec<Message>, Error> {
         self.ring.receive()
+    }
+
+    /// All single samples since the last call, if the settings ask for them. The stack of a sample is sent before it. After
+    /// [`Self::drain`] and [`Self::cut`] all samples of the sums that these took are here.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn take_samples(&self) -> Result<Vec<SingleSample>, Error> {
+        self.ring.samples()
     }
 
     /// Distinct stacks that fit between two drains.

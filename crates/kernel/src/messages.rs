@@ -1,6 +1,6 @@
 //! The messages of the programs: new stacks, requests for mappings of processes, and process life.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
@@ -8,12 +8,13 @@ use crate::Error;
 use crate::attached::Attached;
 use crate::frame::Frame;
 use crate::headers::{
-    Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN, REGISTERS,
-    STACK_POINTER,
+    Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_SAMPLE, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
+    REGISTERS, STACK_POINTER,
 };
 use crate::life::{self, Life, LifeEvent, MESSAGE_LIFE};
 use crate::process_record::PROC_WAKER;
 use crate::sections::Sections;
+use crate::single::{SampledAt, SingleSample};
 use crate::sum_key::{Event, State};
 use crate::walk_end::WalkEnd;
 
@@ -49,6 +50,8 @@ pub enum Message {
     Raw(RawStack),
     /// Something happened to a process.
     Life(Life),
+    /// A single sample. [`Kernel::take_samples`](crate::Kernel::take_samples) returns these; they do not wait in the order of the others.
+    Sample(SingleSample),
 }
 
 impl Message {
@@ -75,6 +78,8 @@ pub struct RawStack {
     pub registers: [u64; REGISTERS],
     /// User pc.
     pub pc: u64,
+    /// Where a sample was taken. It says nothing of a thread that was asleep.
+    pub at: SampledAt,
     /// A copy of the user stack, from the red zone on.
     bytes: Vec<u8>,
     /// One bit for each page of the copy that was not readable.
@@ -199,6 +204,7 @@ fn decode(header: &Header, sections: &Sections<'_>) -> Option<Message> {
             let [blocked, waker] = sections.woken?;
             Some(Message::Woken { hash: header.hash, blocked, waker })
         }
+        MESSAGE_SAMPLE => Some(Message::Sample(SingleSample::new(header, sections)?)),
         MESSAGE_STILL_ASLEEP => Some(Message::StillAsleep { hash: header.hash }),
         MESSAGE_STACK => {
             let native = sections.native.iter().rev();
@@ -211,6 +217,7 @@ fn decode(header: &Header, sections: &Sections<'_>) -> Option<Message> {
                 stack: stack(header, sections, Vec::new())?,
                 registers: registers.at,
                 pc: registers.pc,
+                at: sections.sampled_at.unwrap_or_default(),
                 bytes: copied.bytes.to_vec(),
                 holes: copied.holes,
             }))
@@ -245,6 +252,8 @@ pub(crate) struct Ring {
 #[derive(Default)]
 struct Received {
     messages: Vec<Message>,
+    /// Single samples.
+    samples: Vec<SingleSample>,
     /// Messages, and sections of messages, of which nothing is known here.
     refused: u64,
     skipped: u64,
@@ -254,8 +263,11 @@ impl Received {
     fn take_in(&mut self, bytes: &[u8]) {
         match decode_one(bytes) {
             Some((message, skipped)) => {
-                self.messages.push(message);
                 self.skipped += skipped;
+                match message {
+                    Message::Sample(sample) => self.samples.push(sample),
+                    message => self.messages.push(message),
+                }
             }
             None => self.refused += 1,
         }
@@ -277,15 +289,26 @@ impl Ring {
         Ok(Self { ring: builder.build().map_err(failed)?, received })
     }
 
-    /// Takes all messages out of the ring.
+    /// Takes all messages out of the ring. Single samples wait for [`Self::samples`].
     pub(crate) fn receive(&mut self) -> Result<Vec<Message>, Error> {
-        self.ring.consume().map_err(|source| Error::Map { action: "read", map: "ring", source })?;
-        let received = std::mem::take(&mut *self.received.lock().unwrap_or_else(PoisonError::into_inner));
-        let Received { messages, refused, skipped } = received;
+        let mut received = self.consume()?;
+        let messages = std::mem::take(&mut received.messages);
+        let (refused, skipped) =
+            (std::mem::take(&mut received.refused), std::mem::take(&mut received.skipped));
         if refused + skipped > 0 {
             tracing::error!(target: "perfagent", refused, skipped, "unknown messages and sections in the ring");
         }
         Ok(messages)
+    }
+
+    /// Takes all single samples out of the ring. Other messages wait for [`Self::receive`].
+    pub(crate) fn samples(&self) -> Result<Vec<SingleSample>, Error> {
+        Ok(std::mem::take(&mut self.consume()?.samples))
+    }
+
+    fn consume(&self) -> Result<MutexGuard<'_, Received>, Error> {
+        self.ring.consume().map_err(|source| Error::Map { action: "read", map: "ring", source })?;
+        Ok(self.received.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

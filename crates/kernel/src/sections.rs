@@ -4,6 +4,7 @@
 use crate::abi::skeleton::types::{section_kind, section_limit};
 use crate::attached::{Attached, InterpretedFrame, LinkedStack};
 use crate::headers::REGISTERS;
+use crate::single::SampledAt;
 
 const KERNEL_FRAMES: u32 = section_kind::SECTION_KERNEL_FRAMES.0;
 const NATIVE_FRAMES: u32 = section_kind::SECTION_NATIVE_FRAMES.0;
@@ -15,6 +16,7 @@ const OBJECT: u32 = section_kind::SECTION_OBJECT.0;
 const VALUES: u32 = section_kind::SECTION_VALUES.0;
 const LINKED_STACKS: u32 = section_kind::SECTION_LINKED_STACKS.0;
 const TIME_BIN: u32 = section_kind::SECTION_TIME_BIN.0;
+const SAMPLED_AT: u32 = section_kind::SECTION_SAMPLED_AT.0;
 
 const MAX_INTERPRETED_FRAMES: usize = section_limit::MAX_INTERPRETED_FRAMES.0 as usize;
 const MAX_LINKED_STACKS: usize = section_limit::MAX_LINKED_STACKS.0 as usize;
@@ -55,6 +57,7 @@ pub(crate) struct Sections<'a> {
     time_bin: Option<u32>,
     /// Values by the schema of the event.
     pub(crate) values: Option<&'a [[u8; 8]]>,
+    pub(crate) sampled_at: Option<SampledAt>,
     /// Sections of kinds that are not known here.
     pub(crate) skipped: u64,
 }
@@ -97,6 +100,7 @@ impl<'a> Sections<'a> {
             OBJECT => self.object = Some(word(0)?),
             TIME_BIN => self.time_bin = Some(u32::try_from(word(0)?).ok()?),
             VALUES => self.values = Some(words.get(..count).filter(|_| count <= VALUE_SLOTS)?),
+            SAMPLED_AT => self.sampled_at = Some(SampledAt::from_raw(words.first()?)),
             _ => self.skipped += 1,
         }
         (kind == STACK || odd.is_empty()).then_some(())
@@ -150,6 +154,7 @@ mod tests {
             section(VALUES, 2, &words(&[40, 41, 42])),
             section(LINKED_STACKS, 2, &words(&[77, 2, 78, 1])),
             section(TIME_BIN, 0, &words(&[12])),
+            section(SAMPLED_AT, 0, &words(&[3 | 6 << 32])),
             section(STACK, 0, &stack),
         ]
         .concat()
@@ -165,6 +170,7 @@ mod tests {
         assert_eq!((registers.at[3], registers.pc), (3, REGISTERS as u64));
         assert_eq!(sections.stack, Some(StackBytes { holes: 5, bytes: b"eleven byte" }));
         assert_eq!((sections.woken, sections.skipped), (Some([7, 8]), 1));
+        assert_eq!(sections.sampled_at, Some(SampledAt { cpu: 3, side_changes: 6 }));
         assert_eq!(sections.values.unwrap(), [40u64.to_ne_bytes(), 41u64.to_ne_bytes()]);
         let attached = sections.attached().unwrap();
         let frame =
@@ -181,7 +187,7 @@ mod tests {
         let bytes = all();
         // Cut anywhere but between two sections, it is refused.
         let mut whole = vec![0];
-        for content in [32, 8, 8 * (REGISTERS + 1), 8, 16, 32, 8, 24, 32, 8, 19] {
+        for content in [32, 8, 8 * (REGISTERS + 1), 8, 16, 32, 8, 24, 32, 8, 8, 19] {
             whole.push(whole[whole.len() - 1] + 8 + content);
         }
         for length in 0..=bytes.len() {
@@ -200,6 +206,7 @@ mod tests {
             section(LINKED_STACKS, 5, &words(&[1; 10])),
             section(LINKED_STACKS, 1, &words(&[1])),
             section(OBJECT, 0, &[]),
+            section(SAMPLED_AT, 0, &[0; 4]),
             section(OBJECT, 0, &[0; 9]),
             section(TIME_BIN, 0, &words(&[1 << 32])),
             section(VALUES, 2, &words(&[1])),

@@ -55,6 +55,8 @@ pub struct Settings {
     pub sched_stats: Option<SchedStats>,
     /// Also take kernel stacks.
     pub kernel_stacks: bool,
+    /// Send each sample of the clock as a message of its own too: see [`Kernel::take_samples`](crate::Kernel::take_samples).
+    pub single_samples: bool,
     /// Count each thread separately.
     pub per_thread: bool,
     /// Walk each memo hit again in full, and compare the results.
@@ -113,6 +115,7 @@ impl Default for Settings {
             off_cpu: None,
             sched_stats: None,
             kernel_stacks: false,
+            single_samples: false,
             per_thread: false,
             check_memo: false,
             without_memo: false,

@@ -38,6 +38,9 @@ pub struct Cut {
     pub off_cpu: Counters,
     /// The intervals of threads that were open at the seam.
     pub open: Vec<OpenStretch>,
+    /// How often the side of the sums has changed, this seam included. A single sample with this number or a later one belongs to
+    /// the next interval.
+    pub side_changes: u32,
 }
 
 /// An interval of a thread on or off CPU that was open at a seam. It is counted where it ends.
@@ -154,7 +157,7 @@ impl Sides {
             self.words.set(control::GATHERED_SEAM_NS, at_ns);
         }
         let full = self.change(pool)?;
-        let mut cut = Cut { at_ns, ..Cut::default() };
+        let mut cut = Cut { at_ns, side_changes: self.switch.changes() as u32, ..Cut::default() };
         let mut lifetime_ns = 0;
         let gathered = gather.map_or(Ok(()), |gather| {
             let gathered = gather();

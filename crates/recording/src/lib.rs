@@ -24,13 +24,14 @@ mod module;
 mod names;
 mod off_cpu_state;
 mod settings;
+mod single;
 mod stack;
 mod state;
 mod task;
 mod walk_end;
 
 pub use accounting::{Accounting, Cost};
-pub use builder::{Builder, Context, Key, Limits, Renumbering, StackSums};
+pub use builder::{Builder, Context, Key, Limits, Occurrence, Renumbering, StackSums};
 pub use count::{Count, Link, Role, TaskStack, TaskStackId};
 pub use counters::Counters;
 pub use event::{Event, EventId, Fold, Unit, ValueSpec};
@@ -41,6 +42,7 @@ pub use module::{CodeMapping, CodeMappingId, FileIdentity, Module, ModuleId, Mod
 pub use names::{KernelNaming, NameLine, NameOutcome, Names};
 pub use off_cpu_state::OffCpuState;
 pub use settings::{Settings, TargetKind};
+pub use single::{Single, Singles};
 pub use stack::{MissingStack, Stack, StackId};
 pub use state::State;
 pub use task::{ExecInstance, ExecInstanceId, LabelSetId, Task, TaskId, ThreadId};

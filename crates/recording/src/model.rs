@@ -11,6 +11,7 @@ use crate::mode::Mode;
 use crate::module::{CodeMapping, CodeMappingId, Module, ModuleId};
 use crate::names::Names;
 use crate::settings::Settings;
+use crate::single::Singles;
 use crate::stack::{Stack, StackId};
 use crate::task::{ExecInstance, ExecInstanceId, LabelSetId, Task, TaskId};
 
@@ -63,6 +64,8 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// The counts, in the order of [`Count::stack`] and [`Count::links`].
     pub counts: Vec<Count>,
+    /// Single samples, if they were asked for. The counts have them too.
+    pub singles: Option<Singles>,
     /// What was seen, lost and skipped.
     pub accounting: Accounting,
 }

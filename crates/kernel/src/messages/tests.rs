@@ -76,3 +76,21 @@ fn a_message_is_refused_if_a_length_or_a_number_is_wrong() {
     assert_eq!(decode_all(&[whole.clone(), whole.clone()].concat()).map(|all| all.len()), Some(2));
     assert_eq!(decode_all(&[&whole[..], &[0]].concat()), None);
 }
+
+#[test]
+fn a_single_sample_tells_when_and_where_it_was_taken() {
+    let at = section(section_kind::SECTION_SAMPLED_AT, 0, &[3 | 6 << 32]);
+    let values = section(section_kind::SECTION_VALUES, 1, &[9]);
+    let message = head(MESSAGE_SAMPLE, &[at.clone(), values.clone()].concat());
+    let Some(Message::Sample(sample)) = decode_message(&message) else { panic!() };
+    assert_eq!((sample.pid, sample.tid, sample.time_ns, sample.hash), (10, 11, 1234, 0x1111_1111_1111_1111));
+    assert_eq!((sample.at, sample.values), (SampledAt { cpu: 3, side_changes: 6 }, [9, 0, 0]));
+    for part in [at, values] {
+        assert_eq!(decode_message(&head(MESSAGE_SAMPLE, &part)), None, "a part is missing");
+    }
+    // It does not wait behind the other messages.
+    let mut received = Received::default();
+    received.take_in(&message);
+    received.take_in(&head(MESSAGE_STACK, &attached()));
+    assert_eq!((received.samples, received.messages.len()), (vec![sample], 1));
+}

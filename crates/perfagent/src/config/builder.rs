@@ -237,6 +237,14 @@ impl<A> Builder<A> {
         self
     }
 
+    /// Also record each on-CPU sample by itself, with its time, CPU and thread: `Recording::singles` of the model behind
+    /// [`crate::Recording`]. Profiles do not change. Off by default: each sample then costs a message from the kernel, and
+    /// memory. An interval keeps at most a million samples; the rest is counted as lost there.
+    pub fn single_samples(mut self, on: bool) -> Self {
+        self.request.single_samples.set(Setting::Value(on));
+        self
+    }
+
     /// Adds CPUs to sample; all online CPUs by default. The ledger of the profile names them. It affects on-CPU sampling
     /// only: off-CPU profiles, scheduler statistics and counters always cover all CPUs.
     pub fn cpus(mut self, cpus: impl IntoIterator<Item = u32>) -> Self {

@@ -91,6 +91,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--unwind", request.unwind.is_contradiction()),
         ("--kernel-stacks", request.kernel_stacks.is_contradiction()),
         ("--per-thread", request.per_thread.is_contradiction()),
+        ("single_samples", request.single_samples.is_contradiction()),
         ("--max-stacks", request.max_stacks.is_contradiction()),
         ("--ring-size", request.ring_bytes.is_contradiction()),
         ("table_cache_dir", request.table_cache_dir.is_contradiction()),

@@ -114,6 +114,7 @@ pub struct Config {
     pub(crate) unwind: Unwind,
     pub(crate) kernel_stacks: bool,
     pub(crate) per_thread: bool,
+    pub(crate) single_samples: bool,
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) tags: Vec<(String, String)>,
     pub(crate) labels: Labels,
@@ -224,6 +225,12 @@ impl Config {
     #[must_use]
     pub fn per_thread(&self) -> bool {
         self.per_thread
+    }
+
+    /// Whether the recording has each on-CPU sample by itself too.
+    #[must_use]
+    pub fn single_samples(&self) -> bool {
+        self.single_samples
     }
 
     /// The CPUs to sample, in ascending order; none means all online CPUs.

@@ -53,6 +53,7 @@ pub(super) fn plan(request: Request) -> Plan {
         unwind: request.unwind.value().copied().unwrap_or(Unwind::Auto),
         kernel_stacks: request.kernel_stacks.is_on(),
         per_thread: request.per_thread.is_on(),
+        single_samples: request.single_samples.is_on(),
         cpus,
         tags: request.tags.into_iter().flatten().collect(),
         labels: request.labels,

@@ -110,6 +110,7 @@ pub(super) struct Request {
     pub(super) unwind: Setting<Unwind>,
     pub(super) kernel_stacks: Setting<bool>,
     pub(super) per_thread: Setting<bool>,
+    pub(super) single_samples: Setting<bool>,
     pub(super) cpus: Option<Vec<u32>>,
     /// Key and value, or a text without `=`.
     pub(super) tags: Vec<Result<(String, String), String>>,

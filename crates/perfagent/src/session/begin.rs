@@ -137,7 +137,7 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     covered.retain(|cpu| !sources.is_skipped(*cpu));
     let settings = settings::for_recording(&config);
     let mut parts = Parts {
-        intake: Intake::new(config.per_thread, gate),
+        intake: Intake::new(&config, gate),
         first_target: pids.first().copied(),
         ledgers: report::running(&settings, &Accounting::default()),
         settings,

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use recording::{Counters, StackSums, State, WalkEnd};
+use recording::{Counters, Occurrence, StackSums, State, WalkEnd};
 
 /// The end of a walk.
 pub(crate) fn walk_end(end: kernel::WalkEnd) -> WalkEnd {
@@ -38,6 +38,29 @@ pub(crate) fn state(state: kernel::State) -> State {
 /// The sums of one stack.
 pub(crate) fn sums(sums: kernel::Sums) -> StackSums {
     StackSums { count: sums.count, value: sums.value, waited: sums.waited }
+}
+
+/// A single sample.
+pub(crate) fn occurrence(sample: &kernel::SingleSample) -> Occurrence {
+    Occurrence {
+        time_ns: sample.time_ns,
+        cpu: sample.at.cpu,
+        tid: sample.tid,
+        interval: sample.at.side_changes,
+        values: sample.values.to_vec(),
+    }
+}
+
+/// The same of a sample that was walked in user space.
+pub(crate) fn walked_occurrence(stack: &kernel::StackMessage, at: kernel::SampledAt) -> Occurrence {
+    Occurrence {
+        time_ns: stack.time_ns,
+        cpu: at.cpu,
+        tid: stack.tid,
+        interval: at.side_changes,
+        // It is one sample.
+        values: vec![1],
+    }
 }
 
 /// What programs counted.

@@ -87,6 +87,7 @@ pub(super) fn context(parts: &Parts, accounting: Accounting) -> Context {
             start_ns: convert::since_epoch_ns(parts.interval.started),
             duration_ns: accounting.elapsed_ns,
         },
+        start_ns: parts.interval.start_ns,
         kernel: recording::KernelImage { build_id: super::kernel_image::build_id() },
         main: parts.first_target.and_then(|pid| main_mapping::of(&parts.processes, pid)),
         events: settings::events(&parts.config),

@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use kernel::{Frame, Kernel, RawStack, StackMessage, State, WalkEnd};
+use kernel::{Frame, Kernel, RawStack, SampledAt, StackMessage, State, WalkEnd};
 use profile::Avma;
 use recording::{Builder, EventId, Key, Limits, MissingStack, StackSums};
 
 use super::convert;
 use super::held_stacks::HeldStacks;
 use super::resolver::{Gate, Resolver};
+use crate::Config;
 use crate::processes::{ProcessSnapshot, Processes};
 use crate::unwinding::{DeferredStack, DeferredStacks, TableStore, Unwinders, Walked, walk};
 
@@ -55,19 +56,26 @@ pub(super) struct Intake {
     deferred_walks: [[u64; recording::WalkEnd::ALL.len()]; 2],
     /// Distinct stacks since the sums were last taken.
     undrained: u64,
+    /// Single samples are recorded.
+    single_samples: bool,
+    /// Single samples lost in earlier intervals.
+    samples_lost_before: u64,
 }
 
 impl Intake {
-    pub(super) fn new(per_thread: bool, gate: Option<Gate>) -> Self {
+    pub(super) fn new(config: &Config, gate: Option<Gate>) -> Self {
+        let builder = Builder::new(Limits::default());
         Self {
-            builder: Builder::new(Limits::default()),
-            resolver: Resolver::new(per_thread, gate),
+            builder: if config.single_samples { builder.with_single_samples() } else { builder },
+            resolver: Resolver::new(config.per_thread, gate),
             deferred: DeferredStacks::default(),
             held: HeldStacks::default(),
             unwinders: Unwinders::default(),
             deferring: HashSet::new(),
             deferred_walks: Default::default(),
             undrained: 0,
+            single_samples: config.single_samples,
+            samples_lost_before: 0,
         }
     }
 
@@ -216,18 +224,20 @@ impl Intake {
         stack.end = walked.end;
         let snapshot = processes.histories().at(stack.pid, stack.exec_id);
         if stack.hash == 0 {
-            self.add_single(&stack, snapshot);
+            self.add_single(&stack, raw.at, snapshot);
         } else {
             self.enter(&stack, snapshot, true, None);
         }
     }
 
     /// A sample whose sums no key stands for.
-    fn add_single(&mut self, stack: &StackMessage, snapshot: Option<ProcessSnapshot<'_>>) {
+    fn add_single(&mut self, stack: &StackMessage, at: SampledAt, snapshot: Option<ProcessSnapshot<'_>>) {
         match self.resolver.resolve(&mut self.builder, stack, snapshot, None) {
             Some(id) => {
                 let one = StackSums { count: 1, value: 1, waited: 0 };
                 self.builder.add_single(event_of(stack.state), id, one);
+                let sample = convert::walked_occurrence(stack, at);
+                self.builder.add_walked_sample(event_of(stack.state), id, sample);
             }
             None => self.builder.count_not_kept(convert::state(stack.state)),
         }
@@ -238,6 +248,9 @@ impl Intake {
         self.undrained = 0;
         let builder = &mut self.builder;
         kernel.drain(|hash, sums| add(builder, hash, sums))?;
+        // While the keys of ended programs are still known.
+        self.take_samples(kernel)?;
+        let builder = &mut self.builder;
         let mut ends = HashMap::new();
         builder.release(|pid, exec_id| processes.histories().may_record(pid, exec_id, &mut ends));
         Ok(())
@@ -248,13 +261,32 @@ impl Intake {
         self.undrained = 0;
         let builder = &mut self.builder;
         builder.begin_cut();
-        kernel.cut(|hash, sums| add(builder, hash, sums))
+        let cut = kernel.cut(|hash, sums| add(builder, hash, sums))?;
+        builder.set_seam(cut.side_changes);
+        builder.count_lost_samples(cut.sampler.singles_lost);
+        self.samples_lost_before += cut.sampler.singles_lost;
+        // The next round tells if this fails.
+        _ = self.take_samples(kernel);
+        Ok(cut)
     }
 
     /// Takes all sums, when no program runs any more.
     pub(super) fn drain_all(&mut self, kernel: &mut Kernel) -> Result<(), kernel::Error> {
         let builder = &mut self.builder;
-        kernel.drain_all(|hash, sums| add(builder, hash, sums))
+        kernel.drain_all(|hash, sums| add(builder, hash, sums))?;
+        let lost = kernel.counters().singles_lost;
+        self.builder.count_lost_samples(lost.saturating_sub(self.samples_lost_before));
+        self.take_samples(kernel)
+    }
+
+    /// Takes in single samples. Their stacks may come later.
+    pub(super) fn take_samples(&mut self, kernel: &Kernel) -> Result<(), kernel::Error> {
+        if self.single_samples {
+            for sample in kernel.take_samples()? {
+                self.builder.add_sample(sample.hash, convert::occurrence(&sample));
+            }
+        }
+        Ok(())
     }
 
     /// Distinct stacks since the sums were last taken.

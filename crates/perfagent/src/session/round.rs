@@ -65,6 +65,8 @@ fn receive(parts: &mut Parts, last: bool) {
     };
     let messages = parts.kernel.receive();
     let messages = parts.warnings.checked(messages).unwrap_or_default();
+    let samples = parts.intake.take_samples(&parts.kernel);
+    parts.warnings.checked(samples);
     look_for_losses(parts);
     parts.arrivals.add(records, complete_ns, messages);
 }

@@ -25,6 +25,7 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Settings {
         }),
         kernel_stacks: config.kernel_stacks,
         per_thread: config.per_thread,
+        single_samples: config.single_samples,
         check_memo: config.self_check,
         pid_namespace: own_namespace(),
         threads: count_threads(&config.targets, pids),

@@ -14,6 +14,8 @@ pub struct Context {
     pub settings: Settings,
     /// When.
     pub span: Span,
+    /// Its begin, ns of the monotonic clock: the times of single samples are told from there.
+    pub start_ns: u64,
     /// The kernel that ran.
     pub kernel: KernelImage,
     /// The executable of the first target, as module and loaded range (whose `module` is not looked at).

@@ -5,11 +5,13 @@ use std::hash::Hash;
 
 use crate::builder::context::{Context, Renumbering};
 use crate::builder::keys::{StackSums, SumsKey};
+use crate::builder::singles::fit_values;
 use crate::builder::tables::Tables;
 use crate::count::{Count, Link, Role};
 use crate::event::EventId;
 use crate::model::Recording;
 use crate::module::{CodeMappingId, ModuleId};
+use crate::single::Singles;
 use crate::task::ExecInstanceId;
 use profile::Interner;
 
@@ -17,9 +19,10 @@ use profile::Interner;
 pub(super) fn recording(
     mut tables: Tables,
     sums: &HashMap<SumsKey, StackSums>,
+    singles: Option<Singles>,
     context: Context,
 ) -> Recording {
-    let Context { settings, span, kernel, main, events, accounting } = context;
+    let Context { settings, span, kernel, main, events, accounting, .. } = context;
     let main = main.and_then(|(module, mut mapping)| {
         mapping.module = ModuleId(tables.modules.number(module)?);
         tables.mappings.number(mapping).map(CodeMappingId)
@@ -37,7 +40,7 @@ pub(super) fn recording(
     counts.sort_by(|one, other| {
         (one.stack, &one.links, one.event).cmp(&(other.stack, &other.links, other.event))
     });
-    Recording {
+    let mut recording = Recording {
         settings,
         span,
         kernel,
@@ -53,8 +56,11 @@ pub(super) fn recording(
         task_stacks: tables.task_stacks.into_items(),
         events,
         counts,
+        singles,
         accounting,
-    }
+    };
+    fit_values(&mut recording);
+    recording
 }
 
 /// What of `old` is in `new` too. The tables of the next interval are small: they hold what is in use at the cut.

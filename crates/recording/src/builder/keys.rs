@@ -161,6 +161,11 @@ impl Keys {
         }
     }
 
+    /// The key of a hash, if its stack is known.
+    pub(super) fn key(&self, hash: u64) -> Option<Key> {
+        self.known.get(&hash).map(|known| known.key)
+    }
+
     /// Adds what was summed up under a key.
     pub(super) fn add(&mut self, hash: u64, state: State, sums: StackSums) {
         if let Some(known) = self.known.get(&hash) {

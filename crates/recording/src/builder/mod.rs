@@ -3,6 +3,7 @@
 mod context;
 mod finish;
 mod keys;
+mod singles;
 mod tables;
 
 use std::collections::{HashMap, HashSet};
@@ -19,10 +20,12 @@ use crate::state::State;
 use crate::task::{ExecInstance, ExecInstanceId, LabelSetId, Task, TaskId, ThreadId};
 
 use self::keys::Keys;
+use self::singles::SingleSamples;
 use self::tables::Tables;
 
 pub use self::context::{Context, Renumbering};
 pub use self::keys::{Key, StackSums};
+pub use self::singles::Occurrence;
 
 /// How many items of a kind are kept at most.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +34,13 @@ pub struct Limits {
     pub items: u32,
     /// Keys whose stack is known, keys whose stack is still on its way, sums of stacks, and sums of stacks with their wakers, of each.
     pub keys: usize,
+    /// Single samples.
+    pub singles: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { items: 1_000_000, keys: 1_000_000 }
+        Self { items: 1_000_000, keys: 1_000_000, singles: 1_000_000 }
     }
 }
 
@@ -49,13 +54,23 @@ pub struct Builder {
     limits: Limits,
     tables: Tables,
     keys: Keys,
+    /// Single samples, if they are recorded.
+    singles: Option<SingleSamples>,
 }
 
 impl Builder {
     /// An empty builder.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, tables: Tables::with_limit(limits.items), keys: Keys::with_limit(limits.keys) }
+        let (tables, keys) = (Tables::with_limit(limits.items), Keys::with_limit(limits.keys));
+        Self { limits, tables, keys, singles: None }
+    }
+
+    /// Records single samples too.
+    #[must_use]
+    pub fn with_single_samples(mut self) -> Self {
+        self.singles = Some(SingleSamples::with_limit(self.limits.singles));
+        self
     }
 
     /// The number of a module; `None` if there are too many, here and below.
@@ -128,6 +143,9 @@ impl Builder {
     pub fn enter(&mut self, hash: u64, key: Key) {
         if let Some(state) = self.tables.task_stacks.get(key.stack.0).map(|stack| stack.state) {
             self.keys.enter(hash, key, state);
+            if let Some(singles) = &mut self.singles {
+                singles.enter(hash, key);
+            }
         }
     }
 
@@ -145,6 +163,27 @@ impl Builder {
     pub fn add_single(&mut self, event: EventId, stack: TaskStackId, sums: StackSums) {
         if let Some(state) = self.tables.task_stacks.get(stack.0).map(|stack| stack.state) {
             self.keys.add_single(event, stack, state, sums);
+        }
+    }
+
+    /// Adds a single sample of the stack under a key. Its sum comes by [`Self::add`].
+    pub fn add_sample(&mut self, hash: u64, sample: Occurrence) {
+        if let Some(singles) = &mut self.singles {
+            singles.add(hash, self.keys.key(hash), sample);
+        }
+    }
+
+    /// Adds a single sample that no key stands for. Its sum comes by [`Self::add_single`].
+    pub fn add_walked_sample(&mut self, event: EventId, stack: TaskStackId, sample: Occurrence) {
+        if let Some(singles) = &mut self.singles {
+            singles.add_walked(event, stack, sample);
+        }
+    }
+
+    /// Counts single samples that did not arrive.
+    pub fn count_lost_samples(&mut self, lost: u64) {
+        if let Some(singles) = &mut self.singles {
+            singles.count_lost(lost);
         }
     }
 
@@ -204,10 +243,19 @@ impl Builder {
         self.keys.begin_cut();
     }
 
+    /// The interval ends. Single samples of the interval with this number, and of later ones, belong to the next recording. To be called
+    /// between [`Self::begin_cut`] and [`Self::cut`].
+    pub fn set_seam(&mut self, next_interval: u32) {
+        if let Some(singles) = &mut self.singles {
+            singles.set_seam(next_interval);
+        }
+    }
+
     /// Ends the interval: its recording, and the numbers of what the next interval goes on with. `open`: the keys of intervals that go
     /// on.
     pub fn cut(&mut self, mut context: Context, open: &HashSet<u64>) -> (Recording, Renumbering) {
         let old = std::mem::replace(&mut self.tables, Tables::with_limit(self.limits.items));
+        let singles = self.singles.as_mut().map(|singles| singles.take(context.start_ns));
         context.accounting.not_kept = self.keys.not_kept;
         context.accounting.wakers_not_kept = self.keys.wakers_not_kept;
         let next = &mut self.tables;
@@ -216,7 +264,11 @@ impl Builder {
             .keys
             .cut(open, |stack| *numbers.entry(stack).or_insert_with(|| next.copy_task_stack(&old, stack)));
         let renumbering = finish::renumbering(&old, &self.tables);
-        (finish::recording(old, &sums, context), renumbering)
+        // The keys have the numbers of the next interval now.
+        for (hash, sample) in self.singles.as_mut().map(SingleSamples::take_next).unwrap_or_default() {
+            self.add_sample(hash, sample);
+        }
+        (finish::recording(old, &sums, singles, context), renumbering)
     }
 
     /// Ends the last interval: nothing more arrives.
@@ -225,7 +277,11 @@ impl Builder {
         self.keys.settle();
         context.accounting.not_kept = self.keys.not_kept;
         context.accounting.wakers_not_kept = self.keys.wakers_not_kept;
-        finish::recording(self.tables, self.keys.sums(), context)
+        let singles = self.singles.map(|mut singles| {
+            singles.settle();
+            singles.take(context.start_ns)
+        });
+        finish::recording(self.tables, self.keys.sums(), singles, context)
     }
 }
 

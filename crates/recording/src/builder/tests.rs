@@ -73,7 +73,7 @@ fn values_follow_the_schema_of_the_event() {
 
 #[test]
 fn what_exceeds_a_limit_is_counted() {
-    let mut builder = Builder::new(Limits { items: 1, keys: 1 });
+    let mut builder = Builder::new(Limits { items: 1, keys: 1, singles: 1 });
     assert!(builder.module(module("/a")).is_some() && builder.module(module("/b")).is_none());
     builder.count_not_kept(State::Sampled);
     builder.add(1, State::Blocked, StackSums { count: 1, value: 5, waited: 0 });
@@ -90,4 +90,76 @@ fn the_executable_of_the_target_is_named_even_if_no_stack_goes_through_it() {
     let context = Context { main: Some((module("/main"), main)), ..context() };
     let recording = Builder::new(Limits::default()).finish(context);
     assert_eq!(recording.mapping(recording.main.unwrap()).unwrap().1.path, "/main");
+}
+
+fn occurrence(time_ns: u64, interval: u32) -> Occurrence {
+    Occurrence { time_ns, cpu: 3, tid: 8, interval, values: vec![1, 1, 0] }
+}
+
+/// Time, stack and values of the single samples.
+fn singles(recording: &Recording) -> Vec<(i64, &str, &[u64])> {
+    let samples = &recording.singles.as_ref().unwrap().samples;
+    let path = |single: &crate::Single| {
+        let count = recording.counts.iter().position(|count| count.stack == single.stack).unwrap();
+        path_of(recording, count)
+    };
+    samples.iter().map(|single| (single.at_ns, path(single), &single.values[..])).collect()
+}
+
+#[test]
+fn a_single_sample_is_in_the_interval_of_its_sum() {
+    let clock = |stack| Key { event: EventId(0), ..key(stack) };
+    let one = StackSums { count: 1, value: 1, waited: 0 };
+    let mut builder = Builder::new(Limits::default()).with_single_samples();
+    let stack = stack_in(&mut builder, "/a", 1);
+    builder.add_sample(1, occurrence(130, 0));
+    builder.enter(1, clock(stack));
+    builder.add_sample(1, occurrence(110, 0));
+    builder.add(1, State::Blocked, one);
+    builder.add(1, State::Blocked, one);
+    // The stack of the third one comes after the seam, and so does its sum.
+    builder.add_sample(2, occurrence(120, 0));
+    builder.add(2, State::Blocked, one);
+    builder.begin_cut();
+    builder.set_seam(1);
+    builder.enter(1, clock(stack));
+    builder.add_sample(1, occurrence(210, 1));
+    builder.add_sample(1, occurrence(199, 0));
+    builder.add(1, State::Blocked, one);
+    let (first, _) = builder.cut(Context { start_ns: 100, ..context() }, &HashSet::new());
+    assert_eq!(singles(&first), [(10, "/a", &[1][..]), (30, "/a", &[1]), (99, "/a", &[1])]);
+    assert_eq!(first.counts[0].values, [3]);
+
+    builder.add(1, State::Blocked, one);
+    let stack = stack_in(&mut builder, "/b", 2);
+    builder.enter(2, clock(stack));
+    let stack = stack_in(&mut builder, "/c", 3);
+    builder.add_single(EventId(0), stack, one);
+    builder.add_walked_sample(EventId(0), stack, occurrence(220, 1));
+    builder.add_sample(4, occurrence(230, 1));
+    builder.count_lost_samples(5);
+    let second = builder.finish(Context { start_ns: 200, ..context() });
+    assert_eq!(singles(&second), [(-80, "/b", &[1][..]), (10, "/a", &[1]), (20, "/c", &[1])]);
+    assert_eq!(second.counts.iter().map(|count| count.value(0)).sum::<u64>(), 3);
+    assert_eq!(second.singles.unwrap().lost, 6, "one has no stack");
+}
+
+#[test]
+fn single_samples_are_bounded_and_only_recorded_on_request() {
+    let mut builder = Builder::new(Limits { singles: 2, ..Limits::default() }).with_single_samples();
+    let stack = stack_in(&mut builder, "/a", 1);
+    builder.add_sample(9, occurrence(1, 0));
+    builder.add_walked_sample(EventId(0), stack, occurrence(2, 0));
+    builder.add_walked_sample(EventId(0), stack, occurrence(3, 0));
+    let (first, _) = builder.cut(context(), &HashSet::new());
+    let first = first.singles.unwrap();
+    assert_eq!((first.samples.len(), first.lost), (1, 1));
+    let stack = stack_in(&mut builder, "/a", 1);
+    builder.add_walked_sample(EventId(0), stack, occurrence(4, 0));
+    builder.add_walked_sample(EventId(0), stack, occurrence(5, 0));
+    let second = builder.finish(context()).singles.unwrap();
+    assert_eq!((second.samples.len(), second.lost), (1, 2));
+    let mut builder = Builder::new(Limits::default());
+    builder.add_sample(1, occurrence(1, 0));
+    assert_eq!(builder.finish(context()).singles, None);
 }

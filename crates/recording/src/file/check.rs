@@ -1,9 +1,11 @@
 //! Checks each item against the tables that it refers to. The writer checks too: what it writes can be read.
 
 use crate::count::{Count, TaskStack, TaskStackId};
+use crate::event::EventId;
 use crate::frame::{Frame, FrameId};
 use crate::model::Recording;
 use crate::module::{CodeMapping, CodeMappingId};
+use crate::single::Single;
 use crate::stack::Stack;
 use crate::task::Task;
 
@@ -64,10 +66,21 @@ pub(super) fn count(recording: &Recording, count: &Count) -> Result<(), Problem>
         .iter()
         .map(|link| link.stack)
         .try_for_each(|TaskStackId(stack)| id("task stack", stack, stacks))?;
-    id("event", count.event.0, recording.events.len())?;
-    let schema = recording.event(count.event).map_or(0, |event| event.values.len());
-    if count.values.len() > schema {
-        return Err(Problem::Invalid("a count has more values than its event"));
-    }
-    Ok(())
+    values(recording, count.event, &count.values, "a count has more values than its event")
+}
+
+pub(super) fn single(recording: &Recording, single: &Single) -> Result<(), Problem> {
+    id("task stack", single.stack.0, recording.task_stacks.len())?;
+    values(recording, single.event, &single.values, "a sample has more values than its event")
+}
+
+fn values(
+    recording: &Recording,
+    event: EventId,
+    values: &[u64],
+    too_many: &'static str,
+) -> Result<(), Problem> {
+    id("event", event.0, recording.events.len())?;
+    let schema = recording.event(event).map_or(0, |event| event.values.len());
+    if values.len() > schema { Err(Problem::Invalid(too_many)) } else { Ok(()) }
 }

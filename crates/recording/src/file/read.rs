@@ -78,6 +78,16 @@ impl Parts {
                 check::count(all, &item)?;
                 push(&mut all.counts, item)
             }),
+            Kind::Singles => content.items(|item| {
+                check::single(all, &item)?;
+                push(&mut all.singles.get_or_insert_default().samples, item)
+            }),
+            // A recording whose single samples were asked for has this section, even if it has no sample.
+            Kind::SinglesLost => content.items(|lost: u64| {
+                let singles = all.singles.get_or_insert_default();
+                singles.lost = singles.lost.saturating_add(lost);
+                Ok(())
+            }),
             Kind::Texts => content.items(|text| names.text(text)),
             Kind::LineLists => content.items(|list| names.list(list)),
             Kind::NamedFrames => content.items(|frame| names.frame(frame, all.frames.len())),

@@ -9,7 +9,7 @@ pub const MAGIC: [u8; 8] = *b"\x89perfrec";
 pub const MAJOR: u16 = 1;
 
 /// Minor version: a reader accepts all.
-pub const MINOR: u16 = 0;
+pub const MINOR: u16 = 1;
 
 /// Largest content of a section.
 pub const MAX_CONTENT: usize = 1 << 20;
@@ -47,6 +47,8 @@ pub(super) enum Kind {
     TaskStacks,
     Events,
     Counts,
+    Singles,
+    SinglesLost,
     Texts,
     LineLists,
     NamedFrames,
@@ -57,7 +59,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// All kinds with their numbers and names, in the order of a file.
-    pub(super) const ALL: [(Self, u16, &'static str); 18] = [
+    pub(super) const ALL: [(Self, u16, &'static str); 20] = [
         (Self::Modules, 1, "modules"),
         (Self::Mappings, 2, "mappings"),
         (Self::Capture, 3, "capture"),
@@ -70,6 +72,8 @@ impl Kind {
         (Self::TaskStacks, 10, "task stacks"),
         (Self::Events, 11, "events"),
         (Self::Counts, 12, "counts"),
+        (Self::Singles, 18, "single samples"),
+        (Self::SinglesLost, 19, "lost single samples"),
         (Self::Texts, 13, "texts"),
         (Self::LineLists, 14, "line lists"),
         (Self::NamedFrames, 15, "named frames"),

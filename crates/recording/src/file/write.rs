@@ -23,7 +23,10 @@ pub(super) fn recording(to: &mut SectionWriter<impl Write>, recording: &Recordin
     to.table(Kind::Tasks, &all.tasks, |item| check::task(all, item))?;
     to.table(Kind::TaskStacks, &all.task_stacks, |item| check::task_stack(all, item))?;
     to.table(Kind::Events, &all.events, |_| Ok(()))?;
-    to.table(Kind::Counts, &all.counts, |item| check::count(all, item))
+    to.table(Kind::Counts, &all.counts, |item| check::count(all, item))?;
+    let Some(singles) = &all.singles else { return Ok(()) };
+    to.table(Kind::Singles, &singles.samples, |item| check::single(all, item))?;
+    to.table(Kind::SinglesLost, [singles.lost], |_| Ok(()))
 }
 
 /// Writes what a recording with names has besides.

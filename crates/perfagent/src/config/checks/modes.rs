@@ -71,12 +71,14 @@ pub(super) fn output_without_mode(request: &Request) -> Option<(&'static str, St
 
 pub(super) fn settings_have_their_mode(request: &Request, _: &Facts) -> Result<(), Error> {
     let (off_cpu, pmu) = (("--offcpu", request.off_cpu.is_on()), ("--pmu", request.pmu.is_on()));
+    let profile = ("--profile", request.profile.is_on());
     let settings = [
         ("--offcpu-states", request.off_cpu_states.is_given(), off_cpu),
         ("--min-block", request.min_block.is_given(), off_cpu),
         ("--wakers", request.wakers.is_on(), off_cpu),
         ("--pmu-format", request.pmu_format.is_given(), pmu),
         ("--pmu-events", request.pmu_events.is_given(), pmu),
+        ("single_samples", request.single_samples.is_on(), profile),
         ("metrics_exporter", !request.exporters.is_empty(), pmu),
     ];
     match settings.into_iter().find(|(_, given, (_, is_on))| *given && !is_on) {

@@ -82,6 +82,9 @@ fn modes() {
         refused(good().option(option, value), &name, &[&format!("{name} requires --offcpu")]);
         assert!(judge(off_cpu().option(option, value)).is_ok(), "{option}");
     }
+    refused(off_cpu().single_samples(true), "single_samples", &["single_samples requires --profile"]);
+    assert!(judge(good().single_samples(true)).ok().unwrap().config.single_samples());
+    refused(good().single_samples(true).single_samples(false), "single_samples", &["twice"]);
     // One profile is enough for either output.
     assert!(judge(off_cpu().option("folded-output", "x")).is_ok());
     refused(off_cpu().option("profile-output", "x"), "--profile-output", &["requires --profile"]);
@@ -277,6 +280,7 @@ fn defaults_equal_those_of_the_command_line() {
             unwind: Unwind::Auto,
             kernel_stacks: false,
             per_thread: false,
+            single_samples: false,
             cpus: None,
             tags: Vec::new(),
             labels: Labels::new(),

@@ -5,5 +5,6 @@ mod files;
 mod life;
 mod program;
 mod seams;
+mod singles;
 mod storm;
 mod sums;

@@ -22,7 +22,7 @@ fn of_all_time(program: &Program) -> Agent {
 }
 
 /// Cuts until the targets have ended, and stops. All intervals.
-fn cut_to_the_end(agent: &Agent, every: Duration) -> Vec<Recording> {
+pub(super) fn cut_to_the_end(agent: &Agent, every: Duration) -> Vec<Recording> {
     let mut intervals = Vec::new();
     while agent.wait(every) == perfagent::Ended::Duration {
         match agent.cut() {

@@ -6,7 +6,7 @@ use perfagent::{Mode, Recording};
 use recording::{EventId, State};
 
 /// The events of a capture's recordings.
-const CPU_CLOCK: EventId = EventId(0);
+pub(super) const CPU_CLOCK: EventId = EventId(0);
 const SCHEDULER: EventId = EventId(1);
 
 /// Sums of one thread.

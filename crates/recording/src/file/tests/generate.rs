@@ -168,6 +168,22 @@ impl<I: Iterator<Item = u64>> Tape<I> {
         }
     }
 
+    fn singles(&mut self, of: &Recording) -> Singles {
+        let limit = if of.task_stacks.is_empty() || of.events.is_empty() { 1 } else { 20 };
+        let samples = self.list(limit, |tape| {
+            let event = EventId(tape.below(of.events.len()));
+            Single {
+                at_ns: tape.number() as i64,
+                cpu: tape.number() as u32,
+                tid: tape.number() as u32,
+                stack: TaskStackId(tape.below(of.task_stacks.len())),
+                values: tape.list(of.events[event.0 as usize].values.len() + 1, Self::number),
+                event,
+            }
+        });
+        Singles { samples, lost: self.number() }
+    }
+
     pub(super) fn recording(&mut self) -> Recording {
         let mut all = Recording {
             settings: self.settings(),
@@ -240,7 +256,7 @@ impl<I: Iterator<Item = u64>> Tape<I> {
     }
 
     pub(super) fn symbolized(&mut self) -> SymbolizedRecording {
-        let recording = self.recording();
+        let mut recording = self.recording();
         let mut names = Names::default();
         for frame in (0..recording.frames.len() as u32).rev() {
             if self.flag() {
@@ -262,6 +278,8 @@ impl<I: Iterator<Item = u64>> Tape<I> {
             mode: modes[tape.below(4) as usize],
             entries: tape.list(5, |tape| (tape.text(), tape.text())),
         });
+        // Last, so that all else is as before there were single samples.
+        recording.singles = self.option(|tape| tape.singles(&recording));
         SymbolizedRecording { recording, names, ledgers }
     }
 }
@@ -279,6 +297,16 @@ pub(super) fn numbers(seed: u64) -> impl Iterator<Item = u64> {
 pub(super) fn sample() -> SymbolizedRecording {
     let mut samples = (0..).map(|seed| Tape(numbers(seed)).symbolized());
     samples.find(has_everything).unwrap()
+}
+
+/// The same with single samples.
+pub(super) fn sample_with_singles() -> SymbolizedRecording {
+    let mut symbolized = sample();
+    let all = &mut symbolized.recording;
+    let event = EventId(all.events.iter().position(|event| !event.values.is_empty()).unwrap() as u32);
+    let single = |at_ns, cpu| Single { at_ns, cpu, tid: 7, event, stack: TaskStackId(0), values: vec![3] };
+    all.singles = Some(Singles { samples: vec![single(-5, 1), single(1_000_000, 0)], lost: 9 });
+    symbolized
 }
 
 fn has_everything(symbolized: &SymbolizedRecording) -> bool {

@@ -9,7 +9,7 @@ use crate::file::section::{Kind, file_header};
 
 /// The error for the sample with another content of the first section of a kind.
 fn refusal(kind: Kind, content: &[u8]) -> ReadError {
-    let mut parts = parts(&bytes_of(&sample()));
+    let mut parts = parts(&bytes_of(&sample_with_singles()));
     let at = parts.iter().position(|part| part.kind == kind.number()).unwrap();
     parts[at] = Part::plain(kind, content);
     let bytes = file(&parts);
@@ -73,7 +73,7 @@ fn other_files_and_other_major_versions_are_refused_and_minor_versions_are_read(
     assert!(read(&bytes[..]).is_ok());
     bytes[..16].copy_from_slice(&file_header(7, 3));
     let error = read(&bytes[..]).unwrap_err().to_string();
-    assert_eq!(error, "offset 8: format version 7.3, but this program reads version 1.0");
+    assert_eq!(error, "offset 8: format version 7.3, but this program reads version 1.1");
 }
 
 #[test]
@@ -140,6 +140,10 @@ fn ids_without_an_item_are_refused() {
     let task_stack = |task, stack| {
         encoded(&TaskStack { task: TaskId(task), stack: StackId(stack), state: State::Sampled })
     };
+    let single = |event, stack| {
+        let (event, stack) = (EventId(event), TaskStackId(stack));
+        encoded(&Single { at_ns: 0, cpu: 0, tid: 0, event, stack, values: Vec::new() })
+    };
     let cases = [
         (Kind::Mappings, encoded(&mapping), "module"),
         (Kind::Capture, encoded(&capture), "mapping"),
@@ -153,6 +157,8 @@ fn ids_without_an_item_are_refused() {
         (Kind::Counts, count(0, 99, 0), "task stack"),
         (Kind::Counts, count(0, 0, 99), "task stack"),
         (Kind::Counts, count(99, 0, 0), "event"),
+        (Kind::Singles, single(99, 0), "event"),
+        (Kind::Singles, single(0, 99), "task stack"),
         (Kind::LineLists, encoded(&vec![(0u32, 0u32, 0u32, 1u32, 1u32, 1u32); 99]), "text"),
         (Kind::NamedFrames, encoded(&(99u32, 0u32)), "frame"),
     ];
@@ -177,6 +183,7 @@ fn malformed_items_are_refused_with_their_byte() {
     let event = all.counts[0].event;
     let values = vec![1; all.events[event.0 as usize].values.len() + 1];
     let stack_id = TaskStackId(0);
+    let single = Single { at_ns: 0, cpu: 0, tid: 0, event, stack: stack_id, values: values.clone() };
     let count = Count { event, stack: stack_id, links: Vec::new(), object: None, time_bin: None, values };
     let cases = [
         (
@@ -188,6 +195,7 @@ fn malformed_items_are_refused_with_their_byte() {
         (Kind::Stacks, behind_good(&[0, 0, 99, 0]), good.len(), ""),
         (Kind::Stacks, behind_good(&[0xff, 0xff, 0xff, 0xff, 0x0f, 1, 2, 3]), good.len(), ""),
         (Kind::Counts, encoded(&count), 0, "more values"),
+        (Kind::Singles, encoded(&single), 0, "more values"),
         (Kind::Modules, encoded(&("path", Some([1u8, 2, 3].as_slice()), 0u32)), 0, ""),
         (Kind::Texts, vec![2, 0xff, 0xff], 0, ""),
         (Kind::Texts, vec![1, b'a', 1, b'a'], 2, "a text comes twice"),
@@ -256,7 +264,7 @@ proptest! {
     #[test]
     fn any_bytes_are_no_danger(
         mut bytes in prop::collection::vec(any::<u8>(), 0..300),
-        kind in 0..20u16,
+        kind in 0..22u16,
     ) {
         prop_assert!(read_symbolized(&bytes[..]).is_err());
         let part = Part { kind, flags: 0, content: bytes.len() as u32, stored: bytes.clone() };

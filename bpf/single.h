@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Single samples: where an output asks for the time, CPU and thread of each sample, a message follows its stack. */
+#ifndef PERF_AGENT_SINGLE_H
+#define PERF_AGENT_SINGLE_H
+
+#include "ring.h"
+
+static __always_inline struct sampled_at sampled_here(struct sampler_state *s)
+{
+	return (struct sampled_at){.cpu = bpf_get_smp_processor_id(), .side_changes = s->changes};
+}
+
+/* Sends a sample that was added to the sums under `key`. A function of its own, because of its room on the stack. */
+static __noinline int send_single(struct sampler_state *s, u32 pid, u32 tid, u64 key, u64 value)
+{
+	struct {
+		struct message message;
+		struct section at_head;
+		struct sampled_at at;
+		struct section values_head;
+		u64 values[1];
+	} single = {
+	    .message = {.kind = MESSAGE_SAMPLE,
+			.pid = pid,
+			.tid = tid,
+			.hash = key,
+			.bytes = sizeof(single) - sizeof(single.message),
+			.event = EVENT_CLOCK,
+			.time = bpf_ktime_get_ns()},
+	    .at_head = {.kind = SECTION_SAMPLED_AT, .bytes = sizeof(single.at)},
+	    .at = sampled_here(s),
+	    .values_head = {.kind = SECTION_VALUES, .count = 1, .bytes = sizeof(single.values)},
+	    .values = {value},
+	};
+
+	if (send_beside_life(&single, sizeof(single), sizeof(single)))
+		count(counters_in(s), COUNT_SINGLES_LOST, 1);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,64 @@
+//! Single samples: a message for each sample, in addition to the sums.
+
+use crate::headers::Header;
+use crate::sections::{Sections, VALUE_SLOTS};
+use crate::sum_key::{Event, State};
+
+/// Where a sample was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampledAt {
+    /// The CPU.
+    pub cpu: u32,
+    /// How often the side of the sums had changed. It tells the interval of the sample's sum: see
+    /// [`Cut::side_changes`](crate::Cut::side_changes). It wraps around.
+    pub side_changes: u32,
+}
+
+impl SampledAt {
+    /// Decodes a `struct sampled_at`.
+    pub(crate) fn from_raw(raw: &[u8; 8]) -> Self {
+        let [a, b, c, d, side @ ..] = *raw;
+        Self { cpu: u32::from_ne_bytes([a, b, c, d]), side_changes: u32::from_ne_bytes(side) }
+    }
+}
+
+/// A single sample. The sums have it too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SingleSample {
+    /// Key of the sums that the sample was added to.
+    pub hash: u64,
+    /// Process, in the agent's PID namespace.
+    pub pid: u32,
+    /// Thread, in the agent's PID namespace.
+    pub tid: u32,
+    /// The event that was sampled.
+    pub event: Event,
+    /// The state of the thread.
+    pub state: State,
+    /// When it was taken (CLOCK_MONOTONIC).
+    pub time_ns: u64,
+    /// Where it was taken.
+    pub at: SampledAt,
+    /// By the schema of the event; 0 in slots that the event does not use.
+    pub values: [u64; VALUE_SLOTS],
+}
+
+impl SingleSample {
+    pub(crate) fn new(header: &Header, sections: &Sections<'_>) -> Option<Self> {
+        let mut values = [0; VALUE_SLOTS];
+        for (value, word) in values.iter_mut().zip(sections.values?) {
+            *value = u64::from_ne_bytes(*word);
+        }
+        Some(Self {
+            hash: header.hash,
+            pid: header.pid,
+            tid: header.tid,
+            event: Event::try_from(u32::from(header.event)).ok()?,
+            state: State::try_from(u32::from(header.state)).ok()?,
+            time_ns: header.time,
+            at: sections.sampled_at?,
+            values,
+        })
+    }
+}
