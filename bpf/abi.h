@@ -107,9 +107,11 @@ struct mapping {
 	unsigned int kind;
 };
 
-#define PROC_NEW 1   /* mappings not known yet */
-#define PROC_ASKED 2 /* user space has been asked to read the mappings again */
-#define PROC_WAKER 4 /* not recorded: known for its wake-ups of recorded threads only */
+#define PROC_NEW 1		   /* mappings not known yet */
+#define PROC_ASKED 2		   /* user space has been asked to read the mappings again */
+#define PROC_WAKER 4		   /* not recorded: known for its wake-ups of recorded threads only */
+#define PROC_OTHER_KERNEL_STACKS 8 /* kernel frames are taken if they are not by default, or the other way round */
+#define PROC_KEPT_BY_EXEC (PROC_WAKER | PROC_OTHER_KERNEL_STACKS)
 
 /*
  * So many stacks of a process cross as they are until user space enters its mappings anew: enough for the moments

@@ -18,6 +18,7 @@ struct sample {
 	u32 kernel_frames;
 	u16 event; /* enum event */
 	u16 state; /* enum off_state, or one of the numbers after it */
+	u32 flags; /* of its process: struct proc; only with kernel_stacks_by_process */
 	u64 exec_id;
 	u64 kernel_hash;
 	u64 value;
@@ -32,6 +33,13 @@ static __always_inline void name_of(struct sample *sample, void *name)
 		bpf_core_read(name, COMM_LEN, &task->comm);
 	else
 		bpf_get_current_comm(name, COMM_LEN);
+}
+
+static __always_inline bool takes_kernel_stack(struct sample *sample)
+{
+	if (!kernel_stacks_by_process)
+		return kernel_stacks;
+	return kernel_stacks != !!(sample->flags & PROC_OTHER_KERNEL_STACKS);
 }
 
 /* Takes the kernel stack into the outbox; it stays there until the user frames follow. */

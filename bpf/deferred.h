@@ -119,7 +119,7 @@ static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct samp
 	if (!box || !may_defer(sample->pid) || copy_registers(sample->slot))
 		return 1;
 	box->registers.pc = s->walk.start_pc & FRAME_PC;
-	if (kernel_stacks)
+	if (takes_kernel_stack(sample))
 		kernel = bpf_get_stack(ctx, box->kernel, sizeof(box->kernel), 0);
 	size = (u32)copy_stack(sample->slot);
 	if (size > RAW_STACK_BYTES)
@@ -154,7 +154,7 @@ static __always_inline bool crosses_as_it_is(void *ctx, struct sampler_state *s,
 			return true;
 	}
 	count(counters_in(s), COUNT_WALKS + end, 1);
-	if (kernel_stacks)
+	if (takes_kernel_stack(sample))
 		take_kernel_stack(ctx, sample);
 	return false;
 }

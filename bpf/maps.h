@@ -115,6 +115,8 @@ const volatile u64 seed = 0;
 const volatile u64 min_block_ns = 0;
 const volatile bool whole_system = false;
 const volatile bool kernel_stacks = false;
+/* some processes have PROC_OTHER_KERNEL_STACKS */
+const volatile bool kernel_stacks_by_process = false;
 const volatile bool per_thread = false;
 const volatile bool check_memo = false;
 const volatile bool without_memo = false;

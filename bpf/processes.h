@@ -102,7 +102,7 @@ static __always_inline int begin_program(const char *comm)
 		return 0;
 	if (proc) {
 		proc->count = 0;
-		proc->flags = PROC_NEW | (proc->flags & PROC_WAKER);
+		proc->flags = PROC_NEW | (proc->flags & PROC_KEPT_BY_EXEC);
 		proc->deferred = 0;
 		proc->generation = 0; /* user space gives others; the next one may be another process's */
 		proc->exec_id = now;

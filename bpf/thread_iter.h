@@ -68,8 +68,10 @@ static __always_inline void report_asleep(struct seq_file *seq, struct task_stru
 
 	if (!box || !w)
 		return;
-	if (proc)
+	if (proc) {
 		sample.exec_id = proc->exec_id;
+		sample.flags = proc->flags;
+	}
 	if (registers_of_task(task, &user)) {
 		w->start_regs = user.at;
 		if (copy_registers(sample.slot))
@@ -78,7 +80,7 @@ static __always_inline void report_asleep(struct seq_file *seq, struct task_stru
 		end = without_registers(task, &user);
 	}
 	box->registers.pc = user.pc;
-	if (kernel_stacks && bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_task_stack))
+	if (takes_kernel_stack(&sample) && bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_task_stack))
 		kernel = bpf_get_task_stack(task, box->kernel, sizeof(box->kernel), 0);
 	address_raw(box, &sample, end, key_asleep(t), kernel, 0);
 	kernel = box->kernel_head.count;

@@ -105,7 +105,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 				count(c, COUNT_PROCS_LOST, 1);
 		}
 	}
-	if (kernel_stacks || context == OF_EITHER)
+	if (takes_kernel_stack(&sample) || context == OF_EITHER)
 		take_kernel_stack(ctx, &sample);
 	key = key_of(&sample, hash, end);
 	/* A waker of an earlier wake-up does not count. */

@@ -54,6 +54,8 @@ static __always_inline u32 walk_current(struct sampler_state *s, struct proc *pr
 	struct memo *m;
 	u32 end;
 
+	if (kernel_stacks_by_process)
+		sample->flags = proc->flags;
 	w->total = 0;
 	w->hash = seed;
 	if (!current_registers(&user))

@@ -167,6 +167,7 @@ impl Layout<'_> {
             sched_memos: memos.scheduler.max(1),
             whole_system: settings.whole_system,
             kernel_stacks: settings.kernel_stacks,
+            kernel_stacks_by_process: settings.kernel_stacks_by_process,
             single_samples: settings.single_samples,
             per_thread: settings.per_thread,
             check_memo: settings.check_memo,

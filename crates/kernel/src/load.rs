@@ -59,6 +59,8 @@ pub struct Kernel {
     skipped: Skipped,
     /// Intervals of threads are recorded, and split at a cut.
     splits: bool,
+    /// Kernel frames are taken by default.
+    kernel_stacks: bool,
     ring: Ring,
     life_counts: MapHandle,
     /// Links of the programs that follow threads. They are detached before the others.
@@ -114,6 +116,7 @@ impl Kernel {
             processes: Processes::new(map("procs")?, words.clone()),
             skipped: Skipped::default(),
             splits: settings.off_cpu.is_some(),
+            kernel_stacks: settings.kernel_stacks,
             sides: Sides::new(tables, map("seam_records")?, states, cpus, words.clone()),
             ring: Ring::new(&map("ring")?)?,
             life_counts: map("life_counts")?,
@@ -245,6 +248,15 @@ impl Kernel {
     /// [`Error::TablePoolFull`], [`Error::Map`].
     pub fn update_process(&mut self, process: &KernelProcess<'_>) -> Result<bool, Error> {
         self.processes.set(&mut self.pool, process, false)
+    }
+
+    /// Chooses whether kernel frames are taken of a recorded process, of its later programs and of its future children. False: the
+    /// programs do not record it. It has no effect without [`Settings::kernel_stacks_by_process`].
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn set_kernel_stacks(&mut self, pid: u32, on: bool) -> Result<bool, Error> {
+        self.processes.set_other_kernel_stacks(pid, on != self.kernel_stacks)
     }
 
     /// Forgets a process that ended before `ended_ns` (CLOCK_MONOTONIC). A later process with the same number stays.

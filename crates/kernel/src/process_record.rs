@@ -4,6 +4,8 @@ use crate::abi::skeleton::types;
 
 /// Flag `PROC_WAKER` of `bpf/abi.h`: the process only wakes recorded threads.
 pub(crate) const PROC_WAKER: u16 = 4;
+/// Flag `PROC_OTHER_KERNEL_STACKS` of `bpf/abi.h`: for kernel frames the process does not follow the default.
+pub(crate) const PROC_OTHER_KERNEL_STACKS: u16 = 8;
 
 /// A process as the programs know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +34,22 @@ pub(crate) fn proc_exec_id(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes.get(std::mem::offset_of!(types::proc, exec_id)..)?.first_chunk()?))
 }
 
+/// The flags in the bytes of a `struct proc`.
+pub(crate) fn proc_flags(bytes: &[u8]) -> Option<u16> {
+    Some(u16::from_ne_bytes(*bytes.get(FLAGS_AT..)?.first_chunk()?))
+}
+
+/// The same `struct proc` with other flags.
+pub(crate) fn with_flags(mut bytes: Vec<u8>, flags: u16) -> Option<Vec<u8>> {
+    bytes.get_mut(FLAGS_AT..)?.first_chunk_mut::<2>().map(|at| *at = flags.to_ne_bytes())?;
+    Some(bytes)
+}
+
+const FLAGS_AT: usize = std::mem::offset_of!(types::proc, flags);
+
 /// Decodes a key and a value of the map `procs`.
 pub(crate) fn recorded_process(key: &[u8], value: &[u8]) -> Option<RecordedProcess> {
-    let flags = u16::from_ne_bytes(*value.get(std::mem::offset_of!(types::proc, flags)..)?.first_chunk()?);
+    let flags = proc_flags(value)?;
     let pid = u32::from_ne_bytes(*key.first_chunk()?);
     Some(RecordedProcess { pid, exec_id: proc_exec_id(value)?, waker_only: flags & PROC_WAKER != 0 })
 }

@@ -8,7 +8,10 @@ use crate::Error;
 use crate::abi::control;
 use crate::control_words::ControlWords;
 use crate::mappings::{KernelMapping, MAPPING_WORDS, mapping_words};
-use crate::process_record::{PROC_WAKER, RecordedProcess, proc_bytes, proc_exec_id, recorded_process};
+use crate::process_record::{
+    PROC_OTHER_KERNEL_STACKS, PROC_WAKER, RecordedProcess, proc_bytes, proc_exec_id, proc_flags,
+    recorded_process, with_flags,
+};
 use crate::table_pool::TablePool;
 
 /// A process to record, with its mappings.
@@ -52,9 +55,11 @@ impl Processes {
         let list = *placed.as_ref().unwrap_or(&(0, 0));
         let count = list.1 / MAPPING_WORDS;
         self.generation = self.generation.wrapping_add(1);
-        let flags = if process.waker_only { PROC_WAKER } else { 0 };
         // The update below may overwrite an exec that happens after this read. The report of that exec causes another update.
-        let exec_id = self.exec_id(process.pid).unwrap_or(0).max(process.exec_id);
+        let before = self.value(process.pid);
+        let exec_id = before.as_deref().and_then(proc_exec_id).unwrap_or(0).max(process.exec_id);
+        let kept = before.as_deref().and_then(proc_flags).unwrap_or(0) & PROC_OTHER_KERNEL_STACKS;
+        let flags = if process.waker_only { PROC_WAKER } else { 0 } | kept;
         let value = proc_bytes(list.0, count, self.generation, flags, exec_id);
         let how = if new { MapFlags::ANY } else { MapFlags::EXIST };
         let known = match self.map.update(&process.pid.to_ne_bytes(), &value, how) {
@@ -109,8 +114,26 @@ impl Processes {
 
     /// The programs' exec_id of a process. It changes at fork and exec, before user space learns of them.
     pub(crate) fn exec_id(&self, pid: u32) -> Option<u64> {
-        let value = self.map.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()??;
-        proc_exec_id(&value)
+        proc_exec_id(&self.value(pid)?)
+    }
+
+    fn value(&self, pid: u32) -> Option<Vec<u8>> {
+        self.map.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()?
+    }
+
+    /// Whether a process follows the default for kernel frames. Its children and its later programs do the same. False: the programs
+    /// do not know the process.
+    pub(crate) fn set_other_kernel_stacks(&mut self, pid: u32, other: bool) -> Result<bool, Error> {
+        let Some(value) = self.value(pid) else { return Ok(false) };
+        let flags = proc_flags(&value).unwrap_or(0) & !PROC_OTHER_KERNEL_STACKS;
+        let flags = flags | if other { PROC_OTHER_KERNEL_STACKS } else { 0 };
+        let Some(value) = with_flags(value, flags) else { return Ok(false) };
+        match self.map.update(&pid.to_ne_bytes(), &value, MapFlags::EXIST) {
+            Ok(()) => self.tell(),
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => return Ok(false),
+            Err(source) => return Err(Error::Map { action: "change a process in", map: "procs", source }),
+        }
+        Ok(true)
     }
 }
 

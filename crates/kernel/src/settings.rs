@@ -55,6 +55,8 @@ pub struct Settings {
     pub sched_stats: Option<SchedStats>,
     /// Also take kernel stacks.
     pub kernel_stacks: bool,
+    /// [`Kernel::set_kernel_stacks`](crate::Kernel::set_kernel_stacks) chooses for single processes.
+    pub kernel_stacks_by_process: bool,
     /// Send each sample of the clock as a message of its own too: see [`Kernel::take_samples`](crate::Kernel::take_samples).
     pub single_samples: bool,
     /// Count each thread separately.
@@ -115,6 +117,7 @@ impl Default for Settings {
             off_cpu: None,
             sched_stats: None,
             kernel_stacks: false,
+            kernel_stacks_by_process: false,
             single_samples: false,
             per_thread: false,
             check_memo: false,

@@ -231,6 +231,13 @@ impl<A> Builder<A> {
         self
     }
 
+    /// Whether to add kernel frames of this target and of its children, as [`kernel_stacks`](Self::kernel_stacks) does for all targets.
+    /// The process must be a target, given to [`pid`](Self::pid) with the same number.
+    pub fn target_kernel_stacks(mut self, pid: u32, on: bool) -> Self {
+        self.request.target_kernel_stacks.entry(pid).or_default().set(Setting::Value(on));
+        self
+    }
+
     /// Count threads separately, with the labels `tid` and `thread`; off by default.
     pub fn per_thread(mut self, on: bool) -> Self {
         self.request.per_thread.set(Setting::Value(on));

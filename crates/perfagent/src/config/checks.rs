@@ -7,7 +7,7 @@ mod values;
 
 use self::modes::{outputs_have_their_mode, per_pid, settings_have_their_mode, some_mode, wall_clock};
 use self::rotation::rotation;
-use self::targets::{command_exists, one_target, pids, some_target};
+use self::targets::{command_exists, one_target, pids, some_target, target_kernel_stacks};
 use self::values::{
     capture_length, cpus, labels, map_sizes, metrics_listen, min_block, off_cpu_states, outputs, pmu_events,
     pmu_format, sample_rate, tags, unwind_mode,
@@ -38,6 +38,7 @@ const CHECKS: &[Check] = &[
     capture_length,
     rotation,
     pids,
+    target_kernel_stacks,
     tags,
     labels,
     cpus,
@@ -91,6 +92,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--unwind", request.unwind.is_contradiction()),
         ("--kernel-stacks", request.kernel_stacks.is_contradiction()),
         ("--per-thread", request.per_thread.is_contradiction()),
+        ("target_kernel_stacks", request.target_kernel_stacks.values().any(Setting::is_contradiction)),
         ("single_samples", request.single_samples.is_contradiction()),
         ("--max-stacks", request.max_stacks.is_contradiction()),
         ("--ring-size", request.ring_bytes.is_contradiction()),

@@ -16,6 +16,7 @@ mod plan;
 mod request;
 mod size;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -113,6 +114,7 @@ pub struct Config {
     pub(crate) sample_rate_hz: u32,
     pub(crate) unwind: Unwind,
     pub(crate) kernel_stacks: bool,
+    pub(crate) target_kernel_stacks: BTreeMap<u32, bool>,
     pub(crate) per_thread: bool,
     pub(crate) single_samples: bool,
     pub(crate) cpus: Option<Vec<u32>>,
@@ -219,6 +221,12 @@ impl Config {
     #[must_use]
     pub fn kernel_stacks(&self) -> bool {
         self.kernel_stacks
+    }
+
+    /// Targets for which [`Self::kernel_stacks`] does not decide, and whether their kernel frames are taken.
+    #[must_use]
+    pub fn target_kernel_stacks(&self) -> &BTreeMap<u32, bool> {
+        &self.target_kernel_stacks
     }
 
     /// Whether threads are counted separately.

@@ -52,6 +52,11 @@ pub(super) fn plan(request: Request) -> Plan {
         sample_rate_hz: request.sample_rate.value().copied().unwrap_or(DEFAULT_SAMPLE_RATE_HZ),
         unwind: request.unwind.value().copied().unwrap_or(Unwind::Auto),
         kernel_stacks: request.kernel_stacks.is_on(),
+        target_kernel_stacks: request
+            .target_kernel_stacks
+            .iter()
+            .filter_map(|(pid, on)| Some((*pid, *on.value()?)))
+            .collect(),
         per_thread: request.per_thread.is_on(),
         single_samples: request.single_samples.is_on(),
         cpus,

@@ -97,6 +97,9 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         let unread = KernelProcess { pid: *pid, exec_id: from_ns, mappings: &[], waker_only: false };
         kernel.add_process(&unread).map_err(load_error)?;
     }
+    for (pid, on) in settings::target_kernel_stacks(&config, &pids) {
+        kernel.set_kernel_stacks(pid, on).map_err(load_error)?;
+    }
     for pid in &pids {
         let image = read_target(&mut processes, *pid)?;
         processes.enter_target(image, from_ns);

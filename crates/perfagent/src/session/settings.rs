@@ -24,6 +24,7 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Settings {
             split_events: config.pmu_events.len().min(kernel::MAX_SPLIT_EVENTS) as u8,
         }),
         kernel_stacks: config.kernel_stacks,
+        kernel_stacks_by_process: !config.target_kernel_stacks.is_empty(),
         per_thread: config.per_thread,
         single_samples: config.single_samples,
         check_memo: config.self_check,
@@ -49,6 +50,13 @@ fn off_cpu(config: &Config) -> OffCpu {
     }
 }
 
+/// The targets with a setting of their own for kernel frames. `pids`: all targets as they were resolved, in the order given.
+pub(super) fn target_kernel_stacks(config: &Config, pids: &[u32]) -> Vec<(u32, bool)> {
+    let Targets::Pids(given) = &config.targets else { return Vec::new() };
+    let chosen = given.iter().map(|given| config.target_kernel_stacks.get(given));
+    pids.iter().zip(chosen).filter_map(|(pid, on)| Some((*pid, *on?))).collect()
+}
+
 fn nanoseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -68,7 +76,8 @@ pub(super) fn for_recording(config: &Config) -> recording::Settings {
         sample_rate_hz: config.sample_rate_hz,
         cpus: config.cpus.clone(),
         unwind: config.unwind.name().to_owned(),
-        kernel_stacks: config.kernel_stacks,
+        // Kernel frames are shown where they were taken.
+        kernel_stacks: config.kernel_stacks || config.target_kernel_stacks.values().any(|on| *on),
         per_thread: config.per_thread,
         off_cpu_states: config.off_cpu_states.clone(),
         min_block_ns: nanoseconds(config.min_block),

@@ -1,6 +1,7 @@
 //! The library from outside: whole captures.
 
 mod cut;
+mod kernel_stacks;
 mod library;
 mod metrics;
 mod silent_files;

@@ -42,6 +42,17 @@ pub(super) fn some_target(request: &Request, _: &Facts) -> Result<(), Error> {
     Ok(())
 }
 
+pub(super) fn target_kernel_stacks(request: &Request, _: &Facts) -> Result<(), Error> {
+    match request.target_kernel_stacks.keys().find(|pid| !request.pids.contains(&Ok(**pid))) {
+        None => Ok(()),
+        Some(pid) => Err(Error::invalid(
+            "target_kernel_stacks",
+            format!("target_kernel_stacks: {pid} is not a target"),
+            "give each of these processes as a target, with `pid`",
+        )),
+    }
+}
+
 pub(super) fn pids(request: &Request, _: &Facts) -> Result<(), Error> {
     for pid in &request.pids {
         let given = match pid {

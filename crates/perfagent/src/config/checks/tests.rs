@@ -63,6 +63,16 @@ fn targets() {
 }
 
 #[test]
+fn kernel_stacks_of_a_target() {
+    let option = "target_kernel_stacks";
+    refused(good().target_kernel_stacks(2, true), option, &["2 is not a target"]);
+    refused(empty().system_wide().with_cpu_profile().target_kernel_stacks(1, true), option, &["1 is not"]);
+    refused(good().target_kernel_stacks(1, true).target_kernel_stacks(1, false), option, &["twice"]);
+    let plan = judge(good().pid(2).target_kernel_stacks(2, true).target_kernel_stacks(2, true)).ok().unwrap();
+    assert_eq!(plan.config.target_kernel_stacks(), &[(2, true)].into());
+}
+
+#[test]
 fn modes() {
     refused(empty().pid(1), "--profile", &["required", "--profile", "--offcpu"]);
     refused(empty().pid(1).option("profile", "false"), "--profile", &["required"]);
@@ -279,6 +289,7 @@ fn defaults_equal_those_of_the_command_line() {
             sample_rate_hz: 99,
             unwind: Unwind::Auto,
             kernel_stacks: false,
+            target_kernel_stacks: std::collections::BTreeMap::new(),
             per_thread: false,
             single_samples: false,
             cpus: None,

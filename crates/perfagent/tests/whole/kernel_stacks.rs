@@ -1,0 +1,59 @@
+//! Kernel frames of single targets.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use perfagent::{Agent, Recording};
+use recording::State;
+use testkit::Process;
+
+use crate::started::started;
+
+/// Processes, one after the other, of a shell: each spends its time in system calls, and sometimes waits.
+fn shell(program: &str) -> Process {
+    let script = format!("while :; do {program} < /dev/zero > /dev/null 2> /dev/null; sleep 0.01; done");
+    Process::start(Command::new("sh").args(["-c", &script]).stdin(Stdio::null())).unwrap()
+}
+
+/// Stacks with and without kernel frames, of a process by number or of those with a name.
+fn stacks_of(recording: &Recording, pid: u32, comm: &str, states: &[State]) -> [u64; 2] {
+    let model = &recording.model().recording;
+    let mut found = [0; 2];
+    for count in &model.counts {
+        let at = model.task_stack(count.stack).unwrap();
+        let task = model.task(at.task).unwrap();
+        let is_named = model.labels(task.labels).contains(&profile::Label::str("comm", comm));
+        if states.contains(&at.state) && (task.pid == Some(pid) || is_named) {
+            found[usize::from(model.stack(at.stack).unwrap().kernel_frames == 0)] += count.value(0);
+        }
+    }
+    found
+}
+
+#[test]
+fn kernel_frames_can_be_had_of_one_target_with_its_children() {
+    // Many short reads: nearly all time is in the kernel.
+    let (one, other) = (shell("dd bs=16 count=200000"), shell("head -c 400000000"));
+    for by_default in [false, true] {
+        let builder =
+            Agent::builder().pids([one.pid(), other.pid()]).with_cpu_profile().with_off_cpu_profile();
+        let builder = builder.sample_rate(499).kernel_stacks(by_default);
+        // Either way the first target has kernel frames, and the second has none.
+        let (chosen, on) = if by_default { (&other, false) } else { (&one, true) };
+        let agent = builder.target_kernel_stacks(chosen.pid(), on).build().unwrap();
+        if !started(&agent) {
+            return;
+        }
+        agent.wait(Duration::from_secs(3));
+        let report = agent.stop().unwrap();
+        let recording = report.recording();
+        assert!(recording.model().recording.settings.kernel_stacks);
+        for states in [&[State::Sampled][..], &[State::Blocked, State::IoWait]] {
+            let with = stacks_of(recording, one.pid(), "dd", states);
+            let without = stacks_of(recording, other.pid(), "head", states);
+            println!("{states:?}, by default {by_default}: {with:?} and {without:?}");
+            assert!(with[0] > with[1] && with[0] > 3, "{states:?}, by default {by_default}: {with:?}");
+            assert!(without[0] == 0 && without[1] > 3, "{states:?}, by default {by_default}: {without:?}");
+        }
+    }
+}
