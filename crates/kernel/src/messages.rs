@@ -164,7 +164,7 @@ pub struct StackMessage {
     /// User frames, leaf first.
     pub user: Vec<Frame>,
     /// What else the message tells of the stack.
-    pub attached: Attached,
+    pub attached: Box<Attached>,
 }
 
 /// Decodes the messages that an iterator wrote one after the other.
@@ -239,7 +239,7 @@ fn stack(header: &Header, sections: &Sections<'_>, user: Vec<Frame>) -> Option<S
         time_ns: header.time,
         kernel: sections.kernel.iter().map(|word| u64::from_ne_bytes(*word)).collect(),
         user,
-        attached: sections.attached()?,
+        attached: Box::new(sections.attached()?),
     })
 }
 

@@ -49,7 +49,7 @@ fn a_stack_has_what_its_sections_tell() {
     assert_eq!(stack.kernel, [0xffff_ffff_8100_0000]);
     let pcs: Vec<_> = stack.user.iter().map(|frame| (frame.pc, frame.exact)).collect();
     assert_eq!(pcs, [(0x2000, true), (0x1000, false)], "leaf first");
-    let Attached { interpreted, links, object, time_bin } = stack.attached;
+    let Attached { interpreted, links, object, time_bin } = *stack.attached;
     assert_eq!(interpreted, [InterpretedFrame { code: 0xc0de, instruction: 3, outermost: true, stamp: 0 }]);
     assert_eq!(links, [LinkedStack { role: Role::Owner, key: 77 }]);
     assert_eq!((object, time_bin), (Some(0x7f00_0010), Some(4)));

@@ -1,4 +1,5 @@
 //! Kernel frames of single targets.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
