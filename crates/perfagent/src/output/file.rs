@@ -51,26 +51,19 @@ struct Counted {
 }
 
 enum Inner {
-    Staged {
-        file: File,
-        temporary: Option<TemporaryFile>,
-        destination: Destination,
-        registry: TemporaryFiles,
-    },
-    Direct {
-        file: File,
-        path: PathBuf,
-    },
+    Staged { file: File, temporary: Option<TemporaryFile>, final_name: FinalName, registry: TemporaryFiles },
+    Direct { file: File, path: PathBuf },
     Stdout(File),
     Sink(Box<dyn Sink>),
 }
 
-enum Destination {
+/// The name that a file gets when it is complete.
+enum FinalName {
     Replace(PathBuf),
     FirstFree(AutoName),
 }
 
-impl Destination {
+impl FinalName {
     fn path(&self) -> PathBuf {
         match self {
             Self::Replace(path) => path.clone(),
@@ -93,10 +86,10 @@ impl OutputFile {
         let inner = match target {
             OutputTarget::Sink(sink) => Inner::Sink(sink),
             OutputTarget::File(FileTarget::Stdout) => Inner::Stdout(stdout()?),
-            OutputTarget::File(FileTarget::Auto(name)) => stage(Destination::FirstFree(name), registry)?,
+            OutputTarget::File(FileTarget::Auto(name)) => stage(FinalName::FirstFree(name), registry)?,
             OutputTarget::File(FileTarget::Path(path)) => match place_of(&path)? {
                 Place::Direct { .. } => Inner::Direct { file: open_direct(&path, give_up)?, path },
-                Place::Regular { path, .. } => stage(Destination::Replace(path), registry)?,
+                Place::Regular { path, .. } => stage(FinalName::Replace(path), registry)?,
             },
         };
         Ok(Self { writer: BufWriter::with_capacity(64 << 10, Counted { inner, bytes: 0 }) })
@@ -127,8 +120,7 @@ pub(crate) struct Written {
 impl Written {
     /// Claims the automatic name with this number, if this file has an automatic name. A drop of the result frees the name.
     fn claim(&self, number: u32) -> Option<io::Result<TemporaryFile>> {
-        let Inner::Staged { file, temporary, destination: Destination::FirstFree(name), registry } =
-            &self.inner
+        let Inner::Staged { file, temporary, final_name: FinalName::FirstFree(name), registry } = &self.inner
         else {
             return None;
         };
@@ -142,7 +134,7 @@ impl Written {
 
     /// Whether a file with the automatic name and this number exists.
     fn is_taken(&self, number: u32) -> bool {
-        let Inner::Staged { destination: Destination::FirstFree(name), .. } = &self.inner else {
+        let Inner::Staged { final_name: FinalName::FirstFree(name), .. } = &self.inner else {
             return false;
         };
         name.path(number).symlink_metadata().is_ok()
@@ -150,9 +142,9 @@ impl Written {
 
     fn publish(self, claimed: Option<io::Result<TemporaryFile>>) -> io::Result<Finished> {
         let path = match self.inner {
-            Inner::Staged { file, temporary, destination, registry } => Some(match destination {
-                Destination::Replace(path) => replace(&file, temporary, path, &registry)?,
-                Destination::FirstFree(name) => {
+            Inner::Staged { file, temporary, final_name, registry } => Some(match final_name {
+                FinalName::Replace(path) => replace(&file, temporary, path, &registry)?,
+                FinalName::FirstFree(name) => {
                     settle(temporary, claimed.unwrap_or_else(|| none_free(&name))?)?
                 }
             }),
@@ -249,15 +241,15 @@ fn open_direct(path: &Path, give_up: &CancelToken) -> io::Result<File> {
     }
 }
 
-fn stage(destination: Destination, registry: &TemporaryFiles) -> io::Result<Inner> {
-    let path = destination.path();
+fn stage(final_name: FinalName, registry: &TemporaryFiles) -> io::Result<Inner> {
+    let path = final_name.path();
     let registry = registry.clone();
     if let Some(file) = open_unnamed(parent(&path)) {
-        return Ok(Inner::Staged { file, temporary: None, destination, registry });
+        return Ok(Inner::Staged { file, temporary: None, final_name, registry });
     }
     let temporary = registry.register(temporary_path(&path));
     let file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(temporary.path())?;
-    Ok(Inner::Staged { file, temporary: Some(temporary), destination, registry })
+    Ok(Inner::Staged { file, temporary: Some(temporary), final_name, registry })
 }
 
 /// A file without a name, if the file system supports it and `/proc` is there to name the file later.
@@ -393,21 +385,21 @@ mod tests {
         let name =
             auto_name(Subject::System, "202604021430", OutputKind::CpuProfile).in_directory(dir.path());
         for number in 1..=2 {
-            let finished = publish(Ok(named(Destination::FirstFree(name.clone()), &registry, b""))).unwrap();
+            let finished = publish(Ok(named(FinalName::FirstFree(name.clone()), &registry, b""))).unwrap();
             assert_eq!(finished.path, Some(name.path(number)));
         }
-        publish(Ok(named(Destination::Replace(name.path(1)), &registry, b"again"))).unwrap();
+        publish(Ok(named(FinalName::Replace(name.path(1)), &registry, b"again"))).unwrap();
         assert_eq!(std::fs::read(name.path(1)).unwrap(), b"again");
         assert_eq!(entries(dir.path()).len(), 2);
     }
 
     /// Written as on a file system without unnamed files.
-    fn named(destination: Destination, registry: &TemporaryFiles, bytes: &[u8]) -> Written {
-        let temporary = registry.register(temporary_path(&destination.path()));
+    fn named(final_name: FinalName, registry: &TemporaryFiles, bytes: &[u8]) -> Written {
+        let temporary = registry.register(temporary_path(&final_name.path()));
         let mut file = File::create(temporary.path()).unwrap();
         file.write_all(bytes).unwrap();
         let registry = registry.clone();
-        Written { inner: Inner::Staged { file, temporary: Some(temporary), destination, registry }, bytes: 0 }
+        Written { inner: Inner::Staged { file, temporary: Some(temporary), final_name, registry }, bytes: 0 }
     }
 
     #[test]
@@ -422,7 +414,7 @@ mod tests {
                 .unwrap()
                 .finish()
         };
-        let named = |name: &AutoName| Ok(named(Destination::FirstFree(name.clone()), &registry, b""));
+        let named = |name: &AutoName| Ok(named(FinalName::FirstFree(name.clone()), &registry, b""));
         let failed = || Err(io::Error::from(io::ErrorKind::StorageFull));
         for (number, written) in [
             (2, vec![unnamed(&cpu), failed(), unnamed(&off_cpu)]),
