@@ -50,7 +50,11 @@ impl Engine {
     /// Looks up the places of a delivery. Ends early if symbolization is abandoned.
     pub(crate) fn answer(&mut self, interval: &Interval, work: Work) {
         match work {
-            Work::Module { module, places } => self.module(interval, &module, &places),
+            Work::Module { module, places } => {
+                let places: Vec<_> =
+                    places.into_iter().map(|(frame, svma)| (interval, frame, svma)).collect();
+                self.answer_module(&module, &places);
+            }
             Work::Kernel { places } => self.kernel(interval, &places),
             Work::Jit { program, places } => self.jit(interval, &program, &places),
             Work::Interpreted { code, places } => {
@@ -75,14 +79,15 @@ impl Engine {
         interval.add_outcome(self.chain.end_interval());
     }
 
-    fn module(&mut self, interval: &Interval, module: &ModuleHandle, places: &[(FrameId, Svma)]) {
+    /// Looks up places in one module, which may be of several intervals. Ends early if symbolization is abandoned.
+    pub(crate) fn answer_module(&mut self, module: &ModuleHandle, places: &[(&Interval, FrameId, Svma)]) {
         let begun = Instant::now();
         let file = FileOnce::new(module.file.as_deref());
         for batch in places.chunks(BATCH) {
             if self.abandon.is_abandoned() {
                 break;
             }
-            self.module_batch(interval, module, &file, batch);
+            self.module_batch(module, &file, batch);
         }
         self.chain.delivered(module.is_large());
         let (path, places) = (&module.module.path, places.len());
@@ -91,39 +96,34 @@ impl Engine {
 
     fn module_batch(
         &mut self,
-        interval: &Interval,
         module: &ModuleHandle,
         file: &FileOnce<'_>,
-        batch: &[(FrameId, Svma)],
+        batch: &[(&Interval, FrameId, Svma)],
     ) {
         let module = &*module.module;
-        let (mut unknown, mut known_frames, mut known) = (Vec::new(), Vec::new(), Vec::new());
-        for (frame, svma) in batch {
+        let mut unknown = Vec::new();
+        for (interval, frame, svma) in batch {
             match self.cache.get(module, *svma) {
                 Some(lines) => {
-                    known_frames.push(*frame);
-                    known.push(lines);
+                    self.with_figures(|figures| figures.from_cache += 1);
+                    self.enter(interval, &[*frame], &[lines]);
                 }
-                None => unknown.push((*frame, *svma)),
+                None => unknown.push((interval, frame, svma)),
             }
-        }
-        if !known.is_empty() {
-            self.with_figures(|figures| figures.from_cache += known.len() as u64);
-            self.enter(interval, &known_frames, &known);
         }
         if unknown.is_empty() {
             return;
         }
-        let (frames, svmas) = split(&unknown);
+        let svmas: Vec<Svma> = unknown.iter().map(|(_, _, svma)| **svma).collect();
         let found = self.timed(Lookup::User, |chain| chain.lookup(&InModule { module, file }, &svmas));
         // An answer that another interval may get better is not kept.
         let is_final = found.answered && found.panics == 0 && !file.failed();
-        for (svma, lines) in svmas.iter().zip(&found.names) {
+        for ((interval, frame, svma), lines) in unknown.into_iter().zip(found.names) {
             if is_final || !lines.is_empty() {
-                self.cache.put(module, *svma, lines);
+                self.cache.put(module, *svma, &lines);
             }
+            self.enter(interval, &[*frame], &[lines]);
         }
-        self.enter(interval, &frames, &found.names);
     }
 
     fn kernel(&mut self, interval: &Interval, places: &[(FrameId, u64)]) {

@@ -1,6 +1,6 @@
 //! Names for the frames of recordings: while a capture runs, and later.
 //!
-//! In: [`Symbolization`], a thread that names frames during a capture, with [`PendingNames`] for each interval and [`Deliveries`], the
+//! In: [`Symbolization`], a thread that names frames during a capture, with [`PendingNames`] and [`LateNames`] for each interval and [`Deliveries`], the
 //! schedule by which new frames are handed over; [`Symbolizer`], which names a finished recording; [`SymbolSource`], the trait by which
 //! names are found, and [`Sources`], the list of sources in the order in which they are asked.
 //! Guaranteed: a source that panics costs its own answer and nothing else; results of earlier intervals are kept within a bound;
@@ -51,4 +51,4 @@ pub use source::{Answer, SymbolSource};
 pub use sources::Sources;
 pub use symbols::{ObjectFile, ObjectSource, PerfMap, PerfMapError, PerfMapOwner, SourceLine};
 pub use work::{ModuleHandle, ProgramHandle, Work};
-pub use worker::{PendingNames, Symbolization};
+pub use worker::{LateNames, PendingNames, Symbolization};

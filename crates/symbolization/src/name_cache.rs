@@ -85,7 +85,7 @@ impl NameCache {
 
     /// Keeps what was found at a place, if there is room. A file that could not be told from others is not kept.
     pub(crate) fn put(&mut self, module: &Module, svma: Svma, lines: &[SourceLine]) {
-        if module.build_id.is_none() && module.identity.size == 0 {
+        if !is_told_apart(module) {
             return;
         }
         let max_places = self.max_places;
@@ -93,6 +93,11 @@ impl NameCache {
             newest.put(module, svma, lines);
         }
     }
+}
+
+/// Whether equal modules are one file.
+pub(crate) fn is_told_apart(module: &Module) -> bool {
+    module.build_id.is_some() || module.identity.size > 0
 }
 
 fn text_of(line: &SourceLine) -> usize {

@@ -1,12 +1,19 @@
 //! The thread that finds names while a capture runs.
 
+mod backlog;
+mod late_names;
+
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use recording::Names;
+
+use self::backlog::{Backlog, Message, Step};
+pub use self::late_names::LateNames;
+use self::late_names::wait;
 
 use crate::abandon::AbandonToken;
 use crate::engine::{Engine, Observer};
@@ -16,19 +23,8 @@ use crate::options::Options;
 use crate::sources::Sources;
 use crate::work::Work;
 
-/// How long the file that is being read when symbolization is abandoned may still take.
-const GRACE: Duration = Duration::from_millis(500);
-/// Between two looks at whether symbolization is abandoned.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// Intervals are held weakly: nobody waits for the names of a dropped one.
-enum Message {
-    Begin,
-    Work { interval: Weak<Interval>, work: Work },
-    End { interval: Weak<Interval>, done: Sender<()> },
-}
-
-/// The thread that finds names. It ends when this and all [`PendingNames`] are dropped, or when it is abandoned.
+/// The thread that finds names. It ends when this and all [`PendingNames`] are dropped and all that was submitted was looked up, or when
+/// it is abandoned.
 pub struct Symbolization {
     messages: Sender<Message>,
     thread: JoinHandle<()>,
@@ -36,13 +32,15 @@ pub struct Symbolization {
     end: Receiver<()>,
     figures: Arc<Mutex<Figures>>,
     abandon: AbandonToken,
+    abandoned_at: Arc<OnceLock<Instant>>,
 }
 
-/// The names of one interval: places are submitted, then the names are waited for. Several intervals may be open at once.
+/// The names of one interval: places are submitted, then the interval is ended. Several intervals may be open at once.
 pub struct PendingNames {
     interval: Arc<Interval>,
     messages: Sender<Message>,
     abandon: AbandonToken,
+    abandoned_at: Arc<OnceLock<Instant>>,
 }
 
 impl Symbolization {
@@ -68,18 +66,17 @@ impl Symbolization {
             find_names(engine, &queue, &token);
             drop(alive);
         }))?;
-        Ok(Self { messages, thread, end, figures, abandon })
+        Ok(Self { messages, thread, end, figures, abandon, abandoned_at: Arc::default() })
     }
 
     /// Begins an interval. Names that earlier intervals used are still known, and are forgotten when two intervals do not use them.
     #[must_use]
     pub fn begin_interval(&self) -> PendingNames {
-        // The thread ends before this one only if it was abandoned or panicked; then frames stay without names.
-        let _ = self.messages.send(Message::Begin);
         PendingNames {
             interval: Arc::default(),
             messages: self.messages.clone(),
             abandon: self.abandon.clone(),
+            abandoned_at: Arc::clone(&self.abandoned_at),
         }
     }
 
@@ -90,10 +87,10 @@ impl Symbolization {
     }
 
     /// Ends the thread after all that was submitted, and waits for it; not longer than half a second if symbolization is abandoned. All
-    /// intervals should have been waited for.
+    /// intervals should have been ended.
     pub fn finish(self) {
         drop(self.messages);
-        if wait(&self.end, &self.abandon, || {}) {
+        if wait(&self.end, &self.abandon, &self.abandoned_at, || true) {
             let _ = self.thread.join();
         }
     }
@@ -104,6 +101,7 @@ impl PendingNames {
     pub fn submit(&self, work: Work) {
         if !work.is_empty() {
             self.interval.add_submitted(work.len());
+            // The thread ends before this one only if it was abandoned or panicked; then frames stay without names.
             let _ = self.messages.send(Message::Work { interval: Arc::downgrade(&self.interval), work });
         }
     }
@@ -114,54 +112,47 @@ impl PendingNames {
         self.interval.left()
     }
 
-    /// Waits until all that was submitted has been looked up, or until symbolization is abandoned; the thread may then still be busy with
-    /// its last file. `tell_left` is called again and again with the number of places that are still to be looked up. What was not looked
-    /// up is counted in the names' outcome.
-    pub fn wait(self, tell_left: impl Fn(u64)) -> Names {
+    /// Nothing more is submitted. The names can be waited for at any later time.
+    #[must_use]
+    pub fn end(self) -> LateNames {
         let (done, end) = channel();
         let _ = self.messages.send(Message::End { interval: Arc::downgrade(&self.interval), done });
-        wait(&end, &self.abandon, || tell_left(self.left()));
-        let names = self.interval.take_names();
-        tell_left(0);
-        names
+        LateNames::new(self.interval, end, self.abandon, self.abandoned_at)
     }
-}
 
-/// Waits until a channel gives something or closes: true. False if symbolization was abandoned and the grace has passed.
-fn wait(end: &Receiver<()>, abandon: &AbandonToken, look: impl Fn()) -> bool {
-    let mut abandoned_at = None;
-    loop {
-        look();
-        match end.recv_timeout(LOOK_EVERY) {
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return true,
-            Err(RecvTimeoutError::Timeout) if abandon.is_abandoned() => {
-                if abandoned_at.get_or_insert_with(Instant::now).elapsed() >= GRACE {
-                    return false;
-                }
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-        }
+    /// Ends the interval and waits for its names: see [`LateNames::wait`].
+    pub fn wait(self, tell_left: impl Fn(u64)) -> Names {
+        self.end().wait(|| false, tell_left)
     }
 }
 
 fn find_names(mut engine: Engine, queue: &Receiver<Message>, abandon: &AbandonToken) {
-    for message in queue {
+    let mut backlog = Backlog::default();
+    loop {
+        queue.try_iter().for_each(|message| backlog.add(message));
         if abandon.is_abandoned() {
             return;
         }
-        match message {
-            Message::Begin => engine.begin_interval(),
-            Message::Work { interval, work } => {
-                if let Some(interval) = interval.upgrade() {
-                    engine.answer(&interval, work);
-                }
+        match backlog.next() {
+            Some(Step::Begin) => engine.begin_interval(),
+            Some(Step::Work(interval, work)) => engine.answer(&interval, work),
+            Some(Step::Module(module, intervals)) => {
+                let places: Vec<_> = intervals
+                    .iter()
+                    .flat_map(|(interval, places)| {
+                        places.iter().map(|(frame, svma)| (&**interval, *frame, *svma))
+                    })
+                    .collect();
+                engine.answer_module(&module, &places);
             }
-            Message::End { interval, done } => {
-                if let Some(interval) = interval.upgrade() {
-                    engine.end_interval(&interval);
-                }
+            Some(Step::End(interval, done)) => {
+                engine.end_interval(&interval);
                 let _ = done.send(());
             }
+            None => match queue.recv() {
+                Ok(message) => backlog.add(message),
+                Err(_) => return,
+            },
         }
     }
 }

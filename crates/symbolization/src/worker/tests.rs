@@ -12,6 +12,7 @@ use crate::request::Request;
 use crate::source::{Answer, SymbolSource};
 use crate::work::{ModuleHandle, ProgramHandle};
 
+use super::late_names::GRACE;
 use super::*;
 
 type AnswerBy = Box<dyn FnMut(&Request<'_>) -> Answer + Send>;
@@ -252,6 +253,103 @@ fn the_work_of_an_interval_that_nobody_waits_for_is_left_out() {
     drop(release);
     assert_eq!(kept.wait(|_| {}).len(), 1);
     assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+/// The addresses of each request.
+type Asked = Arc<Mutex<Vec<Vec<u64>>>>;
+
+/// A source that writes down the addresses of each request in modules, and waits before each answer until `release` has a message or is
+/// dropped. Tells that it began.
+fn held() -> (Sources, Asked, Sender<()>, Receiver<()>) {
+    let ((release, gate), (began, begin)) = (channel::<()>(), channel());
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let theirs = Arc::clone(&asked);
+    let source = fake(move |request| {
+        if let Request::Module(request) = request {
+            theirs.lock().unwrap().push(request.svmas.iter().map(|svma| svma.0).collect());
+        }
+        let _ = began.send(());
+        let _ = gate.recv();
+        even(request)
+    });
+    (with(source), asked, release, begin)
+}
+
+#[test]
+fn places_in_one_module_that_several_intervals_wait_for_are_looked_up_at_once() {
+    let (sources, asked, release, begin) = held();
+    let symbolization = start(sources, &AbandonToken::new());
+    let first = symbolization.begin_interval();
+    first.submit(in_module("/big", 0..2));
+    begin.recv().unwrap();
+    // While the first look-up goes on, further intervals end.
+    let first = first.end();
+    let later: Vec<_> = (1..=4)
+        .map(|number| {
+            let interval = symbolization.begin_interval();
+            interval.submit(in_module("/big", [10 * number].into_iter()));
+            interval.submit(in_module("/small", [10 * number].into_iter()));
+            interval.end()
+        })
+        .collect();
+    assert_eq!(later.iter().map(LateNames::left).collect::<Vec<_>>(), [2; 4]);
+    drop(release);
+    assert_eq!(first.wait(|| false, |_| {}).len(), 1);
+    for names in later.iter().map(|names| names.wait(|| false, |_| {})) {
+        assert_eq!((names.outcome.abandoned, names.len()), (0, 1), "frame 0 in both modules");
+    }
+    let together = vec![10, 20, 30, 40];
+    assert_eq!(*asked.lock().unwrap(), [vec![0, 1], together.clone(), together]);
+    // All that was found is known as long as if each interval had been looked up alone.
+    let again = symbolization.begin_interval();
+    again.submit(in_module("/big", [0, 40].into_iter()));
+    assert_eq!(again.wait(|_| {}).len(), 2);
+    assert_eq!(symbolization.figures().from_cache, 2);
+}
+
+#[test]
+fn an_interval_that_is_given_up_has_the_names_so_far_and_is_not_looked_up() {
+    let (sources, asked, release, begin) = held();
+    let symbolization = start(sources, &AbandonToken::new());
+    let first = symbolization.begin_interval();
+    first.submit(in_module("/first", 0..1));
+    begin.recv().unwrap();
+    let mut ended = Vec::new();
+    for number in 0..6 {
+        let interval = symbolization.begin_interval();
+        interval.submit(in_module("/a", 0..10));
+        interval.submit(in_module("/b", (0..3).map(|at| 100 * (number + 1) + at)));
+        ended.push(interval.end());
+    }
+    let last = ended.pop().unwrap();
+    let begun = Instant::now();
+    for given_up in ended {
+        let names = given_up.wait(|| true, |_| {});
+        assert_eq!((names.len(), names.outcome.abandoned), (0, 13));
+    }
+    assert!(begun.elapsed() < GRACE, "nobody waits");
+    drop(release);
+    let names = last.wait(|| false, |_| {});
+    // Frames 0, 2, .. of /a, and of /b.
+    assert_eq!((names.len(), names.outcome.abandoned), (5, 0));
+    let asked = asked.lock().unwrap().clone();
+    assert_eq!(
+        asked,
+        [vec![0], (0..10).collect(), vec![600, 601, 602]],
+        "nothing of those that were given up"
+    );
+}
+
+#[test]
+fn ended_intervals_get_their_names_although_nobody_waits_yet() {
+    let symbolization = start(with(fake(even)), &AbandonToken::new());
+    let interval = symbolization.begin_interval();
+    interval.submit(in_module("/a", 0..10));
+    let interval = interval.end();
+    // Not held up by names that nobody has taken.
+    symbolization.finish();
+    assert_eq!(interval.left(), 0);
+    assert_eq!(interval.wait(|| false, |_| {}).len(), 5);
 }
 
 #[test]
