@@ -138,9 +138,10 @@ impl Agent {
         match started.recv() {
             Ok(Ok(())) => {
                 let beside = exporters.start(metrics_interval, &self.shared).and_then(|exporting| {
-                    let rotator = || Rotator::new(requests.clone(), self.abandon.clone());
-                    let rotation =
-                        rotate.map(|every| Rotation::of_outputs(rotator(), every, outputs.of_intervals()));
+                    let rotation = rotate.map(|every| {
+                        let rotator = Rotator::new(requests.clone());
+                        Rotation::of_outputs(rotator, every, outputs.of_intervals(), self.abandon.clone())
+                    });
                     Ok((exporting, rotation.transpose()?))
                 });
                 match beside {
@@ -242,19 +243,23 @@ impl Agent {
     pub fn stop_with(&self, cancel: &CancelToken) -> Result<Report, Error> {
         let mut state = self.lock();
         let (result, outputs, exporting, rotated) = match std::mem::replace(&mut *state, State::Stopped) {
-            State::Running(running) => {
+            State::Running(mut running) => {
                 let heed_cancel = || {
                     if cancel.is_cancelled() {
                         self.abandon.cancel();
                     }
                 };
-                let rotated = running.rotation.map(|rotation| rotation.finish(heed_cancel));
+                if let Some(rotation) = &mut running.rotation {
+                    rotation.stop_cutting(heed_cancel);
+                }
                 // Not by dropping this end alone: threads that cut hold others. It fails if the targets have ended.
                 let _ = running.requests.send(Request::Stop);
                 while !running.thread.is_finished() {
                     heed_cancel();
                     std::thread::sleep(Duration::from_millis(1));
                 }
+                // The names of earlier intervals are found before those of the last one.
+                let rotated = running.rotation.map(|rotation| rotation.finish(heed_cancel));
                 (join(running.thread)?, running.outputs, running.exporting, rotated)
             }
             State::StartCancelled(outputs, exporters, usage) => {
@@ -277,8 +282,8 @@ impl Agent {
         let mut warnings = result.warnings;
         let (intervals, mut outputs) = match rotated {
             None => (0, outputs.write(&contents, cancel)),
-            Some(rotated) => {
-                warnings.extend(rotated.warnings);
+            Some(mut rotated) => {
+                warnings.extend(rotated.take_warnings());
                 let mut reports = rotated.failed;
                 reports.extend(outputs.of_intervals().write(recording.model(), cancel));
                 reports.extend(outputs.of_capture().write(&contents, cancel));
@@ -301,11 +306,13 @@ impl Agent {
         })
     }
 
-    /// Ends the current interval of a running capture and returns it as a recording with names. Sampling goes on, and nothing
-    /// is lost or counted twice at the cut. [`Self::stop`] then covers the time since the last cut.
+    /// Ends the current interval of a running capture and returns it as a recording. Sampling goes on, and nothing is lost or counted twice at
+    /// the cut. [`Self::stop`] then covers the time since the last cut.
     ///
-    /// The time of a wait is split at the cut; the wait is counted in the interval in which it ends. This call names all
-    /// frames before it returns, so it may read much debug information; [`Self::abandon_symbolization`] ends that.
+    /// The time of a wait is split at the cut; the wait is counted in the interval in which it ends. This call does not wait for names: they
+    /// are found while the capture goes on, the oldest interval first, and the methods of [`Recording`] that show names wait for them. Names
+    /// of an interval that nobody holds any more are not looked up. [`Self::abandon_symbolization`] and [`Self::close`] end the search for
+    /// all intervals.
     ///
     /// # Errors
     /// [`Error::NotStarted`], [`Error::NotRunning`] (also if all targets have ended), [`Error::Closed`]; [`Error::System`] if the sums
@@ -314,11 +321,15 @@ impl Agent {
         self.rotator()?.cut()
     }
 
-    /// Cuts a running capture every `every`, and calls `each` with each recording on a separate thread, until the capture ends
-    /// or the returned handle is dropped.
+    /// Cuts a running capture every `every`, until the capture ends or the returned handle is dropped. Calls `each` with each recording when
+    /// its names are complete, in the order of the intervals, on a separate thread.
+    ///
+    /// If names take longer than the intervals, up to 64 intervals and 64 MiB wait for them. Beyond that the oldest recording is handed out
+    /// with the names that it has; the number of code locations that were not looked up is in
+    /// [`names.outcome.abandoned`](Recording::model). If `each` is so slow that 128 intervals wait, the next cut comes later.
     ///
     /// # Errors
-    /// As [`Self::cut`]; [`Error::System`] if the thread could not be started.
+    /// As [`Self::cut`]; [`Error::System`] if a thread could not be started.
     pub fn rotate(
         &self,
         every: Duration,
@@ -334,7 +345,7 @@ impl Agent {
         match &*self.lock() {
             State::Built(_) => Err(Error::NotStarted),
             State::Closed => Err(Error::Closed),
-            State::Running(running) => Ok(Rotator::new(running.requests.clone(), self.abandon.clone())),
+            State::Running(running) => Ok(Rotator::new(running.requests.clone())),
             State::StartCancelled(..) | State::Stopped => Err(Error::NotRunning),
         }
     }

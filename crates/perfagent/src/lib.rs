@@ -18,6 +18,7 @@ mod failure;
 mod finished;
 mod health;
 mod hooks;
+mod late_recording;
 mod naming;
 mod output;
 mod priority;

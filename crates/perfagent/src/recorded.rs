@@ -2,18 +2,23 @@
 
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use profile::Profile;
 use recording::{Mode, SymbolizedRecording};
 use symbolization::{Options, Symbolizer};
 
+use crate::late_recording::LateRecording;
 use crate::output::{
     self, Contents, FileTarget, OutputKind, OutputReport, OutputTarget, Outputs, TemporaryFiles,
 };
 use crate::{CancelToken, Error};
 
 /// A capture, or an interval of one, as data: stacks, counts, names and the ledger. It needs neither the agent nor the machine that it
-/// comes from.
+/// comes from. Clones share the data.
+///
+/// The names of an interval that [`Agent::cut`](crate::Agent::cut) returns are found while the capture goes on. All methods that show names or
+/// ledgers wait for them, except [`Self::names_left`] and [`Self::abandon_symbolization`].
 ///
 /// ```
 /// let recording = perfagent::Recording::default();
@@ -24,45 +29,72 @@ use crate::{CancelToken, Error};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Recording(SymbolizedRecording);
+pub struct Recording(Arc<LateRecording>);
 
 impl Recording {
     pub(crate) fn new(symbolized: SymbolizedRecording) -> Self {
-        Self(symbolized)
+        Self(Arc::new(LateRecording::complete(symbolized)))
+    }
+
+    /// A recording whose names may still be on their way.
+    pub(crate) fn late(recording: LateRecording) -> Self {
+        Self(Arc::new(recording))
+    }
+
+    /// Number of code locations whose names are still to be looked up. 0 if the recording has all names that will be found. Does not wait.
+    #[must_use]
+    pub fn names_left(&self) -> u64 {
+        self.0.names_left()
+    }
+
+    /// Ends the search for the names of this recording. Code locations without a name stay addresses. Does not wait.
+    pub fn abandon_symbolization(&self) {
+        self.0.give_up();
+    }
+
+    /// What is to be said about an interval. Waits for its names.
+    pub(crate) fn findings(&self) -> &[report::Finding] {
+        self.0.findings()
+    }
+
+    /// Number of code locations that stay addresses because the search for names was ended. Waits for the names.
+    pub(crate) fn names_abandoned(&self) -> u64 {
+        self.model().names.outcome.abandoned
     }
 
     /// The profiles that it has.
     #[must_use]
     pub fn modes(&self) -> Vec<Mode> {
-        output::modes(&self.0)
+        output::modes(self.model())
     }
 
     /// The profile of a mode, if the recording has it.
     #[must_use]
     pub fn profile(&self, mode: Mode) -> Option<Profile> {
-        output::profile(&self.0, mode)
+        output::profile(self.model(), mode)
     }
 
     /// Keys and values of the ledger of a mode, in their order; none if the recording has no such profile.
     #[must_use]
     pub fn ledger(&self, mode: Mode) -> &[(String, String)] {
-        output::ledger(&self.0, mode)
+        output::ledger(self.model(), mode)
     }
 
     /// The model behind it, for programs that look at stacks and counts themselves.
     #[must_use]
     pub fn model(&self) -> &SymbolizedRecording {
-        &self.0
+        self.0.symbolized()
     }
 
     /// Looks up all names anew, in the files of this machine. Frames whose file is not here, or is another one by now, have no name then.
     /// The ledger follows.
     #[must_use]
     pub fn symbolize(self) -> Self {
-        let mut symbolized = Symbolizer::new(Options::default()).symbolize(self.0.recording);
+        let mut symbolized =
+            Symbolizer::new(Options::default()).symbolize(self.0.into_symbolized().recording);
         let ledgers = report::Report::of(&symbolized, report::EndedBy::Request).ledgers;
         symbolized.ledgers = report::freeze(&ledgers);
-        Self(symbolized)
+        Self::new(symbolized)
     }
 
     /// Writes outputs of it, as a live run writes them. An output that it cannot give, as the report of the PMU, is an error in its report.
@@ -72,7 +104,7 @@ impl Recording {
         temporary: &TemporaryFiles,
     ) -> Vec<OutputReport> {
         let targets = outputs.into_iter().map(|(kind, file)| (kind, OutputTarget::File(file))).collect();
-        let contents = Contents { recording: &self.0, metrics: None };
+        let contents = Contents { recording: self.model(), metrics: None };
         Outputs::new(targets, temporary.clone()).write(&contents, &CancelToken::new())
     }
 
@@ -87,7 +119,7 @@ impl Recording {
         target: FileTarget,
         temporary: &TemporaryFiles,
     ) -> Result<u64, Error> {
-        output::write_profile(&self.0, mode, format, target, temporary)
+        output::write_profile(self.model(), mode, format, target, temporary)
     }
 
     /// The names of the formats that [`Self::write_profile`] knows.
@@ -106,7 +138,7 @@ impl Recording {
     /// # Errors
     /// Those of `out`.
     pub fn write_to(&self, out: impl Write) -> io::Result<u64> {
-        recording::file::write_symbolized(&self.0, out)
+        recording::file::write_symbolized(self.model(), out)
     }
 
     /// Reads what [`Self::write_to`] wrote. Any input may be given: what is not a whole recording is refused, and memory stays bounded.
@@ -115,7 +147,7 @@ impl Recording {
     /// [`Error::Recording`], whose message names the position in the input.
     pub fn read_from(input: impl Read) -> Result<Self, Error> {
         recording::file::read_symbolized(input)
-            .map(Self)
+            .map(Self::new)
             .map_err(|error| Error::Recording { reason: error.to_string() })
     }
 }

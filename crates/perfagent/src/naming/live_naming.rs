@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use metrics::{Health, SymbolizeHealth};
 use recording::{Frame, Names};
 use symbolization::{
-    AbandonToken, Deliveries, FrameContext, Lookup, Options, PendingNames, Sources, Symbolization,
+    AbandonToken, Deliveries, FrameContext, LateNames, Lookup, Options, PendingNames, Sources, Symbolization,
 };
 
 use crate::{CancelToken, Error, priority};
@@ -66,18 +66,18 @@ impl Naming {
         }
     }
 
-    /// Hands over all frames that are left and ends the interval. Its names can be waited for while the next one goes on.
+    /// Hands over all frames that are left and ends the interval. Its names are found while the next one goes on.
     pub(crate) fn end_interval<'a>(
         &mut self,
         frames: impl Iterator<Item = &'a Frame>,
         context: &impl FrameContext,
-    ) -> PendingNames {
+    ) -> LateNames {
         for work in self.deliveries.take_rest(frames, context) {
             self.pending.submit(work);
         }
         self.nowhere_before += self.deliveries.nowhere();
         self.deliveries = Deliveries::new();
-        std::mem::replace(&mut self.pending, self.symbolization.begin_interval())
+        std::mem::replace(&mut self.pending, self.symbolization.begin_interval()).end()
     }
 
     /// Adds what was looked up so far.
@@ -93,10 +93,10 @@ impl Naming {
         health.symbolize = Some(how);
     }
 
-    /// Waits for the names of the last interval and ends the thread. `tell_left` is called again and again with the number of frames that
-    /// are still to be looked up.
-    pub(crate) fn finish(self, last: PendingNames, tell_left: impl Fn(u64)) -> Names {
-        let names = last.wait(tell_left);
+    /// Waits for the names of the last interval, which come after those of all others, and ends the thread. `tell_left` is called again and
+    /// again with the number of frames that are still to be looked up.
+    pub(crate) fn finish(self, last: &LateNames, tell_left: impl Fn(u64)) -> Names {
+        let names = last.wait(|| false, tell_left);
         drop(self.pending);
         self.symbolization.finish();
         names

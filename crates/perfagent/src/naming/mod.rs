@@ -10,4 +10,4 @@ pub(crate) use container_roots::ContainerRoots;
 pub(crate) use jit_program::LiveProgram;
 pub(crate) use live_naming::Naming;
 pub(crate) use module_file::LiveModule;
-pub(crate) use symbolization::PendingNames;
+pub(crate) use symbolization::LateNames;

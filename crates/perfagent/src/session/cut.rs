@@ -9,7 +9,7 @@ use super::parts::{Carried, Interval, Parts};
 use super::round::round;
 use super::{accounting, convert, main_mapping, settings};
 use crate::Error;
-use crate::naming::PendingNames;
+use crate::naming::LateNames;
 use crate::processes::monotonic_ns;
 
 /// Records of processes are held back for a moment, to keep their order, and with them the stacks behind them.
@@ -20,7 +20,7 @@ const ARRIVALS_CHECK: Duration = Duration::from_millis(1);
 /// An interval whose names may still be on their way.
 pub(crate) struct CutInterval {
     pub(crate) recording: Recording,
-    pub(crate) names: PendingNames,
+    pub(crate) names: LateNames,
 }
 
 /// Ends the present interval and begins the next one. Sampling goes on.

@@ -48,7 +48,7 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     // Nothing stays attached while names are looked up.
     drop((sources, side_band, kernel, tables));
     done("detached");
-    let names = naming.finish(names, |left| shared.set_names_left(left));
+    let names = naming.finish(&names, |left| shared.set_names_left(left));
     done("named");
     warnings.extend(hooks.finish());
     CaptureResult::of(Finished {

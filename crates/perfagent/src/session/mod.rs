@@ -29,7 +29,7 @@ mod start;
 mod targets;
 
 pub(crate) use cut::CutInterval;
-pub(crate) use result::{CaptureResult, report_on};
+pub(crate) use result::{CaptureResult, warning};
 pub(crate) use run::Request;
 pub(crate) use shared::Shared;
 pub(crate) use start::{Order, Session};

@@ -12,7 +12,7 @@ use super::intake::Intake;
 use super::live_context::LiveContext;
 use super::shared::Shared;
 use crate::child::ChildHandle;
-use crate::naming::{Naming, PendingNames};
+use crate::naming::{LateNames, Naming};
 use crate::processes::{Arrivals, Processes, monotonic_ns};
 use crate::sources::{CpuFollower, Sources};
 use crate::unwinding::TableStore;
@@ -138,7 +138,7 @@ impl Parts {
     }
 
     /// Hands all frames over to be named: the interval ends.
-    pub(super) fn end_naming(&mut self) -> PendingNames {
+    pub(super) fn end_naming(&mut self) -> LateNames {
         let context = LiveContext { builder: &self.intake.builder, resolver: &self.intake.resolver };
         self.naming.end_interval(context.builder.frames(), &context)
     }

@@ -100,7 +100,7 @@ impl CaptureResult {
 }
 
 /// Computes the ledgers of a recording and freezes them into it; adds what is to be said.
-pub(crate) fn report_on(
+fn report_on(
     symbolized: &mut SymbolizedRecording,
     ended_by: Ended,
     warnings: &mut Vec<Warning>,
@@ -113,7 +113,8 @@ pub(crate) fn report_on(
     ledgers
 }
 
-fn warning(finding: Finding) -> Warning {
+/// A finding as the library tells it.
+pub(crate) fn warning(finding: Finding) -> Warning {
     let kind = match finding.kind {
         FindingKind::NoSamples => WarningKind::NoSamples,
         FindingKind::Lost => WarningKind::Lost,

@@ -3,6 +3,7 @@
 
 mod files;
 mod life;
+mod naming;
 mod program;
 mod seams;
 mod singles;

@@ -1,0 +1,105 @@
+//! A recording whose names may still be on their way.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use recording::{Recording, SymbolizedRecording};
+use report::{EndedBy, Finding, Report};
+use symbolization::LateNames;
+
+use crate::CancelToken;
+
+/// A recording with names and ledgers, and what is to be said about it.
+#[derive(Clone, Debug, Default)]
+struct Complete {
+    symbolized: SymbolizedRecording,
+    findings: Vec<Finding>,
+}
+
+/// What there is until then.
+#[derive(Default)]
+struct Incomplete {
+    recording: Recording,
+    names: Option<Arc<LateNames>>,
+}
+
+/// A recording that is completed when it is first asked for its names or its ledgers.
+#[derive(Default)]
+pub(crate) struct LateRecording {
+    complete: OnceLock<Complete>,
+    incomplete: Mutex<Incomplete>,
+    given_up: CancelToken,
+}
+
+impl LateRecording {
+    /// A recording that has its names.
+    pub(crate) fn complete(symbolized: SymbolizedRecording) -> Self {
+        let complete = Complete { symbolized, findings: Vec::new() };
+        Self { complete: OnceLock::from(complete), ..Self::default() }
+    }
+
+    /// A recording whose names are being looked for.
+    pub(crate) fn new(recording: Recording, names: LateNames) -> Self {
+        let incomplete = Incomplete { recording, names: Some(Arc::new(names)) };
+        Self { incomplete: Mutex::new(incomplete), ..Self::default() }
+    }
+
+    /// The recording with its names. Waits for them.
+    pub(crate) fn symbolized(&self) -> &SymbolizedRecording {
+        &self.wait().symbolized
+    }
+
+    /// What is to be said about it. Waits for its names.
+    pub(crate) fn findings(&self) -> &[Finding] {
+        &self.wait().findings
+    }
+
+    /// The recording with its names, owned; copied if it is shared.
+    pub(crate) fn into_symbolized(self: Arc<Self>) -> SymbolizedRecording {
+        self.wait();
+        match Arc::try_unwrap(self) {
+            Ok(own) => own.complete.into_inner().unwrap_or_default().symbolized,
+            Err(shared) => shared.symbolized().clone(),
+        }
+    }
+
+    /// Places in code that were not looked up so far. 0 if it has its names.
+    pub(crate) fn names_left(&self) -> u64 {
+        let names = self.incomplete().names.clone();
+        names.map_or(0, |names| names.left())
+    }
+
+    /// Ends the search for its names.
+    pub(crate) fn give_up(&self) {
+        self.given_up.cancel();
+    }
+
+    fn wait(&self) -> &Complete {
+        self.complete.get_or_init(|| {
+            let names = self.incomplete().names.clone();
+            let names = names.map(|names| names.wait(|| self.given_up.is_cancelled(), |_| {}));
+            let Incomplete { recording, .. } = std::mem::take(&mut *self.incomplete());
+            let names = names.unwrap_or_default();
+            let mut symbolized = SymbolizedRecording { recording, names, ledgers: Vec::new() };
+            let Report { ledgers, warnings: findings } = Report::of(&symbolized, EndedBy::Request);
+            symbolized.ledgers = report::freeze(&ledgers);
+            Complete { symbolized, findings }
+        })
+    }
+
+    fn incomplete(&self) -> MutexGuard<'_, Incomplete> {
+        self.incomplete.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for LateRecording {
+    /// Does not wait.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.complete.get() {
+            Some(complete) => complete.symbolized.fmt(f),
+            None => {
+                f.debug_struct("Recording").field("names_left", &self.names_left()).finish_non_exhaustive()
+            }
+        }
+    }
+}

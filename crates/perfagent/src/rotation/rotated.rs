@@ -1,0 +1,61 @@
+//! What became of the intervals of a rotation.
+
+use report::FindingKind;
+
+use crate::finished::{Warning, WarningKind};
+use crate::output::OutputReport;
+use crate::{Recording, session};
+
+/// Failed outputs of intervals that are kept for the report.
+const MAX_FAILED: usize = 64;
+/// Warnings of intervals that are kept for the report.
+const MAX_WARNINGS: usize = 16;
+
+/// What became of the intervals.
+#[derive(Default)]
+pub(crate) struct Rotated {
+    /// How many there were.
+    pub(crate) intervals: u64,
+    /// Outputs that could not be written.
+    pub(crate) failed: Vec<OutputReport>,
+    /// What was lost in intervals. An interval without samples is nothing to warn of.
+    lost: Vec<Warning>,
+    /// Intervals that were written before their names were complete.
+    unnamed_intervals: u64,
+    /// Code locations in them without a name for that reason.
+    unnamed_places: u64,
+}
+
+impl Rotated {
+    /// Adds an interval whose names are as complete as they get.
+    pub(super) fn add(&mut self, recording: &Recording) {
+        self.intervals += 1;
+        let lost = recording.findings().iter().filter(|finding| finding.kind == FindingKind::Lost);
+        let room = MAX_WARNINGS.saturating_sub(self.lost.len());
+        self.lost.extend(lost.take(room).cloned().map(session::warning));
+        let unnamed = recording.names_abandoned();
+        self.unnamed_intervals += u64::from(unnamed > 0);
+        self.unnamed_places += unnamed;
+    }
+
+    /// Adds outputs that could not be written.
+    pub(super) fn add_failed(&mut self, failed: Vec<OutputReport>) {
+        let room = MAX_FAILED.saturating_sub(self.failed.len());
+        self.failed.extend(failed.into_iter().take(room));
+    }
+
+    /// What is to be said about the intervals.
+    pub(crate) fn take_warnings(&mut self) -> Vec<Warning> {
+        let mut warnings = std::mem::take(&mut self.lost);
+        if self.unnamed_intervals > 0 {
+            let message = format!(
+                "{} of {} intervals were written before all their names were found: {} places in code stay addresses there",
+                self.unnamed_intervals, self.intervals, self.unnamed_places
+            );
+            let hint =
+                "choose longer intervals, or write recordings and name them later (render --resymbolize)";
+            warnings.push(Warning::new(WarningKind::Names, message, hint));
+        }
+        warnings
+    }
+}
