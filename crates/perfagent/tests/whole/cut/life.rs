@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use perfagent::{Agent, Ended, Error};
+use perfagent::{Agent, Ended, Error, Recording};
+use recording::Span;
 use testkit::Process;
 
 use crate::started::started;
@@ -48,15 +49,18 @@ fn a_capture_whose_targets_have_ended_is_not_cut() {
     if !started(&agent) {
         return;
     }
-    target.kill().unwrap();
-    target.wait().unwrap();
-    // Also while it is cut all the time, the end is noticed.
-    let agent = within_time("cuts after the end of the targets", move || {
-        std::thread::scope(|scope| {
-            (0..4).for_each(|_| _ = scope.spawn(|| while agent.cut().is_ok() {}));
-        });
+    // The end is noticed although there is always a request for a cut.
+    let cuts = Arc::new(AtomicU64::new(0));
+    let theirs = Arc::clone(&cuts);
+    let cutting = std::thread::spawn(move || {
+        let cut = || while agent.cut().is_ok_and(|_| theirs.fetch_add(1, Ordering::Relaxed) < u64::MAX) {};
+        std::thread::scope(|scope| (0..4).for_each(|_| _ = scope.spawn(cut)));
         agent
     });
+    testkit::until("cuts", || cuts.load(Ordering::Relaxed) > 20);
+    target.kill().unwrap();
+    target.wait().unwrap();
+    let agent = within_time("cuts after the end of the targets", move || cutting.join().unwrap());
     assert!(matches!(agent.cut(), Err(Error::NotRunning)));
     assert_eq!(agent.wait(LONG), Ended::TargetsExited);
     assert_eq!(agent.stop().unwrap().ended_by, Ended::TargetsExited);
@@ -73,11 +77,11 @@ fn several_threads_cut_while_another_one_stops() {
         .map(|_| {
             let agent = Arc::clone(&agent);
             std::thread::spawn(move || {
-                let mut cuts = 0;
+                let mut intervals = Vec::new();
                 loop {
                     match agent.cut() {
-                        Ok(_) => cuts += 1,
-                        Err(Error::NotRunning) => return cuts,
+                        Ok(interval) => intervals.push(interval),
+                        Err(Error::NotRunning) => return intervals,
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -86,11 +90,22 @@ fn several_threads_cut_while_another_one_stops() {
         .collect();
     agent.wait(Duration::from_millis(500));
     let theirs = Arc::clone(&agent);
-    drop(within_time("stop while others cut", move || theirs.stop().unwrap()));
+    let report = within_time("stop while others cut", move || theirs.stop().unwrap());
+    let mut intervals = vec![report.recording().clone()];
     for cutter in cutters {
-        let cuts: u32 = within_time("cut after the stop", move || cutter.join().unwrap());
-        assert!(cuts > 0);
+        let theirs: Vec<Recording> = within_time("cut after the stop", move || cutter.join().unwrap());
+        assert!(!theirs.is_empty());
+        intervals.extend(theirs);
     }
+    // Together they are the whole capture: each interval was handed to one of them.
+    let mut spans: Vec<Span> = intervals.iter().map(|interval| interval.model().recording.span).collect();
+    spans.sort_by_key(|span| span.start_ns);
+    for pair in spans.windows(2) {
+        let end_ns = pair[0].start_ns + pair[0].duration_ns as i64;
+        assert!((end_ns - pair[1].start_ns).abs() < 1_000_000, "{spans:?}");
+    }
+    let length: u64 = spans.iter().map(|span| span.duration_ns).sum();
+    assert_eq!(u128::from(length), report.duration.as_nanos(), "{spans:?}");
 }
 
 #[test]
