@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Iterators over all threads: at the begin, at the seams and at the end of a capture. Time off a CPU is counted from
- * the begin, also of threads that are off their CPU then: their registers cross to user space, which reads their stacks
+ * Iterators over all threads: at the begin and when a target is added, at the seams and at the end of a capture. Time
+ * off a CPU is counted from the begin, also of threads that are off their CPU then: their registers cross to user space, which reads their stacks
  * and then asks which of them have not run meanwhile; only their stacks are still the same. Stretches that are open at
  * the end are added with their time so far.
  */
@@ -104,6 +104,9 @@ int threads_at_begin(struct bpf_iter__task *ctx)
 	if (!c || task->exit_state)
 		return 0;
 	if (!thread_numbers(task, &first) || !is_followed(&first))
+		return 0;
+	/* Followed since it was made, or since another target was added. */
+	if (thread_of(task))
 		return 0;
 	first.born = followed_from();
 	first.id = thread_id(&first);

@@ -165,8 +165,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Follows all existing threads from `start_ns` (CLOCK_MONOTONIC) on. Returns the threads that are off CPU now as
-    /// [`Message::Raw`] without stack bytes; their sums come under the hashes of these messages.
+    /// Follows all existing threads from `start_ns` (CLOCK_MONOTONIC) on, except those that are followed already. Returns the new ones that
+    /// are off CPU now as [`Message::Raw`] without stack bytes; their sums come under the hashes of these messages.
     ///
     /// # Errors
     /// [`Error::Attach`], [`Error::Map`].

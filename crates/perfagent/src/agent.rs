@@ -8,13 +8,14 @@ use std::time::{Duration, SystemTime};
 
 use metrics::MetricsSnapshot;
 
-use crate::config::{Builder, Plan};
+use crate::config::{Builder, Plan, check_pid};
 use crate::export::{Exporters, Exporting};
 use crate::output::{Contents, Outputs};
+use crate::processes::{resolve, zombie};
 use crate::rotation::{Rotation, Rotator};
-use crate::session::{CaptureResult, Order, Request, Session, Shared};
+use crate::session::{CaptureResult, NewTarget, Order, Request, Session, Shared};
 use crate::usage::Usage;
-use crate::{CancelToken, ChildHandle, Config, Ended, Error, Ledger, Recording, Report};
+use crate::{CancelToken, ChildHandle, Config, Ended, Error, Ledger, Recording, Report, Targets};
 
 /// One capture. Calls may come from any thread.
 ///
@@ -342,10 +343,39 @@ impl Agent {
     }
 
     fn rotator(&self) -> Result<Rotator, Error> {
+        self.requests().map(Rotator::new)
+    }
+
+    /// Adds a process to the targets of a running capture: all its threads, and every descendant that it forks from now on. Its time counts
+    /// from the return of this call, which waits, as the start does, until its unwind tables are compiled, up to 5 s with an off-CPU
+    /// profile. The capture goes on meanwhile, and then ends when all targets have ended. A process that is a target already is one still.
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`], [`Error::NotRunning`] (also if all targets have ended), [`Error::Closed`]; [`Error::InvalidConfig`] if the
+    /// number cannot be that of a process, or if the whole system is the target; [`Error::Target`] if there is no such process or it may not be
+    /// inspected.
+    pub fn add_pid(&self, pid: u32) -> Result<(), Error> {
+        let requests = self.requests()?;
+        if matches!(self.config.targets, Targets::System) {
+            let reason = "a process cannot be added: the whole system is the target";
+            return Err(Error::invalid("--pid", reason, "its processes are all profiled already"));
+        }
+        check_pid(pid)?;
+        let mut notes = Vec::new();
+        let pid = resolve(pid, &mut notes)?;
+        notes.extend(zombie(pid));
+        let (reply, answer) = channel();
+        let target = NewTarget { pid, notes, reply };
+        requests.send(Request::AddTarget(target)).map_err(|_| Error::NotRunning)?;
+        answer.recv().map_err(|_| Error::NotRunning)?
+    }
+
+    /// The way to ask the running capture for something.
+    fn requests(&self) -> Result<Sender<Request>, Error> {
         match &*self.lock() {
             State::Built(_) => Err(Error::NotStarted),
             State::Closed => Err(Error::Closed),
-            State::Running(running) => Ok(Rotator::new(running.requests.clone())),
+            State::Running(running) => Ok(running.requests.clone()),
             State::StartCancelled(..) | State::Stopped => Err(Error::NotRunning),
         }
     }

@@ -74,6 +74,18 @@ impl ThreadCounters {
         self.uncounted = self.threads.iter().filter(|opened| !opened.has_all(&available)).count() as u64;
     }
 
+    /// Counts on the threads of one more process too, from now on.
+    ///
+    /// # Errors
+    /// As [`Self::enable`].
+    pub fn add(&mut self, pid: u32) -> Result<(), Error> {
+        let added = Self::open(&self.plan.specs, &[pid], Start::Disabled);
+        let enabled = added.enable();
+        self.uncounted += added.uncounted;
+        self.threads.extend(added.threads);
+        enabled
+    }
+
     /// Starts counting on all threads and their descendants.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod values;
 
 use self::modes::{outputs_have_their_mode, per_pid, settings_have_their_mode, some_mode, wall_clock};
 use self::rotation::rotation;
+pub(crate) use self::targets::check_pid;
 use self::targets::{command_exists, one_target, pids, some_target, target_kernel_stacks};
 use self::values::{
     capture_length, cpus, labels, map_sizes, metrics_listen, min_block, off_cpu_states, outputs, pmu_events,

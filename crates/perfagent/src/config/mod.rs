@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use builder::Builder;
+pub(crate) use checks::check_pid;
 pub use duration::{DurationError, parse_duration};
 pub(crate) use labels::{Enricher, Enrichment, RESERVED_LABELS};
 pub use labels::{Labels, Namespaces, ProcessInfo};

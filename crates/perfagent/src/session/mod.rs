@@ -5,6 +5,7 @@
 //! beside (`symbolization`), and the result is a recording with its ledgers (crate `report`).
 
 mod accounting;
+mod added_targets;
 mod begin;
 mod carry_over;
 mod convert;
@@ -28,6 +29,7 @@ mod sleepers;
 mod start;
 mod targets;
 
+pub(crate) use added_targets::NewTarget;
 pub(crate) use cut::CutInterval;
 pub(crate) use result::{CaptureResult, warning};
 pub(crate) use run::Request;

@@ -3,12 +3,13 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use super::added_targets::{AddedTargets, NewTarget, take_sleepers};
 use super::cut::{CutInterval, cut};
 use super::finish::finish;
+use super::live_stats;
 use super::parts::Parts;
 use super::result::CaptureResult;
 use super::round::{drain, drain_if_half_full, round};
-use super::{live_stats, sleepers};
 use crate::finished::Ended;
 use crate::processes::monotonic_ns;
 use crate::sources::{CPU_CHECK_INTERVAL, sched_stats};
@@ -31,6 +32,8 @@ const KEYS_BEFORE_DRAIN: u64 = 8192;
 pub(crate) enum Request {
     /// End the present interval and begin another one.
     Cut(Sender<Result<CutInterval, Error>>),
+    /// Follow one more process.
+    AddTarget(NewTarget),
     /// End the capture. Requests behind this one are not answered.
     Stop,
 }
@@ -64,12 +67,14 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
     let (mut ledgers_due, mut metrics_due, mut cpus_due) = (Due::now(), Due::now(), Due::now());
     let mut prune_due = Due::after(PRUNE_INTERVAL);
     let mut busy_until = Instant::now() + BUSY_FOR;
+    let mut added_targets = AddedTargets::default();
     take_sleepers(&mut parts);
     loop {
         let pause = if Instant::now() < busy_until { BUSY } else { CALM };
         match requests.recv_timeout(pause) {
             // The asking end may have gone meanwhile: then nobody wants the answer.
             Ok(Request::Cut(reply)) => _ = reply.send(cut(&mut parts)),
+            Ok(Request::AddTarget(target)) => added_targets.add(&mut parts, target),
             Ok(Request::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -78,6 +83,7 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
         }
         drain_if_half_full(&mut parts);
         parts.processes.look_for_ended_targets();
+        added_targets.follow_ready(&mut parts);
         if !matches!(parts.config.targets, Targets::System) && parts.processes.histories().alive() == 0 {
             ended_by = Ended::TargetsExited;
             break;
@@ -98,15 +104,9 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
             prune(&mut parts);
         }
     }
-    // Cuts that were asked for too late are refused at once.
-    drop(requests);
+    // What was asked for too late is refused at once.
+    drop((requests, added_targets));
     stop(parts, ended_by)
-}
-
-fn take_sleepers(parts: &mut Parts) {
-    let Parts { sources, intake, processes, tables, kernel, warnings, .. } = parts;
-    let taken = sleepers::take_in(sources.initial_stacks(), intake, processes, tables, kernel);
-    warnings.checked(taken);
 }
 
 fn update_metrics(parts: &mut Parts) {

@@ -9,7 +9,7 @@ use crate::failure::load_error;
 /// Follows all threads of the targets from switch to switch.
 #[derive(Default)]
 pub(crate) struct Scheduler {
-    /// The threads that slept when the capture began, with their registers.
+    /// The threads that slept when the capture began, or when a target was added, with their registers.
     asleep: Vec<Message>,
 }
 
@@ -20,6 +20,11 @@ impl Source for Scheduler {
 
     fn enable(&mut self, kernel: &mut Kernel, start_ns: u64) -> Result<(), Error> {
         self.asleep = kernel.enter_threads(start_ns).map_err(load_error)?;
+        Ok(())
+    }
+
+    fn add_target(&mut self, kernel: &mut Kernel, _: u32, now_ns: u64) -> Result<(), Error> {
+        self.asleep.extend(kernel.enter_threads(now_ns).map_err(load_error)?);
         Ok(())
     }
 

@@ -23,6 +23,12 @@ pub(crate) trait Source {
     /// Begins to take stacks or counts. `start_ns`: begin of the capture, `CLOCK_MONOTONIC`.
     fn enable(&mut self, kernel: &mut Kernel, start_ns: u64) -> Result<(), Error>;
 
+    /// One more target, which the kernel side records from `now_ns` on.
+    fn add_target(&mut self, kernel: &mut Kernel, pid: u32, now_ns: u64) -> Result<(), Error> {
+        let _ = (kernel, pid, now_ns);
+        Ok(())
+    }
+
     /// Stacks that exist already when the source is enabled, as those of threads that sleep.
     fn initial_stacks(&mut self) -> Vec<Message> {
         Vec::new()

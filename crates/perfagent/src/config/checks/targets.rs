@@ -55,18 +55,25 @@ pub(super) fn target_kernel_stacks(request: &Request, _: &Facts) -> Result<(), E
 
 pub(super) fn pids(request: &Request, _: &Facts) -> Result<(), Error> {
     for pid in &request.pids {
-        let given = match pid {
-            Ok(pid) if (1..=MAX_PID).contains(pid) => continue,
-            Ok(pid) => pid.to_string(),
-            Err(text) => text.clone(),
-        };
-        return Err(Error::invalid(
-            "--pid",
-            format!("--pid `{given}` is not in 1..={MAX_PID}"),
-            "give the number of a running process, as `ps -e` shows it",
-        ));
+        match pid {
+            Ok(pid) => check_pid(*pid)?,
+            Err(text) => return Err(not_a_pid(text)),
+        }
     }
     Ok(())
+}
+
+/// Checks that a number can be that of a process.
+pub(crate) fn check_pid(pid: u32) -> Result<(), Error> {
+    if (1..=MAX_PID).contains(&pid) { Ok(()) } else { Err(not_a_pid(&pid.to_string())) }
+}
+
+fn not_a_pid(given: &str) -> Error {
+    Error::invalid(
+        "--pid",
+        format!("--pid `{given}` is not in 1..={MAX_PID}"),
+        "give the number of a running process, as `ps -e` shows it",
+    )
 }
 
 pub(super) fn command_exists(request: &Request, facts: &Facts) -> Result<(), Error> {

@@ -173,6 +173,19 @@ impl Source for SchedStats {
         Ok(())
     }
 
+    /// Counts on the threads of one more process.
+    fn add_target(&mut self, _: &mut Kernel, pid: u32, _: u64) -> Result<(), Error> {
+        if let Scope::Pids(pids) = &mut self.scope {
+            pids.push(pid);
+        }
+        if let Some(Counting::Threads(counters)) = &mut self.counting
+            && let Err(error) = counters.add(pid)
+        {
+            self.warn(error.to_string());
+        }
+        Ok(())
+    }
+
     /// Counts on CPUs that came online, and no longer on those that went. What was counted there stays. The statistics tell which CPUs
     /// have no counters.
     fn follow_cpus(&mut self, kernel: &mut Kernel, now: &Present) -> Followed {

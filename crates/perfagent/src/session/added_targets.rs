@@ -1,0 +1,111 @@
+//! Targets that are added while the capture goes on.
+//!
+//! As at the start, first the unwind tables of a target are requested. When they are ready, or when the wait has been long enough, the process
+//! is followed. Meanwhile the capture goes on.
+
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+use kernel::KernelProcess;
+
+use super::carry_over::carry_over;
+use super::initial_tables::patience;
+use super::parts::Parts;
+use super::sleepers;
+use super::targets::read_target;
+use crate::failure::load_error;
+use crate::processes::monotonic_ns;
+use crate::{Error, Warning};
+
+/// A process that is to be added, as the agent asks for it.
+pub(crate) struct NewTarget {
+    pub(crate) pid: u32,
+    /// What is to be said about it.
+    pub(crate) notes: Vec<Warning>,
+    /// Gets an answer when the process is followed, or cannot be.
+    pub(crate) reply: Sender<Result<(), Error>>,
+}
+
+/// A target whose tables are being compiled.
+struct Awaited {
+    target: NewTarget,
+    /// It is followed then at the latest; `None`: as soon as all tables are ready.
+    until: Option<Instant>,
+}
+
+/// The targets whose tables are being compiled.
+#[derive(Default)]
+pub(super) struct AddedTargets(Vec<Awaited>);
+
+impl AddedTargets {
+    /// Requests the tables of a target.
+    pub(super) fn add(&mut self, parts: &mut Parts, target: NewTarget) {
+        if is_followed(parts, target.pid) {
+            answer(target, parts, Ok(()));
+            return;
+        }
+        let processes = &mut parts.processes;
+        match read_target(processes, target.pid) {
+            Ok(image) => {
+                image.regions().iter().for_each(|region| parts.tables.request(target.pid, region));
+                let until = patience(&parts.config).map(|patience| Instant::now() + patience);
+                self.0.push(Awaited { target, until });
+            }
+            Err(error) => answer(target, parts, Err(error)),
+        }
+    }
+
+    /// Follows the targets whose tables are ready.
+    pub(super) fn follow_ready(&mut self, parts: &mut Parts) {
+        let (tables_ready, now) = (parts.tables.pending() == 0, Instant::now());
+        let is_due = |awaited: &mut Awaited| tables_ready || awaited.until.is_some_and(|until| until <= now);
+        for awaited in self.0.extract_if(.., is_due).collect::<Vec<_>>() {
+            let followed = follow(parts, awaited.target.pid);
+            answer(awaited.target, parts, followed);
+        }
+    }
+}
+
+/// The asking end may have gone meanwhile: then nobody wants the answer.
+fn answer(target: NewTarget, parts: &mut Parts, result: Result<(), Error>) {
+    if result.is_ok() {
+        parts.warnings.extend(target.notes);
+    }
+    let _ = target.reply.send(result);
+}
+
+/// Whether a process is a target, or descends from one.
+fn is_followed(parts: &Parts, pid: u32) -> bool {
+    parts.processes.histories().present(pid).is_some_and(|(_, waker_only)| !waker_only)
+}
+
+/// Follows a process from now on.
+fn follow(parts: &mut Parts, pid: u32) -> Result<(), Error> {
+    if is_followed(parts, pid) {
+        return Ok(());
+    }
+    let now_ns = monotonic_ns();
+    // Before it is read: its life, and that of its children, is reported from here on.
+    let unread = KernelProcess { pid, exec_id: now_ns, mappings: &[], waker_only: false };
+    parts.kernel.add_process(&unread).map_err(load_error)?;
+    let added = parts.sources.add_target(&mut parts.kernel, pid, now_ns);
+    let processes = &mut parts.processes;
+    match added.and_then(|()| read_target(processes, pid)) {
+        Ok(image) => parts.processes.enter_target(image, now_ns),
+        Err(error) => {
+            parts.kernel.remove_process(pid, monotonic_ns());
+            return Err(error);
+        }
+    }
+    let carried = carry_over(&mut parts.processes, &mut parts.kernel, &mut parts.tables);
+    parts.warnings.checked(carried);
+    take_sleepers(parts);
+    Ok(())
+}
+
+/// Takes in the threads that slept when their process became a target.
+pub(super) fn take_sleepers(parts: &mut Parts) {
+    let Parts { sources, intake, processes, tables, kernel, warnings, .. } = parts;
+    let taken = sleepers::take_in(sources.initial_stacks(), intake, processes, tables, kernel);
+    warnings.checked(taken);
+}
