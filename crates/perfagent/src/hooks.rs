@@ -1,17 +1,22 @@
-//! Hooks: functions of the host program that are called for each compiled unwind table.
+//! Hooks: functions of the host program that are called for each compiled unwind table, or for each program that a process executes.
 //!
-//! Guaranteed: hooks run on their own thread, never on the thread of the capture. A hook that panics is not called again and
-//! leads to a warning. The agent stops waiting for a hook that does not return.
+//! Guaranteed: hooks run on a thread of their own, never on the thread of the capture. A hook that panics is not called again and leads to
+//! a warning. A hook that is slow loses events, which are counted, and holds up nothing. The agent stops waiting for a hook that does not
+//! return.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
+use std::time::{Duration, SystemTime};
 
 use crate::Error;
 use crate::finished::{Warning, WarningKind};
 
 /// How long the agent waits for a hook after the end of the capture.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Events that wait for a slow hook.
+const MAX_WAITING: usize = 1 << 14;
 
 /// An unwind table that is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,63 +32,131 @@ pub struct CompiledTable {
     pub cached: bool,
 }
 
-type TableHook = Box<dyn FnMut(&CompiledTable) + Send>;
+/// A process of the targets that executes another program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExecutedProgram {
+    /// The process.
+    pub pid: u32,
+    /// Its name since then.
+    pub comm: String,
+    /// The executable, as the process sees it. None if the process ended before it could be read.
+    pub exe: Option<PathBuf>,
+    /// When it did so.
+    pub at: SystemTime,
+}
+
+/// What hooks are told of.
+pub(crate) trait HookEvent: Send + 'static {
+    /// What the hooks are for, in warnings.
+    const HOOKS_FOR: &'static str;
+    /// The kind of these warnings.
+    const KIND: WarningKind;
+
+    /// What a panic is told with.
+    fn subject(&self) -> String;
+}
+
+impl HookEvent for CompiledTable {
+    const HOOKS_FOR: &'static str = "compiled tables";
+    const KIND: WarningKind = WarningKind::Tables;
+
+    fn subject(&self) -> String {
+        self.path.clone()
+    }
+}
+
+impl HookEvent for ExecutedProgram {
+    const HOOKS_FOR: &'static str = "executed programs";
+    const KIND: WarningKind = WarningKind::Capture;
+
+    fn subject(&self) -> String {
+        format!("{} (pid {})", self.comm, self.pid)
+    }
+}
+
+type Hook<T> = Box<dyn FnMut(&T) + Send>;
 
 /// Hooks before the start of the capture.
-#[derive(Default)]
-pub(crate) struct TableHooks {
-    all: Vec<TableHook>,
+pub(crate) struct Hooks<T> {
+    all: Vec<Hook<T>>,
+}
+
+impl<T> Default for Hooks<T> {
+    fn default() -> Self {
+        Self { all: Vec::new() }
+    }
 }
 
 /// The thread that calls the hooks; there is none without hooks.
-#[derive(Default)]
-pub(crate) struct TableHookThread {
-    running: Option<(Sender<CompiledTable>, Receiver<String>)>,
+pub(crate) struct HookThread<T> {
+    running: Option<(SyncSender<T>, Receiver<String>)>,
+    /// Events that were not told, because too many waited.
+    untold: AtomicU64,
 }
 
-impl TableHooks {
-    pub(crate) fn add(&mut self, hook: impl FnMut(&CompiledTable) + Send + 'static) {
+impl<T> Default for HookThread<T> {
+    fn default() -> Self {
+        Self { running: None, untold: AtomicU64::new(0) }
+    }
+}
+
+impl<T: HookEvent> Hooks<T> {
+    pub(crate) fn add(&mut self, hook: impl FnMut(&T) + Send + 'static) {
         self.all.push(Box::new(hook));
     }
 
     /// Starts the thread.
-    pub(crate) fn start(self) -> Result<TableHookThread, Error> {
+    pub(crate) fn start(self) -> Result<HookThread<T>, Error> {
         if self.all.is_empty() {
-            return Ok(TableHookThread::default());
+            return Ok(HookThread::default());
         }
-        let ((tables, finished), (failures, failed)) = (channel(), channel());
-        let body = move || call_all(self.all, &finished, &failures);
+        let ((events, told), (failures, failed)) = (sync_channel(MAX_WAITING), channel());
+        let body = move || {
+            call_all(self.all, &told, |message| {
+                let _ = failures.send(message);
+            });
+        };
         sys::thread::spawn_quiet_thread("hooks", body).map_err(|source| Error::System {
-            attempt: "start the thread that calls the hooks for unwind tables".to_owned(),
+            attempt: format!("start the thread that calls the hooks for {}", T::HOOKS_FOR),
             source,
         })?;
-        Ok(TableHookThread { running: Some((tables, failed)) })
+        Ok(HookThread { running: Some((events, failed)), untold: AtomicU64::new(0) })
     }
 }
 
-impl TableHookThread {
-    /// Sends a table to the thread. Calls `describe` only if there are hooks.
-    pub(crate) fn tell(&self, describe: impl FnOnce() -> CompiledTable) {
-        if let Some((tables, _)) = &self.running {
-            // The thread ends early only after all hooks have panicked; the failures are recorded.
-            let _ = tables.send(describe());
+impl<T: HookEvent> HookThread<T> {
+    /// Sends an event to the thread. Calls `describe` only if there are hooks.
+    pub(crate) fn tell(&self, describe: impl FnOnce() -> T) {
+        // The thread ends early only after all hooks have panicked; the failures are recorded.
+        if let Some((events, _)) = &self.running
+            && let Err(TrySendError::Full(_)) = events.try_send(describe())
+        {
+            self.untold.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Waits for the hooks. Returns a warning for each failure.
     pub(crate) fn finish(self) -> Vec<Warning> {
-        let Some((tables, failed)) = self.running else { return Vec::new() };
-        drop(tables);
+        let Some((events, failed)) = self.running else { return Vec::new() };
+        drop(events);
+        let warning = |message| Warning::bare(T::KIND, message);
         let mut warnings = Vec::new();
+        let untold = self.untold.into_inner();
+        if untold > 0 {
+            let hooks_for = T::HOOKS_FOR;
+            warnings
+                .push(warning(format!("a hook is too slow: {untold} {hooks_for} were not told to hooks")));
+        }
         loop {
             match failed.recv_timeout(PATIENCE) {
-                Ok(message) => warnings.push(Warning::bare(WarningKind::Tables, message)),
+                Ok(message) => warnings.push(warning(message)),
                 Err(RecvTimeoutError::Disconnected) => return warnings,
                 Err(RecvTimeoutError::Timeout) => {
-                    let message = format!(
-                        "a hook for compiled tables did not return within {PATIENCE:?} and was left behind"
-                    );
-                    warnings.push(Warning::bare(WarningKind::Tables, message));
+                    warnings.push(warning(format!(
+                        "a hook for {} did not return within {PATIENCE:?} and was left behind",
+                        T::HOOKS_FOR
+                    )));
                     return warnings;
                 }
             }
@@ -91,15 +164,14 @@ impl TableHookThread {
     }
 }
 
-/// Calls each hook for each table. `failures` closes at the end.
-fn call_all(mut hooks: Vec<TableHook>, tables: &Receiver<CompiledTable>, failures: &Sender<String>) {
-    while let (false, Ok(table)) = (hooks.is_empty(), tables.recv()) {
+/// Calls each hook for each event.
+fn call_all<T: HookEvent>(mut hooks: Vec<Hook<T>>, events: &Receiver<T>, failed: impl Fn(String)) {
+    while let (false, Ok(event)) = (hooks.is_empty(), events.recv()) {
         hooks.retain_mut(|hook| {
-            let held = catch_unwind(AssertUnwindSafe(|| hook(&table))).is_ok();
+            let held = catch_unwind(AssertUnwindSafe(|| hook(&event))).is_ok();
             if !held {
-                let message =
-                    format!("a hook for compiled tables panicked for {} and is not called again", table.path);
-                let _ = failures.send(message);
+                let (hooks_for, subject) = (T::HOOKS_FOR, event.subject());
+                failed(format!("a hook for {hooks_for} panicked for {subject} and is not called again"));
             }
             held
         });
@@ -119,8 +191,8 @@ mod tests {
     #[test]
     fn each_hook_is_called_for_each_table_until_it_panics() {
         let told = Arc::new(Mutex::new(Vec::new()));
-        let mut hooks = TableHooks::default();
-        hooks.add(|table| assert!(table.rows < 2, "a panic of the test"));
+        let mut hooks = Hooks::default();
+        hooks.add(|table: &CompiledTable| assert!(table.rows < 2, "a panic of the test"));
         let theirs = Arc::clone(&told);
         hooks.add(move |table| theirs.lock().unwrap().push(table.rows));
         let thread = hooks.start().unwrap();
@@ -135,8 +207,22 @@ mod tests {
 
     #[test]
     fn without_hooks_no_table_is_described() {
-        let thread = TableHooks::default().start().unwrap();
+        let thread = Hooks::<CompiledTable>::default().start().unwrap();
         thread.tell(|| panic!("there is no hook"));
         assert!(thread.finish().is_empty());
+    }
+
+    #[test]
+    fn a_slow_hook_loses_events_and_holds_up_nothing() {
+        let (release, gate) = channel::<()>();
+        let mut hooks = Hooks::default();
+        hooks.add(move |_: &CompiledTable| _ = gate.recv());
+        let thread = hooks.start().unwrap();
+        // One may be in the hook.
+        (0..MAX_WAITING + 3).for_each(|rows| thread.tell(|| table(rows)));
+        drop(release);
+        let warnings = thread.finish();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].message.contains("compiled tables were not told to hooks"), "{warnings:?}");
     }
 }

@@ -40,7 +40,7 @@ pub use config::{
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
 pub use finished::{CommandStatus, Ended, Report, Warning, WarningKind};
-pub use hooks::CompiledTable;
+pub use hooks::{CompiledTable, ExecutedProgram};
 pub use metrics::{
     ConsoleExporter, ContextSwitches, Counter, CounterState, CounterUnit, HardwareCounters, Histogram,
     Incomplete, JsonExporter, LatencyStats, MetricsExporter, MetricsSnapshot, ProcessMetrics, Scheduling,

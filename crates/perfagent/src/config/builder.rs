@@ -13,7 +13,7 @@ use metrics::MetricsExporter;
 use super::{Config, Labels, Plan, PmuFormat, ProcessInfo, Unwind, checks};
 use crate::OffCpuState;
 use crate::error::Error;
-use crate::hooks::CompiledTable;
+use crate::hooks::{CompiledTable, ExecutedProgram};
 use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
 
 /// Describes a capture. Setters may come in any order; [`build`](Self::build) refuses contradictions. `A` is the type that
@@ -318,6 +318,13 @@ impl<A> Builder<A> {
     /// measurements. It runs on a separate thread. If it panics, it is not called again, and the report has a warning.
     pub fn on_table_compiled(mut self, hook: impl FnMut(&CompiledTable) + Send + 'static) -> Self {
         self.request.table_hooks.add(hook);
+        self
+    }
+
+    /// Adds a function that is called when a process of the targets executes another program while the capture runs. It runs on
+    /// a separate thread, with the programs of one process in order. If it panics, it is not called again, and the report has a warning.
+    pub fn on_exec(mut self, hook: impl FnMut(&ExecutedProgram) + Send + 'static) -> Self {
+        self.request.exec_hooks.add(hook);
         self
     }
 

@@ -31,7 +31,7 @@ use metrics::endpoint::ListenAddress;
 
 use crate::OffCpuState;
 use crate::export::Exporters;
-use crate::hooks::TableHooks;
+use crate::hooks::{CompiledTable, ExecutedProgram, Hooks};
 use crate::output::{OutputKind, OutputTarget, TemporaryFiles};
 
 /// Default samples per second and CPU.
@@ -290,7 +290,9 @@ pub(crate) struct Callbacks {
     /// The functions that give labels.
     pub(crate) enrichment: Enrichment,
     /// The functions that are called for each compiled unwind table.
-    pub(crate) table_hooks: TableHooks,
+    pub(crate) table_hooks: Hooks<CompiledTable>,
+    /// The functions that are called for each executed program.
+    pub(crate) exec_hooks: Hooks<ExecutedProgram>,
 }
 
 /// The description of a capture that passed validation.

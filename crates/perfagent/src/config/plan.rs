@@ -95,7 +95,7 @@ pub(super) fn plan(request: Request) -> Plan {
         outputs: outputs.collect(),
         command,
         exporters: request.exporters,
-        callbacks: Callbacks { enrichment, table_hooks: request.table_hooks },
+        callbacks: Callbacks { enrichment, table_hooks: request.table_hooks, exec_hooks: request.exec_hooks },
         temporary_files: request.temporary_files,
     }
 }

@@ -11,7 +11,7 @@ use metrics::endpoint::ListenAddress;
 use super::{Enricher, Labels, PmuFormat, Unwind};
 use crate::OffCpuState;
 use crate::export::Exporters;
-use crate::hooks::TableHooks;
+use crate::hooks::{CompiledTable, ExecutedProgram, Hooks};
 use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
 
 /// One setting of a request.
@@ -119,7 +119,8 @@ pub(super) struct Request {
     pub(super) label_contradiction: Option<String>,
     pub(super) default_enricher: DefaultEnricher,
     pub(super) added_enrichers: Vec<Enricher>,
-    pub(super) table_hooks: TableHooks,
+    pub(super) table_hooks: Hooks<CompiledTable>,
+    pub(super) exec_hooks: Hooks<ExecutedProgram>,
     pub(super) max_stacks: Setting<u32>,
     pub(super) ring_bytes: Setting<u32>,
     pub(super) table_cache_dir: Setting<PathBuf>,

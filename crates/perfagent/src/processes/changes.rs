@@ -11,4 +11,6 @@ pub(crate) struct Changes {
     pub(crate) ended: Vec<(u32, u64)>,
     /// Processes whose program has ended: their tables are needed no more.
     pub(crate) released: Vec<u32>,
+    /// Processes that have executed another program.
+    pub(crate) executed: Vec<u32>,
 }

@@ -209,6 +209,7 @@ impl Processes {
                 // Its mappings come with the records that follow.
                 let start = process::task::start_time(pid).unwrap_or_default();
                 self.enter_program(image(start), ExecInstance::begun(pid, start, time_ns), time_ns, time_ns);
+                self.changes.executed.push(pid);
             }
             return;
         };
@@ -223,6 +224,7 @@ impl Processes {
         self.rereads.want_at_once(pid);
         self.changes.released.push(pid);
         self.changes.changed.insert(pid);
+        self.changes.executed.push(pid);
     }
 
     /// A process has this name from `from_ns` on. Whether that is another one.
@@ -428,6 +430,11 @@ impl Processes {
     /// Processes whose program has ended since the last call: their tables are needed no more.
     pub(crate) fn take_released(&mut self) -> impl Iterator<Item = u32> + use<> {
         std::mem::take(&mut self.changes.released).into_iter()
+    }
+
+    /// Processes that have executed another program since the last call.
+    pub(crate) fn take_executed(&mut self) -> impl Iterator<Item = u32> + use<> {
+        std::mem::take(&mut self.changes.executed).into_iter()
     }
 
     /// The history of each process.

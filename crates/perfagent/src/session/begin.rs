@@ -83,8 +83,8 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     // Scheduler statistics alone need no stacks.
     let without_tables = config.unwind == Unwind::Fp || !(config.cpu_profile || config.off_cpu_profile);
     let eager = !system || config.unwind == Unwind::Dwarf;
-    let Callbacks { enrichment, table_hooks } = callbacks;
-    let table_hooks = table_hooks.start()?;
+    let Callbacks { enrichment, table_hooks, exec_hooks } = callbacks;
+    let (table_hooks, exec_hooks) = (table_hooks.start()?, exec_hooks.start()?);
     let mut tables = TableStore::new(eager, without_tables, config.table_cache_dir.as_deref(), table_hooks)?;
     let mut processes = Processes::new(Labeller::new(enrichment, config.labels.clone()), system)?;
     let from_ns = monotonic_ns();
@@ -154,6 +154,7 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         arrivals,
         tables,
         naming,
+        exec_hooks,
         server: None,
         command: None,
         warnings: Warnings::default(),

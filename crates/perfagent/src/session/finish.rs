@@ -43,7 +43,7 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     let cost_before = parts.interval.before.cost;
     let names = parts.end_naming();
     let context = context(&parts, figures);
-    let Parts { intake, kernel, sources, side_band, tables, naming, shared, usage, .. } = parts;
+    let Parts { intake, kernel, sources, side_band, tables, naming, exec_hooks, shared, usage, .. } = parts;
     let recording = intake.builder.finish(context);
     // Nothing stays attached while names are looked up.
     drop((sources, side_band, kernel, tables));
@@ -51,6 +51,7 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     let names = naming.finish(&names, |left| shared.set_names_left(left));
     done("named");
     warnings.extend(hooks.finish());
+    warnings.extend(exec_hooks.finish());
     CaptureResult::of(Finished {
         start: parts.started,
         duration,

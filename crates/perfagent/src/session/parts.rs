@@ -12,6 +12,7 @@ use super::intake::Intake;
 use super::live_context::LiveContext;
 use super::shared::Shared;
 use crate::child::ChildHandle;
+use crate::hooks::{ExecutedProgram, HookThread};
 use crate::naming::{LateNames, Naming};
 use crate::processes::{Arrivals, Processes, monotonic_ns};
 use crate::sources::{CpuFollower, Sources};
@@ -111,6 +112,8 @@ pub(super) struct Parts {
     pub(super) tables: TableStore,
     pub(super) intake: Intake,
     pub(super) naming: Naming,
+    /// The thread that is told of executed programs.
+    pub(super) exec_hooks: HookThread<ExecutedProgram>,
     /// The metrics endpoint, if there is one.
     pub(super) server: Option<Server>,
     pub(super) command: Option<ChildHandle>,

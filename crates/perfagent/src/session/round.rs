@@ -8,7 +8,8 @@ use kernel::Message;
 use super::carry_over::carry_over;
 use super::intake::WalkContext;
 use super::parts::Parts;
-use crate::processes::{Arrival, Losses};
+use crate::hooks::{ExecutedProgram, HookThread};
+use crate::processes::{Arrival, Losses, Processes};
 
 /// Time between two renewals of the allowance of a process that waits for tables.
 const RENEW_INTERVAL: Duration = Duration::from_millis(50);
@@ -79,8 +80,22 @@ fn look_for_losses(parts: &mut Parts) {
         let recorded = parts.kernel.recorded_processes();
         if let Some(recorded) = parts.warnings.checked(recorded) {
             parts.processes.compare(&recorded);
+            tell_of_execs(&mut parts.processes, &parts.exec_hooks);
             parts.processes.read_again();
         }
+    }
+}
+
+/// Tells the hooks of programs that were executed since the last call.
+fn tell_of_execs(processes: &mut Processes, hooks: &HookThread<ExecutedProgram>) {
+    for pid in processes.take_executed() {
+        let Some((now, false)) = processes.histories().present(pid) else { continue };
+        hooks.tell(|| ExecutedProgram {
+            pid,
+            comm: now.comm.to_owned(),
+            exe: now.image.exe.as_ref().map(Into::into),
+            at: now.instance.began(),
+        });
     }
 }
 
@@ -106,6 +121,7 @@ fn handle_arrivals(parts: &mut Parts) -> bool {
             Message::Woken { hash, blocked, waker } => parts.intake.take_pair(hash, blocked, waker),
             Message::Life(life) => {
                 busy |= parts.processes.follow(&life);
+                tell_of_execs(&mut parts.processes, &parts.exec_hooks);
                 parts.processes.take_released().for_each(|pid| parts.tables.forget(pid));
             }
             Message::Process { pid, waker_only } => {

@@ -13,7 +13,7 @@ use tables::{Answer, Cache, Compiler};
 use unwind::{Rule, Table};
 
 use super::file_bytes::TableInput;
-use crate::hooks::{CompiledTable, TableHookThread};
+use crate::hooks::{CompiledTable, HookThread};
 use crate::{Error, Warning, WarningKind};
 
 /// Each thread holds a file and its table in memory, so more threads would use too much.
@@ -84,7 +84,7 @@ pub(crate) struct TableStore {
     failed: u64,
     /// The warning about a process with too many mappings was given.
     crowded: bool,
-    hooks: TableHookThread,
+    hooks: HookThread<CompiledTable>,
 }
 
 impl TableStore {
@@ -93,7 +93,7 @@ impl TableStore {
         eager: bool,
         disabled: bool,
         cache: Option<&Path>,
-        hooks: TableHookThread,
+        hooks: HookThread<CompiledTable>,
     ) -> Result<Self, Error> {
         let mut warnings = Vec::new();
         // Without tables the cache is not used, so its errors do not matter.
@@ -153,7 +153,7 @@ impl TableStore {
     }
 
     /// The thread that tells the host program about finished tables; it is told of no further ones.
-    pub(crate) fn take_hooks(&mut self) -> TableHookThread {
+    pub(crate) fn take_hooks(&mut self) -> HookThread<CompiledTable> {
         std::mem::take(&mut self.hooks)
     }
 
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn one_process_cannot_use_up_the_memory_of_all() {
-        let mut tables = TableStore::new(false, true, None, TableHookThread::default()).unwrap();
+        let mut tables = TableStore::new(false, true, None, HookThread::default()).unwrap();
         let mut mappings = |count: u64| {
             let region = |number: u64| {
                 let (start, end) = (Avma(number << 13), Avma((number << 13) + 0x1000));

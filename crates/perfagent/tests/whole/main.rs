@@ -2,6 +2,7 @@
 
 mod cut;
 mod kernel_stacks;
+mod executed;
 mod library;
 mod metrics;
 mod silent_files;
