@@ -18,6 +18,8 @@ use rustix::io::Errno;
 use sys::filemap::FileMap;
 
 use crate::elf_file::{Bytes, ElfFile};
+use crate::object_file::ObjectFile;
+use crate::options::Options;
 use crate::private_copy::alternate_link;
 
 /// Larger debug files are not checksummed and thus not accepted by their link.
@@ -66,7 +68,16 @@ pub(crate) fn load(file: &File) -> Option<ElfFile> {
     ElfFile::parse(Bytes::Mapped(Arc::new(FileMap::new(file).ok()?)))
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    /// Where the debug file of a mapped file may be.
+    pub fn of(object: &'a ObjectFile, options: &'a Options) -> Self {
+        Self {
+            roots: object.root.as_deref().into_iter().chain([Path::new("/")]).collect(),
+            debug_dirs: &options.debug_dirs,
+            path: Path::new(&object.display_path),
+        }
+    }
+
     /// The debug file for `elf`. `build_id`: that of `elf`, also if it is known from elsewhere.
     pub fn debug_file(&self, elf: &ElfFile, build_id: Option<&BuildId>) -> Option<(File, ElfFile)> {
         if let Some(build_id) = build_id

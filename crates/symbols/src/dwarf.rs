@@ -12,10 +12,12 @@ use std::path::PathBuf;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolizer};
 
+use crate::debug_file::Search;
 use crate::demangle::demangle;
 use crate::elf_file::ElfFile;
 use crate::private_copy::{Alternate, copy, descriptor_path, needs_copy};
 use crate::source_line::SourceLine;
+use crate::stats::Stats;
 
 /// Addresses given to the reader at once; bounds the memory of its answers.
 const BATCH: usize = 512;
@@ -51,11 +53,22 @@ pub(crate) struct Found {
 pub(crate) struct Panicked;
 
 impl Dwarf {
+    /// Prepares the debug information in `elf`, and in the supplementary file that it names. `None` if it cannot be read, which is
+    /// counted.
+    pub fn open(elf: &ElfFile, file: Option<File>, search: &Search<'_>, stats: &mut Stats) -> Option<Self> {
+        let alternate = file.as_ref().and_then(|file| search.alternate(elf, file));
+        let opened = Self::new(elf, file, alternate).inspect_err(|error| {
+            tracing::debug!("read debug information of {}: {error}", search.path.display());
+            stats.unreadable_debug_info += 1;
+        });
+        opened.ok()
+    }
+
     /// Prepares the debug information in `elf`, whose open file is `file`. `alternate` is its checked supplementary file.
     ///
     /// # Errors
     /// Those of making a private copy, if one is needed.
-    pub fn new(elf: &ElfFile, file: Option<File>, alternate: Option<(File, ElfFile)>) -> io::Result<Self> {
+    fn new(elf: &ElfFile, file: Option<File>, alternate: Option<(File, ElfFile)>) -> io::Result<Self> {
         let alternate = match alternate {
             Some((_, elf)) if needs_copy(&elf) => Some((copy(&elf, None)?, elf)),
             other => other,

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use crate::kernel_text::KernelText;
 use crate::source_line::SourceLine;
 
 /// Whether kernel addresses can be named.
@@ -29,8 +30,7 @@ pub(crate) struct Kernel {
     /// Module names; the kernel itself is number 0.
     modules: Vec<String>,
     names: KernelNames,
-    /// Address of `_text`.
-    text_start: Option<u64>,
+    text_marks: KernelText,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ impl Kernel {
             text: String::new(),
             modules: vec![String::new()],
             names,
-            text_start: None,
+            text_marks: KernelText::default(),
         }
     }
 
@@ -109,9 +109,7 @@ impl Kernel {
         let address = u64::from_str_radix(words.next()?, 16).ok().filter(|a| *a != 0)?;
         let kind = words.next()?.bytes().next()?;
         let name = words.next()?;
-        if name == "_text" {
-            self.text_start = Some(address);
-        }
+        self.text_marks.note(name, address);
         let is_code = kind.eq_ignore_ascii_case(&b't') || kind.eq_ignore_ascii_case(&b'w');
         // Symbols of per-CPU data have small addresses; on aarch64, `$x` and `$d` mark code and data.
         if !is_code || name.starts_with('$') {
@@ -153,9 +151,9 @@ impl Kernel {
         self.names.clone()
     }
 
-    /// Address of `_text` in the running kernel.
-    pub fn text_start(&self) -> Option<u64> {
-        self.text_start
+    /// Where the running kernel was loaded.
+    pub fn text(&self) -> KernelText {
+        self.text_marks
     }
 
     /// The function at an address.

@@ -1,7 +1,10 @@
 //! One object file and all its sources of names.
+//!
+//! Asked in this order: the separate debug file of a file without debug information, then the mapped file: its debug information, the
+//! table of a Go program, its symbol tables.
 
+use std::cell::OnceCell;
 use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::debug_file::{Search, load};
@@ -13,30 +16,32 @@ use crate::mini::MiniDebugInfo;
 use crate::object_file::{ObjectFile, ObjectSource};
 use crate::options::Options;
 use crate::plt::PltTable;
+use crate::separate::{DebugFile, Separate};
 use crate::source_line::SourceLine;
 use crate::stats::Stats;
 use crate::symtab::SymbolTable;
 use elf::constants::{SHT_DYNSYM, SHT_SYMTAB};
 
-/// The sources of names for one object file, best first.
+/// All sources of names for one object file.
 pub(crate) struct Object {
     main: ElfFile,
-    debug: Option<ElfFile>,
+    /// Its own debug information.
     dwarf: Option<Dwarf>,
-    /// `.symtab` of the separate debug file.
-    debug_symbols: Option<SymbolTable>,
+    /// Its debug information was released and will be read again when it is needed.
+    released: bool,
+    separate: Separate,
     symbols: Option<SymbolTable>,
-    /// The compressed symbol table of some stripped files. Read if there is no `.symtab`.
-    mini: Option<MiniDebugInfo>,
+    /// The compressed symbol table of some stripped files. Looked at if there is no other.
+    mini: OnceCell<Option<MiniDebugInfo>>,
     dynamic: Option<SymbolTable>,
     plt: PltTable,
     go: Option<GoTable>,
-    /// The debug information was released and will be read again when it is needed.
-    released: bool,
+    /// It was counted if it has no names.
+    judged: bool,
 }
 
 impl Object {
-    /// Reads the tables. `file` is the open file behind `object`, if it is a file.
+    /// Reads the tables of the mapped file. `file` is the open file behind `object`, if it is a file.
     pub fn open(
         object: &ObjectFile,
         file: Option<File>,
@@ -53,54 +58,20 @@ impl Object {
             dynamic: SymbolTable::read(&main, SHT_DYNSYM),
             plt: PltTable::read(&main),
             go: GoTable::find(&main),
-            debug_symbols: None,
-            debug: None,
-            mini: None,
+            mini: OnceCell::new(),
             dwarf: None,
             released: false,
+            separate: Separate::NotSearched,
+            judged: false,
             main,
         };
-        this.attach_debug_info(object, file, options, stats);
-        if this.symbols.is_none() && this.debug_symbols.is_none() {
-            this.mini = MiniDebugInfo::read(&this.main);
-        }
+        this.attach_dwarf(file, &Search::of(object, options), stats);
         Some(this)
     }
 
-    fn attach_debug_info(
-        &mut self,
-        object: &ObjectFile,
-        file: Option<File>,
-        options: &Options,
-        stats: &mut Stats,
-    ) {
-        let own = Path::new("/");
-        let search = Search {
-            roots: object.root.as_deref().into_iter().chain([own]).collect(),
-            debug_dirs: &options.debug_dirs,
-            path: Path::new(&object.display_path),
-        };
-        let (elf, file) = if self.main.has_dwarf() {
-            (self.main.clone(), file)
-        } else {
-            let build_id = self.main.build_id().or_else(|| object.build_id.clone());
-            let Some((file, elf)) = search.debug_file(&self.main, build_id.as_ref()) else { return };
-            if self.debug.is_none() {
-                self.debug_symbols = SymbolTable::read(&elf, SHT_SYMTAB);
-                self.debug = Some(elf.clone());
-            }
-            if !elf.has_dwarf() {
-                return;
-            }
-            (elf, Some(file))
-        };
-        let alternate = file.as_ref().and_then(|file| search.alternate(&elf, file));
-        match Dwarf::new(&elf, file, alternate) {
-            Ok(dwarf) => self.dwarf = Some(dwarf),
-            Err(error) => {
-                tracing::debug!("read debug information of {}: {error}", object.display_path);
-                stats.unreadable_debug_info += 1;
-            }
+    fn attach_dwarf(&mut self, file: Option<File>, search: &Search<'_>, stats: &mut Stats) {
+        if self.main.has_dwarf() {
+            self.dwarf = Dwarf::open(&self.main, file, search, stats);
         }
     }
 
@@ -108,67 +79,103 @@ impl Object {
     pub fn release(&mut self) {
         self.released |= self.dwarf.take().is_some();
         self.main.release();
-        if let Some(debug) = &self.debug {
+        if let Separate::Found(debug) = &mut self.separate {
             debug.release();
         }
     }
 
-    /// Reads released debug information again.
+    /// Reads released debug information of the mapped file again.
     pub fn restore(&mut self, object: &ObjectFile, file: Option<File>, options: &Options, stats: &mut Stats) {
         if std::mem::take(&mut self.released) {
-            self.attach_debug_info(object, file, options, stats);
+            self.attach_dwarf(file, &Search::of(object, options), stats);
         }
     }
 
-    /// Whether nothing in the file can give a name.
-    pub fn is_nameless(&self) -> bool {
-        let tables = [&self.debug_symbols, &self.symbols, &self.dynamic];
-        let mini = self.mini.as_ref().is_none_or(MiniDebugInfo::is_empty);
-        self.dwarf.is_none()
-            && self.go.is_none()
-            && mini
-            && tables.into_iter().flatten().all(SymbolTable::is_empty)
-    }
-
-    /// Names link-time addresses, in order. Innermost function first; empty for unknown addresses.
-    pub fn lookup(&mut self, addresses: &[u64], stats: &mut Stats) -> Vec<Vec<SourceLine>> {
-        let mut found = match self.dwarf.as_mut().map(|dwarf| dwarf.find(addresses)) {
-            Some(Ok(found)) => found,
-            Some(Err(_)) => {
-                self.dwarf = None;
-                stats.panics += 1;
-                Vec::new()
-            }
-            None => Vec::new(),
-        };
-        found.resize_with(addresses.len(), || None);
-        let merged = addresses.iter().zip(found).map(|(address, found)| {
+    /// Names link-time addresses from the separate debug file, in order. `None` if there is none, or if the mapped file has debug
+    /// information itself. Empty for addresses that the mapped file knows better or that nobody knows.
+    pub fn look_up_separate(
+        &mut self,
+        addresses: &[u64],
+        object: &ObjectFile,
+        options: &Options,
+        stats: &mut Stats,
+    ) -> Option<Vec<Vec<SourceLine>>> {
+        let search = Search::of(object, options);
+        if let Separate::NotSearched = self.separate {
+            self.separate = self.search(&search, object, stats);
+        }
+        let Separate::Found(debug) = &mut self.separate else { return None };
+        debug.restore(&search, stats);
+        let found = find(&mut debug.dwarf, addresses, stats);
+        let named = addresses.iter().zip(found).map(|(address, found)| {
             if !self.main.is_code(*address) {
                 return Vec::new();
             }
-            // Linkers keep the debug information of functions that they dropped, at address 0.
-            self.merge(*address, found.filter(|f| f.function.is_none_or(|start| self.main.is_code(start))))
+            match self.of_kept_function(found) {
+                Some(found) if is_located(&found) => self.with_mangled_name(*address, found),
+                weak => self.without_location(*address, weak),
+            }
         });
-        merged.collect()
+        Some(named.collect())
     }
 
-    /// The answer of DWARF if it knows function and line, else of Go's table, else of the symbol tables.
-    fn merge(&self, address: u64, found: Option<Found>) -> Vec<SourceLine> {
-        match found {
-            Some(mut found) if found.lines.iter().any(|l| l.line != 0 || !l.file.is_empty()) => {
-                self.restore_mangled_name(address, &mut found);
-                found.lines
+    /// Names link-time addresses from the mapped file itself, in order. Innermost function first; empty for unknown addresses.
+    pub fn look_up_mapped(&mut self, addresses: &[u64], stats: &mut Stats) -> Vec<Vec<SourceLine>> {
+        if !std::mem::replace(&mut self.judged, true) {
+            stats.nameless_files += u64::from(self.is_nameless());
+        }
+        let found = find(&mut self.dwarf, addresses, stats);
+        let named = addresses.iter().zip(found).map(|(address, found)| {
+            if !self.main.is_code(*address) {
+                return Vec::new();
             }
-            weak => {
-                let go = self.go.as_ref().and_then(|go| go.lookup(&self.main, address));
-                let symbol = || self.symbol(address).map(|(name, _)| vec![unlocated(&name)]);
-                go.or_else(symbol).or(weak.map(|found| found.lines)).unwrap_or_default()
+            match self.of_kept_function(found) {
+                Some(found) if is_located(&found) => self.with_mangled_name(*address, found),
+                weak => {
+                    let symbol = || self.symbol(*address).map(|(name, _)| vec![unlocated(&name)]);
+                    let known = self.go_lines(*address).or_else(symbol);
+                    known.or(weak.map(|found| found.lines)).unwrap_or_default()
+                }
             }
+        });
+        named.collect()
+    }
+
+    fn search(&self, search: &Search<'_>, object: &ObjectFile, stats: &mut Stats) -> Separate {
+        if self.main.has_dwarf() {
+            return Separate::Missing;
+        }
+        let build_id = self.main.build_id().or_else(|| object.build_id.clone());
+        match search.debug_file(&self.main, build_id.as_ref()) {
+            Some(found) => Separate::Found(Box::new(DebugFile::read(found, search, stats))),
+            None => Separate::Missing,
         }
     }
 
+    /// What a separate debug file says of an address without file and line there. The mapped file comes before its debug information, and
+    /// after its symbol table.
+    fn without_location(&self, address: u64, weak: Option<Found>) -> Vec<SourceLine> {
+        if self.go_lines(address).is_some() {
+            return Vec::new();
+        }
+        if let Some((name, _)) = self.debug_symbol(address) {
+            return vec![unlocated(&name)];
+        }
+        let known = self.mapped_symbol(address).is_some();
+        weak.filter(|_| !known).map(|found| found.lines).unwrap_or_default()
+    }
+
+    /// Linkers keep the debug information of functions that they dropped, at address 0.
+    fn of_kept_function(&self, found: Option<Found>) -> Option<Found> {
+        found.filter(|found| found.function.is_none_or(|start| self.main.is_code(start)))
+    }
+
+    fn go_lines(&self, address: u64) -> Option<Vec<SourceLine>> {
+        self.go.as_ref()?.lookup(&self.main, address)
+    }
+
     /// DWARF may have a function's name without parameters and namespaces. The symbol table has the full name.
-    fn restore_mangled_name(&self, address: u64, found: &mut Found) {
+    fn with_mangled_name(&self, address: u64, mut found: Found) -> Vec<SourceLine> {
         if let Some(outermost) = found.lines.last_mut()
             && !is_mangled(&outermost.system_name)
             && let Some((name, start)) = self.symbol(address)
@@ -178,31 +185,85 @@ impl Object {
             outermost.name = demangle(&name);
             outermost.system_name = name;
         }
+        found.lines
     }
 
+    /// The name at an address in the symbol tables, and the start of its symbol.
     fn symbol(&self, address: u64) -> Option<(String, u64)> {
-        let in_file = |table: &Option<SymbolTable>, file: Option<&ElfFile>| {
-            let (name, start) = table.as_ref()?.find(file?, address)?;
-            Some((String::from_utf8_lossy(name).into_owned(), start))
-        };
-        in_file(&self.debug_symbols, self.debug.as_ref())
-            .or_else(|| in_file(&self.symbols, Some(&self.main)))
-            .or_else(|| {
-                let (name, start) = self.mini.as_ref()?.find(address)?;
-                Some((String::from_utf8_lossy(name).into_owned(), start))
-            })
-            .or_else(|| in_file(&self.dynamic, Some(&self.main)))
+        self.debug_symbol(address).or_else(|| self.mapped_symbol(address))
+    }
+
+    fn debug_symbol(&self, address: u64) -> Option<(String, u64)> {
+        let Separate::Found(debug) = &self.separate else { return None };
+        debug.symbol(address).map(text)
+    }
+
+    fn mapped_symbol(&self, address: u64) -> Option<(String, u64)> {
+        let in_table = |table: &Option<SymbolTable>| table.as_ref()?.find(&self.main, address).map(text);
+        in_table(&self.symbols)
+            .or_else(|| self.mini()?.find(address).map(text))
+            .or_else(|| in_table(&self.dynamic))
             .or_else(|| self.plt.find(&self.main, address))
+    }
+
+    /// The compressed symbol table, if it is the only complete one.
+    fn mini(&self) -> Option<&MiniDebugInfo> {
+        let has_other = self.symbols.is_some()
+            || matches!(&self.separate, Separate::Found(debug) if debug.has_symbol_table());
+        self.mini.get_or_init(|| if has_other { None } else { MiniDebugInfo::read(&self.main) }).as_ref()
+    }
+
+    /// Whether nothing in the file can give a name.
+    fn is_nameless(&self) -> bool {
+        let separate = match &self.separate {
+            Separate::Found(debug) => debug.is_nameless(),
+            Separate::NotSearched | Separate::Missing => true,
+        };
+        let tables = [&self.symbols, &self.dynamic];
+        separate
+            && self.dwarf.is_none()
+            && self.go.is_none()
+            && self.mini().is_none_or(MiniDebugInfo::is_empty)
+            && tables.into_iter().flatten().all(SymbolTable::is_empty)
     }
 
     /// Bytes that dropping this would free.
     pub fn heap_bytes(&self) -> usize {
-        let tables = [&self.debug_symbols, &self.symbols, &self.dynamic].into_iter().flatten();
+        let tables = [&self.symbols, &self.dynamic].into_iter().flatten();
+        let separate = match &self.separate {
+            Separate::Found(debug) => debug.heap_bytes(),
+            Separate::NotSearched | Separate::Missing => 0,
+        };
         tables.map(SymbolTable::heap_bytes).sum::<usize>()
+            + separate
             + self.plt.heap_bytes()
-            + self.mini.as_ref().map_or(0, MiniDebugInfo::heap_bytes)
+            + self.mini.get().and_then(Option::as_ref).map_or(0, MiniDebugInfo::heap_bytes)
             + self.dwarf.as_ref().map_or(0, Dwarf::heap_bytes)
     }
+}
+
+/// What debug information says of each address. It is dropped if its reader panics.
+fn find(dwarf: &mut Option<Dwarf>, addresses: &[u64], stats: &mut Stats) -> Vec<Option<Found>> {
+    let mut found = match dwarf.as_mut().map(|dwarf| dwarf.find(addresses)) {
+        Some(Ok(found)) => found,
+        Some(Err(_)) => {
+            *dwarf = None;
+            stats.panics += 1;
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    found.resize_with(addresses.len(), || None);
+    found
+}
+
+/// Whether debug information knows more than a name.
+fn is_located(found: &Found) -> bool {
+    found.lines.iter().any(|line| line.line != 0 || !line.file.is_empty())
+}
+
+fn text((name, start): (&[u8], u64)) -> (String, u64) {
+    (String::from_utf8_lossy(name).into_owned(), start)
 }
 
 fn unlocated(system_name: &str) -> SourceLine {

@@ -1,56 +1,24 @@
 //! The entry point: names for addresses of files and of the kernel, with a bounded cache of files that were read.
 
-use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
-use std::sync::Arc;
-
 use profile::Svma;
 
-use crate::debug_file::open_regular;
 use crate::kernel::{Kernel, KernelNames};
 use crate::kernel_image::KernelImage;
-use crate::object::Object;
+use crate::kernel_text::KernelText;
+use crate::object_cache::ObjectCache;
 use crate::object_file::{ObjectFile, ObjectSource};
 use crate::options::Options;
 use crate::source_line::SourceLine;
 use crate::stats::Stats;
 
-/// The identity of a file. A cached file is held open, so its inode number is not used for another file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Identity {
-    File {
-        device: u64,
-        inode: u64,
-        size: u64,
-        modified_s: i64,
-        modified_ns: i64,
-    },
-    /// Address and length.
-    Memory(usize, usize),
-}
-
-struct Cached {
-    identity: Identity,
-    /// Holds the inode.
-    _file: Option<File>,
-    /// For memory: holds the address.
-    _bytes: Option<Arc<[u8]>>,
-    /// `None` if the file is unreadable, so that it is not read again and again.
-    object: Option<Object>,
-}
-
 /// Finds names for addresses. Not `Send`: it stays on the thread that made it.
 pub struct Symbolizer {
     options: Options,
-    /// Most recently used last.
-    cache: Vec<Cached>,
+    cache: ObjectCache,
     kernel: Option<Kernel>,
     kernel_image: Option<KernelImage>,
     stats: Stats,
 }
-
-/// Descriptors that the cache may hold.
-const MAX_CACHED_FILES: usize = 256;
 
 impl Symbolizer {
     /// Reads nothing yet.
@@ -59,23 +27,59 @@ impl Symbolizer {
         if let Err(error) = sys::filemap::guard_against_truncation() {
             tracing::warn!("guard against files that shrink while they are read: {error}");
         }
-        Self { options, cache: Vec::new(), kernel: None, kernel_image: None, stats: Stats::default() }
+        Self {
+            options,
+            cache: ObjectCache::default(),
+            kernel: None,
+            kernel_image: None,
+            stats: Stats::default(),
+        }
     }
 
     /// Names link-time addresses of a file, in the given order. Innermost inlined function first; empty for unknown
     /// addresses. Large batches are cheaper than many small ones. For callers, pass the address of the call instruction
     /// (return address − 1).
     pub fn object(&mut self, file: &ObjectFile, svmas: &[Svma]) -> Vec<Vec<SourceLine>> {
-        self.stats.addresses += svmas.len() as u64;
+        let Some(mut names) = self.debug_file(file, svmas) else { return self.mapped_file(file, svmas) };
+        let unnamed: Vec<usize> = (0..names.len()).filter(|index| names[*index].is_empty()).collect();
+        if !unnamed.is_empty() {
+            let rest: Vec<Svma> = unnamed.iter().map(|index| svmas[*index]).collect();
+            unnamed
+                .iter()
+                .zip(self.mapped_file(file, &rest))
+                .for_each(|(index, lines)| names[*index] = lines);
+        }
+        names
+    }
+
+    /// The part of [`Self::object`] that the separate debug file of a file tells. `None` if there is none, or if the file has debug
+    /// information itself. Addresses without a name are to be asked of [`Self::mapped_file`].
+    pub fn debug_file(&mut self, file: &ObjectFile, svmas: &[Svma]) -> Option<Vec<Vec<SourceLine>>> {
         let addresses: Vec<u64> = svmas.iter().map(|a| a.0).collect();
-        let mut stats = self.stats;
-        let names = match self.cached(file).and_then(|cached| cached.object.as_mut()) {
-            Some(object) => object.lookup(&addresses, &mut stats),
-            None => vec![Vec::new(); svmas.len()],
+        let Self { options, cache, stats, .. } = self;
+        let object = cache.entry(file, options, stats)?.as_mut()?;
+        let names = object.look_up_separate(&addresses, file, options, stats);
+        let named = names.iter().flatten().filter(|lines| !lines.is_empty()).count();
+        self.stats.addresses += named as u64;
+        self.cache.evict(self.options.cache_bytes, &mut self.stats);
+        names
+    }
+
+    /// The part of [`Self::object`] that a file tells itself: its own debug information, symbol tables and Go's table.
+    pub fn mapped_file(&mut self, file: &ObjectFile, svmas: &[Svma]) -> Vec<Vec<SourceLine>> {
+        let addresses: Vec<u64> = svmas.iter().map(|a| a.0).collect();
+        let Self { options, cache, stats, .. } = self;
+        let names = match cache.entry(file, options, stats) {
+            Some(Some(object)) => object.look_up_mapped(&addresses, stats),
+            Some(None) => vec![Vec::new(); svmas.len()],
+            None => {
+                stats.unreadable_files += 1;
+                vec![Vec::new(); svmas.len()]
+            }
         };
-        self.stats.panics = stats.panics;
+        self.stats.addresses += svmas.len() as u64;
         self.stats.unnamed += names.iter().filter(|n| n.is_empty()).count() as u64;
-        self.evict();
+        self.cache.evict(self.options.cache_bytes, &mut self.stats);
         names
     }
 
@@ -106,12 +110,15 @@ impl Symbolizer {
         self.load_kernel().names()
     }
 
+    /// Where the running kernel was loaded.
+    pub fn kernel_text(&mut self) -> KernelText {
+        self.load_kernel().text()
+    }
+
     /// Frees the debug information and the pages of the file that was looked up last. Its symbol tables stay in the cache;
     /// the rest is read again when it is needed.
     pub fn release_last(&mut self) {
-        if let Some(object) = self.cache.last_mut().and_then(|cached| cached.object.as_mut()) {
-            object.release();
-        }
+        self.cache.release_last();
     }
 
     /// The counters so far.
@@ -123,69 +130,9 @@ impl Symbolizer {
     fn load_kernel(&mut self) -> &Kernel {
         self.kernel.get_or_insert_with(|| {
             let kernel = Kernel::read(&self.options.kallsyms);
-            self.kernel_image = kernel.text_start().and_then(|text| KernelImage::find(&self.options, text));
+            let text = kernel.text().text;
+            self.kernel_image = text.and_then(|text| KernelImage::find(&self.options, text.0));
             kernel
         })
     }
-
-    /// The cache entry of a file, which is made if there is none and becomes the last one.
-    fn cached(&mut self, object: &ObjectFile) -> Option<&mut Cached> {
-        let (identity, file) = match &object.source {
-            ObjectSource::Bytes(bytes) => (Identity::Memory(bytes.as_ptr().addr(), bytes.len()), None),
-            ObjectSource::Path(path) => match open_regular(path).and_then(|f| Some((identity(&f)?, f))) {
-                Some((identity, file)) => (identity, Some(file)),
-                None => {
-                    self.stats.unreadable_files += 1;
-                    return None;
-                }
-            },
-        };
-        if let Some(index) = self.cache.iter().position(|c| c.identity == identity) {
-            let mut cached = self.cache.remove(index);
-            if let Some(known) = &mut cached.object {
-                known.restore(object, file, &self.options, &mut self.stats);
-            }
-            self.cache.push(cached);
-        } else {
-            let held = file.as_ref().and_then(|f| f.try_clone().ok());
-            let opened = Object::open(object, file, &self.options, &mut self.stats);
-            self.stats.files += 1;
-            self.stats.unreadable_files += u64::from(opened.is_none());
-            self.stats.nameless_files += u64::from(opened.as_ref().is_some_and(Object::is_nameless));
-            let bytes = match &object.source {
-                ObjectSource::Bytes(bytes) => Some(Arc::clone(bytes)),
-                ObjectSource::Path(_) => None,
-            };
-            self.cache.push(Cached { identity, _file: held, _bytes: bytes, object: opened });
-        }
-        self.cache.last_mut()
-    }
-
-    /// Drops the least recently used files until the rest is small enough. The file that was used last stays.
-    fn evict(&mut self) {
-        let size = |cached: &Cached| cached.object.as_ref().map_or(0, Object::heap_bytes);
-        let Some((_, others)) = self.cache.split_last() else { return };
-        let mut total: usize = others.iter().map(size).sum();
-        let mut drop = 0;
-        for cached in others {
-            if total <= self.options.cache_bytes && others.len() - drop < MAX_CACHED_FILES {
-                break;
-            }
-            total -= size(cached);
-            drop += 1;
-        }
-        self.stats.evicted += drop as u64;
-        self.cache.drain(..drop);
-    }
-}
-
-fn identity(file: &File) -> Option<Identity> {
-    let meta = file.metadata().ok()?;
-    Some(Identity::File {
-        device: meta.dev(),
-        inode: meta.ino(),
-        size: meta.size(),
-        modified_s: meta.mtime(),
-        modified_ns: meta.mtime_nsec(),
-    })
 }
