@@ -1,12 +1,13 @@
 //! The recording itself.
 
-use profile::{BuildId, Label};
+use profile::Label;
 use serde::{Deserialize, Serialize};
 
 use crate::accounting::Accounting;
 use crate::count::{Count, TaskStack, TaskStackId};
 use crate::event::{Event, EventId};
 use crate::frame::{CodeObject, CodeObjectId, Frame, FrameId};
+use crate::kernel_image::KernelImage;
 use crate::mode::Mode;
 use crate::module::{CodeMapping, CodeMappingId, Module, ModuleId};
 use crate::names::Names;
@@ -22,13 +23,6 @@ pub struct Span {
     pub start_ns: i64,
     /// Its length.
     pub duration_ns: u64,
-}
-
-/// The kernel of the machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KernelImage {
-    /// Its build-id, if it tells one.
-    pub build_id: Option<BuildId>,
 }
 
 /// A capture, or one interval of it, as data. Ids are indices into the vectors of the same recording.

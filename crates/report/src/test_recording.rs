@@ -143,7 +143,7 @@ impl TestRecording {
         let context = Context {
             settings: self.settings,
             span: Span { start_ns: 5, duration_ns: 1_000_000_000 },
-            kernel: KernelImage { build_id: BuildId::new(&[1, 2, 3, 4]).ok() },
+            kernel: KernelImage { build_id: BuildId::new(&[1, 2, 3, 4]).ok(), ..KernelImage::default() },
             main: None,
             events: vec![
                 Event::cpu_clock("software/cpu-clock", PERIOD_NS),

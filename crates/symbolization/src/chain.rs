@@ -1,11 +1,12 @@
 //! Asks the sources one after the other.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use profile::{Avma, Svma};
-use recording::{CodeObject, ExecInstance, KernelNaming, Module, NameOutcome};
+use recording::{CodeObject, ExecInstance, KernelImage, KernelNaming, Module};
 use symbols::SourceLine;
 
+use crate::guarded::{Guarded, Panicked};
 use crate::request::{
     FileOnce, InterpretedRequest, JitProgram, JitRequest, KernelRequest, ModuleRequest, Request,
 };
@@ -15,52 +16,54 @@ use crate::source::{Answer, SymbolSource};
 pub(crate) trait Subject {
     type Address: Copy;
 
-    fn request<'a>(&'a self, addresses: &'a [Self::Address]) -> Request<'a>;
+    fn request(&self, addresses: Vec<Self::Address>) -> Request;
 }
 
-pub(crate) struct InModule<'a> {
-    pub(crate) module: &'a Module,
-    pub(crate) file: &'a FileOnce<'a>,
+pub(crate) struct InModule {
+    pub(crate) module: Arc<Module>,
+    pub(crate) file: Arc<FileOnce>,
 }
 
-impl Subject for InModule<'_> {
+impl Subject for InModule {
     type Address = Svma;
 
-    fn request<'a>(&'a self, svmas: &'a [Svma]) -> Request<'a> {
-        Request::Module(ModuleRequest::new(self.module, svmas, self.file))
+    fn request(&self, svmas: Vec<Svma>) -> Request {
+        Request::Module(ModuleRequest::new(Arc::clone(&self.module), svmas, Arc::clone(&self.file)))
     }
 }
 
-pub(crate) struct InKernel;
+pub(crate) struct InKernel {
+    pub(crate) image: Option<Arc<KernelImage>>,
+}
 
 impl Subject for InKernel {
-    type Address = u64;
-
-    fn request<'a>(&'a self, addresses: &'a [u64]) -> Request<'a> {
-        Request::Kernel(KernelRequest { addresses })
-    }
-}
-
-pub(crate) struct InJit<'a> {
-    pub(crate) program: &'a ExecInstance,
-    pub(crate) live: Option<&'a dyn JitProgram>,
-}
-
-impl Subject for InJit<'_> {
     type Address = Avma;
 
-    fn request<'a>(&'a self, addresses: &'a [Avma]) -> Request<'a> {
-        Request::Jit(JitRequest { program: self.program, live: self.live, addresses })
+    fn request(&self, addresses: Vec<Avma>) -> Request {
+        Request::Kernel(KernelRequest { image: self.image.clone(), addresses })
     }
 }
 
-pub(crate) struct InCode<'a>(pub(crate) &'a CodeObject);
+pub(crate) struct InJit {
+    pub(crate) program: Arc<ExecInstance>,
+    pub(crate) live: Option<Arc<dyn JitProgram>>,
+}
 
-impl Subject for InCode<'_> {
+impl Subject for InJit {
+    type Address = Avma;
+
+    fn request(&self, addresses: Vec<Avma>) -> Request {
+        Request::Jit(JitRequest { program: Arc::clone(&self.program), live: self.live.clone(), addresses })
+    }
+}
+
+pub(crate) struct InCode(pub(crate) Arc<CodeObject>);
+
+impl Subject for InCode {
     type Address = u32;
 
-    fn request<'a>(&'a self, instructions: &'a [u32]) -> Request<'a> {
-        Request::Interpreted(InterpretedRequest { code: self.0, instructions })
+    fn request(&self, instructions: Vec<u32>) -> Request {
+        Request::Interpreted(InterpretedRequest { code: Arc::clone(&self.0), instructions })
     }
 }
 
@@ -75,11 +78,11 @@ pub(crate) struct Found {
 }
 
 /// The sources in the order in which they are asked.
-pub(crate) struct Chain(Vec<Box<dyn SymbolSource>>);
+pub(crate) struct Chain(Vec<Guarded>);
 
 impl Chain {
     pub(crate) fn new(sources: Vec<Box<dyn SymbolSource>>) -> Self {
-        Self(sources)
+        Self(sources.into_iter().map(Guarded::new).collect())
     }
 
     /// Asks each source about the addresses that the sources before it did not name.
@@ -90,51 +93,35 @@ impl Chain {
             if unnamed.is_empty() {
                 break;
             }
-            let asked: Vec<S::Address> = unnamed.iter().map(|index| addresses[*index]).collect();
-            match guarded(source.as_mut(), |source| source.lookup(&subject.request(&asked))) {
-                Some(Answer::Names(lists)) => {
+            let asked = unnamed.iter().map(|index| addresses[*index]).collect();
+            match source.lookup(&subject.request(asked)) {
+                Ok(Answer::Names(lists)) => {
                     found.answered = true;
                     unnamed.iter().zip(lists).for_each(|(index, lines)| found.names[*index] = lines);
                     unnamed.retain(|index| found.names[*index].is_empty());
                 }
-                Some(Answer::NotMine) => {}
-                None => found.panics += 1,
+                Ok(Answer::NotMine) => {}
+                Err(Panicked) => found.panics += 1,
             }
         }
         found
     }
 
     /// Why no source could name kernel addresses.
-    pub(crate) fn kernel_naming(&self) -> KernelNaming {
-        let told = self.0.iter().find_map(|source| source.kernel_naming());
+    pub(crate) fn kernel_naming(&mut self) -> KernelNaming {
+        let told = self.0.iter_mut().find_map(Guarded::kernel_naming);
         told.unwrap_or_else(|| KernelNaming::Unreadable("no source reads the kernel's symbols".to_owned()))
     }
 
     /// A delivery in one module is done.
     pub(crate) fn delivered(&mut self, large: bool) {
-        for source in &mut self.0 {
-            guarded(source.as_mut(), |source| source.delivered(large));
-        }
+        self.0.iter_mut().for_each(|source| source.delivered(large));
     }
 
-    /// An interval ends.
-    pub(crate) fn end_interval(&mut self) -> NameOutcome {
-        let mut outcome = NameOutcome::default();
-        for source in &mut self.0 {
-            guarded(source.as_mut(), |source| source.end_interval(&mut outcome));
-        }
-        outcome
+    /// An interval ends: what is to be said about its names.
+    pub(crate) fn end_interval(&mut self) -> Vec<String> {
+        self.0.iter_mut().flat_map(Guarded::end_interval).collect()
     }
-}
-
-/// `None` if the source panicked. It is asked again the next time: the cause may lie in one file.
-fn guarded<T>(source: &mut dyn SymbolSource, call: impl FnOnce(&mut dyn SymbolSource) -> T) -> Option<T> {
-    let name = source.name();
-    let result = catch_unwind(AssertUnwindSafe(|| call(source)));
-    if result.is_err() {
-        tracing::debug!(target: "perfagent", "names: the source \"{name}\" failed; the next one is asked");
-    }
-    result.ok()
 }
 
 #[cfg(test)]
@@ -143,6 +130,8 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
+
+    const KERNEL: InKernel = InKernel { image: None };
 
     type Asked = Rc<RefCell<Vec<Vec<u64>>>>;
 
@@ -154,16 +143,16 @@ mod tests {
     }
 
     impl SymbolSource for Fake {
-        fn name(&self) -> &'static str {
+        fn name(&self) -> &str {
             "fake"
         }
 
-        fn lookup(&mut self, request: &Request<'_>) -> Answer {
+        fn lookup(&mut self, request: &Request) -> Answer {
             let Request::Kernel(request) = request else { return Answer::NotMine };
-            self.asked.borrow_mut().push(request.addresses.to_vec());
+            self.asked.borrow_mut().push(request.addresses.iter().map(|address| address.0).collect());
             assert!(!self.panics, "as the test asks");
-            let lines = |address: &u64| {
-                let name = self.named.contains(address).then(|| format!("f{address}"));
+            let lines = |address: &Avma| {
+                let name = self.named.contains(&address.0).then(|| format!("f{}", address.0));
                 name.map(|name| SourceLine { name, ..SourceLine::default() }).into_iter().collect()
             };
             Answer::Names(request.addresses.iter().map(lines).collect())
@@ -184,7 +173,7 @@ mod tests {
         let ((first, first_asked), (second, second_asked), (third, third_asked)) =
             (fake(&[2], false), fake(&[1, 2, 3], false), fake(&[1], false));
         let mut chain = Chain::new(vec![first, second, third]);
-        let found = chain.lookup(&InKernel, &[1, 2, 3]);
+        let found = chain.lookup(&KERNEL, &[1, 2, 3].map(Avma));
         assert_eq!(names(&found), ["f1", "f2", "f3"]);
         assert_eq!((found.answered, found.panics), (true, 0));
         assert_eq!(*first_asked.borrow(), [[1, 2, 3]]);
@@ -197,7 +186,7 @@ mod tests {
         let ((first, first_asked), (second, _)) = (fake(&[1], true), fake(&[1], false));
         let mut chain = Chain::new(vec![first, second]);
         for _ in 0..2 {
-            let found = chain.lookup(&InKernel, &[1, 4]);
+            let found = chain.lookup(&KERNEL, &[1, 4].map(Avma));
             assert_eq!((names(&found), found.panics), (vec!["f1", ""], 1));
         }
         assert_eq!(first_asked.borrow().len(), 2, "it is asked again");
@@ -206,7 +195,7 @@ mod tests {
     #[test]
     fn without_a_source_that_knows_such_places_nothing_is_answered() {
         let (source, _) = fake(&[1], false);
-        let found = Chain::new(vec![source]).lookup(&InCode(&CodeObject::default()), &[1, 2]);
+        let found = Chain::new(vec![source]).lookup(&InCode(Arc::default()), &[1, 2]);
         assert_eq!((names(&found), found.answered), (vec!["", ""], false));
     }
 }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use profile::{Avma, Svma};
-use recording::{CodeMappingId, CodeObject, CodeObjectId, ExecInstanceId, Frame, FrameId, ModuleId};
+use recording::{
+    CodeMappingId, CodeObject, CodeObjectId, ExecInstanceId, Frame, FrameId, KernelImage, ModuleId,
+};
 
 use crate::work::{ModuleHandle, ProgramHandle, Work};
 
@@ -32,6 +34,11 @@ pub trait FrameContext {
 
     /// A function of an interpreted language.
     fn code_object(&self, id: CodeObjectId) -> Option<Arc<CodeObject>>;
+
+    /// The kernel, if it is that of a recording; none for the running one.
+    fn kernel(&self) -> Option<Arc<KernelImage>> {
+        None
+    }
 }
 
 /// Places in one module that are not handed over yet.
@@ -106,7 +113,7 @@ impl Deliveries {
                 Frame::Jit { program, address, exact } => {
                     jit.entry(program).or_default().push((id, Avma(Frame::lookup(address.0, exact))));
                 }
-                Frame::Kernel { address, exact } => kernel.push((id, Frame::lookup(address, exact))),
+                Frame::Kernel { address, exact } => kernel.push((id, Avma(Frame::lookup(address, exact)))),
                 Frame::Interpreted { code, instruction } => {
                     interpreted.entry(code).or_default().push((id, instruction));
                 }
@@ -127,7 +134,7 @@ impl Deliveries {
             }
         }
         if !kernel.is_empty() {
-            works.push(Work::Kernel { places: kernel });
+            works.push(Work::Kernel { image: context.kernel(), places: kernel });
         }
         works
     }
@@ -216,8 +223,8 @@ mod tests {
             Work::Module { module, places } => {
                 (module.module.path.clone(), places.iter().map(|(id, svma)| (id.0, svma.0)).collect())
             }
-            Work::Kernel { places } => {
-                ("kernel".to_owned(), places.iter().map(|(id, at)| (id.0, *at)).collect())
+            Work::Kernel { places, .. } => {
+                ("kernel".to_owned(), places.iter().map(|(id, at)| (id.0, at.0)).collect())
             }
             Work::Jit { program, places } => {
                 (format!("jit {}", program.program.pid), places.iter().map(|(id, at)| (id.0, at.0)).collect())

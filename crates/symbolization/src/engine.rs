@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use profile::{Avma, Svma};
-use recording::{FrameId, KernelNaming};
+use recording::{FrameId, KernelImage, KernelNaming};
 use symbols::SourceLine;
 
 use crate::abandon::AbandonToken;
@@ -55,11 +55,11 @@ impl Engine {
                     places.into_iter().map(|(frame, svma)| (interval, frame, svma)).collect();
                 self.answer_module(&module, &places);
             }
-            Work::Kernel { places } => self.kernel(interval, &places),
+            Work::Kernel { image, places } => self.kernel(interval, image, &places),
             Work::Jit { program, places } => self.jit(interval, &program, &places),
             Work::Interpreted { code, places } => {
                 let (frames, instructions) = split(&places);
-                let found = self.timed(Lookup::User, |chain| chain.lookup(&InCode(&code), &instructions));
+                let found = self.timed(Lookup::User, |chain| chain.lookup(&InCode(code), &instructions));
                 self.enter(interval, &frames, &found.names);
             }
         }
@@ -76,13 +76,13 @@ impl Engine {
                 self.enter(interval, &frames, &found.names);
             }
         }
-        interval.add_outcome(self.chain.end_interval());
+        interval.tell(self.chain.end_interval());
     }
 
     /// Looks up places in one module, which may be of several intervals. Ends early if symbolization is abandoned.
     pub(crate) fn answer_module(&mut self, module: &ModuleHandle, places: &[(&Interval, FrameId, Svma)]) {
         let begun = Instant::now();
-        let file = FileOnce::new(module.file.as_deref());
+        let file = Arc::new(FileOnce::new(module.file.clone()));
         for batch in places.chunks(BATCH) {
             if self.abandon.is_abandoned() {
                 break;
@@ -96,11 +96,11 @@ impl Engine {
 
     fn module_batch(
         &mut self,
-        module: &ModuleHandle,
-        file: &FileOnce<'_>,
+        handle: &ModuleHandle,
+        file: &Arc<FileOnce>,
         batch: &[(&Interval, FrameId, Svma)],
     ) {
-        let module = &*module.module;
+        let module = &*handle.module;
         let mut unknown = Vec::new();
         for (interval, frame, svma) in batch {
             match self.cache.get(module, *svma) {
@@ -115,7 +115,8 @@ impl Engine {
             return;
         }
         let svmas: Vec<Svma> = unknown.iter().map(|(_, _, svma)| **svma).collect();
-        let found = self.timed(Lookup::User, |chain| chain.lookup(&InModule { module, file }, &svmas));
+        let subject = InModule { module: Arc::clone(&handle.module), file: Arc::clone(file) };
+        let found = self.timed(Lookup::User, |chain| chain.lookup(&subject, &svmas));
         // An answer that another interval may get better is not kept.
         let is_final = found.answered && found.panics == 0 && !file.failed();
         for ((interval, frame, svma), lines) in unknown.into_iter().zip(found.names) {
@@ -126,9 +127,9 @@ impl Engine {
         }
     }
 
-    fn kernel(&mut self, interval: &Interval, places: &[(FrameId, u64)]) {
+    fn kernel(&mut self, interval: &Interval, image: Option<Arc<KernelImage>>, places: &[(FrameId, Avma)]) {
         let (frames, addresses) = split(places);
-        let found = self.timed(Lookup::Kernel, |chain| chain.lookup(&InKernel, &addresses));
+        let found = self.timed(Lookup::Kernel, |chain| chain.lookup(&InKernel { image }, &addresses));
         self.with_figures(|figures| {
             figures.kernel_batches += 1;
             figures.kernel_input_ips += addresses.len() as u64;
@@ -136,7 +137,7 @@ impl Engine {
             figures.kernel_raw_addr_frames += unnamed(&found.names);
         });
         let naming = if found.answered { KernelNaming::Known } else { self.chain.kernel_naming() };
-        interval.set_kernel(naming);
+        interval.set_kernel(naming, &frames);
         self.enter(interval, &frames, &found.names);
     }
 
@@ -159,7 +160,7 @@ impl Engine {
 
     fn jit_batch(&mut self, program: &ProgramHandle, batch: &[(FrameId, Avma)]) -> (Vec<FrameId>, Found) {
         let (frames, addresses) = split(batch);
-        let subject = InJit { program: &program.program, live: program.live.as_deref() };
+        let subject = InJit { program: Arc::clone(&program.program), live: program.live.clone() };
         (frames, self.timed(Lookup::User, |chain| chain.lookup(&subject, &addresses)))
     }
 

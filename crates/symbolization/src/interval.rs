@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use profile::Avma;
-use recording::{FrameId, KernelNaming, NameOutcome, Names};
+use recording::{FrameId, KernelNaming, Names};
 use symbols::SourceLine;
 
 use crate::line;
@@ -33,6 +33,16 @@ struct State {
     unnamed: HashMap<ProgramId, Unnamed>,
 }
 
+impl State {
+    /// Enters a line about the names, once.
+    fn tell(&mut self, line: String) {
+        let told = &mut self.names.outcome.shortfalls;
+        if !told.contains(&line) {
+            told.push(line);
+        }
+    }
+}
+
 impl Interval {
     /// Results that start with names which were known before.
     pub(crate) fn with_names(names: Names) -> Self {
@@ -57,14 +67,18 @@ impl Interval {
         }
     }
 
-    /// Places are not looked up, for a reason other than abandonment.
-    pub(crate) fn pass_over(&self, places: usize) {
-        self.state().answered += places as u64;
-    }
-
-    /// Tells whether kernel addresses could be named.
-    pub(crate) fn set_kernel(&self, naming: KernelNaming) {
-        self.state().names.outcome.kernel = naming;
+    /// Tells whether the kernel addresses at these frames could be named. If not, names that the frames have from before stay.
+    pub(crate) fn set_kernel(&self, naming: KernelNaming, frames: &[FrameId]) {
+        let mut state = self.state();
+        let reason = match &naming {
+            KernelNaming::NotAsked | KernelNaming::Known => None,
+            KernelNaming::Hidden => Some("the kernel hides its addresses from this process"),
+            KernelNaming::Unreadable(reason) => Some(reason.as_str()),
+        };
+        match reason.filter(|_| frames.iter().any(|frame| state.names.has(*frame))) {
+            Some(reason) => state.tell(format!("kernel frames keep the names of the recording: {reason}")),
+            None => state.names.outcome.kernel = naming,
+        }
     }
 
     /// Keeps places that are looked up again when the interval ends.
@@ -84,8 +98,9 @@ impl Interval {
     }
 
     /// Everything was looked up: enters what the sources say about it.
-    pub(crate) fn add_outcome(&self, told: NameOutcome) {
-        self.state().names.outcome.shortfalls.extend(told.shortfalls);
+    pub(crate) fn tell(&self, told: Vec<String>) {
+        let mut state = self.state();
+        told.into_iter().for_each(|line| state.tell(line));
     }
 
     /// The results. Places that nobody looked up are counted as abandoned.

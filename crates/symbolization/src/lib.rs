@@ -24,7 +24,9 @@ mod chain;
 mod deliveries;
 mod engine;
 mod figures;
+mod guarded;
 mod interval;
+mod kernel_addresses;
 mod line;
 mod name_cache;
 mod offline;
@@ -47,6 +49,7 @@ pub use request::{
     InterpretedRequest, JitProgram, JitRequest, KernelRequest, ModuleFile, ModuleRequest, OpenedModule,
     ProgramId, Request,
 };
+pub use running_kernel::{kernel_identity, kernel_image, kernel_modules};
 pub use source::{Answer, SymbolSource};
 pub use sources::Sources;
 pub use symbols::{ObjectFile, ObjectSource, PerfMap, PerfMapError, PerfMapOwner, SourceLine};

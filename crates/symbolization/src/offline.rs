@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use recording::{
-    CodeMappingId, CodeObject, CodeObjectId, ExecInstanceId, KernelNaming, ModuleId, Recording,
+    CodeMappingId, CodeObject, CodeObjectId, ExecInstanceId, KernelImage, ModuleId, Recording,
     SymbolizedRecording,
 };
 
@@ -15,14 +15,12 @@ use crate::interval::Interval;
 use crate::options::Options;
 use crate::path_file::PathFile;
 use crate::request::ModuleFile;
-use crate::running_kernel::RunningKernel;
 use crate::sources::Sources;
-use crate::work::{ModuleHandle, ProgramHandle, Work};
+use crate::work::{ModuleHandle, ProgramHandle};
 
 /// Names recordings, on the thread that made it. Several intervals of a capture share what was found.
 pub struct Symbolizer {
     engine: Engine,
-    kernel: RunningKernel,
     figures: Arc<Mutex<Figures>>,
     abandon: AbandonToken,
 }
@@ -40,11 +38,12 @@ impl Symbolizer {
         let figures = Arc::default();
         let (theirs, observer) = (Arc::clone(&figures), Box::new(|_, _| {}));
         let engine = Engine::new(sources.make(), options.cached_places, theirs, observer, abandon.clone());
-        Self { engine, kernel: RunningKernel::read(options), figures, abandon }
+        Self { engine, figures, abandon }
     }
 
     /// Names a recording. Files are found by their paths and must prove to be those of the recording, see [`PathFile`]. Kernel frames are
-    /// named if the kernel of the recording runs here since before the recording. Code that was made at run time has no name any more.
+    /// named if the machine was not started since the recording, or if the same kernel runs here and both tell where they were loaded.
+    /// Code that was made at run time has no name any more.
     pub fn symbolize(&mut self, recording: Recording) -> SymbolizedRecording {
         self.symbolize_again(SymbolizedRecording { recording, ..SymbolizedRecording::default() })
     }
@@ -55,23 +54,14 @@ impl Symbolizer {
         let SymbolizedRecording { recording, names, ledgers } = named;
         let interval = Interval::with_names(names);
         self.engine.begin_interval();
-        let mut kernel_refused = false;
         for work in Deliveries::new().take_rest(recording.frames.iter(), &Files(&recording)) {
             interval.add_submitted(work.len());
-            if matches!(work, Work::Kernel { .. }) && !self.kernel.is_that_of(&recording) {
-                kernel_refused = true;
-                interval.pass_over(work.len());
-            } else if !self.abandon.is_abandoned() {
+            if !self.abandon.is_abandoned() {
                 self.engine.answer(&interval, work);
             }
         }
         self.engine.end_interval(&interval);
-        let mut names = interval.take_names();
-        if kernel_refused && names.outcome.kernel == KernelNaming::NotAsked {
-            let reason = "the recording is of another kernel than runs here, or of an earlier start of it";
-            names.outcome.kernel = KernelNaming::Unreadable(reason.to_owned());
-        }
-        SymbolizedRecording { recording, names, ledgers }
+        SymbolizedRecording { recording, names: interval.take_names(), ledgers }
     }
 
     /// Figures so far.
@@ -103,15 +93,21 @@ impl FrameContext for Files<'_> {
     fn code_object(&self, id: CodeObjectId) -> Option<Arc<CodeObject>> {
         self.0.code_object(id).map(|code| Arc::new(code.clone()))
     }
+
+    fn kernel(&self) -> Option<Arc<KernelImage>> {
+        Some(Arc::new(self.0.kernel.clone()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt as _;
+    use std::path::Path;
+    use std::process::Command;
 
     use profile::{Avma, FileOffset, Svma};
     use recording::{
-        CodeMapping, ExecInstance, FileIdentity, Frame, FrameId, KernelImage, Module, ModuleKind, NameLine,
+        CodeMapping, ExecInstance, FileIdentity, Frame, FrameId, KernelNaming, Module, ModuleKind, NameLine,
         Names,
     };
     use symbols::SourceLine;
@@ -203,11 +199,11 @@ mod tests {
     struct NamesAll;
 
     impl SymbolSource for NamesAll {
-        fn name(&self) -> &'static str {
+        fn name(&self) -> &str {
             "test"
         }
 
-        fn lookup(&mut self, request: &Request<'_>) -> Answer {
+        fn lookup(&mut self, request: &Request) -> Answer {
             let (name, count) = match request {
                 Request::Kernel(request) => ("kernel", request.addresses.len()),
                 Request::Interpreted(request) => (request.code.name.as_str(), request.instructions.len()),
@@ -223,22 +219,30 @@ mod tests {
     }
 
     #[test]
-    fn kernel_frames_are_named_if_this_kernel_made_them() {
-        let mut symbolizer = Symbolizer::with_sources(
-            Sources::standard(&Options::default()).first(|| Box::new(NamesAll)),
-            &Options::default(),
-            AbandonToken::new(),
-        );
-        let id = Some("01020304".parse().unwrap());
-        symbolizer.kernel = RunningKernel { build_id: id.clone(), booted_ns: 10 };
-        let mut kernel = recording(Vec::new(), vec![Frame::Kernel { address: 1, exact: true }]);
-        kernel.span.start_ns = 20;
-        let named = symbolizer.symbolize(kernel.clone());
-        assert_eq!(name(&named, 0), None);
+    fn frames_of_another_kernel_keep_their_names_unless_a_source_knows_it() {
+        let mut recording = recording(Vec::new(), vec![Frame::Kernel { address: 1, exact: true }]);
+        recording.kernel.build_id = Some("01020304".parse().unwrap());
+        let mut symbolizer = Symbolizer::new(Options::default());
+        let named = symbolizer.symbolize(recording.clone());
+        assert_eq!((name(&named, 0), named.names.outcome.abandoned), (None, 0));
         assert!(matches!(named.names.outcome.kernel, KernelNaming::Unreadable(_)));
-        assert_eq!(named.names.outcome.abandoned, 0);
-        kernel.kernel = KernelImage { build_id: id };
-        let named = symbolizer.symbolize(kernel);
+
+        let mut names = Names::default();
+        names.enter(FrameId(0), [NameLine { name: "of the live run", ..NameLine::default() }]);
+        names.outcome.kernel = KernelNaming::Known;
+        let mut named = SymbolizedRecording { recording: recording.clone(), names, ledgers: Vec::new() };
+        for _ in 0..2 {
+            named = symbolizer.symbolize_again(named);
+            assert_eq!(name(&named, 0), Some("of the live run"));
+            let outcome = &named.names.outcome;
+            assert_eq!((&outcome.kernel, outcome.shortfalls.len()), (&KernelNaming::Known, 1));
+            let reason = "kernel frames keep the names of the recording: the recording is of another kernel";
+            assert!(outcome.shortfalls[0].starts_with(reason), "{outcome:?}");
+        }
+
+        let sources = Sources::standard(&Options::default()).first(|| Box::new(NamesAll));
+        let mut symbolizer = Symbolizer::with_sources(sources, &Options::default(), AbandonToken::new());
+        let named = symbolizer.symbolize(recording);
         assert_eq!(name(&named, 0), Some("test of kernel"));
         assert_eq!(named.names.outcome.kernel, KernelNaming::Known);
     }
@@ -276,7 +280,6 @@ mod tests {
         let mut names = Names::default();
         let before = |name| NameLine { name, ..NameLine::default() };
         (0..3).for_each(|frame| names.enter(FrameId(frame), [before("of the live run")]));
-        names.outcome.kernel = KernelNaming::Known;
         let (module, svmas) = own_module();
         let frames = vec![
             Frame::Jit { program: ExecInstanceId(0), address: Avma(1), exact: false },
@@ -294,7 +297,6 @@ mod tests {
         let named = Symbolizer::new(Options::default()).symbolize_again(named);
         assert_eq!([name(&named, 0), name(&named, 1)], [Some("of the live run"); 2]);
         assert_eq!(name(&named, 2), Some("_start"));
-        assert_eq!(named.names.outcome.kernel, KernelNaming::Known);
     }
 
     #[test]
@@ -306,5 +308,50 @@ mod tests {
         let mut symbolizer = Symbolizer::with_sources(Sources::standard(&options), &options, abandon);
         let named = symbolizer.symbolize(recording(vec![module], vec![native(0, svmas[0])]));
         assert_eq!((named.names.len(), named.names.outcome.abandoned), (0, 1));
+    }
+
+    /// A stripped program whose debug information is a separate file, and the address of its function `secret`.
+    fn stripped_program(folder: &Path) -> Option<(Module, Svma, Options)> {
+        let text = "static __attribute__((noinline)) int secret(int x) { return x * 7; }\n\
+                    int main(int argc, char **argv) { return secret(argc); }\n";
+        std::fs::write(folder.join("app.c"), text).unwrap();
+        run(folder, "gcc -g -O1 -Wl,--build-id -o app app.c")?;
+        let symbols = run(folder, "nm app")?;
+        let line = symbols.lines().find(|line| line.ends_with(" t secret")).unwrap();
+        let secret = u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap();
+        run(folder, "objcopy --only-keep-debug app app.debug")?;
+        run(folder, "strip --strip-debug app")?;
+        run(folder, "objcopy --add-gnu-debuglink=app.debug app")?;
+        let path = folder.join("app");
+        let build_id = crate::build_id::of_file(&std::fs::read(&path).unwrap());
+        let identity = FileIdentity::default();
+        let path = path.to_str().unwrap().to_owned();
+        let module = Module { path, build_id, kind: ModuleKind::Elf, identity };
+        let mut options = Options::default();
+        options.symbols.debug_dirs.clear();
+        Some((module, Svma(secret), options))
+    }
+
+    /// `None` if the tool is not installed.
+    fn run(folder: &Path, command: &str) -> Option<String> {
+        let mut words = command.split(' ');
+        let output = Command::new(words.next()?).args(words).current_dir(folder).output().ok()?;
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    #[test]
+    fn without_the_source_of_debug_files_only_symbol_tables_give_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some((module, secret, options)) = stripped_program(folder.path()) else { return };
+        let line_at = |sources: Sources| {
+            let mut symbolizer = Symbolizer::with_sources(sources, &options, AbandonToken::new());
+            let named = symbolizer.symbolize(recording(vec![module.clone()], vec![native(0, secret)]));
+            let line = named.names.of(FrameId(0)).next().unwrap();
+            (line.name.to_owned(), line.file.ends_with("app.c"), line.line)
+        };
+        assert_eq!(line_at(Sources::standard(&options)), ("secret".to_owned(), true, 1));
+        let without = Sources::standard(&options).without("debug file");
+        assert_eq!(line_at(without), ("secret".to_owned(), false, 0));
     }
 }

@@ -1,5 +1,7 @@
 //! Settings.
 
+use std::path::PathBuf;
+
 /// Heap that files not in use at the moment may keep.
 const KEPT_BYTES: usize = 32 << 20;
 /// Places whose names are kept for later intervals.
@@ -10,6 +12,10 @@ const CACHED_PLACES: usize = 1 << 17;
 pub struct Options {
     /// How files and the kernel are read.
     pub symbols: symbols::Options,
+    /// The number of this start of the machine.
+    pub boot_id: PathBuf,
+    /// The directory with a directory for each loaded module of the kernel.
+    pub kernel_modules: PathBuf,
     /// Places whose names are kept for later intervals at most; 0 where there is one interval only.
     pub cached_places: usize,
 }
@@ -17,6 +23,11 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let symbols = symbols::Options { cache_bytes: KEPT_BYTES, ..symbols::Options::default() };
-        Self { symbols, cached_places: CACHED_PLACES }
+        Self {
+            symbols,
+            boot_id: "/proc/sys/kernel/random/boot_id".into(),
+            kernel_modules: "/sys/module".into(),
+            cached_places: CACHED_PLACES,
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! Requests to symbol sources, and what they are about.
 
 use std::any::Any;
-use std::cell::OnceCell;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use profile::{Avma, Svma};
-use recording::{CodeObject, ExecInstance, Module};
+use recording::{CodeObject, ExecInstance, KernelImage, Module};
 use symbols::{ObjectFile, PerfMap, PerfMapError};
 
 /// The file behind a module.
@@ -22,7 +23,7 @@ pub struct OpenedModule {
     /// How crate `symbols` takes it.
     pub object: ObjectFile,
     /// What keeps the paths in `object` valid, as open descriptors.
-    pub guard: Box<dyn Any + Send>,
+    pub guard: Box<dyn Any + Send + Sync>,
 }
 
 /// A program in a live capture that makes code at run time.
@@ -50,69 +51,97 @@ impl From<&ExecInstance> for ProgramId {
 }
 
 /// A request for names. Addresses are those of instructions: return addresses have already been moved to their calls.
-#[derive(Clone, Copy, Debug)]
-pub enum Request<'a> {
+///
+/// A request owns all that it holds: a source may keep it, or send it to another thread.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Request {
     /// For places in one module.
-    Module(ModuleRequest<'a>),
+    Module(ModuleRequest),
     /// For places in the kernel.
-    Kernel(KernelRequest<'a>),
+    Kernel(KernelRequest),
     /// For places in code that one program made at run time.
-    Jit(JitRequest<'a>),
+    Jit(JitRequest),
     /// For places in one function of an interpreted language.
-    Interpreted(InterpretedRequest<'a>),
+    Interpreted(InterpretedRequest),
+}
+
+impl Request {
+    /// How many places it is for.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Module(request) => request.svmas.len(),
+            Self::Kernel(request) => request.addresses.len(),
+            Self::Jit(request) => request.addresses.len(),
+            Self::Interpreted(request) => request.instructions.len(),
+        }
+    }
+
+    /// Whether it is for no place.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// Places in one module.
-#[derive(Clone, Copy)]
-pub struct ModuleRequest<'a> {
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ModuleRequest {
     /// The module.
-    pub module: &'a Module,
+    pub module: Arc<Module>,
     /// Link-time addresses in it.
-    pub svmas: &'a [Svma],
-    file: &'a FileOnce<'a>,
+    pub svmas: Vec<Svma>,
+    file: Arc<FileOnce>,
 }
 
 /// Places in the kernel.
-#[derive(Clone, Copy, Debug)]
-pub struct KernelRequest<'a> {
-    /// Addresses in the running kernel.
-    pub addresses: &'a [u64],
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KernelRequest {
+    /// The kernel of a recording; none in a live capture, where it is the running one.
+    pub image: Option<Arc<KernelImage>>,
+    /// Addresses in that kernel.
+    pub addresses: Vec<Avma>,
 }
 
 /// Places in code that one program made at run time.
-#[derive(Clone, Copy)]
-pub struct JitRequest<'a> {
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct JitRequest {
     /// The program.
-    pub program: &'a ExecInstance,
+    pub program: Arc<ExecInstance>,
     /// The program in the live capture; none for a recording.
-    pub live: Option<&'a dyn JitProgram>,
+    pub(crate) live: Option<Arc<dyn JitProgram>>,
     /// Addresses in its process.
-    pub addresses: &'a [Avma],
+    pub addresses: Vec<Avma>,
 }
 
 /// Places in one function of an interpreted language.
-#[derive(Clone, Copy, Debug)]
-pub struct InterpretedRequest<'a> {
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InterpretedRequest {
     /// The function.
-    pub code: &'a CodeObject,
+    pub code: Arc<CodeObject>,
     /// Instructions in it.
-    pub instructions: &'a [u32],
+    pub instructions: Vec<u32>,
 }
 
-impl<'a> ModuleRequest<'a> {
-    pub(crate) fn new(module: &'a Module, svmas: &'a [Svma], file: &'a FileOnce<'a>) -> Self {
+impl ModuleRequest {
+    pub(crate) fn new(module: Arc<Module>, svmas: Vec<Svma>, file: Arc<FileOnce>) -> Self {
         Self { module, svmas, file }
     }
 
     /// The file, opened at the first call; `None` if there is none.
     #[must_use]
-    pub fn open(&self) -> Option<&'a OpenedModule> {
+    pub fn open(&self) -> Option<&OpenedModule> {
         self.file.open()
     }
 }
 
-impl std::fmt::Debug for ModuleRequest<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for ModuleRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ModuleRequest")
             .field("module", &self.module)
             .field("svmas", &self.svmas)
@@ -120,8 +149,8 @@ impl std::fmt::Debug for ModuleRequest<'_> {
     }
 }
 
-impl std::fmt::Debug for JitRequest<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for JitRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JitRequest")
             .field("program", &self.program)
             .field("addresses", &self.addresses)
@@ -130,18 +159,18 @@ impl std::fmt::Debug for JitRequest<'_> {
 }
 
 /// A file that is opened once for all batches of a delivery.
-pub(crate) struct FileOnce<'a> {
-    file: Option<&'a dyn ModuleFile>,
-    opened: OnceCell<Option<OpenedModule>>,
+pub(crate) struct FileOnce {
+    file: Option<Arc<dyn ModuleFile>>,
+    opened: OnceLock<Option<OpenedModule>>,
 }
 
-impl<'a> FileOnce<'a> {
-    pub(crate) fn new(file: Option<&'a dyn ModuleFile>) -> Self {
-        Self { file, opened: OnceCell::new() }
+impl FileOnce {
+    pub(crate) fn new(file: Option<Arc<dyn ModuleFile>>) -> Self {
+        Self { file, opened: OnceLock::new() }
     }
 
     fn open(&self) -> Option<&OpenedModule> {
-        self.opened.get_or_init(|| self.file.and_then(ModuleFile::open)).as_ref()
+        self.opened.get_or_init(|| self.file.as_ref()?.open()).as_ref()
     }
 
     /// Whether it was to be opened and could not be.

@@ -1,12 +1,13 @@
 //! The trait by which names are found.
 
-use recording::{KernelNaming, NameOutcome};
+use recording::KernelNaming;
 use symbols::SourceLine;
 
 use crate::request::Request;
 
 /// What a source says to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer {
     /// The source does not know such places: the next one is asked.
     NotMine,
@@ -15,13 +16,16 @@ pub enum Answer {
     Names(Vec<Vec<SourceLine>>),
 }
 
-/// Something that finds names. It stays on the thread that made it, so it need not be `Send`; see [`crate::Sources`].
+/// Something that finds names.
+///
+/// All calls come from one thread, so a source need not be `Send` to be used; [`crate::Sources::first`] takes a function that makes it
+/// there. A panic of any method is caught: it costs the answer, it is counted, and the names' outcome tells it.
 pub trait SymbolSource {
-    /// What it is called in messages.
-    fn name(&self) -> &'static str;
+    /// What it is called in messages. Asked once.
+    fn name(&self) -> &str;
 
     /// Finds names. Large files come in several requests, so that symbolization can be abandoned between them.
-    fn lookup(&mut self, request: &Request<'_>) -> Answer;
+    fn lookup(&mut self, request: &Request) -> Answer;
 
     /// Why it could not name kernel addresses, if it is there to do so. Asked when no source answered a request.
     fn kernel_naming(&self) -> Option<KernelNaming> {
@@ -34,8 +38,8 @@ pub trait SymbolSource {
         let _ = large;
     }
 
-    /// An interval ends: adds what is to be said about its names.
-    fn end_interval(&mut self, outcome: &mut NameOutcome) {
-        let _ = outcome;
+    /// An interval ends. Gives what is to be said about its names, one line each.
+    fn end_interval(&mut self) -> Vec<String> {
+        Vec::new()
     }
 }

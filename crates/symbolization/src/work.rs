@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use profile::{Avma, Svma};
-use recording::{CodeObject, ExecInstance, FrameId, Module};
+use recording::{CodeObject, ExecInstance, FrameId, KernelImage, Module};
 
 use crate::request::{JitProgram, ModuleFile};
 
@@ -47,8 +47,10 @@ pub enum Work {
     },
     /// In the kernel.
     Kernel {
+        /// The kernel of a recording; none for the running one.
+        image: Option<Arc<KernelImage>>,
         /// Frames and their addresses.
-        places: Vec<(FrameId, u64)>,
+        places: Vec<(FrameId, Avma)>,
     },
     /// In code that a program made at run time. Places without a name are looked up again when the interval ends: the runtime may have
     /// written more by then.
@@ -73,7 +75,7 @@ impl Work {
     pub fn len(&self) -> usize {
         match self {
             Self::Module { places, .. } => places.len(),
-            Self::Kernel { places } => places.len(),
+            Self::Kernel { places, .. } => places.len(),
             Self::Jit { places, .. } => places.len(),
             Self::Interpreted { places, .. } => places.len(),
         }

@@ -17,7 +17,7 @@ pub(crate) struct LiveModule {
 
 impl ModuleFile for LiveModule {
     fn open(&self) -> Option<OpenedModule> {
-        let (source, guard): (_, Box<dyn std::any::Any + Send>) = match self.file.open_content() {
+        let (source, guard): (_, Box<dyn std::any::Any + Send + Sync>) = match self.file.open_content() {
             Ok(Content::File(opened)) => {
                 (ObjectSource::Path(opened.path()), Box::new((opened, self.root.clone())))
             }

@@ -88,7 +88,7 @@ pub(super) fn context(parts: &Parts, accounting: Accounting) -> Context {
             duration_ns: accounting.elapsed_ns,
         },
         start_ns: parts.interval.start_ns,
-        kernel: recording::KernelImage { build_id: super::kernel_image::build_id() },
+        kernel: super::kernel_image::running(parts.settings.kernel_stacks),
         main: parts.first_target.and_then(|pid| main_mapping::of(&parts.processes, pid)),
         events: settings::events(&parts.config),
         accounting,

@@ -2,7 +2,8 @@
 
 use crate::accounting::Accounting;
 use crate::event::Event;
-use crate::model::{KernelImage, Span};
+use crate::kernel_image::KernelImage;
+use crate::model::Span;
 use crate::module::{CodeMapping, Module, ModuleId};
 use crate::settings::Settings;
 use crate::task::ExecInstanceId;

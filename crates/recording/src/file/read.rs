@@ -2,13 +2,15 @@
 
 use std::io::Read;
 
+use profile::{Avma, BuildId};
+
 use crate::accounting::Accounting;
 use crate::file::check::{self, Problem};
 use crate::file::error::ReadError;
 use crate::file::name_tables::NameReader;
 use crate::file::section::{Kind, MAX_ITEMS};
 use crate::file::section_reader::{Content, SectionReader};
-use crate::model::{FrozenLedger, KernelImage, Recording, Span, SymbolizedRecording};
+use crate::model::{FrozenLedger, Recording, Span, SymbolizedRecording};
 use crate::module::CodeMappingId;
 use crate::names::NameOutcome;
 use crate::settings::Settings;
@@ -38,6 +40,7 @@ pub(super) fn file(
 struct Parts {
     recording: Recording,
     has_capture: bool,
+    has_kernel: bool,
     names: NameReader,
     outcome: NameOutcome,
     ledgers: Vec<FrozenLedger>,
@@ -54,6 +57,8 @@ impl Parts {
                 push(&mut all.mappings, item)
             }),
             Kind::Capture => content.items(|item| self.capture(item)),
+            Kind::Kernel => content.items(|item| self.kernel(item)),
+            Kind::KernelModules => content.items(|item| push(&mut all.kernel.modules, item)),
             Kind::ExecInstances => content.items(|item| push(&mut all.exec_instances, item)),
             Kind::CodeObjects => content.items(|item| push(&mut all.code_objects, item)),
             Kind::Frames => content.items(|item| {
@@ -105,13 +110,25 @@ impl Parts {
             return Err(Problem::Invalid("it comes twice"));
         }
         let all = &mut self.recording;
-        (all.settings, all.span, all.kernel, all.main, all.accounting) = item;
+        (all.settings, all.span, all.kernel.build_id, all.main, all.accounting) = item;
         check::main(all, all.main)
+    }
+
+    fn kernel(&mut self, item: Kernel) -> Result<(), Problem> {
+        if std::mem::replace(&mut self.has_kernel, true) {
+            return Err(Problem::Invalid("it comes twice"));
+        }
+        let kernel = &mut self.recording.kernel;
+        (kernel.release, kernel.boot_id, kernel.text, kernel.stext) = item;
+        Ok(())
     }
 }
 
 /// What a recording has besides its tables.
-type Capture = (Settings, Span, KernelImage, Option<CodeMappingId>, Accounting);
+type Capture = (Settings, Span, Option<BuildId>, Option<CodeMappingId>, Accounting);
+
+/// Release, start, `_text` and `_stext` of the kernel. Files of version 1.0 lack it.
+type Kernel = (String, Option<String>, Option<Avma>, Option<Avma>);
 
 fn push<T>(table: &mut Vec<T>, item: T) -> Result<(), Problem> {
     if table.len() >= MAX_ITEMS {

@@ -54,12 +54,14 @@ pub(super) enum Kind {
     NamedFrames,
     NameOutcome,
     Ledgers,
+    Kernel,
+    KernelModules,
     End,
 }
 
 impl Kind {
-    /// All kinds with their numbers and names, in the order of a file.
-    pub(super) const ALL: [(Self, u16, &'static str); 20] = [
+    /// All kinds with their numbers and names.
+    pub(super) const ALL: [(Self, u16, &'static str); 22] = [
         (Self::Modules, 1, "modules"),
         (Self::Mappings, 2, "mappings"),
         (Self::Capture, 3, "capture"),
@@ -79,6 +81,8 @@ impl Kind {
         (Self::NamedFrames, 15, "named frames"),
         (Self::NameOutcome, 16, "outcome of names"),
         (Self::Ledgers, 17, "ledgers"),
+        (Self::Kernel, 20, "kernel"),
+        (Self::KernelModules, 21, "kernel modules"),
         (Self::End, 0xffff, "end"),
     ];
 

@@ -6,6 +6,7 @@ use crate::file::check;
 use crate::file::name_tables::NumberedNames;
 use crate::file::section::Kind;
 use crate::file::section_writer::SectionWriter;
+use crate::kernel_image::KernelImage;
 use crate::model::{Recording, SymbolizedRecording};
 
 /// Writes what every recording has.
@@ -13,8 +14,11 @@ pub(super) fn recording(to: &mut SectionWriter<impl Write>, recording: &Recordin
     let all = recording;
     to.table(Kind::Modules, &all.modules, |_| Ok(()))?;
     to.table(Kind::Mappings, &all.mappings, |item| check::mapping(all, item))?;
-    let capture = (&all.settings, &all.span, &all.kernel, &all.main, &all.accounting);
+    let KernelImage { build_id, release, boot_id, text, stext, modules } = &all.kernel;
+    let capture = (&all.settings, &all.span, build_id, &all.main, &all.accounting);
     to.table(Kind::Capture, [capture], |_| check::main(all, all.main))?;
+    to.table(Kind::Kernel, [(release, boot_id, text, stext)], |_| Ok(()))?;
+    to.table(Kind::KernelModules, modules, |_| Ok(()))?;
     to.table(Kind::ExecInstances, &all.exec_instances, |_| Ok(()))?;
     to.table(Kind::CodeObjects, &all.code_objects, |_| Ok(()))?;
     to.table(Kind::Frames, &all.frames, |item| check::frame(all, item))?;

@@ -25,10 +25,9 @@ fn of_kernel(naming: &KernelNaming) -> Option<Finding> {
             FindingKind::KernelNamesHidden,
             "kernel frames stay addresses: the kernel hides them from this process",
         )),
-        KernelNaming::Unreadable(reason) => Some(Finding::bare(
-            FindingKind::Names,
-            format!("kernel frames stay addresses: /proc/kallsyms could not be read: {reason}"),
-        )),
+        KernelNaming::Unreadable(reason) => {
+            Some(Finding::bare(FindingKind::Names, format!("kernel frames stay addresses: {reason}")))
+        }
     }
 }
 
@@ -39,7 +38,7 @@ mod tests {
     #[test]
     fn what_symbolization_could_not_do_is_told_in_one_order() {
         let outcome = NameOutcome {
-            kernel: KernelNaming::Unreadable("no such file".to_owned()),
+            kernel: KernelNaming::Unreadable("read /proc/kallsyms: no such file".to_owned()),
             abandoned: 3,
             shortfalls: vec!["a perf map was cut".to_owned()],
         };
@@ -47,7 +46,7 @@ mod tests {
         assert_eq!(
             messages,
             [
-                "kernel frames stay addresses: /proc/kallsyms could not be read: no such file",
+                "kernel frames stay addresses: read /proc/kallsyms: no such file",
                 "a perf map was cut",
                 "symbolization was abandoned: 3 places in code were not looked up and stay addresses",
             ]

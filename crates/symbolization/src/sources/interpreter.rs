@@ -9,13 +9,13 @@ use crate::source::{Answer, SymbolSource};
 pub(super) struct Interpreter;
 
 impl SymbolSource for Interpreter {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "interpreter"
     }
 
-    fn lookup(&mut self, request: &Request<'_>) -> Answer {
+    fn lookup(&mut self, request: &Request) -> Answer {
         let Request::Interpreted(request) = request else { return Answer::NotMine };
-        let code = request.code;
+        let code = &request.code;
         if code.name.is_empty() {
             return Answer::NotMine;
         }

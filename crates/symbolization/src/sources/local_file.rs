@@ -1,40 +1,31 @@
-//! Names from the files of this machine: the mapped file itself, its separate debug file, and what that refers to.
+//! Names from the mapped files themselves: their own debug information, symbol tables, and the tables of Go programs.
 
 use symbols::Symbolizer;
 
-use crate::options::Options;
+use super::object_files::ObjectFiles;
 use crate::request::Request;
 use crate::source::{Answer, SymbolSource};
 
-/// Files of this machine.
-pub(super) struct LocalFile {
-    symbolizer: Symbolizer,
-    /// Whether a file was read since the last delivery ended.
-    used: bool,
-}
+/// Mapped files.
+pub(super) struct LocalFile(ObjectFiles);
 
 impl LocalFile {
-    pub(super) fn new(options: &Options) -> Self {
-        Self { symbolizer: Symbolizer::new(options.symbols.clone()), used: false }
+    pub(super) fn new(files: ObjectFiles) -> Self {
+        Self(files)
     }
 }
 
 impl SymbolSource for LocalFile {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "local file"
     }
 
-    fn lookup(&mut self, request: &Request<'_>) -> Answer {
+    fn lookup(&mut self, request: &Request) -> Answer {
         let Request::Module(request) = request else { return Answer::NotMine };
-        let Some(opened) = request.open() else { return Answer::NotMine };
-        self.used = true;
-        Answer::Names(self.symbolizer.object(&opened.object, request.svmas))
+        self.0.look_up(request, Symbolizer::mapped_file).map_or(Answer::NotMine, Answer::Names)
     }
 
     fn delivered(&mut self, large: bool) {
-        if std::mem::take(&mut self.used) && large {
-            self.symbolizer.release_last();
-            sys::memory::give_back_free_pages();
-        }
+        self.0.delivered(large);
     }
 }

@@ -1,52 +1,86 @@
 //! The list of sources.
 
+mod debug_file;
 mod interpreter;
 mod kernel;
 mod local_file;
+mod object_files;
 mod perf_map;
 
 use crate::options::Options;
 use crate::source::SymbolSource;
 
-type MakeStandard = fn(&Options) -> Box<dyn SymbolSource>;
-type MakeSource = Box<dyn FnOnce() -> Box<dyn SymbolSource> + Send>;
+use self::object_files::ObjectFiles;
+
+/// What the sources of this crate are made of.
+struct Parts {
+    options: Options,
+    files: ObjectFiles,
+}
 
 /// All sources in the order in which they are asked. A new source is one file and one line here.
-const REGISTRY: [MakeStandard; 4] = [
-    |options| Box::new(local_file::LocalFile::new(options)),
+const REGISTRY: [fn(&Parts) -> Box<dyn SymbolSource>; 5] = [
+    |parts| Box::new(debug_file::DebugFile::new(parts.files.clone())),
+    |parts| Box::new(local_file::LocalFile::new(parts.files.clone())),
     |_| Box::new(perf_map::PerfMaps::default()),
-    |options| Box::new(kernel::Kernel::new(options)),
+    |parts| Box::new(kernel::Kernel::new(&parts.options)),
     |_| Box::new(interpreter::Interpreter),
 ];
 
+type MakeSource = Box<dyn FnOnce() -> Box<dyn SymbolSource> + Send>;
+
 /// Sources that are made on the thread that uses them: some cannot move between threads.
-pub struct Sources(Vec<MakeSource>);
+#[derive(Default)]
+pub struct Sources {
+    /// Those of the host program, the one that is asked first last.
+    given: Vec<MakeSource>,
+    /// Settings of the sources of this crate, if they are asked.
+    standard: Option<Options>,
+    /// Names of sources of this crate that are not asked.
+    left_out: Vec<String>,
+}
 
 impl Sources {
     /// All sources of this crate.
     #[must_use]
     pub fn standard(options: &Options) -> Self {
-        let made = REGISTRY.into_iter().map(|make| {
-            let options = options.clone();
-            Box::new(move || make(&options)) as MakeSource
-        });
-        Self(made.collect())
+        Self { standard: Some(options.clone()), ..Self::default() }
     }
 
     /// No source.
     #[must_use]
     pub fn none() -> Self {
-        Self(Vec::new())
+        Self::default()
     }
 
     /// Adds a source that is asked before all others.
     #[must_use]
     pub fn first(mut self, make: impl FnOnce() -> Box<dyn SymbolSource> + Send + 'static) -> Self {
-        self.0.insert(0, Box::new(make));
+        self.given.push(Box::new(make));
+        self
+    }
+
+    /// Leaves out the source of this crate that has this name: "debug file", "local file", "perf map", "kernel" or
+    /// "interpreter".
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.left_out.push(name.to_owned());
         self
     }
 
     pub(crate) fn make(self) -> Vec<Box<dyn SymbolSource>> {
-        self.0.into_iter().map(|make| make()).collect()
+        let mut all: Vec<_> = self.given.into_iter().rev().map(|make| make()).collect();
+        if let Some(options) = self.standard {
+            let parts = Parts { files: ObjectFiles::new(options.symbols.clone()), options };
+            let standard = REGISTRY.iter().map(|make| make(&parts));
+            all.extend(standard.filter(|source| self.left_out.iter().all(|name| name != source.name())));
+        }
+        all
+    }
+}
+
+impl std::fmt::Debug for Sources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sources").field("given", &self.given.len()).finish_non_exhaustive()
     }
 }

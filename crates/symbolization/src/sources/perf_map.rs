@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use profile::Avma;
-use recording::NameOutcome;
 use symbols::{PerfMap, PerfMapError, SourceLine};
 
 use crate::request::{JitProgram, JitRequest, ProgramId, Request};
@@ -31,23 +30,24 @@ pub(super) struct PerfMaps {
 }
 
 impl SymbolSource for PerfMaps {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "perf map"
     }
 
-    fn lookup(&mut self, request: &Request<'_>) -> Answer {
+    fn lookup(&mut self, request: &Request) -> Answer {
         let Request::Jit(JitRequest { program, live: Some(live), addresses }) = request else {
             return Answer::NotMine;
         };
-        let names = self.find(ProgramId::from(*program), *live, addresses);
+        let names = self.find(ProgramId::from(&**program), &**live, addresses);
         self.release();
         names.map_or(Answer::NotMine, Answer::Names)
     }
 
-    fn end_interval(&mut self, outcome: &mut NameOutcome) {
-        outcome.shortfalls.extend(self.shortfalls());
+    fn end_interval(&mut self) -> Vec<String> {
+        let told = self.shortfalls();
         self.shortfalls.clear();
         self.untold.clear();
+        told
     }
 }
 
@@ -183,7 +183,7 @@ fn spent_text(pid: u32) -> String {
 mod tests {
     use std::fs::File;
     use std::process::{Child, Command};
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
     use std::time::{Duration, SystemTime};
 
     use recording::ExecInstance;
@@ -209,10 +209,10 @@ mod tests {
             format!("/tmp/perf-{}.map", self.0.id())
         }
 
-        fn program(&self, began: SystemTime) -> Program {
+        fn program(&self, began: SystemTime) -> Arc<Program> {
             let pid = self.0.id();
             let owner = PerfMapOwner::of(pid, pid, began).unwrap();
-            Program { owner, ended: Mutex::default() }
+            Arc::new(Program { owner, ended: Mutex::default() })
         }
     }
 
@@ -243,9 +243,11 @@ mod tests {
         SystemTime::now() - Duration::from_secs(seconds)
     }
 
-    fn name(maps: &mut PerfMaps, number: i64, live: &Program) -> Option<String> {
+    fn name(maps: &mut PerfMaps, number: i64, live: &Arc<Program>) -> Option<String> {
         let program = ExecInstance { pid: 7, began_ns: number, ended_ns: None, labels: Vec::new() };
-        let request = JitRequest { program: &program, live: Some(live), addresses: &[Avma(0x10)] };
+        let live: Arc<dyn JitProgram> = live.clone();
+        let request =
+            JitRequest { program: Arc::new(program), live: Some(live), addresses: vec![Avma(0x10)] };
         match maps.lookup(&Request::Jit(request)) {
             Answer::Names(names) => names[0].first().map(|line| line.name.clone()),
             Answer::NotMine => None,
@@ -253,9 +255,7 @@ mod tests {
     }
 
     fn told(maps: &mut PerfMaps) -> Vec<String> {
-        let mut outcome = NameOutcome::default();
-        maps.end_interval(&mut outcome);
-        outcome.shortfalls
+        maps.end_interval()
     }
 
     #[test]

@@ -3,9 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use profile::{Avma, Svma};
-use recording::{
-    CodeObject, ExecInstance, FileIdentity, FrameId, KernelNaming, Module, ModuleKind, NameOutcome,
-};
+use recording::{CodeObject, ExecInstance, FileIdentity, FrameId, KernelNaming, Module, ModuleKind};
 use symbols::SourceLine;
 
 use crate::request::Request;
@@ -15,7 +13,7 @@ use crate::work::{ModuleHandle, ProgramHandle};
 use super::late_names::GRACE;
 use super::*;
 
-type AnswerBy = Box<dyn FnMut(&Request<'_>) -> Answer + Send>;
+type AnswerBy = Box<dyn FnMut(&Request) -> Answer + Send>;
 
 /// Answers by a function.
 struct Fake {
@@ -24,20 +22,20 @@ struct Fake {
 }
 
 impl SymbolSource for Fake {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "fake"
     }
 
-    fn lookup(&mut self, request: &Request<'_>) -> Answer {
+    fn lookup(&mut self, request: &Request) -> Answer {
         (self.answer)(request)
     }
 
-    fn end_interval(&mut self, outcome: &mut NameOutcome) {
-        outcome.shortfalls.append(&mut self.shortfalls);
+    fn end_interval(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.shortfalls)
     }
 }
 
-fn fake(answer: impl FnMut(&Request<'_>) -> Answer + Send + 'static) -> Box<dyn SymbolSource + Send> {
+fn fake(answer: impl FnMut(&Request) -> Answer + Send + 'static) -> Box<dyn SymbolSource + Send> {
     Box::new(Fake { answer: Box::new(answer), shortfalls: Vec::new() })
 }
 
@@ -70,7 +68,7 @@ fn lines(name: String) -> Vec<SourceLine> {
 }
 
 /// Names each even address of modules.
-fn even(request: &Request<'_>) -> Answer {
+fn even(request: &Request) -> Answer {
     let Request::Module(request) = request else { return Answer::NotMine };
     let path = &request.module.path;
     let name = |svma: &Svma| {
@@ -157,7 +155,7 @@ fn code_of_a_runtime_is_looked_up_again_when_the_interval_ends() {
     let written = Arc::new(AtomicBool::new(false));
     let source = |shortfall: &str| {
         let written = Arc::clone(&written);
-        let answer = move |request: &Request<'_>| {
+        let answer = move |request: &Request| {
             let Request::Jit(request) = request else { return Answer::NotMine };
             let known = |address: u64| address == 1 || (address == 2 && written.load(Ordering::Relaxed));
             let name = |at: &Avma| if known(at.0) { lines(format!("jit {}", at.0)) } else { Vec::new() };
@@ -358,20 +356,24 @@ fn batches_and_their_times_are_told() {
     let theirs = Arc::clone(&told);
     let observe = move |what, _ns| theirs.lock().unwrap().push(what);
     let source = fake(|request| match request {
-        Request::Kernel(request) if request.addresses[0] < 100 => Answer::Names(
-            request.addresses.iter().map(|at| if *at == 1 { lines("k".into()) } else { vec![] }).collect(),
+        Request::Kernel(request) if request.addresses[0] < Avma(100) => Answer::Names(
+            request
+                .addresses
+                .iter()
+                .map(|at| if *at == Avma(1) { lines("k".into()) } else { vec![] })
+                .collect(),
         ),
         Request::Interpreted(_) => Answer::Names(vec![lines("code".into())]),
         _ => Answer::NotMine,
     });
     let symbolization = start_observed(with(source), &AbandonToken::new(), observe);
     let pending = symbolization.begin_interval();
-    pending.submit(Work::Kernel { places: vec![(FrameId(0), 1), (FrameId(1), 2)] });
+    pending.submit(Work::Kernel { image: None, places: vec![(FrameId(0), Avma(1)), (FrameId(1), Avma(2))] });
     pending
         .submit(Work::Interpreted { code: Arc::new(CodeObject::default()), places: vec![(FrameId(2), 0)] });
     assert_eq!(pending.wait(|_| {}).outcome.kernel, KernelNaming::Known);
     let pending = symbolization.begin_interval();
-    pending.submit(Work::Kernel { places: vec![(FrameId(0), 100)] });
+    pending.submit(Work::Kernel { image: None, places: vec![(FrameId(0), Avma(100))] });
     assert!(matches!(pending.wait(|_| {}).outcome.kernel, KernelNaming::Unreadable(_)));
     let pending = symbolization.begin_interval();
     assert_eq!(pending.wait(|_| {}).outcome.kernel, KernelNaming::NotAsked);

@@ -188,7 +188,7 @@ impl<I: Iterator<Item = u64>> Tape<I> {
         let mut all = Recording {
             settings: self.settings(),
             span: Span { start_ns: self.number() as i64, duration_ns: self.number() },
-            kernel: KernelImage { build_id: self.option(Self::build_id) },
+            kernel: KernelImage { build_id: self.option(Self::build_id), ..KernelImage::default() },
             accounting: self.accounting(),
             modules: self.list(4, Self::module),
             ..Recording::default()
@@ -284,6 +284,25 @@ impl<I: Iterator<Item = u64>> Tape<I> {
     }
 }
 
+impl<I: Iterator<Item = u64>> Tape<I> {
+    /// What files of version 1.0 lack.
+    pub(super) fn kernel(&mut self, build_id: Option<BuildId>) -> KernelImage {
+        KernelImage {
+            build_id,
+            release: self.text(),
+            boot_id: self.option(Self::text),
+            text: self.option(|tape| Avma(tape.number())),
+            stext: self.option(|tape| Avma(tape.number())),
+            modules: self.list(4, |tape| KernelModule {
+                name: tape.text(),
+                text: Avma(tape.number()),
+                size: tape.number(),
+                build_id: tape.option(Self::build_id),
+            }),
+        }
+    }
+}
+
 /// Pseudo-random numbers that depend on nothing but the seed.
 pub(super) fn numbers(seed: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(seed), |last| {
@@ -293,19 +312,30 @@ pub(super) fn numbers(seed: u64) -> impl Iterator<Item = u64> {
     .map(|number| number.rotate_left(32))
 }
 
-/// A small recording that has something of everything.
-pub(super) fn sample() -> SymbolizedRecording {
-    let mut samples = (0..).map(|seed| Tape(numbers(seed)).symbolized());
-    samples.find(has_everything).unwrap()
-}
-
-/// The same with single samples.
-pub(super) fn sample_with_singles() -> SymbolizedRecording {
+/// [`sample`] with what version 1.1 added: single samples, and all that is known of the kernel.
+pub(super) fn sample_1_1() -> SymbolizedRecording {
     let mut symbolized = sample();
     let all = &mut symbolized.recording;
     let event = EventId(all.events.iter().position(|event| !event.values.is_empty()).unwrap() as u32);
     let single = |at_ns, cpu| Single { at_ns, cpu, tid: 7, event, stack: TaskStackId(0), values: vec![3] };
     all.singles = Some(Singles { samples: vec![single(-5, 1), single(1_000_000, 0)], lost: 9 });
+    let build_id = all.kernel.build_id.take();
+    let mut kernels = (0..).map(|seed| Tape(numbers(seed)).kernel(build_id.clone()));
+    let is_complete = |kernel: &KernelImage| {
+        !kernel.modules.is_empty()
+            && kernel.boot_id.is_some()
+            && kernel.text.is_some()
+            && kernel.stext.is_some()
+    };
+    all.kernel = kernels.find(is_complete).unwrap();
+    symbolized
+}
+
+/// A small recording that has something of everything that files of version 1.0 have.
+pub(super) fn sample() -> SymbolizedRecording {
+    let mut samples = (0..).map(|seed| Tape(numbers(seed)).symbolized());
+    let mut symbolized = samples.find(has_everything).unwrap();
+    symbolized.recording.singles = None;
     symbolized
 }
 
@@ -331,5 +361,11 @@ fn has_everything(symbolized: &SymbolizedRecording) -> bool {
 
 /// Any recordings with names.
 pub(super) fn recordings() -> impl Strategy<Value = SymbolizedRecording> {
-    prop::collection::vec(any::<u64>(), 0..1500).prop_map(|words| Tape(words.into_iter()).symbolized())
+    prop::collection::vec(any::<u64>(), 0..1500).prop_map(|words| {
+        let mut tape = Tape(words.into_iter());
+        let mut symbolized = tape.symbolized();
+        let build_id = symbolized.recording.kernel.build_id.take();
+        symbolized.recording.kernel = tape.kernel(build_id);
+        symbolized
+    })
 }

@@ -9,7 +9,7 @@ use crate::file::section::{Kind, file_header};
 
 /// The error for the sample with another content of the first section of a kind.
 fn refusal(kind: Kind, content: &[u8]) -> ReadError {
-    let mut parts = parts(&bytes_of(&sample_with_singles()));
+    let mut parts = parts(&bytes_of(&sample_1_1()));
     let at = parts.iter().position(|part| part.kind == kind.number()).unwrap();
     parts[at] = Part::plain(kind, content);
     let bytes = file(&parts);
@@ -73,7 +73,10 @@ fn other_files_and_other_major_versions_are_refused_and_minor_versions_are_read(
     assert!(read(&bytes[..]).is_ok());
     bytes[..16].copy_from_slice(&file_header(7, 3));
     let error = read(&bytes[..]).unwrap_err().to_string();
-    assert_eq!(error, "offset 8: format version 7.3, but this program reads version 1.1");
+    assert_eq!(
+        error,
+        format!("offset 8: format version 7.3, but this program reads version {MAJOR}.{MINOR}")
+    );
 }
 
 #[test]
@@ -136,7 +139,8 @@ fn ids_without_an_item_are_refused() {
     let frame = |frame: Frame| encoded(&frame);
     let (svma, address, exact) = (profile::Svma(0), profile::Avma(0), true);
     let all = sample().recording;
-    let capture = (&all.settings, all.span, &all.kernel, Some(CodeMappingId(99)), &all.accounting);
+    let build_id = &all.kernel.build_id;
+    let capture = (&all.settings, all.span, build_id, Some(CodeMappingId(99)), &all.accounting);
     let task_stack = |task, stack| {
         encoded(&TaskStack { task: TaskId(task), stack: StackId(stack), state: State::Sampled })
     };
@@ -209,9 +213,13 @@ fn malformed_items_are_refused_with_their_byte() {
         assert_eq!((named, at), (section.name(), expected), "{reason}");
         assert!(reason.contains(words), "{reason}");
     }
-    let capture = encoded(&(&all.settings, all.span, &all.kernel, all.main, &all.accounting));
-    let twice = refusal(Kind::Capture, &[capture.clone(), capture].concat());
-    assert!(twice.to_string().ends_with("it comes twice"), "{twice}");
+    let KernelImage { build_id, release, boot_id, text, stext, .. } = &all.kernel;
+    let capture = encoded(&(&all.settings, all.span, build_id, all.main, &all.accounting));
+    let kernel = encoded(&(release, boot_id, text, stext));
+    for (kind, item) in [(Kind::Capture, capture), (Kind::Kernel, kernel)] {
+        let twice = refusal(kind, &[item.clone(), item].concat());
+        assert!(twice.to_string().ends_with("it comes twice"), "{twice}");
+    }
 }
 
 #[test]
