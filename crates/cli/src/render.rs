@@ -6,7 +6,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
 
-use perfagent::{FileTarget, Mode, OutputKind, Recording};
+use perfagent::{FileTarget, Mode, OutputKind, Recording, Symbolizer, WarningKind};
 
 use crate::args::RenderArgs;
 use crate::exit_status::{FAILED, REJECTED};
@@ -38,7 +38,7 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts) -> ExitCode {
             return ExitCode::from(REJECTED);
         }
     };
-    let recording = if args.resymbolize == Some(true) { recording.symbolize() } else { recording };
+    let recording = if args.resymbolize == Some(true) { with_new_names(recording) } else { recording };
     let outputs: Vec<_> = outputs(args).collect();
     if outputs.is_empty() && single.is_none() {
         print_ledgers(&recording);
@@ -68,6 +68,15 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts) -> ExitCode {
         }
     }
     if complete { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}
+
+/// Looks up all names anew, and tells what could not be named.
+fn with_new_names(recording: Recording) -> Recording {
+    let named = recording.symbolize(&Symbolizer::new());
+    for warning in named.warnings().iter().filter(|warning| warning.kind == WarningKind::Names) {
+        messages::warning(&warning.message, warning.hint.as_deref());
+    }
+    named
 }
 
 fn read(path: &Path) -> Result<Recording, String> {

@@ -19,6 +19,7 @@ mod finished;
 mod health;
 mod hooks;
 mod late_recording;
+pub mod model;
 mod naming;
 mod output;
 mod priority;
@@ -28,6 +29,8 @@ mod recorded;
 mod rotation;
 mod session;
 mod sources;
+pub mod symbol_source;
+mod symbolizer;
 mod unwinding;
 mod usage;
 
@@ -50,10 +53,11 @@ pub use output::{
 };
 pub use privilege::{raise_permitted, setcap_line};
 pub use processes::process_of;
-pub use recorded::Recording;
+pub use recorded::{Recording, SymbolizedRecording};
 pub use recording::{Mode, OffCpuState};
 pub use report::{Ledger, ProcessLedger, WallClock};
 pub use rotation::Rotation;
+pub use symbolizer::Symbolizer;
 
 /// Makes the allocator of the whole process return memory to the system early, and use separate mappings for large blocks.
 /// Meant for programs that do little else than capture.

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use profile::Profile;
-use recording::{Mode, SymbolizedRecording};
-use symbolization::{Options, Symbolizer};
+use recording::Mode;
 
 use crate::late_recording::LateRecording;
 use crate::output::{
     self, Contents, FileTarget, OutputKind, OutputReport, OutputTarget, Outputs, TemporaryFiles,
 };
-use crate::{CancelToken, Error};
+use crate::session::{self, report_on};
+use crate::{CancelToken, Ended, Error, Symbolizer, Warning, model};
 
 /// A capture, or an interval of one, as data: stacks, counts, names and the ledger. It needs neither the agent nor the machine that it
 /// comes from. Clones share the data.
@@ -28,11 +28,31 @@ use crate::{CancelToken, Error};
 /// assert!(again.profile(perfagent::Mode::OnCpu).is_none(), "nothing was recorded");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Later, and on another machine: names from the files there, then any output.
+///
+/// ```no_run
+/// use perfagent::{Mode, Recording, Symbolizer};
+///
+/// let symbolizer = Symbolizer::new();
+/// for path in ["first.perf-agent", "second.perf-agent"] {
+///     let recording = Recording::read_from(std::fs::File::open(path)?)?;
+///     let named = recording.symbolize(&symbolizer);
+///     if let Some(profile) = named.profile(Mode::OnCpu) {
+///         println!("{path}: {} stacks", profile.samples.len());
+///         named.encode_profile(Mode::OnCpu, "folded", std::io::stdout().lock())?;
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Recording(Arc<LateRecording>);
 
+/// A recording with names. Recordings that a capture hands out find their names themselves, so both are one type.
+pub type SymbolizedRecording = Recording;
+
 impl Recording {
-    pub(crate) fn new(symbolized: SymbolizedRecording) -> Self {
+    pub(crate) fn new(symbolized: model::SymbolizedRecording) -> Self {
         Self(Arc::new(LateRecording::complete(symbolized)))
     }
 
@@ -82,19 +102,24 @@ impl Recording {
 
     /// The model behind it, for programs that look at stacks and counts themselves.
     #[must_use]
-    pub fn model(&self) -> &SymbolizedRecording {
+    pub fn model(&self) -> &model::SymbolizedRecording {
         self.0.symbolized()
     }
 
-    /// Looks up all names anew, in the files of this machine. Frames whose file is not here, or is another one by now, have no name then.
-    /// The ledger follows.
+    /// Looks up all names anew, in the files of this machine and by the sources of the symbolizer. Frames whose file is not here, or is
+    /// another one by now, keep the names that they have; so do kernel frames, unless the machine was not started since, or the same
+    /// kernel runs here and both tell where they were loaded. The ledger follows; [`Self::warnings`] tells what could not be named.
     #[must_use]
-    pub fn symbolize(self) -> Self {
-        let mut symbolized =
-            Symbolizer::new(Options::default()).symbolize(self.0.into_symbolized().recording);
-        let ledgers = report::Report::of(&symbolized, report::EndedBy::Request).ledgers;
-        symbolized.ledgers = report::freeze(&ledgers);
+    pub fn symbolize(self, symbolizer: &Symbolizer) -> SymbolizedRecording {
+        let mut symbolized = symbolizer.name(self.0.into_symbolized());
+        report_on(&mut symbolized, Ended::Stopped, &mut Vec::new());
         Self::new(symbolized)
+    }
+
+    /// What went less well: losses, and code without names.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        session::warnings(self.model())
     }
 
     /// Writes outputs of it, as a live run writes them. An output that it cannot give, as the report of the PMU, is an error in its report.
@@ -120,6 +145,14 @@ impl Recording {
         temporary: &TemporaryFiles,
     ) -> Result<u64, Error> {
         output::write_profile(self.model(), mode, format, target, temporary)
+    }
+
+    /// Encodes the profile of one mode in a format, as [`Self::write_profile`] does, into any writer.
+    ///
+    /// # Errors
+    /// Those of `out`; the profile or the format does not exist.
+    pub fn encode_profile(&self, mode: Mode, format: &str, mut out: impl Write) -> io::Result<()> {
+        output::encode_profile(self.model(), mode, format, &mut out)
     }
 
     /// The names of the formats that [`Self::write_profile`] knows.

@@ -15,6 +15,7 @@ use crate::OffCpuState;
 use crate::error::Error;
 use crate::hooks::{CompiledTable, ExecutedProgram};
 use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
+use crate::symbol_source::SymbolSource;
 
 /// Describes a capture. Setters may come in any order; [`build`](Self::build) refuses contradictions. `A` is the type that
 /// `build` returns: see [`AgentBuilder`](crate::AgentBuilder).
@@ -325,6 +326,14 @@ impl<A> Builder<A> {
     /// a separate thread, with the programs of one process in order. If it panics, it is not called again, and the report has a warning.
     pub fn on_exec(mut self, hook: impl FnMut(&ExecutedProgram) + Send + 'static) -> Self {
         self.request.exec_hooks.add(hook);
+        self
+    }
+
+    /// Adds a source of names. It is asked before those of perf-agent, and after those that were added before: see
+    /// [`symbol_source`](mod@crate::symbol_source). It moves to the thread that looks names up. If it panics, the sources behind it are
+    /// asked, and the report has a warning.
+    pub fn symbol_source(mut self, source: impl SymbolSource + Send + 'static) -> Self {
+        self.request.symbol_sources.add(source);
         self
     }
 

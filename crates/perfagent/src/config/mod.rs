@@ -33,6 +33,7 @@ use crate::OffCpuState;
 use crate::export::Exporters;
 use crate::hooks::{CompiledTable, ExecutedProgram, Hooks};
 use crate::output::{OutputKind, OutputTarget, TemporaryFiles};
+use crate::symbol_source::GivenSources;
 
 /// Default samples per second and CPU.
 pub const DEFAULT_SAMPLE_RATE_HZ: u32 = 99;
@@ -293,6 +294,8 @@ pub(crate) struct Callbacks {
     pub(crate) table_hooks: Hooks<CompiledTable>,
     /// The functions that are called for each executed program.
     pub(crate) exec_hooks: Hooks<ExecutedProgram>,
+    /// Sources of names that are asked before ours.
+    pub(crate) symbol_sources: GivenSources,
 }
 
 /// The description of a capture that passed validation.

@@ -95,7 +95,12 @@ pub(super) fn plan(request: Request) -> Plan {
         outputs: outputs.collect(),
         command,
         exporters: request.exporters,
-        callbacks: Callbacks { enrichment, table_hooks: request.table_hooks, exec_hooks: request.exec_hooks },
+        callbacks: Callbacks {
+            enrichment,
+            table_hooks: request.table_hooks,
+            exec_hooks: request.exec_hooks,
+            symbol_sources: request.symbol_sources,
+        },
         temporary_files: request.temporary_files,
     }
 }

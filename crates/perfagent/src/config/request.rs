@@ -13,6 +13,7 @@ use crate::OffCpuState;
 use crate::export::Exporters;
 use crate::hooks::{CompiledTable, ExecutedProgram, Hooks};
 use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
+use crate::symbol_source::GivenSources;
 
 /// One setting of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,6 +122,7 @@ pub(super) struct Request {
     pub(super) added_enrichers: Vec<Enricher>,
     pub(super) table_hooks: Hooks<CompiledTable>,
     pub(super) exec_hooks: Hooks<ExecutedProgram>,
+    pub(super) symbol_sources: GivenSources,
     pub(super) max_stacks: Setting<u32>,
     pub(super) ring_bytes: Setting<u32>,
     pub(super) table_cache_dir: Setting<PathBuf>,

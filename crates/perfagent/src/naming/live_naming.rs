@@ -8,6 +8,7 @@ use symbolization::{
     AbandonToken, Deliveries, FrameContext, LateNames, Lookup, Options, PendingNames, Sources, Symbolization,
 };
 
+use crate::symbol_source::GivenSources;
 use crate::{CancelToken, Error, priority};
 
 /// Contents of files that are kept for the next delivery, in bytes.
@@ -26,8 +27,8 @@ pub(crate) struct Naming {
 }
 
 impl Naming {
-    /// Starts the thread. `abandon` ends it early.
-    pub(crate) fn start(abandon: &CancelToken) -> Result<Self, Error> {
+    /// Starts the thread. `abandon` ends it early. The sources of the host program are asked first.
+    pub(crate) fn start(abandon: &CancelToken, given: GivenSources) -> Result<Self, Error> {
         let cancelled = abandon.clone();
         let mut options = Options::default();
         options.symbols.cache_bytes = KEPT_BYTES;
@@ -47,10 +48,9 @@ impl Naming {
             })
         };
         let token = AbandonToken::when(move || cancelled.is_cancelled());
-        let symbolization =
-            Symbolization::start(Sources::standard(&options), &options, token, observe, spawn).map_err(
-                |source| Error::System { attempt: "start the thread for names".to_owned(), source },
-            )?;
+        let sources = given.before(Sources::standard(&options));
+        let symbolization = Symbolization::start(sources, &options, token, observe, spawn)
+            .map_err(|source| Error::System { attempt: "start the thread for names".to_owned(), source })?;
         let pending = symbolization.begin_interval();
         Ok(Self { symbolization, pending, deliveries: Deliveries::new(), nowhere_before: 0, times })
     }

@@ -21,7 +21,7 @@ mod temporary;
 mod write;
 
 pub(crate) use check::{access, check_all};
-pub(crate) use encode::Contents;
+pub(crate) use encode::{Contents, encode_profile};
 pub use kind::OutputKind;
 pub use names::{AutoName, Subject, auto_name};
 pub(crate) use profiles::{ledger, modes, profile};

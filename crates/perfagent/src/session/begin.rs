@@ -83,7 +83,7 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     // Scheduler statistics alone need no stacks.
     let without_tables = config.unwind == Unwind::Fp || !(config.cpu_profile || config.off_cpu_profile);
     let eager = !system || config.unwind == Unwind::Dwarf;
-    let Callbacks { enrichment, table_hooks, exec_hooks } = callbacks;
+    let Callbacks { enrichment, table_hooks, exec_hooks, symbol_sources } = callbacks;
     let (table_hooks, exec_hooks) = (table_hooks.start()?, exec_hooks.start()?);
     let mut tables = TableStore::new(eager, without_tables, config.table_cache_dir.as_deref(), table_hooks)?;
     let mut processes = Processes::new(Labeller::new(enrichment, config.labels.clone()), system)?;
@@ -128,7 +128,7 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         processes.touch(ready);
         carry_over(&mut processes, &mut kernel, &mut tables).map_err(load_error)?;
     }
-    let naming = Naming::start(&abandon)?;
+    let naming = Naming::start(&abandon, symbol_sources)?;
     let mut sources = Sources::of(&config);
     sources.open(&mut Opening { kernel: &mut kernel, pids: &pids, cpus: &cpus })?;
     cancel.check()?;

@@ -113,6 +113,12 @@ fn report_on(
     ledgers
 }
 
+/// What is to be said about a recording.
+pub(crate) fn warnings(symbolized: &SymbolizedRecording) -> Vec<Warning> {
+    let findings = report::Report::of(symbolized, EndedBy::Request).warnings;
+    findings.into_iter().map(warning).collect()
+}
+
 /// A finding as the library tells it.
 pub(crate) fn warning(finding: Finding) -> Warning {
     let kind = match finding.kind {
