@@ -204,6 +204,16 @@ impl<A> Builder<A> {
         self.output_sink(OutputKind::FlameGraph, Box::new(sink))
     }
 
+    /// Also write the recording, from which every other output can be made later: see [`Recording`](crate::Recording). Needs a profile.
+    pub fn recording_output(self, file: impl Into<FileTarget>) -> Self {
+        self.output_file(OutputKind::Recording, file.into())
+    }
+
+    /// As [`recording_output`](Self::recording_output), to a sink.
+    pub fn recording_output_to(self, sink: impl Sink + 'static) -> Self {
+        self.output_sink(OutputKind::Recording, Box::new(sink))
+    }
+
     fn output_file(mut self, kind: OutputKind, file: FileTarget) -> Self {
         self.request.output(kind).file.set(Setting::Value(file));
         self
