@@ -8,3 +8,4 @@ mod metrics;
 mod silent_files;
 mod silent_fs;
 mod started;
+mod symbol_source;
