@@ -25,7 +25,7 @@ if command -v go > /dev/null && go=$(tools/go.sh); then PATH=$go:$PATH; fi
 rm -rf "$logs"
 mkdir -p "$logs"
 # Unit tests, and the integration tests of packages that are parts. The integration tests of `cli`, `perfagent`, `truth` and
-# `bench` run whole captures: their program is named `whole`.
+# `bench` run whole captures: their program is named `whole`, that of `cli` `command_line`.
 parts=(--lib --bins --test suite)
 passed=0 failed=0 skipped=0 reasons=() failures=() unsteady=()
 tree=$(git status --porcelain 2> /dev/null)
@@ -94,16 +94,25 @@ count_tests() { # LOG
         }' "$1")
 }
 
-# Other kernels, in the background: a guest runs on one core, and hardly anything in it depends on times.
+# Other kernels, two guests at a time: each takes one core, and hardly any check in it depends on times.
 boot_kernels() { # KERNEL…
-    local kernel child=
-    trap '[ -z "$child" ] || kill "$child"; exit' TERM
+    local kernel guests=() running=0
+    trap '[ ${#guests[@]} = 0 ] || kill "${guests[@]}" 2> /dev/null; exit' TERM
     for kernel in "$@"; do
-        timeout --kill-after=10 900 tests/vm/run.sh "$kernel" > "$logs/kernel-$kernel.log" 2>&1 < /dev/null &
-        child=$!
-        wait "$child"
-        echo $? > "$logs/kernel-$kernel.status"
+        [ $running -lt 2 ] || { wait -n; running=$((running - 1)); }
+        boot_kernel "$kernel" &
+        guests+=($!)
+        running=$((running + 1))
     done
+    wait
+}
+boot_kernel() { # KERNEL
+    local child=
+    trap '[ -z "$child" ] || kill "$child"; exit' TERM
+    timeout --kill-after=10 900 tests/vm/run.sh "$1" > "$logs/kernel-$1.log" 2>&1 < /dev/null &
+    child=$!
+    wait "$child"
+    echo $? > "$logs/kernel-$1.status"
 }
 count_kernels() {
     local kernel log reason line
@@ -201,12 +210,13 @@ full() {
             for kernel in "${kernels[@]}"; do skip "kernel $kernel: the guests are x86-64, this machine is $(uname -m)"; done
         fi
     fi
-    step clippy cargo clippy --workspace --all-targets --locked -- -D warnings
-    step documentation env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-    step build-tests cargo test --workspace --locked --no-run
+    # The guests go first: builds do not depend on times.
+    step clippy nice cargo clippy --workspace --all-targets --locked -- -D warnings
+    step documentation env RUSTDOCFLAGS="-D warnings" nice cargo doc --workspace --no-deps --locked
+    step build-tests nice cargo test --workspace --locked --no-run
     local built=$?
     # These do not measure: they share the machine with the guests.
-    [ $built != 0 ] || run_tests tests-of-parts "${parts[@]}" --test slow_reader
+    [ $built != 0 ] || run_tests tests-of-parts "${parts[@]}" --test slow_reader --test command_line
     if [ -n "$guests" ]; then
         local start=$SECONDS
         wait "$guests"

@@ -23,7 +23,9 @@ done
 
 programs=recurse-gcc-O2-static-36,recurse-gcc-O3-lto-static-pie-500,threads-musl-static,signal-altstack-static,vdso-static
 programs+=,syscalls-static,threads-64-static
-"$truth" build --out "$target/truth" --standalone --only "$programs"
+# Several guests may be prepared at once.
+mkdir -p "$target/truth"
+flock "$target/truth" "$truth" build --out "$target/truth" --standalone --only "$programs"
 
 put() { # FILE DESTINATION: with the shared libraries that it needs
     mkdir -p "$tree$(dirname "$2")"

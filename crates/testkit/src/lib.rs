@@ -1,7 +1,7 @@
 //! What the tests of several crates need.
 //!
 //! In: child processes that end with their test, CPU time to burn, waiting with a deadline, skipping with a reason,
-//! commands and the built `perf-agent`, temporary perf maps, rights. Guaranteed: nothing outlives the value that
+//! commands and the built `perf-agent`, how far its start has come, temporary perf maps, rights. Guaranteed: nothing outlives the value that
 //! stands for it; no test is skipped without a line that says why.
 //! Not here: any part of the product, and anything that only one crate tests.
 #![forbid(unsafe_code)]
@@ -11,6 +11,7 @@ mod command;
 mod perf_map;
 mod process;
 mod rights;
+mod sampler;
 mod skip;
 mod wait;
 
@@ -19,5 +20,6 @@ pub use command::{find_command, perf_agent};
 pub use perf_map::PerfMap;
 pub use process::Process;
 pub use rights::{has_file_capabilities, may_profile};
+pub use sampler::has_sampler;
 pub use skip::skipped;
 pub use wait::{PATIENCE, holds_within, until};

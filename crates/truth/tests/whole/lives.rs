@@ -1,6 +1,7 @@
-//! Lives of processes and threads that are out of the ordinary: numbers that are used again, threads without a user stack,
+//! Lives of processes and threads that are out of the ordinary: PIDs that are used again, threads without a user stack,
 //! processes that use a CPU after they have given back their memory.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,19 +16,18 @@ use truth::session::{Session, Whom};
 
 use crate::Setup;
 
-/// The number that two programs get, one after the other, in a PID namespace of their own.
-const NUMBER: u32 = 700;
+/// The PID that two programs get, one after the other, in a PID namespace of their own.
+const PID: u32 = 700;
 
-/// In a PID namespace nobody else takes numbers: the next one can be chosen.
-fn one_number_twice(setup: &Setup, folder: &Path) -> String {
+/// Runs two programs with one PID, when the capture has begun: then its metrics are served. In a PID namespace of its own no other process takes PIDs, so the next one can be chosen.
+fn one_pid_twice(setup: &Setup, folder: &Path) -> String {
     let programs = Scheduling::new(&setup.out);
     let (hogs, mayflies) = (programs.path("hogs").unwrap(), programs.path("mayflies").unwrap());
     let at = folder.display();
     let script = format!(
         "'{agent}' --profile --profile-output {at}/on.pb.gz --offcpu --offcpu-output {at}/off.pb.gz -a --sample-rate 999 \
-         --duration 120s > {at}/log 2>&1 & agent=$!\n\
-         while kill -0 $agent && ! cat /proc/$agent/fdinfo/* 2> /dev/null | grep -q ^link_id; do sleep 0.1; done\n\
-         sleep 2\n\
+         --duration 120s --metrics-listen :0 > {at}/log 2>&1 & agent=$!\n\
+         while kill -0 $agent && ! grep -qs 'metrics are served' {at}/log; do sleep 0.05; done\n\
          for program in '{hogs}' '{mayflies}'; do\n\
          echo {before} > /proc/sys/kernel/ns_last_pid\n\
          \"$program\" 1000 > /dev/null & echo number $!; wait $!\n\
@@ -36,7 +36,7 @@ fn one_number_twice(setup: &Setup, folder: &Path) -> String {
         agent = setup.agent.display(),
         hogs = hogs.display(),
         mayflies = mayflies.display(),
-        before = NUMBER - 1,
+        before = PID - 1,
     );
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--mount-proc", "sh", "-c", &script]);
@@ -53,7 +53,7 @@ fn comms(capture: &Capture, function: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_number_that_is_used_again_is_another_process() {
+fn a_pid_that_is_used_again_is_another_process() {
     let Some(setup) = Setup::as_root() else { return };
     if !Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc", "true"])
@@ -63,14 +63,14 @@ fn a_number_that_is_used_again_is_another_process() {
         testkit::skip!("no PID namespace can be made (unshare)");
     }
     let folder = tempfile::tempdir().unwrap();
-    let said = one_number_twice(&setup, folder.path());
-    let number = format!("number {NUMBER}");
+    let said = one_pid_twice(&setup, folder.path());
+    let number = format!("number {PID}");
     assert!(said.lines().filter(|line| *line == number).count() == 2 && said.contains("status 0"), "{said}");
     let read = |name: &str| read_pprof(&folder.path().join(name)).unwrap();
     let (on_cpu, off_cpu) = (read("on.pb.gz"), read("off.pb.gz"));
-    assert_eq!(comms(&on_cpu, "hog_one"), [format!("{NUMBER} hogs")], "{said}");
-    assert_eq!(comms(&off_cpu, "site_nap"), [format!("{NUMBER} mayflies")], "{said}");
-    // What one has named, the other has not.
+    assert_eq!(comms(&on_cpu, "hog_one"), [format!("{PID} hogs")], "{said}");
+    assert_eq!(comms(&off_cpu, "site_nap"), [format!("{PID} mayflies")], "{said}");
+    // No stack of one program is under the name of the other.
     let foreign =
         |s: &Stack| s.comm == "mayflies" && s.has("hog_one") || s.comm == "hogs" && s.has("site_nap");
     for capture in [&on_cpu, &off_cpu] {
@@ -227,17 +227,24 @@ fn children_forked_in_a_flood_of_records_are_named() {
 fn a_flood_of_stacks_leaves_room_for_process_life() {
     let Some(setup) = Setup::get() else { return };
     let mayflies = Scheduling::new(&setup.out).path("mayflies").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let [begin, done] = ["begin", "done"].map(|name| folder.path().join(name));
+    // The shell waits and marks the end without starting a process.
     let script = format!(
-        "'{}' 4000 > /dev/null & sleep 2; for i in $(seq 40); do /bin/true; done; wait",
-        mayflies.display()
+        "while ! [ -e '{}' ]; do :; done; '{}' 3000 > /dev/null & sleep 2; for i in $(seq 40); do /bin/true; done; : > '{}'; wait",
+        begin.display(),
+        mayflies.display(),
+        done.display()
     );
     let options = ["--offcpu", "--per-thread", "--ring-size", "256K"];
     let shell = Path::new("/bin/sh");
     let mut session = Session::start(&setup.agent, &options, Whom::Command(shell, &["-c", &script])).unwrap();
     session.until_attached().unwrap();
     let agent = Pid::from_raw(i32::try_from(session.pid()).unwrap()).unwrap();
+    // All of the flood and of the processes come while perf-agent is stopped.
     kill_process(agent, Signal::STOP).unwrap();
-    std::thread::sleep(Duration::from_millis(3500));
+    fs::write(&begin, "").unwrap();
+    testkit::until("all processes have ended", || done.exists());
     kill_process(agent, Signal::CONT).unwrap();
     let capture = session.finish().unwrap().off_cpu().unwrap();
     assert!(capture.ledger("lost.ring_full").is_some(), "there was no flood: {:?}", capture.comments);

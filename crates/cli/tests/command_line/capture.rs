@@ -39,45 +39,18 @@ pub fn start_in(directory: &Path, words: &[&str]) -> Child {
 
 /// Waits until main handles signals.
 fn wait_for_handlers(child: &Child) {
-    let begun = Instant::now();
     let path = format!("/proc/{}/status", child.id());
     let (int, term) = (1 << 1, 1 << 14);
     let handles = |line: &str| {
         let caught = line.strip_prefix("SigCgt:").and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         caught.is_some_and(|mask| mask & (int | term) == int | term)
     };
-    while !std::fs::read_to_string(&path).unwrap().lines().any(handles) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no signal is handled");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    testkit::until("signals are handled", || std::fs::read_to_string(&path).unwrap().lines().any(handles));
 }
 
-/// The number of CPUs that are online, from a list such as `0-3,5`.
-fn online_cpus() -> usize {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
-    let number = |text: &str| text.parse::<usize>().unwrap();
-    let length = |range: &str| match range.split_once('-') {
-        Some((first, last)) => number(last) - number(first) + 1,
-        None => 1,
-    };
-    text.trim().split(',').map(length).sum()
-}
-
-/// Waits until the sampler is there. Its events are the last thing that a capture opens: each CPU has an event for new
-/// mappings from the beginning, so one more event belongs to the sampler. A target that ends earlier may be refused as missing.
+/// Waits until a capture takes samples. A target that ends earlier may be refused as missing.
 fn wait_for_sampler(child: &Child) {
-    let begun = Instant::now();
-    let path = format!("/proc/{}/fd", child.id());
-    let mappings_only = online_cpus();
-    let is_event = |path: PathBuf| {
-        std::fs::read_link(path).is_ok_and(|target| target == Path::new("anon_inode:[perf_event]"))
-    };
-    let events =
-        || std::fs::read_dir(&path).unwrap().flatten().filter(|entry| is_event(entry.path())).count();
-    while events() <= mappings_only {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no sampler is there");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    testkit::until("the sampler is there", || testkit::has_sampler(child.id()));
 }
 
 pub fn signal(child: &Child, name: &str) {
@@ -348,8 +321,7 @@ fn no_unfinished_file_is_left_after_any_number_of_signals() {
             directory.path(),
             &["--profile", "--pid", &burner.pid().to_string(), "--duration", "60s"],
         );
-        std::thread::sleep(Duration::from_millis(600));
-        wait_for_handlers(&child);
+        wait_for_sampler(&child);
         for _ in 0..3 {
             // The process may have ended; then there is nothing to signal.
             let _ = Command::new("kill")
@@ -365,7 +337,7 @@ fn no_unfinished_file_is_left_after_any_number_of_signals() {
     let directory = tempfile::tempdir().unwrap();
     let child =
         start_in(directory.path(), &["--profile", "--pid", &burner.pid().to_string(), "--duration", "60s"]);
-    std::thread::sleep(Duration::from_millis(600));
+    wait_for_sampler(&child);
     signal(&child, "KILL");
     child.wait_with_output().unwrap();
     assert_eq!(files(directory.path()), [""; 0]);
