@@ -90,9 +90,9 @@ impl Image {
 
     /// Takes notice of the answers about its files.
     pub fn settle(&mut self) {
-        let answered = self.opening.extract_if(.., |file| file.is_answered());
-        let failed = |file: Arc<OpeningFile>| file.answer().is_some_and(RegionKind::is_unreadable_file);
-        self.has_failed |= answered.fold(false, |any, file| failed(file) || any);
+        let answered: Vec<_> = self.opening.extract_if(.., |file| file.is_answered()).collect();
+        let failed = |file: &Arc<OpeningFile>| file.answer().is_some_and(RegionKind::is_unreadable_file);
+        self.has_failed |= answered.iter().any(failed);
     }
 
     /// Files that need not be looked at again when the same program is read again: those that are still to be opened, and those whose

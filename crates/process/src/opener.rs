@@ -52,8 +52,12 @@ pub struct Opener {
     patience: Duration,
 }
 
+/// Opens a file; may block.
+type Open = Box<dyn Fn(&OpenRequest) -> RegionKind + Send + Sync>;
+
 struct Shared {
     files: Arc<Files>,
+    open: Open,
     state: Mutex<State>,
     /// For workers.
     work: Condvar,
@@ -91,16 +95,13 @@ impl Opener {
     /// # Errors
     /// `spawn` failed.
     pub fn start(files: Arc<Files>, spawn: Spawn) -> io::Result<Self> {
-        Self::with_patience(files, spawn, GIVE_UP)
+        let theirs = Arc::clone(&files);
+        Self::with(files, Box::new(move |request| request.open(&theirs)), spawn, GIVE_UP)
     }
 
-    fn with_patience(files: Arc<Files>, spawn: Spawn, patience: Duration) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            files,
-            state: Mutex::default(),
-            work: Condvar::new(),
-            answers: Condvar::new(),
-        });
+    fn with(files: Arc<Files>, open: Open, spawn: Spawn, patience: Duration) -> io::Result<Self> {
+        let (work, answers) = (Condvar::new(), Condvar::new());
+        let shared = Arc::new(Shared { files, open, state: Mutex::default(), work, answers });
         let this = Self { shared, spawn, asked: false, patience };
         this.start_worker()?;
         Ok(this)
@@ -225,17 +226,19 @@ impl State {
 
     /// The next request that a worker may take.
     fn next(&self) -> Option<usize> {
-        let blocked: Vec<Device> = self
-            .running
-            .iter()
-            .filter(|running| running.is_blocked())
-            .map(|running| device(&running.file))
-            .collect();
-        let of = |asked: &Asked| {
+        let blocked: Vec<Device> = self.devices_of(Running::is_blocked).collect();
+        let silent: Vec<Device> = self.devices_of(|running| running.given_up).collect();
+        let may_be_asked = |asked: &Asked| {
             let device = device(asked.request.file());
-            blocked.iter().filter(|blocked| **blocked == device).count()
+            let blocked = blocked.iter().filter(|blocked| **blocked == device).count();
+            blocked < MAX_BLOCKED_OF_DEVICE && !silent.contains(&device)
         };
-        self.waiting.iter().position(|asked| of(asked) < MAX_BLOCKED_OF_DEVICE)
+        self.waiting.iter().position(may_be_asked)
+    }
+
+    /// The device of each worker that is chosen.
+    fn devices_of(&self, chosen: impl Fn(&Running) -> bool) -> impl Iterator<Item = Device> {
+        self.running.iter().filter(move |running| chosen(running)).map(|running| device(&running.file))
     }
 
     /// Whether a further worker would have something to do.
@@ -258,12 +261,7 @@ impl State {
                 given_up.push(Arc::clone(&running.file));
             }
         }
-        let silent: Vec<Device> = self
-            .running
-            .iter()
-            .filter(|running| running.given_up)
-            .map(|running| device(&running.file))
-            .collect();
+        let silent: Vec<Device> = self.devices_of(|running| running.given_up).collect();
         self.waiting.retain(|asked| {
             let file = asked.request.file();
             let keep = asked.since.elapsed() < patience && !silent.contains(&device(file));
@@ -284,7 +282,7 @@ impl Shared {
 
     fn work(&self) {
         while let Some((ticket, request)) = self.take_request() {
-            let kind = catch_unwind(AssertUnwindSafe(|| request.open(&self.files)));
+            let kind = catch_unwind(AssertUnwindSafe(|| (self.open)(&request)));
             let kind = kind.unwrap_or_else(|_| RegionKind::File(Arc::clone(request.file().unanswered())));
             let mut state = self.lock();
             state.running.retain(|running| running.ticket != ticket);
@@ -320,3 +318,6 @@ fn device(file: &OpeningFile) -> Device {
     let (major, minor, _) = file.wanted();
     (major, minor)
 }
+
+#[cfg(test)]
+mod tests;
