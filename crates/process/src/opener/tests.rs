@@ -2,8 +2,11 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Instant;
 
 use super::*;
+use crate::pool::{MAX_WORKERS, WORKERS};
 use crate::resolve::Mapping;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -41,7 +44,7 @@ fn opener(patience: Duration) -> (Opener, Arc<Devices>) {
     let open = move |request: &OpenRequest| theirs.open(request.file().wanted().0);
     let spawn: Spawn = Box::new(|body| std::thread::Builder::new().spawn(body).map(drop));
     let files = Arc::new(Files::with_budget(0));
-    (Opener::with(files, Box::new(open), spawn, patience).unwrap(), devices)
+    (Opener::with(files, Arc::new(open), spawn, patience).unwrap(), devices)
 }
 
 fn ask(opener: &mut Opener, device: u32, inode: u64) -> Arc<OpeningFile> {
@@ -103,15 +106,19 @@ fn the_number_of_workers_has_a_limit_whatever_is_silent() {
     }
     assert!(begun.elapsed() >= patience);
     assert!(silent.iter().all(|file| failure(file) == Some(OpenFailure::NoAnswer)));
-    assert_eq!(opener.shared.files.counts().no_answer, 60);
+    assert_eq!(opener.files.counts().no_answer, 60);
     devices.answer(SILENT..SILENT + 60);
 }
 
 #[test]
 fn a_file_that_was_given_up_may_answer_late_and_its_device_is_asked_again() {
-    let (mut opener, devices) = opener(Duration::from_millis(50));
+    let (mut opener, devices) = opener(Duration::from_millis(500));
     let late = ask(&mut opener, SILENT, 1);
     let begun = Instant::now();
+    while devices.blocked.load(Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < LONG);
+        std::thread::sleep(Duration::from_millis(1));
+    }
     while !late.is_answered() {
         assert!(begun.elapsed() < LONG);
         opener.take(Duration::from_millis(5));
