@@ -59,3 +59,29 @@ impl Rotated {
         warnings
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use recording::{NameOutcome, SymbolizedRecording};
+
+    use super::*;
+
+    fn interval(abandoned: u64) -> Recording {
+        let mut symbolized = SymbolizedRecording::default();
+        symbolized.names.outcome = NameOutcome { abandoned, ..NameOutcome::default() };
+        Recording::new(symbolized)
+    }
+
+    #[test]
+    fn intervals_that_were_written_without_all_names_are_told_once() {
+        let mut rotated = Rotated::default();
+        [0, 5, 0, 7].map(|abandoned| rotated.add(&interval(abandoned)));
+        let warnings = rotated.take_warnings();
+        let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+        assert!(warning.message.starts_with("2 of 4 intervals "), "{warning:?}");
+        assert!(warning.message.contains(": 12 places in code"), "{warning:?}");
+        rotated = Rotated::default();
+        rotated.add(&interval(0));
+        assert!(rotated.take_warnings().is_empty());
+    }
+}

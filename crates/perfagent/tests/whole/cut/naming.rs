@@ -125,3 +125,25 @@ fn the_names_of_one_interval_can_be_abandoned() {
     drop(agent);
     assert_named(&held);
 }
+
+#[test]
+fn no_interval_is_lost_if_the_names_are_abandoned() {
+    let target = large_target();
+    let agent = Agent::builder().pid(target.pid()).with_cpu_profile().sample_rate(999).build().unwrap();
+    if !started(&agent) {
+        return;
+    }
+    let handed = Arc::new(Mutex::new(Vec::new()));
+    let theirs = Arc::clone(&handed);
+    let rotation = agent.rotate(EVERY, move |interval| theirs.lock().unwrap().push(interval)).unwrap();
+    agent.wait(EVERY * 5);
+    agent.abandon_symbolization();
+    let report = agent.stop().unwrap();
+    drop(rotation);
+    let mut intervals = std::mem::take(&mut *handed.lock().unwrap());
+    intervals.push(report.recording().clone());
+    let length: u64 = intervals.iter().map(|interval| interval.model().recording.span.duration_ns).sum();
+    assert_eq!(u128::from(length), report.duration.as_nanos(), "{} intervals", intervals.len());
+    let abandoned: u64 = intervals.iter().map(|interval| interval.model().names.outcome.abandoned).sum();
+    assert!(abandoned > 0, "{} intervals", intervals.len());
+}
