@@ -143,6 +143,7 @@ impl TestRecording {
         let context = Context {
             settings: self.settings,
             span: Span { start_ns: 5, duration_ns: 1_000_000_000 },
+            start_ns: 0,
             kernel: KernelImage { build_id: BuildId::new(&[1, 2, 3, 4]).ok(), ..KernelImage::default() },
             main: None,
             events: vec![

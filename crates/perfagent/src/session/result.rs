@@ -100,7 +100,7 @@ impl CaptureResult {
 }
 
 /// Computes the ledgers of a recording and freezes them into it; adds what is to be said.
-fn report_on(
+pub(crate) fn report_on(
     symbolized: &mut SymbolizedRecording,
     ended_by: Ended,
     warnings: &mut Vec<Warning>,

@@ -1,8 +1,8 @@
 //! The library from outside: whole captures.
 
 mod cut;
-mod kernel_stacks;
 mod executed;
+mod kernel_stacks;
 mod library;
 mod metrics;
 mod silent_files;

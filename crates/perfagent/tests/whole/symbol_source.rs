@@ -107,9 +107,8 @@ fn a_recording_is_named_later_by_sources_of_the_host_program() {
     assert!(!before.iter().any(|name| name.starts_with("known_")), "{before:?}");
 
     let panics = Arc::new(AtomicU64::new(0));
-    let symbolizer = Symbolizer::new()
-        .symbol_source(NamesFile(shell_path()))
-        .symbol_source(Panics(Arc::clone(&panics)));
+    let symbolizer =
+        Symbolizer::new().symbol_source(NamesFile(shell_path())).symbol_source(Panics(Arc::clone(&panics)));
     let named = recording.symbolize(&symbolizer);
     let after = names(&profile(&named), &shell_path());
     // A place that is both left by a call and interrupted has two names.

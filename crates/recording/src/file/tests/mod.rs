@@ -54,10 +54,8 @@ proptest! {
 /// new minor version needs a file more.
 #[test]
 fn files_of_earlier_versions_are_read() {
-    let files = [
-        ("sample", "contents", (1, 0), sample()),
-        ("sample-1.1", "contents-1.1", (1, 1), sample_1_1()),
-    ];
+    let files =
+        [("sample", "contents", (1, 0), sample()), ("sample-1.1", "contents-1.1", (1, 1), sample_1_1())];
     for (file, contents, (major, minor), symbolized) in files {
         let path = |name: &str| Path::new(OLD_FILES).join(name);
         if std::env::var_os("PERFAGENT_WRITE_SAMPLE").is_some() && (major, minor) == (MAJOR, MINOR) {
