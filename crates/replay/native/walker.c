@@ -21,6 +21,7 @@ typedef _Bool bool;
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline static __attribute__((noinline))
 
+#include "claim.h"
 #include "walk.h"
 
 struct segment {
@@ -61,23 +62,39 @@ struct outcome_frame {
 	u64 fp;
 };
 
+/* A second slot is for a walk that interrupts the first one. */
+#define SLOTS 2
+#define INTERRUPTING 1
+
 /* The state of one CPU. */
 struct replay {
-	struct walk walk;
-	struct memo memos[MEMOS_PER_CPU];
+	struct walk walks[SLOTS];
+	struct memo memos[SLOTS * MEMOS_PER_CPU];
+};
+
+/* A walk that interrupts another one. Mirrored in src/native.rs. */
+struct interruption {
+	const struct surroundings *surroundings;
+	u64 reads; /* of the stack, by the interrupted walk, before this one begins */
+	u64 begun;
+	struct outcome *outcome;
+	struct outcome_frame *frames;
 };
 
 static _Thread_local struct replay *here;
 static _Thread_local const struct surroundings *around;
+static _Thread_local struct interruption *interruption;
+
+static void interrupt(void);
 
 static struct walk *walk_at(u32 slot)
 {
-	return slot ? NULL : &here->walk;
+	return slot < SLOTS ? &here->walks[slot] : NULL;
 }
 
 static struct memo *memo_at(u32 index)
 {
-	return index < MEMOS_PER_CPU ? &here->memos[index] : NULL;
+	return index < SLOTS * MEMOS_PER_CPU ? &here->memos[index] : NULL;
 }
 
 static struct chunk *chunk_at(u32 index)
@@ -95,6 +112,8 @@ static long read_user(void *to, u32 size, u64 from)
 {
 	u64 i;
 
+	if (interruption && !interruption->begun && !interruption->reads--)
+		interrupt();
 	for (i = 0; i < around->segment_count; i++) {
 		const struct segment *segment = &around->segments[i];
 		u64 at = from - segment->base;
@@ -150,9 +169,9 @@ static void give_frame(const struct frame *frame, struct outcome_frame *to)
 }
 
 /* What walk_current of bpf/cpu.h sets before a walk. */
-static struct walk *start(struct replay *replay, const struct surroundings *surroundings)
+static struct walk *start(struct replay *replay, u32 slot, const struct surroundings *surroundings)
 {
-	struct walk *w = &replay->walk;
+	struct walk *w = &replay->walks[slot];
 
 	here = replay;
 	around = surroundings;
@@ -163,23 +182,47 @@ static struct walk *start(struct replay *replay, const struct surroundings *surr
 	w->start_regs = (u64)around->registers;
 	w->mappings = around->mappings;
 	w->count = around->mapping_count;
-	w->memo = around->tid & (MEMOS_PER_CPU - 1);
+	w->memo = slot * MEMOS_PER_CPU + (around->tid & (MEMOS_PER_CPU - 1));
 	return w;
 }
 
 /* A walk as walk_current of bpf/cpu.h does it; its MAX_USER_FRAMES or fewer frames go to `frames`, leaf first. */
-void replay_walk(struct replay *replay, const struct surroundings *surroundings, struct outcome *outcome,
-		 struct outcome_frame *frames)
+static void walk_in(u32 slot, struct replay *replay, const struct surroundings *surroundings, struct outcome *outcome,
+		    struct outcome_frame *frames)
 {
-	struct walk *w = start(replay, surroundings);
+	struct walk *w = start(replay, slot, surroundings);
 	struct memo *m;
 	u32 i;
 
-	walk_stack(w, 0, around->exec_id, around->tid, around->generation);
+	walk_stack(w, slot, around->exec_id, around->tid, around->generation);
 	give_outcome(w, outcome);
 	m = &replay->memos[w->memo];
 	for (i = 0; i < w->total && i < MAX_USER_FRAMES; i++)
 		give_frame(&m->frames[w->total - 1 - i], &frames[i]);
+}
+
+void replay_walk(struct replay *replay, const struct surroundings *surroundings, struct outcome *outcome,
+		 struct outcome_frame *frames)
+{
+	walk_in(0, replay, surroundings, outcome, frames);
+}
+
+static void interrupt(void)
+{
+	const struct surroundings *interrupted = around;
+
+	interruption->begun = 1;
+	walk_in(INTERRUPTING, here, interruption->surroundings, interruption->outcome, interruption->frames);
+	around = interrupted;
+}
+
+/* A walk that another one interrupts, in the state of another context on the same CPU. */
+void replay_interrupted(struct replay *replay, const struct surroundings *surroundings, struct outcome *outcome,
+			struct outcome_frame *frames, struct interruption *by)
+{
+	interruption = by;
+	walk_in(0, replay, surroundings, outcome, frames);
+	interruption = NULL;
 }
 
 /* The hash of these values, as push_batch makes it of frames. */
@@ -200,7 +243,7 @@ u64 replay_hash(u64 seed, const u64 *values, u64 count)
 void replay_again(struct replay *replay, const struct surroundings *surroundings, struct outcome *outcome,
 		  struct outcome_frame *frames)
 {
-	struct walk *w = start(replay, surroundings);
+	struct walk *w = start(replay, 0, surroundings);
 	u32 i;
 
 	memset(w->rules, 0, sizeof(w->rules));
@@ -217,33 +260,45 @@ void replay_forget(struct replay *replay)
 {
 	u32 i;
 
-	for (i = 0; i < MEMOS_PER_CPU; i++)
+	for (i = 0; i < SLOTS * MEMOS_PER_CPU; i++)
 		replay->memos[i].depth = 0;
-	memset(replay->walk.rules, 0, sizeof(replay->walk.rules));
+	for (i = 0; i < SLOTS; i++)
+		memset(replay->walks[i].rules, 0, sizeof(replay->walks[i].rules));
+}
+
+bool replay_claim(u64 *claims)
+{
+	return claim(claims);
+}
+
+void replay_release(u64 *claims)
+{
+	release(claims);
 }
 
 /* The numbers of bpf/abi.h that the Rust side repeats, in the order of src/native.rs. */
 const u64 replay_numbers[] = {
-	CHUNK_WORDS,
-	MAX_CHUNKS,
-	MAX_RULES,
-	MAX_USER_FRAMES,
-	FRAME_EXACT,
-	FRAME_BY_FP,
-	FRAME_PC,
-	MAPPING_TABLE,
-	MAPPING_FP,
-	MAPPING_NOT_READY,
-	WALK_ROOT,
-	WALK_NO_MAPPING,
-	WALK_NO_ROW,
-	WALK_UNSUPPORTED_RULE,
-	WALK_FP_CHAIN,
-	WALK_FAULT,
-	WALK_FRAME_LIMIT,
-	WALK_TABLE_NOT_READY,
-	sizeof(struct surroundings),
-	sizeof(struct outcome),
-	sizeof(struct outcome_frame),
-	sizeof(struct segment),
+    CHUNK_WORDS,
+    MAX_CHUNKS,
+    MAX_RULES,
+    MAX_USER_FRAMES,
+    FRAME_EXACT,
+    FRAME_BY_FP,
+    FRAME_PC,
+    MAPPING_TABLE,
+    MAPPING_FP,
+    MAPPING_NOT_READY,
+    WALK_ROOT,
+    WALK_NO_MAPPING,
+    WALK_NO_ROW,
+    WALK_UNSUPPORTED_RULE,
+    WALK_FP_CHAIN,
+    WALK_FAULT,
+    WALK_FRAME_LIMIT,
+    WALK_TABLE_NOT_READY,
+    sizeof(struct surroundings),
+    sizeof(struct outcome),
+    sizeof(struct outcome_frame),
+    sizeof(struct segment),
+    sizeof(struct interruption),
 };

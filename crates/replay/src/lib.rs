@@ -38,6 +38,7 @@ mod walk;
 pub use abi::CHUNK_WORDS;
 pub use abi::MAX_FRAMES;
 pub use error::Error;
+pub use native::Claims;
 pub use native::stack_hash;
 pub use stack::Stack;
 pub use walk::Code;

@@ -1,5 +1,6 @@
 //! The border to C: layouts and entry points of `native/walker.c`.
 
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -51,6 +52,16 @@ pub(crate) struct RawFrame {
     pub(crate) fp: u64,
 }
 
+/// A walk that interrupts another one.
+#[repr(C)]
+struct Interruption {
+    surroundings: *const Surroundings,
+    reads: u64,
+    begun: u64,
+    outcome: *mut Outcome,
+    frames: *mut RawFrame,
+}
+
 type Walker = unsafe extern "C" fn(*mut c_void, *const Surroundings, *mut Outcome, *mut RawFrame);
 
 unsafe extern "C" {
@@ -69,9 +80,18 @@ unsafe extern "C" {
         out: *mut Outcome,
         frames: *mut RawFrame,
     );
+    fn replay_interrupted(
+        replay: *mut c_void,
+        around: *const Surroundings,
+        out: *mut Outcome,
+        frames: *mut RawFrame,
+        by: *mut Interruption,
+    );
+    fn replay_claim(claims: *mut u64) -> bool;
+    fn replay_release(claims: *mut u64);
     fn replay_hash(seed: u64, values: *const u64, count: u64) -> u64;
     #[cfg(test)]
-    static replay_numbers: [u64; 22];
+    static replay_numbers: [u64; 23];
 }
 
 /// The hash by which the programs tell stacks apart, of frames from the root on, with their marks.
@@ -79,6 +99,28 @@ unsafe extern "C" {
 pub fn stack_hash(seed: u64, frames: &[u64]) -> u64 {
     // SAFETY: as many values as are said lie there, and are only read.
     unsafe { replay_hash(seed, frames.as_ptr(), frames.len() as u64) }
+}
+
+/// The word of a slot by which programs that can be preempted claim it (`bpf/claim.h`).
+#[derive(Debug, Default)]
+pub struct Claims(UnsafeCell<u64>);
+
+// SAFETY: C changes the word by atomic additions alone, and reads it in one access.
+unsafe impl Sync for Claims {}
+
+impl Claims {
+    /// Claims the slot. False: another program has it, or was trying at the same moment.
+    #[must_use]
+    pub fn claim(&self) -> bool {
+        // SAFETY: the word lives as long as `self`.
+        unsafe { replay_claim(self.0.get()) }
+    }
+
+    /// Releases the slot, which the caller has claimed.
+    pub fn release(&self) {
+        // SAFETY: the word lives as long as `self`.
+        unsafe { replay_release(self.0.get()) }
+    }
 }
 
 /// Everything that a walk depends on, besides the memos.
@@ -133,34 +175,72 @@ impl State {
         self.call(replay_again, input)
     }
 
+    /// A walk that `by` interrupts after some reads of the stack; that one is in the state of another context. The second
+    /// result is none if the walk reads less often.
+    #[allow(clippy::type_complexity, reason = "two results of one kind")]
+    pub(crate) fn interrupted(
+        &mut self,
+        input: &Input<'_>,
+        by: &Input<'_>,
+        reads: u64,
+    ) -> ((Outcome, &[RawFrame]), Option<(Outcome, Box<[RawFrame]>)>) {
+        let (segments, theirs) = (segments(input), segments(by));
+        let (around, around_by) = (surroundings(input, &segments), surroundings(by, &theirs));
+        let (mut outcome, mut of_by) = (Outcome::default(), Outcome::default());
+        let mut frames_of_by = vec![RawFrame::default(); MAX_FRAMES];
+        let mut interruption = Interruption {
+            surroundings: &raw const around_by,
+            reads,
+            begun: 0,
+            outcome: &raw mut of_by,
+            frames: frames_of_by.as_mut_ptr(),
+        };
+        let (state, frames) = (self.state.as_ptr(), self.frames.as_mut_ptr());
+        // SAFETY: as in `call`; what the interruption points to lives as long, and C writes to at most MAX_FRAMES frames.
+        unsafe {
+            replay_interrupted(state, &raw const around, &raw mut outcome, frames, &raw mut interruption);
+        }
+        frames_of_by.truncate(of_by.total as usize);
+        let by = (interruption.begun != 0).then(|| (of_by, frames_of_by.into_boxed_slice()));
+        ((outcome, &self.frames[..outcome.total as usize]), by)
+    }
+
     fn call(&mut self, walker: Walker, input: &Input<'_>) -> (Outcome, &[RawFrame]) {
-        let segment = |(base, bytes): &(u64, Vec<u8>)| Segment {
-            base: *base,
-            size: bytes.len() as u64,
-            bytes: bytes.as_ptr(),
-        };
-        let segments: Vec<Segment> = input.stack.iter().map(segment).collect();
-        let around = Surroundings {
-            chunks: input.chunks.as_ptr(),
-            chunk_count: input.chunks.len() as u64,
-            rules: input.rules.as_ptr(),
-            rule_count: input.rules.len() as u64,
-            segments: segments.as_ptr(),
-            segment_count: segments.len() as u64,
-            registers: input.registers,
-            pc: input.pc,
-            seed: input.seed,
-            exec_id: input.exec_id,
-            tid: input.tid,
-            generation: input.generation,
-            mappings: input.mappings,
-            mapping_count: input.mapping_count,
-        };
+        let segments = segments(input);
+        let around = surroundings(input, &segments);
         let mut outcome = Outcome::default();
         // SAFETY: all pointers are to live memory of the lengths given beside them, and C writes to the state, to
         // `outcome` and to at most MAX_FRAMES frames only. The walker checks or masks every index.
         unsafe { walker(self.state.as_ptr(), &raw const around, &raw mut outcome, self.frames.as_mut_ptr()) };
         (outcome, &self.frames[..outcome.total as usize])
+    }
+}
+
+fn segments(input: &Input<'_>) -> Vec<Segment> {
+    let segment = |(base, bytes): &(u64, Vec<u8>)| Segment {
+        base: *base,
+        size: bytes.len() as u64,
+        bytes: bytes.as_ptr(),
+    };
+    input.stack.iter().map(segment).collect()
+}
+
+fn surroundings(input: &Input<'_>, segments: &[Segment]) -> Surroundings {
+    Surroundings {
+        chunks: input.chunks.as_ptr(),
+        chunk_count: input.chunks.len() as u64,
+        rules: input.rules.as_ptr(),
+        rule_count: input.rules.len() as u64,
+        segments: segments.as_ptr(),
+        segment_count: segments.len() as u64,
+        registers: input.registers,
+        pc: input.pc,
+        seed: input.seed,
+        exec_id: input.exec_id,
+        tid: input.tid,
+        generation: input.generation,
+        mappings: input.mappings,
+        mapping_count: input.mapping_count,
     }
 }
 
@@ -209,6 +289,7 @@ mod tests {
             size_of::<Outcome>() as u64,
             size_of::<RawFrame>() as u64,
             size_of::<Segment>() as u64,
+            size_of::<Interruption>() as u64,
         ]);
         assert_eq!(numbers, native);
     }

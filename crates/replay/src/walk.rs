@@ -267,6 +267,28 @@ impl Replay {
         }
     }
 
+    /// Walks a stack, and in the middle, after some reads of that stack, another one: as a program that interrupts another
+    /// program on the same CPU. The second walk is none if the first one reads less often.
+    pub fn walk_interrupted(
+        &mut self,
+        (thread, registers, stack): (&Thread, &Registers, &Stack),
+        (by_thread, by_registers, by_stack): (&Thread, &Registers, &Stack),
+        reads: u64,
+    ) -> (Walk, Option<Walk>) {
+        let (state, input) = self.split(thread, registers, stack);
+        let by = Input {
+            stack: &by_stack.segments,
+            registers: by_registers.by_number,
+            pc: by_registers.pc,
+            exec_id: by_thread.exec_id,
+            tid: by_thread.tid,
+            generation: by_thread.generation,
+            ..input
+        };
+        let (walk, by) = state.interrupted(&input, &by, reads);
+        (result(walk), by.map(|(outcome, frames)| result((outcome, &frames))))
+    }
+
     fn split<'a>(
         &'a mut self,
         thread: &Thread,

@@ -1,10 +1,12 @@
 //! The walker of `bpf/` against other unwinders, truth and itself: no privileges needed.
 #![allow(clippy::unwrap_used)]
 
+mod claims;
 mod ends;
 mod hash;
 mod hostile;
 mod image;
+mod interrupted;
 mod memo;
 mod recorded;
 mod recorder;
