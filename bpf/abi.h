@@ -293,6 +293,7 @@ enum off_state {
 enum event {
 	EVENT_CLOCK = 0,     /* samples of the clock */
 	EVENT_SCHEDULER = 1, /* switches of threads */
+	EVENTS = 2,
 };
 
 /* The low byte of every key of sums: what they are sums of. The rest is a hash. */

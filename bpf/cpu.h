@@ -47,7 +47,7 @@ static __always_inline bool first_sight(struct counters *c, u32 pid, struct proc
 SEC("perf_event")
 int cpu_sample(void *ctx)
 {
-	struct sample sample = {.slot = slot_of(CONTEXT_CLOCK), .value = 1};
+	struct sample sample = {.slot = slot_of(CONTEXT_HARDIRQ), .value = 1};
 	struct cached_proc *cached;
 	struct sampler_state *s;
 	struct proc proc = {};
@@ -63,7 +63,7 @@ int cpu_sample(void *ctx)
 	/* Keep the path above minimal: most samples are not ours. */
 	if (cached->known ? cached->proc.flags & PROC_WAKER : !whole_system)
 		return 0;
-	begin_run(s, sample.slot);
+	begin_run(s, sample.slot, EVENT_CLOCK);
 	c = counters_in(s);
 	if (cached->known) {
 		proc = cached->proc;

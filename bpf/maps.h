@@ -136,7 +136,9 @@ const volatile u8 profiled_states = 0;
 const volatile u32 possible_cpus = 1;
 /* of each context, that of the first CPU; the other CPUs follow. Contexts in which no program runs have none */
 const volatile u32 first_slot[CONTEXTS] = {};
-/* memos of each slot, of the sampler and of the scheduler's programs: powers of two */
+/* slots of CONTEXT_CLAIMED, for all CPUs together */
+const volatile u32 claimable_slots = 0;
+/* memos of each CPU, of the sampler and of the scheduler's programs: powers of two */
 const volatile u32 sampler_memos = MEMOS_PER_CPU;
 const volatile u32 sched_memos = 1;
 /* a message for each sample of the clock besides the sums */
@@ -144,9 +146,53 @@ const volatile bool single_samples = false;
 /* inode of the agent's PID namespace, 0 if it is the first one */
 const volatile u32 pid_namespace = 0;
 
+/* The slot of this CPU, for programs that are not preempted. */
 static __always_inline u32 slot_of(enum sampler_context context)
 {
-	return first_slot[context] + (context == CONTEXT_ITERATOR ? 0 : bpf_get_smp_processor_id());
+	return first_slot[context] + bpf_get_smp_processor_id();
+}
+
+/* Slots that a claim tries. */
+#define CLAIM_TRIES 4
+
+/* The state of a slot that belongs to this program until release_slot. NULL: all are in use, and the program counts
+ * what it cannot do. */
+static __always_inline struct sampler_state *claim_slot(u32 *slot)
+{
+	struct sampler_state *s;
+	u32 i;
+
+	for (i = 0; i < CLAIM_TRIES; i++) {
+		if (i >= claimable_slots)
+			break;
+		*slot = first_slot[CONTEXT_CLAIMED] + i;
+		s = state_at(*slot);
+		if (s && claim(&s->claims))
+			return s;
+	}
+	return NULL;
+}
+
+static __always_inline void release_slot(struct sampler_state *s)
+{
+	release(&s->claims);
+}
+
+/*
+ * For programs that count and do nothing else: such a program needs no slot of its own. It adds to the slot of the
+ * clock, which may interrupt it; so the addition is atomic.
+ */
+static __always_inline void count_alone_on(u32 side, u32 event, u32 counter, u64 n)
+{
+	struct sampler_state *s = state_at(slot_of(CONTEXT_HARDIRQ));
+
+	if (s)
+		__sync_fetch_and_add(&s->counters[counters_index(event, side)].at[counter], n);
+}
+
+static __always_inline void count_alone(u32 event, u32 counter, u64 n)
+{
+	count_alone_on(side_in_use(CONTROL_SIDE_CHANGES), event, counter, n);
 }
 
 static __always_inline struct walk *walk_at(u32 slot)
@@ -222,11 +268,7 @@ static __always_inline u64 changes_of_procs(void)
 /* To be called after each change that a program makes. */
 static __always_inline void procs_changed(void)
 {
-	u32 programs = CONTROL_CHANGED_BY_PROGRAMS;
-	u64 *changes = bpf_map_lookup_elem(&control_words, &programs);
-
-	if (changes)
-		__sync_fetch_and_add(changes, 1);
+	__sync_fetch_and_add(&control_words[CONTROL_CHANGED_BY_PROGRAMS], 1);
 }
 
 #endif

@@ -179,10 +179,8 @@ static __always_inline void end_interval(struct sampler_state *s, struct task_st
 		t->seen = t->key = first_wait_key(s, task, t);
 	t->flags &= ~THREAD_NEW;
 	key = t->key;
-	if (is_split(s, t))
-		write_seam_record(s, t, key, BPF_ANY);
-	else if (key && is_gathered(s))
-		write_seam_record(s, t, key, BPF_NOEXIST);
+	if (s->gathers)
+		note_seam(s, t, key);
 	if (!key)
 		return;
 	if (elapsed < min_block_ns) {
@@ -208,8 +206,8 @@ static __always_inline void add_on_cpu_time(struct sampler_state *s, struct task
 {
 	u64 key = on_cpu_key(s, task, t);
 
-	if (is_split(s, t))
-		write_seam_record(s, t, key, BPF_ANY);
+	if (s->gathers)
+		note_seam(s, t, key);
 	if (key)
 		add_time(s, STATE_ON_CPU, key, now - rest_of(s, t->since, 0), 0);
 }

@@ -57,13 +57,12 @@ static __noinline struct proc *adopt_process(struct counters *c, u32 pid, u32 fl
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct counters *c = counters_of(slot_of(CONTEXT_CLOCK));
 	u32 parent_pid = parent->tgid, child_pid = child->tgid;
 	bool follow = whole_system;
 	struct proc *known, proc;
 	u64 now;
 
-	if (!c || parent_pid == child_pid)
+	if (parent_pid == child_pid)
 		return 0;
 	if (pid_namespace) {
 		parent_pid = number_in_namespace(parent->group_leader);
@@ -78,7 +77,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 		proc.exec_id = now;
 		proc.deferred = 0;
 		if (bpf_map_update_elem(&procs, &child_pid, &proc, BPF_ANY))
-			count(c, COUNT_PROCS_LOST, 1);
+			count_alone(EVENT_CLOCK, COUNT_PROCS_LOST, 1);
 		else
 			follow = true;
 		procs_changed();

@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * What a sampling program has of its own, in one struct: the run at hand, cached processes, counters, pending counts,
- * the walk. There is one for each CPU and context, because a program of one context may interrupt one of another. The
+ * What a sampling program works with, in one struct: the run at hand, cached processes, counters, pending counts, the
+ * walk. There is one for each CPU and context, because a program of one context may interrupt a program of another. The
  * maps that need one element for each of them have the same index, the slot.
  */
 #ifndef PERF_AGENT_SAMPLER_STATE_H
 #define PERF_AGENT_SAMPLER_STATE_H
 
+#include "claim.h"
 #include "walk_state.h"
 
 /*
- * Programs of one context never nest on a CPU. A source whose programs can nest with all of these (a uprobe, which the
- * scheduler interrupts; a tracepoint in softirq) adds a context here and its slots in crates/kernel/src/layout.rs.
+ * A program of one context is never interrupted by a program of the same context on the same CPU. Each entry knows its
+ * context; no program reads the preempt count. A source in a context without slots adds them in
+ * crates/kernel/src/layout.rs.
  */
 enum sampler_context {
-	CONTEXT_CLOCK = 0,     /* the interrupt of the sampling clock */
-	CONTEXT_SCHEDULER = 1, /* tracepoints of the scheduler: interrupts are off */
-	CONTEXT_ITERATOR = 2,  /* can be preempted: one slot for all CPUs, user space runs one iterator at a time */
-	CONTEXTS = 3,
+	CONTEXT_TASK = 0,    /* a task with preemption off: switches of threads */
+	CONTEXT_SOFTIRQ = 1, /* no source runs there yet */
+	/*
+	 * Interrupts are off: the CPU clock, which is a timer, and wake-ups, which happen in each of these contexts. An
+	 * NMI would need a context of its own, but no event may be one: ARCHITECTURE.md, Decisions.
+	 */
+	CONTEXT_HARDIRQ = 2,
+	CONTEXT_CLAIMED = 3, /* a task that can be preempted: the program claims a slot, see claim_slot */
+	CONTEXTS = 4,
 };
 
 /* A copy of an element of `procs`, or that there is none. */
@@ -31,17 +38,18 @@ struct cached_proc {
 #define CACHED_PROCS 8
 
 struct sampler_state {
-	/* The run of a program: read once at its begin, so that all that it adds goes to one side. */
+	u64 claims; /* of a slot of CONTEXT_CLAIMED: see claim.h */
+
+	/* The run of a program: read once at its begin, so that the run adds everything to one side. */
 	u32 slot;
-	u32 changes;	      /* of the side in use, so far; the last bit names it */
-	u64 seam_ns;	      /* the last seam before this run; 0: none */
-	u64 previous_seam_ns; /* the one before that */
-	u64 gathered_seam_ns; /* the seam whose records user space gathers now; 0: none */
+	u32 changes; /* of the side, up to this one; the last bit is its number */
+	u32 counts;  /* index of the counters that the run adds to */
+	u32 gathers; /* user space gathers the records of `seam_ns` now */
+	u64 seam_ns; /* the last seam before this run; 0: none */
 
 	struct cached_proc procs[CACHED_PROCS];
-	/* Of either side. */
-	struct counters counters[2];
-	struct pending_counts pending[2];
+	struct counters counters[2 * EVENTS]; /* see counters_index */
+	struct pending_counts pending[2];     /* by side */
 	struct walk walk;
 };
 
@@ -54,24 +62,18 @@ struct {
 	__type(value, struct sampler_state);
 } sampler_states SEC(".maps");
 
-/* Words that user space and the programs share: enum control_word. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, CONTROL_WORDS);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, u32);
-	__type(value, u64);
-} control_words SEC(".maps");
+/*
+ * Words that user space and the programs share: enum control_word. A variable, because it is read without a look-up;
+ * user space maps its section.
+ */
+volatile u64 control_words[CONTROL_WORDS] SEC(".data.control") = {};
 
 static __always_inline u64 control_word(u32 which)
 {
-	volatile u64 *word = bpf_map_lookup_elem(&control_words, &which);
-
-	return word ? *word : 0;
+	return control_words[which];
 }
 
-/* The side that is added to, by the word that counts its changes. User space waits for runs that have read it before.
- */
+/* The side in use, by the word that counts its changes. User space waits for all runs that have read the word. */
 static __always_inline u32 side_in_use(u32 word)
 {
 	return control_word(word) & 1;
@@ -82,12 +84,23 @@ static __always_inline struct sampler_state *state_at(u32 slot)
 	return bpf_map_lookup_elem(&sampler_states, &slot);
 }
 
-/* To be called once in a run, before anything is added. User space waits for the programs that have read the side
- * before. */
-static __always_inline void begin_run(struct sampler_state *s, u32 slot)
+/* Each event has counters of its own on each side. */
+static __always_inline u32 counters_index(u32 event, u32 side)
+{
+	return event << 1 | side;
+}
+
+static __always_inline void add_to_side(struct sampler_state *s, u32 slot, u32 event, u32 changes)
 {
 	s->slot = slot;
-	s->changes = control_word(CONTROL_SIDE_CHANGES);
+	s->changes = changes;
+	s->counts = counters_index(event, changes & 1);
+}
+
+/* To be called once in a run, before anything is added. */
+static __always_inline void begin_run(struct sampler_state *s, u32 slot, u32 event)
+{
+	add_to_side(s, slot, event, control_word(CONTROL_SIDE_CHANGES));
 }
 
 /* The side that this run adds to. */
@@ -98,18 +111,10 @@ static __always_inline u32 side_of(struct sampler_state *s)
 
 static __always_inline struct counters *counters_in(struct sampler_state *s)
 {
-	return &s->counters[side_of(s)];
+	return &s->counters[s->counts & (2 * EVENTS - 1)];
 }
 
-/* For programs that count and do nothing else. */
-static __always_inline struct counters *counters_of(u32 slot)
-{
-	struct sampler_state *s = state_at(slot);
-
-	return s ? &s->counters[side_in_use(CONTROL_SIDE_CHANGES)] : NULL;
-}
-
-/* Not atomic: another program on this CPU in between (NMI) may cost one count. */
+/* Not atomic: the slot belongs to the program alone while it runs. */
 static __always_inline void count(struct counters *c, u32 counter, u64 n)
 {
 	c->at[counter & (COUNTERS - 1)] += n;

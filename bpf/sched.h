@@ -70,8 +70,8 @@ static __always_inline void switched_out(void *ctx, struct sampler_state *s, str
  * lived. */
 static __always_inline void lose_unseen(struct sampler_state *s, struct thread *t)
 {
-	if (is_split(s, t))
-		write_seam_record(s, t, 0, BPF_ANY);
+	if (s->gathers)
+		note_seam(s, t, 0);
 	count(counters_in(s), COUNT_LOST_UNSEEN, 1);
 }
 
@@ -127,20 +127,25 @@ SEC("tp_btf/sched_switch")
 int thread_switch(u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	u32 slot = slot_of(CONTEXT_SCHEDULER);
-	struct sampler_state *s = state_at(slot);
-	struct thread *t;
-	u64 now = 0, left;
+	struct thread *t = thread_of(prev), *comes = thread_of(next);
+	bool sees_all = split_by_process || (whole_system && pid_namespace);
+	struct sampler_state *s;
+	u64 now, left;
+	u32 slot;
 
+	/* Keep the path above minimal: most switches are not ours. */
+	if (!t && !comes && !sees_all)
+		return 0;
+	slot = slot_of(CONTEXT_TASK);
+	s = state_at(slot);
 	if (!s)
 		return 0; /* unreachable: sized by the number of possible CPUs */
-	begin_run_of_threads(s, slot);
-	t = thread_of(prev);
+	now = bpf_ktime_get_ns();
+	begin_run_of_threads(s, slot, now);
 	if (split_by_process)
 		split_counters(counters_in(s), t);
 	if (t) {
 		left = state_on_leaving(ctx, prev);
-		now = bpf_ktime_get_ns();
 		if (left & TASK_DEAD)
 			ended(s, t, prev, now);
 		else
@@ -148,9 +153,8 @@ int thread_switch(u64 *ctx)
 	} else if (whole_system && pid_namespace) {
 		left_outside(counters_in(s), prev, state_on_leaving(ctx, prev));
 	}
-	t = thread_of(next);
-	if (t)
-		switched_in(s, t, next, now ? now : bpf_ktime_get_ns());
+	if (comes)
+		switched_in(s, comes, next, now);
 	return 0;
 }
 

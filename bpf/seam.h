@@ -9,9 +9,12 @@
  * reads a record while a program changes it, the program has written its own or is about to; so the iterator never
  * replaces a seam record, and a program always does.
  *
- * A wait may begin after the seam and before the side is changed. The program that takes its stack then does not send a
- * stack that the old side knows. Such a wait has a seam record without time: user space keeps its key for the next
- * interval. It replaces no other: the stretch that was open at the seam came before it.
+ * User space writes a seam down a moment before its time, and changes the side a moment after it. Meanwhile a program
+ * that follows threads chooses the side by the time (changes_at), so stretches are split at the seam exactly. If user
+ * space is held up between choosing the time and writing it down, programs count stretches that end in that moment
+ * whole on the old side. A wait that begins in that moment has its stack on the old side alone. Such a wait gets a seam
+ * record without time: user space keeps its key for the next interval. It replaces no other record, because the stretch
+ * that was open at the seam came before it.
  */
 #ifndef PERF_AGENT_SEAM_H
 #define PERF_AGENT_SEAM_H
@@ -26,13 +29,34 @@ struct {
 	__type(value, struct seam_record);
 } seam_records SEC(".maps");
 
-/* As begin_run, for a program that ends stretches. */
-static __always_inline void begin_run_of_threads(struct sampler_state *s, u32 slot)
+/* The side at a time, as the number of changes up to it, and the last seam before that time. */
+static __always_inline u64 changes_at(u64 now, u64 *seam_ns)
 {
-	begin_run(s, slot);
-	s->seam_ns = control_word(CONTROL_SEAM_NS + side_of(s));
-	s->previous_seam_ns = control_word(CONTROL_PREVIOUS_SEAM_NS + side_of(s));
-	s->gathered_seam_ns = control_word(CONTROL_GATHERED_SEAM_NS);
+	u64 changes = control_word(CONTROL_SIDE_CHANGES);
+	u64 other = control_word(CONTROL_SEAM_NS + (~changes & 1));
+
+	*seam_ns = control_word(CONTROL_SEAM_NS + (changes & 1));
+	if (now >= other && other > *seam_ns) {
+		/* The next seam, and the side is not changed yet. */
+		*seam_ns = other;
+		return changes + 1;
+	}
+	if (now < *seam_ns) {
+		/* The side was changed after the program had read the clock. */
+		*seam_ns = other;
+		return changes - 1;
+	}
+	return changes;
+}
+
+/* As begin_run, for a program that ends stretches at `now`. */
+static __always_inline void begin_run_of_threads(struct sampler_state *s, u32 slot, u64 now)
+{
+	u64 seam_ns, changes = changes_at(now, &seam_ns);
+
+	add_to_side(s, slot, EVENT_SCHEDULER, changes);
+	s->seam_ns = seam_ns;
+	s->gathers = seam_ns && control_word(CONTROL_GATHERED_SEAM_NS) == seam_ns;
 }
 
 /*
@@ -60,19 +84,13 @@ static __always_inline u64 waited_in(struct thread *t, u64 from, u64 now)
 	return now - (runnable > from ? runnable : from);
 }
 
-/* Whether user space gathers the records of the last seam. */
-static __always_inline bool is_gathered(struct sampler_state *s)
-{
-	return s->seam_ns && s->gathered_seam_ns == s->seam_ns;
-}
-
-/* Besides, whether the thread was there. */
+/* Whether the thread was there at the seam whose records user space gathers. */
 static __always_inline bool was_at_seam(struct sampler_state *s, struct thread *t)
 {
-	return is_gathered(s) && t->since && t->born < s->seam_ns;
+	return s->gathers && t->since && t->born < s->seam_ns;
 }
 
-/* Besides, whether its present stretch was open at the seam. */
+/* Besides, whether its present stretch was open at that seam. */
 static __always_inline bool is_split(struct sampler_state *s, struct thread *t)
 {
 	return was_at_seam(s, t) && t->since < s->seam_ns;
@@ -86,7 +104,8 @@ static __always_inline bool is_split(struct sampler_state *s, struct thread *t)
 static __noinline int write_seam_record(struct sampler_state *s, struct thread *t, u64 key, u64 flags)
 {
 	struct seam_record record = {.seam_ns = s->seam_ns, .key = key};
-	u64 seam = s->seam_ns, previous = s->previous_seam_ns, from = t->since, id = t->id;
+	u64 previous = control_word(CONTROL_PREVIOUS_SEAM_NS + side_of(s));
+	u64 seam = s->seam_ns, from = t->since, id = t->id;
 	u64 min_ns = t->state == OFF_NONE ? 0 : min_block_ns;
 	long error;
 
@@ -108,8 +127,21 @@ static __noinline int write_seam_record(struct sampler_state *s, struct thread *
 }
 
 /*
- * The life of a thread until `end`; what lies before the last seam is in its record. It has none yet if its stretch at
- * the seam was ended by a program that did not know of the seam.
+ * The present stretch of a thread ends, and user space gathers the records of a seam: writes the record of the thread,
+ * unless the stretch needs none. A function of its own, because that is rare.
+ */
+static __noinline int note_seam(struct sampler_state *s, struct thread *t, u64 key)
+{
+	if (is_split(s, t))
+		return write_seam_record(s, t, key, BPF_ANY);
+	if (key && t->state != OFF_NONE)
+		return write_seam_record(s, t, key, BPF_NOEXIST);
+	return 0;
+}
+
+/*
+ * The life of a thread until `end`; what lies before the last seam is in its record. It has none yet if a program that
+ * did not know of the seam ended its stretch at the seam.
  */
 static __always_inline void add_life(struct sampler_state *s, struct thread *t, u64 end)
 {
@@ -121,24 +153,28 @@ static __always_inline void add_life(struct sampler_state *s, struct thread *t, 
 
 /*
  * A thread begins to end. Its process may be gone, and with it the capture, before its last switch, and no iterator
- * would find it: from here on its life is told as its stretches are, up to the present one here, the rest as it is
- * switched. Threads that end at the same moment share the counters. Switched between reading `born` and setting it, as
- * kernels may that preempt programs, it would be told twice: a few instructions of a life.
+ * would find it. So its life up to its present stretch is counted here, and the rest at each switch from here on. A
+ * kernel that preempts programs may switch the thread between reading `born` and setting it; then a few instructions of
+ * its life are counted twice.
  */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(thread_exits, struct task_struct *task)
 {
-	struct sampler_state *s = state_at(slot_of(CONTEXT_ITERATOR));
-	u32 side = side_in_use(CONTROL_SIDE_CHANGES);
-	u64 since, from, seam = control_word(CONTROL_SEAM_NS + side);
+	u64 since, from, seam, changes = changes_at(bpf_ktime_get_ns(), &seam);
 	struct thread *t = thread_of(task);
 
-	if (!s || !t)
+	if (!t)
 		return 0;
 	since = t->since;
-	from = t->born > seam ? t->born : seam;
+	from = t->born;
+	if (from < seam) {
+		/* Its life before the seam is still to be written into a record. */
+		if (control_word(CONTROL_GATHERED_SEAM_NS) == seam)
+			return 0;
+		from = seam;
+	}
 	if (since > from) {
-		__sync_fetch_and_add(&s->counters[side].at[COUNT_LIFETIME_NS], since - from);
+		count_alone_on(changes & 1, EVENT_SCHEDULER, COUNT_LIFETIME_NS, since - from);
 		t->born = since;
 	}
 	return 0;

@@ -51,14 +51,11 @@ static __always_inline u32 look_at(struct task_struct *task, struct thread *t)
 }
 
 /* The thread and its user registers, as a stack that crosses as it is, but without the stack. */
-static __always_inline void report_asleep(struct seq_file *seq, struct task_struct *task, struct thread *t, u32 off)
+static __always_inline void write_asleep(struct seq_file *seq, struct task_struct *task, struct thread *t, u32 off,
+					 u32 slot)
 {
-	struct sample sample = {.slot = slot_of(CONTEXT_ITERATOR),
-				.pid = t->pid,
-				.tid = t->tid,
-				.event = EVENT_SCHEDULER,
-				.state = off,
-				.task = task};
+	struct sample sample = {
+	    .slot = slot, .pid = t->pid, .tid = t->tid, .event = EVENT_SCHEDULER, .state = off, .task = task};
 	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample.slot);
 	struct proc *proc = bpf_map_lookup_elem(&procs, &t->pid);
 	struct walk *w = walk_at(sample.slot);
@@ -89,19 +86,29 @@ static __always_inline void report_asleep(struct seq_file *seq, struct task_stru
 	bpf_seq_write(seq, box, __builtin_offsetof(struct rawbox, kernel) + kernel * 8);
 }
 
+static __always_inline void report_asleep(struct seq_file *seq, struct task_struct *task, struct thread *t, u32 off)
+{
+	struct sampler_state *s;
+	u32 slot;
+
+	s = claim_slot(&slot);
+	if (!s) {
+		count_alone(EVENT_SCHEDULER, COUNT_THREADS_LOST, 1);
+		return;
+	}
+	write_asleep(seq, task, t, off, slot);
+	release_slot(s);
+}
+
 SEC("iter/task")
 int threads_at_begin(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct thread first = {}, *t = NULL;
 	u32 i, off, asleep = OFF_NONE;
-	struct counters *c;
 	u64 switches;
 
-	if (!task)
-		return 0;
-	c = counters_of(slot_of(CONTEXT_ITERATOR));
-	if (!c || task->exit_state)
+	if (!task || task->exit_state)
 		return 0;
 	if (!thread_numbers(task, &first) || !is_followed(&first))
 		return 0;
@@ -118,7 +125,7 @@ int threads_at_begin(struct bpf_iter__task *ctx)
 		if (!t)
 			t = enter_thread(task, &first);
 		if (!t) {
-			count(c, COUNT_THREADS_LOST, 1);
+			count_alone(EVENT_SCHEDULER, COUNT_THREADS_LOST, 1);
 			return 0;
 		}
 		/* From here on its switches are seen; was there one between the look and the entry? */
@@ -150,26 +157,15 @@ int threads_still_asleep(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Writes down what of the stretch and the life of each thread lies before the seam. */
-SEC("iter/task")
-int threads_at_seam(struct bpf_iter__task *ctx)
+/* Writes down what of the present stretch of a thread, and of its life, lies before the seam. */
+static __always_inline void split_at_seam(struct sampler_state *s, struct task_struct *task, struct thread *t)
 {
-	struct task_struct *task = ctx->task;
-	u32 slot = slot_of(CONTEXT_ITERATOR);
-	struct sampler_state *s = state_at(slot);
-	struct thread *t, now;
-	bool split;
-	u64 key;
+	struct thread now = *t;
+	bool split = is_split(s, &now);
+	u64 key = now.key;
 
-	if (!task || !s)
-		return 0;
-	t = thread_of(task);
-	begin_run_of_threads(s, slot);
-	if (!t || !is_gathered(s) || !t->since)
-		return 0;
-	now = *t;
-	split = is_split(s, &now);
-	key = now.key;
+	if (!s->gathers || !now.since)
+		return;
 	if (now.state == OFF_NONE)
 		key = split && wall_clock ? on_cpu_key(s, task, &now) : 0;
 	else if (is_first_wait(&now))
@@ -178,24 +174,35 @@ int threads_at_seam(struct bpf_iter__task *ctx)
 	barrier();
 	if (t->since == now.since || now.since >= s->seam_ns)
 		write_seam_record(s, &now, key, BPF_NOEXIST);
-	return 0;
 }
 
 SEC("iter/task")
-int threads_at_end(struct bpf_iter__task *ctx)
+int threads_at_seam(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	u32 slot = slot_of(CONTEXT_ITERATOR);
-	struct sampler_state *s = state_at(slot);
-	u64 end = control_word(CONTROL_FOLLOWED_TO_NS);
+	struct sampler_state *s;
 	struct thread *t;
+	u32 slot;
 
-	if (!task || !s)
+	if (!task)
 		return 0;
 	t = thread_of(task);
 	if (!t || !t->since)
 		return 0;
-	begin_run_of_threads(s, slot);
+	s = claim_slot(&slot);
+	if (!s) {
+		count_alone(EVENT_SCHEDULER, COUNT_SEAMS_LOST, 1);
+		return 0;
+	}
+	begin_run_of_threads(s, slot, bpf_ktime_get_ns());
+	split_at_seam(s, task, t);
+	release_slot(s);
+	return 0;
+}
+
+/* Adds the present stretch of a thread up to the end of the capture. */
+static __always_inline void end_at(struct sampler_state *s, struct task_struct *task, struct thread *t, u64 end)
+{
 	/* Its last switch came after the end, but before the programs were gone. */
 	if (end < t->since)
 		end = t->since;
@@ -208,6 +215,29 @@ int threads_at_end(struct bpf_iter__task *ctx)
 		add_slice(counters_in(s), t, end - t->since, false);
 	add_life(s, t, end);
 	t->since = 0;
+}
+
+SEC("iter/task")
+int threads_at_end(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct sampler_state *s;
+	struct thread *t;
+	u32 slot;
+
+	if (!task)
+		return 0;
+	t = thread_of(task);
+	if (!t || !t->since)
+		return 0;
+	s = claim_slot(&slot);
+	if (!s) {
+		count_alone(EVENT_SCHEDULER, COUNT_LOST_BUSY, 1);
+		return 0;
+	}
+	begin_run_of_threads(s, slot, bpf_ktime_get_ns());
+	end_at(s, task, t, control_word(CONTROL_FOLLOWED_TO_NS));
+	release_slot(s);
 	return 0;
 }
 

@@ -121,13 +121,12 @@ static __always_inline u64 thread_id(struct thread *t)
 SEC("tp_btf/task_newtask")
 int BPF_PROG(thread_begins, struct task_struct *task, u64 clone_flags)
 {
-	struct counters *c = counters_of(slot_of(CONTEXT_SCHEDULER));
 	struct thread first = {};
 	u32 creator, ignored;
 
 	/* A record under this number is of one that ended unseen. */
 	forget_thread(task);
-	if (!c || !thread_numbers(task, &first))
+	if (!thread_numbers(task, &first))
 		return 0;
 	if (!whole_system && !is_recorded(bpf_map_lookup_elem(&procs, &first.pid))) {
 		if (!current_numbers(&creator, &ignored) || !is_recorded(bpf_map_lookup_elem(&procs, &creator)))
@@ -139,7 +138,7 @@ int BPF_PROG(thread_begins, struct task_struct *task, u64 clone_flags)
 	first.state = OFF_PREEMPTED;
 	first.flags = THREAD_CUT | THREAD_NEW;
 	if (!enter_thread(task, &first))
-		count(c, COUNT_THREADS_LOST, 1);
+		count_alone(EVENT_SCHEDULER, COUNT_THREADS_LOST, 1);
 	return 0;
 }
 
@@ -165,12 +164,8 @@ int BPF_PROG(thread_execs, struct task_struct *task, int old_number)
 	moved.tid = moved.pid;
 	bpf_map_delete_elem(&threads_by_id, &old);
 	forget_thread(task);
-	if (!enter_thread(task, &moved)) {
-		struct counters *c = counters_of(slot_of(CONTEXT_SCHEDULER));
-
-		if (c)
-			count(c, COUNT_THREADS_LOST, 1);
-	}
+	if (!enter_thread(task, &moved))
+		count_alone(EVENT_SCHEDULER, COUNT_THREADS_LOST, 1);
 	return 0;
 }
 

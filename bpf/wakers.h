@@ -59,7 +59,7 @@ static __always_inline bool make_waker_known(struct sampler_state *s, struct sam
 SEC("tp_btf/sched_waking")
 int BPF_PROG(thread_waking, struct task_struct *task)
 {
-	struct sample sample = {.slot = slot_of(CONTEXT_SCHEDULER), .event = EVENT_SCHEDULER, .state = STATE_WAKER};
+	struct sample sample = {.slot = slot_of(CONTEXT_HARDIRQ), .event = EVENT_SCHEDULER, .state = STATE_WAKER};
 	u32 end = WALK_NONE, frames = 0;
 	struct thread *t = thread_of(task);
 	u64 key, hash = seed;
@@ -77,7 +77,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 	s = state_at(sample.slot);
 	if (!s)
 		return 0; /* unreachable: sized by the number of possible CPUs */
-	begin_run(s, sample.slot);
+	begin_run(s, sample.slot, EVENT_SCHEDULER);
 	c = counters_in(s);
 	context = context_of(&s->walk);
 	if (context == OF_EITHER)

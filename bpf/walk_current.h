@@ -6,13 +6,14 @@
 #include "processes.h"
 #include "walk.h"
 
-static __always_inline u32 memo_of(u32 slot, u32 tid)
+/* Each CPU has memos for each event. Programs of one event never interrupt each other while they walk. */
+static __always_inline u32 memo_of(u32 event, u32 tid)
 {
-	u32 sampler = possible_cpus * sampler_memos;
+	u32 cpu = bpf_get_smp_processor_id();
 
-	if (slot < possible_cpus)
-		return slot * sampler_memos + ((tid ^ (tid >> 2)) & (sampler_memos - 1));
-	return sampler + (slot - possible_cpus) * sched_memos + (tid & (sched_memos - 1));
+	if (event == EVENT_CLOCK)
+		return cpu * sampler_memos + ((tid ^ (tid >> 2)) & (sampler_memos - 1));
+	return possible_cpus * sampler_memos + cpu * sched_memos + (tid & (sched_memos - 1));
 }
 
 /* Walks the stack just walked with the help of a memo again without, and compares. */
@@ -66,7 +67,7 @@ static __always_inline u32 walk_current(struct sampler_state *s, struct proc *pr
 	w->start_regs = user.at;
 	w->mappings = proc->mappings;
 	w->count = proc->count;
-	w->memo = memo_of(sample->slot, sample->tid);
+	w->memo = memo_of(sample->event, sample->tid);
 	if (without_memo) {
 		m = memo_at(w->memo);
 		if (m)

@@ -64,4 +64,6 @@ pub(crate) mod control {
     pub(crate) const FOLLOWED_FROM_NS: u32 = control_word::CONTROL_FOLLOWED_FROM_NS.0;
     pub(crate) const FOLLOWED_TO_NS: u32 = control_word::CONTROL_FOLLOWED_TO_NS.0;
     pub(crate) const GATHERED_SEAM_NS: u32 = control_word::CONTROL_GATHERED_SEAM_NS.0;
+    /// The number of words.
+    pub(crate) const WORDS: u32 = control_word::CONTROL_WORDS.0;
 }

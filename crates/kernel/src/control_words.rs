@@ -1,5 +1,5 @@
-//! The words that user space and the programs share: the map `control_words`. It is mapped into memory, so that a write
-//! is atomic and needs no system call.
+//! The words that user space and the programs share: the variable `control_words` of the programs. Its section is a map.
+//! It is mapped into memory, so that a write is atomic and needs no system call.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use libbpf_rs::{MapCore, MapHandle};
 use memmap2::{MmapOptions, MmapRaw};
 
 use crate::Error;
+use crate::abi::control;
 use crate::table_pool::TablePool;
 
 /// The words that each run of a program reads; see [`crate::abi::control`].
@@ -16,14 +17,18 @@ use crate::table_pool::TablePool;
 pub(crate) struct ControlWords(Arc<MmapRaw>);
 
 impl ControlWords {
+    /// The map of the section.
+    pub(crate) const MAP: &str = ".data.control";
+
     pub(crate) fn new(map: &MapHandle) -> Result<Self, Error> {
-        if map.value_size() != 8 {
-            return Err(Error::Missing { kind: "map", name: "control_words" });
+        let size = control::WORDS as usize * 8;
+        if map.value_size() as usize != size {
+            return Err(Error::Missing { kind: "map", name: Self::MAP });
         }
         let memory = MmapOptions::new()
-            .len(map.max_entries() as usize * 8)
+            .len(size)
             .map_raw(map.as_fd().as_raw_fd())
-            .map_err(|source| Error::Mmap { map: "control_words", source })?;
+            .map_err(|source| Error::Mmap { map: Self::MAP, source })?;
         Ok(Self(Arc::new(memory)))
     }
 

@@ -36,25 +36,31 @@ pub(crate) struct Layout<'a> {
     pub(crate) task_storage: bool,
 }
 
+/// Slots for programs that can be preempted: user space runs one iterator at a time, and no other program claims slots.
+const CLAIMABLE: u32 = 1;
+
 /// The slots of `bpf/sampler_state.h`: the first slot of each context, indexed by context, and the number of slots.
+#[derive(Debug)]
 struct Slots {
     first: [u32; CONTEXTS],
+    claimable: u32,
     all: u32,
 }
 
 impl Slots {
-    /// Gives slots to the contexts in which a program runs.
+    /// Gives slots to the contexts in which a program runs. The others begin where there are no slots.
     fn of(cpus: u32, threads: bool) -> Self {
         use types::sampler_context as contexts;
-        let mut slots = Self { first: [0; CONTEXTS], all: 0 };
+        let mut slots = Self { first: [u32::MAX - cpus; CONTEXTS], claimable: 0, all: 0 };
         let mut add = |context: contexts, number| {
             slots.first[context.0 as usize] = slots.all;
             slots.all += number;
         };
-        add(contexts::CONTEXT_CLOCK, cpus);
+        add(contexts::CONTEXT_HARDIRQ, cpus);
         if threads {
-            add(contexts::CONTEXT_SCHEDULER, cpus);
-            add(contexts::CONTEXT_ITERATOR, 1);
+            add(contexts::CONTEXT_TASK, cpus);
+            add(contexts::CONTEXT_CLAIMED, CLAIMABLE);
+            slots.claimable = CLAIMABLE;
         }
         slots
     }
@@ -149,8 +155,10 @@ impl Layout<'_> {
         if bytes.len() != end {
             return Err(Error::Missing { kind: "map", name: ".rodata" });
         }
+        let slots = Slots::of(self.cpus, settings.follows_threads());
         let values = skeleton::types::rodata {
-            first_slot: Slots::of(self.cpus, settings.follows_threads()).first,
+            first_slot: slots.first,
+            claimable_slots: slots.claimable,
             seed: settings.seed,
             min_block_ns: off_cpu.map_or(0, |off_cpu| off_cpu.min_block_ns),
             sched_stats: settings.sched_stats.is_some(),
@@ -202,6 +210,29 @@ mod tests {
                 assert!(memos.sampler.is_power_of_two() && memos.scheduler.max(1).is_power_of_two());
                 assert!(memos.scheduler >= least.scheduler);
             }
+        }
+    }
+
+    #[test]
+    fn each_context_with_programs_has_slots_of_its_own() {
+        use types::sampler_context as contexts;
+        for (cpus, threads) in [(1, false), (1, true), (2, true), (128, true), (8192, false)] {
+            let slots = Slots::of(cpus, threads);
+            let mut used = vec![false; slots.all as usize];
+            let per_cpu = [contexts::CONTEXT_TASK, contexts::CONTEXT_SOFTIRQ, contexts::CONTEXT_HARDIRQ];
+            let per_cpu = per_cpu.iter().map(|context| (slots.first[context.0 as usize], cpus));
+            let claimed = (slots.first[contexts::CONTEXT_CLAIMED.0 as usize], slots.claimable);
+            for (first, number) in per_cpu.chain([claimed]) {
+                for slot in first..first + number {
+                    // A context without programs has numbers of which no map has an element.
+                    if let Some(used) = used.get_mut(slot as usize) {
+                        assert!(!std::mem::replace(used, true), "slot {slot} of {slots:?}");
+                    } else {
+                        assert!(first > slots.all, "{slots:?}");
+                    }
+                }
+            }
+            assert!(used.iter().all(|used| *used), "{slots:?}");
         }
     }
 

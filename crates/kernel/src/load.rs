@@ -22,7 +22,7 @@ use crate::sampler_states::SamplerStates;
 use crate::sched_stats::{ProcessId, ProcessStats, StatsMaps, StatsTables};
 use crate::sides::{Cut, Sides, Sums};
 use crate::table_pool::TablePool;
-use crate::thread_iter;
+use crate::thread_iter::{self, ThreadIter};
 use crate::{
     Counters, Error, KernelProcess, RecordedProcess, Settings, SingleSample, TableHandle, log, tables,
 };
@@ -106,18 +106,18 @@ impl Kernel {
         choose_programs(&mut object, settings);
         let object = object.load().map_err(load_error)?;
         let map = |name| find_map(&object, name);
-        let words = ControlWords::new(&map("control_words")?)?;
+        let words = ControlWords::new(&map(ControlWords::MAP)?)?;
         let tables = [map("totals_a")?, map("totals_b")?];
         let states = SamplerStates::new(&map("sampler_states")?)?;
         Ok(Self {
             links: Vec::new(),
-            pool: TablePool::new(map("table_pool")?, chunks),
+            pool: TablePool::new(map("table_pool")?, chunks)?,
             rules: Rules::new(&map("rules")?)?,
             processes: Processes::new(map("procs")?, words.clone()),
             skipped: Skipped::default(),
             splits: settings.off_cpu.is_some(),
             kernel_stacks: settings.kernel_stacks,
-            sides: Sides::new(tables, map("seam_records")?, states, cpus, words.clone()),
+            sides: Sides::new(tables, map("seam_records")?, states, words.clone()),
             ring: Ring::new(&map("ring")?)?,
             life_counts: map("life_counts")?,
             scheduler_links: Vec::new(),
@@ -321,11 +321,14 @@ impl Kernel {
     /// intervals that are still open. Sampling goes on; everything from now on belongs to the next interval.
     ///
     /// # Errors
-    /// [`Error::Attach`], [`Error::Map`]. The counters then come with the next interval.
+    /// [`Error::Attach`], [`Error::Map`]. The interval then goes on: the next cut has its counters and the time of the
+    /// threads' intervals.
     pub fn cut(&mut self, each: impl FnMut(u64, Sums)) -> Result<Cut, Error> {
         let skipped = self.skipped();
         let Self { sides, pool, object, .. } = self;
-        let gather = self.splits.then_some(|| thread_iter::run(object, thread_iter::SEAM).map(drop));
+        // What may fail comes before the seam.
+        let splits = self.splits.then(|| ThreadIter::prepare(object, thread_iter::SEAM)).transpose()?;
+        let gather = splits.map(|mut iter| move || iter.run().or_else(|_| iter.run()).map(drop));
         let mut cut = sides.cut(pool, gather, each)?;
         skipped.since(self.skipped).add_to(&mut cut.off_cpu);
         self.skipped = skipped;

@@ -1,7 +1,6 @@
 //! The counters of each slot of the programs, read through `mmap`: `struct sampler_state` of `bpf/sampler_state.h`.
 
 use std::mem::{offset_of, size_of};
-use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,9 +10,14 @@ use memmap2::{MmapOptions, MmapRaw};
 use crate::Error;
 use crate::abi::skeleton::types;
 use crate::counters::COUNTERS;
+use crate::sum_key::Event;
 
 const WORDS: usize = size_of::<types::sampler_state>() / 8;
 const COUNTERS_AT: usize = offset_of!(types::sampler_state, counters) / 8;
+/// Events with counters of their own.
+const EVENTS: usize = types::event::EVENTS.0 as usize;
+/// The programs add to one side while user space empties the other.
+const SIDES: usize = 2;
 const PENDING_AT: usize = offset_of!(types::sampler_state, pending) / 8;
 const PENDING_WORDS: usize = size_of::<types::pending_counts>() / 8;
 
@@ -22,6 +26,7 @@ const _: () = {
     assert!(offset_of!(types::sampler_state, counters).is_multiple_of(8));
     assert!(offset_of!(types::sampler_state, pending).is_multiple_of(8));
     assert!(size_of::<types::counters>() == COUNTERS * 8);
+    assert!(PENDING_AT - COUNTERS_AT == EVENTS * SIDES * COUNTERS);
     assert!(size_of::<types::pending_count>() == 16);
     assert!(offset_of!(types::pending_count, key) == 0 && offset_of!(types::pending_count, count) == 8);
 };
@@ -45,26 +50,24 @@ impl SamplerStates {
         Ok(Self { memory, slots })
     }
 
-    pub(crate) fn slots(&self) -> u32 {
-        self.slots
-    }
-
     fn words(&self) -> &[AtomicU64] {
         let words = self.memory.as_mut_ptr().cast::<AtomicU64>();
         // SAFETY: the mapping has that many words, is page aligned and lives as long as `self`; all access is atomic.
         unsafe { std::slice::from_raw_parts(words, self.slots as usize * WORDS) }
     }
 
-    fn counters_of(&self, slot: u32, side: usize) -> &[AtomicU64] {
-        let at = slot as usize * WORDS + COUNTERS_AT + side * COUNTERS;
-        self.words().get(at..at + COUNTERS).unwrap_or_default()
+    /// The counters of an event on one side, in each slot.
+    fn counters_of(&self, event: Event, side: usize) -> impl Iterator<Item = &[AtomicU64]> {
+        let in_slot = COUNTERS_AT + (event as usize * SIDES + side) * COUNTERS;
+        let at = (0..self.slots as usize).map(move |slot| slot * WORDS + in_slot);
+        at.map(|at| self.words().get(at..at + COUNTERS).unwrap_or_default())
     }
 
-    /// Adds up the counters of one side over some slots.
-    pub(crate) fn counters(&self, slots: Range<u32>, side: usize) -> [u64; COUNTERS] {
+    /// Adds up the counters of an event on one side.
+    pub(crate) fn counters(&self, event: Event, side: usize) -> [u64; COUNTERS] {
         let mut sums = [0; COUNTERS];
-        for slot in slots {
-            for (sum, counter) in sums.iter_mut().zip(self.counters_of(slot, side)) {
+        for counters in self.counters_of(event, side) {
+            for (sum, counter) in sums.iter_mut().zip(counters) {
                 *sum += counter.load(Ordering::Relaxed);
             }
         }
@@ -73,8 +76,8 @@ impl SamplerStates {
 
     /// Sets the counters of a side to 0. No program may be adding to that side.
     pub(crate) fn clear_counters(&self, side: usize) {
-        for slot in 0..self.slots {
-            self.counters_of(slot, side).iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+        for event in [Event::Clock, Event::Scheduler] {
+            self.counters_of(event, side).flatten().for_each(|counter| counter.store(0, Ordering::Relaxed));
         }
     }
 

@@ -5,14 +5,20 @@
 //! At a seam (see `bpf/seam.h`) the open intervals of threads are also split. Their part before the seam comes from the
 //! seam records.
 
+use std::time::Duration;
+
 use libbpf_rs::{MapCore, MapHandle};
 
 use crate::abi::control;
 use crate::control_words::{ControlWords, Switch};
 use crate::counters::{COUNTERS, Counter};
 use crate::sampler_states::SamplerStates;
+use crate::sum_key::Event;
 use crate::table_pool::TablePool;
 use crate::{Counters, Error, batch};
+
+/// A seam is written down this long before its time: longer than writing takes.
+const SEAM_LEAD_NS: u64 = 200_000;
 
 /// The sums of one stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,13 +84,15 @@ pub(crate) struct Sides {
     tables: [MapHandle; 2],
     seam_records: MapHandle,
     states: SamplerStates,
-    /// The sampler has the first slots.
-    sampler_slots: u32,
     words: ControlWords,
     switch: Switch,
     /// The last seam, CLOCK_MONOTONIC, and the one before it; 0 if there was none.
     seam_ns: u64,
     previous_seam_ns: u64,
+    /// The records of the last seam are not complete.
+    gathers: bool,
+    /// Intervals of threads that were open at seams since the last complete cut.
+    open: Vec<OpenStretch>,
     /// Counters from all emptied sides: since the start, and since the last seam.
     total: Counted,
     interval: Counted,
@@ -95,18 +103,18 @@ impl Sides {
         tables: [MapHandle; 2],
         seam_records: MapHandle,
         states: SamplerStates,
-        sampler_slots: u32,
         words: ControlWords,
     ) -> Self {
         Self {
             tables,
             seam_records,
             states,
-            sampler_slots,
             switch: Switch::new(words.clone(), control::SIDE_CHANGES),
             words,
             seam_ns: 0,
             previous_seam_ns: 0,
+            gathers: false,
+            open: Vec::new(),
             total: Counted::NOTHING,
             interval: Counted::NOTHING,
         }
@@ -143,45 +151,77 @@ impl Sides {
     }
 
     /// Ends the interval: changes the side, calls `gather`, and takes all data of the interval. `gather` makes the programs
-    /// record the intervals of threads that are open; it is none if threads are not followed.
+    /// record the intervals of threads that are open; it is none if threads are not followed. If it fails, the records that
+    /// are missing are made when an interval of a thread ends, or at the next cut.
     pub(crate) fn cut(
         &mut self,
         pool: &mut TablePool,
-        gather: Option<impl FnOnce() -> Result<(), Error>>,
+        mut gather: Option<impl FnMut() -> Result<(), Error>>,
         each: impl FnMut(u64, Sums),
     ) -> Result<Cut, Error> {
-        // The side changes a moment later. Intervals of threads that end before that are not split.
-        let at_ns = monotonic_ns();
-        (self.previous_seam_ns, self.seam_ns) = (self.seam_ns, at_ns);
-        if gather.is_some() {
-            self.words.set(control::GATHERED_SEAM_NS, at_ns);
+        if self.gathers
+            && let Some(gather) = &mut gather
+        {
+            self.gather(pool, gather)?;
         }
+        self.write_seam(gather.is_some());
         let full = self.change(pool)?;
-        let mut cut = Cut { at_ns, side_changes: self.switch.changes() as u32, ..Cut::default() };
-        let mut lifetime_ns = 0;
-        let gathered = gather.map_or(Ok(()), |gather| {
-            let gathered = gather();
-            self.words.set(control::GATHERED_SEAM_NS, 0);
-            // A program that ended an interval meanwhile may still be writing its record.
-            pool.wait_for_programs()?;
-            let emptied = batch::empty(&self.seam_records, |[_], [seam_ns, key, value, waited, lived]| {
-                if seam_ns == at_ns {
-                    lifetime_ns += lived;
-                    cut.open.extend((key != 0).then_some(OpenStretch { key, value, waited }));
-                }
-            });
-            emptied.map_err(not_emptied("seam_records"))?;
-            gathered
-        });
+        let side_changes = self.switch.changes() as u32;
+        let gathered = gather.map_or(Ok(()), |mut gather| self.gather(pool, &mut gather));
         self.empty(full, each)?;
         gathered?;
+        let interval = std::mem::replace(&mut self.interval, Counted::NOTHING);
+        Ok(Cut {
+            at_ns: self.seam_ns,
+            sampler: Counters::from_sums(&interval.sampler),
+            off_cpu: Counters::from_sums(&interval.threads),
+            open: std::mem::take(&mut self.open),
+            side_changes,
+        })
+    }
+
+    /// Writes the next seam down for the programs, and waits until its time. From then on the programs that follow threads
+    /// add to the next side; the sampler does when the side is changed.
+    fn write_seam(&mut self, gathers: bool) {
+        let next = self.switch.other() as u32;
+        self.previous_seam_ns = self.seam_ns;
+        self.words.set(control::PREVIOUS_SEAM_NS + next, self.previous_seam_ns);
+        self.gathers = gathers;
+        // Nothing stands between the clock and the last write: programs that run between the seam and the write do not
+        // know of the seam.
+        self.seam_ns = monotonic_ns() + SEAM_LEAD_NS;
+        if gathers {
+            self.words.set(control::GATHERED_SEAM_NS, self.seam_ns);
+        }
+        self.words.set(control::SEAM_NS + next, self.seam_ns);
+        while let rest @ 1.. = self.seam_ns.saturating_sub(monotonic_ns()) {
+            std::thread::sleep(Duration::from_nanos(rest));
+        }
+    }
+
+    /// Makes the programs write the records of the last seam, and takes them.
+    fn gather(
+        &mut self,
+        pool: &mut TablePool,
+        gather: &mut impl FnMut() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        gather()?;
+        self.words.set(control::GATHERED_SEAM_NS, 0);
+        // A program that ended an interval meanwhile may still be writing its record.
+        pool.wait_for_programs()?;
+        let mut lifetime_ns = 0;
+        let emptied = batch::empty(&self.seam_records, |[_], [seam_ns, key, value, waited, lived]| {
+            if seam_ns == self.seam_ns {
+                lifetime_ns += lived;
+                self.open.extend((key != 0).then_some(OpenStretch { key, value, waited }));
+            }
+        });
+        emptied.map_err(not_emptied("seam_records"))?;
+        self.gathers = false;
         let lifetime = Counter::LifetimeNs as usize;
         self.interval.threads[lifetime] += lifetime_ns;
         self.total.threads[lifetime] += lifetime_ns;
-        let interval = std::mem::replace(&mut self.interval, Counted::NOTHING);
-        cut.sampler = Counters::from_sums(&interval.sampler);
-        cut.off_cpu = Counters::from_sums(&interval.threads);
-        Ok(cut)
+        Ok(())
     }
 
     /// Empties both sides. Call it at the end, when no program runs any more.
@@ -202,8 +242,8 @@ impl Sides {
     /// The counters of a side.
     fn counted(&self, side: usize) -> Counted {
         Counted {
-            sampler: self.states.counters(0..self.sampler_slots, side),
-            threads: self.states.counters(self.sampler_slots..self.states.slots(), side),
+            sampler: self.states.counters(Event::Clock, side),
+            threads: self.states.counters(Event::Scheduler, side),
         }
     }
 

@@ -25,6 +25,8 @@ const MAX_WINDOWS: usize = 16;
 
 pub(crate) struct TablePool {
     outer: MapHandle,
+    /// The entry after the last chunk, for [`Self::wait_for_programs`].
+    spare: MapHandle,
     chunks: Vec<Option<MapHandle>>,
     /// The mapped chunks, most recently used first.
     windows: RefCell<VecDeque<(u32, MmapRaw)>>,
@@ -34,15 +36,16 @@ pub(crate) struct TablePool {
 }
 
 impl TablePool {
-    pub(crate) fn new(outer: MapHandle, max_chunks: u32) -> Self {
-        Self {
+    pub(crate) fn new(outer: MapHandle, max_chunks: u32) -> Result<Self, Error> {
+        Ok(Self {
             outer,
+            spare: new_chunk()?,
             chunks: (0..max_chunks).map(|_| None).collect(),
             windows: RefCell::default(),
             extents: Extents::new(max_chunks * CHUNK_WORDS),
             quarantine: VecDeque::new(),
             in_use: 0,
-        }
+        })
     }
 
     /// Bytes of the existing chunks.
@@ -151,9 +154,10 @@ impl TablePool {
     /// An update of an array of maps does that: `maybe_wait_bpf_programs` in kernel/bpf/syscall.c calls
     /// `synchronize_rcu` (5.10 to 6.18 read).
     pub(crate) fn wait_for_programs(&mut self) -> Result<(), Error> {
-        let spare = new_chunk()?;
         let key = (self.chunks.len() as u32).to_ne_bytes();
-        self.outer.update(&key, &spare.as_fd().as_raw_bytes(), MapFlags::ANY).map_err(map_error("update"))
+        self.outer
+            .update(&key, &self.spare.as_fd().as_raw_bytes(), MapFlags::ANY)
+            .map_err(map_error("update"))
     }
 }
 

@@ -38,14 +38,38 @@ pub(crate) fn programs(settings: &Settings) -> Vec<&'static str> {
     programs
 }
 
+/// An iterator over all threads.
+pub(crate) struct ThreadIter {
+    name: &'static str,
+    link: Link,
+    /// A pass over the threads that has not begun.
+    next: Option<Iter>,
+}
+
+impl ThreadIter {
+    /// Prepares a pass, so that [`Self::run`] needs nothing that the system may refuse.
+    pub(crate) fn prepare(object: &mut Object, name: &'static str) -> Result<Self, Error> {
+        let program = object.progs_mut().find(|program| program.name() == name);
+        let program = program.ok_or(Error::Missing { kind: "program", name })?;
+        let failed = |source| Error::Attach { program: name.to_owned(), source };
+        let link = program.attach().map_err(failed)?;
+        let next = Some(Iter::new(&link).map_err(failed)?);
+        Ok(Self { name, link, next })
+    }
+
+    /// Makes a pass, and returns the messages of the program.
+    pub(crate) fn run(&mut self) -> Result<Vec<Message>, Error> {
+        let name = self.name;
+        let failed = |source| Error::Attach { program: name.to_owned(), source };
+        let mut pass = self.next.take().map_or_else(|| Iter::new(&self.link).map_err(failed), Ok)?;
+        let mut bytes = Vec::new();
+        let read = pass.read_to_end(&mut bytes);
+        read.map_err(|source| Error::Map { action: "run", map: name, source: source.into() })?;
+        decode_all(&bytes).ok_or(Error::Missing { kind: "message of the program", name })
+    }
+}
+
 /// Runs an iterator over all threads, and returns its messages.
 pub(crate) fn run(object: &mut Object, name: &'static str) -> Result<Vec<Message>, Error> {
-    let program = object.progs_mut().find(|program| program.name() == name);
-    let program = program.ok_or(Error::Missing { kind: "program", name })?;
-    let failed = |source| Error::Attach { program: name.to_owned(), source };
-    let link: Link = program.attach().map_err(failed)?;
-    let mut bytes = Vec::new();
-    let read = Iter::new(&link).map_err(failed)?.read_to_end(&mut bytes);
-    read.map_err(|source| Error::Map { action: "run", map: name, source: source.into() })?;
-    decode_all(&bytes).ok_or(Error::Missing { kind: "message of the program", name })
+    ThreadIter::prepare(object, name)?.run()
 }
