@@ -10,7 +10,7 @@ use super::program::Program;
 use super::sums::{assert_near, by_thread, check_samples, figure};
 use crate::started::started;
 
-const LENGTH: Duration = Duration::from_secs(3);
+const LENGTH: Duration = Duration::from_secs(4);
 /// More than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
 
