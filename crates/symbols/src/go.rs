@@ -83,13 +83,21 @@ fn outer(table: &PcLnTab<'_>, function: &Function<'_>, offset: Option<u64>) -> S
 }
 
 fn source_line(name: &[u8], (file, line): (Option<&[u8]>, Option<u32>), start_line: u32) -> SourceLine {
-    let name = String::from_utf8_lossy(name).into_owned();
+    let name = text(name);
     SourceLine {
         system_name: name.clone(),
         name,
-        file: String::from_utf8_lossy(file.unwrap_or_default()).into_owned(),
+        file: text(file.unwrap_or_default()),
         line: line.unwrap_or(0),
         column: 0,
         start_line,
+    }
+}
+
+/// Nearly all texts are ASCII, which the check for UTF-8 reads in words; the replacement of wrong bytes reads them one by one.
+fn text(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
     }
 }

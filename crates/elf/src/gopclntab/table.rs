@@ -1,5 +1,7 @@
 //! The table: its header, the list of functions, and what belongs to them.
 
+use std::ffi::CStr;
+
 use super::function::{Function, InlinedCall, word};
 use super::values::Values;
 use super::version::Version;
@@ -9,8 +11,6 @@ const MAX_FUNCTIONS: u64 = 4 << 20;
 
 /// Names and paths are not longer.
 const MAX_TEXT: usize = 64 << 10;
-/// Steps through one table of values.
-const MAX_STEPS: usize = 1 << 17;
 const PCDATA_INLINE_INDEX: u32 = 2;
 const FUNCDATA_INLINE_TREE: u32 = 3;
 
@@ -90,8 +90,7 @@ impl<'t> PcLnTab<'t> {
     #[inline]
     fn text(&self, position: usize, max: usize) -> Option<&'t [u8]> {
         let rest = self.bytes.get(position..)?;
-        let rest = &rest[..rest.len().min(max)];
-        Some(&rest[..rest.iter().position(|byte| *byte == 0)?])
+        Some(CStr::from_bytes_until_nul(&rest[..rest.len().min(max)]).ok()?.to_bytes())
     }
 
     /// The function with a number. `None` if its description is malformed.
@@ -108,12 +107,17 @@ impl<'t> PcLnTab<'t> {
     /// The function that covers a position, relative to what [`Function::start`] is relative to.
     #[must_use]
     pub fn function_at(&self, position: u64) -> Option<Function<'t>> {
-        let (mut low, mut high) = (0, self.function_count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.entry(middle)?.0 <= position { low = middle + 1 } else { high = middle }
-        }
-        self.function(low.checked_sub(1)?).filter(|function| position < function.end)
+        let list = self.bytes.get(self.functab..)?;
+        let count = usize::try_from(self.function_count).ok()?;
+        let before = if self.version == Version::Go116 {
+            let entries = list.as_chunks::<16>().0.get(..count)?;
+            entries.partition_point(|entry| start_of_16(entry) <= position)
+        } else {
+            let entries = list.as_chunks::<8>().0.get(..count)?;
+            entries.partition_point(|entry| start_of_8(entry) <= position)
+        };
+        let index = before.checked_sub(1)?;
+        self.function(index as u64).filter(|function| position < function.end)
     }
 
     /// Start of a function, and the position of its description in the list of functions.
@@ -197,12 +201,18 @@ impl<'t> PcLnTab<'t> {
 
     #[inline]
     fn value(&self, table: u32, offset: u64) -> Option<i32> {
-        for step in self.values(table)?.take(MAX_STEPS) {
-            let step = step.ok()?;
-            if offset < step.to {
-                return Some(step.value);
-            }
-        }
-        None
+        self.values(table)?.at(offset)
     }
+}
+
+/// Start of a function in an entry of the list, as an address.
+#[inline]
+fn start_of_16([start @ .., _, _, _, _, _, _, _, _]: &[u8; 16]) -> u64 {
+    u64::from_le_bytes(*start)
+}
+
+/// The same, relative to the start of the text.
+#[inline]
+fn start_of_8([start @ .., _, _, _, _]: &[u8; 8]) -> u64 {
+    u32::from_le_bytes(*start).into()
 }

@@ -1,5 +1,8 @@
 //! Tables of a value for each instruction of a function: stack size, file, line, inlined call.
 
+/// Steps that are looked at in one table.
+const MAX_STEPS: usize = 1 << 17;
+
 /// A step of such a table: the value of the instructions between two offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -46,6 +49,29 @@ impl<'t> Values<'t> {
     }
 }
 
+impl Values<'_> {
+    /// The value at an offset from the start of the function. `self` must be at its beginning.
+    #[inline]
+    pub(super) fn at(self, offset: u64) -> Option<i32> {
+        let mut rest = self.rest;
+        // In instructions: `offset` is in the middle of one at most.
+        let target = offset / self.quantum;
+        let (mut to, mut value) = (0, i64::from(self.value));
+        for _ in 0..MAX_STEPS {
+            let (delta, instructions) = pair(&mut rest)?;
+            if delta == 0 && to != 0 || instructions == 0 {
+                return None;
+            }
+            value += i64::from((delta >> 1) as i32 ^ -((delta & 1) as i32));
+            to += u64::from(instructions);
+            if target < to {
+                return i32::try_from(value).ok();
+            }
+        }
+        None
+    }
+}
+
 impl Iterator for Values<'_> {
     type Item = Result<Step, Malformed>;
 
@@ -58,6 +84,19 @@ impl Iterator for Values<'_> {
         self.done = !matches!(step, Some(Ok(_)));
         step
     }
+}
+
+/// The two numbers of a step. The end of a table has only the first one, 0: the second one then means nothing.
+#[inline]
+fn pair(bytes: &mut &[u8]) -> Option<(u32, u32)> {
+    // Nearly all numbers are one byte.
+    if let &[first, second, ref rest @ ..] = *bytes
+        && (first | second) < 0x80
+    {
+        *bytes = rest;
+        return Some((first.into(), second.into()));
+    }
+    Some((varint(bytes)?, varint(bytes)?))
 }
 
 #[inline]
@@ -93,6 +132,28 @@ mod tests {
         let expected =
             [(0, 8, 0), (8, 12, 8), (12, 812, 0)].map(|(from, to, value)| Ok(Step { from, to, value }));
         assert_eq!(steps(&table), expected);
+    }
+
+    #[test]
+    fn a_value_is_found_as_by_stepping() {
+        let long = [2, 0x80, 1, 16, 1, 0x8f, 1, 3, 15, 0xc8, 1, 0, 99];
+        let tables: [&[u8]; 8] = [
+            &[2, 2, 16, 1, 15, 0xc8, 1, 0, 99],
+            &long,
+            &[0, 1, 0],
+            &[2, 2],
+            &[2],
+            &[],
+            &[2, 2, 16, 0],
+            &[2, 0],
+        ];
+        for table in tables {
+            for offset in 0..1200 {
+                let values = Values::new(table, 4);
+                let step = values.map_while(Result::ok).find(|step| offset < step.to);
+                assert_eq!(values.at(offset), step.map(|step| step.value), "{table:?} {offset}");
+            }
+        }
     }
 
     #[test]
