@@ -1,9 +1,11 @@
 # Sourced by run.sh and arm64.sh: a guest from its tree of files to its verdict. A guest is a kernel, a static busybox and the
 # programs under test, all in memory: no disk, no network, no login. Its /init writes to the second serial port, and in the last line
-# "exit status N". Sets `work`, a folder that goes when the script ends, and `failed`, 1 once a guest has failed.
+# "exit status N". Sets `work`, a folder that goes when the script ends, and `failed`, 1 once a guest has failed. `options` are further
+# options of the kernel.
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/perf-agent-vm.XXXXXX")
 failed=0
+options=
 qemu=
 cleanup() {
     [ -z "$qemu" ] || kill "$qemu" 2> /dev/null || true
@@ -49,7 +51,7 @@ boot() { # NAME KERNEL CONSOLE EMULATOR OPTION…
     timeout 600 "$emulator" -nodefaults -no-user-config -display none -no-reboot -smp 2 -accel tcg,thread=single,tb-size=512 \
         -kernel "$(find "$kernel/boot" -name 'vmlinuz-*' -print -quit)" -initrd "$work/initrd" \
         -chardev "file,id=console,path=$work/console" -serial chardev:console -chardev "file,id=output,path=$work/output" "$@" \
-        -append "console=$console rdinit=/init panic=-1 oops=panic quiet nokaslr no_timer_check tsc=reliable" &
+        -append "console=$console rdinit=/init panic=-1 oops=panic quiet nokaslr no_timer_check tsc=reliable $options" &
     qemu=$!
     wait "$qemu" || true
     qemu=

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Boots Debian kernels under QEMU and checks perf-agent in them on the known-answer programs that need no library.
 #   run.sh [VERSION…]      default: 5.10 6.1 6.12
-# Needs: qemu-system-x86, cpio, a release build of perf-agent (or $PERF_AGENT) and of truth. The guests are emulated in
+# Needs: qemu-system-x86, cpio, gcc, a release build of perf-agent (or $PERF_AGENT) and of truth. The guests are emulated in
 # software: rates and stacks are right there, times are not, and other work on the host may spoil a measurement. So each claim
 # has three tries, and each failure is printed. Without QEMU: one line, and success.
 set -euo pipefail
@@ -26,6 +26,11 @@ programs+=,syscalls-static,threads-64-static
 # Several guests may be prepared at once.
 mkdir -p "$target/truth"
 flock "$target/truth" "$truth" build --out "$target/truth" --standalone --only "$programs"
+
+# QEMU gives the guest the time stamp counter of this machine. A kernel that measures its rate on a busy machine may be wrong by a
+# factor, and then all its times are.
+gcc -O2 -o "$work/tsc" "$here/tsc.c"
+options=tsc_early_khz=$("$work/tsc")
 
 put() { # FILE DESTINATION: with the shared libraries that it needs
     mkdir -p "$tree$(dirname "$2")"

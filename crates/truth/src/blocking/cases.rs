@@ -144,7 +144,10 @@ fn mayflies(lab: &Lab) -> Result<()> {
     let finished = lab.command(&["--offcpu", EACH_STATE], "mayflies", &[&lab.milliseconds()])?;
     let capture = finished.off_cpu()?;
     let lost = hardly_lost(&capture)?;
-    ensure!(read_number(&finished.lines, "threads")? > 100, "hardly any threads");
+    let threads = read_number(&finished.lines, "threads")?;
+    // In an emulated guest on a busy machine few come about.
+    let least = if lab.tolerance_pct > 5.0 { 10 } else { 100 };
+    ensure!(threads > least, "hardly any threads: {threads}");
     for said in compare(&capture, &read_meters(&finished.lines)?) {
         judge_site(lab, &said, lost, 0)?;
     }
