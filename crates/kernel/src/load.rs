@@ -483,3 +483,6 @@ fn choose_programs(object: &mut OpenObject, settings: &Settings) {
         program.set_autoload(is_wanted);
     }
 }
+
+#[cfg(test)]
+mod tests;

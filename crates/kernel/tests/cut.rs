@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashMap;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, mpsc};
 use std::thread;
@@ -218,6 +219,8 @@ fn the_intervals_together_have_what_one_capture_has() {
                 "sleeps" => thread::sleep(ms(70)),
                 "sleeps long" => thread::sleep(ms(700)),
                 "spins" => spin(ms(10)),
+                // Often enough that some of its switches are near a seam.
+                "hurries" => thread::sleep(Duration::from_micros(20)),
                 "waits" => {
                     thread::park_timeout(ms(20_000));
                     return;
@@ -243,7 +246,7 @@ fn the_intervals_together_have_what_one_capture_has() {
         }
         work(name, stop);
     };
-    let names = ["sleeps", "sleeps long", "spins", "waits", "makes threads"];
+    let names = ["sleeps", "sleeps long", "spins", "hurries", "waits", "makes threads"];
     let cuts = (0..20).map(|number: u64| {
         if number == 19 {
             parked.lock().unwrap().take().unwrap().unpark();
@@ -266,26 +269,29 @@ fn the_intervals_together_have_what_one_capture_has() {
             );
         }
     }
-    // Each interval has all of the time of each thread that there was.
+    // Each interval has exactly the time of each thread that there was.
     let last = cut.intervals.len() - 2;
-    for (number, interval) in cut.intervals[1..last].iter().enumerate() {
+    let mut inexact = Vec::new();
+    for (number, interval) in cut.intervals.iter().enumerate().take(last).skip(1) {
         let length = interval.to_ns - interval.from_ns;
-        for (name, tid) in &tids {
-            let time: u64 = cut.of_thread(interval, *tid).values().map(|(_, ns)| ns).sum();
-            assert!(
-                is_near(time, length, 0.001, 100_000),
-                "{name}, interval {}: {time} of {length} ns",
-                number + 1
-            );
-        }
-        let blocked = cut.of_thread(interval, tids["waits"]);
-        let blocked = blocked.get(&State::Blocked).copied().unwrap_or_default();
-        assert!(blocked.0 == 0 && is_near(blocked.1, length, 0.001, 100_000), "{blocked:?} of {length}");
+        let times = tids.iter().map(|(name, tid)| {
+            let time = cut.of_thread(interval, *tid).values().map(|(_, ns)| ns).sum();
+            (*name, time, length)
+        });
         let all = interval.sums.values().filter(|sums| sums.count > 0).map(|sums| sums.value).sum::<u64>()
             + interval.cut.open.iter().map(|open| open.value).sum::<u64>();
-        let lived = interval.cut.off_cpu.lifetime_ns;
-        assert!(is_near(all, lived, 0.001, 0), "interval {}: {all} of {lived} ns", number + 1);
+        for (what, time, expected) in times.chain([("all", all, interval.cut.off_cpu.lifetime_ns)]) {
+            assert!(is_near(time, expected, 0.01, 10_000_000), "{what}, {number}: {time} of {expected} ns");
+            if time != expected {
+                inexact.push((number, what, time, expected));
+            }
+        }
+        let blocked = cut.of_thread(interval, tids["waits"]);
+        assert_eq!(blocked.get(&State::Blocked).copied().unwrap_or_default(), (0, length));
     }
+    // Not where this process was held up in the moment in which it writes a seam down: both sides of one seam, at most.
+    let seams = inexact.last().zip(inexact.first()).map_or(0, |(last, first)| last.0 - first.0);
+    assert!(seams < 2, "{inexact:?}");
     let keys = cut.intervals.iter().flat_map(|interval| interval.sums.keys());
     assert!(
         keys.clone().count() > 10 && keys.clone().all(|key| Event::of_key(*key) == Some(Event::Scheduler))
@@ -301,6 +307,49 @@ fn the_intervals_together_have_what_one_capture_has() {
     }
     let all = cut.kernel.off_cpu_counters();
     assert_eq!(cut.intervals.iter().map(recorded).sum::<u64>(), all.samples);
+}
+
+/// Sets the limit of descriptors; gives the limit before.
+fn limit_descriptors(limit: libc::rlim_t) -> libc::rlim_t {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both take a live struct.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits), 0);
+        let before = limits.rlim_cur;
+        limits.rlim_cur = limit;
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits), 0);
+        before
+    }
+}
+
+#[test]
+fn an_interval_goes_on_when_its_cut_is_refused() {
+    let _alone = alone();
+    let start_ns = now_ns();
+    let Some(mut recorder) = Recorder::start(Duration::ZERO, start_ns) else { return };
+    let (end, ended) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            tell.send(own_tid()).unwrap();
+            ended.recv().unwrap_err();
+        });
+        let tid = told.recv().unwrap();
+        thread::sleep(ms(20));
+        recorder.cut();
+        thread::sleep(ms(20));
+        let next = std::fs::File::open("/dev/null").unwrap().as_raw_fd();
+        let limit = limit_descriptors(next as libc::rlim_t);
+        let refused = recorder.kernel.cut(|_, _| ());
+        limit_descriptors(limit);
+        refused.unwrap_err();
+        thread::sleep(ms(20));
+        recorder.cut();
+        let interval = &recorder.intervals[1];
+        let blocked = recorder.of_thread(interval, tid)[&State::Blocked];
+        assert_eq!(blocked, (0, interval.to_ns - interval.from_ns));
+        drop(end);
+    });
 }
 
 #[test]

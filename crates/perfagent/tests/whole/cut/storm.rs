@@ -54,9 +54,8 @@ fn cut_during_a_storm(
         let sampler = &interval.model().recording.accounting.sampler;
         assert_eq!(sampler.walks.iter().sum::<u64>(), sampler.samples, "each walk is a sample: {sampler:?}");
         let [sum, expected] = ["wall.sum_ns", "wall.threads_ns"].map(|key| figure(interval, Mode::Wall, key));
-        // What ends between the seam and the change of the side counts whole in the interval before: milliseconds, if a busy machine
-        // interrupts the agent there.
-        assert_near("time of all threads", sum, expected, 0.01, 10e6);
+        println!("{sum} of {expected} ns");
+        assert_near("time of all threads", sum, expected, 0.01, 0.0);
         for mode in [Mode::OnCpu, Mode::OffCpu] {
             assert_eq!(figure(interval, mode, "lost") as u64, 0, "{:?}", interval.ledger(mode));
         }

@@ -1,0 +1,112 @@
+//! What happens when a part of the kernel side is refused: nothing is lost, or it is counted. Without privileges these
+//! skip and say so.
+
+use std::mem::offset_of;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use libbpf_rs::{MapCore, MapFlags};
+
+use super::{Kernel, find_map};
+use crate::abi::skeleton::types;
+use crate::{Error, KernelProcess, Message, OffCpu, Settings, State};
+
+fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time into the struct, which lives.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The programs, which record the threads of this process once they are entered.
+fn loaded() -> Option<Kernel> {
+    let states = vec![State::Blocked, State::IoWait, State::Preempted];
+    let off_cpu = OffCpu { states, min_block_ns: 0, wall_clock: true, wakers: false };
+    let settings = Settings { off_cpu: Some(off_cpu), per_thread: true, seed: 7, ..Settings::default() };
+    let mut kernel = match Kernel::load(&settings) {
+        Ok(kernel) => kernel,
+        Err(Error::Privilege { .. }) => {
+            testkit::skipped("no privileges to load BPF programs");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    kernel.follow_processes().expect("they can be attached");
+    let process =
+        KernelProcess { pid: std::process::id(), exec_id: now_ns(), mappings: &[], waker_only: false };
+    kernel.add_process(&process).expect("there is room");
+    kernel.follow_threads().expect("they can be attached");
+    Some(kernel)
+}
+
+/// Runs `body` with the number of a thread that sleeps meanwhile.
+fn beside_a_sleeper(body: impl FnOnce(u32)) {
+    let (tell, told) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            // SAFETY: the call takes nothing and cannot fail.
+            let _ = tell.send(unsafe { libc::gettid() } as u32);
+            let _ = ended.recv();
+        });
+        let tid = told.recv().expect("it sends its number first");
+        thread::sleep(Duration::from_millis(20));
+        body(tid);
+        drop(end);
+    });
+}
+
+#[test]
+fn the_cut_after_one_that_failed_has_the_time_before_both() {
+    // The thread is there before the programs.
+    beside_a_sleeper(|tid| {
+        let Some(mut kernel) = loaded() else { return };
+        let begin_ns = now_ns();
+        let asleep = kernel.enter_threads(begin_ns).expect("the iterator runs");
+        let key = asleep.iter().find_map(|message| match message {
+            Message::Raw(raw) if raw.stack.tid == tid => Some(raw.stack.hash),
+            _ => None,
+        });
+        assert!(key.is_some(), "{asleep:?}");
+        let refuse = || Err(Error::Missing { kind: "pass", name: "of the test" });
+        for _ in 0..2 {
+            thread::sleep(Duration::from_millis(10));
+            let Kernel { sides, pool, .. } = &mut kernel;
+            assert!(sides.cut(pool, Some(refuse), |_, _| ()).is_err());
+        }
+        thread::sleep(Duration::from_millis(10));
+        let cut = kernel.cut(|_, _| ()).expect("the iterator runs");
+        let of_sleeper = cut.open.iter().filter(|open| Some(open.key) == key);
+        assert_eq!(of_sleeper.map(|open| open.value).sum::<u64>(), cut.at_ns - begin_ns);
+    });
+}
+
+#[test]
+fn threads_are_counted_as_lost_while_all_slots_are_claimed() {
+    beside_a_sleeper(|_| {
+        let Some(mut kernel) = loaded() else { return };
+        let states = find_map(&kernel.object, "sampler_states").expect("it is in the object");
+        // The slots that can be claimed are the last ones.
+        let slot = (states.max_entries() - 1).to_ne_bytes();
+        let claim = |claims: u64| {
+            let state = states.lookup(&slot, MapFlags::ANY).expect("it can be read");
+            let mut state = state.expect("there is such a slot");
+            state[offset_of!(types::sampler_state, claims)..][..8].copy_from_slice(&claims.to_ne_bytes());
+            states.update(&slot, &state, MapFlags::ANY).expect("it can be written");
+        };
+        claim(1);
+        let asleep = kernel.enter_threads(now_ns()).expect("the iterator runs");
+        assert!(asleep.is_empty());
+        assert!(kernel.off_cpu_counters().threads_lost >= 1);
+        kernel.cut(|_, _| ()).expect("the iterator runs");
+        // What is lost at a seam is counted after it.
+        assert!(kernel.off_cpu_counters().seams_lost >= 1);
+        claim(0);
+        let cut = kernel.cut(|_, _| ()).expect("the iterator runs");
+        assert!(!cut.open.is_empty() && cut.off_cpu.seams_lost >= 1, "{cut:?}");
+        claim(1);
+        kernel.leave_threads(now_ns()).expect("the iterator runs");
+        assert!(kernel.off_cpu_counters().lost_busy >= 1);
+    });
+}
