@@ -74,7 +74,7 @@ int cpu_sample(void *ctx)
 		return 0;
 	}
 	sample.exec_id = proc.exec_id;
-	end = walk_current(s, &proc, &sample);
+	end = walk_current(s, CONTEXT_HARDIRQ, &proc, &sample);
 	if (!crosses_as_it_is(ctx, s, &sample, end, 0))
 		add_sample(s, &sample, s->walk.hash, end, s->walk.total);
 	return 0;

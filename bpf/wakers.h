@@ -96,7 +96,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 			struct proc known = *proc;
 
 			sample.exec_id = known.exec_id;
-			end = walk_current(s, &known, &sample);
+			end = walk_current(s, CONTEXT_HARDIRQ, &known, &sample);
 			hash = s->walk.hash;
 			frames = s->walk.total;
 		} else {

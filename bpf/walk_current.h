@@ -7,10 +7,8 @@
 #include "walk.h"
 
 /* Each CPU has memos for each event. Programs of one event never interrupt each other while they walk. */
-static __always_inline u32 memo_of(u32 event, u32 tid)
+static __always_inline u32 memo_of(u32 cpu, u32 event, u32 tid)
 {
-	u32 cpu = bpf_get_smp_processor_id();
-
 	if (event == EVENT_CLOCK)
 		return cpu * sampler_memos + ((tid ^ (tid >> 2)) & (sampler_memos - 1));
 	return possible_cpus * sampler_memos + cpu * sched_memos + (tid & (sched_memos - 1));
@@ -47,7 +45,8 @@ static __noinline int stack_is_gone(struct walk *w)
 }
 
 /* Walks the user stack of the current thread. Returns how it ended; hash and length are in the walk. */
-static __always_inline u32 walk_current(struct sampler_state *s, struct proc *proc, struct sample *sample)
+static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_context context, struct proc *proc,
+					struct sample *sample)
 {
 	struct counters *c = counters_in(s);
 	struct walk *w = &s->walk;
@@ -67,7 +66,7 @@ static __always_inline u32 walk_current(struct sampler_state *s, struct proc *pr
 	w->start_regs = user.at;
 	w->mappings = proc->mappings;
 	w->count = proc->count;
-	w->memo = memo_of(sample->event, sample->tid);
+	w->memo = memo_of(sample->slot - first_slot[context], sample->event, sample->tid);
 	if (without_memo) {
 		m = memo_at(w->memo);
 		if (m)

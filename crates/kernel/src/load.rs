@@ -65,9 +65,12 @@ pub struct Kernel {
     life_counts: MapHandle,
     /// Links of the programs that follow threads. They are detached before the others.
     scheduler_links: Vec<Link>,
+    /// The link of the program that sees threads exit, which is detached after those.
+    exits_link: Vec<Link>,
     words: ControlWords,
     cpus: u32,
     scheduler_programs: Vec<&'static str>,
+    follows_exits: bool,
     sched_stats: StatsMaps,
 }
 
@@ -121,8 +124,10 @@ impl Kernel {
             ring: Ring::new(&map("ring")?)?,
             life_counts: map("life_counts")?,
             scheduler_links: Vec::new(),
+            exits_link: Vec::new(),
             cpus,
             scheduler_programs: thread_iter::programs(settings),
+            follows_exits: thread_iter::follows_exits(settings),
             sched_stats: StatsMaps {
                 all: map("schedules")?,
                 events: map("split_events")?,
@@ -162,6 +167,9 @@ impl Kernel {
     /// [`Error::Attach`].
     pub fn follow_threads(&mut self) -> Result<(), Error> {
         self.scheduler_links.extend(attach(&mut self.object, &self.scheduler_programs)?);
+        if self.follows_exits {
+            self.exits_link = attach(&mut self.object, &[thread_iter::EXITS])?;
+        }
         Ok(())
     }
 
@@ -194,7 +202,10 @@ impl Kernel {
         self.scheduler_links.clear();
         self.pool.wait_for_programs()?;
         self.words.set(control::FOLLOWED_TO_NS, end_ns.max(self.sides.seam_ns()));
-        thread_iter::run(&mut self.object, thread_iter::END).map(drop)
+        let ended = thread_iter::run(&mut self.object, thread_iter::END).map(drop);
+        // Until here: of a thread that exits before the iterator comes, no other program counts the lifetime.
+        self.exits_link.clear();
+        ended
     }
 
     /// The program to attach to the sampling events. The events must be ordinary interrupts: an NMI could interrupt a
@@ -474,6 +485,7 @@ fn attach(object: &mut Object, names: &[&str]) -> Result<Vec<Link>, Error> {
 fn choose_programs(object: &mut OpenObject, settings: &Settings) {
     let mut wanted = thread_iter::programs(settings);
     if settings.follows_threads() {
+        wanted.extend(thread_iter::follows_exits(settings).then_some(thread_iter::EXITS));
         wanted.extend([thread_iter::BEGIN, thread_iter::STILL_ASLEEP, thread_iter::SEAM, thread_iter::END]);
     }
     wanted.extend(FOLLOWERS);

@@ -12,7 +12,7 @@ const FOLLOWERS: [&str; 3] = ["thread_begins", "thread_execs", "thread_switch"];
 /// Programs that see threads become runnable.
 const WAKEUPS: [&str; 2] = ["thread_wakeup", "thread_wakeup_new"];
 /// The program that measures the lifetimes of threads that end.
-const EXITS: &str = "thread_exits";
+pub(crate) const EXITS: &str = "thread_exits";
 /// The program that sees who wakes whom.
 const WAKING: &str = "thread_waking";
 pub(crate) const BEGIN: &str = "threads_at_begin";
@@ -20,14 +20,11 @@ pub(crate) const STILL_ASLEEP: &str = "threads_still_asleep";
 pub(crate) const SEAM: &str = "threads_at_seam";
 pub(crate) const END: &str = "threads_at_end";
 
-/// The programs that follow threads with these settings.
+/// The programs that follow threads with these settings, without the one that measures lifetimes.
 pub(crate) fn programs(settings: &Settings) -> Vec<&'static str> {
     let mut programs = Vec::new();
     if settings.follows_threads() {
         programs.extend(FOLLOWERS);
-    }
-    if settings.off_cpu.as_ref().is_some_and(|off_cpu| off_cpu.wall_clock) {
-        programs.push(EXITS);
     }
     if settings.follows_wakeups() {
         programs.extend(WAKEUPS);
@@ -36,6 +33,11 @@ pub(crate) fn programs(settings: &Settings) -> Vec<&'static str> {
         programs.push(WAKING);
     }
     programs
+}
+
+/// Whether the lifetimes of threads are measured with these settings.
+pub(crate) fn follows_exits(settings: &Settings) -> bool {
+    settings.off_cpu.as_ref().is_some_and(|off_cpu| off_cpu.wall_clock)
 }
 
 /// An iterator over all threads.
