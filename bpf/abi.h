@@ -296,6 +296,27 @@ enum event {
 	EVENTS = 2,
 };
 
+/* How the values of several occurrences become one. */
+enum fold {
+	FOLD_NONE = 0, /* the event has no such value */
+	FOLD_SUM = 1,
+	FOLD_SQUARES = 2, /* the sum of the squares; it wraps around, so values must be small enough */
+	FOLD_MAX = 3,	  /* the largest; of two CPUs at the same moment, the larger one may be missed */
+};
+
+#define SCHEMA_SHIFT 4
+#define SCHEMA(first, second, third) ((first) | (second) << SCHEMA_SHIFT | (third) << 2 * SCHEMA_SHIFT)
+
+/*
+ * What the sums of a key hold, by event: how each slot folds. The first slot is always the number of occurrences. Names
+ * and units are in crates/recording/src/event.rs.
+ */
+enum event_schema {
+	SCHEMA_CLOCK = SCHEMA(FOLD_SUM, FOLD_NONE, FOLD_NONE),	 /* samples, each of a period */
+	SCHEMA_SCHEDULER = SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_SUM), /* intervals, their time, of it the time runnable */
+	SCHEMA_TEST = SCHEMA(FOLD_SUM, FOLD_SQUARES, FOLD_MAX),	 /* of no event: for tests */
+};
+
 /* The low byte of every key of sums: what they are sums of. The rest is a hash. */
 #define KEY_STATE 0x0fULL
 #define KEY_EVENT_SHIFT 4
@@ -394,13 +415,12 @@ struct raw_stack {
 	unsigned long long holes;
 };
 
+/* The sums of a key: values by the schema of its event. */
 struct total {
-	unsigned long long count;
-	unsigned long long value;
-	unsigned long long waited; /* off-CPU: of the value, the time in which the thread could have run */
+	unsigned long long values[VALUE_SLOTS];
 };
 
-/* As the value of a sum with count 0: an interval with a key of its own will not be recorded. */
+/* As the second value of a sum with count 0: an interval with a key of its own will not be recorded. */
 #define SUMS_END 1
 
 /* So many samples of one stack on one CPU, which are still to be added to the sums of the stack. */

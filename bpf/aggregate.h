@@ -9,6 +9,7 @@
 #include "single.h"
 #include "stackhash.h"
 #include "task.h"
+#include "values.h"
 
 /* What a sample is, besides its frames. */
 struct sample {
@@ -21,7 +22,6 @@ struct sample {
 	u32 flags; /* of its process: struct proc; only with kernel_stacks_by_process */
 	u64 exec_id;
 	u64 kernel_hash;
-	u64 value;
 	struct task_struct *task; /* whose name it bears; NULL: the current one */
 };
 
@@ -173,19 +173,18 @@ static __always_inline u64 key_of(struct sample *sample, u64 user_hash, u32 end)
  * Enters the sums of an unseen key. Not 0: they are there meanwhile, from another CPU, or cannot be entered. A function
  * of its own, because of the room that they take on the stack.
  */
-static __noinline long enter_sums(u32 side, u64 key, u64 count, u64 value, u64 waited)
+static __noinline long enter_sums(u32 side, u64 key, u64 first, u64 second, u64 third)
 {
-	struct total first = {.count = count, .value = value, .waited = waited};
+	struct total values = {.values = {first, second, third}};
 
-	return enter_in(side, totals, &key, &first);
+	return enter_in(side, totals, &key, &values);
 }
 
-static __always_inline void add_sums(struct total *total, u64 count, u64 value, u64 waited)
+/* The same with the values of a first occurrence. */
+static __always_inline long enter_values(u32 side, u64 key, u32 schema, u64 first, u64 second, u64 third)
 {
-	__sync_fetch_and_add(&total->count, count);
-	__sync_fetch_and_add(&total->value, value);
-	if (waited)
-		__sync_fetch_and_add(&total->waited, waited);
+	return enter_sums(side, key, first_value(fold_of(schema, 0), first), first_value(fold_of(schema, 1), second),
+			  first_value(fold_of(schema, 2), third));
 }
 
 /* Remembers a key whose sums are in the table; what the place held goes to its sums. */
@@ -197,8 +196,7 @@ static __always_inline void remember_sum(struct pending_count *pending, u32 side
 		total = find_total(side, pending->key);
 		if (!total)
 			return;
-		/* The value of a sample is 1. */
-		add_sums(total, pending->count, pending->count, 0);
+		add_values(total, SCHEMA_CLOCK, pending->count, 0, 0);
 	}
 	pending->key = key;
 	pending->count = 0;
@@ -219,7 +217,7 @@ static __noinline int add_unseen(struct sampler_state *s, struct sample *sample,
 		return 0;
 	}
 	count(c, COUNT_STACKS_SENT, 1);
-	error = enter_sums(side_of(s), key, 1, sample->value, 0);
+	error = enter_values(side_of(s), key, SCHEMA_CLOCK, 1, 0, 0);
 	if (!error)
 		return 1;
 	total = find_total(side_of(s), key);
@@ -227,7 +225,7 @@ static __noinline int add_unseen(struct sampler_state *s, struct sample *sample,
 		count(c, cause_of(error, COUNT_LOST_MAP_FULL), 1);
 		return 0;
 	}
-	add_sums(total, 1, sample->value, 0);
+	add_values(total, SCHEMA_CLOCK, 1, 0, 0);
 	return 1;
 }
 
@@ -246,14 +244,14 @@ static __always_inline void add_sample(struct sampler_state *s, struct sample *s
 	} else {
 		total = find_total(side, key);
 		if (total)
-			add_sums(total, 1, sample->value, 0);
+			add_values(total, SCHEMA_CLOCK, 1, 0, 0);
 		else if (!add_unseen(s, sample, key, end, user_frames))
 			return;
 		remember_sum(pending, side, key);
 	}
 	count(counters_in(s), COUNT_SAMPLES, 1);
 	if (single_samples)
-		send_single(s, sample->pid, sample->tid, key, sample->value);
+		send_single(s, sample->pid, sample->tid, key, 1);
 }
 
 #endif

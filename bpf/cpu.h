@@ -47,7 +47,7 @@ static __always_inline bool first_sight(struct counters *c, u32 pid, struct proc
 SEC("perf_event")
 int cpu_sample(void *ctx)
 {
-	struct sample sample = {.slot = slot_of(CONTEXT_HARDIRQ), .value = 1};
+	struct sample sample = {.slot = slot_of(CONTEXT_HARDIRQ)};
 	struct cached_proc *cached;
 	struct sampler_state *s;
 	struct proc proc = {};

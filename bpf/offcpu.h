@@ -30,7 +30,7 @@ static __always_inline bool add_time(struct sampler_state *s, u32 state, u64 key
 	long error;
 
 	if (!total) {
-		error = enter_sums(side_of(s), key, 1, value, waited);
+		error = enter_values(side_of(s), key, SCHEMA_SCHEDULER, 1, value, waited);
 		if (!error)
 			return true;
 		total = find_total(side_of(s), key);
@@ -39,7 +39,7 @@ static __always_inline bool add_time(struct sampler_state *s, u32 state, u64 key
 			return false;
 		}
 	}
-	add_sums(total, 1, value, waited);
+	add_values(total, SCHEMA_SCHEDULER, 1, value, waited);
 	return true;
 }
 

@@ -21,6 +21,8 @@ struct abi {
 	enum message_kind message_kind;
 	enum off_state off_state;
 	enum event event;
+	enum fold fold;
+	enum event_schema event_schema;
 	struct rule rule;
 	struct page_table page_table;
 	struct page_entry page_entry;

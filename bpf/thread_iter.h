@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Iterators over all threads: at the begin and when a target is added, at the seams and at the end of a capture. Time
- * off a CPU is counted from the begin, also of threads that are off their CPU then: their registers cross to user space, which reads their stacks
- * and then asks which of them have not run meanwhile; only their stacks are still the same. Stretches that are open at
- * the end are added with their time so far.
+ * off a CPU is counted from the begin, also of threads that are off their CPU then: their registers cross to user
+ * space, which reads their stacks and then asks which of them have not run meanwhile; only their stacks are still the
+ * same. Stretches that are open at the end are added with their time so far.
  */
 #ifndef PERF_AGENT_THREAD_ITER_H
 #define PERF_AGENT_THREAD_ITER_H

@@ -21,7 +21,7 @@ const SAMPLED_AT: u32 = section_kind::SECTION_SAMPLED_AT.0;
 const MAX_INTERPRETED_FRAMES: usize = section_limit::MAX_INTERPRETED_FRAMES.0 as usize;
 const MAX_LINKED_STACKS: usize = section_limit::MAX_LINKED_STACKS.0 as usize;
 /// The largest number of values of an event.
-pub(crate) const VALUE_SLOTS: usize = section_limit::VALUE_SLOTS.0 as usize;
+pub const VALUE_SLOTS: usize = section_limit::VALUE_SLOTS.0 as usize;
 
 /// User registers by DWARF number, and the pc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use crate::abi::control;
 use crate::control_words::{ControlWords, Switch};
 use crate::counters::{COUNTERS, Counter};
 use crate::sampler_states::SamplerStates;
+use crate::sections::VALUE_SLOTS;
 use crate::sum_key::Event;
 use crate::table_pool::TablePool;
 use crate::{Counters, Error, batch};
@@ -20,16 +21,19 @@ use crate::{Counters, Error, batch};
 /// A seam is written down this long before its time: longer than writing takes.
 const SEAM_LEAD_NS: u64 = 200_000;
 
-/// The sums of one stack.
+/// The sums of one stack, by the schema of its event: [`Schema::of`](crate::Schema::of).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Sums {
+    /// By slot. The first one is the number of occurrences.
+    pub values: [u64; VALUE_SLOTS],
+}
+
+impl Sums {
     /// Samples or intervals.
-    pub count: u64,
-    /// Sum of their values.
-    pub value: u64,
-    /// Off-CPU time: the part of the value in which the thread was runnable.
-    pub waited: u64,
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.values[0]
+    }
 }
 
 /// The data of an interval that ended at a seam, apart from its sums.
@@ -252,10 +256,9 @@ impl Sides {
         self.states.clear_counters(side);
         self.total.add(&counted);
         self.interval.add(&counted);
-        // The value of a sample is 1.
-        self.states.take_pending(side, |hash, count| each(hash, Sums { count, value: count, waited: 0 }));
-        let sums =
-            |[hash]: [u64; 1], [count, value, waited]: [u64; 3]| each(hash, Sums { count, value, waited });
+        // Only samples of the clock are counted there.
+        self.states.take_pending(side, |hash, count| each(hash, Sums { values: [count, 0, 0] }));
+        let sums = |[hash]: [u64; 1], values: [u64; VALUE_SLOTS]| each(hash, Sums { values });
         batch::empty(&self.tables[side], sums).map_err(not_emptied("totals"))
     }
 }

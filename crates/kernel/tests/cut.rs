@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel::{Cut, Error, Event, Kernel, KernelProcess, Message, OffCpu, Settings, State, Sums};
+use kernel::{Cut, Error, Event, Kernel, KernelProcess, Message, OffCpu, Schema, Settings, State, Sums};
 
 fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -125,8 +125,8 @@ impl Recorder {
     /// Count and time of a thread by state, in one interval.
     fn of_thread(&self, interval: &Interval, tid: u32) -> HashMap<State, (u64, u64)> {
         let mut found: HashMap<State, (u64, u64)> = HashMap::new();
-        let sums = interval.sums.iter().filter(|(_, sums)| sums.count > 0);
-        let sums = sums.map(|(key, sums)| (*key, sums.count, sums.value));
+        let sums = interval.sums.iter().filter(|(_, sums)| sums.count() > 0);
+        let sums = sums.map(|(key, sums)| (*key, sums.count(), sums.values[1]));
         for (key, count, value) in sums.chain(interval.cut.open.iter().map(|open| (open.key, 0, open.value)))
         {
             if self.tids.get(&key) == Some(&tid) {
@@ -152,9 +152,7 @@ impl Recorder {
 
 fn add(all: &mut HashMap<u64, Sums>, key: u64, more: Sums) {
     let sums = all.entry(key).or_default();
-    sums.count += more.count;
-    sums.value += more.value;
-    sums.waited += more.waited;
+    sums.values = Schema::of(Event::Scheduler).join(sums.values, more.values);
 }
 
 fn is_near(a: u64, b: u64, part: f64, ns: u64) -> bool {
@@ -278,8 +276,9 @@ fn the_intervals_together_have_what_one_capture_has() {
             let time = cut.of_thread(interval, *tid).values().map(|(_, ns)| ns).sum();
             (*name, time, length)
         });
-        let all = interval.sums.values().filter(|sums| sums.count > 0).map(|sums| sums.value).sum::<u64>()
-            + interval.cut.open.iter().map(|open| open.value).sum::<u64>();
+        let all =
+            interval.sums.values().filter(|sums| sums.count() > 0).map(|sums| sums.values[1]).sum::<u64>()
+                + interval.cut.open.iter().map(|open| open.value).sum::<u64>();
         for (what, time, expected) in times.chain([("all", all, interval.cut.off_cpu.lifetime_ns)]) {
             assert!(is_near(time, expected, 0.01, 10_000_000), "{what}, {number}: {time} of {expected} ns");
             if time != expected {
@@ -299,7 +298,7 @@ fn the_intervals_together_have_what_one_capture_has() {
     // Counters are cut with the sums.
     let recorded = |interval: &Interval| -> u64 {
         let waits = interval.sums.iter().filter(|(key, _)| State::of_key(**key) != State::OnCpu);
-        waits.map(|(_, sums)| sums.count).sum()
+        waits.map(|(_, sums)| sums.count()).sum()
     };
     for interval in &cut.intervals[..=last] {
         assert_eq!(recorded(interval), interval.cut.off_cpu.samples);

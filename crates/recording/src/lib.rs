@@ -29,10 +29,11 @@ mod single;
 mod stack;
 mod state;
 mod task;
+mod values;
 mod walk_end;
 
 pub use accounting::{Accounting, Cost};
-pub use builder::{Builder, Context, Key, Limits, Occurrence, Renumbering, StackSums};
+pub use builder::{Attached, Builder, Context, Key, Limits, Occurrence, Renumbering};
 pub use count::{Count, Link, Role, TaskStack, TaskStackId};
 pub use counters::Counters;
 pub use event::{Event, EventId, Fold, Unit, ValueSpec};
@@ -48,4 +49,5 @@ pub use single::{Single, Singles};
 pub use stack::{MissingStack, Stack, StackId};
 pub use state::State;
 pub use task::{ExecInstance, ExecInstanceId, LabelSetId, Task, TaskId, ThreadId};
+pub use values::{StackSums, VALUE_SLOTS, Values};
 pub use walk_end::WalkEnd;

@@ -22,6 +22,7 @@ typedef _Bool bool;
 #define __noinline static __attribute__((noinline))
 
 #include "claim.h"
+#include "values.h"
 #include "walk.h"
 
 struct segment {
@@ -301,4 +302,18 @@ const u64 replay_numbers[] = {
     sizeof(struct outcome_frame),
     sizeof(struct segment),
     sizeof(struct interruption),
+    sizeof(struct total),
 };
+
+void replay_first_values(u32 schema, const u64 *values, struct total *total)
+{
+	u32 slot;
+
+	for (slot = 0; slot < VALUE_SLOTS; slot++)
+		total->values[slot] = first_value(fold_of(schema, slot), values[slot]);
+}
+
+void replay_add_values(u32 schema, const u64 *values, struct total *total)
+{
+	add_values(total, schema, values[0], values[1], values[2]);
+}

@@ -9,6 +9,8 @@
 //!
 //! Its registers are those of x86-64.
 //!
+//! Besides the walker: the hash of stacks, and how the values of occurrences are added up.
+//!
 //! Not its job: the aggregation of samples, kernel stacks, reading registers (BPF side), making tables (crate `unwind`).
 //!
 //! # Example
@@ -39,7 +41,7 @@ pub use abi::CHUNK_WORDS;
 pub use abi::MAX_FRAMES;
 pub use error::Error;
 pub use native::Claims;
-pub use native::stack_hash;
+pub use native::{add_values, first_values, stack_hash};
 pub use stack::Stack;
 pub use walk::Code;
 pub use walk::Differs;

@@ -90,8 +90,28 @@ unsafe extern "C" {
     fn replay_claim(claims: *mut u64) -> bool;
     fn replay_release(claims: *mut u64);
     fn replay_hash(seed: u64, values: *const u64, count: u64) -> u64;
+    fn replay_first_values(schema: u32, values: *const u64, total: *mut [u64; VALUE_SLOTS]);
+    fn replay_add_values(schema: u32, values: *const u64, total: *mut [u64; VALUE_SLOTS]);
     #[cfg(test)]
-    static replay_numbers: [u64; 23];
+    static replay_numbers: [u64; 24];
+}
+
+/// `VALUE_SLOTS` of `bpf/abi.h`.
+const VALUE_SLOTS: usize = 3;
+
+/// The values of a key after one occurrence, by a schema of `enum event_schema` of `bpf/abi.h`.
+#[must_use]
+pub fn first_values(schema: u32, values: [u64; VALUE_SLOTS]) -> [u64; VALUE_SLOTS] {
+    let mut total = [0; VALUE_SLOTS];
+    // SAFETY: both have as many values as the C side reads and writes.
+    unsafe { replay_first_values(schema, values.as_ptr(), &raw mut total) };
+    total
+}
+
+/// Adds one more occurrence to the values of a key.
+pub fn add_values(schema: u32, total: &mut [u64; VALUE_SLOTS], values: [u64; VALUE_SLOTS]) {
+    // SAFETY: both have as many values as the C side reads and writes.
+    unsafe { replay_add_values(schema, values.as_ptr(), total) };
 }
 
 /// The hash by which the programs tell stacks apart, of frames from the root on, with their marks.
@@ -290,6 +310,7 @@ mod tests {
             size_of::<RawFrame>() as u64,
             size_of::<Segment>() as u64,
             size_of::<Interruption>() as u64,
+            size_of::<[u64; VALUE_SLOTS]>() as u64,
         ]);
         assert_eq!(numbers, native);
     }

@@ -136,7 +136,7 @@ impl TestRecording {
             self.builder.enter(hash, Key { event: SCHEDULER, stack, pid: 7, exec_id: 1, once: false });
         }
         self.builder.enter_pair(hash, SCHEDULER, State::Blocked, of_blocked, of_waker);
-        self.builder.add(hash, State::Blocked, StackSums { count, value, waited: 0 });
+        self.builder.add(hash, SCHEDULER, State::Blocked, StackSums { count, value, waited: 0 });
     }
 
     pub(crate) fn finish(self) -> SymbolizedRecording {

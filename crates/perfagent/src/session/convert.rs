@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use recording::{Counters, Occurrence, StackSums, State, WalkEnd};
+use recording::{Attached, Counters, Occurrence, Role, State, Values, WalkEnd};
 
 /// The end of a walk.
 pub(crate) fn walk_end(end: kernel::WalkEnd) -> WalkEnd {
@@ -35,10 +35,29 @@ pub(crate) fn state(state: kernel::State) -> State {
     }
 }
 
-/// The sums of one stack.
-pub(crate) fn sums(sums: kernel::Sums) -> StackSums {
-    StackSums { count: sums.count, value: sums.value, waited: sums.waited }
+/// What the further stack of a message has to do with it.
+fn role(role: kernel::Role) -> Option<Role> {
+    match role {
+        kernel::Role::Waker => Some(Role::Waker),
+        kernel::Role::Owner => Some(Role::Owner),
+        _ => None,
+    }
 }
+
+/// What a message tells of a stack besides its frames; `None` if that is nothing.
+pub(crate) fn attached(attached: &kernel::Attached) -> Option<Attached> {
+    let links = attached.links.iter().filter_map(|link| Some((role(link.role)?, link.key))).collect();
+    let attached = Attached { links, object: attached.object, time_bin: attached.time_bin };
+    (attached != Attached::default()).then_some(attached)
+}
+
+/// The sums of one stack.
+pub(crate) fn sums(sums: kernel::Sums) -> Values {
+    Values(sums.values)
+}
+
+// Both sides have the same slots.
+const _: () = assert!(recording::VALUE_SLOTS == kernel::VALUE_SLOTS);
 
 /// A single sample.
 pub(crate) fn occurrence(sample: &kernel::SingleSample) -> Occurrence {

@@ -7,9 +7,9 @@ use kernel::{Frame, Kernel, RawStack, SampledAt, StackMessage, State, WalkEnd};
 use profile::Avma;
 use recording::{Builder, EventId, Key, Limits, MissingStack, StackSums};
 
-use super::convert;
 use super::held_stacks::HeldStacks;
 use super::resolver::{Gate, Resolver};
+use super::{convert, settings};
 use crate::Config;
 use crate::processes::{ProcessSnapshot, Processes};
 use crate::unwinding::{DeferredStack, DeferredStacks, TableStore, Unwinders, Walked, walk};
@@ -64,7 +64,7 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(config: &Config, gate: Option<Gate>) -> Self {
-        let builder = Builder::new(Limits::default());
+        let builder = Builder::new(Limits::default()).with_events(&settings::events(config));
         Self {
             builder: if config.single_samples { builder.with_single_samples() } else { builder },
             resolver: Resolver::new(config.per_thread, gate),
@@ -150,7 +150,10 @@ impl Intake {
         if let Some(id) = self.resolver.resolve(&mut self.builder, stack, snapshot, missing) {
             let event = event_of(stack.state);
             let key = Key { event, stack: id, pid: stack.pid, exec_id: stack.exec_id, once };
-            self.builder.enter(stack.hash, key);
+            match convert::attached(&stack.attached) {
+                None => self.builder.enter(stack.hash, key),
+                Some(attached) => self.builder.enter_attached(stack.hash, key, &attached),
+            }
         }
     }
 
@@ -327,7 +330,8 @@ impl Intake {
 
 /// Adds sums of the kernel side under their key.
 fn add(builder: &mut Builder, hash: u64, sums: kernel::Sums) {
-    builder.add(hash, convert::state(State::of_key(hash)), convert::sums(sums));
+    let state = State::of_key(hash);
+    builder.add(hash, event_of(state), convert::state(state), convert::sums(sums));
 }
 
 /// The walk ended because a table was missing: asks for it, and for those that frames further out are likely to need.

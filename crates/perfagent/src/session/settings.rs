@@ -91,3 +91,27 @@ pub(super) fn events(config: &Config) -> Vec<Event> {
     let period_ns = 1_000_000_000 / u64::from(config.sample_rate_hz.max(1));
     vec![Event::cpu_clock(&clock, period_ns), Event::scheduler(SCHEDULER_EVENT)]
 }
+
+#[cfg(test)]
+mod tests {
+    use kernel::Schema;
+    use recording::Fold;
+
+    use super::*;
+
+    #[test]
+    fn the_values_of_recordings_fold_as_the_programs_fold_them() {
+        let config = crate::AgentBuilder::default().pid(1).with_cpu_profile().effective_config().unwrap();
+        let events = events(&config);
+        assert_eq!(events.len(), kernel::Event::ALL.len());
+        for (event, of_programs) in events.iter().zip(kernel::Event::ALL) {
+            let folds = Schema::of(of_programs).folds().map(|fold| match fold {
+                kernel::Fold::Sum => Fold::Sum,
+                kernel::Fold::SumOfSquares => Fold::SumOfSquares,
+                kernel::Fold::Max => Fold::Max,
+                other => panic!("{other:?}"),
+            });
+            assert!(folds.eq(event.values.iter().map(|value| value.fold)), "{}", event.name);
+        }
+    }
+}

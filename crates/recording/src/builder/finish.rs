@@ -4,21 +4,22 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::builder::context::{Context, Renumbering};
-use crate::builder::keys::{StackSums, SumsKey};
+use crate::builder::keys::Place;
 use crate::builder::singles::fit_values;
 use crate::builder::tables::Tables;
-use crate::count::{Count, Link, Role};
+use crate::count::{Count, Link, TaskStackId};
 use crate::event::EventId;
 use crate::model::Recording;
 use crate::module::{CodeMappingId, ModuleId};
 use crate::single::Singles;
 use crate::task::ExecInstanceId;
+use crate::values::Values;
 use profile::Interner;
 
 /// The recording of an interval. `context.main` gets a number of its own if no stack goes through it.
 pub(super) fn recording(
     mut tables: Tables,
-    sums: &HashMap<SumsKey, StackSums>,
+    sums: &HashMap<Place, Values>,
     singles: Option<Singles>,
     context: Context,
 ) -> Recording {
@@ -30,16 +31,14 @@ pub(super) fn recording(
     let schema = |event: EventId| events.get(event.0 as usize).map_or(0, |event| event.values.len());
     let mut counts: Vec<Count> = sums
         .iter()
-        .map(|((event, stack, waker), sums)| {
-            let mut values = vec![sums.count, sums.value, sums.waited];
-            values.truncate(schema(*event));
-            let links = waker.map(|stack| Link { role: Role::Waker, stack }).into_iter().collect();
-            Count { event: *event, stack: *stack, links, object: None, time_bin: None, values }
+        .map(|(place, values)| {
+            let Place { event, stack, links, object, time_bin } = place.clone();
+            let mut values = values.0.to_vec();
+            values.truncate(schema(event));
+            Count { event, stack, links, object, time_bin, values }
         })
         .collect();
-    counts.sort_by(|one, other| {
-        (one.stack, &one.links, one.event).cmp(&(other.stack, &other.links, other.event))
-    });
+    counts.sort_by(|one, other| order(one).cmp(&order(other)));
     let mut recording = Recording {
         settings,
         span,
@@ -61,6 +60,11 @@ pub(super) fn recording(
     };
     fit_values(&mut recording);
     recording
+}
+
+/// The order of counts.
+fn order(count: &Count) -> (TaskStackId, &[Link], EventId, Option<u64>, Option<u32>) {
+    (count.stack, &count.links, count.event, count.object, count.time_bin)
 }
 
 /// What of `old` is in `new` too. The tables of the next interval are small: they hold what is in use at the cut.

@@ -7,38 +7,13 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use crate::count::TaskStackId;
-use crate::event::EventId;
+use crate::count::{Link, Role, TaskStackId};
+use crate::event::{Event, EventId};
 use crate::state::State;
+use crate::values::{Folds, Values};
 
-/// A key of a waker or a pair may come again, with a message of its own, this many times after its sums were taken.
+/// A key of a waker or of a pair may come again, with a message of its own, this many times after its sums were taken.
 const KEPT_DRAINS: u32 = 2;
-
-/// What the programs summed up under one key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StackSums {
-    /// Samples or intervals.
-    pub count: u64,
-    /// Sum of their values.
-    pub value: u64,
-    /// Off-CPU: of the value, the time in which the thread could have run.
-    pub waited: u64,
-}
-
-impl StackSums {
-    /// Adds other sums.
-    pub fn add(&mut self, more: Self) {
-        self.count = self.count.saturating_add(more.count);
-        self.value = self.value.saturating_add(more.value);
-        self.waited = self.waited.saturating_add(more.waited);
-    }
-
-    /// Whether these are the sums of an occurrence. A value without a count tells that an interval was too short to be recorded; sums
-    /// of neither only tell that the stack was sent.
-    fn tells_an_end(self) -> bool {
-        self.count > 0 || self.value > 0
-    }
-}
 
 /// What the sums under a key belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,44 +38,123 @@ struct Known {
     heard: u32,
 }
 
-/// One side of a pair: its stack, or the key of a stack that is still on its way.
+/// What a key has besides its stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attached {
+    /// Further stacks by role, by their keys.
+    pub links: Vec<(Role, u64)>,
+    /// What it happened to, as the address of a lock.
+    pub object: Option<u64>,
+    /// Number of the time bin.
+    pub time_bin: Option<u32>,
+}
+
+/// A stack, or the key of a stack that is still on its way.
 #[derive(Clone, Copy, Debug)]
 enum Side {
     Stack(TaskStackId),
     Key(u64),
 }
 
-/// Intervals in one place that one waker ended.
+/// Occurrences in one place that have further stacks, an object or a time bin.
 #[derive(Debug)]
-struct Pair {
+struct Linked {
     event: EventId,
     state: State,
-    blocked: Side,
-    /// The key of the blocked stack, if it is that of one interval alone.
+    stack: Side,
+    /// The key of its stack, if that is the key of one interval alone.
     once: Option<u64>,
-    waker: Side,
-    /// Sums that arrived while a side was not known.
-    sums: StackSums,
+    links: Vec<(Role, Side)>,
+    object: Option<u64>,
+    time_bin: Option<u32>,
+    /// The process and the begin of its program; none of a pair.
+    program: Option<(u32, u64)>,
+    /// Sums that arrived while one of the stacks was not known.
+    sums: Values,
     heard: u32,
 }
 
-/// Where sums belong: event, stack, and the stack of the waker.
-pub(super) type SumsKey = (EventId, TaskStackId, Option<TaskStackId>);
+impl Linked {
+    fn new(event: EventId, state: State, stack: Side, attached: &Attached) -> Self {
+        Self {
+            event,
+            state,
+            stack,
+            once: None,
+            links: attached.links.iter().map(|(role, key)| (*role, Side::Key(*key))).collect(),
+            object: attached.object,
+            time_bin: attached.time_bin,
+            program: None,
+            sums: Values::default(),
+            heard: 0,
+        }
+    }
+
+    /// Whether the key may come again though no message told of it lately. `may_come` is asked about the program.
+    fn may_come(&self, drains: u32, may_come: impl FnOnce(u32, u64) -> bool) -> bool {
+        let by_program = || self.program.map(|(pid, exec_id)| may_come(pid, exec_id));
+        self.sums.count() > 0 || by_program().unwrap_or(drains - self.heard < KEPT_DRAINS)
+    }
+
+    /// Where its sums belong; none while one of the stacks is not known.
+    fn place(&self) -> Option<Place> {
+        let Side::Stack(stack) = self.stack else { return None };
+        let link = |(role, side): &(Role, Side)| match side {
+            Side::Stack(stack) => Some(Link { role: *role, stack: *stack }),
+            Side::Key(_) => None,
+        };
+        let links = self.links.iter().map(link).collect::<Option<_>>()?;
+        Some(Place { event: self.event, stack, links, object: self.object, time_bin: self.time_bin })
+    }
+
+    fn sides(&mut self) -> impl Iterator<Item = &mut Side> {
+        std::iter::once(&mut self.stack).chain(self.links.iter_mut().map(|(_, side)| side))
+    }
+}
+
+/// Where sums belong.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) event: EventId,
+    pub(super) stack: TaskStackId,
+    pub(super) links: Vec<Link>,
+    pub(super) object: Option<u64>,
+    pub(super) time_bin: Option<u32>,
+}
+
+impl Place {
+    fn of(event: EventId, stack: TaskStackId) -> Self {
+        Self { event, stack, links: Vec::new(), object: None, time_bin: None }
+    }
+
+    /// Whether nothing but a stack is attached.
+    fn is_bare(&self) -> bool {
+        self.links.is_empty() && self.object.is_none() && self.time_bin.is_none()
+    }
+}
+
+/// Whether these are the values of an occurrence. A second value without a count tells that an interval was too short to be recorded;
+/// neither only tells that the stack was sent.
+fn tells_an_end(Values([count, value, ..]): Values) -> bool {
+    count > 0 || value > 0
+}
 
 /// All keys and sums of an interval.
 #[derive(Debug)]
 pub(super) struct Keys {
     limit: usize,
+    /// By number of the event.
+    folds: Vec<Folds>,
     known: HashMap<u64, Known>,
-    pairs: HashMap<u64, Pair>,
-    sums: HashMap<SumsKey, StackSums>,
-    /// How many of them have the stack of a waker. These and the others have the limit of their own, so that wakers cannot crowd out
-    /// the blocked stacks.
-    sums_with_waker: usize,
+    linked: HashMap<u64, Linked>,
+    sums: HashMap<Place, Values>,
+    /// How many of them are attached to more than a stack. These and the others have the limit of their own, so that wakers cannot
+    /// crowd out the blocked stacks.
+    sums_attached: usize,
     /// Sums whose stack is still on its way: in the ring, or waiting for unwind tables.
-    early: HashMap<u64, (State, StackSums)>,
+    early: HashMap<u64, (State, Values)>,
     /// Time of intervals that go on, whose stack is still on its way.
-    early_open: HashMap<u64, StackSums>,
+    early_open: HashMap<u64, Values>,
     /// How often sums were taken.
     drains: u32,
     pub(super) not_kept: [u64; State::ALL.len()],
@@ -111,10 +165,11 @@ impl Keys {
     pub(super) fn with_limit(limit: usize) -> Self {
         Self {
             limit,
+            folds: Vec::new(),
             known: HashMap::new(),
-            pairs: HashMap::new(),
+            linked: HashMap::new(),
             sums: HashMap::new(),
-            sums_with_waker: 0,
+            sums_attached: 0,
             early: HashMap::new(),
             early_open: HashMap::new(),
             drains: 0,
@@ -123,16 +178,25 @@ impl Keys {
         }
     }
 
+    /// Values fold as the schemas of these events say.
+    pub(super) fn set_events(&mut self, events: &[Event]) {
+        self.folds = events.iter().map(|event| Folds::of(Some(event))).collect();
+    }
+
+    fn folds(&self, event: EventId) -> Folds {
+        self.folds.get(event.0 as usize).copied().unwrap_or_else(|| Folds::of(None))
+    }
+
     /// Enters a key with its stack.
     pub(super) fn enter(&mut self, hash: u64, key: Key, state: State) {
         let early = self.early.remove(&hash).map(|(_, sums)| sums);
         if let Some(sums) = early {
-            self.add_to(key.event, key.stack, None, state, sums);
+            self.add_to(Place::of(key.event, key.stack), state, sums);
         }
         if let Some(time) = self.early_open.remove(&hash) {
-            self.add_time(key, time);
+            self.add_time(Place::of(key.event, key.stack), time);
         }
-        let is_over = key.once && early.is_some_and(StackSums::tells_an_end);
+        let is_over = key.once && early.is_some_and(tells_an_end);
         if !is_over && (self.known.len() < self.limit || self.known.contains_key(&hash)) {
             self.known.insert(hash, Known { key, state, heard: self.drains });
         }
@@ -140,25 +204,28 @@ impl Keys {
 
     /// Enters a pair: sums under `hash` are of intervals in the stack under `blocked` that the stack under `waker` ended.
     pub(super) fn enter_pair(&mut self, hash: u64, event: EventId, state: State, blocked: u64, waker: u64) {
-        if self.pairs.len() >= self.limit && !self.pairs.contains_key(&hash) {
+        let attached = Attached { links: vec![(Role::Waker, waker)], ..Attached::default() };
+        self.enter_linked(hash, || Linked::new(event, state, Side::Key(blocked), &attached));
+    }
+
+    /// Enters a key with its stack, further stacks, object and time bin.
+    pub(super) fn enter_attached(&mut self, hash: u64, key: Key, state: State, attached: &Attached) {
+        self.enter_linked(hash, || Linked {
+            once: key.once.then_some(hash),
+            program: Some((key.pid, key.exec_id)),
+            ..Linked::new(key.event, state, Side::Stack(key.stack), attached)
+        });
+    }
+
+    fn enter_linked(&mut self, hash: u64, new: impl FnOnce() -> Linked) {
+        if self.linked.len() >= self.limit && !self.linked.contains_key(&hash) {
             return;
         }
         let early = self.early.remove(&hash).map(|(_, sums)| sums).unwrap_or_default();
-        let new = || Pair {
-            event,
-            state,
-            blocked: Side::Key(blocked),
-            once: None,
-            waker: Side::Key(waker),
-            sums: StackSums::default(),
-            heard: 0,
-        };
-        let mut pair = self.pairs.remove(&hash).unwrap_or_else(new);
-        pair.heard = self.drains;
-        pair.sums.add(early);
-        if self.resolve(&mut pair) {
-            self.pairs.insert(hash, pair);
-        }
+        let mut linked = self.linked.remove(&hash).unwrap_or_else(new);
+        linked.heard = self.drains;
+        linked.sums.join(early, self.folds(linked.event));
+        self.settle_linked(hash, linked);
     }
 
     /// The key of a hash, if its stack is known.
@@ -167,143 +234,158 @@ impl Keys {
     }
 
     /// Adds what was summed up under a key.
-    pub(super) fn add(&mut self, hash: u64, state: State, sums: StackSums) {
+    pub(super) fn add(&mut self, hash: u64, event: EventId, state: State, sums: Values) {
         if let Some(known) = self.known.get(&hash) {
             let (key, state) = (known.key, known.state);
-            self.add_to(key.event, key.stack, None, state, sums);
-            if key.once && sums.tells_an_end() {
+            self.add_to(Place::of(key.event, key.stack), state, sums);
+            if key.once && tells_an_end(sums) {
                 self.known.remove(&hash);
             }
-        } else if let Some(mut pair) = self.pairs.remove(&hash) {
-            pair.sums.add(sums);
-            pair.heard = self.drains;
-            if self.resolve(&mut pair) {
-                self.pairs.insert(hash, pair);
-            }
-        } else if sums.tells_an_end() {
+        } else if let Some(mut linked) = self.linked.remove(&hash) {
+            linked.sums.join(sums, self.folds(linked.event));
+            linked.heard = self.drains;
+            self.settle_linked(hash, linked);
+        } else if tells_an_end(sums) {
             if self.early.len() < self.limit || self.early.contains_key(&hash) {
-                self.early.entry(hash).or_insert((state, StackSums::default())).1.add(sums);
+                let folds = self.folds(event);
+                self.early.entry(hash).or_insert((state, Values::default())).1.join(sums, folds);
             } else {
-                self.not_kept[state as usize] += sums.count;
+                self.not_kept[state as usize] += sums.count();
             }
         }
     }
 
-    /// Adds the sums of ended intervals to those of a stack, and of its waker. Where a limit is reached, they are counted as not kept.
-    fn add_to(
-        &mut self,
-        event: EventId,
-        stack: TaskStackId,
-        waker: Option<TaskStackId>,
-        state: State,
-        sums: StackSums,
-    ) {
-        if sums.count == 0 {
+    /// Adds the sums of ended intervals to those of a place. Where a limit is reached, they are counted as not kept.
+    fn add_to(&mut self, place: Place, state: State, sums: Values) {
+        if sums.count() == 0 {
             return;
         }
-        if let Some(total) = self.sums_of((event, stack, waker)) {
-            total.add(sums);
-        } else if waker.is_some() {
-            self.add_without_waker(event, stack, state, sums);
+        let (folds, bare) = (self.folds(place.event), Place::of(place.event, place.stack));
+        let is_bare = place.is_bare();
+        if let Some(total) = self.sums_of(place) {
+            total.join(sums, folds);
+        } else if is_bare {
+            self.not_kept[state as usize] += sums.count();
         } else {
-            self.not_kept[state as usize] += sums.count;
+            self.add_without_waker(bare, state, sums);
         }
     }
 
     /// Adds the sums of intervals whose waker is not known, or exceeds a limit.
-    fn add_without_waker(&mut self, event: EventId, stack: TaskStackId, state: State, sums: StackSums) {
-        if let Some(total) = self.sums_of((event, stack, None)) {
-            total.add(sums);
-            self.wakers_not_kept += sums.count;
+    fn add_without_waker(&mut self, place: Place, state: State, sums: Values) {
+        let folds = self.folds(place.event);
+        if let Some(total) = self.sums_of(place) {
+            total.join(sums, folds);
+            self.wakers_not_kept += sums.count();
         } else {
-            self.not_kept[state as usize] += sums.count;
+            self.not_kept[state as usize] += sums.count();
         }
     }
 
-    /// The sums of a stack, entered if they are new. `None`: the limit is reached.
-    fn sums_of(&mut self, key: SumsKey) -> Option<&mut StackSums> {
-        let with_waker = key.2.is_some();
-        let held = if with_waker { self.sums_with_waker } else { self.sums.len() - self.sums_with_waker };
-        match self.sums.entry(key) {
+    /// The sums of a place, entered if they are new. `None`: the limit is reached.
+    fn sums_of(&mut self, place: Place) -> Option<&mut Values> {
+        let attached = !place.is_bare();
+        let held = if attached { self.sums_attached } else { self.sums.len() - self.sums_attached };
+        match self.sums.entry(place) {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(free) if held < self.limit => {
-                self.sums_with_waker += usize::from(with_waker);
-                Some(free.insert(StackSums::default()))
+                self.sums_attached += usize::from(attached);
+                Some(free.insert(Values::default()))
             }
             Entry::Vacant(_) => None,
         }
     }
 
     /// Adds sums that no key stands for.
-    pub(super) fn add_single(&mut self, event: EventId, stack: TaskStackId, state: State, sums: StackSums) {
-        self.add_to(event, stack, None, state, sums);
+    pub(super) fn add_single(&mut self, event: EventId, stack: TaskStackId, state: State, sums: Values) {
+        self.add_to(Place::of(event, stack), state, sums);
     }
 
     /// Adds the time so far of an interval that goes on, without a count; at once if its stack is known, else when it is.
-    pub(super) fn add_open(&mut self, hash: u64, time: StackSums) {
-        if time.value == 0 {
+    pub(super) fn add_open(&mut self, hash: u64, time: Values) {
+        let Values([_, value, ..]) = time;
+        if value == 0 {
             return;
         }
-        let time = StackSums { count: 0, ..time };
         if let Some(key) = self.known.get(&hash).map(|known| known.key) {
-            self.add_time(key, time);
+            self.add_time(Place::of(key.event, key.stack), time);
+        } else if let Some(place) = self.linked.get(&hash).and_then(Linked::place) {
+            self.add_time(place, time);
         } else if self.early_open.len() < self.limit {
-            self.early_open.entry(hash).or_default().add(time);
+            self.early_open.entry(hash).or_default().join_open(time, Folds::of(None));
         }
     }
 
     /// Where the limit is reached, the interval is counted as not kept at its end.
-    fn add_time(&mut self, key: Key, time: StackSums) {
-        if let Some(total) = self.sums_of((key.event, key.stack, None)) {
-            total.add(time);
+    fn add_time(&mut self, place: Place, time: Values) {
+        let folds = self.folds(place.event);
+        if let Some(total) = self.sums_of(place) {
+            total.join_open(time, folds);
         }
     }
 
     /// Ended intervals and samples of which a stack is still on its way, of the states in question.
     pub(super) fn early_count(&self, of: impl Fn(State) -> bool) -> u64 {
-        let early = self.early.values().map(|(state, sums)| (*state, sums.count));
-        let pairs = self.pairs.values().map(|pair| (pair.state, pair.sums.count));
-        early.chain(pairs).filter(|(state, _)| of(*state)).map(|(_, count)| count).sum()
+        let early = self.early.values().map(|(state, sums)| (*state, sums.count()));
+        let linked = self.linked.values().map(|linked| (linked.state, linked.sums.count()));
+        early.chain(linked).filter(|(state, _)| of(*state)).map(|(_, count)| count).sum()
     }
 
     /// Time of which a stack is still on its way: of ended intervals, on CPUs, and of intervals that go on.
     pub(super) fn early_time_ns(&self) -> u64 {
+        let time = |Values([_, time, ..]): Values| time;
         let early = self.early.values().map(|(state, sums)| (*state, *sums));
-        let pairs = self.pairs.values().map(|pair| (pair.state, pair.sums));
-        let ended = early.chain(pairs).filter(|(state, sums)| state.is_time() && sums.count > 0);
-        let ended: u64 = ended.map(|(_, sums)| sums.value).sum();
-        ended.saturating_add(self.early_open.values().map(|sums| sums.value).sum())
+        let linked = self.linked.values().map(|linked| (linked.state, linked.sums));
+        let ended = early.chain(linked).filter(|(state, sums)| state.is_time() && sums.count() > 0);
+        let ended: u64 = ended.map(|(_, sums)| time(sums)).sum();
+        ended.saturating_add(self.early_open.values().map(|sums| time(*sums)).sum())
     }
 
-    /// Finds the stacks of a pair, and hands its sums over to them. Whether the pair may still be needed.
-    fn resolve(&mut self, pair: &mut Pair) -> bool {
-        if let Side::Key(hash) = pair.blocked
+    /// Finds the stacks of a linked key, and hands its sums over to them. Whether the key may still be needed.
+    fn resolve(&mut self, linked: &mut Linked) -> bool {
+        if let Side::Key(hash) = linked.stack
             && let Some(known) = self.known.get(&hash)
         {
-            pair.blocked = Side::Stack(known.key.stack);
-            pair.once = known.key.once.then_some(hash);
+            linked.stack = Side::Stack(known.key.stack);
+            linked.once = known.key.once.then_some(hash);
         }
-        if let Side::Key(hash) = pair.waker
-            && let Some(known) = self.known.get(&hash)
-        {
-            pair.waker = Side::Stack(known.key.stack);
+        for side in linked.links.iter_mut().map(|(_, side)| side) {
+            if let Side::Key(hash) = *side
+                && let Some(known) = self.known.get(&hash)
+            {
+                *side = Side::Stack(known.key.stack);
+            }
         }
-        let (Side::Stack(blocked), Side::Stack(waker)) = (pair.blocked, pair.waker) else { return true };
-        let sums = std::mem::take(&mut pair.sums);
-        self.add_to(pair.event, blocked, Some(waker), pair.state, sums);
-        if let Some(hash) = pair.once.filter(|_| sums.count > 0) {
+        let Some(place) = linked.place() else { return true };
+        let sums = std::mem::take(&mut linked.sums);
+        self.add_to(place, linked.state, sums);
+        if let Some(hash) = linked.once.filter(|_| sums.count() > 0) {
             self.known.remove(&hash);
             return false;
         }
         true
     }
 
+    /// Resolves a linked key, and keeps it if it may still be needed.
+    fn settle_linked(&mut self, hash: u64, mut linked: Linked) {
+        let keep = self.resolve(&mut linked);
+        if let Some(place) = linked.place()
+            && let Some(time) = self.early_open.remove(&hash)
+        {
+            self.add_time(place, time);
+        }
+        if keep {
+            self.linked.insert(hash, linked);
+        }
+    }
+
     /// All sums have just been taken: drops keys that cannot come again. `may_come` is asked about a process and the begin of its
     /// program.
     pub(super) fn release(&mut self, mut may_come: impl FnMut(u32, u64) -> bool) {
         self.drains += 1;
-        self.release_pairs();
+        self.resolve_linked();
         let drains = self.drains;
+        self.linked.retain(|_, linked| linked.may_come(drains, &mut may_come));
         self.known.retain(|_, known| {
             if known.state.is_waker() {
                 drains - known.heard < KEPT_DRAINS
@@ -314,18 +396,16 @@ impl Keys {
         self.shrink();
     }
 
-    /// Hands the sums of pairs over whose stacks are known by now, and drops pairs that cannot come again.
-    pub(super) fn release_pairs(&mut self) {
-        for (hash, mut pair) in std::mem::take(&mut self.pairs) {
-            if self.resolve(&mut pair) && (pair.sums.count > 0 || self.drains - pair.heard < KEPT_DRAINS) {
-                self.pairs.insert(hash, pair);
-            }
+    /// Hands over the sums of linked keys whose stacks are known by now.
+    pub(super) fn resolve_linked(&mut self) {
+        for (hash, linked) in std::mem::take(&mut self.linked) {
+            self.settle_linked(hash, linked);
         }
     }
 
     fn shrink(&mut self) {
         self.known.shrink_to(2 * self.known.len());
-        self.pairs.shrink_to(2 * self.pairs.len());
+        self.linked.shrink_to(2 * self.linked.len());
         self.early.shrink_to(2 * self.early.len());
         self.early_open.shrink_to(2 * self.early_open.len());
     }
@@ -341,8 +421,8 @@ impl Keys {
         &mut self,
         open: &HashSet<u64>,
         mut renumber: impl FnMut(TaskStackId) -> Option<TaskStackId>,
-    ) -> HashMap<SumsKey, StackSums> {
-        self.release_pairs();
+    ) -> HashMap<Place, Values> {
+        self.resolve_linked();
         let drains = self.drains;
         self.known.retain(|hash, known| {
             let age = drains - known.heard;
@@ -350,8 +430,10 @@ impl Keys {
             let next = if keep { renumber(known.key.stack) } else { None };
             next.inspect(|next| known.key.stack = *next).is_some()
         });
-        self.pairs.retain(|_, pair| {
-            [&mut pair.blocked, &mut pair.waker].into_iter().all(|side| match side {
+        self.linked.retain(|hash, linked| {
+            let in_use = drains == linked.heard || open.contains(hash);
+            let keep = linked.may_come(drains, |_, _| in_use);
+            keep && linked.sides().all(|side| match side {
                 Side::Key(_) => true,
                 Side::Stack(stack) => renumber(*stack).inspect(|next| *stack = *next).is_some(),
             })
@@ -359,7 +441,7 @@ impl Keys {
         self.shrink();
         self.not_kept = [0; State::ALL.len()];
         self.wakers_not_kept = 0;
-        self.sums_with_waker = 0;
+        self.sums_attached = 0;
         std::mem::take(&mut self.sums)
     }
 
@@ -367,25 +449,27 @@ impl Keys {
     pub(super) fn settle(&mut self) {
         self.early_open.clear();
         for (_, (state, sums)) in std::mem::take(&mut self.early) {
-            self.not_kept[state as usize] += sums.count;
+            self.not_kept[state as usize] += sums.count();
         }
-        for (_, mut pair) in std::mem::take(&mut self.pairs) {
-            self.resolve(&mut pair);
-            match pair.blocked {
-                Side::Stack(blocked) => self.add_without_waker(pair.event, blocked, pair.state, pair.sums),
-                Side::Key(_) => self.not_kept[pair.state as usize] += pair.sums.count,
+        for (_, mut linked) in std::mem::take(&mut self.linked) {
+            self.resolve(&mut linked);
+            let sums = std::mem::take(&mut linked.sums);
+            linked.links.retain(|(_, side)| matches!(side, Side::Stack(_)));
+            match linked.place() {
+                Some(place) => self.add_without_waker(place, linked.state, sums),
+                None => self.not_kept[linked.state as usize] += sums.count(),
             }
         }
     }
 
     /// All sums so far.
-    pub(super) fn sums(&self) -> &HashMap<SumsKey, StackSums> {
+    pub(super) fn sums(&self) -> &HashMap<Place, Values> {
         &self.sums
     }
 
     /// How many keys, pairs and early sums are held.
     pub(super) fn held(&self) -> usize {
-        self.known.len() + self.pairs.len() + self.early.len() + self.early_open.len()
+        self.known.len() + self.linked.len() + self.early.len() + self.early_open.len()
     }
 }
 

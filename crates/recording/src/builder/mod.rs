@@ -11,20 +11,21 @@ use std::collections::{HashMap, HashSet};
 use profile::Label;
 
 use crate::count::{TaskStack, TaskStackId};
-use crate::event::EventId;
+use crate::event::{Event, EventId};
 use crate::frame::{CodeObject, CodeObjectId, Frame, FrameId};
 use crate::model::Recording;
 use crate::module::{CodeMapping, CodeMappingId, Module, ModuleId};
 use crate::stack::{Stack, StackId};
 use crate::state::State;
 use crate::task::{ExecInstance, ExecInstanceId, LabelSetId, Task, TaskId, ThreadId};
+use crate::values::Values;
 
 use self::keys::Keys;
 use self::singles::SingleSamples;
 use self::tables::Tables;
 
 pub use self::context::{Context, Renumbering};
-pub use self::keys::{Key, StackSums};
+pub use self::keys::{Attached, Key};
 pub use self::singles::Occurrence;
 
 /// How many items of a kind are kept at most.
@@ -64,6 +65,13 @@ impl Builder {
     pub fn new(limits: Limits) -> Self {
         let (tables, keys) = (Tables::with_limit(limits.items), Keys::with_limit(limits.keys));
         Self { limits, tables, keys, singles: None }
+    }
+
+    /// Values of these events, in the order of their ids, fold as their schemas say. Values of other events are summed up.
+    #[must_use]
+    pub fn with_events(mut self, events: &[Event]) -> Self {
+        self.keys.set_events(events);
+        self
     }
 
     /// Records single samples too.
@@ -149,20 +157,28 @@ impl Builder {
         }
     }
 
+    /// Enters the key of a stack with further stacks, an object or a time bin: what is summed up under `hash` belongs to all of them
+    /// together. The further stacks are known by their keys, before or after this.
+    pub fn enter_attached(&mut self, hash: u64, key: Key, attached: &Attached) {
+        if let Some(state) = self.tables.task_stacks.get(key.stack.0).map(|stack| stack.state) {
+            self.keys.enter_attached(hash, key, state, attached);
+        }
+    }
+
     /// Enters a pair: what is summed up under `hash` are intervals in the stack under `blocked` that the stack under `waker` ended.
     pub fn enter_pair(&mut self, hash: u64, event: EventId, state: State, blocked: u64, waker: u64) {
         self.keys.enter_pair(hash, event, state, blocked, waker);
     }
 
-    /// Adds what was summed up under a key.
-    pub fn add(&mut self, hash: u64, state: State, sums: StackSums) {
-        self.keys.add(hash, state, sums);
+    /// Adds the values of an event that came together under a key.
+    pub fn add(&mut self, hash: u64, event: EventId, state: State, values: impl Into<Values>) {
+        self.keys.add(hash, event, state, values.into());
     }
 
     /// Adds a single occurrence that no key stands for.
-    pub fn add_single(&mut self, event: EventId, stack: TaskStackId, sums: StackSums) {
+    pub fn add_single(&mut self, event: EventId, stack: TaskStackId, values: impl Into<Values>) {
         if let Some(state) = self.tables.task_stacks.get(stack.0).map(|stack| stack.state) {
-            self.keys.add_single(event, stack, state, sums);
+            self.keys.add_single(event, stack, state, values.into());
         }
     }
 
@@ -188,13 +204,13 @@ impl Builder {
     }
 
     /// Adds the time so far of an interval that goes on. Its count comes with its end.
-    pub fn add_open(&mut self, hash: u64, time: StackSums) {
-        self.keys.add_open(hash, time);
+    pub fn add_open(&mut self, hash: u64, time: impl Into<Values>) {
+        self.keys.add_open(hash, time.into());
     }
 
     /// Adds the sums of pairs to their stacks as far as these are known by now.
     pub fn resolve_pairs(&mut self) {
-        self.keys.release_pairs();
+        self.keys.resolve_linked();
     }
 
     /// Ended intervals and samples of which a stack is still on its way, of the states that `of` chooses. A cut carries them into the next

@@ -3,8 +3,10 @@ use std::collections::HashSet;
 use profile::{FileOffset, Label, Svma};
 
 use super::*;
-use crate::event::Event;
+use crate::count::{Link, Role};
+use crate::event::{Event, Fold, Unit, ValueSpec};
 use crate::module::{FileIdentity, ModuleKind};
+use crate::values::StackSums;
 use crate::walk_end::WalkEnd;
 
 const SCHEDULER: EventId = EventId(1);
@@ -46,7 +48,7 @@ fn a_cut_gives_the_interval_and_the_next_one_has_only_what_is_in_use() {
     for (hash, path) in [(1, "/a"), (2, "/b"), (3, "/c")] {
         let stack = stack_in(&mut builder, path, hash);
         builder.enter(hash, key(stack));
-        builder.add(hash, State::Blocked, StackSums { count: 1, value: 10 * hash, waited: 1 });
+        builder.add(hash, SCHEDULER, State::Blocked, StackSums { count: 1, value: 10 * hash, waited: 1 });
     }
     builder.begin_cut();
     builder.add_open(2, StackSums { count: 0, value: 5, waited: 0 });
@@ -56,7 +58,7 @@ fn a_cut_gives_the_interval_and_the_next_one_has_only_what_is_in_use() {
     assert_eq!(values, [("/a", vec![1, 10, 1]), ("/b", vec![1, 25, 1]), ("/c", vec![1, 30, 1])]);
     assert_eq!(renumbering.modules, [(ModuleId(1), ModuleId(0))]);
 
-    builder.add(2, State::Blocked, StackSums { count: 1, value: 3, waited: 0 });
+    builder.add(2, SCHEDULER, State::Blocked, StackSums { count: 1, value: 3, waited: 0 });
     let second = builder.finish(context());
     assert_eq!((second.modules.len(), second.stacks.len(), second.tasks.len()), (1, 1, 1));
     assert_eq!((path_of(&second, 0), &second.counts[0].values), ("/b", &vec![1, 3, 0]));
@@ -76,8 +78,8 @@ fn what_exceeds_a_limit_is_counted() {
     let mut builder = Builder::new(Limits { items: 1, keys: 1, singles: 1 });
     assert!(builder.module(module("/a")).is_some() && builder.module(module("/b")).is_none());
     builder.count_not_kept(State::Sampled);
-    builder.add(1, State::Blocked, StackSums { count: 1, value: 5, waited: 0 });
-    builder.add(2, State::Blocked, StackSums { count: 4, value: 5, waited: 0 });
+    builder.add(1, SCHEDULER, State::Blocked, StackSums { count: 1, value: 5, waited: 0 });
+    builder.add(2, SCHEDULER, State::Blocked, StackSums { count: 4, value: 5, waited: 0 });
     let recording = builder.finish(context());
     let not_kept = recording.accounting.not_kept;
     assert_eq!((not_kept[State::Sampled as usize], not_kept[State::Blocked as usize]), (1, 5));
@@ -115,22 +117,22 @@ fn a_single_sample_is_in_the_interval_of_its_sum() {
     builder.add_sample(1, occurrence(130, 0));
     builder.enter(1, clock(stack));
     builder.add_sample(1, occurrence(110, 0));
-    builder.add(1, State::Blocked, one);
-    builder.add(1, State::Blocked, one);
+    builder.add(1, SCHEDULER, State::Blocked, one);
+    builder.add(1, SCHEDULER, State::Blocked, one);
     // The stack of the third one comes after the seam, and so does its sum.
     builder.add_sample(2, occurrence(120, 0));
-    builder.add(2, State::Blocked, one);
+    builder.add(2, SCHEDULER, State::Blocked, one);
     builder.begin_cut();
     builder.set_seam(1);
     builder.enter(1, clock(stack));
     builder.add_sample(1, occurrence(210, 1));
     builder.add_sample(1, occurrence(199, 0));
-    builder.add(1, State::Blocked, one);
+    builder.add(1, SCHEDULER, State::Blocked, one);
     let (first, _) = builder.cut(Context { start_ns: 100, ..context() }, &HashSet::new());
     assert_eq!(singles(&first), [(10, "/a", &[1][..]), (30, "/a", &[1]), (99, "/a", &[1])]);
     assert_eq!(first.counts[0].values, [3]);
 
-    builder.add(1, State::Blocked, one);
+    builder.add(1, SCHEDULER, State::Blocked, one);
     let stack = stack_in(&mut builder, "/b", 2);
     builder.enter(2, clock(stack));
     let stack = stack_in(&mut builder, "/c", 3);
@@ -162,4 +164,59 @@ fn single_samples_are_bounded_and_only_recorded_on_request() {
     let mut builder = Builder::new(Limits::default());
     builder.add_sample(1, occurrence(1, 0));
     assert_eq!(builder.finish(context()).singles, None);
+}
+
+/// An event of a test: waits for locks, as a source could tell them: their number, the sum of the squares of their times, the longest.
+fn locks() -> Event {
+    let value = |name, fold| ValueSpec { fold, ..ValueSpec::sum(name, Unit::Nanoseconds) };
+    let values = vec![
+        ValueSpec::sum("waits", Unit::Count),
+        value("squares", Fold::SumOfSquares),
+        value("longest", Fold::Max),
+    ];
+    Event { values, ..Event::scheduler("test/locks") }
+}
+
+#[test]
+fn a_source_can_tell_squares_and_maxima_of_an_object_and_its_owner_by_time() {
+    let (events, lock_waits) = ([context().events, vec![locks()]].concat(), EventId(2));
+    let mut builder = Builder::new(Limits::default()).with_events(&events);
+    let [waiting, owner] = [("/waits", 1), ("/owns", 2)].map(|(path, at)| stack_in(&mut builder, path, at));
+    let attached = |object, time_bin| Attached {
+        links: vec![(Role::Owner, 2)],
+        object: Some(object),
+        time_bin: Some(time_bin),
+    };
+    let key = |stack| Key { event: lock_waits, ..key(stack) };
+    let add = |builder: &mut Builder, hash, values| {
+        builder.add(hash, lock_waits, State::Blocked, Values(values));
+    };
+    // Sums before their stack, before the stack of the owner, and after both.
+    add(&mut builder, 10, [1, 25, 5]);
+    add(&mut builder, 10, [1, 9, 3]);
+    builder.enter_attached(10, key(waiting), &attached(0x7f00, 4));
+    builder.enter_attached(11, key(waiting), &attached(0x7f00, 5));
+    add(&mut builder, 11, [1, 1, 1]);
+    builder.enter(2, key(owner));
+    add(&mut builder, 10, [1, 49, 7]);
+    let counts = |recording: &Recording| {
+        let of = |count: &crate::Count| {
+            let linked: Vec<_> = count.links.iter().map(|Link { role, stack }| (*role, *stack)).collect();
+            assert_eq!((count.event, linked), (lock_waits, vec![(Role::Owner, TaskStackId(1))]));
+            (path_of(recording, 0).to_owned(), count.object, count.time_bin, count.values.clone())
+        };
+        recording.counts.iter().map(of).collect::<Vec<_>>()
+    };
+    builder.begin_cut();
+    // The second key is in use when the interval ends.
+    let context = || Context { events: events.clone(), ..Context::default() };
+    let (first, _) = builder.cut(context(), &HashSet::from([11]));
+    let told = |bin, values: &[u64]| ("/waits".to_owned(), Some(0x7f00), Some(bin), values.to_vec());
+    assert_eq!(counts(&first), [told(4, &[3, 83, 7]), told(5, &[1, 1, 1])]);
+    add(&mut builder, 11, [1, 4, 2]);
+    let second = builder.finish(context());
+    assert_eq!(counts(&second), [told(5, &[1, 4, 2])]);
+    let mut bytes = Vec::new();
+    crate::file::write(&second, &mut bytes).unwrap();
+    assert_eq!(crate::file::read(&bytes[..]).unwrap(), second);
 }

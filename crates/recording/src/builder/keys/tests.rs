@@ -1,9 +1,10 @@
 use super::*;
+use crate::values::StackSums;
 
 const EVENT: EventId = EventId(1);
 
-fn sums(count: u64, value: u64) -> StackSums {
-    StackSums { count, value, waited: 0 }
+fn sums(count: u64, value: u64) -> Values {
+    StackSums { count, value, waited: 0 }.into()
 }
 
 fn key(stack: u32, pid: u32, once: bool) -> Key {
@@ -11,8 +12,9 @@ fn key(stack: u32, pid: u32, once: bool) -> Key {
 }
 
 fn of(keys: &Keys, stack: u32, waker: Option<u32>) -> (u64, u64) {
-    let found = keys.sums.get(&(EVENT, TaskStackId(stack), waker.map(TaskStackId)));
-    found.map_or((0, 0), |sums| (sums.count, sums.value))
+    let links = waker.map(|waker| Link { role: Role::Waker, stack: TaskStackId(waker) });
+    let place = Place { links: links.into_iter().collect(), ..Place::of(EVENT, TaskStackId(stack)) };
+    keys.sums.get(&place).map_or((0, 0), |Values([count, value, _])| (*count, *value))
 }
 
 fn keys() -> Keys {
@@ -25,9 +27,9 @@ fn intervals_with_keys_of_their_own_become_one_sum_and_leave_nothing() {
     for hash in 0..10_000u64 {
         if hash % 2 == 0 {
             keys.enter(hash, key(7, 1, true), State::Blocked);
-            keys.add(hash, State::Blocked, sums(1, 5));
+            keys.add(hash, EVENT, State::Blocked, sums(1, 5));
         } else {
-            keys.add(hash, State::Blocked, sums(1, 5));
+            keys.add(hash, EVENT, State::Blocked, sums(1, 5));
             keys.enter(hash, key(7, 1, true), State::Blocked);
         }
     }
@@ -41,17 +43,17 @@ fn intervals_that_were_too_short_leave_nothing_either() {
     for hash in 0..10_000u64 {
         if hash % 2 == 0 {
             keys.enter(hash, key(7, 1, true), State::Blocked);
-            keys.add(hash, State::Blocked, sums(0, 1));
+            keys.add(hash, EVENT, State::Blocked, sums(0, 1));
         } else {
-            keys.add(hash, State::Blocked, sums(0, 1));
+            keys.add(hash, EVENT, State::Blocked, sums(0, 1));
             keys.enter(hash, key(7, 1, true), State::Blocked);
         }
         // Sums that only tell that a stack was sent.
-        keys.add(1 << 32 | hash, State::Blocked, sums(0, 0));
+        keys.add(1 << 32 | hash, EVENT, State::Blocked, sums(0, 0));
     }
     assert_eq!((of(&keys, 7, None), keys.sums.len(), keys.held()), ((0, 0), 0, 0));
     keys.enter(1, key(7, 1, true), State::Blocked);
-    keys.add(1, State::Blocked, sums(0, 0));
+    keys.add(1, EVENT, State::Blocked, sums(0, 0));
     assert_eq!(keys.held(), 1);
 }
 
@@ -61,7 +63,7 @@ fn a_pair_waits_for_both_of_its_stacks_and_then_drops_them() {
     for n in 0..100u64 {
         let (pair, blocked, waker) = (3 * n, 3 * n + 1, 3 * n + 2);
         keys.enter_pair(pair, EVENT, State::Blocked, blocked, waker);
-        keys.add(pair, State::Blocked, sums(1, 3));
+        keys.add(pair, EVENT, State::Blocked, sums(1, 3));
         keys.enter(waker, key(9, 2, false), State::Waker);
         keys.enter(blocked, key(7, 1, true), State::Blocked);
     }
@@ -79,8 +81,8 @@ fn keys_of_a_process_are_dropped_when_it_has_ended_and_not_before() {
     for _ in 0..4 {
         keys.release(|pid, _| pid != 2);
     }
-    keys.add(8, State::Blocked, sums(1, 1));
-    keys.add(16, State::Blocked, sums(1, 1));
+    keys.add(8, EVENT, State::Blocked, sums(1, 1));
+    keys.add(16, EVENT, State::Blocked, sums(1, 1));
     assert_eq!(of(&keys, 7, None), (1, 1));
     keys.settle();
     assert_eq!(keys.not_kept[State::Blocked as usize], 1);
@@ -89,14 +91,14 @@ fn keys_of_a_process_are_dropped_when_it_has_ended_and_not_before() {
 #[test]
 fn sums_without_a_stack_at_the_end_are_counted_by_state() {
     let mut keys = keys();
-    keys.add(1, State::Sampled, sums(2, 2));
-    keys.add(2, State::Preempted, sums(3, 900));
+    keys.add(1, EVENT, State::Sampled, sums(2, 2));
+    keys.add(2, EVENT, State::Preempted, sums(3, 900));
     // The blocked stack of this pair never comes; the waker's of the next one does not.
     keys.enter_pair(3, EVENT, State::Blocked, 4, 5);
-    keys.add(3, State::Blocked, sums(4, 1));
+    keys.add(3, EVENT, State::Blocked, sums(4, 1));
     keys.enter(6, key(7, 1, false), State::Blocked);
     keys.enter_pair(7, EVENT, State::Blocked, 6, 8);
-    keys.add(7, State::Blocked, sums(5, 1));
+    keys.add(7, EVENT, State::Blocked, sums(5, 1));
     keys.settle();
     let not_kept =
         [State::Sampled, State::Preempted, State::Blocked].map(|state| keys.not_kept[state as usize]);
@@ -109,16 +111,16 @@ fn a_cut_keeps_open_keys_recent_keys_and_recent_wakers_and_nothing_else() {
     keys.enter(1, key(1, 1, false), State::Blocked);
     keys.enter(2, key(2, 1, false), State::Blocked);
     keys.enter(3, key(3, 1, false), State::Waker);
-    keys.add(1, State::Blocked, sums(4, 40));
+    keys.add(1, EVENT, State::Blocked, sums(4, 40));
     keys.begin_cut();
     keys.enter(5, key(5, 1, false), State::Sampled);
     keys.add_open(2, sums(9, 7));
     let taken = keys.cut(&HashSet::from([2]), |stack| Some(TaskStackId(stack.0 + 100)));
-    let value = |stack: u32| taken.get(&(EVENT, TaskStackId(stack), None)).copied().unwrap_or_default();
+    let value = |stack: u32| taken.get(&Place::of(EVENT, TaskStackId(stack))).copied().unwrap_or_default();
     assert_eq!((value(1), value(2)), (sums(4, 40), sums(0, 7)));
     assert_eq!(keys.held(), 3);
-    keys.add(2, State::Blocked, sums(1, 3));
-    keys.add(5, State::Sampled, sums(1, 1));
+    keys.add(2, EVENT, State::Blocked, sums(1, 3));
+    keys.add(5, EVENT, State::Sampled, sums(1, 1));
     assert_eq!((of(&keys, 102, None), of(&keys, 105, None)), ((1, 3), (1, 1)));
     keys.begin_cut();
     let _ = keys.cut(&HashSet::new(), Some);
@@ -134,14 +136,14 @@ fn time_of_an_interval_whose_stack_is_on_its_way_is_added_when_it_comes() {
     assert_eq!((keys.early_count(|_| true), keys.early_time_ns()), (0, 7));
     keys.enter(1, key(7, 1, true), State::Blocked);
     assert_eq!((of(&keys, 7, None), keys.held()), ((0, 7), 1), "the interval goes on");
-    keys.add(1, State::Blocked, sums(1, 3));
+    keys.add(1, EVENT, State::Blocked, sums(1, 3));
     assert_eq!((of(&keys, 7, None), keys.held()), ((1, 10), 0));
 }
 
 #[test]
 fn sums_whose_stack_is_on_its_way_are_carried_over_a_cut() {
     let mut keys = keys();
-    keys.add(1, State::Blocked, sums(1, 5));
+    keys.add(1, EVENT, State::Blocked, sums(1, 5));
     keys.begin_cut();
     assert!(keys.cut(&HashSet::new(), Some).is_empty());
     assert_eq!([State::Blocked, State::IoWait].map(|s| keys.early_count(|state| state == s)), [1, 0]);
@@ -155,14 +157,14 @@ fn pairs_of_which_a_stack_is_on_its_way_are_carried_over_a_cut() {
     keys.enter(1, key(7, 1, false), State::Blocked);
     for (pair, waker, count) in [(3, 2, 4), (5, 4, 8)] {
         keys.enter_pair(pair, EVENT, State::Blocked, 1, waker);
-        keys.add(pair, State::Blocked, sums(count, 10));
+        keys.add(pair, EVENT, State::Blocked, sums(count, 10));
     }
     keys.enter(4, key(9, 1, false), State::Waker);
     keys.begin_cut();
-    keys.release_pairs();
+    keys.resolve_linked();
     let carried = keys.early_count(|state| state == State::Blocked);
     let taken = keys.cut(&HashSet::new(), Some);
-    assert_eq!(taken.values().map(|sums| sums.count).sum::<u64>(), 8);
+    assert_eq!(taken.values().map(|sums| sums.count()).sum::<u64>(), 8);
     assert_eq!((carried, keys.early_time_ns()), (4, 10), "those whose waker is not known");
     keys.enter(2, key(9, 1, false), State::Waker);
     keys.release(|_, _| true);
@@ -184,18 +186,24 @@ fn sums_have_a_limit_and_what_exceeds_it_is_counted() {
     assert_eq!(of(&keys, 3, None), (5, 5), "the next interval has the limit for itself");
 }
 
+/// The place of waits in one stack that another one ended.
+fn woken(stack: u32, waker: u32) -> Place {
+    let links = vec![Link { role: Role::Waker, stack: TaskStackId(waker) }];
+    Place { links, ..Place::of(EVENT, TaskStackId(stack)) }
+}
+
 #[test]
 fn a_stack_is_kept_without_its_waker_where_wakers_are_too_many() {
     let mut keys = Keys::with_limit(2);
     let mut pair_of = |waker: u32| {
-        keys.add_to(EVENT, TaskStackId(7), Some(TaskStackId(waker)), State::Blocked, sums(1, 3));
+        keys.add_to(woken(7, waker), State::Blocked, sums(1, 3));
     };
     (1..=4).for_each(&mut pair_of);
     assert_eq!([1, 2, 3].map(|waker| of(&keys, 7, Some(waker))), [(1, 3), (1, 3), (0, 0)]);
     assert_eq!((of(&keys, 7, None), keys.wakers_not_kept), ((2, 6), 2));
     assert_eq!(keys.not_kept, [0; State::ALL.len()]);
     keys.add_single(EVENT, TaskStackId(8), State::Blocked, sums(1, 1));
-    keys.add_to(EVENT, TaskStackId(9), Some(TaskStackId(1)), State::Blocked, sums(4, 4));
+    keys.add_to(woken(9, 1), State::Blocked, sums(4, 4));
     assert_eq!((keys.not_kept[State::Blocked as usize], keys.wakers_not_kept), (4, 2));
     assert_eq!(keys.sums.len(), 4);
 }

@@ -1,0 +1,39 @@
+//! The kernel's verifier accepts the programs with each setting: it skips what a setting turns off. Without privileges these skip and say
+//! so.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use kernel::{Error, Kernel, OffCpu, SchedStats, Settings, State};
+
+/// The name of a setting, and how it is set.
+type Change = (&'static str, fn(&mut Settings));
+
+fn off_cpu(wakers: bool) -> Option<OffCpu> {
+    let states = vec![State::Blocked, State::IoWait, State::Preempted];
+    Some(OffCpu { states, min_block_ns: 0, wall_clock: true, wakers })
+}
+
+#[test]
+fn the_programs_load_with_each_setting_and_with_all() {
+    let stats = Some(SchedStats { each_process: true, split_events: 8 });
+    let changes: [Change; 8] = [
+        ("whole system", |settings| settings.whole_system = true),
+        ("kernel stacks", |settings| settings.kernel_stacks = true),
+        ("kernel stacks by process", |settings| settings.kernel_stacks_by_process = true),
+        ("single samples", |settings| settings.single_samples = true),
+        ("threads", |settings| settings.per_thread = true),
+        ("checks", |settings| settings.check_memo = true),
+        ("namespace", |settings| settings.pid_namespace = 1),
+        ("wakers", |settings| settings.off_cpu = off_cpu(true)),
+    ];
+    let mut all = Settings { off_cpu: off_cpu(false), sched_stats: stats, ..Settings::default() };
+    for (name, change) in changes {
+        let mut one = Settings { off_cpu: off_cpu(false), ..Settings::default() };
+        change(&mut one);
+        change(&mut all);
+        match Kernel::load(&one) {
+            Err(Error::Privilege { .. }) => testkit::skip!("no privileges"),
+            loaded => drop(loaded.unwrap_or_else(|error| panic!("{name}: {error:?}"))),
+        }
+    }
+    Kernel::load(&all).unwrap();
+}
