@@ -1,4 +1,5 @@
-//! What a message can tell of a stack besides its frames: frames of an interpreter, linked stacks, an object, a time bin.
+//! What a message can tell of a stack besides its native frames: where it was taken, frames of an interpreter, linked stacks, an
+//! object, a time bin.
 
 use crate::abi::skeleton::types::{interpreted_marks, stack_role};
 
@@ -70,6 +71,24 @@ pub struct Attached {
     pub object: Option<u64>,
     /// Number of the time bin, if counts are split by time.
     pub time_bin: Option<u32>,
+}
+
+/// Where a sample was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampledAt {
+    /// The CPU.
+    pub cpu: u32,
+    /// How often the side of the sums had changed. It tells the interval of the sample's sum: see
+    /// [`Cut::side_changes`](crate::Cut::side_changes). It wraps around.
+    pub side_changes: u32,
+}
+
+impl SampledAt {
+    /// Decodes a `struct sampled_at`.
+    pub(crate) fn from_raw(raw: &[u8; 8]) -> Self {
+        let [a, b, c, d, side @ ..] = *raw;
+        Self { cpu: u32::from_ne_bytes([a, b, c, d]), side_changes: u32::from_ne_bytes(side) }
+    }
 }
 
 /// A word and two half words, in the byte order of this machine.

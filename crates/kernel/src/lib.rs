@@ -37,7 +37,7 @@ mod tables;
 mod thread_iter;
 mod walk_end;
 
-pub use attached::{Attached, InterpretedFrame, LinkedStack, Role};
+pub use attached::{Attached, InterpretedFrame, LinkedStack, Role, SampledAt};
 pub use counters::{COUNTERS, Counters};
 pub use error::Error;
 pub use frame::Frame;
@@ -52,7 +52,7 @@ pub use schema::{Fold, Schema};
 pub use sections::VALUE_SLOTS;
 pub use settings::{MAX_SPLIT_EVENTS, OffCpu, SchedStats, Settings};
 pub use sides::{Cut, OpenStretch, Sums};
-pub use single::{SampledAt, SingleSample};
+pub use single::SingleSample;
 pub use sum_key::{Event, State};
 pub use tables::TableHandle;
 pub use walk_end::WalkEnd;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use crate::Error;
-use crate::attached::Attached;
+use crate::attached::{Attached, SampledAt};
 use crate::frame::Frame;
 use crate::headers::{
     Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_SAMPLE, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
@@ -14,7 +14,7 @@ use crate::headers::{
 use crate::life::{self, Life, LifeEvent, MESSAGE_LIFE};
 use crate::process_record::PROC_WAKER;
 use crate::sections::Sections;
-use crate::single::{SampledAt, SingleSample};
+use crate::single::SingleSample;
 use crate::sum_key::{Event, State};
 use crate::walk_end::WalkEnd;
 

@@ -2,9 +2,8 @@
 //! refused as a whole; sections of unknown kinds are skipped and counted.
 
 use crate::abi::skeleton::types::{section_kind, section_limit};
-use crate::attached::{Attached, InterpretedFrame, LinkedStack};
+use crate::attached::{Attached, InterpretedFrame, LinkedStack, SampledAt};
 use crate::headers::REGISTERS;
-use crate::single::SampledAt;
 
 const KERNEL_FRAMES: u32 = section_kind::SECTION_KERNEL_FRAMES.0;
 const NATIVE_FRAMES: u32 = section_kind::SECTION_NATIVE_FRAMES.0;

@@ -1,26 +1,9 @@
 //! Single samples: a message for each sample, in addition to the sums.
 
+use crate::attached::SampledAt;
 use crate::headers::Header;
 use crate::sections::{Sections, VALUE_SLOTS};
 use crate::sum_key::{Event, State};
-
-/// Where a sample was taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SampledAt {
-    /// The CPU.
-    pub cpu: u32,
-    /// How often the side of the sums had changed. It tells the interval of the sample's sum: see
-    /// [`Cut::side_changes`](crate::Cut::side_changes). It wraps around.
-    pub side_changes: u32,
-}
-
-impl SampledAt {
-    /// Decodes a `struct sampled_at`.
-    pub(crate) fn from_raw(raw: &[u8; 8]) -> Self {
-        let [a, b, c, d, side @ ..] = *raw;
-        Self { cpu: u32::from_ne_bytes([a, b, c, d]), side_changes: u32::from_ne_bytes(side) }
-    }
-}
 
 /// A single sample. The sums have it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
