@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn intervals_that_were_written_without_all_names_are_told_once() {
         let mut rotated = Rotated::default();
-        [0, 5, 0, 7].into_iter().for_each(|abandoned| rotated.add(&interval(abandoned)));
+        [0, 5, 0, 7].iter().for_each(|abandoned| rotated.add(&interval(*abandoned)));
         let warnings = rotated.take_warnings();
         let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
         assert!(warning.message.starts_with("2 of 4 intervals "), "{warning:?}");

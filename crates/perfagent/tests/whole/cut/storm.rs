@@ -62,7 +62,7 @@ fn cut_during_a_storm(
             assert_eq!(figure(interval, mode, "lost") as u64, 0, "{:?}", interval.ledger(mode));
         }
     }
-    // It is missing in the next one, so the sum of all is right.
+    // What one interval has too much is missing in the next one.
     println!("{} intervals: {all} ns of {all_expected} ns", intervals.len());
     assert_near("time of all threads in all intervals", all, all_expected, 0.01, 0.0);
     Some((intervals, whole))
