@@ -126,8 +126,8 @@ pub struct RenderArgs {
     #[command(flatten)]
     pub files: FileArgs,
 
-    /// Look up all names anew in the files of this machine, instead of using those of the live run. A recording written
-    /// by --recording-output then has the new names
+    /// Look up all names anew in the files of this machine; frames that cannot be named here keep the names of the live
+    /// run. A recording written by --recording-output then has the new names
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub resymbolize: Option<bool>,

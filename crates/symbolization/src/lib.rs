@@ -19,7 +19,6 @@
 #![forbid(unsafe_code)]
 
 mod abandon;
-mod build_id;
 mod chain;
 mod deliveries;
 mod engine;

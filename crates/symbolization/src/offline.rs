@@ -101,6 +101,7 @@ impl FrameContext for Files<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::MetadataExt as _;
     use std::path::Path;
     use std::process::Command;
@@ -112,6 +113,7 @@ mod tests {
     };
     use symbols::SourceLine;
 
+    use crate::path_file::build_id_of;
     use crate::request::Request;
     use crate::source::{Answer, SymbolSource};
 
@@ -127,7 +129,7 @@ mod tests {
             ..FileIdentity::default()
         };
         let bytes = std::fs::read(&path).unwrap();
-        let build_id = crate::build_id::of_file(&bytes);
+        let build_id = build_id_of(&File::open(&path).unwrap());
         let entry = u64::from_le_bytes(bytes[24..32].try_into().unwrap());
         let path = path.to_str().unwrap().to_owned();
         (
@@ -323,7 +325,7 @@ mod tests {
         run(folder, "strip --strip-debug app")?;
         run(folder, "objcopy --add-gnu-debuglink=app.debug app")?;
         let path = folder.join("app");
-        let build_id = crate::build_id::of_file(&std::fs::read(&path).unwrap());
+        let build_id = build_id_of(&File::open(&path).unwrap());
         let identity = FileIdentity::default();
         let path = path.to_str().unwrap().to_owned();
         let module = Module { path, build_id, kind: ModuleKind::Elf, identity };

@@ -2,17 +2,17 @@
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use elf::Headers;
 use profile::BuildId;
 use recording::{FileIdentity, Module, ModuleKind};
 use rustix::fs::{
     CWD, FileType, FsWord, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, fstat, fstatfs, open, openat2,
 };
 use symbols::{ObjectFile, ObjectSource};
-use sys::filemap::FileMap;
 
-use crate::build_id;
 use crate::request::{ModuleFile, OpenedModule};
 
 /// File systems of the kernel: proc, sysfs, debugfs, tracefs. They hold no programs, and opening or reading some of their files has
@@ -43,7 +43,7 @@ impl PathFile {
     fn open_checked(&self) -> Option<File> {
         let (file, stat) = open_regular(&self.path)?;
         let same = match &self.build_id {
-            Some(_) => build_id::of_file(&FileMap::new(&file).ok()?) == self.build_id,
+            Some(_) => build_id_of(&file) == self.build_id,
             None => self.identity.size > 0 && self.has_identity(&stat),
         };
         same.then_some(file)
@@ -89,6 +89,11 @@ fn open_regular(path: &Path) -> Option<(File, Stat)> {
     Some((File::from(file), stat))
 }
 
+/// The build-id of an ELF file.
+pub(crate) fn build_id_of(file: &File) -> Option<BuildId> {
+    Headers::read(&|buffer, at| file.read_at(buffer, at)).ok()??.build_id
+}
+
 /// A path that leads to an open file.
 fn through(descriptor: i32) -> PathBuf {
     format!("/proc/self/fd/{descriptor}").into()
@@ -122,8 +127,7 @@ mod tests {
 
     #[test]
     fn a_file_is_believed_by_its_build_id_alone_if_the_module_has_one() {
-        let bytes = std::fs::read("/bin/sh").unwrap();
-        let build_id = build_id::of_file(&bytes).unwrap();
+        let build_id = build_id_of(&File::open("/bin/sh").unwrap()).unwrap();
         let mut module = module(Path::new("/bin/sh"));
         assert!(!opens(&module), "nothing is known of the file");
         module.build_id = Some(build_id);
@@ -177,7 +181,7 @@ mod tests {
             "/".repeat(10_000).into(),
             "/bin/sh\0".into(),
         ];
-        let sh = build_id::of_file(&std::fs::read("/bin/sh").unwrap());
+        let sh = build_id_of(&File::open("/bin/sh").unwrap());
         for path in hostile {
             let begun = Instant::now();
             for build_id in [None, sh.clone()] {

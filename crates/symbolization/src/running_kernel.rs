@@ -8,7 +8,6 @@ use profile::Avma;
 use recording::{KernelImage, KernelModule};
 use symbols::KernelText;
 
-use crate::build_id;
 use crate::options::Options;
 
 /// Modules that are looked at.
@@ -21,7 +20,7 @@ const MAX_FILE: u64 = 64 << 10;
 pub fn kernel_identity(options: &Options) -> KernelImage {
     let notes = read(&options.symbols.kernel_notes);
     KernelImage {
-        build_id: notes.and_then(|notes| build_id::in_notes(&notes, 4)),
+        build_id: notes.and_then(|notes| elf::gnu_build_id(&notes, 4)),
         release: rustix::system::uname().release().to_string_lossy().into_owned(),
         boot_id: text(&options.boot_id).filter(|id| !id.is_empty()),
         ..KernelImage::default()
@@ -53,7 +52,7 @@ fn module(folder: &Path) -> Option<KernelModule> {
         text: Some(Avma(text_start)).filter(|address| address.0 != 0)?,
         size: text(&folder.join("coresize"))?.parse().ok()?,
         build_id: read(&folder.join("notes/.note.gnu.build-id"))
-            .and_then(|notes| build_id::in_notes(&notes, 4)),
+            .and_then(|notes| elf::gnu_build_id(&notes, 4)),
     })
 }
 
@@ -95,9 +94,10 @@ mod tests {
         write("hidden/coresize", b"8192\n");
         write("built_in/parameters/debug", b"0\n");
         write("odd/sections/.text", b"nonsense\n");
-        let mut options = Options::default();
-        options.kernel_modules = folder.path().to_owned();
-        let found = kernel_modules(&options);
+        let modules_in = |folder: &Path| {
+            kernel_modules(&Options { kernel_modules: folder.to_owned(), ..Options::default() })
+        };
+        let found = modules_in(folder.path());
         let module = |name: &str, text, size, build_id: Option<&str>| KernelModule {
             name: name.to_owned(),
             text: Avma(text),
@@ -109,7 +109,6 @@ mod tests {
             module("nf_tables", 0xffff_ffff_c030_0000, 4096, Some("01020304")),
         ];
         assert_eq!(found, expected);
-        options.kernel_modules = "/nonexistent".into();
-        assert_eq!(kernel_modules(&options), []);
+        assert_eq!(modules_in(Path::new("/nonexistent")), []);
     }
 }

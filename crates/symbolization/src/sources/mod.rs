@@ -18,16 +18,17 @@ struct Parts {
     files: ObjectFiles,
 }
 
+type MakeStandard = fn(&Parts) -> Box<dyn SymbolSource>;
+type MakeSource = Box<dyn FnOnce() -> Box<dyn SymbolSource> + Send>;
+
 /// All sources in the order in which they are asked. A new source is one file and one line here.
-const REGISTRY: [fn(&Parts) -> Box<dyn SymbolSource>; 5] = [
+const REGISTRY: [MakeStandard; 5] = [
     |parts| Box::new(debug_file::DebugFile::new(parts.files.clone())),
     |parts| Box::new(local_file::LocalFile::new(parts.files.clone())),
     |_| Box::new(perf_map::PerfMaps::default()),
     |parts| Box::new(kernel::Kernel::new(&parts.options)),
     |_| Box::new(interpreter::Interpreter),
 ];
-
-type MakeSource = Box<dyn FnOnce() -> Box<dyn SymbolSource> + Send>;
 
 /// Sources that are made on the thread that uses them: some cannot move between threads.
 #[derive(Default)]
