@@ -194,16 +194,28 @@ mod tests {
 
     #[test]
     fn in_the_same_start_addresses_are_the_same_unless_their_module_was_loaded_again() {
-        let recorded =
-            image("first", TEXT, vec![module("ext4", MODULE, ""), module("gone", MODULE + 0x2000, "")]);
+        let recorded = image(
+            "first",
+            TEXT,
+            vec![
+                module("ext4", MODULE, ""),
+                module("gone", MODULE + 0x2000, ""),
+                module("moved", MODULE + 0x4000, ""),
+            ],
+        );
         let relation = Relation::of(&recorded, &image("first", TEXT, Vec::new())).unwrap();
         assert_eq!(relation, Relation::SameStart);
-        let modules = [module("ext4", MODULE, ""), module("other", MODULE + 0x2000, "")];
+        let modules = [
+            module("ext4", MODULE, ""),
+            module("other", MODULE + 0x2000, ""),
+            module("moved", MODULE + 0x6000, ""),
+        ];
         let translation = Translation::new(relation, &recorded, marks(TEXT), &modules).unwrap();
         let here = |address: u64| translation.here(Avma(address)).map(|address| address.0);
         assert_eq!(here(TEXT + 0x10), Some(TEXT + 0x10));
         assert_eq!(here(MODULE + 0x20), Some(MODULE + 0x20));
         assert_eq!(here(MODULE + 0x2020), None);
+        assert_eq!(here(MODULE + 0x4020), None, "it was loaded again");
         assert_eq!(here(MODULE + 0x9000), Some(MODULE + 0x9000), "nobody told what it is");
         let bare = KernelText::default();
         assert!(Translation::new(relation, &recorded, bare, &[]).is_ok(), "no distance is needed");
