@@ -9,6 +9,7 @@
 mod agent;
 mod cancel;
 mod capabilities;
+mod capture_report;
 mod child;
 mod config;
 pub mod doctor;
@@ -36,13 +37,14 @@ mod usage;
 
 pub use agent::{Agent, AgentBuilder};
 pub use cancel::CancelToken;
+pub use capture_report::Report;
 pub use child::ChildHandle;
 pub use config::{
     Builder, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, DurationError, Labels,
     Namespaces, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
-pub use finished::{CommandStatus, Ended, Report, Warning, WarningKind};
+pub use finished::{CommandStatus, Ended, Warning, WarningKind};
 pub use hooks::{CompiledTable, ExecutedProgram};
 pub use metrics::{
     ConsoleExporter, ContextSwitches, Counter, CounterState, CounterUnit, HardwareCounters, Histogram,

@@ -1,0 +1,67 @@
+//! The report of a finished capture.
+
+use std::time::{Duration, SystemTime};
+
+use metrics::MetricsSnapshot;
+use profile::Profile;
+
+use crate::finished::{CommandStatus, Ended, Warning};
+use crate::{Ledger, Mode, OutputReport, Recording};
+
+/// The report of a finished capture.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// When sampling began.
+    pub start: SystemTime,
+    /// How long sampling went on.
+    pub duration: Duration,
+    /// All requested outputs.
+    pub outputs: Vec<OutputReport>,
+    /// The ledgers: what was recorded and what was lost. One for each profile, the on-CPU profile first; without a profile,
+    /// one for the scheduler statistics.
+    pub ledgers: Vec<Ledger>,
+    /// Problems that did not stop the capture.
+    pub warnings: Vec<Warning>,
+    /// Why it ended.
+    pub ended_by: Ended,
+    /// The state of the command, if there is one.
+    pub command_status: Option<CommandStatus>,
+    /// Scheduler statistics and counters, if they were taken.
+    pub pmu: Option<MetricsSnapshot>,
+    /// Number of intervals with written outputs, with [`AgentBuilder::rotate`](crate::Builder::rotate).
+    pub intervals: u64,
+    pub(crate) recording: Recording,
+}
+
+impl Report {
+    /// The recording of the capture, or of its last interval if it was cut.
+    #[must_use]
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// The on-CPU profile as a value, if one was taken.
+    #[must_use]
+    pub fn cpu_profile(&self) -> Option<Profile> {
+        self.recording.profile(Mode::OnCpu)
+    }
+
+    /// The off-CPU profile as a value, if one was taken.
+    #[must_use]
+    pub fn off_cpu_profile(&self) -> Option<Profile> {
+        self.recording.profile(Mode::OffCpu)
+    }
+
+    /// The wall-clock profile as a value, if one was written.
+    #[must_use]
+    pub fn wall_profile(&self) -> Option<Profile> {
+        self.recording.profile(Mode::Wall)
+    }
+
+    /// The ledger of one profile, if it was taken.
+    #[must_use]
+    pub fn ledger(&self, mode: Mode) -> Option<&Ledger> {
+        self.ledgers.iter().find(|ledger| ledger.mode == mode)
+    }
+}
