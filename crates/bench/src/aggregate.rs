@@ -134,6 +134,7 @@ mod tests {
             run("old", 30.0, &[("/bin/a", 3.0, false), ("/bin/b", 1.0, true)]),
             run("old", 20.0, &[]),
             run("new", 5.0, &[("/bin/a", 0.5, true)]),
+            run("new", 5.0, &[("/bin/c", 9.0, false)]),
         ];
         let text = markdown(&runs);
         let setting = "3 processes, 4 binaries, the fleet, all tables first, cache empty";
@@ -142,12 +143,25 @@ mod tests {
             format!("| old: {setting} | start, ms | 3 | 20.0 | 5.0 | 10.0 | 30.0 |"),
             format!("| old: {setting} | time for all tables, ms | 3 | 3.0 | 1.0 | 0.0 | 4.0 |"),
             format!("| old: {setting} | last table ready after, ms | 3 | 6.0 | 2.2 | 0.0 | 9.0 |"),
-            format!("| new: {setting} | start, ms | 1 | 5.0 | 0.0 | 5.0 | 5.0 |"),
+            format!("| new: {setting} | start, ms | 2 | 5.0 | 0.0 | 5.0 | 5.0 |"),
             "| /bin/b | 7 | 1 | 2.0 | 0.0 | 2.0 | 2.0 |".to_owned(),
             "| /bin/a | 7 | 2 | 2.0 | 0.5 | 1.0 | 3.0 |".to_owned(),
         ] {
-            assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
+            assert_eq!(text.lines().filter(|l| *l == line).count(), 1, "{line} in\n{text}");
         }
+        let slowest = text.lines().skip_while(|line| !line.starts_with("| slowest")).nth(2);
+        assert_eq!(slowest, Some("| /bin/c | 7 | 1 | 9.0 | 0.0 | 9.0 | 9.0 |"), "{text}");
+    }
+
+    #[test]
+    fn only_the_slowest_files_are_listed() {
+        let tables: Vec<(String, f64, bool)> =
+            (0..20_u32).map(|number| (format!("/bin/{number}"), f64::from(number), false)).collect();
+        let tables: Vec<_> = tables.iter().map(|(path, ms, cached)| (path.as_str(), *ms, *cached)).collect();
+        let text = markdown(&[run("", 1.0, &tables)]);
+        let listed = text.lines().filter_map(|line| line.strip_prefix("| /bin/")?.split(' ').next());
+        let expected: Vec<String> = (10..20).rev().map(|number| number.to_string()).collect();
+        assert_eq!(listed.collect::<Vec<_>>(), expected, "{text}");
     }
 
     #[test]

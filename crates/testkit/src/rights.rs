@@ -14,7 +14,11 @@ pub fn has_file_capabilities(file: &Path) -> bool {
 /// # Errors
 /// The reason why not, for [`crate::skipped`].
 pub fn may_profile(agent: &Path) -> Result<(), &'static str> {
-    if rustix::process::geteuid().is_root() || has_file_capabilities(agent) {
+    suffices(rustix::process::geteuid().is_root(), has_file_capabilities(agent))
+}
+
+fn suffices(is_root: bool, has_capabilities: bool) -> Result<(), &'static str> {
+    if is_root || has_capabilities {
         return Ok(());
     }
     Err("needs root, or a perf-agent with file capabilities (perf-agent doctor says which)")
@@ -25,6 +29,12 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn root_or_file_capabilities_are_needed() {
+        assert!(suffices(true, false).is_ok() && suffices(false, true).is_ok());
+        assert!(suffices(false, false).is_err_and(|reason| reason.contains("needs root")));
+    }
 
     #[test]
     fn file_capabilities_are_seen() {

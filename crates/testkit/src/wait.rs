@@ -29,7 +29,12 @@ pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> boo
 /// If it does not hold until then; `what` says what was waited for.
 #[track_caller]
 pub fn until(what: &str, condition: impl FnMut() -> bool) {
-    assert!(holds_within(PATIENCE, condition), "not within {} s: {what}", PATIENCE.as_secs());
+    must_hold_within(PATIENCE, what, condition);
+}
+
+#[track_caller]
+fn must_hold_within(limit: Duration, what: &str, condition: impl FnMut() -> bool) {
+    assert!(holds_within(limit, condition), "not within {} s: {what}", limit.as_secs());
 }
 
 #[cfg(test)]
@@ -44,6 +49,14 @@ mod tests {
             looks == 3
         }));
         assert_eq!(looks, 3);
+        let begun = Instant::now();
         assert!(!holds_within(Duration::from_millis(20), || false));
+        assert!(begun.elapsed() >= Duration::from_millis(20));
+    }
+
+    #[test]
+    #[should_panic(expected = "not within 0 s: a sign")]
+    fn waiting_in_vain_is_a_failure_that_says_for_what() {
+        must_hold_within(Duration::ZERO, "a sign", || false);
     }
 }

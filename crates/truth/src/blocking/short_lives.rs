@@ -52,7 +52,7 @@ pub(super) fn processes(lab: &Lab) -> Result<()> {
 /// Threads whose last switch comes when their process is gone already, and the capture with it: others keep their CPU busy.
 pub(super) fn stragglers(lab: &Lab) -> Result<()> {
     // An emulated guest takes long for each.
-    let captures = if lab.tolerance_pct > 5.0 { 4 } else { 8 };
+    let captures = if lab.tolerance_pct > 5.0 { 2 } else { 8 };
     let program = lab.programs.path("stragglers")?;
     (0..captures).try_for_each(|_| {
         let _busy = lab.start("hogs", &["60000"])?;

@@ -42,7 +42,8 @@ fn a_claimed_build_id_takes_nothing_from_another_file() {
             });
             let right: u64 = right.map(|stack| stack.count).sum();
             let texts: Vec<String> = stacks().map(|stack| stack.display()).collect();
-            assert!(all >= 50, "{name}: {all} samples");
+            // Other work may take most of the CPU.
+            assert!(all >= 20, "{name}: {all} samples");
             // A few may be in main itself.
             assert!(right * 100 >= all * 95, "{name}: {right} of {all}: {texts:#?}");
         }
