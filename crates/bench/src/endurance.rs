@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use testkit::find_command;
 use truth::frame::Capture;
 use truth::programs::Scheduling;
-use truth::session::{Session, Whom};
+use truth::session::{Session, Subject};
 use truth::target::{Target, memory_kib};
 
 /// Between two looks at the memory, as a part of the whole.
@@ -115,7 +115,7 @@ fn samples_per_second(capture: &Capture) -> Result<f64> {
 fn on_cpu_alone(agent: &Path, seconds: f64) -> Result<f64> {
     let duration = format!("{}ms", (seconds * 1000.0) as u64);
     let options = ["--profile", "--duration", &duration];
-    samples_per_second(&Session::start(agent, &options, Whom::Machine)?.finish()?.on_cpu()?)
+    samples_per_second(&Session::start(agent, &options, Subject::Machine)?.finish()?.on_cpu()?)
 }
 
 /// Runs all modes for `seconds` while processes come and go; before and afterwards an on-CPU profile alone for a fifth of
@@ -131,7 +131,7 @@ pub fn measure(agent: &Path, programs: &Scheduling, seconds: f64) -> Result<Endu
     let duration = format!("{}ms", (seconds * 1000.0) as u64);
     let mut options = ALL_MODES.to_vec();
     options.extend(["--duration", &duration]);
-    let mut session = Session::start(agent, &options, Whom::Machine)?;
+    let mut session = Session::start(agent, &options, Subject::Machine)?;
     session.until_attached()?;
     let (begun, processes) = (Instant::now(), load.started.load(Ordering::Relaxed));
     let mut resident = Vec::new();

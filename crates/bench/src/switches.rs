@@ -13,7 +13,7 @@ use crate::statistics::quantile;
 use crate::tool::interrupt;
 use testkit::find_command;
 use truth::programs::Scheduling;
-use truth::session::{Session, Whom};
+use truth::session::{Session, Subject};
 use truth::target::Target;
 
 /// Time for a profiler to go away before the next window.
@@ -103,7 +103,7 @@ impl Tracer {
                 let words: Vec<String> = pids.iter().skip(1).map(|pid| format!("--pid={pid}")).collect();
                 options.extend(words.iter().map(String::as_str));
                 let first = *pids.first().context("no process")?;
-                let mut session = Session::start(path, &options, Whom::Process(first))?;
+                let mut session = Session::start(path, &options, Subject::Process(first))?;
                 session.until_attached()?;
                 Attached::Agent(session)
             }

@@ -17,10 +17,10 @@ pub fn load(name: &str, out: &Path) -> Result<Object> {
     load_into_kernel(name, open(name, out)?)
 }
 
-/// Loads what was opened.
+/// Loads an opened object.
 ///
 /// # Errors
-/// If the kernel refuses the program; says who may load it, or that a policy is against it.
+/// If the kernel refuses the program; the message names the missing privilege or a security policy.
 pub fn load_into_kernel(name: &str, object: OpenObject) -> Result<Object> {
     object.load().map_err(|error| {
         let hint = match error.kind() {

@@ -10,7 +10,7 @@ use crate::roots::Roots;
 use crate::run::{Plan, run};
 use crate::verdict::Verdict;
 
-/// Fewer samples than this prove nothing.
+/// A verdict needs at least this many samples.
 const FEWEST_SAMPLES: u64 = 100;
 /// With fewer samples than this a single wrong one would decide. If other work takes most of the CPU, the capture is repeated and
 /// takes longer. The same holds if the tables came late: this check does not judge how soon they come.

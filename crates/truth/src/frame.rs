@@ -37,7 +37,7 @@ pub struct Stack {
     pub truncated: Option<String>,
     /// Number of samples; blocks in an off-CPU profile.
     pub count: u64,
-    /// Time in ns, where the profiler tells it.
+    /// Time in ns, if the profiler measures it.
     pub ns: u64,
     /// The label `state` of an off-CPU profile, or empty.
     pub state: String,
@@ -83,7 +83,7 @@ pub struct Capture {
     pub kernel_ns: Option<u64>,
     /// How often those programs ran.
     pub kernel_runs: Option<u64>,
-    /// Length of the capture in ns as the profiler tells it; 0 if it does not.
+    /// Length of the capture in ns by the profiler; 0 if unknown.
     pub duration_ns: u64,
     /// The file that it was read from.
     pub file: PathBuf,

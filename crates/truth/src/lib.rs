@@ -1,8 +1,8 @@
-//! Programs with known answers, and what profilers say about them.
+//! Programs with known answers, and profiles of them.
 //!
 //! In: the programs and their true call chains, two profilers to run on them (perf-agent; `perf record`), and the
-//! judgement of what these say: complete and exact stacks, shares, time off the CPU, scheduler metrics. Guaranteed: the
-//! judgement never rests on a profiler's own word. Not here: any part of the product; measurements (crate `bench`).
+//! judgement of the profiles: complete and exact stacks, shares, time off the CPU, scheduler metrics. Guaranteed: a
+//! judgement never relies on a profiler's own statements. Not here: any part of the product; measurements (crate `bench`).
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -13,7 +13,7 @@ use truth::profiler::{PerfMode, Profiler, agent_path};
 use truth::programs::{Program, Scheduling, all};
 use truth::run::Plan;
 
-/// Programs with known answers, and what profilers say about them. All but `build` need root.
+/// Programs with known answers, and profiles of them. All but `build` need root.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
@@ -33,9 +33,9 @@ enum Task {
     /// All programs under perf-agent and, in the same run, under `perf record --call-graph dwarf`: one table, and shares
     /// below it.
     Table(TableArgs),
-    /// Four functions that burn 10, 20, 30 and 40 %: what each profiler says.
+    /// Four functions that burn 10, 20, 30 and 40 %, compared with profiles.
     Shares(Length),
-    /// Pass or fail: what an off-CPU profile says about programs that know how long they were off the CPU.
+    /// Pass or fail: off-CPU profiles of programs that know how long they were off the CPU.
     Offcpu(OffcpuArgs),
 }
 

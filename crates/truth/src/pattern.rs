@@ -13,7 +13,7 @@
 //! | `x{3}`, `x{0,5}`, `(a b){4}` | repetitions |
 //!
 //! A stack matches a pattern when it follows it from the root on, as far as the stack goes: a program on its way into
-//! a chain shows the chain's beginning. So a pattern says which frames follow which, and that the leaf of a chain
+//! a chain shows the chain's beginning. So a pattern fixes which frames follow which, and that the leaf of a chain
 //! stands at the end of all of it. `chain // tail` lets the tail begin after any frame of the chain: signal handlers.
 
 use crate::frame::{Frame, Stack};

@@ -111,11 +111,12 @@ pub fn shares(out: &Path, agent: &Profiler, seconds: f64, rate_hz: u32) -> Resul
         "| profiler | burn_10 | burn_20 | burn_30 | burn_40 | worst error, points | samples | of rate x CPU time |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|");
-    for said in shares::measure(out, &[agent.clone(), perf], plan)? {
-        let columns: Vec<String> = said.functions.iter().map(|(_, _, pct)| format!("{pct:.2} %")).collect();
-        let ratio = said.samples as f64 * 100.0 / said.expected;
-        let (name, worst) = (said.profiler, said.worst_error());
-        println!("| {name} | {} | {worst:.2} | {} | {ratio:.1} % |", columns.join(" | "), said.samples);
+    for measured in shares::measure(out, &[agent.clone(), perf], plan)? {
+        let columns: Vec<String> =
+            measured.functions.iter().map(|(_, _, pct)| format!("{pct:.2} %")).collect();
+        let ratio = measured.samples as f64 * 100.0 / measured.expected;
+        let (name, worst) = (measured.profiler, measured.worst_error());
+        println!("| {name} | {} | {worst:.2} | {} | {ratio:.1} % |", columns.join(" | "), measured.samples);
     }
     reproduce(&format!("shares --seconds {seconds}"));
     Ok(())

@@ -1,6 +1,6 @@
-//! Whether the outermost frame of a stack is where a thread of execution begins, decided without the profiler's word.
+//! Whether the outermost frame of a stack is where a thread of execution begins, decided independently of the profiler.
 //!
-//! Two witnesses: the name of the function, and the unwind information of the file, which marks the outermost frame by
+//! Two criteria: the name of the function, and the unwind information of the file, which marks the outermost frame by
 //! an undefined return address (`_start`, `clone3`; also in stripped files).
 
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ const GO_STARTS: &[&str] = &[
     "_rt0_amd64",
 ];
 
-/// Decides about roots; remembers what files said.
+/// Decides whether frames are roots; remembers the answers for frames of files.
 #[derive(Debug, Default)]
 pub struct Roots {
     by_unwind_information: RefCell<HashMap<(String, u64), bool>>,
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libc_tells_its_thread_start() {
+    fn the_entry_point_of_a_program_is_a_root() {
         // The entry point of any program of the C library is the outermost frame, by name and by unwind information.
         let path = "/usr/bin/env";
         let file = fs::read(path).unwrap();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profilers_own_mark_wins() {
+    fn a_stack_marked_as_truncated_is_not_rooted() {
         let start = Frame { name: Some("_start".into()), ..Frame::default() };
         let mut stack = Stack { frames: vec![start], count: 1, ..Stack::default() };
         let roots = Roots::default();

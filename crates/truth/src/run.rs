@@ -11,7 +11,7 @@ use crate::profiler::{Profiler, Running, Scope};
 use crate::programs::Program;
 use crate::target::Target;
 
-/// The least time that profilers get before a waiting program is told to go on: not all of them show that they are attached.
+/// Shortest time between the start of profilers and the line to a waiting program: not all profilers show that they are attached.
 const SETTLE: Duration = Duration::from_millis(800);
 
 /// How long a profiler may take to end: long, for an emulated machine with busy CPUs.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::blocking::{Meter, read_meters};
 use crate::programs::Scheduling;
-use crate::session::{Session, Whom};
+use crate::session::{Session, Subject};
 use crate::target::Target;
 
 /// Counters that a machine without hardware counters has too.
@@ -47,7 +47,7 @@ impl Load {
     }
 }
 
-/// What counts of a report of `--pmu`.
+/// The values of a report of `--pmu` that are compared.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Number of waits, median and longest in ns.
@@ -58,7 +58,7 @@ pub struct Report {
     pub switches: (u64, u64, u64),
     /// Number of slices and their total in ns.
     pub slices: (u64, u64),
-    /// Switches, and slices with the waits before them, that the report says are missing.
+    /// Switches, and slices with the waits before them, that are missing by the report.
     pub missing: u64,
     /// Counters by name.
     pub counters: Vec<(String, u64)>,
@@ -107,9 +107,9 @@ impl Report {
 /// A program and its report.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// What perf-agent says.
+    /// The report of perf-agent.
     pub report: Report,
-    /// What the program says of itself, from the runner's line on.
+    /// The program's own measurement, from the runner's line on.
     pub process: Meter,
     /// Its lines.
     pub lines: Vec<String>,
@@ -124,13 +124,13 @@ pub fn watch(agent: &Path, programs: &Scheduling, load: Load, ms: u64, options: 
     let mut target = Target::start_command(Command::new(programs.path(load.name)?).args(arguments))?;
     let mut all = vec!["--pmu", "--duration", "120s"];
     all.extend(options);
-    let mut session = Session::start(agent, &all, Whom::Process(target.pid()))?;
+    let mut session = Session::start(agent, &all, Subject::Process(target.pid()))?;
     session.until_attached()?;
     target.go()?;
     let lines = target.lines_to_end();
     let report = Report::read(&session.finish()?.pmu()?)?;
     let process = read_meters(&lines)?.into_iter().find(|m| m.kind == "process");
-    Ok(Watched { report, process: process.context("the program told nothing of itself")?, lines })
+    Ok(Watched { report, process: process.context("the program printed no meter of its process")?, lines })
 }
 
 #[cfg(test)]

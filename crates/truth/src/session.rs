@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a session profiles.
 #[derive(Clone, Copy, Debug)]
-pub enum Whom<'a> {
+pub enum Subject<'a> {
     /// A running process.
     Process(u32),
     /// The machine.
@@ -59,7 +59,7 @@ impl Session {
     ///
     /// # Errors
     /// If the command cannot be started.
-    pub fn start(agent: &Path, options: &[&str], whom: Whom<'_>) -> Result<Self> {
+    pub fn start(agent: &Path, options: &[&str], subject: Subject<'_>) -> Result<Self> {
         let folder = tempfile::tempdir().context("create a folder for the outputs")?;
         let at = folder.path();
         let mut command = Command::new(agent);
@@ -73,10 +73,10 @@ impl Session {
                 _ => &mut command,
             };
         }
-        match whom {
-            Whom::Process(pid) => command.args(["--pid", &pid.to_string()]),
-            Whom::Machine => command.arg("-a"),
-            Whom::Command(program, arguments) => command.arg("--").arg(program).args(arguments),
+        match subject {
+            Subject::Process(pid) => command.args(["--pid", &pid.to_string()]),
+            Subject::Machine => command.arg("-a"),
+            Subject::Command(program, arguments) => command.arg("--").arg(program).args(arguments),
         };
         let create = |name: &str| File::create(at.join(name)).with_context(|| format!("create {name}"));
         // A group of its own: a command that outlives its session ends with it.

@@ -1,4 +1,4 @@
-//! Shares of CPU time: four functions that burn 10, 20, 30 and 40 %, against what profilers say.
+//! Shares of CPU time: four functions that burn 10, 20, 30 and 40 %, compared with profiles.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::programs::{Program, c, sources};
 use crate::run::{Plan, profile};
 use crate::target::Target;
 
-/// What one profiler said.
+/// The shares in one profile.
 #[derive(Clone, Debug)]
 pub struct Shares {
     /// The profiler.
@@ -29,7 +29,7 @@ impl Shares {
     /// The largest difference between truth and measurement, in percentage points.
     #[must_use]
     pub fn worst_error(&self) -> f64 {
-        self.functions.iter().map(|(_, truth, said)| (truth - said).abs()).fold(0.0, f64::max)
+        self.functions.iter().map(|(_, truth, measured)| (truth - measured).abs()).fold(0.0, f64::max)
     }
 }
 
@@ -77,7 +77,7 @@ fn read_truth(lines: &[String]) -> Result<Vec<(String, f64)>> {
         }
     }
     let total: f64 = used.iter().map(|(_, ns)| ns).sum();
-    anyhow::ensure!(total > 0.0, "the program told no shares");
+    anyhow::ensure!(total > 0.0, "the program printed no shares");
     Ok(used.into_iter().map(|(name, ns)| (name, ns * 100.0 / total)).collect())
 }
 

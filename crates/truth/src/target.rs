@@ -16,7 +16,7 @@ use crate::programs::{Launch, Program};
 /// A program with many threads takes long to start on a busy machine.
 const READY_BY: Duration = Duration::from_secs(120);
 
-/// A program that said it is ready.
+/// A program that is ready.
 #[derive(Debug)]
 pub struct Target {
     child: Child,
@@ -95,7 +95,9 @@ impl Target {
             match target.lines.recv_timeout(READY_BY) {
                 Ok(line) if line == "ready" => break,
                 Ok(line) => before.push(line),
-                Err(_) => bail!("the program ended or was not ready within two minutes; it said {before:?}"),
+                Err(_) => {
+                    bail!("the program ended or was not ready within two minutes; it printed {before:?}")
+                }
             }
         }
         target.ready_after = started.elapsed();
@@ -123,7 +125,7 @@ impl Target {
         self.started.elapsed()
     }
 
-    /// Sends the line that a waiting program needs for its second act.
+    /// Sends the line for which a waiting program waits before the measured part of its work.
     ///
     /// # Errors
     /// If the program is gone.

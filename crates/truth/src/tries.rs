@@ -1,4 +1,4 @@
-//! Claims that other work on the machine may spoil: tried again, and every failure told.
+//! Claims that other work on the machine may spoil: each is tried several times, and every failure is reported.
 //!
 //! A wrong claim fails each time; other work spoils one measurement, not all. The caller prints the failures
 //! before a success, because a claim that holds only at times hides a defect.

@@ -8,7 +8,7 @@ use crate::roots::Roots;
 /// The words by which perf-agent marks a stack that was sampled before its tables were ready.
 const NOT_READY: &str = "unwind table not ready";
 
-/// Whether a stack was sampled before its tables were ready, and says so.
+/// Whether a stack is marked as sampled before its tables were ready.
 #[must_use]
 pub fn is_early(stack: &Stack) -> bool {
     stack.truncated.as_ref().is_some_and(|cause| cause.contains(NOT_READY))
@@ -23,7 +23,7 @@ pub struct Verdict {
     pub rooted: u64,
     /// Samples that are rooted and follow the program's true chain in every frame.
     pub exact: u64,
-    /// Samples that neither reach the start of their thread nor say so.
+    /// Samples that do not reach the start of their thread and are not marked as truncated.
     pub silent: u64,
     /// Samples that were taken before their unwind tables were ready.
     pub early: u64,
@@ -41,7 +41,7 @@ impl Verdict {
         Ok(Self::judge(capture, roots, |stack| chains.iter().any(|chain| chain.matches(stack))))
     }
 
-    /// Judges a capture of a program whose chains are not known: exact stays what is rooted.
+    /// Judges a capture of a program whose chains are not known: each rooted sample counts as exact.
     #[must_use]
     pub fn rooted_only(capture: &Capture, roots: &Roots) -> Self {
         Self::judge(capture, roots, |_| true)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use truth::programs::Scheduling;
 use truth::scheduler::{COUNTERS, Load, Report, watch};
-use truth::session::{Session, Whom};
+use truth::session::{Session, Subject};
 use truth::target::Target;
 
 use crate::offcpu::Timehist;
@@ -79,7 +79,7 @@ pub fn counters(agent: &Path, programs: &Scheduling, ms: u64) -> Result<Vec<(Str
     let path = programs.path("pacer")?;
     let mut target = Target::start_command(Command::new(path).args([&ms.to_string(), "1", "wait"]))?;
     let options = ["--pmu", "--pmu-events", COUNTERS, "--duration", "120s"];
-    let mut session = Session::start(agent, &options, Whom::Process(target.pid()))?;
+    let mut session = Session::start(agent, &options, Subject::Process(target.pid()))?;
     session.until_attached()?;
     let perf = Command::new("perf")
         .args(["stat", "-x,", "-e", COUNTERS, "-p", &target.pid().to_string()])
@@ -116,6 +116,7 @@ mod tests {
         let text = "\
   hog_two:20811         |    324.348 ms |       97 | avg:   6.911 ms | max:  20.015 ms | max start: 12709.166465 s\n\
   hog_one:20810         |    325.865 ms |       99 | avg:   6.807 ms | max:  20.033 ms | max start: 12709.178452 s\n\
+  hog_one:20812         |    125.865 ms |       19 | avg:   1.807 ms | max:   4.033 ms | max start: 12709.178452 s\n\
   rustc:(4)             |    401.875 ms |      109 | avg:   7.739 ms | max:  96.007 ms | max start: 12709.526470 s\n";
         assert_eq!(read_latency(text, |name| name.starts_with("hog")), 20_033_000);
     }

@@ -78,7 +78,7 @@ fn read_stacks(text: &str) -> Vec<Stack> {
     for block in text.split("\n\n") {
         let mut lines = block.lines().map(str::trim).filter(|line| !line.is_empty());
         let mut frames: Vec<Frame> = Vec::new();
-        let whom = loop {
+        let subject = loop {
             match lines.next() {
                 Some(line) if line.starts_with("- ") => break line.trim_start_matches(['-', ' ']),
                 Some("[unknown]") => frames.push(Frame::default()),
@@ -86,7 +86,7 @@ fn read_stacks(text: &str) -> Vec<Stack> {
                 None => break "",
             }
         };
-        let Some((comm, pid)) = whom.rsplit_once(" (") else { continue };
+        let Some((comm, pid)) = subject.rsplit_once(" (") else { continue };
         let pid = pid.trim_end_matches(')').parse();
         let (Ok(pid), Some(Ok(us))) = (pid, lines.next().map(str::parse::<u64>)) else { continue };
         frames.reverse();

@@ -11,7 +11,7 @@ use testkit::find_command;
 use truth::blocking::{compare, read_meters};
 use truth::programs::Scheduling;
 use truth::roots::Roots;
-use truth::session::{Session, Whom};
+use truth::session::{Session, Subject};
 use truth::target::Target;
 
 use super::reproduce::reproduce;
@@ -29,7 +29,7 @@ pub fn off_cpu(out: &Path, agent: Option<&Path>, others: bool, seconds: f64) -> 
         let files = tempfile::tempdir().context("create a folder")?;
         let options = ["--offcpu", "--offcpu-states", "blocked,iowait,preempted", "--duration", "600s"];
         let session = agent.map(|agent| -> Result<Session> {
-            let mut session = Session::start(agent, &options, Whom::Process(target.pid()))?;
+            let mut session = Session::start(agent, &options, Subject::Process(target.pid()))?;
             session.until_attached()?;
             Ok(session)
         });

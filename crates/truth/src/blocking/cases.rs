@@ -1,4 +1,4 @@
-//! Pass or fail: what an off-CPU profile must say about each program.
+//! Pass or fail: what an off-CPU profile must show of each program.
 
 use anyhow::{Context, Result, ensure};
 
@@ -8,7 +8,7 @@ use super::meter::{Meter, read_meters, read_number};
 use super::short_lives;
 use crate::frame::{Capture, Stack};
 use crate::roots::Roots;
-use crate::session::{Finished, Session, Whom};
+use crate::session::{Finished, Session, Subject};
 
 /// Below this a share of time proves nothing.
 const LEAST_NS: u64 = 50_000_000;
@@ -44,8 +44,8 @@ pub const CASES: &[Case] = &[
     ("more sleeping threads than --max-stacks", short_lives::crowd_in_small_tables),
 ];
 
-fn near_count(what: &str, said: u64, truth: u64, allowed: u64) -> Result<()> {
-    ensure!(said.abs_diff(truth) <= allowed, "{what}: {said}, but {truth} are true");
+fn near_count(what: &str, measured: u64, truth: u64, allowed: u64) -> Result<()> {
+    ensure!(measured.abs_diff(truth) <= allowed, "{what}: {measured}, but {truth} are true");
     Ok(())
 }
 
@@ -65,18 +65,18 @@ fn rooted(capture: &Capture, wanted: impl Fn(&Stack) -> bool) -> Result<()> {
     Ok(())
 }
 
-/// `elsewhere`: blocks that may be counted as this function's own by the program, but are under no function that it meters.
-fn judge_site(lab: &Lab, said: &Comparison, lost: u64, elsewhere: u64) -> Result<()> {
-    let Meter { name, voluntary, .. } = &said.truth;
-    // Between the moment at which a thread's task clock stops or runs and the tracepoint are a microsecond or two, and
-    // whatever others trace there.
-    let (true_ns, apart_ns) = (said.truth.off_cpu_ns(), voluntary * lab.per_block_ns);
-    // Where a block may differ by much, as in an emulated guest, a short time says nothing.
+/// `elsewhere`: blocks outside of the metered functions, which the program may have counted as this function's own.
+fn judge_site(lab: &Lab, measured: &Comparison, lost: u64, elsewhere: u64) -> Result<()> {
+    let Meter { name, voluntary, .. } = &measured.truth;
+    // A microsecond or two lie between the tracepoint and the moment at which a thread's task clock stops or starts; more
+    // if others trace there.
+    let (true_ns, apart_ns) = (measured.truth.off_cpu_ns(), voluntary * lab.per_block_ns);
+    // If a block may differ by much, as in an emulated guest, a short time proves nothing.
     let proves = true_ns >= LEAST_NS || lab.per_block_ns < 100_000;
-    if proves && said.ns.abs_diff(true_ns) > apart_ns {
-        lab.near(name, said.ns, true_ns)?;
+    if proves && measured.ns.abs_diff(true_ns) > apart_ns {
+        lab.near(name, measured.ns, true_ns)?;
     }
-    near_count(&format!("blocks in {name}"), said.blocks, *voluntary, lost + elsewhere)
+    near_count(&format!("blocks in {name}"), measured.blocks, *voluntary, lost + elsewhere)
 }
 
 fn each_site(lab: &Lab) -> Result<()> {
@@ -90,27 +90,27 @@ fn each_site(lab: &Lab) -> Result<()> {
     let metered = |s: &Stack| truth.iter().any(|m| s.has(&m.name));
     // The first touch of a clock's page, between a count and the call, may wait for the lock of the address space.
     let (elsewhere, _) = capture.sums(|s| s.has("worker") && !metered(s) && s.state != "preempted");
-    for said in compare(&capture, &truth) {
-        judge_site(lab, &said, lost, elsewhere)?;
+    for measured in compare(&capture, &truth) {
+        judge_site(lab, &measured, lost, elsewhere)?;
         // Many a preemption comes as a clock or a count is read, in front of the call or behind it.
-        let (most, name) = (said.truth.involuntary + lost + 3, &said.truth.name);
+        let (most, name) = (measured.truth.involuntary + lost + 3, &measured.truth.name);
         ensure!(
-            said.preemptions <= most,
+            measured.preemptions <= most,
             "{} preemptions in {name}, at most {most} are true",
-            said.preemptions
+            measured.preemptions
         );
-        let disk = matches!(said.truth.name.as_str(), "site_fsync" | "site_fault");
+        let disk = matches!(measured.truth.name.as_str(), "site_fsync" | "site_fault");
         // On a file system in memory neither blocks.
-        if disk && said.ns > LEAST_NS && said.blocks > 100 {
-            ensure!(said.iowait_ns * 2 > said.ns, "{said:?} waits for the disk");
+        if disk && measured.ns > LEAST_NS && measured.blocks > 100 {
+            ensure!(measured.iowait_ns * 2 > measured.ns, "{measured:?} waits for the disk");
         } else if !disk {
-            ensure!(said.iowait_ns * 10 <= said.ns, "{said:?} waits for no disk");
+            ensure!(measured.iowait_ns * 10 <= measured.ns, "{measured:?} waits for no disk");
         }
     }
     rooted(&capture, metered)
 }
 
-/// What the threads of a program say of their lives.
+/// The meters of the lives of a program's threads.
 fn lives(finished: &Finished) -> Result<Vec<Meter>> {
     let mut meters = read_meters(&finished.lines)?;
     meters.retain(|m| m.kind == "life");
@@ -123,14 +123,15 @@ fn preemption(lab: &Lab) -> Result<()> {
     let finished = lab.command(&["--offcpu", EACH_STATE], "hogs", &arguments)?;
     let capture = finished.off_cpu()?;
     hardly_lost(&capture)?;
-    for said in compare(&capture, &lives(&finished)?) {
-        let (life, preempted) = (&said.truth, |s: &Stack| s.has(&said.truth.name) && s.state == "preempted");
+    for measured in compare(&capture, &lives(&finished)?) {
+        let (life, preempted) =
+            (&measured.truth, |s: &Stack| s.has(&measured.truth.name) && s.state == "preempted");
         let (_, ns) = capture.sums(preempted);
         let allowed = (life.off_cpu_ns() as f64 * lab.tolerance_pct.max(3.0) / 100.0).max(10e6);
         let error = ns as f64 - life.off_cpu_ns() as f64;
         ensure!(life.off_cpu_ns() > life.wall_ns / 4, "{life:?} was hardly preempted");
         ensure!(error.abs() <= allowed, "{ns} ns preempted, but {life:?}");
-        near_count(&life.name, said.preemptions, life.involuntary, 2 + life.involuntary / 50)?;
+        near_count(&life.name, measured.preemptions, life.involuntary, 2 + life.involuntary / 50)?;
         rooted(&capture, preempted)?;
     }
     let capture = lab.command(&["--offcpu"], "hogs", &arguments)?.off_cpu()?;
@@ -148,8 +149,8 @@ fn mayflies(lab: &Lab) -> Result<()> {
     // In an emulated guest on a busy machine few come about.
     let least = if lab.tolerance_pct > 5.0 { 10 } else { 100 };
     ensure!(threads > least, "hardly any threads: {threads}");
-    for said in compare(&capture, &read_meters(&finished.lines)?) {
-        judge_site(lab, &said, lost, 0)?;
+    for measured in compare(&capture, &read_meters(&finished.lines)?) {
+        judge_site(lab, &measured, lost, 0)?;
     }
     rooted(&capture, |s| s.has("site_nap"))
 }
@@ -171,7 +172,8 @@ fn asleep_before(lab: &Lab) -> Result<()> {
     let target = lab.start("sleepers", &[&lab.crowd.to_string()])?;
     let duration = format!("{}ms", lab.ms);
     let options = ["--offcpu", "--duration", &duration];
-    let capture = Session::start(&lab.agent, &options, Whom::Process(target.pid()))?.finish()?.off_cpu()?;
+    let capture =
+        Session::start(&lab.agent, &options, Subject::Process(target.pid()))?.finish()?.off_cpu()?;
     nothing_lost(&capture)?;
     let threads = lab.crowd + 1;
     let (blocks, ns) = capture.sums(|_| true);
@@ -203,7 +205,7 @@ fn woken_once(lab: &Lab) -> Result<()> {
     let mut target = lab.start("sleepers", &[&count.to_string(), "once"])?;
     let before = switches_of(target.pid())?;
     let options = ["--offcpu", EACH_STATE, "--duration", "120s"];
-    let mut session = Session::start(&lab.agent, &options, Whom::Process(target.pid()))?;
+    let mut session = Session::start(&lab.agent, &options, Subject::Process(target.pid()))?;
     session.until_attached()?;
     target.go()?;
     let word = format!("woken {count}");
@@ -228,7 +230,7 @@ fn min_block(lab: &Lab) -> Result<()> {
     let (ms, folder) = (lab.milliseconds(), lab.programs.out.display().to_string());
     let mut target = lab.start("blocking", &[&ms, &folder, "wait"])?;
     let options = ["--offcpu", "--min-block", "6ms", "--duration", "120s"];
-    let mut session = Session::start(&lab.agent, &options, Whom::Process(target.pid()))?;
+    let mut session = Session::start(&lab.agent, &options, Subject::Process(target.pid()))?;
     session.until_attached()?;
     target.go()?;
     let lines = target.lines_to_end();
@@ -241,9 +243,10 @@ fn min_block(lab: &Lab) -> Result<()> {
     let (blocks, _) = capture.sums(|s| s.has("site_nanosleep"));
     // A thread that is preempted on its way to sleep sleeps for less.
     near_count("blocks of 7 ms", blocks, naps.voluntary, lost + 1 + naps.voluntary / 50)?;
-    let skipped: u64 = capture.ledger("skipped.min_block").context("skipped is not told")?.parse()?;
+    let skipped: u64 =
+        capture.ledger("skipped.min_block").context("the ledger has no skipped.min_block")?.parse()?;
     let skipped_ns: u64 =
-        capture.ledger("skipped.min_block_ns").context("skipped ns are not told")?.parse()?;
+        capture.ledger("skipped.min_block_ns").context("the ledger has no skipped.min_block_ns")?.parse()?;
     ensure!(skipped > 0 && skipped_ns < skipped * 6_000_000, "{skipped} skipped, {skipped_ns} ns");
     let process = truth.iter().find(|m| m.kind == "process").context("no account of the process")?;
     // One more: the wait for the line from the runner, which began before the capture. A process that ends closes files,
@@ -255,7 +258,7 @@ fn machine(lab: &Lab) -> Result<()> {
     let target = lab.start("sleepers", &["8"])?;
     let duration = format!("{}ms", lab.ms);
     let options = ["--offcpu", "--kernel-stacks", "--duration", &duration];
-    let capture = Session::start(&lab.agent, &options, Whom::Machine)?.finish()?.off_cpu()?;
+    let capture = Session::start(&lab.agent, &options, Subject::Machine)?.finish()?.off_cpu()?;
     hardly_lost(&capture)?;
     let (threads, ns) = capture.sums(|s| s.pid == target.pid());
     ensure!(threads == 9, "{threads} intervals of 9 sleeping threads");
@@ -263,7 +266,7 @@ fn machine(lab: &Lab) -> Result<()> {
     let kernel = capture.sums(|s| s.comm == "kthreadd");
     ensure!(kernel.0 > 0, "a kernel thread that sleeps is not seen");
     lab.near("kthreadd", kernel.1, capture.duration_ns)?;
-    ensure!(capture.stacks.iter().all(|s| s.pid != 0), "the idle task is nobody's time");
+    ensure!(capture.stacks.iter().all(|s| s.pid != 0), "the idle task is in the profile");
     Ok(())
 }
 
@@ -282,8 +285,8 @@ fn together(lab: &Lab) -> Result<()> {
     let stolen = stolen_ns() - stolen_before;
     let mut lab = lab.clone();
     lab.tolerance_pct = lab.tolerance_pct.max(3.0);
-    let said = on_cpu.sums(hog).1 + off_cpu.sums(hog).1;
-    lab.near("on and off CPU", said + stolen.min(true_ns.saturating_sub(said)), true_ns)?;
+    let measured = on_cpu.sums(hog).1 + off_cpu.sums(hog).1;
+    lab.near("on and off CPU", measured + stolen.min(true_ns.saturating_sub(measured)), true_ns)?;
     let wall = finished.wall()?;
     lab.near("wall profile", wall.stacks.iter().filter(|s| hog(s)).map(|s| s.ns.max(s.count)).sum(), true_ns)
 }

@@ -1,12 +1,12 @@
-//! One function of a program: its own account beside a profile's.
+//! One function of a program: its own measurement beside that of a profile.
 
 use super::meter::Meter;
 use crate::frame::{Capture, Stack};
 
-/// What a program and a profile say about one function.
+/// The measurements of one function: by the program itself, and in a profile.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The program's word.
+    /// By the program itself.
     pub truth: Meter,
     /// Time in all states.
     pub ns: u64,
@@ -65,8 +65,8 @@ mod tests {
         ];
         let capture = Capture { stacks, ..Capture::default() };
         let truth = Meter { name: "site_a".into(), wall_ns: 150, cpu_ns: 50, ..Meter::default() };
-        let [said] = &compare(&capture, &[truth])[..] else { panic!("one function") };
-        assert_eq!((said.ns, said.blocks, said.preemptions, said.iowait_ns), (90, 4, 2, 10));
-        assert!((said.error_pct() + 10.0).abs() < 1e-9);
+        let [measured] = &compare(&capture, &[truth])[..] else { panic!("one function") };
+        assert_eq!((measured.ns, measured.blocks, measured.preemptions, measured.iowait_ns), (90, 4, 2, 10));
+        assert!((measured.error_pct() + 10.0).abs() < 1e-9);
     }
 }

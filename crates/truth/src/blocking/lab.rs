@@ -1,4 +1,4 @@
-//! What the claims about time off the CPU share: the programs, the tolerances, and what may be lost.
+//! Shared by the claims about time off the CPU: the programs, the tolerances, and what may be lost.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::frame::Capture;
 use crate::programs::Scheduling;
-use crate::session::{Finished, Session, Whom};
+use crate::session::{Finished, Session, Subject};
 use crate::target::Target;
 
 /// All states.
@@ -31,7 +31,7 @@ pub struct Lab {
 impl Lab {
     pub(super) fn command(&self, options: &[&str], program: &str, arguments: &[&str]) -> Result<Finished> {
         let path = self.programs.path(program)?;
-        Session::start(&self.agent, options, Whom::Command(&path, arguments))?.finish()
+        Session::start(&self.agent, options, Subject::Command(&path, arguments))?.finish()
     }
 
     pub(super) fn milliseconds(&self) -> String {
@@ -39,11 +39,11 @@ impl Lab {
     }
 
     /// Whether a measured time is the true one.
-    pub(super) fn near(&self, what: &str, said_ns: u64, true_ns: u64) -> Result<()> {
+    pub(super) fn near(&self, what: &str, measured_ns: u64, true_ns: u64) -> Result<()> {
         // A border between a clock and its neighbour costs microseconds; one tick of the kernel is 4 ms.
         let allowed = true_ns as f64 * self.tolerance_pct / 100.0 + 1e6;
-        let error = said_ns as f64 - true_ns as f64;
-        ensure!(error.abs() <= allowed, "{what}: {said_ns} ns, but {true_ns} ns are true");
+        let error = measured_ns as f64 - true_ns as f64;
+        ensure!(error.abs() <= allowed, "{what}: {measured_ns} ns, but {true_ns} ns are true");
         Ok(())
     }
 
@@ -52,20 +52,20 @@ impl Lab {
     }
 }
 
-/// Intervals that the ledger tells as lost.
-fn told_lost(capture: &Capture) -> Result<u64> {
-    Ok(capture.ledger("lost").context("the ledger tells no losses")?.parse()?)
+/// The number of lost intervals in the ledger.
+fn lost(capture: &Capture) -> Result<u64> {
+    Ok(capture.ledger("lost").context("the ledger has no key lost")?.parse()?)
 }
 
 pub(super) fn nothing_lost(capture: &Capture) -> Result<()> {
-    ensure!(told_lost(capture)? == 0, "lost: {:?}", capture.comments);
+    ensure!(lost(capture)? == 0, "lost: {:?}", capture.comments);
     Ok(())
 }
 
 /// Next to nothing is lost, and no more than a kernel hides: sandboxes exist whose own threads switch untraced, so that the
 /// thread that follows one of them comes back unseen. Gives the number.
 pub(super) fn hardly_lost(capture: &Capture) -> Result<u64> {
-    let (lost, all) = (told_lost(capture)?, capture.sums(|_| true).0);
+    let (lost, all) = (lost(capture)?, capture.sums(|_| true).0);
     let all = all + capture.ledger("skipped.min_block").and_then(|n| n.parse().ok()).unwrap_or(0);
     ensure!(lost <= 3 + all / 500, "lost: {:?}", capture.comments);
     Ok(lost)

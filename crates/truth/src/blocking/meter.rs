@@ -1,4 +1,4 @@
-//! What a program says of its own time: wall clock, CPU time and switches.
+//! A program's own measurements of its time: wall clock, CPU time and switches.
 
 use anyhow::{Context, Result, bail};
 
@@ -11,7 +11,7 @@ pub struct Meter {
     pub name: String,
     /// Time by `CLOCK_MONOTONIC`.
     pub wall_ns: u64,
-    /// Time on a CPU by perf's task clock, in which is what a hypervisor took meanwhile.
+    /// Time on a CPU by perf's task clock, which includes time that a hypervisor took meanwhile.
     pub cpu_ns: u64,
     /// Switches in a sleeping state.
     pub voluntary: u64,
@@ -44,7 +44,7 @@ pub fn read_meters(lines: &[String]) -> Result<Vec<Meter>> {
         meters.push(Meter { kind, name, wall_ns, cpu_ns, voluntary, involuntary });
     }
     if meters.is_empty() {
-        bail!("the program told nothing about itself; it said {lines:?}");
+        bail!("the program printed no meter, but {lines:?}");
     }
     Ok(meters)
 }
@@ -56,7 +56,7 @@ pub fn read_meters(lines: &[String]) -> Result<Vec<Meter>> {
 pub fn read_number(lines: &[String], word: &str) -> Result<u64> {
     let rest = lines.iter().find_map(|l| l.strip_prefix(word)?.strip_prefix(' '));
     rest.and_then(|n| n.parse().ok())
-        .with_context(|| format!("the program said no `{word} NUMBER`: {lines:?}"))
+        .with_context(|| format!("the program printed no `{word} NUMBER`: {lines:?}"))
 }
 
 #[cfg(test)]

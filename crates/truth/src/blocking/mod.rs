@@ -1,5 +1,5 @@
-//! Time off the CPU: programs that block in named functions and know by their own clocks how long, against what
-//! profilers say.
+//! Time off the CPU: programs that block in named functions and know by their own clocks how long, compared with
+//! profiles.
 //!
 //! The true time is the wall clock less the thread's time on a CPU; the true number of blocks is the kernel's count of the
 //! thread's switches. The program itself takes both, so they stay true on a busy machine.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use super::lab::{EACH_STATE, Lab, hardly_lost, nothing_lost};
 use super::meter::read_number;
 use crate::frame::Capture;
-use crate::session::{Finished, Session, Whom};
+use crate::session::{Finished, Session, Subject};
 
 /// What stands for the wait of a thread before its first moment on a CPU.
 const NOT_RUN_YET: &str = "[not_run_yet]";
@@ -25,7 +25,7 @@ fn is_whole(lab: &Lab, capture: &Capture) -> Result<()> {
 }
 
 fn wall_of(lab: &Lab, program: &Path, arguments: &[&str]) -> Result<Finished> {
-    Session::start(&lab.agent, &WALL, Whom::Command(program, arguments))?.finish()
+    Session::start(&lab.agent, &WALL, Subject::Command(program, arguments))?.finish()
 }
 
 /// Threads: each waits once for its first moment on a CPU.
@@ -64,7 +64,8 @@ pub(super) fn stragglers(lab: &Lab) -> Result<()> {
 pub(super) fn crowd_in_small_tables(lab: &Lab) -> Result<()> {
     let target = lab.start("sleepers", &[&lab.crowd.to_string()])?;
     let options = ["--offcpu", "--max-stacks", "1024", "--duration", "1s"];
-    let capture = Session::start(&lab.agent, &options, Whom::Process(target.pid()))?.finish()?.off_cpu()?;
+    let capture =
+        Session::start(&lab.agent, &options, Subject::Process(target.pid()))?.finish()?.off_cpu()?;
     nothing_lost(&capture)?;
     let (blocks, threads) = (capture.sums(|_| true).0, lab.crowd + 1);
     ensure!(blocks == threads, "{blocks} intervals of {threads} sleeping threads");

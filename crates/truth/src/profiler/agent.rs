@@ -49,17 +49,17 @@ pub(crate) fn wait_ok(child: &mut Child, name: &str, log: &Path, limit: Duration
             break status;
         }
         if Instant::now() > end {
-            bail!("{name} did not end within {} s; its messages:\n{}", limit.as_secs(), said(log));
+            bail!("{name} did not end within {} s; its messages:\n{}", limit.as_secs(), messages(log));
         }
         thread::sleep(Duration::from_millis(5));
     };
     if !status.success() {
-        bail!("{name} ended with {status}; its messages:\n{}", said(log));
+        bail!("{name} ended with {status}; its messages:\n{}", messages(log));
     }
     Ok(())
 }
 
-fn said(log: &Path) -> String {
+fn messages(log: &Path) -> String {
     fs::read_to_string(log).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! `perf record`, the second opinion: command line, and stacks out of `perf script`.
+//! `perf record`, for comparison: command line, and stacks out of `perf script`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -39,7 +39,7 @@ pub(super) fn command(
     (command, file)
 }
 
-/// Unwinds and reads a perf.data file by means of `perf script`.
+/// Lets `perf script` unwind a perf.data file, and reads its text.
 pub(super) fn read_file(file: &Path) -> Result<Capture> {
     let mut child = Command::new("perf")
         .args(["script", "-f", "--no-inline", "--max-stack", "1024", "-F", "comm,pid,event,ip,sym,dso", "-i"])

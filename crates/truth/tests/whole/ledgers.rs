@@ -1,4 +1,4 @@
-//! The ledger of each profile says of what its samples consist: exactly, in every mode and combination, whoever the target is.
+//! The ledger of a profile accounts for each sample exactly, in every mode and combination, for every kind of target.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use truth::frame::{Capture, Frame};
 use truth::programs::Scheduling;
-use truth::session::{Finished, Session, Whom};
+use truth::session::{Finished, Session, Subject};
 use truth::target::Target;
 
 use crate::Setup;
@@ -27,19 +27,19 @@ fn number(capture: &Capture, key: &str) -> u64 {
     capture.ledger(key).map_or(0, |value| value.parse().unwrap())
 }
 
-/// What stands for a stack that is not known is no frame of it.
+/// A frame that stands for an unknown stack is not counted as a frame.
 fn is_of_stack(frame: &&Frame) -> bool {
     !frame.module.is_empty() || frame.name.is_none()
 }
 
-/// The samples of a ledger are those of which it tells the stacks.
+/// The ledger accounts for the stack of each of its samples.
 fn adds_up(capture: &Capture, mode: &str, what: &str) {
     assert_eq!(capture.ledger("mode"), Some(mode), "{what}: {:?}", capture.comments);
     let causes = capture.comments.iter().filter_map(|comment| comment.strip_prefix("perf-agent.walks."));
     let walked: u64 = causes.map(|cause| cause.split_once('=').unwrap().1.parse::<u64>().unwrap()).sum();
     let without = ["no_user_stack", "not_run_yet", "asleep_before"].map(|key| number(capture, key));
-    let told = walked + without.iter().sum::<u64>();
-    assert_eq!(number(capture, "samples"), told, "{what}, {mode}: {:?}", capture.comments);
+    let accounted = walked + without.iter().sum::<u64>();
+    assert_eq!(number(capture, "samples"), accounted, "{what}, {mode}: {:?}", capture.comments);
 }
 
 fn check(finished: &Finished, options: &[&str], what: &str) {
@@ -79,7 +79,7 @@ fn check(finished: &Finished, options: &[&str], what: &str) {
     }
 }
 
-/// What the process of a command does before it runs that is nothing of the command's.
+/// No sample shows the process of a command before it executes the command.
 fn nothing_of_ours(finished: &Finished, options: &[&str]) {
     let read = [
         ("--profile", finished.on_cpu()),
@@ -99,20 +99,20 @@ fn every_sample_is_told_with_its_stack() {
     let Some(setup) = Setup::get() else { return };
     let threaded = Scheduling::new(&setup.out).path("mayflies").unwrap();
     let shell = Path::new("/bin/sh");
-    let run = |options: &[&str], whom: Whom<'_>| {
+    let run = |options: &[&str], subject: Subject<'_>| {
         let options = [options, &["--sample-rate", "997", "--duration", LENGTH]].concat();
-        Session::start(&setup.agent, &options, whom).unwrap().finish().unwrap()
+        Session::start(&setup.agent, &options, subject).unwrap().finish().unwrap()
     };
     for options in COMBINATIONS {
-        let commands: [(&str, Whom<'_>); 2] = [
+        let commands: [(&str, Subject<'_>); 2] = [
             (
                 "a command that forks",
-                Whom::Command(shell, &["-c", "for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.01; done"]),
+                Subject::Command(shell, &["-c", "for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.01; done"]),
             ),
-            ("a command with threads", Whom::Command(&threaded, &["150"])),
+            ("a command with threads", Subject::Command(&threaded, &["150"])),
         ];
-        for (what, whom) in commands {
-            let finished = run(options, whom);
+        for (what, subject) in commands {
+            let finished = run(options, subject);
             check(&finished, options, what);
             nothing_of_ours(&finished, options);
         }
@@ -124,11 +124,11 @@ fn every_sample_is_told_with_its_stack() {
     let threads = Target::start_command(Command::new(&threaded).arg("600000")).unwrap();
     std::thread::sleep(Duration::from_millis(100));
     for options in COMBINATIONS {
-        check(&run(options, Whom::Process(forks.pid())), options, "a process that forks");
-        check(&run(options, Whom::Process(threads.pid())), options, "a process with threads");
+        check(&run(options, Subject::Process(forks.pid())), options, "a process that forks");
+        check(&run(options, Subject::Process(threads.pid())), options, "a process with threads");
     }
-    // All modes at once come last: they are all that differs on a whole machine.
+    // On the whole machine only the combinations of modes, which come last.
     for options in &COMBINATIONS[3..] {
-        check(&run(options, Whom::Machine), options, "the machine");
+        check(&run(options, Subject::Machine), options, "the machine");
     }
 }

@@ -1,5 +1,5 @@
-//! Lives of processes and threads that are out of the ordinary: PIDs that are used again, threads without a user stack,
-//! processes that use a CPU after they have given back their memory.
+//! Unusual lives of processes and threads: PIDs that are used again, threads without a user stack,
+//! processes that use a CPU after they have released their memory.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use truth::frame::{Capture, Stack};
 use truth::leftovers::BpfObjects;
 use truth::profiler::read_pprof;
 use truth::programs::Scheduling;
-use truth::session::{Session, Whom};
+use truth::session::{Session, Subject};
 
 use crate::Setup;
 
@@ -63,13 +63,16 @@ fn a_pid_that_is_used_again_is_another_process() {
         testkit::skip!("no PID namespace can be made (unshare)");
     }
     let folder = tempfile::tempdir().unwrap();
-    let said = one_pid_twice(&setup, folder.path());
+    let output = one_pid_twice(&setup, folder.path());
     let number = format!("number {PID}");
-    assert!(said.lines().filter(|line| *line == number).count() == 2 && said.contains("status 0"), "{said}");
+    assert!(
+        output.lines().filter(|line| *line == number).count() == 2 && output.contains("status 0"),
+        "{output}"
+    );
     let read = |name: &str| read_pprof(&folder.path().join(name)).unwrap();
     let (on_cpu, off_cpu) = (read("on.pb.gz"), read("off.pb.gz"));
-    assert_eq!(comms(&on_cpu, "hog_one"), [format!("{PID} hogs")], "{said}");
-    assert_eq!(comms(&off_cpu, "site_nap"), [format!("{PID} mayflies")], "{said}");
+    assert_eq!(comms(&on_cpu, "hog_one"), [format!("{PID} hogs")], "{output}");
+    assert_eq!(comms(&off_cpu, "site_nap"), [format!("{PID} mayflies")], "{output}");
     // No stack of one program is under the name of the other.
     let foreign =
         |s: &Stack| s.comm == "mayflies" && s.has("hog_one") || s.comm == "hogs" && s.has("site_nap");
@@ -85,8 +88,8 @@ fn a_pid_that_is_used_again_is_another_process() {
 fn a_thread_of_the_kernels_inside_of_a_process_has_no_user_stack() {
     let Some(setup) = Setup::as_root() else { return };
     let program = Scheduling::new(&setup.out).path("uring").unwrap();
-    let whom = Whom::Command(&program, &["500"]);
-    let finished = Session::start(&setup.agent, &["--offcpu"], whom).unwrap().finish().unwrap();
+    let subject = Subject::Command(&program, &["500"]);
+    let finished = Session::start(&setup.agent, &["--offcpu"], subject).unwrap().finish().unwrap();
     if finished.lines.iter().any(|line| line == "refused") {
         testkit::skip!("io_uring is refused here");
     }
@@ -97,7 +100,7 @@ fn a_thread_of_the_kernels_inside_of_a_process_has_no_user_stack() {
     assert_eq!(capture.sums(|s| s.has("[exiting]")).1 / 100_000_000, 0, "{:?}", capture.stacks);
 }
 
-/// The processes that the programs of a session know, if `bpftool` can tell.
+/// The processes in the BPF map of an agent, if `bpftool` can show them.
 fn known_processes(agent: u32) -> Option<Vec<u32>> {
     let json = |arguments: &[&str]| -> Option<serde_json::Value> {
         let output = Command::new("bpftool").arg("-j").args(arguments).output().ok()?;
@@ -123,7 +126,7 @@ fn known_processes(agent: u32) -> Option<Vec<u32>> {
 fn a_process_that_works_on_after_its_end_is_forgotten() {
     let Some(setup) = Setup::as_root() else { return };
     let options = ["--profile", "--sample-rate", "4999", "--duration", "120s"];
-    let mut session = Session::start(&setup.agent, &options, Whom::Machine).unwrap();
+    let mut session = Session::start(&setup.agent, &options, Subject::Machine).unwrap();
     session.until_attached().unwrap();
     if known_processes(session.pid()).is_none() {
         testkit::skip!("bpftool cannot tell what a map has (package bpftool)");
@@ -131,7 +134,7 @@ fn a_process_that_works_on_after_its_end_is_forgotten() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let mut ended = Vec::new();
     for _ in 0..3 {
-        // The last one who has a file open gives back its pages: after those of his memory.
+        // The process that closes the file last also releases its pages, after those of its own memory.
         let file = folder.path().join("large");
         let script = format!(
             "head -c 300000000 /dev/zero > {0}; exec sh -c 'exec 3< {0}; rm {0}; exec sleep 0'",
@@ -154,10 +157,10 @@ fn a_process_that_works_on_after_its_end_is_forgotten() {
     session.stop().unwrap();
     let capture = session.finish().unwrap().on_cpu().unwrap();
     let (exiting, _) = capture.sums(|s| s.has("[exiting]"));
-    assert!(exiting > 0, "nobody was seen on the way out: this test saw nothing");
+    assert!(exiting > 0, "no sample shows a process that ends");
 }
 
-/// A shell waits in vfork, whose caller is known by a register alone, for programs that are gone after a millisecond.
+/// A shell waits in vfork, whose return address is only in a register, for programs that end after a millisecond.
 #[test]
 fn a_shell_that_starts_programs_has_whole_stacks() {
     let Some(setup) = Setup::as_root() else { return };
@@ -165,7 +168,7 @@ fn a_shell_that_starts_programs_has_whole_stacks() {
     let shell = Path::new("/bin/sh");
     let options =
         ["--profile", "--sample-rate", "4999", "--offcpu", "--offcpu-states", "blocked,iowait,preempted"];
-    let finished = Session::start(&setup.agent, &options, Whom::Command(shell, &["-c", script])).unwrap();
+    let finished = Session::start(&setup.agent, &options, Subject::Command(shell, &["-c", script])).unwrap();
     let finished = finished.finish().unwrap();
     for (capture, floor_pct) in [(finished.off_cpu().unwrap(), 95.0), (finished.on_cpu().unwrap(), 90.0)] {
         let number = |key: &str| capture.ledger(key).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
@@ -185,7 +188,7 @@ impl Drop for Killed {
     }
 }
 
-/// Two processes that rename themselves in a loop fill every queue that tells names, while the target forks between
+/// Two processes that rename themselves in a loop fill every queue of names, while the target forks between
 /// floods of executable mappings.
 #[test]
 fn children_forked_in_a_flood_of_records_are_named() {
@@ -195,7 +198,7 @@ fn children_forked_in_a_flood_of_records_are_named() {
         let mut command = Command::new(&siege);
         command.arg(role).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = Killed(command.spawn().unwrap());
-        // It says that it is ready.
+        // It prints that it is ready.
         child.0.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
         child
     };
@@ -203,7 +206,7 @@ fn children_forked_in_a_flood_of_records_are_named() {
     let mut family = start("family");
     let parent = family.0.id();
     let options = ["--profile", "--sample-rate", "499", "--duration", "60s"];
-    let mut session = Session::start(&setup.agent, &options, Whom::Process(parent)).unwrap();
+    let mut session = Session::start(&setup.agent, &options, Subject::Process(parent)).unwrap();
     session.until_attached().unwrap();
     let begun = Instant::now();
     family.0.stdin.take().unwrap().write_all(b"\n").unwrap();
@@ -213,11 +216,11 @@ fn children_forked_in_a_flood_of_records_are_named() {
     let of_child = |s: &Stack| s.pid != parent;
     let (all, _) = capture.sums(of_child);
     let (named, _) = capture.sums(|s: &Stack| of_child(s) && s.has("main"));
-    let told = ["life_lost", "side_band_lost"].map(|key| capture.ledger(key));
+    let lost = ["life_lost", "side_band_lost"].map(|key| capture.ledger(key));
     let mut children: Vec<_> = capture.stacks.iter().filter(|s| of_child(s)).map(|s| s.pid).collect();
     children.sort_unstable();
     children.dedup();
-    println!("{named} of {all} samples of {} children are named; {told:?}", children.len());
+    println!("{named} of {all} samples of {} children are named; {lost:?}", children.len());
     assert_eq!(children.len(), 8, "{:?}", capture.comments);
     assert!(all > 1000 && named * 100 >= all * 99, "{named} of {all}: {:?}", capture.comments);
 }
@@ -238,7 +241,8 @@ fn a_flood_of_stacks_leaves_room_for_process_life() {
     );
     let options = ["--offcpu", "--per-thread", "--ring-size", "256K"];
     let shell = Path::new("/bin/sh");
-    let mut session = Session::start(&setup.agent, &options, Whom::Command(shell, &["-c", &script])).unwrap();
+    let mut session =
+        Session::start(&setup.agent, &options, Subject::Command(shell, &["-c", &script])).unwrap();
     session.until_attached().unwrap();
     let agent = Pid::from_raw(i32::try_from(session.pid()).unwrap()).unwrap();
     // All of the flood and of the processes come while perf-agent is stopped.
@@ -253,15 +257,16 @@ fn a_flood_of_stacks_leaves_room_for_process_life() {
     assert_eq!(capture.ledger("processes"), Some("44"), "{:?}", capture.comments);
 }
 
-/// A process that renames itself faster than names are told: its last name is shown, and the others are counted.
+/// A process renames itself faster than names are sent: its last name is shown, and the others are counted.
 #[test]
 fn the_last_of_many_names_is_shown() {
     let Some(setup) = Setup::get() else { return };
     let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); printf name-$i > /proc/$$/comm; done; \
                   printf last-name > /proc/$$/comm; i=0; while [ $i -lt 2000000 ]; do i=$((i+1)); done";
-    let whom = Whom::Command(Path::new("/bin/sh"), &["-c", script]);
+    let subject = Subject::Command(Path::new("/bin/sh"), &["-c", script]);
     let options = ["--profile", "--sample-rate", "999"];
-    let capture = Session::start(&setup.agent, &options, whom).unwrap().finish().unwrap().on_cpu().unwrap();
+    let capture =
+        Session::start(&setup.agent, &options, subject).unwrap().finish().unwrap().on_cpu().unwrap();
     let samples = |is_it: &dyn Fn(&str) -> bool| capture.sums(|s: &Stack| is_it(&s.comm)).0;
     let (all, last) = (samples(&|_| true), samples(&|comm| comm == "last-name"));
     assert!(last > 300, "{last} of {all}: {:?}", capture.comments);
@@ -270,7 +275,7 @@ fn the_last_of_many_names_is_shown() {
         capture.stacks.iter().map(|s| &s.comm).filter(|comm| comm.contains("name")).collect();
     comms.sort_unstable();
     comms.dedup();
-    // Names that were told but met no sample are in neither; there are few.
+    // Names that were sent but have no sample are in neither; there are few.
     let (skipped, shown) = (number("renames_skipped"), comms.len() as u64);
     assert!((19_000..=20_001).contains(&(skipped + shown)), "{skipped} + {shown}: {:?}", capture.comments);
     assert_eq!(number("life_lost"), 0, "{:?}", capture.comments);

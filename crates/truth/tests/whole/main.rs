@@ -1,4 +1,4 @@
-//! perf-agent, the whole binary, on known-answer programs. A test that cannot run here says why (`testkit::skip`).
+//! perf-agent, the whole binary, on known-answer programs. A test that cannot run here prints the reason (`testkit::skip`).
 #![expect(clippy::unwrap_used, reason = "a test's helper fails the test")]
 
 mod blocking;
@@ -23,7 +23,7 @@ use truth::profiler::Profiler;
 /// One capture at a time: they share the CPUs.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// What a test holds while it runs.
+/// The binary under test and its turn; a test holds it while it runs.
 struct Setup {
     agent: PathBuf,
     out: PathBuf,
@@ -31,7 +31,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// For a test that runs perf-agent and needs no rights of its own. None if this user may not profile, after saying why.
+    /// For a test that runs perf-agent and needs no rights of its own. None if this user may not profile; then the reason is printed.
     fn get() -> Option<Self> {
         let Some(agent) = perf_agent() else {
             skipped("there is no perf-agent (cargo build --release -p cli, or $PERF_AGENT)");
@@ -44,7 +44,7 @@ impl Setup {
         Some(Self { agent, out: out(), _turn: turn() })
     }
 
-    /// For a test that itself looks into perf-agent's process or changes the system. None if it may not, after saying why.
+    /// For a test that itself looks into perf-agent's process or changes the system. None if it may not; then the reason is printed.
     fn as_root() -> Option<Self> {
         is_root().then(Self::get)?
     }
@@ -54,7 +54,7 @@ impl Setup {
     }
 }
 
-/// Whether this is root; says that it must be.
+/// Whether this is root; if not, prints the reason of the skip.
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {

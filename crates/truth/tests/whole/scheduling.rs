@@ -3,7 +3,7 @@
 use truth::blocking::{read_meters, read_number};
 use truth::programs::Scheduling;
 use truth::scheduler::{COUNTERS, LOADS, Report, Watched, watch};
-use truth::session::{Session, Whom};
+use truth::session::{Session, Subject};
 
 use crate::Setup;
 
@@ -15,8 +15,8 @@ fn watched(setup: &Setup, program: &str, options: &[&str]) -> Watched {
 }
 
 #[track_caller]
-fn near(what: &str, said: u64, truth: u64, allowed: u64) {
-    assert!(said.abs_diff(truth) <= allowed, "{what}: {said}, but {truth} are true");
+fn near(what: &str, measured: u64, truth: u64, allowed: u64) {
+    assert!(measured.abs_diff(truth) <= allowed, "{what}: {measured}, but {truth} are true");
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn switches_and_slices_are_the_kernels() {
     for (program, ends) in [("pacer", 1), ("hogs", 3), ("blocking", 11)] {
         let Watched { report, process, .. } = watched(&setup, program, &["--pmu-events", "task-clock"]);
         let (preempted, voluntary, io_wait) = report.switches;
-        // Printing and ending may wait for something once or twice; for the disk, where files are closed that nobody has any more.
+        // Printing and ending may wait once or twice; for the disk, if deleted files are closed.
         let at_the_end = if program == "blocking" { 20 } else { 2 };
         near(&format!("{program}: voluntary"), voluntary + io_wait, process.voluntary + ends, at_the_end);
         near(&format!("{program}: preempted"), preempted, process.involuntary, 2 + process.involuntary / 100);
@@ -49,7 +49,7 @@ fn switches_and_slices_are_the_kernels() {
 fn the_first_wait_of_a_thread_is_one() {
     let Some(setup) = Setup::as_root() else { return };
     let path = Scheduling::new(&setup.out).path("mayflies").unwrap();
-    let session = Session::start(&setup.agent, &["--pmu"], Whom::Command(&path, &["1000"])).unwrap();
+    let session = Session::start(&setup.agent, &["--pmu"], Subject::Command(&path, &["1000"])).unwrap();
     let finished = session.finish().unwrap();
     let (report, threads) =
         (Report::read(&finished.pmu().unwrap()).unwrap(), read_number(&finished.lines, "threads").unwrap());
@@ -63,7 +63,7 @@ fn threads_that_compete_are_preempted_and_wait() {
     let Watched { report, process, lines } = watched(&setup, "hogs", &[]);
     let (preempted, voluntary, io_wait) = report.switches;
     assert!(preempted > 10 * (voluntary + io_wait), "{report:?}");
-    // Two threads on one CPU: whatever of their lives they do not run, they wait; in a wait that is missing, not longer than 20 ms.
+    // Two threads on one CPU: each waits while it does not run. A missing wait is not longer than 20 ms.
     let lives = read_meters(&lines).unwrap().into_iter().filter(|m| m.kind == "life");
     let waited = lives.map(|m| m.off_cpu_ns()).sum::<u64>();
     let missing = 20_000_000 * report.missing;
@@ -92,7 +92,7 @@ fn counters_are_the_programs_own() {
 fn the_machine_is_the_sum_of_its_processes() {
     let Some(setup) = Setup::as_root() else { return };
     let options = ["--pmu", "--per-pid", "--duration", "1500ms"];
-    let session = Session::start(&setup.agent, &options, Whom::Machine).unwrap();
+    let session = Session::start(&setup.agent, &options, Subject::Machine).unwrap();
     let json = session.finish().unwrap().pmu().unwrap();
     let total = Report::read(&json).unwrap();
     let processes = json["processes"].as_array().unwrap();
@@ -115,8 +115,8 @@ fn all_modes_at_once_say_what_each_says_alone() {
     let programs = Scheduling::new(&setup.out);
     let (path, folder) = (programs.path("blocking").unwrap(), programs.out.display().to_string());
     let options = ["--profile", "--offcpu", "--offcpu-states=blocked,iowait,preempted", "--pmu"];
-    let whom = Whom::Command(&path, &["2000", &folder]);
-    let finished = Session::start(&setup.agent, &options, whom).unwrap().finish().unwrap();
+    let subject = Subject::Command(&path, &["2000", &folder]);
+    let finished = Session::start(&setup.agent, &options, subject).unwrap().finish().unwrap();
     let (on_cpu, off_cpu) = (finished.on_cpu().unwrap(), finished.off_cpu().unwrap());
     let report = Report::read(&finished.pmu().unwrap()).unwrap();
     for capture in [&on_cpu, &off_cpu] {

@@ -17,8 +17,8 @@ fn four_functions_have_their_shares() {
     // Of 10,000 samples chance alone moves a share of 40 % by more than a point once in twenty runs; not three times.
     let mut complaints = Vec::new();
     while complaints.len() < 3 {
-        let said = measure(&setup.out, &profilers, plan).unwrap();
-        match judge(&said, plan) {
+        let measured = measure(&setup.out, &profilers, plan).unwrap();
+        match judge(&measured, plan) {
             Ok(()) => return,
             Err(complaint) => complaints.push(complaint),
         }
@@ -26,8 +26,8 @@ fn four_functions_have_their_shares() {
     panic!("{}", complaints.join("\n"));
 }
 
-fn judge(said: &[Shares], plan: Plan) -> Result<(), String> {
-    let agent = &said[0];
+fn judge(measured: &[Shares], plan: Plan) -> Result<(), String> {
+    let agent = &measured[0];
     // A program that others keep off the CPU gives fewer samples; then chance alone is larger than the target.
     let full = plan.seconds * f64::from(plan.rate_hz);
     let quiet = agent.expected >= 0.95 * full;
@@ -37,8 +37,8 @@ fn judge(said: &[Shares], plan: Plan) -> Result<(), String> {
         return Err(format!("within {allowed:.2} percentage points: {agent:?}"));
     }
     let own = agent.samples as f64 / agent.expected;
-    let ratio = said.get(1).map_or(own, |perf| agent.samples as f64 / perf.samples as f64);
+    let ratio = measured.get(1).map_or(own, |perf| agent.samples as f64 / perf.samples as f64);
     let tolerance = if quiet { 0.02 } else { 0.10 };
     let near = |value: f64| (value - 1.0).abs() <= tolerance;
-    if near(own) || near(ratio) { Ok(()) } else { Err(format!("number of samples: {said:?}")) }
+    if near(own) || near(ratio) { Ok(()) } else { Err(format!("number of samples: {measured:?}")) }
 }

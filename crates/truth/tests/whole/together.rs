@@ -30,7 +30,7 @@ fn two_agents_do_not_disturb_each_other() {
         let mut capture = agent.finish().unwrap();
         capture.stacks.retain(|s| s.pid == target.pid());
         counts.push(capture.samples() as f64);
-        // With -a samples come before the tables, and say so.
+        // With -a the first samples come before their tables; they are marked.
         let verdict = Verdict::of(&capture, &program, &Roots::default()).unwrap();
         assert!(verdict.exact > 0 && verdict.exact_pct_once_ready() >= 99.0, "{verdict:?}");
     }

@@ -1,11 +1,11 @@
-//! Two files that say by their build-ids to be one, and are not.
+//! Two different files with one build-id.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use truth::compile::{Build, Compiler};
 use truth::programs::sources;
-use truth::session::{Session, Whom};
+use truth::session::{Session, Subject};
 use truth::target::Target;
 use truth::verdict::is_early;
 
@@ -30,7 +30,7 @@ fn a_claimed_build_id_takes_nothing_from_another_file() {
     for [first, second] in [[&one, &two], [&two, &one]] {
         let also = first.pid().to_string();
         let options = ["--profile", "--duration", "2s", "--sample-rate", "499", "--pid", &also];
-        let session = Session::start(&setup.agent, &options, Whom::Process(second.pid())).unwrap();
+        let session = Session::start(&setup.agent, &options, Subject::Process(second.pid())).unwrap();
         let capture = session.finish().unwrap().on_cpu().unwrap();
         for (target, name) in [(&one, NAMES[0]), (&two, NAMES[1])] {
             // How soon tables come is another question.

@@ -1,11 +1,11 @@
-//! Who wakes whom: threads of which the waker is known by name, process and stack.
+//! Wakers: name, process and stack of the thread that ends each wait.
 
 use std::process::Command;
 
 use truth::frame::{Capture, Stack};
 use truth::programs::Scheduling;
 use truth::roots::Roots;
-use truth::session::{Session, Whom};
+use truth::session::{Session, Subject};
 use truth::target::Target;
 use truth::verdict::is_early;
 
@@ -48,7 +48,7 @@ fn each_waker_has_its_names_and_its_complete_stack() {
     let (_target, lines) = Target::start_after(&mut Command::new(program)).unwrap();
     let child = lines.iter().find_map(|line| line.strip_prefix("child ")?.parse().ok()).unwrap();
     let options = ["--offcpu", "--wakers", "--duration", "3s"];
-    let session = Session::start(&setup.agent, &options, Whom::Process(child)).unwrap();
+    let session = Session::start(&setup.agent, &options, Subject::Process(child)).unwrap();
     let capture = session.finish().unwrap().off_cpu().unwrap();
     assert_eq!(capture.ledger("lost"), Some("0"), "{:?}", capture.comments);
     expect(&capture, "await_condition", |stack, waker| {
@@ -59,7 +59,7 @@ fn each_waker_has_its_names_and_its_complete_stack() {
         is_thread(stack, waker, ["writer", "give_pipe"], ["thread_writer", "process_wakers"])
     });
     expect(&capture, "await_timer", |_, waker| waker == ["[interrupt]"]);
-    // That process is walked when it wakes, but its own time is nobody's sample.
+    // The waker's stack is walked when it wakes a thread, but the waker's own waits are not samples.
     for stack in &capture.stacks {
         let blocked = parts(stack).map_or_else(
             || stack.frames.iter().filter_map(|f| f.name.as_deref()).collect(),
