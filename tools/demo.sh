@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds perf-agent, profiles a real program with it, and says where the result is.
+# Builds perf-agent, profiles a real program with it, and prints where the result is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:$HOME/.cargo/bin

@@ -3,7 +3,7 @@
 #   gate.sh          all of `make test`: formatting, lints, documentation, licences, direction of use, tests, other kernels
 #   gate.sh fast     formatting, direction of use, and the tests that need no root and run nothing as a whole
 #   gate.sh long     what takes longer than `make test` may: aarch64 in emulation, fuzzing, endurance
-# Cargo builds two profiles, release for what is shipped and dev (with overflow checks) for the tests.
+# Cargo builds two profiles: release for the shipped binary, dev (with overflow checks) for the tests.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:$HOME/.cargo/bin:/usr/local/go/bin:/usr/sbin:/sbin
@@ -42,7 +42,7 @@ skip() { # WHAT: WHY
     grep -qE -f "$logs/expected-skips" <<< "$1" || fail "skipped for a reason that tools/expected-skips.txt does not list: $1"
 }
 
-# What failed and held when it ran again alone: either other work on the machine spoiled it, or it is a race. It is told with the
+# A check that failed and then passed alone: either other work on the machine spoiled it, or it is a race. It is listed with the
 # cause of the first failure, since both are defects of the check or of the product.
 unsteady() { unsteady+=("$1"); }
 
@@ -72,7 +72,7 @@ cause() { # LOG TEST
         message { gsub(/[[:space:]]+/, " "); printf "%s%s", (told++ ? " " : ""), $0 }' "$1" | cut -c 1-400
 }
 
-# Adds libtest's own counts. A test that passed and said `skipped: ` was skipped (crate testkit).
+# Adds libtest's own counts. A test that passed and printed `skipped: ` was skipped (crate testkit).
 count_tests() { # LOG
     local ok bad name
     read -r ok bad < <(awk '/^test result:/ { ok += $4; bad += $6 } END { print ok + 0, bad + 0 }' "$1")
@@ -94,15 +94,13 @@ count_tests() { # LOG
         }' "$1")
 }
 
-# Other kernels, two guests at a time: each takes one core, and hardly any check in it depends on times.
+# Other kernels, all guests at once: each takes one core at most, and hardly any check in it depends on times.
 boot_kernels() { # KERNEL…
-    local kernel guests=() running=0
+    local kernel guests=()
     trap '[ ${#guests[@]} = 0 ] || kill "${guests[@]}" 2> /dev/null; exit' TERM
     for kernel in "$@"; do
-        [ $running -lt 2 ] || { wait -n; running=$((running - 1)); }
         boot_kernel "$kernel" &
         guests+=($!)
-        running=$((running + 1))
     done
     wait
 }
@@ -147,7 +145,7 @@ run_tests() { # LOG TARGET-OPTION… [-- FILTER…]
     while [ $# -gt 0 ] && [ "$1" != -- ]; do targets+=("$1"); shift; done
     [ $# = 0 ] || { shift; filters=("$@"); }
     run "$log" cargo test --workspace --locked --no-fail-fast "${targets[@]}" -- --show-output "${filters[@]}" || tests=$?
-    # A test program that was killed in the middle says nothing of its tests.
+    # A test program that was killed prints no result.
     ended=$(sed -nE 's/^error: ([0-9]+) targets? failed:$/\1/p' "$logs/$log.log")
     told=$(grep -c '^test result: FAILED' "$logs/$log.log")
     if [ $tests != 0 ] && [ "$ended" != "$told" ]; then fail "$log: not all test programs came to their end"; fi
@@ -170,7 +168,7 @@ run_tests() { # LOG TARGET-OPTION… [-- FILTER…]
     for name in "${names[@]}"; do failures+=("$name: $(cause "$logs/$log.log" "$name")"); done
 }
 
-# What needs neither a build nor a test.
+# Checks that need neither a build nor a test.
 check_sources() {
     step format cargo fmt --all --check -- --color never
     if [ $mode = full ] || command -v clang-format > /dev/null; then
@@ -183,7 +181,7 @@ check_sources() {
     elif ! grep -q '^passed: ' "$logs/workspace.log"; then
         fail workspace
     fi
-    # A skip that testkit does not say is not counted.
+    # A skip that testkit does not print is not counted.
     step skips-in-one-place sh -c '! grep -rnE "print(ln)?!\(\"skipped" crates --include="*.rs" --exclude-dir=testkit'
 }
 

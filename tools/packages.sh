@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing for a purpose; says what it does, and does nothing if all are there.
+# Installs the Debian packages that are missing for a purpose; prints what it does, and does nothing if all are there.
 #   packages.sh PURPOSE…     build | demo | test | truth | long
 set -euo pipefail
 
@@ -10,7 +10,7 @@ demo=(:python3)
 test=(dwz:dwz xz:xz-utils bpftool:bpftool g++:g++
     musl-gcc:musl-tools go:golang-go perf:linux-perf clang-format:clang-format :python3
     qemu-system-x86_64:qemu-system-x86 cpio:cpio setcap:libcap2-bin setpriv:util-linux kill:procps objcopy:binutils)
-# Debian has the libraries of another machine only for other machines than that.
+# On arm64 these libraries are not cross libraries, and Debian has no such package there.
 [ "$(uname -m)" != x86_64 ] || test+=(/usr/aarch64-linux-gnu/lib/libc.so.6:libc6-arm64-cross)
 truth=(g++:g++ musl-gcc:musl-tools go:golang-go perf:linux-perf sqlite3:sqlite3 :python3 node:nodejs
     redis-server:redis-server redis-benchmark:redis-tools openssl:openssl offcputime:libbpf-tools)
@@ -47,7 +47,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "installing: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
-# A server that comes with a package is wanted as a program, not as a running service.
+# Servers are installed as programs for tests; none is started as a service.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT

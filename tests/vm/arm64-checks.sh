@@ -22,7 +22,7 @@ share() { # FRAME PATTERN
 # Whether a number lies in a range.
 within() { awk -v n="$1" -v low="$2" -v high="$3" 'BEGIN { exit !(n != "" && n >= low && n <= high) }'; }
 
-# Stacks below main that are what the program says, and walks that reached the root; with the memo checked.
+# Stacks below main that match the program's chain, and walks that reached the root; with the memo checked.
 stacks() { # NAME PATTERN COMMAND…
     name=$1 pattern=$2
     shift 2

@@ -42,7 +42,7 @@ INIT
     chmod +x "$tree/init"
 }
 
-# Boots the tree, shows what the guest said and judges it. The emulator's own options follow.
+# Boots the tree, prints the guest's output and judges it. The emulator's own options follow.
 boot() { # NAME KERNEL CONSOLE EMULATOR OPTION…
     local name=$1 kernel=$2 console=$3 emulator=$4
     shift 4

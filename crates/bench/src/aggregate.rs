@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::record::{Run, Setting, TableTime};
 use crate::statistics::{Summary, summary};
 
-/// Files whose tables take longest: so many are listed.
+/// How many of the files with the slowest tables are listed.
 const LISTED: usize = 10;
 
 /// A figure of a run, by name.

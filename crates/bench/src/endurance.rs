@@ -1,4 +1,4 @@
-//! All modes together on a busy machine, for long: whether memory grows, whether the modes disturb each other, and whether the
+//! All modes together on a busy machine for a long time: whether memory grows, whether the modes disturb each other, and whether the
 //! ledger adds up. The load is chosen to cost a profiler memory: processes that live for milliseconds, compilations, threads
 //! that live for one sleep.
 
@@ -60,7 +60,7 @@ struct Load {
 
 impl Load {
     fn start() -> Result<Self> {
-        let folder = tempfile::tempdir().context("create a folder for what is compiled")?;
+        let folder = tempfile::tempdir().context("create a folder for object files")?;
         let source = folder.path().join("short.c");
         fs::write(&source, "#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n")
             .context("write a source file")?;
@@ -108,7 +108,7 @@ fn number(capture: &Capture, key: &str) -> Option<f64> {
 fn samples_per_second(capture: &Capture) -> Result<f64> {
     let (recorded, lost) = (number(capture, "samples"), number(capture, "lost"));
     let all =
-        recorded.context("the ledger tells no samples")? + lost.context("the ledger tells no losses")?;
+        recorded.context("the ledger has no key samples")? + lost.context("the ledger has no key lost")?;
     Ok(all * 1e9 / capture.duration_ns.max(1) as f64)
 }
 
@@ -194,15 +194,15 @@ impl Endurance {
         number(&self.wall, "wall.identity_pct")
     }
 
-    /// Whether the samples of a profile are those that its ledger tells.
+    /// Whether a profile has as many samples as its ledger counts.
     ///
     /// # Errors
     /// If they are not.
     fn adds_up(capture: &Capture, what: &str) -> Result<()> {
-        let (said, recorded) = (number(capture, "samples").unwrap_or(-1.0), capture.sums(|_| true).0);
+        let (counted, recorded) = (number(capture, "samples").unwrap_or(-1.0), capture.sums(|_| true).0);
         ensure!(
-            said == recorded as f64,
-            "{what}: the ledger says {said} samples, the profile has {recorded}"
+            counted == recorded as f64,
+            "{what}: the ledger counts {counted} samples, the profile has {recorded}"
         );
         Ok(())
     }
@@ -219,7 +219,7 @@ impl Endurance {
             let allowed = number(samples, "samples").unwrap_or(0.0) / 200.0 + 5.0;
             ensure!(key != "lost" || value as f64 <= allowed, "{mode}: {value} lost: {:?}", self.losses());
         }
-        let identity = self.identity_pct().context("the ledger tells no identity")?;
+        let identity = self.identity_pct().context("the ledger has no identity")?;
         ensure!((99.0..=100.5).contains(&identity), "wall clock: sum / truth = {identity} %");
         let ratio = self.rate_ratio();
         ensure!((0.9..1.1).contains(&ratio), "samples with all modes / alone = {ratio:.3}");

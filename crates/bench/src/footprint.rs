@@ -1,4 +1,4 @@
-//! What perf-agent itself takes: CPU and memory of its process, from /proc and from its own ledger.
+//! The costs of perf-agent itself: CPU and memory of its process, from /proc and from its own ledger.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub struct Footprint {
     pub steady_cpu_pct: f64,
     /// Peak resident set in MiB, from /proc.
     pub peak_rss_mib: f64,
-    /// What the profile's own ledger says: CPU in %, peak in KiB, bpf memory if it tells.
+    /// From the profile's ledger: CPU in %, peak in KiB, memory of BPF maps if known.
     pub ledger: Vec<(String, String)>,
     /// Samples taken.
     pub samples: u64,

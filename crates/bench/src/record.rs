@@ -1,4 +1,4 @@
-//! What one run of a scenario leaves behind: a JSON file, which `report` reads again.
+//! The result of one run of a scenario: a JSON file, which `report` reads again.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +47,7 @@ pub struct Setting {
     /// Whether unwind tables are on disk already.
     #[arg(long, value_enum, default_value = "empty")]
     pub cache: Cache,
-    /// A word that tells runs apart, such as the version that is measured.
+    /// A word that distinguishes runs, such as the version that is measured.
     #[arg(long, default_value = "")]
     pub label: String,
 }

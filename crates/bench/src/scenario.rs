@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::fleet::Fleet;
 use crate::record::{Cache, Machine, Run, Scope, Setting, TableTime};
 
-/// What a run finds: a fleet, and where tables may be kept between runs.
+/// The preparation of runs: a fleet, and the folder that keeps tables between runs.
 #[derive(Debug)]
 pub struct Scenario {
     setting: Setting,

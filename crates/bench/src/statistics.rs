@@ -11,7 +11,7 @@ pub fn quantile(values: &mut [f64], share: f64) -> f64 {
     }
 }
 
-/// What several values of one figure are.
+/// Several values of one figure, summarized.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// Half of the values are larger.

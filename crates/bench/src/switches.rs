@@ -18,7 +18,7 @@ use truth::target::Target;
 
 /// Time for a profiler to go away before the next window.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Time for a tracer to begin, if it does not say when it has begun.
+/// Time for a tracer to begin, if it does not show when it has begun.
 const STARTS: Duration = Duration::from_millis(700);
 
 /// A program that switches.
@@ -52,7 +52,7 @@ pub enum Tracer {
     Agent(PathBuf, Vec<String>),
     /// bcc's offcputime.
     Offcputime,
-    /// The least that a tracer by frame pointers does.
+    /// The minimum of a tracer by frame pointers.
     ByFramePointers,
     /// `perf record -e sched:sched_switch -g`.
     PerfRecord,
@@ -67,9 +67,9 @@ pub struct Left {
     pub left_pct: f64,
     /// Half of the distance between the quartiles.
     pub spread_pct: f64,
-    /// Lost events in all rounds, as the tracer tells them; nothing if it does not.
+    /// Lost events in all rounds by the tracer's own count; nothing without one.
     pub lost: Option<u64>,
-    /// Complete stacks in per cent, as the tracer tells it.
+    /// Complete stacks in per cent by the tracer's own count.
     pub rooted_pct: Option<f64>,
 }
 
@@ -145,7 +145,7 @@ enum Attached {
 }
 
 impl Attached {
-    /// Ends it: lost events and complete stacks, as far as it tells them.
+    /// Ends it. Returns lost events and complete stacks by its own count, if it has one.
     fn detach(self) -> Result<(Option<u64>, Option<f64>)> {
         match self {
             Self::Agent(session) => {
@@ -208,7 +208,7 @@ pub fn measure(out: &Path, load: Load, tracers: &[Tracer], rounds: usize, second
     Ok(Switches { left: left.collect(), per_second: quantile(&mut rates, 0.5) })
 }
 
-/// The tracers that are here.
+/// The installed tracers.
 #[must_use]
 pub fn tracers(agent: Option<PathBuf>, more: &[String]) -> Vec<Tracer> {
     let mut all: Vec<Tracer> = agent.map(|path| Tracer::Agent(path, more.to_vec())).into_iter().collect();

@@ -20,7 +20,7 @@ struct Single<'a> {
     path: &'a OsStr,
 }
 
-/// Reads the recording and writes what was asked for; without an output, prints the ledger.
+/// Reads the recording and writes the given outputs; without an output, prints the ledgers.
 pub fn run(args: &RenderArgs, interrupts: &Interrupts) -> ExitCode {
     let recording = match read(&args.recording) {
         Ok(recording) => recording,

@@ -2,7 +2,7 @@
 //!
 //! In: child processes that end with their test, CPU time to burn, waiting with a deadline, skipping with a reason,
 //! commands and the built `perf-agent`, how far its start has come, temporary perf maps, rights. Guaranteed: nothing outlives the value that
-//! stands for it; no test is skipped without a line that says why.
+//! stands for it; no test is skipped without a line with the reason.
 //! Not here: any part of the product, and anything that only one crate tests.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Child processes that are killed when the test is through with them.
+//! Child processes that are killed at the end of their test.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_started_is_an_error() {
+    fn a_missing_program_is_an_error() {
         assert!(Process::start(&mut Command::new("/nonexistent")).is_err());
     }
 }

@@ -1,25 +1,23 @@
 //! Skipping a test, with a line that the gate counts.
 //!
-//! libtest knows a test that passes and a test that fails, and none that finds out that it cannot run. Such a test says so in
-//! a line of its output; `tools/gate.sh` reads these lines, does not count the tests as passed, and fails for a reason that
+//! In libtest a test passes or fails; a test cannot report at run time that it cannot run here. Such a test prints a line; `tools/gate.sh` reads these lines, does not count the tests as passed, and fails for a reason that
 //! `tools/expected-skips.txt` does not list.
 
 use std::fmt::Display;
 
-/// Says that the test of the calling thread cannot run here, or not all of it. Outside of a test the name is that of the
-/// thread.
+/// Prints that the test of the calling thread cannot run here, or not all of it. The name of a test is that of its thread.
 pub fn skipped(reason: impl Display) {
     let thread = std::thread::current();
     println!("{}", line(thread.name().unwrap_or("?"), &reason.to_string()));
 }
 
-/// One line, whatever the reason is.
+/// The line, also for a reason of several lines.
 fn line(test: &str, reason: &str) -> String {
     let words: Vec<&str> = reason.split_whitespace().collect();
     format!("skipped: {test}: {}", words.join(" "))
 }
 
-/// Says why the test cannot run here, and returns from it.
+/// Prints why the test cannot run here, and returns from it.
 #[macro_export]
 macro_rules! skip {
     ($($reason:tt)+) => {{

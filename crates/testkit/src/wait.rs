@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what comes at once on an idle machine.
+/// How long a test waits for an event that is immediate on an idle machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Pause between two looks.
@@ -26,7 +26,7 @@ pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> boo
 /// Waits for a condition for up to a minute.
 ///
 /// # Panics
-/// If it does not hold until then; `what` says what was waited for.
+/// If it does not hold until then; `what` is the condition in words.
 #[track_caller]
 pub fn until(what: &str, condition: impl FnMut() -> bool) {
     must_hold_within(PATIENCE, what, condition);

@@ -39,7 +39,7 @@ impl std::fmt::Debug for Bare {
 }
 
 impl Bare {
-    /// Loads it and samples a thread, on whatever CPU it runs.
+    /// Loads it and samples a thread on any CPU.
     ///
     /// # Errors
     /// Without clang or the privilege.

@@ -7,7 +7,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// The last of the CPUs that this process may use: the first has most of the machine's interrupts.
 ///
 /// # Errors
-/// If the kernel does not say.
+/// If the kernel refuses the answer.
 pub(super) fn last_cpu() -> Result<usize> {
     let allowed = sched_getaffinity(None).context("ask for the CPUs of this process")?;
     (0..CpuSet::MAX_CPU).rfind(|&cpu| allowed.is_set(cpu)).context("no CPU is allowed")

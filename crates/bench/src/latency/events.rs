@@ -1,4 +1,4 @@
-//! Run-queue latency out of the scheduler's events as `perf script` prints them: a computation of our own, by definition.
+//! Run-queue latency, computed by its definition from the scheduler's events as `perf script` prints them.
 
 use std::collections::HashMap;
 

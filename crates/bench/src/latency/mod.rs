@@ -1,4 +1,4 @@
-//! Scheduler metrics: run-queue latency, switches and counters of `--pmu` beside what perf and the kernel's own counts say.
+//! Scheduler metrics: run-queue latency, switches and counters of `--pmu` beside perf and the kernel's own counts.
 
 mod events;
 
@@ -17,14 +17,14 @@ use crate::offcpu::Timehist;
 
 pub use events::{Waits, read_events};
 
-/// What each says about one program during the same seconds.
+/// The measurements of one program by each tool during the same seconds.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// perf-agent's report.
     pub agent: Report,
-    /// The same from perf's events by definition.
+    /// The same, computed from perf's events.
     pub events: Waits,
-    /// The largest delay in ns that `perf sched latency` tells.
+    /// The largest delay in ns in the output of `perf sched latency`.
     pub perf_max_ns: u64,
     /// Voluntary and involuntary switches by the kernel's count for the process.
     pub kernel: (u64, u64),

@@ -1,4 +1,4 @@
-//! The minimum that a tracer by frame pointers does (`bench/bpf/off_cpu.bpf.c`), without the names and tables of a tool.
+//! The minimum of a tracer by frame pointers (`bench/bpf/off_cpu.bpf.c`), without the names and tables of a tool.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Other tools that tell time off the CPU: bcc's offcputime, `perf sched`, and the least that a tracer by frame pointers
-//! does.
+//! Other tools that measure time off the CPU: bcc's offcputime, `perf sched`, and the minimum of a tracer by frame
+//! pointers.
 
 mod by_frame_pointers;
 mod offcputime;

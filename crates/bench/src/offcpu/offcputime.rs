@@ -11,7 +11,7 @@ use testkit::find_command;
 use truth::frame::{Capture, Frame, Stack};
 
 const COMMAND: &str = "offcputime";
-/// Of different stacks; it keeps 1,024 if not told otherwise.
+/// Room for different stacks; the default is 1,024.
 const STACKS: &str = "--stack-storage-size=16384";
 
 /// `offcputime` at work.
@@ -28,7 +28,7 @@ impl Offcputime {
         find_command(COMMAND).is_some()
     }
 
-    /// Starts it for one process, or for all; what it prints goes to that folder.
+    /// Starts it for one process, or for all; its output goes to a file in that folder.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -66,7 +66,7 @@ impl Offcputime {
 
 impl Drop for Offcputime {
     fn drop(&mut self) {
-        // Stopped already, but for an error on the way.
+        // It has ended already, except after an error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

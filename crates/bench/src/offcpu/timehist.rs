@@ -44,7 +44,7 @@ impl Timehist {
         Ok(self.file.clone())
     }
 
-    /// Stops recording and tells the time off the CPU in ns by name of thread, for one process.
+    /// Stops recording. Returns the time off the CPU in ns by name of thread, for one process.
     ///
     /// # Errors
     /// If perf fails.

@@ -1,4 +1,4 @@
-//! Time as the ticker spells it: CLOCK_MONOTONIC in units of 5 ms, modulo 4096.
+//! Time as the names of the ticker's functions encode it: CLOCK_MONOTONIC in units of 5 ms, modulo 4096.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) fn now() -> Duration {
     Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), u32::try_from(t.tv_nsec).unwrap_or(0))
 }
 
-/// The time that a stack spells, in units.
+/// The time that a stack encodes, in units.
 pub(super) fn read(stack: &Stack) -> Option<u64> {
     let digit = |prefix: &str| {
         let name =
@@ -25,7 +25,7 @@ pub(super) fn read(stack: &Stack) -> Option<u64> {
     Some(digit("hi_")? << 8 | digit("mid_")? << 4 | digit("lo_")?)
 }
 
-/// The time from `start` to the end of the unit that a stack spelled, no more than 20 s later.
+/// The time from `start` to the end of the unit that a stack encodes, no more than 20 s later.
 pub(super) fn since(start: Duration, units: u64) -> Duration {
     let start_units = start.as_millis() as u64 / UNIT_MS;
     let passed = (units + UNITS - start_units % UNITS) % UNITS;
@@ -38,7 +38,7 @@ mod tests {
     use truth::frame::Frame;
 
     #[test]
-    fn a_stack_tells_the_time() {
+    fn a_stack_encodes_a_time() {
         let frame = |name: &str| Frame { name: Some(name.into()), ..Frame::default() };
         let names = ["tick", "hi_f", "mid_0", "lo_2", "spin"];
         let stack = Stack { frames: names.map(frame).to_vec(), count: 1, ..Stack::default() };

@@ -1,5 +1,5 @@
-//! How long it takes from the start of perf-agent to the first complete stack, read off the stacks themselves: the
-//! preloaded library `ticker` burns CPU below functions that spell the time.
+//! The time from the start of perf-agent to the first complete stack, read from the stacks themselves: the preloaded
+//! library `ticker` burns CPU below functions whose names encode the time.
 
 mod clock;
 

@@ -16,7 +16,7 @@ use truth::target::Target;
 
 use super::reproduce::reproduce;
 
-/// One run of the program that blocks in many ways, under all profilers at once; of the `others` only if so asked.
+/// One run of the program that blocks in many ways, under all profilers at once; of the `others` only on request.
 pub fn off_cpu(out: &Path, agent: Option<&Path>, others: bool, seconds: f64) -> Result<()> {
     let programs = Scheduling::new(out);
     let (ms, folder) = ((seconds * 1000.0) as u64, out.display().to_string());
@@ -51,25 +51,25 @@ pub fn off_cpu(out: &Path, agent: Option<&Path>, others: bool, seconds: f64) -> 
         let roots = Roots::default();
         println!("\n{program}, {seconds} s: time off the CPU by function; the same run for all.\n");
         println!(
-            "| function | true, ms | perf-agent, ms | error | blocks: true | said | preempted: true | said | iowait \
+            "| function | true, ms | perf-agent, ms | error | blocks: true | measured | preempted: true | measured | iowait \
              | complete | its thread: bcc's offcputime, ms | perf sched timehist, ms |"
         );
         println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
         let shown = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
-        for said in compare(&capture, &truth) {
-            let name = &said.truth.name;
+        for measured in compare(&capture, &truth) {
+            let name = &measured.truth.name;
             let in_it = capture.sums(|s| s.has(name)).0;
             let complete = capture.sums(|s| s.has(name) && roots.is_rooted(s)).0;
             println!(
                 "| {name} | {} | {} | {:+.3} % | {} | {} | {} | {} | {:.0} % | {:.2} % | {} | {} |",
-                shown(said.truth.off_cpu_ns()),
-                shown(said.ns),
-                said.error_pct(),
-                said.truth.voluntary,
-                said.blocks,
-                said.truth.involuntary,
-                said.preemptions,
-                said.iowait_ns as f64 * 100.0 / said.ns.max(1) as f64,
+                shown(measured.truth.off_cpu_ns()),
+                shown(measured.ns),
+                measured.error_pct(),
+                measured.truth.voluntary,
+                measured.blocks,
+                measured.truth.involuntary,
+                measured.preemptions,
+                measured.iowait_ns as f64 * 100.0 / measured.ns.max(1) as f64,
                 complete as f64 * 100.0 / in_it.max(1) as f64,
                 shown(by_offcputime.sums(|s| s.comm == *name).1),
                 by_thread.get(name).map_or("-".into(), |ns| shown(*ns)),

@@ -1,4 +1,4 @@
-//! Whole captures: exit statuses, files, streams, signals. Without privileges the tests skip and say so.
+//! Whole captures: exit statuses, files, streams, signals. Without privileges the tests are skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -8,7 +8,7 @@ use testkit::Process;
 
 use crate::{run, run_in, stderr, stdout};
 
-/// Whether captures are possible here; says why not.
+/// Whether captures are possible here; if not, prints the reason of the skip.
 pub fn privileged() -> bool {
     let checks: Vec<serde_json::Value> = serde_json::from_str(&stdout(&run(&["doctor", "--json"]))).unwrap();
     let failed = checks.into_iter().find(|check| check["status"] == "fail");

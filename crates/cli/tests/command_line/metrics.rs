@@ -294,7 +294,7 @@ fn served_counters_are_filled_and_only_grow() {
             }
         }
         assert_status(&served.stop(), 0);
-        // The report has what was served: nothing is lost or counted twice.
+        // The report has the samples that were served: none is lost or counted twice.
         let report = std::fs::read(directory.path().join("r")).unwrap();
         let report: Value = serde_json::from_slice(&report).unwrap();
         let total = report["total"]["samples"].as_f64().unwrap();

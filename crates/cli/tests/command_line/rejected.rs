@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::{run, run_in, stderr};
 
-/// A valid target and mode. Each test adds what is wrong.
+/// A valid target and mode. Each test adds an error.
 const GOOD: [&str; 3] = ["--profile", "--pid", "1"];
 
 #[track_caller]
