@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::closer::Closer;
+use crate::container_roots::{ContainerRoot, ContainerRoots};
 use crate::file::MappedFile;
 use crate::identity::{DeviceAndInode, FileIdentity};
 use crate::open::{self, Opened, Paths};
@@ -25,6 +27,8 @@ pub struct Files {
     known: Mutex<Known>,
     pins: Arc<AtomicUsize>,
     max_pins: usize,
+    roots: ContainerRoots,
+    closer: Closer,
     vdso: OnceLock<Option<Arc<MappedFile>>>,
     /// By their layout, of which there are a handful.
     trampolines: Mutex<HashMap<Layout, Option<Arc<MappedFile>>>>,
@@ -96,6 +100,8 @@ impl Files {
             known: Mutex::default(),
             pins: Arc::default(),
             max_pins,
+            roots: ContainerRoots::default(),
+            closer: Closer::default(),
             vdso: OnceLock::new(),
             trampolines: Mutex::default(),
         }
@@ -151,7 +157,8 @@ impl Files {
         }
         // Without the lock: a file system may be slow.
         let opened = open::open_mapping(proc_dir, range, paths, wanted)?;
-        self.adopt(opened, shown_path, wanted)
+        let root = self.roots.of(proc_dir, &opened.file, shown_path);
+        self.adopt(opened, shown_path, wanted, root)
     }
 
     /// A file that is kept open, has not changed, and lies on a file system that always answers.
@@ -171,12 +178,15 @@ impl Files {
         opened: Opened,
         path: &str,
         wanted: DeviceAndInode,
+        root: Option<ContainerRoot>,
     ) -> Result<Arc<MappedFile>, OpenFailure> {
         if let Some(file) = find(&self.known(), wanted, opened.identity) {
             return Ok(file);
         }
         let pins = (self.pinned() < self.max_pins).then_some(&self.pins);
-        let file = MappedFile::new(opened, path.to_owned(), pins).map_err(|_| OpenFailure::Io)?;
+        let file =
+            MappedFile::new(opened, path.to_owned(), pins, &self.closer).map_err(|_| OpenFailure::Io)?;
+        let file = file.in_root(root);
         let mut known = self.known();
         // Another thread may have added it in the meantime.
         if let Some(file) = find(&known, wanted, file.identity()) {

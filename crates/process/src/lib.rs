@@ -19,6 +19,8 @@
 
 pub mod cgroup;
 mod chunked;
+mod closer;
+mod container_roots;
 mod error;
 mod file;
 mod files;
@@ -40,6 +42,7 @@ pub mod task;
 mod trampolines;
 mod vdso;
 
+pub use container_roots::ContainerRoot;
 pub use elf::Segment;
 pub use error::Error;
 pub use file::{Bytes, Content, ContentStamp, FileKey, FileKind, MappedFile, OpenFile};

@@ -165,6 +165,67 @@ impl<B: AsRef<[u8]>> FullUnwinder<B> {
     }
 }
 
+impl<B: AsRef<[u8]>> FullUnwinder<B> {
+    /// The same with copies of the frame sections, so that steps no longer read the file. `None` if the copies are longer than `limit`.
+    ///
+    /// Everything that [`Self::step`] reads of the file is read here.
+    pub fn detached(self, limit: usize) -> Option<FullUnwinder<Vec<u8>>> {
+        let file = self.bytes.as_ref();
+        let mut copies = Copies { file, bytes: Vec::new(), limit };
+        let eh_frame = match self.eh_frame {
+            Some(mut eh_frame) => {
+                if eh_frame.table.is_none() {
+                    eh_frame.index(file, self.text);
+                }
+                eh_frame.section.range = copies.of(&eh_frame.section.range)?;
+                if let Some(table) = &mut eh_frame.table {
+                    table.range = copies.of(&table.range)?;
+                }
+                Some(eh_frame)
+            }
+            None => None,
+        };
+        let debug_frame = self.debug_frame.into_inner().unwrap_or_else(|| {
+            let has_debug_frame = self.has_debug_frame;
+            has_debug_frame.then(|| DebugFrame::read(file)).flatten()
+        });
+        let debug_frame = match debug_frame {
+            Some(DebugFrame { section: Stored::InFile(range), index }) => {
+                Some(DebugFrame { section: Stored::InFile(copies.of(&range)?), index })
+            }
+            Some(DebugFrame { section: Stored::Own(data), .. }) if data.len() > limit => return None,
+            own => own,
+        };
+        let Copies { bytes, .. } = copies;
+        let debug_frame = OnceLock::from(debug_frame);
+        Some(FullUnwinder {
+            text: self.text,
+            eh_frame,
+            has_debug_frame: self.has_debug_frame,
+            debug_frame,
+            bytes,
+        })
+    }
+}
+
+/// Copies of ranges of a file, one after the other.
+struct Copies<'f> {
+    file: &'f [u8],
+    bytes: Vec<u8>,
+    limit: usize,
+}
+
+impl Copies<'_> {
+    /// Copies a range. Gives the range of the copy; `None` if the copies become too long.
+    fn of(&mut self, range: &Range<usize>) -> Option<Range<usize>> {
+        let bytes = self.file.get(range.clone())?;
+        let start = self.bytes.len();
+        let end = start.checked_add(bytes.len()).filter(|end| *end <= self.limit)?;
+        self.bytes.extend_from_slice(bytes);
+        Some(start..end)
+    }
+}
+
 impl EhFrame {
     fn index(&self, file: &[u8], text: Option<u64>) -> &Index {
         self.index.get_or_init(|| {

@@ -2,26 +2,23 @@
 
 use std::sync::Arc;
 
-use process::{Content, MappedFile};
+use process::{ContainerRoot, Content, MappedFile};
 use symbolization::{ModuleFile, ObjectFile, ObjectSource, OpenedModule};
-
-use super::container_roots::ContainerRoot;
 
 /// A mapped file.
 #[derive(Clone)]
 pub(crate) struct LiveModule {
     pub(crate) file: Arc<MappedFile>,
-    /// The root directory of a process that maps it, if that is not the agent's own.
-    pub(crate) root: Option<ContainerRoot>,
 }
 
 impl ModuleFile for LiveModule {
     fn open(&self) -> Option<OpenedModule> {
+        let root = self.file.root().cloned();
         let (source, guard): (_, Box<dyn std::any::Any + Send + Sync>) = match self.file.open_content() {
             Ok(Content::File(opened)) => {
-                (ObjectSource::Path(opened.path()), Box::new((opened, self.root.clone())))
+                (ObjectSource::Path(opened.path()), Box::new((opened, root.clone())))
             }
-            Ok(Content::Memory(bytes)) => (ObjectSource::Bytes(bytes), Box::new(self.root.clone())),
+            Ok(Content::Memory(bytes)) => (ObjectSource::Bytes(bytes), Box::new(root.clone())),
             Err(error) => {
                 tracing::debug!(target: "perfagent", "names: {error}");
                 return None;
@@ -30,7 +27,7 @@ impl ModuleFile for LiveModule {
         let object = ObjectFile {
             source,
             display_path: self.file.path().to_owned(),
-            root: self.root.as_ref().map(ContainerRoot::path),
+            root: root.as_ref().map(ContainerRoot::path),
             build_id: self.file.build_id().cloned(),
         };
         Some(OpenedModule { object, guard })
@@ -54,7 +51,7 @@ mod tests {
         let mut files = image.regions().iter().filter_map(|region| region.file());
         let file = files.find(|file| Some(file.path()) == image.exe.as_deref()).unwrap();
         assert!(!file.is_pinned());
-        let opened = LiveModule { file: Arc::clone(file), root: None }.open().unwrap();
+        let opened = LiveModule { file: Arc::clone(file) }.open().unwrap();
         assert!(matches!(opened.object.source, ObjectSource::Path(_)));
         let code = file.segments().iter().find(|segment| segment.executable).unwrap();
         let svmas: Vec<Svma> = (code.start.0..code.limit.0).step_by(4096).map(Svma).collect();

@@ -66,10 +66,9 @@ impl Processes {
         self.files.read(pid, None)
     }
 
-    /// Reads a target before its life is followed, so that its files are opened by the time it is. Gives nothing: one that cannot be read
-    /// is told when it is read again.
-    pub(crate) fn read_early(&mut self, pid: u32) {
-        self.files.read_early(pid);
+    /// Reads a target before its life is followed, so that its files are opened by the time it is.
+    pub(crate) fn read_early(&mut self, pid: u32) -> Result<(), process::Error> {
+        self.files.read_early(pid)
     }
 
     /// The targets that were read early and not again.

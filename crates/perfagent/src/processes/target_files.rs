@@ -36,10 +36,10 @@ impl TargetFiles {
     }
 
     /// Reads a target whose life is not followed yet, so that its files are opened by the time it is.
-    pub(super) fn read_early(&mut self, pid: u32) {
-        if let Ok(image) = self.read(pid, None) {
-            self.early.insert(pid, image);
-        }
+    pub(super) fn read_early(&mut self, pid: u32) -> Result<(), process::Error> {
+        let image = self.read(pid, None)?;
+        self.early.insert(pid, image);
+        Ok(())
     }
 
     /// The targets that were read early.

@@ -9,10 +9,10 @@ use std::time::Instant;
 use kernel::KernelProcess;
 
 use super::carry_over::carry_over;
-use super::initial_tables::patience;
+use super::initial_tables::{patience, request_of_early};
 use super::parts::Parts;
 use super::sleepers;
-use super::targets::read_target;
+use super::targets::{read_target, read_target_early};
 use crate::failure::load_error;
 use crate::processes::monotonic_ns;
 use crate::{Error, Warning};
@@ -45,9 +45,8 @@ impl AddedTargets {
             return;
         }
         let processes = &mut parts.processes;
-        match read_target(processes, target.pid) {
-            Ok(image) => {
-                image.regions().iter().for_each(|region| parts.tables.request(target.pid, region));
+        match read_target_early(processes, target.pid) {
+            Ok(()) => {
                 let until = patience(&parts.config).map(|patience| Instant::now() + patience);
                 self.0.push(Awaited { target, until });
             }
@@ -57,7 +56,13 @@ impl AddedTargets {
 
     /// Follows the targets whose tables are ready.
     pub(super) fn follow_ready(&mut self, parts: &mut Parts) {
-        let (tables_ready, now) = (parts.tables.pending() == 0, Instant::now());
+        if self.0.is_empty() {
+            return;
+        }
+        // Of files that were opened since the last round.
+        request_of_early(&parts.processes, &mut parts.tables);
+        let tables_ready = parts.processes.opening() == 0 && parts.tables.pending() == 0;
+        let now = Instant::now();
         let is_due = |awaited: &mut Awaited| tables_ready || awaited.until.is_some_and(|until| until <= now);
         for awaited in self.0.extract_if(.., is_due).collect::<Vec<_>>() {
             let followed = follow(parts, awaited.target.pid);

@@ -39,8 +39,15 @@ const OPEN_EARLY: Duration = Duration::from_millis(20);
 
 /// Opens the files of targets and requests their tables, before the targets are followed. A target that cannot be read is told later.
 pub(super) fn request_early(processes: &mut Processes, tables: &mut TableStore, pids: &[u32]) {
-    pids.iter().for_each(|pid| processes.read_early(*pid));
+    for pid in pids {
+        let _ = processes.read_early(*pid);
+    }
     processes.take_opened(OPEN_EARLY);
+    request_of_early(processes, tables);
+}
+
+/// Requests the tables of targets that are not followed yet, as far as their files are opened by now.
+pub(super) fn request_of_early(processes: &Processes, tables: &mut TableStore) {
     request_all(processes.early(), tables);
 }
 

@@ -18,6 +18,8 @@ use crate::unwinding::{DeferredStack, DeferredStacks, TableStore, Unwinders, Wal
 const WALKS_PER_ROUND: Duration = Duration::from_millis(5);
 /// Time for the walks that are left at the end.
 const LAST_WALKS: Duration = Duration::from_secs(1);
+/// Of this, time for reading files that walks need.
+const LAST_FILES: Duration = Duration::from_millis(500);
 
 /// The event of on-CPU samples, in the recordings of a capture.
 pub(super) const CPU_CLOCK: EventId = EventId(0);
@@ -167,6 +169,10 @@ impl Intake {
         for stack in self.held.take_ready(context.processes, last) {
             self.take_or_hold(&stack, context, false);
         }
+        self.unwinders.take_finished(Duration::ZERO);
+        if last {
+            self.unwinders.may_wait(LAST_FILES);
+        }
         let deadline = Instant::now() + if last { LAST_WALKS } else { WALKS_PER_ROUND };
         for deferred in self.deferred.take() {
             if Instant::now() >= deadline && last {
@@ -200,6 +206,11 @@ impl Intake {
             Some(walked) => self.record_walked(deferred.raw, walked, context.processes),
             None => self.deferred.put_back(deferred),
         }
+    }
+
+    /// Walks may wait for files from here on, all together for no longer than this.
+    pub(super) fn may_wait_for_files(&mut self, time: Duration) {
+        self.unwinders.may_wait(time);
     }
 
     /// Walks the stack of a sleeping thread at once, without waiting for tables.

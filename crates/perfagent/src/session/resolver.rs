@@ -15,11 +15,8 @@ use recording::{
 };
 
 use super::convert;
-use crate::naming::{ContainerRoots, LiveModule, LiveProgram};
+use crate::naming::{LiveModule, LiveProgram, PerfMapOwners};
 use crate::processes::{ExecInstance as LiveInstance, ProcessSnapshot};
-
-/// Programs in containers for whose perf maps a descriptor is kept. Maps of further programs are found only while they run.
-const MAX_FOLDERS: usize = 256;
 
 /// The process of a command before it executes the command.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +32,10 @@ pub(super) struct Resolver {
     gate: Option<Gate>,
     module_ids: HashMap<FileKey, ModuleId>,
     modules: HashMap<ModuleId, LiveModule>,
-    roots: ContainerRoots,
     /// By address of the process's record.
     program_ids: HashMap<usize, ExecInstanceId>,
     programs: HashMap<ExecInstanceId, Arc<LiveProgram>>,
-    folders_held: usize,
+    owners: PerfMapOwners,
 }
 
 impl Resolver {
@@ -49,10 +45,9 @@ impl Resolver {
             gate,
             module_ids: HashMap::new(),
             modules: HashMap::new(),
-            roots: ContainerRoots::default(),
             program_ids: HashMap::new(),
             programs: HashMap::new(),
-            folders_held: 0,
+            owners: PerfMapOwners::default(),
         }
     }
 
@@ -82,7 +77,7 @@ impl Resolver {
             frames.push(builder.frame(Frame::Kernel { address: *address, exact: depth == 0 })?);
         }
         for frame in &message.user {
-            frames.push(self.frame(builder, message.pid, Avma(frame.pc), frame.exact, snapshot)?);
+            frames.push(self.frame(builder, Avma(frame.pc), frame.exact, snapshot)?);
         }
         let stack = Stack {
             frames: frames.into(),
@@ -118,7 +113,6 @@ impl Resolver {
     fn frame(
         &mut self,
         builder: &mut Builder,
-        pid: u32,
         address: Avma,
         exact: bool,
         snapshot: Option<ProcessSnapshot<'_>>,
@@ -131,14 +125,14 @@ impl Resolver {
                 let offset = region.offset_of(lookup);
                 let in_file = file.svma_of(offset).filter(|_| file.kind() != FileKind::NotElf);
                 let svma = in_file.map_or(offset.0, |svma| svma.0).wrapping_add(u64::from(!exact));
-                let mapping = self.mapping(builder, file, pid, offset)?;
+                let mapping = self.mapping(builder, file, offset)?;
                 Frame::Native { mapping, svma: Svma(svma), exact }
             }
             // The stack could wait no longer: all that is known of the file is its path.
             Some((region, RegionKind::Opening(file), _)) => {
                 let (offset, file) = (region.offset_of(lookup), file.unanswered());
                 let svma = Svma(offset.0.wrapping_add(u64::from(!exact)));
-                Frame::Native { mapping: self.mapping(builder, file, pid, offset)?, svma, exact }
+                Frame::Native { mapping: self.mapping(builder, file, offset)?, svma, exact }
             }
             Some((_, RegionKind::Anonymous | RegionKind::Trampolines(_), instance)) => {
                 Frame::Jit { program: self.program_id(builder, instance)?, address, exact }
@@ -152,7 +146,6 @@ impl Resolver {
         &mut self,
         builder: &mut Builder,
         file: &Arc<MappedFile>,
-        pid: u32,
         offset: profile::FileOffset,
     ) -> Option<CodeMappingId> {
         let module = match self.module_ids.get(&file.key()) {
@@ -160,8 +153,7 @@ impl Resolver {
             None => {
                 let id = builder.module(module_of(file))?;
                 self.module_ids.insert(file.key(), id);
-                let root = self.roots.of(pid, file);
-                self.modules.entry(id).or_insert_with(|| LiveModule { file: Arc::clone(file), root });
+                self.modules.entry(id).or_insert_with(|| LiveModule { file: Arc::clone(file) });
                 id
             }
         };
@@ -173,7 +165,7 @@ impl Resolver {
         if let Some(id) = self.program_ids.get(&address) {
             return Some(*id);
         }
-        let program = LiveProgram::at_first_sight(instance, self.folders_held < MAX_FOLDERS);
+        let program = LiveProgram::at_first_sight(instance, &mut self.owners);
         let recorded = ExecInstance {
             pid: instance.pid,
             began_ns: convert::since_epoch_ns(instance.began()),
@@ -181,7 +173,6 @@ impl Resolver {
             labels: Vec::new(),
         };
         let id = builder.exec_instance(recorded)?;
-        self.folders_held += usize::from(program.holds_folder());
         self.program_ids.insert(address, id);
         self.programs.insert(id, Arc::new(program));
         Some(id)
@@ -203,7 +194,6 @@ impl Resolver {
             .iter()
             .filter_map(|(old, new)| Some((*new, live.remove(old)?)))
             .collect();
-        self.folders_held = self.programs.values().filter(|program| program.holds_folder()).count();
     }
 }
 

@@ -2,6 +2,7 @@
 //! once. Then the kernel side tells which of them still sleep: only their stacks are known to be those of the sleep.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use kernel::{Kernel, Message, RawStack, StackMessage, WalkEnd};
 
@@ -14,6 +15,9 @@ const FIRST_READ: usize = 4 << 10;
 /// Bytes that are read if the walk needs more: as many as the programs send of a stack.
 const WHOLE: usize = 60 << 10;
 
+/// How long all walks together wait for files that they need.
+const FILES: Duration = Duration::from_millis(300);
+
 /// Takes in the threads that were asleep at the start.
 pub(super) fn take_in(
     asleep: Vec<Message>,
@@ -23,6 +27,7 @@ pub(super) fn take_in(
     kernel: &mut Kernel,
 ) -> Result<(), kernel::Error> {
     let mut stacks = Vec::new();
+    intake.may_wait_for_files(FILES);
     for message in asleep {
         let Message::Raw(raw) = message else { continue };
         stacks.push(match raw.stack.end {
@@ -31,6 +36,7 @@ pub(super) fn take_in(
             _ => walk(raw, intake, processes, tables, kernel),
         });
     }
+    intake.may_wait_for_files(Duration::ZERO);
     if stacks.is_empty() {
         return Ok(());
     }

@@ -10,14 +10,23 @@ use crate::unwinding::TableStore;
 
 /// Reads a target.
 pub(super) fn read_target(processes: &mut Processes, pid: u32) -> Result<process::Image, Error> {
-    processes.read(pid).map_err(|error| match error {
+    processes.read(pid).map_err(|error| target_error(pid, error))
+}
+
+/// The same before the target is followed: its files are opened meanwhile.
+pub(super) fn read_target_early(processes: &mut Processes, pid: u32) -> Result<(), Error> {
+    processes.read_early(pid).map_err(|error| target_error(pid, error))
+}
+
+fn target_error(pid: u32, error: process::Error) -> Error {
+    match error {
         process::Error::Gone { .. } => Error::Target { pid, reason: TargetReason::Gone },
         process::Error::Permission { .. } => Error::Target { pid, reason: TargetReason::NotPermitted },
         process::Error::Io { path, source, .. } => Error::System { attempt: format!("read {path}"), source },
         other => {
             Error::System { attempt: format!("read process {pid}"), source: std::io::Error::other(other) }
         }
-    })
+    }
 }
 
 /// Reads every process, so that the first sample of each finds its mappings.

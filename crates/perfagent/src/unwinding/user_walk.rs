@@ -11,7 +11,7 @@ use profile::Avma;
 use unwind::{StepError, full};
 
 use super::table_store::{TableStore, UnwindMethod};
-use super::unwinders::Unwinders;
+use super::unwinders::{FullStep, Unwinders};
 
 /// `MAX_USER_FRAMES` of `bpf/abi.h`.
 const MAX_FRAMES: usize = 512;
@@ -22,7 +22,7 @@ pub(crate) struct Walked {
     pub(crate) end: WalkEnd,
 }
 
-/// Walks a stack. `None`: a table that it needs is still being compiled, and `wait` is set.
+/// Walks a stack. `None`: `wait` is set, and a table that it needs is still being compiled, or frame sections are still being read.
 pub(crate) fn walk(
     raw: &RawStack,
     image: &Image,
@@ -49,10 +49,13 @@ pub(crate) fn walk(
         // Ask for the table even if it is not needed here: the next samples are walked in the kernel.
         let found = tables.unwinding_at(image.pid, region, address, kernel);
         let by_all_registers =
-            if tables.are_disabled() { None } else { unwinders.step(region, &now, &memory) };
-        if by_all_registers.is_none() && matches!(found, UnwindMethod::NotReady) && wait {
-            return None;
-        }
+            if tables.are_disabled() { FullStep::NoRow } else { unwinders.step(region, &now, &memory) };
+        let by_all_registers = match by_all_registers {
+            FullStep::Taken(next) => Some(next),
+            FullStep::NotReady if wait => return None,
+            FullStep::NoRow if wait && matches!(found, UnwindMethod::NotReady) => return None,
+            FullStep::NoRow | FullStep::NotReady => None,
+        };
         frames.push(Frame { pc: now.pc, exact: now.exact, by_frame_pointer: false });
         let by_rule = match (by_all_registers, &found) {
             (None, UnwindMethod::NotReady) => break WalkEnd::TableNotReady,

@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 
 use sys::filemap::FileMap;
 
@@ -28,18 +29,24 @@ pub(super) enum Held {
 pub(super) struct Pin {
     pub(super) file: Arc<File>,
     count: Arc<AtomicUsize>,
+    /// Who closes it, if that may block.
+    closer: Option<Sender<Arc<File>>>,
 }
 
 impl Pin {
-    pub(super) fn new(file: File, count: &Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(file: File, count: &Arc<AtomicUsize>, closer: Option<Sender<Arc<File>>>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
-        Self { file: Arc::new(file), count: Arc::clone(count) }
+        Self { file: Arc::new(file), count: Arc::clone(count), closer }
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
+        if let Some(closer) = &self.closer {
+            // The thread ends after all that send to it.
+            let _ = closer.send(Arc::clone(&self.file));
+        }
     }
 }
 

@@ -14,6 +14,8 @@ use elf::{Headers, Segment};
 use profile::{BuildId, FileOffset, Mapping, Svma};
 use rustix::fs::{FileType, fstat};
 
+use crate::closer::Closer;
+use crate::container_roots::ContainerRoot;
 use crate::identity::{self, FileIdentity};
 use crate::local_fs;
 use crate::open::{self, Opened};
@@ -55,6 +57,7 @@ pub struct MappedFile {
     held: Held,
     /// Its file system answers without asking anybody.
     is_local: bool,
+    root: Option<ContainerRoot>,
 }
 
 /// No file is larger.
@@ -73,16 +76,24 @@ impl MappedFile {
         }
         let identity = FileIdentity::new(&stat, identity::device_and_inode(&stat));
         let opened = Opened { file, identity, found_at: path.to_owned() };
-        Self::new(opened, path.to_string_lossy().into_owned(), Some(&Arc::default()))
+        Self::new(opened, path.to_string_lossy().into_owned(), Some(&Arc::default()), &Closer::default())
     }
 
-    /// Reads the headers. With `pins` the file stays open and is counted there.
-    pub(crate) fn new(opened: Opened, path: String, pins: Option<&Arc<AtomicUsize>>) -> io::Result<Self> {
+    /// Reads the headers. With `pins` the file stays open and is counted there; `closer` closes it if that may block.
+    pub(crate) fn new(
+        opened: Opened,
+        path: String,
+        pins: Option<&Arc<AtomicUsize>>,
+        closer: &Closer,
+    ) -> io::Result<Self> {
         let headers = Headers::read(&|buffer, at| opened.file.read_at(buffer, at))?;
         let kind = if headers.is_some() { FileKind::Elf } else { FileKind::NotElf };
         let is_local = local_fs::always_answers(&opened.file);
         let held = match pins {
-            Some(count) => Held::Pinned(Pin::new(opened.file, count)),
+            Some(count) => {
+                let closer = if is_local { None } else { closer.get() };
+                Held::Pinned(Pin::new(opened.file, count, closer))
+            }
             None => Held::Reopen(opened.found_at),
         };
         Ok(Self {
@@ -92,6 +103,7 @@ impl MappedFile {
             headers: headers.unwrap_or_default(),
             held,
             is_local,
+            root: None,
         })
     }
 
@@ -104,7 +116,7 @@ impl MappedFile {
     ) -> Self {
         let kind = if headers.is_some() { FileKind::Elf } else { FileKind::NotElf };
         let (headers, held) = (headers.unwrap_or_default(), Held::Unreadable(failure));
-        Self { identity, path, kind, headers, held, is_local: true }
+        Self { identity, path, kind, headers, held, is_local: true, root: None }
     }
 
     /// The vDSO from a copy of its memory. None if the copy is no ELF file.
@@ -129,6 +141,7 @@ impl MappedFile {
             headers,
             held,
             is_local: true,
+            root: None,
         })
     }
 
@@ -234,6 +247,17 @@ impl MappedFile {
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         matches!(self.held, Held::Pinned(_))
+    }
+
+    /// The same file, which a process in this container was the first to map.
+    pub(crate) fn in_root(self, root: Option<ContainerRoot>) -> Self {
+        Self { root, ..self }
+    }
+
+    /// The root directory of the first process that mapped it, if that is not the own one.
+    #[must_use]
+    pub fn root(&self) -> Option<&ContainerRoot> {
+        self.root.as_ref()
     }
 
     /// Whether its state can be asked for without waiting.

@@ -21,7 +21,7 @@ const PROBES: usize = 16;
 #[derive(Debug)]
 pub(super) struct SearchTable {
     /// Its entries in the file: `{i32 function, i32 record}`, relative to `header`.
-    range: Range<usize>,
+    pub(super) range: Range<usize>,
     header: u64,
 }
 

@@ -43,10 +43,14 @@ fn compare(elf: &[u8], nth: usize) -> Seen {
     let begun = Instant::now();
     let full = FullUnwinder::new(elf).unwrap();
     let made = begun.elapsed();
+    let detached = FullUnwinder::new(elf).unwrap().detached(elf.len()).unwrap();
+    assert!(detached.bytes().len() < elf.len());
+    assert!(FullUnwinder::new(elf).unwrap().detached(detached.bytes().len() - 1).is_none());
     let (mut seen, begun) = (Seen::default(), Instant::now());
     for svma in rows(&table).step_by(nth) {
         let Some(rule) = table.lookup(svma) else { continue };
         let frame = leaf(svma);
+        assert_eq!(detached.step(&frame, BIAS, &word), full.step(&frame, BIAS, &word), "{svma:#x}");
         match (full.step(&frame, BIAS, &word), frame.apply(rule, &word)) {
             (Ok(next), Ok(expected)) => {
                 assert_eq!(
@@ -124,10 +128,12 @@ fn built_index() {
         let indexed = FullUnwinder::new(&elf[..]).unwrap();
         assert!(indexed.step(&leaf(0), BIAS, &word).is_err());
         eprintln!("index made in {:?}", begun.elapsed());
+        let detached = FullUnwinder::new(&elf[..]).unwrap().detached(elf.len()).unwrap();
         let table = unwind::compile(&file).unwrap();
         for svma in rows(&table).step_by(29) {
             let frame = leaf(svma);
             assert_eq!(indexed.step(&frame, BIAS, &word), good.step(&frame, BIAS, &word), "{svma:#x}");
+            assert_eq!(detached.step(&frame, BIAS, &word), good.step(&frame, BIAS, &word), "{svma:#x}");
         }
     }
 }

@@ -1,0 +1,37 @@
+//! Closes files whose file system may not answer: closing asks it too (`FUSE_FLUSH`, for one).
+
+use std::fs::File;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
+
+/// A thread that closes files; there is none before the first one.
+#[derive(Debug, Default)]
+pub(crate) struct Closer(OnceLock<Option<Sender<Arc<File>>>>);
+
+impl Closer {
+    /// Where a file is sent in the place of closing it. `None`: there is no thread for it.
+    pub(crate) fn get(&self) -> Option<Sender<Arc<File>>> {
+        let start = || {
+            let (sender, files) = channel();
+            let close = move || files.into_iter().for_each(drop);
+            sys::thread::spawn_quiet_thread("close", close).ok().map(|_| sender)
+        };
+        self.0.get_or_init(start).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_reference_is_dropped_on_the_thread() {
+        let closer = Closer::default();
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let watched = Arc::downgrade(&file);
+        closer.get().unwrap().send(file).unwrap();
+        while watched.upgrade().is_some() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+}
