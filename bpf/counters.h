@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Counters of each CPU, split by process: at each switch what was counted since the last one is charged to the thread
+ * Counters of each CPU, split by process: at each switch the counts since the last switch are charged to the thread
  * that leaves.
  */
 #ifndef PERF_AGENT_COUNTERS_H
@@ -16,7 +16,7 @@ struct {
 	__uint(value_size, sizeof(u32));
 } split_events SEC(".maps");
 
-/* What the events of a CPU had at its last switch. */
+/* The readings of the events of a CPU at its last switch. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -59,7 +59,7 @@ static __always_inline void charge(struct counters *c, struct thread *t, u32 eve
 	__sync_fetch_and_add(&sum->running_ns, more->running_ns);
 }
 
-/* Without a thread (it is not followed) the counts are charged to none. */
+/* Without a thread, because it is not followed, the counts are charged to none. */
 static __noinline int split_counters(struct counters *c, struct thread *t)
 {
 	u32 cpu = bpf_get_smp_processor_id(), i;
@@ -75,9 +75,10 @@ static __noinline int split_counters(struct counters *c, struct thread *t)
 			break;
 		error = bpf_perf_event_read_value(&split_events, i * possible_cpus + cpu, (void *)&now, sizeof(now));
 		if (error) {
-			/* The next reading is the first one, or its thread would be charged with what it missed. */
+			/* The next reading counts as the first one. Otherwise its thread would be charged with counts
+			 * of other threads. */
 			last->at[i] = now;
-			/* An event that is not open on this CPU is known as that to those who open them. */
+			/* User space knows which events are not open on this CPU. */
 			if (error != -ENOENT)
 				count(c, COUNT_READS_FAILED, 1);
 			continue;

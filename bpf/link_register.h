@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * What processors with a link register have of their own. A function finds its return address in that register, not on
- * the stack, and its frame record, {frame pointer, return address}, may lie anywhere in its frame.
+ * Rules for processors with a link register. A function finds its return address in that register, not on the stack,
+ * and its frame record, {frame pointer, return address}, may lie anywhere in its frame.
  */
 #ifndef PERF_AGENT_LINK_H
 #define PERF_AGENT_LINK_H
@@ -11,8 +11,8 @@
 #ifdef LINK_REGISTER
 
 /*
- * What a signal interrupted may be a function that has not saved its return address: the link register stands behind
- * the frame pointer in the signal's frame (struct sigcontext, arch/arm64/include/uapi/asm/sigcontext.h).
+ * A signal may interrupt a function that has not saved its return address. The link register is behind the frame
+ * pointer in the signal's frame (struct sigcontext, arch/arm64/include/uapi/asm/sigcontext.h).
  */
 static __always_inline void keep_link(struct walk *w, u32 slot, struct rule *rule)
 {
@@ -34,8 +34,8 @@ static __always_inline bool link_of(struct walk *w, u32 dwarf_number, u64 *value
 }
 
 /*
- * Behind a step by frame pointer the stack pointer is not known. What stands for it is less than it can be, and a
- * number that it cannot be, so that the memo does not take such a frame for one whose stack pointer is known.
+ * After a step by frame pointer the stack pointer is not known. The value in its place is lower than the stack pointer
+ * can be. It is odd, so the memo does not take such a frame for one whose stack pointer is known.
  */
 static __always_inline u64 sp_behind_record(u64 fp)
 {

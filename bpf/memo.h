@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * The verified memo. A walk is a function of the start registers, the tables and the words of the stack that it
- * reads. So when a frame of a new walk equals one of the thread's last walk in (pc, sp, fp), and every word from
- * which the callers outward of it were derived is still there, the rest of the last walk is the rest of this one.
- * Nothing is assumed: every word is read again; only the searches in the tables are saved.
+ * reads. So if a frame of a new walk equals a frame of the thread's last walk in (pc, sp, fp), and every word that
+ * tells the callers outside of it is unchanged, the rest of the last walk is the rest of the new one. Nothing is
+ * assumed: every word is read again; only the searches in the tables are saved.
  */
 #ifndef PERF_AGENT_MEMO_H
 #define PERF_AGENT_MEMO_H
@@ -37,7 +37,7 @@ __noinline int match_batch(u32 slot)
 	return done;
 }
 
-/* Drops the frames of the memo that lie inside of w->sp; is the next one the frame at hand? */
+/* Drops the frames of the memo that lie inside of w->sp. True: the next one equals the current frame. */
 static __always_inline bool walk_match(struct walk *w, struct memo *m, u32 slot)
 {
 	struct frame *f;
@@ -96,8 +96,8 @@ __noinline int verify_batch(u32 slot)
 	return i < BATCH ? DONE : MORE;
 }
 
-/* Are the words of the frames outward of the matching one what they were? If not, the candidates end at the
- * first frame that differs. */
+/* Whether the words of all frames outside of the matching one are unchanged. If not, the memo keeps the frames outside
+ * of the first difference. */
 static __always_inline bool walk_verify(struct walk *w, u32 slot)
 {
 	u32 i;
@@ -112,7 +112,7 @@ static __always_inline bool walk_verify(struct walk *w, u32 slot)
 	return false;
 }
 
-/* Is the frame at hand one of the memo, and the rest of the memo still true? Then the walk is DONE. */
+/* DONE: the current frame is one of the memo, and the rest of the memo is still true. */
 __noinline int meet_memo(u32 slot)
 {
 	struct walk *w = walk_at(slot);

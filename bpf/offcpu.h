@@ -16,7 +16,8 @@ static __always_inline bool state_is(u8 states, u32 state)
 	return states >> state & 1;
 }
 
-/* A stretch is lost. What is recorded for a wall-clock profile alone is missing from that one's sum only. */
+/* A stretch is lost. It counts if the off-CPU profile shows its state. A stretch for the wall-clock profile alone is
+ * missing from the sum of that profile. */
 static __always_inline void lose(struct counters *c, u32 state, u32 cause)
 {
 	if (state_is(profiled_states, state))
@@ -64,7 +65,8 @@ static __always_inline bool make_known(struct sampler_state *s, struct sample *s
 	return false;
 }
 
-/* What is known of the process of the current thread, which leaves its CPU. False: nothing, and the stretch is lost. */
+/* Copies the record of the process of the current thread, which leaves its CPU. False: there is none, and the stretch
+ * is lost. */
 static __always_inline bool proc_of(struct counters *c, struct thread *t, u32 off, struct proc *proc)
 {
 	struct proc *known = bpf_map_lookup_elem(&procs, &t->pid);
@@ -82,7 +84,7 @@ static __always_inline bool proc_of(struct counters *c, struct thread *t, u32 of
 	return true;
 }
 
-/* The current thread leaves its CPU: takes down the stack under which the time will be recorded. */
+/* The current thread leaves its CPU: walks its stack, and remembers the key for its time off the CPU. */
 static __always_inline void take_stack(void *ctx, struct sampler_state *s, struct thread *t, u32 off)
 {
 	struct sample sample = {.slot = s->slot, .pid = t->pid, .tid = t->tid, .event = EVENT_SCHEDULER, .state = off};
@@ -109,7 +111,7 @@ static __always_inline void take_stack(void *ctx, struct sampler_state *s, struc
 	t->key = key;
 }
 
-/* Two keys as one, known to user space. The blocked one alone if that does not work. */
+/* One key for both stacks, which is made known to user space. If that fails, the key of the blocked stack. */
 static __always_inline u64 woken_key(struct sampler_state *s, struct thread *t)
 {
 	u64 key = key_in(hash_mix(hash_mix(seed, t->key), t->waker), t->key);
@@ -153,7 +155,7 @@ static __always_inline u64 stackless_key(struct sampler_state *s, struct task_st
 	return make_known(s, &sample, key, WALK_NONE, 0) ? key : 0;
 }
 
-/* From the making of a thread to its first moment on a CPU; of the stretches on a CPU, for a wall-clock profile. */
+/* The key of the wait from the making of a thread to its first moment on a CPU. */
 static __always_inline u64 first_wait_key(struct sampler_state *s, struct task_struct *task, struct thread *t)
 {
 	return stackless_key(s, task, t, STATE_NOT_RUN_YET, WALK_NONE);
@@ -185,7 +187,7 @@ static __always_inline void end_interval(struct sampler_state *s, struct task_st
 		return;
 	if (elapsed < min_block_ns) {
 		t->key = 0;
-		/* Of a key of its own user space has to know that there is nothing to come. */
+		/* User space has to know that no sum follows under a key that only this stretch has. */
 		if (key != t->seen)
 			enter_sums(side_of(s), key, 0, SUMS_END, 0);
 		count(c, COUNT_SKIPPED_MIN_BLOCK, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Which processes are recorded, followed in the kernel: a child of a recorded process is recorded from its first
- * instruction, with its parent's mappings, which it shares; exec and exit end what was known.
+ * instruction, with its parent's mappings, which it shares. exec and exit end that.
  */
 #ifndef PERF_AGENT_PROCESSES_H
 #define PERF_AGENT_PROCESSES_H
@@ -32,8 +32,9 @@ static __always_inline void mappings_are_stale(struct counters *c, u32 pid)
 }
 
 /*
- * First sight of a process, while the whole system is recorded or (with PROC_WAKER) as one that wakes threads. NULL: it
- * cannot be entered, and if `is_sample` one is lost for that. A function of its own, for the sake of the stack.
+ * Enters a process at its first sight: while the whole system is recorded, or with PROC_WAKER because it wakes threads.
+ * NULL: that fails, and with `is_sample` a sample is lost. A function of its own, because the record takes room on the
+ * stack.
  */
 static __noinline struct proc *adopt_process(struct counters *c, u32 pid, u32 flags, u32 is_sample)
 {

@@ -19,7 +19,7 @@ static __always_inline void came_unseen(struct sampler_state *s, struct thread *
 
 	if (came < t->since || came > now)
 		came = t->since;
-	/* At the seam it was taken to be off its CPU. */
+	/* The seam record says that it was off its CPU at the seam. */
 	if (t->since < s->seam_ns && came < s->seam_ns)
 		came = s->seam_ns;
 	/* Neither the slice nor the wait before it is known well enough. */
@@ -32,8 +32,8 @@ static __always_inline void came_unseen(struct sampler_state *s, struct thread *
 }
 
 /*
- * What is done beside the walk is in functions of their own: the verifier limits the sum of the frames of a chain of
- * calls to 512 bytes, and the walk's is the longest.
+ * Everything beside the walk is in functions of its own: the verifier limits the stack of a chain of calls to 512
+ * bytes, and the walk needs the most.
  */
 static __noinline int leave(struct sampler_state *s, struct thread *t, struct task_struct *task, u64 now, u32 off)
 {
@@ -66,8 +66,7 @@ static __always_inline void switched_out(void *ctx, struct sampler_state *s, str
 		take_stack(ctx, s, t, off);
 }
 
-/* A thread comes to a CPU and was not seen to leave the last one. Of the time between nothing is known but that it
- * lived. */
+/* A thread comes to a CPU, and no program saw it leave the last one. What it did meanwhile is not known. */
 static __always_inline void lose_unseen(struct sampler_state *s, struct thread *t)
 {
 	if (s->gathers)
@@ -95,7 +94,7 @@ static __noinline int switched_in(struct sampler_state *s, struct thread *t, str
 	return 0;
 }
 
-/* The last switch of a thread: it is not an interval. */
+/* The last switch of a thread begins no interval. */
 static __always_inline void ended(struct sampler_state *s, struct thread *t, struct task_struct *task, u64 now)
 {
 	leave(s, t, task, now, OFF_BLOCKED);
@@ -114,7 +113,8 @@ static __always_inline u64 state_on_leaving(u64 *ctx, struct task_struct *prev)
 	return state_of(prev);
 }
 
-/* With -a a thread without a record is outside of the agent's PID namespace, as a rule: what is left out. */
+/* With -a a thread without a record is usually outside of the agent's PID namespace. Counts the intervals that are not
+ * recorded for that reason. */
 static __noinline int left_outside(struct counters *c, struct task_struct *prev, u64 left)
 {
 	if (prev->pid && !(left & TASK_DEAD) && state_is(profiled_states, off_state_of(left)) &&
@@ -162,7 +162,7 @@ static __always_inline int woken(struct task_struct *task)
 {
 	struct thread *t = thread_of(task);
 
-	/* One that is on a CPU, or was woken already, does not begin to wait. */
+	/* A thread that is on a CPU, or was woken already, does not begin to wait. */
 	if (t && t->state != OFF_NONE && !t->runnable)
 		t->runnable = bpf_ktime_get_ns();
 	return 0;

@@ -95,13 +95,13 @@ static __always_inline void add_duration(struct durations *d, u64 ns)
 	d->sum += ns;
 }
 
-/* The side of the statistics of processes that is added to. A duration and its bucket go into the same. */
+/* The side of the statistics of processes that is in use. A duration and its bucket go to the same side. */
 static __always_inline u32 stats_side(void)
 {
 	return side_in_use(CONTROL_STATS_CHANGES);
 }
 
-/* Of its own, because of the room that an empty one takes on the stack. */
+/* A function of its own, because an empty record takes much of the stack. */
 static __noinline struct process_schedule *process_schedule(struct counters *c, struct thread *t, u32 table)
 {
 	struct process_cpu key = {.start = t->start, .pid = t->pid, .cpu = bpf_get_smp_processor_id()};
@@ -163,7 +163,7 @@ static __always_inline void add_histogram(struct counters *c, struct thread *t, 
 		add_to_process(c, t, kind, bucket, ns);
 }
 
-/* A thread has been on its CPU until now. Only what was seen from its begin on is a slice. */
+/* A thread has been on its CPU until now. The time is a slice only if its begin was seen. */
 static __always_inline void add_slice(struct counters *c, struct thread *t, u64 ns, bool whole)
 {
 	struct schedule *s = this_schedule();
@@ -203,7 +203,7 @@ static __always_inline void add_arrival(struct counters *c, struct thread *t, u6
 	u32 cpu = bpf_get_smp_processor_id() + 1;
 	struct process_schedule *p;
 
-	/* Of a thread that was runnable already at its first sight, the begin is not known. */
+	/* For a thread that was runnable at its first sight, the begin of the wait is not known. */
 	if (t->runnable && now > t->runnable &&
 	    !(t->state == OFF_PREEMPTED && t->flags & THREAD_CUT && t->runnable == t->since))
 		add_histogram(c, t, DURATION_RUNQUEUE, now - t->runnable);

@@ -60,8 +60,8 @@ static __always_inline void begin_run_of_threads(struct sampler_state *s, u32 sl
 }
 
 /*
- * Whether a stretch that began before a seam was accounted there: if it was long enough by then. Else all of it is
- * accounted where it is, at the next seam or at its end.
+ * Whether the part of a stretch before a seam was accounted at the seam: if the stretch was long enough by then.
+ * Otherwise all of it is accounted later, at the next seam or at its end.
  */
 static __always_inline bool accounted_at(u64 seam_ns, u64 since, u64 min_ns)
 {
@@ -97,9 +97,9 @@ static __always_inline bool is_split(struct sampler_state *s, struct thread *t)
 }
 
 /*
- * Writes down the part of the present stretch before the last seam; with key 0 that of the life of the thread alone.
- * `flags`: BPF_NOEXIST unless the program ends the stretch. Of its own, because of the room that a record takes on the
- * stack.
+ * Writes the seam record of a thread: the parts of its present stretch and of its life before the last seam; with key 0
+ * that of its life alone. `flags`: BPF_NOEXIST unless the program ends the stretch. A function of its own, because a
+ * record takes much of the stack.
  */
 static __noinline int write_seam_record(struct sampler_state *s, struct thread *t, u64 key, u64 flags)
 {

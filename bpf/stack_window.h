@@ -10,7 +10,7 @@
 
 static __always_inline void window_reset(struct walk *w)
 {
-	/* One word, which no stack can have: it must not be that of another walk. */
+	/* A window of one word, at an address that no stack has: words of another walk must not be found. */
 	w->win_start = 1ULL << 63;
 	*(u64 *)w->window = 0;
 	w->win_last = 0;
@@ -44,7 +44,7 @@ __noinline int walk_fill(u32 slot)
 	if (size > WINDOW)
 		return 1;
 	if (read_user(w->window, size, from)) {
-		/* The stack does not reach as far as that: it is another one. */
+		/* The limit belongs to another stack: this one does not reach as far. */
 		w->win_limit = 0;
 		size = 8;
 		if (read_user(w->window, 8, from)) {
@@ -58,8 +58,8 @@ __noinline int walk_fill(u32 slot)
 }
 
 /*
- * Stack pointers need not be aligned. Through a pointer of its own: of an expression, clang sees that it is one into
- * bytes, and loads them one by one.
+ * Stack pointers need not be aligned. The pointer is a variable: from an expression clang would know that the window
+ * consists of bytes, and load them one by one.
  */
 static __always_inline u64 word_in_window(struct walk *w, u64 offset)
 {

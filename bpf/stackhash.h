@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * The 64-bit hash by which stacks are told apart. Nothing else does: two stacks with one hash would be one.
+ * The 64-bit hash that identifies a stack. Nothing else does, so two stacks with one hash would be counted as one.
  *
- * What protects is a secret of the run, in the multiplier as well as in the first value. With multipliers that are
- * known, a target could make two stacks that have one hash under every first value: the top bit of a value is the top
- * bit of its product, and a chosen difference of the next value takes it away again. Here a difference is multiplied
- * twice by the secret before the next value can meet it, and some 32 bits of the product depend on the secret: a pair
- * that is made for it has one hash in about one of 2^32 runs, and a target that shows many pairs has as many tries.
- * What it gains is a count in the wrong one of its own stacks. Two stacks by chance: the low byte of a key aside, one
- * of 2^56.
+ * A secret of the run protects it, in the multiplier and in the first value. With known multipliers a target could make
+ * two stacks that have one hash for every first value: the top bit of a value is the top bit of its product, and a
+ * chosen difference of the next value cancels it. Here a difference is multiplied by the secret twice before the next
+ * value is mixed in, and some 32 bits of the product depend on the secret. So a pair of stacks that is made for this
+ * has one hash in about one of 2^32 runs, and a target with many pairs has as many tries. It gains a count in the wrong
+ * one of its own stacks. By chance two stacks have one hash in one of 2^56 cases, because the low byte of a key is no
+ * hash.
  */
 #ifndef PERF_AGENT_STACKHASH_H
 #define PERF_AGENT_STACKHASH_H

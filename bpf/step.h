@@ -12,12 +12,12 @@ static __always_inline int walk_ends(struct walk *w, u32 end)
 	return 1;
 }
 
-/* Where a frame's word lies. Without a branch: the verifier would follow both sides of each. */
+/* The place of a frame's word. Without a branch, because the verifier would follow both sides of each. */
 static __always_inline u32 word_at(struct frame *f, u64 address, u64 sp)
 {
 	u64 offset = address - sp + OFFSET_ZERO;
 
-	/* Does it not fit? The top bit of a negative number tells. */
+	/* The mark is set if the offset does not fit: then the negative number has its top bit. */
 	f->pc |= (0 - (offset >> 32)) >> 63 << FRAME_NOT_IN_MEMO_BIT;
 	return (u32)offset;
 }
@@ -36,7 +36,7 @@ static __always_inline int step_by_fp(struct walk *w, u32 slot, struct frame *f)
 {
 	u64 sp = w->sp, fp = w->fp, saved, ra;
 
-	/* Where a table has no row, rbp need not be a frame pointer: its zero tells nothing. */
+	/* Where a table has no row, rbp need not be a frame pointer, and 0 need not be the root. */
 	if (!fp)
 		return guess_ends(w, WALK_ROOT);
 	/* The offset must fit a frame's description; no real frame is that large. */
@@ -95,14 +95,14 @@ static __always_inline int step_by_rule(struct walk *w, u32 slot, struct frame *
 	default:
 		return walk_ends(w, WALK_UNSUPPORTED_RULE);
 	}
-	/* With the return address in a register nothing need be left of the frame on the stack, as in vfork. */
+	/* A function with its return address in a register may have nothing on the stack, as vfork. */
 	if (!jump && (rule->ra == RA_REG ? cfa < sp : cfa <= sp))
 		return walk_ends(w, WALK_FP_CHAIN);
 
 	if (rule->fp == FP_UNDEFINED) {
 		w->fp = 0;
 	} else if (rule->fp != FP_SAME) {
-		/* Before the return address: it lies below, and the window opens upwards. */
+		/* Read before the return address, which lies above it: the window opens upwards. */
 		at = rule->fp == FP_CFA ? cfa : rule->fp == FP_SP ? sp : fp;
 		at += (s64)rule->fp_off;
 		if (read_word(w, slot, at, &w->fp))
@@ -172,7 +172,7 @@ __noinline int walk_step(u32 slot)
 		}
 	}
 	if (found == FIND_NO_MAPPING) {
-		/* A caller that lies nowhere is no caller; of a leaf, the pc is a fact. */
+		/* A caller outside of all mappings is no caller. The pc of a leaf is true in any case. */
 		if (!w->n)
 			w->n = 1;
 		return guess_ends(w, w->guess == GUESS_NONE ? WALK_NO_MAPPING : WALK_FP_CHAIN);

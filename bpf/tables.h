@@ -5,7 +5,7 @@
 
 #include "walk_state.h"
 
-/* 2^16 is more than vm.max_map_count's default of executable mappings in one process. */
+/* Enough for 2^20 mappings; vm.max_map_count allows 65530 by default. */
 #define MAPPING_STEPS 20
 /* A text page holds at most one row for each word of a chunk. */
 #define ROW_STEPS CHUNK_WORDS_SHIFT

@@ -84,7 +84,7 @@ static __always_inline bool registers_probed(struct task_struct *task, struct us
 	return user_code(user->pc, REGS_MODE_PROBED(regs));
 }
 
-/* Whichever of the two works here. */
+/* By the one of both that works on this kernel. */
 static __always_inline bool registers_of_task(struct task_struct *task, struct user_registers *user)
 {
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
@@ -99,7 +99,7 @@ static __always_inline bool current_registers(struct user_registers *user)
 	return registers_probed((void *)bpf_get_current_task(), user);
 }
 
-/* Why a task has no memory of a user; WALK_ENDS: it has. */
+/* Why a task has no user memory; WALK_ENDS if it has. */
 static __always_inline u32 without_memory(struct task_struct *task)
 {
 	if (BPF_CORE_READ(task, flags) & PF_KTHREAD)
@@ -109,8 +109,8 @@ static __always_inline u32 without_memory(struct task_struct *task)
 
 /*
  * Why a task has no user registers. A thread that the kernel has made inside of a process, as for io_uring, has no user
- * stack: its registers are 0 (copy_thread, arch/x86/kernel/process.c, since 5.12; before, it was a kernel thread). Its
- * flags have had other meanings in other kernels.
+ * stack: its registers are 0 (copy_thread, arch/x86/kernel/process.c, since 5.12; before, it was a kernel thread). The
+ * flags of such threads differ between kernels.
  */
 static __always_inline u32 without_registers(struct task_struct *task, struct user_registers *user)
 {
@@ -140,7 +140,7 @@ static __always_inline bool is_exiting(void)
 	return BPF_CORE_READ(task, flags) & PF_EXITING;
 }
 
-/* Whether the current task is a kernel thread, or the rest of one that has given back its memory on its way out. */
+/* Whether the current task is a kernel thread, or a thread that has given back its memory on its way out. */
 static __always_inline bool has_no_memory(void)
 {
 	return without_memory((void *)bpf_get_current_task()) != WALK_ENDS;

@@ -17,7 +17,7 @@ struct thread {
 	u64 runnable; /* since when it waits for a CPU; 0: it does not */
 	u64 key;      /* of the stack that it left the CPU with; 0: this stretch is not recorded */
 	u64 seen;     /* the last such key that was in the sums of `epoch` */
-	u64 waker;    /* key of the stack of who woke it last */
+	u64 waker;    /* key of the stack of the thread that woke it last */
 	u64 born;     /* since when it is followed */
 	u64 ran;      /* its time on CPUs when it left the last one, as the scheduler accounts it */
 	u64 start;    /* begin of its process: tells those apart that have had one number */
@@ -79,7 +79,7 @@ static __always_inline void forget_thread(struct task_struct *task)
 		bpf_map_delete_elem(&threads_by_id, &id);
 }
 
-/* Of its own, or the compiler would move what one kernel lacks in front of the question which of them it is. */
+/* A function of its own. Otherwise the compiler would read a field before the check whether this kernel has it. */
 static __noinline u64 state_of(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->__state))
@@ -124,7 +124,7 @@ int BPF_PROG(thread_begins, struct task_struct *task, u64 clone_flags)
 	struct thread first = {};
 	u32 creator, ignored;
 
-	/* A record under this number is of one that ended unseen. */
+	/* A record under this number belongs to a thread whose end was not seen. */
 	forget_thread(task);
 	if (!thread_numbers(task, &first))
 		return 0;
@@ -142,7 +142,7 @@ int BPF_PROG(thread_begins, struct task_struct *task, u64 clone_flags)
 	return 0;
 }
 
-/* A thread that calls exec takes the number of the first one of its process. */
+/* A thread that calls exec takes the number of the first thread of its process. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(thread_execs, struct task_struct *task, int old_number)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* Who wakes a thread: process, thread and stack of the one that runs when it is woken. */
+/* Who wakes a thread: process, thread and stack of the task that runs when it is woken. */
 #ifndef PERF_AGENT_WAKERS_H
 #define PERF_AGENT_WAKERS_H
 
 #include "offcpu.h"
 
-/* Takes down where the kernel's stack is. A function of its own, whose frame is too small for a private stack (6.13).
+/* Stores the stack pointer of the kernel in w->want. A function of its own, whose frame is too small for a private
+ * stack (6.13).
  */
 static __noinline int note_stack_pointer(struct walk *w)
 {
@@ -18,7 +19,7 @@ static __noinline int note_stack_pointer(struct walk *w)
 
 enum waker_context {
 	OF_TASK,
-	OF_INTERRUPT, /* the current task is only what an interrupt came upon */
+	OF_INTERRUPT, /* an interrupt, which has nothing to do with the current task */
 	OF_EITHER, /* an interrupt, or work that a system call of the task has put off, as the loopback device does */
 };
 
@@ -41,7 +42,7 @@ static __always_inline enum waker_context context_of(struct walk *w)
 	return apart ? OF_EITHER : OF_TASK;
 }
 
-/* Makes the stack of a waker known to user space. It is no sample: nothing is lost but who it was. */
+/* Makes the stack of a waker known to user space. It is no sample: only the waker is lost. */
 static __always_inline bool make_waker_known(struct sampler_state *s, struct sample *sample, u64 key, u32 end,
 					     u32 user_frames)
 {
@@ -69,8 +70,8 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 	struct proc *proc;
 
 	/*
-	 * The state is not looked at: it may be on its way to sleep. One that wakes itself is, and goes on; interrupts
-	 * are on then, and could come upon the walk.
+	 * The state of the thread does not matter: it may be on its way to sleep. A thread that wakes itself goes on
+	 * instead of sleeping; interrupts are on then, and could interrupt the walk.
 	 */
 	if (!t || bpf_get_current_task() == (u64)task)
 		return 0;

@@ -2,8 +2,8 @@
 /*
  * The walk: from user registers to a stack with its hash.
  *
- * The functions that loop are global and take a scalar, so that the verifier looks at each on its own; the state
- * between them lies in maps. A step that contained the look for a memo would exceed the verifier's limit.
+ * Functions with loops are global and take a scalar, so the verifier checks each of them alone. Their state is in maps.
+ * A step that also compared the memo would exceed the verifier's limit.
  */
 #ifndef PERF_AGENT_WALK_H
 #define PERF_AGENT_WALK_H
@@ -24,7 +24,7 @@ __noinline int run_batch(u32 slot)
 	if (!m)
 		return DONE;
 	for (i = 0; i < BATCH; i++) {
-		/* A call only if the memo's next frame is not further outward. */
+		/* Call only if the next frame of the memo is not further out. */
 		if (w->depth && m->frames[(w->depth - 1) & (MAX_USER_FRAMES - 1)].sp <= w->sp && meet_memo(slot))
 			return DONE;
 		if (walk_step(slot))
@@ -89,7 +89,7 @@ static __always_inline void walk_stack(struct walk *w, u32 slot, u64 exec_id, u3
 		walk_run(slot);
 	}
 	walk_push(w, m, slot);
-	/* Only a root that no word of the stack tells is one as long as the frame is the same. */
+	/* The memo verifies no word that belongs to its root, so it is kept only if there is none. */
 	if (w->end != WALK_ROOT || m->frames[0].ra_at != NO_WORD)
 		m->depth = 0;
 }

@@ -19,29 +19,29 @@
 #define keep_in_register(value) asm volatile("" : "+r"(value))
 
 /*
- * Loops over frames run in batches, each a call of a global function: the verifier looks at such a function once,
- * where it would follow every round of one long loop, and loading would take half a second.
+ * Loops over frames run in batches. Each batch is a call of a global function, which the verifier checks once. It would
+ * follow every round of one long loop, and loading would take half a second.
  */
 #define BATCH 32
 #define BATCHES (MAX_USER_FRAMES / BATCH)
 #define DONE 1
 #define MORE 0
 
-/* Marks in the pc of a frame that mean nothing outside of the walker: one stack may come with and without them. */
+/* Marks that only the walker uses: one stack may be walked with and without them. */
 #define FRAME_NOT_IN_MEMO_BIT 61
 #define FRAME_NOT_IN_MEMO (1ULL << FRAME_NOT_IN_MEMO_BIT) /* depends on another register, or on a word too far away */
 #define FRAME_CFA_WORD (1ULL << 60)			  /* the CFA was read from memory: see struct cfa_word */
 #define FRAME_PLACE (FRAME_PC | FRAME_EXACT)
 #define FRAME_OUTSIDE (FRAME_PLACE | FRAME_BY_FP)
 
-/* Offsets of words from a stack pointer as unsigned numbers: with 32 bits, sign extensions would cost more than the
- * sum. */
+/* Offsets of words from a stack pointer are unsigned: sign extensions of 32-bit numbers would cost more than the
+ * addition. */
 #define NO_WORD 0
 #define OFFSET_ZERO (1ULL << 31)
 
 /*
- * A frame, and which words of the stack its caller was derived from, as OFFSET_ZERO + offset from `sp` or NO_WORD: the
- * return address and the saved frame pointer. A memo is read from end to end at each sample: two frames to a line.
+ * A frame, and the words of the stack that tell its caller: the return address and the saved frame pointer, each as
+ * OFFSET_ZERO + offset from `sp`, or NO_WORD. Each sample reads a whole memo, so two frames share a cache line.
  */
 struct frame {
 	u64 pc; /* with marks */
@@ -51,7 +51,7 @@ struct frame {
 	u32 fp_at;
 };
 
-/* The word that holds the CFA (+ add), likewise; few frames have one. */
+/* The word that gives the CFA when `add` is added; `at` is as in struct frame. Few frames have one. */
 struct cfa_word {
 	u32 at;
 	short add;
@@ -59,8 +59,8 @@ struct cfa_word {
 };
 
 /*
- * The rule that a pc had, while its process has this generation. Programs come back to the same return addresses again
- * and again; a hit saves the searches for mapping, page and row, and with them most of the memory that a step
+ * The rule of a pc. It is valid while the process has this generation. Programs come back to the same return addresses
+ * again and again; a hit saves the searches for mapping, page and row, and with them most of the memory that a step
  * touches.
  */
 struct cached_rule {
@@ -131,7 +131,7 @@ struct walk {
 	struct cfa_word cfas[MAX_USER_FRAMES];
 };
 
-/* The last walk of a thread that ended at the root, root first. */
+/* The last walk of a thread, root first, if it ended at the root. */
 struct memo {
 	u64 exec_id;
 	u32 tid;
