@@ -471,7 +471,10 @@ enum control_word {
 	CONTROL_CHANGED_BY_PROGRAMS = 0,   /* how often they changed `procs` */
 	CONTROL_CHANGED_BY_USER_SPACE = 1, /* the same */
 	CONTROL_SIDE_CHANGES = 2,	   /* how often the side was changed; the last bit names the one in use */
-	/* By side, so that a program with the new side also knows the new seam. CLOCK_MONOTONIC; 0: there was none. */
+	/*
+	 * By side: the last seam before the side was in use. The next seam is written to the other side shortly before
+	 * its time. CLOCK_MONOTONIC; 0: there was none.
+	 */
 	CONTROL_SEAM_NS = 3,
 	CONTROL_PREVIOUS_SEAM_NS = 5,
 	CONTROL_GATHERED_SEAM_NS = 7, /* the seam whose records user space gathers now; 0: none */
