@@ -111,7 +111,7 @@ fn each_interval_is_whole() {
         // In the last one all threads may have ended.
         let [sum, expected] = ["wall.sum_ns", "wall.threads_ns"].map(|key| figure(interval, Mode::Wall, key));
         assert!(expected > 0.0 || std::ptr::eq(interval, &last), "{:?}", interval.ledger(Mode::Wall));
-        assert_near("time of all threads", sum, expected, 0.01, 0.0);
+        assert_near("time of all threads", sum, expected, 0.0001, 1e6);
     }
     // The threads end within the last two.
     let [inner @ .., _] = &intervals[..] else { panic!("{} intervals", intervals.len()) };
@@ -121,7 +121,7 @@ fn each_interval_is_whole() {
         assert_eq!(of(&threads, "blocked", &sums)[0].off_cpu_ns, length, "{sums:?}");
         for (tid, what) in &threads {
             let sums = sums[tid];
-            assert_near(what, (sums.on_cpu_ns + sums.off_cpu_ns) as f64, length as f64, 0.01, 0.0);
+            assert_near(what, (sums.on_cpu_ns + sums.off_cpu_ns) as f64, length as f64, 0.0001, 1e6);
         }
     }
 }
@@ -143,7 +143,8 @@ fn the_least_length_of_a_wait_is_that_of_the_whole_wait() {
     for sleeper in of(&threads, "sleeps", &sums) {
         // Six waits of 700 ms begin within 4 s.
         assert_eq!(sleeper.waits, 6, "{sums:?}");
-        assert_near("waits", sleeper.off_cpu_ns as f64, 6.0 * 700e6, 0.02, 0.0);
+        // A busy machine wakes them late; the last wait begins within 4 s.
+        assert!((4_190_000_000..4_900_000_000).contains(&sleeper.off_cpu_ns), "{sums:?}");
     }
     let naps = of(&threads, "naps", &sums)[0];
     assert_eq!((naps.waits, naps.off_cpu_ns), (0, 0), "{sums:?}");
