@@ -8,8 +8,8 @@ use profile::Avma;
 
 use crate::files::Files;
 use crate::identity::DeviceAndInode;
-use crate::opening::{OpenRequest, OpeningFile};
-use crate::region::{Region, RegionKind};
+use crate::open_request::OpenRequest;
+use crate::region::{OpeningFile, Region, RegionKind};
 use crate::regions::Regions;
 use crate::resolve::{self, Mapping, NewMapping};
 use crate::trampolines;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::files::Files;
 use crate::open_failure::OpenFailure;
-use crate::opening::{OpenRequest, OpeningFile};
+use crate::open_request::OpenRequest;
 use crate::pool::{Spawn, WorkerPool};
-use crate::region::RegionKind;
+use crate::region::{OpeningFile, RegionKind};
 
 /// A file without an answer is given up after this time. Stacks wait no longer for their unwind tables either.
 const GIVE_UP: Duration = Duration::from_secs(5);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::files::Files;
 use crate::image::Image;
-use crate::opening::OpenRequest;
+use crate::open_request::OpenRequest;
 use crate::region::RegionKind;
 use crate::resolve::{Mapping, as_target_sees, file_at_hand, regions_of, shown, without_file};
 use crate::{maps, task, trampolines};

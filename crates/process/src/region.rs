@@ -1,13 +1,12 @@
-//! One range of executable memory.
+//! One range of executable memory, and the mapped file that is still to be opened.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use profile::{Avma, FileOffset};
 
 use crate::file::MappedFile;
-use crate::identity::DeviceAndInode;
+use crate::identity::{DeviceAndInode, FileIdentity};
 use crate::open_failure::OpenFailure;
-use crate::opening::OpeningFile;
 
 /// The kind of memory in a range.
 #[derive(Clone, Debug)]
@@ -24,6 +23,49 @@ pub enum RegionKind {
     Vsyscall,
     /// A mapped file that is still to be opened.
     Opening(Arc<OpeningFile>),
+}
+
+/// A mapped file that is still to be opened. All regions that wait for it share it, also those of children.
+#[derive(Debug)]
+pub struct OpeningFile {
+    wanted: DeviceAndInode,
+    path: String,
+    answer: OnceLock<RegionKind>,
+    unanswered: OnceLock<Arc<MappedFile>>,
+}
+
+impl OpeningFile {
+    pub(crate) fn new(wanted: DeviceAndInode, path: String) -> Self {
+        Self { wanted, path, answer: OnceLock::new(), unanswered: OnceLock::new() }
+    }
+
+    /// Whether it is known by now what it is.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.answer.get().is_some()
+    }
+
+    /// The file as its mapping alone tells it: path, device and inode.
+    pub fn unanswered(&self) -> &Arc<MappedFile> {
+        self.unanswered.get_or_init(|| {
+            let (dev_major, dev_minor, inode) = self.wanted;
+            let identity = FileIdentity { dev_major, dev_minor, inode, ..FileIdentity::default() };
+            Arc::new(MappedFile::unreadable(identity, self.path.clone(), OpenFailure::NoAnswer, None))
+        })
+    }
+
+    pub(crate) fn wanted(&self) -> DeviceAndInode {
+        self.wanted
+    }
+
+    pub(crate) fn answer(&self) -> Option<&RegionKind> {
+        self.answer.get()
+    }
+
+    /// Enters what it is. False if an answer was entered before.
+    pub(crate) fn settle(&self, kind: RegionKind) -> bool {
+        self.answer.set(kind).is_ok()
+    }
 }
 
 impl RegionKind {

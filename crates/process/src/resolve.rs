@@ -6,15 +6,15 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use profile::{Avma, FileOffset};
 
-use crate::file::MappedFile;
+use crate::file::{FileKind, MappedFile};
 use crate::files::Files;
 use crate::identity::{DeviceAndInode, FileIdentity};
 use crate::maps;
 use crate::open_failure::OpenFailure;
-use crate::opening::{is_memfd, of_opened};
 use crate::region::{Region, RegionKind};
 use crate::trampolines;
 
@@ -125,6 +125,20 @@ pub(crate) fn file_at_hand(mapping: &Mapping<'_>, files: &Files) -> Option<Regio
     files.at_hand(mapping.file).map(|file| of_opened(file, is_memfd(&mapping.path)))
 }
 
+/// Whether a mapping shows a file that exists in memory only. It holds a program to execute, or code that a JIT compiler writes.
+pub(crate) fn is_memfd(raw_path: &[u8]) -> bool {
+    raw_path.starts_with(b"/memfd:")
+}
+
+/// What a mapping of an opened file is.
+pub(crate) fn of_opened(file: Arc<MappedFile>, in_memory_only: bool) -> RegionKind {
+    if in_memory_only && file.kind() != FileKind::Elf {
+        RegionKind::Anonymous
+    } else {
+        RegionKind::File(file)
+    }
+}
+
 fn vdso(mapping: &Mapping<'_>, files: &Files) -> RegionKind {
     let size = mapping.end - mapping.start;
     match files.vdso() {
@@ -143,8 +157,7 @@ fn vdso(mapping: &Mapping<'_>, files: &Files) -> RegionKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::FileKind;
-    use crate::opening::OpenRequest;
+    use crate::open_request::OpenRequest;
 
     #[test]
     fn paths_are_in_the_view_of_the_target() {

@@ -1,63 +1,19 @@
-//! A mapped file that is still to be opened, and the request to open it. Opening may block for as long as its file system likes, so a
-//! worker does it (`opener.rs`).
+//! The request to open a mapped file. Opening may block for as long as its file system likes, so a worker does it (`opener.rs`).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use elf::Headers;
 
-use crate::file::{FileKind, MappedFile};
+use crate::file::MappedFile;
 use crate::files::Files;
-use crate::identity::{DeviceAndInode, FileIdentity};
+use crate::identity::FileIdentity;
 use crate::open::Paths;
 use crate::open_failure::OpenFailure;
-use crate::region::RegionKind;
-use crate::resolve::{as_target_sees, path_of, shown};
-
-/// A mapped file that is still to be opened. All regions that wait for it share it, also those of children.
-#[derive(Debug)]
-pub struct OpeningFile {
-    wanted: DeviceAndInode,
-    path: String,
-    answer: OnceLock<RegionKind>,
-    unanswered: OnceLock<Arc<MappedFile>>,
-}
-
-impl OpeningFile {
-    fn new(wanted: DeviceAndInode, path: String) -> Self {
-        Self { wanted, path, answer: OnceLock::new(), unanswered: OnceLock::new() }
-    }
-
-    /// Whether it is known by now what it is.
-    #[must_use]
-    pub fn is_answered(&self) -> bool {
-        self.answer.get().is_some()
-    }
-
-    /// The file as its mapping alone tells it: path, device and inode.
-    pub fn unanswered(&self) -> &Arc<MappedFile> {
-        self.unanswered.get_or_init(|| {
-            let (dev_major, dev_minor, inode) = self.wanted;
-            let identity = FileIdentity { dev_major, dev_minor, inode, ..FileIdentity::default() };
-            Arc::new(MappedFile::unreadable(identity, self.path.clone(), OpenFailure::NoAnswer, None))
-        })
-    }
-
-    pub(crate) fn wanted(&self) -> DeviceAndInode {
-        self.wanted
-    }
-
-    pub(crate) fn answer(&self) -> Option<&RegionKind> {
-        self.answer.get()
-    }
-
-    /// Enters what it is. False if an answer was entered before.
-    pub(crate) fn settle(&self, kind: RegionKind) -> bool {
-        self.answer.set(kind).is_ok()
-    }
-}
+use crate::region::{OpeningFile, RegionKind};
+use crate::resolve::{Mapping, as_target_sees, is_memfd, of_opened, path_of, shown};
 
 /// What a worker needs to open a mapped file.
 #[derive(Debug)]
@@ -76,12 +32,7 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
-    pub(crate) fn new(
-        pid: u32,
-        proc_dir: &Path,
-        root: Option<&[u8]>,
-        mapping: &crate::resolve::Mapping<'_>,
-    ) -> Self {
+    pub(crate) fn new(pid: u32, proc_dir: &Path, root: Option<&[u8]>, mapping: &Mapping<'_>) -> Self {
         let path = shown(&as_target_sees(crate::maps::without_deleted(&mapping.path), root));
         Self {
             file: Arc::new(OpeningFile::new(mapping.file, path)),
@@ -102,7 +53,7 @@ impl OpenRequest {
 
     /// Opens the file and finds out what it is. May block for as long as its file system likes.
     pub(crate) fn open(&self, files: &Files) -> RegionKind {
-        let wanted = self.file.wanted;
+        let wanted = self.file.wanted();
         let here = path_of(&self.proc_dir, &self.raw_path, wanted.2);
         let in_target = as_target_sees(here, self.root.as_deref());
         let path = shown(&in_target);
@@ -124,7 +75,7 @@ impl OpenRequest {
 
     /// A file that cannot be opened, with its headers from the memory of the process if they are mapped there.
     fn unreadable(&self, path: String, failure: OpenFailure, files: &Files) -> RegionKind {
-        let (dev_major, dev_minor, inode) = self.file.wanted;
+        let (dev_major, dev_minor, inode) = self.file.wanted();
         let identity = FileIdentity { dev_major, dev_minor, inode, ..FileIdentity::default() };
         let headers = self.head.and_then(|(start, end)| {
             Headers::read(&|buffer, at| {
@@ -135,19 +86,5 @@ impl OpenRequest {
         });
         let file = MappedFile::unreadable(identity, path, failure, headers);
         RegionKind::File(files.remember_unreadable(file))
-    }
-}
-
-/// Whether a mapping shows a file that exists in memory only. It holds a program to execute, or code that a JIT compiler writes.
-pub(crate) fn is_memfd(raw_path: &[u8]) -> bool {
-    raw_path.starts_with(b"/memfd:")
-}
-
-/// What a mapping of an opened file is.
-pub(crate) fn of_opened(file: Arc<MappedFile>, in_memory_only: bool) -> RegionKind {
-    if in_memory_only && file.kind() != FileKind::Elf {
-        RegionKind::Anonymous
-    } else {
-        RegionKind::File(file)
     }
 }
