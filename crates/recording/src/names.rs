@@ -53,7 +53,7 @@ pub struct NameOutcome {
     pub kernel: KernelNaming,
     /// Frames that were not looked up because symbolization was abandoned.
     pub abandoned: u64,
-    /// Which parts of perf maps were not used, and why.
+    /// What else could not be named or used, and why: perf maps, sources that panicked, kernel frames that keep their names.
     pub shortfalls: Vec<String>,
 }
 
