@@ -34,8 +34,11 @@ fn help_goes_to_standard_output_and_names_everything() {
         "--kernel-stacks",
         "--per-thread",
         "--profile-output",
+        "--wall-output",
         "--folded-output",
         "--flamegraph-output",
+        "--recording-output",
+        "--rotate",
         "--tag",
         "--max-stacks",
         "--ring-size",
@@ -55,10 +58,33 @@ fn help_goes_to_standard_output_and_names_everything() {
     }
 }
 
+/// The words about an option: its own line and the indented ones below it. Columns differ between commands.
+fn about(help: &str, option: &str) -> String {
+    let begin = format!("      {option} ");
+    let mut lines = help.lines().skip_while(|line| !line.starts_with(&begin));
+    let first = lines.next().unwrap_or_else(|| panic!("help lacks {option}"));
+    let more = lines.take_while(|line| line.starts_with("          "));
+    std::iter::once(first).chain(more).flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_capture_and_render_explain_the_same_outputs_alike() {
+    let [capture, render] = [&["--help"][..], &["render", "--help"]].map(|words| stdout(&run(words)));
+    for output in ["profile", "offcpu", "wall", "folded", "flamegraph", "recording"] {
+        let option = format!("--{output}-output");
+        let text = about(&capture, &option);
+        assert!(text.len() > option.len() + 20, "{text}");
+        assert_eq!(text, about(&render, &option));
+    }
+    for word in ["<FILE>", "-o, --output", "--format", "--mode", "--resymbolize"] {
+        assert!(render.contains(word), "help of render lacks {word}");
+    }
+}
+
 #[test]
 fn help_is_wrapped() {
-    for form in ["--help", "-h"] {
-        for line in stdout(&run(&[form])).lines() {
+    for form in [&["--help"][..], &["-h"], &["render", "--help"]] {
+        for line in stdout(&run(form)).lines() {
             let one_word = line.trim().split(' ').count() == 1;
             assert!(one_word || line.chars().count() <= WIDTH, "{line}");
         }
