@@ -24,6 +24,7 @@ type Unwinder = FullUnwinder<Vec<u8>>;
 
 /// A step from a frame to its caller.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives for one step")]
 pub(crate) enum FullStep {
     Taken(Result<Frame, StepError>),
     /// No frame section covers the code; compact rules or frame pointers may.
@@ -36,7 +37,7 @@ enum State {
     /// The number of the request.
     Awaited(u64),
     /// `None`: the file cannot be read, or has no frame sections.
-    Ready(Option<Unwinder>),
+    Ready(Option<Box<Unwinder>>),
 }
 
 struct Entry {
@@ -108,7 +109,7 @@ impl Unwinders {
             let awaited =
                 |entry: &&mut Entry| matches!(entry.state, State::Awaited(other) if other == number);
             if let Some(entry) = self.entries.iter_mut().find(awaited) {
-                entry.state = State::Ready(unwinder);
+                entry.state = State::Ready(unwinder.map(Box::new));
             }
         }
         let mut bytes = 0;
@@ -140,7 +141,7 @@ impl Unwinders {
 
     fn request(&mut self, file: &Arc<MappedFile>) -> State {
         if file.kind() == FileKind::InMemory {
-            return State::Ready(FileBytes::of(file).ok().and_then(make));
+            return State::Ready(FileBytes::of(file).ok().and_then(make).map(Box::new));
         }
         let (identity, file) = (file.identity(), Arc::clone(file));
         let device = (identity.dev_major, identity.dev_minor);
