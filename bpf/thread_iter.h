@@ -112,9 +112,12 @@ int threads_at_begin(struct bpf_iter__task *ctx)
 		return 0;
 	if (!thread_numbers(task, &first) || !is_followed(&first))
 		return 0;
-	/* Followed since it was made, or since another target was added. */
-	if (thread_of(task))
+	/* Followed since it was made, or since another target was added. The kernel runs this again for a thread whose
+	 * message did not fit into its buffer; that one is reported then. */
+	t = thread_of(task);
+	if (t && t->born != followed_from())
 		return 0;
+	t = NULL;
 	first.born = followed_from();
 	first.id = thread_id(&first);
 	for (i = 0; i < ATTEMPTS; i++) {
