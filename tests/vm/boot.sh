@@ -31,6 +31,8 @@ init() { # PORT
 export PATH=/bin HOME=/root
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
 stty -F /dev/$1 raw -echo
+# The kernel would lower the sampling rate because emulated interrupts take long.
+echo 0 > /proc/sys/kernel/perf_cpu_time_max_percent
 exec > /dev/$1 2>&1
 INIT
         cat
