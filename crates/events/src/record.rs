@@ -37,7 +37,7 @@ pub struct Mmap {
     pub path: Vec<u8>,
 }
 
-/// What happened. Numbers are those of the PID namespace of whoever opened the events.
+/// What happened. Numbers are those of the PID namespace of the process that opened the events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record {

@@ -104,7 +104,7 @@ mod tests {
         .flatten();
         assert!(
             root_of(&roots, child.id(), &ours, "/bin/cat").is_none(),
-            "a file of our own, whoever maps it"
+            "the process maps a file of our own root"
         );
         let _ = child.kill();
         child.wait().unwrap();

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use perfagent::{Agent, Mode, Recording};
+use perfagent::{Agent, Mode, Recording, Rotation};
 use testkit::Process;
 
 use super::sums::figure;
@@ -22,6 +22,21 @@ fn large_target() -> Process {
     target.args(["--exact", "cut::naming::the_target_of_other_tests", "--nocapture"]);
     let target = target.env(TARGET, "1").stdin(Stdio::null()).stdout(Stdio::null());
     Process::start(target.stderr(Stdio::null())).unwrap()
+}
+
+/// A running capture of that process, which ends when it is dropped. `None` without the privileges for it.
+fn capture_of_large_target() -> Option<(Process, Agent)> {
+    let target = large_target();
+    let agent = Agent::builder().pid(target.pid()).with_cpu_profile().sample_rate(999).build().unwrap();
+    started(&agent).then_some((target, agent))
+}
+
+/// Cuts a capture periodically, and gives the place where its intervals are handed to.
+fn rotate(agent: &Agent) -> (Rotation, Arc<Mutex<Vec<Recording>>>) {
+    let handed = Arc::new(Mutex::new(Vec::new()));
+    let theirs = Arc::clone(&handed);
+    let rotation = agent.rotate(EVERY, move |interval| theirs.lock().unwrap().push(interval)).unwrap();
+    (rotation, handed)
 }
 
 #[test]
@@ -48,11 +63,7 @@ fn assert_named(recording: &Recording) {
 
 #[test]
 fn cuts_do_not_wait_for_names() {
-    let target = large_target();
-    let agent = Agent::builder().pid(target.pid()).with_cpu_profile().sample_rate(999).build().unwrap();
-    if !started(&agent) {
-        return;
-    }
+    let Some((_target, agent)) = capture_of_large_target() else { return };
     let (mut intervals, mut taken) = (Vec::new(), Vec::new());
     for cut in 0..CUTS {
         agent.wait(EVERY);
@@ -74,14 +85,8 @@ fn cuts_do_not_wait_for_names() {
 
 #[test]
 fn a_rotation_hands_out_all_intervals_with_their_names_although_these_take_longer() {
-    let target = large_target();
-    let agent = Agent::builder().pid(target.pid()).with_cpu_profile().sample_rate(999).build().unwrap();
-    if !started(&agent) {
-        return;
-    }
-    let handed = Arc::new(Mutex::new(Vec::new()));
-    let theirs = Arc::clone(&handed);
-    let rotation = agent.rotate(EVERY, move |interval| theirs.lock().unwrap().push(interval)).unwrap();
+    let Some((_target, agent)) = capture_of_large_target() else { return };
+    let (rotation, handed) = rotate(&agent);
     agent.wait(EVERY * 10);
     let last = agent.stop().unwrap().recording().clone();
     drop(rotation);
@@ -105,11 +110,7 @@ fn a_rotation_hands_out_all_intervals_with_their_names_although_these_take_longe
 
 #[test]
 fn the_names_of_one_interval_can_be_abandoned() {
-    let target = large_target();
-    let agent = Agent::builder().pid(target.pid()).with_cpu_profile().sample_rate(999).build().unwrap();
-    if !started(&agent) {
-        return;
-    }
+    let Some((_target, agent)) = capture_of_large_target() else { return };
     agent.wait(EVERY);
     let abandoned = agent.cut().unwrap();
     agent.wait(EVERY);
@@ -128,14 +129,8 @@ fn the_names_of_one_interval_can_be_abandoned() {
 
 #[test]
 fn no_interval_is_lost_if_the_names_are_abandoned() {
-    let target = large_target();
-    let agent = Agent::builder().pid(target.pid()).with_cpu_profile().sample_rate(999).build().unwrap();
-    if !started(&agent) {
-        return;
-    }
-    let handed = Arc::new(Mutex::new(Vec::new()));
-    let theirs = Arc::clone(&handed);
-    let rotation = agent.rotate(EVERY, move |interval| theirs.lock().unwrap().push(interval)).unwrap();
+    let Some((_target, agent)) = capture_of_large_target() else { return };
+    let (rotation, handed) = rotate(&agent);
     agent.wait(EVERY * 5);
     agent.abandon_symbolization();
     let report = agent.stop().unwrap();
