@@ -50,4 +50,4 @@ fuzz:
 
 format:
 	cargo fmt --all
-	clang-format -i bpf/*.[ch] bench/bpf/*.[ch]
+	clang-format -i bpf/*.[ch] bpf/abi/*.h bench/bpf/*.[ch]

@@ -39,6 +39,7 @@ struct abi {
 	enum stack_role stack_role;
 	enum interpreted_marks interpreted_marks;
 	enum section_limit section_limit;
+	enum value_limit value_limit;
 	struct total total;
 	struct woken woken;
 	struct life life;

@@ -172,7 +172,7 @@ run_tests() { # LOG TARGET-OPTION… [-- FILTER…]
 check_sources() {
     step format cargo fmt --all --check -- --color never
     if [ $mode = full ] || command -v clang-format > /dev/null; then
-        step format-c clang-format --dry-run -Werror bpf/*.[ch] bench/bpf/*.[ch]
+        step format-c clang-format --dry-run -Werror bpf/*.[ch] bpf/abi/*.h bench/bpf/*.[ch]
     fi
     run workspace /usr/bin/python3 tools/workspace.py
     passed=$((passed + $(grep -c '^passed: ' "$logs/workspace.log")))

@@ -1,4 +1,4 @@
-//! Compiles `bpf/` and makes the skeleton, whose types are the Rust side of `bpf/abi.h`.
+//! Compiles `bpf/` and makes the skeleton, whose types are the Rust side of `bpf/abi/`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

@@ -1,4 +1,4 @@
-//! The Rust side of `bpf/abi.h`: the generated types, and the numbers that both sides share. The assertions compare the
+//! The Rust side of `bpf/abi/`: the generated types, and the numbers that both sides share. The assertions compare the
 //! layouts of Rust with the types in the object's BTF.
 
 use skeleton::types;
@@ -38,7 +38,7 @@ const _: () = {
     assert!(std::mem::offset_of!(types::linked_stack, role) == 8);
     assert!(size_of::<types::life>() == 40);
     assert!(size_of::<types::life_counts>() == 16);
-    assert!(size_of::<types::total>() == 8 * types::section_limit::VALUE_SLOTS.0 as usize);
+    assert!(size_of::<types::total>() == 8 * types::value_limit::VALUE_SLOTS.0 as usize);
     assert!(size_of::<types::woken>() == 16);
     assert!(size_of::<types::seam_record>() == 40);
     assert!(unwind::abi::cfa::UNSUPPORTED as u32 == types::cfa_kind::CFA_UNSUPPORTED.0);

@@ -109,7 +109,7 @@ impl Counters {
         self.lost_ring_full + self.lost_map_full + self.lost_no_memory + self.lost_busy + self.lost_unseen
     }
 
-    /// Builds the counters from sums indexed by `enum counter` of `bpf/abi.h`.
+    /// Builds the counters from sums indexed by `enum counter` of `bpf/abi/counters.h`.
     #[must_use]
     pub fn from_sums(sums: &[u64; COUNTERS]) -> Self {
         let at = |counter: Counter| sums[counter as usize];

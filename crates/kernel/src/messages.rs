@@ -88,9 +88,9 @@ pub struct RawStack {
 
 /// `SMALLEST_PAGE` of `bpf/walk_state.h`.
 const PAGE: u64 = 4096;
-/// `RAW_STACK_BYTES` of `bpf/abi.h`.
+/// `RAW_STACK_BYTES` of `bpf/abi/raw_stack.h`.
 const RAW_STACK_BYTES: usize = 60 << 10;
-/// `RED_ZONE` of `bpf/abi.h`.
+/// `RED_ZONE` of `bpf/abi/raw_stack.h`.
 const RED_ZONE: u64 = 128;
 
 impl RawStack {

@@ -2,9 +2,9 @@
 
 use crate::abi::skeleton::types;
 
-/// Flag `PROC_WAKER` of `bpf/abi.h`: the process only wakes recorded threads.
+/// Flag `PROC_WAKER` of `bpf/abi/processes.h`: the process only wakes recorded threads.
 pub(crate) const PROC_WAKER: u16 = 4;
-/// Flag `PROC_OTHER_KERNEL_STACKS` of `bpf/abi.h`: for kernel frames the process does not follow the default.
+/// Flag `PROC_OTHER_KERNEL_STACKS` of `bpf/abi/processes.h`: for kernel frames the process does not follow the default.
 pub(crate) const PROC_OTHER_KERNEL_STACKS: u16 = 8;
 
 /// A process as the programs know it.

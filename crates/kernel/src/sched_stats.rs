@@ -27,7 +27,7 @@ const _: () = assert!(offset_of!(types::process_bucket, bucket) == 14);
 const PROCESS_WORDS: usize = size_of::<types::process_schedule>() / 8;
 const COUNT_WORDS: usize = size_of::<types::event_count>() / 8;
 
-/// `DURATION_ON_CPU` of `bpf/abi.h`; the other kind are waits.
+/// `DURATION_ON_CPU` of `bpf/abi/sched_stats.h`; the other kind are waits.
 const ON_CPU: u16 = 0;
 
 /// The maps of `bpf/sched_stats.h` and `bpf/counters.h`.

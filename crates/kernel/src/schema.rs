@@ -1,4 +1,4 @@
-//! The schemas of events: what the values of a key are. `enum event_schema` of `bpf/abi.h` is their only source.
+//! The schemas of events: what the values of a key are. `enum event_schema` of `bpf/abi/sums.h` is their only source.
 
 use crate::abi::skeleton::types::{event_schema, fold};
 use crate::sections::VALUE_SLOTS;
@@ -20,7 +20,7 @@ pub enum Fold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema([Option<Fold>; VALUE_SLOTS]);
 
-/// `SCHEMA_SHIFT` of `bpf/abi.h`.
+/// `SCHEMA_SHIFT` of `bpf/abi/sums.h`.
 const SHIFT: usize = 4;
 
 const _: () = {

@@ -1,7 +1,7 @@
-//! The sections of a message of the programs: `struct section` of `bpf/abi.h`. A message with a length that does not fit is
+//! The sections of a message of the programs: `struct section` of `bpf/abi/messages.h`. A message with a length that does not fit is
 //! refused as a whole; sections of unknown kinds are skipped and counted.
 
-use crate::abi::skeleton::types::{section_kind, section_limit};
+use crate::abi::skeleton::types::{section_kind, section_limit, value_limit};
 use crate::attached::{Attached, InterpretedFrame, LinkedStack, SampledAt};
 use crate::headers::REGISTERS;
 
@@ -20,7 +20,7 @@ const SAMPLED_AT: u32 = section_kind::SECTION_SAMPLED_AT.0;
 const MAX_INTERPRETED_FRAMES: usize = section_limit::MAX_INTERPRETED_FRAMES.0 as usize;
 const MAX_LINKED_STACKS: usize = section_limit::MAX_LINKED_STACKS.0 as usize;
 /// The largest number of values of an event.
-pub const VALUE_SLOTS: usize = section_limit::VALUE_SLOTS.0 as usize;
+pub const VALUE_SLOTS: usize = value_limit::VALUE_SLOTS.0 as usize;
 
 /// User registers by DWARF number, and the pc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

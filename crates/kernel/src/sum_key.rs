@@ -37,7 +37,7 @@ impl State {
         Self::NotRunYet,
     ];
 
-    /// The state in a key: `KEY_STATE` of `bpf/abi.h`. The programs make no key with an unknown number; it would count as
+    /// The state in a key: `KEY_STATE` of `bpf/abi/sums.h`. The programs make no key with an unknown number; it would count as
     /// [`Self::Sampled`].
     #[must_use]
     pub fn of_key(key: u64) -> Self {
@@ -77,7 +77,7 @@ impl Event {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Clock, Self::Scheduler];
 
-    /// The event in a key: `KEY_EVENT_SHIFT` of `bpf/abi.h`. The programs make no key with an unknown number, for which this
+    /// The event in a key: `KEY_EVENT_SHIFT` of `bpf/abi/sums.h`. The programs make no key with an unknown number, for which this
     /// is none.
     #[must_use]
     pub fn of_key(key: u64) -> Option<Self> {

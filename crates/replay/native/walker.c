@@ -277,7 +277,7 @@ void replay_release(u64 *claims)
 	release(claims);
 }
 
-/* The numbers of bpf/abi.h that the Rust side repeats, in the order of src/native.rs. */
+/* The numbers of bpf/abi/ that the Rust side repeats, in the order of src/native.rs. */
 const u64 replay_numbers[] = {
     CHUNK_WORDS,
     MAX_CHUNKS,

@@ -1,4 +1,4 @@
-//! Numbers of `bpf/abi.h`; a test holds them equal to what the C side was compiled with.
+//! Numbers of `bpf/abi/`; a test holds them equal to what the C side was compiled with.
 
 /// Words of a chunk of the table pool.
 pub const CHUNK_WORDS: u32 = 1 << 14;

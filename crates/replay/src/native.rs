@@ -96,10 +96,10 @@ unsafe extern "C" {
     static replay_numbers: [u64; 24];
 }
 
-/// `VALUE_SLOTS` of `bpf/abi.h`.
+/// `VALUE_SLOTS` of `bpf/abi/sums.h`.
 const VALUE_SLOTS: usize = 3;
 
-/// The values of a key after one occurrence, by a schema of `enum event_schema` of `bpf/abi.h`.
+/// The values of a key after one occurrence, by a schema of `enum event_schema` of `bpf/abi/sums.h`.
 #[must_use]
 pub fn first_values(schema: u32, values: [u64; VALUE_SLOTS]) -> [u64; VALUE_SLOTS] {
     let mut total = [0; VALUE_SLOTS];

@@ -1,4 +1,4 @@
-//! Tables and mappings as words of the table pool, laid out as `bpf/abi.h` says.
+//! Tables and mappings as words of the table pool, laid out as `bpf/abi/tables.h` says.
 
 use unwind::Rule;
 use unwind::Table;

@@ -1,6 +1,6 @@
 //! Rows, rules and page spans exactly as the in-kernel walker reads them.
 //!
-//! The layouts and the numbers of the kinds are an interface: the same table is in `bpf/abi.h`.
+//! The layouts and the numbers of the kinds are an interface: the same table is in `bpf/abi/tables.h`.
 
 /// The rule from one address on: 4 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

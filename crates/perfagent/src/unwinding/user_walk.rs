@@ -13,7 +13,7 @@ use unwind::{StepError, full};
 use super::table_store::{TableStore, UnwindMethod};
 use super::unwinders::{FullStep, Unwinders};
 
-/// `MAX_USER_FRAMES` of `bpf/abi.h`.
+/// `MAX_USER_FRAMES` of `bpf/abi/frame.h`.
 const MAX_FRAMES: usize = 512;
 /// The result of a walk.
 pub(crate) struct Walked {

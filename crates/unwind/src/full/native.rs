@@ -23,7 +23,7 @@ mod numbers {
     pub(in crate::full) const LINK_REGISTER: Option<u8> = Some(30);
     /// x19 to x29 (AAPCS64).
     pub(in crate::full) const PRESERVED: &[u8] = &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29];
-    /// The bits of an address without pointer authentication; `USER_ADDRESS_BITS` of `bpf/abi.h`.
+    /// The bits of an address without pointer authentication; `USER_ADDRESS_BITS` of `bpf/abi/frame.h`.
     pub(super) const ADDRESS: u64 = (1 << 48) - 1;
 }
 

@@ -17,7 +17,7 @@ const MANY: u64 = 7_654_321;
 
 /// The counters of the programs by name and number, as their source has them.
 fn all_counters() -> Vec<(&'static str, usize)> {
-    let source = include_str!("../../../../../bpf/abi.h");
+    let source = include_str!("../../../../../bpf/abi/counters.h");
     let body = source.split_once("\nenum counter {").unwrap().1.split_once("};").unwrap().0;
     let entries = body.lines().filter_map(|line| line.trim().split_once(" = "));
     let entry = |(name, rest): (&'static str, &str)| (name, rest.split_once(',').unwrap().0.parse().unwrap());

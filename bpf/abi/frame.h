@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Frames of user and kernel stacks, and how a walk can end. */
+#ifndef PERF_AGENT_ABI_FRAME_H
+#define PERF_AGENT_ABI_FRAME_H
+
+#if defined(__TARGET_ARCH_arm64) || defined(__aarch64__)
+#define DWARF_REGISTERS 32 /* x0 to x30, sp */
+#define LINK_REGISTER 30   /* its DWARF number: where a function finds its return address */
+/* Above are bits of pointer authentication; code lies no higher unless a program asks for it (52-bit addresses). */
+#define USER_ADDRESS_BITS 48
+#else
+#define DWARF_REGISTERS 16
+#define USER_ADDRESS_BITS 57
+#endif
+
+#define MAX_USER_FRAMES 512
+#define MAX_KERNEL_FRAMES 127
+
+/* Marks in the top bits of a user frame. */
+#define FRAME_EXACT (1ULL << 63) /* look this pc up as it is, not at pc - 1 */
+#define FRAME_BY_FP (1ULL << 62) /* its caller was found by frame pointer */
+#define FRAME_PC ((1ULL << USER_ADDRESS_BITS) - 1)
+
+enum walk_end {
+	WALK_ROOT = 0,
+	WALK_NO_MAPPING = 1,
+	WALK_NO_ROW = 2,
+	WALK_UNSUPPORTED_RULE = 3,
+	WALK_FP_CHAIN = 4,
+	WALK_FAULT = 5,
+	WALK_FRAME_LIMIT = 6,
+	WALK_TABLE_NOT_READY = 7,
+	WALK_NO_REGISTERS = 8,
+	WALK_NONE = 9,	   /* not a walk: a thread of the kernel's, also one inside of a process, as for io_uring */
+	WALK_EXITING = 10, /* not a walk: a thread that has given back its memory on its way out or to a new program */
+	WALK_ENDS = 11,
+};
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Messages of the ring: a head and typed sections. Records of process life have a form of their own: life.h. */
+#ifndef PERF_AGENT_ABI_MESSAGES_H
+#define PERF_AGENT_ABI_MESSAGES_H
+
+#include "processes.h"
+
+enum message_kind {
+	MESSAGE_STACK = 1,
+	MESSAGE_PROC = 2,	  /* please read the mappings of this process */
+	MESSAGE_RAW = 3,	  /* a stack that could not be walked yet; an iterator gives only its registers */
+	MESSAGE_WOKEN = 4,	  /* what was blocked and who ended it: see struct woken */
+	MESSAGE_STILL_ASLEEP = 5, /* the thread has not run since its stack was asked for */
+	MESSAGE_LIFE = 6,	  /* what happened to a process: see struct life */
+	MESSAGE_SAMPLE = 7, /* one sample of the stack under `hash`, which is known; only where that is asked for */
+};
+
+/* The head of a message; sections follow. */
+struct message {
+	unsigned int kind;
+	unsigned int pid;
+	unsigned int tid;
+	unsigned int end; /* enum walk_end */
+	unsigned long long hash;
+	unsigned long long exec_id;
+	unsigned int bytes;	 /* of all sections, with their heads */
+	unsigned short state;	 /* enum off_state, or one of the numbers after it */
+	unsigned short event;	 /* enum event */
+	char thread[COMM_LEN];	 /* the thread's name */
+	unsigned long long time; /* of a stack: when it was taken, CLOCK_MONOTONIC */
+};
+
+/* User space skips sections of kinds that it does not know. */
+enum section_kind {
+	SECTION_KERNEL_FRAMES = 1,	/* 8 bytes a frame, leaf first */
+	SECTION_NATIVE_FRAMES = 2,	/* user frames, 8 bytes each, root first */
+	SECTION_REGISTERS = 3,		/* struct raw_registers */
+	SECTION_STACK = 4,		/* struct raw_stack and the bytes of the user stack */
+	SECTION_WOKEN = 5,		/* struct woken */
+	SECTION_INTERPRETED_FRAMES = 6, /* struct interpreted_frame each, innermost first */
+	SECTION_OBJECT = 7,		/* 8 bytes: the address of what it happened to, as of a lock */
+	SECTION_VALUES = 8,		/* 8 bytes a value, by the schema of the event */
+	SECTION_LINKED_STACKS = 9,	/* struct linked_stack each */
+	SECTION_TIME_BIN = 10,		/* 8 bytes: the number of the time bin, where counts are split by time */
+	SECTION_SAMPLED_AT = 11,	/* struct sampled_at */
+};
+
+/* The head of a section. */
+struct section {
+	unsigned short kind;
+	unsigned short count; /* of its items, where it has items; there may be room for more */
+	unsigned int bytes;   /* after the head, a multiple of 8 but for the last section */
+};
+
+/* Where one sample was taken, and the side that its sum is on, as CONTROL_SIDE_CHANGES counts them. */
+struct sampled_at {
+	unsigned int cpu;
+	unsigned int side_changes;
+};
+
+/* A frame of an interpreter. */
+struct interpreted_frame {
+	unsigned long long code;  /* address of the code object in the process */
+	unsigned int instruction; /* its index in the code object, in units of the interpreter */
+	unsigned int marks;
+};
+
+/* The marks: the lowest bit, and the other 31. */
+enum interpreted_marks {
+	INTERPRETED_OUTERMOST = 1,   /* the first frame of a call of the interpreter */
+	INTERPRETED_STAMP_SHIFT = 1, /* a number that tells code objects apart that have had one address */
+};
+
+/* What a further stack has to do with the stack of a message. */
+enum stack_role {
+	ROLE_WAKER = 1, /* it ended the wait */
+	ROLE_OWNER = 2, /* it held what was waited for */
+};
+
+struct linked_stack {
+	unsigned long long key; /* of the further stack */
+	unsigned int role;	/* enum stack_role */
+	unsigned int pad;
+};
+
+/* Items of sections. User space refuses messages with more. */
+enum section_limit {
+	MAX_INTERPRETED_FRAMES = 512,
+	MAX_LINKED_STACKS = 4,
+};
+
+/* Of MESSAGE_WOKEN: the keys of both stacks; the sums come under the hash of the message. */
+struct woken {
+	unsigned long long blocked;
+	unsigned long long waker;
+};
+
+_Static_assert(sizeof(struct message) == 64, "message header");
+_Static_assert(sizeof(struct section) == 8, "section header");
+_Static_assert(sizeof(struct sampled_at) == 8, "a word");
+_Static_assert(sizeof(struct interpreted_frame) == 16, "two words a frame");
+_Static_assert(sizeof(struct linked_stack) == 16, "two words a stack");
+_Static_assert(sizeof(struct woken) == 16, "two keys");
+
+#endif

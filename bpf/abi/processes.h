@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* What the programs know of a process: its mappings and its record in `procs`. */
+#ifndef PERF_AGENT_ABI_PROCESSES_H
+#define PERF_AGENT_ABI_PROCESSES_H
+
+#define COMM_LEN 16
+
+enum mapping_kind {
+	MAPPING_TABLE = 0,     /* `table` is the address in the table pool of a page_table */
+	MAPPING_FP = 1,	       /* no unwind information: frame pointers */
+	MAPPING_NOT_READY = 2, /* the table is being made */
+};
+
+/* An executable mapping; 8-word aligned in the table pool, sorted by start within a process. */
+struct mapping {
+	unsigned long long start; /* first address in the process */
+	unsigned long long end;	  /* first address after it */
+	unsigned long long bias;  /* address in the process - link-time address */
+	unsigned int table;
+	unsigned int kind;
+};
+
+#define PROC_NEW 1		   /* mappings not known yet */
+#define PROC_ASKED 2		   /* user space has been asked to read the mappings again */
+#define PROC_WAKER 4		   /* not recorded: known for its wake-ups of recorded threads only */
+#define PROC_OTHER_KERNEL_STACKS 8 /* kernel frames are taken if they are not by default, or the other way round */
+#define PROC_KEPT_BY_EXEC (PROC_WAKER | PROC_OTHER_KERNEL_STACKS)
+
+/*
+ * So many stacks of a process cross as they are until user space enters its mappings anew: enough for the moments
+ * after an exec or a dlopen, and a bound for a process whose code lies in no mapping at all.
+ */
+#define MAX_DEFERRED 128
+
+/* What the programs know of a process that is recorded. */
+struct proc {
+	unsigned int mappings; /* address in the table pool */
+	unsigned int count;
+	unsigned int generation; /* changes with the mappings and with their tables */
+	unsigned short flags;
+	unsigned short deferred; /* stacks that crossed as they are since the mappings were entered */
+	unsigned long long
+	    exec_id; /* a time, CLOCK_MONOTONIC: changes with exec and with the name, tells equal pids apart */
+};
+
+_Static_assert(sizeof(struct mapping) == 32, "8 words a mapping");
+_Static_assert(sizeof(struct proc) == 24, "process");
+
+#endif

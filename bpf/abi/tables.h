@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/* Unwind tables: the pool that they lie in, rules, and the rows of text pages. */
+#ifndef PERF_AGENT_ABI_TABLES_H
+#define PERF_AGENT_ABI_TABLES_H
+
+/* The table pool: memory that both sides address by 32-bit word numbers, in chunks made on demand. */
+#define CHUNK_WORDS_SHIFT 14
+#define CHUNK_WORDS (1 << CHUNK_WORDS_SHIFT)
+#define CHUNK_BYTES (CHUNK_WORDS * 4)
+#define MAX_CHUNKS 4096
+
+/* Text is cut into pages of this size for the row tables; not the page size of the machine. */
+#define TEXT_PAGE_SHIFT 16
+
+#define MAX_RULES 32768
+
+enum cfa_kind {
+	CFA_NONE = 0,	     /* gap: no unwind information here */
+	CFA_SP = 1,	     /* sp + cfa_off */
+	CFA_FP = 2,	     /* fp + cfa_off */
+	CFA_REG = 3,	     /* register (flags & RULE_REG) + cfa_off, innermost frame only */
+	CFA_SP_DEREF = 4,    /* *(sp + cfa_off) + cfa_add */
+	CFA_FP_DEREF = 5,    /* *(fp + cfa_off) + cfa_add */
+	CFA_PLT = 6,	     /* sp + cfa_off + (((pc & 15) >= cfa_add) << 3) */
+	CFA_UNSUPPORTED = 7, /* a row, but one that the walker does not evaluate */
+};
+
+enum ra_kind {
+	RA_CFA = 0,	  /* *(CFA + ra_off) */
+	RA_SP = 1,	  /* *(sp + ra_off) */
+	RA_UNDEFINED = 2, /* outermost frame */
+	RA_FP = 3,	  /* *(fp + ra_off) */
+	RA_REG = 4,	  /* in the register with DWARF number ra_off, innermost frame only */
+};
+
+enum fp_kind {
+	FP_SAME = 0,
+	FP_CFA = 1,	  /* *(CFA + fp_off) */
+	FP_SP = 2,	  /* *(sp + fp_off) */
+	FP_FP = 3,	  /* *(fp + fp_off) */
+	FP_UNDEFINED = 4, /* lost; becomes 0 */
+};
+
+#define RULE_SIGNAL 0x80 /* signal trampoline: the caller was interrupted, its pc is exact */
+#define RULE_REG 0x1f	 /* DWARF number of the register of CFA_REG */
+
+/* How to get from a frame to its caller. */
+struct rule {
+	unsigned char cfa;
+	unsigned char ra;
+	unsigned char fp;
+	unsigned char flags;
+	int cfa_off;
+	short cfa_add;
+	short ra_off;
+	int fp_off;
+};
+
+/* In front of a file's page entries, 2-word aligned in the table pool. */
+struct page_table {
+	unsigned int first_page; /* link-time address >> TEXT_PAGE_SHIFT of the first entry */
+	unsigned int pages;	 /* number of entries that follow */
+};
+
+/* One text page: its rows, `offset | rule << 16` each, sorted; they never straddle a chunk. */
+struct page_entry {
+	unsigned int rows;
+	unsigned int count;
+};
+
+_Static_assert(sizeof(struct rule) == 16, "16 bytes a rule");
+_Static_assert(sizeof(struct page_table) == 8, "page table header");
+_Static_assert(sizeof(struct page_entry) == 8, "page entry");
+
+#endif
