@@ -1,4 +1,4 @@
-/* One function of more than 64 KiB with calls all over it.
+/* One function of more than 64 KiB, full of calls.
  * Truth: main, giant, spin. */
 #include "spin.h"
 

@@ -1,12 +1,12 @@
 /* Threads that block, each in its own way and in its own function: nanosleep, condition variable, contended mutex, pipe,
  * poll, epoll, fsync, page faults on a file that is not in memory.
  * usage: blocking MILLISECONDS FOLDER [wait]
- * Runs for that time (with "wait": from the runner's line on), writes its files to FOLDER, then prints one line
- * "site NAME WALL CPU VOLUNTARY INVOLUNTARY" per function and ends: ns by wall clock and on a CPU inside of
- * that function, and the kernel's count of the thread's switches there. Then one line "process blocking WALL CPU VOLUNTARY
- * INVOLUNTARY" for the process from its start (or the runner's line) on, all threads together.
- * Truth: thread start, worker, one of the functions site_*, the call in libc (site_fault: none); main waits in
- * main, site_join. Time off the CPU below each is WALL - CPU, blocks are VOLUNTARY, preemptions INVOLUNTARY. */
+ * Runs for that time (with "wait": counted from the runner's line), writes its files to FOLDER, then prints one line
+ * "site NAME WALL CPU VOLUNTARY INVOLUNTARY" per function and ends: wall-clock time and CPU time inside that function, in
+ * ns, and the kernel's count of the thread's switches there. Last it prints one line "process blocking WALL CPU VOLUNTARY
+ * INVOLUNTARY": the same for all threads of the process together, since its start (or the runner's line).
+ * Truth: thread start, worker, one of the functions site_*, the call in libc (site_fault calls nothing). The main thread
+ * waits in main, site_join. For each function, off-CPU time is WALL - CPU, blocks are VOLUNTARY, preemptions INVOLUNTARY. */
 #include "metered.h"
 
 #include <fcntl.h>
@@ -84,7 +84,7 @@ EXACT void site_fsync(unsigned long round)
 	NO_TAIL_CALL;
 }
 
-/* No call at all: the thread blocks at the load itself. */
+/* It calls nothing: the thread blocks at a load instruction. */
 EXACT long site_fault(unsigned long seed)
 {
 	long sum = 0;
@@ -139,7 +139,7 @@ static void forget_data(void)
 	posix_fadvise(data_file, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-/* One call, and what must follow so that the next one blocks again. */
+/* Calls the function of a site once, and prepares the next call so that it blocks too. */
 static void once(enum site site, unsigned long round)
 {
 	switch (site) {
@@ -195,7 +195,7 @@ EXACT void *worker(void *which)
 {
 	enum site site = (enum site)(unsigned long)which;
 	prctl(PR_SET_NAME, names[site]);
-	meter_now(); /* its first call faults, which may block */
+	meter_now(); /* its first call causes a page fault, which may block */
 	if (site == DRIVE) {
 		drive();
 		return NULL;
@@ -237,7 +237,7 @@ static void open_all(const char *folder)
 	data = mmap(NULL, FILE_PAGES * PAGE, PROT_READ, MAP_SHARED, data_file, 0);
 	if (data == MAP_FAILED)
 		exit(1);
-	/* Each fault reads one page: no reading ahead that would make the next one cheap. */
+	/* Each fault reads one page. Read-ahead would make the next fault cheap. */
 	madvise((void *)(unsigned long)data, FILE_PAGES * PAGE, MADV_RANDOM);
 }
 

@@ -1,8 +1,8 @@
 // Exceptions thrown through frames with destructors, thousands per second.
-// Truth: main, attempt, level_one, level_two, level_three, then spin or the C++ runtime at work (libstdc++, libgcc,
-// libc, the loader). While landing pads run, frames from level_one on are gone from the leaf side. For some
-// instructions of each landing libgcc overwrites the return address of its own frame by the place where it
-// lands; memory then shows that frame twice, and so does every correct walk.
+// Truth: main, attempt, level_one, level_two, level_three, then spin or functions of the C++ runtime (libstdc++, libgcc,
+// libc, the loader). While a landing pad runs, the frames that the exception has left are missing at the leaf end.
+// Before it jumps to a landing pad, libgcc overwrites the return address of its own frame with the address of the pad.
+// For a few instructions memory then shows the frame of the pad twice, and so does every correct walk.
 #include "spin.h"
 
 struct Guard {

@@ -1,6 +1,6 @@
-/* Sleeps until the runner's line, then becomes another program.
+/* Sleeps until the runner's line, then executes another program.
  * usage: execer PROGRAM ARGS…
- * Truth: the chain of PROGRAM, preceded by the loader at work. */
+ * Truth: the call chains of PROGRAM; before them, those of the dynamic loader. */
 #include "truth.h"
 
 int main(int argc, char **argv)

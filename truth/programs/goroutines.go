@@ -1,6 +1,6 @@
-// Many goroutines; deep and shallow stacks, growing stacks, frameless leaf functions.
+// Many goroutines with deep and shallow stacks, growing stacks, and leaf functions without a frame.
 // Truth: runtime.goexit, main.worker, main.outer, main.middle, main.inner, main.leaf; or main.deep repeated, main.leaf;
-// anywhere below, the runtime may be at work.
+// below any of these there may be functions of the runtime.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 var sink [256]uint64
 
 //go:noinline
-func leaf(x uint64) uint64 { // no frame: nothing is called, nothing lies on the stack
+func leaf(x uint64) uint64 { // no frame: it calls nothing and keeps nothing on the stack
 	for i := uint64(0); i < 40; i++ {
 		x = x*31 + i
 	}

@@ -1,8 +1,8 @@
-/* Two threads that only compute, pinned to one CPU: each is preempted by the other all the time.
+/* Two threads that only compute, pinned to one CPU: they preempt each other all the time.
  * usage: hogs MILLISECONDS [wait]
  * Each thread ends by itself after that time (with "wait": both start with the runner's line). Prints one line "life NAME
- * WALL CPU VOLUNTARY INVOLUNTARY" per thread: its life by wall clock and on a CPU in ns, and its switches; and a line
- * "process hogs …" with the same for the whole process.
+ * WALL CPU VOLUNTARY INVOLUNTARY" per thread: wall-clock time and CPU time of its life in ns, and its switches; and a line
+ * "process hogs …" with the same figures for the whole process.
  * Truth: thread start, hog_one or hog_two, spin. Time preempted is WALL - CPU, preemptions are INVOLUNTARY. */
 #include "metered.h"
 #include "spin.h"
@@ -14,7 +14,7 @@ static void compute(int which, const char *name)
 {
 	prctl(PR_SET_NAME, name);
 	struct meter begun = meter_now();
-	/* Each its own length: on a busy machine one may begin much later than the other. */
+	/* Each thread runs for the whole length: on a busy machine one may begin much later than the other. */
 	while (clock_ns(CLOCK_MONOTONIC) < begun.wall_ns + length_ns) {
 		spin(10000);
 		NO_TAIL_CALL;
@@ -36,7 +36,7 @@ EXACT void *hog_two(void *unused)
 
 int main(int argc, char **argv)
 {
-	/* Threads inherit it: to change one's own CPU is to wait for that. */
+	/* Threads inherit it. A thread that pinned itself would have to wait until it is moved. */
 	pin(0);
 	length_ns = (unsigned long)argument(argc, argv, 1, 5000) * 1000000;
 	ready();

@@ -1,5 +1,5 @@
-/* The library of `plt` and `mappings`: small functions in one page. `tiny` returns at once; `hop` calls the function that it is
- * given and uses no other symbol. */
+/* The library of `plt` and `mappings`: small functions in one page. `tiny` returns at once; `hop` calls the function that it
+ * gets as argument and uses no other symbol. */
 #include "truth.h"
 
 EXACT long tiny(long x)

@@ -1,8 +1,9 @@
-/* Code that comes by dlopen.
+/* Code that is loaded by dlopen.
  * usage: host LIBRARY early|late|thread [delete]
- * early: loaded before "ready"; late: after the runner's line; thread: after the line, by a second thread while the
- * first one waits. With "delete" the library's file is removed as soon as it is loaded.
- * Truth: (main | thread start, load_and_run), load and the loader; then call, plugin_entry, plugin_middle, plugin_burn, spin of the library. */
+ * early: loads it before "ready"; late: after the runner's line; thread: after the line, in a second thread while the
+ * first one waits. With "delete" it deletes the library's file as soon as the library is loaded.
+ * Truth: (main | thread start, load_and_run), then load and the loader, or call and the library's plugin_entry,
+ * plugin_middle, plugin_burn, spin. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* Generated code in anonymous memory, with frame pointers, called from C without them and calling back into it.
+/* Generated code with frame pointers, in anonymous memory. C code without frame pointers calls it, and it calls C code.
  * usage: jit named|anonymous
- * named: /tmp/perf-PID.map gives the two pieces their names, until the program is killed.
- * Truth: main, enter, jit_outer, jit_inner, back_in_c, spin; the jit_ frames without their names if anonymous. */
+ * named: /tmp/perf-PID.map names the two generated functions; the file stays when the program is killed.
+ * Truth: main, enter, jit_outer, jit_inner, back_in_c, spin; with "anonymous", the jit_ frames have no names. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* A process that ends while one of its threads is blocked.
  * usage: leaver MILLISECONDS
- * Prints "blocked NANOSECONDS" and ends: how long the thread had been blocked then.
- * Truth: thread start, stayer, site_forever, read in libc: one block of that length. */
+ * Prints "blocked NANOSECONDS", how long the thread has been blocked so far, and ends.
+ * Truth: thread start, stayer, site_forever, read in libc: one wait of that length. */
 #include "metered.h"
 
 static int pipe_ends[2];

@@ -1,5 +1,5 @@
-/* Hand-written assembly of libc: copying, comparing and measuring memory.
- * Truth: main, one of copy, measure, compare; then libc. */
+/* Functions of libc in hand-written assembly: copying, comparing and measuring memory.
+ * Truth: main, one of copy, measure, compare; then a function of libc. */
 #include <string.h>
 
 #include "truth.h"

@@ -1,4 +1,4 @@
-/* 5,000 executable mappings of one library's page, all of them in use.
+/* 5,000 executable mappings of one page of a library; it runs code in all of them.
  * usage: mappings LIBRARY [COUNT]
  * Truth: main, tour, hop (in one of the mappings), work, spin. */
 #define _GNU_SOURCE
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 
 	if (!library || !dladdr(dlsym(library, "hop"), &info))
 		return 1;
-	/* The library's text lies at the same place in its file as in memory. */
+	/* The text of the library has the same offset in the file as in memory. */
 	long offset = (char *)info.dli_saddr - (char *)info.dli_fbase, page = offset & ~4095L;
 	int file = open(argv[1], O_RDONLY);
 	for (long i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
-/* Threads that live for one short sleep, eight at a time, one generation after the other.
+/* Threads that live for one short sleep: eight at a time, and the next eight when these have ended.
  * usage: mayflies MILLISECONDS
- * Ends by itself after that time and prints "threads NUMBER" and "site site_nap WALL CPU VOLUNTARY INVOLUNTARY", the sum over
- * all threads: ns by wall clock and on a CPU inside of site_nap, and switches there.
+ * Ends by itself after that time and prints "threads NUMBER" and "site site_nap WALL CPU VOLUNTARY INVOLUNTARY", the sums over
+ * all threads: wall-clock time and CPU time inside site_nap in ns, and switches there.
  * Truth: thread start, short_life, site_nap, nanosleep in libc. */
 #include "metered.h"
 

@@ -1,5 +1,5 @@
-/* One process of a fleet: mostly asleep, a little CPU every 20 ms. Its objects are linked many times under different
- * build-ids, as programs and as libraries. */
+/* One process of a fleet: it sleeps most of the time and computes a little every 20 ms. Its object files are linked many
+ * times, as programs and as libraries, each time with another build-id. */
 #include "spin.h"
 
 EXACT long member_work(long rounds)

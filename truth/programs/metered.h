@@ -1,10 +1,10 @@
-/* What a program says about its own blocking: around each call that may block the clocks and the kernel's own count
- * of the thread's switches are read. Time off the CPU is wall clock less the thread's time on a CPU: it needs no profiler's
- * word and stays true on a busy machine. Voluntary switches are blocks, involuntary ones preemptions.
+/* A program measures its own blocking: before and after each call that may block it reads the clocks and the kernel's count
+ * of the thread's switches. Off-CPU time is wall-clock time minus the thread's CPU time: it needs no profiler, and it
+ * stays right on a busy machine. Voluntary switches are blocks, involuntary ones preemptions.
  *
- * Time on a CPU is perf's task clock of the thread, which runs from switch to switch. CLOCK_THREAD_CPUTIME_ID leaves out what
- * a hypervisor took while the thread ran, which no scheduler sees as time off the CPU; it is read only where the kernel
- * refuses the other. */
+ * CPU time is perf's task clock of the thread, which runs from switch to switch. CLOCK_THREAD_CPUTIME_ID leaves out the time
+ * that a hypervisor took while the thread ran, but the scheduler does not see that as off-CPU time. So that clock is read
+ * only where the kernel refuses the task clock. */
 #ifndef METERED_H
 #define METERED_H
 
@@ -32,7 +32,7 @@ static inline unsigned long clock_ns(clockid_t clock)
 	return (unsigned long)t.tv_sec * 1000000000 + (unsigned long)t.tv_nsec;
 }
 
-/* From now on; 0 if the kernel refuses. With `inherit` threads that start later are in the sum. */
+/* Opens a task clock that begins at 0; gives 0 if the kernel refuses. With `inherit` it counts threads that start later too. */
 static inline int task_clock(int inherit)
 {
 	struct perf_event_attr attr = {
@@ -65,7 +65,7 @@ static inline struct meter meter_now(void)
 	return meter_of(RUSAGE_THREAD, thread_clock_, CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Before the end of a thread that is one of many. */
+/* Closes the clock of a thread that ends, so that programs with many threads do not run out of descriptors. */
 static inline void meter_close(void)
 {
 	if (thread_clock_ > 0)
@@ -88,7 +88,7 @@ static inline void meter_print(const char *kind, const char *name, const struct 
 	printf("%s %s %lu %lu %lu %lu\n", kind, name, m->wall_ns, m->cpu_ns, m->voluntary, m->involuntary);
 }
 
-/* The whole process: all threads that it starts after the first call, those that ended too. */
+/* A reading for the whole process: of all threads that it starts after the first call, also of those that have ended. */
 static inline struct meter process_now(void)
 {
 	static int clock;

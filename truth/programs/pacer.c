@@ -1,7 +1,7 @@
-/* One thread that wakes up every millisecond, by absolute times.
+/* One thread that wakes up every millisecond, at absolute times.
  * usage: pacer MILLISECONDS CPU [wait]
- * Ends by itself after that time (with "wait": from the runner's line on) and prints "process pacer WALL CPU
- * VOLUNTARY INVOLUNTARY" and "faults NUMBER": ns by wall clock and on a CPU, switches and page faults since then.
+ * Ends by itself after that time (with "wait": counted from the runner's line) and prints "process pacer WALL CPU
+ * VOLUNTARY INVOLUNTARY" and "faults NUMBER": wall-clock time and CPU time in ns, switches and page faults in that time.
  * Truth: main, pace, the call in libc: as many wake-ups as voluntary switches. */
 #include "metered.h"
 

@@ -1,10 +1,10 @@
-/* Pairs of processes that pass a byte to and fro through two pipes, each pair pinned to one CPU: with nothing else to do
- * each pass is a switch.
+/* Pairs of processes that pass a byte to and fro through two pipes. Each pair is pinned to one CPU: if nothing else runs
+ * there, each pass is a switch.
  * usage: pingpong PAIRS [SWITCHES]
- * SWITCHES: compute between the passes so that there are about so many switches per second and CPU (default: no
- * computing). The parent says "partner PID" per pair before it is ready, then a line "count PASSES SECONDS" each 50 ms:
- * passes over all pairs, and the time in seconds at which they were counted.
- * Truth: in the parent main, lead, play, (read | write | spin); in the partners main, follow, play, the same. */
+ * SWITCHES: the processes compute between the passes, so that there are about this many switches per second and CPU (default:
+ * no computing). The parent prints "partner PID" per pair before it is ready, then every 50 ms a line "count PASSES SECONDS":
+ * the passes of all pairs, and the time in seconds at which they were counted.
+ * Truth: in the parent thread start, lead, play, (read | write | spin); in the partners main, follow, play, the same. */
 #include "metered.h"
 #include "spin.h"
 
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 		return 2;
 	seats = mmap(NULL, sizeof(*seats) * 2 * MOST, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (wanted > 0) {
-		/* A pass itself takes about three microseconds of its share. */
+		/* The pass itself takes about three microseconds; the rest of the time is for computing. */
 		unsigned long begun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		spin(10000000);
 		double ns_per_round = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun) / 1e7;

@@ -1,5 +1,5 @@
 /* Calls of a tiny library function through the procedure linkage table, so that many samples hit the stubs.
- * Truth: main, knock, then a stub or tiny. */
+ * Truth: main, knock, then a PLT stub or tiny. */
 #include "truth.h"
 
 long tiny(long x);

@@ -1,4 +1,4 @@
-/* A callback out of libc: qsort of 256 elements with a comparison function that burns CPU.
+/* libc calls back into the program: qsort of 256 elements with a comparison function that burns CPU time.
  * Truth: main, sort, one or more frames of libc's qsort, compare, spin. */
 #include "spin.h"
 

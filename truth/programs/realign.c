@@ -1,7 +1,7 @@
 /* Functions that realign their stack: 64-byte aligned locals, alone and together with alloca (the compiler then finds
  * the caller's frame through a register of its own, DRAP).
- * At three instructions of align_two's end gcc's own unwind information names a wrong place for the saved rbp (it is
- * popped already); spin takes long enough for them to be rare.
+ * At three instructions near the end of align_two, gcc's unwind information gives a wrong place for the saved rbp, which is
+ * popped already. spin takes so long that few samples hit these instructions.
  * Truth: main, align_one, align_two, align_one, align_two, …, ten in all, spin. */
 #include <alloca.h>
 

@@ -1,8 +1,8 @@
 /* Recursion through a ring of three functions with different frames.
  * usage: recurse DEPTH ROUNDS
- * Truth: main, descend, DEPTH frames ring_a ring_b ring_c ring_a …, spin. A small ROUNDS re-enters the recursion all
- * the time, a large one leaves the outer frames as they are. With a third argument, twenty lines "count N WALL CPU" per second
- * say how many descents were done, and at which time of CLOCK_MONOTONIC and of the process's CPU clock, in ns. */
+ * Truth: main, descend, DEPTH frames ring_a ring_b ring_c ring_a …, spin. With small ROUNDS the recursion is
+ * entered again and again; with large ROUNDS the outer frames stay as they are. With a third argument it prints twenty lines
+ * "count N WALL CPU" per second: descents so far, CLOCK_MONOTONIC and the CPU time of the process, both in ns. */
 #include <stdio.h>
 #include <time.h>
 

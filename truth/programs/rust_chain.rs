@@ -1,5 +1,5 @@
-//! A release build of Rust: trait objects, generics, closures, a sort with a comparison callback, caught panics, and a
-//! second thread that does the same.
+//! A release build of Rust: trait objects, generics, closures and caught panics. A second thread does the same as the
+//! first.
 //!
 //! Truth: (main | thread start), run, stage_one, <Twice as Stage>::apply, stage_two::<u64>, burn.
 use std::hint::black_box;

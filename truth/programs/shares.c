@@ -1,15 +1,15 @@
 /* Four functions that burn 10, 20, 30 and 40 % of the thread's CPU time.
- * After each burst the thread's CPU clock is read, the burst charged to its function, and the function that lags most
- * behind its share goes next; so at every moment each is within one burst of its share. Bursts have random lengths
- * from 20 to 200 us, so that no sampling period can beat with them. SIGTERM makes the
- * program print one line "share NAME NANOSECONDS" per function, then end.
+ * After each burst it reads the thread's CPU clock and adds the burst to its function. The function that lags most behind its
+ * share runs next, so at any moment each function is within one burst of its share. Bursts have random lengths from 20 to
+ * 200 us, so that they cannot be in step with a sampling period. At SIGTERM the program prints one line
+ * "share NAME NANOSECONDS" per function and ends.
  * Truth: main, run, one of burn_10 burn_20 burn_30 burn_40. */
 #include <stdio.h>
 #include <time.h>
 
 #include "truth.h"
 
-/* Each has its own loop: even a profiler that knows nothing but the program counter can tell them apart. */
+/* Each has its own loop: a profiler that records program counters alone can still distinguish them. */
 #define BURN(percent) \
 	EXACT long burn_##percent(long rounds) \
 	{ \

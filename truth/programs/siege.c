@@ -1,9 +1,9 @@
-/* Children that are forked while two others flood the kernel's records of process life.
+/* Children that are forked while other processes cause a flood of records of process life.
  * usage: siege flood
- *        Gives itself another name without end: no privilege is needed for that.
+ *        Renames itself in an endless loop, which needs no privilege.
  * usage: siege family [CHILDREN]
- *        Waits for a line, then forks the children (8), each between 20,000 executable pages that are mapped and
- *        unmapped again. Each child burns 500 ms of CPU; the parent waits for all of them and ends.
+ *        Waits for a line, then forks CHILDREN children (8). Before and after each fork it maps and unmaps 20,000
+ *        executable pages. Each child burns 500 ms of CPU time; the parent waits for all of them and ends.
  * Truth: main, bear, victim, spin in all of the children's samples; main, bear, pages in the parent's. */
 #define _GNU_SOURCE
 #include <string.h>

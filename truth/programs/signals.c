@@ -1,4 +1,4 @@
-/* CPU burnt in signal handlers that interrupt a frame at any instruction, half of the time.
+/* Half of the CPU time is spent in signal handlers, which interrupt a function at any instruction.
  * usage: signals plain|altstack
  * Truth: main, work, spin (or none), the signal trampoline, on_signal, handle, spin. */
 #include <string.h>

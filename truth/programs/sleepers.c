@@ -1,9 +1,9 @@
 /* Threads that sleep from before the capture until after it.
  * usage: sleepers COUNT [once]
- * All sleep when the program says that it is ready. With "once" a line from the runner wakes each of them one time;
- * when all sleep again the program prints "woken COUNT".
- * Truth: thread start, dozer, doze, the call in libc; main waits in main, wait_for_go. For each thread time off the CPU is the
- * length of the capture (with "once": in two intervals). */
+ * All sleep when the program prints "ready". With "once" a line from the runner wakes each of them one time;
+ * when all sleep again, the program prints "woken COUNT".
+ * Truth: thread start, dozer, doze, the call in libc; the main thread waits in main, wait_for_go. The
+ * off-CPU time of each thread is the length of the capture (with "once": in two intervals). */
 #include "metered.h"
 
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
@@ -36,7 +36,7 @@ static void until_all_sleep(long count)
 		now = asleep;
 		pthread_mutex_unlock(&guard);
 	}
-	/* The last to count itself needs a moment to fall asleep. */
+	/* The thread that counted itself last needs a moment to fall asleep. */
 	sleep_us(20000);
 }
 

@@ -1,8 +1,8 @@
 /* Children that live for 100 ms, one after the other.
  * usage: spawner exec|fork
  * fork: the child burns CPU in this program. Truth: main, bear, short_life, spin.
- * exec: the child executes this program again, with the argument "child". Truth: main, short_life, spin, preceded by
- * the loader at work. */
+ * exec: the child executes this program again, with the argument "child". Truth: main, short_life, spin; before that,
+ * functions of the dynamic loader. */
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>

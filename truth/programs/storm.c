@@ -1,6 +1,6 @@
-/* Threads that wake each other by futexes, in a ring: tokens go round, each hand-over is a wake-up and a wait.
+/* Threads in a ring that wake each other with futexes: tokens go round, and each hand-over is a wake-up and a wait.
  * usage: storm [THREADS [TOKENS]]
- * Prints a line "count HANDOVERS SECONDS" each 50 ms: hand-overs so far, and the time in seconds at which they were counted.
+ * Prints every 50 ms a line "count HANDOVERS SECONDS": hand-overs so far, and the time in seconds at which they were counted.
  * Truth: thread start, member, hand_over, (wait_turn | wake_next), syscall in libc. */
 #include "metered.h"
 

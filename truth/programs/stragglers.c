@@ -1,7 +1,7 @@
-/* Threads that end last: they run only when their CPU is otherwise idle, and end with their process. The end of the
- * process is reported before their last switch.
+/* Threads that end last: they run only when their CPU has nothing else to run, and end with their process. So the kernel
+ * reports the end of the process before their last switch.
  * usage: stragglers MILLISECONDS
- * Ends by itself after that time. All threads are on the first CPU.
+ * Ends by itself after that time. All threads are pinned to the first CPU.
  * Truth: thread start, straggle, pause in libc. */
 #include "metered.h"
 

@@ -1,4 +1,4 @@
-/* Nearly all time in the kernel: short system calls, and reads of zeros.
+/* Spends nearly all its time in the kernel: short system calls, and reads of zeros.
  * Truth: main, (ask_kernel | fill), the wrapper in libc. */
 #include <fcntl.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-/* 64 threads at work.
+/* 64 threads that compute.
  * usage: threads [COUNT]
  * Truth: thread start, worker, stage_one, stage_two, spin. */
 #include <pthread.h>

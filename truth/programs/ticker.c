@@ -1,5 +1,5 @@
-/* A clock that can be read off a stack: a library for LD_PRELOAD whose thread burns CPU below three functions that
- * spell the time, so that every sample tells when it was taken.
+/* A library for LD_PRELOAD whose thread burns CPU time below three functions. Their names are the digits of the time, so
+ * the stack of each sample tells when it was taken.
  * Truth: thread start, tick, hi_X, mid_Y, lo_Z, spin; 0xXYZ is CLOCK_MONOTONIC in units of 5 ms, modulo 4096. */
 #include <pthread.h>
 #include <time.h>

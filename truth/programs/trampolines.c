@@ -1,7 +1,8 @@
-/* Two arenas of trampolines as CPython makes them (python3 -X perf): code without frame pointers that is in no file,
- * called from C without them and calling back into it.
+/* Two arenas of trampolines as CPython makes them (python3 -X perf): generated code without frame pointers. C code without
+ * frame pointers calls it, and it calls C code.
  * usage: trampolines
- * Truth: main, enter, py_outer, middle, py_inner, back_in_c, spin; /tmp/perf-PID.map names the py_ frames, until the program is killed. */
+ * Truth: main, enter, py_outer, middle, py_inner, back_in_c, spin. /tmp/perf-PID.map names the py_ frames; the file stays
+ * when the program is killed. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +12,7 @@
 #define ARENA 65536
 
 typedef long (*evaluate_t)(long);
-/* The fourth argument is whom it calls, with the first three. */
+/* It calls the fourth argument with the other three. */
 typedef long (*trampoline_t)(long, long, long, evaluate_t);
 
 static trampoline_t inner, outer;

@@ -1,6 +1,6 @@
-/* Common to the known-answer programs: functions whose place in the call chain is certain, and the protocol with the
- * runner. A program prints "ready" when it is at work, may wait for a line on stdin before its second act, and is
- * killed by the runner; left alone it ends by itself after five minutes. */
+/* For all programs with known answers: functions whose place in the call chain is certain, and the protocol with the
+ * runner. A program prints "ready" when it does its work, may wait for a line on stdin before it goes on with the next
+ * part, and is killed by the runner; without a runner it ends by itself after five minutes. */
 #ifndef TRUTH_H
 #define TRUTH_H
 
@@ -9,14 +9,15 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Never inlined, cloned, specialised or analysed across the call: one call in the source is one frame. */
+/* The compiler does not inline, clone or specialise the function, nor use what it knows of its body: one call in the source
+ * is one frame. */
 #if defined(__clang__)
 #define EXACT __attribute__((noinline))
 #else
 #define EXACT __attribute__((noipa))
 #endif
 
-/* Work after a call keeps the call from becoming a jump. */
+/* An instruction after a call keeps the compiler from making the call a jump. */
 #define NO_TAIL_CALL __asm__ volatile("" ::: "memory")
 
 static inline void say(const char *text, unsigned long length)

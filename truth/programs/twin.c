@@ -1,5 +1,6 @@
-/* Built twice, with another NAME and another ROOM, under one build-id. A profiler that confuses them gives wrong names, or
- * unwinds by the wrong size of a frame. Both stay in spin below NAME below main. */
+/* Built twice, with different NAME and ROOM but the same build-id. A profiler that confuses the two programs gives wrong
+ * names, or unwinds with the wrong frame size.
+ * Truth: main, NAME, spin. */
 #include "spin.h"
 
 EXACT long NAME(long rounds)

@@ -1,7 +1,7 @@
-/* A thread that the kernel makes inside of a process: io_uring's poller, which sleeps until there is work.
+/* A thread that the kernel makes in a process: io_uring's poller, which sleeps until there is work.
  * usage: uring MILLISECONDS
- * Ends by itself after that time. Prints "poller" if there is one, else "refused": io_uring is switched off, or not known.
- * Truth: a thread without any user stack, and one in main, nanosleep in libc. */
+ * Ends by itself after that time. Prints "poller" if there is one, else "refused": the kernel has no io_uring, or it is switched off.
+ * Truth: a thread without a user stack, and one in main, nanosleep in libc. */
 #include <linux/io_uring.h>
 #include <stdio.h>
 #include <sys/syscall.h>

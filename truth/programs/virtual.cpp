@@ -21,7 +21,7 @@ template <typename T> EXACT T apply(const std::function<T(T)> &f, T value)
 	return result;
 }
 
-struct Inner : Padding, Visitor { // Visitor is the second base: calls through it enter by a thunk
+struct Inner : Padding, Visitor { // Visitor is the second base: calls through it go through a thunk
 	EXACT long visit(long n) override
 	{
 		long result = apply<long>([](long rounds) { long r = spin(rounds); NO_TAIL_CALL; return r; }, n + weight);

@@ -1,11 +1,11 @@
-/* Threads that wait in three ways, and who wakes them: a thread of their process by a condition, another process through a
- * pipe, and a timer.
+/* Threads that wait for three things, and their wakers: for a condition variable, which a thread of their process signals,
+ * for a pipe, into which another process writes, and for a timer.
  * usage: wakers
- * A child does the waiting; "child PID" is printed. The parent is the other process. It runs until it is killed, the child
- * until its parent ends.
- * Truth: what waits in await_condition is woken by the thread "signaller" of the child in thread start, signaller,
- * give_condition; what waits in await_pipe by the thread "writer" of the parent in thread start, writer, give_pipe; what
- * waits in await_timer by an interrupt. */
+ * A child does the waiting, and its number is printed as "child PID"; the parent writes into the pipe. The parent runs until
+ * it is killed, the child until the parent ends.
+ * Truth: the waker of await_condition is the thread "signaller" of the child in thread start, signaller, give_condition; that
+ * of await_pipe is the thread "writer" of the parent in thread start, writer, give_pipe; that of await_timer is an
+ * interrupt. */
 #include "metered.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -40,7 +40,7 @@ EXACT void await_timer(void)
 
 EXACT void give_condition(void)
 {
-	/* The waker lets go of the mutex first, so that nothing but the condition is waited for. */
+	/* The waker releases the mutex first, so that the other thread waits for the condition alone. */
 	pthread_mutex_lock(&mutex);
 	given++;
 	pthread_mutex_unlock(&mutex);
