@@ -135,6 +135,7 @@ impl Intake {
         } else {
             stack.kernel.clear();
             stack.user.clear();
+            stack.attached.interpreted.clear();
             stack.end = WalkEnd::Root;
             self.enter(&stack, snapshot, false, Some(MissingStack::AsleepBefore));
         }
@@ -355,3 +356,6 @@ fn request_tables(stack: &StackMessage, snapshot: ProcessSnapshot<'_>, tables: &
         snapshot.image.regions().iter().for_each(|region| tables.request(stack.pid, region));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kernel::StackMessage;
+use kernel::{InterpretedFrame, StackMessage};
 use process::{FileKey, FileKind, MappedFile, RegionKind};
 use profile::{Avma, Label, Svma};
 use recording::{
-    Builder, CodeMapping, CodeMappingId, ExecInstance, ExecInstanceId, FileIdentity, Frame, FrameId,
-    MissingStack, Module, ModuleId, ModuleKind, Renumbering, Stack, State, TaskId, TaskStackId, ThreadId,
+    Builder, CodeMapping, CodeMappingId, CodeObject, ExecInstance, ExecInstanceId, FileIdentity, Frame,
+    FrameId, MissingStack, Module, ModuleId, ModuleKind, Renumbering, Stack, State, TaskId, TaskStackId,
+    ThreadId,
 };
 
 use super::convert;
@@ -72,9 +73,14 @@ impl Resolver {
         let state = convert::state(message.state);
         let missing = missing.or((state == State::NotRunYet).then_some(MissingStack::NotRunYet));
         let missing = if self.is_gate(message) { Some(MissingStack::Gate) } else { missing };
-        let mut frames = Vec::with_capacity(message.kernel.len() + message.user.len());
+        let interpreted = &message.attached.interpreted;
+        let mut frames = Vec::with_capacity(message.kernel.len() + interpreted.len() + message.user.len());
         for (depth, address) in message.kernel.iter().enumerate() {
             frames.push(builder.frame(Frame::Kernel { address: *address, exact: depth == 0 })?);
+        }
+        // A message does not tell which native frames are the interpreter's own, so these stand together, innermost of the user frames.
+        for frame in interpreted {
+            frames.push(interpreted_frame(builder, frame)?);
         }
         for frame in &message.user {
             frames.push(self.frame(builder, Avma(frame.pc), frame.exact, snapshot)?);
@@ -195,6 +201,12 @@ impl Resolver {
             .filter_map(|(old, new)| Some((*new, live.remove(old)?)))
             .collect();
     }
+}
+
+/// A frame of an interpreter. Code objects are not read from processes, so its function has no name.
+fn interpreted_frame(builder: &mut Builder, frame: &InterpretedFrame) -> Option<FrameId> {
+    let code = builder.code_object(CodeObject::default())?;
+    builder.frame(Frame::Interpreted { code, instruction: frame.instruction })
 }
 
 /// A mapped file as the recording has it.
