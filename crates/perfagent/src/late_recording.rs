@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use recording::{Recording, SymbolizedRecording};
+use recording::{Names, Recording, SymbolizedRecording};
 use report::{EndedBy, Finding, Report};
 use symbolization::LateNames;
 
@@ -13,7 +13,15 @@ use crate::CancelToken;
 #[derive(Clone, Debug, Default)]
 struct Complete {
     symbolized: SymbolizedRecording,
-    findings: Vec<Finding>,
+    /// Made when they are first asked for, if the recording came without them.
+    findings: OnceLock<Vec<Finding>>,
+}
+
+impl Complete {
+    fn of(recording: Recording, names: Names) -> Self {
+        let (symbolized, report) = report::complete(recording, names, EndedBy::Request);
+        Self { symbolized, findings: OnceLock::from(report.warnings) }
+    }
 }
 
 /// What there is until then.
@@ -34,8 +42,12 @@ pub(crate) struct LateRecording {
 impl LateRecording {
     /// A recording that has its names.
     pub(crate) fn complete(symbolized: SymbolizedRecording) -> Self {
-        let complete = Complete { symbolized, findings: Vec::new() };
-        Self { complete: OnceLock::from(complete), ..Self::default() }
+        Self::from(Complete { symbolized, findings: OnceLock::new() })
+    }
+
+    /// A recording with these names. Its ledgers are made from them.
+    pub(crate) fn with_names(recording: Recording, names: Names) -> Self {
+        Self::from(Complete::of(recording, names))
     }
 
     /// A recording whose names are being looked for.
@@ -51,7 +63,8 @@ impl LateRecording {
 
     /// What is to be said about it. Waits for its names.
     pub(crate) fn findings(&self) -> &[Finding] {
-        &self.wait().findings
+        let Complete { symbolized, findings } = self.wait();
+        findings.get_or_init(|| Report::of(symbolized, EndedBy::Request).warnings)
     }
 
     /// The recording with its names, owned; copied if it is shared.
@@ -79,16 +92,18 @@ impl LateRecording {
             let names = self.incomplete().names.clone();
             let names = names.map(|names| names.wait(|| self.given_up.is_cancelled(), |_| {}));
             let Incomplete { recording, .. } = std::mem::take(&mut *self.incomplete());
-            let names = names.unwrap_or_default();
-            let mut symbolized = SymbolizedRecording { recording, names, ledgers: Vec::new() };
-            let Report { ledgers, warnings: findings } = Report::of(&symbolized, EndedBy::Request);
-            symbolized.ledgers = report::freeze(&ledgers);
-            Complete { symbolized, findings }
+            Complete::of(recording, names.unwrap_or_default())
         })
     }
 
     fn incomplete(&self) -> MutexGuard<'_, Incomplete> {
         self.incomplete.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<Complete> for LateRecording {
+    fn from(complete: Complete) -> Self {
+        Self { complete: OnceLock::from(complete), ..Self::default() }
     }
 }
 

@@ -11,8 +11,7 @@ use crate::late_recording::LateRecording;
 use crate::output::{
     self, Contents, FileTarget, OutputKind, OutputReport, OutputTarget, Outputs, TemporaryFiles,
 };
-use crate::session::{self, report_on};
-use crate::{CancelToken, Ended, Error, Symbolizer, Warning, model};
+use crate::{CancelToken, Error, Symbolizer, Warning, model, session};
 
 /// A capture, or an interval of one, as data: stacks, counts, names and the ledger. It needs neither the agent nor the machine that it
 /// comes from. Clones share the data.
@@ -111,15 +110,14 @@ impl Recording {
     /// kernel runs here and both tell where they were loaded. The ledger follows; [`Self::warnings`] tells what could not be named.
     #[must_use]
     pub fn symbolize(self, symbolizer: &Symbolizer) -> SymbolizedRecording {
-        let mut symbolized = symbolizer.name(self.0.into_symbolized());
-        report_on(&mut symbolized, Ended::Stopped, &mut Vec::new());
-        Self::new(symbolized)
+        let named = symbolizer.name(self.0.into_symbolized());
+        Self::late(LateRecording::with_names(named.recording, named.names))
     }
 
     /// What went less well: losses, and code without names.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
-        session::warnings(self.model())
+        self.findings().iter().cloned().map(session::warning).collect()
     }
 
     /// Writes outputs of it, as a live run writes them. An output that it cannot give, as the report of the PMU, is an error in its report.

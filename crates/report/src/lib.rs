@@ -1,7 +1,7 @@
 //! What a recording shows: for each mode the samples with their labels and values, the completeness ledger, and what went less well.
 //!
-//! [`running`] makes the ledgers of a capture that goes on, [`Report::of`] the ledgers and findings of a finished one, and [`profile()`]
-//! the profile of a mode. All figures of a ledger are computed here and nowhere else.
+//! [`running`] makes the ledgers of a capture that goes on, [`Report::of`] the ledgers and findings of a finished one, [`complete()`] puts
+//! the ledgers into the recording too, and [`profile()`] makes the profile of a mode. All figures of a ledger are computed here and nowhere else.
 //!
 //! Guaranteed: equal recordings give equal results, also in their order. Nothing panics, whatever a recording from a file contains:
 //! ids are looked up with a check, and sums saturate. The crate is pure: it opens nothing and knows no Linux.
@@ -23,7 +23,6 @@ mod test_recording;
 mod wall_time;
 
 pub use self::findings::{EndedBy, Finding, FindingKind};
-pub use self::freeze::freeze;
 pub use self::ledger::{Ledger, ProcessLedger, WallClock, running};
 pub use self::profiles::profile;
-pub use self::report::Report;
+pub use self::report::{Report, complete};

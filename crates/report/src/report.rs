@@ -1,8 +1,9 @@
 //! The report of a finished capture.
 
-use recording::SymbolizedRecording;
+use recording::{Names, Recording, SymbolizedRecording};
 
 use crate::findings::{self, EndedBy, Finding};
+use crate::freeze::freeze;
 use crate::ledger::{self, Ledger};
 
 /// What was recorded and lost, and what is to be said about it.
@@ -22,6 +23,15 @@ impl Report {
         let warnings = findings::of(symbolized, &ledgers, ended_by);
         Self { ledgers, warnings }
     }
+}
+
+/// A recording with its names and its frozen ledgers, and the report on it.
+#[must_use]
+pub fn complete(recording: Recording, names: Names, ended_by: EndedBy) -> (SymbolizedRecording, Report) {
+    let mut symbolized = SymbolizedRecording { recording, names, ledgers: Vec::new() };
+    let report = Report::of(&symbolized, ended_by);
+    symbolized.ledgers = freeze(&report.ledgers);
+    (symbolized, report)
 }
 
 #[cfg(test)]
@@ -95,8 +105,9 @@ mod tests {
 
     #[test]
     fn frozen_ledgers_have_the_entries_of_the_report() {
-        let report = Report::of(&nameless().finish(), EndedBy::Request);
-        let frozen = crate::freeze(&report.ledgers);
+        let SymbolizedRecording { recording, names, .. } = nameless().finish();
+        let (SymbolizedRecording { ledgers: frozen, .. }, report) =
+            complete(recording, names, EndedBy::Request);
         assert_eq!(
             frozen.iter().map(|ledger| ledger.mode).collect::<Vec<_>>(),
             [Mode::OnCpu, Mode::OffCpu, Mode::Wall]

@@ -31,7 +31,7 @@ mod targets;
 
 pub(crate) use added_targets::NewTarget;
 pub(crate) use cut::CutInterval;
-pub(crate) use result::{CaptureResult, report_on, warning, warnings};
+pub(crate) use result::{CaptureResult, warning};
 pub(crate) use run::Request;
 pub(crate) use shared::Shared;
 pub(crate) use start::{Order, Session};

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use metrics::{HardwareCounters, Incomplete, MetricsSnapshot, Span};
-use recording::{Accounting, Cost, FrozenLedger, Names, Recording, Settings, SymbolizedRecording};
+use recording::{Accounting, Cost, Names, Recording, Settings, SymbolizedRecording};
 use report::{EndedBy, Finding, FindingKind};
 
 use super::{convert, settings};
@@ -48,8 +48,7 @@ impl CaptureResult {
         let Cost { bpf_cpu_ns, bpf_memory_kib, .. } = recording.accounting.cost;
         let agent = usage.cost().since(&finished.cost_before);
         recording.accounting.cost = Cost { bpf_cpu_ns, bpf_memory_kib, ..agent };
-        let mut symbolized = SymbolizedRecording { recording, names, ledgers: Vec::new() };
-        let ledgers = report_on(&mut symbolized, finished.ended_by, &mut warnings);
+        let (symbolized, ledgers) = report_on(recording, names, finished.ended_by, &mut warnings);
         Self {
             start,
             duration,
@@ -72,9 +71,8 @@ impl CaptureResult {
             accounting: Accounting { never_began: true, cost: usage.cost(), ..Accounting::default() },
             ..Recording::default()
         };
-        let mut symbolized = SymbolizedRecording { recording, names: Names::default(), ledgers: Vec::new() };
         let (duration, ended_by) = (Duration::ZERO, Ended::Cancelled);
-        let ledgers = report_on(&mut symbolized, ended_by, &mut Vec::new());
+        let (symbolized, ledgers) = report_on(recording, Names::default(), ended_by, &mut Vec::new());
         let warnings = vec![Warning::new(
             WarningKind::NoSamples,
             "no samples: stopped before sampling began",
@@ -99,24 +97,17 @@ impl CaptureResult {
     }
 }
 
-/// Computes the ledgers of a recording and freezes them into it; adds what is to be said.
-pub(crate) fn report_on(
-    symbolized: &mut SymbolizedRecording,
+/// The recording with its names and ledgers, and its ledgers. Adds what is to be said to `warnings`.
+fn report_on(
+    recording: Recording,
+    names: Names,
     ended_by: Ended,
     warnings: &mut Vec<Warning>,
-) -> Vec<Ledger> {
+) -> (SymbolizedRecording, Vec<Ledger>) {
     let ended_by = if ended_by == Ended::TargetsExited { EndedBy::TargetsExited } else { EndedBy::Request };
-    let report::Report { ledgers, warnings: findings } = report::Report::of(symbolized, ended_by);
-    warnings.extend(findings.into_iter().map(warning));
-    let frozen: Vec<FrozenLedger> = report::freeze(&ledgers);
-    symbolized.ledgers = frozen;
-    ledgers
-}
-
-/// What is to be said about a recording.
-pub(crate) fn warnings(symbolized: &SymbolizedRecording) -> Vec<Warning> {
-    let findings = report::Report::of(symbolized, EndedBy::Request).warnings;
-    findings.into_iter().map(warning).collect()
+    let (symbolized, report) = report::complete(recording, names, ended_by);
+    warnings.extend(report.warnings.into_iter().map(warning));
+    (symbolized, report.ledgers)
 }
 
 /// A finding as the library tells it.
