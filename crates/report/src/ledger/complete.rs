@@ -94,6 +94,9 @@ fn without_content(recording: &Recording) -> Vec<Ledger> {
     for ledger in &mut ledgers {
         ledger.walks = Walks::default();
         (ledger.no_user_stack, ledger.frames) = (0, 0);
+        if ledger.mode == Mode::OnCpu {
+            ledger.singles_lost = recording.singles.as_ref().map_or(0, |singles| singles.lost);
+        }
     }
     ledgers
 }

@@ -90,6 +90,8 @@ pub struct Ledger {
     pub processes_lost: u64,
     /// Threads whose time up to the end of the interval is missing for lack of room.
     pub seams_lost: u64,
+    /// Recorded samples that are missing among the single samples, if the recording has single samples. Known at the end.
+    pub singles_lost: u64,
     /// Records of process life that were lost: what they may have told was read again.
     pub life_lost: u64,
     /// Records of mappings that were lost: what they may have told was read again.
@@ -210,6 +212,7 @@ impl Ledger {
             ("processes_lost", self.processes_lost),
             ("requests_lost", self.requests_lost),
             ("seams_lost", self.seams_lost),
+            ("singles_lost", self.singles_lost),
             ("life_lost", self.life_lost),
             ("side_band_lost", self.side_band_lost),
             ("tables_failed", self.tables_failed),

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use recording::{Accounting, Counters, MissingStack, Mode, Settings, State, WalkEnd};
+use recording::{Accounting, Counters, MissingStack, Mode, Settings, Singles, State, WalkEnd};
 
 use super::complete::{complete, of_both};
 use super::model::Ledger;
@@ -230,6 +230,15 @@ fn every_sample_is_in_one_figure_of_its_stack() {
     assert_eq!((ledger.stacks, ledger.no_user_stack), (WalkEnd::ALL.len() as u64 + 2, 10 + 11));
     assert_eq!((ledger.not_run_yet, ledger.asleep_before), (100, 1000));
     assert_eq!(ledger.off_cpu_ns, 11 * 10 + 2);
+}
+
+#[test]
+fn samples_that_are_missing_among_the_single_samples_are_told_and_are_not_lost() {
+    let mut symbolized = TestRecording::new().finish();
+    symbolized.recording.singles = Some(Singles { samples: Vec::new(), lost: 5 });
+    let ledgers = complete(&symbolized);
+    let told = ledgers.iter().map(|ledger| (value(ledger, "singles_lost"), ledger.lost()));
+    assert_eq!(told.collect::<Vec<_>>(), [(Some("5".to_owned()), 0), (None, 0), (None, 0)]);
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn shown(sampler: [u64; COUNTERS], scheduler: [u64; COUNTERS]) -> Vec<(String, S
 #[test]
 fn whatever_the_programs_count_is_shown() {
     let nothing = shown(NONE, NONE);
-    // Lost single samples are in every sum; the recording tells them beside the single samples that it has.
+    // The recording counts lost single samples beside the others; a test of the ledger covers them.
     for (name, number) in all_counters().into_iter().filter(|(name, _)| *name != "COUNT_SINGLES_LOST") {
         let mut sums = NONE;
         sums[number] = MANY;
