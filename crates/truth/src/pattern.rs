@@ -115,7 +115,7 @@ impl Automaton {
     }
 }
 
-struct Reader<'a> {
+struct Parser<'a> {
     words: Vec<&'a str>,
     at: usize,
 }
@@ -160,7 +160,7 @@ enum Node {
     Repeat(Box<Node>, usize, usize),
 }
 
-impl Reader<'_> {
+impl Parser<'_> {
     fn peek(&self) -> Option<&str> {
         self.words.get(self.at).copied()
     }
@@ -214,9 +214,9 @@ fn repetition(word: &str) -> Result<(usize, usize), PatternError> {
 
 impl Automaton {
     fn read(text: &str) -> Result<Self, PatternError> {
-        let mut reader = Reader { words: words(text), at: 0 };
-        let node = reader.choice()?;
-        if reader.at != reader.words.len() {
+        let mut parser = Parser { words: words(text), at: 0 };
+        let node = parser.choice()?;
+        if parser.at != parser.words.len() {
             return Err(PatternError(format!("`{text}`: a parenthesis too many")));
         }
         let mut automaton = Self::default();

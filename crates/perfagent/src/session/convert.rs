@@ -1,4 +1,7 @@
 //! What the kernel side and clocks say, in the terms of the recording.
+//!
+//! `State`, `WalkEnd` and `Counters` exist in both crates. Those of `kernel` have the numbers of the programs, those of `recording` are
+//! encoded in files, and `recording` knows no kernel, so either can change without the other.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -63,7 +63,7 @@ pub(super) fn read_file(file: &Path) -> Result<Capture> {
 /// # Errors
 /// If the text cannot be read.
 pub fn read_script(text: impl BufRead) -> Result<Capture> {
-    let mut reader = Reader::default();
+    let mut reader = ScriptReader::default();
     for line in text.split(b'\n') {
         let line = line.context("read perf script's output")?;
         reader.line(&String::from_utf8_lossy(&line));
@@ -73,14 +73,14 @@ pub fn read_script(text: impl BufRead) -> Result<Capture> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct ScriptReader {
     stacks: Vec<Stack>,
     known: HashMap<(u32, Vec<Frame>), usize>,
     open: Option<Stack>,
     segments: HashMap<String, Vec<(u64, u64, u64)>>,
 }
 
-impl Reader {
+impl ScriptReader {
     fn line(&mut self, line: &str) {
         if line.trim().is_empty() {
             self.end_of_sample();
