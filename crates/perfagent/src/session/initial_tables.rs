@@ -63,12 +63,9 @@ pub(super) fn request(processes: &mut Processes, tables: &mut TableStore, only_r
 
 /// The smallest file first: most stacks need several tables, and few need the largest.
 fn request_all<'a>(images: impl Iterator<Item = &'a Image>, tables: &mut TableStore) {
-    let regions = images.flat_map(|image| image.regions().iter().map(|region| (image.pid, region)));
-    let mut regions: Vec<_> = regions.collect();
-    regions.sort_by_key(|(_, region)| region.file().map_or(0, |file| file.identity().size));
-    for (pid, region) in regions {
-        tables.request(pid, region);
-    }
+    let mut regions: Vec<_> = images.flat_map(|image| image.regions().iter()).collect();
+    regions.sort_by_key(|region| region.file().map_or(0, |file| file.identity().size));
+    regions.into_iter().for_each(|region| tables.request(region));
 }
 
 /// What takes part in the wait for tables.

@@ -353,7 +353,7 @@ fn request_tables(stack: &StackMessage, snapshot: ProcessSnapshot<'_>, tables: &
         && let Some(file) = region.file()
     {
         tables.hit(file);
-        snapshot.image.regions().iter().for_each(|region| tables.request(stack.pid, region));
+        snapshot.image.regions().iter().for_each(|region| tables.request(region));
     }
 }
 

@@ -54,7 +54,7 @@ struct Entry {
     number: u64,
     state: State,
     file: Arc<MappedFile>,
-    /// Processes that map the file.
+    /// Running processes whose mappings in the kernel name the file.
     users: HashSet<u32>,
 }
 
@@ -162,7 +162,8 @@ impl TableStore {
         self.failed
     }
 
-    /// The mappings of an image in the walker's form. Requests tables if eager.
+    /// The mappings of the image of a running process in the walker's form. Requests tables if eager. Until [`Self::forget`] the process
+    /// keeps the tables of its files.
     pub(crate) fn mappings(&mut self, image: &Image) -> Vec<KernelMapping> {
         let all = image.regions();
         let known = all.len().min(MAX_MAPPINGS);
@@ -177,19 +178,19 @@ impl TableStore {
         }
         let mut mappings = Vec::with_capacity(known);
         for region in all.iter().take(known).filter(|region| !matches!(region.kind(), RegionKind::Vsyscall)) {
-            let (bias, kind) = self.unwinding(image.pid, region);
+            let (bias, kind) = self.unwinding(Some(image.pid), region);
             mappings.push(KernelMapping { start: region.start.0, end: region.end.0, bias, kind });
         }
         mappings
     }
 
     /// Requests the table of the file that a region maps; of a large file only if eager.
-    pub(crate) fn request(&mut self, pid: u32, region: &Region) {
+    pub(crate) fn request(&mut self, region: &Region) {
         let Some(file) = region.file() else { return };
         if self.disabled || !(self.eager || file.identity().size <= LIKELY_NEEDED) {
             return;
         }
-        self.unwinding(pid, region);
+        self.unwinding(None, region);
         if let Some(entry) = self.entries.get_mut(&file.key()) {
             submit(&self.compiler, entry, 0);
         }
@@ -200,14 +201,15 @@ impl TableStore {
         self.disabled
     }
 
-    /// Bias and kind of unwinding of a region.
-    fn unwinding(&mut self, pid: u32, region: &Region) -> (u64, MappingKind) {
+    /// Bias and kind of unwinding of a region. `user`: a running process that maps it. A process that has ended is no user: nobody would
+    /// take it out again.
+    fn unwinding(&mut self, user: Option<u32>, region: &Region) -> (u64, MappingKind) {
         let plain = (0, MappingKind::FramePointers);
         if let RegionKind::Opening(file) = region.kind()
             && !self.disabled
         {
             let new = || Opening { file: Arc::clone(file), users: HashSet::new() };
-            self.opening.entry(Arc::as_ptr(file).addr()).or_insert_with(new).users.insert(pid);
+            self.opening.entry(Arc::as_ptr(file).addr()).or_insert_with(new).users.extend(user);
             return (0, MappingKind::NotReady);
         }
         let Some(file) = region.file().filter(|file| file.kind() != FileKind::NotElf) else {
@@ -225,7 +227,7 @@ impl TableStore {
             self.keys.insert(number, key);
             Entry { number, state: State::Wanted, file: Arc::clone(file), users: HashSet::new() }
         });
-        entry.users.insert(pid);
+        entry.users.extend(user);
         if self.eager {
             submit(&self.compiler, entry, 0);
         }
@@ -238,14 +240,8 @@ impl TableStore {
     }
 
     /// How an address of a region is unwound. Requests the table if it is missing.
-    pub(crate) fn unwinding_at(
-        &mut self,
-        pid: u32,
-        region: &Region,
-        at: Avma,
-        kernel: &Kernel,
-    ) -> UnwindMethod {
-        let (bias, kind) = self.unwinding(pid, region);
+    pub(crate) fn unwinding_at(&mut self, region: &Region, at: Avma, kernel: &Kernel) -> UnwindMethod {
+        let (bias, kind) = self.unwinding(None, region);
         if let Some(file) = region.file() {
             let entry = self.entries.get_mut(&file.key());
             if let Some(Entry { state: State::Ready(handle), .. }) = entry {
@@ -423,6 +419,20 @@ mod tests {
     use profile::FileOffset;
 
     use super::*;
+
+    #[test]
+    fn a_stack_of_a_process_that_has_ended_makes_it_no_user_of_tables() {
+        let mut tables = TableStore::new(true, false, None, HookThread::default()).unwrap();
+        let image = process::read_image(std::process::id(), &process::Files::new()).unwrap();
+        tables.mappings(&image);
+        let users = |tables: &TableStore| tables.entries.values().map(|entry| entry.users.len()).sum::<usize>();
+        assert!(users(&tables) > 0);
+        tables.forget(image.pid);
+        // Its last stack needs tables.
+        image.regions().iter().for_each(|region| tables.request(region));
+        assert!(!tables.entries.is_empty());
+        assert_eq!(users(&tables), 0, "nobody would take it out again");
+    }
 
     #[test]
     fn one_process_cannot_use_up_the_memory_of_all() {

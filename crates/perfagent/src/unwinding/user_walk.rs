@@ -47,7 +47,7 @@ pub(crate) fn walk(
             break guess.unwrap_or(WalkEnd::NoMapping);
         };
         // Ask for the table even if it is not needed here: the next samples are walked in the kernel.
-        let found = tables.unwinding_at(image.pid, region, address, kernel);
+        let found = tables.unwinding_at(region, address, kernel);
         let by_all_registers =
             if tables.are_disabled() { FullStep::NoRow } else { unwinders.step(region, &now, &memory) };
         let by_all_registers = match by_all_registers {
