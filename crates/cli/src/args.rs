@@ -15,7 +15,8 @@ const USAGE: &str = "perf-agent [OPTIONS] --profile|--offcpu|--pmu --pid PID [--
        perf-agent [OPTIONS] --profile|--offcpu|--pmu -a
        perf-agent [OPTIONS] --profile|--offcpu|--pmu -- CMD [ARGS…]
        perf-agent render FILE [OUTPUT OPTIONS]
-       perf-agent doctor [--json]";
+       perf-agent doctor [--json]
+       perf-agent help [COMMAND]";
 
 const AFTER_HELP: &str = "\
 Exit status:
@@ -65,7 +66,6 @@ Examples:
     after_long_help = AFTER_HELP,
     after_help = "--help explains options, outputs, signals and exit statuses in full.",
     args_conflicts_with_subcommands = true,
-    disable_help_subcommand = true,
     max_term_width = 100
 )]
 pub struct CommandLine {
@@ -87,6 +87,8 @@ pub enum Action {
               value_name = "true|false", hide_possible_values = true)]
         json: Option<bool>,
     },
+    /// Print the version
+    Version,
 }
 
 /// The options of a capture.
@@ -156,7 +158,7 @@ pub struct ModeArgs {
 #[command(next_help_heading = "Target: exactly one of --pid, -a, -- CMD")]
 pub struct TargetArgs {
     /// Profile this process: all its threads, and every descendant that it forks after the start. Repeatable
-    #[arg(long, value_name = "PID", allow_hyphen_values = true)]
+    #[arg(short, long, value_name = "PID", allow_hyphen_values = true)]
     pub pid: Vec<Text>,
 
     /// Profile every process, and kernel threads
@@ -173,9 +175,9 @@ pub struct TargetArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How to capture")]
 pub struct SettingArgs {
-    /// Length of the capture: NUMBER UNIT pairs without blanks, units ns us µs ms s m h (500ms, 10s, 1m30s, 1.5h)
-    /// [default: 10s; with a command: until it ends]
-    #[arg(long, value_name = "DUR", allow_hyphen_values = true)]
+    /// Length of the capture: NUMBER UNIT pairs without blanks, units ns us µs ms s m h (500ms, 10s, 1m30s, 1.5h); a
+    /// number alone is seconds [default: 10s; with a command: until it ends]
+    #[arg(short, long, value_name = "DUR", allow_hyphen_values = true)]
     pub duration: Option<Text>,
 
     /// Cut the capture into intervals of this length (100ms or longer) and write one set of outputs for each. Without
@@ -184,7 +186,7 @@ pub struct SettingArgs {
     pub rotate: Option<Text>,
 
     /// Samples per second and CPU, from 1 to kernel.perf_event_max_sample_rate [default: 99]
-    #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
+    #[arg(short = 'F', long, value_name = "HZ", allow_hyphen_values = true)]
     pub sample_rate: Option<Text>,
 
     /// How stacks are unwound: fp (frame pointers only; stacks through code without them are cut, and the ledger counts
@@ -196,7 +198,7 @@ pub struct SettingArgs {
 
     /// Add kernel frames. Without this, a sample in a system call shows only its user stack, and a kernel thread (-a
     /// only) the single frame [kernel thread]
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+    #[arg(short = 'g', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub kernel_stacks: Option<bool>,
 
@@ -234,6 +236,11 @@ pub struct SettingArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Outputs")]
 pub struct OutputArgs {
+    /// The output of the one mode that runs: its profile in the format of the extension (.pb.gz, .folded, .svg, any other is
+    /// pprof), or the report of --pmu; - is standard output
+    #[arg(short = 'o', value_name = "PATH")]
+    pub output: Option<OutputPath>,
+
     #[command(flatten)]
     pub files: FileArgs,
 

@@ -10,6 +10,7 @@ mod exit_status;
 mod file_args;
 mod messages;
 mod naming;
+mod other_tools;
 mod progress;
 mod render;
 mod report;
@@ -46,12 +47,7 @@ fn main() -> ExitCode {
 fn dispatch(interrupts: &Interrupts) -> anyhow::Result<ExitCode> {
     let command_line = match syntax::parse(std::env::args_os()) {
         Ok(command_line) => command_line,
-        Err(Refusal::Text(text)) => {
-            let mut out = std::io::stdout().lock();
-            out.write_all(text.as_bytes())?;
-            out.flush()?;
-            return Ok(ExitCode::SUCCESS);
-        }
+        Err(Refusal::Text(text)) => return show(&text),
         Err(Refusal::Syntax { error, hint }) => {
             messages::error(&error, Some(&hint));
             return Ok(ExitCode::from(REJECTED));
@@ -59,6 +55,7 @@ fn dispatch(interrupts: &Interrupts) -> anyhow::Result<ExitCode> {
     };
     log_if_asked();
     match command_line {
+        CommandLine { action: Some(Action::Version), .. } => show(&syntax::version()),
         // Needs no privilege, so it takes none.
         CommandLine { action: Some(Action::Render(args)), .. } => Ok(render::run(&args, interrupts)),
         CommandLine { action: Some(Action::Doctor { json }), .. } => {
@@ -70,6 +67,14 @@ fn dispatch(interrupts: &Interrupts) -> anyhow::Result<ExitCode> {
             Ok(run::capture(&capture, interrupts))
         }
     }
+}
+
+/// Prints what the user asked for on standard output.
+fn show(text: &str) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the library's log to standard error if `PERF_AGENT_LOG` names a level or a filter.

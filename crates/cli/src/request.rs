@@ -14,6 +14,8 @@ use crate::values::Text;
 pub fn builder(args: &CaptureArgs) -> AgentBuilder {
     let builder =
         texts(args).fold(AgentBuilder::default(), |builder, (name, text)| builder.option(name, text));
+    let single = args.outputs.output.iter().map(|path| ("output", path));
+    let builder = single.fold(builder, |builder, (name, path)| builder.option(name, path));
     let files = args.outputs.files.given();
     let builder = files.fold(builder, |builder, (name, _, path)| builder.option(name, path));
     let builder = flags(args, builder);
@@ -80,6 +82,9 @@ fn with_profiles(
     automatic_name: impl Fn(OutputKind) -> AutoName,
 ) -> AgentBuilder {
     let CaptureArgs { modes, outputs, .. } = args;
+    if outputs.output.is_some() {
+        return builder;
+    }
     if modes.profile == Some(true) && outputs.files.profile_output.is_none() {
         builder = builder.cpu_profile(automatic_name(OutputKind::CpuProfile));
     }
@@ -97,7 +102,7 @@ fn with_report(
 ) -> AgentBuilder {
     let OutputArgs { pmu_output, pmu_format, .. } = &args.outputs;
     match pmu_output.as_ref().map(AsRef::<OsStr>::as_ref) {
-        None if args.modes.pmu != Some(true) => builder,
+        None if args.modes.pmu != Some(true) || args.outputs.output.is_some() => builder,
         None => builder.option("pmu-output", "-"),
         Some(word) if word == "auto" => {
             let json = pmu_format.as_ref().is_some_and(|format| AsRef::<str>::as_ref(format) == "json");

@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{CommandFactory, Parser};
 
 use crate::args::CommandLine;
+use crate::other_tools;
 
 /// Why the command line gives no arguments.
 pub enum Refusal {
@@ -24,6 +25,11 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<CommandLine, R
             Refusal::Syntax { error, hint }
         }
     })
+}
+
+/// The line that `--version` prints.
+pub fn version() -> String {
+    CommandLine::command().render_version()
 }
 
 /// Ends most hints.
@@ -84,14 +90,16 @@ fn mixed() -> (String, String) {
     )
 }
 
-/// The hint names the most similar option, if clap finds one.
+/// The hint names the option that another tool's word means, or else the most similar option that clap finds.
 fn unknown_option(name: &str, error: &Error) -> (String, String) {
     let long = name.trim_start_matches('-');
     if CommandLine::command().get_arguments().any(|option| option.get_long() == Some(long)) {
         return mixed();
     }
-    let hint = match context(error, ContextKind::SuggestedArg) {
-        Some(similar) => format!("a similar option is {similar}; {SEE_HELP}"),
+    let similar =
+        || context(error, ContextKind::SuggestedArg).map(|similar| format!("a similar option is {similar}"));
+    let hint = match other_tools::option(name).or_else(similar) {
+        Some(meant) => format!("{meant}; {SEE_HELP}"),
         None => SEE_HELP.to_owned(),
     };
     (format!("this version has no option {name}"), hint)
@@ -100,6 +108,9 @@ fn unknown_option(name: &str, error: &Error) -> (String, String) {
 fn unexpected(word: &str) -> (String, String) {
     if CommandLine::command().find_subcommand(word).is_some() {
         return mixed();
+    }
+    if let Some(instead) = other_tools::subcommand(word) {
+        return (format!("this version has no subcommand {word}"), format!("{instead}; {SEE_HELP}"));
     }
     let hint = match word {
         "true" | "false" => "the value of a Boolean option follows a `=`: --kernel-stacks=true".to_owned(),
@@ -123,7 +134,6 @@ mod tests {
             (&["--profil"][..], "--profile"),
             (&["--sampel-rate"], "--sample-rate"),
             (&["--flamegraph"], "--flamegraph-output"),
-            (&["--pids"], "--pid"),
             (&["--tags"], "--tag"),
             (&["doctor", "--jsn"], "--json"),
         ] {

@@ -103,6 +103,22 @@ fn a_process_gives_an_automatically_named_profile_and_a_ledger() {
 }
 
 #[test]
+fn short_options_and_bare_seconds() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let burner = Process::computing();
+    let pid = burner.pid().to_string();
+    let words = ["--profile", "-p", &pid, "-F", "199", "-g", "-d", "0.5", "-o", "flame.svg"];
+    let output = run_in(directory.path(), &words);
+    assert_status(&output, 0);
+    assert!(stderr(&output).contains("199 Hz, for 500ms"), "{}", stderr(&output));
+    assert_eq!(files(directory.path()), ["flame.svg"]);
+    assert!(std::fs::read_to_string(directory.path().join("flame.svg")).unwrap().contains("<svg"));
+}
+
+#[test]
 fn every_output_is_written_and_standard_output_has_only_the_one_for_it() {
     if !privileged() {
         return;

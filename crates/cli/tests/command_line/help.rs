@@ -93,8 +93,21 @@ fn help_is_wrapped() {
 }
 
 #[test]
+fn help_and_version_are_also_words() {
+    let full = stdout(&run(&["--help"]));
+    let output = run(&["help"]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), full));
+    assert_eq!(stdout(&run(&["help", "render"])), stdout(&run(&["render", "--help"])));
+    for option in
+        ["-p, --pid", "-F, --sample-rate", "-d, --duration", "-g, --kernel-stacks", "-o <PATH>", "-a, --all"]
+    {
+        assert!(stdout(&output).contains(option), "help lacks {option}");
+    }
+}
+
+#[test]
 fn version() {
-    for form in ["--version", "-V"] {
+    for form in ["--version", "-V", "version"] {
         let output = run(&[form]);
         assert_eq!(output.status.code(), Some(0));
         assert_eq!(stdout(&output), concat!("perf-agent ", env!("CARGO_PKG_VERSION"), "\n"));

@@ -214,6 +214,13 @@ impl<A> Builder<A> {
         self.output_sink(OutputKind::Recording, Box::new(sink))
     }
 
+    /// Write the output of the only kind of capture to this file: the profile in the format of the file's extension (pprof,
+    /// folded stacks, SVG, recording; pprof if the extension is of no format), or the report of the metrics.
+    pub fn output(mut self, file: impl Into<FileTarget>) -> Self {
+        self.request.single_output.set(Setting::Value(file.into()));
+        self
+    }
+
     fn output_file(mut self, kind: OutputKind, file: FileTarget) -> Self {
         self.request.output(kind).file.set(Setting::Value(file));
         self

@@ -15,7 +15,7 @@ use self::values::{
 };
 use super::facts::Facts;
 use super::request::{DefaultEnricher, Destination, Request, Setting};
-use super::{Plan, plan};
+use super::{Plan, plan, single_output};
 use crate::error::Error;
 
 type Check = fn(&Request, &Facts) -> Result<(), Error>;
@@ -28,6 +28,7 @@ const CHECKS: &[Check] = &[
     some_target,
     some_mode,
     per_pid,
+    single_output::check,
     outputs_have_their_mode,
     settings_have_their_mode,
     wall_clock,
@@ -55,7 +56,8 @@ pub(super) fn check(request: Request) -> Result<Plan, Error> {
     check_with(request, &Facts::read())
 }
 
-fn check_with(request: Request, facts: &Facts) -> Result<Plan, Error> {
+fn check_with(mut request: Request, facts: &Facts) -> Result<Plan, Error> {
+    single_output::settle(&mut request);
     for check in CHECKS {
         check(&request, facts)?;
     }
@@ -88,6 +90,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("metrics_interval", request.metrics_interval.is_contradiction()),
         ("--all", request.system_wide.is_contradiction()),
         ("--duration", request.duration.is_contradiction()),
+        ("-o", request.single_output.is_contradiction()),
         ("--rotate", request.rotate.is_contradiction()),
         ("--sample-rate", request.sample_rate.is_contradiction()),
         ("--unwind", request.unwind.is_contradiction()),

@@ -1,9 +1,10 @@
-//! The syntax of durations: one or more `NUMBER UNIT` pairs without blanks (`500ms`, `1m30s`, `1.5h`).
+//! The syntax of durations: one or more `NUMBER UNIT` pairs without blanks (`500ms`, `1m30s`, `1.5h`), or one number, which is
+//! seconds.
 
 use std::time::Duration;
 
 /// Examples for messages.
-pub(crate) const EXAMPLES: &str = "500ms, 10s, 1m30s, 1.5h; units ns us µs ms s m h";
+pub(crate) const EXAMPLES: &str = "10 (seconds), 500ms, 1m30s, 1.5h; units ns us µs ms s m h";
 
 /// The units with their length in ns.
 const UNITS: [(&str, u64); 8] = [
@@ -30,8 +31,8 @@ pub enum DurationError {
     /// It starts with a minus sign.
     #[error("it is negative")]
     Negative,
-    /// A number without a unit.
-    #[error("a number needs a unit")]
+    /// One of several numbers has no unit.
+    #[error("each of several numbers needs a unit")]
     NoUnit,
     /// An unknown unit.
     #[error("the unit is unknown")]
@@ -52,7 +53,7 @@ pub enum DurationError {
 /// ```
 /// use std::time::Duration;
 /// assert_eq!(perfagent::parse_duration("1m30s"), Ok(Duration::from_secs(90)));
-/// assert!(perfagent::parse_duration("90").is_err());
+/// assert_eq!(perfagent::parse_duration("90"), Ok(Duration::from_secs(90)));
 /// ```
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     if text.is_empty() {
@@ -66,10 +67,13 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     while !rest.is_empty() {
         let (number, after) = split_at_first(rest, |c| !c.is_ascii_digit() && c != '.');
         let (unit, after) = split_at_first(after, |c| c.is_ascii_digit() || c == '.');
+        let is_alone = number.len() == text.len();
         let number = Number::parse(number)?;
-        if unit.is_empty() {
-            return Err(DurationError::NoUnit);
-        }
+        let unit = match unit {
+            "" if is_alone => "s",
+            "" => return Err(DurationError::NoUnit),
+            unit => unit,
+        };
         let unit_ns = UNITS.iter().find(|(name, _)| *name == unit).ok_or(DurationError::UnknownUnit)?.1;
         let ns = number.times(unit_ns).ok_or(DurationError::TooLong)?;
         total_ns = total_ns.checked_add(ns).ok_or(DurationError::TooLong)?;
@@ -136,6 +140,9 @@ mod tests {
             ("0.5ns", 0),
             ("0.12345678901234567890s", 123_456_789),
             ("010s", 10_000_000_000),
+            ("10", 10_000_000_000),
+            ("1.5", 1_500_000_000),
+            ("0", 0),
         ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_nanos(ns)), "{text}");
         }
@@ -146,8 +153,6 @@ mod tests {
         use DurationError::*;
         for (text, error) in [
             ("", Empty),
-            ("10", NoUnit),
-            ("0", NoUnit),
             ("1m30", NoUnit),
             ("-5s", Negative),
             ("s", NoNumber),

@@ -14,6 +14,7 @@ mod labels;
 mod options;
 mod plan;
 mod request;
+mod single_output;
 mod size;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! Options as text, as on the command line. This table turns all of them into values.
 
 use std::ffi::OsStr;
-use std::time::Duration;
 
 use super::request::{Request, Setting};
 use super::size::parse_size;
@@ -20,6 +19,8 @@ enum Apply {
     Value(fn(&mut Request, &str)),
     /// A path of an output, which may be any bytes.
     Output(OutputKind),
+    /// The same, of the only kind of capture.
+    SingleOutput,
 }
 
 /// All textual options, without the dashes.
@@ -36,7 +37,7 @@ const OPTIONS: &[(&str, Apply)] = &[
         Apply::Value(|r, text| r.metrics_listen.set(read(text, ListenAddress::parse(text).ok()))),
     ),
     ("offcpu-states", Apply::Value(|r, text| r.off_cpu_states.set(read(text, states(text))))),
-    ("min-block", Apply::Value(|r, text| r.min_block.set(read(text, duration_or_zero(text))))),
+    ("min-block", Apply::Value(|r, text| r.min_block.set(read(text, parse_duration(text).ok())))),
     ("all", Apply::Flag(|r| &mut r.system_wide)),
     ("kernel-stacks", Apply::Flag(|r| &mut r.kernel_stacks)),
     ("per-thread", Apply::Flag(|r| &mut r.per_thread)),
@@ -55,6 +56,7 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("folded-output", Apply::Output(OutputKind::Folded)),
     ("flamegraph-output", Apply::Output(OutputKind::FlameGraph)),
     ("recording-output", Apply::Output(OutputKind::Recording)),
+    ("output", Apply::SingleOutput),
     ("rotate", Apply::Value(|r, text| r.rotate.set(read(text, parse_duration(text).ok())))),
 ];
 
@@ -88,11 +90,6 @@ fn pmu_format(text: &str) -> Option<PmuFormat> {
     }
 }
 
-/// Reads a duration that may also be `0` without a unit.
-fn duration_or_zero(text: &str) -> Option<Duration> {
-    if text == "0" { Some(Duration::ZERO) } else { parse_duration(text).ok() }
-}
-
 fn size(text: &str) -> Option<u32> {
     parse_size(text).and_then(|bytes| u32::try_from(bytes).ok())
 }
@@ -117,6 +114,9 @@ pub(super) fn apply(request: &mut Request, name: &str, value: &OsStr) {
         Apply::Value(_) => {
             let reason = format!("`{text}` is not valid UTF-8");
             request.malformed.push((format!("--{name}"), reason));
+        }
+        Apply::SingleOutput => {
+            request.single_output.set(Setting::Value(FileTarget::from_word(value)));
         }
         Apply::Output(kind) => {
             request.output(*kind).file.set(Setting::Value(FileTarget::from_word(value)));

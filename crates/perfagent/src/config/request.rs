@@ -107,6 +107,8 @@ pub(super) struct Request {
     pub(super) metrics_interval: Setting<Duration>,
     pub(super) exporters: Exporters,
     pub(super) outputs: BTreeMap<OutputKind, Destination>,
+    /// The output of the only kind of capture, until that kind is known: see `single_output`.
+    pub(super) single_output: Setting<FileTarget>,
     pub(super) sample_rate: Setting<u32>,
     pub(super) unwind: Setting<Unwind>,
     pub(super) kernel_stacks: Setting<bool>,

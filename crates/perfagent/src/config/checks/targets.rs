@@ -25,9 +25,24 @@ pub(super) fn one_target(request: &Request, _: &Facts) -> Result<(), Error> {
         forms @ [first, second, ..] => Err(Error::invalid(
             *first,
             format!("{} are mutually exclusive", forms.join(" and ")),
-            format!("keep one of them: drop {first} or {second}"),
+            match length_by_sleep(request) {
+                Some(length) => {
+                    format!("for the length of the capture write --duration {length} in place of the command")
+                }
+                None => format!("keep one of them: drop {first} or {second}"),
+            },
         )),
         _ => Ok(()),
+    }
+}
+
+/// The N of `-- sleep N`, by which perf is told the length of a capture.
+fn length_by_sleep(request: &Request) -> Option<String> {
+    let command = request.commands.first()?;
+    let mut words = command.get_args();
+    match (command.get_program().to_str()?, words.next(), words.next()) {
+        ("sleep" | "/bin/sleep" | "/usr/bin/sleep", Some(length), None) => Some(length.to_str()?.to_owned()),
+        _ => None,
     }
 }
 

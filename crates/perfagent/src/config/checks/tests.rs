@@ -54,6 +54,10 @@ fn targets() {
     refused(good().command(command()), "--pid", &["mutually exclusive"]);
     refused(empty().system_wide().command(command()), "-a", &["mutually exclusive"]);
     refused(empty().with_cpu_profile(), "--pid", &["required", "--pid", "-a", "-- CMD"]);
+    let mut sleep = Command::new("sleep");
+    sleep.arg("10");
+    let Err(error) = judge(good().command(sleep)) else { panic!("accepted") };
+    assert!(error.hint().unwrap().contains("--duration 10 in place"), "{:?}", error.hint());
     let plan = judge(good().pid(7).pids([1, 9])).ok().unwrap();
     assert_eq!(plan.config.targets, Targets::Pids(vec![1, 7, 9]));
     let plan = judge(empty().command(command()).with_cpu_profile()).ok().unwrap();
@@ -142,10 +146,10 @@ fn off_cpu_values() {
     }
     let plan = judge(off_cpu().option("offcpu-states", "preempted,blocked,preempted")).ok().unwrap();
     assert_eq!(plan.config.off_cpu_states, [OffCpuState::Blocked, OffCpuState::Preempted]);
-    for length in ["-1ms", "10", "soon", ""] {
+    for length in ["-1ms", "1m30", "soon", ""] {
         refused(off_cpu().option("min-block", length), "--min-block", &[&format!("`{length}`")]);
     }
-    for (length, expected) in [("0", 0), ("0s", 0), ("1ms", 1_000_000)] {
+    for (length, expected) in [("0", 0), ("0s", 0), ("1ms", 1_000_000), ("2", 2_000_000_000)] {
         let plan = judge(off_cpu().option("min-block", length)).ok().unwrap();
         assert_eq!(plan.config.min_block, Duration::from_nanos(expected), "{length}");
     }
@@ -159,13 +163,14 @@ fn values() {
         refused(good().option("sample-rate", rate), "--sample-rate", &["1..=5000", &format!("`{rate}`")]);
     }
     refused(good().sample_rate(5_001), "--sample-rate", &["5001"]);
-    for length in ["0s", "0", "-5s", "10", "soon", "", "1h-5m"] {
+    for length in ["0s", "0", "-5s", "1m30", "soon", "", "1h-5m"] {
         let (option, reason) = refusal(good().option("duration", length));
         assert_eq!(option, "--duration", "{length}: {reason}");
     }
-    let Err(error) = judge(good().option("duration", "10")) else { panic!("accepted") };
-    let hint = error.hint().unwrap();
-    assert!(hint.contains("write 10s") && hint.contains("1m30s"), "{hint}");
+    let Err(error) = judge(good().option("duration", "soon")) else { panic!("accepted") };
+    assert!(error.hint().unwrap().contains("1m30s"));
+    let plan = judge(good().option("duration", "10")).ok().unwrap();
+    assert_eq!(plan.config.duration, Some(Duration::from_secs(10)));
     for pid in ["0", "4194305", "-1", "self", ""] {
         refused(good().option("pid", pid), "--pid", &["1..=4194304", &format!("`{pid}`")]);
     }

@@ -96,7 +96,6 @@ pub(super) fn sample_rate(request: &Request, facts: &Facts) -> Result<(), Error>
 
 pub(super) fn capture_length(request: &Request, _: &Facts) -> Result<(), Error> {
     let reason = match &request.duration {
-        Setting::Unreadable(text) if is_bare_zero(text) => "--duration must be longer than zero".to_owned(),
         Setting::Unreadable(text) => match duration::parse_duration(text) {
             Err(error) => format!("--duration `{text}` is not a duration: {error}"),
             Ok(_) => return Ok(()),
@@ -104,20 +103,7 @@ pub(super) fn capture_length(request: &Request, _: &Facts) -> Result<(), Error> 
         Setting::Value(length) if length.is_zero() => "--duration must be longer than zero".to_owned(),
         _ => return Ok(()),
     };
-    let bare = match &request.duration {
-        Setting::Unreadable(text)
-            if !is_bare_zero(text) && !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) =>
-        {
-            format!("for seconds write {text}s; ")
-        }
-        _ => String::new(),
-    };
-    Err(Error::invalid("--duration", reason, format!("{bare}durations look like {}", duration::EXAMPLES)))
-}
-
-/// Whether the text is a zero without a unit, which no unit makes longer.
-fn is_bare_zero(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b == b'0')
+    Err(Error::invalid("--duration", reason, format!("durations look like {}", duration::EXAMPLES)))
 }
 
 pub(super) fn tags(request: &Request, _: &Facts) -> Result<(), Error> {
