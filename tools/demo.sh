@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds perf-agent, profiles a real program with it, and prints where the result is.
+# Builds perf-agent, and profiles a real program with it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PATH:$HOME/.cargo/bin
@@ -22,14 +22,3 @@ trap 'kill $program 2> /dev/null || true' EXIT
 mkdir -p out
 "$agent" --profile --pid "$program" --duration 5s --sample-rate 999 \
     --profile-output out/demo.pb.gz --flamegraph-output out/demo.svg --folded-output out/demo.folded
-
-cat << END
-
-Hottest functions (share of samples in which they were at work themselves):
-$(awk '{ count = $NF; sub(/ [0-9]+$/, ""); n = split($0, frame, ";"); self[frame[n]] += count; all += count }
-    END { for (f in self) printf "%6.2f %%  %s\n", 100 * self[f] / all, f }' out/demo.folded | sort -rn | head -n 5)
-
-The flame graph    out/demo.svg       open it in a browser; click a frame to zoom
-The profile        out/demo.pb.gz     go tool pprof -top out/demo.pb.gz, or -http=: for its web view
-Folded stacks      out/demo.folded    one line for each distinct stack
-END

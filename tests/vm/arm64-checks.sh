@@ -27,7 +27,7 @@ stacks() { # NAME PATTERN COMMAND…
     name=$1 pattern=$2
     shift 2
     "$@" > /dev/null &
-    perf-agent --profile --profile-output profile --folded-output stacks --self-check --duration 3s --pid $! > log 2>&1 ||
+    perf-agent --profile --profile-output profile --folded-output stacks --self-check --verbose --duration 3s --pid $! > log 2>&1 ||
         say FAILED "$name: $(tail -n 3 log)"
     kill $!
     judge "$name" "$pattern"
@@ -45,7 +45,7 @@ judge() { # NAME PATTERN
 
 ring=';ring_a;ring_b;ring_c'
 chain=";main;descend($ring){12};spin\$|;main(;descend($ring)*(;ring_a|;ring_a;ring_b)?)?\$"
-perf-agent --profile --profile-output profile --folded-output stacks --self-check --duration 3s -- \
+perf-agent --profile --profile-output profile --folded-output stacks --self-check --verbose --duration 3s -- \
     /programs/recurse 36 2000 > log 2>&1
 judge "recurse from its start" "$chain"
 stacks recurse "$chain" /programs/recurse 36 2000
@@ -59,7 +59,7 @@ handled=$(share ';main' ';on_signal;handle;spin$')
 if within "$handled" 10 100; then say ok "signals: $handled % in the handler"; else say FAILED "signals: $handled % in the handler"; fi
 
 # Threads that sleep and threads that work, off the CPU: the main thread waits all the time.
-if perf-agent --offcpu --offcpu-output profile --folded-output stacks --duration 3s -- /programs/threads 2 > log 2>&1; then
+if perf-agent --offcpu --verbose --offcpu-output profile --folded-output stacks --duration 3s -- /programs/threads 2 > log 2>&1; then
     joined=$(awk '/main/ { time += $NF } END { printf "%d\n", time / 1000000 }' stacks)
     verdict=FAILED
     within "$(ledger rooted_pct)" 98 100 && within "$joined" 2000 4000 && verdict=ok

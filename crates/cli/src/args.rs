@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::console::ConsoleArgs;
 use crate::file_args::FileArgs;
 use crate::values::{OutputPath, Text};
 
@@ -44,6 +45,7 @@ Environment:
   PERF_AGENT_LOG  internal log on standard error: a level (debug) or a filter (perfagent=debug)
   XDG_CACHE_HOME  unwind tables are cached in perf-agent/unwind there, else in $HOME/.cache (HOME); without both, nowhere
   PATH            where the program of -- CMD is searched
+  NO_COLOR        if set, messages have no colours without --color always
 
 Examples:
   perf-agent --profile --pid 4711
@@ -103,6 +105,8 @@ pub struct CaptureArgs {
     #[command(flatten)]
     pub outputs: OutputArgs,
     #[command(flatten)]
+    pub console: ConsoleArgs,
+    #[command(flatten)]
     pub advanced: AdvancedArgs,
 }
 
@@ -133,6 +137,9 @@ pub struct RenderArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub resymbolize: Option<bool>,
+
+    #[command(flatten)]
+    pub console: ConsoleArgs,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod console;
 mod doctor;
+mod ending;
 mod exit_status;
 mod file_args;
 mod messages;
@@ -13,7 +15,6 @@ mod naming;
 mod other_tools;
 mod progress;
 mod render;
-mod report;
 mod request;
 mod run;
 mod signals;
@@ -25,6 +26,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use args::{Action, CommandLine};
+use console::ConsoleArgs;
 use exit_status::{FAILED, REJECTED};
 use signals::Interrupts;
 use syntax::Refusal;
@@ -53,6 +55,11 @@ fn dispatch(interrupts: &Interrupts) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(REJECTED));
         }
     };
+    match &command_line {
+        CommandLine { action: Some(Action::Render(args)), .. } => console::set_up(args.console),
+        CommandLine { action: Some(Action::Doctor { .. }), .. } => console::set_up(ConsoleArgs::default()),
+        CommandLine { action: None, capture } => console::set_up(capture.console),
+    }
     log_if_asked();
     match command_line {
         CommandLine { action: Some(Action::Version), .. } => show(&syntax::version()),

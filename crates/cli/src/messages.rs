@@ -6,26 +6,55 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use crate::console::{Tone, console};
+
 /// One line.
 pub fn line(text: &str) {
+    styled(&one_line(text));
+}
+
+/// One line that `--quiet` leaves out.
+pub fn note(text: &str) {
+    styled_note(&one_line(text));
+}
+
+/// One line that stands out.
+pub fn strong(text: &str) {
+    styled(&console().paint(Tone::Strong, &one_line(text)));
+}
+
+/// One line that may have colours, and in which control characters are escaped already.
+pub fn styled(text: &str) {
     // The capture goes on without a reader.
-    let _closed_is_fine = writeln!(std::io::stderr().lock(), "{}", one_line(text));
+    let _closed_is_fine = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// As [`styled`]; `--quiet` leaves it out.
+pub fn styled_note(text: &str) {
+    if !console().quiet {
+        styled(text);
+    }
 }
 
 /// `error: …` and, if there is one, `hint: …`.
 pub fn error(text: &str, hint: Option<&str>) {
-    line(&format!("error: {text}"));
+    headed(Tone::Error, "error:", text);
     if let Some(hint) = hint {
-        line(&format!("hint: {hint}"));
+        headed(Tone::Hint, "hint:", hint);
     }
 }
 
 /// `warning: …` and, if there is one, `hint: …`.
 pub fn warning(text: &str, hint: Option<&str>) {
-    line(&format!("warning: {text}"));
+    headed(Tone::Warning, "warning:", text);
     if let Some(hint) = hint {
-        line(&format!("hint: {hint}"));
+        headed(Tone::Hint, "hint:", hint);
     }
+}
+
+/// One line that begins with a word in a colour.
+pub fn headed(tone: Tone, head: &str, text: &str) {
+    styled(&format!("{} {}", console().paint(tone, head), one_line(text)));
 }
 
 /// An error of the library with all its causes.
@@ -33,8 +62,8 @@ pub fn library_error(error: &perfagent::Error) {
     self::error(&error.to_string(), error.hint().as_deref());
 }
 
-/// Escapes control characters.
-fn one_line(text: &str) -> String {
+/// The text with control characters escaped.
+pub fn one_line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() {

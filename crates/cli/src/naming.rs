@@ -20,7 +20,7 @@ pub fn while_stopping<T>(agent: &Agent, interrupts: &Interrupts, stop: impl FnOn
             while stopped.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 let left = agent.names_left().filter(|left| *left > 0 && !interrupts.abandon.is_cancelled());
                 if let Some(left) = left {
-                    messages::line(&text(left, interrupts.stop.is_cancelled()));
+                    messages::note(&text(left, interrupts.stop.is_cancelled()));
                     if !std::io::stderr().is_terminal() {
                         break;
                     }

@@ -3,6 +3,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use crate::console::console;
+
 /// Shortest time between two drawings.
 pub const INTERVAL: Duration = Duration::from_millis(200);
 
@@ -13,9 +15,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Draws only if standard error is a terminal.
+    /// Draws only if standard error is a terminal, and not with `--quiet`.
     pub fn new() -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), drawn: None }
+        Self { terminal: std::io::stderr().is_terminal() && !console().quiet, drawn: None }
     }
 
     /// Draws the state of a capture.

@@ -10,8 +10,8 @@ use perfagent::{FileTarget, Mode, OutputKind, Recording, Symbolizer, WarningKind
 
 use crate::args::RenderArgs;
 use crate::exit_status::{FAILED, REJECTED};
-use crate::messages;
 use crate::signals::Interrupts;
+use crate::{ending, messages};
 
 /// The profile that `--output` writes, and how.
 struct Single<'a> {
@@ -49,7 +49,7 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts) -> ExitCode {
         let written =
             recording.write_profile(mode, format, FileTarget::from_word(path), &interrupts.temporary_files);
         match written {
-            Ok(bytes) if path != "-" => wrote(Path::new(path), bytes),
+            Ok(bytes) if path != "-" => ending::wrote(Path::new(path), bytes),
             Ok(_) => {}
             Err(error) => {
                 messages::library_error(&error);
@@ -59,7 +59,7 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts) -> ExitCode {
     }
     for output in recording.write_outputs(outputs, &interrupts.temporary_files) {
         match (&output.result, &output.path) {
-            (Ok(()), Some(path)) => wrote(path, output.bytes),
+            (Ok(()), Some(path)) => ending::wrote(path, output.bytes),
             (Ok(()), None) => {}
             (Err(error), _) => {
                 messages::library_error(error);
@@ -119,17 +119,9 @@ fn single<'a>(
     Ok(Single { mode: *mode.ok_or_else(missing)?, format, path })
 }
 
-fn wrote(path: &Path, bytes: u64) {
-    messages::line(&format!("wrote {} ({bytes} bytes)", path.display()));
-}
-
+/// Prints the ledger of each profile.
 fn print_ledgers(recording: &Recording) {
     for mode in recording.modes() {
-        messages::line(&format!("ledger of {}:", mode.name()));
-        let ledger = recording.ledger(mode);
-        let width = ledger.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
-        for (key, value) in ledger {
-            messages::line(&format!("  {key:width$}  {value}"));
-        }
+        ending::print_ledger(&format!("ledger of {}:", mode.name()), recording.ledger(mode));
     }
 }

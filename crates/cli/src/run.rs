@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use perfagent::{Agent, Config, Ended, Error, ErrorKind, Targets};
+use perfagent::{Agent, Config, Ended, Error, ErrorKind, Report, Targets};
 
 use crate::args::CaptureArgs;
 use crate::exit_status::{FAILED, REJECTED};
 use crate::progress::{INTERVAL, Progress};
 use crate::signals::Interrupts;
-use crate::{messages, naming, report, request, starting};
+use crate::{ending, messages, naming, request, starting};
 
 /// Default length of a capture of processes or of the system. A command is followed to its end.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
@@ -20,23 +20,29 @@ pub fn capture(args: &CaptureArgs, interrupts: &Interrupts) -> ExitCode {
     let finished = built.and_then(|agent| {
         let config = agent.config();
         let length = length(&config);
-        announce(&config, length);
+        let target = target(&config);
+        announce(&config, &target, length);
         match starting::while_starting(&agent, || agent.start_cancellable(&interrupts.stop)) {
             Ok(()) => {
                 if let Some(address) = agent.metrics_address() {
-                    messages::line(&format!("metrics are served at http://{address}/metrics"));
+                    messages::note(&format!("metrics are served at http://{address}/metrics"));
                 }
                 follow(&agent, length, interrupts);
             }
             Err(Error::Cancelled) => {}
             Err(error) => return Err(error),
         }
-        naming::while_stopping(&agent, interrupts, || agent.stop_with(&interrupts.abandon))
+        let report = naming::while_stopping(&agent, interrupts, || agent.stop_with(&interrupts.abandon))?;
+        let early = early(&config, &report, length);
+        Ok(ending::print(&report, &target, early))
     });
     match finished {
-        Ok(finished) => {
-            let complete = report::print(&finished);
-            if complete { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+        Ok(complete) => {
+            if complete {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(FAILED)
+            }
         }
         Err(error) => {
             messages::library_error(&error);
@@ -72,14 +78,33 @@ fn follow(agent: &Agent, length: Option<Duration>, interrupts: &Interrupts) {
     }
 }
 
-/// Prints one line for each mode: target, rate or states, length.
-fn announce(config: &Config, length: Option<Duration>) {
-    let target = match config.targets() {
+/// Why the capture ended before its time, if it did.
+fn early(config: &Config, report: &Report, length: Option<Duration>) -> Option<&'static str> {
+    let is_short = length.is_some_and(|length| report.duration < length);
+    match report.ended_by {
+        Ended::TargetsExited if is_short => Some(match config.targets() {
+            Targets::Command(_) => "the command ended",
+            _ => "the targets ended",
+        }),
+        Ended::Stopped if is_short || matches!(config.targets(), Targets::Command(_)) => {
+            Some("stopped by a signal")
+        }
+        _ => None,
+    }
+}
+
+/// Whose capture it is.
+fn target(config: &Config) -> String {
+    match config.targets() {
         Targets::Pids(pids) => pids.iter().map(|pid| named(*pid)).collect::<Vec<_>>().join(", "),
         Targets::System => "system-wide".to_owned(),
         Targets::Command(program) => format!("command {}", program.to_string_lossy()),
         _ => "unknown target".to_owned(),
-    };
+    }
+}
+
+/// Prints one line for each mode: target, rate or states, length.
+fn announce(config: &Config, target: &str, length: Option<Duration>) {
     let mut length = match (length, config.targets()) {
         (Some(length), _) => format!("for {length:?}"),
         (None, Targets::Command(_)) => "until the command ends".to_owned(),
@@ -89,15 +114,15 @@ fn announce(config: &Config, length: Option<Duration>) {
         length += &format!(", one set of outputs every {every:?}");
     }
     if config.cpu_profile() {
-        messages::line(&format!("on-CPU profile: {target}, {} Hz, {length}", config.sample_rate_hz()));
+        messages::note(&format!("on-CPU profile: {target}, {} Hz, {length}", config.sample_rate_hz()));
     }
     if config.pmu() {
         let events: Vec<_> = config.pmu_events().collect();
-        messages::line(&format!("metrics: {target}, {}, {length}", events.join(" ")));
+        messages::note(&format!("metrics: {target}, {}, {length}", events.join(" ")));
     }
     if config.off_cpu_profile() {
         let states: Vec<_> = config.off_cpu_states().iter().map(|state| state.name()).collect();
-        messages::line(&format!("off-CPU profile: {target}, {}, {length}", states.join(" and ")));
+        messages::note(&format!("off-CPU profile: {target}, {}, {length}", states.join(" and ")));
     }
 }
 

@@ -57,7 +57,7 @@ pub use privilege::{raise_permitted, setcap_line};
 pub use processes::process_of;
 pub use recorded::{Recording, SymbolizedRecording};
 pub use recording::{Mode, OffCpuState};
-pub use report::{Ledger, ProcessLedger, WallClock};
+pub use report::{HotFunction, Hottest, Ledger, ProcessLedger, WallClock, hottest};
 pub use rotation::Rotation;
 pub use symbolizer::Symbolizer;
 

@@ -1,5 +1,7 @@
 //! The nouns of a profile. Ids are indices into the tables of the [`Profile`] that they belong to.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::address::{FileOffset, Svma};
@@ -62,6 +64,25 @@ pub struct Function {
     pub filename: String,
     /// Line of the declaration, 0 if unknown.
     pub start_line: u32,
+}
+
+/// Beginnings of the names that V8 gives to functions of JavaScript.
+const V8_KINDS: [&str; 7] = ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:", "Callback:", "RegExp:"];
+
+impl Function {
+    /// The name as texts and pictures show it. That of a JavaScript function is followed by its file and line: many are anonymous, and
+    /// many share a name.
+    #[must_use]
+    pub fn shown_name(&self) -> Cow<'_, str> {
+        let is_script = V8_KINDS.iter().any(|kind| self.name.starts_with(kind));
+        if !is_script || self.filename.is_empty() {
+            return Cow::Borrowed(&self.name);
+        }
+        Cow::Owned(match self.start_line {
+            0 => format!("{} {}", self.name, self.filename),
+            line => format!("{} {}:{line}", self.name, self.filename),
+        })
+    }
 }
 
 /// One of the functions at a location: several if calls were inlined there.
@@ -155,4 +176,23 @@ pub struct Profile {
     pub locations: Vec<Location>,
     /// Samples.
     pub samples: Vec<Sample>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_javascript_are_shown_with_their_place() {
+        let shown = |name: &str, filename: &str, start_line| {
+            let function =
+                Function { name: name.into(), filename: filename.into(), start_line, ..Function::default() };
+            function.shown_name().into_owned()
+        };
+        assert_eq!(shown("JS:*(anonymous)", "/srv/app.js", 3), "JS:*(anonymous) /srv/app.js:3");
+        assert_eq!(shown("LazyCompile:~f", "node:events", 0), "LazyCompile:~f node:events");
+        assert_eq!(shown("JS:*f", "", 3), "JS:*f");
+        assert_eq!(shown("py::f", "/srv/app.py", 3), "py::f");
+        assert_eq!(shown("malloc", "malloc.c", 3), "malloc");
+    }
 }

@@ -13,6 +13,7 @@
 mod figures;
 mod findings;
 mod freeze;
+mod hottest;
 mod ledger;
 mod profiles;
 mod report;
@@ -23,6 +24,7 @@ mod test_recording;
 mod wall_time;
 
 pub use self::findings::{EndedBy, Finding, FindingKind};
+pub use self::hottest::{HotFunction, Hottest, hottest};
 pub use self::ledger::{Ledger, ProcessLedger, WallClock, running};
 pub use self::profiles::profile;
 pub use self::report::{Report, complete};

@@ -16,6 +16,9 @@ const MAX_OWN_FRAMES: usize = 8;
 /// Beginnings of the names of kernel functions that interrupts enter.
 const INTERRUPT_ENTRIES: [&str; 3] = ["asm_sysvec_", "asm_common_interrupt", "asm_exc_nmi"];
 
+/// The line that separates a wait from the stack that ended it.
+pub(crate) const WOKEN_BY: &str = "[woken by]";
+
 /// A line of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StackLine<'a> {
@@ -42,7 +45,7 @@ impl<'a> StackLines<'a> {
         lines.clear();
         self.add_stack(&entry.at, lines);
         if let Some(waker) = &entry.waker {
-            lines.push(fact("[woken by]"));
+            lines.push(fact(WOKEN_BY));
             self.add_waker(waker, lines);
         }
     }

@@ -81,7 +81,7 @@ fn a_process_gives_an_automatically_named_profile_and_a_ledger() {
     }
     let directory = tempfile::tempdir().unwrap();
     let burner = Process::computing();
-    let words = ["--profile", "--pid", &burner.pid().to_string(), "--duration", "1s"];
+    let words = ["--profile", "--pid", &burner.pid().to_string(), "--duration", "1s", "--verbose"];
     let first = run_in(directory.path(), &words);
     assert_status(&first, 0);
     assert!(first.stdout.is_empty());
@@ -155,7 +155,18 @@ fn the_ledger_and_the_report_agree_on_the_number_of_processes() {
     let directory = tempfile::tempdir().unwrap();
     let child = start_in(
         directory.path(),
-        &["--profile", "--pmu", "-a", "--sample-rate", "999", "--duration", "1s", "--pmu-output", "report"],
+        &[
+            "--profile",
+            "--pmu",
+            "-a",
+            "--sample-rate",
+            "999",
+            "--duration",
+            "1s",
+            "--pmu-output",
+            "report",
+            "-v",
+        ],
     );
     // Most of them end before /proc can be read.
     let begun = Instant::now();
@@ -192,7 +203,7 @@ fn metrics_alone_have_a_ledger_with_the_agents_cpu_time() {
         return;
     }
     let burner = Process::computing();
-    let output = run(&["--pmu", "--pid", &burner.pid().to_string(), "--duration", "10ms"]);
+    let output = run(&["--pmu", "--pid", &burner.pid().to_string(), "--duration", "10ms", "--verbose"]);
     assert_status(&output, 0);
     assert_eq!(ledger(&output, "mode").as_deref(), Some("pmu"), "{}", stderr(&output));
     assert_eq!(ledger(&output, "processes").as_deref(), Some("1"));

@@ -3,6 +3,7 @@
 
 mod capture;
 mod doctor;
+mod ending;
 mod help;
 mod metrics;
 mod rejected;

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::{EncodeOptions, Encoder};
-use profile::{Label, LabelValue, Location, MappingId, Profile, Sample};
+use profile::{Function, Label, LabelValue, Location, MappingId, Profile, Sample};
 
 /// Folded stacks as a registered format.
 pub struct Folded;
@@ -111,8 +111,9 @@ fn push_owner(stack: &mut String, sample: &Sample, name_key: &str, id_key: &str)
 fn location_frames(profile: &Profile, location: &Location) -> String {
     let mut frames = String::new();
     for line in location.lines.iter().rev() {
-        let name = profile.functions.get(line.function.0 as usize).map_or("", |f| f.name.as_str());
-        push_frame(&mut frames, &if name.is_empty() { unnamed(profile, location) } else { escaped(name) });
+        let name =
+            profile.functions.get(line.function.0 as usize).map(Function::shown_name).unwrap_or_default();
+        push_frame(&mut frames, &if name.is_empty() { unnamed(profile, location) } else { escaped(&name) });
     }
     if frames.is_empty() {
         frames.push_str(&unnamed(profile, location));

@@ -1,0 +1,206 @@
+//! The functions in which the value of a profile was spent.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use profile::{Location, LocationId, MappingId, Profile};
+
+use crate::figures::percent;
+use crate::stack_lines::WOKEN_BY;
+
+/// A function with its share of a profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct HotFunction {
+    /// Its name; empty for all functions of a file that have no name.
+    pub name: String,
+    /// The last component of the path of its file, or a special name as `[kernel]`; empty if there is none.
+    pub file: String,
+    /// What was spent in the function itself.
+    pub own: u64,
+    /// What was spent in it and in the functions that it called.
+    pub total: u64,
+}
+
+/// The functions of a profile in which most was spent, and what was spent in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Hottest {
+    /// What was spent in all functions, in the unit of the profile's default value.
+    pub whole: u64,
+    /// The functions, the hottest first.
+    pub functions: Vec<HotFunction>,
+}
+
+impl Hottest {
+    /// A value in percent of the whole.
+    #[must_use]
+    pub fn percent(&self, value: u64) -> f64 {
+        percent(value, self.whole).unwrap_or(0.0)
+    }
+}
+
+/// At most `limit` functions of a profile, those first in which most of its default value was spent while they were at work themselves. A
+/// recursive function counts once for each stack. Of a wait with its waker, the functions that waited count.
+#[must_use]
+pub fn hottest(profile: &Profile, limit: usize) -> Hottest {
+    let value =
+        profile.sample_types.iter().position(|of| of.kind == profile.default_sample_type).unwrap_or(0);
+    let mut functions = Functions::of(profile);
+    let mut whole = 0u64;
+    let mut seen: Vec<usize> = Vec::new();
+    for sample in &profile.samples {
+        let spent =
+            sample.values.get(value).copied().and_then(|spent| u64::try_from(spent).ok()).unwrap_or(0);
+        whole = whole.saturating_add(spent);
+        let woken = sample.locations.iter().rposition(|id| functions.separators.contains(id));
+        let stack = sample.locations.get(woken.map_or(0, |woken| woken + 1)..).unwrap_or_default();
+        seen.clear();
+        seen.extend(stack.iter().flat_map(|id| functions.at(*id)));
+        if let Some(leaf) = seen.first() {
+            let leaf = &mut functions.all[*leaf].own;
+            *leaf = leaf.saturating_add(spent);
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        for number in &seen {
+            let total = &mut functions.all[*number].total;
+            *total = total.saturating_add(spent);
+        }
+    }
+    let mut hot: Vec<HotFunction> = functions.all.into_iter().filter(|function| function.own > 0).collect();
+    hot.sort_by(|a, b| {
+        let key = |of: &HotFunction| (Reverse(of.own), Reverse(of.total));
+        key(a).cmp(&key(b)).then_with(|| (&a.name, &a.file).cmp(&(&b.name, &b.file)))
+    });
+    hot.truncate(limit);
+    Hottest { whole, functions: hot }
+}
+
+/// All functions of a profile, and which of them each location shows.
+struct Functions {
+    all: Vec<HotFunction>,
+    /// By number of the location, innermost first.
+    of_locations: Vec<Vec<usize>>,
+    /// The locations that separate a wait from its waker.
+    separators: Vec<LocationId>,
+}
+
+impl Functions {
+    fn of(profile: &Profile) -> Self {
+        let mut numbers: HashMap<(String, String), usize> = HashMap::new();
+        let (mut of_locations, mut separators) = (Vec::new(), Vec::new());
+        for (position, location) in (0u32..).zip(&profile.locations) {
+            let file = file_of(profile, location);
+            let names = names_at(profile, location);
+            if names == [WOKEN_BY] && location.mapping.is_none() {
+                separators.push(LocationId(position));
+            }
+            let mut number = |name: String| {
+                let next = numbers.len();
+                *numbers.entry((name, file.clone())).or_insert(next)
+            };
+            of_locations.push(names.into_iter().map(&mut number).collect());
+        }
+        let mut all = vec![HotFunction::default(); numbers.len()];
+        for ((name, file), number) in numbers {
+            all[number] = HotFunction { name, file, ..HotFunction::default() };
+        }
+        Self { all, of_locations, separators }
+    }
+
+    fn at(&self, location: LocationId) -> impl Iterator<Item = usize> + '_ {
+        self.of_locations.get(location.0 as usize).into_iter().flatten().copied()
+    }
+}
+
+/// The names at a location, innermost first; one empty name if there is none.
+fn names_at(profile: &Profile, location: &Location) -> Vec<String> {
+    let name = |line: &profile::Line| {
+        profile
+            .functions
+            .get(line.function.0 as usize)
+            .map(|of| of.shown_name().into_owned())
+            .unwrap_or_default()
+    };
+    if location.lines.is_empty() { vec![String::new()] } else { location.lines.iter().map(name).collect() }
+}
+
+fn file_of(profile: &Profile, location: &Location) -> String {
+    let mapping = location.mapping.and_then(|MappingId(number)| profile.mappings.get(number as usize));
+    match mapping.map(|mapping| mapping.filename.as_str()) {
+        None => String::new(),
+        Some("[kernel.kallsyms]") => "[kernel]".to_owned(),
+        Some(path) => path.rsplit('/').next().unwrap_or(path).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use profile::{Builder, Function, Line, Mapping, ValueType};
+
+    use super::*;
+
+    /// A profile of one value: stacks from the leaf on, each function as `name@file`, inlined functions separated by `<`.
+    fn profile_of(stacks: &[(&str, i64)]) -> Profile {
+        let time = ValueType::new("cpu", "nanoseconds");
+        let mut builder = Builder::new(&[ValueType::new("samples", "count"), time.clone()], time, 1);
+        for (stack, value) in stacks {
+            let mut ids = Vec::new();
+            for frame in stack.split(';') {
+                let (names, file) = frame.split_once('@').unwrap_or((frame, ""));
+                if file.is_empty() {
+                    ids.push(builder.synthetic(names));
+                    continue;
+                }
+                let mapping =
+                    builder.mapping(Mapping { filename: format!("/lib/{file}"), ..Mapping::default() });
+                let mut lines = Vec::new();
+                for name in names.split('<').filter(|name| !name.is_empty()) {
+                    let function =
+                        builder.function(Function { name: name.to_owned(), ..Function::default() });
+                    lines.push(Line { function, line: 0, column: 0 });
+                }
+                ids.push(builder.location(Some(mapping), ids.len() as u64, lines));
+            }
+            builder.add(Vec::new(), ids, &[1, *value]);
+        }
+        builder.finish(0, 0, Vec::new())
+    }
+
+    fn table(stacks: &[(&str, i64)], limit: usize) -> Vec<String> {
+        let hottest = hottest(&profile_of(stacks), limit);
+        let line = |of: &HotFunction| {
+            format!("{:.1} {:.1} {}@{}", hottest.percent(of.own), hottest.percent(of.total), of.name, of.file)
+        };
+        hottest.functions.iter().map(line).collect()
+    }
+
+    #[test]
+    fn own_and_total_shares_add_up_over_stacks() {
+        let stacks = [("leaf@a;mid@a;main@a", 60), ("mid@a;main@a", 30), ("leaf@b;main@a", 10)];
+        assert_eq!(table(&stacks, 9), ["60.0 60.0 leaf@a", "30.0 90.0 mid@a", "10.0 10.0 leaf@b"]);
+        assert_eq!(table(&stacks, 1).len(), 1);
+        assert_eq!(table(&[], 9), [""; 0]);
+    }
+
+    #[test]
+    fn a_recursive_function_counts_once_and_an_inlined_one_by_itself() {
+        let stacks = [("f@a;f@a;f@a;main@a", 3), ("inner<outer@a;main@a", 1)];
+        assert_eq!(table(&stacks, 9), ["75.0 75.0 f@a", "25.0 25.0 inner@a"]);
+    }
+
+    #[test]
+    fn nameless_code_of_a_file_is_one_entry() {
+        assert_eq!(
+            table(&[("@x;main@a", 1), ("main@a;@x;main@a", 3)], 9),
+            ["75.0 100.0 main@a", "25.0 100.0 @x"]
+        );
+    }
+
+    #[test]
+    fn of_a_wait_with_its_waker_the_waiting_functions_count() {
+        let stacks = [("main@w;wake@w;thread t;process p;[woken by];read@a;main@a", 5)];
+        assert_eq!(table(&stacks, 9), ["100.0 100.0 read@a"]);
+    }
+}
