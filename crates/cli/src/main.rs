@@ -57,7 +57,9 @@ fn dispatch(interrupts: &Interrupts) -> anyhow::Result<ExitCode> {
     };
     match &command_line {
         CommandLine { action: Some(Action::Render(args)), .. } => console::set_up(args.console),
-        CommandLine { action: Some(Action::Doctor { .. }), .. } => console::set_up(ConsoleArgs::default()),
+        CommandLine { action: Some(Action::Doctor { .. } | Action::Version), .. } => {
+            console::set_up(ConsoleArgs::default())
+        }
         CommandLine { action: None, capture } => console::set_up(capture.console),
     }
     log_if_asked();

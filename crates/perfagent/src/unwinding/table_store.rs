@@ -425,7 +425,8 @@ mod tests {
         let mut tables = TableStore::new(true, false, None, HookThread::default()).unwrap();
         let image = process::read_image(std::process::id(), &process::Files::new()).unwrap();
         tables.mappings(&image);
-        let users = |tables: &TableStore| tables.entries.values().map(|entry| entry.users.len()).sum::<usize>();
+        let users =
+            |tables: &TableStore| tables.entries.values().map(|entry| entry.users.len()).sum::<usize>();
         assert!(users(&tables) > 0);
         tables.forget(image.pid);
         // Its last stack needs tables.
