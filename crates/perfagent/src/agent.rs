@@ -361,11 +361,12 @@ impl Agent {
             return Err(Error::invalid("--pid", reason, "its processes are all profiled already"));
         }
         check_pid(pid)?;
+        let kernel_stacks = self.config.target_kernel_stacks().get(&pid).copied();
         let mut notes = Vec::new();
         let pid = resolve(pid, &mut notes)?;
         notes.extend(zombie(pid));
         let (reply, answer) = channel();
-        let target = NewTarget { pid, notes, reply };
+        let target = NewTarget { pid, kernel_stacks, notes, reply };
         requests.send(Request::AddTarget(target)).map_err(|_| Error::NotRunning)?;
         answer.recv().map_err(|_| Error::NotRunning)?
     }

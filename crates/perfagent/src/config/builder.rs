@@ -250,7 +250,8 @@ impl<A> Builder<A> {
     }
 
     /// Whether to add kernel frames of this target and of its children, as [`kernel_stacks`](Self::kernel_stacks) does for all targets.
-    /// The process must be a target, given to [`pid`](Self::pid) with the same number.
+    /// It holds for a process that is given by the same number to [`pid`](Self::pid) or, later, to
+    /// [`Agent::add_pid`](crate::Agent::add_pid).
     pub fn target_kernel_stacks(mut self, pid: u32, on: bool) -> Self {
         self.request.target_kernel_stacks.entry(pid).or_default().set(Setting::Value(on));
         self

@@ -20,6 +20,8 @@ use crate::{Error, Warning};
 /// A process that is to be added, as the agent asks for it.
 pub(crate) struct NewTarget {
     pub(crate) pid: u32,
+    /// Whether kernel frames are taken of it, if that was chosen for this process alone.
+    pub(crate) kernel_stacks: Option<bool>,
     /// What is to be said about it.
     pub(crate) notes: Vec<Warning>,
     /// Gets an answer when the process is followed, or cannot be.
@@ -41,7 +43,8 @@ impl AddedTargets {
     /// Requests the tables of a target.
     pub(super) fn add(&mut self, parts: &mut Parts, target: NewTarget) {
         if is_followed(parts, target.pid) {
-            answer(target, parts, Ok(()));
+            let chosen = choose_kernel_stacks(parts, &target);
+            answer(target, parts, chosen);
             return;
         }
         let processes = &mut parts.processes;
@@ -65,7 +68,7 @@ impl AddedTargets {
         let now = Instant::now();
         let is_due = |awaited: &mut Awaited| tables_ready || awaited.until.is_some_and(|until| until <= now);
         for awaited in self.0.extract_if(.., is_due).collect::<Vec<_>>() {
-            let followed = follow(parts, awaited.target.pid);
+            let followed = follow(parts, &awaited.target);
             answer(awaited.target, parts, followed);
         }
     }
@@ -84,18 +87,29 @@ fn is_followed(parts: &Parts, pid: u32) -> bool {
     parts.processes.histories().present(pid).is_some_and(|(_, waker_only)| !waker_only)
 }
 
+/// Takes kernel frames of a target, or no longer, if that was chosen for it alone.
+fn choose_kernel_stacks(parts: &mut Parts, target: &NewTarget) -> Result<(), Error> {
+    match target.kernel_stacks {
+        // A process that the programs do not know has ended.
+        Some(on) => parts.kernel.set_kernel_stacks(target.pid, on).map(drop).map_err(load_error),
+        None => Ok(()),
+    }
+}
+
 /// Follows a process from now on.
-fn follow(parts: &mut Parts, pid: u32) -> Result<(), Error> {
+fn follow(parts: &mut Parts, target: &NewTarget) -> Result<(), Error> {
+    let pid = target.pid;
     if is_followed(parts, pid) {
-        return Ok(());
+        return choose_kernel_stacks(parts, target);
     }
     let now_ns = monotonic_ns();
     // Before it is read: its life, and that of its children, is reported from here on.
     let unread = KernelProcess { pid, exec_id: now_ns, mappings: &[], waker_only: false };
     parts.kernel.add_process(&unread).map_err(load_error)?;
-    let added = parts.sources.add_target(&mut parts.kernel, pid, now_ns);
-    let processes = &mut parts.processes;
-    match added.and_then(|()| read_target(processes, pid)) {
+    let added = choose_kernel_stacks(parts, target)
+        .and_then(|()| parts.sources.add_target(&mut parts.kernel, pid, now_ns))
+        .and_then(|()| read_target(&mut parts.processes, pid));
+    match added {
         Ok(image) => parts.processes.enter_target(image, now_ns),
         Err(error) => {
             parts.kernel.remove_process(pid, monotonic_ns());

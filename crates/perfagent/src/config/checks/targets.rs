@@ -57,15 +57,31 @@ pub(super) fn some_target(request: &Request, _: &Facts) -> Result<(), Error> {
     Ok(())
 }
 
+/// Checks the processes that have a setting of their own for kernel frames. A process may become a target later.
 pub(super) fn target_kernel_stacks(request: &Request, _: &Facts) -> Result<(), Error> {
-    match request.target_kernel_stacks.keys().find(|pid| !request.pids.contains(&Ok(**pid))) {
+    let Some(first) = request.target_kernel_stacks.keys().next() else { return Ok(()) };
+    if request.system_wide.is_on() {
+        return Err(Error::invalid(
+            "target_kernel_stacks",
+            format!(
+                "target_kernel_stacks: {first} is not a target of its own, because the whole system is the target"
+            ),
+            "choose for all processes, with `kernel_stacks`",
+        ));
+    }
+    match request.target_kernel_stacks.keys().find(|pid| !is_pid(**pid)) {
         None => Ok(()),
         Some(pid) => Err(Error::invalid(
             "target_kernel_stacks",
-            format!("target_kernel_stacks: {pid} is not a target"),
-            "give each of these processes as a target, with `pid`",
+            format!("target_kernel_stacks: {pid} is not in 1..={MAX_PID}"),
+            "give the number of a process that is a target, or becomes one",
         )),
     }
+}
+
+/// Whether a number can be that of a process.
+fn is_pid(pid: u32) -> bool {
+    (1..=MAX_PID).contains(&pid)
 }
 
 pub(super) fn pids(request: &Request, _: &Facts) -> Result<(), Error> {
@@ -80,7 +96,7 @@ pub(super) fn pids(request: &Request, _: &Facts) -> Result<(), Error> {
 
 /// Checks that a number can be that of a process.
 pub(crate) fn check_pid(pid: u32) -> Result<(), Error> {
-    if (1..=MAX_PID).contains(&pid) { Ok(()) } else { Err(not_a_pid(&pid.to_string())) }
+    if is_pid(pid) { Ok(()) } else { Err(not_a_pid(&pid.to_string())) }
 }
 
 fn not_a_pid(given: &str) -> Error {
