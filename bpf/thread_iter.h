@@ -179,26 +179,38 @@ static __always_inline void split_at_seam(struct sampler_state *s, struct task_s
 		write_seam_record(s, &now, key, BPF_NOEXIST);
 }
 
-SEC("iter/task")
-int threads_at_seam(struct bpf_iter__task *ctx)
+/*
+ * Begins to account the present stretch of an iterator's thread. Gives a claimed sampler state, or NULL: no stretch of
+ * the thread is open, or no state is free. The latter is counted under `lost`.
+ */
+static __always_inline struct sampler_state *begin_open_stretch(struct task_struct *task, struct thread **t, u32 lost)
 {
-	struct task_struct *task = ctx->task;
 	struct sampler_state *s;
-	struct thread *t;
 	u32 slot;
 
 	if (!task)
-		return 0;
-	t = thread_of(task);
-	if (!t || !t->since)
-		return 0;
+		return NULL;
+	*t = thread_of(task);
+	if (!*t || !(*t)->since)
+		return NULL;
 	s = claim_slot(&slot);
-	if (!s) {
-		count_alone(EVENT_SCHEDULER, COUNT_SEAMS_LOST, 1);
+	if (s)
+		begin_run_of_threads(s, slot, bpf_ktime_get_ns());
+	else
+		count_alone(EVENT_SCHEDULER, lost, 1);
+	return s;
+}
+
+SEC("iter/task")
+int threads_at_seam(struct bpf_iter__task *ctx)
+{
+	struct sampler_state *s;
+	struct thread *t;
+
+	s = begin_open_stretch(ctx->task, &t, COUNT_SEAMS_LOST);
+	if (!s)
 		return 0;
-	}
-	begin_run_of_threads(s, slot, bpf_ktime_get_ns());
-	split_at_seam(s, task, t);
+	split_at_seam(s, ctx->task, t);
 	release_slot(s);
 	return 0;
 }
@@ -223,23 +235,13 @@ static __always_inline void end_at(struct sampler_state *s, struct task_struct *
 SEC("iter/task")
 int threads_at_end(struct bpf_iter__task *ctx)
 {
-	struct task_struct *task = ctx->task;
 	struct sampler_state *s;
 	struct thread *t;
-	u32 slot;
 
-	if (!task)
+	s = begin_open_stretch(ctx->task, &t, COUNT_LOST_BUSY);
+	if (!s)
 		return 0;
-	t = thread_of(task);
-	if (!t || !t->since)
-		return 0;
-	s = claim_slot(&slot);
-	if (!s) {
-		count_alone(EVENT_SCHEDULER, COUNT_LOST_BUSY, 1);
-		return 0;
-	}
-	begin_run_of_threads(s, slot, bpf_ktime_get_ns());
-	end_at(s, task, t, control_word(CONTROL_FOLLOWED_TO_NS));
+	end_at(s, ctx->task, t, control_word(CONTROL_FOLLOWED_TO_NS));
 	release_slot(s);
 	return 0;
 }
