@@ -5,6 +5,10 @@
 //! bound the memory of the maps; a drop detaches and frees everything, and so does the kernel when the process dies.
 //! Not here: perf events (crate `events`), the choice of what to record and when (crate `perfagent`).
 
+// Tests from within share a file with those from outside.
+#[cfg(test)]
+extern crate self as kernel;
+
 mod abi;
 mod attached;
 mod batch;

@@ -9,14 +9,11 @@ use std::sync::{Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel::{Cut, Error, Event, Kernel, KernelProcess, Message, OffCpu, Schema, Settings, State, Sums};
+use kernel::{Cut, Event, Kernel, Message, Schema, State, Sums};
 
-fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the time into the struct, which lives.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
+use following::{following, now_ns};
+
+mod following;
 
 fn ms(number: u64) -> Duration {
     Duration::from_millis(number)
@@ -55,26 +52,7 @@ struct Recorder {
 
 impl Recorder {
     fn start(min_block: Duration, start_ns: u64) -> Option<Self> {
-        let off_cpu = OffCpu {
-            states: vec![State::Blocked, State::IoWait, State::Preempted],
-            min_block_ns: min_block.as_nanos() as u64,
-            wall_clock: true,
-            wakers: false,
-        };
-        let settings = Settings { off_cpu: Some(off_cpu), per_thread: true, seed: 7, ..Settings::default() };
-        let mut kernel = match Kernel::load(&settings) {
-            Ok(kernel) => kernel,
-            Err(Error::Privilege { .. }) => {
-                testkit::skipped("no privileges to load BPF programs");
-                return None;
-            }
-            Err(error) => panic!("{error}"),
-        };
-        kernel.follow_processes().unwrap();
-        let pid = std::process::id();
-        let process = KernelProcess { pid, exec_id: start_ns, mappings: &[], waker_only: false };
-        kernel.add_process(&process).unwrap();
-        kernel.follow_threads().unwrap();
+        let mut kernel = following(min_block, start_ns)?;
         let asleep = kernel.enter_threads(start_ns).unwrap();
         let open = Interval { from_ns: start_ns, ..Interval::default() };
         let mut recorder = Self { kernel, tids: HashMap::new(), intervals: Vec::new(), open, skipped: 0 };

@@ -10,34 +10,16 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use super::{Kernel, find_map};
 use crate::abi::skeleton::types;
-use crate::{Error, KernelProcess, Message, OffCpu, Settings, State};
+use crate::{Error, Message};
 
-fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the time into the struct, which lives.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
+#[path = "../../tests/following/mod.rs"]
+mod following;
+
+use following::{following, now_ns};
 
 /// The programs, which record the threads of this process once they are entered.
 fn loaded() -> Option<Kernel> {
-    let states = vec![State::Blocked, State::IoWait, State::Preempted];
-    let off_cpu = OffCpu { states, min_block_ns: 0, wall_clock: true, wakers: false };
-    let settings = Settings { off_cpu: Some(off_cpu), per_thread: true, seed: 7, ..Settings::default() };
-    let mut kernel = match Kernel::load(&settings) {
-        Ok(kernel) => kernel,
-        Err(Error::Privilege { .. }) => {
-            testkit::skipped("no privileges to load BPF programs");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-    };
-    kernel.follow_processes().expect("they can be attached");
-    let process =
-        KernelProcess { pid: std::process::id(), exec_id: now_ns(), mappings: &[], waker_only: false };
-    kernel.add_process(&process).expect("there is room");
-    kernel.follow_threads().expect("they can be attached");
-    Some(kernel)
+    following(Duration::ZERO, now_ns())
 }
 
 /// Runs `body` with the number of a thread that sleeps meanwhile.
