@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * From a walked stack to a sum. A stack that was seen before costs one addition. An unseen one crosses to user
- * space once, at its real length; if the ring is full it is not entered, so that it is offered again.
+ * Adds walked stacks to sums. A stack that was seen before costs one addition. A new stack is sent to user space once,
+ * at its real length. If the ring is full, its sums are not entered, so the next sample of the stack sends it again.
  */
 #ifndef PERF_AGENT_AGGREGATE_H
 #define PERF_AGENT_AGGREGATE_H
@@ -11,7 +11,7 @@
 #include "task.h"
 #include "values.h"
 
-/* What a sample is, besides its frames. */
+/* A sample without its user frames. */
 struct sample {
 	u32 slot;
 	u32 pid;
@@ -19,10 +19,10 @@ struct sample {
 	u32 kernel_frames;
 	u16 event; /* enum event */
 	u16 state; /* enum off_state, or one of the numbers after it */
-	u32 flags; /* of its process: struct proc; only with kernel_stacks_by_process */
+	u32 flags; /* of its process, see struct proc; set only with kernel_stacks_by_process */
 	u64 exec_id;
 	u64 kernel_hash;
-	struct task_struct *task; /* whose name it bears; NULL: the current one */
+	struct task_struct *task; /* its name is the thread name; NULL: the current task */
 };
 
 static __always_inline void name_of(struct sample *sample, void *name)
@@ -42,7 +42,7 @@ static __always_inline bool takes_kernel_stack(struct sample *sample)
 	return kernel_stacks != !!(sample->flags & PROC_OTHER_KERNEL_STACKS);
 }
 
-/* Takes the kernel stack into the outbox; it stays there until the user frames follow. */
+/* Puts the kernel stack into the outbox. User frames follow it if the stack is sent. */
 static __always_inline void take_kernel_stack(void *ctx, struct sample *sample)
 {
 	struct outbox *box = bpf_map_lookup_elem(&outboxes, &sample->slot);
@@ -67,7 +67,7 @@ static __always_inline void take_kernel_stack(void *ctx, struct sample *sample)
 	sample->kernel_hash = hash;
 }
 
-/* A batch of gather_frames. */
+/* One batch of gather_frames. */
 __noinline int gather_batch(u32 slot)
 {
 	struct outbox *box = bpf_map_lookup_elem(&outboxes, &slot);
@@ -94,7 +94,7 @@ __noinline int gather_batch(u32 slot)
 	return MORE;
 }
 
-/* Copies the frames of the stack just walked into the outbox, from a word on. */
+/* Copies the frames of the last walk into the outbox, beginning at word `first`. */
 static __always_inline void gather_frames(u32 slot, u32 first)
 {
 	struct walk *w = walk_at(slot);
@@ -109,7 +109,7 @@ static __always_inline void gather_frames(u32 slot, u32 first)
 			break;
 }
 
-/* A struct section as a word. */
+/* A struct section as one word. */
 static __always_inline u64 section_head(u32 kind, u32 count, u32 bytes)
 {
 	return (u64)bytes << 32 | count << 16 | kind;
@@ -146,13 +146,16 @@ static __always_inline u64 kind_of(u32 event, u32 state)
 	return (u64)event << KEY_EVENT_SHIFT | state;
 }
 
-/* A hash as a key: it tells what its sums are of. */
+/* Makes a hash a key: the low byte gets the event and the state of its sums. */
 static __always_inline u64 key_in(u64 hash, u64 kind)
 {
 	return (hash & ~KEY_KIND) | (kind & KEY_KIND);
 }
 
-/* What tells the sums of a sample from those of others. Of a waker, the name of its thread; tid 0 is an interrupt. */
+/*
+ * The key of a sample's sums. With `per_thread` it depends on the thread. For a waker it depends on the name of the
+ * thread only; a waker with tid 0 is an interrupt.
+ */
 static __always_inline u64 key_of(struct sample *sample, u64 user_hash, u32 end)
 {
 	bool waker = sample->state == STATE_WAKER || sample->state == STATE_WAKER_IN_SOFTIRQ;
@@ -170,8 +173,8 @@ static __always_inline u64 key_of(struct sample *sample, u64 user_hash, u32 end)
 }
 
 /*
- * Enters the sums of an unseen key. Not 0: they are there meanwhile, from another CPU, or cannot be entered. A function
- * of its own, because of the room that they take on the stack.
+ * Enters sums under a new key. Returns an error if another CPU has entered the key meanwhile, or if it cannot be
+ * entered. Not inlined, because the sums take much of the BPF stack.
  */
 static __noinline long enter_sums(u32 side, u64 key, u64 first, u64 second, u64 third)
 {
@@ -180,14 +183,17 @@ static __noinline long enter_sums(u32 side, u64 key, u64 first, u64 second, u64 
 	return enter_in(side, totals, &key, &values);
 }
 
-/* The same with the values of a first occurrence. */
+/* As enter_sums, with the values of the first occurrence. */
 static __always_inline long enter_values(u32 side, u64 key, u32 schema, u64 first, u64 second, u64 third)
 {
 	return enter_sums(side, key, first_value(fold_of(schema, 0), first), first_value(fold_of(schema, 1), second),
 			  first_value(fold_of(schema, 2), third));
 }
 
-/* Remembers a key whose sums are in the table; what the place held goes to its sums. */
+/*
+ * Gives a pending count to a key whose sums are in the table. First adds the samples of the key that had the pending
+ * count before to its sums.
+ */
 static __always_inline void remember_sum(struct pending_count *pending, u32 side, u64 key)
 {
 	struct total *total;
@@ -203,8 +209,8 @@ static __always_inline void remember_sum(struct pending_count *pending, u32 side
 }
 
 /*
- * Adds a sample whose key is not in the table: its stack crosses first. False: it is lost. A function of its own: most
- * samples do not come here.
+ * Adds a sample whose key is not in the table, after sending its stack. Returns false if the sample is lost. Not
+ * inlined, because few samples come here.
  */
 static __noinline int add_unseen(struct sampler_state *s, struct sample *sample, u64 key, u32 end, u32 user_frames)
 {
@@ -229,7 +235,8 @@ static __noinline int add_unseen(struct sampler_state *s, struct sample *sample,
 	return 1;
 }
 
-/* Adds the sample to its sums. Only for programs that do not interrupt themselves between two words of `pending`. */
+/* Adds the sample to its sums. Only for programs that cannot interrupt themselves: they write `pending` without
+ * atomics. */
 static __always_inline void add_sample(struct sampler_state *s, struct sample *sample, u64 user_hash, u32 end,
 				       u32 user_frames)
 {

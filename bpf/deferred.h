@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Deferred walks: in the moments after an exec, a dlopen or the first sight of a process the tables of its code are
- * still on their way. Rather than to cut the stack there, its bytes cross to user space, which walks them with the
- * same rules as soon as it has them.
+ * Deferred walks. Shortly after an exec, a dlopen or the first sample of a process, the unwind tables of its code are
+ * not ready yet. The stack is then not truncated but sent to user space as bytes. User space walks it with the same
+ * rules when the tables are ready.
  */
 #ifndef PERF_AGENT_DEFERRED_H
 #define PERF_AGENT_DEFERRED_H
 
 #include "aggregate.h"
 
-/* Copies the stack with the red zone, page by page, to its end. Gives the number of bytes. */
+/* Copies the stack, with its red zone, page by page up to its end. Returns the number of bytes. */
 __noinline int copy_stack(u32 slot)
 {
 	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &slot);
@@ -37,7 +37,7 @@ __noinline int copy_stack(u32 slot)
 	return end & RAW_MASK;
 }
 
-/* The user registers by DWARF number, from where the walk says that they are saved. */
+/* Copies the user registers by DWARF number, from the place that the walk has found. */
 __noinline int copy_registers(u32 slot)
 {
 	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &slot);
@@ -52,11 +52,12 @@ __noinline int copy_registers(u32 slot)
 	return 0;
 }
 
-/* Bytes of the sections before the kernel frames, and before the bytes of the stack. */
+/* Length of the sections before the kernel frames, and before the bytes of the stack. */
 #define RAW_KERNEL_AT (__builtin_offsetof(struct rawbox, kernel) - sizeof(struct message))
 #define RAW_STACK_AT (__builtin_offsetof(struct rawbox, stack) - sizeof(struct message))
 
-/* The heads of the message and of its sections; with `stack_bytes` 0 it ends with its last kernel frame. */
+/* Fills the heads of the message and of its sections. With `stack_bytes` 0 the message ends with its last kernel frame.
+ */
 static __always_inline void address_raw(struct rawbox *box, struct sample *sample, u32 end, u64 key, long kernel_bytes,
 					u32 stack_bytes)
 {
@@ -85,30 +86,30 @@ static __always_inline void address_raw(struct rawbox *box, struct sample *sampl
 	box->message.bytes = RAW_STACK_AT + stack_bytes;
 }
 
-/* User space knows more: newer mappings, tables made meanwhile, and every rule that unwind information can hold. */
+/* User space knows newer mappings, more tables, and every rule that unwind information can have. */
 static __always_inline bool may_be_walked_later(u32 end)
 {
 	return end == WALK_TABLE_NOT_READY || end == WALK_NO_MAPPING || end == WALK_UNSUPPORTED_RULE;
 }
 
-/* Takes one of the stacks that the process may send as they are. */
+/* Counts one more unwalked stack of the process. Returns false if it may not send more of them now. */
 static __always_inline bool may_defer(u32 pid)
 {
 	struct proc *proc = bpf_map_lookup_elem(&procs, &pid);
 
 	if (!proc || proc->deferred >= MAX_DEFERRED)
 		return false;
-	/* Half of the ring is for stacks that were walked: those would be lost. */
+	/* Half of the ring is for walked stacks, which would be lost otherwise. */
 	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) / 2)
 		return false;
-	/* Not atomic: the bound is not exact. */
+	/* Not atomic: the bound need not be exact. */
 	proc->deferred++;
 	return true;
 }
 
 /*
- * Sends the sample with its stack as it is; its sums come under `key`, if that is not 0. Not 0: it is to be recorded as
- * far as it was walked. A function of its own: few samples come here.
+ * Sends the sample with its unwalked stack; its sums come under `key`, unless that is 0. Returns not 0 if it was not
+ * sent: the caller then records the stack as far as it was walked. Not inlined, because few samples come here.
  */
 static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct sample *sample, u32 end, u64 key)
 {
@@ -132,16 +133,17 @@ static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct samp
 	return 0;
 }
 
-/* The key of one stretch of one thread alone, from its begin on. */
+/* A key for a single stretch of a thread, on or off a CPU, that began at `since`. */
 static __always_inline u64 own_key(u32 pid, u32 tid, u64 since, u32 state)
 {
 	return key_in(hash_mix(hash_mix(seed ^ since, tid), pid), kind_of(EVENT_SCHEDULER, state));
 }
 
 /*
- * What follows a walk whose sample is to be recorded. If user space can walk the stack further, it crosses as it is, if
- * it may: true. Its sums then come under the key of the one stretch since `since`; a sample (`since` 0) has none. Else
- * the end of the walk is counted, and the kernel's frames are taken.
+ * To be called after a walk whose sample is to be recorded. If user space can walk the stack further, and the process
+ * may send an unwalked stack, sends it and returns true. Its sums come under the key of the single stretch that began
+ * at `since`; a sample (`since` 0) has no key. Otherwise counts the end of the walk, takes the kernel frames and
+ * returns false.
  */
 static __always_inline bool crosses_as_it_is(void *ctx, struct sampler_state *s, struct sample *sample, u32 end,
 					     u64 since)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * The few kernel types that the programs use, by name: libbpf finds the fields' places in the running kernel's
- * BTF. A full dump of kernel types would be thirty times the object and change with each kernel.
+ * Kernel types, with the fields that the programs use. libbpf finds the offsets of the fields in the BTF of the running
+ * kernel. A full dump of kernel types would be thirty times the size of the object and change with each kernel.
  */
 #ifndef PERF_AGENT_KERNEL_H
 #define PERF_AGENT_KERNEL_H
@@ -154,7 +154,10 @@ struct bpf_iter__task {
 	struct task_struct *task;
 };
 
-/* Since 5.18 the tracepoint tells the state: another CPU may change it meanwhile. libbpf compares the parameters. */
+/*
+ * Since 5.18 the tracepoint has the state of the thread as a parameter, because another CPU may change it meanwhile.
+ * libbpf compares the parameters.
+ */
 typedef void (*btf_trace_sched_switch___since_5_18)(void *, bool, struct task_struct *, struct task_struct *,
 						    unsigned int);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Records of process life: fork, exec, exit and names of recorded processes (of all processes while the whole system
- * is recorded). They go through the same ring as the stacks, so user space sees a process before its first stack.
- * Records that do not fit are counted, and user space then reads /proc again.
+ * is recorded). They go through the same ring as stacks, so user space sees a process before its first stack.
+ * Records that do not fit are counted; then user space reads /proc again.
  */
 #ifndef PERF_AGENT_LIFE_H
 #define PERF_AGENT_LIFE_H
@@ -12,10 +12,10 @@
 /* When a process was last renamed with a record. */
 struct rename_window {
 	u64 since;
-	u64 looks; /* user space has been asked to read the name when the window ends */
+	u64 looks; /* not 0: user space has been asked to read the name when the window ends */
 };
 
-/* An entry that is evicted too early costs one more record. */
+/* If an entry is evicted too early, one more record is sent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -30,7 +30,7 @@ struct {
 	__type(value, struct life_counts);
 } life_counts SEC(".maps");
 
-/* Sends a record. `comm`: kernel address of the name. False: it is lost, and counted. */
+/* Sends a record. `comm`: kernel address of the name. Returns false if the record is lost, and counts it. */
 static __noinline int send_life(u32 event, u32 pid, u32 parent, u64 time, const char *comm)
 {
 	struct life life = {.kind = MESSAGE_LIFE, .event = event, .pid = pid, .parent = parent, .time = time};
@@ -55,7 +55,7 @@ static __always_inline bool same_name(struct task_struct *task, const char *comm
 	return before[0] == after[0] && before[1] == after[1];
 }
 
-/* The name is not told: no sample will show it, unless user space reads it when the window ends. */
+/* Counts a name that is not sent. No sample shows it, unless it is still the name when user space reads it. */
 static __always_inline void skip_name(struct rename_window *window, u32 pid, u64 now)
 {
 	struct life_counts *counts;
@@ -69,10 +69,11 @@ static __always_inline void skip_name(struct rename_window *window, u32 pid, u64
 }
 
 /*
- * A recorded process gets another name. Without a limit a process that renames itself in a loop would fill the ring. So
- * one name is told in each window; at the second name of a window user space is asked to read the name when the window
- * ends. A window that follows such a window tells no name, only that the name is to be read: that is one name for each
- * window. After the end of the window each name opens a new window, so user space always learns the last name.
+ * Reports the new name of a recorded process. Without a limit, a process that renames itself in a loop would fill the
+ * ring. So the first name of a window is sent, and at the second name user space is asked to read the name when the
+ * window ends. The window that follows directly sends no name, only another request to read: user space gets at most
+ * one name for each window. Every name after the end of a window opens the next window, so user space always learns the
+ * last name.
  */
 static __always_inline void tell_name(u32 pid, const char *comm)
 {

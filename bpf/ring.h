@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * The way into the ring for stacks. A part of the ring is kept free for the records of process life (life.h): a flood
- * of stacks must not hide a fork or an exec from user space, because later stacks cannot be named without them.
+ * Sends stacks through the ring. A part of the ring is reserved for records of process life (life.h): a flood of stacks
+ * must not displace records of forks and execs, because later stacks cannot be named without them.
  */
 #ifndef PERF_AGENT_RING_H
 #define PERF_AGENT_RING_H
@@ -13,7 +13,7 @@
 #define LIFE_RESERVE_SHIFT 3
 
 /*
- * Sends a stack, or what belongs to one, of at most `most` bytes. Not 0: the ring is full, or only the reserve is left.
+ * Sends a message about a stack, of at most `most` bytes. Returns not 0 if there is no room outside the reserve.
  * Several CPUs may pass the check at the same time, so the reserve can shrink by one message for each CPU.
  */
 static __always_inline long send_beside_life(void *message, u64 size, u64 most)
@@ -23,7 +23,7 @@ static __always_inline long send_beside_life(void *message, u64 size, u64 most)
 
 	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) + size > room)
 		return -1;
-	/* Linux 5.10 forgets the bounds of a value that was on the stack meanwhile. */
+	/* The verifier of Linux 5.10 forgets the bounds of a value that was spilled to the stack. */
 	keep_in_register(size);
 	if (size > most)
 		return -1;

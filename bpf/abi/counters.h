@@ -11,28 +11,28 @@ enum counter {
 	COUNT_LOST_MAP_FULL = 2,	/* no room for one more distinct stack */
 	COUNT_LOST_NO_MEMORY = 3,	/* no state for this CPU or process */
 	COUNT_OUTSIDE_NAMESPACE = 4,
-	COUNT_DEFERRED = 5, /* samples whose stack crossed as it is, to be walked in user space */
+	COUNT_DEFERRED = 5, /* samples whose stack was sent unwalked, to be walked in user space */
 	COUNT_MEMO_CHECKED = 6,
 	COUNT_MEMO_DIFFERED = 7,
-	COUNT_SKIPPED_MIN_BLOCK = 8, /* and their number */
+	COUNT_SKIPPED_MIN_BLOCK = 8, /* the number of off-CPU intervals that were too short to be recorded */
 	COUNT_STACKS_SENT = 9,
 	COUNT_REQUESTS_LOST = 10, /* requests to user space that did not fit into the ring */
 	COUNT_PROCS_LOST = 11,	  /* processes that could not be followed: table full */
-	/* Those that each sample adds to stand together. */
+	/* Each sample adds to the following, so they stand together. */
 	COUNT_MEMO_HITS = 12,
-	COUNT_FRAMES_WALKED = 13, /* of COUNT_FRAMES: not taken from a memo */
+	COUNT_FRAMES_WALKED = 13, /* those of COUNT_FRAMES that were not taken from a memo */
 	COUNT_FRAMES = 14,	  /* user frames of all walks */
 	COUNT_SAMPLES = 15,	  /* recorded */
 	COUNT_WALKS = 16,	  /* + enum walk_end */
 	COUNT_THREADS_LOST = 27,  /* threads that could not be followed */
-	COUNT_WAKERS_LOST = 28,	  /* intervals recorded without who ended them */
+	COUNT_WAKERS_LOST = 28,	  /* intervals that were recorded without their waker */
 	COUNT_LIFETIME_NS = 29,	  /* time that ended threads lived inside the capture */
 	COUNT_LOST_UNSEEN = 30,	  /* intervals whose begin the kernel did not report */
-	COUNT_SWITCHES_LOST = 31, /* statistics of a process for which there was no room */
-	COUNT_LOST_BUSY = 32,	  /* a table could not be changed in that moment: its lock was held */
-	COUNT_CAME_UNSEEN = 33,	  /* slices, and the waits before, whose begin the kernel did not report */
+	COUNT_SWITCHES_LOST = 31, /* values missing in the statistics of a process, for lack of room */
+	COUNT_LOST_BUSY = 32,	  /* a table could not be changed because its lock was held */
+	COUNT_CAME_UNSEEN = 33,	  /* slices whose begin the kernel did not report; the wait before is missing too */
 	COUNT_READS_FAILED = 34,  /* counters of events that could not be read at a switch */
-	COUNT_SEAMS_LOST = 40,	  /* threads of which there was no room for a seam record */
+	COUNT_SEAMS_LOST = 40,	  /* threads whose seam record did not fit */
 	COUNT_SINGLES_LOST = 41,  /* single samples that did not fit into the ring; they are in the sums */
 	COUNTERS = 64,
 };

@@ -6,7 +6,7 @@
 #if defined(__TARGET_ARCH_arm64) || defined(__aarch64__)
 #define DWARF_REGISTERS 32 /* x0 to x30, sp */
 #define LINK_REGISTER 30   /* its DWARF number: where a function finds its return address */
-/* Above are bits of pointer authentication; code lies no higher unless a program asks for it (52-bit addresses). */
+/* The bits above are for pointer authentication. Code lies below, unless a program asks for 52-bit addresses. */
 #define USER_ADDRESS_BITS 48
 #else
 #define DWARF_REGISTERS 16
@@ -31,8 +31,8 @@ enum walk_end {
 	WALK_FRAME_LIMIT = 6,
 	WALK_TABLE_NOT_READY = 7,
 	WALK_NO_REGISTERS = 8,
-	WALK_NONE = 9,	   /* not a walk: a thread of the kernel's, also one inside of a process, as for io_uring */
-	WALK_EXITING = 10, /* not a walk: a thread that has given back its memory on its way out or to a new program */
+	WALK_NONE = 9,	   /* no walk: a kernel thread, also one that belongs to a process, as for io_uring */
+	WALK_EXITING = 10, /* no walk: the thread has released its memory, because it exits or executes a program */
 	WALK_ENDS = 11,
 };
 

@@ -5,7 +5,7 @@
 
 #include "processes.h"
 
-/* A process may take one name in such a time; see life.h. */
+/* At most one name of a process is sent in this time; see bpf/life.h. */
 #define RENAME_WINDOW_NS 100000000ULL
 
 enum life_event {
@@ -13,7 +13,7 @@ enum life_event {
 	LIFE_EXEC = 2,	     /* `time` is the new exec_id */
 	LIFE_EXIT = 3,	     /* the last thread of the process has ended */
 	LIFE_RENAME = 4,     /* the process has this name from now on */
-	LIFE_LOOK_AGAIN = 5, /* read the name of the process at `time` or later: names until then are not told */
+	LIFE_LOOK_AGAIN = 5, /* read the name of the process at `time` or later: names until then are not sent */
 };
 
 struct life {
@@ -27,7 +27,7 @@ struct life {
 
 struct life_counts {
 	unsigned long long lost;	  /* records that did not fit into the ring */
-	unsigned long long names_skipped; /* names that were not told because they came too fast */
+	unsigned long long names_skipped; /* names that were not sent because they came too fast */
 };
 
 _Static_assert(sizeof(struct life) == 40, "record of process life");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* Messages of the ring: a head and typed sections. Records of process life have a form of their own: life.h. */
+/* Messages of the ring: a head and typed sections. Records of process life have another format: life.h. */
 #ifndef PERF_AGENT_ABI_MESSAGES_H
 #define PERF_AGENT_ABI_MESSAGES_H
 
@@ -9,10 +9,10 @@ enum message_kind {
 	MESSAGE_STACK = 1,
 	MESSAGE_PROC = 2,	  /* please read the mappings of this process */
 	MESSAGE_RAW = 3,	  /* a stack that could not be walked yet; an iterator gives only its registers */
-	MESSAGE_WOKEN = 4,	  /* what was blocked and who ended it: see struct woken */
+	MESSAGE_WOKEN = 4,	  /* a wait and its waker: see struct woken */
 	MESSAGE_STILL_ASLEEP = 5, /* the thread has not run since its stack was asked for */
-	MESSAGE_LIFE = 6,	  /* what happened to a process: see struct life */
-	MESSAGE_SAMPLE = 7, /* one sample of the stack under `hash`, which is known; only where that is asked for */
+	MESSAGE_LIFE = 6,	  /* a record of process life: see struct life */
+	MESSAGE_SAMPLE = 7,	  /* one sample of the stack under `hash`, if single samples are recorded */
 };
 
 /* The head of a message; sections follow. */
@@ -38,7 +38,7 @@ enum section_kind {
 	SECTION_STACK = 4,		/* struct raw_stack and the bytes of the user stack */
 	SECTION_WOKEN = 5,		/* struct woken */
 	SECTION_INTERPRETED_FRAMES = 6, /* struct interpreted_frame each, innermost first */
-	SECTION_OBJECT = 7,		/* 8 bytes: the address of what it happened to, as of a lock */
+	SECTION_OBJECT = 7,		/* 8 bytes: the address of the object of the event, such as a lock */
 	SECTION_VALUES = 8,		/* 8 bytes a value, by the schema of the event */
 	SECTION_LINKED_STACKS = 9,	/* struct linked_stack each */
 	SECTION_TIME_BIN = 10,		/* 8 bytes: the number of the time bin, where counts are split by time */
@@ -48,11 +48,11 @@ enum section_kind {
 /* The head of a section. */
 struct section {
 	unsigned short kind;
-	unsigned short count; /* of its items, where it has items; there may be room for more */
-	unsigned int bytes;   /* after the head, a multiple of 8 but for the last section */
+	unsigned short count; /* of its items, if it has items; the section may be longer */
+	unsigned int bytes;   /* after the head; a multiple of 8, except in the last section */
 };
 
-/* Where one sample was taken, and the side that its sum is on, as CONTROL_SIDE_CHANGES counts them. */
+/* The CPU of a sample, and the value of CONTROL_SIDE_CHANGES, which tells the side of its sum. */
 struct sampled_at {
 	unsigned int cpu;
 	unsigned int side_changes;
@@ -65,31 +65,32 @@ struct interpreted_frame {
 	unsigned int marks;
 };
 
-/* The marks: the lowest bit, and the other 31. */
+/* `marks` of an interpreted frame: a flag in the lowest bit, a stamp in the other 31. */
 enum interpreted_marks {
 	INTERPRETED_OUTERMOST = 1,   /* the first frame of a call of the interpreter */
-	INTERPRETED_STAMP_SHIFT = 1, /* a number that tells code objects apart that have had one address */
+	INTERPRETED_STAMP_SHIFT = 1, /* the stamp distinguishes code objects that had the same address */
 };
 
-/* What a further stack has to do with the stack of a message. */
+/* The role of a linked stack. */
 enum stack_role {
 	ROLE_WAKER = 1, /* it ended the wait */
 	ROLE_OWNER = 2, /* it held what was waited for */
 };
 
+/* A further stack that belongs to the stack of a message. */
 struct linked_stack {
-	unsigned long long key; /* of the further stack */
-	unsigned int role;	/* enum stack_role */
+	unsigned long long key;
+	unsigned int role; /* enum stack_role */
 	unsigned int pad;
 };
 
-/* Items of sections. User space refuses messages with more. */
+/* The most items of a section. User space refuses messages with more. */
 enum section_limit {
 	MAX_INTERPRETED_FRAMES = 512,
 	MAX_LINKED_STACKS = 4,
 };
 
-/* Of MESSAGE_WOKEN: the keys of both stacks; the sums come under the hash of the message. */
+/* In MESSAGE_WOKEN: the keys of both stacks. The sums of the pair come under the hash of the message. */
 struct woken {
 	unsigned long long blocked;
 	unsigned long long waker;

@@ -22,13 +22,13 @@ struct mapping {
 
 #define PROC_NEW 1		   /* mappings not known yet */
 #define PROC_ASKED 2		   /* user space has been asked to read the mappings again */
-#define PROC_WAKER 4		   /* not recorded: known for its wake-ups of recorded threads only */
-#define PROC_OTHER_KERNEL_STACKS 8 /* kernel frames are taken if they are not by default, or the other way round */
+#define PROC_WAKER 4		   /* not recorded: known only because it wakes recorded threads */
+#define PROC_OTHER_KERNEL_STACKS 8 /* for kernel frames, the opposite of the default holds */
 #define PROC_KEPT_BY_EXEC (PROC_WAKER | PROC_OTHER_KERNEL_STACKS)
 
 /*
- * So many stacks of a process cross as they are until user space enters its mappings anew: enough for the moments
- * after an exec or a dlopen, and a bound for a process whose code lies in no mapping at all.
+ * A process may send this many unwalked stacks until user space updates its mappings. That is enough for the moments
+ * after an exec or a dlopen, and bounds what a process sends whose code lies in no mapping.
  */
 #define MAX_DEFERRED 128
 
@@ -38,9 +38,10 @@ struct proc {
 	unsigned int count;
 	unsigned int generation; /* changes with the mappings and with their tables */
 	unsigned short flags;
-	unsigned short deferred; /* stacks that crossed as they are since the mappings were entered */
-	unsigned long long
-	    exec_id; /* a time, CLOCK_MONOTONIC: changes with exec and with the name, tells equal pids apart */
+	unsigned short deferred; /* unwalked stacks that were sent since the mappings were last updated */
+	/* A time (CLOCK_MONOTONIC). It changes with exec and with the name, and distinguishes processes with equal
+	 * pids. */
+	unsigned long long exec_id;
 };
 
 _Static_assert(sizeof(struct mapping) == 32, "8 words a mapping");

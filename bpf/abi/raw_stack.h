@@ -6,20 +6,20 @@
 #include "frame.h"
 
 #define RAW_STACK_BYTES (60 * 1024)
-/* Below its stack pointer a function may keep registers, and epilogues leave there what they have popped (psABI). */
+/* Functions may keep registers below their stack pointer, and epilogues leave popped values there (psABI). */
 #define RED_ZONE 128
-/* So many unreadable pages in a row are taken for the end of the stack. */
+/* After this many unreadable pages in a row the stack is considered to have ended. */
 #define RAW_STACK_END 4
 
-/* The user registers of a stack that crosses as it is, by DWARF number, and the pc. */
+/* The user registers of an unwalked stack, by DWARF number, and the pc. */
 struct raw_registers {
 	unsigned long long at[DWARF_REGISTERS];
 	unsigned long long pc;
 };
 
-/* In front of the bytes of the user stack from its red zone on, as far as it was readable. */
+/* Precedes the bytes of the user stack, which begin with its red zone and end where it was no longer readable. */
 struct raw_stack {
-	/* Bit n: the nth piece of the stack, each ending with a page, was not readable: a page never touched. */
+	/* Bit n: the nth page of the copy was not readable, because the thread never touched it. */
 	unsigned long long holes;
 };
 

@@ -3,8 +3,8 @@
 #ifndef PERF_AGENT_ABI_SCHED_STATS_H
 #define PERF_AGENT_ABI_SCHED_STATS_H
 
-/* Histograms of durations in ns: 64 buckets for each power of two, from 2^42 ns on one for all;
- * crates/metrics/src/bucket.rs. */
+/* Histograms of durations in ns: 64 buckets for each power of two, and one bucket for all durations from 2^42 ns on;
+ * see crates/metrics/src/bucket.rs. */
 #define HISTOGRAM_SUB_SHIFT 6
 #define HISTOGRAM_LIMIT_SHIFT 42
 #define HISTOGRAM_BUCKETS (((HISTOGRAM_LIMIT_SHIFT - HISTOGRAM_SUB_SHIFT + 1) << HISTOGRAM_SUB_SHIFT) + 1)
@@ -21,23 +21,24 @@ struct histogram {
 	unsigned long long buckets[HISTOGRAM_BUCKETS];
 };
 
-/* Of all followed threads, on one CPU. */
+/* The statistics of all followed threads on one CPU. */
 struct schedule {
 	struct histogram on_cpu;
 	struct histogram runqueue;
-	unsigned long long switches[4]; /* by enum off_state; the end of a thread as OFF_BLOCKED */
+	unsigned long long switches[4]; /* by enum off_state; the end of a thread counts as OFF_BLOCKED */
 	unsigned long long migrations;
 	unsigned long long on_cpu_ns; /* also of slices whose begin was not seen */
 };
 
-/* In front of each key by process: when it began, CLOCK_MONOTONIC, which tells those apart that have had one number. */
+/* Keys of statistics by process begin with its start (CLOCK_MONOTONIC), which distinguishes processes with equal pids.
+ */
 struct process_cpu {
 	unsigned long long start;
 	unsigned int pid;
 	unsigned int cpu;
 };
 
-/* Of one process, on one CPU. */
+/* The statistics of one process on one CPU. */
 struct process_schedule {
 	struct durations on_cpu;
 	struct durations runqueue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Sums: what a key says about its sums, which values they have, and how values are added. A seam record holds what is
- * added to the sums of a thread at a seam.
+ * Sums by key: events, states, the schemas of values, and the sums themselves. Seam records: the time that is added to
+ * sums at a seam.
  */
 #ifndef PERF_AGENT_ABI_SUMS_H
 #define PERF_AGENT_ABI_SUMS_H
@@ -15,15 +15,14 @@ enum off_state {
 	OFF_STATES = 4,
 };
 
-/* As the state of a stack: its sums are of time on a CPU, for a wall-clock profile; of the waker of a thread. */
-#define STATE_ON_CPU 4
-#define STATE_WAKER 5
-/* The same; the kernel's part of the stack tells whether it was an interrupt or work put off in a system call. */
-#define STATE_WAKER_IN_SOFTIRQ 6
-/* As OFF_PREEMPTED: from the making of a thread to its first moment on a CPU. */
-#define STATE_NOT_RUN_YET 7
+/* More states of stacks. */
+#define STATE_ON_CPU 4 /* time on a CPU, for a wall-clock profile */
+#define STATE_WAKER 5  /* the stack of a waker */
+#define STATE_WAKER_IN_SOFTIRQ                                                                                         \
+	6 /* a waker in a softirq: an interrupt, or deferred work in a system call; its kernel frames tell */
+#define STATE_NOT_RUN_YET 7 /* runnable, between the creation of a thread and its first moment on a CPU */
 
-/* What the sums of a key are counted by. */
+/* The event whose occurrences a key counts. */
 enum event {
 	EVENT_CLOCK = 0,     /* samples of the clock */
 	EVENT_SCHEDULER = 1, /* switches of threads */
@@ -35,23 +34,24 @@ enum fold {
 	FOLD_NONE = 0, /* the event has no such value */
 	FOLD_SUM = 1,
 	FOLD_SQUARES = 2, /* the sum of the squares; it wraps around, so values must be small enough */
-	FOLD_MAX = 3,	  /* the largest; of two CPUs at the same moment, the larger one may be missed */
+	FOLD_MAX = 3,	  /* the largest; if two CPUs write at the same moment, the larger value may be lost */
 };
 
 #define SCHEMA_SHIFT 4
 #define SCHEMA(first, second, third) ((first) | (second) << SCHEMA_SHIFT | (third) << 2 * SCHEMA_SHIFT)
 
 /*
- * What the sums of a key hold, by event: how each slot folds. The first slot is always the number of occurrences. Names
- * and units are in crates/recording/src/event.rs.
+ * How each value slot of an event folds. The first slot is always the number of occurrences. Names and units are in
+ * crates/recording/src/event.rs.
  */
 enum event_schema {
-	SCHEMA_CLOCK = SCHEMA(FOLD_SUM, FOLD_NONE, FOLD_NONE),	 /* samples, each of a period */
-	SCHEMA_SCHEDULER = SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_SUM), /* intervals, their time, of it the time runnable */
-	SCHEMA_TEST = SCHEMA(FOLD_SUM, FOLD_SQUARES, FOLD_MAX),	 /* of no event: for tests */
+	SCHEMA_CLOCK = SCHEMA(FOLD_SUM, FOLD_NONE, FOLD_NONE), /* samples; each stands for one period */
+	SCHEMA_SCHEDULER =
+	    SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_SUM),		/* intervals, their time, and the runnable part of it */
+	SCHEMA_TEST = SCHEMA(FOLD_SUM, FOLD_SQUARES, FOLD_MAX), /* only for tests */
 };
 
-/* The low byte of every key of sums: what they are sums of. The rest is a hash. */
+/* The low byte of every key has the state and the event of its sums. The rest is a hash. */
 #define KEY_STATE 0x0fULL
 #define KEY_EVENT_SHIFT 4
 #define KEY_KIND 0xffULL
@@ -65,12 +65,12 @@ struct total {
 	unsigned long long values[VALUE_SLOTS];
 };
 
-/* As the second value of a sum with count 0: an interval with a key of its own will not be recorded. */
+/* As the second value of sums with count 0: the single interval of this key will not be recorded. */
 #define SUMS_END 1
 
-/* So many samples of one stack on one CPU, which are still to be added to the sums of the stack. */
+/* Samples of one stack on one CPU that are not yet added to its sums. */
 struct pending_count {
-	unsigned long long key; /* 0: none; its sums are entered in the table */
+	unsigned long long key; /* its sums are in the table; 0: none */
 	unsigned long long count;
 };
 
@@ -81,12 +81,12 @@ struct pending_counts {
 };
 
 /*
- * A thread at a seam: what of its stretch on or off a CPU, and of its life, lies before the seam and has not been
- * accounted at an earlier one.
+ * A thread at a seam: the parts of its present stretch (on or off a CPU) and of its life that lie before the seam and
+ * were not accounted at an earlier seam.
  */
 struct seam_record {
 	unsigned long long seam_ns;
-	unsigned long long key;	     /* the stretch is added under this; 0: it is not recorded */
+	unsigned long long key;	     /* of the stretch; 0: it is not recorded */
 	unsigned long long value;    /* ns of the stretch; 0: it may still be too short to be recorded */
 	unsigned long long waited;   /* of these, the time in which the thread could have run */
 	unsigned long long lifetime; /* ns of its life */

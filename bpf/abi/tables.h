@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* Unwind tables: the pool that they lie in, rules, and the rows of text pages. */
+/* Unwind tables: the table pool, rules, and the rows of text pages. */
 #ifndef PERF_AGENT_ABI_TABLES_H
 #define PERF_AGENT_ABI_TABLES_H
 
-/* The table pool: memory that both sides address by 32-bit word numbers, in chunks made on demand. */
+/* The table pool: memory that both sides address by 32-bit word numbers. It consists of chunks, made on demand. */
 #define CHUNK_WORDS_SHIFT 14
 #define CHUNK_WORDS (1 << CHUNK_WORDS_SHIFT)
 #define CHUNK_BYTES (CHUNK_WORDS * 4)
 #define MAX_CHUNKS 4096
 
-/* Text is cut into pages of this size for the row tables; not the page size of the machine. */
+/* Rows are grouped by text pages of this size. It is not the page size of the machine. */
 #define TEXT_PAGE_SHIFT 16
 
 #define MAX_RULES 32768
@@ -22,7 +22,7 @@ enum cfa_kind {
 	CFA_SP_DEREF = 4,    /* *(sp + cfa_off) + cfa_add */
 	CFA_FP_DEREF = 5,    /* *(fp + cfa_off) + cfa_add */
 	CFA_PLT = 6,	     /* sp + cfa_off + (((pc & 15) >= cfa_add) << 3) */
-	CFA_UNSUPPORTED = 7, /* a row, but one that the walker does not evaluate */
+	CFA_UNSUPPORTED = 7, /* there is a row, but the walker cannot evaluate it */
 };
 
 enum ra_kind {
@@ -56,13 +56,13 @@ struct rule {
 	int fp_off;
 };
 
-/* In front of a file's page entries, 2-word aligned in the table pool. */
+/* Precedes the page entries of a file; 2-word aligned in the table pool. */
 struct page_table {
 	unsigned int first_page; /* link-time address >> TEXT_PAGE_SHIFT of the first entry */
 	unsigned int pages;	 /* number of entries that follow */
 };
 
-/* One text page: its rows, `offset | rule << 16` each, sorted; they never straddle a chunk. */
+/* The rows of one text page: sorted, each is `offset | rule << 16`. They never cross the boundary of a chunk. */
 struct page_entry {
 	unsigned int rows;
 	unsigned int count;
