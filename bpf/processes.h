@@ -88,7 +88,10 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	return 0;
 }
 
-/* The current process has a new program, and its mappings are gone. */
+/*
+ * The current process has a new program, and its mappings are gone. A sample may interrupt this function. User space must
+ * know the program before it gets a stack with the exec_id of the program, so the record is sent first.
+ */
 static __always_inline int begin_program(const char *comm)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -105,10 +108,15 @@ static __always_inline int begin_program(const char *comm)
 		proc->flags = PROC_NEW | (proc->flags & PROC_KEPT_BY_EXEC);
 		proc->deferred = 0;
 		proc->generation = 0; /* user space gives others; the next one may be another process's */
-		proc->exec_id = now;
 		procs_changed();
 	}
 	send_life(LIFE_EXEC, pid, 0, now, comm);
+	/* Again: user space may have replaced the record, as it has learned of the exec. */
+	proc = bpf_map_lookup_elem(&procs, &pid);
+	if (proc && proc->exec_id < now) {
+		proc->exec_id = now;
+		procs_changed();
+	}
 	return 0;
 }
 
