@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use perfagent::{
-    Agent, AgentBuilder, BoxError, Error, JsonExporter, MemorySink, MetricsExporter, MetricsSnapshot,
+    Agent, AgentBuilder, BoxError, Ended, Error, JsonExporter, MemorySink, MetricsExporter, MetricsSnapshot,
     ProcessMetrics,
 };
 use testkit::Process;
@@ -340,7 +340,11 @@ fn a_profile_and_metrics_to_memory() {
     if !started(&agent) {
         return;
     }
-    agent.wait(Duration::from_millis(500));
+    // Some of these switches end a wait.
+    let has_waited = || agent.metrics().unwrap().total_samples >= 20;
+    testkit::until("20 switches", || {
+        has_waited() || agent.wait(Duration::from_millis(20)) != Ended::Duration
+    });
     let report = agent.stop().unwrap();
     assert!(report.outputs.iter().all(|output| output.result.is_ok() && output.path.is_none()));
     let bytes = sink.take();

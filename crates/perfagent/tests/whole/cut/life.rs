@@ -73,9 +73,10 @@ fn several_threads_cut_while_another_one_stops() {
     if !started(&agent) {
         return;
     }
+    let cuts: Arc<[AtomicU64; 3]> = Arc::default();
     let cutters: Vec<_> = (0..3)
-        .map(|_| {
-            let agent = Arc::clone(&agent);
+        .map(|number| {
+            let (agent, cuts) = (Arc::clone(&agent), Arc::clone(&cuts));
             std::thread::spawn(move || {
                 let mut intervals = Vec::new();
                 loop {
@@ -84,17 +85,18 @@ fn several_threads_cut_while_another_one_stops() {
                         Err(Error::NotRunning) => return intervals,
                         Err(error) => panic!("{error}"),
                     }
+                    cuts[number].fetch_add(1, Ordering::Relaxed);
                 }
             })
         })
         .collect();
-    agent.wait(Duration::from_millis(500));
+    testkit::until("two cuts of each", || cuts.iter().all(|cuts| cuts.load(Ordering::Relaxed) >= 2));
     let theirs = Arc::clone(&agent);
     let report = within_time("stop while others cut", move || theirs.stop().unwrap());
     let mut intervals = vec![report.recording().clone()];
     for cutter in cutters {
         let theirs: Vec<Recording> = within_time("cut after the stop", move || cutter.join().unwrap());
-        assert!(!theirs.is_empty());
+        assert!(theirs.len() >= 2, "{} intervals", theirs.len());
         intervals.extend(theirs);
     }
     // Together they are the whole capture: each interval was handed to one of them.
