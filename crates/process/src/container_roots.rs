@@ -106,6 +106,12 @@ mod tests {
             root_of(&roots, child.id(), &ours, "/bin/cat").is_none(),
             "the process maps a file of our own root"
         );
+        let full = ContainerRoots::default();
+        for number in 0..MAX_ROOTS as u64 {
+            let any = ContainerRoot(Arc::new(File::open("/").unwrap().into()));
+            full.0.lock().unwrap().insert((number, 0), any);
+        }
+        assert!(root_of(&full, child.id(), &file, "/deleted").is_none(), "there is a limit");
         let _ = child.kill();
         child.wait().unwrap();
         let Some(root) = root else {

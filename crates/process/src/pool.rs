@@ -299,3 +299,6 @@ impl<T> Shared<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

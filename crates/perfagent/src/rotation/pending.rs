@@ -167,9 +167,12 @@ mod tests {
         assert!(!cutter.is_finished());
         assert!(pending.next().is_some());
         assert!(cutter.join().unwrap());
-        // At the end there is no wait.
+        // At the end there is no wait, though the queue is full.
+        let theirs = Arc::clone(&pending);
+        let cutter = std::thread::spawn(move || theirs.push(interval(), 1));
         pending.end();
-        assert!(pending.push(interval(), 1));
+        testkit::until("the end of the wait", || cutter.is_finished());
+        assert!(cutter.join().unwrap() && pending.lock().intervals.len() == MAX_UNWRITTEN + 1);
         pending.abandon();
         assert!(!pending.push(interval(), 1));
     }
