@@ -246,15 +246,22 @@ long() {
     else
         fail arm64
     fi
-    if command -v cargo-fuzz > /dev/null && cargo +nightly --version > /dev/null 2>&1; then
-        local name
-        for name in $(cargo +nightly fuzz list); do
-            limit=$((fuzz_seconds + 900)) step "fuzz-$name" cargo +nightly fuzz run "$name" -- \
-                "-max_total_time=$fuzz_seconds" -rss_limit_mb=2048 -timeout=10 -max_len=65536
-        done
-    else
-        skip "fuzzing: no cargo-fuzz or no nightly Rust"
+    if ! cargo +nightly --version > /dev/null 2>&1 && ! run nightly rustup toolchain install nightly --profile minimal; then
+        skip "fuzzing: no nightly Rust, and none can be installed"
+        return
     fi
+    if ! command -v cargo-fuzz > /dev/null; then
+        if ! run cargo-fuzz cargo install --locked --target-dir "$target/cargo-fuzz" cargo-fuzz; then
+            skip "fuzzing: no cargo-fuzz, and it cannot be installed"
+            return
+        fi
+        rm -rf "$target/cargo-fuzz"
+    fi
+    local name
+    for name in $(cargo +nightly fuzz list); do
+        limit=$((fuzz_seconds + 900)) step "fuzz-$name" cargo +nightly fuzz run "$name" -- \
+            "-max_total_time=$fuzz_seconds" -rss_limit_mb=2048 -timeout=10 -max_len=65536
+    done
 }
 
 "$mode"

@@ -2,9 +2,9 @@
 # Builds perf-agent for aarch64 and checks it in a Debian kernel for aarch64 under QEMU, whose processor has a PMU that
 # counts cycles: the stacks of known-answer programs, off-CPU time, hardware counters.
 #   arm64.sh [VERSION…]      default: 6.12
-# Needs: qemu-system-arm, cpio, gcc-aarch64-linux-gnu, and a Rust compiler with the standard library of aarch64 (rustup
-# target add aarch64-unknown-linux-gnu; or name a compiler in RUSTC), or a finished program in PERF_AGENT_ARM64. What is
-# missing is one line, and success.
+# Needs: qemu-system-arm, cpio, gcc-aarch64-linux-gnu, and a Rust compiler with the standard library of aarch64: the one of this
+# machine (rustup target add aarch64-unknown-linux-gnu), the one that RUSTC names, or else Debian's, which is fetched into the
+# cache. Or a finished program in PERF_AGENT_ARM64. What is missing is one line, and success.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -19,18 +19,29 @@ for tool in qemu-system-aarch64:qemu-system-arm cpio:cpio "$compiler:gcc-aarch64
 done
 sysroot=$("$here/kernel.sh" sysroot arm64)
 libraries=$sysroot/usr/lib/aarch64-linux-gnu
+target=${CARGO_TARGET_DIR:-$root/target}
 if [ -z "$agent" ]; then
-    [ -d "$("${RUSTC:-rustc}" --print target-libdir --target "$triple" 2> /dev/null)" ] ||
-        skip "rustc has no standard library for aarch64 (rustup target add $triple)"
+    if ! [ -d "$("${RUSTC:-rustc}" --print target-libdir --target "$triple" 2> /dev/null)" ]; then
+        RUSTC=$("$here/kernel.sh" rust arm64) ||
+            skip "rustc has no standard library for aarch64 (rustup target add $triple), and Debian's cannot be fetched"
+        needed=$(sed -nE 's/^rust-version = "(.*)"/\1/p' "$root/Cargo.toml")
+        version=$("$RUSTC" --version | awk '{ print $2 }')
+        printf '%s\n' "$needed" "$version" | sort -CV ||
+            skip "rustc has no standard library for aarch64 (rustup target add $triple), and Debian's is of Rust $version, not $needed"
+        export RUSTC
+        # Another compiler would replace what the usual one has built.
+        target=$target/debian-rust
+    fi
     (
         cd "$root"
+        export CARGO_TARGET_DIR=$target
         export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$compiler
         export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C link-arg=--sysroot=$sysroot"
         export CC_aarch64_unknown_linux_gnu=$compiler CFLAGS_aarch64_unknown_linux_gnu=--sysroot=$sysroot
         export LIBBPF_SYS_LIBRARY_PATH_aarch64_unknown_linux_gnu=$libraries
         cargo build --release -p cli --target "$triple"
     )
-    agent=${CARGO_TARGET_DIR:-$root/target}/$triple/release/perf-agent
+    agent=$target/$triple/release/perf-agent
 fi
 
 . "$here/boot.sh"

@@ -2,6 +2,8 @@
 # Unpacks a Debian kernel and a static busybox into a cache, without installing anything.
 #   kernel.sh VERSION [ARCHITECTURE]    a prefix: 5.10, 6.1, 6.12; prints the kernel's folder
 #   kernel.sh sysroot ARCHITECTURE      instead what perf-agent is built against there; prints the folder
+#   kernel.sh rust ARCHITECTURE         instead Debian's newest Rust compiler, with the standard library of that architecture beside
+#                                       that of this machine; prints the compiler
 # The busybox lies beside the kernels' folder.
 # Uses the mirrors of the system's own package sources, with lists of its own in the cache.
 # Cache: $PERF_AGENT_VM_CACHE, else ~/.cache/perf-agent-vm.
@@ -78,6 +80,37 @@ if [ "$version" = sysroot ]; then
         touch "$cache/sysroot/complete"
     fi
     echo "$cache/sysroot"
+    exit 0
+fi
+
+# Debian builds its browsers with a newer compiler than its other packages. Nothing is installed: apt finds out which packages this
+# system lacks to run the compiler, and downloads them.
+if [ "$version" = rust ]; then
+    rust=$cache/rust
+    if ! [ -e "$rust/complete" ]; then
+        rm -rf "$rust"
+        mkdir -p "$rust/packages/partial"
+        apt-get -qq -y --no-install-recommends --reinstall --download-only -o Debug::NoLocking=1 \
+            -o "Dir::Cache::archives=$rust/packages" install rustc-web libstd-rust-web-dev > "$rust/log" 2>&1 ||
+            die "cannot fetch Debian's rustc-web: $(tail -n 1 "$rust/log")"
+        number=$(dpkg-deb -f "$rust"/packages/rustc-web_*.deb Version)
+        for package in "$rust"/packages/*.deb; do dpkg -x "$package" "$rust"; done
+        rm -rf "$rust/packages"
+        # A standard library works with one version of the compiler only.
+        read_lists
+        unpack "libstd-rust-web-dev=$number" "$cache/part" || die "cannot fetch Rust's standard library $number for $arch"
+        cp -a "$cache/part/." "$rust/"
+        rm -rf "$cache/part"
+        libraries=$rust/usr/lib/$(uname -m)-linux-gnu
+        cat > "$rust/rustc" << WRAPPER
+#!/bin/sh
+LD_LIBRARY_PATH=$libraries exec $rust/usr/bin/rustc --sysroot $rust/usr "\$@"
+WRAPPER
+        chmod +x "$rust/rustc"
+        "$rust/rustc" --version > /dev/null || die "Debian's rustc does not run"
+        touch "$rust/complete"
+    fi
+    echo "$rust/rustc"
     exit 0
 fi
 
