@@ -5,6 +5,7 @@
 
 #include "link_register.h"
 #include "tables.h"
+#include "uprobes.h"
 
 static __always_inline int walk_ends(struct walk *w, u32 end)
 {
@@ -60,7 +61,7 @@ static __always_inline int step_by_rule(struct walk *w, u32 slot, struct frame *
 					struct rule *rule)
 {
 	u64 sp = w->sp, fp = w->fp, cfa, ra, at;
-	bool jump = false; /* the CFA was read from memory: it may lie anywhere, as on another stack */
+	bool jump = false; /* the CFA does not follow from sp: it may lie anywhere, as on another stack */
 
 	if (rule->ra == RA_UNDEFINED)
 		return walk_ends(w, WALK_ROOT);
@@ -71,6 +72,8 @@ static __always_inline int step_by_rule(struct walk *w, u32 slot, struct frame *
 		break;
 	case CFA_FP:
 		cfa = fp + (s64)rule->cfa_off;
+		/* A frame that is its own caller would fill the stack. */
+		jump = cfa != sp;
 		break;
 	case CFA_PLT:
 		cfa = sp + (s64)rule->cfa_off + ((w->pc & 15) >= (u64)(u16)rule->cfa_add ? 8 : 0);
@@ -80,6 +83,7 @@ static __always_inline int step_by_rule(struct walk *w, u32 slot, struct frame *
 			return walk_ends(w, WALK_UNSUPPORTED_RULE);
 		cfa += (s64)rule->cfa_off;
 		f->pc |= FRAME_NOT_IN_MEMO;
+		jump = cfa != sp;
 		break;
 	case CFA_SP_DEREF:
 	case CFA_FP_DEREF:
@@ -172,6 +176,8 @@ __noinline int walk_step(u32 slot)
 		}
 	}
 	if (found == FIND_NO_MAPPING) {
+		if (leave_uprobes(slot))
+			return 0;
 		/* A caller outside of all mappings is no caller. The pc of a leaf is true in any case. */
 		if (!w->n)
 			w->n = 1;

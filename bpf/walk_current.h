@@ -4,6 +4,7 @@
 #define PERF_AGENT_WALK_CURRENT_H
 
 #include "processes.h"
+#include "uprobe_task.h"
 #include "walk.h"
 
 /* Each CPU has memos for each event. Programs of one event never interrupt each other while they walk. */

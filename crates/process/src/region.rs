@@ -19,8 +19,9 @@ pub enum RegionKind {
     Anonymous,
     /// Code that CPython makes for each of its functions. The file is made in memory and says how to unwind the code.
     Trampolines(Arc<MappedFile>),
-    /// The legacy page of system calls at a fixed address.
-    Vsyscall,
+    /// A page that the kernel adds to a process, not code of a program: the legacy page of system calls, or that of
+    /// uprobes. The walker knows how to leave it.
+    KernelPage,
     /// A mapped file that is still to be opened.
     Opening(Arc<OpeningFile>),
 }
@@ -75,7 +76,7 @@ impl RegionKind {
         match self {
             Self::File(file) | Self::Vdso(file) | Self::Trampolines(file) => Some(file),
             Self::Opening(file) => file.answer()?.file(),
-            Self::Anonymous | Self::Vsyscall => None,
+            Self::Anonymous | Self::KernelPage => None,
         }
     }
 

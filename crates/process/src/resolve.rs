@@ -113,7 +113,7 @@ pub(crate) fn without_file(mapping: &Mapping<'_>, files: &Files) -> Option<Regio
     let raw_path = &*mapping.path;
     match raw_path {
         b"[vdso]" => Some(vdso(mapping, files)),
-        b"[vsyscall]" => Some(RegionKind::Vsyscall),
+        b"[vsyscall]" | b"[uprobes]" => Some(RegionKind::KernelPage),
         _ if mapping.file.2 == 0 => Some(RegionKind::Anonymous),
         _ if NAMES_WITHOUT_FILE.iter().any(|name| raw_path.starts_with(name)) => Some(RegionKind::Anonymous),
         _ => None,
@@ -208,7 +208,8 @@ mod tests {
         ] {
             assert!(matches!(kind(path, inode), RegionKind::Anonymous), "{}", shown(path));
         }
-        assert!(matches!(kind(b"[vsyscall]", 0), RegionKind::Vsyscall));
+        assert!(matches!(kind(b"[vsyscall]", 0), RegionKind::KernelPage));
+        assert!(matches!(kind(b"[uprobes]", 0), RegionKind::KernelPage));
         let RegionKind::File(file) = kind(b"/no/such/file (deleted)", 7) else { panic!() };
         assert_eq!((file.path(), file.failure()), ("/no/such/file", Some(OpenFailure::Gone)));
         assert_eq!((file.identity().inode, file.kind()), (7, FileKind::NotElf));

@@ -43,6 +43,9 @@ struct surroundings {
 	u64 pc;
 	u64 seed;
 	u64 exec_id;
+	u64 uprobes;	/* page of uprobes, 0: none */
+	u64 pending_at; /* where the return address of the probed function is, and what it was */
+	u64 pending_return;
 	u32 tid;
 	u32 generation;
 	u32 mappings;
@@ -136,6 +139,13 @@ static u64 saved_register(u64 regs, u32 dwarf_number, u64 *value)
 		return 1;
 	*value = registers[dwarf_number];
 	return 0;
+}
+
+static u64 address_in_program(u64 pc, u64 *sp)
+{
+	bool at_return = (pc & FRAME_PC) == around->uprobes && *sp == around->pending_at + sizeof(u64);
+
+	return around->uprobes && at_return ? around->pending_return : 0;
 }
 
 static u64 hash_seed(void)

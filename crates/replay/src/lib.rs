@@ -50,6 +50,7 @@ pub use walk::Frame;
 pub use walk::Mapping;
 pub use walk::Registers;
 pub use walk::Replay;
+pub use walk::ReturnProbe;
 pub use walk::TableId;
 pub use walk::Thread;
 pub use walk::Walk;

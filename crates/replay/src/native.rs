@@ -8,6 +8,7 @@ use unwind::Rule;
 
 use crate::abi::MAX_FRAMES;
 use crate::table_pool::Chunk;
+use crate::walk::ReturnProbe;
 
 #[repr(C)]
 struct Segment {
@@ -28,6 +29,9 @@ struct Surroundings {
     pc: u64,
     seed: u64,
     exec_id: u64,
+    uprobes: u64,
+    pending_at: u64,
+    pending_return: u64,
     tid: u32,
     generation: u32,
     mappings: u32,
@@ -152,6 +156,7 @@ pub(crate) struct Input<'a> {
     pub(crate) pc: u64,
     pub(crate) seed: u64,
     pub(crate) exec_id: u64,
+    pub(crate) probe: ReturnProbe,
     pub(crate) tid: u32,
     pub(crate) generation: u32,
     pub(crate) mappings: u32,
@@ -257,6 +262,9 @@ fn surroundings(input: &Input<'_>, segments: &[Segment]) -> Surroundings {
         pc: input.pc,
         seed: input.seed,
         exec_id: input.exec_id,
+        uprobes: input.probe.page,
+        pending_at: input.probe.at,
+        pending_return: input.probe.to,
         tid: input.tid,
         generation: input.generation,
         mappings: input.mappings,

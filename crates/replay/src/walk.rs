@@ -54,6 +54,17 @@ pub struct Thread {
     pub generation: u32,
 }
 
+/// A function whose return the kernel probes: its return address was replaced by the page of uprobes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ReturnProbe {
+    /// The page; 0: there is none.
+    pub page: u64,
+    /// Where the return address is.
+    pub at: u64,
+    /// The return address before it was replaced.
+    pub to: u64,
+}
+
 /// Registers of the leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Registers {
@@ -167,6 +178,7 @@ pub struct Replay {
     state: State,
     seed: u64,
     with_memo: bool,
+    probe: ReturnProbe,
 }
 
 impl Default for Replay {
@@ -200,7 +212,13 @@ impl Replay {
             state: State::new(),
             seed: 0x5eed,
             with_memo: true,
+            probe: ReturnProbe::default(),
         }
+    }
+
+    /// From now on walks meet a function whose return is probed.
+    pub fn probe_return(&mut self, probe: ReturnProbe) {
+        self.probe = probe;
     }
 
     /// Whether walks use what is known from earlier ones, that is the thread's last stack and the rules of known pcs; at
@@ -303,6 +321,7 @@ impl Replay {
             pc: registers.pc,
             seed: self.seed,
             exec_id: thread.exec_id,
+            probe: self.probe,
             tid: thread.tid,
             generation: thread.generation,
             mappings: self.mappings,

@@ -49,7 +49,7 @@ pub enum StepError {
     /// A word of the stack could not be read.
     #[error("unreadable stack at {0:#x}")]
     Fault(u64),
-    /// The caller's frame would be at or below this one.
+    /// The caller's frame would be this one or, by a rule that needs the stack pointer, below it.
     #[error("the caller's stack pointer {0:#x} is not above the frame's")]
     NotAbove(u64),
 }

@@ -82,8 +82,10 @@ impl Resolver {
         for frame in interpreted {
             frames.push(interpreted_frame(builder, frame)?);
         }
-        for frame in &message.user {
-            frames.push(self.frame(builder, Avma(frame.pc), frame.exact, snapshot)?);
+        for (depth, frame) in message.user.iter().enumerate() {
+            // No call leads to a signal trampoline: its address is that of its first instruction.
+            let is_trampoline = message.user.get(depth + 1).is_some_and(|caller| caller.exact);
+            frames.push(self.frame(builder, Avma(frame.pc), frame.exact || is_trampoline, snapshot)?);
         }
         let stack = Stack {
             frames: frames.into(),
@@ -143,7 +145,7 @@ impl Resolver {
             Some((_, RegionKind::Anonymous | RegionKind::Trampolines(_), instance)) => {
                 Frame::Jit { program: self.program_id(builder, instance)?, address, exact }
             }
-            Some((_, RegionKind::Vsyscall, _)) | None => Frame::Unknown { address },
+            Some((_, RegionKind::KernelPage, _)) | None => Frame::Unknown { address },
         };
         builder.frame(frame)
     }

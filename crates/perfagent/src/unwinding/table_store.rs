@@ -177,7 +177,8 @@ impl TableStore {
             self.warnings.push(Warning::bare(WarningKind::Tables, message));
         }
         let mut mappings = Vec::with_capacity(known);
-        for region in all.iter().take(known).filter(|region| !matches!(region.kind(), RegionKind::Vsyscall)) {
+        for region in all.iter().take(known).filter(|region| !matches!(region.kind(), RegionKind::KernelPage))
+        {
             let (bias, kind) = self.unwinding(Some(image.pid), region);
             mappings.push(KernelMapping { start: region.start.0, end: region.end.0, bias, kind });
         }

@@ -5,6 +5,7 @@ use replay::End;
 use replay::Mapping;
 use replay::Registers;
 use replay::Replay;
+use replay::ReturnProbe;
 use replay::Stack;
 use replay::Thread;
 use unwind::PageSpan;
@@ -12,6 +13,7 @@ use unwind::Row;
 use unwind::Rule;
 use unwind::Table;
 use unwind::abi::cfa;
+use unwind::abi::fp;
 
 const FILE: u64 = 0x5555_0000_0000;
 const JIT: u64 = 0x7f00_0000_0000;
@@ -24,12 +26,15 @@ const GAP: u64 = FILE + 0x110;
 const UNSUPPORTED: u64 = FILE + 0x210;
 const BACKWARDS: u64 = FILE + 0x310;
 const ROOT: u64 = FILE + 0x410;
+/// By frame pointer.
+const BY_FP: u64 = FILE + 0x510;
 
 fn replay() -> Replay {
     let by_sp = Rule { cfa: cfa::SP, cfa_off: 8, ra_off: -8, ..Rule::NONE };
     let backwards = Rule { cfa_off: -8, ..by_sp };
-    let rules = vec![Rule::NONE, by_sp, Rule::UNSUPPORTED, backwards, Rule::ROOT];
-    let rows = [(0, 1), (0x100, 0), (0x200, 2), (0x300, 3), (0x400, 4), (0x500, 0)];
+    let by_fp = Rule { cfa: cfa::FP, cfa_off: 16, fp: fp::CFA, fp_off: -16, ..by_sp };
+    let rules = vec![Rule::NONE, by_sp, Rule::UNSUPPORTED, backwards, Rule::ROOT, by_fp];
+    let rows = [(0, 1), (0x100, 0), (0x200, 2), (0x300, 3), (0x400, 4), (0x500, 5), (0x600, 0)];
     let rows: Vec<Row> = rows.map(|(offset, rule)| Row { offset, rule }).into();
     let pages = vec![PageSpan { first_row: 0, count: rows.len() as u32 }];
     let mut replay = Replay::new();
@@ -70,6 +75,47 @@ fn no_mapping() {
     assert_eq!(walk(BY_SP, None, &[JIT]), (End::NoMapping, 1));
     assert_eq!(walk(BY_SP, None, &[JIT + 0x10_0000]), (End::Root, 2));
     assert_eq!(walk(JIT + 0x10_0000, None, &[]), (End::NoMapping, 1));
+}
+
+#[test]
+fn a_stack_of_its_own_above_the_callers() {
+    // By frame pointer to a caller whose frame lies below; then to a frame that is its own caller.
+    assert_eq!(walk(BY_FP, Some(-4), &[]), (End::Fault, 1));
+    let stack = Stack::of_words(STACK - 64, &[0, ROOT]);
+    let registers = Registers::of(BY_FP, STACK, STACK - 64);
+    let walk_of = |registers: &Registers, stack: &Stack| {
+        let walk = replay().walk_checked(&Thread::default(), registers, stack).unwrap();
+        (walk.end, walk.frames.len())
+    };
+    assert_eq!(walk_of(&registers, &stack), (End::Root, 2));
+    let stack = Stack::of_words(STACK - 16, &[STACK - 16, BY_FP]);
+    assert_eq!(walk_of(&Registers::of(BY_FP, STACK, STACK - 16), &stack), (End::FpChain, 1));
+    // Two frames that are each other's callers.
+    let stack = Stack::of_words(STACK, &[STACK + 16, BY_FP, STACK, BY_FP]);
+    assert_eq!(walk_of(&Registers::of(BY_FP, STACK, STACK), &stack), (End::FrameLimit, 512));
+}
+
+/// The return address of a probed function is the first byte of a page that is in no mapping.
+#[test]
+fn probed_returns() {
+    let stack = Stack::of_words(STACK, &[BY_SP, NOWHERE, BY_SP, ROOT]);
+    let registers = Registers::of(BY_SP, STACK, 0);
+    let mut replay = replay();
+    let walk = |replay: &mut Replay| {
+        let walk = replay.walk_checked(&Thread::default(), &registers, &stack).unwrap();
+        let frames: Vec<_> = walk.frames.iter().map(|frame| (frame.pc, frame.exact)).collect();
+        (walk.end, frames)
+    };
+    let cut = vec![(BY_SP, true), (BY_SP, false)];
+    assert_eq!(walk(&mut replay), (End::NoMapping, cut.clone()));
+    replay.probe_return(ReturnProbe { page: NOWHERE, at: STACK + 8, to: BY_SP + 1 });
+    let whole = [&cut[..], &[(BY_SP + 1, false), (BY_SP, false), (ROOT, false)]].concat();
+    // Also with what is known from the walk before.
+    assert_eq!(walk(&mut replay), (End::Root, whole.clone()));
+    assert_eq!(walk(&mut replay), (End::Root, whole));
+    // Not the pending return of this frame.
+    replay.probe_return(ReturnProbe { page: NOWHERE, at: STACK, to: BY_SP + 1 });
+    assert_eq!(walk(&mut replay), (End::NoMapping, cut));
 }
 
 #[test]

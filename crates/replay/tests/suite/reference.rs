@@ -85,15 +85,18 @@ pub fn walk(areas: &[Area], registers: &Registers, stack: &Stack) -> (Vec<Frame>
             |number: u8| registers.by_number.get(usize::from(number)).copied().filter(|_| innermost);
         let here = unwind::Registers { pc, sp, fp, exact };
         let found_from_memory = matches!(rule.cfa, cfa::SP_DEREF | cfa::FP_DEREF);
+        let by_another_register = matches!(rule.cfa, cfa::FP | cfa::REG);
         let next = unwind::apply(rule, &here, register, &|address| stack.word(address));
-        // A CFA that is not above the frame ends the walk before anything is read through it. With the return address in a
-        // register nothing need be left of the frame.
+        // A CFA by the stack pointer that is not above the frame ends the walk before anything is read through it, and so
+        // does a frame that is its own caller. With the return address in a register nothing need be left of the frame.
         let in_register = rule.ra == unwind::abi::ra::REG;
         let backwards = || {
             let mut bare = *rule;
             (bare.ra, bare.fp) = (unwind::abi::ra::SP, unwind::abi::fp::SAME);
             let caller = unwind::apply(&bare, &here, register, &|_| Some(1));
-            let is_above = |caller_sp| caller_sp > sp || caller_sp == sp && in_register;
+            let is_above = |caller_sp| {
+                caller_sp > sp || caller_sp == sp && in_register || caller_sp < sp && by_another_register
+            };
             !found_from_memory && caller.is_ok_and(|caller| !is_above(caller.sp))
         };
         match next {

@@ -1,6 +1,6 @@
 //! Odd code: callbacks, signals, vdso, linkage stubs, assembly, giant functions, generated code, many mappings.
 
-use super::program::{MAIN, Program, STATIC_MAIN, c};
+use super::program::{MAIN, Program, STATIC_MAIN, THREAD, c};
 use crate::compile::{Build, Compiler};
 
 pub(super) fn programs() -> Vec<Program> {
@@ -8,7 +8,21 @@ pub(super) fn programs() -> Vec<Program> {
     programs.extend(kernel_side());
     programs.extend(linkage());
     programs.extend(generated());
+    programs.extend(stacks_and_probes());
     programs
+}
+
+fn stacks_and_probes() -> Vec<Program> {
+    vec![
+        Program::new("own-stack", vec![c("own-stack", "own_stack.c").with("-pthread")], "{out}/own-stack")
+            .chain(format!("{THREAD} work switching on_own_stack spin"))
+            .chain(format!("{MAIN} @libc{{1,9}}")),
+        Program::new("uprobes", vec![c("probed", "probed.c")], "{out}/probed")
+            // `tail` takes the place of `outer`.
+            .chain(format!("{MAIN} (outer / tail inner{{1,9}} spin)"))
+            // While the kernel enters a probe, the return address is replaced and not yet in its list.
+            .demanding(98.5),
+    ]
 }
 
 fn static_c(output: &str, source: &'static str) -> Build {
@@ -50,7 +64,7 @@ fn callbacks_and_signals() -> Vec<Program> {
                 vec![static_c("signals-static", "signals.c")],
                 &format!("{{out}}/signals-static {mode}"),
             )
-            .chain(format!("{STATIC_MAIN} work spin // (__restore_rt / <unnamed>) on_signal handle spin"))
+            .chain(format!("{STATIC_MAIN} work spin // __restore_rt on_signal handle spin"))
             .standalone(),
         );
     }

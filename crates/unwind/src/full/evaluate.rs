@@ -114,11 +114,12 @@ impl<'a, S: UnwindSection<Slice<'a>>, M: Memory> Row<'_, S, M> {
             CfaRule::RegisterAndOffset { register, offset } => {
                 let base = self.register(*register).ok_or(StepError::UnsupportedRule)?;
                 let cfa = base.wrapping_add_signed(*offset);
-                // If the return address is in a register, the frame may take no stack.
-                match self.frame.sp() {
-                    Some(sp) if cfa < sp => Err(StepError::NotAbove(cfa)),
-                    _ => Ok(cfa),
+                // If the return address is in a register, the frame may take no stack. By another register than the
+                // stack pointer the CFA may lie anywhere: the function may run on a stack of its own.
+                if register.0 == u16::from(STACK_POINTER) && *offset < 0 {
+                    return Err(StepError::NotAbove(cfa));
                 }
+                Ok(cfa)
             }
             CfaRule::Expression(expression) => self.evaluate(expression, None),
         }

@@ -130,10 +130,14 @@ impl Frame {
         let sp = self.sp().unwrap_or(0);
         let before = Registers { pc: self.pc, sp, fp: self.fp().unwrap_or(0), exact: self.exact };
         let next = walker::apply(rule, &before, |number| self.registers.get(number), memory)?;
-        // A CFA that was read from memory may be on another stack. If the return address is in a register, the frame
-        // may take no stack.
-        let above = next.sp > sp || next.sp == sp && rule.ra == ra::REG;
-        if !above && !matches!(rule.cfa, cfa::SP_DEREF | cfa::FP_DEREF) {
+        // A function may run on a stack of its own: a CFA that does not follow from the stack pointer lies anywhere. If
+        // the return address is in a register, the frame may take no stack.
+        let moves = match rule.cfa {
+            cfa::SP_DEREF | cfa::FP_DEREF => true,
+            cfa::FP | cfa::REG => next.sp != sp || rule.ra == ra::REG,
+            _ => next.sp > sp || next.sp == sp && rule.ra == ra::REG,
+        };
+        if !moves {
             return Err(StepError::NotAbove(next.sp));
         }
         let fp = match rule.fp {
@@ -188,6 +192,11 @@ mod tests {
         assert!(frame.apply(&by_fp, &memory).is_ok());
         let down = Rule { cfa: cfa::SP, cfa_off: 0, ra_off: -8, ..Rule::NONE };
         assert_eq!(frame.apply(&down, &memory), Err(StepError::NotAbove(0x1000)));
+        // A function on a stack of its own, above that of its caller.
+        let own_stack = Frame::caller(0x40, 0x9000, Some(0x1100));
+        assert_eq!(own_stack.apply(&by_fp, &memory).map(|next| next.sp()), Ok(Some(0x1110)));
+        let own_caller = Frame::caller(0x40, 0x1110, Some(0x1100));
+        assert_eq!(own_caller.apply(&by_fp, &memory), Err(StepError::NotAbove(0x1110)));
         assert_eq!(lost.apply(&Rule::ROOT, &memory), Err(StepError::Root));
     }
 }
