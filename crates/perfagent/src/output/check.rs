@@ -1,7 +1,7 @@
 //! Checks whether outputs can be created, before anything is attached. Creates and changes nothing.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -32,6 +32,9 @@ pub(crate) fn check_all<'a>(
 ) -> Result<(), Error> {
     let mut seen: Vec<(OutputKind, Identity)> = Vec::new();
     for (kind, target) in targets {
+        if *target == FileTarget::Stdout && kind.is_binary() && io::stdout().is_terminal() {
+            return Err(binary_to_terminal(kind.option()));
+        }
         let identity = check(target).map_err(|error| {
             Error::invalid(
                 kind.option(),
@@ -49,6 +52,12 @@ pub(crate) fn check_all<'a>(
         seen.push((kind, identity));
     }
     Ok(())
+}
+
+/// The refusal of a binary output that would go to a terminal.
+fn binary_to_terminal(option: &str) -> Error {
+    let reason = format!("{option} -: the output is binary, and standard output is a terminal");
+    Error::invalid(option, reason, "redirect standard output (> FILE), or give a path")
 }
 
 fn hint(kind: OutputKind, target: &FileTarget, error: &io::Error) -> String {

@@ -37,6 +37,12 @@ impl OutputKind {
         }
     }
 
+    /// Whether a terminal cannot show it.
+    #[must_use]
+    pub fn is_binary(self) -> bool {
+        matches!(self, Self::CpuProfile | Self::OffCpuProfile | Self::WallProfile | Self::Recording)
+    }
+
     /// The parts of an automatic name that depend on the kind: the word before the extension, and the extension.
     pub(super) fn auto_parts(self) -> (&'static str, &'static str) {
         match self {

@@ -463,11 +463,13 @@ impl Processes {
         self.looks.never_shown(skipped)
     }
 
-    /// What is to be said about labels, losses, and what could not be read of the targets.
-    pub(crate) fn take_warnings(&mut self) -> Vec<crate::Warning> {
+    /// What is to be said about labels, losses, and, if stacks are taken, about what could not be read of the targets.
+    pub(crate) fn take_warnings(&mut self, stacks: bool) -> Vec<crate::Warning> {
         let mut warnings = self.labeller.take_warnings();
         warnings.extend(self.losses.warnings());
-        warnings.extend(self.tally.unread.warnings(self.files.counts()));
+        if stacks {
+            warnings.extend(self.tally.unread.warnings(self.files.counts()));
+        }
         warnings
     }
 }

@@ -22,7 +22,13 @@ pub(super) struct Unread {
     failed: u64,
     /// The processes, so that each counts once.
     pids: HashSet<u32>,
+    /// Name and number of the first processes that were refused, and of those with another error.
+    refused_names: Vec<String>,
+    failed_names: Vec<String>,
 }
+
+/// More processes than these are only counted.
+const FEW: usize = 5;
 
 impl Unread {
     /// Counts a process once. Whether this was the first time.
@@ -34,6 +40,15 @@ impl Unread {
             _ => &mut self.failed,
         };
         *reason += u64::from(first);
+        let named = match error {
+            process::Error::Permission { .. } => Some(&mut self.refused_names),
+            process::Error::Gone { .. } => None,
+            _ => Some(&mut self.failed_names),
+        };
+        if let Some(named) = named.filter(|named| first && named.len() <= FEW) {
+            let name = process::task::comm(pid).ok().filter(|name| !name.is_empty());
+            named.push(name.map_or_else(|| format!("pid {pid}"), |name| format!("{name} {pid}")));
+        }
         first
     }
 
@@ -55,9 +70,10 @@ impl Unread {
         let reasons = reasons.iter().filter(|(count, _)| *count > 0);
         let reasons: Vec<_> = reasons.map(|(count, reason)| format!("{count} {reason}")).collect();
         let message = format!(
-            "mappings of {} of the targets could not be read ({}); frames there have no names, and stacks may be cut",
+            "mappings of {} of the targets could not be read ({}){}; frames there have no names, and stacks may be cut",
             counted(self.ended + self.failed, "process", "processes")?,
-            reasons.join(", ")
+            reasons.join(", "),
+            few(&self.failed_names)
         );
         Some(Warning::bare(WarningKind::Unreadable, message))
     }
@@ -83,8 +99,9 @@ impl Unread {
             (format!(" without {}", missing.join(", ")), format!("run as root, or once: {line}"))
         };
         let message = format!(
-            "{} of the targets: permission denied{why}; frames there have no names, and stacks through them may be cut",
-            subjects.join(" and ")
+            "{} of the targets{}: permission denied{why}; frames there have no names, and stacks through them may be cut",
+            subjects.join(" and "),
+            few(&self.refused_names)
         );
         Some(Warning::new(WarningKind::Unreadable, message, hint))
     }
@@ -115,6 +132,11 @@ fn not_opened(files: OpenCounts) -> Option<Warning> {
         0 => Warning::bare(WarningKind::Unreadable, message),
         _ => Warning::new(WarningKind::Unreadable, message, "raise the limit of open files (ulimit -n)"),
     })
+}
+
+/// These processes in parentheses, if they are few.
+fn few(names: &[String]) -> String {
+    if (1..=FEW).contains(&names.len()) { format!(" ({})", names.join(", ")) } else { String::new() }
 }
 
 /// None if there are none.
@@ -151,6 +173,29 @@ mod tests {
     }
 
     #[test]
+    fn few_processes_are_named() {
+        let refused = process::Error::Permission { pid: 1, path: String::new() };
+        let own = std::process::id();
+        let mut unread = Unread::default();
+        unread.count(own, &refused);
+        unread.count(u32::MAX, &refused);
+        let message = unread.refused(0, CapabilitySet::empty()).unwrap().message;
+        let name = process::task::comm(own).unwrap();
+        assert!(
+            message.contains(&format!("2 processes of the targets ({name} {own}, pid {})", u32::MAX)),
+            "{message}"
+        );
+        (10..20).for_each(|pid| _ = unread.count(pid, &refused));
+        assert!(
+            unread
+                .refused(0, CapabilitySet::empty())
+                .unwrap()
+                .message
+                .starts_with("12 processes of the targets: ")
+        );
+    }
+
+    #[test]
     fn nothing_is_said_where_everything_was_read() {
         let opened = OpenCounts { opened: 7, not_pinned: 3, not_regular: 1, ..OpenCounts::default() };
         assert_eq!(unread(0).warnings(opened), []);
@@ -172,7 +217,10 @@ mod tests {
             message.starts_with("mappings of 3 processes of the targets could not be read (3 ended before);")
         );
         let message = unread.refused(0, CapabilitySet::empty()).unwrap().message;
-        assert!(message.starts_with("1 process of the targets: permission denied;"), "{message}");
+        assert!(
+            message.starts_with("1 process of the targets (") && message.contains(" 1): permission denied;"),
+            "{message}"
+        );
     }
 
     #[test]
