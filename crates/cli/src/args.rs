@@ -24,6 +24,8 @@ Exit status:
   0  the capture ended and every output was written, also after an early stop or without a sample
   1  something failed at run time: a privilege, a target, the kernel, an output
   2  the command line was rejected
+  With -- CMD: that of the command, 128 + N if signal N ended it, 0 if it still runs. Failures of perf-agent itself are \
+125, a command that cannot be executed 126, one that does not exist 127.
 
 Signals:
   The first SIGINT, SIGTERM or SIGHUP ends the capture early and writes everything. The second ends the search for \

@@ -1,7 +1,7 @@
 //! perf-agent: the command line of the library `perfagent`.
 //!
-//! This crate turns options into a builder, prints messages and progress, handles signals and sets the exit status: 0 =
-//! done, 1 = failed at run time, 2 = command line rejected. Messages go to standard error. The library does the rest.
+//! This crate turns options into a builder, prints messages and progress, handles signals and sets the exit status
+//! (exit_status.rs). Messages go to standard error. The library does the rest.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -10,6 +10,7 @@ mod doctor;
 mod ending;
 mod exit_status;
 mod file_args;
+mod header;
 mod messages;
 mod naming;
 mod other_tools;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 
 use args::{Action, CommandLine};
 use console::ConsoleArgs;
-use exit_status::{FAILED, REJECTED};
+use exit_status::ExitStatuses;
 use signals::Interrupts;
 use syntax::Refusal;
 
@@ -35,24 +36,25 @@ const LOG_VARIABLE: &str = "PERF_AGENT_LOG";
 
 fn main() -> ExitCode {
     perfagent::keep_heap_small();
-    let interrupts = Interrupts::install();
+    let statuses = ExitStatuses::of(std::env::args_os());
+    let interrupts = Interrupts::install(statuses.failed);
     let code = match interrupts {
-        Ok(interrupts) => dispatch(&interrupts),
+        Ok(interrupts) => dispatch(&interrupts, statuses),
         Err(error) => Err(anyhow::Error::new(error).context("handle signals")),
     };
     code.unwrap_or_else(|error| {
         messages::error(&format!("{error:#}"), None);
-        ExitCode::from(FAILED)
+        ExitCode::from(statuses.failed)
     })
 }
 
-fn dispatch(interrupts: &Interrupts) -> anyhow::Result<ExitCode> {
+fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<ExitCode> {
     let command_line = match syntax::parse(std::env::args_os()) {
         Ok(command_line) => command_line,
         Err(Refusal::Text(text)) => return show(&text),
         Err(Refusal::Syntax { error, hint }) => {
             messages::error(&error, Some(&hint));
-            return Ok(ExitCode::from(REJECTED));
+            return Ok(ExitCode::from(statuses.rejected));
         }
     };
     match &command_line {
@@ -66,14 +68,16 @@ fn dispatch(interrupts: &Interrupts) -> anyhow::Result<ExitCode> {
     match command_line {
         CommandLine { action: Some(Action::Version), .. } => show(&syntax::version()),
         // Needs no privilege, so it takes none.
-        CommandLine { action: Some(Action::Render(args)), .. } => Ok(render::run(&args, interrupts)),
+        CommandLine { action: Some(Action::Render(args)), .. } => {
+            Ok(render::run(&args, interrupts, statuses))
+        }
         CommandLine { action: Some(Action::Doctor { json }), .. } => {
             perfagent::raise_permitted()?;
             doctor::run(json == Some(true))
         }
         CommandLine { action: None, capture } => {
             perfagent::raise_permitted()?;
-            Ok(run::capture(&capture, interrupts))
+            Ok(run::capture(&capture, interrupts, statuses))
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use perfagent::{FileTarget, Mode, OutputKind, Recording, Symbolizer, WarningKind};
 
 use crate::args::RenderArgs;
-use crate::exit_status::{FAILED, REJECTED};
+use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
 use crate::{ending, messages};
 
@@ -21,25 +21,35 @@ struct Single<'a> {
 }
 
 /// Reads the recording and writes the given outputs; without an output, prints the ledgers.
-pub fn run(args: &RenderArgs, interrupts: &Interrupts) -> ExitCode {
+pub fn run(args: &RenderArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> ExitCode {
     let recording = match read(&args.recording) {
         Ok(recording) => recording,
         Err(reason) => {
             let hint =
                 "a recording is written by --recording-output; a file that was cut off or changed is refused";
             messages::error(&format!("{}: {reason}", args.recording.display()), Some(hint));
-            return ExitCode::from(FAILED);
+            return ExitCode::from(statuses.failed);
         }
     };
     let single = match args.output.as_ref().map(|path| single(args, path.as_ref(), &recording)).transpose() {
         Ok(single) => single,
         Err((error, hint)) => {
             messages::error(&error, Some(&hint));
-            return ExitCode::from(REJECTED);
+            return ExitCode::from(statuses.rejected);
         }
     };
-    let recording = if args.resymbolize == Some(true) { with_new_names(recording) } else { recording };
     let outputs: Vec<_> = outputs(args).collect();
+    let binary = outputs.iter().find(|(kind, to)| kind.is_binary() && *to == FileTarget::Stdout);
+    let binary = binary.map(|(kind, _)| kind.option());
+    let single_is_binary = single.as_ref().is_some_and(|to| to.format == "pprof" && to.path == "-");
+    if let Some(option) = binary.or(single_is_binary.then_some("--output"))
+        && std::io::stdout().is_terminal()
+    {
+        let error = format!("{option} -: the output is binary, and standard output is a terminal");
+        messages::error(&error, Some("redirect standard output (> FILE), or give a path"));
+        return ExitCode::from(statuses.rejected);
+    }
+    let recording = if args.resymbolize == Some(true) { with_new_names(recording) } else { recording };
     if outputs.is_empty() && single.is_none() {
         print_ledgers(&recording);
         return ExitCode::SUCCESS;
@@ -67,7 +77,7 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts) -> ExitCode {
             }
         }
     }
-    if complete { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+    if complete { ExitCode::SUCCESS } else { ExitCode::from(statuses.failed) }
 }
 
 /// Looks up all names anew, and tells what could not be named.

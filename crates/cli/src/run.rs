@@ -3,52 +3,47 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use perfagent::{Agent, Config, Ended, Error, ErrorKind, Report, Targets};
+use perfagent::{Agent, Config, Ended, Error, Targets};
 
 use crate::args::CaptureArgs;
-use crate::exit_status::{FAILED, REJECTED};
+use crate::exit_status::ExitStatuses;
 use crate::progress::{INTERVAL, Progress};
 use crate::signals::Interrupts;
-use crate::{ending, messages, naming, request, starting};
+use crate::{ending, header, messages, naming, request, starting};
 
 /// Default length of a capture of processes or of the system. A command is followed to its end.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Runs one capture.
-pub fn capture(args: &CaptureArgs, interrupts: &Interrupts) -> ExitCode {
+pub fn capture(args: &CaptureArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> ExitCode {
     let built = request::builder(args).temporary_files(&interrupts.temporary_files).build();
     let finished = built.and_then(|agent| {
         let config = agent.config();
         let length = length(&config);
-        let target = target(&config);
-        announce(&config, &target, length);
-        match starting::while_starting(&agent, || agent.start_cancellable(&interrupts.stop)) {
+        let target = header::target(&config);
+        let started = starting::while_starting(&agent, || agent.start_cancellable(&interrupts.stop));
+        let end = match started {
             Ok(()) => {
+                header::print(&config, &target, length);
                 if let Some(address) = agent.metrics_address() {
                     messages::note(&format!("metrics are served at http://{address}/metrics"));
                 }
-                follow(&agent, length, interrupts);
+                follow(&agent, length, interrupts)
             }
-            Err(Error::Cancelled) => {}
+            Err(Error::Cancelled) => End::Signal,
             Err(error) => return Err(error),
-        }
+        };
         let report = naming::while_stopping(&agent, interrupts, || agent.stop_with(&interrupts.abandon))?;
-        let early = early(&config, &report, length);
-        Ok(ending::print(&report, &target, early))
+        let complete = ending::print(&report, &target, early_end(end, &config, length));
+        Ok(statuses.of_report(&report, complete))
     });
-    match finished {
-        Ok(complete) => {
-            if complete {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::from(FAILED)
-            }
-        }
+    ExitCode::from(match finished {
+        Ok(status) => status,
         Err(error) => {
             messages::library_error(&error);
-            ExitCode::from(if error.kind() == ErrorKind::InvalidConfig { REJECTED } else { FAILED })
+            statuses.of_error(&error)
         }
-    }
+    })
 }
 
 /// How long to capture; none: until the command ends, or until the capture is stopped.
@@ -60,75 +55,69 @@ fn length(config: &Config) -> Option<Duration> {
     }
 }
 
+/// Why a capture ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Its time is over.
+    Time,
+    /// A signal asked for the end.
+    Signal,
+    /// Nothing is left to profile.
+    TargetsExited,
+}
+
 /// Waits for the end of the capture and draws its progress.
-fn follow(agent: &Agent, length: Option<Duration>, interrupts: &Interrupts) {
+fn follow(agent: &Agent, length: Option<Duration>, interrupts: &Interrupts) -> End {
     let start = Instant::now();
     let mut progress = Progress::new();
     loop {
         let left = length.map(|length| length.saturating_sub(start.elapsed()));
-        if left == Some(Duration::ZERO) || interrupts.stop.is_cancelled() {
-            return;
+        if interrupts.stop.is_cancelled() {
+            return End::Signal;
+        }
+        if left == Some(Duration::ZERO) {
+            return End::Time;
         }
         let slice = left.map_or(INTERVAL, |left| left.min(INTERVAL));
         if agent.wait(slice) != Ended::Duration {
-            return;
+            return End::TargetsExited;
         }
         let ledger = agent.ledger();
         progress.draw(ledger.samples, ledger.lost(), left.map(|left| left.saturating_sub(slice)));
     }
 }
 
-/// Why the capture ended before its time, if it did.
-fn early(config: &Config, report: &Report, length: Option<Duration>) -> Option<&'static str> {
-    let is_short = length.is_some_and(|length| report.duration < length);
-    match report.ended_by {
-        Ended::TargetsExited if is_short => Some(match config.targets() {
-            Targets::Command(_) => "the command ended",
-            _ => "the targets ended",
-        }),
-        Ended::Stopped if is_short || matches!(config.targets(), Targets::Command(_)) => {
-            Some("stopped by a signal")
-        }
-        _ => None,
+/// Why a capture ended before its time, if it did. One without a length ends when it is stopped, or with its command.
+fn early_end(end: End, config: &Config, length: Option<Duration>) -> Option<&'static str> {
+    let is_command = matches!(config.targets(), Targets::Command(_));
+    match (end, length) {
+        (End::Time, _) | (End::TargetsExited, None) => None,
+        (End::Signal, None) if !is_command => None,
+        (End::Signal, _) => Some("stopped by a signal"),
+        (End::TargetsExited, Some(_)) if is_command => Some("the command has ended"),
+        (End::TargetsExited, Some(_)) => Some("all targets have exited"),
     }
 }
 
-/// Whose capture it is.
-fn target(config: &Config) -> String {
-    match config.targets() {
-        Targets::Pids(pids) => pids.iter().map(|pid| named(*pid)).collect::<Vec<_>>().join(", "),
-        Targets::System => "system-wide".to_owned(),
-        Targets::Command(program) => format!("command {}", program.to_string_lossy()),
-        _ => "unknown target".to_owned(),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Prints one line for each mode: target, rate or states, length.
-fn announce(config: &Config, target: &str, length: Option<Duration>) {
-    let mut length = match (length, config.targets()) {
-        (Some(length), _) => format!("for {length:?}"),
-        (None, Targets::Command(_)) => "until the command ends".to_owned(),
-        (None, _) => "until it is stopped".to_owned(),
-    };
-    if let Some(every) = config.rotate() {
-        length += &format!(", one set of outputs every {every:?}");
+    #[test]
+    fn an_early_end_has_its_reason() {
+        let config = |command: bool| {
+            let builder = Agent::builder().with_cpu_profile();
+            let builder =
+                if command { builder.command(std::process::Command::new("true")) } else { builder.pid(1) };
+            builder.effective_config().unwrap()
+        };
+        let ten = Some(Duration::from_secs(10));
+        let of = |end, command, length| early_end(end, &config(command), length);
+        assert_eq!(of(End::Time, false, ten), None);
+        assert_eq!(of(End::TargetsExited, false, ten), Some("all targets have exited"));
+        assert_eq!(of(End::TargetsExited, true, ten), Some("the command has ended"));
+        assert_eq!(of(End::TargetsExited, true, None), None);
+        assert_eq!(of(End::Signal, false, None), None, "with --rotate it is the way to end");
+        assert_eq!(of(End::Signal, true, None), Some("stopped by a signal"));
     }
-    if config.cpu_profile() {
-        messages::note(&format!("on-CPU profile: {target}, {} Hz, {length}", config.sample_rate_hz()));
-    }
-    if config.pmu() {
-        let events: Vec<_> = config.pmu_events().collect();
-        messages::note(&format!("metrics: {target}, {}, {length}", events.join(" ")));
-    }
-    if config.off_cpu_profile() {
-        let states: Vec<_> = config.off_cpu_states().iter().map(|state| state.name()).collect();
-        messages::note(&format!("off-CPU profile: {target}, {}, {length}", states.join(" and ")));
-    }
-}
-
-fn named(number: u32) -> String {
-    let pid = request::process_of(number);
-    let comm = request::comm(pid);
-    let name = if comm.is_empty() { String::new() } else { format!(" ({})", String::from_utf8_lossy(&comm)) };
-    format!("pid {pid}{name}")
 }

@@ -17,12 +17,14 @@ pub struct Interrupts {
     pub abandon: CancelToken,
     /// Removed by the third signal.
     pub temporary_files: TemporaryFiles,
+    /// The exit status after the third signal.
+    failed: u8,
 }
 
 impl Interrupts {
-    /// Handles SIGINT, SIGTERM and SIGHUP from now on. A SIGHUP that was ignored stays ignored, for nohup(1).
-    pub fn install() -> io::Result<Self> {
-        let interrupts = Self::default();
+    /// Handles SIGINT, SIGTERM and SIGHUP from now on. `failed`: the exit status after the third of them. A SIGHUP that was ignored stays ignored, for nohup(1).
+    pub fn install(failed: u8) -> io::Result<Self> {
+        let interrupts = Self { failed, ..Self::default() };
         let mut handled = vec![SIGINT, SIGTERM];
         if !is_ignored(SIGHUP) {
             handled.push(SIGHUP);
@@ -47,7 +49,7 @@ impl Interrupts {
             _ => {
                 self.temporary_files.remove_all();
                 messages::error("ended by the third signal; unfinished outputs are not written", None);
-                std::process::exit(1);
+                std::process::exit(self.failed.into());
             }
         }
     }

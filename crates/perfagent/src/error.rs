@@ -27,6 +27,8 @@ pub enum Error {
         reason: String,
         /// What to do about it.
         hint: String,
+        /// The error of the system call that refused a command, if it is one.
+        errno: Option<i32>,
     },
     /// A capability is missing.
     #[error("missing privilege: {}", .missing.join(", "))]
@@ -278,7 +280,18 @@ impl Error {
         reason: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self::InvalidConfig { option: option.into(), reason: reason.into(), hint: hint.into() }
+        Self::InvalidConfig { option: option.into(), reason: reason.into(), hint: hint.into(), errno: None }
+    }
+
+    /// An [`Error::InvalidConfig`] for a command that cannot be run.
+    #[must_use]
+    pub(crate) fn invalid_command(program: &str, source: &io::Error) -> Self {
+        Self::InvalidConfig {
+            option: "-- CMD".to_owned(),
+            reason: format!("command `{program}`: {source}"),
+            hint: "give a program in PATH, or the path of an executable file".to_owned(),
+            errno: source.raw_os_error(),
+        }
     }
 
     /// The stable kind.
@@ -349,6 +362,7 @@ impl Error {
             | Self::System { source, .. }
             | Self::Listen { source, .. }
             | Self::Command { source, .. } => source.raw_os_error(),
+            Self::InvalidConfig { errno, .. } => *errno,
             _ => None,
         }
     }

@@ -143,6 +143,7 @@ fn every_output_is_written_and_standard_output_has_only_the_one_for_it() {
     );
     assert_status(&output, 0);
     assert!(output.stdout.starts_with(&[0x1f, 0x8b]));
+    assert!(!stderr(&output).contains("standard output"), "{}", stderr(&output));
     assert_eq!(files(directory.path()), ["f", "f.svg"]);
     assert!(std::fs::read_to_string(directory.path().join("f.svg")).unwrap().contains("<svg"));
 }
@@ -225,12 +226,12 @@ fn a_command_is_followed_to_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo out; exit 3";
     let output = run_in(directory.path(), &["--profile", "--sample-rate", "499", "--", "sh", "-c", script]);
-    assert_status(&output, 0);
+    assert_status(&output, 3);
     assert_eq!(stdout(&output), "out\n");
     assert!(stderr(&output).contains("command exited with status 3"), "{}", stderr(&output));
     assert!(files(directory.path())[0].starts_with("sh-"));
     let output = run_in(directory.path(), &["--profile", "--", "sh", "-c", "kill -9 $$"]);
-    assert_status(&output, 0);
+    assert_status(&output, 137);
     assert!(stderr(&output).contains("killed by signal SIGKILL"), "{}", stderr(&output));
 }
 
@@ -268,12 +269,44 @@ fn a_script_whose_interpreter_is_missing() {
     std::fs::write(&script, "#!/no/such/interpreter -x\n").unwrap();
     assert!(Command::new("chmod").arg("+x").arg(&script).status().unwrap().success());
     let output = run_in(directory.path(), &["--profile", "--", "./script"]);
-    assert_status(&output, 1);
+    assert_status(&output, 127);
     let text = stderr(&output);
     assert!(text.contains("error: run ./script: No such file or directory"), "{text}");
     let hint = text.lines().find(|line| line.starts_with("hint: "));
     assert!(hint.is_some_and(|hint| hint.contains("`/no/such/interpreter`")), "{text}");
     assert!(!files(directory.path()).iter().any(|name| name.ends_with(".pb.gz")), "{text}");
+}
+
+#[test]
+fn an_output_that_fails_hides_the_status_of_the_command() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let script = "rm -r \"$0\"; exit 3";
+    let gone = directory.path().join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let path = gone.join("x.pb.gz");
+    let words = ["--profile", "-o", path.to_str().unwrap(), "--", "sh", "-c", script, gone.to_str().unwrap()];
+    let output = run_in(directory.path(), &words);
+    assert_status(&output, 125);
+    assert!(stderr(&output).contains("command exited with status 3"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_binary_output_is_not_for_a_terminal() {
+    let on_terminal = |words: &str| {
+        let line = format!("{} {words}", env!("CARGO_BIN_EXE_perf-agent"));
+        Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output()
+    };
+    let Ok(output) = on_terminal("--profile --pid 1 --profile-output -") else {
+        testkit::skip!("no script(1)");
+    };
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("standard output is a terminal") && text.contains("hint: redirect"), "{text}");
+    let text = stdout(&on_terminal("--profile --pid 0 --folded-output -").unwrap());
+    assert!(!text.contains("is a terminal"), "{text}");
 }
 
 #[test]
@@ -310,6 +343,8 @@ fn the_capture_ends_with_its_targets() {
     let output = child.wait_with_output().unwrap();
     assert_status(&output, 0);
     assert!(begun.elapsed() < Duration::from_secs(300), "{:?}", begun.elapsed());
+    let text = stderr(&output);
+    assert!(text.contains("ended early: all targets have exited"), "{text}");
     assert_eq!(files(directory.path()).len(), 1);
 }
 

@@ -311,7 +311,7 @@ fn an_address_that_cannot_be_bound_is_an_error_before_the_capture() {
     let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = held.local_addr().unwrap().to_string();
     let output = run(&["--pmu", "--pmu-output", "r", "--metrics-listen", &address, "--", "touch", "begun"]);
-    assert_status(&output, 1);
+    assert_status(&output, 125);
     let text = stderr(&output);
     assert!(
         text.contains(&format!("error: listen for metrics on {address}: Address already in use")),

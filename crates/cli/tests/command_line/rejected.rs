@@ -9,9 +9,14 @@ const GOOD: [&str; 3] = ["--profile", "--pid", "1"];
 
 #[track_caller]
 fn check(output: &std::process::Output, substrings: &[&str]) {
+    check_status(output, 2, substrings);
+}
+
+#[track_caller]
+fn check_status(output: &std::process::Output, status: i32, substrings: &[&str]) {
     let text = stderr(output);
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert_eq!(output.status.code(), Some(status), "{text}");
     assert!(output.stdout.is_empty());
     assert_eq!(lines.len(), 2, "{text}");
     assert!(lines[0].starts_with("error: ") && lines[1].starts_with("hint: "), "{text}");
@@ -23,7 +28,8 @@ fn check(output: &std::process::Output, substrings: &[&str]) {
 #[track_caller]
 fn rejected(words: &[&str], substrings: &[&str]) -> String {
     let output = run(words);
-    check(&output, substrings);
+    let has_command = words.iter().position(|word| *word == "--").is_some_and(|at| at + 1 < words.len());
+    check_status(&output, if has_command { 125 } else { 2 }, substrings);
     stderr(&output)
 }
 
@@ -141,13 +147,16 @@ fn a_directory_that_is_read_only() {
 
 #[test]
 fn commands() {
-    rejected(
-        &["--profile", "--", "no-such-program-here"],
-        &["no-such-program-here", "No such file or directory"],
-    );
-    rejected(&["--profile", "--", "/etc/passwd"], &["/etc/passwd", "Permission denied"]);
-    rejected(&["--profile", "--", "/"], &["Permission denied"]);
-    rejected(&["--profile", "--", ""], &["No such file or directory"]);
+    for (status, command, reason) in [
+        (127, "no-such-program-here", "No such file or directory"),
+        (127, "/no/such/program", "No such file or directory"),
+        (127, "", "No such file or directory"),
+        (126, "/etc/passwd", "Permission denied"),
+        (126, "/", "Permission denied"),
+    ] {
+        check_status(&run(&["--profile", "--", command]), status, &[command, reason]);
+    }
+    check_status(&run(&["--profile", "--nosuch", "--", "true"]), 125, &["--nosuch"]);
 }
 
 #[test]
@@ -230,7 +239,8 @@ fn the_first_error_is_the_one_that_is_printed() {
     rejected(&["--profile", "--duration", "0", "--pid", "0", "--sample-rate", "0"], &["--sample-rate"]);
     rejected(&["--profile", "--duration", "0", "--pid", "0", "--tag", "x"], &["--duration"]);
     rejected(&["--profile", "--folded-output", "/", "--pid", "0", "--tag", "x"], &["--pid"]);
-    rejected(&["--profile", "--folded-output", "/", "--", "no-such-program-here"], &["--folded-output"]);
+    let words = ["--profile", "--folded-output", "/", "--", "no-such-program-here"];
+    check_status(&run(&words), 125, &["--folded-output"]);
 }
 
 #[test]

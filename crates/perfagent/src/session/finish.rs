@@ -39,7 +39,8 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     let mut warnings = parts.warnings.take();
     let hooks = parts.tables.take_hooks();
     warnings.extend(parts.tables.take_warnings());
-    warnings.extend(parts.processes.take_warnings());
+    let stacks = parts.config.cpu_profile || parts.config.off_cpu_profile;
+    warnings.extend(parts.processes.take_warnings(stacks));
     let cost_before = parts.interval.before.cost;
     let names = parts.end_naming();
     let context = context(&parts, figures);
@@ -62,13 +63,22 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
         metrics: shared.last_metrics().map(Arc::unwrap_or_clone),
         warnings,
         ended_by,
-        command_status: parts.command.as_ref().map(command_status),
+        command_status: parts.command.as_ref().map(|child| command_status(child, ended_by)),
     })
 }
 
-fn command_status(child: &ChildHandle) -> CommandStatus {
-    match child.try_wait() {
-        Ok(Some(status)) => CommandStatus::Exited(status),
-        _ => CommandStatus::Running(child.id()),
+/// A process that has passed its exit tracepoint has a status a moment later.
+const LAST_STATUS: Duration = Duration::from_secs(1);
+
+fn command_status(child: &ChildHandle, ended_by: Ended) -> CommandStatus {
+    let begun = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return CommandStatus::Exited(status),
+            Ok(None) if ended_by == Ended::TargetsExited && begun.elapsed() < LAST_STATUS => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            _ => return CommandStatus::Running(child.id()),
+        }
     }
 }

@@ -111,10 +111,6 @@ pub(super) fn command_exists(request: &Request, facts: &Facts) -> Result<(), Err
     let Some(command) = request.commands.first() else { return Ok(()) };
     match command::look_up(command, &facts.path) {
         Ok(_) => Ok(()),
-        Err(error) => Err(Error::invalid(
-            "-- CMD",
-            format!("command `{}`: {error}", command.get_program().to_string_lossy()),
-            "give a program in PATH, or the path of an executable file",
-        )),
+        Err(error) => Err(Error::invalid_command(&command.get_program().to_string_lossy(), &error)),
     }
 }

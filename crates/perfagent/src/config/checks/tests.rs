@@ -21,7 +21,7 @@ fn judge(builder: AgentBuilder) -> Result<Plan, Error> {
 
 fn refusal(builder: AgentBuilder) -> (String, String) {
     match judge(builder) {
-        Err(Error::InvalidConfig { option, reason, hint }) => {
+        Err(Error::InvalidConfig { option, reason, hint, .. }) => {
             assert!(!hint.is_empty() && !reason.contains('\n') && !hint.contains('\n'));
             (option, reason)
         }
