@@ -17,6 +17,7 @@ mod hottest;
 mod ledger;
 mod profiles;
 mod report;
+mod scheduler_functions;
 mod selection;
 mod stack_lines;
 #[cfg(test)]

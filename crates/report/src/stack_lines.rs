@@ -1,11 +1,12 @@
-//! Which lines a stack is shown as: its frames without those of our own tracing, a line that tells why it is not complete, and
-//! the stack of its waker.
+//! Which lines a stack is shown as: its frames without those of our own tracing and of the scheduler, a line that tells why it is not
+//! complete, and the stack of its waker.
 
 use std::borrow::Cow;
 
 use profile::{Label, LabelValue};
 use recording::{FrameId, MissingStack, Names, Recording, Stack, State, WalkEnd};
 
+use crate::scheduler_functions;
 use crate::selection::{Entry, StackRef};
 
 /// Beginnings of the names of kernel functions that lead from a tracepoint to our programs.
@@ -40,22 +41,27 @@ impl<'a> StackLines<'a> {
         Self { recording, names }
     }
 
-    /// Replaces `lines` by those of a count, leaf first, its waker after it.
+    /// Replaces `lines` by those of a count, leaf first. Its waker stands beyond the leaf, the outermost frame farthest away: equal
+    /// waits then share their frames from the root on, whatever ends them.
     pub(crate) fn fill(&self, entry: &Entry<'a>, lines: &mut Vec<StackLine<'a>>) {
         lines.clear();
-        self.add_stack(&entry.at, lines);
         if let Some(waker) = &entry.waker {
-            lines.push(fact(WOKEN_BY));
             self.add_waker(waker, lines);
+            lines.reverse();
+            lines.push(fact(WOKEN_BY));
         }
+        self.add_stack(&entry.at, lines);
     }
 
     fn add_stack(&self, of: &StackRef<'a>, lines: &mut Vec<StackLine<'a>>) {
         let (kernel, user) = of.stack.split();
         // Off-CPU, the kernel stack begins with the frames of the tracepoint that took it.
-        let own = if of.state == State::Sampled { 0 } else { self.own_frames(kernel) };
+        let mut left_out = if of.state == State::Sampled { 0 } else { self.own_frames(kernel) };
+        if of.state.off_cpu().is_some() {
+            left_out += self.scheduler_frames(kernel.get(left_out..).unwrap_or_default());
+        }
         if self.kernel_stacks() {
-            lines.extend(kernel.iter().skip(own).copied().map(StackLine::Frame));
+            lines.extend(kernel.iter().skip(left_out).copied().map(StackLine::Frame));
         }
         lines.extend(user.iter().copied().map(StackLine::Frame));
         lines.extend(outermost(of.stack).map(fact));
@@ -94,6 +100,14 @@ impl<'a> StackLines<'a> {
     fn own_frames(&self, kernel: &[FrameId]) -> usize {
         let is_own = |frame: &FrameId| self.name_begins(*frame, &OWN_FRAMES);
         kernel.iter().take(MAX_OWN_FRAMES).rposition(is_own).map_or(0, |last| last + 1)
+    }
+
+    /// How many of these kernel frames, leaf first, belong to the scheduler.
+    fn scheduler_frames(&self, kernel: &[FrameId]) -> usize {
+        let is_inside = |frame: &FrameId| {
+            self.names.of(*frame).next().is_some_and(|line| scheduler_functions::contain(line.name))
+        };
+        kernel.iter().position(|frame| !is_inside(frame)).unwrap_or(kernel.len())
     }
 
     fn name_begins(&self, frame: FrameId, beginnings: &[&str]) -> bool {

@@ -116,22 +116,28 @@ fn off_cpu_shows_the_states_that_were_asked_for() {
 }
 
 #[test]
-fn frames_of_the_tracing_itself_are_left_out_off_cpu() {
-    let made = |state, mode, kernel_stacks| {
+fn frames_of_the_tracing_and_of_the_scheduler_are_left_out_off_cpu() {
+    let leaving =
+        ["bpf_prog_1", "bpf_trace_run4", "__traceiter_sched_switch", "__schedule", "schedule", "pipe_read"];
+    let made_of = |kernel: &[&str], state, mode, kernel_stacks| {
         let mut capture = TestRecording::new();
         capture.settings.kernel_stacks = kernel_stacks;
-        let kernel = ["bpf_prog_1", "bpf_trace_run4", "__traceiter_sched_switch", "schedule"];
-        let kernel = kernel.map(|name| capture.kernel_frame(name));
+        let kernel: Vec<_> = kernel.iter().map(|name| capture.kernel_frame(name)).collect();
         let user = capture.frame("main");
         let stack = capture.stack(&kernel, &[user], WalkEnd::Root, state);
         capture.add_intervals(stack, 1, 1, 0);
         capture.add_samples(stack, 1);
         of(capture, mode).remove(0).split(' ').next().unwrap().to_owned()
     };
-    assert_eq!(made(State::Blocked, Mode::OffCpu, true), "schedule;main");
+    let made = |state, mode, kernel_stacks| made_of(&leaving, state, mode, kernel_stacks);
+    assert_eq!(made(State::Blocked, Mode::OffCpu, true), "pipe_read;main");
     assert_eq!(made(State::Blocked, Mode::OffCpu, false), "main");
-    let sampled = "bpf_prog_1;bpf_trace_run4;__traceiter_sched_switch;schedule;main";
+    let sampled = "bpf_prog_1;bpf_trace_run4;__traceiter_sched_switch;__schedule;schedule;pipe_read;main";
     assert_eq!(made(State::Sampled, Mode::OnCpu, true), sampled);
+    // As the kernel tells the stack of a thread that sleeps already, and as it is if no frame is of the tracing.
+    for alike in [&leaving[5..], &leaving[3..]] {
+        assert_eq!(made_of(alike, State::Blocked, Mode::OffCpu, true), "pipe_read;main");
+    }
 }
 
 #[test]
@@ -144,7 +150,7 @@ fn our_frames_are_searched_near_the_leaf_only() {
     assert!(of(capture, Mode::OffCpu)[0].starts_with("f0;f1;f2;f3;f4;f5;f6;f7;bpf_trampoline_1 "));
 }
 
-/// The lines below `[woken by]` for a waker with these kernel frames.
+/// The lines beyond `[woken by]` for a waker with these kernel frames, the line after it first.
 fn woken_by(tid: u32, state: State, end: WalkEnd, kernel: &[&str], kernel_stacks: bool) -> String {
     let mut capture = TestRecording::new();
     capture.settings.kernel_stacks = kernel_stacks;
@@ -157,13 +163,13 @@ fn woken_by(tid: u32, state: State, end: WalkEnd, kernel: &[&str], kernel_stacks
     let made = of(capture, Mode::OffCpu);
     assert_eq!(made.len(), 1);
     assert!(made[0].ends_with(" pid=7,comm=target,pod=p,state=blocked 2,30"), "{made:?}");
-    let (own, waker) = made[0].split_once(";[woken by];").unwrap();
-    assert_eq!(own, "wait");
-    waker.split(" pid=").next().unwrap().to_owned()
+    let (waker, own) = made[0].split_once(";[woken by];").unwrap();
+    assert_eq!(own.split(" pid=").next(), Some("wait"));
+    waker.split(';').rev().collect::<Vec<_>>().join(";")
 }
 
 #[test]
-fn a_waker_is_shown_below_with_process_thread_and_stack() {
+fn a_waker_is_shown_beyond_the_leaf_with_process_thread_and_stack() {
     let kernel = ["bpf_prog_1", "try_to_wake_up"];
     let by_thread = |state, shown| woken_by(1, state, WalkEnd::Root, &kernel, shown);
     let expected = "process w-process;thread w;try_to_wake_up;wake_up";
