@@ -1,7 +1,9 @@
 //! The options for files with profiles and recordings. A capture and `render` have the same ones.
 
-use clap::Args;
-use perfagent::OutputKind;
+use std::ffi::OsStr;
+
+use clap::{Args, ValueEnum};
+use perfagent::{Drawing, Merge, OutputKind};
 
 use crate::values::OutputPath;
 
@@ -21,7 +23,8 @@ pub struct FileArgs {
     #[arg(long, value_name = "PATH")]
     pub wall_output: Option<OutputPath>,
 
-    /// Folded stacks of the on-CPU profile; without one, of the off-CPU profile
+    /// Folded stacks. If several profiles are taken, each has a file of its own: stacks.folded becomes
+    /// stacks.on-cpu.folded and stacks.off-cpu.folded
     #[arg(long, value_name = "PATH")]
     pub folded_output: Option<OutputPath>,
 
@@ -29,13 +32,50 @@ pub struct FileArgs {
     #[arg(long, value_name = "PATH")]
     pub flamegraph_output: Option<OutputPath>,
 
+    /// The towers of flame graphs and folded stacks: pid (one for each process, and with --per-thread for each thread),
+    /// comm (one for each program name), all (one) [default: comm]
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    pub merge: Option<Towers>,
+
+    /// Draw flame graphs with the outermost functions at the top
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "true|false", hide_possible_values = true)]
+    pub inverted: Option<bool>,
+
     /// A recording: all stacks and counts with their names and ledger; `perf-agent render` makes every other output
     /// from it
     #[arg(long, value_name = "PATH")]
     pub recording_output: Option<OutputPath>,
 }
 
+/// Which samples share a tower of a flame graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Towers {
+    /// Those of a process.
+    Pid,
+    /// Those of all processes with the same name.
+    Comm,
+    /// All.
+    All,
+}
+
 impl FileArgs {
+    /// Whether a picture or a text of every profile is written. Standard output takes that of one profile only.
+    pub fn shows_profiles(&self) -> bool {
+        let is_file = |path: &OutputPath| AsRef::<OsStr>::as_ref(path) != "-";
+        [&self.folded_output, &self.flamegraph_output].into_iter().flatten().any(is_file)
+    }
+
+    /// How flame graphs and folded stacks are drawn.
+    pub fn drawing(&self) -> Drawing {
+        let merge = match self.merge {
+            Some(Towers::Pid) => Merge::Pid,
+            Some(Towers::All) => Merge::All,
+            Some(Towers::Comm) | None => Merge::Comm,
+        };
+        Drawing::default().merge(merge).inverted(self.inverted == Some(true))
+    }
+
     /// The outputs with a path: the option's name, the kind, the path.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, OutputKind, &OutputPath)> {
         let all = [

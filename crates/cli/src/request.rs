@@ -18,7 +18,7 @@ pub fn builder(args: &CaptureArgs) -> AgentBuilder {
     let builder = single.fold(builder, |builder, (name, path)| builder.option(name, path));
     let files = args.outputs.files.given();
     let builder = files.fold(builder, |builder, (name, _, path)| builder.option(name, path));
-    let builder = flags(args, builder);
+    let builder = flags(args, builder).drawing(args.outputs.files.drawing());
     let builder = with_command(&args.target.command, builder);
     let timestamp = jiff::Zoned::now().strftime("%Y%m%d%H%M").to_string();
     let automatic_name = |kind| automatic_name(&args.target, &timestamp, kind);
@@ -75,14 +75,14 @@ fn with_command(words: &[OsString], builder: AgentBuilder) -> AgentBuilder {
     builder.command(command)
 }
 
-/// Gives an automatic name to each profile without a path.
+/// Gives an automatic name to each profile without a path, unless pictures or texts of all profiles are asked for instead.
 fn with_profiles(
     args: &CaptureArgs,
     mut builder: AgentBuilder,
     automatic_name: impl Fn(OutputKind) -> AutoName,
 ) -> AgentBuilder {
     let CaptureArgs { modes, outputs, .. } = args;
-    if outputs.output.is_some() {
+    if outputs.output.is_some() || outputs.files.shows_profiles() {
         return builder;
     }
     if modes.profile == Some(true) && outputs.files.profile_output.is_none() {

@@ -49,7 +49,15 @@ fn explain(error: &Error) -> (String, String) {
         ErrorKind::InvalidUtf8 => {
             (format!("{name}: `{value}` is not valid UTF-8"), format!("write the value as text; {SEE_HELP}"))
         }
-        // Only Boolean options have a list of values.
+        ErrorKind::InvalidValue if !value.is_empty() && !known_values(error).contains(&"true".to_owned()) => {
+            let known = known_values(error);
+            let (last, others) =
+                known.split_last().map_or(("", &[][..]), |(last, others)| (last.as_str(), others));
+            (
+                format!("{name}: `{value}` is none of {}", known.join(", ")),
+                format!("write {name} {} or {last}; {SEE_HELP}", others.join(", ")),
+            )
+        }
         ErrorKind::InvalidValue if !value.is_empty() || argument.contains("[=") => (
             format!("{name}: `{value}` is neither true nor false"),
             format!("write {name}, {name}=true or {name}=false"),
@@ -71,6 +79,14 @@ fn explain(error: &Error) -> (String, String) {
             let first = text.lines().next().unwrap_or_default();
             (first.trim_start_matches("error: ").to_owned(), SEE_HELP.to_owned())
         }
+    }
+}
+
+/// The values that an option knows.
+fn known_values(error: &Error) -> Vec<String> {
+    match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(known)) => known.clone(),
+        _ => Vec::new(),
     }
 }
 
@@ -122,6 +138,17 @@ fn unexpected(word: &str) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_that_are_not_known_are_answered_with_those_that_are() {
+        for (words, known) in
+            [(["--merge", "tid"], "pid, comm, all"), (["--color", "on"], "auto, always, never")]
+        {
+            let words = std::iter::once("perf-agent").chain(words).map(OsString::from);
+            let Err(Refusal::Syntax { error, .. }) = parse(words) else { panic!("{known}") };
+            assert!(error.ends_with(&format!("is none of {known}")), "{error}");
+        }
+    }
 
     #[test]
     fn clap_accepts_the_definition() {

@@ -19,6 +19,24 @@ pub trait Encoder: Sync {
     fn encode(&self, profile: &Profile, options: &EncodeOptions, out: &mut dyn Write) -> io::Result<()>;
 }
 
+/// Which samples share a tower of a flame graph, or the begin of folded stacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Merge {
+    /// Those of a process; if threads are kept apart, of a thread.
+    Pid,
+    /// Those of all processes with the same name.
+    #[default]
+    Comm,
+    /// All.
+    All,
+}
+
+impl Merge {
+    /// All values with their names on the command line.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("pid", Self::Pid), ("comm", Self::Comm), ("all", Self::All)];
+}
+
 /// Choices that a profile does not contain. An encoder ignores those that do not apply to its format.
 #[derive(Clone, Debug, Default)]
 pub struct EncodeOptions {
@@ -27,6 +45,12 @@ pub struct EncodeOptions {
     pub value: Option<usize>,
     /// The title of a picture.
     pub title: String,
+    /// The line below the title.
+    pub subtitle: String,
+    /// Which samples share a tower.
+    pub merge: Merge,
+    /// Whether a picture has the outermost functions at the top.
+    pub inverted: bool,
 }
 
 impl EncodeOptions {

@@ -6,7 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod encoder;
+mod named_frames;
 pub mod registry;
 
-pub use encoder::{EncodeOptions, Encoder};
+pub use encoder::{EncodeOptions, Encoder, Merge};
 pub use registry::{flamegraph, folded, pprof};

@@ -117,7 +117,7 @@ impl Agent {
             }
         };
         let Plan { config, outputs: targets, command, exporters, callbacks, temporary_files } = plan;
-        let outputs = Outputs::new(targets, temporary_files);
+        let outputs = Outputs::new(targets, config.drawing, temporary_files);
         let (metrics_interval, rotate) = (config.metrics_interval, config.rotate);
         let (requests, requested) = channel();
         let (ready, started) = channel();
@@ -277,9 +277,13 @@ impl Agent {
             }
         };
         let ended_by = self.ended_by(&result);
-        let recording = Recording::new(result.recording);
+        let recording = Recording::new(result.recording).drawn(outputs.drawing());
         // Write the outputs before the wait for exporters.
-        let contents = Contents { recording: recording.model(), metrics: result.metrics.as_ref() };
+        let contents = Contents {
+            recording: recording.model(),
+            metrics: result.metrics.as_ref(),
+            drawing: outputs.drawing(),
+        };
         let mut warnings = result.warnings;
         let (intervals, mut outputs) = match rotated {
             None => (0, outputs.write(&contents, cancel)),

@@ -45,13 +45,15 @@ pub use config::{
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
 pub use finished::{CommandStatus, Ended, Warning, WarningKind};
+pub use formats::Merge;
 pub use hooks::{CompiledTable, ExecutedProgram};
 pub use metrics::{
     ConsoleExporter, ContextSwitches, Counter, CounterState, CounterUnit, HardwareCounters, Histogram,
     Incomplete, JsonExporter, LatencyStats, MetricsExporter, MetricsSnapshot, ProcessMetrics, Scheduling,
 };
 pub use output::{
-    AutoName, FileTarget, MemorySink, OutputKind, OutputReport, Sink, Subject, TemporaryFiles, auto_name,
+    AutoName, Drawing, FileTarget, MemorySink, OutputKind, OutputReport, Sink, Subject, TemporaryFiles,
+    auto_name,
 };
 pub use privilege::{raise_permitted, setcap_line};
 pub use processes::process_of;

@@ -9,7 +9,7 @@ use recording::Mode;
 
 use crate::late_recording::LateRecording;
 use crate::output::{
-    self, Contents, FileTarget, OutputKind, OutputReport, OutputTarget, Outputs, TemporaryFiles,
+    self, Contents, Drawing, FileTarget, OutputKind, OutputReport, OutputTarget, Outputs, TemporaryFiles,
 };
 use crate::{CancelToken, Error, Symbolizer, Warning, model, session};
 
@@ -45,19 +45,25 @@ use crate::{CancelToken, Error, Symbolizer, Warning, model, session};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Recording(Arc<LateRecording>);
+pub struct Recording(Arc<LateRecording>, Drawing);
 
 /// A recording with names. Recordings that a capture hands out find their names themselves, so both are one type.
 pub type SymbolizedRecording = Recording;
 
 impl Recording {
     pub(crate) fn new(symbolized: model::SymbolizedRecording) -> Self {
-        Self(Arc::new(LateRecording::complete(symbolized)))
+        Self(Arc::new(LateRecording::complete(symbolized)), Drawing::default())
     }
 
     /// A recording whose names may still be on their way.
     pub(crate) fn late(recording: LateRecording) -> Self {
-        Self(Arc::new(recording))
+        Self(Arc::new(recording), Drawing::default())
+    }
+
+    /// The same recording, whose flame graphs and folded stacks are drawn in this way.
+    #[must_use]
+    pub fn drawn(self, drawing: Drawing) -> Self {
+        Self(self.0, drawing)
     }
 
     /// Number of code locations whose names are still to be looked up. 0 if the recording has all names that will be found. Does not wait.
@@ -120,15 +126,16 @@ impl Recording {
         self.findings().iter().cloned().map(session::warning).collect()
     }
 
-    /// Writes outputs of it, as a live run writes them. An output that it cannot give, as the report of the PMU, is an error in its report.
+    /// Writes outputs of it, as a live run writes them: folded stacks and flame graphs in one file for each mode, `NAME.MODE.EXT`, if it
+    /// has several. An output that it cannot give, as the report of the PMU, is an error in its report.
     pub fn write_outputs(
         &self,
         outputs: impl IntoIterator<Item = (OutputKind, FileTarget)>,
         temporary: &TemporaryFiles,
     ) -> Vec<OutputReport> {
         let targets = outputs.into_iter().map(|(kind, file)| (kind, OutputTarget::File(file))).collect();
-        let contents = Contents { recording: self.model(), metrics: None };
-        Outputs::new(targets, temporary.clone()).write(&contents, &CancelToken::new())
+        let contents = Contents { recording: self.model(), metrics: None, drawing: self.1 };
+        Outputs::new(targets, self.1, temporary.clone()).write(&contents, &CancelToken::new())
     }
 
     /// Writes the profile of one mode in a format, as `pprof`, `folded`, `flamegraph` or `ndjson`. Gives the number of bytes.
@@ -142,7 +149,7 @@ impl Recording {
         target: FileTarget,
         temporary: &TemporaryFiles,
     ) -> Result<u64, Error> {
-        output::write_profile(self.model(), mode, format, target, temporary)
+        output::write_profile(self.model(), mode, format, self.1, target, temporary)
     }
 
     /// Encodes the profile of one mode in a format, as [`Self::write_profile`] does, into any writer.
@@ -150,7 +157,7 @@ impl Recording {
     /// # Errors
     /// Those of `out`; the profile or the format does not exist.
     pub fn encode_profile(&self, mode: Mode, format: &str, mut out: impl Write) -> io::Result<()> {
-        output::encode_profile(self.model(), mode, format, &mut out)
+        output::encode_profile(self.model(), mode, format, self.1, &mut out)
     }
 
     /// The names of the formats that [`Self::write_profile`] knows.

@@ -11,6 +11,7 @@ use crate::kernel_image::KernelImage;
 use crate::mode::Mode;
 use crate::module::{CodeMapping, CodeMappingId, Module, ModuleId};
 use crate::names::Names;
+use crate::origin::Origin;
 use crate::settings::Settings;
 use crate::single::Singles;
 use crate::stack::{Stack, StackId};
@@ -32,6 +33,8 @@ pub struct Recording {
     pub settings: Settings,
     /// When.
     pub span: Span,
+    /// Of which machine and target.
+    pub origin: Origin,
     /// The kernel that ran.
     pub kernel: KernelImage,
     /// The executable of the first target.

@@ -4,7 +4,8 @@ use profile::{Avma, BuildId, FileOffset, Label, LabelValue, Profile, Sample, Svm
 use recording::{
     Accounting, Builder, CodeMapping, CodeObject, Context, Event, EventId, ExecInstance, FileIdentity, Frame,
     FrameId, KernelImage, Key, Limits, MissingStack, Module, ModuleKind, NameLine, Names, OffCpuState,
-    Settings, Span, Stack, StackSums, State, SymbolizedRecording, TaskId, TaskStackId, ThreadId, WalkEnd,
+    Origin, Settings, Span, Stack, StackSums, State, SymbolizedRecording, TaskId, TaskStackId, ThreadId,
+    WalkEnd,
 };
 
 pub(crate) const PERIOD_NS: u64 = 10_000_000;
@@ -144,6 +145,7 @@ impl TestRecording {
             settings: self.settings,
             span: Span { start_ns: 5, duration_ns: 1_000_000_000 },
             start_ns: 0,
+            origin: Origin::default(),
             kernel: KernelImage { build_id: BuildId::new(&[1, 2, 3, 4]).ok(), ..KernelImage::default() },
             main: None,
             events: vec![

@@ -37,6 +37,24 @@ fn facts_functions_paths_and_a_command_are_told_in_this_order() {
 }
 
 #[test]
+fn a_picture_or_text_takes_the_place_of_the_file_with_an_automatic_name() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let burner = Process::computing();
+    let pid = burner.pid().to_string();
+    let words =
+        ["--profile", "--offcpu", "--duration", "300ms", "--flamegraph-output", "f.svg", "--pid", &pid];
+    let output = run_in(directory.path(), &words);
+    assert_status(&output, 0);
+    assert_eq!(files(directory.path()), ["f.off-cpu.svg", "f.on-cpu.svg"]);
+    assert!(stderr(&output).contains("look further: xdg-open f.on-cpu.svg"), "{}", stderr(&output));
+    let svg = std::fs::read_to_string(directory.path().join("f.on-cpu.svg")).unwrap();
+    assert!(svg.contains(&format!("On-CPU time: pid {pid} (")) && svg.contains(" 99 Hz, "), "{svg}");
+}
+
+#[test]
 fn quiet_leaves_warnings_and_verbose_adds_the_ledger() {
     if !privileged() {
         return;

@@ -37,6 +37,8 @@ fn help_goes_to_standard_output_and_names_everything() {
         "--wall-output",
         "--folded-output",
         "--flamegraph-output",
+        "--merge",
+        "--inverted",
         "--recording-output",
         "--rotate",
         "-v, --verbose",

@@ -11,15 +11,17 @@ use crate::capture::{assert_status, files, privileged};
 use crate::{run_in, stderr};
 
 /// The outputs of the live run; `render` writes them again.
-const OUTPUTS: [&str; 8] = [
+const OUTPUTS: [&str; 10] = [
     "--profile-output",
     "on.pb.gz",
     "--offcpu-output",
     "off.pb.gz",
     "--folded-output",
-    "on.folded",
+    "all.folded",
     "--flamegraph-output",
-    "on.svg",
+    "all.svg",
+    "--merge=pid",
+    "--inverted",
 ];
 
 /// A process that computes and waits for its children by turns.
@@ -70,7 +72,15 @@ fn a_user_without_privileges_renders_the_outputs_of_the_live_run() {
         testkit::skip!("this user cannot change to another: {}", stderr(&rendered));
     }
     assert_status(&rendered, 0);
-    assert_eq!(files(&later), ["off.pb.gz", "on.folded", "on.pb.gz", "on.svg"]);
+    let names = [
+        "all.off-cpu.folded",
+        "all.off-cpu.svg",
+        "all.on-cpu.folded",
+        "all.on-cpu.svg",
+        "off.pb.gz",
+        "on.pb.gz",
+    ];
+    assert_eq!(files(&later), names);
     assert_eq!(files(&later), files(&live));
     for name in files(&live) {
         let [of_live, of_later] = [&live, &later].map(|folder| fs::read(folder.join(&name)).unwrap());

@@ -1,32 +1,63 @@
 use crate::example;
-use formats::flamegraph;
+use formats::{EncodeOptions, Merge, flamegraph};
 use profile::{Builder, Profile, ValueType};
 
-fn svg(profile: &Profile) -> String {
+fn drawn(profile: &Profile, options: EncodeOptions) -> String {
     let mut out = Vec::new();
-    flamegraph::write(profile, profile.sample_types.len() - 1, "CPU of <app>", &mut out).unwrap();
+    flamegraph::write(profile, &options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
+fn svg(profile: &Profile) -> String {
+    drawn(profile, EncodeOptions { title: "CPU of <app>".to_owned(), ..EncodeOptions::default() })
+}
+
+/// The rectangle of the first frame with this name: x, y and width.
+fn place(graph: &str, name: &str) -> [f64; 3] {
+    let frame = graph.split("<title>").find(|frame| frame.starts_with(&format!("{name}\n"))).unwrap();
+    let number = |key: &str| frame.split(&format!(" {key}=\"")).nth(1)?.split('"').next()?.parse().ok();
+    ["x", "y", "width"].map(|key| number(key).unwrap_or_else(|| panic!("{key} of {frame}")))
+}
+
 #[test]
-fn shows_frames_with_their_sums_and_is_deterministic() {
+fn shows_frames_with_seconds_and_shares_and_is_deterministic() {
     let mut p = example();
-    p.samples.iter_mut().for_each(|s| s.values[1] *= 1_000_000);
+    p.samples.iter_mut().for_each(|s| s.values[1] *= 10_000_000);
     let graph = svg(&p);
     assert_eq!(graph, svg(&p));
-    assert!(graph.contains("<title>middle (30,000,000 ns, 50.00%)</title>"), "{graph}");
-    assert!(graph.contains("<title>all (60,000,000 ns, 100%)</title>"));
+    assert!(graph.contains("<title>middle\n0.300 s, 50.00 %</title>"), "{graph}");
+    assert!(graph.contains("<title>all\n0.600 s, 100.00 %</title>"));
     assert!(graph.contains("CPU of &lt;app&gt;"));
 }
 
 #[test]
-fn shares_of_times_below_a_millisecond_are_exact() {
-    let mut p = example();
-    p.samples.iter_mut().for_each(|s| s.values[1] *= 7_777);
-    let graph = svg(&p);
-    assert!(graph.contains("<title>all (466,620 ns, 100%)</title>"), "{graph}");
-    assert!(graph.contains("<title>middle (233,310 ns, 50.00%)</title>"));
-    assert!(!graph.contains("(0 ns"));
+fn callers_stand_below_and_above_if_the_picture_is_inverted() {
+    let [upright, inverted] = [false, true].map(|inverted| {
+        drawn(&example(), EncodeOptions { inverted, merge: Merge::All, ..EncodeOptions::default() })
+    });
+    let y = |graph: &str, name: &str| place(graph, name)[1];
+    assert!(y(&upright, "all") > y(&upright, "main") && y(&upright, "main") > y(&upright, "inner"));
+    assert!(y(&inverted, "all") < y(&inverted, "main") && y(&inverted, "main") < y(&inverted, "inner"));
+    let [x, _, width] = place(&upright, "inner");
+    assert_eq!((x, width), (place(&inverted, "inner")[0], place(&inverted, "inner")[2]));
+    assert!((width - 590.0).abs() < 0.01, "{width}");
+}
+
+#[test]
+fn each_kind_has_its_colour_and_the_legend_those_that_are_shown() {
+    let graph = drawn(&example(), EncodeOptions::default());
+    let hue = |name: &str| {
+        let frame = graph.split("<title>").find(|frame| frame.starts_with(&format!("{name}\n"))).unwrap();
+        let hue = frame.split("hsl(").nth(1).unwrap().split(',').next().unwrap();
+        hue.parse::<u32>().unwrap() / 40
+    };
+    let hues = ["outer(int: char)", "inner", "vfs_read", "[truncated: frame limit]"].map(hue);
+    assert_eq!(hues[1], hue("middle"));
+    assert!(hues.windows(2).all(|pair| pair[0] != pair[1]), "{hues:?}");
+    for name in ["native", "inlined", "kernel", "cut or marked", "process, thread"] {
+        assert!(graph.contains(&format!(">{name}</text>")), "{name}");
+    }
+    assert!(!graph.contains(">JIT, interpreted</text>"));
 }
 
 fn with_stacks(stacks: &[&[&str]]) -> Profile {
@@ -42,22 +73,24 @@ fn with_stacks(stacks: &[&[&str]]) -> Profile {
 #[test]
 fn a_function_is_one_rectangle_beside_names_that_extend_its_own() {
     let graph = svg(&with_stacks(&[&["f1"], &["f10", "x"], &["f1", "x"]]));
-    assert_eq!(graph.matches("<title>f1 (").count(), 1, "{graph}");
-    assert!(graph.contains("<title>f1 (2 samples, 66.67%)</title>"));
+    assert_eq!(graph.matches("<title>f1\n").count(), 1, "{graph}");
+    assert!(graph.contains("<title>f1\n2 samples, 66.67 %; self 1 samples, 33.33 %</title>"), "{graph}");
 }
 
 #[test]
-fn names_that_look_like_numbers_or_comments_stay_names() {
-    let graph = svg(&with_stacks(&[&["# comment", "a"], &["f 12"], &["g 1 2"], &["# g 7"]]));
-    assert!(graph.contains("<title>all (4 samples, 100%)</title>"), "{graph}");
-    for name in ["#\u{a0}comment", "f\u{a0}12", "g 1\u{a0}2", "#\u{a0}g\u{a0}7"] {
-        assert!(graph.contains(&format!("<title>{name} (1 samples, 25.00%)</title>")), "{name}");
+fn names_that_look_like_markup_stay_names() {
+    let graph = svg(&with_stacks(&[&["# comment", "a 1"], &["]]></script><script>x"], &["f\u{ffff}\u{1b}"]]));
+    for name in ["# comment", "a 1", "]]&gt;&lt;/script&gt;&lt;script&gt;x", "f\\u{ffff}\\u{1b}"] {
+        assert!(graph.contains(&format!("<title>{name}\n1 samples, 33.33 %</title>")), "{name}: {graph}");
     }
+    assert_eq!(graph.matches("<script>").count(), 1);
 }
 
 #[test]
 fn a_profile_without_samples_says_so() {
     let graph = svg(&with_stacks(&[]));
-    assert!(graph.contains("<title>[no samples] (0 samples, 0.00%)</title>"), "{graph}");
-    assert!(!graph.contains("ERROR"));
+    assert!(
+        graph.contains("<title>[no samples]\n</title>") && graph.contains(">[no samples]</text>"),
+        "{graph}"
+    );
 }

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use crate::example;
 use formats::registry::{ENCODERS, by_extension, by_name};
-use formats::{EncodeOptions, flamegraph, folded, pprof};
+use formats::{EncodeOptions, Merge, flamegraph, folded, pprof};
 
 fn encoded(name: &str, options: &EncodeOptions) -> Vec<u8> {
     let mut out = Vec::new();
@@ -22,11 +22,11 @@ fn names_and_extensions_are_distinct() {
 
 #[test]
 fn encoders_write_what_their_functions_write() {
-    let options = EncodeOptions { value: Some(0), title: "A title".to_owned() };
+    let options = EncodeOptions { value: Some(0), title: "A title".to_owned(), ..EncodeOptions::default() };
     assert_eq!(encoded("pprof", &options), pprof::encode(&example()));
     let (mut stacks, mut graph) = (Vec::new(), Vec::new());
-    folded::write(&example(), 0, &mut stacks).unwrap();
-    flamegraph::write(&example(), 0, "A title", &mut graph).unwrap();
+    folded::write(&example(), 0, Merge::Comm, &mut stacks).unwrap();
+    flamegraph::write(&example(), &options, &mut graph).unwrap();
     assert_eq!(encoded("folded", &options), stacks);
     assert_eq!(encoded("flamegraph", &options), graph);
 }
@@ -34,7 +34,7 @@ fn encoders_write_what_their_functions_write() {
 #[test]
 fn the_default_value_is_the_default_sample_type() {
     let mut time = Vec::new();
-    folded::write(&example(), 1, &mut time).unwrap();
+    folded::write(&example(), 1, Merge::Comm, &mut time).unwrap();
     assert_eq!(encoded("folded", &EncodeOptions::default()), time);
 }
 

@@ -14,7 +14,7 @@ use super::{Config, Labels, Plan, PmuFormat, ProcessInfo, Unwind, checks};
 use crate::OffCpuState;
 use crate::error::Error;
 use crate::hooks::{CompiledTable, ExecutedProgram};
-use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
+use crate::output::{Drawing, FileTarget, OutputKind, Sink, TemporaryFiles};
 use crate::symbol_source::SymbolSource;
 
 /// Describes a capture. Setters may come in any order; [`build`](Self::build) refuses contradictions. `A` is the type that
@@ -184,22 +184,23 @@ impl<A> Builder<A> {
         self.option("metrics-listen", address)
     }
 
-    /// Also write the on-CPU profile, or else the off-CPU profile, as folded stacks.
+    /// Also write folded stacks. If several profiles are taken, each has a file of its own, `NAME.MODE.EXT`; a device or a FIFO gets the
+    /// on-CPU profile.
     pub fn folded(self, file: impl Into<FileTarget>) -> Self {
         self.output_file(OutputKind::Folded, file.into())
     }
 
-    /// As [`folded`](Self::folded), to a sink.
+    /// As [`folded`](Self::folded), of the first profile, to a sink.
     pub fn folded_to(self, sink: impl Sink + 'static) -> Self {
         self.output_sink(OutputKind::Folded, Box::new(sink))
     }
 
-    /// Also write the on-CPU profile, or else the off-CPU profile, as an SVG flame graph.
+    /// Also write an SVG flame graph, as [`folded`](Self::folded) writes folded stacks.
     pub fn flamegraph(self, file: impl Into<FileTarget>) -> Self {
         self.output_file(OutputKind::FlameGraph, file.into())
     }
 
-    /// As [`flamegraph`](Self::flamegraph), to a sink.
+    /// As [`flamegraph`](Self::flamegraph), of the first profile, to a sink.
     pub fn flamegraph_to(self, sink: impl Sink + 'static) -> Self {
         self.output_sink(OutputKind::FlameGraph, Box::new(sink))
     }
@@ -260,6 +261,12 @@ impl<A> Builder<A> {
     /// Count threads separately, with the labels `tid` and `thread`; off by default.
     pub fn per_thread(mut self, on: bool) -> Self {
         self.request.per_thread.set(Setting::Value(on));
+        self
+    }
+
+    /// How flame graphs and folded stacks are drawn.
+    pub fn drawing(mut self, drawing: Drawing) -> Self {
+        self.request.drawing = drawing;
         self
     }
 

@@ -33,7 +33,7 @@ use metrics::endpoint::ListenAddress;
 use crate::OffCpuState;
 use crate::export::Exporters;
 use crate::hooks::{CompiledTable, ExecutedProgram, Hooks};
-use crate::output::{OutputKind, OutputTarget, TemporaryFiles};
+use crate::output::{Drawing, OutputKind, OutputTarget, TemporaryFiles};
 use crate::symbol_source::GivenSources;
 
 /// Default samples per second and CPU.
@@ -120,6 +120,7 @@ pub struct Config {
     pub(crate) target_kernel_stacks: BTreeMap<u32, bool>,
     pub(crate) per_thread: bool,
     pub(crate) single_samples: bool,
+    pub(crate) drawing: Drawing,
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) tags: Vec<(String, String)>,
     pub(crate) labels: Labels,

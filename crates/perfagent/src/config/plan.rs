@@ -59,6 +59,7 @@ pub(super) fn plan(request: Request) -> Plan {
             .collect(),
         per_thread: request.per_thread.is_on(),
         single_samples: request.single_samples.is_on(),
+        drawing: request.drawing,
         cpus,
         tags: request.tags.into_iter().flatten().collect(),
         labels: request.labels,

@@ -12,7 +12,7 @@ use super::{Enricher, Labels, PmuFormat, Unwind};
 use crate::OffCpuState;
 use crate::export::Exporters;
 use crate::hooks::{CompiledTable, ExecutedProgram, Hooks};
-use crate::output::{FileTarget, OutputKind, Sink, TemporaryFiles};
+use crate::output::{Drawing, FileTarget, OutputKind, Sink, TemporaryFiles};
 use crate::symbol_source::GivenSources;
 
 /// One setting of a request.
@@ -115,6 +115,7 @@ pub(super) struct Request {
     pub(super) target_kernel_stacks: BTreeMap<u32, Setting<bool>>,
     pub(super) per_thread: Setting<bool>,
     pub(super) single_samples: Setting<bool>,
+    pub(super) drawing: Drawing,
     pub(super) cpus: Option<Vec<u32>>,
     /// Key and value, or a text without `=`.
     pub(super) tags: Vec<Result<(String, String), String>>,

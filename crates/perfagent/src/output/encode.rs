@@ -6,26 +6,37 @@ use formats::{EncodeOptions, registry};
 use metrics::{MetricsSnapshot, json_report, text_report};
 use recording::{Mode, SymbolizedRecording};
 
+use super::drawing::Drawing;
 use super::kind::OutputKind;
 use super::profiles::{self, modes};
+use super::title::{subtitle, title};
 
 /// The data of outputs.
 pub(crate) struct Contents<'a> {
     pub(crate) recording: &'a SymbolizedRecording,
     pub(crate) metrics: Option<&'a MetricsSnapshot>,
+    pub(crate) drawing: Drawing,
+}
+
+/// An output to encode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Encoded {
+    pub(crate) kind: OutputKind,
+    /// The profile that folded stacks and flame graphs show; by default the first one.
+    pub(crate) mode: Option<Mode>,
 }
 
 /// Writes an output. Validation refuses an output without its profile, so a missing profile is a defect and becomes an
 /// error.
-pub(crate) fn encode(kind: OutputKind, contents: &Contents<'_>, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn encode(output: Encoded, contents: &Contents<'_>, out: &mut dyn Write) -> io::Result<()> {
     let missing = || io::Error::other("the profile was not taken");
-    match kind {
+    match output.kind {
         OutputKind::PmuReport => out.write_all(text_report(contents.metrics.ok_or_else(missing)?).as_bytes()),
         OutputKind::PmuJson => out.write_all(json_report(contents.metrics.ok_or_else(missing)?).as_bytes()),
         OutputKind::Recording => recording::file::write_symbolized(contents.recording, out).map(drop),
         _ => {
-            let (mode, format) = what(kind, &modes(contents.recording)).ok_or_else(missing)?;
-            encode_profile(contents.recording, mode, format, out)
+            let (mode, format) = what(output, &modes(contents.recording)).ok_or_else(missing)?;
+            encode_profile(contents.recording, mode, format, contents.drawing, out)
         }
     }
 }
@@ -35,32 +46,33 @@ pub(crate) fn encode_profile(
     symbolized: &SymbolizedRecording,
     mode: Mode,
     format: &str,
+    drawing: Drawing,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let profile =
         profiles::profile(symbolized, mode).ok_or_else(|| io::Error::other("the profile was not taken"))?;
     let encoder =
         registry::by_name(format).ok_or_else(|| io::Error::other(format!("no format is named {format}")))?;
-    encoder.encode(&profile, &EncodeOptions { value: None, title: title(mode).to_owned() }, out)
+    let options = EncodeOptions {
+        value: None,
+        title: title(symbolized, mode),
+        subtitle: subtitle(symbolized, mode),
+        merge: drawing.merge,
+        inverted: drawing.inverted,
+    };
+    encoder.encode(&profile, &options, out)
 }
 
-/// The mode and the format of an output. Folded stacks and flame graphs show the first mode.
-fn what(kind: OutputKind, modes: &[Mode]) -> Option<(Mode, &'static str)> {
+/// The mode and the format of an output.
+fn what(output: Encoded, modes: &[Mode]) -> Option<(Mode, &'static str)> {
     let of = |mode: Mode| modes.contains(&mode).then_some(mode);
-    Some(match kind {
+    let shown = output.mode.or_else(|| modes.first().copied());
+    Some(match output.kind {
         OutputKind::CpuProfile => (of(Mode::OnCpu)?, "pprof"),
         OutputKind::OffCpuProfile => (of(Mode::OffCpu)?, "pprof"),
         OutputKind::WallProfile => (of(Mode::Wall)?, "pprof"),
-        OutputKind::Folded => (*modes.first()?, "folded"),
-        OutputKind::FlameGraph => (*modes.first()?, "flamegraph"),
+        OutputKind::Folded => (of(shown?)?, "folded"),
+        OutputKind::FlameGraph => (of(shown?)?, "flamegraph"),
         OutputKind::PmuReport | OutputKind::PmuJson | OutputKind::Recording => return None,
     })
-}
-
-fn title(mode: Mode) -> &'static str {
-    match mode {
-        Mode::OffCpu => "Off-CPU time",
-        Mode::Wall => "Wall-clock time",
-        _ => "On-CPU time",
-    }
 }

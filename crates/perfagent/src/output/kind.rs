@@ -14,7 +14,8 @@ pub enum OutputKind {
     PmuReport,
     /// The report of the metrics as JSON.
     PmuJson,
-    /// The on-CPU profile (the off-CPU one if that is the only one) as folded stacks.
+    /// Folded stacks, one file for each profile: `NAME.MODE.EXT` if there are several. A sink, a device or standard output gets the first
+    /// profile.
     Folded,
     /// The same as an SVG flame graph.
     FlameGraph,

@@ -8,6 +8,7 @@
 //! Not here: the formats (registry of crate `formats`), and when outputs are written (the agent).
 
 mod check;
+mod drawing;
 mod encode;
 mod file;
 mod kind;
@@ -18,9 +19,11 @@ mod report;
 mod sink;
 mod target;
 mod temporary;
+mod title;
 mod write;
 
 pub(crate) use check::{access, check_all};
+pub use drawing::Drawing;
 pub(crate) use encode::{Contents, encode_profile};
 pub use kind::OutputKind;
 pub use names::{AutoName, Subject, auto_name};

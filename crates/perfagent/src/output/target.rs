@@ -30,9 +30,20 @@ impl FileTarget {
     pub(crate) fn of_interval(&self, time: &str) -> Self {
         match self {
             Self::Path(path) if is_direct(path) => self.clone(),
-            Self::Path(path) => Self::Path(with_time(path, time)),
+            Self::Path(path) => Self::Path(before_extension(path, &format!("-{time}"))),
             Self::Auto(name) => Self::Auto(name.of_interval(time)),
             Self::Stdout => Self::Stdout,
+        }
+    }
+
+    /// The same target for one of several modes: `NAME.MODE.EXT`. None for a target that takes one mode only: a device, a FIFO, standard
+    /// output.
+    pub(super) fn of_mode(&self, mode: &str) -> Option<Self> {
+        match self {
+            Self::Path(path) if !is_direct(path) => {
+                Some(Self::Path(before_extension(path, &format!(".{mode}"))))
+            }
+            _ => None,
         }
     }
 
@@ -99,9 +110,9 @@ fn is_direct(path: &Path) -> bool {
     matches!(place_of(path), Ok(Place::Direct { .. }))
 }
 
-/// The path with a time before its extension. The extension is the longest one of a known format, or else the text after the
-/// last dot.
-fn with_time(path: &Path, time: &str) -> PathBuf {
+/// The path with more text before its extension. The extension is the longest one of a known format, or else the text after the last
+/// dot.
+fn before_extension(path: &Path, more: &str) -> PathBuf {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return path.to_owned() };
     let known = formats::registry::extension_of(path);
     let (stem, extension) = match known.and_then(|extension| name.strip_suffix(extension)?.strip_suffix('.'))
@@ -113,8 +124,8 @@ fn with_time(path: &Path, time: &str) -> PathBuf {
         },
     };
     path.with_file_name(match extension {
-        Some(extension) => format!("{stem}-{time}.{extension}"),
-        None => format!("{stem}-{time}"),
+        Some(extension) => format!("{stem}{more}.{extension}"),
+        None => format!("{stem}{more}"),
     })
 }
 
@@ -123,8 +134,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_goes_before_the_extension() {
-        let named = |path: &str| with_time(Path::new(path), "T").to_string_lossy().into_owned();
+    fn mode_and_time_go_before_the_extension() {
+        let named = |path: &str| before_extension(Path::new(path), "-T").to_string_lossy().into_owned();
         assert_eq!(named("/a.b/cpu.pb.gz"), "/a.b/cpu-T.pb.gz");
         assert_eq!(named("flame.svg"), "flame-T.svg");
         assert_eq!(named("x.y.z"), "x.y-T.z");
@@ -132,8 +143,17 @@ mod tests {
     }
 
     #[test]
-    fn a_device_takes_all_intervals() {
+    fn each_mode_has_a_file_of_its_own() {
+        let of = |mode| FileTarget::from("out/flame.svg").of_mode(mode).unwrap();
+        assert_eq!(of("off-cpu"), FileTarget::from("out/flame.off-cpu.svg"));
+        assert_eq!(of("wall").of_interval("T"), FileTarget::from("out/flame.wall-T.svg"));
+        assert_eq!(FileTarget::Stdout.of_mode("wall"), None);
+    }
+
+    #[test]
+    fn a_device_takes_all_intervals_and_one_mode() {
         let null = FileTarget::from("/dev/null");
         assert_eq!(null.of_interval("T"), null);
+        assert_eq!(null.of_mode("wall"), None);
     }
 }

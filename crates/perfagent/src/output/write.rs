@@ -6,9 +6,11 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use recording::{Mode, SymbolizedRecording};
 
-use super::encode::{Contents, encode, encode_profile};
+use super::drawing::Drawing;
+use super::encode::{Contents, Encoded, encode, encode_profile};
 use super::file::{Finished, OutputFile, publish_all};
 use super::kind::OutputKind;
+use super::profiles::modes;
 use super::report::OutputReport;
 use super::target::{FileTarget, OutputTarget};
 use super::temporary::TemporaryFiles;
@@ -17,17 +19,32 @@ use crate::{CancelToken, Error};
 /// The outputs of a capture.
 pub(crate) struct Outputs {
     targets: Vec<(OutputKind, OutputTarget)>,
+    drawing: Drawing,
     temporary: TemporaryFiles,
 }
 
 impl Outputs {
-    pub(crate) fn new(targets: Vec<(OutputKind, OutputTarget)>, temporary: TemporaryFiles) -> Self {
-        Self { targets, temporary }
+    pub(crate) fn new(
+        targets: Vec<(OutputKind, OutputTarget)>,
+        drawing: Drawing,
+        temporary: TemporaryFiles,
+    ) -> Self {
+        Self { targets, drawing, temporary }
+    }
+
+    /// How its flame graphs and folded stacks are drawn.
+    pub(crate) fn drawing(&self) -> Drawing {
+        self.drawing
     }
 
     /// Writes all outputs. `give_up` ends the wait for readers of FIFOs.
     pub(crate) fn write(self, contents: &Contents<'_>, give_up: &CancelToken) -> Vec<OutputReport> {
-        write_all(self.targets, contents, &self.temporary, give_up)
+        let modes = modes(contents.recording);
+        let targets = self.targets.into_iter().flat_map(|(kind, target)| match target {
+            OutputTarget::File(file) => of_modes(kind, file, &modes),
+            sink @ OutputTarget::Sink(_) => vec![(Encoded { kind, mode: None }, sink)],
+        });
+        write_all(targets.collect(), contents, &self.temporary, give_up)
     }
 
     /// The files to write for each interval of a capture that is cut.
@@ -38,6 +55,7 @@ impl Outputs {
         };
         IntervalOutputs {
             files: self.targets.iter().filter_map(file).collect(),
+            drawing: self.drawing,
             temporary: self.temporary.clone(),
         }
     }
@@ -52,6 +70,7 @@ impl Outputs {
 /// The files to write for each interval.
 pub(crate) struct IntervalOutputs {
     files: Vec<(OutputKind, FileTarget)>,
+    drawing: Drawing,
     temporary: TemporaryFiles,
 }
 
@@ -59,10 +78,26 @@ impl IntervalOutputs {
     /// Writes the files of one interval. Their names contain its start time.
     pub(crate) fn write(&self, symbolized: &SymbolizedRecording, give_up: &CancelToken) -> Vec<OutputReport> {
         let time = interval_time(symbolized.recording.span.start_ns);
-        let target = |file: &FileTarget| OutputTarget::File(file.of_interval(&time));
-        let targets = self.files.iter().map(|(kind, file)| (*kind, target(file))).collect();
-        write_all(targets, &Contents { recording: symbolized, metrics: None }, &self.temporary, give_up)
+        let modes = modes(symbolized);
+        let targets = self.files.iter().flat_map(|(kind, file)| of_modes(*kind, file.clone(), &modes));
+        let targets = targets.map(|(output, target)| match target {
+            OutputTarget::File(file) => (output, OutputTarget::File(file.of_interval(&time))),
+            sink @ OutputTarget::Sink(_) => (output, sink),
+        });
+        let contents = Contents { recording: symbolized, metrics: None, drawing: self.drawing };
+        write_all(targets.collect(), &contents, &self.temporary, give_up)
     }
+}
+
+/// The files of an output: one for each mode if it shows one mode and there are several.
+fn of_modes(kind: OutputKind, file: FileTarget, modes: &[Mode]) -> Vec<(Encoded, OutputTarget)> {
+    let shows_one = matches!(kind, OutputKind::Folded | OutputKind::FlameGraph);
+    let of_mode = |mode: &Mode| {
+        let target = OutputTarget::File(file.of_mode(mode.name())?);
+        Some((Encoded { kind, mode: Some(*mode) }, target))
+    };
+    let several = if shows_one && modes.len() > 1 { modes.iter().map(of_mode).collect() } else { None };
+    several.unwrap_or_else(|| vec![(Encoded { kind, mode: None }, OutputTarget::File(file))])
 }
 
 /// Local start time of an interval, `YYYYMMDDTHHMMSS.mmm`.
@@ -72,15 +107,15 @@ fn interval_time(start_ns: i64) -> String {
 }
 
 fn write_all(
-    targets: Vec<(OutputKind, OutputTarget)>,
+    targets: Vec<(Encoded, OutputTarget)>,
     contents: &Contents<'_>,
     temporary: &TemporaryFiles,
     give_up: &CancelToken,
 ) -> Vec<OutputReport> {
-    let names: Vec<_> = targets.iter().map(|(kind, target)| (*kind, target.describe())).collect();
-    let written = targets.into_iter().map(|(kind, target)| {
+    let names: Vec<_> = targets.iter().map(|(output, target)| (output.kind, target.describe())).collect();
+    let written = targets.into_iter().map(|(output, target)| {
         let mut file = OutputFile::open(target, temporary, give_up)?;
-        encode(kind, contents, &mut file)?;
+        encode(output, contents, &mut file)?;
         file.finish()
     });
     let finished = publish_all(written.collect());
@@ -101,12 +136,13 @@ pub(crate) fn write_profile(
     symbolized: &SymbolizedRecording,
     mode: Mode,
     format: &str,
+    drawing: Drawing,
     target: FileTarget,
     temporary: &TemporaryFiles,
 ) -> Result<u64, Error> {
     let which = target.describe();
     let written = OutputFile::open(OutputTarget::File(target), temporary, &CancelToken::new())
-        .and_then(|mut file| encode_profile(symbolized, mode, format, &mut file).map(|()| file))
+        .and_then(|mut file| encode_profile(symbolized, mode, format, drawing, &mut file).map(|()| file))
         .and_then(OutputFile::finish);
     let finished = publish_all(vec![written]).into_iter().next();
     let finished = finished.unwrap_or_else(|| Err(io::Error::other("nothing was written")));

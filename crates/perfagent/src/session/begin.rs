@@ -17,7 +17,7 @@ use super::parts::{Interval, Parts, Warnings};
 use super::resolver::Gate;
 use super::shared::Shared;
 use super::targets::{enter_all, read_all, read_target};
-use super::{live_stats, settings};
+use super::{live_stats, origin, settings};
 use crate::child::ChildHandle;
 use crate::config::{Callbacks, command as commands};
 use crate::failure::{attach_error, command_error, load_error};
@@ -139,11 +139,13 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     let mut covered: Vec<u32> = side_band.cpus().collect();
     covered.retain(|cpu| !sources.is_skipped(*cpu));
     let settings = settings::for_recording(&config);
+    let origin = origin::origin(&config, &pids);
     let mut parts = Parts {
         intake: Intake::new(&config, gate),
         first_target: pids.first().copied(),
         ledgers: report::running(&settings, &Accounting::default()),
         settings,
+        origin,
         config,
         shared,
         kernel,

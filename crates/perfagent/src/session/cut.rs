@@ -88,6 +88,7 @@ pub(super) fn context(parts: &Parts, accounting: Accounting) -> Context {
             duration_ns: accounting.elapsed_ns,
         },
         start_ns: parts.interval.start_ns,
+        origin: parts.origin.clone(),
         kernel: super::kernel_image::running(parts.settings.kernel_stacks),
         main: parts.first_target.and_then(|pid| main_mapping::of(&parts.processes, pid)),
         events: settings::events(&parts.config),

@@ -18,6 +18,7 @@ mod kernel_image;
 mod live_context;
 mod live_stats;
 mod main_mapping;
+mod origin;
 mod parts;
 mod resolver;
 mod result;

@@ -101,6 +101,7 @@ impl Interval {
 pub(super) struct Parts {
     pub(super) config: Config,
     pub(super) settings: recording::Settings,
+    pub(super) origin: recording::Origin,
     pub(super) shared: Arc<Shared>,
     pub(super) kernel: Kernel,
     pub(super) sources: Sources,

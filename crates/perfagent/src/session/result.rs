@@ -6,7 +6,7 @@ use metrics::{HardwareCounters, Incomplete, MetricsSnapshot, Span};
 use recording::{Accounting, Cost, Names, Recording, Settings, SymbolizedRecording};
 use report::{EndedBy, Finding, FindingKind};
 
-use super::{convert, settings};
+use super::{convert, origin, settings};
 use crate::finished::{CommandStatus, Ended, Warning, WarningKind};
 use crate::sources::sched_stats;
 use crate::usage::Usage;
@@ -67,6 +67,10 @@ impl CaptureResult {
         let recording = Recording {
             settings,
             span: recording::Span { start_ns: convert::since_epoch_ns(start), duration_ns: 0 },
+            origin: origin::origin(
+                config,
+                if let Targets::Pids(pids) = &config.targets { pids } else { &[] },
+            ),
             events: settings::events(config),
             accounting: Accounting { never_began: true, cost: usage.cost(), ..Accounting::default() },
             ..Recording::default()

@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::kernel_image::KernelImage;
 use crate::model::Span;
 use crate::module::{CodeMapping, Module, ModuleId};
+use crate::origin::Origin;
 use crate::settings::Settings;
 use crate::task::ExecInstanceId;
 
@@ -17,6 +18,8 @@ pub struct Context {
     pub span: Span,
     /// Its begin, ns of the monotonic clock: the times of single samples are told from there.
     pub start_ns: u64,
+    /// Of which machine and target.
+    pub origin: Origin,
     /// The kernel that ran.
     pub kernel: KernelImage,
     /// The executable of the first target, as module and loaded range (whose `module` is not looked at).

@@ -23,7 +23,7 @@ pub(super) fn recording(
     singles: Option<Singles>,
     context: Context,
 ) -> Recording {
-    let Context { settings, span, kernel, main, events, accounting, .. } = context;
+    let Context { settings, span, origin, kernel, main, events, accounting, .. } = context;
     let main = main.and_then(|(module, mut mapping)| {
         mapping.module = ModuleId(tables.modules.number(module)?);
         tables.mappings.number(mapping).map(CodeMappingId)
@@ -42,6 +42,7 @@ pub(super) fn recording(
     let mut recording = Recording {
         settings,
         span,
+        origin,
         kernel,
         main,
         modules: tables.modules.into_items(),

@@ -13,6 +13,7 @@ use crate::file::section_reader::{Content, SectionReader};
 use crate::model::{FrozenLedger, Recording, Span, SymbolizedRecording};
 use crate::module::CodeMappingId;
 use crate::names::NameOutcome;
+use crate::origin::Origin;
 use crate::settings::Settings;
 
 /// Reads all sections; without those of names and ledgers if `with_names` is false.
@@ -41,6 +42,7 @@ struct Parts {
     recording: Recording,
     has_capture: bool,
     has_kernel: bool,
+    has_origin: bool,
     names: NameReader,
     outcome: NameOutcome,
     ledgers: Vec<FrozenLedger>,
@@ -58,6 +60,7 @@ impl Parts {
             }),
             Kind::Capture => content.items(|item| self.capture(item)),
             Kind::Kernel => content.items(|item| self.kernel(item)),
+            Kind::Origin => content.items(|item| self.origin(item)),
             Kind::KernelModules => content.items(|item| push(&mut all.kernel.modules, item)),
             Kind::ExecInstances => content.items(|item| push(&mut all.exec_instances, item)),
             Kind::CodeObjects => content.items(|item| push(&mut all.code_objects, item)),
@@ -120,6 +123,15 @@ impl Parts {
         }
         let kernel = &mut self.recording.kernel;
         (kernel.release, kernel.boot_id, kernel.text, kernel.stext) = item;
+        Ok(())
+    }
+
+    /// Files of versions before 1.2 lack it.
+    fn origin(&mut self, item: Origin) -> Result<(), Problem> {
+        if std::mem::replace(&mut self.has_origin, true) {
+            return Err(Problem::Invalid("it comes twice"));
+        }
+        self.recording.origin = item;
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ pub const MAGIC: [u8; 8] = *b"\x89perfrec";
 pub const MAJOR: u16 = 1;
 
 /// Minor version: a reader accepts all.
-pub const MINOR: u16 = 1;
+pub const MINOR: u16 = 2;
 
 /// Largest content of a section.
 pub const MAX_CONTENT: usize = 1 << 20;
@@ -56,12 +56,13 @@ pub(super) enum Kind {
     Ledgers,
     Kernel,
     KernelModules,
+    Origin,
     End,
 }
 
 impl Kind {
     /// All kinds with their numbers and names.
-    pub(super) const ALL: [(Self, u16, &'static str); 22] = [
+    pub(super) const ALL: [(Self, u16, &'static str); 23] = [
         (Self::Modules, 1, "modules"),
         (Self::Mappings, 2, "mappings"),
         (Self::Capture, 3, "capture"),
@@ -83,6 +84,7 @@ impl Kind {
         (Self::Ledgers, 17, "ledgers"),
         (Self::Kernel, 20, "kernel"),
         (Self::KernelModules, 21, "kernel modules"),
+        (Self::Origin, 22, "origin"),
         (Self::End, 0xffff, "end"),
     ];
 

@@ -19,6 +19,7 @@ pub(super) fn recording(to: &mut SectionWriter<impl Write>, recording: &Recordin
     to.table(Kind::Capture, [capture], |_| check::main(all, all.main))?;
     to.table(Kind::Kernel, [(release, boot_id, text, stext)], |_| Ok(()))?;
     to.table(Kind::KernelModules, modules, |_| Ok(()))?;
+    to.table(Kind::Origin, [&all.origin], |_| Ok(()))?;
     to.table(Kind::ExecInstances, &all.exec_instances, |_| Ok(()))?;
     to.table(Kind::CodeObjects, &all.code_objects, |_| Ok(()))?;
     to.table(Kind::Frames, &all.frames, |item| check::frame(all, item))?;

@@ -8,7 +8,7 @@ use events::counting::CounterSpec;
 use super::*;
 use crate::config::labels::RESERVED_LABELS;
 use crate::config::{Config, Labels, Targets, Unwind};
-use crate::output::{FileTarget, MemorySink, OutputKind, OutputTarget};
+use crate::output::{Drawing, FileTarget, MemorySink, OutputKind, OutputTarget};
 use crate::{AgentBuilder, OffCpuState};
 
 fn facts() -> Facts {
@@ -298,6 +298,7 @@ fn defaults_equal_those_of_the_command_line() {
             target_kernel_stacks: std::collections::BTreeMap::new(),
             per_thread: false,
             single_samples: false,
+            drawing: Drawing::default(),
             cpus: None,
             tags: Vec::new(),
             labels: Labels::new(),

@@ -331,6 +331,13 @@ pub(super) fn sample_1_1() -> SymbolizedRecording {
     symbolized
 }
 
+/// [`sample_1_1`] with what version 1.2 added: where it is from.
+pub(super) fn sample_1_2() -> SymbolizedRecording {
+    let mut symbolized = sample_1_1();
+    symbolized.recording.origin = Origin { host: "web-1".to_owned(), target: "pid 7 (nginx)".to_owned() };
+    symbolized
+}
+
 /// A small recording that has something of everything that files of version 1.0 have.
 pub(super) fn sample() -> SymbolizedRecording {
     let mut samples = (0..).map(|seed| Tape(numbers(seed)).symbolized());
@@ -366,6 +373,7 @@ pub(super) fn recordings() -> impl Strategy<Value = SymbolizedRecording> {
         let mut symbolized = tape.symbolized();
         let build_id = symbolized.recording.kernel.build_id.take();
         symbolized.recording.kernel = tape.kernel(build_id);
+        symbolized.recording.origin = Origin { host: tape.text(), target: tape.text() };
         symbolized
     })
 }

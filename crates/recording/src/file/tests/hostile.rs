@@ -216,7 +216,8 @@ fn malformed_items_are_refused_with_their_byte() {
     let KernelImage { build_id, release, boot_id, text, stext, .. } = &all.kernel;
     let capture = encoded(&(&all.settings, all.span, build_id, all.main, &all.accounting));
     let kernel = encoded(&(release, boot_id, text, stext));
-    for (kind, item) in [(Kind::Capture, capture), (Kind::Kernel, kernel)] {
+    let origin = encoded(&all.origin);
+    for (kind, item) in [(Kind::Capture, capture), (Kind::Kernel, kernel), (Kind::Origin, origin)] {
         let twice = refusal(kind, &[item.clone(), item].concat());
         assert!(twice.to_string().ends_with("it comes twice"), "{twice}");
     }

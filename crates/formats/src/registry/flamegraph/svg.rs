@@ -1,0 +1,234 @@
+//! The picture as text.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use profile::ValueType;
+
+use super::layout::Rectangle;
+use super::tree::{Node, Tree};
+use crate::EncodeOptions;
+use crate::named_frames::FrameKind;
+
+/// Width of the picture where no script makes it as wide as its window.
+const WIDTH: f64 = 1200.0;
+/// Free space left and right of the frames.
+const MARGIN: f64 = 10.0;
+/// Width of all frames together.
+pub(super) const FRAMES_WIDTH: f64 = WIDTH - 2.0 * MARGIN;
+/// Height of a row.
+const ROW: usize = 18;
+/// Height of title and legend.
+const HEAD: usize = 78;
+/// Height of the line for details.
+const FOOT: usize = 30;
+/// Width of a character, about.
+const CHARACTER: f64 = 6.9;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// Kinds in the order of the legend: name in the legend, hue, saturation and lightness of the colour.
+const KINDS: [(FrameKind, &str, [u32; 3]); 6] = [
+    (FrameKind::Native, "native", [24, 88, 66]),
+    (FrameKind::Inlined, "inlined", [46, 88, 72]),
+    (FrameKind::Jit, "JIT, interpreted", [105, 50, 66]),
+    (FrameKind::Kernel, "kernel", [212, 72, 74]),
+    (FrameKind::Fact, "cut or marked", [0, 0, 74]),
+    (FrameKind::Owner, "process, thread", [268, 38, 82]),
+];
+
+/// What is drawn.
+pub(super) struct Picture<'a> {
+    pub(super) tree: &'a Tree,
+    pub(super) rectangles: &'a [Rectangle],
+    pub(super) unit: &'a ValueType,
+    pub(super) options: &'a EncodeOptions,
+}
+
+/// Writes the picture.
+pub(super) fn write(picture: &Picture<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let rows = picture.rectangles.iter().map(|rectangle| rectangle.depth + 1).max().unwrap_or(1);
+    let height = HEAD + rows * ROW + FOOT;
+    writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
+    writeln!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
+         data-total=\"{}\">",
+        picture.tree.root().total
+    )?;
+    writeln!(out, "<style>{STYLE}</style>")?;
+    writeln!(out, "<rect class=\"back\" width=\"100%\" height=\"100%\"/>")?;
+    writeln!(
+        out,
+        "<text class=\"title\" x=\"{MARGIN}\" y=\"24\">{}</text>",
+        escaped(&picture.options.title)
+    )?;
+    writeln!(
+        out,
+        "<text class=\"about\" x=\"{MARGIN}\" y=\"43\">{}</text>",
+        escaped(&picture.options.subtitle)
+    )?;
+    write_legend(picture, out)?;
+    writeln!(
+        out,
+        "<text id=\"reset\" class=\"action\" x=\"{MARGIN}\" y=\"{}\" display=\"none\">Reset zoom</text>",
+        height - 10
+    )?;
+    writeln!(out, "<text id=\"details\" x=\"{MARGIN}\" y=\"{}\"> </text>", height - 10)?;
+    writeln!(
+        out,
+        "<text id=\"search\" class=\"action\" x=\"100%\" dx=\"-{MARGIN}\" y=\"24\" display=\"none\">Search</text>"
+    )?;
+    writeln!(out, "<text id=\"matched\" x=\"100%\" dx=\"-{MARGIN}\" y=\"43\"> </text>")?;
+    writeln!(out, "<g id=\"frames\">")?;
+    for rectangle in picture.rectangles {
+        write_frame(picture, rectangle, rows, out)?;
+    }
+    writeln!(out, "</g>")?;
+    writeln!(out, "<script><![CDATA[{SCRIPT}]]></script>")?;
+    writeln!(out, "</svg>")
+}
+
+fn write_legend(picture: &Picture<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let mut x = MARGIN;
+    for (kind, name, color) in KINDS {
+        let is_shown = |rectangle: &Rectangle| {
+            rectangle.depth > 0 && picture.tree.node(rectangle.node).frame.kind == kind
+        };
+        if picture.rectangles.iter().any(is_shown) {
+            let fill = hsl(color, 0);
+            writeln!(
+                out,
+                "<rect x=\"{x:.0}\" y=\"54\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{fill}\"/>"
+            )?;
+            writeln!(out, "<text class=\"legend\" x=\"{:.0}\" y=\"64\">{name}</text>", x + 17.0)?;
+            x += 17.0 + CHARACTER * name.chars().count() as f64 + 16.0;
+        }
+    }
+    Ok(())
+}
+
+fn write_frame(
+    picture: &Picture<'_>,
+    rectangle: &Rectangle,
+    rows: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let node = picture.tree.node(rectangle.node);
+    let whole = picture.tree.root().total.max(1) as f64;
+    let share = if picture.tree.root().total == 0 { 1.0 } else { node.total as f64 / whole };
+    let (x, width) = (MARGIN + FRAMES_WIDTH * rectangle.start as f64 / whole, FRAMES_WIDTH * share);
+    let row = if picture.options.inverted { rectangle.depth } else { rows - 1 - rectangle.depth };
+    let y = HEAD + row * ROW;
+    let name = escaped(&node.frame.name);
+    let figures = if picture.tree.root().total == 0 { String::new() } else { figures(picture, node) };
+    write!(
+        out,
+        "<g data-x=\"{}\" data-w=\"{}\"><title>{name}\n{figures}</title><rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" \
+         height=\"{}\" rx=\"2\" fill=\"{}\"/>",
+        rectangle.start,
+        node.total,
+        ROW - 1,
+        fill(node)
+    )?;
+    let label = escaped(&fit(&node.frame.name, width));
+    if !label.is_empty() {
+        write!(out, "<text x=\"{:.2}\" y=\"{}\">{label}</text>", x + 3.0, y + 13)?;
+    }
+    writeln!(out, "</g>")
+}
+
+/// `1.234 s, 12.34 % (self 0.1 s, 1 %)`.
+fn figures(picture: &Picture<'_>, node: &Node) -> String {
+    let whole = picture.tree.root().total.max(1) as f64;
+    let of = |value: u64| format!("{}, {:.2} %", amount(value, picture.unit), 100.0 * value as f64 / whole);
+    if node.own == 0 || node.own == node.total {
+        return of(node.total);
+    }
+    format!("{}; self {}", of(node.total), of(node.own))
+}
+
+/// A value with its unit. Times are told in the unit that suits them.
+fn amount(value: u64, unit: &ValueType) -> String {
+    let ns = value as f64;
+    match unit.unit.as_str() {
+        "nanoseconds" if value >= 100_000_000 => format!("{:.3} s", ns / 1e9),
+        "nanoseconds" if value >= 100_000 => format!("{:.3} ms", ns / 1e6),
+        "nanoseconds" => format!("{:.3} µs", ns / 1e3),
+        "count" => format!("{value} {}", unit.kind),
+        unit => format!("{value} {unit}"),
+    }
+}
+
+/// The begin of a name, as far as it fits.
+fn fit(name: &str, width: f64) -> String {
+    let room = ((width - 6.0) / CHARACTER).max(0.0) as usize;
+    if name.chars().count() <= room {
+        return name.to_owned();
+    }
+    if room < 3 {
+        return String::new();
+    }
+    name.chars().take(room - 1).chain(['…']).collect()
+}
+
+fn fill(node: &Node) -> String {
+    let color =
+        KINDS.iter().find(|(kind, ..)| *kind == node.frame.kind).map_or([0, 0, 74], |(.., color)| *color);
+    hsl(color, shade(&node.frame.name))
+}
+
+/// A colour, varied by a shade from 0 to 255.
+fn hsl([hue, saturation, lightness]: [u32; 3], shade: u8) -> String {
+    let shade = u32::from(shade);
+    let hue = if saturation == 0 { hue } else { hue + shade / 16 };
+    format!("hsl({hue},{saturation}%,{}%)", lightness + shade % 16 / 2)
+}
+
+/// A number that depends on the name alone (FNV-1a).
+fn shade(name: &str) -> u8 {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash >> 32) as u8
+}
+
+/// The text without characters that XML reserves or forbids.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {
+                let _ = write!(out, "{}", c.escape_default());
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_the_unit_that_suits_them() {
+        let time = ValueType::new("cpu", "nanoseconds");
+        let told = [1_234_567_890, 45_600_000, 1_500].map(|ns| amount(ns, &time));
+        assert_eq!(told, ["1.235 s", "45.600 ms", "1.500 µs"]);
+        assert_eq!(amount(7, &ValueType::new("samples", "count")), "7 samples");
+        assert_eq!(amount(7, &ValueType::new("space", "bytes")), "7 bytes");
+    }
+
+    #[test]
+    fn a_label_fits_or_is_left_out() {
+        assert_eq!(fit("main", 100.0), "main");
+        assert_eq!(fit("a_long_function", 60.0), "a_long…");
+        assert_eq!(fit("main", 20.0), "");
+    }
+}
