@@ -1,4 +1,8 @@
 //! Worker threads that compile the tables of files, by priority.
+//!
+//! A file system may not answer a read for as long as it likes, and the worker that reads cannot be stopped. Such a file is given up after
+//! a while, another worker takes the place of the blocked one, up to a limit, and nobody reads further files of the same device until it
+//! answers again.
 
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -31,6 +35,12 @@ const LARGE_FILE: u64 = 16 << 20;
 /// and compiling.
 const COPIED_FILE: usize = 8 << 20;
 
+/// When so many workers are blocked, nobody reads files of further devices that may not answer.
+const MAX_BLOCKED: usize = 8;
+
+/// Major and minor number.
+pub type Device = (u32, u32);
+
 /// The bytes of an ELF file, owned or mapped.
 pub trait Content {
     /// All bytes.
@@ -58,6 +68,11 @@ pub trait Input: Send {
 
     /// Approximate size in bytes.
     fn size(&self) -> u64;
+
+    /// The device that it lies on, if its file system may not answer. `None`: it always answers.
+    fn doubtful_device(&self) -> Option<Device> {
+        None
+    }
 
     /// The content. A worker calls this only if the cache does not have the table.
     ///
@@ -113,11 +128,50 @@ type Request = Box<dyn Input>;
 #[derive(Default)]
 struct State {
     queue: Queue<Request>,
-    /// A worker compiles a large file.
-    large: bool,
     /// Requests that a worker has taken but not answered.
-    running: usize,
+    running: Vec<Running>,
+    /// Workers, without those that are blocked and have been replaced.
+    workers: usize,
     closed: bool,
+}
+
+/// A request that a worker has taken.
+struct Running {
+    key: u64,
+    large: bool,
+    device: Option<Device>,
+    /// When it was taken, or got on with the file for the last time.
+    moved: Instant,
+    /// The worker waits for room among the answers.
+    is_answered: bool,
+    /// The file system does not answer, and another worker has taken the place of this one.
+    given_up: bool,
+}
+
+impl State {
+    /// The next request that a worker may take.
+    fn take(&mut self) -> Option<(u64, Request)> {
+        let Self { queue, running, workers, .. } = self;
+        let reading = || running.iter().filter(|running| !running.is_answered && !running.given_up);
+        let has_large = reading().any(|running| running.large);
+        // One worker is left for the files of this machine.
+        let doubtful = reading().filter(|running| running.device.is_some()).count();
+        let has_room = doubtful < workers.saturating_sub(1).max(1);
+        queue.pop(|request| {
+            let may_answer = |device| has_room && !is_silent(running, device);
+            !(has_large && is_large(request)) && request.doubtful_device().is_none_or(may_answer)
+        })
+    }
+
+    /// Takes the next request that waits for a device that does not answer.
+    fn take_silent(&mut self) -> Option<(u64, Request)> {
+        let Self { queue, running, .. } = self;
+        queue.pop(|request| request.doubtful_device().is_some_and(|device| is_silent(running, device)))
+    }
+
+    fn of(&mut self, key: u64) -> Option<&mut Running> {
+        self.running.iter_mut().find(|running| running.key == key)
+    }
 }
 
 struct Shared {
@@ -127,9 +181,15 @@ struct Shared {
     answers: SyncSender<Answer>,
 }
 
+/// Starts a thread of a name.
+type Spawn = Box<dyn FnMut(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send>;
+
 /// The worker threads. They end when it is dropped, after the table in progress.
 pub struct Compiler {
     shared: Arc<Shared>,
+    spawn: Spawn,
+    /// Workers started so far.
+    started: usize,
 }
 
 /// Starts a named thread. For callers without special needs.
@@ -149,16 +209,51 @@ impl Compiler {
     pub fn start(
         threads: usize,
         cache: Option<Cache>,
-        mut spawn: impl FnMut(String, Box<dyn FnOnce() + Send>) -> io::Result<()>,
+        spawn: impl FnMut(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + 'static,
     ) -> io::Result<(Self, Receiver<Answer>)> {
         let (answers, receiver) = mpsc::sync_channel(MAX_ANSWERS);
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), cache, answers });
-        let compiler = Self { shared };
-        for number in 0..threads.max(1) {
-            let shared = Arc::clone(&compiler.shared);
-            spawn(format!("perfagent-uw{number}"), Box::new(move || shared.work()))?;
+        let mut compiler = Self { shared, spawn: Box::new(spawn), started: 0 };
+        for _ in 0..threads.max(1) {
+            compiler.start_worker()?;
         }
         Ok((compiler, receiver))
+    }
+
+    fn start_worker(&mut self) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        (self.spawn)(format!("perfagent-uw{}", self.started), Box::new(move || shared.work()))?;
+        self.started += 1;
+        self.shared.lock().workers += 1;
+        Ok(())
+    }
+
+    /// Gives up files whose file system has not answered for `patience`, and those that wait for the same device. Gives their keys. The
+    /// answer for a file that was being read may come later after all. To be called from time to time: it starts workers in the place of
+    /// those that are blocked.
+    pub fn give_up(&mut self, patience: Duration) -> Vec<u64> {
+        let mut state = self.shared.lock();
+        let mut given_up = Vec::new();
+        let is_stuck = |running: &&mut Running| {
+            running.device.is_some()
+                && !running.is_answered
+                && !running.given_up
+                && running.moved.elapsed() >= patience
+        };
+        for running in state.running.iter_mut().filter(is_stuck) {
+            running.given_up = true;
+            given_up.push(running.key);
+        }
+        let blocked = given_up.len();
+        state.workers -= blocked;
+        let (keys, unread): (Vec<u64>, Vec<Request>) = std::iter::from_fn(|| state.take_silent()).unzip();
+        given_up.extend(keys);
+        drop(state);
+        // Outside the lock, because dropping requests closes files.
+        drop(unread);
+        // If a thread cannot be started, the workers that there are do everything.
+        let _ = (0..blocked).try_for_each(|_| self.start_worker());
+        given_up
     }
 
     /// Requests a table.
@@ -180,7 +275,8 @@ impl Compiler {
     #[must_use]
     pub fn pending(&self) -> usize {
         let state = self.shared.lock();
-        state.queue.len() + state.running
+        state.queue.len()
+            + state.running.iter().filter(|running| !running.given_up && !running.is_answered).count()
     }
 }
 
@@ -206,19 +302,26 @@ impl Shared {
     fn work(&self) {
         while let Some((key, request)) = self.next() {
             let start = Instant::now();
-            let large = is_large(&request);
-            let made = std::panic::catch_unwind(AssertUnwindSafe(|| self.make(request)));
+            let moved = || {
+                if let Some(running) = self.lock().of(key) {
+                    running.moved = Instant::now();
+                }
+            };
+            let made = std::panic::catch_unwind(AssertUnwindSafe(|| self.make(request, &moved)));
             let (table, source, not_cached) = made.unwrap_or((Err(Error::Panicked), Source::Compiled, None));
             let answer = Answer { key, table, source, elapsed: start.elapsed(), not_cached };
+            if let Some(running) = self.lock().of(key) {
+                running.is_answered = true;
+            }
+            // A large file may be compiled now, or files of a device that answers again.
+            self.changed.notify_all();
             let taken = self.answers.send(answer).is_ok();
             let mut state = self.lock();
-            state.running -= 1;
-            if large {
-                state.large = false;
-                self.changed.notify_all();
-            }
+            let at = state.running.iter().position(|running| running.key == key);
+            let is_replaced = at.is_some_and(|at| state.running.swap_remove(at).given_up);
             drop(state);
-            if !taken {
+            self.changed.notify_all();
+            if !taken || is_replaced {
                 return;
             }
         }
@@ -230,18 +333,30 @@ impl Shared {
             if state.closed {
                 return None;
             }
-            let busy = state.large;
-            if let Some(next) = state.queue.pop(|request| !busy || !is_large(request)) {
-                state.running += 1;
-                state.large |= is_large(&next.1);
-                return Some(next);
+            if let Some((key, request)) = state.take() {
+                state.running.push(Running {
+                    key,
+                    large: is_large(&request),
+                    device: request.doubtful_device(),
+                    moved: Instant::now(),
+                    is_answered: false,
+                    given_up: false,
+                });
+                return Some((key, request));
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn make(&self, file: Request) -> (Result<Arc<Table>, Error>, Source, Option<CacheError>) {
-        let Some(cache) = &self.cache else { return (read_and_compile(&*file), Source::Compiled, None) };
+    /// `moved` is called whenever a part of the file has been read.
+    fn make(
+        &self,
+        file: Request,
+        moved: &dyn Fn(),
+    ) -> (Result<Arc<Table>, Error>, Source, Option<CacheError>) {
+        let Some(cache) = &self.cache else {
+            return (read_and_compile(&*file, moved), Source::Compiled, None);
+        };
         let stamp = file.stamp();
         if let Some(table) = stamp.and_then(|stamp| cache.load(&CacheKey::File(stamp))) {
             return (Ok(Arc::new(table)), Source::Cached, None);
@@ -259,6 +374,7 @@ impl Shared {
         let (table, source, owner) = if content.bytes().len() <= COPIED_FILE {
             let copy = content.bytes().to_vec();
             content.release();
+            moved();
             if !content.is_whole() {
                 return (Err(Error::Incomplete), Source::Compiled, None);
             }
@@ -271,7 +387,7 @@ impl Shared {
                 }
             }
         } else {
-            (compile(&*content), Source::Compiled, owner(None))
+            (compile(&*content, moved), Source::Compiled, owner(None))
         };
         let stored = match &table {
             Ok(table) if source == Source::Compiled || owner.stamp.is_some() => cache.store(owner, table),
@@ -281,14 +397,23 @@ impl Shared {
     }
 }
 
-fn read_and_compile(file: &dyn Input) -> Result<Arc<Table>, Error> {
-    compile(&*file.read().map_err(Error::Read)?)
+fn read_and_compile(file: &dyn Input, moved: &dyn Fn()) -> Result<Arc<Table>, Error> {
+    compile(&*file.read().map_err(Error::Read)?, moved)
 }
 
-fn compile(content: &dyn Content) -> Result<Arc<Table>, Error> {
-    let release = || content.release();
+fn compile(content: &dyn Content, moved: &dyn Fn()) -> Result<Arc<Table>, Error> {
+    let release = || {
+        content.release();
+        moved();
+    };
     let table = unwind::compile_releasing(content.bytes(), &release);
     if content.is_whole() { Ok(Arc::new(table?)) } else { Err(Error::Incomplete) }
+}
+
+/// Whether a device is not to be read: a read of it is not answered, or too many workers are blocked.
+fn is_silent(running: &[Running], device: Device) -> bool {
+    let mut blocked = running.iter().filter(|running| running.given_up);
+    blocked.clone().count() >= MAX_BLOCKED || blocked.any(|running| running.device == Some(device))
 }
 
 fn is_large(request: &Request) -> bool {

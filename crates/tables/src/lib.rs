@@ -24,6 +24,7 @@ pub use cache::CacheError;
 pub use compiler::Answer;
 pub use compiler::Compiler;
 pub use compiler::Content;
+pub use compiler::Device;
 pub use compiler::Error;
 pub use compiler::Input;
 pub use compiler::Source;

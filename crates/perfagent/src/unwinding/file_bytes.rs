@@ -18,6 +18,11 @@ impl tables::Input for TableInput {
         self.0.identity().size
     }
 
+    fn doubtful_device(&self) -> Option<tables::Device> {
+        let identity = self.0.identity();
+        (!self.0.always_answers()).then_some((identity.dev_major, identity.dev_minor))
+    }
+
     fn read(&self) -> io::Result<Box<dyn tables::Content>> {
         Ok(Box::new(FileBytes::of(&self.0)?))
     }

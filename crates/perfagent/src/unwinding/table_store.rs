@@ -29,6 +29,12 @@ const LIKELY_NEEDED: u64 = 8 << 20;
 /// share there, and four times the default of `vm.max_map_count`.
 const MAX_MAPPINGS: usize = 1 << 18;
 
+/// A file that is not read within this time is given up: stacks wait no longer for its table either.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Warnings that are kept: a target can make as many broken files as it likes. All of them are counted.
+const MAX_WARNINGS: usize = 64;
+
 /// How an address is unwound.
 pub(crate) enum UnwindMethod {
     Rule(Rule),
@@ -46,6 +52,8 @@ enum State {
     Ready(Arc<TableHandle>),
     /// The file has no unwind information; frame pointers are followed.
     None,
+    /// Its file system does not answer; frame pointers are followed until it does.
+    Unanswered,
     /// It does not fit into the kernel's memory.
     NoRoom,
 }
@@ -82,6 +90,8 @@ pub(crate) struct TableStore {
     full: bool,
     /// Tables that could not be compiled or did not fit.
     failed: u64,
+    /// Files whose file system did not answer in time.
+    unanswered: u64,
     /// The warning about a process with too many mappings was given.
     crowded: bool,
     hooks: HookThread<CompiledTable>,
@@ -132,6 +142,7 @@ impl TableStore {
             warnings,
             full: false,
             failed: 0,
+            unanswered: 0,
             crowded: false,
             hooks,
         })
@@ -140,16 +151,27 @@ impl TableStore {
     /// Warns, once, that something did not fit into the kernel's memory.
     pub(crate) fn warn_of_room(&mut self, message: String) {
         if !std::mem::replace(&mut self.full, true) {
-            self.warnings.push(Warning::new(
-                WarningKind::Tables,
-                message,
-                "profile fewer processes at a time",
-            ));
+            self.warn(Warning::new(WarningKind::Tables, message, "profile fewer processes at a time"));
+        }
+    }
+
+    fn warn(&mut self, warning: Warning) {
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(warning);
         }
     }
 
     pub(crate) fn take_warnings(&mut self) -> Vec<Warning> {
-        std::mem::take(&mut self.warnings)
+        let mut warnings = std::mem::take(&mut self.warnings);
+        let (files, whose) = match std::mem::take(&mut self.unanswered) {
+            0 => return warnings,
+            1 => ("1 file".to_owned(), "whose file system does"),
+            files => (format!("{files} files"), "whose file systems do"),
+        };
+        let message =
+            format!("no unwind tables for {files} {whose} not answer; frame pointers are followed there");
+        warnings.push(Warning::bare(WarningKind::Tables, message));
+        warnings
     }
 
     /// The thread that tells the host program about finished tables; it is told of no further ones.
@@ -174,7 +196,7 @@ impl TableStore {
                 image.pid,
                 all.len()
             );
-            self.warnings.push(Warning::bare(WarningKind::Tables, message));
+            self.warn(Warning::bare(WarningKind::Tables, message));
         }
         let mut mappings = Vec::with_capacity(known);
         for region in all.iter().take(known).filter(|region| !matches!(region.kind(), RegionKind::KernelPage))
@@ -235,7 +257,7 @@ impl TableStore {
         let kind = match &entry.state {
             State::Wanted | State::Pending | State::NoRoom => MappingKind::NotReady,
             State::Ready(handle) => KernelMapping::with_table(handle),
-            State::None => MappingKind::FramePointers,
+            State::None | State::Unanswered => MappingKind::FramePointers,
         };
         (bias, kind)
     }
@@ -310,6 +332,23 @@ impl TableStore {
             changed.extend(self.install(kernel, answer));
             next = self.answers.try_recv().ok();
         }
+        changed.extend(self.give_up());
+        changed
+    }
+
+    /// Gives up the tables of files whose file system does not answer. Returns the processes whose mappings have changed by that.
+    fn give_up(&mut self) -> HashSet<u32> {
+        let mut changed = HashSet::new();
+        for number in self.compiler.give_up(PATIENCE) {
+            let Some(entry) = self.keys.get(&number).and_then(|key| self.entries.get_mut(key)) else {
+                continue;
+            };
+            tracing::debug!(target: "perfagent", path = entry.file.path(), "unwind table: no answer");
+            entry.state = State::Unanswered;
+            self.failed += 1;
+            self.unanswered += 1;
+            changed.extend(&entry.users);
+        }
         changed
     }
 
@@ -317,6 +356,10 @@ impl TableStore {
         let key = self.keys.get(&answer.key);
         let Some(entry) = key.and_then(|key| self.entries.get_mut(key)) else { return HashSet::new() };
         let file = Arc::clone(&entry.file);
+        if matches!(entry.state, State::Unanswered) {
+            self.failed -= 1;
+            self.unanswered = self.unanswered.saturating_sub(1);
+        }
         let path = file.path();
         tracing::debug!(target: "perfagent", path, source = ?answer.source, elapsed = ?answer.elapsed, "unwind table");
         if let Some(error) = answer.not_cached {
@@ -346,7 +389,7 @@ impl TableStore {
                 self.failed += 1;
                 let message =
                     format!("no unwind table for {path}: {error}; frame pointers are followed there");
-                self.warnings.push(Warning::bare(WarningKind::Tables, message));
+                self.warn(Warning::bare(WarningKind::Tables, message));
                 State::None
             }
         };

@@ -260,8 +260,9 @@ impl MappedFile {
         self.root.as_ref()
     }
 
-    /// Whether its state can be asked for without waiting.
-    pub(crate) fn always_answers(&self) -> bool {
+    /// Whether its file system answers without asking another program or machine.
+    #[must_use]
+    pub fn always_answers(&self) -> bool {
         self.is_local
     }
 

@@ -7,6 +7,7 @@ type ReadFile = Box<dyn Fn() -> io::Result<Box<dyn Content>> + Send>;
 struct Given {
     stamps: Mutex<Vec<Stamp>>,
     size: u64,
+    device: Option<Device>,
     read: ReadFile,
 }
 
@@ -20,13 +21,17 @@ impl Input for Given {
         self.size
     }
 
+    fn doubtful_device(&self) -> Option<Device> {
+        self.device
+    }
+
     fn read(&self) -> io::Result<Box<dyn Content>> {
         (self.read)()
     }
 }
 
 fn given(read: ReadFile) -> Given {
-    Given { stamps: Mutex::default(), size: 0, read }
+    Given { stamps: Mutex::default(), size: 0, device: None, read }
 }
 
 fn real_file() -> Given {
@@ -238,14 +243,119 @@ fn large_files_are_compiled_one_at_a_time() {
 
 #[test]
 fn workers_are_named_and_end() {
-    let mut names = Vec::new();
-    let (compiler, answers) = Compiler::start(2, None, |name, body| {
-        names.push(name.clone());
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let theirs = Arc::clone(&names);
+    let (compiler, answers) = Compiler::start(2, None, move |name, body| {
+        theirs.lock().unwrap().push(name.clone());
         spawn_thread(name, body)
     })
     .unwrap();
     drop(compiler);
     // The channel closes when the last worker has ended.
     assert!(answers.recv().is_err());
-    assert_eq!(names, ["perfagent-uw0", "perfagent-uw1"]);
+    assert_eq!(*names.lock().unwrap(), ["perfagent-uw0", "perfagent-uw1"]);
+}
+
+const SILENT: Device = (0, 40);
+
+/// A request for a file of a device that may not answer.
+fn of(device: Device, file: Given) -> Box<Given> {
+    Box::new(Given { device: Some(device), ..file })
+}
+
+/// Gives files up until this one is.
+fn until_given_up(compiler: &mut Compiler, key: u64) -> Vec<u64> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut given_up = Vec::new();
+    while !given_up.contains(&key) {
+        assert!(Instant::now() < deadline, "{given_up:?}");
+        given_up.extend(compiler.give_up(Duration::from_millis(20)));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    given_up
+}
+
+#[test]
+fn a_device_that_does_not_answer_costs_its_own_files() {
+    for threads in [1, 2] {
+        let (mut compiler, answers) = Compiler::start(threads, None, spawn_thread).unwrap();
+        let (hold, wait) = waiting();
+        assert!(compiler.submit(0, 9, of(SILENT, Given { size: LARGE_FILE + 1, ..wait })));
+        until_taken(&compiler);
+        assert!(compiler.submit(1, 9, of(SILENT, real_file())));
+        // Files of this machine wait for it with one worker alone.
+        assert!(compiler.submit(2, 0, Box::new(real_file())));
+        if threads > 1 {
+            assert_eq!(answers.recv().unwrap().key, 2);
+        }
+        assert_eq!(until_given_up(&mut compiler, 0), [0, 1]);
+        if threads == 1 {
+            assert_eq!(answers.recv().unwrap().key, 2, "another worker took its place");
+        }
+        assert!(compiler.submit(3, 9, Box::new(Given { size: LARGE_FILE + 1, ..real_file() })));
+        assert_eq!(answers.recv().unwrap().key, 3, "large ones are compiled again");
+        assert!(compiler.submit(4, 9, of((0, 41), real_file())));
+        assert_eq!(answers.recv().unwrap().key, 4, "another device");
+        assert!(compiler.submit(5, 9, of(SILENT, real_file())));
+        assert_eq!(compiler.give_up(Duration::from_secs(60)), [5], "nobody reads it");
+        assert_eq!(compiler.pending(), 0);
+        hold.send(()).unwrap();
+        assert_eq!(answers.recv().unwrap().key, 0, "late, but an answer");
+        assert!(compiler.submit(6, 9, of(SILENT, real_file())));
+        assert_eq!(answers.recv().unwrap().key, 6, "it answers again");
+        drop(compiler);
+        assert!(answers.recv().is_err(), "all workers have ended");
+    }
+}
+
+#[test]
+fn blocked_workers_are_replaced_up_to_a_limit() {
+    let started = Arc::new(Mutex::new(0));
+    let theirs = Arc::clone(&started);
+    let (mut compiler, answers) = Compiler::start(2, None, move |name, body| {
+        *theirs.lock().unwrap() += 1;
+        spawn_thread(name, body)
+    })
+    .unwrap();
+    let mut held = Vec::new();
+    for number in 0..MAX_BLOCKED as u64 + 3 {
+        let (hold, wait) = waiting();
+        held.push(hold);
+        assert!(compiler.submit(number, 0, of((0, 100 + number as u32), wait)));
+    }
+    let given_up = until_given_up(&mut compiler, MAX_BLOCKED as u64 + 2);
+    assert_eq!(given_up, Vec::from_iter(0..MAX_BLOCKED as u64 + 3), "the last three were not read");
+    assert_eq!(*started.lock().unwrap(), 2 + MAX_BLOCKED);
+    assert!(compiler.submit(1000, 0, Box::new(real_file())));
+    assert_eq!(answers.recv().unwrap().key, 1000, "one is left for files of this machine");
+    drop(held);
+}
+
+#[test]
+fn a_slow_file_that_gets_on_is_not_given_up() {
+    /// Each part takes a while.
+    struct Slow(Vec<u8>);
+
+    impl Content for Slow {
+        fn bytes(&self) -> &[u8] {
+            &self.0
+        }
+
+        fn release(&self) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let mut content = std::fs::read(FILE).unwrap();
+    content.resize(COPIED_FILE + 1, 0);
+    let (mut compiler, answers) = Compiler::start(1, None, spawn_thread).unwrap();
+    let read: ReadFile = Box::new(move || Ok(Box::new(Slow(content.clone()))));
+    assert!(compiler.submit(7, 0, of(SILENT, given(read))));
+    let (begun, patience) = (Instant::now(), Duration::from_secs(10));
+    let answer = loop {
+        assert_eq!(compiler.give_up(patience), [0; 0]);
+        if let Ok(answer) = answers.recv_timeout(Duration::from_millis(5)) {
+            break answer;
+        }
+    };
+    assert!(answer.table.is_ok() && begun.elapsed() < patience);
 }
