@@ -56,6 +56,12 @@ impl ContainerRoots {
         let root = ContainerRoot(Arc::new(fd));
         Some(known().entry((opened.st_dev, opened.st_ino)).or_insert(root).clone())
     }
+
+    /// Closes the roots that no file needs any more. They would keep the file systems of ended containers from being unmounted.
+    pub(crate) fn prune(&self) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, root| Arc::strong_count(&root.0) > 1);
+    }
 }
 
 #[cfg(test)]

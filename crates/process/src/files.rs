@@ -128,6 +128,7 @@ impl Files {
         });
         // Without the lock: they are closed.
         drop(unused);
+        self.roots.prune();
     }
 
     /// The vDSO of 64-bit processes. None if it cannot be read.

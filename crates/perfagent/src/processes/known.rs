@@ -177,6 +177,7 @@ impl Processes {
             LifeEvent::Exit { comm } => {
                 self.renamed(*pid, comm, *time_ns);
                 self.end(*pid, *time_ns);
+                self.tally.unread.end(*pid);
             }
             LifeEvent::Rename { comm } => {
                 self.renamed(*pid, comm, *time_ns);
@@ -445,6 +446,7 @@ impl Processes {
     pub(crate) fn prune(&mut self) {
         self.known.prune(monotonic_ns());
         self.files.prune();
+        self.tally.unread.prune();
     }
 
     /// What was lost so far.

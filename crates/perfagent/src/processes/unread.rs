@@ -20,11 +20,13 @@ pub(super) struct Unread {
     ended: u64,
     /// Any other error.
     failed: u64,
-    /// The processes, so that each counts once.
+    /// The running ones of these processes, so that each counts once.
     pids: HashSet<u32>,
     /// Name and number of the first processes that were refused, and of those with another error.
     refused_names: Vec<String>,
     failed_names: Vec<String>,
+    /// The ended ones, and before those that had ended when [`Self::prune`] was last called.
+    ended_pids: [HashSet<u32>; 2],
 }
 
 /// More processes than these are only counted.
@@ -33,7 +35,13 @@ const FEW: usize = 5;
 impl Unread {
     /// Counts a process once. Whether this was the first time.
     pub(super) fn count(&mut self, pid: u32, error: &process::Error) -> bool {
-        let first = self.pids.insert(pid);
+        let is_known = self.pids.contains(&pid) || self.ended_pids.iter().any(|ended| ended.contains(&pid));
+        let first = !is_known;
+        if first && matches!(error, process::Error::Gone { .. }) {
+            self.ended_pids[0].insert(pid);
+        } else if first {
+            self.pids.insert(pid);
+        }
         let reason = match error {
             process::Error::Permission { .. } => &mut self.refused,
             process::Error::Gone { .. } => &mut self.ended,
@@ -54,7 +62,27 @@ impl Unread {
 
     /// The process was read, or its number belongs to another process now. Whether it had been counted.
     pub(super) fn forget(&mut self, pid: u32) -> bool {
-        self.pids.remove(&pid)
+        let [recent, older] = &mut self.ended_pids;
+        [&mut self.pids, recent, older].into_iter().any(|pids| pids.remove(&pid))
+    }
+
+    /// The process has ended. It may still be asked for by what is on its way.
+    pub(super) fn end(&mut self, pid: u32) {
+        if self.pids.remove(&pid) {
+            self.ended_pids[0].insert(pid);
+        }
+    }
+
+    /// Forgets the processes that had ended before this was last called.
+    pub(super) fn prune(&mut self) {
+        let [recent, older] = &mut self.ended_pids;
+        *older = std::mem::take(recent);
+    }
+
+    /// Processes that are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.pids.len() + self.ended_pids.iter().map(HashSet::len).sum::<usize>()
     }
 
     /// Warnings about these processes, and about files.
@@ -221,6 +249,23 @@ mod tests {
             message.starts_with("1 process of the targets (") && message.contains(" 1): permission denied;"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn ended_processes_are_not_remembered_for_long() {
+        let mut unread = Unread::default();
+        let refused = process::Error::Permission { pid: 1, path: "/proc/1/maps".to_owned() };
+        unread.count(1, &refused);
+        (2..1000).for_each(|pid| assert!(unread.count(pid, &process::Error::Gone { pid })));
+        unread.prune();
+        assert!(!unread.count(500, &process::Error::Gone { pid: 500 }), "stacks of it may be on their way");
+        unread.prune();
+        assert_eq!(unread.remembered(), 1, "the running one");
+        unread.end(1);
+        assert!(!unread.count(1, &refused));
+        unread.prune();
+        unread.prune();
+        assert_eq!((unread.remembered(), unread.ended, unread.refused), (0, 998, 1));
     }
 
     #[test]
