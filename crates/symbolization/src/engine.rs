@@ -44,7 +44,7 @@ impl Engine {
     }
 
     pub(crate) fn begin_interval(&mut self) {
-        self.cache.begin_interval();
+        self.cache.begin_interval(Instant::now());
     }
 
     /// Looks up the places of a delivery. Ends early if symbolization is abandoned.

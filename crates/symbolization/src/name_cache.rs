@@ -1,9 +1,11 @@
 //! Names that were found in earlier intervals, so that a capture of many intervals looks each place up once.
 //!
-//! Kept by generation: an interval begins a generation, a name that is used moves into the newest one, and the oldest one is dropped
-//! whole. Of modules alone: kernel addresses are cheap to look up, and a perf map may say something else later.
+//! Kept by generation: an interval begins a generation if the newest one is old enough, a name that is used moves into the newest one, and
+//! the oldest one is dropped whole. So short intervals do not forget what they use now and then, for which a large file would be read
+//! anew. Of modules alone: kernel addresses are cheap to look up, and a perf map may say something else later.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use profile::Svma;
 use recording::{FrameId, Module, Names};
@@ -13,6 +15,8 @@ use crate::line;
 
 /// Generations that are kept: names that were used in none of them are dropped.
 const GENERATIONS: usize = 3;
+/// A generation lasts for this long at least.
+const GENERATION_TIME: Duration = Duration::from_secs(10);
 /// Text of all lines in a generation together; equal texts are counted again.
 const MAX_TEXT: usize = 64 << 20;
 
@@ -20,6 +24,8 @@ const MAX_TEXT: usize = 64 << 20;
 pub(crate) struct NameCache {
     /// The newest one first.
     generations: VecDeque<Generation>,
+    /// When the newest one began.
+    began: Instant,
     max_places: usize,
 }
 
@@ -61,13 +67,17 @@ impl Generation {
 impl NameCache {
     /// For at most so many places.
     pub(crate) fn new(max_places: usize) -> Self {
-        Self { generations: VecDeque::new(), max_places: max_places / GENERATIONS }
+        Self { generations: VecDeque::new(), began: Instant::now(), max_places: max_places / GENERATIONS }
     }
 
-    /// An interval begins.
-    pub(crate) fn begin_interval(&mut self) {
-        self.generations.truncate(GENERATIONS - 1);
-        self.generations.push_front(Generation::default());
+    /// An interval begins at this time.
+    pub(crate) fn begin_interval(&mut self, now: Instant) {
+        let age = now.saturating_duration_since(self.began);
+        if self.generations.is_empty() || age >= GENERATION_TIME {
+            self.began = now;
+            self.generations.truncate(GENERATIONS - 1);
+            self.generations.push_front(Generation::default());
+        }
     }
 
     /// The lines at a place, empty if it is known to have none. `None` if nobody looked it up lately.
@@ -120,27 +130,32 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_kept_as_long_as_it_is_used_and_two_intervals_longer() {
-        let (mut cache, module) = (NameCache::new(100), module("/a"));
-        cache.begin_interval();
+    fn a_name_is_kept_as_long_as_it_is_used_and_two_generations_longer() {
+        let (mut cache, module, mut now) = (NameCache::new(100), module("/a"), Instant::now());
+        let mut begin_after = |cache: &mut NameCache, time| {
+            now += time;
+            cache.begin_interval(now);
+        };
+        cache.begin_interval(Instant::now());
         cache.put(&module, Svma(1), &lines("one"));
         cache.put(&module, Svma(2), &[]);
         for _ in 0..5 {
-            cache.begin_interval();
+            begin_after(&mut cache, GENERATION_TIME);
             assert_eq!(cache.get(&module, Svma(1)), Some(lines("one")));
         }
         assert_eq!(cache.get(&module, Svma(2)), None, "unused");
-        cache.begin_interval();
-        cache.begin_interval();
-        assert_eq!(cache.get(&module, Svma(1)), Some(lines("one")));
-        (0..3).for_each(|_| cache.begin_interval());
+        (0..9).for_each(|_| begin_after(&mut cache, GENERATION_TIME / 10));
+        begin_after(&mut cache, GENERATION_TIME);
+        begin_after(&mut cache, GENERATION_TIME);
+        assert_eq!(cache.get(&module, Svma(1)), Some(lines("one")), "short intervals begin no generation");
+        (0..3).for_each(|_| begin_after(&mut cache, GENERATION_TIME));
         assert_eq!(cache.get(&module, Svma(1)), None);
     }
 
     #[test]
     fn a_place_without_a_name_and_an_unknown_place_are_told_apart() {
         let (mut cache, module) = (NameCache::new(100), module("/a"));
-        cache.begin_interval();
+        cache.begin_interval(Instant::now());
         cache.put(&module, Svma(1), &[]);
         assert_eq!((cache.get(&module, Svma(1)), cache.get(&module, Svma(2))), (Some(Vec::new()), None));
     }
@@ -148,7 +163,7 @@ mod tests {
     #[test]
     fn only_files_that_can_be_told_apart_are_kept_and_only_so_many_places() {
         let (mut cache, mut unknown) = (NameCache::new(30), module("/a"));
-        cache.begin_interval();
+        cache.begin_interval(Instant::now());
         unknown.identity.size = 0;
         cache.put(&unknown, Svma(1), &lines("one"));
         assert_eq!(cache.get(&unknown, Svma(1)), None);

@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 /// Signals that the kernel raises for a fault of the thread itself. If they were blocked, they would kill the process
 /// without reaching a handler.
@@ -38,6 +39,46 @@ pub fn spawn_quiet_thread<T: Send + 'static>(
     thread
 }
 
+/// Tells whether a thread gets on: from another thread, without its help.
+#[derive(Clone, Copy, Debug)]
+pub struct Activity {
+    clock: libc::clockid_t,
+    tid: i32,
+}
+
+impl Activity {
+    /// Of the calling thread.
+    ///
+    /// # Errors
+    /// The errno of `pthread_getcpuclockid(3)`.
+    pub fn of_this_thread() -> io::Result<Self> {
+        let mut clock = 0;
+        // SAFETY: the calling thread exists, and `clock` is writable.
+        let result = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
+        if result != 0 {
+            return Err(io::Error::from_raw_os_error(result));
+        }
+        Ok(Self { clock, tid: rustix::thread::gettid().as_raw_nonzero().get() })
+    }
+
+    /// The CPU time that the thread has used so far. `None` if it has ended.
+    #[must_use]
+    pub fn cpu_time(&self) -> Option<Duration> {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is writable; the clock of a thread that has ended is refused.
+        let result = unsafe { libc::clock_gettime(self.clock, &raw mut time) };
+        let seconds = u64::try_from(time.tv_sec).ok().filter(|_| result == 0)?;
+        Some(Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?))
+    }
+
+    /// Whether the thread waits for something else than a CPU.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", self.tid)).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('R'))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,5 +104,28 @@ mod tests {
             assert_eq!(blocked & bit(signal), 0, "{signal}");
         }
         assert_eq!(blocked_signals(), before);
+    }
+
+    #[test]
+    fn a_thread_that_computes_gets_on_and_one_that_waits_does_not() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(Activity::of_this_thread().unwrap()).unwrap();
+            gone.recv().unwrap();
+            while gone.try_recv().is_err() {}
+        });
+        let activity = told.recv().unwrap();
+        while !activity.is_waiting() {
+            std::thread::yield_now();
+        }
+        let waiting = activity.cpu_time().unwrap();
+        assert_eq!(activity.cpu_time().unwrap(), waiting);
+        go.send(()).unwrap();
+        while activity.cpu_time().unwrap() < waiting + Duration::from_millis(20) {
+            std::thread::yield_now();
+        }
+        go.send(()).unwrap();
+        thread.join().unwrap();
     }
 }

@@ -28,4 +28,8 @@ impl SymbolSource for DebugFile {
     fn delivered(&mut self, large: bool) {
         self.0.delivered(large);
     }
+
+    fn end_interval(&mut self) -> Vec<String> {
+        self.0.end_interval()
+    }
 }

@@ -1,6 +1,7 @@
 //! The list of sources.
 
 mod debug_file;
+mod file_thread;
 mod interpreter;
 mod kernel;
 mod local_file;
@@ -25,7 +26,7 @@ type MakeSource = Box<dyn FnOnce() -> Box<dyn SymbolSource> + Send>;
 const REGISTRY: [MakeStandard; 5] = [
     |parts| Box::new(debug_file::DebugFile::new(parts.files.clone())),
     |parts| Box::new(local_file::LocalFile::new(parts.files.clone())),
-    |_| Box::new(perf_map::PerfMaps::default()),
+    |_| Box::new(perf_map::PerfMapFiles::default()),
     |parts| Box::new(kernel::Kernel::new(&parts.options)),
     |_| Box::new(interpreter::Interpreter),
 ];

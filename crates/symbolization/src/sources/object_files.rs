@@ -1,4 +1,4 @@
-//! The object files that several sources read. Each is opened and mapped once for all of them.
+//! The object files that several sources read, on a thread of their own. Each is opened and mapped once for all of them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,40 +8,70 @@ use symbols::{ObjectFile, Symbolizer};
 
 use crate::request::ModuleRequest;
 
+use super::file_thread::FileThread;
+
+/// Major and minor number.
+type Device = (u32, u32);
+
 /// Clones share the files.
 #[derive(Clone)]
 pub(super) struct ObjectFiles(Rc<RefCell<Shared>>);
 
 struct Shared {
-    symbolizer: Symbolizer,
-    /// Whether a file was read since the last delivery ended.
-    used: bool,
+    thread: FileThread<Symbolizer, Device>,
+    /// The device of the file that was read since the last delivery ended.
+    used: Option<Device>,
+    /// Look-ups in this interval whose file system did not answer.
+    unanswered: u64,
 }
 
 impl ObjectFiles {
     /// Reads nothing yet.
     pub(super) fn new(options: symbols::Options) -> Self {
-        Self(Rc::new(RefCell::new(Shared { symbolizer: Symbolizer::new(options), used: false })))
+        let thread = FileThread::new(move || Symbolizer::new(options.clone()));
+        Self(Rc::new(RefCell::new(Shared { thread, used: None, unanswered: 0 })))
     }
 
-    /// Looks places up by a method of the reader. `None` if the module has no file that can be opened.
-    pub(super) fn look_up<T>(
+    /// Looks places up by a method of the reader. `None` if the module has no file that can be opened, or if its file system does not
+    /// answer.
+    pub(super) fn look_up<T: Send + 'static>(
         &self,
         request: &ModuleRequest,
-        method: impl FnOnce(&mut Symbolizer, &ObjectFile, &[Svma]) -> T,
+        method: impl FnOnce(&mut Symbolizer, &ObjectFile, &[Svma]) -> T + Send + 'static,
     ) -> Option<T> {
-        let opened = request.open()?;
+        let identity = request.module.identity;
+        let device = (identity.dev_major, identity.dev_minor);
         let mut shared = self.0.borrow_mut();
-        shared.used = true;
-        Some(method(&mut shared.symbolizer, &opened.object, &request.svmas))
+        let request = request.clone();
+        let found = shared.thread.call(device, move |symbolizer| {
+            let opened = request.open()?;
+            Some(method(symbolizer, &opened.object, &request.svmas))
+        });
+        match found {
+            Ok(found) => {
+                shared.used = found.is_some().then_some(device).or(shared.used);
+                found
+            }
+            Err(_) => {
+                shared.unanswered += 1;
+                None
+            }
+        }
     }
 
     /// All places of a delivery in one module were looked up. The first of the sources that tells it has an effect.
     pub(super) fn delivered(&self, large: bool) {
         let mut shared = self.0.borrow_mut();
-        if std::mem::take(&mut shared.used) && large {
-            shared.symbolizer.release_last();
+        if let Some(device) = shared.used.take().filter(|_| large) {
+            let _ = shared.thread.tell(device, Symbolizer::release_last);
             sys::memory::give_back_free_pages();
         }
+    }
+
+    /// What is to be said about an interval that ends. The first of the sources that asks is told.
+    pub(super) fn end_interval(&self) -> Vec<String> {
+        let line = "files whose file system does not answer were not read: their code has no names, or fewer";
+        let unanswered = std::mem::take(&mut self.0.borrow_mut().unanswered);
+        if unanswered > 0 { vec![line.to_owned()] } else { Vec::new() }
     }
 }

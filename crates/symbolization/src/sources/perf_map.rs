@@ -8,6 +8,8 @@ use symbols::{PerfMap, PerfMapError, SourceLine};
 use crate::request::{JitProgram, JitRequest, ProgramId, Request};
 use crate::source::{Answer, SymbolSource};
 
+use super::file_thread::FileThread;
+
 /// What is kept of maps, except for the one in use: more are read again when they are needed.
 const KEPT_BYTES: usize = 64 << 20;
 const KEPT_MAPS: usize = 64;
@@ -16,9 +18,16 @@ const MAX_TOLD: usize = 8;
 /// Programs whose number of bytes read is remembered when their map is released.
 const MAX_SPENT: usize = 1 << 14;
 
-/// The perf maps of programs.
+/// The perf maps of programs, read on a thread of their own.
+pub(super) struct PerfMapFiles {
+    thread: FileThread<PerfMaps, ProgramId>,
+    /// Look-ups in this interval whose file system did not answer.
+    unanswered: u64,
+}
+
+/// The perf maps that were read.
 #[derive(Default)]
-pub(super) struct PerfMaps {
+struct PerfMaps {
     /// The one that was used last stands last.
     maps: Vec<(ProgramId, PerfMap)>,
     /// Which part of a map is not used, and why.
@@ -29,18 +38,43 @@ pub(super) struct PerfMaps {
     spent: HashMap<ProgramId, u64>,
 }
 
-impl SymbolSource for PerfMaps {
+impl Default for PerfMapFiles {
+    fn default() -> Self {
+        Self { thread: FileThread::new(PerfMaps::default), unanswered: 0 }
+    }
+}
+
+impl SymbolSource for PerfMapFiles {
     fn name(&self) -> &str {
         "perf map"
     }
 
     fn lookup(&mut self, request: &Request) -> Answer {
-        let Request::Jit(JitRequest { program, live: Some(live), addresses }) = request else {
+        let Request::Jit(request @ JitRequest { program, live: Some(_), .. }) = request else {
             return Answer::NotMine;
         };
-        let names = self.find(ProgramId::from(&**program), &**live, addresses);
+        let (id, request) = (ProgramId::from(&**program), request.clone());
+        let found = self.thread.call(id, move |maps| maps.lookup(id, &request));
+        self.unanswered += u64::from(found.is_err());
+        found.ok().flatten().map_or(Answer::NotMine, Answer::Names)
+    }
+
+    fn end_interval(&mut self) -> Vec<String> {
+        // It reads no file, so it is about no program.
+        let nobody = ProgramId { pid: 0, began_ns: 0 };
+        let mut told = self.thread.tell(nobody, PerfMaps::end_interval).unwrap_or_default();
+        if std::mem::take(&mut self.unanswered) > 0 {
+            told.push("perf maps whose file system does not answer are not used".to_owned());
+        }
+        told
+    }
+}
+
+impl PerfMaps {
+    fn lookup(&mut self, id: ProgramId, request: &JitRequest) -> Option<Vec<Vec<SourceLine>>> {
+        let names = self.find(id, &**request.live.as_ref()?, &request.addresses);
         self.release();
-        names.map_or(Answer::NotMine, Answer::Names)
+        names
     }
 
     fn end_interval(&mut self) -> Vec<String> {
@@ -49,9 +83,7 @@ impl SymbolSource for PerfMaps {
         self.untold.clear();
         told
     }
-}
 
-impl PerfMaps {
     fn find(
         &mut self,
         id: ProgramId,
@@ -248,10 +280,8 @@ mod tests {
         let live: Arc<dyn JitProgram> = live.clone();
         let request =
             JitRequest { program: Arc::new(program), live: Some(live), addresses: vec![Avma(0x10)] };
-        match maps.lookup(&Request::Jit(request)) {
-            Answer::Names(names) => names[0].first().map(|line| line.name.clone()),
-            Answer::NotMine => None,
-        }
+        let names = maps.lookup(ProgramId::from(&*request.program), &request)?;
+        names[0].first().map(|line| line.name.clone())
     }
 
     fn told(maps: &mut PerfMaps) -> Vec<String> {

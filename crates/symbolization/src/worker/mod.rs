@@ -69,7 +69,8 @@ impl Symbolization {
         Ok(Self { messages, thread, end, figures, abandon, abandoned_at: Arc::default() })
     }
 
-    /// Begins an interval. Names that earlier intervals used are still known, and are forgotten when two intervals do not use them.
+    /// Begins an interval. Names that earlier intervals used are still known, and are forgotten when no interval uses them for a
+    /// while.
     #[must_use]
     pub fn begin_interval(&self) -> PendingNames {
         PendingNames {
