@@ -24,7 +24,7 @@ struct {
 	__type(value, struct split_counts);
 } split_last SEC(".maps");
 
-/* Two tables, as those of the statistics of processes in sched_stats.h. */
+/* One table for each side, as for the statistics of processes in sched_stats.h. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);

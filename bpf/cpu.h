@@ -75,7 +75,7 @@ int cpu_sample(void *ctx)
 	}
 	sample.exec_id = proc.exec_id;
 	end = walk_current(s, CONTEXT_HARDIRQ, &proc, &sample);
-	if (!crosses_as_it_is(ctx, s, &sample, end, 0))
+	if (!send_unwalked(ctx, s, &sample, end, 0))
 		add_sample(s, &sample, s->walk.hash, end, s->walk.total);
 	return 0;
 }

@@ -145,8 +145,7 @@ static __always_inline u64 own_key(u32 pid, u32 tid, u64 since, u32 state)
  * at `since`; a sample (`since` 0) has no key. Otherwise counts the end of the walk, takes the kernel frames and
  * returns false.
  */
-static __always_inline bool crosses_as_it_is(void *ctx, struct sampler_state *s, struct sample *sample, u32 end,
-					     u64 since)
+static __always_inline bool send_unwalked(void *ctx, struct sampler_state *s, struct sample *sample, u32 end, u64 since)
 {
 	u64 key;
 

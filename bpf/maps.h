@@ -84,7 +84,7 @@ struct {
 #define RAW_MASK 0xffff
 _Static_assert(RAW_STACK_BYTES <= RAW_MASK, "the mask covers every stack");
 
-/* A stack that crosses as it is. */
+/* A stack that is sent unwalked. */
 struct rawbox {
 	struct message message;
 	struct section at_head;
@@ -115,33 +115,35 @@ const volatile u64 seed = 0;
 const volatile u64 min_block_ns = 0;
 const volatile bool whole_system = false;
 const volatile bool kernel_stacks = false;
-/* some processes have PROC_OTHER_KERNEL_STACKS */
+/* processes may have PROC_OTHER_KERNEL_STACKS */
 const volatile bool kernel_stacks_by_process = false;
 const volatile bool per_thread = false;
 const volatile bool check_memo = false;
 const volatile bool without_memo = false;
-/* time on CPUs is recorded too, for a wall-clock profile; who wakes a thread */
+/* time on CPUs is recorded too, for a wall-clock profile */
 const volatile bool wall_clock = false;
 /* statistics of the scheduler, and those of each process */
 const volatile bool sched_stats = false;
 const volatile bool each_process = false;
-/* so many events are split by process */
+/* the number of events that are split by process */
 const volatile u8 split_by_process = 0;
+/* the wakers of threads are recorded */
 const volatile bool wakers = false;
 /* bpf_task_storage_get works here */
 const volatile bool task_storage = false;
-/* bit n: the enum off_state n (and STATE_NOT_RUN_YET) is recorded; it belongs to the off-CPU profile */
+/* bit n: state n (of enum off_state, or STATE_NOT_RUN_YET) is recorded */
 const volatile u8 recorded_states = 0;
+/* the same for the states that belong to the off-CPU profile */
 const volatile u8 profiled_states = 0;
 const volatile u32 possible_cpus = 1;
-/* of each context, that of the first CPU; the other CPUs follow. Contexts in which no program runs have none */
+/* by context, the slot of the first CPU; those of the other CPUs follow. Contexts without programs have no slots */
 const volatile u32 first_slot[CONTEXTS] = {};
 /* slots of CONTEXT_CLAIMED, for all CPUs together */
 const volatile u32 claimable_slots = 0;
-/* memos of each CPU, of the sampler and of the scheduler's programs: powers of two */
+/* numbers of memos for each CPU: for the sampler, and for programs that follow threads; powers of two */
 const volatile u32 sampler_memos = MEMOS_PER_CPU;
 const volatile u32 sched_memos = 1;
-/* a message for each sample of the clock besides the sums */
+/* besides the sums, a message is sent for each sample of the clock */
 const volatile bool single_samples = false;
 /* inode of the agent's PID namespace, 0 if it is the first one */
 const volatile u32 pid_namespace = 0;
@@ -155,8 +157,8 @@ static __always_inline u32 slot_of(enum sampler_context context)
 /* Slots that a claim tries. */
 #define CLAIM_TRIES 4
 
-/* The state of a slot that belongs to this program until release_slot. NULL: all are in use, and the program counts
- * what it cannot do. */
+/* Claims a slot for this program until release_slot and returns its state. NULL: all slots are in use, and the caller
+ * counts the work that it cannot do. */
 static __always_inline struct sampler_state *claim_slot(u32 *slot)
 {
 	struct sampler_state *s;
@@ -248,7 +250,7 @@ static __always_inline u32 cause_of(long error, u32 no_room)
 	return error == -E2BIG ? no_room : COUNT_LOST_BUSY;
 }
 
-/* Of the two tables NAME_a and NAME_b, that of a side: an element, and a new element. */
+/* Find and enter an element in the table of a side, NAME_a or NAME_b. */
 #define find_in(side, name, key) ((side) ? bpf_map_lookup_elem(&name##_b, key) : bpf_map_lookup_elem(&name##_a, key))
 #define enter_in(side, name, key, first)                                                                               \
 	((side) ? bpf_map_update_elem(&name##_b, key, first, BPF_NOEXIST)                                              \

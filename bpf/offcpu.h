@@ -96,7 +96,7 @@ static __always_inline void take_stack(void *ctx, struct sampler_state *s, struc
 		return;
 	sample.exec_id = proc.exec_id;
 	end = walk_current(s, CONTEXT_TASK, &proc, &sample);
-	if (crosses_as_it_is(ctx, s, &sample, end, t->since)) {
+	if (send_unwalked(ctx, s, &sample, end, t->since)) {
 		/* A key of its own: only the walk in user space tells which stack it is. */
 		t->key = own_key(t->pid, t->tid, t->since, off);
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * What the scheduler does with threads, in numbers: lengths of slices, waits for a CPU, reasons of switches,
- * migrations; for all together by CPU, and if wanted by process. Only the scheduler's own program writes here, with
- * interrupts off, and every CPU has its own place: nothing is atomic, and minima and maxima are exact.
+ * Statistics of the scheduler: lengths of slices, waits for a CPU, reasons of switches, migrations. They are kept by
+ * CPU, and on request by process. While threads are followed, only thread_switch writes here, with interrupts off, each
+ * CPU into its own elements. So nothing is atomic, and minima and maxima are exact.
  */
 #ifndef PERF_AGENT_SCHED_STATS_H
 #define PERF_AGENT_SCHED_STATS_H
@@ -17,8 +17,8 @@ struct {
 } schedules SEC(".maps");
 
 /*
- * By process and CPU. Two tables, as those of the sums: the program adds to one while user space empties the other,
- * every second, so that their size is bounded by the number of processes that run in a second.
+ * By process and CPU. There are two tables, as for sums: the program adds to one while user space empties the other. It
+ * does so every second, so the number of processes that run in a second bounds their size.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

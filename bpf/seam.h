@@ -97,8 +97,8 @@ static __always_inline bool is_split(struct sampler_state *s, struct thread *t)
 }
 
 /*
- * Writes the seam record of a thread: the parts of its present stretch and of its life before the last seam; with key 0
- * that of its life alone. `flags`: BPF_NOEXIST unless the program ends the stretch. A function of its own, because a
+ * Writes the seam record of a thread: the parts of its present stretch and of its life before the last seam. With key 0
+ * it writes only the part of its life. `flags`: BPF_NOEXIST unless the program ends the stretch. Not inlined, because a
  * record takes much of the stack.
  */
 static __noinline int write_seam_record(struct sampler_state *s, struct thread *t, u64 key, u64 flags)
@@ -128,7 +128,7 @@ static __noinline int write_seam_record(struct sampler_state *s, struct thread *
 
 /*
  * The present stretch of a thread ends, and user space gathers the records of a seam: writes the record of the thread,
- * unless the stretch needs none. A function of its own, because that is rare.
+ * unless the stretch needs none. Not inlined, because it is rarely called.
  */
 static __noinline int note_seam(struct sampler_state *s, struct thread *t, u64 key)
 {
@@ -140,8 +140,8 @@ static __noinline int note_seam(struct sampler_state *s, struct thread *t, u64 k
 }
 
 /*
- * The life of a thread until `end`; what lies before the last seam is in its record. It has none yet if a program that
- * did not know of the seam ended its stretch at the seam.
+ * Adds the life of a thread until `end`. The part before the last seam is in the seam record. The thread has no such
+ * record yet if a program that did not know of the seam ended its stretch at the seam.
  */
 static __always_inline void add_life(struct sampler_state *s, struct thread *t, u64 end)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * Iterators over all threads: at the begin and when a target is added, at the seams and at the end of a capture. Time
- * off a CPU is counted from the begin, also of threads that are off their CPU then: their registers cross to user
- * space, which reads their stacks and then asks which of them have not run meanwhile; only their stacks are still the
- * same. Stretches that are open at the end are added with their time so far.
+ * Iterators over all threads: at the begin and when a target is added, at the seams and at the end of a capture.
+ * Off-CPU time counts from the begin, also for threads that are off their CPU then. Their registers are sent to user
+ * space, which reads their stacks and then asks which of these threads have not run meanwhile: only their stacks are
+ * still the same. Stretches that are open at the end are added with their time so far.
  */
 #ifndef PERF_AGENT_THREAD_ITER_H
 #define PERF_AGENT_THREAD_ITER_H
@@ -29,7 +29,7 @@ static __always_inline u64 key_asleep(struct thread *t)
 	return own_key(t->pid, t->tid, followed_from(), OFF_BLOCKED);
 }
 
-/* What a thread does now, into its record. Gives its state if it is one that is recorded, else OFF_NONE. */
+/* Writes what a thread does now into its record. Returns its state if that state is recorded, else OFF_NONE. */
 static __always_inline u32 look_at(struct task_struct *task, struct thread *t)
 {
 	u32 on_cpu = bpf_core_field_exists(task->on_cpu) ? task->on_cpu : 0;
@@ -50,7 +50,7 @@ static __always_inline u32 look_at(struct task_struct *task, struct thread *t)
 	return off;
 }
 
-/* The thread and its user registers, as a stack that crosses as it is, but without the stack. */
+/* Writes the thread and its user registers as a message of an unwalked stack, but without the bytes of the stack. */
 static __always_inline void write_asleep(struct seq_file *seq, struct task_struct *task, struct thread *t, u32 off,
 					 u32 slot)
 {
@@ -160,7 +160,7 @@ int threads_still_asleep(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Writes down what of the present stretch of a thread, and of its life, lies before the seam. */
+/* Writes the seam record of a thread: the parts of its present stretch and of its life that lie before the seam. */
 static __always_inline void split_at_seam(struct sampler_state *s, struct task_struct *task, struct thread *t)
 {
 	struct thread now = *t;
@@ -173,7 +173,7 @@ static __always_inline void split_at_seam(struct sampler_state *s, struct task_s
 		key = split && wall_clock ? on_cpu_key(s, task, &now) : 0;
 	else if (is_first_wait(&now))
 		key = split ? first_wait_key(s, task, &now) : 0;
-	/* If the stretch has ended meanwhile, the program that ended it has seen to this. */
+	/* If the stretch has ended meanwhile, the program that ended it has written the seam record. */
 	barrier();
 	if (t->since == now.since || now.since >= s->seam_ns)
 		write_seam_record(s, &now, key, BPF_NOEXIST);

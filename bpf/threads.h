@@ -15,12 +15,12 @@
 struct thread {
 	u64 since;    /* begin of the present stretch on or off a CPU; 0: not seen */
 	u64 runnable; /* since when it waits for a CPU; 0: it does not */
-	u64 key;      /* of the stack that it left the CPU with; 0: this stretch is not recorded */
-	u64 seen;     /* the last such key that was in the sums of `epoch` */
+	u64 key;      /* key of the stack with which it left the CPU; 0: this stretch is not recorded */
+	u64 seen;     /* the last key that was in the sums after `epoch` changes of the side */
 	u64 waker;    /* key of the stack of the thread that woke it last */
 	u64 born;     /* since when it is followed */
 	u64 ran;      /* its time on CPUs when it left the last one, as the scheduler accounts it */
-	u64 start;    /* begin of its process: tells those apart that have had one number */
+	u64 start;    /* begin of its process: distinguishes processes with equal pids */
 	u64 id;	      /* of this record; an exec may change the number of the thread, not this */
 	u32 pid;
 	u32 tid;
