@@ -6,16 +6,16 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-/// Names the form of the file. A change of the form changes the number.
+/// Identifies the format of the file. The number changes with the format.
 const SCHEMA: &str = "perf-agent.bench.scenario/1";
 
 /// Whether unwind tables are on disk when the capture starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Cache {
-    /// None: each is compiled.
+    /// No table is on disk: each is compiled.
     Empty,
-    /// All: each is read.
+    /// All tables are on disk: each is read.
     Warm,
 }
 
@@ -83,7 +83,7 @@ pub struct Run {
     pub setting: Setting,
     /// Where.
     pub machine: Machine,
-    /// From the call of `start` to its return, when samples are taken.
+    /// From the call of `start` to its return; samples are taken from then on.
     pub start_ms: f64,
     /// CPU time of the process until then.
     pub start_cpu_ms: f64,
@@ -146,7 +146,7 @@ impl Run {
     /// Reads what [`Run::write`] wrote.
     ///
     /// # Errors
-    /// If the file cannot be read, or is of another form.
+    /// If the file cannot be read, or has another format.
     pub fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
         let file: File = serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))?;

@@ -34,10 +34,10 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// One capture of that length.
+    /// Measures one capture of the given length.
     ///
     /// # Errors
-    /// If it fails, as without the rights.
+    /// If the capture fails, for example for lack of privileges.
     pub fn run(&self, length: Duration) -> Result<Run> {
         let cache = self.cache.path().join("tables");
         if self.setting.cache == Cache::Empty && cache.exists() {

@@ -1,6 +1,6 @@
 //! Medians and spreads.
 
-/// The value below which that share of the values lies, interpolated; NaN without values. Sorts them.
+/// The quantile of the values at `share`, interpolated; NaN without values. Sorts the values.
 pub fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = (values.len().saturating_sub(1)) as f64 * share;

@@ -52,31 +52,31 @@ pub enum Tracer {
     Agent(PathBuf, Vec<String>),
     /// bcc's offcputime.
     Offcputime,
-    /// The minimum of a tracer by frame pointers.
+    /// A minimal tracer that walks frame pointers.
     ByFramePointers,
     /// `perf record -e sched:sched_switch -g`.
     PerfRecord,
 }
 
-/// Work left under one tracer.
+/// How much work a load does under one tracer.
 #[derive(Clone, Debug)]
 pub struct Left {
     /// Which tracer.
     pub tracer: String,
-    /// Work against windows without it, in per cent; median.
+    /// The work under the tracer in per cent of the work without it; median of the rounds.
     pub left_pct: f64,
     /// Half of the distance between the quartiles.
     pub spread_pct: f64,
-    /// Lost events in all rounds by the tracer's own count; nothing without one.
+    /// Lost events in all rounds, if the tracer counts them.
     pub lost: Option<u64>,
-    /// Complete stacks in per cent by the tracer's own count.
+    /// Complete stacks in per cent, if the tracer counts them.
     pub rooted_pct: Option<f64>,
 }
 
 /// One load under all tracers.
 #[derive(Clone, Debug)]
 pub struct Switches {
-    /// Hand-overs per second without a tracer: at least as many switches.
+    /// Hand-overs per second without a tracer. Each takes at least one switch.
     pub per_second: f64,
     /// One line per tracer.
     pub left: Vec<Left>,

@@ -7,7 +7,7 @@ use sys::perf;
 const PROT_EXEC: u32 = 4;
 /// type, misc, size
 const HEADER: usize = 8;
-/// What `sample_id_all` appends with a `sample_type` of time only.
+/// The kernel appends this with `sample_id_all` and a `sample_type` of time only.
 const TRAILER: usize = 8;
 
 /// A mapping that was made.

@@ -31,7 +31,7 @@ const LARGEST_RECORD: usize = 4096 + 128;
 
 const EVENT: &str = "software/dummy";
 
-/// What was met so far.
+/// Counts of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SideBandCounts {
     /// Records handed out.
@@ -114,7 +114,7 @@ impl OnCpu {
                     if let record::Record::Lost(lost) = record {
                         counts.lost = counts.lost.saturating_add(lost);
                     }
-                    // The kernel writes 0 for what has no number in our namespace, and -1 for what is gone already.
+                    // The kernel writes 0 for a process without a number in our namespace, and -1 for one that is gone.
                     if matches!(record.pid(), Some(0 | u32::MAX)) {
                         counts.outside_namespace += 1;
                     } else {
@@ -164,17 +164,17 @@ impl SideBand {
         Ok(Self { cpus: opened, pages, waiting: Vec::new(), counts: SideBandCounts::default() })
     }
 
-    /// CPUs of which the events have ended since they were opened, because the CPU was offline for a moment at least. Who
-    /// opens all others after these, and closes them with these, has no event that ended and is not told of.
+    /// CPUs whose events have ended since they were opened, because the CPU was offline at least for a moment. If a caller opens
+    /// all its other events later than these, and closes them together with these, none of them can end unnoticed.
     ///
-    /// Each CPU is interrupted for a moment. One that was asked about less than 100 ms ago is left out.
+    /// Each CPU is interrupted for a moment. A CPU that was checked less than 100 ms ago is left out.
     pub fn ended(&mut self) -> Vec<u32> {
         let ended = self.cpus.iter_mut().filter_map(|(cpu, on_cpu)| on_cpu.has_ended().then_some(cpu));
         ended.collect()
     }
 
-    /// Records no longer what happens on CPUs that have gone, and records what happens on those that have come. What was
-    /// recorded on the former comes out all the same.
+    /// Closes the events of CPUs that have gone and opens events on CPUs that have come. Records of the former are still handed
+    /// out.
     pub fn follow(&mut self, now: &Present) -> Followed {
         let Self { cpus, pages, waiting, counts } = self;
         let close = |cpu, mut on_cpu: OnCpu| on_cpu.collect(cpu, waiting, counts);
@@ -186,8 +186,8 @@ impl SideBand {
         self.cpus.cpus()
     }
 
-    /// Appends what has happened since the last call, up to a millisecond ago, in order of time: also over several
-    /// calls and CPUs. Gives the time up to which nothing is missing.
+    /// Appends the records since the last call, up to a millisecond ago. They are in order of time, also over several calls and
+    /// CPUs. Returns the time up to which no record is missing.
     pub fn drain(&mut self, out: &mut Vec<TimedRecord>) -> u64 {
         let up_to = monotonic_ns().saturating_sub(HOLD_BACK_NS);
         self.collect();
@@ -195,14 +195,14 @@ impl SideBand {
         up_to
     }
 
-    /// Appends all that has happened since the last call. For the end: records of the last millisecond may come
+    /// Appends all records since the last call. For the end: records of the last millisecond may come
     /// out of order with those of a later call.
     pub fn drain_all(&mut self, out: &mut Vec<TimedRecord>) {
         self.collect();
         self.hand_out(u64::MAX, out);
     }
 
-    /// What was met so far.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> SideBandCounts {
         self.counts
@@ -230,8 +230,8 @@ impl SideBand {
     }
 }
 
-/// Whether a ring may have been too full for a record at some time. While it is drained the kernel goes on to write behind
-/// what is being read, so it has held no more than what two drains in a row find.
+/// Whether a ring may have been too full for a record at some time. While it is drained, the kernel appends more records. So it
+/// never held more than two drains in a row found together.
 fn may_have_been_full(capacity: usize, last: usize, now: usize) -> bool {
     last + now > capacity.saturating_sub(LARGEST_RECORD).max(capacity / 2)
 }
@@ -247,7 +247,7 @@ mod tests {
 
     const PAUSE: Duration = Duration::from_millis(150);
 
-    /// What the kernel does with the events of a CPU that goes offline.
+    /// Ends the events of a CPU as the kernel does when the CPU goes offline.
     fn end(side_band: &SideBand, cpu: u32) {
         perf::disable(side_band.cpus.get(cpu).unwrap().event.as_fd()).unwrap();
     }
@@ -265,7 +265,7 @@ mod tests {
         std::thread::sleep(PAUSE);
         assert_eq!(side_band.ended(), [0; 0], "what runs goes on");
         let last = *online.last().unwrap();
-        // The rings have room for what others do from here on.
+        // From here on the rings have room for records of other processes.
         let mut records = Vec::new();
         side_band.drain_all(&mut records);
         let run_there = move || {

@@ -224,7 +224,7 @@ mod tests {
             let claimed = (slots.first[contexts::CONTEXT_CLAIMED.0 as usize], slots.claimable);
             for (first, number) in per_cpu.chain([claimed]) {
                 for slot in first..first + number {
-                    // A context without programs has numbers of which no map has an element.
+                    // The slots of a context without programs are in no map.
                     if let Some(used) = used.get_mut(slot as usize) {
                         assert!(!std::mem::replace(used, true), "slot {slot} of {slots:?}");
                     } else {

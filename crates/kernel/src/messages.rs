@@ -48,9 +48,9 @@ pub enum Message {
     },
     /// A sample whose stack could not be walked yet.
     Raw(RawStack),
-    /// Something happened to a process.
+    /// A record of process life.
     Life(Life),
-    /// A single sample. [`Kernel::take_samples`](crate::Kernel::take_samples) returns these; they do not wait in the order of the others.
+    /// A single sample. [`Kernel::take_samples`](crate::Kernel::take_samples) returns these, apart from the other messages.
     Sample(SingleSample),
 }
 
@@ -78,7 +78,7 @@ pub struct RawStack {
     pub registers: [u64; REGISTERS],
     /// User pc.
     pub pc: u64,
-    /// Where a sample was taken. It says nothing of a thread that was asleep.
+    /// Where the sample was taken. Without meaning for a thread that was asleep.
     pub at: SampledAt,
     /// A copy of the user stack, from the red zone on.
     bytes: Vec<u8>,
@@ -185,7 +185,7 @@ pub fn decode_message(bytes: &[u8]) -> Option<Message> {
     decode_one(bytes).map(|(message, _)| message)
 }
 
-/// A message that lies alone, and how many of its sections are not known here.
+/// Decodes the bytes of one message. Returns also how many of its sections are of unknown kinds.
 fn decode_one(bytes: &[u8]) -> Option<(Message, u64)> {
     if bytes.first_chunk().map(|kind| u32::from_ne_bytes(*kind)) == Some(MESSAGE_LIFE) {
         return Some((Message::Life(life::decode(bytes)?), 0));
@@ -254,7 +254,7 @@ struct Received {
     messages: Vec<Message>,
     /// Single samples.
     samples: Vec<SingleSample>,
-    /// Messages, and sections of messages, of which nothing is known here.
+    /// Messages that could not be decoded, and sections of unknown kinds.
     refused: u64,
     skipped: u64,
 }

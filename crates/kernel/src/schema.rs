@@ -43,7 +43,7 @@ impl Schema {
         self.0.into_iter().map_while(std::convert::identity)
     }
 
-    /// Joins the values of a key with more of them, as the programs do. The programs have squared what is to be squared.
+    /// Joins the values of a key with more of them, as the programs do. The values to be squared are squared already.
     #[must_use]
     pub fn join(&self, values: [u64; VALUE_SLOTS], more: [u64; VALUE_SLOTS]) -> [u64; VALUE_SLOTS] {
         std::array::from_fn(|slot| match self.0[slot] {

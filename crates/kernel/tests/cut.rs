@@ -1,5 +1,5 @@
-//! A capture that is cut again and again has, over all intervals, what one beside it has that is not cut; and in each
-//! interval, the time of every thread. Without privileges these skip and say so.
+//! A capture that is cut again and again has the same sums over all its intervals as a capture beside it that is not cut, and
+//! the time of every thread in each interval. Without privileges these skip and say so.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashMap;
@@ -177,7 +177,7 @@ fn record(
         }
         stop.store(true, Ordering::Relaxed);
     });
-    // What the kernel does after a thread has told that it ended.
+    // After a thread has reported its end, the kernel needs some time to remove it.
     thread::sleep(ms(100));
     [cut.skipped, uncut.skipped] = [skipped(&cut) - before[0], skipped(&uncut) - before[1]];
     cut.end();

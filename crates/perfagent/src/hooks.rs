@@ -46,14 +46,14 @@ pub struct ExecutedProgram {
     pub at: SystemTime,
 }
 
-/// What hooks are told of.
+/// The events of hooks.
 pub(crate) trait HookEvent: Send + 'static {
-    /// What the hooks are for, in warnings.
+    /// The purpose of the hooks, for warnings.
     const HOOKS_FOR: &'static str;
     /// The kind of these warnings.
     const KIND: WarningKind;
 
-    /// What a panic is told with.
+    /// Names the event in the warning about a hook that panicked on it.
     fn subject(&self) -> String;
 }
 

@@ -9,7 +9,7 @@ use symbolization::LateNames;
 
 use crate::CancelToken;
 
-/// A recording with names and ledgers, and what is to be said about it.
+/// A recording with names and ledgers, and findings about it.
 #[derive(Clone, Debug, Default)]
 struct Complete {
     symbolized: SymbolizedRecording,
@@ -24,7 +24,7 @@ impl Complete {
     }
 }
 
-/// What there is until then.
+/// A recording without names, and the search for them.
 #[derive(Default)]
 struct Incomplete {
     recording: Recording,
@@ -61,7 +61,7 @@ impl LateRecording {
         &self.wait().symbolized
     }
 
-    /// What is to be said about it. Waits for its names.
+    /// Findings about it. Waits for its names.
     pub(crate) fn findings(&self) -> &[Finding] {
         let Complete { symbolized, findings } = self.wait();
         findings.get_or_init(|| Report::of(symbolized, EndedBy::Request).warnings)

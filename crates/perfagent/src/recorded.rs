@@ -77,7 +77,7 @@ impl Recording {
         self.0.give_up();
     }
 
-    /// What is to be said about an interval. Waits for its names.
+    /// Findings about it. Waits for its names.
     pub(crate) fn findings(&self) -> &[report::Finding] {
         self.0.findings()
     }
@@ -120,7 +120,7 @@ impl Recording {
         Self::late(LateRecording::with_names(named.recording, named.names))
     }
 
-    /// What went less well: losses, and code without names.
+    /// Warnings about losses and about code without names. Waits for its names.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         self.findings().iter().cloned().map(session::warning).collect()

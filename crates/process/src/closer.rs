@@ -1,15 +1,15 @@
-//! Closes files whose file system may not answer: closing asks it too (`FUSE_FLUSH`, for one).
+//! Closes files whose file system may not answer: closing a file can be a request to its file system (`FUSE_FLUSH`).
 
 use std::fs::File;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 
-/// A thread that closes files; there is none before the first one.
+/// A thread that closes files. It starts with the first file.
 #[derive(Debug, Default)]
 pub(crate) struct Closer(OnceLock<Option<Sender<Arc<File>>>>);
 
 impl Closer {
-    /// Where a file is sent in the place of closing it. `None`: there is no thread for it.
+    /// Files are sent here instead of being closed. `None`: the thread could not be started.
     pub(crate) fn get(&self) -> Option<Sender<Arc<File>>> {
         let start = || {
             let (sender, files) = channel();

@@ -131,7 +131,7 @@ mod tests {
         let files = Files::with_budget(10);
         let resolve = |mapping: &Mapping<'_>| OpenRequest::new(own, &proc_dir, None, mapping).open(&files);
         let RegionKind::File(opened) = resolve(mapping) else { panic!() };
-        // No file has this inode, so none that is found will do.
+        // No file has this inode, so any file that is found at the path is refused.
         mapping.file.2 = u64::MAX;
         let RegionKind::File(seen) = resolve(mapping) else { panic!() };
         // Without the capability for map_files, the missing permission is the reason.

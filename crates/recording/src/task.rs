@@ -1,4 +1,4 @@
-//! Whose stacks: processes, threads, and programs that make code at run time.
+//! The owners of stacks: processes, threads, and programs that make code at run time.
 
 use profile::Label;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub struct ExecInstanceId(pub u32);
 /// A thread as outputs show it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ThreadId {
-    /// Its number. Of a waker it only tells whether there is a thread (1) or an interrupt (0).
+    /// Its number. For a waker it only tells whether the waker is a thread (1) or an interrupt (0).
     pub tid: u32,
     /// Its name.
     pub name: String,

@@ -1,4 +1,4 @@
-//! What does not fit.
+//! Why tables and mappings cannot be laid out.
 
 /// Why tables or mappings could not be laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 
-/// Limit of waiting requests; each may hold a file open.
+/// The most requests that may wait; each may hold a file open.
 pub const MAX_PENDING: usize = 65_536;
 
 /// The order of entries: higher priority first, then the older entry. `(!priority, sequence)`.

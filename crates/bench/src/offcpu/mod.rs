@@ -1,5 +1,4 @@
-//! Other tools that measure time off the CPU: bcc's offcputime, `perf sched`, and the minimum of a tracer by frame
-//! pointers.
+//! Other tools that measure off-CPU time: bcc's offcputime, `perf sched`, and a minimal tracer that walks frame pointers.
 
 mod by_frame_pointers;
 mod offcputime;

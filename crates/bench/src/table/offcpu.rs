@@ -16,7 +16,7 @@ use truth::target::Target;
 
 use super::reproduce::reproduce;
 
-/// One run of the program that blocks in many ways, under all profilers at once; of the `others` only on request.
+/// One run of the program that blocks in many ways, under all profilers at once. Other tracers run only if `others` asks for them.
 pub fn off_cpu(out: &Path, agent: Option<&Path>, others: bool, seconds: f64) -> Result<()> {
     let programs = Scheduling::new(out);
     let (ms, folder) = ((seconds * 1000.0) as u64, out.display().to_string());

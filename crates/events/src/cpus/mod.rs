@@ -1,4 +1,4 @@
-//! CPUs that go offline and come back: which are online, and what is open on each.
+//! CPUs that go offline and come back: the CPUs that are online, and what a program has open on each.
 //!
 //! The kernel ends the events of a CPU that goes offline. They keep their counts, and do not start again with the CPU.
 //! [`PerCpu`] therefore holds everything that is open on CPUs and follows [`Present`], the state at a moment;

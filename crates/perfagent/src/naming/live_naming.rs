@@ -14,7 +14,7 @@ use crate::{CancelToken, Error, priority};
 /// Contents of files that are kept for the next delivery, in bytes.
 const KEPT_BYTES: usize = 32 << 20;
 
-/// The thread that looks names up, and what it was given of the present interval.
+/// The thread that looks names up, and the frames of the present interval that it was given.
 pub(crate) struct Naming {
     symbolization: Symbolization,
     /// Names of the present interval.
@@ -55,7 +55,7 @@ impl Naming {
         Ok(Self { symbolization, pending, deliveries: Deliveries::new(), nowhere_before: 0, times })
     }
 
-    /// Hands over new frames, except those in files of which some were handed over a short time ago.
+    /// Hands over new frames. Frames in a file wait if other frames in it were handed over a short time ago.
     pub(crate) fn send_new<'a>(
         &mut self,
         frames: impl Iterator<Item = &'a Frame>,

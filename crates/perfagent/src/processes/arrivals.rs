@@ -1,5 +1,5 @@
-//! What arrives from the kernel, from two sources, in order: messages of the BPF ring, which hold the life of processes
-//! and stacks, and records of mappings from the side band.
+//! Puts arrivals from two sources of the kernel in order: messages of the BPF ring, which hold process life and stacks, and records of
+//! mappings from the side band.
 //!
 //! Messages keep the order of the ring. A message with a time comes after the mappings made before that time, and waits
 //! until all of those are here.
@@ -18,7 +18,7 @@ pub(crate) enum Arrival {
     Message(Message),
 }
 
-/// What arrived and was not handled yet.
+/// Arrivals that are not handled yet.
 #[derive(Default)]
 pub(crate) struct Arrivals {
     mappings: VecDeque<(u64, Mmap)>,
@@ -84,7 +84,7 @@ mod tests {
         Message::Life(Life { pid: 2, time_ns, event: LifeEvent::Fork { parent: 1 } })
     }
 
-    /// What comes, as times; of a message negative, 0 if it has none.
+    /// The times of the arrivals in their order. Times of messages are negative, or 0 if a message has none.
     fn times(arrivals: &mut Arrivals) -> Vec<i64> {
         let next = std::iter::from_fn(|| arrivals.next());
         next.map(|arrival| match arrival {

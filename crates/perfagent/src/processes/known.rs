@@ -155,7 +155,7 @@ impl Processes {
         }
     }
 
-    /// Counts a process of which nothing but its number is known, once.
+    /// Counts a process whose number alone is known. It counts once.
     pub(crate) fn count_unread(&mut self, pid: u32, error: &process::Error) {
         self.tally.count_unread(pid, error);
     }
@@ -309,7 +309,7 @@ impl Processes {
         }
     }
 
-    /// Takes in how many records were lost so far. Whether the processes are to be compared with those that the kernel
+    /// Takes in how many records were lost so far. True if the processes are to be compared with those that the kernel side
     /// records: see [`Self::compare`].
     pub(crate) fn take_losses(&mut self, losses: Losses) -> bool {
         let before = std::mem::replace(&mut self.losses, losses);
@@ -320,8 +320,8 @@ impl Processes {
         self.rereads.is_comparison_due(life, monotonic_ns())
     }
 
-    /// Records of life were lost: finds ends, execs and processes that were not told of. `recorded`: those that the
-    /// kernel records now.
+    /// After lost records of process life: finds the ends, execs and processes that were not reported. `recorded`: the processes that
+    /// the kernel side records now.
     pub(crate) fn compare(&mut self, recorded: &[RecordedProcess]) {
         let now_ns = monotonic_ns();
         let recorded: HashMap<u32, &RecordedProcess> = recorded.iter().map(|one| (one.pid, one)).collect();
@@ -359,7 +359,7 @@ impl Processes {
         self.executed(pid, exec_id, &comm);
     }
 
-    /// Reads again what has to be, and names whose time has come.
+    /// Reads processes again where that is wanted, and names that are due.
     pub(crate) fn read_again(&mut self) {
         let now_ns = monotonic_ns();
         for pid in self.rereads.take_due(now_ns) {
@@ -460,12 +460,12 @@ impl Processes {
         ProcessCounts { targets: self.tally.targets(), met: self.tally.met(), unreadable }
     }
 
-    /// Names that no sample shows. `skipped`: those that the kernel side has not told.
+    /// The number of names that no sample shows. `skipped`: the names that the kernel side has not sent.
     pub(crate) fn names_never_shown(&self, skipped: u64) -> u64 {
         self.looks.never_shown(skipped)
     }
 
-    /// What is to be said about labels, losses, and, if stacks are taken, about what could not be read of the targets.
+    /// Warnings about labels, losses and, if stacks are taken, about files and mappings of targets that could not be read.
     pub(crate) fn take_warnings(&mut self, stacks: bool) -> Vec<crate::Warning> {
         let mut warnings = self.labeller.take_warnings();
         warnings.extend(self.losses.warnings());
@@ -479,11 +479,11 @@ impl Processes {
 /// How many processes there were.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessCounts {
-    /// Of the whole system, all processes that there were.
+    /// The targets; with the whole system as target, all processes that existed.
     pub(crate) targets: u64,
     /// Processes of this machine, if all are targets.
     pub(crate) met: u64,
-    /// Those of which mappings, or files with code, could not be read.
+    /// Targets whose mappings or files with code could not be read.
     pub(crate) unreadable: u64,
 }
 

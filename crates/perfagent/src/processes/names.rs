@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// Names to be read.
 #[derive(Default)]
 pub(super) struct NameLooks {
-    /// When (CLOCK_MONOTONIC), and of which process. A process can be here twice: the next window may begin before the
+    /// The time (CLOCK_MONOTONIC) and the process of each name. A process can be here twice: the next window may begin before the
     /// name of the last one was read.
     due: BTreeSet<(u64, u32)>,
     /// Names that were taken this way. The kernel side has counted them as skipped.
@@ -34,7 +34,7 @@ impl NameLooks {
         self.taken += 1;
     }
 
-    /// Names that no sample shows. `skipped`: those that the kernel side has not told.
+    /// The number of names that no sample shows. `skipped`: the names that the kernel side has not sent.
     pub(super) fn never_shown(&self, skipped: u64) -> u64 {
         skipped.saturating_sub(self.taken)
     }

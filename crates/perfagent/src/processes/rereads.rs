@@ -1,5 +1,5 @@
-//! Which processes are read again from /proc, and when: those that were asked for one by one, and all of them after
-//! records were lost. Reading takes the time of the capture thread, so each is limited.
+//! Decides which processes are read again from /proc, and when: single processes on request, and all of them after records were
+//! lost. Reading takes the time of the capture thread, so both are limited.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,7 +13,7 @@ const COMPARE_NS: u64 = 200_000_000;
 /// Comparisons after a loss: at once, and again when everything that was in the ring before the loss has been handled.
 const COMPARISONS: u32 = 2;
 
-/// What is to be read again.
+/// The processes to be read again.
 #[derive(Default)]
 pub(super) struct Rereads {
     wanted: HashSet<u32>,

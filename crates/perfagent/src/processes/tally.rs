@@ -12,13 +12,13 @@ pub(super) struct Tally {
     /// Processes that were on this machine at the start or were forked since, kernel threads too; if the whole system
     /// is the target.
     met: u64,
-    /// Those that were there at the start, and when they were listed.
+    /// The processes at the start, and the time at which they were listed.
     listed: (HashSet<u32>, u64),
     /// Processes recorded so far.
     pub(super) seen: u64,
-    /// Of these, those whose mappings, or files with code of theirs, could not be read.
+    /// The number of recorded processes whose mappings or files with code could not be read.
     pub(super) unreadable: u64,
-    /// Those whose mappings could not be read.
+    /// The processes whose mappings could not be read.
     pub(super) unread: Unread,
 }
 
@@ -43,7 +43,7 @@ impl Tally {
         }
     }
 
-    /// Counts a process of which nothing but its number is known, once. Whether it was the first time.
+    /// Counts a process whose number alone is known. It counts once. True if it was the first time.
     pub(super) fn count_unread(&mut self, pid: u32, error: &process::Error) -> bool {
         let first = self.unread.count(pid, error);
         self.unreadable += u64::from(first);

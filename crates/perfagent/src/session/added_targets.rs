@@ -22,7 +22,7 @@ pub(crate) struct NewTarget {
     pub(crate) pid: u32,
     /// Whether kernel frames are taken of it, if that was chosen for this process alone.
     pub(crate) kernel_stacks: Option<bool>,
-    /// What is to be said about it.
+    /// Warnings about it.
     pub(crate) notes: Vec<Warning>,
     /// Gets an answer when the process is followed, or cannot be.
     pub(crate) reply: Sender<Result<(), Error>>,

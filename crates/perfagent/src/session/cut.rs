@@ -67,7 +67,7 @@ pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
     Ok(CutInterval { recording, names })
 }
 
-/// What goes to the next interval, where its sums will be: samples and waits whose stack is still on its way, and their time.
+/// Samples and waits whose stack is still on its way, and their time. Their sums belong to the next interval.
 fn late(parts: &mut Parts) -> Carried {
     let Parts { intake, settings, .. } = parts;
     intake.builder.resolve_pairs();
@@ -79,7 +79,7 @@ fn late(parts: &mut Parts) -> Carried {
     }
 }
 
-/// What the recording of the present interval has besides stacks and counts.
+/// The parts of the present interval's recording besides stacks and counts.
 pub(super) fn context(parts: &Parts, accounting: Accounting) -> Context {
     Context {
         settings: parts.settings.clone(),

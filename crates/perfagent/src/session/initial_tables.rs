@@ -68,7 +68,7 @@ fn request_all<'a>(images: impl Iterator<Item = &'a Image>, tables: &mut TableSt
     regions.into_iter().for_each(|region| tables.request(region));
 }
 
-/// What takes part in the wait for tables.
+/// The parts of a capture that are needed while the start waits for tables.
 pub(super) struct TableWait<'a> {
     pub(super) kernel: &'a mut Kernel,
     pub(super) side_band: &'a mut SideBand,

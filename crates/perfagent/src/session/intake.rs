@@ -120,7 +120,7 @@ impl Intake {
         self.builder.enter_pair(hash, SCHEDULER, state, blocked, waker);
     }
 
-    /// Takes in a thread that slept when the capture began. `walked`: its stack is that of its sleep.
+    /// Takes in a thread that slept when the capture began. `walked`: its stack was walked while it still slept.
     pub(super) fn take_sleeper(
         &mut self,
         mut stack: StackMessage,
@@ -141,8 +141,8 @@ impl Intake {
         }
     }
 
-    /// `once`: the key is that of one interval alone. Where a limit of the recording is reached, the key stays unknown, and the sums
-    /// under it are counted as not kept.
+    /// Enters the key of a stack into the recording. `once`: the key is of a single interval. If a limit of the recording is reached, the
+    /// key stays unknown, and sums under it are counted as not kept.
     fn enter(
         &mut self,
         stack: &StackMessage,
@@ -164,8 +164,8 @@ impl Intake {
         self.deferred_walks[group_of(state)][convert::walk_end(end) as usize] += 1;
     }
 
-    /// Walks the stacks that wait, as far as time allows. At the end (`last`) what there is no time for is recorded as far as the kernel
-    /// walked it.
+    /// Walks the stacks that wait, as far as time allows. At the end (`last`), stacks for which there is no time are recorded as far as
+    /// the kernel walked them.
     pub(super) fn walk_waiting(&mut self, context: &mut WalkContext<'_>, last: bool) {
         for stack in self.held.take_ready(context.processes, last) {
             self.take_or_hold(&stack, context, false);

@@ -1,4 +1,4 @@
-//! What is behind the frames of the present interval, for those who look names up.
+//! The files and programs behind the frames of the present interval, for `symbolization`.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use symbolization::{FrameContext, ModuleHandle, ProgramHandle};
 
 use super::resolver::Resolver;
 
-/// The tables of the interval, and the files and programs behind them.
+/// The tables of the interval, and the files and programs of their frames.
 pub(super) struct LiveContext<'a> {
     pub(super) builder: &'a Builder,
     pub(super) resolver: &'a Resolver,

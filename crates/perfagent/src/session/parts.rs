@@ -58,13 +58,13 @@ pub(super) struct Interval {
     pub(super) started: SystemTime,
     /// `CLOCK_MONOTONIC`.
     pub(super) start_ns: u64,
-    /// What was counted before it.
+    /// The counts of the capture at its begin.
     pub(super) before: Accounting,
-    /// What was counted before it, and whose stack came later.
+    /// What earlier intervals counted and this one shows.
     pub(super) carried: Carried,
 }
 
-/// What is counted in one interval and shown in the next one, because its stack comes late.
+/// Samples, waits and times that one interval counts and the next one shows, because their stacks come late.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Carried {
     pub(super) samples: u64,

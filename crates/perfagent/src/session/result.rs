@@ -1,4 +1,4 @@
-//! What comes out of a capture, also of one that never began.
+//! The result of a capture, also of one that never began.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ use crate::sources::sched_stats;
 use crate::usage::Usage;
 use crate::{Config, Ledger, Targets, privilege};
 
-/// What comes out of a capture.
+/// The result of a capture.
 pub(crate) struct CaptureResult {
     pub(crate) start: SystemTime,
     pub(crate) duration: Duration,
@@ -25,7 +25,7 @@ pub(crate) struct CaptureResult {
     pub(crate) command_status: Option<CommandStatus>,
 }
 
-/// What is known when names have been found.
+/// A capture whose names have been found.
 pub(super) struct Finished {
     pub(super) start: SystemTime,
     pub(super) duration: Duration,
@@ -41,7 +41,7 @@ pub(super) struct Finished {
 }
 
 impl CaptureResult {
-    /// Completes the ledgers and says what is to be said.
+    /// Makes the ledgers and the warnings.
     pub(super) fn of(finished: Finished) -> Self {
         let Finished { start, duration, mut recording, names, usage, metrics, mut warnings, .. } = finished;
         // The names cost something too.
@@ -101,7 +101,7 @@ impl CaptureResult {
     }
 }
 
-/// The recording with its names and ledgers, and its ledgers. Adds what is to be said to `warnings`.
+/// The recording with its names and ledgers, and these ledgers. Adds its findings to `warnings`.
 fn report_on(
     recording: Recording,
     names: Names,

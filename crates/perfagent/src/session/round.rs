@@ -16,8 +16,7 @@ const RENEW_INTERVAL: Duration = Duration::from_millis(50);
 /// Time between two deliveries of new frames to be named.
 const NAMES_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Makes a round; `last`: everything that has arrived is handled, also what is usually held back to keep the order. True if processes
-/// came, went or changed.
+/// Makes a round. `last`: also handles arrivals that are usually held back to keep the order. True if processes came, went or changed.
 pub(super) fn round(parts: &mut Parts, last: bool) -> bool {
     receive(parts, last);
     let mut busy = handle_arrivals(parts);

@@ -104,7 +104,7 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
             prune(&mut parts);
         }
     }
-    // What was asked for too late is refused at once.
+    // Requests that came too late are refused at once.
     drop((requests, added_targets));
     stop(parts, ended_by)
 }

@@ -1,4 +1,4 @@
-//! What a capture shares with the agent that runs it, and with those who watch it meanwhile.
+//! The state that a capture shares with its agent and with threads that watch it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::finished::Ended;
 use crate::usage::Usage;
 use crate::{Ledger, health};
 
-/// What a capture shares with the agent that runs it.
+/// The shared state of a capture.
 #[derive(Default)]
 pub(crate) struct Shared {
     state: Mutex<SharedState>,
@@ -54,7 +54,7 @@ impl Shared {
         self.lock().ledgers.first().cloned().unwrap_or_default()
     }
 
-    /// The last snapshot of the metrics. Who asks first waits for it.
+    /// The last snapshot of the metrics. The first call waits for it.
     pub(crate) fn metrics(&self) -> Option<Arc<MetricsSnapshot>> {
         self.want_metrics();
         let state = self.lock();
@@ -95,7 +95,7 @@ impl Shared {
         self.are_metrics_wanted() && !self.lock().measured
     }
 
-    /// How the agent is: what it uses as of now, the rest not older than a second.
+    /// The state of the agent: its present use of resources, and ledgers that are at most a second old.
     pub(crate) fn health(&self) -> Health {
         let state = self.lock();
         let (health, usage) = (state.health.clone(), state.usage);
@@ -116,7 +116,7 @@ impl Shared {
         state.usage = Some(usage);
     }
 
-    /// Tells those who wait that the capture has ended.
+    /// Wakes the threads that wait for the end of the capture.
     pub(super) fn end(&self, ended: Ended) {
         let mut state = self.lock();
         state.ended = Some(ended);

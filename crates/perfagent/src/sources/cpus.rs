@@ -29,7 +29,7 @@ impl CpuFollower {
         Self { covered, next_ended_check: Instant::now() + ENDED_CHECK_INTERVAL }
     }
 
-    /// Closes what is open on CPUs that went offline, and opens on CPUs that came online what the others have.
+    /// Closes the events on CPUs that went offline, and opens on CPUs that came online the same events as on the others.
     pub(crate) fn follow(
         &mut self,
         side_band: &mut SideBand,

@@ -164,7 +164,7 @@ fn dwarf_has_all_tables_before_the_first_interval() {
     let Some(mut compiler) = compiler(folder.path()) else {
         testkit::skip!("no rustc that runs");
     };
-    // Far more intervals than may cross as they are.
+    // Far more intervals than a process may send unwalked.
     let mut text = compiler.stdin.take().unwrap();
     let writer = std::thread::spawn(move || {
         while text.write_all(b"\n").is_ok() {

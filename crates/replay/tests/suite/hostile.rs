@@ -25,7 +25,7 @@ fn address() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Words of the arena: small, at the borders of chunks, or anything.
+/// Words of the table pool: small, at the borders of chunks, or anything.
 fn word() -> impl Strategy<Value = u32> {
     prop_oneof![
         6 => 0..64u32,
@@ -51,24 +51,24 @@ prop_compose! {
 
 prop_compose! {
     /// Mappings in the first words, a page table somewhere after them.
-    fn arena()(
+    fn table_pool()(
         mappings in prop::collection::vec((0..0x4_0000u64, 0..0x2_0000u64, address(), word(), 0..4u32), 0..6),
         words in prop::collection::vec(word(), 1..400),
         table in 0..64u32,
     ) -> (Vec<u32>, u32) {
         let count = mappings.len() as u32;
-        let mut arena = Vec::new();
+        let mut table_pool = Vec::new();
         for (start, size, bias, elsewhere, kind) in mappings {
             let start = CODE + start;
             let bias = if kind == 0 { CODE } else { bias };
             let table = if kind < 2 { count * 8 + table * 2 } else { elsewhere };
             for value in [start, start + size, bias] {
-                arena.extend([value as u32, (value >> 32) as u32]);
+                table_pool.extend([value as u32, (value >> 32) as u32]);
             }
-            arena.extend([table, if kind == 3 { elsewhere } else { kind / 2 }]);
+            table_pool.extend([table, if kind == 3 { elsewhere } else { kind / 2 }]);
         }
-        arena.extend(words);
-        (arena, count)
+        table_pool.extend(words);
+        (table_pool, count)
     }
 }
 
@@ -77,7 +77,7 @@ proptest! {
 
     #[test]
     fn walks_end_within_limits(
-        (words, count) in arena(),
+        (words, count) in table_pool(),
         lie in prop_oneof![3 => Just(None), 1 => (word(), word()).prop_map(Some)],
         rules in prop::collection::vec(rule(), 0..8),
         stack in prop::collection::vec(address(), STACK_WORDS as usize),

@@ -13,7 +13,7 @@ use crate::source::SymbolSource;
 
 use self::object_files::ObjectFiles;
 
-/// What the sources of this crate are made of.
+/// What sources of this crate need when they are made.
 struct Parts {
     options: Options,
     files: ObjectFiles,
@@ -34,9 +34,9 @@ const REGISTRY: [MakeStandard; 5] = [
 /// Sources that are made on the thread that uses them: some cannot move between threads.
 #[derive(Default)]
 pub struct Sources {
-    /// Those of the host program, the one that is asked first last.
+    /// Sources of the host program. The last one is asked first.
     given: Vec<MakeSource>,
-    /// Settings of the sources of this crate, if they are asked.
+    /// Options of the sources of this crate; `None`: they are not asked.
     standard: Option<Options>,
     /// Names of sources of this crate that are not asked.
     left_out: Vec<String>,

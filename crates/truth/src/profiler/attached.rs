@@ -1,4 +1,4 @@
-//! Whether perf-agent captures already, seen from outside.
+//! Finds out from outside whether perf-agent captures already.
 
 use std::fs;
 use std::process::Child;
@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::leftovers::BpfObjects;
 
-/// Waits until perf-agent captures, or has ended: its programs are attached, and its first thread, which waits for the
-/// end of the start without a pause, looks at the time now and then.
+/// Waits until perf-agent captures, or has ended. When it captures, its programs are attached, and its first thread sleeps
+/// for a short time again and again. During the start this thread waits only once, for the start to end.
 pub(crate) fn until_attached(agent: &mut Child) -> Result<()> {
     let (begun, pid) = (Instant::now(), agent.id());
     let mut waits_before = None;
@@ -21,7 +21,7 @@ pub(crate) fn until_attached(agent: &mut Child) -> Result<()> {
         if waits_before.is_none() && !BpfObjects::held_by(pid).links.is_empty() {
             waits_before = waits_of_first_thread(pid);
         }
-        // One more may be the wait for the start itself.
+        // One wait may be that for the start.
         if waits_before.zip(waits_of_first_thread(pid)).is_some_and(|(before, now)| now >= before + 2) {
             return Ok(());
         }

@@ -33,7 +33,7 @@ fn switches_and_slices_are_the_kernels() {
         let (waits, median, longest) = report.runqueue;
         // Each switch is followed by a wait, but for the ends; new threads and the one that slept before make up for those.
         let switches = preempted + voluntary + io_wait;
-        // Whoever hides a switch may hide the wake-up before it.
+        // A kernel that hides a switch may hide the wake-up before it.
         let allowed = 3 + 2 * report.missing + switches / 500;
         near(&format!("{program}: waits, {report:?}"), waits, switches, allowed);
         assert!(median <= longest && longest <= process.wall_ns + 1_000_000_000, "{report:?}");

@@ -7,8 +7,8 @@ use gimli::UnwindSection;
 
 pub(super) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Longer records are refused, because each step runs their instructions again; the compact rules remain. The longest
-/// records of LLVM and similar programs have a third of this.
+/// Longer records are refused, because each step runs all their instructions again; such functions are stepped by compact
+/// rules only. The longest records of LLVM and similar programs have a third of this.
 const MAX_RECORD: usize = 64 << 10;
 /// The same limit for common entries; 40 bytes are usual.
 const MAX_COMMON: usize = 1 << 10;

@@ -132,7 +132,7 @@ fn sample<'a>(sample: &'a profile::Sample, strings: &mut Strings<'a>) -> proto::
     }
 }
 
-/// What is known at *every* location of a mapping. Of a mapping without locations nothing is known.
+/// The details that are known at *every* location of a mapping; none for a mapping without locations.
 #[derive(Clone, Copy)]
 struct MappingDetail {
     functions: bool,

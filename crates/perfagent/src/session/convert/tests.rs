@@ -28,8 +28,8 @@ fn all_counters() -> Vec<(&'static str, usize)> {
     counters
 }
 
-/// All that people and programs see of a capture in which the programs of the sampler, and those that follow threads, have counted so
-/// much: while it goes on and at its end.
+/// All texts that users and programs get of a capture with these counters of the sampler and of the programs that follow threads, while
+/// it goes on and at its end.
 fn shown(sampler: [u64; COUNTERS], scheduler: [u64; COUNTERS]) -> Vec<(String, String)> {
     let [sampler, scheduler] = [sampler, scheduler].map(|sums| kernel::Counters::from_sums(&sums));
     let settings = Settings {
