@@ -16,7 +16,7 @@ pub(super) fn update_ledgers(parts: &mut Parts) {
     parts.shared.set_ledgers(&parts.ledgers);
 }
 
-/// Takes the statistics of processes, also while nobody asks for metrics: the kernel side has room for those of about a second.
+/// Takes the statistics of processes while nobody asks for metrics: the kernel side has room for those of about a second.
 pub(super) fn gather_metrics(parts: &mut Parts) {
     let Some(stats) = &mut parts.sources.sched_stats else { return };
     let taken = stats.take_by_process(&mut parts.kernel, &parts.processes);
