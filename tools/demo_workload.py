@@ -1,4 +1,4 @@
-"""Work of different kinds for the interpreter and its libraries, for a minute at most: something to look at."""
+"""Keeps the interpreter and its libraries busy with different work, for a minute at most, so that a profile has much to show."""
 
 import hashlib
 import json

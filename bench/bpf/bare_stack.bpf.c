@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The least that a sampling profiler can do in the kernel: take the user stack by frame pointers, and nothing else. */
+/* A minimal sampling profiler: it takes the user stack by frame pointers and does nothing else. */
 #include "measure.h"
 
 #define MOST_FRAMES 127

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the measuring programs need of the BPF interface. */
+/* The parts of the BPF interface that the measuring programs use. */
 #define SEC(name) __attribute__((section(name), used))
 typedef unsigned int u32;
 typedef unsigned long long u64;

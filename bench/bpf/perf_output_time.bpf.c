@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Time that `perf record` spends per sample in the kernel: perf_event_output_forward takes the call chain, copies the
  * user stack and writes the record. It is the counterpart of a BPF program's run time; both leave out the timer
- * interrupt. perf events that belong to a BPF program never come here. */
+ * interrupt. perf events with a BPF program never call this function. */
 #include "measure.h"
 
 struct total {

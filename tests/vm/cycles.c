@@ -1,4 +1,4 @@
-/* Burns CPU for so many milliseconds of its CPU clock, or until SIGTERM, and counts its own cycles meanwhile.
+/* Burns CPU time for MILLISECONDS of its CPU clock, or until SIGTERM, and counts its own cycles meanwhile.
  * usage: cycles [MILLISECONDS]
  * Prints "ready", then at the end "cycles N task-clock-ns N wall-ns N". */
 #include <linux/perf_event.h>
@@ -30,7 +30,7 @@ static int count(uint32_t type, uint64_t config)
 
 static uint64_t value(int event)
 {
-	uint64_t words[3]; /* the value, for how long it was enabled, for how long it counted */
+	uint64_t words[3]; /* the value, how long it was enabled, how long it counted */
 
 	if (read(event, words, sizeof(words)) != sizeof(words) || !words[2])
 		return 0;

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Unpacks a Debian kernel and a static busybox into a cache, without installing anything.
 #   kernel.sh VERSION [ARCHITECTURE]    a prefix: 5.10, 6.1, 6.12; prints the kernel's folder
-#   kernel.sh sysroot ARCHITECTURE      instead what perf-agent is built against there; prints the folder
-#   kernel.sh rust ARCHITECTURE         instead Debian's newest Rust compiler, with the standard library of that architecture beside
-#                                       that of this machine; prints the compiler
+#   kernel.sh sysroot ARCHITECTURE      unpacks instead the libraries and headers to build perf-agent against; prints the folder
+#   kernel.sh rust ARCHITECTURE         unpacks instead Debian's newest Rust compiler, with the standard libraries of that architecture
+#                                       and of this machine; prints the compiler
 # The busybox lies beside the kernels' folder.
 # Uses the mirrors of the system's own package sources, with lists of its own in the cache.
 # Cache: $PERF_AGENT_VM_CACHE, else ~/.cache/perf-agent-vm.

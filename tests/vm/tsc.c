@@ -1,4 +1,4 @@
-/* Prints how often the time stamp counter of this machine counts, in kHz. */
+/* Prints the frequency of this machine's time stamp counter in kHz. */
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>

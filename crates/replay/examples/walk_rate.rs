@@ -1,4 +1,4 @@
-//! Nanoseconds a walk and a frame, of the walker compiled natively, with and without the memo.
+//! Nanoseconds per walk and per frame of the walker compiled natively, with and without the memo.
 //!
 //! Functions are spread over the text as in a real program, frames are of 6 to 40 words; the leaf moves on between walks.
 
@@ -37,7 +37,7 @@ fn table() -> Table {
     Table { pages, rows, rules, ..Table::default() }
 }
 
-/// A stack so many frames deep, with the pc of its leaf.
+/// A stack of this depth, and the pc of its leaf.
 fn stack(table: &Table, frames: u64) -> (Stack, u64) {
     let mut words = Vec::new();
     let mut pc = TEXT + 16 * (7919 * frames % (PAGES * ROWS)) + 9;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The walker of bpf/ over plain memory: what bpf/maps.h gives in the kernel, and entry points for Rust.
+ * The walker of bpf/ over plain memory: the functions that bpf/maps.h has in the kernel, and entry points for Rust.
  *
- * What is not the same: the words of the stack come from recorded bytes, and outside of them nothing is readable; the
- * saved registers lie in an array by DWARF number.
+ * Two things differ from the kernel: the words of the stack come from recorded bytes, and no other memory is readable; the
+ * saved registers are in an array by DWARF number.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ struct segment {
 	const u8 *bytes;
 };
 
-/* What a walk may look at. Mirrored in src/native.rs. */
+/* The input of a walk. Mirrored in src/native.rs. */
 struct surroundings {
 	struct chunk *chunks;
 	u64 chunk_count;
@@ -66,7 +66,7 @@ struct outcome_frame {
 	u64 fp;
 };
 
-/* A second slot is for a walk that interrupts the first one. */
+/* The second slot is for a walk that interrupts the first one. */
 #define SLOTS 2
 #define INTERRUPTING 1
 
@@ -79,7 +79,7 @@ struct replay {
 /* A walk that interrupts another one. Mirrored in src/native.rs. */
 struct interruption {
 	const struct surroundings *surroundings;
-	u64 reads; /* of the stack, by the interrupted walk, before this one begins */
+	u64 reads; /* this walk begins after so many reads of the stack by the interrupted walk */
 	u64 begun;
 	struct outcome *outcome;
 	struct outcome_frame *frames;
@@ -111,7 +111,7 @@ static struct rule *rule_at(u32 index)
 	return index < around->rule_count ? &around->rules[index] : NULL;
 }
 
-/* As bpf_probe_read_user: all or nothing, and zeros where it is nothing. */
+/* As bpf_probe_read_user: reads all bytes, or fails and writes zeros. */
 static long read_user(void *to, u32 size, u64 from)
 {
 	u64 i;
@@ -179,7 +179,7 @@ static void give_frame(const struct frame *frame, struct outcome_frame *to)
 	to->fp = frame->fp;
 }
 
-/* What walk_current of bpf/cpu.h sets before a walk. */
+/* Sets the same fields as walk_current of bpf/walk_current.h before a walk. */
 static struct walk *start(struct replay *replay, u32 slot, const struct surroundings *surroundings)
 {
 	struct walk *w = &replay->walks[slot];
@@ -197,7 +197,7 @@ static struct walk *start(struct replay *replay, u32 slot, const struct surround
 	return w;
 }
 
-/* A walk as walk_current of bpf/cpu.h does it; its MAX_USER_FRAMES or fewer frames go to `frames`, leaf first. */
+/* Walks as walk_current of bpf/walk_current.h does; up to MAX_USER_FRAMES frames go to `frames`, leaf first. */
 static void walk_in(u32 slot, struct replay *replay, const struct surroundings *surroundings, struct outcome *outcome,
 		    struct outcome_frame *frames)
 {
@@ -236,7 +236,7 @@ void replay_interrupted(struct replay *replay, const struct surroundings *surrou
 	interruption = NULL;
 }
 
-/* The hash of these values, as push_batch makes it of frames. */
+/* The hash of these values, computed as push_batch does for frames. */
 u64 replay_hash(u64 seed, const u64 *values, u64 count)
 {
 	const struct surroundings surroundings = {.seed = seed};
@@ -250,7 +250,7 @@ u64 replay_hash(u64 seed, const u64 *values, u64 count)
 	return hash;
 }
 
-/* A walk that looks everything up: check_walk of bpf/cpu.h, and without the rules of known pcs. */
+/* A walk that looks everything up: check_walk of bpf/walk_current.h, and without the rules of known pcs. */
 void replay_again(struct replay *replay, const struct surroundings *surroundings, struct outcome *outcome,
 		  struct outcome_frame *frames)
 {
@@ -266,7 +266,7 @@ void replay_again(struct replay *replay, const struct surroundings *surroundings
 		give_frame(&w->frames[i], &frames[i]);
 }
 
-/* Forgets the last walks and the rules they met. */
+/* Forgets the last walks and their cached rules. */
 void replay_forget(struct replay *replay)
 {
 	u32 i;
