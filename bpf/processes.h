@@ -89,8 +89,8 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 }
 
 /*
- * The current process has a new program, and its mappings are gone. A sample may interrupt this function. User space must
- * know the program before it gets a stack with the exec_id of the program, so the record is sent first.
+ * The current process has a new program, and its mappings are gone. A sample may interrupt this function. User space
+ * must know the program before it gets a stack with the exec_id of the program, so the record is sent first.
  */
 static __always_inline int begin_program(const char *comm)
 {
