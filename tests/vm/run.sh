@@ -22,7 +22,7 @@ done
 . "$here/boot.sh"
 
 programs=recurse-gcc-O2-static-36,recurse-gcc-O3-lto-static-pie-500,threads-musl-static,signal-altstack-static,vdso-static
-programs+=,syscalls-static,threads-64-static
+programs+=,syscalls-static,threads-64-static,uprobes-static
 # Several guests may be prepared at once.
 mkdir -p "$target/truth"
 flock "$target/truth" "$truth" build --out "$target/truth" --standalone --only "$programs"

@@ -52,7 +52,8 @@ impl Roots {
             return *known;
         }
         let answer = fs::read(path).is_ok_and(|file| {
-            return_address_undefined(&file, svma.saturating_sub(1)) || return_address_undefined(&file, svma)
+            let starts = |svma| return_address_undefined(&file, svma) || starts_context(&file, svma);
+            starts(svma.saturating_sub(1)) || starts(svma) || starts_context(&file, svma + 1)
         });
         self.by_unwind_information.borrow_mut().insert(key, answer);
         answer
@@ -71,6 +72,17 @@ fn return_address_undefined(file: &[u8], svma: u64) -> bool {
     let return_address = fde.cie().return_address_register();
     fde.unwind_info_for_address(&eh_frame, &bases, &mut context, svma)
         .is_ok_and(|row| matches!(row.register(return_address), Some(RegisterRule::Undefined)))
+}
+
+/// `mov %rbx, %rsp`: the function to which the first function of `makecontext` returns, of the C library, loads the stack
+/// pointer at once. No function that is called can do so.
+const LOADS_STACK_POINTER: [u8; 3] = [0x48, 0x89, 0xdc];
+
+fn starts_context(file: &[u8], svma: u64) -> bool {
+    use object::ObjectSegment;
+    let Ok(elf) = object::File::parse(file) else { return false };
+    elf.segments()
+        .any(|segment| matches!(segment.data_range(svma, 3), Ok(Some(code)) if code == LOADS_STACK_POINTER))
 }
 
 #[cfg(test)]

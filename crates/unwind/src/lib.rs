@@ -44,6 +44,7 @@ mod layer;
 mod machine;
 mod pages;
 mod reader;
+mod start_frames;
 mod stubs;
 mod table;
 mod translate;
@@ -94,6 +95,7 @@ pub fn compile_releasing(elf: &[u8], release: &dyn Fn()) -> Result<Table, Error>
         merged.fill_from(known);
         return Ok(pages::build(&merged, rules, stats));
     }
+    merged.fill_from(start_frames::layer(&image, &merged, &mut rules));
     merged.fill_from(go::layer(&image, &mut rules, &mut stats));
     merged.fill_from(frames::debug_frame(&image, &mut rules, &mut stats));
     let entry = entry::layer(&image, &merged, &mut rules);

@@ -13,7 +13,7 @@ use crate::table::Table;
 /// Limit of pages of a table, 16 GiB of addresses. Bounds the memory for files with distant segments.
 const MAX_PAGES: u64 = 1 << 18;
 /// Functions are padded to 16 bytes with code that never runs. A gap of at most this size keeps the rule before it.
-const MAX_PADDING: u64 = 15;
+pub(crate) const MAX_PADDING: u64 = 15;
 
 /// Splits the rows into pages.
 pub(crate) fn build(layer: &Layer, rules: RuleSet, mut stats: Stats) -> Table {

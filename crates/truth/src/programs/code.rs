@@ -14,6 +14,17 @@ pub(super) fn programs() -> Vec<Program> {
 
 fn stacks_and_probes() -> Vec<Program> {
     vec![
+        Program::new("contexts", vec![c("contexts", "contexts.c")], "{out}/contexts")
+            .chain("@libc coroutine (level spin / @libc / <plt>)")
+            .chain(format!("{MAIN} (@libc / <plt>){{1,3}}")),
+        Program::new(
+            "contexts-static",
+            vec![static_c("contexts-static", "contexts.c")],
+            "{out}/contexts-static",
+        )
+        .chain("(__start_context / <unnamed>) coroutine (level spin / *swapcontext)")
+        .chain(format!("{STATIC_MAIN} *swapcontext"))
+        .standalone(),
         Program::new("own-stack", vec![c("own-stack", "own_stack.c").with("-pthread")], "{out}/own-stack")
             .chain(format!("{THREAD} work switching on_own_stack spin"))
             .chain(format!("{MAIN} @libc{{1,9}}")),
@@ -22,6 +33,10 @@ fn stacks_and_probes() -> Vec<Program> {
             .chain(format!("{MAIN} (outer / tail inner{{1,9}} spin)"))
             // While the kernel enters a probe, the return address is replaced and not yet in its list.
             .demanding(98.5),
+        Program::new("uprobes-static", vec![static_c("probed-static", "probed.c")], "{out}/probed-static")
+            .chain(format!("{STATIC_MAIN} (outer / tail inner{{1,9}} spin)"))
+            .demanding(98.5)
+            .standalone(),
     ]
 }
 
