@@ -5,12 +5,12 @@
 //! The place where rbp is saved comes from the prologue's code.
 
 mod stack_sizes;
+mod stack_switch;
 mod text_start;
 
 use crate::abi::Rule;
 use crate::abi::SIGNAL;
 use crate::image::Image;
-use crate::instructions;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
 use crate::table::Stats;
@@ -22,11 +22,12 @@ use stack_sizes::{GoFunction, StackSizes};
 
 /// Functions at the root of a goroutine's stack or of a system stack.
 const ROOTS: [&[u8]; 4] = [b"runtime.goexit", b"runtime.mstart", b"runtime.rt0_go", b"_rt0_amd64"];
-/// Functions that switch to the system stack, or, in `clone`, to the stack of a new thread. The walk ends there.
+/// Functions that switch to the system stack, or, in `clone`, to the stack of a new thread. Where rbp does not keep the
+/// frame, the walk ends there.
 const SWITCHES: [&[u8]; 5] =
     [b"runtime.systemstack", b"runtime.mcall", b"runtime.morestack", b"runtime.asmcgocall", b"runtime.clone"];
-/// It builds the same frame on the stack that it switches to, so its stack-size table is right on both.
-const SAME_FRAME_ON_BOTH_STACKS: &[u8] = b"runtime.cgocallback";
+/// Their caller's frame is on a goroutine's stack that the goroutine may have left: rbp does not tell.
+const LEAVE_THE_GOROUTINE: [&[u8]; 2] = [b"runtime.mcall", b"runtime.morestack"];
 /// The runtime fakes calls of these from a signal handler: the "return address" is the interrupted instruction.
 const INJECTED: [&[u8]; 4] =
     [b"runtime.asyncPreempt", b"runtime.sigpanic", b"runtime.sigpanic0", b"runtime.debugCallV2"];
@@ -105,10 +106,11 @@ fn rows(
         layer.row(start, rules.intern(x86_64::SIGNAL_TRAMPOLINE));
         return Some(function.end);
     }
+    if function.writes_sp || is_named(&SWITCHES) {
+        return rows_of_switch(function, code, layer, rules);
+    }
     let saved_from = frame_pointer_saved_from(function.stack_sizes, code)?;
     let flags = if is_named(&INJECTED) { SIGNAL } else { 0 };
-    let switch = (function.writes_sp || is_named(&SWITCHES)) && function.name != SAME_FRAME_ON_BOTH_STACKS;
-    let after_switch = switch.then(|| StackSwitch::of(function, code, is_named(&SWITCHES)));
     let mut end = function.start;
     for step in function.stack_sizes {
         let (from, to, delta) = step?;
@@ -121,49 +123,44 @@ fn rows(
         let mut emit = |offset: u64| {
             let saved = delta > 0 && saved_from.is_some_and(|from| offset >= from);
             let rule = Rule { flags, ..x86_64::sp_rule(delta + 8, saved.then_some(-16)) };
-            let rule = match after_switch {
-                Some(switch) if switch.at.is_some_and(|at| offset >= at) => {
-                    if delta == 0 && switch.has_frame { rule } else { switch.rule }
-                }
-                // The return address has been popped.
-                _ if delta < 0 => Rule::UNSUPPORTED,
-                _ => rule,
-            };
+            // Below zero, the return address has been popped.
+            let rule = if delta < 0 { Rule::UNSUPPORTED } else { rule };
             layer.row(function.start + offset, rules.intern(rule));
         };
         emit(from);
-        let inside = |offset: &u64| *offset > from && *offset < to;
-        let mut changes =
-            [saved_from.filter(inside), after_switch.and_then(|switch| switch.at).filter(inside)];
-        changes.sort_unstable();
-        changes.into_iter().flatten().for_each(emit);
+        saved_from.filter(|offset| *offset > from && *offset < to).into_iter().for_each(emit);
         end = function.start + to;
     }
     (end > function.start).then_some(end.min(function.end))
 }
 
-/// The rule after a function has loaded sp with a value at no constant distance from the old one.
-#[derive(Clone, Copy)]
-struct StackSwitch {
-    /// Offset of the first instruction that runs on the other stack.
-    at: Option<u64>,
-    /// rbp was set to the frame before.
-    has_frame: bool,
-    rule: Rule,
-}
-
-impl StackSwitch {
-    fn of(function: &GoFunction<'_>, code: &[u8], ends_walk: bool) -> Self {
-        let at = instructions::first_stack_switch(code, function.start);
-        // push %rbp; mov %rsp,%rbp: rbp leads to the frame on whatever stack sp is.
-        let has_frame = code.starts_with(&[0x55, 0x48, 0x89, 0xe5]);
-        let rule = match (ends_walk, has_frame) {
-            (true, _) => Rule::ROOT,
-            (false, true) => x86_64::fp_rule(16, -16),
-            (false, false) => Rule::UNSUPPORTED,
-        };
-        Self { at, has_frame: has_frame && !ends_walk, rule }
+/// Emits the rows of a function that loads sp with a value at no constant distance from the old one.
+fn rows_of_switch(
+    function: &GoFunction<'_>,
+    code: &[u8],
+    layer: &mut Layer,
+    rules: &mut RuleSet,
+) -> Option<u64> {
+    let leaves = LEAVE_THE_GOROUTINE.contains(&function.name);
+    let otherwise = if SWITCHES.contains(&function.name) { Rule::ROOT } else { Rule::UNSUPPORTED };
+    let mut at = 0;
+    for (instruction, state) in stack_switch::states(code) {
+        if layer.is_full() {
+            return None;
+        }
+        if instruction.start > at {
+            // No path leads to the instructions before.
+            layer.row(function.start + at as u64, rules.intern(Rule::UNSUPPORTED));
+        }
+        let by_registers = state.rule().filter(|_| !(leaves && state.is_on_other_stack()));
+        let here = if state.is_on_other_stack() { otherwise } else { Rule::UNSUPPORTED };
+        layer.row(function.start + instruction.start as u64, rules.intern(by_registers.unwrap_or(here)));
+        at = instruction.end;
     }
+    if at < code.len() {
+        layer.row(function.start + at as u64, rules.intern(Rule::UNSUPPORTED));
+    }
+    (at > 0).then_some(function.end)
 }
 
 /// The offset after which rbp is saved at CFA − 16; the inner `None` if the function does not save it there.

@@ -28,6 +28,8 @@ enum Action {
     Deep(usize, u16),
     /// A signal on another stack.
     SignalElsewhere(usize),
+    /// Code that keeps rbp goes to another stack.
+    SwitchByFramePointer(usize),
     /// A word of a frame: set to something else.
     Corrupt {
         frame: usize,
@@ -75,6 +77,7 @@ fn action() -> impl Strategy<Value = Action> {
         2 => any::<u8>().prop_map(Action::GoOn),
         1 => (0..KINDS.len(), 1..600u16).prop_map(|(kind, n)| Action::Deep(kind, n)),
         1 => (0..OTHER_TOPS.len()).prop_map(Action::SignalElsewhere),
+        1 => (0..OTHER_TOPS.len()).prop_map(Action::SwitchByFramePointer),
         6 => (0..12usize, 0..20usize, to()).prop_map(|(frame, word, to)| Action::Corrupt { frame, word, to }),
         1 => to().prop_map(|fp| Action::Register { fp }),
         1 => Just(Action::NewGeneration),
@@ -134,6 +137,9 @@ impl Test {
             }
             Action::SignalElsewhere(which) => {
                 self.machine.call(Kind::Trampoline, 0, Some(OTHER_TOPS[*which]));
+            }
+            Action::SwitchByFramePointer(which) => {
+                self.machine.call(Kind::FramePointer, 0, Some(OTHER_TOPS[*which]));
             }
             Action::Corrupt { frame, word, to } => {
                 let address = self.machine.address_of(*frame, *word);
@@ -269,6 +275,23 @@ fn signal_stacks_below_and_above() {
         assert_eq!((walk.frames.len(), walk.end), (53, End::Root));
         assert!(walk.frames[2].exact && !walk.frames[1].exact);
         test.walk();
+        test.machine.return_from(2);
+        assert_eq!(test.walk().frames.len(), 51);
+    }
+}
+
+/// A function that saves rbp and calls on another stack, as Go's runtime does.
+#[test]
+fn stacks_entered_by_frame_pointer_below_and_above() {
+    for top in OTHER_TOPS {
+        let mut test = deep(50);
+        test.walk();
+        assert!(test.machine.call(Kind::FramePointer, 3, Some(top)));
+        assert!(test.machine.call(Kind::Plain, 9, None));
+        for _ in 0..2 {
+            let walk = test.walk();
+            assert_eq!((walk.frames.len(), walk.end), (53, End::Root));
+        }
         test.machine.return_from(2);
         assert_eq!(test.walk().frames.len(), 51);
     }
