@@ -149,9 +149,9 @@ impl Image {
         if let Some(file) = awaited {
             return Some(RegionKind::Opening(Arc::clone(file)));
         }
-        let (before, behind) = (mapping.start.checked_sub(1)?, mapping.end);
-        let neighbours = [before, behind].into_iter().filter_map(|address| self.regions.find(Avma(address)));
-        let same = neighbours.into_iter().find(|region| region.wanted() == Some(mapping.file))?;
+        let beside = mapping.start.checked_sub(1).into_iter().chain([mapping.end]);
+        let mut neighbours = beside.filter_map(|address| self.regions.find(Avma(address)));
+        let same = neighbours.find(|region| region.wanted() == Some(mapping.file))?;
         Some(same.seen.clone())
     }
 }
