@@ -3,9 +3,10 @@
 //!
 //! A worker that is busy with one call for a moment counts as blocked; another one takes its place, up to a limit. Of one device at most
 //! a few workers are blocked: further calls for that device wait. A call without a result is given up after a while, and those that wait
-//! for the same device with it, until it answers again.
+//! for the same device with it, until it answers again. A user without privileges may mount many file systems that do not answer, so
+//! some workers are reserved for devices that have answered, and some for block devices.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,8 +14,14 @@ use std::time::{Duration, Instant};
 
 /// Workers that are not blocked, at most.
 pub(crate) const WORKERS: usize = 4;
-/// Workers in all, the blocked ones among them.
+/// Workers in all, the blocked ones among them, while calls of every device are taken.
 pub(crate) const MAX_WORKERS: usize = 16;
+/// Further workers for devices that have answered every call so far, and yet further ones for block devices.
+const RESERVED: usize = 4;
+/// Devices of which that is remembered.
+const MAX_ANSWERING: usize = 4096;
+/// Devices without a major number are file systems without a block device: FUSE and network file systems, but also overlays.
+const NO_BLOCK_DEVICE: u32 = 0;
 /// Blocked workers of one device.
 const MAX_BLOCKED_OF_DEVICE: usize = 2;
 /// A worker that is busy with one call for longer than this is blocked.
@@ -60,6 +67,8 @@ struct State<T> {
     waiting: VecDeque<Waiting<T>>,
     running: Vec<Running>,
     finished: Vec<(u64, T)>,
+    /// Devices that have answered a call, and none of whose calls was given up.
+    answering: HashSet<Device>,
     /// Calls that panicked.
     failed: Vec<u64>,
     threads: usize,
@@ -91,6 +100,7 @@ impl<T: Send + 'static> WorkerPool<T> {
         let state = State {
             waiting: VecDeque::new(),
             running: Vec::new(),
+            answering: HashSet::new(),
             finished: Vec::new(),
             failed: Vec::new(),
             threads: 0,
@@ -219,9 +229,22 @@ impl<T> State<T> {
         let silent: Vec<Device> = self.devices_of(|running| running.given_up).collect();
         let may_be_asked = |waiting: &Waiting<T>| {
             let blocked = blocked.iter().filter(|blocked| **blocked == waiting.device).count();
-            blocked < MAX_BLOCKED_OF_DEVICE && !silent.contains(&waiting.device)
+            blocked < MAX_BLOCKED_OF_DEVICE
+                && !silent.contains(&waiting.device)
+                && self.running.len() < self.most_workers(waiting.device)
         };
         self.waiting.iter().position(may_be_asked)
+    }
+
+    /// How many workers may be busy, with this call among them.
+    fn most_workers(&self, device: Device) -> usize {
+        if device.0 != NO_BLOCK_DEVICE {
+            MAX_WORKERS + 2 * RESERVED
+        } else if self.answering.contains(&device) {
+            MAX_WORKERS + RESERVED
+        } else {
+            MAX_WORKERS
+        }
     }
 
     /// The device of each worker that is chosen.
@@ -235,9 +258,18 @@ impl<T> State<T> {
         let idle = self.threads.saturating_sub(self.running.len());
         idle < self.waiting.len()
             && self.threads.saturating_sub(blocked) < WORKERS
-            && self.threads < MAX_WORKERS
+            && self.threads < MAX_WORKERS + 2 * RESERVED
             && (idle == 0 || self.waiting.len() > 1)
             && self.next().is_some()
+    }
+
+    /// A call has come back.
+    fn has_ended(&mut self, ticket: u64) {
+        let Some(at) = self.running.iter().position(|running| running.ticket == ticket) else { return };
+        let call = self.running.swap_remove(at);
+        if !call.given_up && self.answering.len() < MAX_ANSWERING {
+            self.answering.insert(call.device);
+        }
     }
 
     /// Takes the calls that are awaited for too long, and those that wait for a device with such a call.
@@ -246,6 +278,7 @@ impl<T> State<T> {
         for running in self.running.iter_mut().filter(|running| !running.given_up) {
             if running.asked.elapsed() >= patience {
                 running.given_up = true;
+                self.answering.remove(&running.device);
                 given_up.push(running.ticket);
             }
         }
@@ -271,7 +304,7 @@ impl<T> Shared<T> {
         while let Some((ticket, call)) = self.take_call() {
             let result = catch_unwind(AssertUnwindSafe(call));
             let mut state = self.lock();
-            state.running.retain(|running| running.ticket != ticket);
+            state.has_ended(ticket);
             match result {
                 Ok(result) => state.finished.push((ticket, result)),
                 Err(_) => state.failed.push(ticket),

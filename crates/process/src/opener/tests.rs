@@ -41,14 +41,15 @@ impl Devices {
 fn opener(patience: Duration) -> (Opener, Arc<Devices>) {
     let devices = Arc::new(Devices::default());
     let theirs = Arc::clone(&devices);
-    let open = move |request: &OpenRequest| theirs.open(request.file().wanted().0);
+    let open = move |request: &OpenRequest| theirs.open(request.file().wanted().1);
     let spawn: Spawn = Box::new(|body| std::thread::Builder::new().spawn(body).map(drop));
     let files = Arc::new(Files::with_budget(0));
     (Opener::with(files, Arc::new(open), spawn, patience).unwrap(), devices)
 }
 
 fn ask(opener: &mut Opener, device: u32, inode: u64) -> Arc<OpeningFile> {
-    let file = (device, 0, inode);
+    // Without a block device.
+    let file = (0, device, inode);
     let path = Cow::Borrowed(&b"/a/file"[..]);
     let mapping = Mapping { start: 0, end: 4096, offset: 0, file, path, head: None };
     let request = OpenRequest::new(1, Path::new("/proc/1"), None, &mapping);

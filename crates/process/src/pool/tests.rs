@@ -35,3 +35,37 @@ fn without_threads_calls_are_given_up() {
     assert_eq!(given_up, tickets);
     assert_eq!((pool.pending(), pool.shared.lock().threads), (0, 0));
 }
+
+/// A user may mount as many file systems that do not answer as there are workers.
+#[test]
+fn silent_file_systems_leave_workers_to_block_devices_and_to_those_that_have_answered() {
+    let mut pool = pool();
+    let overlay = (0, 900);
+    let first = pool.ask(overlay, || 1);
+    assert_eq!(pool.take(LONG).finished, [(first, 1)]);
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    for device in 0..20 {
+        for _ in 0..MAX_BLOCKED_OF_DEVICE {
+            let gate = Arc::clone(&gate);
+            pool.ask((0, device), move || {
+                let (open, opened) = &*gate;
+                drop(opened.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
+                0
+            });
+        }
+    }
+    // All workers for any device are blocked.
+    while pool.shared.lock().running.len() < MAX_WORKERS {
+        assert!(pool.take(SUPERVISION).finished.is_empty());
+    }
+    let awaited = [pool.ask((8, 1), || 2), pool.ask(overlay, || 3)];
+    let mut finished = Vec::new();
+    while finished.len() < awaited.len() {
+        finished.extend(pool.take(SUPERVISION).finished);
+    }
+    finished.sort_unstable();
+    assert_eq!(finished, [(awaited[0], 2), (awaited[1], 3)]);
+    assert_eq!(pool.shared.lock().running.len(), MAX_WORKERS);
+    *gate.0.lock().unwrap() = true;
+    gate.1.notify_all();
+}
