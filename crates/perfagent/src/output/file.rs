@@ -4,11 +4,11 @@
 //! behind. On file systems without unnamed files it has a registered temporary name in the same directory.
 
 use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -263,11 +263,11 @@ fn fd_path(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
+/// A name that nobody can guess: in a directory of all users another one may make files with names that are known before.
 fn temporary_path(path: &Path) -> PathBuf {
-    static COUNTER: AtomicU32 = AtomicU32::new(0);
-    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let number = RandomState::new().build_hasher().finish();
     let file_name: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(48).collect();
-    parent(path).join(format!(".{file_name}.{}-{number}.tmp", std::process::id()))
+    parent(path).join(format!(".{file_name}.{number:016x}.tmp"))
 }
 
 fn link_to(file: &File, path: &Path) -> io::Result<()> {
