@@ -4,11 +4,12 @@
 //! for reading only if it is a regular file and the right one.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use sys::filemap::FileMap;
+use sys::reopen::reopen;
 
 use crate::identity::{DeviceAndInode, FileIdentity, device_and_inode};
 use crate::maps;
@@ -71,9 +72,7 @@ pub(crate) fn open_exactly(path: &Path, wanted: DeviceAndInode) -> Result<Opened
     if !same && stat.st_size == 0 {
         return Err(OpenFailure::Replaced);
     }
-    let through = format!("/proc/self/fd/{}", handle.as_raw_fd());
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let file = File::from(open(through, flags, Mode::empty())?);
+    let file = reopen(&handle)?;
     if !same && as_mapped(&file) != Some(wanted) {
         return Err(OpenFailure::Replaced);
     }

@@ -9,9 +9,10 @@ use elf::Headers;
 use profile::BuildId;
 use recording::{FileIdentity, Module, ModuleKind};
 use rustix::fs::{
-    CWD, FileType, FsWord, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, fstat, fstatfs, open, openat2,
+    CWD, FileType, FsWord, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, fstat, fstatfs, openat2,
 };
 use symbols::{ObjectFile, ObjectSource};
+use sys::reopen::reopen;
 
 use crate::request::{ModuleFile, OpenedModule};
 
@@ -84,9 +85,7 @@ fn open_regular(path: &Path) -> Option<(File, Stat)> {
     if of_kernel || !FileType::from_raw_mode(stat.st_mode).is_file() {
         return None;
     }
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let file = open(through(handle.as_raw_fd()), flags, Mode::empty()).ok()?;
-    Some((File::from(file), stat))
+    Some((reopen(&handle).ok()?, stat))
 }
 
 /// The build-id of an ELF file.

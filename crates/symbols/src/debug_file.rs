@@ -16,6 +16,7 @@ use profile::BuildId;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 use sys::filemap::FileMap;
+use sys::reopen::reopen;
 
 use crate::elf_file::{Bytes, ElfFile};
 use crate::object_file::ObjectFile;
@@ -60,7 +61,7 @@ pub(crate) fn open_regular(path: &Path) -> Option<File> {
 /// have effects.
 fn open_checked(handle: &OwnedFd) -> Option<File> {
     let is_file = FileType::from_raw_mode(fstat(handle).ok()?.st_mode).is_file();
-    is_file.then(|| File::open(format!("/proc/self/fd/{}", handle.as_raw_fd())).ok())?
+    is_file.then(|| reopen(handle).ok())?
 }
 
 /// Maps and parses an open file.

@@ -6,7 +6,7 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_getres};
+use sys::reopen::reopen;
 
 use super::error::PerfMapError;
 
@@ -125,7 +126,11 @@ impl PerfMapOwner {
             FileType::Symlink => return Err(refused("it is a symbolic link")),
             _ => return Err(refused("it is not a regular file")),
         }
-        let file = File::open(format!("/proc/self/fd/{}", handle.as_raw_fd())).map_err(io)?;
+        let file = match reopen(&handle) {
+            Ok(file) => file,
+            Err(Errno::AGAIN) => return Err(refused("another process has a lease on it")),
+            Err(error) => return Err(io(error.into())),
+        };
         let meta = file.metadata().map_err(io)?;
         if meta.uid() != 0 && !self.users.contains(&meta.uid()) {
             return Err(refused("it belongs neither to the user of the process nor to root"));
