@@ -10,6 +10,7 @@ use crate::closer::Closer;
 use crate::container_roots::{ContainerRoot, ContainerRoots};
 use crate::file::MappedFile;
 use crate::identity::{DeviceAndInode, FileIdentity};
+use crate::memory_reader::MemoryReader;
 use crate::open::{self, Opened, Paths};
 use crate::open_failure::OpenFailure;
 use crate::trampolines::{self, Layout};
@@ -32,6 +33,7 @@ pub struct Files {
     vdso: OnceLock<Option<Arc<MappedFile>>>,
     /// By their layout, of which there are a handful.
     trampolines: Mutex<HashMap<Layout, Option<Arc<MappedFile>>>>,
+    memory: MemoryReader,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +65,8 @@ pub struct OpenCounts {
     pub no_answer: u64,
     /// Files that could not be opened or read for any other reason.
     pub io: u64,
+    /// Reads of memory of processes that were given up because a page did not come.
+    pub memory_no_answer: u64,
 }
 
 impl OpenCounts {
@@ -104,13 +108,21 @@ impl Files {
             closer: Closer::default(),
             vdso: OnceLock::new(),
             trampolines: Mutex::default(),
+            memory: MemoryReader::default(),
         }
     }
 
     /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> OpenCounts {
-        self.known().counts
+        OpenCounts { memory_no_answer: self.memory.unanswered(), ..self.known().counts }
+    }
+
+    /// Reads parts of the memory of a process, given as address and length, on a worker thread; each as far as it is readable. `None`: a
+    /// page does not come, because the file behind it does not answer. That takes a moment, and further reads of the process are refused at
+    /// once.
+    pub fn read_memory(&self, pid: u32, parts: Vec<(u64, usize)>) -> Option<Vec<Vec<u8>>> {
+        self.memory.read(pid, parts)
     }
 
     /// How many files are kept open.

@@ -29,6 +29,7 @@ mod image;
 mod labels;
 mod local_fs;
 mod maps;
+mod memory_reader;
 mod open;
 mod open_failure;
 mod open_request;

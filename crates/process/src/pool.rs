@@ -147,6 +147,13 @@ impl<T: Send + 'static> WorkerPool<T> {
         state.running.is_empty() && state.waiting.is_empty() && state.finished.is_empty()
     }
 
+    /// Whether all workers that there may be are blocked.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        let state = self.shared.lock();
+        state.running.iter().filter(|running| running.is_blocked()).count() >= MAX_WORKERS
+    }
+
     /// Takes the results, after waiting for all of them, but no longer than `wait`.
     pub fn take(&mut self, wait: Duration) -> Taken<T> {
         self.asked = false;

@@ -81,7 +81,8 @@ pub(crate) fn regions_of(
     let (start, end) = (Avma(mapping.start), Avma(mapping.end));
     match kind {
         RegionKind::Anonymous => {
-            trampolines::split(pid, start, end, room, |layout| files.trampolines(layout))
+            let read = |parts| files.read_memory(pid, parts);
+            trampolines::split(start, end, room, read, |layout| files.trampolines(layout))
         }
         kind => vec![Region::new(start, end, FileOffset(mapping.offset), kind)],
     }

@@ -65,12 +65,13 @@ impl Layout {
     }
 }
 
-/// The regions of memory without a file: arenas of trampolines at its start, at most `room`, then the rest as it is.
+/// The regions of memory without a file: arenas of trampolines at its start, at most `room`, then the rest as it is. `read` gives the bytes
+/// at addresses.
 pub(crate) fn split(
-    pid: u32,
     start: Avma,
     end: Avma,
     room: usize,
+    read: impl Fn(Vec<(u64, usize)>) -> Option<Vec<Vec<u8>>>,
     file: impl Fn(Layout) -> Option<Arc<MappedFile>>,
 ) -> Vec<Region> {
     let plain = |start| Region::new(Avma(start), end, FileOffset(0), RegionKind::Anonymous);
@@ -78,17 +79,21 @@ pub(crate) fn split(
     if !cfg!(target_arch = "x86_64") || size == 0 || !size.is_multiple_of(ARENA) {
         return vec![plain(start.0)];
     }
-    let file_at = |address: u64| {
-        let mut code = [0; SAMPLE];
-        let read = sys::memory::read(pid, address, &mut code).ok()?;
-        Layout::of(&code[..read]).and_then(&file)
+    let mut arenas = (start.0..end.0).step_by(ARENA as usize).take(MAX_OF_MAPPING.min(room));
+    let samples = |arenas: Vec<u64>| {
+        let parts: Vec<(u64, usize)> = arenas.iter().map(|arena| (*arena, SAMPLE)).collect();
+        let samples = if parts.is_empty() { Vec::new() } else { read(parts).unwrap_or_default() };
+        arenas.into_iter().zip(samples)
     };
-    let arenas = (start.0..end.0).step_by(ARENA as usize).take(MAX_OF_MAPPING.min(room));
-    let arena = |start: u64| {
-        let kind = RegionKind::Trampolines(file_at(start)?);
+    let arena = |(start, sample): (u64, Vec<u8>)| {
+        let kind = RegionKind::Trampolines(Layout::of(&sample).and_then(&file)?);
         Some(Region::new(Avma(start), Avma(start + ARENA), FileOffset(CODE_AT), kind))
     };
-    let mut regions: Vec<Region> = arenas.map_while(arena).collect();
+    // Most memory has no trampolines: the others are read only behind a first one.
+    let mut regions: Vec<Region> = samples(arenas.next().into_iter().collect()).map_while(arena).collect();
+    if !regions.is_empty() {
+        regions.extend(samples(arenas.collect()).map_while(arena));
+    }
     let rest = regions.last().map_or(start, |last| last.end);
     if rest < end {
         regions.push(plain(rest.0));
@@ -214,7 +219,9 @@ mod tests {
 
     #[test]
     fn other_memory_stays_what_it_is() {
-        let split = |start, end| split(std::process::id(), Avma(start), Avma(end), MAX_OF_IMAGE, |_| None);
+        let files = crate::Files::with_budget(0);
+        let read = |parts| files.read_memory(std::process::id(), parts);
+        let split = |start, end| split(Avma(start), Avma(end), MAX_OF_IMAGE, read, |_| None);
         for (start, end) in [(0, 0), (0x1000, 0x11000), (0, u64::MAX), (0, !0xffff)] {
             let regions = split(start, end);
             assert!(regions.len() == 1 && matches!(regions[0].kind(), RegionKind::Anonymous), "{regions:?}");
@@ -234,8 +241,8 @@ mod tests {
         let split = |memory: &[u8], room| {
             let start = memory[skipped..].as_ptr().addr() as u64;
             let end = start + arenas as u64 * ARENA;
-            let regions =
-                split(std::process::id(), Avma(start), Avma(end), room, |layout| files.trampolines(layout));
+            let read = |parts| files.read_memory(std::process::id(), parts);
+            let regions = split(Avma(start), Avma(end), room, read, |layout| files.trampolines(layout));
             assert_eq!((regions[0].start.0, regions[regions.len() - 1].end.0), (start, end));
             assert!(regions.iter().zip(&regions[1..]).all(|(one, next)| one.end == next.start));
             let found = regions.iter().filter(|region| matches!(region.kind(), RegionKind::Trampolines(_)));

@@ -437,6 +437,12 @@ impl Processes {
         std::mem::take(&mut self.changes.executed).into_iter()
     }
 
+    /// Reads parts of the memory of a process, given as address and length, each as far as it is readable. `None`: a page does not come
+    /// within a moment.
+    pub(crate) fn read_memory(&self, pid: u32, parts: Vec<(u64, usize)>) -> Option<Vec<Vec<u8>>> {
+        self.files.read_memory(pid, parts)
+    }
+
     /// The history of each process.
     pub(crate) fn histories(&self) -> &Histories {
         &self.known

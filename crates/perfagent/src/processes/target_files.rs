@@ -68,6 +68,11 @@ impl TargetFiles {
         self.opener.take(wait)
     }
 
+    /// Reads parts of the memory of a process: see [`Files::read_memory`].
+    pub(super) fn read_memory(&self, pid: u32, parts: Vec<(u64, usize)>) -> Option<Vec<Vec<u8>>> {
+        self.files.read_memory(pid, parts)
+    }
+
     pub(super) fn prune(&self) {
         self.files.prune();
     }

@@ -89,7 +89,8 @@ impl Unread {
     pub(super) fn warnings(&self, files: OpenCounts) -> Vec<Warning> {
         let effective = caps::effective().unwrap_or(CapabilitySet::empty());
         let refused = self.refused(files.permission, OPENERS - effective);
-        refused.into_iter().chain(self.lost()).chain(not_opened(files)).collect()
+        let memory = memory_not_read(files.memory_no_answer);
+        refused.into_iter().chain(self.lost()).chain(not_opened(files)).chain(memory).collect()
     }
 
     /// Processes that could not be read, whatever the permissions.
@@ -165,6 +166,15 @@ fn not_opened(files: OpenCounts) -> Option<Warning> {
 /// These processes in parentheses, if they are few.
 fn few(names: &[String]) -> String {
     if (1..=FEW).contains(&names.len()) { format!(" ({})", names.join(", ")) } else { String::new() }
+}
+
+/// Memory that could not be read in time.
+fn memory_not_read(reads: u64) -> Option<Warning> {
+    let reads = counted(reads, "read of memory", "reads of memory")?;
+    let message = format!(
+        "{reads} of the targets given up, as the files behind it do not answer; some threads that slept at the start have no stack"
+    );
+    Some(Warning::bare(WarningKind::Unreadable, message))
 }
 
 /// None if there are none.
@@ -280,6 +290,9 @@ mod tests {
             warning.message
         );
         assert!(warning.hint.unwrap().contains("ulimit -n"));
+        assert_eq!(memory_not_read(0), None);
+        let message = memory_not_read(2).unwrap().message;
+        assert!(message.starts_with("2 reads of memory of the targets given up, "), "{message}");
         let files = OpenCounts { no_answer: 1, ..OpenCounts::default() };
         let message = not_opened(files).unwrap().message;
         let expected =

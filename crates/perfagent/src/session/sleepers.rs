@@ -1,7 +1,7 @@
 //! Threads that were off their CPU when the capture began. The programs gave their registers; their stacks are read here and walked at
 //! once. Then the kernel side tells which of them still sleep: only their stacks are known to be those of the sleep.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use kernel::{Kernel, Message, RawStack, StackMessage, WalkEnd};
@@ -10,6 +10,8 @@ use super::intake::Intake;
 use crate::processes::Processes;
 use crate::unwinding::{TableStore, Walked};
 
+/// Stacks of one process that are read at once.
+const STACKS: usize = 64;
 /// Bytes of a stack that are read at first. Stacks of sleeping threads are shallow.
 const FIRST_READ: usize = 4 << 10;
 /// Bytes that are read if the walk needs more: as many as the programs send of a stack.
@@ -26,15 +28,21 @@ pub(super) fn take_in(
     tables: &mut TableStore,
     kernel: &mut Kernel,
 ) -> Result<(), kernel::Error> {
-    let mut stacks = Vec::new();
-    intake.may_wait_for_files(FILES);
+    let (mut stacks, mut unwalked): (_, BTreeMap<u32, Vec<RawStack>>) = (Vec::new(), BTreeMap::new());
     for message in asleep {
         let Message::Raw(raw) = message else { continue };
-        stacks.push(match raw.stack.end {
-            WalkEnd::NoRegisters => raw.stack,
-            end if end.is_no_walk() => raw.stack,
-            _ => walk(raw, intake, processes, tables, kernel),
-        });
+        match raw.stack.end {
+            WalkEnd::NoRegisters => stacks.push(raw.stack),
+            end if end.is_no_walk() => stacks.push(raw.stack),
+            _ => unwalked.entry(raw.stack.pid).or_default().push(raw),
+        }
+    }
+    intake.may_wait_for_files(FILES);
+    for (pid, mut raws) in unwalked {
+        while !raws.is_empty() {
+            let some = raws.split_off(raws.len().saturating_sub(STACKS));
+            stacks.extend(walk_all(pid, some, intake, processes, tables, kernel));
+        }
     }
     intake.may_wait_for_files(Duration::ZERO);
     if stacks.is_empty() {
@@ -45,7 +53,7 @@ pub(super) fn take_in(
         confirmed.as_ref().map(|all| all.iter().filter_map(hash_of).collect()).unwrap_or_default();
     for stack in stacks {
         let snapshot = processes.histories().at(stack.pid, stack.exec_id);
-        // Without registers, or in a process that was not known yet, there was nothing to walk.
+        // Without registers or memory, or in a process that was not known yet, there was nothing to walk.
         let was_walked = match stack.end {
             WalkEnd::NoRegisters => false,
             end if end.is_no_walk() => true,
@@ -57,26 +65,38 @@ pub(super) fn take_in(
     confirmed.map(drop)
 }
 
-/// The stack of a sleeping thread, walked if its process is known.
-fn walk(
-    mut raw: RawStack,
+/// The stacks of sleeping threads of one process, walked if the process is known and its memory can be read.
+fn walk_all(
+    pid: u32,
+    mut raws: Vec<RawStack>,
     intake: &mut Intake,
     processes: &Processes,
     tables: &mut TableStore,
     kernel: &Kernel,
-) -> StackMessage {
+) -> Vec<StackMessage> {
+    let mut stacks = Vec::with_capacity(raws.len());
     for size in [FIRST_READ, WHOLE] {
-        raw.fill(read_stack(raw.stack.pid, raw.bottom(), size));
-        let Some(snapshot) = processes.histories().at(raw.stack.pid, raw.stack.exec_id) else { break };
-        let Some(Walked { frames, end }) = intake.walk_now(&raw, snapshot, tables, kernel) else { break };
-        if end == WalkEnd::Fault && size < WHOLE {
-            continue;
+        let parts = raws.iter().map(|raw| (raw.bottom(), size)).collect();
+        let Some(memory) = processes.read_memory(pid, parts) else { break };
+        for (mut raw, bytes) in std::mem::take(&mut raws).into_iter().zip(memory) {
+            raw.fill(bytes);
+            let snapshot = processes.histories().at(raw.stack.pid, raw.stack.exec_id);
+            match snapshot.and_then(|snapshot| intake.walk_now(&raw, snapshot, tables, kernel)) {
+                Some(Walked { end: WalkEnd::Fault, .. }) if size < WHOLE => raws.push(raw),
+                Some(Walked { frames, end }) => {
+                    (raw.stack.user, raw.stack.end) = (frames, end);
+                    stacks.push(raw.stack);
+                }
+                None => stacks.push(raw.stack),
+            }
         }
-        raw.stack.user = frames;
-        raw.stack.end = end;
-        break;
+        if raws.is_empty() {
+            return stacks;
+        }
     }
-    raw.stack
+    // Pages of these stacks do not come.
+    stacks.extend(raws.into_iter().map(|raw| StackMessage { end: WalkEnd::NoRegisters, ..raw.stack }));
+    stacks
 }
 
 fn hash_of(message: &Message) -> Option<u64> {
@@ -84,12 +104,4 @@ fn hash_of(message: &Message) -> Option<u64> {
         Message::StillAsleep { hash } => Some(*hash),
         _ => None,
     }
-}
-
-/// Up to `size` bytes from `address` on. A read ends in front of a page that is not readable.
-fn read_stack(pid: u32, address: u64, size: usize) -> Vec<u8> {
-    let mut bytes = vec![0; size];
-    let read = sys::memory::read(pid, address, &mut bytes).unwrap_or(0);
-    bytes.truncate(read);
-    bytes
 }
