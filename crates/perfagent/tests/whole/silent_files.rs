@@ -92,3 +92,97 @@ fn a_file_system_that_does_not_answer_holds_nothing_up() {
     assert!(!of_program.is_empty(), "{:?}", profile.mappings);
     assert!(of_program.iter().all(|location| location.lines.is_empty()));
 }
+
+/// A program that computes, or with arguments lets its stack lie in a part of a file while it sleeps.
+const PROGRAM: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+int main(int argc, char **argv)
+{
+	volatile unsigned long sum = 0;
+
+	if (argc == 3) {
+		int file = open(argv[1], O_RDONLY);
+		char *page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, atol(argv[2]));
+		if (page == MAP_FAILED)
+			return 1;
+#ifdef __x86_64__
+		__asm__ volatile("mov %0, %%rsp; 1: mov $34, %%eax; syscall; jmp 1b" : : "r"(page + 2048) : "memory");
+#endif
+	}
+	for (;;)
+		sum++;
+}
+"#;
+/// What opening a file reads is before it.
+const UNREAD_FROM: u64 = 64 << 10;
+/// A file is waited for by the start, for its table, and by the end, for names: 5 s each.
+const TWO_WAITS: Duration = Duration::from_secs(10);
+
+#[test]
+fn files_that_open_and_cannot_be_read_hold_nothing_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(compiler) = testkit::find_command("cc") else { testkit::skip!("no C compiler") };
+    let (source, local) = (folder.path().join("program.c"), folder.path().join("program"));
+    std::fs::write(&source, PROGRAM).unwrap();
+    // Statically linked, it is large enough.
+    let compiled =
+        Command::new(compiler).args(["-O1", "-g", "-static", "-o"]).arg(&local).arg(&source).status();
+    assert!(compiled.unwrap().success());
+    let bytes = std::fs::read(&local).unwrap();
+    assert!(bytes.len() as u64 > 4 * UNREAD_FROM);
+    let fs = match SilentFs::mount(bytes) {
+        Ok(fs) => fs,
+        Err(error) => testkit::skip!("no file system in user space: {error}"),
+    };
+    let start =
+        |command: &mut Command| Process::start(command.stdin(Stdio::null()).stdout(Stdio::null())).unwrap();
+    let there = start(&mut Command::new(fs.program()));
+    let offset = (2 * UNREAD_FROM).to_string();
+    let sleeper = start(Command::new(&local).arg(fs.program()).arg(&offset));
+    let other = running("/bin/sh", LOOP);
+    std::thread::sleep(Duration::from_millis(300));
+    fs.be_silent_from(UNREAD_FROM);
+    let pids = [there.pid(), other.pid(), sleeper.pid()];
+
+    let captured = within(TWO_WAITS + CAPTURE + SOON, move || {
+        let builder = Agent::builder().sample_rate(RATE).cpu_profile_to(MemorySink::new());
+        let builder = builder.off_cpu_profile_to(MemorySink::new());
+        let agent = pids.iter().fold(builder, |builder, pid| builder.pid(*pid)).build().unwrap();
+        let begun = Instant::now();
+        if !started(&agent) {
+            return None;
+        }
+        let start = begun.elapsed();
+        agent.wait(Duration::from_secs(1));
+        let interval = agent.cut().unwrap();
+        let cut = Instant::now();
+        // It waits for names.
+        let samples = interval.ledger(Mode::OnCpu).iter().count();
+        let named = cut.elapsed();
+        agent.wait(CAPTURE);
+        let stopping = Instant::now();
+        let report = agent.stop().unwrap();
+        Some((report, samples, [start, named, stopping.elapsed()]))
+    });
+    let Some((report, figures, times)) = captured else { return };
+    println!("start, names of a cut, stop: {times:?}; {} requests without an answer", fs.unanswered());
+    assert!(fs.unanswered() > 0 && figures > 0);
+    let ledger = report.ledger(Mode::OnCpu).unwrap();
+    let samples = pids.map(|pid| ledger.process(pid).map_or(0, |process| process.samples));
+    println!("{samples:?}; {ledger:?}");
+    assert!(samples[0] > 10 && samples[1] > 10 && ledger.lost() == 0, "{samples:?}");
+    let warnings: Vec<&str> = report.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    println!("{warnings:#?}");
+    for told in ["no unwind tables for 1 file whose", "does not answer were not read"] {
+        assert!(warnings.iter().any(|warning| warning.contains(told)), "{told}: {warnings:?}");
+    }
+    #[cfg(target_arch = "x86_64")]
+    assert!(warnings.iter().any(|warning| warning.contains("1 read of memory")), "{warnings:?}");
+    // The other program has its names.
+    let profile = report.cpu_profile().unwrap();
+    let named = profile.locations.iter().filter(|location| !location.lines.is_empty()).count();
+    assert!(named > 0, "{:?}", profile.mappings);
+}

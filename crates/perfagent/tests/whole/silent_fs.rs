@@ -1,5 +1,5 @@
-//! A file system in user space (FUSE, by its protocol alone) with one program in it. On demand it leaves the requests of this test's own
-//! process without an answer.
+//! A file system in user space (FUSE, by its protocol alone) with one program in it. On demand it leaves requests of this test's own
+//! process without an answer: all, or reads of a part of the program.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -38,10 +38,26 @@ pub struct SilentFs {
     server: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
 struct State {
     is_silent: AtomicBool,
+    /// Reads from this offset on get no answer.
+    unread_from: AtomicU64,
     unanswered: AtomicU64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let unread_from = AtomicU64::new(u64::MAX);
+        Self { is_silent: AtomicBool::default(), unread_from, unanswered: AtomicU64::default() }
+    }
+}
+
+impl State {
+    fn answers(&self, opcode: u32, body: &[u8], tid: u32) -> bool {
+        let is_unread = opcode == READ && long(body, 8) >= self.unread_from.load(Ordering::SeqCst);
+        let is_silent = opcode != INIT && self.is_silent.load(Ordering::SeqCst);
+        !(is_unread || is_silent) || !is_own_thread(tid)
+    }
 }
 
 impl SilentFs {
@@ -68,6 +84,11 @@ impl SilentFs {
         self.state.is_silent.store(true, Ordering::SeqCst);
     }
 
+    /// From here on this process can open the program, and reads only so many bytes at its begin.
+    pub fn be_silent_from(&self, offset: u64) {
+        self.state.unread_from.store(offset, Ordering::SeqCst);
+    }
+
     /// Requests that got no answer.
     pub fn unanswered(&self) -> u64 {
         self.state.unanswered.load(Ordering::SeqCst)
@@ -92,7 +113,7 @@ fn serve(mut device: File, program: &[u8], state: &State) {
         if matches!(opcode, FORGET | BATCH_FORGET | INTERRUPT) {
             continue;
         }
-        if opcode != INIT && state.is_silent.load(Ordering::SeqCst) && is_own_thread(word(request, 32)) {
+        if !state.answers(opcode, request.get(40..).unwrap_or_default(), word(request, 32)) {
             state.unanswered.fetch_add(1, Ordering::SeqCst);
             continue;
         }
@@ -119,8 +140,8 @@ fn answer(opcode: u32, node: u64, body: &[u8], program: &[u8]) -> Result<Vec<u8>
     match opcode {
         INIT => {
             let mut out = Vec::new();
-            // Version 7.31, and no feature.
-            words(&mut out, &[7, 31, word(body, 8), 0, 0x000c_000c, 1 << 17, 1, 0]);
+            // Version 7.31, no feature, and nothing is read ahead.
+            words(&mut out, &[7, 31, 0, 0, 0x000c_000c, 1 << 17, 1, 0]);
             out.resize(64, 0);
             Ok(out)
         }

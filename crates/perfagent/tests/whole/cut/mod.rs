@@ -10,3 +10,4 @@ mod seams;
 mod singles;
 mod storm;
 mod sums;
+mod switches;
