@@ -21,65 +21,21 @@ use unwind::Table;
 
 use crate::cache::Cache;
 use crate::cache::CacheError;
+use crate::input::Content;
+use crate::input::Input;
 use crate::key::CacheKey;
 use crate::key::Owner;
 use crate::key::Stamp;
-use crate::queue::Queue;
+use crate::requests::GivenUp;
+use crate::requests::Request;
+use crate::requests::Requests;
 
 /// Limit of unread answers; a worker waits to send another one.
 const MAX_ANSWERS: usize = 16;
 
-/// Only one file larger than this is compiled at a time, because of the memory needed.
-const LARGE_FILE: u64 = 16 << 20;
 /// Files up to this size are also found by content. For this they are copied: a mapped file can change between hashing
 /// and compiling.
 const COPIED_FILE: usize = 8 << 20;
-
-/// When so many workers are blocked, nobody reads files of further devices that may not answer.
-const MAX_BLOCKED: usize = 8;
-
-/// Major and minor number.
-pub type Device = (u32, u32);
-
-/// The bytes of an ELF file, owned or mapped.
-pub trait Content {
-    /// All bytes.
-    fn bytes(&self) -> &[u8];
-
-    /// Releases the memory of the bytes read so far, if they can be read again.
-    fn release(&self) {}
-
-    /// Whether all bytes read so far are the file's: no unreadable part was replaced.
-    fn is_whole(&self) -> bool {
-        true
-    }
-}
-
-impl Content for Vec<u8> {
-    fn bytes(&self) -> &[u8] {
-        self
-    }
-}
-
-/// A file whose table is requested.
-pub trait Input: Send {
-    /// Identifies its current content; none if unknown.
-    fn stamp(&self) -> Option<Stamp>;
-
-    /// Approximate size in bytes.
-    fn size(&self) -> u64;
-
-    /// The device that it lies on, if its file system may not answer. `None`: it always answers.
-    fn doubtful_device(&self) -> Option<Device> {
-        None
-    }
-
-    /// The content. A worker calls this only if the cache does not have the table.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    fn read(&self) -> io::Result<Box<dyn Content>>;
-}
 
 /// Why there is no table.
 #[derive(Debug, thiserror::Error)]
@@ -123,59 +79,8 @@ pub struct Answer {
     pub not_cached: Option<CacheError>,
 }
 
-type Request = Box<dyn Input>;
-
-#[derive(Default)]
-struct State {
-    queue: Queue<Request>,
-    /// Requests that a worker has taken but not answered.
-    running: Vec<Running>,
-    /// Workers, without those that are blocked and have been replaced.
-    workers: usize,
-    closed: bool,
-}
-
-/// A request that a worker has taken.
-struct Running {
-    key: u64,
-    large: bool,
-    device: Option<Device>,
-    /// When it was taken, or got on with the file for the last time.
-    moved: Instant,
-    /// The worker waits for room among the answers.
-    is_answered: bool,
-    /// The file system does not answer, and another worker has taken the place of this one.
-    given_up: bool,
-}
-
-impl State {
-    /// The next request that a worker may take.
-    fn take(&mut self) -> Option<(u64, Request)> {
-        let Self { queue, running, workers, .. } = self;
-        let reading = || running.iter().filter(|running| !running.is_answered && !running.given_up);
-        let has_large = reading().any(|running| running.large);
-        // One worker is left for the files of this machine.
-        let doubtful = reading().filter(|running| running.device.is_some()).count();
-        let has_room = doubtful < workers.saturating_sub(1).max(1);
-        queue.pop(|request| {
-            let may_answer = |device| has_room && !is_silent(running, device);
-            !(has_large && is_large(request)) && request.doubtful_device().is_none_or(may_answer)
-        })
-    }
-
-    /// Takes the next request that waits for a device that does not answer.
-    fn take_silent(&mut self) -> Option<(u64, Request)> {
-        let Self { queue, running, .. } = self;
-        queue.pop(|request| request.doubtful_device().is_some_and(|device| is_silent(running, device)))
-    }
-
-    fn of(&mut self, key: u64) -> Option<&mut Running> {
-        self.running.iter_mut().find(|running| running.key == key)
-    }
-}
-
 struct Shared {
-    state: Mutex<State>,
+    requests: Mutex<Requests>,
     changed: Condvar,
     cache: Option<Cache>,
     answers: SyncSender<Answer>,
@@ -212,7 +117,7 @@ impl Compiler {
         spawn: impl FnMut(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + 'static,
     ) -> io::Result<(Self, Receiver<Answer>)> {
         let (answers, receiver) = mpsc::sync_channel(MAX_ANSWERS);
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), cache, answers });
+        let shared = Arc::new(Shared { requests: Mutex::default(), changed: Condvar::new(), cache, answers });
         let mut compiler = Self { shared, spawn: Box::new(spawn), started: 0 };
         for _ in 0..threads.max(1) {
             compiler.start_worker()?;
@@ -232,28 +137,11 @@ impl Compiler {
     /// answer for a file that was being read may come later after all. To be called from time to time: it starts workers in the place of
     /// those that are blocked.
     pub fn give_up(&mut self, patience: Duration) -> Vec<u64> {
-        let mut state = self.shared.lock();
-        let mut given_up = Vec::new();
-        let is_stuck = |running: &&mut Running| {
-            running.device.is_some()
-                && !running.is_answered
-                && !running.given_up
-                && running.moved.elapsed() >= patience
-        };
-        for running in state.running.iter_mut().filter(is_stuck) {
-            running.given_up = true;
-            given_up.push(running.key);
-        }
-        let blocked = given_up.len();
-        state.workers -= blocked;
-        let (keys, unread): (Vec<u64>, Vec<Request>) = std::iter::from_fn(|| state.take_silent()).unzip();
-        given_up.extend(keys);
-        drop(state);
-        // Outside the lock, because dropping requests closes files.
-        drop(unread);
+        let GivenUp { keys, blocked, untaken } = self.shared.lock().give_up(patience);
+        drop(untaken);
         // If a thread cannot be started, the workers that there are do everything.
         let _ = (0..blocked).try_for_each(|_| self.start_worker());
-        given_up
+        keys
     }
 
     /// Requests a table.
@@ -274,18 +162,16 @@ impl Compiler {
     /// Requests that wait or are in progress.
     #[must_use]
     pub fn pending(&self) -> usize {
-        let state = self.shared.lock();
-        state.queue.len()
-            + state.running.iter().filter(|running| !running.given_up && !running.is_answered).count()
+        self.shared.lock().pending()
     }
 }
 
 impl Drop for Compiler {
     fn drop(&mut self) {
         let abandoned = {
-            let mut state = self.shared.lock();
-            state.closed = true;
-            std::mem::take(&mut state.queue)
+            let mut requests = self.shared.lock();
+            requests.closed = true;
+            std::mem::take(&mut requests.queue)
         };
         self.shared.changed.notify_all();
         // Outside the lock, because dropping requests closes files.
@@ -294,32 +180,23 @@ impl Drop for Compiler {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Requests> {
         // No critical section leaves the state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn work(&self) {
         while let Some((key, request)) = self.next() {
             let start = Instant::now();
-            let moved = || {
-                if let Some(running) = self.lock().of(key) {
-                    running.moved = Instant::now();
-                }
-            };
+            let moved = || self.lock().moved(key);
             let made = std::panic::catch_unwind(AssertUnwindSafe(|| self.make(request, &moved)));
             let (table, source, not_cached) = made.unwrap_or((Err(Error::Panicked), Source::Compiled, None));
             let answer = Answer { key, table, source, elapsed: start.elapsed(), not_cached };
-            if let Some(running) = self.lock().of(key) {
-                running.is_answered = true;
-            }
+            self.lock().answered(key);
             // A large file may be compiled now, or files of a device that answers again.
             self.changed.notify_all();
             let taken = self.answers.send(answer).is_ok();
-            let mut state = self.lock();
-            let at = state.running.iter().position(|running| running.key == key);
-            let is_replaced = at.is_some_and(|at| state.running.swap_remove(at).given_up);
-            drop(state);
+            let is_replaced = self.lock().end(key);
             self.changed.notify_all();
             if !taken || is_replaced {
                 return;
@@ -328,23 +205,15 @@ impl Shared {
     }
 
     fn next(&self) -> Option<(u64, Request)> {
-        let mut state = self.lock();
+        let mut requests = self.lock();
         loop {
-            if state.closed {
+            if requests.closed {
                 return None;
             }
-            if let Some((key, request)) = state.take() {
-                state.running.push(Running {
-                    key,
-                    large: is_large(&request),
-                    device: request.doubtful_device(),
-                    moved: Instant::now(),
-                    is_answered: false,
-                    given_up: false,
-                });
-                return Some((key, request));
+            if let Some(next) = requests.take() {
+                return Some(next);
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            requests = self.changed.wait(requests).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -408,16 +277,6 @@ fn compile(content: &dyn Content, moved: &dyn Fn()) -> Result<Arc<Table>, Error>
     };
     let table = unwind::compile_releasing(content.bytes(), &release);
     if content.is_whole() { Ok(Arc::new(table?)) } else { Err(Error::Incomplete) }
-}
-
-/// Whether a device is not to be read: a read of it is not answered, or too many workers are blocked.
-fn is_silent(running: &[Running], device: Device) -> bool {
-    let mut blocked = running.iter().filter(|running| running.given_up);
-    blocked.clone().count() >= MAX_BLOCKED || blocked.any(|running| running.device == Some(device))
-}
-
-fn is_large(request: &Request) -> bool {
-    request.size() > LARGE_FILE
 }
 
 #[cfg(test)]

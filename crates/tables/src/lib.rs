@@ -16,19 +16,21 @@
 mod cache;
 mod compiler;
 mod digest;
+mod input;
 mod key;
 mod queue;
+mod requests;
 
 pub use cache::Cache;
 pub use cache::CacheError;
 pub use compiler::Answer;
 pub use compiler::Compiler;
-pub use compiler::Content;
-pub use compiler::Device;
 pub use compiler::Error;
-pub use compiler::Input;
 pub use compiler::Source;
 pub use compiler::spawn_thread;
+pub use input::Content;
+pub use input::Device;
+pub use input::Input;
 pub use key::CacheKey;
 pub use key::Digest;
 pub use key::Stamp;

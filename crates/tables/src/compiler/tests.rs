@@ -1,4 +1,6 @@
 use super::*;
+use crate::input::Device;
+use crate::requests::{LARGE_FILE, MAX_BLOCKED};
 
 const FILE: &str = "/lib64/ld-linux-x86-64.so.2";
 
