@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A minimal tracer of off-CPU time that walks frame pointers. When a thread of the process leaves its CPU, it puts the
- * user stack into a stack map and the time into a hash map. When the thread comes back, it adds the elapsed time to the sum
- * of that stack. bcc's offcputime does the same and takes the kernel stack too.
+ * user stack into a stack map and the time into a hash map. When the thread comes back, it adds the elapsed time to the
+ * sum of that stack. bcc's offcputime does the same and takes the kernel stack too.
  */
 #include "measure.h"
 
