@@ -102,12 +102,11 @@ mod tests {
             .unwrap();
         let (file, ours) = (deleted_file(), File::open("/bin/cat").unwrap());
         let roots = ContainerRoots::default();
-        let root = std::iter::repeat_with(|| {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-            (root_of(&roots, child.id(), &file, "/deleted"), child.try_wait().unwrap())
-        })
-        .find_map(|(root, ended)| (root.is_some() || ended.is_some()).then_some(root))
-        .flatten();
+        let mut root = None;
+        testkit::until("the process has another root, or may not have one", || {
+            root = root_of(&roots, child.id(), &file, "/deleted");
+            root.is_some() || child.try_wait().unwrap().is_some()
+        });
         assert!(
             root_of(&roots, child.id(), &ours, "/bin/cat").is_none(),
             "the process maps a file of our own root"
