@@ -90,6 +90,8 @@ pub struct RawStack {
 const PAGE: u64 = 4096;
 /// `RAW_STACK_BYTES` of `bpf/abi/raw_stack.h`.
 const RAW_STACK_BYTES: usize = 60 << 10;
+/// `RAW_STACK_END` of `bpf/abi/raw_stack.h`: the copy ends in front of this many pages that are not readable.
+const UNREADABLE_PAGES: u64 = 4;
 /// `RED_ZONE` of `bpf/abi/raw_stack.h`.
 const RED_ZONE: u64 = 128;
 
@@ -117,6 +119,15 @@ impl RawStack {
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.bytes.len() + 2 * PAGE as usize > RAW_STACK_BYTES
+    }
+
+    /// Whether the memory at an address was copied, or could not be. Other memory may be readable: that behind the end of a copy
+    /// that is cut, and other stacks.
+    #[must_use]
+    pub fn was_tried(&self, address: u64) -> bool {
+        let tried =
+            if self.is_cut() { self.len() as u64 } else { self.len() as u64 + UNREADABLE_PAGES * PAGE };
+        address.checked_sub(self.bottom()).is_some_and(|at| at < tried)
     }
 
     /// Address of the first byte of the copy.

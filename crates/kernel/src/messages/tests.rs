@@ -94,3 +94,16 @@ fn a_single_sample_tells_when_and_where_it_was_taken() {
     received.take_in(&head(MESSAGE_STACK, &attached()));
     assert_eq!((received.samples, received.messages.len()), (vec![sample], 1));
 }
+
+#[test]
+fn only_the_copied_memory_and_the_pages_behind_it_were_tried() {
+    let registers = section(section_kind::SECTION_REGISTERS, 0, &[0; REGISTERS + 1]);
+    let Some(Message::Raw(mut raw)) = decode_message(&head(MESSAGE_RAW, &registers)) else { panic!() };
+    raw.registers[STACK_POINTER] = 0x10_0080;
+    raw.fill(vec![1; 0x1000]);
+    let tried = |raw: &RawStack, addresses: [u64; 4]| addresses.map(|address| raw.was_tried(address));
+    assert_eq!(tried(&raw, [0xf_ffff, 0x10_0000, 0x10_4fff, 0x10_5000]), [false, true, true, false]);
+    // Behind a copy that is cut nothing was tried.
+    raw.fill(vec![1; RAW_STACK_BYTES]);
+    assert_eq!(tried(&raw, [0xf_ffff, 0x10_0000, 0x10_efff, 0x10_f000]), [false, true, true, false]);
+}

@@ -178,7 +178,8 @@ impl Intake {
         for deferred in self.deferred.take() {
             if Instant::now() >= deadline && last {
                 let end = deferred.raw.stack.end;
-                self.record_walked(deferred.raw, Walked { frames: Vec::new(), end }, context.processes);
+                let walked = Walked { frames: Vec::new(), end, left_the_copy: false };
+                self.record_walked(deferred.raw, walked, context.processes);
             } else if Instant::now() >= deadline {
                 self.deferred.put_back(deferred);
             } else {
@@ -194,7 +195,8 @@ impl Intake {
             if wait {
                 self.deferred.put_back(deferred);
             } else {
-                let walked = Walked { frames: Vec::new(), end: WalkEnd::TableNotReady };
+                let end = WalkEnd::TableNotReady;
+                let walked = Walked { frames: Vec::new(), end, left_the_copy: false };
                 self.record_walked(deferred.raw, walked, context.processes);
             }
             return;
@@ -225,7 +227,11 @@ impl Intake {
         walk(raw, snapshot.image, &mut self.unwinders, tables, kernel, false)
     }
 
-    fn record_walked(&mut self, raw: RawStack, walked: Walked, processes: &Processes) {
+    fn record_walked(&mut self, raw: RawStack, mut walked: Walked, processes: &Processes) {
+        if walked.left_the_copy {
+            // The kernel could have read it: the cause of the kernel holds.
+            walked.end = raw.stack.end;
+        }
         self.count_walk(raw.stack.state, walked.end);
         if walked.end != WalkEnd::Root {
             let pcs: Vec<u64> = walked.frames.iter().map(|frame| frame.pc).collect();

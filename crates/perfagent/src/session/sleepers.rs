@@ -83,8 +83,11 @@ fn walk_all(
             let snapshot = processes.histories().at(raw.stack.pid, raw.stack.exec_id);
             match snapshot.and_then(|snapshot| intake.walk_now(&raw, snapshot, tables, kernel)) {
                 Some(Walked { end: WalkEnd::Fault, .. }) if size < WHOLE => raws.push(raw),
-                Some(Walked { frames, end }) => {
-                    (raw.stack.user, raw.stack.end) = (frames, end);
+                Some(Walked { frames, end, left_the_copy }) => {
+                    raw.stack.user = frames;
+                    if !left_the_copy {
+                        raw.stack.end = end;
+                    }
                     stacks.push(raw.stack);
                 }
                 None => stacks.push(raw.stack),

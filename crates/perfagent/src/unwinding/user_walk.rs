@@ -5,6 +5,8 @@
 //! compiled. Elsewhere the rules of `bpf/step.h` make it, and a table may have to be waited for. A walk ends with the same causes as in
 //! the kernel. There is no memo, and the only memory is the copy of the stack.
 
+use std::cell::Cell;
+
 use kernel::{Frame, Kernel, RawStack, WalkEnd};
 use process::Image;
 use profile::Avma;
@@ -20,6 +22,9 @@ pub(crate) struct Walked {
     /// Leaf first.
     pub(crate) frames: Vec<Frame>,
     pub(crate) end: WalkEnd,
+    /// It needed memory that the copy does not hold and that may be readable, as the stack of code that was interrupted by a signal
+    /// whose handler has a stack of its own.
+    pub(crate) left_the_copy: bool,
 }
 
 /// Walks a stack. `None`: `wait` is set, and a table that it needs is still being compiled, or frame sections are still being read.
@@ -31,7 +36,13 @@ pub(crate) fn walk(
     kernel: &Kernel,
     wait: bool,
 ) -> Option<Walked> {
-    let memory = |address: u64| raw.word(address);
+    let left_the_copy = Cell::new(false);
+    let memory = |address: u64| {
+        raw.word(address).or_else(|| {
+            left_the_copy.set(!raw.was_tried(address));
+            None
+        })
+    };
     let mut frames = Vec::new();
     let mut now = full::Frame::leaf(&raw.registers, raw.pc);
     let mut guess = None;
@@ -98,9 +109,7 @@ pub(crate) fn walk(
             Err(_) => break WalkEnd::UnsupportedRule,
         }
     };
-    // The copy of a long stack is cut. The memory behind the cut is readable, so the kernel's cause holds.
-    let end = if end == WalkEnd::Fault && raw.is_cut() { raw.stack.end } else { end };
-    Some(Walked { frames, end })
+    Some(Walked { frames, end, left_the_copy: end == WalkEnd::Fault && left_the_copy.get() })
 }
 
 enum ByFramePointer {
