@@ -45,8 +45,7 @@ bench:
 
 fuzz:
 	@command -v cargo-fuzz > /dev/null || { echo "error: cargo-fuzz is missing: cargo install --locked cargo-fuzz" >&2; exit 1; }
-	for t in $$(cargo +nightly fuzz list); do \
-	    cargo +nightly fuzz run $$t -- -max_total_time=$(or $(FUZZ_SECONDS),600) -rss_limit_mb=2048 -timeout=10 -max_len=65536 || exit 1; done
+	@tools/fuzz.sh $(or $(FUZZ_SECONDS),600)
 
 format:
 	cargo fmt --all

@@ -192,7 +192,8 @@ full() {
     if command -v cargo-deny > /dev/null; then
         step deny cargo deny check licenses bans sources
     fi
-    if step build cargo build --release --locked -p cli -p truth; then
+    # Builds do not hang, but other work on the machine may make them slow.
+    if limit=3600 step build cargo build --release --locked -p cli -p truth; then
         run build-again cargo build --release --locked -p cli -p truth --verbose
         if grep -qE '^ *(Compiling|Dirty|Running)' "$logs/build-again.log"; then
             grep -E '^ *(Compiling|Dirty)' "$logs/build-again.log"
@@ -209,9 +210,9 @@ full() {
         fi
     fi
     # The guests go first: builds do not depend on times.
-    step clippy nice cargo clippy --workspace --all-targets --locked -- -D warnings
-    step documentation env RUSTDOCFLAGS="-D warnings" nice cargo doc --workspace --no-deps --locked
-    step build-tests nice cargo test --workspace --locked --no-run
+    limit=3600 step clippy nice cargo clippy --workspace --all-targets --locked -- -D warnings
+    limit=3600 step documentation env RUSTDOCFLAGS="-D warnings" nice cargo doc --workspace --no-deps --locked
+    limit=3600 step build-tests nice cargo test --workspace --locked --no-run
     local built=$?
     # These do not measure: they share the machine with the guests.
     [ $built != 0 ] || run_tests tests-of-parts "${parts[@]}" --test slow_reader --test command_line
@@ -236,7 +237,7 @@ fast() {
 }
 
 long() {
-    if step build cargo build --release --locked -p cli -p bench; then
+    if limit=3600 step build cargo build --release --locked -p cli -p bench; then
         limit=1200 step endurance "$target/release/bench" --out "$target/truth" endurance --check
     fi
     local reason
@@ -259,8 +260,7 @@ long() {
     fi
     local name
     for name in $(cargo +nightly fuzz list); do
-        limit=$((fuzz_seconds + 900)) step "fuzz-$name" cargo +nightly fuzz run "$name" -- \
-            "-max_total_time=$fuzz_seconds" -rss_limit_mb=2048 -timeout=10 -max_len=65536
+        limit=$((fuzz_seconds + 1800)) step "fuzz-$name" tools/fuzz.sh "$fuzz_seconds" "$name"
     done
 }
 
