@@ -131,6 +131,7 @@ struct task_struct {
 	unsigned long nivcsw;
 	void *stack;
 	struct mm_struct *mm;
+	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	u64 start_time;
 	struct pid *thread_pid;

@@ -114,6 +114,8 @@ struct {
 const volatile u64 seed = 0;
 const volatile u64 min_block_ns = 0;
 const volatile bool whole_system = false;
+/* the children of a recorded process are not recorded */
+const volatile bool without_children = false;
 const volatile bool kernel_stacks = false;
 /* processes may have PROC_OTHER_KERNEL_STACKS */
 const volatile bool kernel_stacks_by_process = false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * Which processes are recorded, followed in the kernel: a child of a recorded process is recorded from its first
- * instruction, with its parent's mappings, which it shares. exec and exit end that.
+ * instruction, with its parent's mappings, which it shares, unless the user leaves children out. exec and exit end
+ * that.
  */
 #ifndef PERF_AGENT_PROCESSES_H
 #define PERF_AGENT_PROCESSES_H
@@ -59,7 +60,7 @@ SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
 	u32 parent_pid = parent->tgid, child_pid = child->tgid;
-	bool follow = whole_system;
+	bool follow = whole_system || control_word(CONTROL_TELLS_ALL_LIVES);
 	struct proc *known, proc;
 	u64 now;
 
@@ -73,7 +74,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 		return 0;
 	now = bpf_ktime_get_ns();
 	known = bpf_map_lookup_elem(&procs, &parent_pid);
-	if (known && !(known->flags & PROC_WAKER)) {
+	if (known && !(known->flags & PROC_WAKER) && !without_children) {
 		proc = *known;
 		proc.exec_id = now;
 		proc.deferred = 0;
@@ -153,11 +154,19 @@ int BPF_PROG(process_exec, struct task_struct *task)
 	return begin_program(task->comm);
 }
 
+/* The process that is the parent now; PID_OUTSIDE if it has no number in the agent's PID namespace. */
+static __noinline u32 parent_of(struct task_struct *task)
+{
+	struct task_struct *parent = BPF_CORE_READ(task, real_parent, group_leader);
+
+	return pid_namespace ? number_in_namespace(parent) : (u32)BPF_CORE_READ(parent, tgid);
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
-	bool follow = whole_system;
-	u32 pid = task->tgid;
+	bool tells = control_word(CONTROL_TELLS_ALL_LIVES), follow = whole_system || tells;
+	u32 pid = task->tgid, parent = 0;
 
 	/* do_exit (kernel/exit.c) has taken this thread off `live` already. */
 	if (task->signal->live.counter)
@@ -173,7 +182,9 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	if (!follow)
 		return 0;
 	forget_names(pid);
-	send_life(LIFE_EXIT, pid, 0, bpf_ktime_get_ns(), task->group_leader->comm);
+	if (tells)
+		parent = parent_of(task->group_leader);
+	send_life(LIFE_EXIT, pid, parent, bpf_ktime_get_ns(), task->group_leader->comm);
 	return 0;
 }
 

@@ -117,7 +117,7 @@ static __always_inline u64 thread_id(struct thread *t)
 	return hash_mix(hash_mix(seed ^ t->born, t->tid), t->pid);
 }
 
-/* A new thread. It is followed if its process, or the one that it was forked from, is recorded. */
+/* A new thread. It is followed if its process is recorded, or the one that it was forked from and children are. */
 SEC("tp_btf/task_newtask")
 int BPF_PROG(thread_begins, struct task_struct *task, u64 clone_flags)
 {
@@ -129,7 +129,8 @@ int BPF_PROG(thread_begins, struct task_struct *task, u64 clone_flags)
 	if (!thread_numbers(task, &first))
 		return 0;
 	if (!whole_system && !is_recorded(bpf_map_lookup_elem(&procs, &first.pid))) {
-		if (!current_numbers(&creator, &ignored) || !is_recorded(bpf_map_lookup_elem(&procs, &creator)))
+		if (without_children || !current_numbers(&creator, &ignored) ||
+		    !is_recorded(bpf_map_lookup_elem(&procs, &creator)))
 			return 0;
 	}
 	first.born = bpf_ktime_get_ns();

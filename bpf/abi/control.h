@@ -23,7 +23,8 @@ enum control_word {
 	/* When the programs began and ended to follow threads, CLOCK_MONOTONIC; 0: not yet. */
 	CONTROL_FOLLOWED_FROM_NS = 9,
 	CONTROL_FOLLOWED_TO_NS = 10,
-	CONTROL_WORDS = 11,
+	CONTROL_TELLS_ALL_LIVES = 11, /* not 0: forks and exits of processes that are not recorded are told too */
+	CONTROL_WORDS = 12,
 };
 
 #endif

@@ -20,7 +20,7 @@ struct life {
 	unsigned int kind;  /* MESSAGE_LIFE */
 	unsigned int event; /* enum life_event */
 	unsigned int pid;
-	unsigned int parent;	 /* of LIFE_FORK: the process that forked */
+	unsigned int parent;	 /* of LIFE_FORK: that forked; of LIFE_EXIT: the parent, with CONTROL_TELLS_ALL_LIVES */
 	unsigned long long time; /* CLOCK_MONOTONIC */
 	char comm[COMM_LEN];	 /* the name of the process; of LIFE_LOOK_AGAIN: none */
 };

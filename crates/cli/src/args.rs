@@ -51,6 +51,7 @@ Environment:
 
 Examples:
   perf-agent --profile --pid 4711
+  perf-agent --profile --comm nginx --duration 30
   perf-agent --profile --pid 4711 --duration 1m --flamegraph-output flame.svg
   perf-agent --profile -a --kernel-stacks --duration 30s
   perf-agent --pmu --pmu-events task-clock,page-faults --pid 4711
@@ -164,11 +165,21 @@ pub struct ModeArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Target: exactly one of --pid, -a, -- CMD")]
+#[command(next_help_heading = "Target: exactly one of --pid and --comm, -a, -- CMD")]
 pub struct TargetArgs {
-    /// Profile this process: all its threads, and every descendant that it forks after the start. Repeatable
+    /// Profile this process: all its threads, and every descendant, living at the start or forked later. Repeatable; takes
+    /// several numbers with commas or blanks between them
     #[arg(short, long, value_name = "PID", allow_hyphen_values = true)]
     pub pid: Vec<Text>,
+
+    /// Profile every process that has exactly this name at the start, with its descendants. Repeatable
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    pub comm: Vec<Text>,
+
+    /// Leave out the descendants of the targets
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "true|false", hide_possible_values = true)]
+    pub no_children: Option<bool>,
 
     /// Profile every process, and kernel threads
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -176,7 +187,7 @@ pub struct TargetArgs {
     pub all: Option<bool>,
 
     /// Start this command and profile it and its descendants from the first instruction, until the last of them exits
-    /// or the capture ends
+    /// or the capture ends; the exit status is then the command's
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }

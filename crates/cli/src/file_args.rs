@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use clap::{Args, ValueEnum};
-use perfagent::{Drawing, Merge, OutputKind};
+use perfagent::{Drawing, Merge};
 
 use crate::values::OutputPath;
 
@@ -76,16 +76,16 @@ impl FileArgs {
         Drawing::default().merge(merge).inverted(self.inverted == Some(true))
     }
 
-    /// The outputs with a path: the option's name, the kind, the path.
-    pub fn given(&self) -> impl Iterator<Item = (&'static str, OutputKind, &OutputPath)> {
+    /// The outputs with a path: the option's name and the path.
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, &OutputPath)> {
         let all = [
-            ("profile-output", OutputKind::CpuProfile, &self.profile_output),
-            ("offcpu-output", OutputKind::OffCpuProfile, &self.offcpu_output),
-            ("wall-output", OutputKind::WallProfile, &self.wall_output),
-            ("folded-output", OutputKind::Folded, &self.folded_output),
-            ("flamegraph-output", OutputKind::FlameGraph, &self.flamegraph_output),
-            ("recording-output", OutputKind::Recording, &self.recording_output),
+            ("profile-output", &self.profile_output),
+            ("offcpu-output", &self.offcpu_output),
+            ("wall-output", &self.wall_output),
+            ("folded-output", &self.folded_output),
+            ("flamegraph-output", &self.flamegraph_output),
+            ("recording-output", &self.recording_output),
         ];
-        all.into_iter().filter_map(|(name, kind, path)| Some((name, kind, path.as_ref()?)))
+        all.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?)))
     }
 }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use perfagent::{Config, Targets};
+use perfagent::{Config, TargetProcess, Targets};
 
-use crate::{messages, request};
+use crate::messages;
 
 /// Whose capture it is.
-pub fn target(config: &Config) -> String {
+pub fn target(config: &Config, targets: &[TargetProcess]) -> String {
     match config.targets() {
-        Targets::Pids(pids) => pids.iter().map(|pid| named(*pid)).collect::<Vec<_>>().join(", "),
+        // Without targets the capture has not begun.
+        Targets::Pids(_) if targets.is_empty() => "no process".to_owned(),
+        Targets::Pids(_) => targets.iter().map(described).collect::<Vec<_>>().join(", "),
         Targets::System => "system-wide".to_owned(),
         Targets::Command(program) => format!("command {}", program.to_string_lossy()),
         _ => "unknown target".to_owned(),
@@ -39,9 +41,13 @@ pub fn print(config: &Config, target: &str, length: Option<Duration>) {
     }
 }
 
-fn named(number: u32) -> String {
-    let pid = request::process_of(number);
-    let comm = request::comm(pid);
-    let name = if comm.is_empty() { String::new() } else { format!(" ({})", String::from_utf8_lossy(&comm)) };
-    format!("pid {pid}{name}")
+/// A target with its name and the number of its descendants.
+fn described(target: &TargetProcess) -> String {
+    let TargetProcess { pid, comm, descendants, .. } = target;
+    let name = if comm.is_empty() { String::new() } else { format!(" ({comm})") };
+    match descendants {
+        0 => format!("pid {pid}{name}"),
+        1 => format!("pid {pid}{name} and 1 child"),
+        _ => format!("pid {pid}{name} and {descendants} children"),
+    }
 }

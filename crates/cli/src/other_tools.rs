@@ -15,6 +15,8 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("--pids", "--pid (-p)"),
     ("--process", "--pid (-p)"),
     ("--tgid", "--pid (-p)"),
+    ("--name", "--comm NAME"),
+    ("--process-name", "--comm NAME"),
     ("--threads", "--per-thread"),
     ("--all-cpus", "-a"),
     ("--system", "-a"),
@@ -51,13 +53,15 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("--mmap-pages", "--ring-size"),
     ("--comment", "--tag K=V"),
     ("--label", "--tag K=V"),
+    ("-i", "--no-children"),
+    ("--no-inherit", "--no-children"),
 ];
 
 /// Options of other tools that perf-agent does not need.
 const NOT_NEEDED: &[(&str, &str)] = &[
-    ("--subprocesses", "descendants that a target forks during the capture are included"),
-    ("-s", "descendants that a target forks during the capture are included"),
-    ("--inherit", "descendants that a target forks during the capture are included"),
+    ("--subprocesses", "descendants of a target are included; --no-children leaves them out"),
+    ("-s", "descendants of a target are included; --no-children leaves them out"),
+    ("--inherit", "descendants of a target are included; --no-children leaves them out"),
     ("--native", "native frames are always there"),
     ("-n", "native frames are always there"),
     ("--user-stacks-only", "kernel frames are only there with --kernel-stacks (-g)"),

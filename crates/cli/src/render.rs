@@ -95,9 +95,22 @@ fn read(path: &Path) -> Result<Recording, String> {
     Recording::read_from(BufReader::new(file)).map_err(|error| error.to_string())
 }
 
+/// The outputs of recordings.
+const KINDS: [OutputKind; 6] = [
+    OutputKind::CpuProfile,
+    OutputKind::OffCpuProfile,
+    OutputKind::WallProfile,
+    OutputKind::Folded,
+    OutputKind::FlameGraph,
+    OutputKind::Recording,
+];
+
 /// The outputs that have an option of their own.
 fn outputs(args: &RenderArgs) -> impl Iterator<Item = (OutputKind, FileTarget)> {
-    args.files.given().map(|(_, kind, path)| (kind, FileTarget::from_word(path.as_ref())))
+    args.files.given().filter_map(|(name, path)| {
+        let kind = KINDS.into_iter().find(|kind| kind.option().strip_prefix("--") == Some(name));
+        Some((kind?, FileTarget::from_word(path.as_ref())))
+    })
 }
 
 /// What `--output` means, or the error and the hint.

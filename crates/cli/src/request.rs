@@ -17,7 +17,7 @@ pub fn builder(args: &CaptureArgs) -> AgentBuilder {
     let single = args.outputs.output.iter().map(|path| ("output", path));
     let builder = single.fold(builder, |builder, (name, path)| builder.option(name, path));
     let files = args.outputs.files.given();
-    let builder = files.fold(builder, |builder, (name, _, path)| builder.option(name, path));
+    let builder = files.fold(builder, |builder, (name, path)| builder.option(name, path));
     let builder = flags(args, builder).drawing(args.outputs.files.drawing());
     let builder = with_command(&args.target.command, builder);
     let timestamp = jiff::Zoned::now().strftime("%Y%m%d%H%M").to_string();
@@ -43,7 +43,8 @@ fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
     ];
     let single = single.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
     let pids = target.pid.iter().map(|pid| ("pid", pid));
-    single.chain(pids).chain(outputs.tag.iter().map(|tag| ("tag", tag)))
+    let comms = target.comm.iter().map(|name| ("comm", name));
+    single.chain(pids).chain(comms).chain(outputs.tag.iter().map(|tag| ("tag", tag)))
 }
 
 /// Turns a mode or setting on.
@@ -51,11 +52,12 @@ type Setter = fn(AgentBuilder) -> AgentBuilder;
 
 fn flags(args: &CaptureArgs, builder: AgentBuilder) -> AgentBuilder {
     let CaptureArgs { modes, target, settings, advanced, .. } = args;
-    let setters: [(Option<bool>, Setter); 9] = [
+    let setters: [(Option<bool>, Setter); 10] = [
         (modes.profile, AgentBuilder::with_cpu_profile),
         (modes.offcpu, AgentBuilder::with_off_cpu_profile),
         (modes.pmu, AgentBuilder::pmu),
         (target.all, AgentBuilder::system_wide),
+        (target.no_children, |builder| builder.no_children(true)),
         (settings.per_pid, AgentBuilder::per_pid),
         (settings.kernel_stacks, |builder| builder.kernel_stacks(true)),
         (settings.per_thread, |builder| builder.per_thread(true)),
@@ -120,23 +122,26 @@ fn automatic_name(target: &TargetArgs, timestamp: &str, kind: OutputKind) -> Aut
         let base = Path::new(program).file_name().unwrap_or(program);
         return named(base.as_bytes(), std::process::id());
     }
-    match target.pid.first().and_then(|pid| AsRef::<str>::as_ref(pid).parse().ok()) {
-        Some(number) => {
-            let pid = process_of(number);
-            named(&comm(pid), pid)
-        }
+    let pids = target.pid.first().map(AsRef::<str>::as_ref).unwrap_or_default();
+    let first = pids.split(|c: char| c == ',' || c.is_whitespace()).find(|word| !word.is_empty());
+    if let Some(number) = first.and_then(|word| word.parse().ok()) {
+        let pid = process_of(number);
+        return named(&comm(pid), pid);
+    }
+    match target.comm.first() {
+        Some(name) => named(AsRef::<str>::as_ref(name).as_bytes(), std::process::id()),
         None => auto_name(Subject::System, timestamp, kind),
     }
 }
 
 /// The process that a number given by `--pid` selects; a thread id selects its process. A missing process keeps its number,
 /// and the start of the capture reports it.
-pub fn process_of(number: u32) -> u32 {
+fn process_of(number: u32) -> u32 {
     perfagent::process_of(number).unwrap_or(number)
 }
 
 /// The name of a process; empty for a missing process.
-pub fn comm(pid: u32) -> Vec<u8> {
+fn comm(pid: u32) -> Vec<u8> {
     let mut name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     if name.last() == Some(&b'\n') {
         name.pop();

@@ -20,10 +20,11 @@ pub fn capture(args: &CaptureArgs, interrupts: &Interrupts, statuses: ExitStatus
     let finished = built.and_then(|agent| {
         let config = agent.config();
         let length = length(&config);
-        let target = header::target(&config);
+        let mut target = header::target(&config, &[]);
         let started = starting::while_starting(&agent, || agent.start_cancellable(&interrupts.stop));
         let end = match started {
             Ok(()) => {
+                target = header::target(&config, &agent.targets());
                 header::print(&config, &target, length);
                 if let Some(address) = agent.metrics_address() {
                     messages::note(&format!("metrics are served at http://{address}/metrics"));

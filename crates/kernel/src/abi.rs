@@ -63,6 +63,7 @@ pub(crate) mod control {
     pub(crate) const STATS_CHANGES: u32 = control_word::CONTROL_STATS_CHANGES.0;
     pub(crate) const FOLLOWED_FROM_NS: u32 = control_word::CONTROL_FOLLOWED_FROM_NS.0;
     pub(crate) const FOLLOWED_TO_NS: u32 = control_word::CONTROL_FOLLOWED_TO_NS.0;
+    pub(crate) const TELLS_ALL_LIVES: u32 = control_word::CONTROL_TELLS_ALL_LIVES.0;
     pub(crate) const GATHERED_SEAM_NS: u32 = control_word::CONTROL_GATHERED_SEAM_NS.0;
     /// The number of words.
     pub(crate) const WORDS: u32 = control_word::CONTROL_WORDS.0;

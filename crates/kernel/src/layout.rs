@@ -174,6 +174,7 @@ impl Layout<'_> {
             // The programs use this number minus one as a mask, so it must not be 0.
             sched_memos: memos.scheduler.max(1),
             whole_system: settings.whole_system,
+            without_children: settings.without_children,
             kernel_stacks: settings.kernel_stacks,
             kernel_stacks_by_process: settings.kernel_stacks_by_process,
             single_samples: settings.single_samples,

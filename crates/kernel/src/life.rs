@@ -37,6 +37,8 @@ pub enum LifeEvent {
     Exit {
         /// The name.
         comm: String,
+        /// Its parent, if [`Kernel::tell_all_lives`](crate::Kernel::tell_all_lives) was on; else 0.
+        parent: u32,
     },
     /// It has another name from then on.
     Rename {
@@ -66,10 +68,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Life> {
     let time = record.get(offset_of!(types::life, time)..)?.first_chunk()?;
     let comm = record.get(offset_of!(types::life, comm)..)?.split(|byte| *byte == 0).next()?;
     let comm = String::from_utf8_lossy(comm).into_owned();
+    let parent = u32_at(offset_of!(types::life, parent))?;
     let event = match types::life_event(u32_at(offset_of!(types::life, event))?) {
-        types::life_event::LIFE_FORK => LifeEvent::Fork { parent: u32_at(offset_of!(types::life, parent))? },
+        types::life_event::LIFE_FORK => LifeEvent::Fork { parent },
         types::life_event::LIFE_EXEC => LifeEvent::Exec { comm },
-        types::life_event::LIFE_EXIT => LifeEvent::Exit { comm },
+        types::life_event::LIFE_EXIT => LifeEvent::Exit { comm, parent },
         types::life_event::LIFE_RENAME => LifeEvent::Rename { comm },
         types::life_event::LIFE_LOOK_AGAIN => LifeEvent::LookAgain,
         _ => return None,
@@ -104,7 +107,7 @@ mod tests {
         let events = [
             LifeEvent::Fork { parent: 3 },
             LifeEvent::Exec { comm: comm() },
-            LifeEvent::Exit { comm: comm() },
+            LifeEvent::Exit { comm: comm(), parent: 3 },
             LifeEvent::Rename { comm: comm() },
             LifeEvent::LookAgain,
         ];

@@ -160,6 +160,19 @@ impl Kernel {
         Ok(())
     }
 
+    /// Whether forks and exits of processes that are not recorded are reported too.
+    pub fn tell_all_lives(&self, on: bool) {
+        self.words.set(control::TELLS_ALL_LIVES, on.into());
+    }
+
+    /// Waits for the end of all runs of programs that began before this call.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn wait_for_programs(&mut self) -> Result<(), Error> {
+        self.pool.wait_for_programs()
+    }
+
     /// Attaches the programs that follow threads through the scheduler. Until [`Self::enter_threads`] they know new
     /// threads only.
     ///
@@ -279,6 +292,12 @@ impl Kernel {
     #[must_use]
     pub fn process_exec_id(&self, pid: u32) -> Option<u64> {
         self.processes.exec_id(pid)
+    }
+
+    /// Whether the programs record this process.
+    #[must_use]
+    pub fn is_recorded(&self, pid: u32) -> bool {
+        self.processes.is_recorded(pid)
     }
 
     /// The processes that the programs know now.

@@ -117,6 +117,11 @@ impl Processes {
         proc_exec_id(&self.value(pid)?)
     }
 
+    /// Whether the programs record a process, not only its wake-ups.
+    pub(crate) fn is_recorded(&self, pid: u32) -> bool {
+        self.value(pid).as_deref().and_then(proc_flags).is_some_and(|flags| flags & PROC_WAKER == 0)
+    }
+
     fn value(&self, pid: u32) -> Option<Vec<u8>> {
         self.map.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()?
     }

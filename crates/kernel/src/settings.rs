@@ -49,6 +49,8 @@ pub struct Settings {
     pub seed: u64,
     /// Record every process.
     pub whole_system: bool,
+    /// Do not record the children of recorded processes.
+    pub without_children: bool,
     /// Record time off the CPUs.
     pub off_cpu: Option<OffCpu>,
     /// Take statistics of the scheduler.
@@ -114,6 +116,7 @@ impl Default for Settings {
         Self {
             seed: 0,
             whole_system: false,
+            without_children: false,
             off_cpu: None,
             sched_stats: None,
             kernel_stacks: false,

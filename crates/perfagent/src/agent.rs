@@ -15,7 +15,9 @@ use crate::processes::{resolve, zombie};
 use crate::rotation::{Rotation, Rotator};
 use crate::session::{CaptureResult, NewTarget, Order, Request, Session, Shared};
 use crate::usage::Usage;
-use crate::{CancelToken, ChildHandle, Config, Ended, Error, Ledger, Recording, Report, Targets};
+use crate::{
+    CancelToken, ChildHandle, Config, Ended, Error, Ledger, Recording, Report, TargetProcess, Targets,
+};
 
 /// One capture. Calls may come from any thread.
 ///
@@ -178,6 +180,13 @@ impl Agent {
     #[must_use]
     pub fn child(&self) -> Option<ChildHandle> {
         self.shared.child()
+    }
+
+    /// The processes that the capture found as its targets when it started, in the order given; for a command its process. Empty
+    /// before the start, and if the whole system is the target.
+    #[must_use]
+    pub fn targets(&self) -> Vec<TargetProcess> {
+        self.shared.targets()
     }
 
     /// The current ledger.
@@ -350,7 +359,7 @@ impl Agent {
         self.requests().map(Rotator::new)
     }
 
-    /// Adds a process to the targets of a running capture: all its threads, and every descendant that it forks from now on. Its time counts
+    /// Adds a process to the targets of a running capture: all its threads, and every descendant, living now or forked later. Its time counts
     /// from the return of this call, which waits, as the start does, until its unwind tables are compiled, up to 5 s with an off-CPU
     /// profile. The capture goes on meanwhile, and then ends when all targets have ended. A process that is a target already is one still.
     ///

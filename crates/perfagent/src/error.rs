@@ -74,6 +74,13 @@ pub enum Error {
         /// Why it cannot be profiled.
         reason: TargetReason,
     },
+    /// No process has the name that a target was given by.
+    #[error("no process is named `{name}`")]
+    #[non_exhaustive]
+    NoSuchName {
+        /// The name as given.
+        name: String,
+    },
     /// A file or sink could not be written.
     #[error("write {which}: {source}")]
     Output {
@@ -153,7 +160,7 @@ pub enum ErrorKind {
     Load,
     /// See [`Error::Attach`].
     Attach,
-    /// See [`Error::Target`].
+    /// See [`Error::Target`] and [`Error::NoSuchName`].
     Target,
     /// See [`Error::Output`].
     Output,
@@ -303,7 +310,7 @@ impl Error {
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Load { .. } => ErrorKind::Load,
             Self::Attach { .. } => ErrorKind::Attach,
-            Self::Target { .. } => ErrorKind::Target,
+            Self::Target { .. } | Self::NoSuchName { .. } => ErrorKind::Target,
             Self::Output { .. } => ErrorKind::Output,
             Self::System { .. } => ErrorKind::System,
             Self::Listen { .. } => ErrorKind::Listen,
@@ -335,6 +342,9 @@ impl Error {
             }
             Self::Unsupported { .. } | Self::Load { .. } | Self::Attach { .. } => {
                 Some("`perf-agent doctor` shows what works here and how to fix the rest".to_owned())
+            }
+            Self::NoSuchName { .. } => {
+                Some("the name must be exact, as in /proc/PID/comm; see `ps -e -o pid,comm`".to_owned())
             }
             Self::Target { reason: TargetReason::Gone, .. } => {
                 Some("the PID must be one of the agent's PID namespace; see `ps -e`".to_owned())

@@ -16,6 +16,18 @@ pub enum Ended {
     Cancelled,
 }
 
+/// A target as the capture found it at its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TargetProcess {
+    /// Its number in the agent's PID namespace.
+    pub pid: u32,
+    /// Its name.
+    pub comm: String,
+    /// The number of its descendants that lived then and are profiled with it.
+    pub descendants: u64,
+}
+
 /// The state of the command at the end of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -44,7 +44,7 @@ pub use config::{
     Namespaces, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
-pub use finished::{CommandStatus, Ended, Warning, WarningKind};
+pub use finished::{CommandStatus, Ended, TargetProcess, Warning, WarningKind};
 pub use formats::Merge;
 pub use hooks::{CompiledTable, ExecutedProgram};
 pub use metrics::{

@@ -49,6 +49,14 @@ pub fn list_processes() -> io::Result<Vec<u32>> {
     numbers_in(Path::new("/proc"))
 }
 
+/// All processes with their parents, in no order. A process that ends meanwhile may be missing.
+///
+/// # Errors
+/// The errno of reading `/proc`.
+pub fn parents() -> io::Result<Vec<(u32, u32)>> {
+    Ok(list_processes()?.into_iter().filter_map(|pid| Some((pid, stat(pid).ok()?.parent))).collect())
+}
+
 /// All threads of a process, in no order.
 ///
 /// # Errors
@@ -227,6 +235,7 @@ mod tests {
         assert_eq!(facts.parent, std::os::unix::process::parent_id());
         assert!(!facts.is_kernel_thread);
         assert_eq!(facts.comm, comm(own).unwrap());
+        assert!(parents().unwrap().contains(&(own, facts.parent)));
         assert_eq!(ns_pids(own).unwrap().first(), Some(&own));
         assert!(proc_is_own());
     }

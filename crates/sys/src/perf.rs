@@ -122,6 +122,8 @@ constants! {
     SAMPLE_ID_ALL: u64 = 1 << 18;
     /// Flag: mapping records carry device and inode.
     MMAP2: u64 = 1 << 23;
+    /// Flag, with [`INHERIT`] since Linux 5.13: only for threads of the same process.
+    INHERIT_THREAD: u64 = 1 << 35;
     /// Flag: time stamps from `clockid`.
     USE_CLOCKID: u64 = 1 << 25;
 
@@ -283,6 +285,7 @@ mod tests {
         theirs.set_sample_id_all(1);
         theirs.set_mmap2(1);
         theirs.set_use_clockid(1);
+        theirs.set_inherit_thread(1);
         let ours = Attr {
             kind: TYPE_SOFTWARE,
             config: SW_DUMMY,
@@ -302,6 +305,7 @@ mod tests {
                 SAMPLE_ID_ALL,
                 MMAP2,
                 USE_CLOCKID,
+                INHERIT_THREAD,
             ]
             .into_iter()
             .sum(),

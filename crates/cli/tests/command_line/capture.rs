@@ -119,6 +119,45 @@ fn short_options_and_bare_seconds() {
 }
 
 #[test]
+fn targets_are_told_by_name_with_their_children() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let name = format!("pa{}", std::process::id());
+    let program = directory.path().join(&name);
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    let parent = format!("{} 300 & exec {} 301", program.display(), program.display());
+    let parent = Process::start(Command::new("sh").args(["-c", &parent])).unwrap();
+    let other = Process::start(Command::new(&program).arg("302")).unwrap();
+    let comm = |pid: &String| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let children = format!("/proc/{0}/task/{0}/children", parent.pid());
+    let child = || std::fs::read_to_string(&children).unwrap().trim().to_owned();
+    testkit::until("all have the name", || {
+        [parent.pid().to_string(), other.pid().to_string(), child()]
+            .iter()
+            .all(|pid| comm(pid).trim() == name)
+    });
+    let both = format!("{} {}\n", parent.pid(), other.pid());
+    let by_number = stderr(&run(&["--pmu", "--pid", &both, "-d", "10ms"]));
+    let by_name = stderr(&run(&["--pmu", "--comm", &name, "-d", "10ms"]));
+    let alone = stderr(&run(&["--pmu", "-p", &parent.pid().to_string(), "--no-children", "-d", "10ms"]));
+    let missing = run(&["--pmu", "--comm", "no-such-name"]);
+    assert!(Command::new("kill").arg(child()).status().unwrap().success());
+    let (parent, other) = (parent.pid(), other.pid());
+    assert!(
+        by_number.contains(&format!("pid {parent} ({name}) and 1 child, pid {other} ({name}), ")),
+        "{by_number}"
+    );
+    for pid in [parent, other] {
+        assert!(by_name.contains(&format!("pid {pid} ({name})")), "{by_name}");
+    }
+    assert!(alone.contains(&format!("pid {parent} ({name}), ")), "{alone}");
+    assert_status(&missing, 1);
+    assert!(stderr(&missing).starts_with("error: no process is named `no-such-name`\nhint: "), "{missing:?}");
+}
+
+#[test]
 fn every_output_is_written_and_standard_output_has_only_the_one_for_it() {
     if !privileged() {
         return;
@@ -491,7 +530,7 @@ fn a_thread_id_selects_its_process() {
     thread.join().unwrap();
     assert_status(&output, 0);
     let text = stderr(&output);
-    assert!(text.starts_with(&format!("on-CPU profile: pid {process} ({}), ", name.trim_end())), "{text}");
+    assert!(text.starts_with(&format!("on-CPU profile: pid {process} ({})", name.trim_end())), "{text}");
     assert!(text.contains(&format!("{tid} is a thread of process {process}")), "{text}");
     assert!(!files(directory.path())[0].contains("thread"), "{:?}", files(directory.path()));
 }

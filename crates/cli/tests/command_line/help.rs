@@ -27,6 +27,8 @@ fn help_goes_to_standard_output_and_names_everything() {
         "--metrics-listen",
         "--pid",
         "-a, --all",
+        "--comm",
+        "--no-children",
         "-- CMD",
         "--duration",
         "--sample-rate",

@@ -180,7 +180,7 @@ fn words_of_other_tools_lead_to_the_option_here() {
         ("--output", "-o PATH"),
         ("--call-graph", "--unwind"),
         ("-U", "--kernel-stacks (-g)"),
-        ("--subprocesses", "are included"),
+        ("--subprocesses", "--no-children"),
     ] {
         let text = good_with(&[word], &["this version has no option"]);
         assert!(text.contains(option), "{text}");

@@ -1,4 +1,4 @@
-//! Counters on all threads of processes, and on all threads and processes that they start later.
+//! Counters on all threads of processes, on all threads that they start later, and on their children.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,25 +25,33 @@ pub struct ThreadCounters {
     plan: Plan,
     threads: Vec<Opened>,
     uncounted: u64,
+    inheritance: u64,
 }
 
 impl ThreadCounters {
     /// Opens the events on every thread of the processes. Ended processes and threads are left out.
     #[must_use]
     pub fn open(specs: &[CounterSpec], pids: &[u32], start: Start) -> Self {
-        Self::open_with(specs, pids, start, SETTLE, threads_of)
+        Self::open_with(specs, pids, perf::INHERIT, start, SETTLE, threads_of)
+    }
+
+    /// The same without the children of the processes. Needs Linux 5.13.
+    #[must_use]
+    pub fn open_without_children(specs: &[CounterSpec], pids: &[u32], start: Start) -> Self {
+        Self::open_with(specs, pids, perf::INHERIT | perf::INHERIT_THREAD, start, SETTLE, threads_of)
     }
 
     fn open_with(
         specs: &[CounterSpec],
         pids: &[u32],
+        inheritance: u64,
         start: Start,
         settle: Duration,
         mut list: impl FnMut(u32) -> io::Result<BTreeSet<u32>>,
     ) -> Self {
         let probe = CounterSlot { pid: 0, cpu: -1 };
-        let mut counters =
-            Self { plan: Plan::new(specs, perf::INHERIT, start, probe), threads: Vec::new(), uncounted: 0 };
+        let plan = Plan::new(specs, inheritance, start, probe);
+        let mut counters = Self { plan, threads: Vec::new(), uncounted: 0, inheritance };
         let begun = Instant::now();
         loop {
             let before = Threads::list(pids, &mut list);
@@ -79,7 +87,8 @@ impl ThreadCounters {
     /// # Errors
     /// As [`Self::enable`].
     pub fn add(&mut self, pid: u32) -> Result<(), Error> {
-        let added = Self::open(&self.plan.specs, &[pid], Start::Disabled);
+        let (specs, inheritance) = (&self.plan.specs, self.inheritance);
+        let added = Self::open_with(specs, &[pid], inheritance, Start::Disabled, SETTLE, threads_of);
         let enabled = added.enable();
         self.uncounted += added.uncounted;
         self.threads.extend(added.threads);

@@ -37,7 +37,7 @@ impl<A> Builder<A> {
         Self { request: Request::default(), make }
     }
 
-    /// Adds a target process by its PID in the caller's PID namespace.
+    /// Adds a target process by its PID in the caller's PID namespace, with its descendants.
     pub fn pid(mut self, pid: u32) -> Self {
         self.request.pids.push(Ok(pid));
         self
@@ -46,6 +46,18 @@ impl<A> Builder<A> {
     /// Adds several target processes.
     pub fn pids(mut self, pids: impl IntoIterator<Item = u32>) -> Self {
         self.request.pids.extend(pids.into_iter().map(Ok));
+        self
+    }
+
+    /// Adds as targets all processes that have exactly this name when the capture starts.
+    pub fn comm(mut self, name: &str) -> Self {
+        self.request.comms.push(name.to_owned());
+        self
+    }
+
+    /// Leave out the descendants of the targets, living at the start or forked later; off by default.
+    pub fn no_children(mut self, on: bool) -> Self {
+        self.request.no_children.set(Setting::Value(on));
         self
     }
 

@@ -8,7 +8,9 @@ mod values;
 use self::modes::{outputs_have_their_mode, per_pid, settings_have_their_mode, some_mode, wall_clock};
 use self::rotation::rotation;
 pub(crate) use self::targets::check_pid;
-use self::targets::{command_exists, one_target, pids, some_target, target_kernel_stacks};
+use self::targets::{
+    command_exists, comms, no_children, one_target, pids, some_target, target_kernel_stacks,
+};
 use self::values::{
     capture_length, cpus, labels, map_sizes, metrics_listen, min_block, off_cpu_states, outputs, pmu_events,
     pmu_format, sample_rate, tags, unwind_mode,
@@ -26,6 +28,7 @@ const CHECKS: &[Check] = &[
     no_contradiction,
     one_target,
     some_target,
+    no_children,
     some_mode,
     per_pid,
     single_output::check,
@@ -40,6 +43,7 @@ const CHECKS: &[Check] = &[
     capture_length,
     rotation,
     pids,
+    comms,
     target_kernel_stacks,
     tags,
     labels,
@@ -88,6 +92,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--per-pid", request.per_pid.is_contradiction()),
         ("--metrics-listen", request.metrics_listen.is_contradiction()),
         ("metrics_interval", request.metrics_interval.is_contradiction()),
+        ("--no-children", request.no_children.is_contradiction()),
         ("--all", request.system_wide.is_contradiction()),
         ("--duration", request.duration.is_contradiction()),
         ("-o", request.single_output.is_contradiction()),

@@ -90,7 +90,8 @@ pub enum PmuFormat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Targets {
-    /// These processes with all their threads and future descendants, in the given order without duplicates.
+    /// These processes with all their threads and descendants, in the given order without duplicates; besides, those that
+    /// [`Config::comms`] names.
     Pids(Vec<u32>),
     /// All processes and kernel threads.
     System,
@@ -102,6 +103,8 @@ pub enum Targets {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub(crate) targets: Targets,
+    pub(crate) comms: Vec<String>,
+    pub(crate) no_children: bool,
     pub(crate) duration: Option<Duration>,
     pub(crate) cpu_profile: bool,
     pub(crate) off_cpu_profile: bool,
@@ -142,6 +145,18 @@ impl Config {
     #[must_use]
     pub fn targets(&self) -> &Targets {
         &self.targets
+    }
+
+    /// Names of processes that are targets, in the order given.
+    #[must_use]
+    pub fn comms(&self) -> &[String] {
+        &self.comms
+    }
+
+    /// Whether the descendants of the targets are left out.
+    #[must_use]
+    pub fn no_children(&self) -> bool {
+        self.no_children
     }
 
     /// The requested length, if any. The agent itself runs until it is stopped; the caller stops it after this time.

@@ -42,7 +42,9 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("kernel-stacks", Apply::Flag(|r| &mut r.kernel_stacks)),
     ("per-thread", Apply::Flag(|r| &mut r.per_thread)),
     ("self-check", Apply::Flag(|r| &mut r.self_check)),
-    ("pid", Apply::Value(|r, text| r.pids.push(text.parse().map_err(|_| text.to_owned())))),
+    ("pid", Apply::Value(|r, text| r.pids.extend(pids(text)))),
+    ("comm", Apply::Value(|r, text| r.comms.push(text.to_owned()))),
+    ("no-children", Apply::Flag(|r| &mut r.no_children)),
     ("duration", Apply::Value(|r, text| r.duration.set(read(text, parse_duration(text).ok())))),
     ("sample-rate", Apply::Value(|r, text| r.sample_rate.set(read(text, text.parse().ok())))),
     ("unwind", Apply::Value(|r, text| r.unwind.set(read(text, unwind(text))))),
@@ -62,6 +64,13 @@ const OPTIONS: &[(&str, Apply)] = &[
 
 fn read<T>(text: &str, value: Option<T>) -> Setting<T> {
     value.map_or_else(|| Setting::Unreadable(text.to_owned()), Setting::Value)
+}
+
+/// Reads numbers with commas or blanks between them. A text without a number is kept as it is.
+fn pids(text: &str) -> Vec<Result<u32, String>> {
+    let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+    let pids: Vec<_> = words.map(|word| word.parse().map_err(|_| word.to_owned())).collect();
+    if pids.is_empty() { vec![Err(text.to_owned())] } else { pids }
 }
 
 fn tag(text: &str) -> Result<(String, String), String> {

@@ -33,6 +33,8 @@ pub(super) fn plan(request: Request) -> Plan {
     });
     let config = Config {
         targets,
+        comms: request.comms,
+        no_children: request.no_children.is_on(),
         duration: request.duration.value().copied(),
         cpu_profile: request.profile.is_on(),
         off_cpu_profile: request.off_cpu.is_on(),

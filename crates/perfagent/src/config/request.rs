@@ -90,6 +90,9 @@ pub(super) struct Request {
     /// Unknown options, and options whose text is malformed: (option, reason).
     pub(super) malformed: Vec<(String, String)>,
     pub(super) pids: Vec<Result<u32, String>>,
+    /// Names of target processes.
+    pub(super) comms: Vec<String>,
+    pub(super) no_children: Setting<bool>,
     pub(super) system_wide: Setting<bool>,
     pub(super) commands: Vec<Command>,
     pub(super) duration: Setting<Duration>,

@@ -174,7 +174,7 @@ impl Processes {
                 self.forked(*parent, *pid, *time_ns);
             }
             LifeEvent::Exec { comm } => self.executed(*pid, *time_ns, comm),
-            LifeEvent::Exit { comm } => {
+            LifeEvent::Exit { comm, .. } => {
                 self.renamed(*pid, comm, *time_ns);
                 self.end(*pid, *time_ns);
                 self.tally.unread.end(*pid);

@@ -31,4 +31,4 @@ pub(crate) use known::Processes;
 pub(crate) use labels::Labeller;
 pub(crate) use losses::Losses;
 pub use targets::process_of;
-pub(crate) use targets::{count_threads, own_namespace, resolve, zombie};
+pub(crate) use targets::{count_threads, named, own_namespace, resolve, zombie};

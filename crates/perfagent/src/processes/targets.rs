@@ -49,6 +49,15 @@ fn by_innermost_number(pid: u32, notes: &mut Vec<Warning>) -> Result<u32, Error>
     }
 }
 
+/// The processes with this name, without the agent itself, in ascending order.
+pub(crate) fn named(comm: &str) -> Vec<u32> {
+    let is_named = |pid: &u32| *pid != std::process::id() && task::comm(*pid).is_ok_and(|name| name == comm);
+    let mut pids: Vec<u32> =
+        task::list_processes().unwrap_or_default().into_iter().filter(is_named).collect();
+    pids.sort_unstable();
+    pids
+}
+
 /// A warning if a target has ended but is still listed in /proc.
 pub(crate) fn zombie(pid: u32) -> Option<Warning> {
     has_ended(pid).then(|| {

@@ -9,6 +9,7 @@ use std::time::Instant;
 use kernel::KernelProcess;
 
 use super::carry_over::carry_over;
+use super::descendants;
 use super::initial_tables::{patience, request_of_early};
 use super::parts::Parts;
 use super::sleepers;
@@ -116,9 +117,25 @@ fn follow(parts: &mut Parts, target: &NewTarget) -> Result<(), Error> {
             return Err(error);
         }
     }
+    if !parts.config.no_children {
+        follow_descendants(parts, pid)?;
+    }
     let carried = carry_over(&mut parts.processes, &mut parts.kernel, &mut parts.tables);
     parts.warnings.checked(carried);
     take_sleepers(parts);
+    Ok(())
+}
+
+/// Follows the living descendants of a new target.
+fn follow_descendants(parts: &mut Parts, pid: u32) -> Result<(), Error> {
+    let Parts { kernel, side_band, arrivals, processes, sources, .. } = parts;
+    let descendants = descendants::follow(kernel, side_band, arrivals, &[pid])?;
+    for one in &descendants {
+        if let Some(from_ns) = one.from_ns {
+            sources.add_descendant(kernel, one.pid, from_ns)?;
+        }
+    }
+    descendants::read(processes, kernel, &[pid], &descendants);
     Ok(())
 }
 

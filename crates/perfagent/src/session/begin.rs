@@ -1,6 +1,7 @@
 //! The start of a capture: the order in which things are opened, so that nothing that happens meanwhile is missed. If a step fails,
 //! dropping what is open undoes everything.
 
+use std::collections::HashSet;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -11,6 +12,7 @@ use recording::Accounting;
 use sys::gate::GatedChild;
 
 use super::carry_over::carry_over;
+use super::descendants::{self, Descendant};
 use super::initial_tables::{self, TableWait};
 use super::intake::Intake;
 use super::parts::{Interval, Parts, Warnings};
@@ -21,8 +23,9 @@ use super::{live_stats, origin, settings};
 use crate::child::ChildHandle;
 use crate::config::{Callbacks, command as commands};
 use crate::failure::{attach_error, command_error, load_error};
+use crate::finished::TargetProcess;
 use crate::naming::Naming;
-use crate::processes::{Arrivals, Labeller, Processes, monotonic_ns, resolve, zombie};
+use crate::processes::{Arrivals, Labeller, Processes, monotonic_ns, named, resolve, zombie};
 use crate::sources::{CpuFollower, Opening, Sources};
 use crate::unwinding::TableStore;
 use crate::usage::Usage;
@@ -62,7 +65,8 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     }
     let pids = match &config.targets {
         Targets::Pids(pids) => {
-            pids.iter().map(|pid| resolve(*pid, &mut warnings)).collect::<Result<Vec<_>, _>>()?
+            let given = pids.iter().map(|pid| resolve(*pid, &mut warnings)).collect::<Result<Vec<_>, _>>()?;
+            with_names(given, &config.comms)?
         }
         Targets::System | Targets::Command(_) => Vec::new(),
     };
@@ -78,6 +82,9 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     // After the command's process was made, which must not inherit the priority.
     priority::go_first();
     let pids: Vec<u32> = gated.as_ref().map(GatedChild::pid).into_iter().chain(pids).collect();
+    let takes_descendants = matches!(config.targets, Targets::Pids(_)) && !config.no_children;
+    let expected = if takes_descendants { descendants::living(&pids) } else { Vec::new() };
+    let expected = [&pids[..], &expected].concat();
 
     let system = matches!(config.targets, Targets::System);
     // Scheduler statistics alone need no stacks.
@@ -89,21 +96,31 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     let mut processes = Processes::new(Labeller::new(enrichment, config.labels.clone()), system)?;
     let from_ns = monotonic_ns();
     // Workers open files and compile tables while the programs are loaded.
-    initial_tables::request_early(&mut processes, &mut tables, &pids);
+    initial_tables::request_early(&mut processes, &mut tables, &expected);
     // Before any target is read: its life, and that of its children, is reported from here on.
-    let mut kernel = Kernel::load(&settings::for_kernel(&config, &pids)).map_err(load_error)?;
+    let mut kernel = Kernel::load(&settings::for_kernel(&config, &expected)).map_err(load_error)?;
     kernel.follow_processes().map_err(load_error)?;
     for pid in &pids {
         let unread = KernelProcess { pid: *pid, exec_id: from_ns, mappings: &[], waker_only: false };
         kernel.add_process(&unread).map_err(load_error)?;
     }
-    for (pid, on) in settings::target_kernel_stacks(&config, &pids) {
-        kernel.set_kernel_stacks(pid, on).map_err(load_error)?;
+    let mut arrivals = Arrivals::default();
+    let followed = match takes_descendants {
+        true => descendants::follow(&mut kernel, &mut side_band, &mut arrivals, &pids)?,
+        false => Vec::new(),
+    };
+    for (target, on) in settings::target_kernel_stacks(&config, &pids) {
+        let of_target = followed.iter().filter(|one| one.root == target).map(|one| one.pid);
+        for pid in of_target.chain([target]) {
+            kernel.set_kernel_stacks(pid, on).map_err(load_error)?;
+        }
     }
     for pid in &pids {
         let image = read_target(&mut processes, *pid)?;
         processes.enter_target(image, from_ns);
     }
+    descendants::read(&mut processes, &mut kernel, &pids, &followed);
+    shared.set_targets(targets_of(&processes, &pids, &followed));
     if system {
         read_all(&mut processes, from_ns);
     }
@@ -113,7 +130,6 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     if !system {
         enter_all(&processes, &mut tables, &mut kernel)?;
     }
-    let mut arrivals = Arrivals::default();
     let mut wait = TableWait {
         kernel: &mut kernel,
         side_band: &mut side_band,
@@ -130,7 +146,8 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     }
     let naming = Naming::start(&abandon, symbol_sources)?;
     let mut sources = Sources::of(&config);
-    sources.open(&mut Opening { kernel: &mut kernel, pids: &pids, cpus: &cpus })?;
+    let all: Vec<u32> = pids.iter().copied().chain(followed.iter().map(|one| one.pid)).collect();
+    sources.open(&mut Opening { kernel: &mut kernel, targets: &pids, pids: &all, cpus: &cpus })?;
     cancel.check()?;
 
     let (started, start_ns) = (SystemTime::now(), monotonic_ns());
@@ -184,4 +201,28 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         parts.command = Some(child);
     }
     Ok(parts)
+}
+
+/// The targets by number and those by name, each once.
+fn with_names(mut pids: Vec<u32>, comms: &[String]) -> Result<Vec<u32>, Error> {
+    for comm in comms {
+        let named = named(comm);
+        if named.is_empty() {
+            return Err(Error::NoSuchName { name: comm.clone() });
+        }
+        pids.extend(named);
+    }
+    let mut seen = HashSet::new();
+    pids.retain(|pid| seen.insert(*pid));
+    Ok(pids)
+}
+
+/// The targets as the user is told of them.
+fn targets_of(processes: &Processes, pids: &[u32], followed: &[Descendant]) -> Vec<TargetProcess> {
+    let own = |pid: u32| {
+        let comm = processes.histories().present(pid).map(|(now, _)| now.comm.to_owned());
+        let descendants = followed.iter().filter(|one| one.root == pid).count();
+        TargetProcess { pid, comm: comm.unwrap_or_default(), descendants: descendants as u64 }
+    };
+    pids.iter().map(|pid| own(*pid)).collect()
 }

@@ -10,6 +10,8 @@ mod begin;
 mod carry_over;
 mod convert;
 mod cut;
+mod descendants;
+mod family;
 mod finish;
 mod held_stacks;
 mod initial_tables;

@@ -18,6 +18,7 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Settings {
         // The standard library's key is random, so a target cannot know it.
         seed: RandomState::new().build_hasher().finish(),
         whole_system: matches!(config.targets, Targets::System),
+        without_children: config.no_children,
         off_cpu: config.off_cpu_profile.then(|| off_cpu(config)),
         sched_stats: config.pmu.then_some(kernel::SchedStats {
             each_process: config.per_pid,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use metrics::{Health, MetricsSnapshot};
 
 use crate::child::ChildHandle;
-use crate::finished::Ended;
+use crate::finished::{Ended, TargetProcess};
 use crate::usage::Usage;
 use crate::{Ledger, health};
 
@@ -40,6 +40,7 @@ struct SharedState {
     names_left: Option<u64>,
     metrics_address: Option<SocketAddr>,
     child: Option<ChildHandle>,
+    targets: Vec<TargetProcess>,
     /// The last wait came to its end before the capture did.
     waited: bool,
 }
@@ -150,6 +151,15 @@ impl Shared {
 
     pub(super) fn set_metrics_address(&self, address: Option<SocketAddr>) {
         self.lock().metrics_address = address;
+    }
+
+    /// The targets as they were found at the start.
+    pub(crate) fn targets(&self) -> Vec<TargetProcess> {
+        self.lock().targets.clone()
+    }
+
+    pub(super) fn set_targets(&self, targets: Vec<TargetProcess>) {
+        self.lock().targets = targets;
     }
 
     /// The command, since it runs.

@@ -52,6 +52,11 @@ impl Sources {
         self.each().try_for_each(|source| source.add_target(kernel, pid, now_ns))
     }
 
+    /// A living descendant of a target that was added, which the kernel side records from `now_ns` on. The first error ends it.
+    pub(crate) fn add_descendant(&mut self, kernel: &mut Kernel, pid: u32, now_ns: u64) -> Result<(), Error> {
+        self.each().try_for_each(|source| source.add_descendant(kernel, pid, now_ns))
+    }
+
     /// Stacks that existed when the sources were enabled.
     pub(crate) fn initial_stacks(&mut self) -> Vec<Message> {
         self.each().flat_map(|source| source.initial_stacks()).collect()

@@ -10,6 +10,8 @@ use crate::{Error, Warning};
 pub(crate) struct Opening<'a> {
     pub(crate) kernel: &'a mut Kernel,
     /// Process numbers of the targets; empty if the whole system is the target.
+    pub(crate) targets: &'a [u32],
+    /// The same, and those of their descendants.
     pub(crate) pids: &'a [u32],
     /// All online CPUs.
     pub(crate) cpus: &'a [u32],
@@ -27,6 +29,11 @@ pub(crate) trait Source {
     fn add_target(&mut self, kernel: &mut Kernel, pid: u32, now_ns: u64) -> Result<(), Error> {
         let _ = (kernel, pid, now_ns);
         Ok(())
+    }
+
+    /// A living descendant of such a target.
+    fn add_descendant(&mut self, kernel: &mut Kernel, pid: u32, now_ns: u64) -> Result<(), Error> {
+        self.add_target(kernel, pid, now_ns)
     }
 
     /// Stacks that exist already when the source is enabled, as those of threads that sleep.

@@ -1,5 +1,6 @@
 //! The library from outside: whole captures.
 
+mod children;
 mod cut;
 mod executed;
 mod kernel_stacks;

@@ -12,6 +12,7 @@ const MAX_PID: u32 = 4_194_304;
 pub(super) fn target_forms(request: &Request) -> Vec<&'static str> {
     [
         ("--pid", !request.pids.is_empty()),
+        ("--comm", request.pids.is_empty() && !request.comms.is_empty()),
         ("-a", request.system_wide.is_on()),
         ("-- CMD", !request.commands.is_empty()),
     ]
@@ -50,11 +51,38 @@ pub(super) fn some_target(request: &Request, _: &Facts) -> Result<(), Error> {
     if target_forms(request).is_empty() {
         return Err(Error::invalid(
             "--pid",
-            "a target is required: --pid PID, -a, or -- CMD",
+            "a target is required: --pid PID, --comm NAME, -a, or -- CMD",
             "for example: perf-agent --profile --pid 4711",
         ));
     }
     Ok(())
+}
+
+pub(super) fn no_children(request: &Request, _: &Facts) -> Result<(), Error> {
+    if request.no_children.is_on() && request.system_wide.is_on() {
+        let message = "--no-children and -a are mutually exclusive: every process is a target";
+        return Err(Error::invalid("--no-children", message, "drop one of them"));
+    }
+    Ok(())
+}
+
+/// The kernel cuts names to so many bytes.
+const MAX_NAME: usize = 15;
+
+pub(super) fn comms(request: &Request, _: &Facts) -> Result<(), Error> {
+    match request.comms.iter().find(|name| !(1..=MAX_NAME).contains(&name.len())) {
+        None => Ok(()),
+        Some(name) => {
+            let hint = match name.get(..name.floor_char_boundary(MAX_NAME)) {
+                Some(begin) if !begin.is_empty() => {
+                    format!("the kernel keeps the first bytes: --comm '{begin}'")
+                }
+                _ => "see `ps -e -o pid,comm`".to_owned(),
+            };
+            let message = format!("--comm `{name}`: names of processes have 1 to {MAX_NAME} bytes");
+            Err(Error::invalid("--comm", message, hint))
+        }
+    }
 }
 
 /// Checks the processes that have a setting of their own for kernel frames. A process may become a target later.

@@ -54,6 +54,17 @@ fn targets() {
     refused(good().command(command()), "--pid", &["mutually exclusive"]);
     refused(empty().system_wide().command(command()), "-a", &["mutually exclusive"]);
     refused(empty().with_cpu_profile(), "--pid", &["required", "--pid", "-a", "-- CMD"]);
+    let plan = judge(empty().option("pid", "1,2 3\n4\n").comm("nginx").with_cpu_profile()).ok().unwrap();
+    assert_eq!(plan.config.targets, Targets::Pids(vec![1, 2, 3, 4]));
+    assert_eq!(plan.config.comms(), ["nginx"]);
+    refused(good().option("pid", "2,x"), "--pid", &["`x`"]);
+    refused(good().option("pid", ","), "--pid", &["`,`"]);
+    refused(empty().comm("nginx").system_wide(), "--comm", &["--comm and -a", "mutually exclusive"]);
+    refused(good().comm("a-name-of-16-byt"), "--comm", &["`a-name-of-16-byt`", "1 to 15 bytes"]);
+    refused(good().comm(""), "--comm", &["1 to 15"]);
+    let system = empty().system_wide().with_cpu_profile();
+    refused(system.no_children(true), "--no-children", &["-a", "mutually exclusive"]);
+    assert!(judge(good().no_children(true)).ok().unwrap().config.no_children());
     let mut sleep = Command::new("sleep");
     sleep.arg("10");
     let Err(error) = judge(good().command(sleep)) else { panic!("accepted") };
@@ -280,6 +291,8 @@ fn defaults_equal_those_of_the_command_line() {
         plan.config,
         Config {
             targets: Targets::Pids(vec![1]),
+            comms: Vec::new(),
+            no_children: false,
             duration: None,
             cpu_profile: true,
             off_cpu_profile: false,

@@ -71,7 +71,7 @@ fn one_that_is_met_after_its_end_stays_ended_though_proc_lists_it() {
     let own = std::process::id();
     let mut processes = processes_of(true);
     processes.enter(image(own), 10);
-    processes.follow(&life(own, 20, LifeEvent::Exit { comm: named("last") }));
+    processes.follow(&life(own, 20, LifeEvent::Exit { comm: named("last"), parent: 0 }));
     drop(processes.take_changes());
     processes.asked_for(own, false);
     assert!(!processes.known.is_alive(own));
@@ -87,7 +87,7 @@ fn a_life_from_fork_to_exit_has_each_program_at_its_time() {
     assert!(processes.follow(&life(CHILD, 100, LifeEvent::Fork { parent: PID })));
     assert!(processes.follow(&life(CHILD, 200, LifeEvent::Exec { comm: named("next") })));
     assert!(processes.follow(&life(CHILD, 300, LifeEvent::Rename { comm: named("other") })));
-    assert!(processes.follow(&life(CHILD, 400, LifeEvent::Exit { comm: named("last") })));
+    assert!(processes.follow(&life(CHILD, 400, LifeEvent::Exit { comm: named("last"), parent: 0 })));
     let names = [100, 199, 200, 300, 399, 400].map(|time| comm_at(&processes, CHILD, time).unwrap());
     assert_eq!(names, ["program", "program", "next", "other", "other", "last"]);
     assert!(!processes.known.is_alive(CHILD) && processes.known.is_alive(PID));
@@ -95,7 +95,7 @@ fn a_life_from_fork_to_exit_has_each_program_at_its_time() {
     assert_eq!(changes.ended, [(CHILD, 400)]);
     assert_eq!(changes.released, [CHILD, CHILD], "at exec and at the end");
     // Records of a process that has ended change nothing.
-    processes.follow(&life(CHILD, 401, LifeEvent::Exit { comm: named("last") }));
+    processes.follow(&life(CHILD, 401, LifeEvent::Exit { comm: named("last"), parent: 0 }));
     processes.follow(&life(CHILD, 402, LifeEvent::Rename { comm: named("late") }));
     processes.follow(&life(CHILD, 403, LifeEvent::Exec { comm: named("late") }));
     assert_eq!(comm_at(&processes, CHILD, u64::MAX).unwrap(), "last");
@@ -121,7 +121,7 @@ fn records_that_come_after_the_process_was_read_change_nothing() {
     for event in [
         LifeEvent::Fork { parent: PID },
         LifeEvent::Rename { comm: named("before") },
-        LifeEvent::Exit { comm: named("another process") },
+        LifeEvent::Exit { comm: named("another process"), parent: 0 },
     ] {
         processes.follow(&life(CHILD, 150, event));
     }

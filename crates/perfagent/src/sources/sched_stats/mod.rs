@@ -40,6 +40,7 @@ pub(crate) struct SchedStats {
     specs: Vec<CounterSpec>,
     targets: Targets,
     per_pid: bool,
+    no_children: bool,
     counting: Option<Counting>,
     scope: Scope,
     /// Statistics of each process, if they are wanted.
@@ -53,11 +54,18 @@ impl SchedStats {
             specs: config.pmu_events.clone(),
             targets: config.targets.clone(),
             per_pid: config.per_pid,
+            no_children: config.no_children,
             counting: None,
             scope: scope(config, &[]),
             by_process: ByProcess::default(),
             warnings: Vec::new(),
         }
+    }
+
+    fn open_on_threads(&self, pids: &[u32], start: Start) -> Counting {
+        let open =
+            if self.no_children { ThreadCounters::open_without_children } else { ThreadCounters::open };
+        Counting::Threads(open(&self.specs, pids, start))
     }
 
     fn warn(&mut self, message: String) {
@@ -136,15 +144,11 @@ impl Source for SchedStats {
     fn open(&mut self, opening: &mut Opening<'_>) -> Result<(), Error> {
         let counting = match &self.targets {
             Targets::System => Counting::Cpus(CpuCounters::open(&self.specs, opening.cpus, Start::Disabled)),
-            Targets::Command(_) => {
-                Counting::Threads(ThreadCounters::open(&self.specs, opening.pids, Start::OnExec))
-            }
-            Targets::Pids(_) => {
-                Counting::Threads(ThreadCounters::open(&self.specs, opening.pids, Start::Disabled))
-            }
+            Targets::Command(_) => self.open_on_threads(opening.pids, Start::OnExec),
+            Targets::Pids(_) => self.open_on_threads(opening.pids, Start::Disabled),
         };
         if let Scope::Pids(pids) = &mut self.scope {
-            *pids = opening.pids.to_vec();
+            *pids = opening.targets.to_vec();
         }
         if let Counting::Cpus(counters) = &counting
             && self.per_pid
@@ -174,10 +178,14 @@ impl Source for SchedStats {
     }
 
     /// Counts on the threads of one more process.
-    fn add_target(&mut self, _: &mut Kernel, pid: u32, _: u64) -> Result<(), Error> {
+    fn add_target(&mut self, kernel: &mut Kernel, pid: u32, now_ns: u64) -> Result<(), Error> {
         if let Scope::Pids(pids) = &mut self.scope {
             pids.push(pid);
         }
+        self.add_descendant(kernel, pid, now_ns)
+    }
+
+    fn add_descendant(&mut self, _: &mut Kernel, pid: u32, _: u64) -> Result<(), Error> {
         if let Some(Counting::Threads(counters)) = &mut self.counting
             && let Err(error) = counters.add(pid)
         {

@@ -1,0 +1,85 @@
+//! Descendants of targets that live when the capture begins.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use perfagent::{Agent, Ended, Mode};
+use testkit::Process;
+
+use crate::started::started;
+
+const RELAY: &str = include_str!("relay.c");
+const LENGTH: Duration = Duration::from_secs(1);
+
+/// Samples of a capture of this process.
+fn samples(pid: u32, no_children: bool) -> Option<u64> {
+    let agent = Agent::builder().pid(pid).no_children(no_children).sample_rate(997).with_cpu_profile();
+    let agent = agent.build().unwrap();
+    if !started(&agent) {
+        return None;
+    }
+    assert_eq!(agent.wait(LENGTH), Ended::Duration);
+    Some(agent.stop().unwrap().ledger(Mode::OnCpu).unwrap().samples)
+}
+
+#[test]
+fn no_child_that_is_made_while_descendants_are_read_is_missed() {
+    let Some(compiler) = testkit::find_command("cc") else {
+        testkit::skip!("no C compiler");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("relay.c"), folder.path().join("relay"));
+    std::fs::write(&source, RELAY).unwrap();
+    let compiled = Command::new(compiler).args(["-O1", "-o"]).arg(&program).arg(&source).status();
+    assert!(compiled.unwrap().success());
+    let mut first = Process::start(Command::new(program).stdout(Stdio::piped())).unwrap();
+    BufReader::new(first.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let Some(alone) = samples(first.pid(), true) else { return };
+    for _ in 0..4 {
+        let all = samples(first.pid(), false).unwrap();
+        assert!(all > 10 && all > 2 * alone, "{all} samples of the relay, {alone} of the first process");
+    }
+}
+
+#[test]
+fn living_descendants_are_targets_unless_children_are_left_out() {
+    let mut command = Command::new("sh");
+    // A grandchild that computes; the first process sleeps.
+    command.args(["-c", "sh -c 'while :; do :; done; exit' & echo begun; exec sleep 300"]);
+    let mut target = Process::start(command.stdout(Stdio::piped())).unwrap();
+    BufReader::new(target.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let Some(with) = samples(target.pid(), false) else { return };
+    let without = samples(target.pid(), true).unwrap();
+    let child = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", target.pid())).unwrap();
+    let agent = Agent::builder().comm("sleep").pid(target.pid()).pmu().build().unwrap();
+    agent.start().unwrap();
+    let told = agent.targets();
+    agent.close();
+    Command::new("kill").args(child.split_whitespace()).status().unwrap();
+    assert!(with > 10 && without <= 2, "{with} samples with the child, {without} without");
+    assert_eq!((told[0].pid, &*told[0].comm, told[0].descendants), (target.pid(), "sleep", 1));
+    assert_eq!(told.iter().filter(|one| one.pid == target.pid()).count(), 1, "{told:?}");
+}
+
+#[test]
+fn a_target_that_is_added_brings_its_living_descendants() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "sh -c 'while :; do :; done; exit' & echo begun; exec sleep 300"]);
+    let mut target = Process::start(command.stdout(Stdio::piped())).unwrap();
+    BufReader::new(target.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let first = Process::asleep();
+    let agent = Agent::builder().pid(first.pid()).sample_rate(997).with_cpu_profile().with_off_cpu_profile();
+    let agent = agent.build().unwrap();
+    if started(&agent) {
+        agent.add_pid(target.pid()).unwrap();
+        assert_eq!(agent.wait(LENGTH), Ended::Duration);
+    }
+    let child = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", target.pid())).unwrap();
+    Command::new("kill").args(child.split_whitespace()).status().unwrap();
+    if let Ok(report) = agent.stop() {
+        assert!(report.ledger(Mode::OnCpu).unwrap().samples > 10);
+        assert!(report.ledger(Mode::OffCpu).unwrap().samples > 0);
+    }
+}
