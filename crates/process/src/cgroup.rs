@@ -7,6 +7,8 @@
 pub struct Cgroup {
     /// The path; only the part after the last `..` if it is seen from another cgroup namespace. `/` for the root.
     pub path: String,
+    /// How far the path leads up from the root of the reader's cgroup namespace before it leads down; 0: the group is below it.
+    pub levels_up: usize,
     /// UID of the pod: 8-4-4-4-12 in lower case, or 32 digits for static pods.
     pub pod_uid: Option<String>,
     /// Id of the container, without the runtime's prefix; for LXC its name.
@@ -58,6 +60,7 @@ pub fn of_path(path: &str) -> Cgroup {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let resolved = parts.iter().rposition(|&part| part == "..").map(|at| &parts[at + 1..]);
     let relative = resolved.is_some();
+    let levels_up = parts.iter().filter(|part| **part == "..").count();
     let parts = resolved.unwrap_or(&parts);
     let path = if relative { format!("/{}", parts.join("/")) } else { path.to_owned() };
     let container = (0..parts.len()).rev().find_map(|at| Some((at, container_at(parts, at, relative)?)));
@@ -70,7 +73,7 @@ pub fn of_path(path: &str) -> Cgroup {
         Some((at, Part::Monitor)) => (None, pod(at + 1)),
         None => (None, deepest_pod),
     };
-    Cgroup { path, pod_uid: pod_at.and_then(|at| pod_uid(parts[at])), container_id }
+    Cgroup { path, levels_up, pod_uid: pod_at.and_then(|at| pod_uid(parts[at])), container_id }
 }
 
 enum Part<'a> {
@@ -242,6 +245,7 @@ mod tests {
             ("/x.service (deleted)", "/x.service"),
         ] {
             assert_eq!(of_path(path).path, expected);
+            assert_eq!(of_path(path).levels_up, path.split('/').filter(|part| *part == "..").count());
         }
     }
 

@@ -50,7 +50,7 @@ pub use file::{Bytes, Content, ContentStamp, FileKey, FileKind, MappedFile, Open
 pub use files::{Files, OpenCounts};
 pub use identity::FileIdentity;
 pub use image::Image;
-pub use labels::Labels;
+pub use labels::{Labels, OwnPod};
 pub use open_failure::OpenFailure;
 pub use open_request::OpenRequest;
 pub use opener::{Opened, Opener};

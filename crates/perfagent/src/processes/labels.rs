@@ -17,15 +17,13 @@ const SLOW: Duration = Duration::from_secs(1);
 pub(crate) struct Labeller {
     enrichment: Enrichment,
     fixed: Labels,
-    /// The agent's own, for processes of its pod.
-    agent: process::Labels,
+    own_pod: process::OwnPod,
     warnings: Vec<Warning>,
 }
 
 impl Labeller {
     pub(crate) fn new(enrichment: Enrichment, fixed: Labels) -> Self {
-        let agent = process::Labels::read(std::process::id()).unwrap_or_default();
-        Self { enrichment, fixed, agent, warnings: Vec::new() }
+        Self { enrichment, fixed, own_pod: process::OwnPod::read(), warnings: Vec::new() }
     }
 
     pub(crate) fn take_warnings(&mut self) -> Vec<Warning> {
@@ -37,11 +35,11 @@ impl Labeller {
         let mut added = Labels::new();
         if !self.enrichment.without_default {
             // A process that cannot be read has only its number and name as labels.
-            let container = process::Labels::read(image.pid).unwrap_or_default().or_of_agent(&self.agent);
+            let container = process::Labels::read(image.pid, &self.own_pod).unwrap_or_default();
             added.extend(container.iter().map(|(key, value)| (key.to_owned(), value.to_owned())));
         }
         if !self.enrichment.enrichers.is_empty() {
-            let info = info(image);
+            let info = info(image, &self.own_pod);
             for enricher in self.enrichment.enrichers.clone() {
                 added.extend(self.enrich(&enricher, &info));
             }
@@ -88,7 +86,7 @@ impl Labeller {
     }
 }
 
-fn info(image: &Image) -> ProcessInfo {
+fn info(image: &Image, own_pod: &process::OwnPod) -> ProcessInfo {
     let namespace = |name: &str| {
         let link = std::fs::read_link(format!("/proc/{}/ns/{name}", image.pid)).ok()?;
         let text = link.to_string_lossy().into_owned();
@@ -99,7 +97,7 @@ fn info(image: &Image) -> ProcessInfo {
         start_time: image.start_time_ticks,
         comm: image.comm.clone(),
         exe: image.exe.clone().map(Into::into),
-        cgroup_path: process::Labels::read(image.pid).ok().and_then(|labels| labels.cgroup_path),
+        cgroup_path: process::Labels::read(image.pid, own_pod).ok().and_then(|labels| labels.cgroup_path),
         namespaces: Namespaces {
             pid: namespace("pid"),
             mount: namespace("mnt"),

@@ -40,7 +40,9 @@ fn by_innermost_number(pid: u32, notes: &mut Vec<Warning>) -> Result<u32, Error>
         }
         _ => {
             let describe = |host: &u32| {
-                let container = process::Labels::read(*host).ok().and_then(|labels| labels.container_id);
+                let container = process::Labels::read(*host, &process::OwnPod::default())
+                    .ok()
+                    .and_then(|labels| labels.container_id);
                 format!("{host} in {}", container.as_deref().unwrap_or("an unnamed container"))
             };
             let reason = TargetReason::Ambiguous(candidates.iter().map(describe).collect());
