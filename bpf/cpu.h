@@ -7,6 +7,7 @@
 #define PERF_AGENT_CPU_H
 
 #include "deferred.h"
+#include "filter.h"
 #include "processes.h"
 #include "walk_current.h"
 
@@ -62,6 +63,8 @@ int cpu_sample(void *ctx)
 	cached = cached_proc(s, sample.pid);
 	/* Keep the path above minimal: most samples are not ours. */
 	if (cached->known ? cached->proc.flags & PROC_WAKER : !whole_system)
+		return 0;
+	if (has_filters() && !passes_filters((void *)bpf_get_current_task(), sample.tid))
 		return 0;
 	begin_run(s, sample.slot, EVENT_CLOCK);
 	c = counters_in(s);

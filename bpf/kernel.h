@@ -118,6 +118,25 @@ struct sched_entity {
 	u64 sum_exec_runtime;
 };
 
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+	int level;
+	struct cgroup *ancestors[];
+};
+
+struct cgroup___before_6_1 {
+	int level;
+	u64 ancestor_ids[];
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -136,6 +155,7 @@ struct task_struct {
 	u64 start_time;
 	struct pid *thread_pid;
 	struct signal_struct *signal;
+	struct css_set *cgroups;
 	char comm[16];
 };
 

@@ -113,6 +113,11 @@ struct {
 /* Settings, fixed when the programs are loaded. */
 const volatile u64 seed = 0;
 const volatile u64 min_block_ns = 0;
+/* filters of samples: only this control group, which is at one of these levels; only threads in `chosen_threads` */
+const volatile u64 chosen_cgroup = 0;
+const volatile u32 chosen_first_level = 0;
+const volatile u32 chosen_last_level = 0;
+const volatile bool chooses_threads = false;
 const volatile bool whole_system = false;
 /* the children of a recorded process are not recorded */
 const volatile bool without_children = false;

@@ -127,15 +127,21 @@ SEC("tp_btf/sched_switch")
 int thread_switch(u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	struct thread *t = thread_of(prev), *comes = thread_of(next);
+	struct thread *t = chosen_thread_of(prev), *comes = chosen_thread_of(next);
 	bool sees_all = split_by_process || (whole_system && pid_namespace);
 	struct sampler_state *s;
 	u64 now, left;
 	u32 slot;
 
+	if (has_filters() && !t && state_on_leaving(ctx, prev) & TASK_DEAD)
+		forget_thread(prev);
 	/* Keep the path above minimal: most switches are not ours. */
-	if (!t && !comes && !sees_all)
-		return 0;
+	if (!t && !sees_all) {
+		/* Two checks: the compiler would make one of both pointers, which the kernel refuses. */
+		barrier_var(comes);
+		if (!comes)
+			return 0;
+	}
 	slot = slot_of(CONTEXT_TASK);
 	s = state_at(slot);
 	if (!s)

@@ -120,6 +120,12 @@ int threads_at_begin(struct bpf_iter__task *ctx)
 	t = NULL;
 	first.born = followed_from();
 	first.id = thread_id(&first);
+	if (has_filters() && !passes_filters(task, first.tid)) {
+		/* It may be moved into the chosen control group later. */
+		if (!enter_thread(task, &first))
+			count_alone(EVENT_SCHEDULER, COUNT_THREADS_LOST, 1);
+		return 0;
+	}
 	for (i = 0; i < ATTEMPTS; i++) {
 		switches = task->nvcsw + task->nivcsw;
 		off = look_at(task, t ? t : &first);
@@ -190,7 +196,7 @@ static __always_inline struct sampler_state *begin_open_stretch(struct task_stru
 
 	if (!task)
 		return NULL;
-	*t = thread_of(task);
+	*t = chosen_thread_of(task);
 	if (!*t || !(*t)->since)
 		return NULL;
 	s = claim_slot(&slot);

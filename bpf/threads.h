@@ -11,6 +11,7 @@
 #define PERF_AGENT_THREADS_H
 
 #include "aggregate.h"
+#include "filter.h"
 
 struct thread {
 	u64 since;    /* begin of the present stretch on or off a CPU; 0: not seen */
@@ -56,6 +57,22 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 		return bpf_task_storage_get(&threads, task, NULL, 0);
 	id = task->pid;
 	return bpf_map_lookup_elem(&threads_by_id, &id);
+}
+
+/*
+ * The same if the filters let the samples of the thread pass. What another thread was doing is forgotten; it may be
+ * moved into the chosen control group later.
+ */
+static __always_inline struct thread *chosen_thread_of(struct task_struct *task)
+{
+	struct thread *t = thread_of(task);
+
+	if (!has_filters() || !t || passes_filters(task, t->tid))
+		return t;
+	t->since = 0;
+	t->key = 0;
+	t->state = OFF_NONE;
+	return NULL;
 }
 
 /* The record of a thread, made if there is none yet. NULL: no memory. */

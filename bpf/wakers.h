@@ -62,7 +62,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 {
 	struct sample sample = {.slot = slot_of(CONTEXT_HARDIRQ), .event = EVENT_SCHEDULER, .state = STATE_WAKER};
 	u32 end = WALK_NONE, frames = 0;
-	struct thread *t = thread_of(task);
+	struct thread *t = chosen_thread_of(task);
 	u64 key, hash = seed;
 	enum waker_context context;
 	struct sampler_state *s;

@@ -52,6 +52,7 @@ Environment:
 Examples:
   perf-agent --profile --pid 4711
   perf-agent --profile --comm nginx --duration 30
+  perf-agent --profile -a --cgroup 0123456789ab --duration 30
   perf-agent --profile --pid 4711 --duration 1m --flamegraph-output flame.svg
   perf-agent --profile -a --kernel-stacks --duration 30s
   perf-agent --pmu --pmu-events task-clock,page-faults --pid 4711
@@ -175,6 +176,15 @@ pub struct TargetArgs {
     /// Profile every process that has exactly this name at the start, with its descendants. Repeatable
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub comm: Vec<Text>,
+
+    /// Only samples of this thread of a target. Repeatable; takes several numbers with commas or blanks between them
+    #[arg(long, value_name = "TID", allow_hyphen_values = true)]
+    pub tid: Vec<Text>,
+
+    /// Only samples of this control group of version 2 and of those below it: a directory, a path as in
+    /// /proc/PID/cgroup, or a container id
+    #[arg(long, value_name = "GROUP")]
+    pub cgroup: Option<Text>,
 
     /// Leave out the descendants of the targets
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",

@@ -8,14 +8,15 @@ use crate::messages;
 
 /// Whose capture it is.
 pub fn target(config: &Config, targets: &[TargetProcess]) -> String {
-    match config.targets() {
+    let target = match config.targets() {
         // Without targets the capture has not begun.
         Targets::Pids(_) if targets.is_empty() => "no process".to_owned(),
         Targets::Pids(_) => targets.iter().map(described).collect::<Vec<_>>().join(", "),
         Targets::System => "system-wide".to_owned(),
         Targets::Command(program) => format!("command {}", program.to_string_lossy()),
         _ => "unknown target".to_owned(),
-    }
+    };
+    target + &filters(config)
 }
 
 /// Prints one line for each mode: target, rate or states, length.
@@ -39,6 +40,14 @@ pub fn print(config: &Config, target: &str, length: Option<Duration>) {
         let states: Vec<_> = config.off_cpu_states().iter().map(|state| state.name()).collect();
         messages::note(&format!("off-CPU profile: {target}, {}, {length}", states.join(" and ")));
     }
+}
+
+/// The filters of samples.
+fn filters(config: &Config) -> String {
+    let tids: Vec<_> = config.tids().iter().map(ToString::to_string).collect();
+    let tids = if tids.is_empty() { String::new() } else { format!(", only tid {}", tids.join(" and ")) };
+    let group = config.cgroup().map(|group| format!(", only cgroup {group}")).unwrap_or_default();
+    tids + &group
 }
 
 /// A target with its name and the number of its descendants.

@@ -37,6 +37,7 @@ fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
         ("min-block", &settings.min_block),
         ("pmu-events", &settings.pmu_events),
         ("pmu-format", &outputs.pmu_format),
+        ("cgroup", &target.cgroup),
         ("metrics-listen", &outputs.metrics_listen),
         ("max-stacks", &advanced.max_stacks),
         ("ring-size", &advanced.ring_size),
@@ -44,7 +45,8 @@ fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
     let single = single.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
     let pids = target.pid.iter().map(|pid| ("pid", pid));
     let comms = target.comm.iter().map(|name| ("comm", name));
-    single.chain(pids).chain(comms).chain(outputs.tag.iter().map(|tag| ("tag", tag)))
+    let tids = target.tid.iter().map(|tid| ("tid", tid));
+    single.chain(pids).chain(comms).chain(tids).chain(outputs.tag.iter().map(|tag| ("tag", tag)))
 }
 
 /// Turns a mode or setting on.

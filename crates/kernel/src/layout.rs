@@ -131,6 +131,7 @@ impl Layout<'_> {
                 }
                 // TablePool::wait_for_programs needs one more entry.
                 "table_pool" => chunks + 1,
+                "chosen_threads" => settings.tids.len().max(1) as u32,
                 "procs" => settings.max_processes,
                 "totals_a" | "totals_b" => settings.sums(),
                 "ring" => settings.ring_bytes,
@@ -179,6 +180,10 @@ impl Layout<'_> {
             kernel_stacks_by_process: settings.kernel_stacks_by_process,
             single_samples: settings.single_samples,
             per_thread: settings.per_thread,
+            chooses_threads: !settings.tids.is_empty(),
+            chosen_cgroup: settings.cgroup.map_or(0, |cgroup| cgroup.id),
+            chosen_first_level: settings.cgroup.map_or(0, |cgroup| cgroup.levels.0),
+            chosen_last_level: settings.cgroup.map_or(0, |cgroup| cgroup.levels.1),
             check_memo: settings.check_memo,
             without_memo: settings.without_memo,
             pid_namespace: settings.pid_namespace,

@@ -54,7 +54,7 @@ pub use processes::KernelProcess;
 pub use sched_stats::{EventCount, ProcessId, ProcessStats};
 pub use schema::{Fold, Schema};
 pub use sections::VALUE_SLOTS;
-pub use settings::{MAX_SPLIT_EVENTS, OffCpu, SchedStats, Settings};
+pub use settings::{ChosenCgroup, MAX_SPLIT_EVENTS, OffCpu, SchedStats, Settings};
 pub use sides::{Cut, OpenStretch, Sums};
 pub use single::SingleSample;
 pub use sum_key::{Event, State};

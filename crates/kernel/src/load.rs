@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use libbpf_rs::{Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
 use metrics::Scheduling;
 use profile::Svma;
 use unwind::{Rule, Table};
@@ -109,6 +109,12 @@ impl Kernel {
         choose_programs(&mut object, settings);
         let object = object.load().map_err(load_error)?;
         let map = |name| find_map(&object, name);
+        let chosen = map("chosen_threads")?;
+        for tid in &settings.tids {
+            chosen.update(&tid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY).map_err(|source| {
+                Error::Map { action: "enter a thread into", map: "chosen_threads", source }
+            })?;
+        }
         let words = ControlWords::new(&map(ControlWords::MAP)?)?;
         let tables = [map("totals_a")?, map("totals_b")?];
         let states = SamplerStates::new(&map("sampler_states")?)?;

@@ -15,6 +15,15 @@ pub struct OffCpu {
     pub wakers: bool,
 }
 
+/// A control group of version 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenCgroup {
+    /// Its id, which is the inode number of its directory.
+    pub id: u64,
+    /// The lowest and the highest level in the hierarchy that it may have.
+    pub levels: (u32, u32),
+}
+
 /// Statistics of the scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct SchedStats {
@@ -61,6 +70,10 @@ pub struct Settings {
     pub kernel_stacks_by_process: bool,
     /// Send each sample of the clock as a message of its own too: see [`Kernel::take_samples`](crate::Kernel::take_samples).
     pub single_samples: bool,
+    /// Take samples of these threads only, by their numbers in the agent's PID namespace. Empty: of all.
+    pub tids: Vec<u32>,
+    /// Take samples of this control group and of those below it only.
+    pub cgroup: Option<ChosenCgroup>,
     /// Count each thread separately.
     pub per_thread: bool,
     /// Walk each memo hit again in full, and compare the results.
@@ -122,6 +135,8 @@ impl Default for Settings {
             kernel_stacks: false,
             kernel_stacks_by_process: false,
             single_samples: false,
+            tids: Vec::new(),
+            cgroup: None,
             per_thread: false,
             check_memo: false,
             without_memo: false,

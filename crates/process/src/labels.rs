@@ -4,11 +4,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::cgroup::{self, Cgroup};
+use crate::cgroup_dir::FIRST_NAMESPACE;
 use crate::error::Error;
 use crate::task;
-
-/// Inode of the first cgroup namespace: PROC_CGROUP_INIT_INO, include/linux/proc_ns.h.
-const FIRST_CGROUP_NAMESPACE: u64 = 0xefff_fffb;
 
 /// Bytes of an environment that are read.
 const MAX_ENVIRONMENT_BYTES: u64 = 4 << 20;
@@ -97,7 +95,7 @@ impl OwnPod {
         let namespace = std::fs::metadata("/proc/self/ns/cgroup").map(|namespace| namespace.ino());
         Self {
             uid: cgroup::parse(&cgroup).and_then(|cgroup| cgroup.pod_uid),
-            has_namespace: namespace.is_ok_and(|inode| inode != FIRST_CGROUP_NAMESPACE),
+            has_namespace: namespace.is_ok_and(|inode| inode != FIRST_NAMESPACE),
             names: Names::of(&environment("/proc/self/environ")),
         }
     }

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cgroup;
+mod cgroup_dir;
 mod chunked;
 mod closer;
 mod container_roots;
@@ -43,6 +44,7 @@ pub mod task;
 mod trampolines;
 mod vdso;
 
+pub use cgroup_dir::{CgroupDir, CgroupError, find as find_cgroup};
 pub use container_roots::ContainerRoot;
 pub use elf::Segment;
 pub use error::Error;

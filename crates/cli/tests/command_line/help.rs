@@ -29,6 +29,8 @@ fn help_goes_to_standard_output_and_names_everything() {
         "-a, --all",
         "--comm",
         "--no-children",
+        "--tid",
+        "--cgroup",
         "-- CMD",
         "--duration",
         "--sample-rate",

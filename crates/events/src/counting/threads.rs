@@ -180,19 +180,28 @@ mod tests {
         let specs = CounterSpec::parse_list("page-faults").unwrap();
         let own = std::process::id();
         let mut listings = 0;
-        let settled = ThreadCounters::open_with(&specs, &[own], Start::Disabled, SETTLE, |pid| {
-            listings += 1;
-            Ok(if listings < 4 { (pid..pid + listings).collect() } else { BTreeSet::from([pid]) })
-        });
+        let settled =
+            ThreadCounters::open_with(&specs, &[own], perf::INHERIT, Start::Disabled, SETTLE, |pid| {
+                listings += 1;
+                Ok(if listings < 4 { (pid..pid + listings).collect() } else { BTreeSet::from([pid]) })
+            });
         assert_eq!((listings, settled.uncounted()), (4, 0));
         let mut crowd = 0;
-        let restless = ThreadCounters::open_with(&specs, &[own], Start::Disabled, Duration::ZERO, |pid| {
-            crowd += 1;
-            Ok((pid..pid + crowd).collect())
-        });
+        let restless = ThreadCounters::open_with(
+            &specs,
+            &[own],
+            perf::INHERIT,
+            Start::Disabled,
+            Duration::ZERO,
+            |pid| {
+                crowd += 1;
+                Ok((pid..pid + crowd).collect())
+            },
+        );
         assert_eq!((crowd, restless.uncounted()), (2, 1));
         let denied = |_| Err(io::Error::from(io::ErrorKind::PermissionDenied));
-        let hidden = ThreadCounters::open_with(&specs, &[own], Start::Disabled, SETTLE, denied);
+        let hidden =
+            ThreadCounters::open_with(&specs, &[own], perf::INHERIT, Start::Disabled, SETTLE, denied);
         assert_eq!(hidden.uncounted(), 1);
     }
 

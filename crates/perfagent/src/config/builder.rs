@@ -55,6 +55,19 @@ impl<A> Builder<A> {
         self
     }
 
+    /// Take samples of this thread only, by its number in the caller's PID namespace; adds up. The thread must be one of a target.
+    pub fn tid(mut self, tid: u32) -> Self {
+        self.request.tids.push(Ok(tid));
+        self
+    }
+
+    /// Take samples of one control group of version 2, and of those below it, only: its directory, its path in the hierarchy,
+    /// or the id of a container.
+    pub fn cgroup(mut self, group: &str) -> Self {
+        self.request.cgroup.set(Setting::Value(group.to_owned()));
+        self
+    }
+
     /// Leave out the descendants of the targets, living at the start or forked later; off by default.
     pub fn no_children(mut self, on: bool) -> Self {
         self.request.no_children.set(Setting::Value(on));

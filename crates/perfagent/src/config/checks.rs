@@ -1,10 +1,12 @@
 //! The table of checks, in their order. The first check that refuses a request gives the error.
 
+mod filters;
 mod modes;
 mod rotation;
 mod targets;
 mod values;
 
+use self::filters::filters;
 use self::modes::{outputs_have_their_mode, per_pid, settings_have_their_mode, some_mode, wall_clock};
 use self::rotation::rotation;
 pub(crate) use self::targets::check_pid;
@@ -44,6 +46,7 @@ const CHECKS: &[Check] = &[
     rotation,
     pids,
     comms,
+    filters,
     target_kernel_stacks,
     tags,
     labels,
@@ -92,6 +95,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--per-pid", request.per_pid.is_contradiction()),
         ("--metrics-listen", request.metrics_listen.is_contradiction()),
         ("metrics_interval", request.metrics_interval.is_contradiction()),
+        ("--cgroup", request.cgroup.is_contradiction()),
         ("--no-children", request.no_children.is_contradiction()),
         ("--all", request.system_wide.is_contradiction()),
         ("--duration", request.duration.is_contradiction()),

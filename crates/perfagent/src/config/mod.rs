@@ -105,6 +105,8 @@ pub struct Config {
     pub(crate) targets: Targets,
     pub(crate) comms: Vec<String>,
     pub(crate) no_children: bool,
+    pub(crate) tids: Vec<u32>,
+    pub(crate) cgroup: Option<String>,
     pub(crate) duration: Option<Duration>,
     pub(crate) cpu_profile: bool,
     pub(crate) off_cpu_profile: bool,
@@ -157,6 +159,18 @@ impl Config {
     #[must_use]
     pub fn no_children(&self) -> bool {
         self.no_children
+    }
+
+    /// The threads that samples are taken of; empty means all.
+    #[must_use]
+    pub fn tids(&self) -> &[u32] {
+        &self.tids
+    }
+
+    /// The control group that samples are taken of, as it was given.
+    #[must_use]
+    pub fn cgroup(&self) -> Option<&str> {
+        self.cgroup.as_deref()
     }
 
     /// The requested length, if any. The agent itself runs until it is stopped; the caller stops it after this time.

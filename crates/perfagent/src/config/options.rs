@@ -44,6 +44,8 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("self-check", Apply::Flag(|r| &mut r.self_check)),
     ("pid", Apply::Value(|r, text| r.pids.extend(pids(text)))),
     ("comm", Apply::Value(|r, text| r.comms.push(text.to_owned()))),
+    ("tid", Apply::Value(|r, text| r.tids.extend(pids(text)))),
+    ("cgroup", Apply::Value(|r, text| r.cgroup.set(Setting::Value(text.to_owned())))),
     ("no-children", Apply::Flag(|r| &mut r.no_children)),
     ("duration", Apply::Value(|r, text| r.duration.set(read(text, parse_duration(text).ok())))),
     ("sample-rate", Apply::Value(|r, text| r.sample_rate.set(read(text, text.parse().ok())))),

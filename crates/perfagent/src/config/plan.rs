@@ -35,6 +35,8 @@ pub(super) fn plan(request: Request) -> Plan {
         targets,
         comms: request.comms,
         no_children: request.no_children.is_on(),
+        tids: request.tids.into_iter().flatten().collect(),
+        cgroup: request.cgroup.value().cloned(),
         duration: request.duration.value().copied(),
         cpu_profile: request.profile.is_on(),
         off_cpu_profile: request.off_cpu.is_on(),

@@ -93,6 +93,9 @@ pub(super) struct Request {
     /// Names of target processes.
     pub(super) comms: Vec<String>,
     pub(super) no_children: Setting<bool>,
+    pub(super) tids: Vec<Result<u32, String>>,
+    /// A control group as given.
+    pub(super) cgroup: Setting<String>,
     pub(super) system_wide: Setting<bool>,
     pub(super) commands: Vec<Command>,
     pub(super) duration: Setting<Duration>,

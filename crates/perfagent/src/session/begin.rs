@@ -22,6 +22,7 @@ use super::targets::{enter_all, read_all, read_target};
 use super::{live_stats, origin, settings};
 use crate::child::ChildHandle;
 use crate::config::{Callbacks, command as commands};
+use crate::error::TargetReason;
 use crate::failure::{attach_error, command_error, load_error};
 use crate::finished::TargetProcess;
 use crate::naming::Naming;
@@ -82,6 +83,9 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     // After the command's process was made, which must not inherit the priority.
     priority::go_first();
     let pids: Vec<u32> = gated.as_ref().map(GatedChild::pid).into_iter().chain(pids).collect();
+    for tid in &config.tids {
+        process::task::tgid_of(*tid).map_err(|_| Error::Target { pid: *tid, reason: TargetReason::Gone })?;
+    }
     let takes_descendants = matches!(config.targets, Targets::Pids(_)) && !config.no_children;
     let expected = if takes_descendants { descendants::living(&pids) } else { Vec::new() };
     let expected = [&pids[..], &expected].concat();
@@ -98,7 +102,7 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     // Workers open files and compile tables while the programs are loaded.
     initial_tables::request_early(&mut processes, &mut tables, &expected);
     // Before any target is read: its life, and that of its children, is reported from here on.
-    let mut kernel = Kernel::load(&settings::for_kernel(&config, &expected)).map_err(load_error)?;
+    let mut kernel = Kernel::load(&settings::for_kernel(&config, &expected)?).map_err(load_error)?;
     kernel.follow_processes().map_err(load_error)?;
     for pid in &pids {
         let unread = KernelProcess { pid: *pid, exec_id: from_ns, mappings: &[], waker_only: false };

@@ -3,18 +3,24 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use kernel::{OffCpu, Settings, State};
+use kernel::{ChosenCgroup, OffCpu, Settings, State};
 use recording::{Event, TargetKind};
 
 use crate::processes::{count_threads, own_namespace};
-use crate::{Config, OffCpuState, Targets};
+use crate::{Config, Error, OffCpuState, Targets};
 
 /// Name of the scheduler's event in ledgers.
 const SCHEDULER_EVENT: &str = "sched:sched_switch";
 
 /// What the programs are loaded with.
-pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Settings {
-    Settings {
+///
+/// # Errors
+/// The chosen control group has gone.
+pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Result<Settings, Error> {
+    let cgroup = config.cgroup.as_deref().map(chosen_cgroup).transpose()?;
+    Ok(Settings {
+        tids: config.tids.clone(),
+        cgroup,
         // The standard library's key is random, so a target cannot know it.
         seed: RandomState::new().build_hasher().finish(),
         whole_system: matches!(config.targets, Targets::System),
@@ -34,7 +40,21 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Settings {
         max_stacks: config.max_stacks,
         ring_bytes: config.ring_bytes,
         ..Settings::default()
-    }
+    })
+}
+
+fn chosen_cgroup(word: &str) -> Result<ChosenCgroup, Error> {
+    let found = process::find_cgroup(word).map_err(|error| {
+        Error::invalid("--cgroup", format!("--cgroup `{word}`: {error}"), "it was there before")
+    })?;
+    Ok(ChosenCgroup { id: found.id, levels: found.levels })
+}
+
+/// The filters of samples, as a profile tells them.
+fn filters(config: &Config) -> Vec<(String, String)> {
+    let tids = config.tids.iter().map(|tid| format!("tid {tid}"));
+    let all = tids.chain(config.cgroup.iter().map(|group| format!("cgroup {group}")));
+    all.map(|filter| ("perf-agent.filter".to_owned(), filter)).collect()
 }
 
 fn off_cpu(config: &Config) -> OffCpu {
@@ -82,7 +102,7 @@ pub(super) fn for_recording(config: &Config) -> recording::Settings {
         per_thread: config.per_thread,
         off_cpu_states: config.off_cpu_states.clone(),
         min_block_ns: nanoseconds(config.min_block),
-        tags: config.tags.clone(),
+        tags: [config.tags.clone(), filters(config)].concat(),
     }
 }
 

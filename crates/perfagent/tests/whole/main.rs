@@ -3,6 +3,7 @@
 mod children;
 mod cut;
 mod executed;
+mod filters;
 mod kernel_stacks;
 mod library;
 mod metrics;

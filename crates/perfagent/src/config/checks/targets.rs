@@ -6,7 +6,7 @@ use crate::config::request::Request;
 use crate::error::Error;
 
 /// The highest PID of the kernel (`PID_MAX_LIMIT`).
-const MAX_PID: u32 = 4_194_304;
+pub(super) const MAX_PID: u32 = 4_194_304;
 
 /// The kinds of target in the request.
 pub(super) fn target_forms(request: &Request) -> Vec<&'static str> {

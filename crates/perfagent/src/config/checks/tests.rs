@@ -78,6 +78,16 @@ fn targets() {
 }
 
 #[test]
+fn filters_of_samples() {
+    assert_eq!(judge(good().option("tid", "5,6").tid(7)).ok().unwrap().config.tids(), [5, 6, 7]);
+    refused(good().option("tid", "x"), "--tid", &["`x`", "1..=4194304"]);
+    refused(good().tid(0), "--tid", &["`0`"]);
+    refused(good().tid(1).pmu(), "--tid", &["--pmu", "mutually exclusive"]);
+    refused(good().cgroup("/no/such/group"), "--cgroup", &["`/no/such/group`", "version 2"]);
+    refused(good().cgroup("/a").cgroup("/b"), "--cgroup", &["twice"]);
+}
+
+#[test]
 fn kernel_stacks_of_a_target() {
     let option = "target_kernel_stacks";
     refused(good().target_kernel_stacks(0, true), option, &["0 is not in 1..=4194304"]);
@@ -293,6 +303,8 @@ fn defaults_equal_those_of_the_command_line() {
             targets: Targets::Pids(vec![1]),
             comms: Vec::new(),
             no_children: false,
+            tids: Vec::new(),
+            cgroup: None,
             duration: None,
             cpu_profile: true,
             off_cpu_profile: false,

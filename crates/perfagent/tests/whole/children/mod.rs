@@ -39,7 +39,7 @@ fn no_child_that_is_made_while_descendants_are_read_is_missed() {
     let Some(alone) = samples(first.pid(), true) else { return };
     for _ in 0..4 {
         let all = samples(first.pid(), false).unwrap();
-        assert!(all > 10 && all > 2 * alone, "{all} samples of the relay, {alone} of the first process");
+        assert!(all >= 5 && all > 2 * alone, "{all} samples of the relay, {alone} of the first process");
     }
 }
 
