@@ -52,6 +52,7 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts, statuses: ExitStatuses) -
     let recording = if args.resymbolize == Some(true) { with_new_names(recording) } else { recording };
     let recording = recording.drawn(args.files.drawing());
     if outputs.is_empty() && single.is_none() {
+        ending::advice(&recording);
         print_ledgers(&recording);
         return ExitCode::SUCCESS;
     }

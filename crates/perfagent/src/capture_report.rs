@@ -6,7 +6,7 @@ use metrics::MetricsSnapshot;
 use profile::Profile;
 
 use crate::finished::{CommandStatus, Ended, Warning};
-use crate::{Ledger, Mode, OutputReport, Recording};
+use crate::{Advice, Ledger, Mode, OutputReport, Recording};
 
 /// The report of a finished capture.
 #[derive(Debug)]
@@ -39,6 +39,12 @@ impl Report {
     #[must_use]
     pub fn recording(&self) -> &Recording {
         &self.recording
+    }
+
+    /// What is poor about the result, and what exactly to do about that: at most three pieces of advice, the most important first.
+    #[must_use]
+    pub fn advice(&self) -> Vec<Advice> {
+        self.recording.advice()
     }
 
     /// The on-CPU profile as a value, if one was taken.

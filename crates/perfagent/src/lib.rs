@@ -23,6 +23,7 @@ mod late_recording;
 pub mod model;
 mod naming;
 mod output;
+mod packages;
 mod priority;
 mod privilege;
 mod processes;
@@ -59,7 +60,7 @@ pub use privilege::{raise_permitted, setcap_line};
 pub use processes::process_of;
 pub use recorded::{Recording, SymbolizedRecording};
 pub use recording::{Mode, OffCpuState};
-pub use report::{HotFunction, Hottest, Ledger, ProcessLedger, WallClock, hottest};
+pub use report::{Advice, AdviceKind, HotFunction, Hottest, Ledger, ProcessLedger, WallClock, hottest};
 pub use rotation::Rotation;
 pub use symbolizer::Symbolizer;
 

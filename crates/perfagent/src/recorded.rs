@@ -11,7 +11,7 @@ use crate::late_recording::LateRecording;
 use crate::output::{
     self, Contents, Drawing, FileTarget, OutputKind, OutputReport, OutputTarget, Outputs, TemporaryFiles,
 };
-use crate::{CancelToken, Error, Symbolizer, Warning, model, session};
+use crate::{Advice, CancelToken, Error, Symbolizer, Warning, model, packages, session};
 
 /// A capture, or an interval of one, as data: stacks, counts, names and the ledger. It needs neither the agent nor the machine that it
 /// comes from. Clones share the data.
@@ -120,7 +120,16 @@ impl Recording {
         Self::late(LateRecording::with_names(named.recording, named.names))
     }
 
-    /// Warnings about losses and about code without names. Waits for its names.
+    /// What is poor about it, and what exactly to do about that: at most three pieces of advice, the most important first. Packages are
+    /// those of this machine, if it has the very files.
+    #[must_use]
+    pub fn advice(&self) -> Vec<Advice> {
+        let report::Report { ledgers, .. } = report::Report::of(self.model(), report::EndedBy::Request);
+        let packages = packages::of(&report::nameless_files(self.model()));
+        report::advice(self.model(), &ledgers, &packages)
+    }
+
+    /// What went less well: an empty profile, and names that could not be found.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         self.findings().iter().cloned().map(session::warning).collect()

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod advice;
 mod figures;
 mod findings;
 mod freeze;
@@ -24,6 +25,7 @@ mod stack_lines;
 mod test_recording;
 mod wall_time;
 
+pub use self::advice::{Advice, AdviceKind, DebugPackage, Packages, advice, nameless_files};
 pub use self::findings::{EndedBy, Finding, FindingKind};
 pub use self::hottest::{HotFunction, Hottest, hottest};
 pub use self::ledger::{Ledger, ProcessLedger, WallClock, running};

@@ -60,28 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn files_without_names_are_told_of_the_first_profile() {
-        let report = Report::of(&nameless().finish(), EndedBy::Request);
-        assert_eq!(
-            messages(&report),
-            [
-                "10 % of the frames have no names: symbols are missing for /lib/x (5 %), /lib/y (5 %)",
-                "no samples: the targets were never off their CPUs in the states asked for",
-            ]
-        );
-        let mut capture = nameless();
-        capture.settings.kernel_stacks = false;
-        let report = Report::of(&capture.finish(), EndedBy::Request);
-        assert!(messages(&report)[0].starts_with("18 % of the frames have no names"));
-        let mut capture = nameless();
-        capture.settings.cpu_profile = false;
-        let report = Report::of(&capture.finish(), EndedBy::Request);
-        assert_eq!(report.ledgers.len(), 1);
-        assert_eq!(messages(&report).len(), 1);
-    }
-
-    #[test]
-    fn names_are_told_first_and_missing_files_only_if_all_names_were_looked_up() {
+    fn names_are_told_before_samples() {
         let mut capture = nameless();
         capture.names.outcome.kernel = KernelNaming::Hidden;
         capture.names.outcome.abandoned = 2;

@@ -26,6 +26,7 @@ pub fn print(report: &Report, target: &str, early: Option<&str>) -> bool {
         messages::warning(&warning.message, warning.hint.as_deref());
     }
     profiles(report.recording(), &report.ledgers, target, early);
+    advice(report.recording());
     if report.intervals > 1 {
         messages::note(&format!("wrote outputs of {} intervals; those of the last one:", report.intervals));
     }
@@ -50,6 +51,13 @@ fn profiles(recording: &Recording, ledgers: &[Ledger], target: &str, early: Opti
             let hottest = perfagent::hottest(&profile, HOTTEST);
             hot_table::lines(&hottest, console()).iter().for_each(|line| messages::styled(line));
         }
+    }
+}
+
+/// Prints what is poor about the result, and what to do about it.
+pub fn advice(recording: &Recording) {
+    if !console().quiet {
+        recording.advice().iter().for_each(|advice| messages::headed(Tone::Hint, "advice:", &advice.line()));
     }
 }
 

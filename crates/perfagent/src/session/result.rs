@@ -110,7 +110,9 @@ fn report_on(
 ) -> (SymbolizedRecording, Vec<Ledger>) {
     let ended_by = if ended_by == Ended::TargetsExited { EndedBy::TargetsExited } else { EndedBy::Request };
     let (symbolized, report) = report::complete(recording, names, ended_by);
-    warnings.extend(report.warnings.into_iter().map(warning));
+    // Advice tells what was lost, if it matters.
+    let told = report.warnings.into_iter().filter(|finding| finding.kind != FindingKind::Lost);
+    warnings.extend(told.map(warning));
     (symbolized, report.ledgers)
 }
 

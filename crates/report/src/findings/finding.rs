@@ -8,7 +8,7 @@ pub enum FindingKind {
     NoSamples,
     /// Samples were lost.
     Lost,
-    /// Code stays without names.
+    /// Code stays without names, for a reason that symbolization knows.
     Names,
     /// The kernel hides its addresses. What to do about that depends on the machine of the capture: there is no hint.
     KernelNamesHidden,

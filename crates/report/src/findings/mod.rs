@@ -1,7 +1,6 @@
 //! What is to be said about a finished capture.
 
 mod finding;
-mod missing_files;
 mod names;
 mod samples;
 
@@ -18,10 +17,6 @@ pub(crate) fn of(symbolized: &SymbolizedRecording, ledgers: &[Ledger], ended_by:
         return vec![samples::never_began()];
     }
     let mut findings = names::of(&symbolized.names.outcome);
-    // One profile is enough: they go through the same files.
-    if let Some(first) = ledgers.first().filter(|_| symbolized.names.outcome.abandoned == 0) {
-        findings.extend(missing_files::of(recording, &symbolized.names, first.mode));
-    }
     // A wall-clock profile lacks nothing that neither of the others lacks.
     for ledger in ledgers.iter().filter(|ledger| matches!(ledger.mode, Mode::OnCpu | Mode::OffCpu)) {
         findings.extend(samples::no_room(ledger));

@@ -2,8 +2,8 @@
 
 use super::tree::Tree;
 
-/// A frame that is narrower than this part of the picture is left out, with all that it called.
-const NARROWEST: f64 = 0.1 / super::svg::FRAMES_WIDTH;
+/// A frame that is narrower than this is left out, with all that it called.
+const NARROWEST: f64 = 0.1;
 
 /// A frame in the picture.
 #[derive(Debug, PartialEq)]
@@ -16,9 +16,9 @@ pub(super) struct Rectangle {
     pub(super) start: u64,
 }
 
-/// The frames that are wide enough, callers before those that they call.
-pub(super) fn rectangles(tree: &Tree) -> Vec<Rectangle> {
-    let narrowest = tree.root().total as f64 * NARROWEST;
+/// The frames that are wide enough in a picture of this width, callers before those that they call.
+pub(super) fn rectangles(tree: &Tree, width: f64) -> Vec<Rectangle> {
+    let narrowest = tree.root().total as f64 * NARROWEST / width;
     let mut waiting = vec![Rectangle { node: 0, depth: 0, start: 0 }];
     let mut placed = Vec::new();
     while let Some(rectangle) = waiting.pop() {

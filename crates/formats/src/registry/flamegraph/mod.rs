@@ -40,7 +40,7 @@ pub fn write(profile: &Profile, options: &EncodeOptions, out: &mut dyn Write) ->
     let value = options.value_index(profile);
     check_value(profile, value)?;
     let tree = Tree::of(profile, value, options.merge);
-    let rectangles = layout::rectangles(&tree);
+    let rectangles = layout::rectangles(&tree, svg::FRAMES_WIDTH);
     let unit = profile.sample_types.get(value).cloned().unwrap_or_default();
     svg::write(&svg::Picture { tree: &tree, rectangles: &rectangles, unit: &unit, options }, out)
 }

@@ -30,8 +30,8 @@ const SCRIPT: &str = include_str!("script.js");
 
 /// Kinds in the order of the legend: name in the legend, hue, saturation and lightness of the colour.
 const KINDS: [(FrameKind, &str, [u32; 3]); 6] = [
-    (FrameKind::Native, "native", [24, 88, 66]),
-    (FrameKind::Inlined, "inlined", [46, 88, 72]),
+    (FrameKind::Native, "native", [16, 88, 67]),
+    (FrameKind::Inlined, "inlined", [48, 88, 70]),
     (FrameKind::Jit, "JIT, interpreted", [105, 50, 66]),
     (FrameKind::Kernel, "kernel", [212, 72, 74]),
     (FrameKind::Fact, "cut or marked", [0, 0, 74]),
@@ -182,7 +182,7 @@ fn fill(node: &Node) -> String {
 /// A colour, varied by a shade from 0 to 255.
 fn hsl([hue, saturation, lightness]: [u32; 3], shade: u8) -> String {
     let shade = u32::from(shade);
-    let hue = if saturation == 0 { hue } else { hue + shade / 16 };
+    let hue = if saturation == 0 { hue } else { hue + shade / 24 };
     format!("hsl({hue},{saturation}%,{}%)", lightness + shade % 16 / 2)
 }
 

@@ -1,0 +1,111 @@
+//! Stacks that do not reach their outermost frame.
+
+use std::collections::BTreeMap;
+
+use recording::{Frame, Recording, WalkEnd};
+
+use super::piece::{Advice, AdviceKind};
+use super::runtime::Runtime;
+use crate::figures::{add, sum};
+use crate::ledger::Ledger;
+use crate::selection::{self, StackRef};
+
+/// A share below this, in percent, is not told.
+const MIN_PCT: f64 = 1.0;
+
+/// Where stacks are cut.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// In code that a runtime made.
+    Code(Runtime),
+    /// In a file.
+    File(String),
+    /// In no file.
+    Nowhere,
+}
+
+/// The advice about the stacks of a profile that are cut.
+pub(super) fn of(recording: &Recording, ledger: &Ledger) -> Option<Advice> {
+    let walks = sum(ledger.walks);
+    let cut = walks.saturating_sub(ledger.walks[0]);
+    let share_pct = 100.0 * cut as f64 / walks.max(1) as f64;
+    if share_pct <= MIN_PCT {
+        return None;
+    }
+    let mut places: BTreeMap<(WalkEnd, Place), u64> = BTreeMap::new();
+    let shown =
+        selection::shown(recording).filter(|entry| recording.settings.shows(ledger.mode, entry.at.state));
+    for entry in shown {
+        let end = entry.at.stack.end;
+        if end != WalkEnd::Root && !end.is_no_walk() && entry.at.stack.missing.is_none() {
+            add(places.entry((end, place(recording, &entry.at))).or_default(), entry.count);
+        }
+    }
+    let ((end, place), _) = places.into_iter().max_by_key(|(_, count)| *count)?;
+    let what = match &place {
+        Place::Code(runtime) => format!(" in code that {} made at run time", runtime.name(None)),
+        Place::File(path) => format!(" in {path}"),
+        Place::Nowhere => String::new(),
+    };
+    let message = format!(
+        "{}: {share_pct:.0} % of the stacks are cut, most{what} ({})",
+        ledger.mode.name(),
+        cause(end)
+    );
+    let remedy = remedy(recording, end, &place);
+    Some(Advice { kind: AdviceKind::CutStacks, share_pct, message, remedy })
+}
+
+/// Where the outermost frame of a stack is that was found.
+fn place(recording: &Recording, at: &StackRef<'_>) -> Place {
+    let (_, user) = at.stack.split();
+    match user.last().and_then(|frame| recording.frame(*frame)) {
+        Some(Frame::Jit { .. }) => Place::Code(Runtime::of_stack(recording, at)),
+        Some(Frame::Native { mapping, .. }) => {
+            recording.mapping(*mapping).map_or(Place::Nowhere, |(_, module)| Place::File(module.path.clone()))
+        }
+        _ => Place::Nowhere,
+    }
+}
+
+fn cause(end: WalkEnd) -> &'static str {
+    match end {
+        WalkEnd::NoMapping => "unknown mapping",
+        WalkEnd::NoRow => "no unwind information",
+        WalkEnd::UnsupportedRule => "unsupported unwind rule",
+        WalkEnd::FpChain => "broken frame pointers",
+        WalkEnd::Fault => "unreadable stack",
+        WalkEnd::FrameLimit => "more frames than are kept",
+        WalkEnd::TableNotReady => "unwind table not ready",
+        WalkEnd::NoRegisters => "no user registers",
+        WalkEnd::Root | WalkEnd::NoUserStack | WalkEnd::Exiting => "no user stack",
+    }
+}
+
+fn remedy(recording: &Recording, end: WalkEnd, place: &Place) -> Option<String> {
+    let is_walked_by_pointers = matches!(end, WalkEnd::NoMapping | WalkEnd::NoRow | WalkEnd::FpChain);
+    if is_walked_by_pointers && recording.settings.unwind == "fp" {
+        return Some("walk with unwind information: --unwind auto".to_owned());
+    }
+    match (end, place) {
+        (WalkEnd::TableNotReady, _) => {
+            Some("capture for longer, or wait for all tables: --unwind dwarf".to_owned())
+        }
+        (WalkEnd::NoRegisters, _) => {
+            Some("32-bit programs cannot be walked: profile a 64-bit build".to_owned())
+        }
+        (_, Place::Code(runtime)) if is_walked_by_pointers => runtime.frame_pointers(),
+        (_, Place::File(path)) if is_walked_by_pointers && !is_of_runtime(path) => {
+            Some(format!("build {path} with -fasynchronous-unwind-tables or -fno-omit-frame-pointer"))
+        }
+        (_, Place::File(path)) if is_walked_by_pointers && path.contains("libjvm.so") => {
+            Runtime::Java.frame_pointers()
+        }
+        _ => None,
+    }
+}
+
+/// Whether a file belongs to a runtime: stacks are cut there because of the code that the runtime made.
+fn is_of_runtime(path: &str) -> bool {
+    ["libjvm.so", "libcoreclr.so", "libnode.so"].iter().any(|runtime| path.contains(runtime))
+}

@@ -1,0 +1,37 @@
+//! Samples that were lost.
+
+use super::piece::{Advice, AdviceKind};
+use crate::ledger::Ledger;
+
+/// A share up to this, in percent, is not told.
+const MIN_PCT: f64 = 0.1;
+
+/// The advice about the samples that a profile has lost.
+pub(super) fn of(ledger: &Ledger) -> Option<Advice> {
+    let lost = ledger.lost();
+    let share_pct = 100.0 * lost as f64 / lost.saturating_add(ledger.samples).max(1) as f64;
+    if share_pct <= MIN_PCT {
+        return None;
+    }
+    let causes = [
+        (ledger.lost_map_full, "there were more distinct stacks than fit", Some("raise --max-stacks")),
+        (
+            ledger.lost_ring_full,
+            "more new stacks came at once than fit into the ring",
+            Some("raise --ring-size"),
+        ),
+        (
+            ledger.lost_no_memory,
+            "the kernel had no room for more processes or threads",
+            Some("profile fewer processes at a time"),
+        ),
+        (ledger.lost_busy, "tables were being changed at that moment", Some("lower --sample-rate")),
+        (ledger.lost_unseen, "the kernel did not report when they began", None),
+    ];
+    let (_, cause, remedy) = causes.into_iter().max_by_key(|(lost, ..)| *lost)?;
+    let message = format!(
+        "{}: {share_pct:.1} % of the samples are lost ({lost}), most because {cause}",
+        ledger.mode.name()
+    );
+    Some(Advice { kind: AdviceKind::LostSamples, share_pct, message, remedy: remedy.map(str::to_owned) })
+}

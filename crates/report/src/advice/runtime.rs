@@ -1,0 +1,124 @@
+//! Runtimes that make code while they run, and what makes them tell its names or keep frame pointers.
+
+use profile::LabelValue;
+use recording::{Frame, Recording};
+
+use crate::selection::StackRef;
+
+/// A runtime.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Runtime {
+    Java,
+    Node,
+    Chromium,
+    DotNet,
+    Ruby,
+    /// CPython, with the number after `3.`.
+    Python(u32),
+    /// A program of this name, which may be empty.
+    Other(String),
+}
+
+impl Runtime {
+    /// The runtime whose files a stack goes through; else the one that the name of its process tells.
+    pub(super) fn of_stack(recording: &Recording, at: &StackRef<'_>) -> Self {
+        let (_, user) = at.stack.split();
+        let path = |frame: &recording::FrameId| match recording.frame(*frame)? {
+            Frame::Native { mapping, .. } => Some(recording.mapping(*mapping)?.1.path.as_str()),
+            _ => None,
+        };
+        let of_file = user.iter().rev().filter_map(path).find_map(Self::of_file);
+        of_file.unwrap_or_else(|| {
+            let labels = recording.labels(at.task.labels);
+            let comm = labels.iter().find(|label| label.key == "comm").map(|label| &label.value);
+            let comm = if let Some(LabelValue::Str(comm)) = comm { comm.as_str() } else { "" };
+            Self::of_file(comm).unwrap_or_else(|| Self::Other(comm.to_owned()))
+        })
+    }
+
+    fn of_file(path: &str) -> Option<Self> {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let python = file.strip_prefix("libpython3.").or_else(|| file.strip_prefix("python3."));
+        if let Some(version) = python {
+            let digits = version.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+            return digits.parse().ok().map(Self::Python);
+        }
+        match file {
+            "java" => Some(Self::Java),
+            "node" | "nodejs" => Some(Self::Node),
+            "ruby" => Some(Self::Ruby),
+            "dotnet" => Some(Self::DotNet),
+            "chrome" | "chromium" | "electron" => Some(Self::Chromium),
+            _ if file.starts_with("libjvm.so") => Some(Self::Java),
+            _ if file.starts_with("libnode.so") => Some(Self::Node),
+            _ if file.starts_with("libruby") => Some(Self::Ruby),
+            _ if file.starts_with("libcoreclr.so") => Some(Self::DotNet),
+            _ => None,
+        }
+    }
+
+    /// The name of the runtime, with the process if that is known.
+    pub(super) fn name(&self, pid: Option<u32>) -> String {
+        let name = match self {
+            Self::Java => "java",
+            Self::Node => "node",
+            Self::Chromium => "chromium",
+            Self::DotNet => "dotnet",
+            Self::Ruby => "ruby",
+            Self::Python(_) => "python",
+            Self::Other(name) if name.is_empty() => "a program",
+            Self::Other(name) => name,
+        };
+        pid.map_or_else(|| name.to_owned(), |pid| format!("{name} (pid {pid})"))
+    }
+
+    /// What makes it tell the names of its code.
+    pub(super) fn naming(&self, pid: Option<u32>) -> String {
+        let pid = pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
+        match self {
+            Self::Java => {
+                format!("run `jcmd {pid} Compiler.perfmap` while it is profiled (JDK 17 and later)")
+            }
+            Self::Node => "start it as `node --perf-basic-prof`".to_owned(),
+            Self::Chromium => "start it with `--no-sandbox --js-flags=--perf-basic-prof`".to_owned(),
+            Self::DotNet => "start it with DOTNET_PerfMapEnabled=1".to_owned(),
+            Self::Ruby => "start it as `ruby --yjit-perf`".to_owned(),
+            Self::Python(minor) if *minor >= 12 => "start it as `python3 -X perf`".to_owned(),
+            Self::Python(_) | Self::Other(_) => format!("let it write /tmp/perf-{pid}.map"),
+        }
+    }
+
+    /// What makes its code keep frame pointers, if it does not do so anyway.
+    pub(super) fn frame_pointers(&self) -> Option<String> {
+        match self {
+            Self::Java => Some("start it with `-XX:+PreserveFramePointer`".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runtimes_are_known_by_their_files() {
+        let of = |path: &str| Runtime::of_file(path);
+        assert_eq!(of("/usr/lib/jvm/java-17/lib/server/libjvm.so"), Some(Runtime::Java));
+        assert_eq!(of("/usr/bin/python3.11"), Some(Runtime::Python(11)));
+        assert_eq!(of("/usr/lib/libpython3.13.so.1.0"), Some(Runtime::Python(13)));
+        assert_eq!(of("/usr/lib/libnode.so.108"), Some(Runtime::Node));
+        assert_eq!([of("/usr/bin/nodes"), of("/lib/libc.so.6"), of("")], [None, None, None]);
+    }
+
+    #[test]
+    fn each_runtime_has_its_remedy() {
+        assert_eq!(
+            Runtime::Java.naming(Some(7)),
+            "run `jcmd 7 Compiler.perfmap` while it is profiled (JDK 17 and later)"
+        );
+        assert!(Runtime::Python(12).naming(None).contains("-X perf"));
+        assert_eq!(Runtime::Python(11).naming(None), "let it write /tmp/perf-PID.map");
+        assert_eq!(Runtime::Other("app".to_owned()).name(Some(7)), "app (pid 7)");
+    }
+}

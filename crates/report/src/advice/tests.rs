@@ -1,0 +1,155 @@
+use recording::{FrameId, Mode, State, WalkEnd};
+
+use super::*;
+use crate::ledger::complete;
+use crate::test_recording::TestRecording;
+
+fn lines(capture: TestRecording, packages: &Packages) -> Vec<String> {
+    let symbolized = capture.finish();
+    let ledgers = complete(&symbolized);
+    advice(&symbolized, &ledgers, packages).iter().map(Advice::line).collect()
+}
+
+fn on_cpu() -> TestRecording {
+    let mut capture = TestRecording::new();
+    (capture.settings.off_cpu_profile, capture.settings.wall_profile) = (false, false);
+    capture
+}
+
+fn add(capture: &mut TestRecording, user: &[FrameId], end: WalkEnd, count: u64) {
+    let stack = capture.stack(&[], user, end, State::Sampled);
+    capture.add_samples(stack, count);
+    capture.accounting.sampler.samples += count;
+}
+
+fn package(name: &str, archive: Option<&str>) -> DebugPackage {
+    DebugPackage {
+        install: "apt-get install".into(),
+        package: name.into(),
+        archive: archive.map(str::to_owned),
+    }
+}
+
+#[test]
+fn a_good_result_needs_no_advice() {
+    let mut capture = on_cpu();
+    let (named, nameless, jit) = (capture.frame("main"), capture.nameless("/lib/x", 1), capture.jit_frame(1));
+    add(&mut capture, &[named], WalkEnd::Root, 9_900);
+    add(&mut capture, &[named], WalkEnd::FpChain, 100);
+    add(&mut capture, &[nameless], WalkEnd::Root, 500);
+    add(&mut capture, &[jit], WalkEnd::Root, 100);
+    capture.accounting.sampler.lost_map_full = 10;
+    assert_eq!(lines(capture, &Packages::new()), [""; 0]);
+}
+
+#[test]
+fn files_without_names_are_told_with_their_package() {
+    let nameless = |counts: [u64; 3]| {
+        let mut capture = on_cpu();
+        let named = capture.frame("main");
+        let [x, y] = [("/lib/x", 1), ("/lib/y", 2)].map(|(path, svma)| capture.nameless(path, svma));
+        for (frame, count) in [named, x, y].into_iter().zip(counts) {
+            add(&mut capture, &[frame], WalkEnd::Root, count);
+        }
+        capture
+    };
+    let archive = Some("deb http://archive main");
+    let both = [
+        ("/lib/x".to_owned(), package("x-dbgsym", archive)),
+        ("/lib/y".to_owned(), package("y-dbg", archive)),
+    ];
+    assert_eq!(
+        lines(nameless([60, 30, 10]), &Packages::from(both)),
+        [
+            "40 % of the frames have no names, in /lib/x (30 %), /lib/y (10 %): apt-get install x-dbgsym y-dbg \
+          (archive: deb http://archive main)"
+        ]
+    );
+    let main = [("/lib/x".to_owned(), package("x-dbg", None))];
+    let said = lines(nameless([60, 30, 10]), &Packages::from(main));
+    assert!(said[0].ends_with(": apt-get install x-dbg"), "{said:?}");
+    assert_eq!(
+        lines(nameless([90, 10, 0]), &Packages::new()),
+        ["10 % of the frames have no names, in /lib/x (10 %): do not strip /lib/x"]
+    );
+    let symbolized = nameless([90, 1, 9]).finish();
+    let files: Vec<_> = nameless_files(&symbolized).iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(files, ["/lib/y", "/lib/x"]);
+}
+
+#[test]
+fn code_of_runtimes_is_told_with_the_remedy_of_the_runtime() {
+    let mut capture = on_cpu();
+    let (main, jit) = (capture.nameless("/usr/lib/jvm/lib/server/libjvm.so", 1), capture.jit_frame(1));
+    capture.name(main, "JavaMain");
+    add(&mut capture, &[jit, main], WalkEnd::Root, 80);
+    add(&mut capture, &[jit], WalkEnd::FpChain, 20);
+    let said = lines(capture, &Packages::new());
+    assert_eq!(
+        said,
+        [
+            "56 % of the frames are code without names that java (pid 7) made at run time: run `jcmd 7 Compiler.perfmap` \
+             while it is profiled (JDK 17 and later)",
+            "on-cpu: 20 % of the stacks are cut, most in code that target made at run time (broken frame pointers)",
+        ]
+    );
+}
+
+#[test]
+fn cut_stacks_are_told_with_cause_place_and_remedy() {
+    let cut = |end, unwind: &str, path| {
+        let mut capture = on_cpu();
+        capture.settings.unwind = unwind.to_owned();
+        let frame = capture.nameless(path, 1);
+        capture.name(frame, "f");
+        add(&mut capture, &[frame], end, 2);
+        add(&mut capture, &[frame], WalkEnd::Root, 98);
+        lines(capture, &Packages::new()).remove(0)
+    };
+    assert_eq!(
+        cut(WalkEnd::NoRow, "auto", "/srv/app"),
+        "on-cpu: 2 % of the stacks are cut, most in /srv/app (no unwind information): build /srv/app with \
+         -fasynchronous-unwind-tables or -fno-omit-frame-pointer"
+    );
+    assert!(
+        cut(WalkEnd::FpChain, "fp", "/srv/app").ends_with(": walk with unwind information: --unwind auto")
+    );
+    assert!(
+        cut(WalkEnd::FpChain, "auto", "/jvm/libjvm.so")
+            .ends_with(": start it with `-XX:+PreserveFramePointer`")
+    );
+    assert!(cut(WalkEnd::TableNotReady, "auto", "/srv/app").contains("--unwind dwarf"));
+    assert!(cut(WalkEnd::Fault, "auto", "/srv/app").ends_with("(unreadable stack)"));
+}
+
+#[test]
+fn lost_samples_are_told_with_the_main_cause() {
+    let mut capture = on_cpu();
+    let main = capture.frame("main");
+    add(&mut capture, &[main], WalkEnd::Root, 990);
+    (capture.accounting.sampler.lost_map_full, capture.accounting.sampler.lost_ring_full) = (2, 8);
+    assert_eq!(
+        lines(capture, &Packages::new()),
+        [
+            "on-cpu: 1.0 % of the samples are lost (10), most because more new stacks came at once than fit into the ring: \
+          raise --ring-size"
+        ]
+    );
+}
+
+#[test]
+fn at_most_three_lines_the_largest_share_first_each_kind_once() {
+    let mut capture = TestRecording::new();
+    let (nameless, jit) = (capture.nameless("/lib/x", 1), capture.jit_frame(1));
+    for (frame, count) in [(nameless, 20), (jit, 30)] {
+        add(&mut capture, &[frame], WalkEnd::FpChain, count);
+        let blocked = capture.stack(&[], &[frame], WalkEnd::FpChain, State::Blocked);
+        capture.add_intervals(blocked, count, count, 0);
+    }
+    capture.accounting.sampler.lost_busy = 1;
+    let symbolized = capture.finish();
+    let all = advice(&symbolized, &complete(&symbolized), &Packages::new());
+    let kinds: Vec<_> = all.iter().map(|advice| advice.kind).collect();
+    assert_eq!(kinds, [AdviceKind::CutStacks, AdviceKind::NamelessCode, AdviceKind::NamelessFiles]);
+    assert_eq!(all[0].message.split(':').next(), Some(Mode::OnCpu.name()));
+}
