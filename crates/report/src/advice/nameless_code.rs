@@ -18,15 +18,16 @@ pub(super) fn of(recording: &Recording, names: &Names, mode: Mode) -> Option<Adv
     let mut all = 0;
     let mut nameless: BTreeMap<(Runtime, ExecInstanceId), u64> = BTreeMap::new();
     for entry in selection::shown(recording).filter(|entry| settings.shows(mode, entry.at.state)) {
-        let (kernel, user) = entry.at.stack.split();
-        let kernel = if settings.kernel_stacks { kernel } else { &[] };
-        add(&mut all, sum([kernel.len() as u64, user.len() as u64]).saturating_mul(entry.count));
-        let mut runtime = None;
-        for frame in user.iter().filter(|frame| !names.has(**frame)) {
-            if let Some(Frame::Jit { program, .. }) = recording.frame(*frame) {
-                let runtime = runtime.get_or_insert_with(|| Runtime::of_stack(recording, &entry.at)).clone();
-                add(nameless.entry((runtime, *program)).or_default(), entry.count);
-            }
+        add(&mut all, entry.count);
+        let (_, user) = entry.at.stack.split();
+        let program =
+            user.iter().filter(|frame| !names.has(**frame)).find_map(|frame| match recording.frame(*frame) {
+                Some(Frame::Jit { program, .. }) => Some(*program),
+                _ => None,
+            });
+        if let Some(program) = program {
+            let runtime = Runtime::of_stack(recording, &entry.at);
+            add(nameless.entry((runtime, program)).or_default(), entry.count);
         }
     }
     let share_pct = 100.0 * sum(nameless.values().copied()) as f64 / all.max(1) as f64;
@@ -36,7 +37,7 @@ pub(super) fn of(recording: &Recording, names: &Names, mode: Mode) -> Option<Adv
     let ((runtime, program), _) = nameless.into_iter().max_by_key(|(_, count)| *count)?;
     let pid = recording.exec_instance(program).map(|program| program.pid);
     let message = format!(
-        "{share_pct:.0} % of the frames are code without names that {} made at run time",
+        "{share_pct:.0} % of the stacks go through code without names that {} made at run time",
         runtime.name(pid)
     );
     Some(Advice { kind: AdviceKind::NamelessCode, share_pct, message, remedy: Some(runtime.naming(pid)) })

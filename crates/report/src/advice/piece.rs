@@ -8,7 +8,7 @@ pub enum AdviceKind {
     CutStacks,
     /// Frames in files without symbols.
     NamelessFiles,
-    /// Frames in code that a runtime made and did not name.
+    /// Stacks that go through code that a runtime made and did not name.
     NamelessCode,
     /// Samples that were lost.
     LostSamples,

@@ -88,7 +88,7 @@ fn code_of_runtimes_is_told_with_the_remedy_of_the_runtime() {
     assert_eq!(
         said,
         [
-            "56 % of the frames are code without names that java (pid 7) made at run time: run `jcmd 7 Compiler.perfmap` \
+            "100 % of the stacks go through code without names that java (pid 7) made at run time: run `jcmd 7 Compiler.perfmap` \
              while it is profiled (JDK 17 and later)",
             "on-cpu: 20 % of the stacks are cut, most in code that target made at run time (broken frame pointers)",
         ]
