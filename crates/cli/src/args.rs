@@ -34,7 +34,8 @@ temporary files and ends the program with status 1.
 
 Outputs:
   Without --profile-output the on-CPU profile is written to <comm>-<YYYYMMDDHHMM>-on-cpu.pb.gz in the working directory, \
-without --offcpu-output the off-CPU profile to …-off-cpu.pb.gz. With -a these names have no <comm>. An automatic name \
+without --offcpu-output the off-CPU profile to …-off-cpu.pb.gz, unless folded stacks or flame graphs are asked for. With -a \
+these names have no <comm>. An automatic name \
 never replaces a file: -2, -3 … is put before the extension. A PATH that you give replaces a regular file as a \
 whole. Devices, FIFOs and - (standard output, for one output) are written directly. All messages go to standard error.
   With --rotate each output has one file for each interval: NAME-YYYYMMDDTHHMMSS.mmm.EXT, after the interval's begin.
@@ -246,8 +247,8 @@ pub struct SettingArgs {
     #[arg(long, value_name = "DUR", allow_hyphen_values = true)]
     pub min_block: Option<Text>,
 
-    /// Record the thread that ends each off-CPU interval: below the blocked stack stands a frame [woken by], then
-    /// process, thread and stack of the waker
+    /// Record the thread that ends each off-CPU interval: beyond the leaf of the blocked stack stands a frame [woken by],
+    /// then process, thread and stack of the waker, its outermost frame last
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub wakers: Option<bool>,

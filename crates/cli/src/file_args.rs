@@ -10,7 +10,8 @@ use crate::values::OutputPath;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Outputs")]
 pub struct FileArgs {
-    /// The on-CPU profile, gzip-compressed pprof; - is standard output [default for a capture: a new file]
+    /// The on-CPU profile, gzip-compressed pprof; - is standard output [default for a capture: a new
+    /// file, unless folded stacks or a flame graph are asked for]
     #[arg(long, value_name = "PATH")]
     pub profile_output: Option<OutputPath>,
 

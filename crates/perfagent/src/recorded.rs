@@ -116,8 +116,9 @@ impl Recording {
     /// kernel runs here and both tell where they were loaded. The ledger follows; [`Self::warnings`] tells what could not be named.
     #[must_use]
     pub fn symbolize(self, symbolizer: &Symbolizer) -> SymbolizedRecording {
-        let named = symbolizer.name(self.0.into_symbolized());
-        Self::late(LateRecording::with_names(named.recording, named.names))
+        let Self(recording, drawing) = self;
+        let named = symbolizer.name(recording.into_symbolized());
+        Self::late(LateRecording::with_names(named.recording, named.names)).drawn(drawing)
     }
 
     /// What is poor about it, and what exactly to do about that: at most three pieces of advice, the most important first. Packages are
