@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn functions_of_the_scheduler_are_told_from_those_that_call_them() {
         let inside =
-            ["__schedule", "schedule_hrtimeout_range_clock", "__mutex_lock.constprop.0", "down_read"];
+            ["__schedule", "schedule_hrtimeout_range_clock", "__mutex_lock.constprop.0", "yield.isra.0"];
         assert!(inside.into_iter().all(contain));
         let outside =
             ["ep_poll", "futex_wait_queue", "hrtimer_nanosleep", "pipe_read", "schedule_work", "downcast"];
