@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use unwind::Rule;
 
 use crate::abi::MAX_FRAMES;
+use crate::return_probe::ReturnProbe;
 use crate::table_pool::Chunk;
-use crate::walk::ReturnProbe;
 
 #[repr(C)]
 struct Segment {

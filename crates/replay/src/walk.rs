@@ -10,6 +10,7 @@ use crate::native::Input;
 use crate::native::Outcome;
 use crate::native::RawFrame;
 use crate::native::State;
+use crate::return_probe::ReturnProbe;
 use crate::rules::Rules;
 use crate::table_pool::TablePool;
 use crate::tables;
@@ -52,17 +53,6 @@ pub struct Thread {
     pub exec_id: u64,
     /// Changes with the mappings and their tables, and is of one process: rules are remembered by pc and generation.
     pub generation: u32,
-}
-
-/// A function whose return the kernel probes: its return address was replaced by the page of uprobes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ReturnProbe {
-    /// The page; 0: there is none.
-    pub page: u64,
-    /// Where the return address is.
-    pub at: u64,
-    /// The return address before it was replaced.
-    pub to: u64,
 }
 
 /// Registers of the leaf.

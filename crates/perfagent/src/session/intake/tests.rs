@@ -105,7 +105,11 @@ fn interpreted_frames_of_a_sample_that_is_walked_in_user_space_are_in_the_record
     let mut intake = Intake::new(&config(), None);
     let labeller = Labeller::new(Enrichment::default(), Labels::default());
     let processes = Processes::new(labeller, false).unwrap();
-    intake.record_walked(raw, Walked { frames: Vec::new(), end: WalkEnd::TableNotReady }, &processes);
+    intake.record_walked(
+        raw,
+        Walked { frames: Vec::new(), end: WalkEnd::TableNotReady, left_the_copy: false },
+        &processes,
+    );
     let recording = recorded(intake);
     assert_eq!(only_stack(&recording), (vec![in_code(3), in_code(7), unknown(0x5000)], 0, 1));
 }
