@@ -3,14 +3,17 @@
 SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 
-.PHONY: help build demo test test-fast test-long truth bench fuzz format
+PREFIX ?= /usr/local
+
+.PHONY: help build install demo test test-fast test-long truth bench fuzz format
 
 help:
 	@echo "make demo       install what is missing, build, profile a real program: flame graph and pprof in out/"
 	@echo "make test       the whole gate: formatting, lints, documentation, licences, tests, other kernels"
 	@echo "make test-fast  the tests of parts: without root, other kernels and whole captures"
 	@echo "make test-long  what takes longer: aarch64 in emulation, endurance, each fuzz target for FUZZ_SECONDS (60)"
-	@echo "make build      target/release/perf-agent"
+	@echo "make build      target/release/perf-agent, its manual pages and shell completions"
+	@echo "make install    what was built: program, its debug file, manual pages, completions (PREFIX=/usr/local, DESTDIR)"
 	@echo "make truth      known-answer programs under perf-agent and perf record, as one table; cost per sample"
 	@echo "make bench      cost per sample, slowdown, start-up, footprint, real programs"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (600)"
@@ -19,6 +22,10 @@ help:
 build:
 	@tools/packages.sh build
 	cargo build --release --locked -p cli
+	cargo run --release --locked --quiet -p cli --example pages -- $(or $(CARGO_TARGET_DIR),target)/release/pages
+
+install:
+	@tools/install.sh "$(or $(CARGO_TARGET_DIR),target)/release" "$(DESTDIR)$(PREFIX)"
 
 demo:
 	@tools/demo.sh
