@@ -23,6 +23,9 @@ struct pt_regs {
 #define REGS_SP(regs) ((regs)->sp)
 #define REGS_FP(regs) ((regs)->regs[29])
 #define REGS_MODE(regs) ((regs)->pstate)
+/* No rule needs it. */
+#define TASK_THREAD_POINTER(task) ((void)(task), 0)
+
 #define REGS_PC_PROBED(regs) BPF_CORE_READ(regs, pc)
 #define REGS_SP_PROBED(regs) BPF_CORE_READ(regs, sp)
 #define REGS_FP_PROBED(regs) BPF_CORE_READ(regs, regs[29])

@@ -21,7 +21,19 @@ struct pt_regs {
 	unsigned long ss;
 };
 
+/* arch/x86/include/asm/processor.h */
+struct thread_struct {
+	unsigned long fsbase;
+};
+
+struct task_struct___x86 {
+	struct thread_struct thread;
+};
+
 #pragma clang attribute pop
+
+/* As the thread has set it by system calls, and as it was at its last switch. */
+#define TASK_THREAD_POINTER(task) BPF_CORE_READ((struct task_struct___x86 *)(task), thread.fsbase)
 
 #define REGS_PC(regs) ((regs)->ip)
 #define REGS_SP(regs) ((regs)->sp)

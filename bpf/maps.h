@@ -243,6 +243,11 @@ static __always_inline u64 saved_register(u64 regs, u32 dwarf_number, u64 *value
 	return bpf_probe_read_kernel(value, sizeof(*value), (const void *)(regs + place * 8));
 }
 
+static __always_inline u64 thread_pointer(void)
+{
+	return TASK_THREAD_POINTER((struct task_struct *)bpf_get_current_task());
+}
+
 static __always_inline u64 hash_seed(void)
 {
 	return seed;

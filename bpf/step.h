@@ -3,6 +3,7 @@
 #ifndef PERF_AGENT_STEP_H
 #define PERF_AGENT_STEP_H
 
+#include "go_stack.h"
 #include "link_register.h"
 #include "tables.h"
 #include "uprobes.h"
@@ -29,6 +30,8 @@ static __always_inline u32 word_at(struct frame *f, u64 address, u64 sp)
  */
 static __always_inline int guess_ends(struct walk *w, u32 end)
 {
+	if (w->guess == GUESS_SWITCH)
+		end = WALK_STACK_SWITCH;
 	return walk_ends(w, w->guess == GUESS_NO_ROW ? WALK_NO_ROW : end);
 }
 
@@ -97,7 +100,7 @@ static __always_inline int step_by_rule(struct walk *w, u32 slot, struct frame *
 		jump = true;
 		break;
 	default:
-		return walk_ends(w, WALK_UNSUPPORTED_RULE);
+		return rule->cfa >= CFA_SWITCH ? walk_go(slot) : walk_ends(w, WALK_UNSUPPORTED_RULE);
 	}
 	/* A function with its return address in a register may have nothing on the stack, as vfork. */
 	if (!jump && (rule->ra == RA_REG ? cfa < sp : cfa <= sp))
@@ -158,7 +161,7 @@ __noinline int walk_step(u32 slot)
 	f->ra_at = NO_WORD;
 	f->fp_at = NO_WORD;
 
-	cached = &w->rules[(w->pc * 0x9e3779b97f4a7c15ULL) >> (64 - CACHED_RULES_SHIFT)];
+	cached = cached_rule_of(w, w->pc);
 	if (cached->pc != w->pc || cached->generation != w->generation) {
 		at = w->pc & FRAME_PC;
 		if (!(w->pc & FRAME_EXACT))

@@ -78,6 +78,7 @@ enum guess {
 	GUESS_NONE = 0, /* it was found by a rule */
 	GUESS_NO_ROW = 1,
 	GUESS_NO_TABLE = 2,
+	GUESS_SWITCH = 3, /* by what Go's runtime keeps in memory */
 };
 
 struct walk {
@@ -156,5 +157,12 @@ static struct rule *rule_at(u32 index);
 static long read_user(void *to, u32 size, u64 from);
 static u64 saved_register(u64 regs, u32 dwarf_number, u64 *value);
 static u64 hash_seed(void);
+static u64 thread_pointer(void); /* of the walked thread; 0: not known */
+
+/* Where the rule of a pc is remembered. */
+static __always_inline struct cached_rule *cached_rule_of(struct walk *w, u64 pc)
+{
+	return &w->rules[(pc * 0x9e3779b97f4a7c15ULL) >> (64 - CACHED_RULES_SHIFT)];
+}
 
 #endif

@@ -24,7 +24,6 @@ enum counter {
 	COUNT_FRAMES = 14,	  /* user frames of all walks */
 	COUNT_SAMPLES = 15,	  /* recorded */
 	COUNT_WALKS = 16,	  /* + enum walk_end */
-	COUNT_THREADS_LOST = 27,  /* threads that could not be followed */
 	COUNT_WAKERS_LOST = 28,	  /* intervals that were recorded without their waker */
 	COUNT_LIFETIME_NS = 29,	  /* time that ended threads lived inside the capture */
 	COUNT_LOST_UNSEEN = 30,	  /* intervals whose begin the kernel did not report */
@@ -32,6 +31,7 @@ enum counter {
 	COUNT_LOST_BUSY = 32,	  /* a table could not be changed because its lock was held */
 	COUNT_CAME_UNSEEN = 33,	  /* slices whose begin the kernel did not report; the wait before is missing too */
 	COUNT_READS_FAILED = 34,  /* counters of events that could not be read at a switch */
+	COUNT_THREADS_LOST = 35,  /* threads that could not be followed */
 	COUNT_SEAMS_LOST = 40,	  /* threads whose seam record did not fit */
 	COUNT_SINGLES_LOST = 41,  /* single samples that did not fit into the ring; they are in the sums */
 	COUNTERS = 64,
@@ -41,6 +41,6 @@ struct counters {
 	unsigned long long at[COUNTERS];
 };
 
-_Static_assert(COUNT_WALKS + WALK_ENDS <= COUNT_THREADS_LOST, "room for every end of a walk");
+_Static_assert(COUNT_WALKS + WALK_ENDS <= COUNT_WAKERS_LOST, "room for every end of a walk");
 
 #endif

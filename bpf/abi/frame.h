@@ -33,7 +33,8 @@ enum walk_end {
 	WALK_NO_REGISTERS = 8,
 	WALK_NONE = 9,	   /* no walk: a kernel thread, also one that belongs to a process, as for io_uring */
 	WALK_EXITING = 10, /* no walk: the thread has released its memory, because it exits or executes a program */
-	WALK_ENDS = 11,
+	WALK_STACK_SWITCH = 11, /* the caller is on another stack that could not be found or read */
+	WALK_ENDS = 12,
 };
 
 #endif

@@ -23,6 +23,12 @@ enum cfa_kind {
 	CFA_FP_DEREF = 5,    /* *(fp + cfa_off) + cfa_add */
 	CFA_PLT = 6,	     /* sp + cfa_off + (((pc & 15) >= cfa_add) << 3) */
 	CFA_UNSUPPORTED = 7, /* there is a row, but the walker cannot evaluate it */
+	CFA_SWITCH = 8,	     /* the function called on another stack, and nothing tells where its own frame is */
+	/* Switches of stacks of Go's runtime; `struct rule` says how its fields are used. */
+	CFA_GO_CALL = 9,       /* the goroutine's saved sp points to the return address */
+	CFA_GO_GROW = 10,      /* the caller's pc, sp and frame pointer are those that the goroutine has saved */
+	CFA_GO_LEAVE = 11,     /* the same; the word at sp is the goroutine, if it has not left the thread */
+	CFA_GO_CALL_OF_C = 12, /* the goroutine, and its sp's distance from the end of its stack, are in the frame */
 };
 
 enum ra_kind {
@@ -44,7 +50,13 @@ enum fp_kind {
 #define RULE_SIGNAL 0x80 /* signal trampoline: the caller was interrupted, its pc is exact */
 #define RULE_REG 0x1f	 /* DWARF number of the register of CFA_REG */
 
-/* How to get from a frame to its caller. */
+/*
+ * How to get from a frame to its caller. For CFA_GO_CALL, GROW and LEAVE: cfa_off is the place of the current `g` from
+ * the thread pointer, ra_off that of `m` in a `g`, cfa_add that of the running goroutine in `m`, and fp_off those of
+ * the saved sp (low half) and frame pointer in a `g`; `g0` is the first word of `m`, and the saved pc follows the saved
+ * sp. For CFA_GO_CALL_OF_C: cfa_off and ra_off are the places of the goroutine and of the distance from sp, cfa_add
+ * that of the end of the stack in a `g`.
+ */
 struct rule {
 	unsigned char cfa;
 	unsigned char ra;

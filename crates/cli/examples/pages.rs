@@ -6,6 +6,8 @@
 
 #[path = "../src/args.rs"]
 mod args;
+#[path = "../src/console.rs"]
+mod console;
 #[path = "../src/file_args.rs"]
 mod file_args;
 #[path = "../src/values.rs"]

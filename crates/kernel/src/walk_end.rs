@@ -29,6 +29,8 @@ pub enum WalkEnd {
     NoUserStack = types::walk_end::WALK_NONE.0 as isize,
     /// A thread that has already released its memory in exit or exec.
     Exiting = types::walk_end::WALK_EXITING.0 as isize,
+    /// At a switch of stacks: the caller's stack could not be found or read.
+    StackSwitch = types::walk_end::WALK_STACK_SWITCH.0 as isize,
 }
 
 impl WalkEnd {
@@ -45,6 +47,7 @@ impl WalkEnd {
         Self::NoRegisters,
         Self::NoUserStack,
         Self::Exiting,
+        Self::StackSwitch,
     ];
 
     /// Whether there was no user stack to walk.

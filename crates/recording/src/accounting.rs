@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn counts_of_an_interval_are_the_difference_and_peaks_are_not() {
         let reading = |n: u64| Accounting {
-            sampler: Counters { samples: 10 * n, walks: [n; 11], ..Counters::default() },
+            sampler: Counters { samples: 10 * n, walks: [n; WalkEnd::ALL.len()], ..Counters::default() },
             renames_skipped: n,
             processes: n,
             elapsed_ns: 100 * n,

@@ -27,11 +27,13 @@ pub enum WalkEnd {
     NoUserStack,
     /// Not a walk: the thread has released its memory, in exit or exec.
     Exiting,
+    /// At a switch of stacks: the caller's stack could not be found or read.
+    StackSwitch,
 }
 
 impl WalkEnd {
     /// All ends, in the order of their numbers.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Root,
         Self::NoMapping,
         Self::NoRow,
@@ -43,10 +45,11 @@ impl WalkEnd {
         Self::NoRegisters,
         Self::NoUserStack,
         Self::Exiting,
+        Self::StackSwitch,
     ];
 
     /// The ends of real walks with the names that the ledger gives them, in the ledger's order.
-    pub const WALKS: [(&'static str, Self); 9] = [
+    pub const WALKS: [(&'static str, Self); 10] = [
         ("root", Self::Root),
         ("no_mapping", Self::NoMapping),
         ("no_row", Self::NoRow),
@@ -56,6 +59,7 @@ impl WalkEnd {
         ("frame_limit", Self::FrameLimit),
         ("table_not_ready", Self::TableNotReady),
         ("no_registers", Self::NoRegisters),
+        ("stack_switch", Self::StackSwitch),
     ];
 
     /// Whether there was no user stack to walk.

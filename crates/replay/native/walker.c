@@ -46,6 +46,7 @@ struct surroundings {
 	u64 uprobes;	/* page of uprobes, 0: none */
 	u64 pending_at; /* where the return address of the probed function is, and what it was */
 	u64 pending_return;
+	u64 thread_pointer;
 	u32 tid;
 	u32 generation;
 	u32 mappings;
@@ -146,6 +147,11 @@ static u64 address_in_program(u64 pc, u64 *sp)
 	bool at_return = (pc & FRAME_PC) == around->uprobes && *sp == around->pending_at + sizeof(u64);
 
 	return around->uprobes && at_return ? around->pending_return : 0;
+}
+
+static u64 thread_pointer(void)
+{
+	return around->thread_pointer;
 }
 
 static u64 hash_seed(void)
@@ -307,6 +313,7 @@ const u64 replay_numbers[] = {
     WALK_FAULT,
     WALK_FRAME_LIMIT,
     WALK_TABLE_NOT_READY,
+    WALK_STACK_SWITCH,
     sizeof(struct surroundings),
     sizeof(struct outcome),
     sizeof(struct outcome_frame),

@@ -32,6 +32,7 @@ struct Surroundings {
     uprobes: u64,
     pending_at: u64,
     pending_return: u64,
+    thread_pointer: u64,
     tid: u32,
     generation: u32,
     mappings: u32,
@@ -97,7 +98,7 @@ unsafe extern "C" {
     fn replay_first_values(schema: u32, values: *const u64, total: *mut [u64; VALUE_SLOTS]);
     fn replay_add_values(schema: u32, values: *const u64, total: *mut [u64; VALUE_SLOTS]);
     #[cfg(test)]
-    static replay_numbers: [u64; 24];
+    static replay_numbers: [u64; 25];
 }
 
 /// `VALUE_SLOTS` of `bpf/abi/sums.h`.
@@ -157,6 +158,7 @@ pub(crate) struct Input<'a> {
     pub(crate) seed: u64,
     pub(crate) exec_id: u64,
     pub(crate) probe: ReturnProbe,
+    pub(crate) thread_pointer: u64,
     pub(crate) tid: u32,
     pub(crate) generation: u32,
     pub(crate) mappings: u32,
@@ -265,6 +267,7 @@ fn surroundings(input: &Input<'_>, segments: &[Segment]) -> Surroundings {
         uprobes: input.probe.page,
         pending_at: input.probe.at,
         pending_return: input.probe.to,
+        thread_pointer: input.thread_pointer,
         tid: input.tid,
         generation: input.generation,
         mappings: input.mappings,
@@ -298,6 +301,7 @@ mod tests {
             End::Fault,
             End::FrameLimit,
             End::TableNotReady,
+            End::StackSwitch,
         ];
         let mut numbers = vec![
             u64::from(abi::CHUNK_WORDS),

@@ -62,6 +62,8 @@ pub struct Registers {
     pub pc: u64,
     /// The 16 integer registers by DWARF number: frame pointer 6, stack pointer 7.
     pub by_number: [u64; 16],
+    /// The base of thread-local storage.
+    pub thread_pointer: u64,
 }
 
 impl Registers {
@@ -71,7 +73,7 @@ impl Registers {
         let mut by_number = [0; 16];
         by_number[6] = fp;
         by_number[7] = sp;
-        Self { pc, by_number }
+        Self { pc, by_number, thread_pointer: 0 }
     }
 }
 
@@ -95,10 +97,12 @@ pub enum End {
     FrameLimit = 6,
     /// A table still being made.
     TableNotReady = 7,
+    /// The caller is on another stack that could not be found or read.
+    StackSwitch = 11,
 }
 
 impl End {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Root,
         Self::NoMapping,
         Self::NoRow,
@@ -107,7 +111,13 @@ impl End {
         Self::Fault,
         Self::FrameLimit,
         Self::TableNotReady,
+        Self::StackSwitch,
     ];
+
+    /// The end with a number that the walker gives.
+    fn of(number: u32) -> Self {
+        Self::ALL.into_iter().find(|end| *end as u32 == number).unwrap_or(Self::FrameLimit)
+    }
 }
 
 /// A frame of a walked stack.
@@ -287,6 +297,7 @@ impl Replay {
         let by = Input {
             stack: &by_stack.segments,
             registers: by_registers.by_number,
+            thread_pointer: by_registers.thread_pointer,
             pc: by_registers.pc,
             exec_id: by_thread.exec_id,
             tid: by_thread.tid,
@@ -308,6 +319,7 @@ impl Replay {
             rules: &self.rules.all,
             stack: &stack.segments,
             registers: registers.by_number,
+            thread_pointer: registers.thread_pointer,
             pc: registers.pc,
             seed: self.seed,
             exec_id: thread.exec_id,
@@ -324,7 +336,7 @@ impl Replay {
 fn result((outcome, frames): (Outcome, &[RawFrame])) -> Walk {
     Walk {
         frames: frames.iter().map(frame).collect(),
-        end: End::ALL[outcome.end as usize],
+        end: End::of(outcome.end),
         hash: outcome.hash,
         matched_from_memo: outcome.matched as usize,
     }

@@ -148,6 +148,7 @@ fn outermost(stack: &Stack) -> Option<&'static str> {
         WalkEnd::FrameLimit => Some("[truncated: frame limit]"),
         WalkEnd::TableNotReady => Some("[truncated: unwind table not ready]"),
         WalkEnd::NoRegisters => Some("[truncated: no user registers]"),
+        WalkEnd::StackSwitch => Some("[truncated: stack switch]"),
         WalkEnd::NoUserStack => kernel.is_empty().then_some("[kernel thread]"),
         // The frames are those at which the memory of the old program was released.
         WalkEnd::Exiting if !user.is_empty() => Some("[in exec]"),

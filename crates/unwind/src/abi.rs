@@ -32,7 +32,7 @@ pub struct Rule {
     pub cfa_add: i16,
     /// Offset of the return address.
     pub ra_off: i16,
-    /// Offset of the saved frame pointer.
+    /// Offset of the saved frame pointer. For the Go kinds, these offsets have other meanings: `bpf/abi.h`.
     pub fp_off: i32,
 }
 
@@ -77,6 +77,16 @@ pub mod cfa {
     pub const PLT: u8 = 6;
     /// The unwind information needs a rule that the walker does not support.
     pub const UNSUPPORTED: u8 = 7;
+    /// The function called on another stack, and nothing tells where its own frame is.
+    pub const SWITCH: u8 = 8;
+    /// Go: the frame is on the stack of the goroutine that runs on this thread. Its saved sp points to the return address.
+    pub const GO_CALL: u8 = 9;
+    /// Go: the caller's pc, sp and frame pointer are saved in that goroutine. Without a goroutine: in `g0`.
+    pub const GO_GROW: u8 = 10;
+    /// As [`GO_GROW`]; the word at sp is the goroutine, which may no longer be the one that runs.
+    pub const GO_LEAVE: u8 = 11;
+    /// Go: sp points to a frame with the goroutine and the distance of its sp from the end of its stack.
+    pub const GO_CALL_OF_C: u8 = 12;
 }
 
 /// Kinds of return address.
@@ -119,6 +129,8 @@ impl Rule {
         ra_off: 0,
         fp_off: 0,
     };
+    /// See [`cfa::SWITCH`].
+    pub const SWITCH: Self = Self { cfa: cfa::SWITCH, ..Self::NONE };
     /// The unwind information cannot be expressed as a rule.
     pub const UNSUPPORTED: Self = Self { cfa: cfa::UNSUPPORTED, ..Self::NONE };
     /// The root of a stack. A walker stops here and does not use the CFA.
@@ -129,7 +141,7 @@ impl Rule {
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let register_ok = self.flags & REGISTER_MASK == 0 || self.cfa == cfa::REG;
-        self.cfa <= cfa::UNSUPPORTED
+        self.cfa <= cfa::GO_CALL_OF_C
             && self.ra <= ra::REG
             && self.fp <= fp::UNDEFINED
             && self.flags & !(SIGNAL | REGISTER_MASK) == 0

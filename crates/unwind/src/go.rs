@@ -4,12 +4,16 @@
 //! It is preferred over `.debug_frame`, which Go's linker derives from the same table but without a rule for rbp.
 //! The place where rbp is saved comes from the prologue's code.
 
+use std::ops::Range;
+
+mod scheduler;
 mod stack_sizes;
 mod stack_switch;
 mod text_start;
 
 use crate::abi::Rule;
 use crate::abi::SIGNAL;
+use crate::abi::cfa;
 use crate::image::Image;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
@@ -18,16 +22,21 @@ use crate::x86_64;
 
 use elf::gopclntab::{self, PcLnTab};
 
+use scheduler::{CallOfC, Offsets};
 use stack_sizes::{GoFunction, StackSizes};
 
 /// Functions at the root of a goroutine's stack or of a system stack.
-const ROOTS: [&[u8]; 4] = [b"runtime.goexit", b"runtime.mstart", b"runtime.rt0_go", b"_rt0_amd64"];
-/// Functions that switch to the system stack, or, in `clone`, to the stack of a new thread. Where rbp does not keep the
-/// frame, the walk ends there.
-const SWITCHES: [&[u8]; 5] =
-    [b"runtime.systemstack", b"runtime.mcall", b"runtime.morestack", b"runtime.asmcgocall", b"runtime.clone"];
-/// Their caller's frame is on a goroutine's stack that the goroutine may have left: rbp does not tell.
-const LEAVE_THE_GOROUTINE: [&[u8]; 2] = [b"runtime.mcall", b"runtime.morestack"];
+///
+/// A goroutine that leaves its thread goes on with the frame of `mstart0` (`cfa::GO_GROW`), of which only the pc is known.
+const ROOTS: [&[u8]; 5] =
+    [b"runtime.goexit", b"runtime.mstart", b"runtime.mstart0", b"runtime.rt0_go", b"_rt0_amd64"];
+/// Functions that switch to the system stack or to the stack of a new thread.
+const SYSTEMSTACK: &[u8] = b"runtime.systemstack";
+const MCALL: &[u8] = b"runtime.mcall";
+const MORESTACK: &[u8] = b"runtime.morestack";
+const ASMCGOCALL: &[u8] = b"runtime.asmcgocall";
+const CLONE: &[u8] = b"runtime.clone";
+const SWITCHES: [&[u8]; 5] = [SYSTEMSTACK, MCALL, MORESTACK, ASMCGOCALL, CLONE];
 /// The runtime fakes calls of these from a signal handler: the "return address" is the interrupted instruction.
 const INJECTED: [&[u8]; 4] =
     [b"runtime.asyncPreempt", b"runtime.sigpanic", b"runtime.sigpanic0", b"runtime.debugCallV2"];
@@ -50,6 +59,7 @@ pub(crate) fn layer(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -
         return layer;
     };
     let mut functions = stack_sizes::functions(&table, text).peekable();
+    let mut offsets = None;
     while let Some(mut function) = functions.next() {
         let Some(code) = image.code_at(function.start) else {
             stats.outside_fdes = stats.outside_fdes.saturating_add(1);
@@ -69,7 +79,10 @@ pub(crate) fn layer(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -
         let byte_before_is_free = layer.spans.last().is_some_and(|before| before.end < function.start);
         let start = function.start - u64::from(byte_before_is_free && is_trampoline(image, &function));
         layer.begin(start);
-        match rows(image, &function, &mut layer, rules, start) {
+        if is_switch(&function) && offsets.is_none() {
+            offsets = Some(read_offsets(image, &table, text));
+        }
+        match rows(image, &function, offsets.flatten(), &mut layer, rules, start) {
             Some(covered) => {
                 layer.end(covered.min(end));
                 stats.go_functions = stats.go_functions.saturating_add(1);
@@ -83,6 +96,28 @@ pub(crate) fn layer(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -
     layer
 }
 
+/// Whether a function loads sp with a value at no constant distance from the old one.
+fn is_switch(function: &GoFunction<'_>) -> bool {
+    function.writes_sp || SWITCHES.contains(&function.name)
+}
+
+/// Reads where the scheduler keeps goroutines. `None`: one of the functions is missing or does not look as expected.
+fn read_offsets(image: &Image<'_>, table: &PcLnTab<'_>, text: u64) -> Option<Offsets> {
+    let mut code: [&[u8]; 3] = [&[]; 3];
+    for function in stack_sizes::functions(table, text) {
+        if let Some(n) = [SYSTEMSTACK, MCALL, MORESTACK].iter().position(|name| *name == function.name) {
+            code[n] = code_of(image, &function)?;
+        }
+    }
+    let [systemstack, mcall, morestack] = code;
+    Offsets::read(systemstack, mcall, morestack)
+}
+
+fn code_of<'a>(image: &Image<'a>, function: &GoFunction<'_>) -> Option<&'a [u8]> {
+    let code = image.bytes_at(function.start)?;
+    Some(&code[..code.len().min(usize::try_from(function.end - function.start).ok()?)])
+}
+
 fn is_trampoline(image: &Image<'_>, function: &GoFunction<'_>) -> bool {
     image.bytes_at(function.start).is_some_and(|code| code.starts_with(&x86_64::SIGRETURN_CODE))
 }
@@ -91,12 +126,12 @@ fn is_trampoline(image: &Image<'_>, function: &GoFunction<'_>) -> bool {
 fn rows(
     image: &Image<'_>,
     function: &GoFunction<'_>,
+    offsets: Option<Offsets>,
     layer: &mut Layer,
     rules: &mut RuleSet,
     start: u64,
 ) -> Option<u64> {
-    let code = image.bytes_at(function.start)?;
-    let code = &code[..code.len().min(usize::try_from(function.end - function.start).ok()?)];
+    let code = code_of(image, function)?;
     let is_named = |names: &[&[u8]]| names.contains(&function.name);
     if is_named(&ROOTS) || function.start == image.entry {
         layer.row(start, rules.intern(Rule::ROOT));
@@ -106,8 +141,8 @@ fn rows(
         layer.row(start, rules.intern(x86_64::SIGNAL_TRAMPOLINE));
         return Some(function.end);
     }
-    if function.writes_sp || is_named(&SWITCHES) {
-        return rows_of_switch(function, code, layer, rules);
+    if is_switch(function) {
+        return rows_of_switch(function, code, offsets, layer, rules);
     }
     let saved_from = frame_pointer_saved_from(function.stack_sizes, code)?;
     let flags = if is_named(&INJECTED) { SIGNAL } else { 0 };
@@ -138,13 +173,15 @@ fn rows(
 fn rows_of_switch(
     function: &GoFunction<'_>,
     code: &[u8],
+    offsets: Option<Offsets>,
     layer: &mut Layer,
     rules: &mut RuleSet,
 ) -> Option<u64> {
-    let leaves = LEAVE_THE_GOROUTINE.contains(&function.name);
-    let otherwise = if SWITCHES.contains(&function.name) { Rule::ROOT } else { Rule::UNSUPPORTED };
+    let go_rule = |kind| offsets.map_or(Rule::SWITCH, |offsets| offsets.rule(kind));
+    let call_of_c = (function.name == ASMCGOCALL).then(|| CallOfC::read(code)).flatten();
+    let states = stack_switch::states(code);
     let mut at = 0;
-    for (instruction, state) in stack_switch::states(code) {
+    for (n, (instruction, state)) in states.iter().enumerate() {
         if layer.is_full() {
             return None;
         }
@@ -152,15 +189,33 @@ fn rows_of_switch(
             // No path leads to the instructions before.
             layer.row(function.start + at as u64, rules.intern(Rule::UNSUPPORTED));
         }
-        let by_registers = state.rule().filter(|_| !(leaves && state.is_on_other_stack()));
-        let here = if state.is_on_other_stack() { otherwise } else { Rule::UNSUPPORTED };
-        layer.row(function.start + instruction.start as u64, rules.intern(by_registers.unwrap_or(here)));
+        let rule = match (state.is_on_other_stack(), function.name) {
+            // The goroutine may have left its stack, so rbp does not tell.
+            (true, MCALL) => go_rule(cfa::GO_LEAVE),
+            (true, MORESTACK) => go_rule(cfa::GO_GROW),
+            (true, CLONE) => Rule::ROOT,
+            (true, name) => state.rule().unwrap_or_else(|| match (name, &call_of_c) {
+                (SYSTEMSTACK, _) => go_rule(cfa::GO_CALL),
+                (ASMCGOCALL, Some(call)) => call.rule(instruction.start, &other_stack_around(&states, n)),
+                _ => Rule::SWITCH,
+            }),
+            (false, _) => state.rule().unwrap_or(Rule::UNSUPPORTED),
+        };
+        layer.row(function.start + instruction.start as u64, rules.intern(rule));
         at = instruction.end;
     }
     if at < code.len() {
         layer.row(function.start + at as u64, rules.intern(Rule::UNSUPPORTED));
     }
     (at > 0).then_some(function.end)
+}
+
+/// The instructions around one of them that run on another stack.
+fn other_stack_around(states: &[(Range<usize>, stack_switch::State)], n: usize) -> Range<usize> {
+    let ends_run = |entry: &&(Range<usize>, stack_switch::State)| !entry.1.is_on_other_stack();
+    let from = states[..n].iter().rev().find(ends_run).map_or(0, |before| before.0.end);
+    let to = states[n..].iter().find(ends_run).map_or(usize::MAX, |after| after.0.start);
+    from..to
 }
 
 /// The offset after which rbp is saved at CFA − 16; the inner `None` if the function does not save it there.

@@ -46,6 +46,9 @@ pub enum StepError {
     /// The rule is only valid in the innermost frame, or is not supported.
     #[error("the walker does not support the rule")]
     UnsupportedRule,
+    /// The frame is on another stack, and the step needs more than registers and stack words.
+    #[error("the caller is on another stack")]
+    StackSwitch,
     /// A word of the stack could not be read.
     #[error("unreadable stack at {0:#x}")]
     Fault(u64),
@@ -97,6 +100,7 @@ pub fn apply(
             let pushed = (frame.pc & 15) as i64 >= i64::from(rule.cfa_add);
             plus(frame.sp, off + if pushed { 8 } else { 0 })
         }
+        cfa::SWITCH..=cfa::GO_CALL_OF_C => return Err(StepError::StackSwitch),
         _ => return Err(StepError::UnsupportedRule),
     };
     let fp_off = i64::from(rule.fp_off);

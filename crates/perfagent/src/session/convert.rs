@@ -18,6 +18,7 @@ pub(crate) fn walk_end(end: kernel::WalkEnd) -> WalkEnd {
         kernel::WalkEnd::Fault => WalkEnd::Fault,
         kernel::WalkEnd::FrameLimit => WalkEnd::FrameLimit,
         kernel::WalkEnd::TableNotReady => WalkEnd::TableNotReady,
+        kernel::WalkEnd::StackSwitch => WalkEnd::StackSwitch,
         kernel::WalkEnd::NoRegisters => WalkEnd::NoRegisters,
         kernel::WalkEnd::NoUserStack => WalkEnd::NoUserStack,
         kernel::WalkEnd::Exiting => WalkEnd::Exiting,

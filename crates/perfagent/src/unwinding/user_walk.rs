@@ -73,6 +73,9 @@ pub(crate) fn walk(
             (None, UnwindMethod::Rule(rule)) => Some(now.apply(rule, &memory)),
             (next, _) => next,
         };
+        let by_fp_rule = !raw.is_cut()
+            && matches!(&found, UnwindMethod::Rule(rule) if rule.cfa == unwind::abi::cfa::FP)
+            && now.fp().zip(now.sp()).is_some_and(|(fp, sp)| fp < sp || raw.word(fp).is_none());
         // A frame record does not tell the stack pointer, so a rule that needs it cannot be used.
         let by_rule =
             by_rule.filter(|next| !(now.sp().is_none() && matches!(next, Err(StepError::UnsupportedRule))));
@@ -104,8 +107,11 @@ pub(crate) fn walk(
         match next {
             Ok(next) => now = next,
             Err(StepError::Root) => break WalkEnd::Root,
+            // The copy is of one stack.
+            Err(StepError::Fault(_)) if by_fp_rule => break WalkEnd::StackSwitch,
             Err(StepError::Fault(_)) => break WalkEnd::Fault,
             Err(StepError::NotAbove(_)) => break WalkEnd::FpChain,
+            Err(StepError::StackSwitch) => break WalkEnd::StackSwitch,
             Err(_) => break WalkEnd::UnsupportedRule,
         }
     };

@@ -126,7 +126,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Files of versions before 1.2 lack it.
+    /// A file may lack it.
     fn origin(&mut self, item: Origin) -> Result<(), Problem> {
         if std::mem::replace(&mut self.has_origin, true) {
             return Err(Problem::Invalid("it comes twice"));
@@ -139,7 +139,7 @@ impl Parts {
 /// What a recording has besides its tables.
 type Capture = (Settings, Span, Option<BuildId>, Option<CodeMappingId>, Accounting);
 
-/// Release, start, `_text` and `_stext` of the kernel. Files of version 1.0 lack it.
+/// Release, start, `_text` and `_stext` of the kernel. A file may lack them.
 type Kernel = (String, Option<String>, Option<Avma>, Option<Avma>);
 
 fn push<T>(table: &mut Vec<T>, item: T) -> Result<(), Problem> {

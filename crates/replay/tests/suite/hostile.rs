@@ -87,7 +87,7 @@ proptest! {
         let mut replay = Replay::over_words(&words, &rules, mappings, count);
         let stack = Stack::of_words(STACK, &stack);
         for (pc, sp, fp, others) in starts {
-            let mut registers = Registers { pc, by_number: others };
+            let mut registers = Registers { pc, by_number: others, thread_pointer: 0 };
             registers.by_number[6..8].copy_from_slice(&[fp, sp]);
             for _ in 0..2 {
                 let walk = replay.walk(&Thread::default(), &registers, &stack);

@@ -3,6 +3,7 @@
 
 mod claims;
 mod ends;
+mod go_stack;
 mod hash;
 mod hostile;
 mod image;

@@ -93,7 +93,7 @@ impl Recorder {
             raw.rax, raw.rdx, raw.rcx, raw.rbx, raw.rsi, raw.rdi, raw.rbp, raw.rsp, raw.r8, raw.r9, raw.r10,
             raw.r11, raw.r12, raw.r13, raw.r14, raw.r15,
         ];
-        Registers { pc: raw.rip, by_number }
+        Registers { pc: raw.rip, by_number, thread_pointer: 0 }
     }
 
     /// Memory of the program; shorter where it ends.

@@ -78,6 +78,7 @@ fn cause(end: WalkEnd) -> &'static str {
         WalkEnd::FrameLimit => "more frames than are kept",
         WalkEnd::TableNotReady => "unwind table not ready",
         WalkEnd::NoRegisters => "no user registers",
+        WalkEnd::StackSwitch => "the other side of a switch of stacks was not found",
         WalkEnd::Root | WalkEnd::NoUserStack | WalkEnd::Exiting => "no user stack",
     }
 }

@@ -211,7 +211,8 @@ fn without_a_profile_there_is_one_ledger_of_what_is_missing() {
 fn every_sample_is_in_one_figure_of_its_stack() {
     let mut capture = TestRecording::new();
     // The programs walked other stacks besides.
-    (capture.accounting.scheduler.walks, capture.accounting.scheduler.frames) = ([100; 11], 100);
+    (capture.accounting.scheduler.walks, capture.accounting.scheduler.frames) =
+        ([100; WalkEnd::ALL.len()], 100);
     let frames = ["a", "b"].map(|name| capture.frame(name));
     for (samples, end) in WalkEnd::ALL.into_iter().enumerate() {
         let stack = capture.stack(&[], &frames, end, State::Blocked);
@@ -229,7 +230,7 @@ fn every_sample_is_in_one_figure_of_its_stack() {
     assert_eq!((all, ledger.frames), (walked + 1100, 2 * walked));
     assert_eq!((ledger.stacks, ledger.no_user_stack), (WalkEnd::ALL.len() as u64 + 2, 10 + 11));
     assert_eq!((ledger.not_run_yet, ledger.asleep_before), (100, 1000));
-    assert_eq!(ledger.off_cpu_ns, 11 * 10 + 2);
+    assert_eq!(ledger.off_cpu_ns, WalkEnd::ALL.len() as u64 * 10 + 2);
 }
 
 #[test]
@@ -314,12 +315,16 @@ fn each_process_has_its_own_part() {
 
 #[test]
 fn figures_of_any_size_saturate() {
-    let most =
-        Counters { samples: u64::MAX, lost_busy: u64::MAX, walks: [u64::MAX; 11], ..Counters::default() };
+    let most = Counters {
+        samples: u64::MAX,
+        lost_busy: u64::MAX,
+        walks: [u64::MAX; WalkEnd::ALL.len()],
+        ..Counters::default()
+    };
     let accounting = Accounting {
         sampler: Counters { threads_lost: u64::MAX, lost_no_memory: 1, lost_ring_full: u64::MAX, ..most },
         scheduler: Counters { processes_lost: u64::MAX, ..most },
-        deferred_walks: [[u64::MAX; 11]; 2],
+        deferred_walks: [[u64::MAX; WalkEnd::ALL.len()]; 2],
         not_kept: [u64::MAX; 8],
         wakers_not_kept: u64::MAX,
         throttled_ns: u64::MAX,

@@ -76,6 +76,7 @@ fn the_outermost_line_tells_how_the_walk_ended() {
         "[truncated: no user registers]",
         "user",
         "[in exec]",
+        "[truncated: stack switch]",
     ];
     assert_eq!(WalkEnd::ALL.map(|end| root_of(true, true, end)), expected);
     let without_user = [WalkEnd::NoUserStack, WalkEnd::Exiting];

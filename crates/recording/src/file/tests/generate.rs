@@ -312,8 +312,8 @@ pub(super) fn numbers(seed: u64) -> impl Iterator<Item = u64> {
     .map(|number| number.rotate_left(32))
 }
 
-/// [`sample`] with what version 1.1 added: single samples, and all that is known of the kernel.
-pub(super) fn sample_1_1() -> SymbolizedRecording {
+/// [`sample`] with single samples, all that is known of the kernel, and where it is from.
+pub(super) fn sample_2_0() -> SymbolizedRecording {
     let mut symbolized = sample();
     let all = &mut symbolized.recording;
     let event = EventId(all.events.iter().position(|event| !event.values.is_empty()).unwrap() as u32);
@@ -328,17 +328,11 @@ pub(super) fn sample_1_1() -> SymbolizedRecording {
             && kernel.stext.is_some()
     };
     all.kernel = kernels.find(is_complete).unwrap();
+    all.origin = Origin { host: "web-1".to_owned(), target: "pid 7 (nginx)".to_owned() };
     symbolized
 }
 
-/// [`sample_1_1`] with what version 1.2 added: where it is from.
-pub(super) fn sample_1_2() -> SymbolizedRecording {
-    let mut symbolized = sample_1_1();
-    symbolized.recording.origin = Origin { host: "web-1".to_owned(), target: "pid 7 (nginx)".to_owned() };
-    symbolized
-}
-
-/// A small recording that has something of everything that files of version 1.0 have.
+/// A small recording that has something of everything but single samples.
 pub(super) fn sample() -> SymbolizedRecording {
     let mut samples = (0..).map(|seed| Tape(numbers(seed)).symbolized());
     let mut symbolized = samples.find(has_everything).unwrap();
@@ -363,7 +357,8 @@ fn has_everything(symbolized: &SymbolizedRecording) -> bool {
         symbolized.names.len(),
         symbolized.ledgers.len(),
     ];
-    all.main.is_some() && all.frames.len() > 20 && !tables.contains(&0)
+    let has_values = all.events.iter().any(|event| !event.values.is_empty());
+    all.main.is_some() && all.frames.len() > 20 && has_values && !tables.contains(&0)
 }
 
 /// Any recordings with names.
