@@ -16,6 +16,7 @@ mod uncovered;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use hashbrown::HashMap;
@@ -30,16 +31,23 @@ use crate::x86_64;
 
 use function::FunctionFacts;
 use function::Walk;
+use starts::Evidence;
 use uncovered::UncoveredCode;
 
-/// More code than this without unwind information is not analysed: such a file is not a C library.
-const MAX_UNCOVERED: u64 = 8 << 20;
+/// More code than this without unwind information is not analysed.
+const MAX_UNCOVERED: u64 = 64 << 20;
 /// Smaller gaps are padding and startup code.
 const MIN_GAP: u64 = 16;
 /// Limit of followed instructions per byte of uncovered code, over all functions. Most bytes are reached from one start
 /// only.
 const EFFORT_PER_BYTE: u64 = 8;
+/// Limit of followed instructions of a file: some seconds.
+const MAX_EFFORT: u64 = 40 << 20;
+/// Limit of rounds to find functions behind known ones. Each finds the callees of those of the last one.
+const MAX_SEARCHES: usize = 16;
 
+/// Limit of the code between a function's start and a label in it that may start a stack.
+const MAX_BEFORE_LABEL: u64 = 1 << 10;
 /// Limit of rounds to find out which functions return.
 const MAX_ROUNDS: usize = 4;
 
@@ -48,6 +56,8 @@ struct Analysis<'a> {
     code: UncoveredCode<'a>,
     /// Finished functions: start of a range with one rule -> its end and the rule.
     runs: BTreeMap<u64, (u64, Rule)>,
+    /// Addresses with which stacks start.
+    start_frames: BTreeSet<u64>,
     /// Instructions left of the limit.
     effort: Cell<u64>,
 }
@@ -55,7 +65,7 @@ struct Analysis<'a> {
 /// A function.
 struct Function {
     start: u64,
-    strong: bool,
+    evidence: Evidence,
     callees: Vec<u64>,
 }
 
@@ -68,9 +78,10 @@ pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet, sta
         return Layer::default();
     }
     let mut analysis = Analysis {
-        code: UncoveredCode { image, gaps },
+        code: UncoveredCode::new(image, covered, gaps),
         runs: BTreeMap::new(),
-        effort: Cell::new(uncovered * EFFORT_PER_BYTE),
+        start_frames: BTreeSet::new(),
+        effort: Cell::new((uncovered * EFFORT_PER_BYTE).min(MAX_EFFORT)),
     };
     analysis.trampolines();
     analysis.functions(covered, stats);
@@ -108,33 +119,56 @@ impl Analysis<'_> {
         let mut returning = HashMap::new();
         let mut functions: Vec<Function> = Vec::new();
         let mut done = HashSet::new();
+        let mut reached = BTreeMap::new();
+        let mut taken = Vec::new();
+        let mut searches = 0;
+        // Half of the effort is for the rows.
+        let kept = self.effort.get() / 2;
         // Starts with weak evidence come last: they must agree with the results of the strong ones.
-        while let Some((start, strong)) = starts.next() {
-            if !self.code.contains(start) || !done.insert(start) {
+        loop {
+            let Some((start, evidence)) = starts.next() else {
+                searches += 1;
+                if searches > MAX_SEARCHES || !self.search_between(&reached, &mut starts, &done) {
+                    break;
+                }
+                continue;
+            };
+            if self.effort.get() < kept || !self.code.contains(start) || !done.insert(start) {
                 continue;
             }
             let walk =
-                Walk { code: &self.code, starts: starts.known(), start, strong, returning: &returning };
+                Walk { code: &self.code, starts: starts.known(), start, evidence, returning: &returning };
             let mut callees = Vec::new();
             if let Some(facts) = self.limited(&walk) {
                 returning.extend(facts.returns.map(|returns| (start, returns)));
-                facts.callees.iter().for_each(|callee| starts.add(*callee, true));
-                facts.addresses_taken.iter().for_each(|address| starts.add(*address, false));
+                let image = self.code.image;
+                for callee in &facts.callees {
+                    // The code may be no function at all, and its calls none.
+                    if evidence == Evidence::Strong || starts::is_plausible(image, *callee) {
+                        starts.add(*callee, Evidence::Strong);
+                    }
+                }
+                facts.addresses_taken.iter().for_each(|address| starts.add_if_plausible(image, *address));
+                if evidence == Evidence::Strong {
+                    taken.extend(facts.addresses_taken);
+                }
+                reached.extend(facts.runs.into_iter().map(|(start, end, _)| (start, end)));
                 callees = facts.callees;
             }
-            functions.push(Function { start, strong, callees });
+            functions.push(Function { start, evidence, callees });
         }
+        self.start_frames(taken, &functions);
         let mut news: HashSet<u64> = returning.keys().copied().collect();
         for _ in 0..MAX_ROUNDS {
             let mut learnt = HashSet::new();
-            for &Function { start, strong, ref callees } in &functions {
+            for &Function { start, evidence, ref callees } in &functions {
                 if returning.get(&start) == Some(&false)
                     || !callees.iter().any(|callee| news.contains(callee))
                 {
                     continue;
                 }
                 let walk =
-                    Walk { code: &self.code, starts: starts.known(), start, strong, returning: &returning };
+                    Walk { code: &self.code, starts: starts.known(), start, evidence, returning: &returning };
                 let returns = self.limited(&walk).and_then(|facts| facts.returns);
                 if returning.get(&start).copied() != returns {
                     match returns {
@@ -146,9 +180,9 @@ impl Analysis<'_> {
             }
             news = learnt;
         }
-        for Function { start, strong, .. } in functions {
+        for Function { start, evidence, .. } in functions {
             let walk =
-                Walk { code: &self.code, starts: starts.known(), start, strong, returning: &returning };
+                Walk { code: &self.code, starts: starts.known(), start, evidence, returning: &returning };
             match self.limited(&walk) {
                 Some(FunctionFacts { runs, .. }) if self.fits(&runs) => {
                     runs.into_iter()
@@ -158,6 +192,52 @@ impl Analysis<'_> {
                 _ => stats.refused_functions = stats.refused_functions.saturating_add(1),
             }
         }
+    }
+
+    /// Of `addresses`, those to which no call returns: a jump is before them. As return addresses they start a stack, as in
+    /// Boost.Context: see [`crate::start_frames`].
+    fn start_frames(&mut self, addresses: Vec<u64>, functions: &[Function]) {
+        let mut starts: Vec<u64> = functions.iter().map(|function| function.start).collect();
+        starts.sort_unstable();
+        for address in addresses.into_iter().filter(|address| self.code.contains(*address)) {
+            let before =
+                starts.partition_point(|start| *start < address).checked_sub(1).map(|index| starts[index]);
+            let near =
+                before.filter(|before| address - before <= MAX_BEFORE_LABEL && self.code.contains(*before));
+            if near.is_some_and(|before| starts::is_behind_jump(self.code.image, before, address)) {
+                self.start_frames.insert(address);
+            }
+        }
+    }
+
+    /// Adds the code between known functions as possible starts of others. False: there is none that is new.
+    fn search_between(
+        &self,
+        reached: &BTreeMap<u64, u64>,
+        starts: &mut starts::Starts,
+        done: &HashSet<u64>,
+    ) -> bool {
+        let mut found = false;
+        let mut look_at = |hole: Range<u64>| {
+            let start = starts::after_functions(self.code.image, &hole).filter(|start| !done.contains(start));
+            if let Some(start) = start {
+                starts.add(start, Evidence::Shape);
+                found = true;
+            }
+        };
+        for gap in &self.code.gaps {
+            let mut at = gap.start;
+            for (&start, &end) in reached.range(gap.clone()) {
+                if at < start {
+                    look_at(at..start);
+                }
+                at = at.max(end);
+            }
+            if at < gap.end {
+                look_at(at..gap.end);
+            }
+        }
+        found
     }
 
     /// Follows a function within the limit of instructions.
@@ -185,6 +265,12 @@ impl Analysis<'_> {
     }
 
     fn into_layer(self, rules: &mut RuleSet) -> Layer {
+        let mut start_frames = Layer::default();
+        for address in self.start_frames {
+            start_frames.begin(address - 1);
+            start_frames.row(address - 1, rules.intern(Rule::ROOT));
+            start_frames.end_before_code(address);
+        }
         let mut layer = Layer::default();
         let mut end = 0;
         for (start, (run_end, rule)) in self.runs {
@@ -196,6 +282,7 @@ impl Analysis<'_> {
                 end = run_end;
             }
         }
-        layer
+        start_frames.fill_from(layer);
+        start_frames
     }
 }

@@ -20,7 +20,7 @@ use crate::pages::MAX_PADDING;
 /// their tables.
 const MAX_CODE: u64 = 32 << 20;
 /// Programs that can be loaded anywhere are linked at lower addresses. Numbers in their code are not addresses.
-const FIXED_FROM: u64 = 0x10_0000;
+pub(crate) const FIXED_FROM: u64 = 0x10_0000;
 
 /// Root rules for the last byte of padding before functions whose address is taken. `functions`: those of `.eh_frame`.
 pub(crate) fn layer(image: &Image<'_>, functions: &Layer, rules: &mut RuleSet) -> Layer {

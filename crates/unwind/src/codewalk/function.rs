@@ -8,9 +8,12 @@ use iced_x86::FlowControl;
 use iced_x86::Instruction;
 use iced_x86::InstructionInfoFactory;
 use iced_x86::Mnemonic;
+use iced_x86::OpKind;
+use iced_x86::Register;
 
 use super::jump_table;
 use super::starts;
+use super::starts::Evidence;
 use super::state::State;
 use super::uncovered::UncoveredCode;
 use crate::abi::Rule;
@@ -37,8 +40,7 @@ pub(super) struct Walk<'w, 'a> {
     pub code: &'w UncoveredCode<'a>,
     pub starts: &'w HashSet<u64>,
     pub start: u64,
-    /// The start is certainly a function.
-    pub strong: bool,
+    pub evidence: Evidence,
     /// Whether functions return that were analysed before.
     pub returning: &'w HashMap<u64, bool>,
 }
@@ -65,6 +67,8 @@ struct Progress {
     /// Instructions that return or jump to another function with a balanced stack; true: control certainly returns to
     /// the caller.
     exits: Vec<(u32, bool)>,
+    /// A path ends where the function changes to another stack.
+    changes_stack: bool,
     callees: Vec<u64>,
     addresses_taken: Vec<u64>,
 }
@@ -97,7 +101,12 @@ impl Walk<'_, '_> {
         *spent += (progress.nodes.len() + progress.steps + progress.branches) as u64;
         // Functions are aligned, labels inside functions rarely are. A function that never returns gives no other
         // evidence.
-        if !understood || (!self.strong && progress.exits.is_empty() && self.start & 15 != 0) {
+        let is_plausible = match self.evidence {
+            Evidence::Strong => true,
+            Evidence::Weak => !progress.exits.is_empty() || self.start & 15 == 0 && progress.has_prologue(),
+            Evidence::Shape => progress.exits.iter().any(|(_, comes_back)| *comes_back),
+        };
+        if !understood || !is_plausible {
             return None;
         }
         let (certain, returns) = progress.certain();
@@ -188,7 +197,17 @@ impl Walk<'_, '_> {
                         return Some(());
                     }
                     progress.addresses_taken.extend(starts::address_taken(&instruction));
-                    state = state.after(&instruction, info)?;
+                    match state.after(&instruction, info) {
+                        // A part of a function that has saved rbp before looks like the outermost one.
+                        Some(next) if next.is_root() && self.evidence != Evidence::Strong => return None,
+                        Some(next) => state = next,
+                        // It goes on with another stack, of which nothing is known.
+                        None if self.evidence == Evidence::Strong && loads_stack_pointer(&instruction) => {
+                            progress.changes_stack = true;
+                            return Some(());
+                        }
+                        None => return None,
+                    }
                 }
                 // The kernel returns. The decoder classifies system calls as calls.
                 FlowControl::Call if instruction.mnemonic() == Mnemonic::Syscall => {}
@@ -199,7 +218,7 @@ impl Walk<'_, '_> {
                     }
                     progress.callees.push(target);
                     let returns = self.returning.get(&target).copied();
-                    if returns == Some(false) {
+                    if returns == Some(false) || (returns.is_none() && self.code.never_returns(target)) {
                         return Some(());
                     }
                     previous = Some((node, returns == Some(true)));
@@ -251,7 +270,7 @@ impl Walk<'_, '_> {
             Some(targets) => {
                 targets.into_iter().try_for_each(|target| self.branch(from, target, state, progress))
             }
-            None if self.strong && state.is_balanced() => {
+            None if self.evidence == Evidence::Strong && state.is_balanced() => {
                 progress.exits.push((from, false));
                 Some(())
             }
@@ -260,7 +279,21 @@ impl Walk<'_, '_> {
     }
 }
 
+/// `mov %REGISTER, %rsp`, by which functions change to another stack.
+fn loads_stack_pointer(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Mov
+        && instruction.op0_register() == Register::RSP
+        && instruction.op1_kind() == OpKind::Register
+        && instruction.op1_register() != Register::RBP
+}
+
 impl Progress {
+    /// Whether the function takes room on the stack first.
+    fn has_prologue(&self) -> bool {
+        let mut nodes = self.nodes.iter().map(|node| &node.instruction);
+        nodes.find(|first| first.mnemonic() != Mnemonic::Endbr64).is_some_and(starts::grows)
+    }
+
     fn edge(&mut self, from: Option<(u32, bool)>, to: u32) {
         self.edges.extend(from.map(|(from, certain)| Edge { from, to, certain }));
     }
@@ -277,7 +310,7 @@ impl Progress {
         let returns = if self.exits.iter().any(|&(exit, comes_back)| comes_back && certain[exit as usize]) {
             Some(true)
         } else {
-            self.exits.is_empty().then_some(false)
+            (self.exits.is_empty() && !self.changes_stack).then_some(false)
         };
         let mut from: Vec<u32> = (0..count as u32).filter(|node| certain[*node as usize]).collect();
         from.extend(self.exits.iter().map(|(exit, _)| *exit));

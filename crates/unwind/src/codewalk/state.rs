@@ -38,6 +38,11 @@ impl State {
         self.root || (self.sp == Some(8) && self.intact)
     }
 
+    /// Whether it is the outermost frame.
+    pub(super) fn is_root(&self) -> bool {
+        self.root
+    }
+
     /// The common knowledge of two joining paths. `None`: they contradict each other.
     pub(super) fn meet(self, other: Self) -> Option<Self> {
         let intact = self.intact && other.intact;

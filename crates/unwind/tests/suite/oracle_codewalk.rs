@@ -122,12 +122,22 @@ fn check(path: &str) -> Option<(Agreement, Table)> {
 }
 
 #[test]
+fn adhoc() {
+    for path in std::env::var("ORACLE").unwrap_or_default().split(' ').filter(|p| !p.is_empty()) {
+        let begun = std::time::Instant::now();
+        check(path);
+        eprintln!("   {:?}", begun.elapsed());
+    }
+}
+
+#[test]
 fn code_agrees_with_frame_information() {
     for (path, least) in [
         ("/lib/x86_64-linux-gnu/libc.so.6", 5000),
         ("/lib64/ld-linux-x86-64.so.2", 500),
         ("/lib/x86_64-linux-gnu/libm.so.6", 1000),
         ("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", 5000),
+        ("/bin/bash", 10_000),
     ] {
         let Some((agreement, _)) = check(path) else {
             testkit::skipped(format_args!("in part: {path} is missing"));
@@ -138,4 +148,16 @@ fn code_agrees_with_frame_information() {
         assert!(agreement.wrong.is_empty(), "{path}: {}", agreement.wrong.len());
         assert!(agreement.other_form * 20 < agreement.equal, "{path}: {}", agreement.other_form);
     }
+}
+
+/// A program at a fixed address, without symbols, whose functions follow each other without padding.
+#[test]
+fn packed_static_program() {
+    let Some(path) = crate::programs::build("oracle-packed", "gcc", &["-Os", "-static", "-s"]) else {
+        return;
+    };
+    let (agreement, table) = check(path.to_str().unwrap()).unwrap();
+    assert!(agreement.equal > 5000 && table.stats.analysed_functions > 500, "{agreement:?}");
+    assert!(agreement.wrong.is_empty(), "{:?}", agreement.wrong);
+    assert!(table.stats.refused_functions * 3 < table.stats.analysed_functions, "{:?}", table.stats);
 }

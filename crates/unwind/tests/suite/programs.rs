@@ -29,7 +29,7 @@ int main(void) {
 }
 "#;
 
-fn build(name: &str, compiler: &str, arguments: &[&str]) -> Option<PathBuf> {
+pub(crate) fn build(name: &str, compiler: &str, arguments: &[&str]) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("main.c"), PROGRAM).unwrap();
