@@ -119,6 +119,7 @@ impl Analysis<'_> {
         let mut returning = HashMap::new();
         let mut functions: Vec<Function> = Vec::new();
         let mut done = HashSet::new();
+        let mut likely = HashSet::new();
         let mut reached = BTreeMap::new();
         let mut taken = Vec::new();
         let mut searches = 0;
@@ -136,8 +137,14 @@ impl Analysis<'_> {
             if self.effort.get() < kept || !self.code.contains(start) || !done.insert(start) {
                 continue;
             }
-            let walk =
-                Walk { code: &self.code, starts: starts.known(), start, evidence, returning: &returning };
+            let walk = Walk {
+                code: &self.code,
+                starts: starts.known(),
+                likely_starts: &likely,
+                start,
+                evidence,
+                returning: &returning,
+            };
             let mut callees = Vec::new();
             if let Some(facts) = self.limited(&walk) {
                 returning.extend(facts.returns.map(|returns| (start, returns)));
@@ -149,6 +156,9 @@ impl Analysis<'_> {
                     }
                 }
                 facts.addresses_taken.iter().for_each(|address| starts.add_if_plausible(image, *address));
+                if evidence != Evidence::Strong {
+                    likely.insert(start);
+                }
                 if evidence == Evidence::Strong {
                     taken.extend(facts.addresses_taken);
                 }
@@ -167,8 +177,14 @@ impl Analysis<'_> {
                 {
                     continue;
                 }
-                let walk =
-                    Walk { code: &self.code, starts: starts.known(), start, evidence, returning: &returning };
+                let walk = Walk {
+                    code: &self.code,
+                    starts: starts.known(),
+                    likely_starts: &likely,
+                    start,
+                    evidence,
+                    returning: &returning,
+                };
                 let returns = self.limited(&walk).and_then(|facts| facts.returns);
                 if returning.get(&start).copied() != returns {
                     match returns {
@@ -181,8 +197,14 @@ impl Analysis<'_> {
             news = learnt;
         }
         for Function { start, evidence, .. } in functions {
-            let walk =
-                Walk { code: &self.code, starts: starts.known(), start, evidence, returning: &returning };
+            let walk = Walk {
+                code: &self.code,
+                starts: starts.known(),
+                likely_starts: &likely,
+                start,
+                evidence,
+                returning: &returning,
+            };
             match self.limited(&walk) {
                 Some(FunctionFacts { runs, .. }) if self.fits(&runs) => {
                     runs.into_iter()

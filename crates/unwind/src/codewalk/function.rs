@@ -39,6 +39,8 @@ pub(super) struct FunctionFacts {
 pub(super) struct Walk<'w, 'a> {
     pub code: &'w UncoveredCode<'a>,
     pub starts: &'w HashSet<u64>,
+    /// Starts without certain evidence, of functions that were understood.
+    pub likely_starts: &'w HashSet<u64>,
     pub start: u64,
     pub evidence: Evidence,
     /// Whether functions return that were analysed before.
@@ -67,8 +69,8 @@ struct Progress {
     /// Instructions that return or jump to another function with a balanced stack; true: control certainly returns to
     /// the caller.
     exits: Vec<(u32, bool)>,
-    /// A path ends where the function changes to another stack.
-    changes_stack: bool,
+    /// A path ends where the function may go on: at a change to another stack, or after a call that may not return.
+    is_cut_short: bool,
     callees: Vec<u64>,
     addresses_taken: Vec<u64>,
 }
@@ -171,10 +173,18 @@ impl Walk<'_, '_> {
                 }
                 return after_call.then_some(());
             }
+            if after_call && self.likely_starts.contains(&address) {
+                progress.is_cut_short = true;
+                return Some(());
+            }
             if after_call && calls_may_not_return && address & 15 == 0 {
                 return Some(());
             }
             decoder.decode_out(&mut instruction);
+            // Registers are saved at the start of a function.
+            if after_call && calls_may_not_return && starts::grows(&instruction) {
+                return Some(());
+            }
             if instruction.is_invalid() || progress.nodes.len() + progress.steps >= MAX_INSTRUCTIONS {
                 return None;
             }
@@ -203,7 +213,7 @@ impl Walk<'_, '_> {
                         Some(next) => state = next,
                         // It goes on with another stack, of which nothing is known.
                         None if self.evidence == Evidence::Strong && loads_stack_pointer(&instruction) => {
-                            progress.changes_stack = true;
+                            progress.is_cut_short = true;
                             return Some(());
                         }
                         None => return None,
@@ -310,7 +320,7 @@ impl Progress {
         let returns = if self.exits.iter().any(|&(exit, comes_back)| comes_back && certain[exit as usize]) {
             Some(true)
         } else {
-            (self.exits.is_empty() && !self.changes_stack).then_some(false)
+            (self.exits.is_empty() && !self.is_cut_short).then_some(false)
         };
         let mut from: Vec<u32> = (0..count as u32).filter(|node| certain[*node as usize]).collect();
         from.extend(self.exits.iter().map(|(exit, _)| *exit));
