@@ -227,8 +227,8 @@ impl Walk<'_, '_> {
                         return None;
                     }
                     progress.callees.push(target);
-                    let returns = self.returning.get(&target).copied();
-                    if returns == Some(false) || (returns.is_none() && self.code.never_returns(target)) {
+                    let returns = self.returns(target);
+                    if returns == Some(false) {
                         return Some(());
                     }
                     previous = Some((node, returns == Some(true)));
@@ -256,10 +256,15 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Whether a function returns, if that is known.
+    fn returns(&self, start: u64) -> Option<bool> {
+        self.returning.get(&start).copied().or_else(|| self.code.returns(start))
+    }
+
     /// A jump inside the function, or to another function if the stack is balanced.
     fn branch(&self, from: u32, target: u64, state: State, progress: &mut Progress) -> Option<()> {
         if !self.code.contains(target) || (target != self.start && self.starts.contains(&target)) {
-            progress.exits.push((from, self.returning.get(&target) == Some(&true)));
+            progress.exits.push((from, self.returns(target) == Some(true)));
             return state.is_balanced().then_some(());
         }
         progress.branches += 1;

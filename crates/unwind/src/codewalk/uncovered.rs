@@ -11,7 +11,7 @@ use iced_x86::FlowControl;
 use crate::image::Image;
 use crate::layer::Layer;
 
-/// Longer functions with unwind information are assumed to return.
+/// Of longer functions with unwind information it is not known whether they return.
 const MAX_DESCRIBED: u64 = 1 << 12;
 
 /// A file and the ranges of its code without unwind information.
@@ -21,8 +21,8 @@ pub(super) struct UncoveredCode<'a> {
     pub gaps: Vec<Range<u64>>,
     /// The code with unwind information.
     covered: &'a Layer,
-    /// Functions with unwind information -> whether they may return.
-    described: RefCell<HashMap<u64, bool>>,
+    /// Functions with unwind information -> whether they return, if that is known.
+    described: RefCell<HashMap<u64, Option<bool>>>,
 }
 
 impl<'a> UncoveredCode<'a> {
@@ -30,18 +30,18 @@ impl<'a> UncoveredCode<'a> {
         Self { image, gaps, covered, described: RefCell::default() }
     }
 
-    /// Whether a function with unwind information certainly does not return: no instruction of it returns or leaves the
-    /// function. `exit` and `abort` of a static program are such functions.
-    pub(super) fn never_returns(&self, start: u64) -> bool {
-        if let Some(may_return) = self.described.borrow().get(&start) {
-            return !may_return;
+    /// Whether a function with unwind information returns, if its instructions tell: one of them returns, or none returns
+    /// or leaves the function. `exit` and `abort` of a static program are functions that do not.
+    pub(super) fn returns(&self, start: u64) -> Option<bool> {
+        if let Some(returns) = self.described.borrow().get(&start) {
+            return *returns;
         }
-        let may_return = self.may_return(start).unwrap_or(true);
-        self.described.borrow_mut().insert(start, may_return);
-        !may_return
+        let returns = self.returns_by_code(start);
+        self.described.borrow_mut().insert(start, returns);
+        returns
     }
 
-    fn may_return(&self, start: u64) -> Option<bool> {
+    fn returns_by_code(&self, start: u64) -> Option<bool> {
         let spans = &self.covered.spans;
         let span =
             spans.get(spans.partition_point(|span| span.start < start)).filter(|s| s.start == start)?;
@@ -49,14 +49,18 @@ impl<'a> UncoveredCode<'a> {
         let size =
             usize::try_from(range.end - range.start).ok().filter(|size| *size as u64 <= MAX_DESCRIBED)?;
         let code = self.image.bytes_at(start)?.get(..size)?;
-        let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
-        Some(decoder.iter().any(|instruction| match instruction.flow_control() {
-            FlowControl::Return | FlowControl::IndirectBranch | FlowControl::XbeginXabortXend => true,
-            FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
-                !range.contains(&instruction.near_branch_target())
+        let mut may_leave = false;
+        for instruction in &mut Decoder::with_ip(64, code, start, DecoderOptions::NONE) {
+            match instruction.flow_control() {
+                FlowControl::Return => return Some(true),
+                FlowControl::IndirectBranch | FlowControl::XbeginXabortXend => may_leave = true,
+                FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
+                    may_leave |= !range.contains(&instruction.near_branch_target());
+                }
+                _ => may_leave |= instruction.is_invalid(),
             }
-            _ => instruction.is_invalid(),
-        }))
+        }
+        (!may_leave).then_some(false)
     }
 }
 
