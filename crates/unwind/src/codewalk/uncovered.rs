@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
+use elf::constants::PT_DYNAMIC;
 use hashbrown::HashMap;
 use iced_x86::Decoder;
 use iced_x86::DecoderOptions;
@@ -21,13 +22,16 @@ pub(super) struct UncoveredCode<'a> {
     pub gaps: Vec<Range<u64>>,
     /// The code with unwind information.
     covered: &'a Layer,
+    /// No other file is loaded with it.
+    is_static: bool,
     /// Functions with unwind information -> whether they return, if that is known.
     described: RefCell<HashMap<u64, Option<bool>>>,
 }
 
 impl<'a> UncoveredCode<'a> {
     pub(super) fn new(image: &'a Image<'a>, covered: &'a Layer, gaps: Vec<Range<u64>>) -> Self {
-        Self { image, gaps, covered, described: RefCell::default() }
+        let is_static = !image.layout.program_headers.iter().any(|header| header.kind == PT_DYNAMIC);
+        Self { image, gaps, covered, is_static, described: RefCell::default() }
     }
 
     /// Whether a function with unwind information returns, if its instructions tell: one of them returns, or none returns
@@ -41,7 +45,20 @@ impl<'a> UncoveredCode<'a> {
         returns
     }
 
+    /// Whether a function is `jmp *ADDRESS(%rip)`. In a static program all these lead to string and memory functions of the C
+    /// library.
+    fn is_jump_stub(&self, start: u64) -> bool {
+        let code = self.image.file_range_at(start).and_then(|range| self.image.data.get(range));
+        code.is_some_and(|code| {
+            let code = code.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]).unwrap_or(code);
+            code.strip_prefix(&[0xf2]).unwrap_or(code).starts_with(&[0xff, 0x25])
+        })
+    }
+
     fn returns_by_code(&self, start: u64) -> Option<bool> {
+        if self.is_static && self.is_jump_stub(start) {
+            return Some(true);
+        }
         let spans = &self.covered.spans;
         let span =
             spans.get(spans.partition_point(|span| span.start < start)).filter(|s| s.start == start)?;
