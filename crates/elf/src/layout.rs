@@ -14,6 +14,8 @@ use crate::section::Section;
 /// Program headers that are read; linkers make about ten.
 const MAX_PROGRAM_HEADERS: u16 = 256;
 /// Sections that are read. Linked files have fewer than a hundred.
+/// Bytes of notes that are read in all: sections may overlap, so together they may be longer than the file.
+const MAX_NOTE_BYTES: usize = 1 << 20;
 const MAX_SECTIONS: usize = 1 << 16;
 /// No section that is looked for has a longer name.
 const MAX_NAME: usize = 256;
@@ -84,10 +86,14 @@ impl Layout {
     /// The GNU build-id in the sections with notes.
     #[must_use]
     pub fn build_id(&self, file: &[u8]) -> Option<BuildId> {
-        let notes = self.sections.iter().filter(|section| section.kind == SHT_NOTE);
-        notes
-            .into_iter()
-            .find_map(|section| gnu_build_id(section.bytes(file)?, if section.align == 8 { 8 } else { 4 }))
+        let mut left = MAX_NOTE_BYTES;
+        let mut notes = self.sections.iter().filter(|section| section.kind == SHT_NOTE);
+        notes.find_map(|section| {
+            let bytes = section.bytes(file)?;
+            let bytes = &bytes[..bytes.len().min(left)];
+            left -= bytes.len();
+            gnu_build_id(bytes, if section.align == 8 { 8 } else { 4 })
+        })
     }
 }
 

@@ -26,6 +26,9 @@ use crate::private_copy::alternate_link;
 /// Larger debug files are not checksummed and thus not accepted by their link.
 const MAX_CHECKSUMMED: usize = 4 << 30;
 
+/// Bytes that are checksummed before the memory of the file is released.
+const CHECKSUMMED_AT_ONCE: usize = 64 << 20;
+
 /// Where to look.
 pub(crate) struct Search<'a> {
     /// Roots of file systems: the target's, then our own.
@@ -168,6 +171,9 @@ fn checksum_of(file: &File) -> Option<u32> {
         return None;
     }
     let mut crc = flate2::Crc::new();
-    crc.update(&map);
+    for part in map.chunks(CHECKSUMMED_AT_ONCE) {
+        crc.update(part);
+        map.release();
+    }
     Some(crc.sum())
 }

@@ -1,10 +1,12 @@
 //! Readable names: Rust without hash suffix, C++ with parameters.
 //!
-//! Guaranteed: bounded time and memory. A name that cannot be demangled stays as it is.
+//! Guaranteed: bounded time and memory. A name that cannot be demangled stays as it is. A name that is too long is cut.
 
 use std::fmt::{self, Write};
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions, ParseOptions};
+
+use crate::source_line::cut;
 
 /// If the result is longer, the mangled name is kept.
 const MAX_NAME: usize = 16 << 10;
@@ -32,8 +34,15 @@ pub(crate) fn is_mangled(name: &str) -> bool {
 /// The name as in the source.
 #[must_use]
 pub fn demangle(name: &str) -> String {
+    let mut readable = in_full(name);
+    readable.truncate(cut(&readable).len());
+    readable.shrink_to_fit();
+    readable
+}
+
+fn in_full(name: &str) -> String {
     if !is_mangled(name) || name.len() > MAX_MANGLED {
-        return name.to_owned();
+        return cut(name).to_owned();
     }
     let mut out = Bounded(String::new());
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
@@ -68,6 +77,7 @@ fn unscoped_template(mangled: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source_line::MAX_TEXT;
 
     #[test]
     fn rust_without_hash_and_cpp_with_parameters() {
@@ -100,10 +110,10 @@ mod tests {
             let id = std::char::from_digit(i % 36, 36).unwrap().to_ascii_uppercase();
             bomb.push_str(&format!("N1aIS{id}_S{id}_EE"));
         }
-        assert!(demangle(&bomb).len() <= MAX_NAME.max(bomb.len()));
+        assert!(demangle(&bomb).len() <= MAX_TEXT);
         let deep = format!("_Z1f{}i", "P".repeat(60_000));
-        assert_eq!(demangle(&deep), deep);
+        assert_eq!(demangle(&deep), deep[..MAX_TEXT]);
         let long = format!("_ZN{}E", "1a".repeat(20_000));
-        assert_eq!(demangle(&long), long);
+        assert_eq!(demangle(&long), long[..MAX_TEXT]);
     }
 }

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ use crate::debug_file::Search;
 use crate::demangle::demangle;
 use crate::elf_file::ElfFile;
 use crate::private_copy::{Alternate, copy, descriptor_path, needs_copy};
-use crate::source_line::SourceLine;
+use crate::source_line::{SourceLine, cut, text};
 use crate::stats::Stats;
 
 /// Addresses given to the reader at once; bounds the memory of its answers.
@@ -149,8 +150,8 @@ fn convert(sym: &Sym<'_>) -> Option<Found> {
 fn source_line(name: &str, code: Option<&CodeInfo<'_>>) -> SourceLine {
     SourceLine {
         name: demangle(name),
-        system_name: name.to_owned(),
-        file: code.map(|c| c.to_path().to_string_lossy().into_owned()).unwrap_or_default(),
+        system_name: cut(name).to_owned(),
+        file: code.map(|c| text(c.to_path().as_os_str().as_bytes())).unwrap_or_default(),
         line: code.and_then(|c| c.line).unwrap_or(0),
         column: code.and_then(|c| c.column).unwrap_or(0).into(),
         start_line: 0,

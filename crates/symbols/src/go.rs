@@ -6,15 +6,15 @@
 //!
 //! Guaranteed: no panic, and bounded work for each address, whatever the bytes are.
 
+use std::cell::Cell;
+
 use elf::gopclntab::{self, Function, PcLnTab, Version};
 
 use crate::elf_file::ElfFile;
-use crate::source_line::SourceLine;
+use crate::source_line::{MAX_TEXT, SourceLine, text};
 
 /// Inlined calls within each other at one address.
 const MAX_INLINED: usize = 256;
-/// No function has a longer name.
-const MAX_NAME: usize = 64 << 10;
 
 /// Where the tables of a Go program are.
 #[derive(Debug)]
@@ -34,8 +34,10 @@ impl GoTable {
         let signs = [".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid", ".go.buildinfo"];
         // Searching all data of other programs would take time and find nothing.
         signs.iter().find_map(|name| file.section(name))?;
-        let table = gopclntab::find(layout, bytes, &|| {}).filter(|table| table.version >= Version::Go118)?;
-        let modules = gopclntab::modules(layout, bytes, &table, &|| {});
+        let touched = || release_now_and_then(file);
+        let table =
+            gopclntab::find(layout, bytes, &touched()).filter(|table| table.version >= Version::Go118)?;
+        let modules = gopclntab::modules(layout, bytes, &table, &touched());
         let module = modules.into_iter().find(|module| module.points_to_names);
         let text = module.and_then(|module| module.text);
         Some(Self {
@@ -75,9 +77,20 @@ impl GoTable {
     }
 }
 
+/// Releases the memory of a file that is searched, at every hundredth call.
+fn release_now_and_then(file: &ElfFile) -> impl Fn() + '_ {
+    let calls = Cell::new(0u32);
+    move || {
+        calls.set(calls.get().wrapping_add(1));
+        if calls.get().is_multiple_of(100) {
+            file.release();
+        }
+    }
+}
+
 /// The function that all inlined calls are part of, with the position at an offset from its start.
 fn outer(table: &PcLnTab<'_>, function: &Function<'_>, offset: Option<u64>) -> SourceLine {
-    let name = table.name(function, MAX_NAME).unwrap_or_default();
+    let name = table.name(function, 2 * MAX_TEXT).unwrap_or_default();
     let position = offset.map(|offset| table.position(function, offset)).unwrap_or_default();
     source_line(name, position, function.start_line)
 }
@@ -91,13 +104,5 @@ fn source_line(name: &[u8], (file, line): (Option<&[u8]>, Option<u32>), start_li
         line: line.unwrap_or(0),
         column: 0,
         start_line,
-    }
-}
-
-/// Nearly all texts are ASCII, which the check for UTF-8 reads in words; the replacement of wrong bytes reads them one by one.
-fn text(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
-        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
     }
 }

@@ -17,7 +17,7 @@ use crate::object_file::{ObjectFile, ObjectSource};
 use crate::options::Options;
 use crate::plt::PltTable;
 use crate::separate::{DebugFile, Separate};
-use crate::source_line::SourceLine;
+use crate::source_line::{SourceLine, cut};
 use crate::stats::Stats;
 use crate::symtab::SymbolTable;
 use elf::constants::{SHT_DYNSYM, SHT_SYMTAB};
@@ -65,6 +65,9 @@ impl Object {
             judged: false,
             main,
         };
+        let tables = [&this.symbols, &this.dynamic].into_iter().flatten();
+        stats.cut_symbol_tables += tables.filter(|table| table.is_cut()).count() as u64;
+        this.main.release();
         this.attach_dwarf(file, &Search::of(object, options), stats);
         Some(this)
     }
@@ -183,7 +186,7 @@ impl Object {
             && is_mangled(&name)
         {
             outermost.name = demangle(&name);
-            outermost.system_name = name;
+            cut(&name).clone_into(&mut outermost.system_name);
         }
         found.lines
     }
@@ -267,5 +270,9 @@ fn text((name, start): (&[u8], u64)) -> (String, u64) {
 }
 
 fn unlocated(system_name: &str) -> SourceLine {
-    SourceLine { name: demangle(system_name), system_name: system_name.to_owned(), ..SourceLine::default() }
+    SourceLine {
+        name: demangle(system_name),
+        system_name: cut(system_name).to_owned(),
+        ..SourceLine::default()
+    }
 }

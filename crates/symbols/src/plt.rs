@@ -25,6 +25,8 @@ pub(crate) struct PltTable {
 }
 
 const MAX_NAME: usize = 4096;
+/// Files with more stubs get no names for them: a sparse file can declare any number of relocations.
+const MAX_STUBS: usize = 1 << 20;
 
 impl PltTable {
     pub fn read(file: &ElfFile) -> Self {
@@ -37,6 +39,9 @@ impl PltTable {
         let strings = file.sections().get(symbols.link as usize)?.clone();
         let symbols: &[Sym64<LittleEndian>] = entries(file.data(symbols))?;
         let relocations: &[Rela64<LittleEndian>] = entries(file.data(relocations))?;
+        if relocations.len() > MAX_STUBS {
+            return None;
+        }
         let name = |relocation: &Rela64<LittleEndian>| {
             let symbol = symbols.get(relocation.r_sym(LittleEndian, false) as usize);
             symbol.map_or(0, |symbol| symbol.st_name.get(LittleEndian))

@@ -15,9 +15,19 @@ use profile::BuildId;
 use rustix::fs::MemfdFlags;
 
 use crate::elf_file::ElfFile;
+use crate::symtab;
 
 /// All sections of one copy together stay below this.
 const MAX_COPY: u64 = 2 << 30;
+
+/// Bytes of a symbol table that are copied.
+const MAX_SYMBOLS: usize = symtab::MAX_BYTES as usize;
+
+/// Bytes that are written before the memory of the original is released.
+const PART: usize = 16 << 20;
+
+/// Bytes that are left out if they are all zero: the memory of a copy has no page there.
+const BLOCK: usize = 64 << 10;
 
 const ALTERNATE_LINK: &str = ".gnu_debugaltlink";
 const LINKS: [&[u8]; 3] = [b".gnu_debuglink", ALTERNATE_LINK.as_bytes(), b".debug_sup"];
@@ -27,6 +37,7 @@ pub(crate) fn needs_copy(file: &ElfFile) -> bool {
     file.sections().iter().any(|s| {
         LINKS.contains(&&*s.name)
             || s.is_compressed()
+            || (s.kind == constants::SHT_SYMTAB && s.size > symtab::MAX_BYTES)
             || s.name.starts_with(b".zdebug_")
             // Files with such relocations were never linked.
             || (s.kind == constants::SHT_RELA && s.name.starts_with(b".rela.debug"))
@@ -67,19 +78,20 @@ pub(crate) fn copy(file: &ElfFile, alternate: Option<&Alternate<'_>>) -> io::Res
         // In the copy, the strings directly follow their symbols.
         let position = out.headers.len() as u32;
         let link = if section.kind == constants::SHT_SYMTAB { position + 1 } else { 0 };
-        out.section(section, &data, link)?;
+        let data = &data[..if link == 0 { data.len() } else { data.len().min(MAX_SYMBOLS) }];
+        out.section(section, data, link, file)?;
         if section.kind == constants::SHT_SYMTAB
             && let Some(strings) = file.sections().get(section.link as usize)
         {
             let data = file.decompressed(strings).ok_or(io::ErrorKind::InvalidData)?;
-            out.section(strings, &data, 0)?;
+            out.section(strings, &data, 0, file)?;
         }
     }
     if let Some(alternate) = alternate {
         let mut link = alternate.path.as_bytes().to_vec();
         link.push(0);
         link.extend_from_slice(alternate.build_id.as_bytes());
-        out.add(ALTERNATE_LINK.as_bytes(), [constants::SHT_PROGBITS.0.into(), 0, 0, 1, 0], &link)?;
+        out.add(ALTERNATE_LINK.as_bytes(), [constants::SHT_PROGBITS.0.into(), 0, 0, 1, 0], &link, &|| {})?;
     }
     out.finish(file.machine())
 }
@@ -97,13 +109,13 @@ struct Writer {
 }
 
 impl Writer {
-    fn section(&mut self, section: &Section, data: &[u8], link: u32) -> io::Result<()> {
+    fn section(&mut self, section: &Section, data: &[u8], link: u32, of: &ElfFile) -> io::Result<()> {
         let fields = [section.kind.0.into(), section.address, link.into(), section.align, section.entry_size];
-        self.add(&section.name, fields, data)
+        self.add(&section.name, fields, data, &|| of.release())
     }
 
-    /// `fields`: type, address, link, alignment, size of an entry.
-    fn add(&mut self, name: &[u8], fields: [u64; 5], data: &[u8]) -> io::Result<()> {
+    /// `fields`: type, address, link, alignment, size of an entry. `written` is called now and then.
+    fn add(&mut self, name: &[u8], fields: [u64; 5], data: &[u8], written: &dyn Fn()) -> io::Result<()> {
         if self.end + data.len() as u64 > MAX_COPY {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -120,18 +132,30 @@ impl Writer {
         self.headers.push(header);
         self.names.extend_from_slice(name);
         self.names.push(0);
-        self.file.write_all(data)?;
+        for part in data.chunks(PART) {
+            part.chunks(BLOCK).try_for_each(|block| self.write_or_skip(block))?;
+            written();
+        }
         let padding = data.len().next_multiple_of(16) - data.len();
         self.file.write_all(&[0; 16][..padding])?;
         self.end += (data.len() + padding) as u64;
         Ok(())
     }
 
+    /// Writes a block, or leaves a hole for zeros: the copy of a sparse file is sparse.
+    fn write_or_skip(&mut self, block: &[u8]) -> io::Result<()> {
+        if block.len() == BLOCK && block.iter().all(|byte| *byte == 0) {
+            self.file.seek_relative(BLOCK as i64)
+        } else {
+            self.file.write_all(block)
+        }
+    }
+
     fn finish(mut self, machine: Machine) -> io::Result<File> {
         let names_index = self.headers.len() as u16;
         let mut names = self.names.clone();
         names.extend_from_slice(b".shstrtab\0");
-        self.add(b".shstrtab", [constants::SHT_STRTAB.0.into(), 0, 0, 1, 0], &names)?;
+        self.add(b".shstrtab", [constants::SHT_STRTAB.0.into(), 0, 0, 1, 0], &names, &|| {})?;
         for header in &self.headers {
             self.file.write_all(header)?;
         }

@@ -34,6 +34,7 @@ impl DebugFile {
     /// Reads a debug file that was found.
     pub fn read((file, elf): (File, ElfFile), search: &Search<'_>, stats: &mut Stats) -> Self {
         let symbols = SymbolTable::read(&elf, SHT_SYMTAB);
+        stats.cut_symbol_tables += u64::from(symbols.as_ref().is_some_and(SymbolTable::is_cut));
         let mut this = Self { elf, file, symbols, dwarf: None, released: false };
         this.attach(search, stats);
         this

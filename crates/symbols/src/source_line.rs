@@ -1,5 +1,8 @@
 //! The answer for one address.
 
+/// Bytes of the longest text. A file can give one long string to many functions.
+pub(crate) const MAX_TEXT: usize = 4096;
+
 /// One function at an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourceLine {
@@ -15,4 +18,19 @@ pub struct SourceLine {
     pub column: u32,
     /// Line of the declaration, 0 if unknown.
     pub start_line: u32,
+}
+
+/// The beginning of a text that is too long; else the text.
+pub(crate) fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT)]
+}
+
+/// Bytes as a text. Nearly all are ASCII, which the check for UTF-8 reads in words; the replacement of wrong bytes reads them one
+/// by one.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let bytes = &bytes[..bytes.len().min(2 * MAX_TEXT)];
+    match std::str::from_utf8(bytes) {
+        Ok(text) => cut(text).to_owned(),
+        Err(_) => cut(&String::from_utf8_lossy(bytes)).to_owned(),
+    }
 }

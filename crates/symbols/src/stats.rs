@@ -11,6 +11,8 @@ pub struct Stats {
     pub nameless_files: u64,
     /// Files whose debug information is damaged or too large; their symbol tables were used.
     pub unreadable_debug_info: u64,
+    /// Symbol tables that were read only in part, because they have too many entries.
+    pub cut_symbol_tables: u64,
     /// Panics of the DWARF reader; symbol tables were used for those files from then on.
     pub panics: u64,
     /// Files dropped from the cache.

@@ -3,8 +3,9 @@
 //! In: symbols of types FUNC and IFUNC in executable sections, and symbols of type NOTYPE outside of those. A symbol of size 0
 //! extends to the next symbol of its section or to the end of the section. Where symbols overlap, the one that starts last
 //! wins until it ends. Of several symbols at one address, the one with the lowest [`Rank`] wins.
+//!
+//! Guaranteed: a table costs bounded time and memory, whatever length its section declares. A sparse file has any length.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
 use elf::Section;
@@ -27,6 +28,8 @@ struct Interval {
 pub(crate) struct SymbolTable {
     intervals: Vec<Interval>,
     strings: Section,
+    /// Whether there are more than [`MAX_ENTRIES`] or [`MAX_FUNCTIONS`].
+    is_cut: bool,
 }
 
 /// Decides which of several symbols at one address is shown: preferably one with a size, a function, not local to its file,
@@ -52,10 +55,27 @@ impl SymbolTable {
         code.sort_by_key(|r| r.start);
         let source = Source { symbols: entries(file.data(section))?, names: file.data(&strings), code };
         // Large files have millions of symbols, so only their order is kept.
-        let symbols = (0u32..).zip(source.symbols).filter(|(_, symbol)| source.is_code(symbol));
-        let mut order: Vec<u32> = symbols.map(|(index, _)| index).collect();
-        order.sort_unstable_by(|a, b| source.compare(*a, *b));
-        order.dedup_by_key(|index| source.start(*index));
+        let mut order = Vec::new();
+        for (part, symbols) in (0u32..).zip(source.symbols.chunks(PART)) {
+            let numbered = (part * PART as u32..).zip(symbols);
+            order.extend(numbered.filter(|(_, symbol)| source.is_code(symbol)).map(|(index, _)| index));
+            if order.len() > MAX_FUNCTIONS {
+                break;
+            }
+            // Entries that stand for no code are not read again.
+            file.release();
+        }
+        let is_cut = section.size > MAX_BYTES || order.len() > MAX_FUNCTIONS;
+        order.truncate(MAX_FUNCTIONS);
+        order.sort_unstable_by_key(|index| (source.start(*index), *index));
+        // Each symbol is compared once: a comparison reads names.
+        order.dedup_by(|later, kept| {
+            let is_same_start = source.start(*later) == source.start(*kept);
+            if is_same_start && source.rank(*later) < source.rank(*kept) {
+                *kept = *later;
+            }
+            is_same_start
+        });
         // A label inside of a function is not a function.
         let mut function_end = 0;
         order.retain(|index| {
@@ -67,7 +87,8 @@ impl SymbolTable {
             range.start >= function_end
         });
         let intervals = flatten(&source, &order);
-        Some(Self { intervals, strings })
+        file.release();
+        Some(Self { intervals, strings, is_cut })
     }
 
     /// The name at a link-time address and the start of its symbol. `file` is the file that the table was read from.
@@ -80,6 +101,11 @@ impl SymbolTable {
         Some((name_at(file.data(&self.strings), interval.name)?, interval.start))
     }
 
+    /// Whether only the first entries were read, because there are too many.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     pub fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
@@ -89,25 +115,41 @@ impl SymbolTable {
     }
 }
 
-/// No compiler makes longer names.
+/// The rest of a longer name is ignored. Mangled names are longer than readable ones.
 const MAX_NAME: usize = 64 << 10;
+/// Bytes of names that decide between symbols at one address.
+const MAX_COMPARED: usize = 1 << 10;
+/// Entries that are read of a table. The largest programs have less than five million symbols.
+pub(crate) const MAX_ENTRIES: usize = 16 << 20;
+/// Entries of code that are kept of a table.
+const MAX_FUNCTIONS: usize = 8 << 20;
+/// Bytes of a table that has [`MAX_ENTRIES`].
+pub(crate) const MAX_BYTES: u64 = (MAX_ENTRIES * size_of::<Sym64<LittleEndian>>()) as u64;
+/// Entries that are read before the memory of the file is released.
+const PART: usize = 1 << 20;
 
 /// The name without the version that linkers may append (`memcpy@@GLIBC_2.14`).
 pub(crate) fn name_at(names: &[u8], offset: u32) -> Option<&[u8]> {
     let rest = names.get(offset as usize..)?;
-    let rest = &rest[..rest.len().min(MAX_NAME)];
-    let name = &rest[..rest.iter().position(|b| *b == 0)?];
+    let name = match rest.iter().take(MAX_NAME).position(|b| *b == 0) {
+        Some(end) => &rest[..end],
+        None => rest.get(..MAX_NAME)?,
+    };
+    Some(without_version(name))
+}
+
+fn without_version(name: &[u8]) -> &[u8] {
     let version = name.iter().position(|b| *b == b'@').filter(|at| *at != 0);
-    Some(version.map_or(name, |at| &name[..at]))
+    version.map_or(name, |at| &name[..at])
 }
 
 fn is_function(symbol: &Sym64<LittleEndian>) -> bool {
     matches!(symbol.st_type(), constants::STT_FUNC | constants::STT_GNU_IFUNC)
 }
 
-/// The entries of a section.
+/// The entries of a section, at most [`MAX_ENTRIES`].
 pub(crate) fn entries<T: pod::Pod>(data: &[u8]) -> Option<&[T]> {
-    pod::slice_from_bytes(data, data.len() / size_of::<T>()).ok().map(|(slice, _)| slice)
+    pod::slice_from_bytes(data, (data.len() / size_of::<T>()).min(MAX_ENTRIES)).ok().map(|(slice, _)| slice)
 }
 
 impl<'f> Source<'f> {
@@ -136,13 +178,12 @@ impl<'f> Source<'f> {
         start..self.section(start).map_or(start, |section| end.min(section.end))
     }
 
-    fn compare(&self, a: u32, b: u32) -> Ordering {
-        self.start(a).cmp(&self.start(b)).then_with(|| self.rank(a).cmp(&self.rank(b)))
-    }
-
     fn rank(&self, index: u32) -> Rank<'f> {
         let symbol = &self.symbols[index as usize];
-        let name = name_at(self.names, symbol.st_name.get(LittleEndian)).unwrap_or_default();
+        let rest = self.names.get(symbol.st_name.get(LittleEndian) as usize..).unwrap_or_default();
+        let compared = &rest[..rest.len().min(MAX_COMPARED)];
+        let end = compared.iter().position(|b| *b == 0).unwrap_or(compared.len());
+        let name = without_version(&compared[..end]);
         (
             symbol.st_size.get(LittleEndian) == 0,
             !is_function(symbol),
