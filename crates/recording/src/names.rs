@@ -3,6 +3,7 @@
 //! Texts come again and again, most of all paths of source files, so each is kept once: a named frame costs a few dozen bytes.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +13,11 @@ use profile::Interner;
 /// Texts and lists of lines that are kept at most.
 const LIMIT: u32 = 1_000_000;
 
-/// Bytes of the longest text.
-const LONGEST_TEXT: usize = 256 << 10;
+/// Bytes of texts and lists that are kept at most.
+const MAX_BYTES: usize = 256 << 20;
+
+/// A longer text is cut.
+const LONGEST_TEXT: usize = 4096;
 
 /// A line of source at a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +78,39 @@ pub(crate) struct NameTables {
     pub(crate) texts: Interner<Box<str>>,
     pub(crate) lists: Interner<Box<[Line]>>,
     pub(crate) frames: HashMap<FrameId, u32>,
+    /// Bytes of texts and lists that may still be added.
+    bytes_left: usize,
+}
+
+impl NameTables {
+    /// The number of a text. `None` if it is new and a limit is reached.
+    fn number_of_text(&mut self, text: &str) -> Option<u32> {
+        self.read_text(text[..text.floor_char_boundary(LONGEST_TEXT)].into())
+    }
+
+    /// The number of a text of any length. `None` if it is new and a limit is reached.
+    pub(crate) fn read_text(&mut self, text: Box<str>) -> Option<u32> {
+        let bytes = text.len();
+        Self::number(&mut self.texts, &mut self.bytes_left, text, bytes)
+    }
+
+    /// The number of a list. `None` if it is new and a limit is reached.
+    pub(crate) fn number_of_list(&mut self, list: Box<[Line]>) -> Option<u32> {
+        let bytes = size_of_val(&*list);
+        Self::number(&mut self.lists, &mut self.bytes_left, list, bytes)
+    }
+
+    fn number<T: Eq + Hash>(items: &mut Interner<T>, left: &mut usize, item: T, bytes: usize) -> Option<u32> {
+        if bytes > *left {
+            return items.find(&item);
+        }
+        let before = items.len();
+        let number = items.number(item);
+        if items.len() > before {
+            *left -= bytes;
+        }
+        number
+    }
 }
 
 impl Default for NameTables {
@@ -82,6 +119,7 @@ impl Default for NameTables {
             texts: Interner::with_limit(LIMIT),
             lists: Interner::with_limit(LIMIT),
             frames: HashMap::new(),
+            bytes_left: MAX_BYTES,
         }
     }
 }
@@ -90,6 +128,8 @@ impl Default for NameTables {
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     tables: NameTables,
+    /// Frames whose names were not kept.
+    not_kept: u64,
     /// What else is to be said.
     pub outcome: NameOutcome,
 }
@@ -97,7 +137,7 @@ pub struct Names {
 impl Names {
     /// Names that consist of these tables, in which every number must have an item.
     pub(crate) fn from_tables(tables: NameTables, outcome: NameOutcome) -> Self {
-        Self { tables, outcome }
+        Self { tables, not_kept: 0, outcome }
     }
 
     /// The tables.
@@ -105,22 +145,28 @@ impl Names {
         &self.tables
     }
 
-    /// Enters the lines at a frame, the innermost function first. The frame stays nameless if a limit is reached: the number of
-    /// texts or lists, or the length of a text.
+    /// Enters the lines at a frame, the innermost function first. Long texts are cut. The frame keeps what it has, and is counted, if a
+    /// limit is reached: the number of texts or lists, or their bytes.
     pub fn enter<'a>(&mut self, frame: FrameId, lines: impl IntoIterator<Item = NameLine<'a>>) {
         let list: Option<Box<[Line]>> = lines.into_iter().map(|line| self.line(line)).collect();
-        if let Some(list) =
-            list.filter(|list| !list.is_empty()).and_then(|list| self.tables.lists.number(list))
-        {
-            self.tables.frames.insert(frame, list);
+        if list.as_ref().is_some_and(|list| list.is_empty()) {
+            return;
         }
+        match list.and_then(|list| self.tables.number_of_list(list)) {
+            Some(list) => drop(self.tables.frames.insert(frame, list)),
+            None => self.not_kept += 1,
+        }
+    }
+
+    /// How many times lines were not entered because a limit was reached.
+    #[must_use]
+    pub fn not_kept(&self) -> u64 {
+        self.not_kept
     }
 
     fn line(&mut self, line: NameLine<'_>) -> Option<Line> {
         let NameLine { name, system_name, file, line, column, start_line } = line;
-        let mut number = |text: &str| {
-            if text.len() > LONGEST_TEXT { None } else { self.tables.texts.number(text.into()) }
-        };
+        let mut number = |text| self.tables.number_of_text(text);
         let (name, system_name, file) = (number(name)?, number(system_name)?, number(file)?);
         Some(Line { name, system_name, file, line, column, start_line })
     }
@@ -190,11 +236,33 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_too_long_names_nothing() {
+    fn a_text_that_is_too_long_is_cut() {
         let mut names = Names::default();
-        let text = "a".repeat(LONGEST_TEXT + 1);
+        let text = "é".repeat(LONGEST_TEXT);
         names.enter(FrameId(0), [line(&text, 1)]);
-        names.enter(FrameId(1), [line(&text[1..], 1)]);
-        assert_eq!((names.has(FrameId(0)), names.has(FrameId(1))), (false, true));
+        names.enter(FrameId(1), [line(&text[..100], 1)]);
+        names.enter(FrameId(2), [line(&text[..LONGEST_TEXT], 1)]);
+        let name = |frame| names.of(FrameId(frame)).next().map(|line| line.name);
+        assert_eq!([0, 1, 2].map(name), [LONGEST_TEXT, 100, LONGEST_TEXT].map(|end| Some(&text[..end])));
+        names.enter(FrameId(3), [line(&format!("a{text}"), 1)]);
+        assert_eq!(names.of(FrameId(3)).next().map(|line| line.name.len()), Some(LONGEST_TEXT - 1));
+    }
+
+    #[test]
+    fn texts_and_lists_have_a_limit_of_bytes_and_known_ones_are_still_entered() {
+        let mut names = Names::default();
+        let list = size_of::<Line>();
+        names.tables.bytes_left = "/src/file.c".len() + 2 * ("function".len() + list);
+        names.enter(FrameId(0), [line("function", 1)]);
+        names.enter(FrameId(1), [line("another", 1)]);
+        assert_eq!((names.len(), names.not_kept()), (2, 0));
+        names.enter(FrameId(2), [line("too much", 1)]);
+        names.enter(FrameId(3), [line("function", 2)]);
+        names.enter(FrameId(4), []);
+        names.enter(FrameId(1), [line("too much", 1)]);
+        assert_eq!((names.len(), names.not_kept()), (2, 3));
+        names.enter(FrameId(5), [line("function", 1)]);
+        assert_eq!((names.len(), names.not_kept(), names.tables.bytes_left), (3, 3, 1));
+        assert_eq!(names.of(FrameId(1)).next().map(|line| line.name), Some("another"));
     }
 }

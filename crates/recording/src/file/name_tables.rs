@@ -98,7 +98,7 @@ pub(super) struct NameReader {
 impl NameReader {
     pub(super) fn text(&mut self, text: Box<str>) -> Result<(), Problem> {
         let number = self.tables.texts.len();
-        match self.tables.texts.number(text) {
+        match self.tables.read_text(text) {
             Some(new) if new as usize == number => Ok(()),
             Some(_) => Err(Problem::Invalid("a text comes twice")),
             None => Err(Problem::TooMany),
@@ -115,7 +115,7 @@ impl NameReader {
             }
         }
         let number = self.tables.lists.len();
-        match self.tables.lists.number(list) {
+        match self.tables.number_of_list(list) {
             Some(new) if new as usize == number => Ok(()),
             Some(_) => Err(Problem::Invalid("a list comes twice")),
             None => Err(Problem::TooMany),

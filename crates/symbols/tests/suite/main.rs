@@ -3,6 +3,7 @@
 
 mod cache;
 mod debug_files;
+mod declared_lengths;
 mod go;
 mod hostile;
 mod kernel;
