@@ -7,7 +7,7 @@ use recording::{Names, Recording, SymbolizedRecording};
 use report::{EndedBy, Finding, Report};
 use symbolization::LateNames;
 
-use crate::CancelToken;
+use crate::{CancelToken, usage};
 
 /// A recording with names and ledgers, and findings about it.
 #[derive(Clone, Debug, Default)]
@@ -91,7 +91,10 @@ impl LateRecording {
         self.complete.get_or_init(|| {
             let names = self.incomplete().names.clone();
             let names = names.map(|names| names.wait(|| self.given_up.is_cancelled(), |_| {}));
-            let Incomplete { recording, .. } = std::mem::take(&mut *self.incomplete());
+            let Incomplete { mut recording, .. } = std::mem::take(&mut *self.incomplete());
+            // The names take memory too.
+            let peak = &mut recording.accounting.cost.agent_rss_peak_kib;
+            *peak = usage::peak_rss_kib().max(*peak);
             Complete::of(recording, names.unwrap_or_default())
         })
     }

@@ -35,6 +35,11 @@ impl Usage {
     }
 }
 
+/// Largest resident set of this process so far; 0 if the kernel does not say.
+pub(crate) fn peak_rss_kib() -> u64 {
+    sys::usage::usage().map_or(0, |usage| usage.peak_rss_bytes >> 10)
+}
+
 /// CPU time of this process since its start.
 fn cpu() -> Duration {
     sys::usage::usage().map_or(Duration::ZERO, |usage| usage.user + usage.system)

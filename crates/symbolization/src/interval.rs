@@ -106,7 +106,12 @@ impl Interval {
     /// The results. Places that nobody looked up are counted as abandoned.
     pub(crate) fn take_names(&self) -> Names {
         let abandoned = self.left();
-        let mut names = std::mem::take(&mut self.state().names);
+        let mut state = self.state();
+        if state.names.not_kept() > 0 {
+            let line = "names take more memory than a recording may have: some places in code have none";
+            state.tell(line.to_owned());
+        }
+        let mut names = std::mem::take(&mut state.names);
         names.outcome.abandoned = abandoned;
         names
     }

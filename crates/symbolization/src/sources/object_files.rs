@@ -23,13 +23,15 @@ struct Shared {
     used: Option<Device>,
     /// Look-ups in this interval whose file system did not answer.
     unanswered: u64,
+    /// Symbol tables that were read in this interval, and only in part.
+    cut_tables: u64,
 }
 
 impl ObjectFiles {
     /// Reads nothing yet.
     pub(super) fn new(options: symbols::Options) -> Self {
         let thread = FileThread::new(move || Symbolizer::new(options.clone()));
-        Self(Rc::new(RefCell::new(Shared { thread, used: None, unanswered: 0 })))
+        Self(Rc::new(RefCell::new(Shared { thread, used: None, unanswered: 0, cut_tables: 0 })))
     }
 
     /// Looks places up by a method of the reader. `None` if the module has no file that can be opened, or if its file system does not
@@ -45,12 +47,16 @@ impl ObjectFiles {
         let request = request.clone();
         let found = shared.thread.call(device, move |symbolizer| {
             let opened = request.open()?;
-            Some(method(symbolizer, &opened.object, &request.svmas))
+            let before = symbolizer.stats().cut_symbol_tables;
+            let found = method(symbolizer, &opened.object, &request.svmas);
+            Some((found, symbolizer.stats().cut_symbol_tables - before))
         });
         match found {
             Ok(found) => {
-                shared.used = found.is_some().then_some(device).or(shared.used);
-                found
+                let (found, cut_tables) = found?;
+                shared.used = Some(device);
+                shared.cut_tables += cut_tables;
+                Some(found)
             }
             Err(_) => {
                 shared.unanswered += 1;
@@ -70,8 +76,18 @@ impl ObjectFiles {
 
     /// What is to be said about an interval that ends. The first of the sources that asks is told.
     pub(super) fn end_interval(&self) -> Vec<String> {
-        let line = "files whose file system does not answer were not read: their code has no names, or fewer";
-        let unanswered = std::mem::take(&mut self.0.borrow_mut().unanswered);
-        if unanswered > 0 { vec![line.to_owned()] } else { Vec::new() }
+        let mut shared = self.0.borrow_mut();
+        let unanswered =
+            "files whose file system does not answer were not read: their code has no names, or fewer";
+        let cut =
+            "symbol tables that are too long were read only in part: some code of these files has no names";
+        let Shared { unanswered: calls, cut_tables, .. } = &mut *shared;
+        let mut told = Vec::new();
+        for (count, line) in [(calls, unanswered), (cut_tables, cut)] {
+            if std::mem::take(count) > 0 {
+                told.push(line.to_owned());
+            }
+        }
+        told
     }
 }
