@@ -120,3 +120,28 @@ impl Interval {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: String) -> Vec<SourceLine> {
+        vec![SourceLine { name, ..SourceLine::default() }]
+    }
+
+    #[test]
+    fn names_that_a_recording_has_no_memory_for_are_told() {
+        const TEXT: usize = 4096;
+        let few = Interval::default();
+        few.enter([FrameId(0)].into_iter(), &[named("function".to_owned())]);
+        assert!(few.take_names().outcome.shortfalls.is_empty());
+        let many = Interval::default();
+        for number in 0..(300 << 20) / TEXT as u32 {
+            many.enter([FrameId(number)].into_iter(), &[named(format!("{number:TEXT$}"))]);
+        }
+        let names = many.take_names();
+        assert!((50_000..=(256 << 20) / TEXT).contains(&names.len()), "{} names", names.len());
+        let [told] = names.outcome.shortfalls.as_slice() else { panic!("{:?}", names.outcome) };
+        assert!(told.contains("memory"), "{told}");
+    }
+}
