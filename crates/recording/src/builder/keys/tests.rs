@@ -207,3 +207,16 @@ fn a_stack_is_kept_without_its_waker_where_wakers_are_too_many() {
     assert_eq!((keys.not_kept[State::Blocked as usize], keys.wakers_not_kept), (4, 2));
     assert_eq!(keys.sums.len(), 4);
 }
+
+#[test]
+fn keys_have_limits_whatever_is_known_of_them() {
+    let mut keys = Keys::with_limit(2);
+    // Sums, and time of intervals that go on, before their stacks.
+    (1..=3).for_each(|hash| keys.add(hash, EVENT, State::Sampled, sums(1, 1)));
+    (11..=13).for_each(|hash| keys.add_open(hash, sums(0, 5)));
+    // Stacks, and pairs, before their sums.
+    (21..=23).for_each(|hash| keys.enter(hash, key(7, 1, false), State::Sampled));
+    (31..=33).for_each(|hash| keys.enter_pair(hash, EVENT, State::Blocked, 41, 42));
+    let held = [keys.early.len(), keys.early_open.len(), keys.known.len(), keys.linked.len()];
+    assert_eq!((held, keys.not_kept[State::Sampled as usize]), ([2; 4], 1));
+}
