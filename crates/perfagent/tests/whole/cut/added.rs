@@ -43,6 +43,10 @@ fn a_target_that_is_added_has_its_share_from_then_on() {
     let alone = agent.cut().unwrap();
     agent.add_pid(program.pid()).unwrap();
     let added = Instant::now();
+    // Its only thread sleeps, and goes on sleeping: the stack was read when it became a target.
+    assert_eq!(agent.wait(Duration::from_millis(100)), Ended::Duration);
+    let asleep = agent.cut().unwrap();
+    assert!(has_wait_with_stack(&asleep, program.pid()));
     let threads = program.begin();
     assert_eq!(agent.wait(Duration::from_millis(500)), Ended::Duration);
     let both = agent.cut().unwrap();
@@ -54,13 +58,13 @@ fn a_target_that_is_added_has_its_share_from_then_on() {
     let length = added.elapsed();
     let last = agent.stop().unwrap().recording().clone();
 
-    let intervals = [alone, both, last];
+    let intervals = [alone, asleep, both, last];
     for interval in &intervals {
         check_samples(interval);
         let [sum, expected] = ["wall.sum_ns", "wall.threads_ns"].map(|key| figure(interval, Mode::Wall, key));
         assert_near("time of all threads", sum, expected, 0.01, 10e6);
     }
-    let [alone, _, _] = &intervals;
+    let [alone, _, both, _] = &intervals;
     let main = program.pid();
     let before = by_thread(std::slice::from_ref(alone));
     assert_eq!(before.keys().copied().collect::<Vec<_>>(), [first.pid()]);
@@ -71,7 +75,7 @@ fn a_target_that_is_added_has_its_share_from_then_on() {
     // It slept when it was added; its end is noticed a moment later.
     let time = (of_main.on_cpu_ns + of_main.off_cpu_ns) as f64;
     assert_near("main thread", time, length.as_nanos() as f64, 0.02, 0.2e9);
-    assert!(has_wait_with_stack(&intervals[1], main));
+    assert!(has_wait_with_stack(both, main));
     for (tid, what) in &threads {
         let sums = sums[tid];
         let time = (sums.on_cpu_ns + sums.off_cpu_ns) as f64;
