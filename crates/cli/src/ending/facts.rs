@@ -8,7 +8,8 @@ use perfagent::{Ledger, Mode};
 pub fn line(ledger: &Ledger, target: &str, early: Option<&str>) -> String {
     let mut facts = vec![target.to_owned(), length(ledger.elapsed)];
     if ledger.mode.has_stacks() {
-        let what = if ledger.mode == Mode::OnCpu { "samples" } else { "intervals" };
+        let what = if ledger.mode == Mode::OnCpu { "sample" } else { "interval" };
+        let what = if ledger.samples == 1 { what.to_owned() } else { format!("{what}s") };
         let spent =
             if ledger.mode == Mode::OffCpu { Some(Duration::from_nanos(ledger.off_cpu_ns)) } else { None };
         let spent = spent.map(|spent| format!(" of {} in all", length(spent))).unwrap_or_default();

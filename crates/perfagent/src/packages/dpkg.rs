@@ -64,17 +64,17 @@ fn debug_package(package: &str, archive: Option<&str>) -> DebugPackage {
     }
 }
 
-/// The line of sources for symbols; none if apt has it already, or if the release is not known.
+/// The archive with symbols and its suite; none if apt has it already, or if the release is not known.
 fn archive(root: &Path, os: &OsRelease) -> Option<String> {
-    let (known, line) = match os.id.as_str() {
-        "ubuntu" => ("ddebs.ubuntu.com", format!("deb http://ddebs.ubuntu.com {} main", os.codename)),
-        _ => ("debian-debug", format!("deb http://deb.debian.org/debian-debug {}-debug main", os.codename)),
+    let (known, suite) = match os.id.as_str() {
+        "ubuntu" => ("ddebs", format!("ddebs {}", os.codename)),
+        _ => ("debian-debug", format!("debian-debug {}-debug", os.codename)),
     };
     let more = std::fs::read_dir(root.join("etc/apt/sources.list.d")).into_iter().flatten().flatten();
     let mut sources =
         std::iter::once(root.join("etc/apt/sources.list")).chain(more.map(|entry| entry.path()));
     let has_it = sources.any(|path| read(&path).is_some_and(|text| text.contains(known)));
-    (!has_it && !os.codename.is_empty()).then_some(line)
+    (!has_it && !os.codename.is_empty()).then_some(suite)
 }
 
 fn read(path: &Path) -> Option<String> {

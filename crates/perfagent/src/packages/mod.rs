@@ -90,7 +90,7 @@ mod tests {
             ("var/lib/dpkg/info/libssl3:amd64.md5sums", "/usr/lib/libother.so\n"),
         ];
         let debian = root(&files);
-        let archive = "deb http://deb.debian.org/debian-debug bookworm-debug main".to_owned();
+        let archive = "debian-debug bookworm-debug".to_owned();
         let ssl = Some(("apt-get install libssl3-dbgsym".to_owned(), Some(archive)));
         assert_eq!(said(&debian, "/usr/lib/libssl.so.3"), ssl);
         // The list has the path from before /lib and /usr/lib became one.
@@ -102,7 +102,7 @@ mod tests {
         for own in ["/srv/app", "/usr/lib/libssl.so", "/usr/lib/libother.so", "libssl.so.3", ""] {
             assert_eq!(said(&debian, own), None, "{own}");
         }
-        files.push(("etc/apt/sources.list.d/debug.sources", "URIs: http://deb.debian.org/debian-debug\n"));
+        files.push(("etc/apt/sources.list.d/debug.sources", "URIs: http://mirror.example/debian-debug\n"));
         assert_eq!(said(&root(&files), "/usr/lib/libssl.so.3").unwrap().1, None, "apt knows the archive");
     }
 
@@ -112,7 +112,7 @@ mod tests {
             ("etc/os-release", "NAME=\"Ubuntu\"\nID=ubuntu\nVERSION_CODENAME=noble\n"),
             ("var/lib/dpkg/info/nginx.list", "/usr/sbin/nginx\n"),
         ]);
-        let archive = Some("deb http://ddebs.ubuntu.com noble main".to_owned());
+        let archive = Some("ddebs noble".to_owned());
         assert_eq!(
             said(&ubuntu, "/usr/sbin/nginx"),
             Some(("apt-get install nginx-dbgsym".to_owned(), archive))
