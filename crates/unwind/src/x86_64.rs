@@ -30,6 +30,10 @@ pub(crate) fn translate(state: &State<'_>) -> Option<Rule> {
     if rule.ra == ra::REG && rule.cfa != cfa::SP {
         return None;
     }
+    // The same where the return address is not below the CFA: both are in a structure, as in setcontext.
+    if rule.ra == ra::CFA && rule.ra_off >= 0 && rule.cfa == cfa::REG {
+        return None;
+    }
     (rule.fp, rule.fp_off) = translate::frame_pointer(&state.fp, &NUMBERS);
     Some(rule)
 }
@@ -120,6 +124,12 @@ mod tests {
         let of_longjmp =
             State { cfa: CfaRule::Register(5, 0), ra: RegisterRule::Register(1), fp: RegisterRule::Unset };
         assert_eq!(rule(&of_longjmp, false), Rule::UNSUPPORTED);
+        let of_setcontext = State {
+            cfa: CfaRule::Register(1, 0),
+            ra: RegisterRule::Offset(168),
+            fp: RegisterRule::Offset(120),
+        };
+        assert_eq!(rule(&of_setcontext, false), Rule::UNSUPPORTED);
         let unset = State { cfa: CfaRule::Register(7, 8), ra: RegisterRule::Unset, fp: RegisterRule::Unset };
         assert_eq!(rule(&unset, false), Rule::UNSUPPORTED);
     }

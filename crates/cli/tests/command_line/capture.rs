@@ -335,7 +335,7 @@ fn an_output_that_fails_hides_the_status_of_the_command() {
 #[test]
 fn a_binary_output_is_not_for_a_terminal() {
     let on_terminal = |words: &str| {
-        let line = format!("{} {words}", env!("CARGO_BIN_EXE_perf-agent"));
+        let line = format!("NO_COLOR=1 {} {words}", env!("CARGO_BIN_EXE_perf-agent"));
         Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output()
     };
     let Ok(output) = on_terminal("--profile --pid 1 --profile-output -") else {
