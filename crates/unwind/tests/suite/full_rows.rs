@@ -89,8 +89,8 @@ fn rows(table: &Table) -> impl Iterator<Item = u64> {
 
 #[test]
 fn libc() {
-    let seen = compare(&std::fs::read("/lib/x86_64-linux-gnu/libc.so.6").unwrap(), 3);
-    assert!(seen.equal > 5000 && seen.roots >= 1 && seen.uncovered * 10 < seen.equal, "{seen:?}");
+    let seen = compare(&std::fs::read("/lib/x86_64-linux-gnu/libc.so.6").unwrap(), 1);
+    assert!(seen.equal > 15_000 && seen.roots >= 1 && seen.uncovered * 10 < seen.equal, "{seen:?}");
 }
 
 #[test]

@@ -53,6 +53,10 @@ fn expected(row: &gimli::UnwindTableRow<usize>, signal: bool, machine: &Machine)
     match ra {
         // As in longjmp: its CFA is that of the buffer.
         Some(RegisterRule::Offset(0..)) if machine.ra == AArch64::X30 => return Some(Rule::UNSUPPORTED),
+        // As in setcontext: the caller's stack pointer is not the CFA.
+        Some(_) if matches!(row.register(machine.sp), Some(RegisterRule::Offset(_))) => {
+            return Some(Rule::UNSUPPORTED);
+        }
         Some(RegisterRule::Offset(off)) => match (i16::try_from(off), rule.cfa) {
             (Ok(off), _) => rule.ra_off = off,
             // At the low end of a large frame, relative to the register of the CFA.
