@@ -18,6 +18,8 @@ const THREAD_STARTS: &[&str] = &["_start", "clone3", "__clone3", "clone", "__clo
 const GO_STARTS: &[&str] = &[
     "runtime.goexit",
     "runtime.mstart",
+    // What mstart calls; the scheduler returns to it, not to mstart.
+    "runtime.mstart0",
     "runtime.mcall",
     "runtime.morestack",
     "runtime.systemstack",

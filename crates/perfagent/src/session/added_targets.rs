@@ -118,7 +118,7 @@ fn follow(parts: &mut Parts, target: &NewTarget) -> Result<(), Error> {
         }
     }
     if !parts.config.no_children {
-        follow_descendants(parts, pid)?;
+        follow_descendants(parts, target)?;
     }
     let carried = carry_over(&mut parts.processes, &mut parts.kernel, &mut parts.tables);
     parts.warnings.checked(carried);
@@ -127,9 +127,10 @@ fn follow(parts: &mut Parts, target: &NewTarget) -> Result<(), Error> {
 }
 
 /// Follows the living descendants of a new target.
-fn follow_descendants(parts: &mut Parts, pid: u32) -> Result<(), Error> {
+fn follow_descendants(parts: &mut Parts, target: &NewTarget) -> Result<(), Error> {
+    let pid = target.pid;
     let Parts { kernel, side_band, arrivals, processes, sources, .. } = parts;
-    let descendants = descendants::follow(kernel, side_band, arrivals, &[pid])?;
+    let descendants = descendants::follow(kernel, side_band, arrivals, &[pid], target.kernel_stacks)?;
     for one in &descendants {
         if let Some(from_ns) = one.from_ns {
             sources.add_descendant(kernel, one.pid, from_ns)?;

@@ -110,7 +110,7 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     }
     let mut arrivals = Arrivals::default();
     let followed = match takes_descendants {
-        true => descendants::follow(&mut kernel, &mut side_band, &mut arrivals, &pids)?,
+        true => descendants::follow(&mut kernel, &mut side_band, &mut arrivals, &pids, None)?,
         false => Vec::new(),
     };
     for (target, on) in settings::target_kernel_stacks(&config, &pids) {

@@ -34,15 +34,17 @@ pub(super) fn living(roots: &[u32]) -> Vec<u32> {
 }
 
 /// Makes the programs record all living descendants of these processes, which they record already. This process, and the processes
-/// between it and a target, are left out: they would keep a capture going whose targets have ended.
+/// between it and a target, are left out: they would keep a capture going whose targets have ended. `kernel_stacks`: whether kernel
+/// frames are taken of them, if that was chosen for their target alone.
 pub(super) fn follow(
     kernel: &mut Kernel,
     side_band: &mut SideBand,
     arrivals: &mut Arrivals,
     roots: &[u32],
+    kernel_stacks: Option<bool>,
 ) -> Result<Vec<Descendant>, Error> {
     kernel.tell_all_lives(true);
-    let followed = follow_told(kernel, side_band, arrivals, roots);
+    let followed = follow_told(kernel, side_band, arrivals, roots, kernel_stacks);
     kernel.tell_all_lives(false);
     followed
 }
@@ -52,6 +54,7 @@ fn follow_told(
     side_band: &mut SideBand,
     arrivals: &mut Arrivals,
     roots: &[u32],
+    kernel_stacks: Option<bool>,
 ) -> Result<Vec<Descendant>, Error> {
     let own = own_line();
     let mut ended = HashSet::new();
@@ -83,7 +86,7 @@ fn follow_told(
         let mut entered = false;
         for Relative { pid, parent, root } in family.descendants(roots) {
             if !own.contains(&pid) && !ended.contains(&pid) && followed.iter().all(|one| one.pid != pid) {
-                let from_ns = enter(kernel, pid)?;
+                let from_ns = enter(kernel, pid, kernel_stacks)?;
                 entered |= from_ns.is_some();
                 followed.push(Descendant { pid, parent, root, from_ns });
             }
@@ -97,7 +100,7 @@ fn follow_told(
 }
 
 /// Makes the programs record a process. None: they do already, as its parent was recorded when it was made.
-fn enter(kernel: &mut Kernel, pid: u32) -> Result<Option<u64>, Error> {
+fn enter(kernel: &mut Kernel, pid: u32, kernel_stacks: Option<bool>) -> Result<Option<u64>, Error> {
     if kernel.is_recorded(pid) {
         return Ok(None);
     }
@@ -105,6 +108,9 @@ fn enter(kernel: &mut Kernel, pid: u32) -> Result<Option<u64>, Error> {
     let from_ns = monotonic_ns();
     let unread = KernelProcess { pid, exec_id: from_ns, mappings: &[], waker_only: false };
     kernel.add_process(&unread).map_err(load_error)?;
+    if let Some(on) = kernel_stacks {
+        kernel.set_kernel_stacks(pid, on).map_err(load_error)?;
+    }
     Ok(Some(from_ns))
 }
 

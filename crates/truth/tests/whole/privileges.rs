@@ -89,8 +89,9 @@ fn what_may_not_be_read_is_counted_and_keeps_its_place() {
         ),
         "{text}"
     );
-    assert!(text.lines().any(|line| line.split_whitespace().eq(["unreadable_processes", "1"])), "{text}");
     let profile = formats::pprof::decode(&fs::read(capable.profile()).unwrap()).unwrap();
+    let is_unread = |comment: &String| comment == "perf-agent.unreadable_processes=1";
+    assert!(profile.comments.iter().any(is_unread), "{:?}", profile.comments);
     let path = fs::read_link(format!("/proc/{}/exe", target.pid())).unwrap();
     let is_program = |mapping: &Mapping| Path::new(&mapping.filename) == path;
     assert_eq!(profile.mappings.iter().filter(|mapping| is_program(mapping)).count(), 1, "{profile:?}");

@@ -15,7 +15,7 @@ use crate::Setup;
 fn parts(stack: &Stack) -> Option<(Vec<&str>, Vec<&str>)> {
     let names: Vec<_> = stack.frames.iter().map(|f| f.name.as_deref().unwrap_or("?")).collect();
     let at = names.iter().position(|name| *name == "[woken_by]")?;
-    Some((names[at + 1..].to_vec(), names[..at].to_vec()))
+    Some((names[..at].to_vec(), names[at + 1..].iter().rev().copied().collect()))
 }
 
 /// The share of the blocks in a function whose waker satisfies a condition.
@@ -36,7 +36,9 @@ fn expect(capture: &Capture, function: &str, wanted: impl Fn(&Stack, &[&str]) ->
 /// From the root on: the complete stack of the waker, its thread, its process.
 fn is_thread(stack: &Stack, waker: &[&str], chain: [&str; 2], tail: [&str; 2]) -> bool {
     let at = waker.iter().position(|name| *name == chain[0]);
+    let is_start = |name: &&str| ["_start", "clone3", "__clone3"].contains(name);
     Roots::default().is_rooted(stack)
+        && waker.first().is_some_and(is_start)
         && at.is_some_and(|at| waker.get(at + 1) == Some(&chain[1]))
         && waker.ends_with(&tail)
 }
