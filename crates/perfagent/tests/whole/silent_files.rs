@@ -162,19 +162,22 @@ fn files_that_open_and_cannot_be_read_hold_nothing_up() {
         // It waits for names.
         let samples = interval.ledger(Mode::OnCpu).iter().count();
         let named = cut.elapsed();
+        let of_cut = interval.warnings();
         agent.wait(CAPTURE);
         let stopping = Instant::now();
         let report = agent.stop().unwrap();
-        Some((report, samples, [start, named, stopping.elapsed()]))
+        Some((report, samples, of_cut, [start, named, stopping.elapsed()]))
     });
-    let Some((report, figures, times)) = captured else { return };
+    let Some((report, figures, of_cut, times)) = captured else { return };
     println!("start, names of a cut, stop: {times:?}; {} requests without an answer", fs.unanswered());
     assert!(fs.unanswered() > 0 && figures > 0);
     let ledger = report.ledger(Mode::OnCpu).unwrap();
     let samples = pids.map(|pid| ledger.process(pid).map_or(0, |process| process.samples));
     println!("{samples:?}; {ledger:?}");
     assert!(samples[0] > 10 && samples[1] > 10 && ledger.lost() == 0, "{samples:?}");
-    let warnings: Vec<&str> = report.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    // The interval whose places were asked for tells of the file.
+    let warnings = of_cut.iter().chain(&report.warnings);
+    let warnings: Vec<&str> = warnings.map(|warning| warning.message.as_str()).collect();
     println!("{warnings:#?}");
     for told in ["no unwind tables for 1 file whose", "does not answer were not read"] {
         assert!(warnings.iter().any(|warning| warning.contains(told)), "{told}: {warnings:?}");
