@@ -137,16 +137,8 @@ impl Analysis<'_> {
             if self.effort.get() < kept || !self.code.contains(start) || !done.insert(start) {
                 continue;
             }
-            let walk = Walk {
-                code: &self.code,
-                starts: starts.known(),
-                likely_starts: &likely,
-                start,
-                evidence,
-                returning: &returning,
-            };
             let mut callees = Vec::new();
-            if let Some(facts) = self.limited(&walk) {
+            if let Some(facts) = self.limited(start, evidence, starts.known(), &likely, &returning) {
                 returning.extend(facts.returns.map(|returns| (start, returns)));
                 let image = self.code.image;
                 for callee in &facts.callees {
@@ -177,15 +169,9 @@ impl Analysis<'_> {
                 {
                     continue;
                 }
-                let walk = Walk {
-                    code: &self.code,
-                    starts: starts.known(),
-                    likely_starts: &likely,
-                    start,
-                    evidence,
-                    returning: &returning,
-                };
-                let returns = self.limited(&walk).and_then(|facts| facts.returns);
+                let returns = self
+                    .limited(start, evidence, starts.known(), &likely, &returning)
+                    .and_then(|facts| facts.returns);
                 if returning.get(&start).copied() != returns {
                     match returns {
                         Some(returns) => _ = returning.insert(start, returns),
@@ -197,15 +183,7 @@ impl Analysis<'_> {
             news = learnt;
         }
         for Function { start, evidence, .. } in functions {
-            let walk = Walk {
-                code: &self.code,
-                starts: starts.known(),
-                likely_starts: &likely,
-                start,
-                evidence,
-                returning: &returning,
-            };
-            match self.limited(&walk) {
+            match self.limited(start, evidence, starts.known(), &likely, &returning) {
                 Some(FunctionFacts { runs, .. }) if self.fits(&runs) => {
                     runs.into_iter()
                         .for_each(|(start, end, rule)| _ = self.runs.entry(start).or_insert((end, rule)));
@@ -262,8 +240,16 @@ impl Analysis<'_> {
         found
     }
 
-    /// Follows a function within the limit of instructions.
-    fn limited(&self, walk: &Walk<'_, '_>) -> Option<FunctionFacts> {
+    /// Follows a function within the limit of instructions. For the other parameters see [`Walk`].
+    fn limited(
+        &self,
+        start: u64,
+        evidence: Evidence,
+        starts: &HashSet<u64>,
+        likely_starts: &HashSet<u64>,
+        returning: &HashMap<u64, bool>,
+    ) -> Option<FunctionFacts> {
+        let walk = Walk { code: &self.code, starts, likely_starts, start, evidence, returning };
         let mut spent = 0;
         let facts = (self.effort.get() > 0)
             .then(|| walk.run(false, &mut spent).or_else(|| walk.run(true, &mut spent)))
