@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Bytes of a line of which the rest, a path, is not needed: two addresses, access, offset, device and inode.
+/// Bytes of a line that are kept: two addresses, access, offset, device and inode. The path behind them is not needed.
 const LINE: usize = 128;
 /// Small, because the stack of a signal handler is.
 const CHUNK: usize = 512;

@@ -51,7 +51,7 @@ impl Slot {
         {
             return false;
         }
-        // Whoever reads one of the two addresses also reads a state that is not the old one.
+        // A reader that sees one of the two new addresses also sees a new state.
         fence(Ordering::Release);
         self.start.store(range.start, Ordering::Relaxed);
         self.end.store(range.end, Ordering::Relaxed);
