@@ -1,29 +1,30 @@
 //! Messages on standard error, one line each.
 //!
-//! A closed or full standard error fails nothing. Control characters in a message are escaped, so the name of a process
-//! or a path can neither move the cursor nor forge a line.
+//! A closed or full standard error fails nothing. Hidden characters in a message are escaped, so the name of a process
+//! or a path can neither move the cursor, nor forge a line, nor turn the direction of a text.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
+
+use perfagent::visible;
 
 use crate::console::{Tone, console};
 
 /// One line.
 pub fn line(text: &str) {
-    styled(&one_line(text));
+    styled(&visible(text));
 }
 
 /// One line that `--quiet` leaves out.
 pub fn note(text: &str) {
-    styled_note(&one_line(text));
+    styled_note(&visible(text));
 }
 
 /// One line that stands out.
 pub fn strong(text: &str) {
-    styled(&console().paint(Tone::Strong, &one_line(text)));
+    styled(&console().paint(Tone::Strong, &visible(text)));
 }
 
-/// One line that may have colours, and in which control characters are escaped already.
+/// One line that may have colours, and in which hidden characters are escaped already.
 pub fn styled(text: &str) {
     // The capture goes on without a reader.
     let _closed_is_fine = writeln!(std::io::stderr().lock(), "{text}");
@@ -54,33 +55,10 @@ pub fn warning(text: &str, hint: Option<&str>) {
 
 /// One line that begins with a word in a colour.
 pub fn headed(tone: Tone, head: &str, text: &str) {
-    styled(&format!("{} {}", console().paint(tone, head), one_line(text)));
+    styled(&format!("{} {}", console().paint(tone, head), visible(text)));
 }
 
 /// An error of the library with all its causes.
 pub fn library_error(error: &perfagent::Error) {
     self::error(&error.to_string(), error.hint().as_deref());
-}
-
-/// The text with control characters escaped.
-pub fn one_line(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            let _never_fails = write!(shown, "{}", c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_are_escaped() {
-        assert_eq!(one_line("a\nerror: forged\u{1b}[2J\té"), "a\\nerror: forged\\u{1b}[2J\\té");
-    }
 }

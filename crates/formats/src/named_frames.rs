@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use profile::{Function, Label, LabelValue, Location, MappingId, Profile, Sample};
 
@@ -138,19 +137,17 @@ fn unnamed(file: Option<&str>, address: u64) -> String {
     escaped(&format!("[{file}+{address:#x}]")).into_owned()
 }
 
-/// In a name, `:` replaces `;`, which separates frames, and a visible escape replaces a control character, such as the
+/// In a name, `:` replaces `;`, which separates frames, and a visible escape replaces a hidden character, such as the
 /// line break that separates stacks. Blanks stay: readers end the stack at the last blank of the line.
 fn escaped(name: &str) -> Cow<'_, str> {
-    if !name.contains(|c: char| c == ';' || c.is_control()) {
+    if !name.contains(|c: char| c == ';' || profile::is_hidden(c)) {
         return Cow::Borrowed(name);
     }
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
         match c {
             ';' => out.push(':'),
-            c if c.is_control() => {
-                let _ = write!(out, "{}", c.escape_default());
-            }
+            c if profile::is_hidden(c) => profile::push_escaped(&mut out, c),
             c => out.push(c),
         }
     }

@@ -58,6 +58,7 @@ pub use output::{
 };
 pub use privilege::{raise_permitted, setcap_line};
 pub use processes::process_of;
+pub use profile::visible;
 pub use recorded::{Recording, SymbolizedRecording};
 pub use recording::{Mode, OffCpuState};
 pub use report::{Advice, AdviceKind, HotFunction, Hottest, Ledger, ProcessLedger, WallClock, hottest};

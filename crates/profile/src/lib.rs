@@ -1,7 +1,7 @@
 //! The model of a profile, independent of its source and of its file format.
 //!
 //! In: address spaces as types, build-ids, mappings, functions, locations, labels, samples; a [`Builder`] that stores
-//! equal items once; the [`Interner`] behind it.
+//! equal items once; the [`Interner`] behind it; foreign text as it may be shown.
 //! Guaranteed: pure, no I/O, no Linux; every id in a finished [`Profile`] names an item of the same profile.
 //! Not here: file formats (crate `formats`), symbolization (crate `symbols`).
 #![forbid(unsafe_code)]
@@ -11,6 +11,7 @@ mod build_id;
 mod builder;
 mod interner;
 mod model;
+mod visible;
 
 pub use address::{Avma, FileOffset, Svma};
 pub use build_id::{BuildId, BuildIdError};
@@ -20,3 +21,4 @@ pub use model::{
     Function, FunctionId, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId, Profile, Sample,
     ValueType,
 };
+pub use visible::{is_hidden, push_escaped, visible};

@@ -50,6 +50,14 @@ pub struct Module {
     pub identity: FileIdentity,
 }
 
+impl Module {
+    /// Whether the file could not be opened at the capture, so that nothing is known of it but its path.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        self.kind == ModuleKind::NotElf && self.identity == FileIdentity::default()
+    }
+}
+
 /// A range of link-time addresses of a module that is loaded as one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CodeMapping {

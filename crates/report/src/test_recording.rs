@@ -51,12 +51,17 @@ impl TestRecording {
 
     /// A frame in a file, without a name.
     pub(crate) fn nameless(&mut self, path: &str, svma: u64) -> FrameId {
-        let module = Module {
-            path: path.to_owned(),
-            build_id: None,
-            kind: ModuleKind::Elf,
-            identity: FileIdentity::default(),
-        };
+        self.in_file(path, ModuleKind::Elf, svma)
+    }
+
+    /// A frame in a file that could not be opened.
+    pub(crate) fn unread(&mut self, path: &str, svma: u64) -> FrameId {
+        self.in_file(path, ModuleKind::NotElf, svma)
+    }
+
+    fn in_file(&mut self, path: &str, kind: ModuleKind, svma: u64) -> FrameId {
+        let module =
+            Module { path: path.to_owned(), build_id: None, kind, identity: FileIdentity::default() };
         let module = self.builder.module(module).unwrap();
         let mapping =
             CodeMapping { module, start: Svma(0), limit: Svma(0x10000), file_offset: FileOffset(0) };

@@ -4,7 +4,6 @@ use perfagent::{HotFunction, Hottest};
 
 use super::long_name;
 use crate::console::{Console, Tone};
-use crate::messages::one_line;
 
 /// Columns of both shares with the blanks behind them.
 const SHARES: usize = 18;
@@ -22,12 +21,12 @@ pub fn lines(hottest: &Hottest, console: Console) -> Vec<String> {
     let files = files.min(console.width() / FILE_PART);
     let room = console.width().saturating_sub(SHARES + files + 2).max(MIN_NAME);
     let names: Vec<String> =
-        hottest.functions.iter().map(|of| long_name::fit(&one_line(&name(of)), room)).collect();
+        hottest.functions.iter().map(|of| long_name::fit(&perfagent::visible(&name(of)), room)).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let heading = format!("{:>7}  {:>7}  {:width$}  in", "self", "total", "function");
     let row = |(of, name): (&HotFunction, &String)| {
         let shares = format!("{:>6.1}%  {:>6.1}%", hottest.percent(of.own), hottest.percent(of.total));
-        let file = console.paint(Tone::Faint, &long_name::fit(&one_line(&of.file), files));
+        let file = console.paint(Tone::Faint, &long_name::fit(&perfagent::visible(&of.file), files));
         format!("{shares}  {name:width$}  {file}").trim_end().to_owned()
     };
     let rows = hottest.functions.iter().zip(&names).map(row);

@@ -81,7 +81,7 @@ fn outputs(outputs: &[OutputReport]) -> bool {
 /// Tells that a file was written.
 pub fn wrote(path: &Path, bytes: u64) {
     let bytes = console().paint(Tone::Faint, &format!("({bytes} bytes)"));
-    messages::styled_note(&format!("wrote {} {bytes}", messages::one_line(&path.display().to_string())));
+    messages::styled_note(&format!("wrote {} {bytes}", perfagent::visible(&path.display().to_string())));
 }
 
 /// Prints keys and values below a heading.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use profile::visible;
+
 use super::missing;
 use crate::{
     ContextSwitches, Counter, CounterState, HardwareCounters, LatencyStats, MetricsSnapshot, ProcessMetrics,
@@ -66,7 +68,7 @@ impl Text {
                 let processes = snapshot.processes_profiled.unwrap_or_default();
                 self.line(format_args!("Profiled {processes} processes"));
                 for process in snapshot.by_on_cpu_time() {
-                    let comm = printable(process.comm.as_deref().unwrap_or_default());
+                    let comm = visible(process.comm.as_deref().unwrap_or_default());
                     let pid = process.pid.unwrap_or_default();
                     self.heading(&format!("--- PID {pid} ({comm}) ---"));
                     self.line(format_args!("Samples: {}", process.sample_count));
@@ -127,7 +129,7 @@ impl Text {
         let asked_for: Vec<_> =
             LABELS.iter().filter_map(|(name, label)| Some((*label, counters.get(name)?))).collect();
         let reason = |counter: &Counter| match &counter.state {
-            CounterState::NotAvailable { reason } => Some(printable(reason)),
+            CounterState::NotAvailable { reason } => Some(visible(reason).into_owned()),
             _ => None,
         };
         let reasons: Vec<_> = asked_for.iter().filter_map(|(_, counter)| reason(counter)).collect();
@@ -152,7 +154,7 @@ impl Text {
     fn other_counters(&mut self, counters: &HardwareCounters) {
         let others = counters.events.iter().filter(|counter| !LABELS.iter().any(|(n, _)| *n == counter.name));
         let lines: Vec<_> =
-            others.map(|counter| format!("  {}: {}", printable(&counter.name), value(counter))).collect();
+            others.map(|counter| format!("  {}: {}", visible(&counter.name), value(counter))).collect();
         if !lines.is_empty() {
             self.heading("Counters:");
             lines.iter().for_each(|line| self.line(format_args!("{line}")));
@@ -175,7 +177,7 @@ impl Text {
 /// The value with its unit and the measured part, or the reason why there is none.
 fn value(counter: &Counter) -> String {
     if let CounterState::NotAvailable { reason } = &counter.state {
-        return format!("not available ({})", printable(reason));
+        return format!("not available ({})", visible(reason));
     }
     let Some(value) = counter.state.scaled_value() else { return "not counted".to_owned() };
     let mut text = value.to_string();
@@ -186,19 +188,6 @@ fn value(counter: &Counter) -> String {
         text = format!("{text} (scaled, {percent:.0}% measured)");
     }
     text
-}
-
-/// Escapes control characters: the name of a process can contain terminal escapes.
-fn printable(text: &str) -> String {
-    let mut printable = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            printable.extend(character.escape_default());
-        } else {
-            printable.push(character);
-        }
-    }
-    printable
 }
 
 #[cfg(test)]

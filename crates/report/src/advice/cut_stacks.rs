@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use recording::{Frame, Recording, WalkEnd};
 
-use super::piece::{Advice, AdviceKind};
+use super::piece::{Advice, AdviceKind, let_read};
 use super::runtime::Runtime;
 use crate::figures::{add, sum};
 use crate::ledger::Ledger;
@@ -20,6 +20,8 @@ enum Place {
     Code(Runtime),
     /// In a file.
     File(String),
+    /// In a file that could not be opened.
+    UnreadFile(String),
     /// In no file.
     Nowhere,
 }
@@ -44,7 +46,7 @@ pub(super) fn of(recording: &Recording, ledger: &Ledger) -> Option<Advice> {
     let ((end, place), _) = places.into_iter().max_by_key(|(_, count)| *count)?;
     let what = match &place {
         Place::Code(runtime) => format!(" in code that {} made at run time", runtime.name(None)),
-        Place::File(path) => format!(" in {path}"),
+        Place::File(path) | Place::UnreadFile(path) => format!(" in {path}"),
         Place::Nowhere => String::new(),
     };
     let message = format!(
@@ -62,7 +64,10 @@ fn place(recording: &Recording, at: &StackRef<'_>) -> Place {
     match user.last().and_then(|frame| recording.frame(*frame)) {
         Some(Frame::Jit { .. }) => Place::Code(Runtime::of_stack(recording, at)),
         Some(Frame::Native { mapping, .. }) => {
-            recording.mapping(*mapping).map_or(Place::Nowhere, |(_, module)| Place::File(module.path.clone()))
+            recording.mapping(*mapping).map_or(Place::Nowhere, |(_, module)| match module.is_unread() {
+                true => Place::UnreadFile(module.path.clone()),
+                false => Place::File(module.path.clone()),
+            })
         }
         _ => Place::Nowhere,
     }
@@ -95,6 +100,7 @@ fn remedy(recording: &Recording, end: WalkEnd, place: &Place) -> Option<String> 
         (WalkEnd::NoRegisters, _) => {
             Some("32-bit programs cannot be walked: profile a 64-bit build".to_owned())
         }
+        (_, Place::UnreadFile(path)) => Some(let_read(path)),
         (_, Place::Code(runtime)) if is_walked_by_pointers => runtime.frame_pointers(),
         (_, Place::File(path)) if is_walked_by_pointers && !is_of_runtime(path) => {
             Some(format!("build {path} with -fasynchronous-unwind-tables or -fno-omit-frame-pointer"))

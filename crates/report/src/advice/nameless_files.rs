@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use recording::{Frame, Mode, Module, ModuleId, ModuleKind, Names, Recording};
 
-use super::piece::{Advice, AdviceKind};
+use super::piece::{Advice, AdviceKind, let_read};
 use crate::figures::{add, sum};
 use crate::selection;
 
@@ -113,6 +113,9 @@ fn remedy<'a>(files: impl Iterator<Item = &'a Module> + Clone, packages: &Packag
         return Some(format!("{} {}{archive}", first.install, names.join(" ")));
     }
     let own = files.clone().next()?;
+    if own.is_unread() {
+        return Some(let_read(&own.path));
+    }
     Some(match &own.build_id {
         Some(id) => {
             let id = id.to_string();

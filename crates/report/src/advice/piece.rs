@@ -38,3 +38,8 @@ impl Advice {
         }
     }
 }
+
+/// What helps with a file that could not be opened. A warning of the capture has the reason.
+pub(super) fn let_read(path: &str) -> String {
+    format!("let perf-agent read {path}; the warning above says why it could not")
+}

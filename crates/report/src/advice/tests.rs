@@ -78,6 +78,23 @@ fn files_without_names_are_told_with_their_package() {
 }
 
 #[test]
+fn a_file_that_could_not_be_opened_needs_the_right_to_read_it_and_no_other_build() {
+    let mut capture = on_cpu();
+    let frame = capture.unread("/srv/app", 1);
+    add(&mut capture, &[frame], WalkEnd::FpChain, 40);
+    add(&mut capture, &[frame], WalkEnd::Root, 60);
+    assert_eq!(
+        lines(capture, &Packages::new()),
+        [
+            "100 % of the frames have no names, in /srv/app (100 %): let perf-agent read /srv/app; the warning above says why \
+             it could not",
+            "on-cpu: 40 % of the stacks are cut, most in /srv/app (broken frame pointers): let perf-agent read /srv/app; the \
+             warning above says why it could not",
+        ]
+    );
+}
+
+#[test]
 fn code_of_runtimes_is_told_with_the_remedy_of_the_runtime() {
     let mut capture = on_cpu();
     let (main, jit) = (capture.nameless("/usr/lib/jvm/lib/server/libjvm.so", 1), capture.jit_frame(1));

@@ -1,6 +1,5 @@
 //! The picture as text.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use profile::ValueType;
@@ -203,8 +202,8 @@ fn escaped(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {
-                let _ = write!(out, "{}", c.escape_default());
+            c if profile::is_hidden(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {
+                profile::push_escaped(&mut out, c);
             }
             c => out.push(c),
         }
