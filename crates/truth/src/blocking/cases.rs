@@ -270,6 +270,14 @@ fn machine(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
+/// What a profile has of some stacks and of the others, with the longest of those.
+fn parts(capture: &Capture, wanted: impl Fn(&Stack) -> bool) -> String {
+    let ((count, ns), (others, others_ns)) = (capture.sums(&wanted), capture.sums(|s| !wanted(s)));
+    let longest = capture.stacks.iter().filter(|s| !wanted(s)).max_by_key(|s| s.ns);
+    let longest = longest.map(Stack::display).unwrap_or_default();
+    format!("{count} in {ns} ns, others {others} in {others_ns} ns, most of them {longest}")
+}
+
 fn together(lab: &Lab) -> Result<()> {
     let options = ["--profile", "--offcpu", EACH_STATE, "--sample-rate", "997", "--wall-output"];
     let stolen_before = stolen_ns();
@@ -286,7 +294,8 @@ fn together(lab: &Lab) -> Result<()> {
     let mut lab = lab.clone();
     lab.tolerance_pct = lab.tolerance_pct.max(3.0);
     let measured = on_cpu.sums(hog).1 + off_cpu.sums(hog).1;
-    lab.near("on and off CPU", measured + stolen.min(true_ns.saturating_sub(measured)), true_ns)?;
+    lab.near("on and off CPU", measured + stolen.min(true_ns.saturating_sub(measured)), true_ns)
+        .with_context(|| format!("on CPU: {}; off CPU: {}", parts(&on_cpu, hog), parts(&off_cpu, hog)))?;
     let wall = finished.wall()?;
     lab.near("wall profile", wall.stacks.iter().filter(|s| hog(s)).map(|s| s.ns.max(s.count)).sum(), true_ns)
 }
