@@ -34,6 +34,11 @@ impl Lab {
         Session::start(&self.agent, options, Subject::Command(&path, arguments))?.finish()
     }
 
+    /// Whether the CPUs are emulated: a block may differ by much, and an interrupt each millisecond comes too often.
+    pub(super) fn is_emulated(&self) -> bool {
+        self.per_block_ns >= 100_000
+    }
+
     pub(super) fn milliseconds(&self) -> String {
         self.ms.to_string()
     }
