@@ -229,6 +229,18 @@ full() {
         run_tests tests --test whole
         run_tests doc-tests --doc
     fi
+    outside
+}
+
+# A program outside of the workspace that uses the library.
+outside() {
+    local reason
+    if ! limit=3600 run outside tests/outside/run.sh; then
+        fail outside
+        return
+    fi
+    reason=$(sed -n 's/^skipped: //p' "$logs/outside.log" | head -n 1)
+    if [ -n "$reason" ]; then skip "$reason"; else pass; fi
 }
 
 fast() {

@@ -18,7 +18,6 @@ for tool in qemu-system-aarch64:qemu-system-arm cpio:cpio "$compiler:gcc-aarch64
     command -v "${tool%%:*}" > /dev/null || skip "${tool%%:*} is missing (package ${tool#*:})"
 done
 sysroot=$("$here/kernel.sh" sysroot arm64)
-libraries=$sysroot/usr/lib/aarch64-linux-gnu
 target=${CARGO_TARGET_DIR:-$root/target}
 if [ -z "$agent" ]; then
     if ! [ -d "$("${RUSTC:-rustc}" --print target-libdir --target "$triple" 2> /dev/null)" ]; then
@@ -38,7 +37,6 @@ if [ -z "$agent" ]; then
         export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$compiler
         export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C link-arg=--sysroot=$sysroot"
         export CC_aarch64_unknown_linux_gnu=$compiler CFLAGS_aarch64_unknown_linux_gnu=--sysroot=$sysroot
-        export LIBBPF_SYS_LIBRARY_PATH_aarch64_unknown_linux_gnu=$libraries
         cargo build --release -p cli --target "$triple"
     )
     agent=$target/$triple/release/perf-agent

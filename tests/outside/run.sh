@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds and runs a program outside of the workspace that uses the library, first with the system's libelf and zlib, then with the
+# feature `static`. Prints what is wrong, or `skipped: ` and why it did not run.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+target=${CARGO_TARGET_DIR:-$here/../../target}
+cd "$here"
+# The versions of the workspace. Cargo removes what is not needed from the copy.
+cp ../../Cargo.lock Cargo.lock
+chmod u+w Cargo.lock
+
+program=$target/debug/outside
+build() { # FEATURE…
+    # Nothing in the environment may be needed.
+    env -u LIBBPF_SYS_LIBRARY_PATH cargo build --quiet --target-dir "$target" "$@"
+}
+loads_elf() { ldd "$program" | grep -q libelf; }
+check() { # HOW
+    if [ "$(id -u)" != 0 ]; then
+        echo "skipped: the program outside of the workspace, $1: needs root"
+        return
+    fi
+    local said
+    said=$("$program")
+    echo "$1: $said"
+    [[ $said =~ ^([0-9]+)\ samples,\ ([0-9]+)\ %\ rooted,\ ([0-9]+)\ bytes\ of\ pprof,\ ended\ by\ TargetsExited$ ]] &&
+        [ "${BASH_REMATCH[1]}" -ge 10 ] && [ "${BASH_REMATCH[2]}" -ge 95 ] && [ "${BASH_REMATCH[3]}" -gt 500 ] ||
+        { echo "error: $1: that is no profile of a busy second" >&2; exit 1; }
+}
+
+build
+loads_elf || { echo "error: without the feature static the program does not load the system's libelf" >&2; exit 1; }
+check "with the system's libelf"
+build --features static
+! loads_elf || { echo "error: with the feature static the program loads the system's libelf" >&2; exit 1; }
+check "with a static libelf"
