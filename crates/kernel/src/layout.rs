@@ -4,10 +4,11 @@
 use std::mem::offset_of;
 
 use libbpf_rs::OpenObject;
+use libbpf_rs::libbpf_sys::BPF_F_NO_PREALLOC;
 
 use crate::abi::skeleton::{self, types};
 use crate::error::load_error;
-use crate::{Error, OffCpu, Settings};
+use crate::{Error, OffCpu, Settings, memory};
 
 /// Entries of the map of threads where the kernel has no task storage for these programs (before Linux 5.12). Twice the
 /// number of threads at the start is added.
@@ -34,6 +35,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) cpus: u32,
     /// The kernel has task storage for the programs.
     pub(crate) task_storage: bool,
+    /// Tables that are sized for a crowd take memory for what is in them: see [`memory`].
+    pub(crate) growing: bool,
 }
 
 /// Slots for programs that can be preempted: user space runs one iterator at a time, and no other program claims slots.
@@ -103,10 +106,13 @@ impl Layout<'_> {
     /// # Errors
     /// [`Error::Load`]; [`Error::Missing`] if the object differs from the one at build time.
     pub(crate) fn apply(&self, object: &mut OpenObject) -> Result<(), Error> {
-        let Layout { settings, chunks, cpus, task_storage } = *self;
+        let Layout { settings, chunks, cpus, task_storage, growing } = *self;
         let threads = settings.follows_threads();
         let memos = Memos::of(cpus, threads);
         for mut map in object.maps_mut() {
+            if growing && memory::grows(&map.name().to_string_lossy()) {
+                map.set_map_flags(BPF_F_NO_PREALLOC).map_err(load_error)?;
+            }
             let entries = match map.name().to_string_lossy().as_ref() {
                 "sampler_states" | "outboxes" | "rawboxes" => Slots::of(cpus, threads).all,
                 "memos" => cpus * (memos.sampler + memos.scheduler),
@@ -199,7 +205,8 @@ impl Layout<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{OBJECT, map_bytes};
+    use crate::load::OBJECT;
+    use crate::memory::map_bytes;
 
     #[test]
     fn memos_shrink_with_the_number_of_possible_cpus_down_to_one() {
@@ -246,10 +253,10 @@ mod tests {
     fn bytes(settings: &Settings, cpus: u32) -> usize {
         let mut object =
             libbpf_rs::ObjectBuilder::default().open_memory(&OBJECT.0).expect("the object can be read");
-        let layout = Layout { settings, chunks: 512, cpus, task_storage: true };
+        let layout = Layout { settings, chunks: 512, cpus, task_storage: true, growing: false };
         layout.apply(&mut object).expect("every map takes its size");
         let maps = object.maps().filter(|map| map.autocreate());
-        maps.map(|map| map_bytes(map.map_type(), map.value_size(), map.max_entries())).sum()
+        maps.map(|map| map_bytes(map.map_type(), map.key_size(), map.value_size(), map.max_entries())).sum()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
 use metrics::Scheduling;
 use profile::Svma;
 use unwind::{Rule, Table};
@@ -14,6 +14,7 @@ use crate::counters::Skipped;
 use crate::error::load_error;
 use crate::layout::Layout;
 use crate::life::{self, LifeCounts};
+use crate::memory::{self, MapMemory, map_bytes, tables_can_grow};
 use crate::messages::{Message, Ring};
 use crate::processes::Processes;
 use crate::rules::Rules;
@@ -24,7 +25,7 @@ use crate::sides::{Cut, Sides, Sums};
 use crate::table_pool::TablePool;
 use crate::thread_iter::{self, ThreadIter};
 use crate::{
-    Counters, Error, KernelProcess, RecordedProcess, Settings, SingleSample, TableHandle, log, tables,
+    Counters, Error, KernelProcess, Memory, RecordedProcess, Settings, SingleSample, TableHandle, log, tables,
 };
 
 /// The object that build.rs compiled, aligned because libelf reads it in place.
@@ -37,15 +38,6 @@ pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 /// Programs that follow process life.
 const FOLLOWERS: [&str; 4] = ["process_fork", "process_exec", "process_renamed", "process_exit"];
 const SAMPLER: &str = "cpu_sample";
-
-/// Kernel memory of the maps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
-    /// Unwind tables and mappings.
-    pub table_pool_bytes: usize,
-    /// Everything else, at its full size.
-    pub fixed_bytes: usize,
-}
 
 /// The loaded programs and their maps.
 pub struct Kernel {
@@ -72,6 +64,7 @@ pub struct Kernel {
     scheduler_programs: Vec<&'static str>,
     follows_exits: bool,
     sched_stats: StatsMaps,
+    memory: MapMemory,
 }
 
 impl std::fmt::Debug for Kernel {
@@ -105,10 +98,12 @@ impl Kernel {
             .name("perf_agent")
             .and_then(|b| b.open_memory(&OBJECT.0))
             .map_err(load_error)?;
-        Layout { settings, chunks, cpus, task_storage }.apply(&mut object)?;
+        let growing = tables_can_grow();
+        Layout { settings, chunks, cpus, task_storage, growing }.apply(&mut object)?;
         choose_programs(&mut object, settings);
         let object = object.load().map_err(load_error)?;
         let map = |name| find_map(&object, name);
+        let memory = map_memory(&object, growing)?;
         let chosen = map("chosen_threads")?;
         for tid in &settings.tids {
             chosen.update(&tid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY).map_err(|source| {
@@ -153,6 +148,7 @@ impl Kernel {
                 switch: Switch::new(words.clone(), control::STATS_CHANGES),
             },
             words,
+            memory,
             object,
         })
     }
@@ -350,6 +346,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn drain(&mut self, each: impl FnMut(u64, Sums)) -> Result<(), Error> {
+        self.memory.note();
         self.sides.drain(&mut self.pool, each)
     }
 
@@ -361,6 +358,7 @@ impl Kernel {
     /// threads' intervals.
     pub fn cut(&mut self, each: impl FnMut(u64, Sums)) -> Result<Cut, Error> {
         let skipped = self.skipped();
+        self.memory.note();
         let Self { sides, pool, object, .. } = self;
         // What may fail comes before the seam.
         let splits = self.splits.then(|| ThreadIter::prepare(object, thread_iter::SEAM)).transpose()?;
@@ -376,6 +374,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn drain_all(&mut self, each: impl FnMut(u64, Sums)) -> Result<(), Error> {
+        self.memory.note();
         self.sides.drain_all(each)
     }
 
@@ -436,15 +435,14 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn take_process_stats(&mut self) -> Result<BTreeMap<ProcessId, ProcessStats>, Error> {
+        self.memory.note();
         self.sched_stats.take(&mut self.pool)
     }
 
-    /// Kernel memory of the maps.
+    /// Kernel memory of the maps; of tables that grow, the most that they had when they were emptied.
     #[must_use]
     pub fn memory(&self) -> Memory {
-        let fixed =
-            self.object.maps().map(|map| map_bytes(map.map_type(), map.value_size(), map.max_entries()));
-        Memory { table_pool_bytes: self.pool.bytes(), fixed_bytes: fixed.sum() }
+        Memory { table_pool_bytes: self.pool.bytes(), fixed_bytes: self.memory.bytes() }
     }
 
     /// Run time of each program in ns, if the kernel counts it (sysctl kernel.bpf_stats_enabled).
@@ -476,12 +474,24 @@ impl Kernel {
     }
 }
 
-/// Memory of a map at its full size.
-pub(crate) fn map_bytes(kind: MapType, value_size: u32, entries: u32) -> usize {
-    // An element of a hash map has a header (struct htab_elem, 48 bytes), and its key and value are padded to 8 bytes.
-    let overhead = if kind.is_hash_map() { 48 + 8 } else { 0 };
-    let entry = if kind == MapType::RingBuf { 1 } else { value_size.next_multiple_of(8) + overhead };
-    entry as usize * entries as usize
+/// The memory of all maps but the table pool's chunks. `growing`: the tables that can grow do.
+fn map_memory(object: &Object, growing: bool) -> Result<MapMemory, Error> {
+    let mut fixed = 0;
+    let mut tables = Vec::new();
+    for map in object.maps() {
+        let kept = MapHandle::try_from(&map);
+        let kept = kept.map_err(|source| Error::Map { action: "keep", map: "of a table", source })?;
+        // libbpf has a place for each map of the object, also for one that it does not make.
+        if kept.info().is_err() {
+            continue;
+        }
+        if growing && memory::grows(&map.name().to_string_lossy()) {
+            tables.push(kept);
+        } else {
+            fixed += map_bytes(map.map_type(), map.key_size(), map.value_size(), map.max_entries());
+        }
+    }
+    Ok(MapMemory::new(fixed, tables))
 }
 
 fn find_map(object: &Object, name: &'static str) -> Result<MapHandle, Error> {

@@ -6,10 +6,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::libbpf_sys::BPF_F_NO_PREALLOC;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::{Kernel, find_map};
 use crate::abi::skeleton::types;
+use crate::memory::{growing_bytes, grows, map_bytes, tables_can_grow};
 use crate::{Error, Message};
 
 #[path = "../../tests/following/mod.rs"]
@@ -37,6 +39,31 @@ fn beside_a_sleeper(body: impl FnOnce(u32)) {
         body(tid);
         drop(end);
     });
+}
+
+#[test]
+fn tables_for_a_crowd_are_empty_at_the_start_and_no_memory_is_left_out() {
+    let Some(kernel) = loaded() else { return };
+    let grow = tables_can_grow();
+    let mut whole = 0;
+    for map in kernel.object.maps() {
+        let name = map.name().to_string_lossy().into_owned();
+        let kept = MapHandle::try_from(&map).expect("it is there");
+        // libbpf has a place for each map of the object, also for one that it does not make.
+        let Ok(description) = kept.info() else { continue };
+        let full = map_bytes(map.map_type(), map.key_size(), map.value_size(), map.max_entries());
+        let told = growing_bytes(&kept);
+        // The kernel rounds up to pages, and each map has a head.
+        assert!(told <= full + full / 8 + 32768, "{name}: the kernel tells {told}, we {full}");
+        assert_eq!(
+            description.info.map_flags & BPF_F_NO_PREALLOC != 0,
+            grow && grows(&name) || name == "threads",
+            "{name}"
+        );
+        whole += full;
+    }
+    let now = kernel.memory().fixed_bytes;
+    assert!(if grow { now < whole } else { now == whole }, "{now} of {whole}");
 }
 
 #[test]
