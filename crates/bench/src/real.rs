@@ -108,7 +108,7 @@ pub fn measure(program: RealProgram, agent: &Profiler, plan: Plan) -> Result<Opt
     let perf = Profiler::Perf(PerfMode::Dwarf);
     let mut running = Vec::new();
     for profiler in [agent, &perf] {
-        running.push(profiler.start(scope, plan.seconds, plan.rate(profiler), folder.path())?);
+        running.push(profiler.start(scope, plan.seconds, plan.rate_hz, folder.path())?);
     }
     for one in &mut running {
         one.wait(Duration::from_secs(60))?;

@@ -48,7 +48,7 @@ pub fn check(
         program.build(&sources(), out)?;
     }
     let demand = floor_pct.map_or(program.demand_pct, |floor| floor.min(program.demand_pct));
-    let enough = ENOUGH_SAMPLES.min(f64::from(plan.rate(profiler)) * plan.seconds / 2.0);
+    let enough = ENOUGH_SAMPLES.min(f64::from(plan.rate_hz) * plan.seconds / 2.0);
     let mut plan = plan;
     let verdict = loop {
         let captures = run(program, out, std::slice::from_ref(profiler), plan)?;

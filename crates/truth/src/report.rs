@@ -83,8 +83,8 @@ impl Check<'_> {
 
 pub fn table(programs: &[Program], out: &Path, agent: &Profiler, plan: Plan) -> Result<()> {
     println!(
-        "perf-agent at {} Hz and `perf record --call-graph dwarf,65528` at {} Hz, the same {} s each.\n",
-        plan.rate_hz, plan.perf_rate_hz, plan.seconds
+        "perf-agent and `perf record --call-graph dwarf,65528` at {} Hz, the same {} s each.\n",
+        plan.rate_hz, plan.seconds
     );
     println!("{}", Row::HEADING);
     for program in programs {
@@ -98,14 +98,14 @@ pub fn table(programs: &[Program], out: &Path, agent: &Profiler, plan: Plan) -> 
         }
     }
     println!();
-    shares(out, agent, 10.0, plan.rate_hz)?;
+    shares(out, agent, 10.0, Plan::default().rate_hz)?;
     reproduce("table");
     Ok(())
 }
 
 pub fn shares(out: &Path, agent: &Profiler, seconds: f64, rate_hz: u32) -> Result<()> {
     let perf = Profiler::Perf(PerfMode::FramePointers);
-    let plan = Plan { seconds, rate_hz, perf_rate_hz: rate_hz };
+    let plan = Plan { seconds, rate_hz };
     println!("Shares of CPU time over {seconds} s at {rate_hz} Hz; truth 10, 20, 30, 40 %.\n");
     println!(
         "| profiler | burn_10 | burn_20 | burn_30 | burn_40 | worst error, points | samples | of rate x CPU time |"

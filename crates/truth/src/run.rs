@@ -22,26 +22,13 @@ const ENDED_WITHIN: Duration = Duration::from_secs(150);
 pub struct Plan {
     /// Length of the capture.
     pub seconds: f64,
-    /// Sampling rate of perf-agent.
+    /// Sampling rate of each profiler.
     pub rate_hz: u32,
-    /// Sampling rate of `perf record` (its stack copies fill 64 MB/s at 999 Hz).
-    pub perf_rate_hz: u32,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { seconds: 3.0, rate_hz: 999, perf_rate_hz: 99 }
-    }
-}
-
-impl Plan {
-    /// The rate for a profiler.
-    #[must_use]
-    pub fn rate(&self, profiler: &Profiler) -> u32 {
-        match profiler {
-            Profiler::Agent(..) => self.rate_hz,
-            Profiler::Perf(_) => self.perf_rate_hz,
-        }
+        Self { seconds: 3.0, rate_hz: 999 }
     }
 }
 
@@ -67,7 +54,7 @@ pub fn profile(target: &mut Target, waits: bool, profilers: &[Profiler], plan: P
     let seconds = plan.seconds + if waits { SETTLE.as_secs_f64() } else { 0.0 };
     let mut running = profilers
         .iter()
-        .map(|p| p.start(scope, seconds, plan.rate(p), folder.path()))
+        .map(|p| p.start(scope, seconds, plan.rate_hz, folder.path()))
         .collect::<Result<Vec<_>>>()?;
     if waits {
         running.iter_mut().try_for_each(Running::until_attached)?;

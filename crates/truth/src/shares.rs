@@ -64,7 +64,7 @@ fn compare(profiler: &Profiler, capture: &Capture, truth: &[(String, f64)], plan
         profiler: profiler.name(),
         functions: truth.iter().map(|(name, truth)| (name.clone(), *truth, share(name))).collect(),
         samples: capture.samples(),
-        expected: f64::from(plan.rate(profiler)) * seconds * busy.min(1.0),
+        expected: f64::from(plan.rate_hz) * seconds * busy.min(1.0),
     }
 }
 

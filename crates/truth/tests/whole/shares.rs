@@ -9,7 +9,7 @@ use crate::Setup;
 #[test]
 fn four_functions_have_their_shares() {
     let Some(setup) = Setup::get() else { return };
-    let plan = Plan { seconds: 10.0, rate_hz: 999, perf_rate_hz: 999 };
+    let plan = Plan { seconds: 10.0, rate_hz: 999 };
     let mut profilers = vec![setup.profiler()];
     if testkit::find_command("perf").is_some() {
         profilers.push(Profiler::Perf(PerfMode::FramePointers));
