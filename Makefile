@@ -5,7 +5,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 
 PREFIX ?= /usr/local
 
-.PHONY: help build install demo test test-fast test-long truth bench fuzz format
+.PHONY: help build install deb demo test test-fast test-long truth bench fuzz format
 
 help:
 	@echo "make demo       install what is missing, build, profile a real program: flame graph and pprof in out/"
@@ -14,18 +14,24 @@ help:
 	@echo "make test-long  what takes longer: aarch64 in emulation, endurance, each fuzz target for FUZZ_SECONDS (60)"
 	@echo "make build      target/release/perf-agent, its manual pages and shell completions"
 	@echo "make install    what was built: program, its debug file, manual pages, completions (PREFIX=/usr/local, DESTDIR)"
+	@echo "make deb        Debian packages of what was built: perf-agent and perf-agent-dbgsym, in target/debian"
 	@echo "make truth      known-answer programs under perf-agent and perf record, as one table; cost per sample"
 	@echo "make bench      cost per sample, slowdown, start-up, footprint, real programs"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (600)"
 	@echo "make format     format Rust and C"
 
 build:
+	@command -v cargo > /dev/null || { echo "error: cargo is missing: install stable Rust, see https://rustup.rs" >&2; exit 1; }
 	@tools/packages.sh build
 	cargo build --release --locked -p cli
 	cargo run --release --locked --quiet -p cli --example pages -- $(or $(CARGO_TARGET_DIR),target)/release/pages
 
 install:
 	@tools/install.sh "$(or $(CARGO_TARGET_DIR),target)/release" "$(DESTDIR)$(PREFIX)"
+
+deb: build
+	@tools/packages.sh deb
+	@tools/deb.sh "$(or $(CARGO_TARGET_DIR),target)/release" "$(or $(CARGO_TARGET_DIR),target)/debian"
 
 demo:
 	@tools/demo.sh

@@ -9,6 +9,8 @@ program=$built/perf-agent pages=$built/pages
 for made in "$program" "$pages/man/perf-agent.1"; do
     [ -e "$made" ] || { echo "error: $made is missing: run \`make build\` first" >&2; exit 1; }
 done
+command -v objcopy > /dev/null ||
+    { echo "error: objcopy is missing: install binutils (Debian: apt-get install binutils)" >&2; exit 1; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

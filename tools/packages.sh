@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing for a purpose; prints what it does, and does nothing if all are there.
-#   packages.sh PURPOSE…     build | demo | test | truth | long
+#   packages.sh PURPOSE…     build | deb | demo | test | truth | long
 set -euo pipefail
 
 # COMMAND:PACKAGE where any provider of the command will do, FILE:PACKAGE, or :PACKAGE for the package itself.
 build=(gcc:gcc make:make pkg-config:pkg-config clang:clang /usr/include/stdlib.h:libc6-dev
     /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
+deb=(dpkg-shlibdeps:dpkg-dev objcopy:binutils gzip:gzip)
 demo=(:python3)
 test=(dwz:dwz xz:xz-utils bpftool:bpftool g++:g++
     musl-gcc:musl-tools go:golang-go perf:linux-perf clang-format:clang-format :python3
@@ -28,8 +29,8 @@ present() {
 missing=()
 for purpose in "$@"; do
     case $purpose in
-    build | demo | test | truth | long) declare -n wanted=$purpose ;;
-    *) echo "packages.sh: unknown purpose $purpose (build, demo, test, truth, long)" >&2; exit 2 ;;
+    build | deb | demo | test | truth | long) declare -n wanted=$purpose ;;
+    *) echo "packages.sh: unknown purpose $purpose (build, deb, demo, test, truth, long)" >&2; exit 2 ;;
     esac
     for entry in "${wanted[@]}"; do
         present "$entry" || missing+=("${entry#*:}")
