@@ -23,7 +23,8 @@ fn main() -> ExitCode {
 }
 
 fn link_statically() -> Result<(), String> {
-    let out = std::env::var_os("OUT_DIR").map(PathBuf::from).ok_or("OUT_DIR is not set: run this through cargo")?;
+    let out =
+        std::env::var_os("OUT_DIR").map(PathBuf::from).ok_or("OUT_DIR is not set: run this through cargo")?;
     let folder = out.join("static");
     fs::create_dir_all(&folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     let elf = archive("elf", "libelf-dev")?;
