@@ -15,7 +15,7 @@ fn rate_hz() -> u32 {
 fn check_those(setup: Option<Setup>, floor_pct: Option<f64>, wanted: impl Fn(&Program) -> bool) {
     let Some(setup) = setup else { return };
     // If that is too short for 1000 samples, it is repeated and takes longer.
-    let plan = Plan { seconds: 1.0, rate_hz: rate_hz(), ..Plan::default() };
+    let plan = Plan { seconds: 1.0, rate_hz: rate_hz() };
     let mut complaints = Vec::new();
     let programs: Vec<_> = all().into_iter().filter(|p| !p.matrix_only && wanted(p)).collect();
     assert!(!programs.is_empty(), "there are programs");
