@@ -83,6 +83,9 @@ impl Engine {
     pub(crate) fn answer_module(&mut self, module: &ModuleHandle, places: &[(&Interval, FrameId, Svma)]) {
         let begun = Instant::now();
         let file = Arc::new(FileOnce::new(module.file.clone()));
+        // Debug information is read unit by unit: addresses of one unit in one batch.
+        let mut places = places.to_vec();
+        places.sort_by_key(|(_, _, svma)| *svma);
         for batch in places.chunks(BATCH) {
             if self.abandon.is_abandoned() {
                 break;

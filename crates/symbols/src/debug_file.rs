@@ -21,7 +21,6 @@ use sys::reopen::reopen;
 use crate::elf_file::{Bytes, ElfFile};
 use crate::object_file::ObjectFile;
 use crate::options::Options;
-use crate::private_copy::alternate_link;
 
 /// Larger debug files are not checksummed and thus not accepted by their link.
 const MAX_CHECKSUMMED: usize = 4 << 30;
@@ -151,6 +150,14 @@ fn lexically_normal(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+/// The path and the build-id of the supplementary file that the file names.
+fn alternate_link(file: &ElfFile) -> Option<(String, BuildId)> {
+    let data = file.data(file.section(".gnu_debugaltlink")?);
+    let end = data.iter().position(|b| *b == 0)?;
+    let path = std::str::from_utf8(&data[..end]).ok()?;
+    Some((path.to_owned(), BuildId::new(&data[end + 1..]).ok()?))
 }
 
 /// File name and checksum in `.gnu_debuglink`. Names with a directory are refused.

@@ -104,6 +104,7 @@ impl ElfFile {
 
     /// Whether a debugger would find functions and lines in this file.
     pub fn has_dwarf(&self) -> bool {
-        self.section(".debug_info").is_some_and(|s| s.kind != SHT_NOBITS && s.size != 0)
+        let section = self.section(".debug_info").or_else(|| self.section(".zdebug_info"));
+        section.is_some_and(|s| s.kind != SHT_NOBITS && s.size != 0)
     }
 }

@@ -25,8 +25,9 @@
 #![forbid(unsafe_code)]
 
 mod debug_file;
+mod debug_info;
+mod debug_sections;
 mod demangle;
-mod dwarf;
 mod elf_file;
 mod go;
 mod jit_name;
@@ -40,9 +41,9 @@ mod object_file;
 mod options;
 mod perf_map;
 mod plt;
-mod private_copy;
 mod separate;
 mod source_line;
+mod split_files;
 mod stats;
 mod symbolizer;
 mod symtab;

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::sync::Arc;
 
 use crate::debug_file::{Search, load};
+use crate::debug_info::{DebugInfo, Found};
 use crate::demangle::{demangle, is_mangled};
-use crate::dwarf::{Dwarf, Found};
 use crate::elf_file::{Bytes, ElfFile};
 use crate::go::GoTable;
 use crate::mini::MiniDebugInfo;
@@ -25,10 +25,10 @@ use elf::constants::{SHT_DYNSYM, SHT_SYMTAB};
 /// All sources of names for one object file.
 pub(crate) struct Object {
     main: ElfFile,
-    /// Its own debug information.
-    dwarf: Option<Dwarf>,
-    /// Its debug information was released and will be read again when it is needed.
-    released: bool,
+    /// Its open file, where it has one.
+    file: Option<File>,
+    /// Its own debug information. `None` if there is none, if it cannot be read, or while it is being read.
+    debug_info: Option<DebugInfo>,
     separate: Separate,
     symbols: Option<SymbolTable>,
     /// The compressed symbol table of some stripped files. Looked at if there is no other.
@@ -42,25 +42,20 @@ pub(crate) struct Object {
 
 impl Object {
     /// Reads the tables of the mapped file. `file` is the open file behind `object`, if it is a file.
-    pub fn open(
-        object: &ObjectFile,
-        file: Option<File>,
-        options: &Options,
-        stats: &mut Stats,
-    ) -> Option<Self> {
+    pub fn open(object: &ObjectFile, file: Option<File>, stats: &mut Stats) -> Option<Self> {
         let main = match (&object.source, &file) {
             (ObjectSource::Bytes(bytes), _) => ElfFile::parse(Bytes::Memory(Arc::clone(bytes)))?,
             (ObjectSource::Path(_), Some(file)) => load(file)?,
             (ObjectSource::Path(_), None) => return None,
         };
-        let mut this = Self {
+        let this = Self {
             symbols: SymbolTable::read(&main, SHT_SYMTAB),
             dynamic: SymbolTable::read(&main, SHT_DYNSYM),
             plt: PltTable::read(&main),
             go: GoTable::find(&main),
             mini: OnceCell::new(),
-            dwarf: None,
-            released: false,
+            debug_info: main.has_dwarf().then(|| DebugInfo::of(&main)),
+            file,
             separate: Separate::NotSearched,
             judged: false,
             main,
@@ -68,29 +63,15 @@ impl Object {
         let tables = [&this.symbols, &this.dynamic].into_iter().flatten();
         stats.cut_symbol_tables += tables.filter(|table| table.is_cut()).count() as u64;
         this.main.release();
-        this.attach_dwarf(file, &Search::of(object, options), stats);
         Some(this)
     }
 
-    fn attach_dwarf(&mut self, file: Option<File>, search: &Search<'_>, stats: &mut Stats) {
-        if self.main.has_dwarf() {
-            self.dwarf = Dwarf::open(&self.main, file, search, stats);
-        }
-    }
-
-    /// Frees memory that may be large: the debug information and the pages of the files. Symbol tables stay.
+    /// Frees what can be read again: decompressed sections, the pages of the files. Symbol tables and what was read of functions stay.
     pub fn release(&mut self) {
-        self.released |= self.dwarf.take().is_some();
+        self.debug_info.iter_mut().for_each(DebugInfo::release);
         self.main.release();
         if let Separate::Found(debug) = &mut self.separate {
             debug.release();
-        }
-    }
-
-    /// Reads released debug information of the mapped file again.
-    pub fn restore(&mut self, object: &ObjectFile, file: Option<File>, options: &Options, stats: &mut Stats) {
-        if std::mem::take(&mut self.released) {
-            self.attach_dwarf(file, &Search::of(object, options), stats);
         }
     }
 
@@ -108,13 +89,16 @@ impl Object {
             self.separate = self.search(&search, object, stats);
         }
         let Separate::Found(debug) = &mut self.separate else { return None };
-        debug.restore(&search, stats);
-        let found = find(&mut debug.dwarf, addresses, stats);
+        let (debug_info, file) = (debug.debug_info.take(), debug.file.try_clone().ok());
+        let (debug_info, found) = self.find(debug_info, addresses, file.as_ref(), &search, stats);
+        if let Separate::Found(debug) = &mut self.separate {
+            debug.debug_info = debug_info;
+        }
         let named = addresses.iter().zip(found).map(|(address, found)| {
             if !self.main.is_code(*address) {
                 return Vec::new();
             }
-            match self.of_kept_function(found) {
+            match self.with_symbol(*address, found) {
                 Some(found) if is_located(&found) => self.with_mangled_name(*address, found),
                 weak => self.without_location(*address, weak),
             }
@@ -123,16 +107,25 @@ impl Object {
     }
 
     /// Names link-time addresses from the mapped file itself, in order. Innermost function first; empty for unknown addresses.
-    pub fn look_up_mapped(&mut self, addresses: &[u64], stats: &mut Stats) -> Vec<Vec<SourceLine>> {
+    pub fn look_up_mapped(
+        &mut self,
+        addresses: &[u64],
+        object: &ObjectFile,
+        options: &Options,
+        stats: &mut Stats,
+    ) -> Vec<Vec<SourceLine>> {
         if !std::mem::replace(&mut self.judged, true) {
             stats.nameless_files += u64::from(self.is_nameless());
         }
-        let found = find(&mut self.dwarf, addresses, stats);
+        let debug_info = self.debug_info.take();
+        let search = Search::of(object, options);
+        let (debug_info, found) = self.find(debug_info, addresses, self.file.as_ref(), &search, stats);
+        self.debug_info = debug_info;
         let named = addresses.iter().zip(found).map(|(address, found)| {
             if !self.main.is_code(*address) {
                 return Vec::new();
             }
-            match self.of_kept_function(found) {
+            match self.with_symbol(*address, found) {
                 Some(found) if is_located(&found) => self.with_mangled_name(*address, found),
                 weak => {
                     let symbol = || self.symbol(*address).map(|(name, _)| vec![unlocated(&name)]);
@@ -150,7 +143,7 @@ impl Object {
         }
         let build_id = self.main.build_id().or_else(|| object.build_id.clone());
         match search.debug_file(&self.main, build_id.as_ref()) {
-            Some(found) => Separate::Found(Box::new(DebugFile::read(found, search, stats))),
+            Some(found) => Separate::Found(Box::new(DebugFile::read(found, stats))),
             None => Separate::Missing,
         }
     }
@@ -168,9 +161,36 @@ impl Object {
         weak.filter(|_| !known).map(|found| found.lines).unwrap_or_default()
     }
 
-    /// Linkers keep the debug information of functions that they dropped, at address 0.
-    fn of_kept_function(&self, found: Option<Found>) -> Option<Found> {
-        found.filter(|found| found.function.is_none_or(|start| self.main.is_code(start)))
+    /// What debug information says of each address. It is dropped if it cannot be read.
+    fn find(
+        &self,
+        mut debug_info: Option<DebugInfo>,
+        addresses: &[u64],
+        file: Option<&File>,
+        search: &Search<'_>,
+        stats: &mut Stats,
+    ) -> (Option<DebugInfo>, Vec<Option<Found>>) {
+        let is_told = self.symbols.is_some()
+            || matches!(&self.separate, Separate::Found(debug) if debug.has_symbol_table());
+        let has_function = |address| !is_told || self.symbol(address).is_some();
+        let found =
+            debug_info.as_mut().and_then(|info| info.find(addresses, file, search, &has_function, stats));
+        if found.is_none() {
+            debug_info = None;
+        }
+        (debug_info, found.unwrap_or_else(|| addresses.iter().map(|_| None).collect()))
+    }
+
+    /// Where debug information has a line but no function, as for assembly, the symbol table has the name.
+    fn with_symbol(&self, address: u64, found: Option<Found>) -> Option<Found> {
+        let mut found = found?;
+        let outermost = found.lines.last_mut()?;
+        if outermost.system_name.is_empty() {
+            let (name, _) = self.symbol(address)?;
+            outermost.name = demangle(&name);
+            cut(&name).clone_into(&mut outermost.system_name);
+        }
+        Some(found)
     }
 
     fn go_lines(&self, address: u64) -> Option<Vec<SourceLine>> {
@@ -224,7 +244,7 @@ impl Object {
         };
         let tables = [&self.symbols, &self.dynamic];
         separate
-            && self.dwarf.is_none()
+            && self.debug_info.is_none()
             && self.go.is_none()
             && self.mini().is_none_or(MiniDebugInfo::is_empty)
             && tables.into_iter().flatten().all(SymbolTable::is_empty)
@@ -241,23 +261,8 @@ impl Object {
             + separate
             + self.plt.heap_bytes()
             + self.mini.get().and_then(Option::as_ref).map_or(0, MiniDebugInfo::heap_bytes)
-            + self.dwarf.as_ref().map_or(0, Dwarf::heap_bytes)
+            + self.debug_info.as_ref().map_or(0, DebugInfo::heap_bytes)
     }
-}
-
-/// What debug information says of each address. It is dropped if its reader panics.
-fn find(dwarf: &mut Option<Dwarf>, addresses: &[u64], stats: &mut Stats) -> Vec<Option<Found>> {
-    let mut found = match dwarf.as_mut().map(|dwarf| dwarf.find(addresses)) {
-        Some(Ok(found)) => found,
-        Some(Err(_)) => {
-            *dwarf = None;
-            stats.panics += 1;
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
-    found.resize_with(addresses.len(), || None);
-    found
 }
 
 /// Whether debug information knows more than a name.

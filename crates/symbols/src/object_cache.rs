@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::debug_file::open_regular;
 use crate::object::Object;
 use crate::object_file::{ObjectFile, ObjectSource};
-use crate::options::Options;
 use crate::stats::Stats;
 
 /// Files that are kept at most: each holds descriptors.
@@ -44,12 +43,7 @@ pub(crate) struct ObjectCache(Vec<Cached>);
 impl ObjectCache {
     /// The entry of a file, which is made if there is none and becomes the last one. It is empty if the file is no object file. `None` if
     /// the file cannot be opened.
-    pub fn entry(
-        &mut self,
-        object: &ObjectFile,
-        options: &Options,
-        stats: &mut Stats,
-    ) -> Option<&mut Option<Object>> {
+    pub fn entry(&mut self, object: &ObjectFile, stats: &mut Stats) -> Option<&mut Option<Object>> {
         let (identity, file) = match &object.source {
             ObjectSource::Bytes(bytes) => (Identity::Memory(bytes.as_ptr().addr(), bytes.len()), None),
             ObjectSource::Path(path) => {
@@ -58,14 +52,11 @@ impl ObjectCache {
             }
         };
         if let Some(index) = self.0.iter().position(|cached| cached.identity == identity) {
-            let mut cached = self.0.remove(index);
-            if let Some(known) = &mut cached.object {
-                known.restore(object, file, options, stats);
-            }
+            let cached = self.0.remove(index);
             self.0.push(cached);
         } else {
             let held = file.as_ref().and_then(|f| f.try_clone().ok());
-            let opened = Object::open(object, file, options, stats);
+            let opened = Object::open(object, file, stats);
             stats.files += 1;
             stats.unreadable_files += u64::from(opened.is_none());
             let bytes = match &object.source {

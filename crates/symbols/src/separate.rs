@@ -4,8 +4,7 @@ use std::fs::File;
 
 use elf::constants::SHT_SYMTAB;
 
-use crate::debug_file::Search;
-use crate::dwarf::Dwarf;
+use crate::debug_info::DebugInfo;
 use crate::elf_file::ElfFile;
 use crate::stats::Stats;
 use crate::symtab::SymbolTable;
@@ -23,39 +22,24 @@ pub(crate) enum Separate {
 /// A separate debug file.
 pub(crate) struct DebugFile {
     elf: ElfFile,
-    file: File,
+    pub file: File,
     symbols: Option<SymbolTable>,
-    /// `None` if it is released or cannot be read.
-    pub dwarf: Option<Dwarf>,
-    released: bool,
+    /// `None` if there is none, if it cannot be read, or while it is being read.
+    pub debug_info: Option<DebugInfo>,
 }
 
 impl DebugFile {
     /// Reads a debug file that was found.
-    pub fn read((file, elf): (File, ElfFile), search: &Search<'_>, stats: &mut Stats) -> Self {
+    pub fn read((file, elf): (File, ElfFile), stats: &mut Stats) -> Self {
         let symbols = SymbolTable::read(&elf, SHT_SYMTAB);
         stats.cut_symbol_tables += u64::from(symbols.as_ref().is_some_and(SymbolTable::is_cut));
-        let mut this = Self { elf, file, symbols, dwarf: None, released: false };
-        this.attach(search, stats);
-        this
+        let debug_info = elf.has_dwarf().then(|| DebugInfo::of(&elf));
+        Self { elf, file, symbols, debug_info }
     }
 
-    fn attach(&mut self, search: &Search<'_>, stats: &mut Stats) {
-        if self.elf.has_dwarf() {
-            self.dwarf = Dwarf::open(&self.elf, self.file.try_clone().ok(), search, stats);
-        }
-    }
-
-    /// Reads released debug information again.
-    pub fn restore(&mut self, search: &Search<'_>, stats: &mut Stats) {
-        if std::mem::take(&mut self.released) {
-            self.attach(search, stats);
-        }
-    }
-
-    /// Frees the debug information and the pages of the file. The symbol table stays.
+    /// Frees what can be read again: decompressed sections, the pages of the file.
     pub fn release(&mut self) {
-        self.released |= self.dwarf.take().is_some();
+        self.debug_info.iter_mut().for_each(DebugInfo::release);
         self.elf.release();
     }
 
@@ -65,7 +49,7 @@ impl DebugFile {
 
     /// Whether nothing in the file can give a name.
     pub fn is_nameless(&self) -> bool {
-        self.dwarf.is_none() && !self.released && self.symbols.as_ref().is_none_or(SymbolTable::is_empty)
+        self.debug_info.is_none() && self.symbols.as_ref().is_none_or(SymbolTable::is_empty)
     }
 
     /// The name at a link-time address in the symbol table, and the start of its symbol.
@@ -76,6 +60,6 @@ impl DebugFile {
     /// Bytes that dropping this would free.
     pub fn heap_bytes(&self) -> usize {
         self.symbols.as_ref().map_or(0, SymbolTable::heap_bytes)
-            + self.dwarf.as_ref().map_or(0, Dwarf::heap_bytes)
+            + self.debug_info.as_ref().map_or(0, DebugInfo::heap_bytes)
     }
 }

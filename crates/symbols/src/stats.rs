@@ -13,8 +13,6 @@ pub struct Stats {
     pub unreadable_debug_info: u64,
     /// Symbol tables that were read only in part, because they have too many entries.
     pub cut_symbol_tables: u64,
-    /// Panics of the DWARF reader; symbol tables were used for those files from then on.
-    pub panics: u64,
     /// Files dropped from the cache.
     pub evicted: u64,
     /// Addresses looked up in files.

@@ -57,7 +57,7 @@ impl Symbolizer {
     pub fn debug_file(&mut self, file: &ObjectFile, svmas: &[Svma]) -> Option<Vec<Vec<SourceLine>>> {
         let addresses: Vec<u64> = svmas.iter().map(|a| a.0).collect();
         let Self { options, cache, stats, .. } = self;
-        let object = cache.entry(file, options, stats)?.as_mut()?;
+        let object = cache.entry(file, stats)?.as_mut()?;
         let names = object.look_up_separate(&addresses, file, options, stats);
         let named = names.iter().flatten().filter(|lines| !lines.is_empty()).count();
         self.stats.addresses += named as u64;
@@ -69,8 +69,8 @@ impl Symbolizer {
     pub fn mapped_file(&mut self, file: &ObjectFile, svmas: &[Svma]) -> Vec<Vec<SourceLine>> {
         let addresses: Vec<u64> = svmas.iter().map(|a| a.0).collect();
         let Self { options, cache, stats, .. } = self;
-        let names = match cache.entry(file, options, stats) {
-            Some(Some(object)) => object.look_up_mapped(&addresses, stats),
+        let names = match cache.entry(file, stats) {
+            Some(Some(object)) => object.look_up_mapped(&addresses, file, options, stats),
             Some(None) => vec![Vec::new(); svmas.len()],
             None => {
                 stats.unreadable_files += 1;

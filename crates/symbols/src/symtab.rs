@@ -120,11 +120,11 @@ const MAX_NAME: usize = 64 << 10;
 /// Bytes of names that decide between symbols at one address.
 const MAX_COMPARED: usize = 1 << 10;
 /// Entries that are read of a table. The largest programs have less than five million symbols.
-pub(crate) const MAX_ENTRIES: usize = 16 << 20;
+const MAX_ENTRIES: usize = 16 << 20;
 /// Entries of code that are kept of a table.
 const MAX_FUNCTIONS: usize = 8 << 20;
 /// Bytes of a table that has [`MAX_ENTRIES`].
-pub(crate) const MAX_BYTES: u64 = (MAX_ENTRIES * size_of::<Sym64<LittleEndian>>()) as u64;
+const MAX_BYTES: u64 = (MAX_ENTRIES * size_of::<Sym64<LittleEndian>>()) as u64;
 /// Entries that are read before the memory of the file is released.
 const PART: usize = 1 << 20;
 

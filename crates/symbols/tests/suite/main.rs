@@ -4,6 +4,7 @@
 mod cache;
 mod debug_files;
 mod declared_lengths;
+mod differential;
 mod go;
 mod hostile;
 mod kernel;

@@ -1,0 +1,302 @@
+//! Abbreviations: what the entries of a unit look like.
+//!
+//! Most entries are of no interest here, so a table answers how long an entry is, mostly by one number. gimli's own tables ask each
+//! attribute of each entry.
+
+use std::collections::BTreeMap;
+
+use gimli::constants::{self as dw, DwAt, DwForm, DwTag};
+use gimli::{AttributeSpecification, Encoding, Format};
+
+use crate::bytes::{skip_string, sleb, uleb};
+use crate::limits::MAX_ABBREVIATIONS;
+
+/// What an entry is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A function with code.
+    Function,
+    /// A call of a function that has no code of its own there.
+    Inlined,
+    /// Something in which functions or inlined calls can be: a namespace, a block.
+    Scope,
+    /// Anything else, functions without code among them.
+    Other,
+}
+
+/// An entry without its values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub kind: Kind,
+    pub has_children: bool,
+    /// Bytes of all attributes, if they are always the same.
+    fixed: Option<u32>,
+    /// Where `DW_AT_sibling` is, as a 4-byte reference, if that is always the same place.
+    sibling: Option<u16>,
+    /// Positions in [`Abbreviations::specs`].
+    specs: (u32, u32),
+    /// Positions in [`Abbreviations::skips`].
+    skips: (u32, u32),
+}
+
+/// How to get over attributes.
+#[derive(Clone, Copy, Debug)]
+enum Skip {
+    Bytes(u32),
+    Leb,
+    String,
+    /// A block, and the bytes of its length.
+    Block(u8),
+    BlockLeb,
+    Indirect,
+}
+
+/// The abbreviations of a unit.
+#[derive(Debug, Default)]
+pub(crate) struct Abbreviations {
+    /// Those with the numbers from 1 on.
+    dense: Vec<Shape>,
+    /// Those with other numbers.
+    sparse: BTreeMap<u64, Shape>,
+    specs: Vec<AttributeSpecification>,
+    skips: Vec<Skip>,
+    /// Bytes that were read.
+    pub read: usize,
+}
+
+impl Abbreviations {
+    /// Reads a table. It ends where it is damaged.
+    pub fn read(section: &[u8], at: usize, encoding: Encoding) -> Self {
+        let mut this = Self::default();
+        let rest = section.get(at..).unwrap_or_default();
+        let rest = &rest[..rest.len().min(MAX_ABBREVIATIONS)];
+        let mut at = 0;
+        while let Some((code, tag, has_children)) = head(rest, &mut at) {
+            let first_spec = this.specs.len() as u32;
+            let mut has_code = false;
+            loop {
+                let Some(spec) = specification(rest, &mut at) else { return this };
+                let Some(spec) = spec else { break };
+                has_code |= matches!(spec.name(), dw::DW_AT_low_pc | dw::DW_AT_ranges);
+                this.specs.push(spec);
+            }
+            let specs = (first_spec, this.specs.len() as u32);
+            let kind = match tag {
+                dw::DW_TAG_subprogram if has_code => Kind::Function,
+                dw::DW_TAG_inlined_subroutine => Kind::Inlined,
+                dw::DW_TAG_namespace
+                | dw::DW_TAG_module
+                | dw::DW_TAG_lexical_block
+                | dw::DW_TAG_try_block
+                | dw::DW_TAG_catch_block
+                | dw::DW_TAG_with_stmt
+                | dw::DW_TAG_common_block
+                | dw::DW_TAG_compile_unit
+                | dw::DW_TAG_partial_unit
+                | dw::DW_TAG_skeleton_unit => Kind::Scope,
+                _ => Kind::Other,
+            };
+            let Some((fixed, sibling, skips)) = this.skips_of(specs, encoding) else { return this };
+            this.insert(code, Shape { kind, has_children, fixed, sibling, specs, skips });
+            this.read = at;
+        }
+        this
+    }
+
+    fn insert(&mut self, code: u64, shape: Shape) {
+        if code == self.dense.len() as u64 + 1 && !self.sparse.contains_key(&code) {
+            self.dense.push(shape);
+        } else if code > self.dense.len() as u64 {
+            self.sparse.entry(code).or_insert(shape);
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, code: u64) -> Option<&Shape> {
+        let index = usize::try_from(code.wrapping_sub(1)).ok()?;
+        self.dense.get(index).or_else(|| self.sparse.get(&code))
+    }
+
+    pub fn specs(&self, shape: &Shape) -> &[AttributeSpecification] {
+        self.specs.get(shape.specs.0 as usize..shape.specs.1 as usize).unwrap_or_default()
+    }
+
+    /// How to get over these attributes. `None` if a form is unknown.
+    #[expect(clippy::type_complexity, reason = "three fields of one structure")]
+    fn skips_of(
+        &mut self,
+        specs: (u32, u32),
+        encoding: Encoding,
+    ) -> Option<(Option<u32>, Option<u16>, (u32, u32))> {
+        let first = self.skips.len();
+        let mut sibling = None;
+        for spec in &self.specs[specs.0 as usize..specs.1 as usize] {
+            let skip = skip_of(spec.form(), encoding)?;
+            let before = match &self.skips[first..] {
+                [] => Some(0),
+                [Skip::Bytes(bytes)] => Some(*bytes),
+                _ => None,
+            };
+            if spec.name() == dw::DW_AT_sibling && spec.form() == dw::DW_FORM_ref4 {
+                sibling = before.and_then(|before| u16::try_from(before).ok());
+            }
+            let is_first = self.skips.len() == first;
+            match (skip, self.skips.last_mut()) {
+                (Skip::Bytes(0), _) => {}
+                (Skip::Bytes(more), Some(Skip::Bytes(bytes))) if !is_first => {
+                    *bytes = bytes.checked_add(more)?
+                }
+                _ => self.skips.push(skip),
+            }
+        }
+        let skips = (first as u32, self.skips.len() as u32);
+        let fixed = match &self.skips[first..] {
+            [] => Some(0),
+            [Skip::Bytes(bytes)] => Some(*bytes),
+            _ => None,
+        };
+        Some((fixed, sibling, skips))
+    }
+
+    /// Gets over the attributes of an entry. `None` if they are damaged.
+    #[inline]
+    pub fn skip(&self, shape: &Shape, data: &[u8], at: &mut usize, encoding: Encoding) -> Option<()> {
+        match shape.fixed {
+            Some(bytes) => *at = at.checked_add(bytes as usize)?,
+            None => {
+                for skip in self.skips.get(shape.skips.0 as usize..shape.skips.1 as usize)? {
+                    apply(*skip, data, at, encoding)?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Where the next entry beside one is, relative to the unit, if it tells so at a fixed place. `at` is where its attributes begin.
+    #[inline]
+    pub fn sibling(shape: &Shape, data: &[u8], at: usize) -> Option<usize> {
+        let at = at.checked_add(usize::from(shape.sibling?))?;
+        Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?) as usize)
+    }
+}
+
+/// Tag and attributes of a root entry.
+type RootShape = (DwTag, Vec<AttributeSpecification>);
+
+/// The abbreviation of a root entry without reading the others, and the bytes that were read.
+pub(crate) fn root(section: &[u8], at: usize, code: u64) -> (Option<RootShape>, usize) {
+    let rest = section.get(at..).unwrap_or_default();
+    let rest = &rest[..rest.len().min(MAX_ABBREVIATIONS)];
+    let mut at = 0;
+    let mut find = || {
+        while let Some((found, tag, _)) = head(rest, &mut at) {
+            let mut specs = Vec::new();
+            while let Some(spec) = specification(rest, &mut at)? {
+                specs.push(spec);
+            }
+            if found == code {
+                return Some((tag, specs));
+            }
+        }
+        None
+    };
+    (find(), at)
+}
+
+/// Number, tag and whether there are children. `None` at the end.
+fn head(data: &[u8], at: &mut usize) -> Option<(u64, DwTag, bool)> {
+    let code = uleb(data, at).filter(|code| *code != 0)?;
+    let tag = DwTag(u16::try_from(uleb(data, at)?).ok()?);
+    let has_children = *data.get(*at)? != 0;
+    *at += 1;
+    Some((code, tag, has_children))
+}
+
+/// One attribute; `Some(None)` behind the last one, `None` if it is damaged.
+fn specification(data: &[u8], at: &mut usize) -> Option<Option<AttributeSpecification>> {
+    let name = u16::try_from(uleb(data, at)?).ok()?;
+    let form = u16::try_from(uleb(data, at)?).ok()?;
+    if name == 0 && form == 0 {
+        return Some(None);
+    }
+    let (name, form) = (DwAt(name), DwForm(form));
+    let value = if form == dw::DW_FORM_implicit_const { Some(sleb(data, at)?) } else { None };
+    Some(Some(AttributeSpecification::new(name, form, value)))
+}
+
+fn skip_of(form: DwForm, encoding: Encoding) -> Option<Skip> {
+    let offset = match encoding.format {
+        Format::Dwarf32 => 4,
+        Format::Dwarf64 => 8,
+    };
+    let address = u32::from(encoding.address_size);
+    Some(match form {
+        dw::DW_FORM_implicit_const | dw::DW_FORM_flag_present => Skip::Bytes(0),
+        dw::DW_FORM_data1 | dw::DW_FORM_ref1 | dw::DW_FORM_flag | dw::DW_FORM_strx1 | dw::DW_FORM_addrx1 => {
+            Skip::Bytes(1)
+        }
+        dw::DW_FORM_data2 | dw::DW_FORM_ref2 | dw::DW_FORM_strx2 | dw::DW_FORM_addrx2 => Skip::Bytes(2),
+        dw::DW_FORM_strx3 | dw::DW_FORM_addrx3 => Skip::Bytes(3),
+        dw::DW_FORM_data4
+        | dw::DW_FORM_ref4
+        | dw::DW_FORM_ref_sup4
+        | dw::DW_FORM_strx4
+        | dw::DW_FORM_addrx4 => Skip::Bytes(4),
+        dw::DW_FORM_data8 | dw::DW_FORM_ref8 | dw::DW_FORM_ref_sig8 | dw::DW_FORM_ref_sup8 => Skip::Bytes(8),
+        dw::DW_FORM_data16 => Skip::Bytes(16),
+        dw::DW_FORM_addr => Skip::Bytes(address),
+        dw::DW_FORM_ref_addr => Skip::Bytes(if encoding.version == 2 { address } else { offset }),
+        dw::DW_FORM_strp
+        | dw::DW_FORM_sec_offset
+        | dw::DW_FORM_line_strp
+        | dw::DW_FORM_strp_sup
+        | dw::DW_FORM_GNU_ref_alt
+        | dw::DW_FORM_GNU_strp_alt => Skip::Bytes(offset),
+        dw::DW_FORM_udata
+        | dw::DW_FORM_sdata
+        | dw::DW_FORM_ref_udata
+        | dw::DW_FORM_strx
+        | dw::DW_FORM_addrx
+        | dw::DW_FORM_loclistx
+        | dw::DW_FORM_rnglistx
+        | dw::DW_FORM_GNU_addr_index
+        | dw::DW_FORM_GNU_str_index => Skip::Leb,
+        dw::DW_FORM_string => Skip::String,
+        dw::DW_FORM_block1 => Skip::Block(1),
+        dw::DW_FORM_block2 => Skip::Block(2),
+        dw::DW_FORM_block4 => Skip::Block(4),
+        dw::DW_FORM_block | dw::DW_FORM_exprloc => Skip::BlockLeb,
+        dw::DW_FORM_indirect => Skip::Indirect,
+        _ => return None,
+    })
+}
+
+fn apply(skip: Skip, data: &[u8], at: &mut usize, encoding: Encoding) -> Option<()> {
+    let length = match skip {
+        Skip::Bytes(bytes) => bytes as usize,
+        Skip::Leb => {
+            uleb(data, at)?;
+            0
+        }
+        Skip::String => {
+            skip_string(data, at)?;
+            0
+        }
+        Skip::Block(size) => {
+            let bytes = data.get(*at..at.checked_add(usize::from(size))?)?;
+            *at += usize::from(size);
+            bytes.iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte))
+        }
+        Skip::BlockLeb => usize::try_from(uleb(data, at)?).ok()?,
+        Skip::Indirect => {
+            let form = DwForm(u16::try_from(uleb(data, at)?).ok()?);
+            match skip_of(form, encoding)? {
+                // gimli reads no constant from an indirect form either.
+                Skip::Indirect => return None,
+                skip => return apply(skip, data, at, encoding),
+            }
+        }
+    };
+    *at = at.checked_add(length)?;
+    Some(())
+}

@@ -1,0 +1,222 @@
+//! What a function is called: names and the line of the declaration, through references between entries.
+
+use std::rc::Rc;
+
+use gimli::constants as dw;
+use gimli::{AttributeValue, DebugAddrBase, DebugRngListsBase};
+use hashbrown::HashMap;
+
+use crate::abbreviations::Abbreviations;
+use crate::limits::{MAX_REFERENCES, Work};
+use crate::texts::{TextId, Texts};
+use crate::view::{Root, Space, Value, View, small};
+
+/// Which sections an entry is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// Those of the file.
+    Main,
+    /// Those of the supplementary file (made by `dwz`).
+    Supplementary,
+    /// Those of a split unit.
+    Split,
+}
+
+/// An entry: its sections and its position in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct EntryRef {
+    pub place: Place,
+    pub at: usize,
+}
+
+impl EntryRef {
+    /// What a reference means in a unit that starts at a position. `own` is any entry of that unit.
+    pub fn of(value: Value<'_>, own: Self, unit: usize) -> Option<Self> {
+        Some(match value {
+            AttributeValue::UnitRef(offset) => Self { place: own.place, at: unit.checked_add(offset.0)? },
+            AttributeValue::DebugInfoRef(offset) => Self { place: own.place, at: offset.0 },
+            AttributeValue::DebugInfoRefSup(offset) => Self { place: Place::Supplementary, at: offset.0 },
+            _ => return None,
+        })
+    }
+}
+
+/// What is known of a function.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Description {
+    /// The linkage name, else the name in the source.
+    pub name: Option<TextId>,
+    /// The line of its declaration, or 0.
+    pub line: u32,
+}
+
+/// Bytes of abbreviations that are kept, and functions whose names are.
+const MAX_KEPT_ABBREVIATIONS: usize = 8 << 20;
+const MAX_KEPT_VIEWS: usize = 4096;
+const MAX_KEPT_NAMES: usize = 1 << 20;
+
+/// The sections of a file, and what was read of them for a look-up.
+pub(crate) struct Context<'a> {
+    pub main: Rc<Space<'a>>,
+    pub supplementary: Option<Rc<Space<'a>>>,
+    pub split: Option<Rc<Space<'a>>>,
+    views: HashMap<(Place, usize), Option<Rc<View<'a>>>>,
+    /// By place, position and encoding of the unit.
+    abbreviations: HashMap<(Place, usize, gimli::Encoding), Rc<Abbreviations>>,
+    /// Bytes of [`Self::abbreviations`].
+    read: usize,
+    names: HashMap<EntryRef, Description>,
+    /// Texts by where their bytes are.
+    texts: HashMap<(usize, usize), Option<TextId>>,
+    /// What split units take from their skeleton.
+    relocated: Option<(u64, DebugAddrBase, DebugRngListsBase)>,
+}
+
+impl<'a> Context<'a> {
+    pub fn new(
+        main: Rc<Space<'a>>,
+        supplementary: Option<Rc<Space<'a>>>,
+        split: Option<Rc<Space<'a>>>,
+    ) -> Self {
+        Self {
+            main,
+            supplementary,
+            split,
+            views: HashMap::new(),
+            abbreviations: HashMap::new(),
+            read: 0,
+            names: HashMap::new(),
+            texts: HashMap::new(),
+            relocated: None,
+        }
+    }
+
+    /// Tells what split units take from their skeleton: its first address, and the bases of addresses and, before DWARF 5, of ranges.
+    pub fn relocate(&mut self, low_pc: u64, addresses: DebugAddrBase, rnglists: DebugRngListsBase) {
+        self.relocated = Some((low_pc, addresses, rnglists));
+    }
+
+    fn space(&self, place: Place) -> Option<&Rc<Space<'a>>> {
+        match place {
+            Place::Main => Some(&self.main),
+            Place::Supplementary => self.supplementary.as_ref(),
+            Place::Split => self.split.as_ref(),
+        }
+    }
+
+    /// A unit by its number. `None` if it cannot be read.
+    pub fn view(&mut self, place: Place, unit: usize, work: &mut Work) -> Option<Rc<View<'a>>> {
+        if let Some(view) = self.views.get(&(place, unit)) {
+            return view.clone();
+        }
+        if self.views.len() >= MAX_KEPT_VIEWS {
+            self.views.clear();
+        }
+        let view = self.read_view(place, unit, work).map(Rc::new);
+        self.views.insert((place, unit), view.clone());
+        view
+    }
+
+    fn read_view(&mut self, place: Place, unit: usize, work: &mut Work) -> Option<View<'a>> {
+        let space = Rc::clone(self.space(place)?);
+        let head = *space.units.heads.get(unit)?;
+        let mut root = Root::read(&space, &head, work)?;
+        if let (Place::Split, Some((low_pc, addresses, rnglists))) = (place, self.relocated) {
+            (root.low_pc, root.addresses) = (low_pc, addresses);
+            if head.encoding.version < 5 {
+                root.rnglists = rnglists;
+            }
+        }
+        let abbreviations = self.abbreviations(place, &space, head.abbreviations, head.encoding, work)?;
+        Some(View { space, head, root, abbreviations })
+    }
+
+    fn abbreviations(
+        &mut self,
+        place: Place,
+        space: &Space<'a>,
+        at: usize,
+        encoding: gimli::Encoding,
+        work: &mut Work,
+    ) -> Option<Rc<Abbreviations>> {
+        let key = (place, at, encoding);
+        if let Some(known) = self.abbreviations.get(&key) {
+            return Some(Rc::clone(known));
+        }
+        let read = Rc::new(Abbreviations::read(space.abbrev, at, encoding));
+        if self.read > MAX_KEPT_ABBREVIATIONS {
+            // Views hold theirs.
+            self.abbreviations.clear();
+            self.views.clear();
+            self.read = 0;
+        }
+        self.read += read.read;
+        self.abbreviations.insert(key, Rc::clone(&read));
+        work.take(8 * read.read).then_some(read)
+    }
+
+    /// What is known of the function that an entry is about.
+    pub fn describe(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Description {
+        if let Some(known) = self.names.get(&entry) {
+            return *known;
+        }
+        let (mut described, mut source_name) = (Description::default(), None);
+        let mut next = Some(entry);
+        for _ in 0..MAX_REFERENCES {
+            let Some(entry) = next else { break };
+            let Some(read) = self.entry(entry, texts, work) else { break };
+            described.line = if described.line == 0 { read.line } else { described.line };
+            source_name = source_name.or(read.name);
+            next = read.origin;
+            if read.linkage_name.is_some() {
+                described.name = read.linkage_name;
+                next = next.filter(|_| described.line == 0);
+            }
+        }
+        described.name = described.name.or(source_name);
+        if self.names.len() >= MAX_KEPT_NAMES {
+            self.names.clear();
+        }
+        self.names.insert(entry, described);
+        described
+    }
+
+    fn entry(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Option<Entry> {
+        let space = Rc::clone(self.space(entry.place)?);
+        let unit = space.units.at(entry.at)?;
+        let view = self.view(entry.place, unit, work)?;
+        let mut at = entry.at;
+        let shape = view.shape(&mut at)??;
+        let mut read = Entry::default();
+        let (mut name, mut linkage_name) = (None, None);
+        view.attributes(shape, &mut at, work, |attribute, value| match attribute {
+            dw::DW_AT_name => name = Some(value),
+            dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => linkage_name = Some(value),
+            dw::DW_AT_decl_line => read.line = small(value),
+            dw::DW_AT_abstract_origin | dw::DW_AT_specification => {
+                read.origin = read.origin.or(EntryRef::of(value, entry, view.head.start));
+            }
+            _ => {}
+        })?;
+        let mut text = |value: Option<Value<'a>>| {
+            let bytes = value.and_then(|value| view.string(value))?.slice();
+            // The same bytes have the same number, without another look at them.
+            let key = (bytes.as_ptr().addr(), bytes.len());
+            *self.texts.entry(key).or_insert_with(|| if bytes.is_empty() { None } else { texts.enter(bytes) })
+        };
+        read.linkage_name = text(linkage_name);
+        if read.linkage_name.is_none() {
+            read.name = text(name);
+        }
+        Some(read)
+    }
+}
+
+/// What one entry says of its function.
+#[derive(Debug, Default)]
+struct Entry {
+    linkage_name: Option<TextId>,
+    name: Option<TextId>,
+    line: u32,
+    origin: Option<EntryRef>,
+}

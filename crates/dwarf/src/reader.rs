@@ -1,0 +1,228 @@
+//! The entry point: sorted addresses in, functions, inlined calls and lines out, and what was read kept as records.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use gimli::DwarfFileType;
+use hashbrown::HashMap;
+
+use crate::code::Code;
+use crate::functions::Functions;
+use crate::index::Index;
+use crate::limits::{MAX_KEPT_RANGES, MAX_RECORDS, Work};
+use crate::names::{Context, Place};
+use crate::records::{Found, Records};
+use crate::sections::Sections;
+use crate::split::{SplitSource, SplitUnit};
+use crate::stats::Stats;
+use crate::texts::{TextId, Texts};
+use crate::unit::{Hits, UnitReader};
+use crate::units::{UnitHead, Units};
+use crate::view::Space;
+
+/// The debug information of a file, for one look-up.
+#[derive(Clone, Copy)]
+pub struct DebugFile<'a> {
+    /// Its sections.
+    pub sections: Sections<'a>,
+    /// Those of its supplementary file (made by `dwz`).
+    pub supplementary: Option<Sections<'a>>,
+    /// The address ranges of its code, sorted. Other functions were dropped by the linker.
+    pub code: &'a [Range<u64>],
+    /// Whether an address may be in a function, as far as the caller knows; `&|_| true` if it knows nothing. Where no function is found at
+    /// an address that may be in one, the unit is read a second time, in full.
+    pub has_function: &'a dyn Fn(u64) -> bool,
+}
+
+/// What was read of one file. It holds no bytes of the file.
+#[derive(Debug, Default)]
+pub struct Reader {
+    units: Option<Arc<Units>>,
+    supplementary: Option<Arc<Units>>,
+    index: Index,
+    /// By number of the unit.
+    functions: HashMap<u32, Functions>,
+    /// Ranges in [`Self::functions`].
+    kept: usize,
+    records: Records,
+    texts: Texts,
+    stats: Stats,
+    generation: u64,
+}
+
+impl Reader {
+    /// Reads nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Looks addresses up, in any order; answers in the same order. `None` for addresses of which nothing is known. The file must be the same
+    /// in all calls.
+    ///
+    /// Batches are cheap, single addresses are not: each unit is read once for all addresses in it.
+    pub fn find(
+        &mut self,
+        file: &DebugFile<'_>,
+        split: &mut dyn SplitSource,
+        addresses: &[u64],
+    ) -> Vec<Option<Found>> {
+        if self.texts.is_full() || self.records.heap_bytes() > MAX_RECORDS {
+            self.forget();
+        }
+        let mut sorted: Vec<u64> = addresses.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        self.read(file, split, &sorted);
+        // In the order of the sorted addresses.
+        let mut found: Vec<Option<Found>> = Vec::with_capacity(sorted.len());
+        while let Some(rest) = sorted.get(found.len()..).filter(|rest| !rest.is_empty()) {
+            let wanted = found.len()
+                + match self.records.find(rest[0]) {
+                    Some((start, end, at)) => {
+                        let here = &rest[..rest.partition_point(|address| *address < end)];
+                        let answers = |answer: Found| {
+                            found.push(Some(answer).filter(|answer| !answer.frames.is_empty()))
+                        };
+                        self.records.answer((start, at), here, answers);
+                        here.len()
+                    }
+                    None => 1,
+                };
+            found.resize(wanted, None);
+        }
+        if addresses == sorted {
+            return found;
+        }
+        let position = |address: &u64| sorted.binary_search(address).ok();
+        addresses.iter().map(|address| found.get(position(address)?).cloned().flatten()).collect()
+    }
+
+    /// The text of a name or path.
+    #[must_use]
+    pub fn text(&self, id: TextId) -> &str {
+        self.texts.get(id).unwrap_or_default()
+    }
+
+    /// Changes when the numbers of names and paths become void, which happens at the beginning of a look-up if there are too many.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// What could not be read so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// About the bytes that dropping this would free.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let units = self.units.iter().chain(&self.supplementary);
+        units.map(|units| units.heads.capacity() * size_of::<UnitHead>()).sum::<usize>()
+            + self.index.heap_bytes()
+            + self.kept * 48
+            + self.records.heap_bytes()
+            + self.texts.heap_bytes()
+    }
+
+    /// Drops records and texts, whose numbers are void from then on.
+    fn forget(&mut self) {
+        self.records = Records::default();
+        self.texts = Texts::default();
+        self.functions.clear();
+        self.kept = 0;
+        self.generation += 1;
+    }
+
+    /// Makes records of all addresses that have none.
+    fn read(&mut self, file: &DebugFile<'_>, split: &mut dyn SplitSource, sorted: &[u64]) {
+        let unknown: Vec<u64> =
+            sorted.iter().copied().filter(|address| self.records.find(*address).is_none()).collect();
+        if unknown.is_empty() || file.sections.info.is_empty() {
+            return;
+        }
+        let others = file.supplementary.as_ref().map_or(0, Sections::len);
+        let mut work = Work::of(file.sections.len() + others);
+        let code = Code::new(file.code);
+        let supplementary = file.supplementary.map(|sections| {
+            let units = self.supplementary.get_or_insert_with(|| Arc::new(Units::read(sections.info)));
+            Rc::new(Space::new(sections, Arc::clone(units), DwarfFileType::Main))
+        });
+        let is_new = self.units.is_none();
+        let units = self.units.get_or_insert_with(|| Arc::new(Units::read(file.sections.info)));
+        let mut main = Space::new(file.sections, Arc::clone(units), DwarfFileType::Main);
+        if let Some(sections) = file.supplementary {
+            main.dwarf.set_sup(sections.dwarf(DwarfFileType::Main));
+        }
+        if is_new {
+            self.index = Index::read(&main, &code, &mut work);
+            self.stats.refused_units += main.units.refused + self.index.damaged;
+        }
+        let mut context = Context::new(Rc::new(main), supplementary, None);
+        let mut by_unit: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for address in unknown {
+            if let Some(unit) = self.index.find(address) {
+                by_unit.entry(unit).or_default().push(address);
+            }
+        }
+        let mut lost = Vec::new();
+        for (unit, addresses) in by_unit {
+            lost.extend(self.read_unit(&mut context, file, split, (unit, &addresses), &mut work));
+        }
+        for address in lost {
+            for unit in self.index.others(address, &mut work) {
+                if self.read_unit(&mut context, file, split, (unit, &[address]), &mut work).is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Reads what a unit says of addresses. Gives those that it has no function for.
+    fn read_unit<'a>(
+        &mut self,
+        context: &mut Context<'a>,
+        file: &DebugFile<'a>,
+        split: &mut dyn SplitSource,
+        (unit, addresses): (u32, &[u64]),
+        work: &mut Work,
+    ) -> Vec<u64> {
+        let Some(skeleton) = context.view(Place::Main, unit as usize, work) else {
+            self.stats.refused_units += 1;
+            return addresses.to_vec();
+        };
+        let known = self.functions.remove(&unit);
+        self.kept -= known.as_ref().map_or(0, |functions| functions.ranges.len());
+        let mut hits = Hits { known, code: Code::new(file.code), has_function: file.has_function, addresses };
+        let mut lost = None;
+        let Self { records, texts, .. } = self;
+        if let Some((name, id)) = skeleton.root.split {
+            let wanted = SplitUnit {
+                id,
+                name: name.slice(),
+                directory: skeleton.root.directory.map(|name| name.slice()).unwrap_or_default(),
+                skeleton: file.sections,
+            };
+            split.with_unit(&wanted, &mut |sections| {
+                let main = (Rc::clone(&context.main), context.supplementary.clone());
+                lost = UnitReader { records, texts, work }.read_split(main, &skeleton, sections, &mut hits);
+            });
+            self.stats.missing_split_units += u64::from(lost.is_none());
+        }
+        let Self { records, texts, .. } = self;
+        let lost = lost.unwrap_or_else(|| {
+            UnitReader { records, texts, work }.read(context, (Place::Main, &skeleton), &skeleton, &mut hits)
+        });
+        if let Some(functions) = hits.known
+            && self.kept + functions.ranges.len() <= MAX_KEPT_RANGES
+        {
+            self.kept += functions.ranges.len();
+            self.functions.insert(unit, functions);
+        }
+        lost
+    }
+}

@@ -1,0 +1,289 @@
+//! What is known of functions, packed: each record has the inlined calls and lines of one address range.
+//!
+//! An address in a range with a record needs no debug information any more.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+
+use crate::bytes::{add, put, put_difference, uleb};
+use crate::flatten::Piece;
+use crate::limits::MAX_INLINED;
+use crate::lines::Row;
+use crate::texts::TextId;
+
+/// A function at an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// The linkage name, else the name in the source. `None` if only the line is known.
+    pub name: Option<TextId>,
+    /// The path of the source file.
+    pub file: Option<TextId>,
+    /// The line, or 0.
+    pub line: u32,
+    /// The column, or 0.
+    pub column: u32,
+    /// The line where the function is declared, or 0.
+    pub start_line: u32,
+}
+
+/// What is known of an address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The functions, innermost first. Without a function, one frame without a name.
+    pub frames: Vec<Frame>,
+    /// The first address of the outermost function, if it is in one piece.
+    pub function: Option<u64>,
+}
+
+/// A function or an inlined call, with the place where it is called.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Node {
+    /// Its own number for the function.
+    pub parent: u32,
+    pub name: Option<TextId>,
+    pub file: Option<TextId>,
+    pub line: u32,
+    pub column: u32,
+    pub start_line: u32,
+}
+
+/// From this address on, up to the next segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Segment {
+    address: u64,
+    node: u32,
+    /// 0, or one more than the number of a text.
+    file: u32,
+    line: u32,
+    column: u32,
+}
+
+/// What a record is made of.
+pub(crate) struct Parts<'p> {
+    pub start: u64,
+    pub end: u64,
+    /// The first address of the function, if it is in one piece.
+    pub function: Option<u64>,
+    /// The function and the calls in it. Empty if only lines are known.
+    pub nodes: &'p [Node],
+    /// Where the calls are, sorted.
+    pub calls: &'p [Piece],
+    /// Lines, sorted; the file of each.
+    pub rows: &'p [Row],
+    pub files: &'p HashMap<u32, Option<TextId>>,
+}
+
+/// All records of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    /// By start: end, and position in [`Self::bytes`].
+    ranges: BTreeMap<u64, (u64, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl Records {
+    /// Packs a record. One at the same start is replaced.
+    pub fn add(&mut self, parts: &Parts<'_>) {
+        let at = self.bytes.len();
+        let out = &mut self.bytes;
+        put(out, parts.function.map_or(0, |function| parts.start.wrapping_sub(function).wrapping_add(1)));
+        put(out, parts.nodes.len() as u64);
+        for node in parts.nodes {
+            let numbers =
+                [node.parent, number(node.name), number(node.file), node.line, node.column, node.start_line];
+            numbers.iter().for_each(|number| put(out, (*number).into()));
+        }
+        let mut last = Segment { address: parts.start, ..Segment::default() };
+        let mut count = 0u64;
+        let mut packed = Vec::new();
+        segments(parts, |segment| {
+            if count > 0 && (Segment { address: last.address, ..segment }) == last {
+                return;
+            }
+            put(&mut packed, segment.address - last.address);
+            for (from, to) in
+                [(last.node, segment.node), (last.file, segment.file), (last.line, segment.line)]
+            {
+                put_difference(&mut packed, from, to);
+            }
+            put(&mut packed, segment.column.into());
+            count += 1;
+            last = segment;
+        });
+        put(out, count);
+        out.extend_from_slice(&packed);
+        self.ranges.insert(parts.start, (parts.end, at));
+    }
+
+    /// Where the record of an address is, and where it ends.
+    pub fn find(&self, address: u64) -> Option<(u64, u64, usize)> {
+        let (start, (end, at)) = self.ranges.range(..=address).next_back()?;
+        (address < *end).then_some((*start, *end, *at))
+    }
+
+    /// Answers sorted addresses, which all are in the record at a position.
+    pub fn answer(&self, (start, at): (u64, usize), addresses: &[u64], mut each: impl FnMut(Found)) {
+        // Our own bytes: they are as they were written.
+        let _ = self.unpack(start, at, addresses, &mut each);
+    }
+
+    fn unpack(
+        &self,
+        start: u64,
+        mut at: usize,
+        addresses: &[u64],
+        each: &mut impl FnMut(Found),
+    ) -> Option<()> {
+        let data = self.bytes.as_slice();
+        let function = match uleb(data, &mut at)? {
+            0 => None,
+            distance => Some(start.wrapping_sub(distance - 1)),
+        };
+        let mut nodes = Vec::new();
+        for _ in 0..uleb(data, &mut at)? {
+            let mut next = || uleb(data, &mut at).map(|value| value as u32);
+            let (parent, name, file) = (next()?, text(next()?), text(next()?));
+            let (line, column, start_line) = (next()?, next()?, next()?);
+            nodes.push(Node { parent, name, file, line, column, start_line });
+        }
+        let mut left = uleb(data, &mut at)?;
+        let mut current = Segment { address: start, ..Segment::default() };
+        let mut next = None;
+        for address in addresses {
+            loop {
+                if next.is_none() && left > 0 {
+                    left -= 1;
+                    let ahead = next_segment(data, &mut at, &current)?;
+                    next = Some(ahead);
+                }
+                match next {
+                    Some(ahead) if ahead.address <= *address => {
+                        current = ahead;
+                        next = None;
+                    }
+                    _ => break,
+                }
+            }
+            each(Found { frames: frames(&nodes, &current), function });
+        }
+        Some(())
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        self.bytes.capacity() + self.ranges.len() * 48
+    }
+}
+
+fn next_segment(data: &[u8], at: &mut usize, last: &Segment) -> Option<Segment> {
+    let address = last.address.checked_add(uleb(data, at)?)?;
+    let node = add(last.node, uleb(data, at)?);
+    let file = add(last.file, uleb(data, at)?);
+    let line = add(last.line, uleb(data, at)?);
+    Some(Segment { address, node, file, line, column: uleb(data, at)? as u32 })
+}
+
+/// Joins calls and lines. Each segment goes up to the next one, the last to the end.
+fn segments(parts: &Parts<'_>, mut each: impl FnMut(Segment)) {
+    let (mut calls, mut rows) = (parts.calls.iter().peekable(), parts.rows.iter().peekable());
+    let mut at = parts.start;
+    while at < parts.end {
+        while calls.next_if(|piece| piece.end <= at).is_some() {}
+        while rows.next_if(|row| row.end <= at).is_some() {}
+        let mut end = parts.end;
+        let mut segment = Segment { address: at, ..Segment::default() };
+        match calls.peek() {
+            Some(piece) if piece.start <= at => {
+                segment.node = piece.value;
+                end = end.min(piece.end);
+            }
+            Some(piece) => end = end.min(piece.start),
+            None => {}
+        }
+        match rows.peek() {
+            Some(row) if row.start <= at => {
+                segment.file = number(parts.files.get(&row.file).copied().flatten());
+                segment.line = row.line;
+                segment.column = row.column;
+                end = end.min(row.end);
+            }
+            Some(row) => end = end.min(row.start),
+            None => {}
+        }
+        each(segment);
+        at = end;
+    }
+}
+
+fn frames(nodes: &[Node], segment: &Segment) -> Vec<Frame> {
+    let mut place = (text(segment.file), segment.line, segment.column);
+    let mut frames = Vec::new();
+    let mut number = segment.node;
+    loop {
+        let node = nodes.get(number as usize).copied().unwrap_or_default();
+        let (file, line, column) = place;
+        let frame = Frame { name: node.name, file, line, column, start_line: node.start_line };
+        if frame != Frame::default() {
+            frames.push(frame);
+        }
+        if node.parent >= number || frames.len() > MAX_INLINED {
+            return frames;
+        }
+        place = (node.file, node.line, node.column);
+        number = node.parent;
+    }
+}
+
+fn number(text: Option<TextId>) -> u32 {
+    text.map_or(0, |id| id.0.wrapping_add(1))
+}
+
+fn text(number: u32) -> Option<TextId> {
+    number.checked_sub(1).map(TextId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_calls_come_back_at_each_address() {
+        let name = |id| Some(TextId(id));
+        let nodes = [
+            Node { name: name(0), start_line: 5, ..Node::default() },
+            Node { parent: 0, name: name(1), file: name(9), line: 7, column: 2, start_line: 1 },
+        ];
+        let row = |start, end, line| Row { start, end, file: 1, line, column: 3 };
+        let mut records = Records::default();
+        records.add(&Parts {
+            start: 100,
+            end: 120,
+            function: Some(90),
+            nodes: &nodes,
+            calls: &[Piece { start: 104, end: 108, value: 1 }],
+            rows: &[row(95, 106, 10), row(106, 110, 11)],
+            files: &HashMap::from([(1, name(8))]),
+        });
+        let addresses = [100, 103, 104, 106, 108, 110, 119];
+        let mut told = Vec::new();
+        let (start, end, at) = records.find(100).unwrap();
+        assert_eq!((start, end), (100, 120));
+        records.answer((start, at), &addresses, |found| {
+            assert_eq!(found.function, Some(90));
+            told.push(
+                found
+                    .frames
+                    .iter()
+                    .map(|f| (f.name.unwrap().0, f.file.map(|id| id.0), f.line))
+                    .collect::<Vec<_>>(),
+            );
+        });
+        let outer = |line| vec![(0, Some(8), line)];
+        let inner = |line| vec![(1, Some(8), line), (0, Some(9), 7)];
+        assert_eq!(
+            told,
+            [outer(10), outer(10), inner(10), inner(11), outer(11), vec![(0, None, 0)], vec![(0, None, 0)]]
+        );
+        assert_eq!((records.find(99), records.find(120)), (None, None));
+    }
+}

@@ -1,0 +1,278 @@
+//! One unit that is being read: its bytes, its abbreviations, and what its root entry says.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use gimli::constants::{self as dw, DwAt};
+use gimli::{
+    Abbreviations as NoAbbreviations, AttributeSpecification, AttributeValue, DebugAddrBase, DebugAddrIndex,
+    DebugLineOffset, DebugRngListsBase, DebugRngListsIndex, DebugStrOffsetsBase, Dwarf, DwarfFileType,
+    EndianSlice, EntriesRaw, LittleEndian, RangeListsOffset, RawRangeListsOffset, UnitOffset,
+};
+
+use crate::abbreviations::{self, Abbreviations, Shape};
+use crate::bytes::uleb;
+use crate::limits::{MAX_RANGES_OF_ENTRY, Work};
+use crate::sections::{Sections, Slice};
+use crate::units::{UnitHead, Units};
+
+pub(crate) type Value<'a> = AttributeValue<Slice<'a>, usize>;
+
+/// Debug sections that refer to each other, and their units.
+pub(crate) struct Space<'a> {
+    pub dwarf: Dwarf<Slice<'a>>,
+    pub info: &'a [u8],
+    pub abbrev: &'a [u8],
+    pub units: Arc<Units>,
+}
+
+impl<'a> Space<'a> {
+    pub fn new(sections: Sections<'a>, units: Arc<Units>, file_type: DwarfFileType) -> Self {
+        let (info, abbrev) = (sections.info, sections.abbrev);
+        Self { dwarf: sections.dwarf(file_type), info, abbrev, units }
+    }
+}
+
+/// What the root entry of a unit says.
+#[derive(Clone, Debug)]
+pub(crate) struct Root<'a> {
+    pub low_pc: u64,
+    pub bounds: Bounds<'a>,
+    /// Whether it is only there to be imported.
+    pub is_partial: bool,
+    pub lines: Option<DebugLineOffset>,
+    pub name: Option<Slice<'a>>,
+    pub directory: Option<Slice<'a>>,
+    /// The file with the split unit, and the number that both have.
+    pub split: Option<(Slice<'a>, u64)>,
+    /// The number that skeleton and split unit share.
+    pub id: Option<u64>,
+    pub str_offsets: DebugStrOffsetsBase,
+    pub addresses: DebugAddrBase,
+    pub rnglists: DebugRngListsBase,
+}
+
+/// A unit. `'s` is that of the space.
+pub(crate) struct View<'a> {
+    pub space: Rc<Space<'a>>,
+    pub head: UnitHead,
+    pub root: Root<'a>,
+    pub abbreviations: Rc<Abbreviations>,
+}
+
+/// Reads the attributes of an entry. `data` ends with the unit; `at` is where the attributes begin, then where they end.
+pub(crate) fn attributes<'a>(
+    data: &'a [u8],
+    at: &mut usize,
+    head: &UnitHead,
+    specs: &[AttributeSpecification],
+    mut each: impl FnMut(DwAt, Value<'a>),
+) -> Option<()> {
+    let none = NoAbbreviations::default();
+    let bytes = EndianSlice::new(data.get(*at..)?, LittleEndian);
+    let mut entries = EntriesRaw::new(bytes, head.encoding, &none, UnitOffset(*at));
+    for spec in specs {
+        let attribute = entries.read_attribute(*spec).ok()?;
+        each(spec.name(), attribute.value());
+    }
+    *at = entries.next_offset().0;
+    Some(())
+}
+
+impl<'a> Root<'a> {
+    /// Reads the root entry without the other abbreviations. `None` if it is damaged or of another kind.
+    pub fn read(space: &Space<'a>, head: &UnitHead, work: &mut Work) -> Option<Self> {
+        let data = space.info.get(..head.end)?;
+        let mut at = head.entries;
+        let code = uleb(data, &mut at)?;
+        let (found, read) = abbreviations::root(space.abbrev, head.abbreviations, code);
+        let (tag, specs) = found.filter(|(_, specs)| work.take(read + 16 * specs.len()))?;
+        let file_type = space.dwarf.file_type;
+        let mut root = Self {
+            low_pc: 0,
+            bounds: Bounds::default(),
+            is_partial: tag == dw::DW_TAG_partial_unit,
+            lines: None,
+            name: None,
+            directory: None,
+            split: None,
+            id: None,
+            str_offsets: DebugStrOffsetsBase::default_for_encoding_and_file(head.encoding, file_type),
+            addresses: DebugAddrBase(0),
+            rnglists: DebugRngListsBase::default_for_encoding_and_file(head.encoding, file_type),
+        };
+        let (mut name, mut directory, mut split, mut split_id) = (None, None, None, head.dwo_id);
+        attributes(data, &mut at, head, &specs, |attribute, value| match (attribute, value) {
+            (attribute, value) if root.bounds.take(attribute, value) => {}
+            (dw::DW_AT_name, value) => name = Some(value),
+            (dw::DW_AT_comp_dir, value) => directory = Some(value),
+            (dw::DW_AT_dwo_name | dw::DW_AT_GNU_dwo_name, value) => split = Some(value),
+            (dw::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => root.lines = Some(offset),
+            (dw::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => {
+                root.str_offsets = base
+            }
+            (dw::DW_AT_addr_base | dw::DW_AT_GNU_addr_base, AttributeValue::DebugAddrBase(base)) => {
+                root.addresses = base;
+            }
+            (
+                dw::DW_AT_rnglists_base | dw::DW_AT_GNU_ranges_base,
+                AttributeValue::DebugRngListsBase(base),
+            ) => {
+                root.rnglists = base;
+            }
+            (dw::DW_AT_GNU_dwo_id, AttributeValue::DwoId(id)) => split_id = split_id.or(Some(id.0)),
+            _ => {}
+        })?;
+        // Their forms may need the bases, which may come later.
+        if let Some(value) = root.bounds.low_pc {
+            root.low_pc = root.address(space, head, value)?;
+        }
+        let string = |value: Option<Value<'a>>| value.and_then(|value| root.string(space, head, value));
+        let (name, directory, split) = (string(name), string(directory), string(split));
+        (root.split, root.id) = (split.zip(split_id), split_id);
+        (root.name, root.directory) = (name, directory);
+        Some(root)
+    }
+
+    pub fn address(&self, space: &Space<'a>, head: &UnitHead, value: Value<'a>) -> Option<u64> {
+        match value {
+            AttributeValue::Addr(address) => Some(address),
+            AttributeValue::DebugAddrIndex(DebugAddrIndex(index)) => {
+                let size = head.encoding.address_size;
+                space.dwarf.debug_addr.get_address(size, self.addresses, DebugAddrIndex(index)).ok()
+            }
+            _ => None,
+        }
+    }
+
+    pub fn string(&self, space: &Space<'a>, head: &UnitHead, value: Value<'a>) -> Option<Slice<'a>> {
+        match value {
+            AttributeValue::String(string) => Some(string),
+            AttributeValue::DebugStrRef(offset) => space.dwarf.debug_str.get_str(offset).ok(),
+            AttributeValue::DebugLineStrRef(offset) => space.dwarf.debug_line_str.get_str(offset).ok(),
+            AttributeValue::DebugStrRefSup(offset) => space.dwarf.sup()?.debug_str.get_str(offset).ok(),
+            AttributeValue::DebugStrOffsetsIndex(index) => {
+                let offsets = &space.dwarf.debug_str_offsets;
+                let offset = offsets.get_str_offset(head.encoding.format, self.str_offsets, index).ok()?;
+                space.dwarf.debug_str.get_str(offset).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// The address ranges of an entry, at most [`MAX_RANGES_OF_ENTRY`]. Empty ones are left out.
+    pub fn ranges(
+        &self,
+        space: &Space<'a>,
+        head: &UnitHead,
+        bounds: &Bounds<'a>,
+        work: &mut Work,
+        mut each: impl FnMut(Range<u64>),
+    ) -> Option<()> {
+        let dwarf = &space.dwarf;
+        let offset = match bounds.ranges {
+            Some(AttributeValue::RangeListsRef(RawRangeListsOffset(offset))) => {
+                // Split units of the GNU kind count from the base of their skeleton.
+                let is_based = dwarf.file_type == DwarfFileType::Dwo && head.encoding.version < 5;
+                RangeListsOffset(if is_based { offset.checked_add(self.rnglists.0)? } else { offset })
+            }
+            Some(AttributeValue::DebugRngListsIndex(DebugRngListsIndex(index))) => {
+                dwarf.ranges.get_offset(head.encoding, self.rnglists, DebugRngListsIndex(index)).ok()?
+            }
+            Some(_) => return None,
+            None => {
+                let low = self.address(space, head, bounds.low_pc?)?;
+                let high = match bounds.high_pc? {
+                    AttributeValue::Udata(length) => low.checked_add(length)?,
+                    value => self.address(space, head, value)?,
+                };
+                if low < high {
+                    each(low..high);
+                }
+                return Some(());
+            }
+        };
+        let list = dwarf.ranges.ranges(offset, head.encoding, self.low_pc, &dwarf.debug_addr, self.addresses);
+        let mut list = list.ok()?;
+        for _ in 0..MAX_RANGES_OF_ENTRY {
+            match list.next() {
+                Ok(Some(range)) if work.take(8) => {
+                    if range.begin < range.end {
+                        each(range.begin..range.end);
+                    }
+                }
+                _ => break,
+            }
+        }
+        Some(())
+    }
+}
+
+/// The attributes that tell the addresses of an entry.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bounds<'a> {
+    pub low_pc: Option<Value<'a>>,
+    pub high_pc: Option<Value<'a>>,
+    pub ranges: Option<Value<'a>>,
+}
+
+impl<'a> Bounds<'a> {
+    /// Takes an attribute if it is one of them.
+    #[inline]
+    pub fn take(&mut self, name: DwAt, value: Value<'a>) -> bool {
+        let place = match name {
+            dw::DW_AT_low_pc => &mut self.low_pc,
+            dw::DW_AT_high_pc => &mut self.high_pc,
+            dw::DW_AT_ranges => &mut self.ranges,
+            _ => return false,
+        };
+        *place = Some(value);
+        true
+    }
+}
+
+impl<'a> View<'a> {
+    /// The section up to the end of the unit.
+    pub fn data(&self) -> &'a [u8] {
+        self.space.info.get(..self.head.end).unwrap_or_default()
+    }
+
+    /// The shape of the entry at a position, which moves behind its number. `Some(None)` for the end of a list of children.
+    #[inline]
+    pub fn shape(&self, at: &mut usize) -> Option<Option<&Shape>> {
+        match uleb(self.data(), at)? {
+            0 => Some(None),
+            code => self.abbreviations.get(code).map(Some),
+        }
+    }
+
+    /// Reads the attributes of an entry of this shape.
+    pub fn attributes(
+        &self,
+        shape: &Shape,
+        at: &mut usize,
+        work: &mut Work,
+        each: impl FnMut(DwAt, Value<'a>),
+    ) -> Option<()> {
+        let specs = self.abbreviations.specs(shape);
+        if !work.take(4 * specs.len()) {
+            return None;
+        }
+        attributes(self.data(), at, &self.head, specs, each)
+    }
+
+    pub fn string(&self, value: Value<'a>) -> Option<Slice<'a>> {
+        self.root.string(&self.space, &self.head, value)
+    }
+
+    /// The address ranges of an entry.
+    pub fn ranges(&self, bounds: &Bounds<'a>, work: &mut Work, each: impl FnMut(Range<u64>)) -> Option<()> {
+        self.root.ranges(&self.space, &self.head, bounds, work, each)
+    }
+}
+
+/// A line or a column; 0 if it is none.
+pub(crate) fn small(value: Value<'_>) -> u32 {
+    value.udata_value().and_then(|value| u32::try_from(value).ok()).unwrap_or(0)
+}
