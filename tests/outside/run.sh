@@ -24,7 +24,7 @@ check() { # HOW
     said=$("$program")
     echo "$1: $said"
     [[ $said =~ ^([0-9]+)\ samples,\ ([0-9]+)\ %\ rooted,\ ([0-9]+)\ bytes\ of\ pprof,\ ended\ by\ TargetsExited$ ]] &&
-        [ "${BASH_REMATCH[1]}" -ge 10 ] && [ "${BASH_REMATCH[2]}" -ge 95 ] && [ "${BASH_REMATCH[3]}" -gt 500 ] ||
+        [ "${BASH_REMATCH[1]}" -ge 150 ] && [ "${BASH_REMATCH[2]}" -ge 95 ] && [ "${BASH_REMATCH[3]}" -gt 500 ] ||
         { echo "error: $1: that is no profile of a busy second" >&2; exit 1; }
 }
 

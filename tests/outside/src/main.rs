@@ -8,8 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut command = Command::new("timeout");
-    command.args(["1", "sha256sum", "/dev/zero"]);
+    // A second of CPU time, however busy the machine is.
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -t 1; exec sha256sum /dev/zero"]);
     let pprof = perfagent::MemorySink::new();
     let agent = perfagent::Agent::builder()
         .command(command)
@@ -17,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .cpu_profile_to(pprof.clone())
         .build()?;
     agent.start()?;
-    agent.wait(Duration::from_secs(20));
+    agent.wait(Duration::from_secs(120));
     let report = agent.stop()?;
     let ledger = report.ledgers.first().ok_or("there is no ledger")?;
     println!(
