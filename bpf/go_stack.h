@@ -43,6 +43,32 @@ static __always_inline u64 caller_of_c(struct walk *w, struct rule *rule)
 	return 0;
 }
 
+/* The goroutine that goes on: sp is its own already, and rbp if it is no longer saved. Not 0: it could not be read. */
+static __always_inline u64 resumed_goroutine(struct walk *w, struct rule *rule)
+{
+	u64 thread = thread_pointer(), g, fp;
+	struct saved_registers saved;
+
+	if (!thread || word_of_process(thread + (s64)rule->cfa_off, &g) || !g || saved_in(rule, g, &saved) ||
+	    !saved.pc || word_of_process(g + (u16)((u32)rule->fp_off >> 16), &fp))
+		return 1;
+	if (fp)
+		w->fp = fp;
+	w->pc = saved.pc;
+	return 0;
+}
+
+/* The function of C that called into Go, by the frame above the sp that `g0` has saved. Not 0: it could not be read. */
+static __always_inline u64 caller_of_go(struct walk *w, struct rule *rule, u64 sp)
+{
+	u64 words = rule->flags & RULE_REG;
+
+	if (words < 2 || word_of_process(sp + (words - 2) * 8, &w->fp) || word_of_process(sp + (words - 1) * 8, &w->pc))
+		return 1;
+	w->sp = sp + words * 8;
+	return 0;
+}
+
 /* The caller by what the running goroutine has saved. Not 0: it could not be read. */
 static __always_inline u64 caller_of_goroutine(struct walk *w, struct rule *rule)
 {
@@ -65,10 +91,14 @@ static __always_inline u64 caller_of_goroutine(struct walk *w, struct rule *rule
 		return 0;
 	}
 	/* The goroutine has left the thread: the scheduler goes on in the first frame of the thread's own stack. */
-	if (!running && (word_of_process(m, &running) || !running))
+	left = !running;
+	if (left && (word_of_process(m, &running) || !running))
 		return 1;
-	if (saved_in(rule, running, &saved) || !saved.sp || !saved.pc ||
-	    word_of_process(running + (u16)((u32)rule->fp_off >> 16), &w->fp))
+	if (saved_in(rule, running, &saved) || !saved.sp)
+		return 1;
+	if (left && !saved.pc)
+		return caller_of_go(w, rule, saved.sp);
+	if (!saved.pc || word_of_process(running + (u16)((u32)rule->fp_off >> 16), &w->fp))
 		return 1;
 	w->sp = saved.sp;
 	w->pc = saved.pc;
@@ -93,6 +123,8 @@ __noinline int walk_go(u32 slot)
 	failed = 1;
 	if (rule.cfa == CFA_GO_CALL_OF_C)
 		failed = caller_of_c(w, &rule);
+	else if (rule.cfa == CFA_GO_RESUME)
+		failed = resumed_goroutine(w, &rule);
 	else if (rule.cfa != CFA_SWITCH)
 		failed = caller_of_goroutine(w, &rule);
 	if (failed) {
@@ -100,6 +132,9 @@ __noinline int walk_go(u32 slot)
 		return 1;
 	}
 	w->pc &= FRAME_PC;
+	/* No call: the first instruction of a function, or one behind a call. */
+	if (rule.cfa == CFA_GO_RESUME)
+		w->pc |= FRAME_EXACT;
 	w->guess = GUESS_SWITCH;
 	return 0;
 }

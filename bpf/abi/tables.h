@@ -29,6 +29,7 @@ enum cfa_kind {
 	CFA_GO_GROW = 10,      /* the caller's pc, sp and frame pointer are those that the goroutine has saved */
 	CFA_GO_LEAVE = 11,     /* the same; the word at sp is the goroutine, if it has not left the thread */
 	CFA_GO_CALL_OF_C = 12, /* the goroutine, and its sp's distance from the end of its stack, are in the frame */
+	CFA_GO_RESUME = 13,    /* sp is that of the current `g` already; its pc is saved there */
 };
 
 enum ra_kind {
@@ -48,14 +49,15 @@ enum fp_kind {
 };
 
 #define RULE_SIGNAL 0x80 /* signal trampoline: the caller was interrupted, its pc is exact */
-#define RULE_REG 0x1f	 /* DWARF number of the register of CFA_REG */
+#define RULE_REG 0x1f	 /* DWARF number of the register of CFA_REG; words of CFA_GO_GROW and LEAVE */
 
 /*
- * How to get from a frame to its caller. For CFA_GO_CALL, GROW and LEAVE: cfa_off is the place of the current `g` from
- * the thread pointer, ra_off that of `m` in a `g`, cfa_add that of the running goroutine in `m`, and fp_off those of
- * the saved sp (low half) and frame pointer in a `g`; `g0` is the first word of `m`, and the saved pc follows the saved
- * sp. For CFA_GO_CALL_OF_C: cfa_off and ra_off are the places of the goroutine and of the distance from sp, cfa_add
- * that of the end of the stack in a `g`.
+ * How to get from a frame to its caller. For CFA_GO_CALL, GROW, LEAVE and RESUME: cfa_off is the place of the current
+ * `g` from the thread pointer, ra_off that of `m` in a `g`, cfa_add that of the running goroutine in `m`, and fp_off
+ * those of the saved sp (low half) and frame pointer in a `g`; `g0` is the first word of `m`, and the saved pc follows
+ * the saved sp. If `g0` has no pc, C called into Go: above its sp is a frame of flags & RULE_REG words. For
+ * CFA_GO_CALL_OF_C: cfa_off and ra_off are the places of the goroutine and of the distance from sp, cfa_add that of the
+ * end of the stack in a `g`.
  */
 struct rule {
 	unsigned char cfa;

@@ -24,7 +24,8 @@ pub struct Rule {
     pub ra: u8,
     /// How the caller's frame pointer is found, one of [`fp`].
     pub fp: u8,
-    /// [`SIGNAL`] and, for [`cfa::REG`], the register number in [`REGISTER_MASK`].
+    /// [`SIGNAL`] and, in [`REGISTER_MASK`], for [`cfa::REG`] the register number, for [`cfa::GO_GROW`] and
+    /// [`cfa::GO_LEAVE`] a number of words.
     pub flags: u8,
     /// Offset added to the base register of the CFA.
     pub cfa_off: i32,
@@ -81,12 +82,15 @@ pub mod cfa {
     pub const SWITCH: u8 = 8;
     /// Go: the frame is on the stack of the goroutine that runs on this thread. Its saved sp points to the return address.
     pub const GO_CALL: u8 = 9;
-    /// Go: the caller's pc, sp and frame pointer are saved in that goroutine. Without a goroutine: in `g0`.
+    /// Go: the caller's pc, sp and frame pointer are saved in that goroutine. Without a goroutine: in `g0`. If `g0` has no pc,
+    /// its sp is that of a frame of [`super::REGISTER_MASK`] words, with rbp and the return address at the end.
     pub const GO_GROW: u8 = 10;
     /// As [`GO_GROW`]; the word at sp is the goroutine, which may no longer be the one that runs.
     pub const GO_LEAVE: u8 = 11;
     /// Go: sp points to a frame with the goroutine and the distance of its sp from the end of its stack.
     pub const GO_CALL_OF_C: u8 = 12;
+    /// Go: sp is already that of the current goroutine, which goes on at its saved pc.
+    pub const GO_RESUME: u8 = 13;
 }
 
 /// Kinds of return address.
@@ -140,8 +144,9 @@ impl Rule {
     /// Whether every field holds a value that [`crate::step`] knows.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        let register_ok = self.flags & REGISTER_MASK == 0 || self.cfa == cfa::REG;
-        self.cfa <= cfa::GO_CALL_OF_C
+        let uses_mask = matches!(self.cfa, cfa::REG | cfa::GO_GROW | cfa::GO_LEAVE);
+        let register_ok = self.flags & REGISTER_MASK == 0 || uses_mask;
+        self.cfa <= cfa::GO_RESUME
             && self.ra <= ra::REG
             && self.fp <= fp::UNDEFINED
             && self.flags & !(SIGNAL | REGISTER_MASK) == 0

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+mod resume;
 mod scheduler;
 mod stack_sizes;
 mod stack_switch;
@@ -36,6 +37,10 @@ const MCALL: &[u8] = b"runtime.mcall";
 const MORESTACK: &[u8] = b"runtime.morestack";
 const ASMCGOCALL: &[u8] = b"runtime.asmcgocall";
 const CLONE: &[u8] = b"runtime.clone";
+/// The end of the scheduler.
+const GOGO: &[u8] = b"gogo";
+/// A call from C into Go.
+const CGOCALLBACK: &[u8] = b"runtime.cgocallback";
 const SWITCHES: [&[u8]; 5] = [SYSTEMSTACK, MCALL, MORESTACK, ASMCGOCALL, CLONE];
 /// The runtime fakes calls of these from a signal handler: the "return address" is the interrupted instruction.
 const INJECTED: [&[u8]; 4] =
@@ -103,14 +108,16 @@ fn is_switch(function: &GoFunction<'_>) -> bool {
 
 /// Reads where the scheduler keeps goroutines. `None`: one of the functions is missing or does not look as expected.
 fn read_offsets(image: &Image<'_>, table: &PcLnTab<'_>, text: u64) -> Option<Offsets> {
-    let mut code: [&[u8]; 3] = [&[]; 3];
+    let mut code: [&[u8]; 4] = [&[]; 4];
     for function in stack_sizes::functions(table, text) {
-        if let Some(n) = [SYSTEMSTACK, MCALL, MORESTACK].iter().position(|name| *name == function.name) {
+        if let Some(n) =
+            [SYSTEMSTACK, MCALL, MORESTACK, CGOCALLBACK].iter().position(|name| *name == function.name)
+        {
             code[n] = code_of(image, &function)?;
         }
     }
-    let [systemstack, mcall, morestack] = code;
-    Offsets::read(systemstack, mcall, morestack)
+    let [systemstack, mcall, morestack, cgocallback] = code;
+    Some(Offsets::read(systemstack, mcall, morestack)?.with_callback(cgocallback))
 }
 
 fn code_of<'a>(image: &Image<'a>, function: &GoFunction<'_>) -> Option<&'a [u8]> {
@@ -194,6 +201,9 @@ fn rows_of_switch(
             (true, MCALL) => go_rule(cfa::GO_LEAVE),
             (true, MORESTACK) => go_rule(cfa::GO_GROW),
             (true, CLONE) => Rule::ROOT,
+            (true, GOGO) if offsets.is_some_and(|offsets| offsets.are_loaded_by(code)) => {
+                go_rule(cfa::GO_RESUME)
+            }
             (true, name) => state.rule().unwrap_or_else(|| match (name, &call_of_c) {
                 (SYSTEMSTACK, _) => go_rule(cfa::GO_CALL),
                 (ASMCGOCALL, Some(call)) => call.rule(instruction.start, &other_stack_around(&states, n)),

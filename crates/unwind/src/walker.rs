@@ -100,7 +100,7 @@ pub fn apply(
             let pushed = (frame.pc & 15) as i64 >= i64::from(rule.cfa_add);
             plus(frame.sp, off + if pushed { 8 } else { 0 })
         }
-        cfa::SWITCH..=cfa::GO_CALL_OF_C => return Err(StepError::StackSwitch),
+        cfa::SWITCH..=cfa::GO_RESUME => return Err(StepError::StackSwitch),
         _ => return Err(StepError::UnsupportedRule),
     };
     let fp_off = i64::from(rule.fp_off);

@@ -22,6 +22,7 @@ const CALL_OF_C: u64 = FILE + 0x310;
 const PLAIN: u64 = FILE + 0x410;
 const ROOT: u64 = FILE + 0x510;
 const BY_FP: u64 = FILE + 0x610;
+const RESUME: u64 = FILE + 0x710;
 
 /// The thread's own stack is above that of the goroutine.
 const SYSTEM: u64 = 0x7fff_0000_0000;
@@ -39,6 +40,8 @@ const SP: u64 = 0x38;
 const PC: u64 = 0x40;
 const FP: u64 = 0x68;
 const CURG: u64 = 0xc0;
+/// The frame of a call from C, from the sp that `g0` has saved on.
+const CALLBACK_WORDS: u8 = 5;
 
 fn replay() -> Replay {
     let go = |kind| Rule {
@@ -53,15 +56,16 @@ fn replay() -> Replay {
     let rules = vec![
         Rule::NONE,
         go(cfa::GO_CALL),
-        go(cfa::GO_GROW),
-        go(cfa::GO_LEAVE),
+        Rule { flags: CALLBACK_WORDS, ..go(cfa::GO_GROW) },
+        Rule { flags: CALLBACK_WORDS, ..go(cfa::GO_LEAVE) },
         Rule { cfa: cfa::GO_CALL_OF_C, cfa_off: 0x30, ra_off: 0x28, cfa_add: 8, ..Rule::NONE },
         plain,
         Rule::ROOT,
         Rule { cfa: cfa::FP, ..plain },
+        go(cfa::GO_RESUME),
     ];
-    let rows = (0..7).map(|n| Row { offset: n * 0x100, rule: n + 1 }).collect();
-    let pages = vec![PageSpan { first_row: 0, count: 7 }];
+    let rows = (0..8).map(|n| Row { offset: n * 0x100, rule: n + 1 }).collect();
+    let pages = vec![PageSpan { first_row: 0, count: 8 }];
     let mut replay = Replay::new();
     let table = Table { first_page: FILE >> 16, pages, rows, rules, ..Table::default() };
     let code = Code::Table(replay.add_table(&table).unwrap());
@@ -140,6 +144,52 @@ fn a_goroutine_that_left_is_not_blamed() {
     memory.set_word(M + CURG, 0);
     assert_eq!(walked(GROW, &memory), scheduler(GROW));
     assert_eq!(walked(CALL, &memory), (End::StackSwitch, vec![CALL]));
+}
+
+/// C called into Go on a thread of its own, so `g0` has no pc: the scheduler stands below the function of C.
+#[test]
+fn the_scheduler_on_a_thread_of_c() {
+    let mut memory = memory();
+    memory.set_word(M + CURG, 0);
+    memory.set_word(G0 + PC, 0);
+    memory.set_word(SYSTEM + 0x100 + 24, GOROUTINE + 0x80);
+    memory.set_word(SYSTEM + 0x100 + 32, BY_FP);
+    for pc in [GROW, LEAVE] {
+        assert_eq!(walked(pc, &memory), (End::Root, vec![pc, BY_FP, ROOT]));
+    }
+    // A goroutine that runs has a pc.
+    memory.set_word(M + CURG, G);
+    memory.set_word(G + PC, 0);
+    assert_eq!(walked(GROW, &memory), (End::StackSwitch, vec![GROW]));
+    // Not code.
+    memory.set_word(M + CURG, 0);
+    memory.set_word(SYSTEM + 0x100 + 32, 0x1234);
+    assert_eq!(walked(GROW, &memory), (End::StackSwitch, vec![GROW]));
+}
+
+/// The scheduler loads sp, then rbp, and clears what is saved.
+#[test]
+fn a_goroutine_that_goes_on() {
+    let at = |memory: &Stack, sp, fp| {
+        let mut registers = Registers::of(RESUME, sp, fp);
+        registers.thread_pointer = TLS;
+        let thread = Thread { tid: 1, exec_id: 1, generation: 1 };
+        let walk = replay().walk_checked(&thread, &registers, memory).unwrap();
+        (walk.end, pcs(&walk), walk.frames.iter().map(|frame| frame.exact).collect::<Vec<_>>())
+    };
+    let rooted = (End::Root, vec![RESUME, BY_FP, ROOT], vec![true, true, false]);
+    let mut memory = memory();
+    memory.set_word(TLS - 8, G);
+    assert_eq!(at(&memory, GOROUTINE + 0x40, 7), rooted);
+    memory.set_word(G + SP, 0);
+    memory.set_word(G + FP, 0);
+    assert_eq!(at(&memory, GOROUTINE + 0x40, GOROUTINE + 0x80), rooted);
+    // A new goroutine: its function has not begun, the return address is at sp.
+    memory.set_word(G + PC, FILE + 0x400);
+    memory.set_word(GOROUTINE + 0x48, ROOT);
+    assert_eq!(at(&memory, GOROUTINE + 0x40, 0).1, [RESUME, FILE + 0x400, ROOT]);
+    memory.set_word(G + PC, 0);
+    assert_eq!(at(&memory, GOROUTINE + 0x40, 0).0, End::StackSwitch);
 }
 
 #[test]

@@ -16,6 +16,8 @@ use iced_x86::Mnemonic;
 use iced_x86::OpKind;
 use iced_x86::Register;
 
+use super::resume;
+use crate::abi::REGISTER_MASK;
 use crate::abi::Rule;
 use crate::abi::cfa;
 use crate::instructions;
@@ -68,6 +70,8 @@ pub(super) struct Offsets {
     curg: i16,
     sp: u16,
     fp: u16,
+    /// What a call from C into Go leaves on the thread's stack: words from the saved sp to the CFA. 0: not known.
+    callback: u8,
 }
 
 impl Offsets {
@@ -105,7 +109,19 @@ impl Offsets {
             curg: i16::try_from(curg).ok()?,
             sp: u16::try_from(sp).ok()?,
             fp: u16::try_from(fp).ok().filter(|fp| *fp < 1 << 15)?,
+            callback: 0,
         })
+    }
+
+    /// With what the code of `runtime.cgocallback` tells.
+    pub(super) fn with_callback(self, cgocallback: &[u8]) -> Self {
+        let words = resume::words_above_saved_sp(cgocallback, self.sp);
+        Self { callback: words.filter(|words| *words <= REGISTER_MASK).unwrap_or_default(), ..self }
+    }
+
+    /// Whether this is the code of `gogo`, which loads the registers of a goroutine.
+    pub(super) fn are_loaded_by(&self, gogo: &[u8]) -> bool {
+        resume::resumes(gogo, u64::from(self.fp.saturating_sub(self.sp)))
     }
 
     /// A rule of one of the kinds that read these structures.
@@ -116,6 +132,7 @@ impl Offsets {
             ra_off: self.m,
             cfa_add: self.curg,
             fp_off: i32::from(self.sp) | i32::from(self.fp) << 16,
+            flags: if matches!(kind, cfa::GO_GROW | cfa::GO_LEAVE) { self.callback } else { 0 },
             ..Rule::NONE
         }
     }
@@ -315,11 +332,11 @@ fn displacement(instruction: &Instruction) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Machine code in hexadecimal digits.
-    fn code(digits: &str) -> Vec<u8> {
+    pub(in super::super) fn code(digits: &str) -> Vec<u8> {
         let digit = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
         (0..digits.len()).step_by(2).map(digit).collect()
     }
@@ -363,13 +380,19 @@ mod tests {
 
     #[test]
     fn offsets_of_versions() {
-        let of_1_20 = Offsets { tls: -8, m: 0x30, curg: 0xc0, sp: 0x38, fp: 0x68 };
+        let of_1_20 = Offsets { tls: -8, m: 0x30, curg: 0xc0, sp: 0x38, fp: 0x68, callback: 0 };
         assert_eq!(read(GO_1_20), Some(of_1_20));
         assert_eq!(read(GO_1_26), Some(Offsets { curg: 0xb8, fp: 0x60, ..of_1_20 }));
         assert_eq!(read([PIE, GO_1_20[1], GO_1_20[2]]), Some(of_1_20));
         let rule = of_1_20.rule(cfa::GO_CALL);
         assert_eq!((rule.cfa_off, rule.ra_off, rule.cfa_add, rule.fp_off), (-8, 0x30, 0xc0, 0x68_0038));
         assert!(rule.is_valid());
+        // push rbp; mov rbp,rsp; sub rsp,0x18; mov [rsi+0x38],rsp; add rsp,0x18; pop rbp; ret
+        let with_callback = of_1_20.with_callback(&code("554889e54883ec18488966384883c4185dc3"));
+        let rules =
+            [cfa::GO_GROW, cfa::GO_LEAVE, cfa::GO_CALL, cfa::GO_RESUME].map(|kind| with_callback.rule(kind));
+        assert_eq!(rules.map(|rule| rule.flags), [5, 5, 0, 0]);
+        assert!(rules.iter().all(Rule::is_valid));
     }
 
     /// Functions that contradict each other, or are something else.

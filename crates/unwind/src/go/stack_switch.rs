@@ -54,6 +54,11 @@ impl State {
         self.depth.is_none()
     }
 
+    /// How far sp is below its value at entry, if it is known and rbp is saved at CFA − 16.
+    pub(super) fn depth_with_saved_fp(&self) -> Option<i32> {
+        self.depth.filter(|_| self.saved)
+    }
+
     /// The rule by sp on the stack of the entry, by rbp on another stack. `None`: neither tells the frame.
     pub(super) fn rule(&self) -> Option<Rule> {
         let saved = self.saved && self.frame_pointer != FramePointer::Callers;
