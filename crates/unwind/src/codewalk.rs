@@ -2,7 +2,7 @@
 //!
 //! musl's libc and the startup code of compilers have no frame sections. From every proven function start ([`starts`])
 //! all paths are followed. The distance of sp from its value at entry and the location of the saved rbp are tracked
-//! ([`state`]). A function gets no rows, and [`crate::Stats::refused_functions`] counts it, if an instruction, a path
+//! ([`stack_state`]). A function gets no rows, and [`crate::Stats::refused_functions`] counts it, if an instruction, a path
 //! or a return is not understood: at a return, sp and rbp must have their values from entry, and where paths or
 //! functions join they must agree on the frame.
 //!
@@ -10,8 +10,10 @@
 
 mod function;
 mod jump_table;
+mod known;
+mod progress;
+mod stack_state;
 mod starts;
-mod state;
 mod uncovered;
 
 use std::cell::Cell;
@@ -31,6 +33,7 @@ use crate::x86_64;
 
 use function::FunctionFacts;
 use function::Walk;
+use known::Known;
 use starts::Evidence;
 use uncovered::UncoveredCode;
 
@@ -49,7 +52,7 @@ const MAX_SEARCHES: usize = 16;
 /// Limit of the code between a function's start and a label in it that may start a stack.
 const MAX_BEFORE_LABEL: u64 = 1 << 10;
 /// Limit of rounds to find out which functions return.
-const MAX_ROUNDS: usize = 4;
+const MAX_ROUNDS: usize = 16;
 
 /// The results so far, while starts are processed.
 struct Analysis<'a> {
@@ -60,12 +63,15 @@ struct Analysis<'a> {
     start_frames: BTreeSet<u64>,
     /// Instructions left of the limit.
     effort: Cell<u64>,
+    /// Half of the limit is kept for the rows.
+    effort_for_rows: u64,
 }
 
 /// A function.
 struct Function {
     start: u64,
     evidence: Evidence,
+    /// The functions that it calls or jumps to.
     callees: Vec<u64>,
 }
 
@@ -77,11 +83,13 @@ pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet, sta
     if uncovered == 0 || uncovered > MAX_UNCOVERED {
         return Layer::default();
     }
+    let effort = (uncovered * EFFORT_PER_BYTE).min(MAX_EFFORT);
     let mut analysis = Analysis {
         code: UncoveredCode::new(image, covered, gaps),
         runs: BTreeMap::new(),
         start_frames: BTreeSet::new(),
-        effort: Cell::new((uncovered * EFFORT_PER_BYTE).min(MAX_EFFORT)),
+        effort: Cell::new(effort),
+        effort_for_rows: effort / 2,
     };
     analysis.trampolines();
     analysis.functions(covered, stats);
@@ -112,78 +120,17 @@ impl Analysis<'_> {
         self.code.gaps = rest;
     }
 
-    /// Follows all functions several times: first to find out which of them return, in rounds, because this depends on
-    /// their callees; then for their rows.
+    /// Follows all functions several times: first to find them, then to find out which of them return, at last for their
+    /// rows.
     fn functions(&mut self, covered: &Layer, stats: &mut Stats) {
-        let mut starts = starts::find(self.code.image, covered, &self.code.gaps);
-        let mut returning = HashMap::new();
-        let mut functions: Vec<Function> = Vec::new();
-        let mut done = HashSet::new();
-        let mut likely = HashSet::new();
-        let mut reached = BTreeMap::new();
-        let mut taken = Vec::new();
-        let mut searches = 0;
-        // Half of the effort is for the rows.
-        let kept = self.effort.get() / 2;
-        // Starts with weak evidence come last: they must agree with the results of the strong ones.
-        loop {
-            let Some((start, evidence)) = starts.next() else {
-                searches += 1;
-                if searches > MAX_SEARCHES || !self.search_between(&reached, &mut starts, &done) {
-                    break;
-                }
-                continue;
-            };
-            if self.effort.get() < kept || !self.code.contains(start) || !done.insert(start) {
-                continue;
-            }
-            let mut callees = Vec::new();
-            if let Some(facts) = self.limited(start, evidence, starts.known(), &likely, &returning) {
-                returning.extend(facts.returns.map(|returns| (start, returns)));
-                let image = self.code.image;
-                for callee in &facts.callees {
-                    // The code may be no function at all, and its calls none.
-                    if evidence == Evidence::Strong || starts::is_plausible(image, *callee) {
-                        starts.add(*callee, Evidence::Strong);
-                    }
-                }
-                facts.addresses_taken.iter().for_each(|address| starts.add_if_plausible(image, *address));
-                if evidence != Evidence::Strong {
-                    likely.insert(start);
-                }
-                if evidence == Evidence::Strong {
-                    taken.extend(facts.addresses_taken);
-                }
-                reached.extend(facts.runs.into_iter().map(|(start, end, _)| (start, end)));
-                callees = facts.callees;
-            }
-            functions.push(Function { start, evidence, callees });
-        }
-        self.start_frames(taken, &functions);
-        let mut news: HashSet<u64> = returning.keys().copied().collect();
-        for _ in 0..MAX_ROUNDS {
-            let mut learnt = HashSet::new();
-            for &Function { start, evidence, ref callees } in &functions {
-                if returning.get(&start) == Some(&false)
-                    || !callees.iter().any(|callee| news.contains(callee))
-                {
-                    continue;
-                }
-                let returns = self
-                    .limited(start, evidence, starts.known(), &likely, &returning)
-                    .and_then(|facts| facts.returns);
-                if returning.get(&start).copied() != returns {
-                    match returns {
-                        Some(returns) => _ = returning.insert(start, returns),
-                        None => _ = returning.remove(&start),
-                    }
-                    learnt.insert(start);
-                }
-            }
-            news = learnt;
-        }
+        let mut known = Known::new(starts::find(self.code.image, covered, &self.code.gaps));
+        let functions = self.find(&mut known);
+        let known_returns = known.with_known_return();
+        self.find_returns(&functions, known_returns, &mut known);
+        let never = self.find_never_returning(&functions, &mut known);
+        self.find_returns(&functions, never, &mut known);
         for Function { start, evidence, .. } in functions {
-            match self.limited(start, evidence, starts.known(), &likely, &returning) {
+            match self.limited(start, evidence, &known) {
                 Some(FunctionFacts { runs, .. }) if self.fits(&runs) => {
                     runs.into_iter()
                         .for_each(|(start, end, rule)| _ = self.runs.entry(start).or_insert((end, rule)));
@@ -192,6 +139,100 @@ impl Analysis<'_> {
                 _ => stats.refused_functions = stats.refused_functions.saturating_add(1),
             }
         }
+    }
+
+    /// Finds functions behind known ones, and the addresses with which stacks start.
+    fn find(&mut self, known: &mut Known) -> Vec<Function> {
+        let mut functions: Vec<Function> = Vec::new();
+        let mut done = HashSet::new();
+        let mut reached = BTreeMap::new();
+        let mut taken = Vec::new();
+        let mut searches = 0;
+        // Starts with weak evidence come last: they must agree with the results of the strong ones.
+        loop {
+            let Some((start, evidence)) = known.starts.next() else {
+                searches += 1;
+                if searches > MAX_SEARCHES || !self.search_between(&reached, &mut known.starts, &done) {
+                    break;
+                }
+                continue;
+            };
+            if self.effort.get() < self.effort_for_rows || !self.code.contains(start) || !done.insert(start) {
+                continue;
+            }
+            let mut callees = Vec::new();
+            if let Some(facts) = self.limited(start, evidence, known) {
+                known.learn_return(start, facts.returns);
+                let image = self.code.image;
+                for callee in &facts.callees {
+                    // The code may be no function at all, and its calls none.
+                    if evidence == Evidence::Strong || starts::is_plausible(image, *callee) {
+                        known.starts.add(*callee, Evidence::Strong);
+                    }
+                }
+                facts
+                    .addresses_taken
+                    .iter()
+                    .for_each(|address| known.starts.add_if_plausible(image, *address));
+                if evidence == Evidence::Strong {
+                    taken.extend(facts.addresses_taken);
+                } else {
+                    known.add_likely_start(start);
+                }
+                reached.extend(facts.runs.into_iter().map(|(start, end, _)| (start, end)));
+                callees = facts.callees;
+            }
+            functions.push(Function { start, evidence, callees });
+        }
+        self.start_frames(taken, &functions);
+        functions
+    }
+
+    /// Finds out which functions return, in rounds, because this depends on the functions that they call and jump to.
+    /// `news`: the functions of which that is new.
+    fn find_returns(&self, functions: &[Function], mut news: HashSet<u64>, known: &mut Known) {
+        for _ in 0..MAX_ROUNDS {
+            if news.is_empty() || self.effort.get() < self.effort_for_rows {
+                break;
+            }
+            let mut learnt = HashSet::new();
+            for &Function { start, evidence, ref callees } in functions {
+                if known.returns(start) == Some(false) || !callees.iter().any(|callee| news.contains(callee))
+                {
+                    continue;
+                }
+                let returns = self.limited(start, evidence, known).and_then(|facts| facts.returns);
+                if known.learn_return(start, returns) {
+                    learnt.insert(start);
+                }
+            }
+            news = learnt;
+        }
+    }
+
+    /// Functions that never return because they end in each other. All of which it is not known are assumed never to
+    /// return, and each that may then return nevertheless is taken out, until the rest holds: the first of them to return
+    /// would need another that has returned before.
+    fn find_never_returning(&self, functions: &[Function], known: &mut Known) -> HashSet<u64> {
+        let unknown = functions.iter().filter(|function| known.returns(function.start).is_none());
+        let mut assumed: HashMap<u64, Evidence> =
+            unknown.map(|function| (function.start, function.evidence)).collect();
+        for _ in 0..MAX_ROUNDS {
+            if self.effort.get() < self.effort_for_rows {
+                break;
+            }
+            known.assume_no_return(assumed.keys().copied().collect());
+            let before = assumed.len();
+            assumed.retain(|start, evidence| {
+                let facts = self.limited(*start, *evidence, known);
+                facts.is_some_and(|facts| facts.returns == Some(false))
+            });
+            if assumed.len() == before {
+                return known.enter_assumed();
+            }
+        }
+        known.assume_no_return(HashSet::new());
+        HashSet::new()
     }
 
     /// Of `addresses`, those to which no call returns: a jump is before them. As return addresses they start a stack, as in
@@ -240,16 +281,9 @@ impl Analysis<'_> {
         found
     }
 
-    /// Follows a function within the limit of instructions. For the other parameters see [`Walk`].
-    fn limited(
-        &self,
-        start: u64,
-        evidence: Evidence,
-        starts: &HashSet<u64>,
-        likely_starts: &HashSet<u64>,
-        returning: &HashMap<u64, bool>,
-    ) -> Option<FunctionFacts> {
-        let walk = Walk { code: &self.code, starts, likely_starts, start, evidence, returning };
+    /// Follows a function within the limit of instructions.
+    fn limited(&self, start: u64, evidence: Evidence, known: &Known) -> Option<FunctionFacts> {
+        let walk = Walk { code: &self.code, known, start, evidence };
         let mut spent = 0;
         let facts = (self.effort.get() > 0)
             .then(|| walk.run(false, &mut spent).or_else(|| walk.run(true, &mut spent)))

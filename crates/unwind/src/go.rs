@@ -221,8 +221,8 @@ fn rows_of_switch(
 }
 
 /// The instructions around one of them that run on another stack.
-fn other_stack_around(states: &[(Range<usize>, stack_switch::State)], n: usize) -> Range<usize> {
-    let ends_run = |entry: &&(Range<usize>, stack_switch::State)| !entry.1.is_on_other_stack();
+fn other_stack_around(states: &[(Range<usize>, stack_switch::SwitchState)], n: usize) -> Range<usize> {
+    let ends_run = |entry: &&(Range<usize>, stack_switch::SwitchState)| !entry.1.is_on_other_stack();
     let from = states[..n].iter().rev().find(ends_run).map_or(0, |before| before.0.end);
     let to = states[n..].iter().find(ends_run).map_or(usize::MAX, |after| after.0.start);
     from..to

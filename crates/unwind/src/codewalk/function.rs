@@ -1,7 +1,5 @@
 //! Follows all paths of one function.
 
-use hashbrown::HashMap;
-use hashbrown::HashSet;
 use iced_x86::Decoder;
 use iced_x86::DecoderOptions;
 use iced_x86::FlowControl;
@@ -12,9 +10,12 @@ use iced_x86::OpKind;
 use iced_x86::Register;
 
 use super::jump_table;
+use super::known::Known;
+use super::progress::Node;
+use super::progress::Progress;
+use super::stack_state::StackState;
 use super::starts;
 use super::starts::Evidence;
-use super::state::State;
 use super::uncovered::UncoveredCode;
 use crate::abi::Rule;
 
@@ -22,8 +23,9 @@ use crate::abi::Rule;
 const MAX_INSTRUCTIONS: usize = 1 << 16;
 /// Limit of branches, including those of jump tables.
 const MAX_BRANCHES: usize = 1 << 17;
-/// Instructions before an indirect jump that are searched for its table.
-const LOOK_BACK: usize = 24;
+
+/// Searching so many instructions for the table of a jump counts as following one.
+const SEARCHED_AT_ONCE: usize = 8;
 
 /// The result for one function.
 pub(super) struct FunctionFacts {
@@ -38,50 +40,10 @@ pub(super) struct FunctionFacts {
 /// The analysis of one function.
 pub(super) struct Walk<'w, 'a> {
     pub code: &'w UncoveredCode<'a>,
-    pub starts: &'w HashSet<u64>,
-    /// Starts without certain evidence, of functions that were understood.
-    pub likely_starts: &'w HashSet<u64>,
+    /// What the analysis of other functions has shown.
+    pub known: &'w Known,
     pub start: u64,
     pub evidence: Evidence,
-    /// Whether functions return that were analysed before.
-    pub returning: &'w HashMap<u64, bool>,
-}
-
-/// A reached instruction.
-struct Node {
-    instruction: Instruction,
-    /// The state before it.
-    state: State,
-}
-
-#[derive(Default)]
-struct Progress {
-    nodes: Vec<Node>,
-    /// Address -> index in `nodes`.
-    seen: HashMap<u64, u32>,
-    /// Instructions that were processed again.
-    steps: usize,
-    /// Followed and pending branches.
-    branches: usize,
-    /// Pending branch targets.
-    pending: Vec<(u64, State, u32)>,
-    edges: Vec<Edge>,
-    /// Instructions that return or jump to another function with a balanced stack; true: control certainly returns to
-    /// the caller.
-    exits: Vec<(u32, bool)>,
-    /// A path ends where the function may go on: at a change to another stack, or after a call that may not return.
-    is_cut_short: bool,
-    callees: Vec<u64>,
-    addresses_taken: Vec<u64>,
-}
-
-/// A transfer of control between two instructions, by their indices in `nodes`.
-#[derive(Clone, Copy)]
-struct Edge {
-    from: u32,
-    to: u32,
-    /// False after a call that may not return: `to` can belong to other code with another frame.
-    certain: bool,
 }
 
 impl Walk<'_, '_> {
@@ -93,19 +55,26 @@ impl Walk<'_, '_> {
         let mut progress = Progress::default();
         let mut info = InstructionInfoFactory::new();
         let mut understood = self
-            .path(self.start, State::ENTRY, None, calls_may_not_return, &mut progress, &mut info)
+            .path(self.start, StackState::ENTRY, None, calls_may_not_return, &mut progress, &mut info)
             .is_some();
         while understood && let Some((address, state, from)) = progress.pending.pop() {
             let from = Some((from, true));
             understood =
                 self.path(address, state, from, calls_may_not_return, &mut progress, &mut info).is_some();
         }
-        *spent += (progress.nodes.len() + progress.steps + progress.branches) as u64;
+        *spent += (progress.nodes.len()
+            + progress.steps
+            + progress.branches
+            + progress.searched / SEARCHED_AT_ONCE) as u64;
         // Functions are aligned, labels inside functions rarely are. A function that never returns gives no other
         // evidence.
         let is_plausible = match self.evidence {
             Evidence::Strong => true,
-            Evidence::Weak => !progress.exits.is_empty() || self.start & 15 == 0 && progress.has_prologue(),
+            Evidence::Weak => {
+                !progress.exits.is_empty()
+                    || self.start & 15 == 0 && progress.has_prologue()
+                    || progress.saves_registers(&mut info)
+            }
             Evidence::Shape => progress.exits.iter().any(|(_, comes_back)| *comes_back),
         };
         if !understood || !is_plausible {
@@ -118,7 +87,7 @@ impl Walk<'_, '_> {
         let mut nodes: Vec<&Node> = nodes.map(|(node, _)| node).collect();
         nodes.sort_unstable_by_key(|node| node.instruction.ip());
         let mut runs: Vec<(u64, u64, Rule)> = Vec::new();
-        for Node { instruction, state } in nodes {
+        for Node { instruction, state, .. } in nodes {
             let (address, next, rule) = (instruction.ip(), instruction.next_ip(), state.rule()?);
             match runs.last_mut() {
                 Some((_, end, last)) if *end == address && *last == rule => *end = next,
@@ -135,7 +104,7 @@ impl Walk<'_, '_> {
     fn path(
         &self,
         start: u64,
-        mut state: State,
+        mut state: StackState,
         mut previous: Option<(u32, bool)>,
         calls_may_not_return: bool,
         progress: &mut Progress,
@@ -146,8 +115,6 @@ impl Walk<'_, '_> {
         let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
         let mut after_call = false;
-        // The instructions of this path, the last one last.
-        let mut trail: Vec<Instruction> = Vec::new();
         loop {
             let address = decoder.ip();
             let known = progress.seen.get(&address).copied();
@@ -163,17 +130,18 @@ impl Walk<'_, '_> {
                 state = met;
                 progress.steps += 1;
             }
-            let another = address != self.start && self.starts.contains(&address);
+            let another = address != self.start && self.known.is_start(address);
             if another || !self.code.contains(address) {
                 // Control enters another function without a jump: on purpose, or because the last call did not return.
                 if state.is_balanced() && !after_call {
-                    let comes_back = self.returning.get(&address) == Some(&true);
+                    let comes_back = self.known.returns(address) == Some(true);
+                    progress.callees.push(address);
                     progress.exits.extend(previous.map(|(from, _)| (from, comes_back)));
                     return Some(());
                 }
                 return after_call.then_some(());
             }
-            if after_call && self.likely_starts.contains(&address) {
+            if after_call && self.known.is_likely_start(address) {
                 progress.is_cut_short = true;
                 return Some(());
             }
@@ -194,11 +162,10 @@ impl Walk<'_, '_> {
             }
             let node = known.unwrap_or(progress.nodes.len() as u32);
             if known.is_none() {
-                progress.nodes.push(Node { instruction, state });
+                progress.nodes.push(Node { instruction, state, previous: previous.map(|(from, _)| from) });
                 progress.seen.insert(address, node);
                 progress.edge(previous, node);
             }
-            trail.push(instruction);
             previous = Some((node, true));
             after_call = false;
             match instruction.flow_control() {
@@ -223,7 +190,8 @@ impl Walk<'_, '_> {
                 FlowControl::Call if instruction.mnemonic() == Mnemonic::Syscall => {}
                 FlowControl::Call => {
                     let target = instruction.near_branch_target();
-                    if target == instruction.next_ip() {
+                    // It only pushes an address, unless the function behind this one is called.
+                    if target == instruction.next_ip() && !self.known.is_start(target) {
                         return None;
                     }
                     progress.callees.push(target);
@@ -244,7 +212,7 @@ impl Walk<'_, '_> {
                 FlowControl::UnconditionalBranch => {
                     return self.branch(node, instruction.near_branch_target(), state, progress);
                 }
-                FlowControl::IndirectBranch => return self.indirect(node, &trail, state, progress),
+                FlowControl::IndirectBranch => return self.indirect(node, state, progress, info),
                 FlowControl::Return => {
                     progress.exits.push((node, true));
                     return state.is_balanced().then_some(());
@@ -258,12 +226,13 @@ impl Walk<'_, '_> {
 
     /// Whether a function returns, if that is known.
     fn returns(&self, start: u64) -> Option<bool> {
-        self.returning.get(&start).copied().or_else(|| self.code.returns(start))
+        self.known.returns(start).or_else(|| self.code.returns(start))
     }
 
     /// A jump inside the function, or to another function if the stack is balanced.
-    fn branch(&self, from: u32, target: u64, state: State, progress: &mut Progress) -> Option<()> {
-        if !self.code.contains(target) || (target != self.start && self.starts.contains(&target)) {
+    fn branch(&self, from: u32, target: u64, state: StackState, progress: &mut Progress) -> Option<()> {
+        if !self.code.contains(target) || (target != self.start && self.known.is_start(target)) {
+            progress.callees.push(target);
             progress.exits.push((from, self.returns(target) == Some(true)));
             return state.is_balanced().then_some(());
         }
@@ -275,17 +244,20 @@ impl Walk<'_, '_> {
     fn indirect(
         &self,
         from: u32,
-        trail: &[Instruction],
-        state: State,
+        state: StackState,
         progress: &mut Progress,
+        info: &mut InstructionInfoFactory,
     ) -> Option<()> {
-        let (jump, before) = trail.split_last()?;
-        let before: Vec<Instruction> = before.iter().rev().take(LOOK_BACK).copied().collect();
-        match jump_table::targets(self.code.image, jump, &before) {
+        let (jump, way) = progress.way_to(from);
+        let (searched, targets) = (way.len(), jump_table::targets(self.code.image, jump, &way, info));
+        progress.searched += searched;
+        match targets {
             Some(targets) => {
                 targets.into_iter().try_for_each(|target| self.branch(from, target, state, progress))
             }
-            None if self.evidence == Evidence::Strong && state.is_balanced() => {
+            None if state.is_balanced()
+                && (self.evidence == Evidence::Strong || progress.saves_registers(info)) =>
+            {
                 progress.exits.push((from, false));
                 Some(())
             }
@@ -300,74 +272,4 @@ fn loads_stack_pointer(instruction: &Instruction) -> bool {
         && instruction.op0_register() == Register::RSP
         && instruction.op1_kind() == OpKind::Register
         && instruction.op1_register() != Register::RBP
-}
-
-impl Progress {
-    /// Whether the function takes room on the stack first.
-    fn has_prologue(&self) -> bool {
-        let mut nodes = self.nodes.iter().map(|node| &node.instruction);
-        nodes.find(|first| first.mnemonic() != Mnemonic::Endbr64).is_some_and(starts::grows)
-    }
-
-    fn edge(&mut self, from: Option<(u32, bool)>, to: u32) {
-        self.edges.extend(from.map(|(from, certain)| Edge { from, to, certain }));
-    }
-
-    /// Instructions that certainly belong to the function: reached without passing a call that may not return, or
-    /// leading to an exit or back to such an instruction with an agreeing state. And whether the function returns, if
-    /// certain.
-    fn certain(&self) -> (Vec<bool>, Option<bool>) {
-        let count = self.nodes.len();
-        let forward = Adjacency::new(count, self.edges.iter().filter(|e| e.certain).map(|e| (e.from, e.to)));
-        let backward = Adjacency::new(count, self.edges.iter().map(|e| (e.to, e.from)));
-        let mut certain = vec![false; count];
-        forward.close(&mut certain, vec![0]);
-        let returns = if self.exits.iter().any(|&(exit, comes_back)| comes_back && certain[exit as usize]) {
-            Some(true)
-        } else {
-            (self.exits.is_empty() && !self.is_cut_short).then_some(false)
-        };
-        let mut from: Vec<u32> = (0..count as u32).filter(|node| certain[*node as usize]).collect();
-        from.extend(self.exits.iter().map(|(exit, _)| *exit));
-        backward.close(&mut certain, from);
-        let from = (0..count as u32).filter(|node| certain[*node as usize]).collect();
-        forward.close(&mut certain, from);
-        (certain, returns)
-    }
-}
-
-/// Successors of nodes, in one array.
-struct Adjacency {
-    /// Successors of node n: `targets[starts[n]..starts[n + 1]]`.
-    starts: Vec<u32>,
-    targets: Vec<u32>,
-}
-
-impl Adjacency {
-    fn new(count: usize, edges: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
-        let mut starts = vec![0; count + 1];
-        edges.clone().for_each(|(from, _)| starts[from as usize + 1] += 1);
-        (0..count).for_each(|node| starts[node + 1] += starts[node]);
-        let mut targets = vec![0; starts[count] as usize];
-        let mut next = starts.clone();
-        for (from, to) in edges {
-            let place = &mut next[from as usize];
-            targets[*place as usize] = to;
-            *place += 1;
-        }
-        Self { starts, targets }
-    }
-
-    /// Marks all nodes that can be reached.
-    fn close(&self, reached: &mut [bool], mut pending: Vec<u32>) {
-        pending.iter().for_each(|node| reached[*node as usize] = true);
-        while let Some(node) = pending.pop() {
-            let range = self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize;
-            for &next in &self.targets[range] {
-                if !std::mem::replace(&mut reached[next as usize], true) {
-                    pending.push(next);
-                }
-            }
-        }
-    }
 }

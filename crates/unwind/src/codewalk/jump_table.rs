@@ -1,30 +1,32 @@
 //! The targets of `switch` statements, in the two forms that compilers emit.
 
+use iced_x86::FlowControl;
 use iced_x86::Instruction;
+use iced_x86::InstructionInfoFactory;
 use iced_x86::Mnemonic;
 use iced_x86::OpKind;
 use iced_x86::Register;
 
 use crate::image::Image;
+use crate::instructions;
 
 const MAX_ENTRIES: u64 = 4096;
+/// Instructions before the jump among which all are but the one that loads the address of the table.
+const NEAR: usize = 24;
 
-/// The targets of an indirect jump. `before`: the instructions before it, the last one first. `None`: there is no jump
+/// The targets of an indirect jump. `way`: the instructions on a way to it, the last one first. `None`: there is no jump
 /// table.
 ///
-/// Position-independent: `cmp $n; ja …; lea table(%rip),%t; movslq (%t,%i,4),%a; add %t,%a; jmp *%a`.
+/// Position-independent: `cmp $n; ja …; lea table(%rip),%t; movslq (%t,%i,4),%a; add %t,%a; jmp *%a`. The address of
+/// the table may be loaded much earlier, and the comparison may jump to the code that uses the table.
 /// Position-dependent: `cmp $n; ja …; jmp *table(,%i,8)`.
-pub(super) fn targets(image: &Image<'_>, jump: &Instruction, before: &[Instruction]) -> Option<Vec<u64>> {
-    let entries =
-        before.iter().find(|i| i.mnemonic() == Mnemonic::Cmp && is_immediate(i.op1_kind()))?.immediate(1);
-    // With `ja` the table includes n, with `jae` it does not. An additional entry may lie outside the table; a missing
-    // entry would miss code.
-    let exclusive = before.iter().any(|i| i.mnemonic() == Mnemonic::Jae);
-    let inclusive = before.iter().any(|i| i.mnemonic() == Mnemonic::Ja);
-    if exclusive == inclusive || entries >= MAX_ENTRIES {
-        return None;
-    }
-    let entries = entries as usize + usize::from(inclusive);
+pub(super) fn targets(
+    image: &Image<'_>,
+    jump: &Instruction,
+    way: &[&Instruction],
+    info: &mut InstructionInfoFactory,
+) -> Option<Vec<u64>> {
+    let entries = entries(jump, way)?;
     if jump.op0_kind() == OpKind::Memory {
         let absolute = jump.memory_base() == Register::None && jump.memory_index_scale() == 8;
         let table = image.bytes_at(jump.memory_displacement64()).filter(|_| absolute)?;
@@ -32,12 +34,13 @@ pub(super) fn targets(image: &Image<'_>, jump: &Instruction, before: &[Instructi
         return Some(words.iter().map(|word| u64::from_le_bytes(*word)).collect());
     }
     let target = jump.op0_register();
-    let mut steps = before.iter();
-    let add = steps.find(|i| i.op0_register() == target)?;
+    let near = &way[..way.len().min(NEAR)];
+    let add = near.iter().find(|i| i.op0_register() == target)?;
     if add.mnemonic() != Mnemonic::Add || add.op1_kind() != OpKind::Register {
         return None;
     }
-    let load = before.iter().find(|i| i.mnemonic() == Mnemonic::Movsxd)?;
+    let load_at = near.iter().position(|i| i.mnemonic() == Mnemonic::Movsxd)?;
+    let load = near[load_at];
     let table_register = load.memory_base();
     let loaded = load.op0_register();
     let sum = [(target, add.op1_register()), (add.op1_register(), target)];
@@ -47,13 +50,47 @@ pub(super) fn targets(image: &Image<'_>, jump: &Instruction, before: &[Instructi
     {
         return None;
     }
-    let lea = before.iter().find(|i| i.mnemonic() == Mnemonic::Lea && i.op0_register() == table_register)?;
-    if !lea.is_ip_rel_memory_operand() {
-        return None;
-    }
-    let base = lea.ip_rel_memory_address();
+    let base = loaded_address(table_register, &way[load_at + 1..], info)?;
     let words = image.bytes_at(base)?.as_chunks::<4>().0.get(..entries)?;
     Some(words.iter().map(|word| base.wrapping_add_signed(i64::from(i32::from_le_bytes(*word)))).collect())
+}
+
+/// The number of entries, by the comparison before the jump. One too many may lie outside of the table; a missing one would
+/// miss code.
+fn entries(jump: &Instruction, way: &[&Instruction]) -> Option<usize> {
+    let near = &way[..way.len().min(NEAR)];
+    near.iter().enumerate().find_map(|(at, branch)| {
+        let next = if at == 0 { jump } else { near[at - 1] };
+        let is_taken = branch.near_branch_target() == next.ip();
+        let inclusive = match (branch.mnemonic(), is_taken) {
+            (Mnemonic::Ja, false) | (Mnemonic::Jbe, true) => 1,
+            (Mnemonic::Jae, false) | (Mnemonic::Jb, true) => 0,
+            _ => return None,
+        };
+        let cmp = near[at + 1..].iter().find(|i| i.rflags_modified() != 0)?;
+        let is_limit = cmp.mnemonic() == Mnemonic::Cmp && is_immediate(cmp.op1_kind());
+        let limit = is_limit.then(|| cmp.immediate(1)).filter(|limit| *limit < MAX_ENTRIES)?;
+        Some(limit as usize + inclusive)
+    })
+}
+
+/// The address that a register holds after `way`, if the last instruction that writes it is `lea ADDRESS(%rip)`.
+fn loaded_address(
+    register: Register,
+    way: &[&Instruction],
+    info: &mut InstructionInfoFactory,
+) -> Option<u64> {
+    for instruction in way {
+        let calls = matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+        if calls && !instructions::CALLEE_SAVED.contains(&register) {
+            return None;
+        }
+        if instructions::writes(info, instruction, register) {
+            let loads = instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand();
+            return loads.then(|| instruction.ip_rel_memory_address());
+        }
+    }
+    None
 }
 
 fn is_immediate(kind: OpKind) -> bool {

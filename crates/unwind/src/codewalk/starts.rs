@@ -1,6 +1,6 @@
 //! Finds the starts of functions.
 //!
-//! Strong evidence: function symbols, the ELF entry point, targets of calls. Weak evidence: addresses that code,
+//! Strong evidence: function symbols, the ELF entry point and `main`, targets of calls. Weak evidence: addresses that code,
 //! relocations or tables of pointers take, which may be labels inside functions, and the code after a known function
 //! ([`after_functions`]).
 
@@ -28,6 +28,8 @@ const R_X86_64_RELATIVE: u64 = 8;
 const MAX_SWEPT: u64 = 4 << 20;
 /// Instructions at the start of a function among which one must grow the stack, if nothing refers to the function.
 const PROLOGUE: usize = 6;
+/// Instructions at the entry point among which one calls the C library.
+const ENTRY_CODE: usize = 24;
 /// Data of one segment that is searched for pointers to code.
 const MAX_DATA: usize = 32 << 20;
 const MAX_SWEPT_PER_BYTE: u64 = 64;
@@ -95,6 +97,9 @@ pub(super) fn find(image: &Image<'_>, covered: &Layer, gaps: &[Range<u64>]) -> S
         after > 0 && address < gaps[after - 1].end
     };
     starts.add(image.entry, Evidence::Strong);
+    if let Some(main) = main_function(image).filter(|main| uncovered(*main)) {
+        starts.add(main, Evidence::Strong);
+    }
     let wanted = [SHT_SYMTAB, SHT_DYNSYM, SHT_RELA];
     for (kind, data) in image.tables(&wanted) {
         image.touch_all(data.len() as u64);
@@ -130,6 +135,27 @@ pub(super) fn find(image: &Image<'_>, covered: &Layer, gaps: &[Range<u64>]) -> S
         covered.spans.iter().for_each(|span| sweep(image, span.start..span.end, &uncovered, &mut starts));
     }
     starts
+}
+
+/// The address that the code at the entry point loads as the first argument of its only call: `main`, in the startup code
+/// of all C libraries.
+fn main_function(image: &Image<'_>) -> Option<u64> {
+    let code = image.code_at(image.entry).and_then(|_| image.bytes_at(image.entry))?;
+    let mut main = None;
+    let mut decoder = Decoder::with_ip(64, code, image.entry, DecoderOptions::NONE);
+    for instruction in decoder.iter().take(ENTRY_CODE) {
+        match instruction.flow_control() {
+            FlowControl::Next => {}
+            FlowControl::Call | FlowControl::IndirectCall => return main,
+            _ => return None,
+        }
+        if instruction.op0_kind() == OpKind::Register
+            && instruction.op0_register().full_register() == Register::RDI
+        {
+            main = address_taken(&instruction);
+        }
+    }
+    None
 }
 
 /// Finds calls and taken addresses in code with unwind information.

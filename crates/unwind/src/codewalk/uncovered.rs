@@ -13,7 +13,9 @@ use crate::image::Image;
 use crate::layer::Layer;
 
 /// Of longer functions with unwind information it is not known whether they return.
-const MAX_DESCRIBED: u64 = 1 << 12;
+const MAX_DESCRIBED: u64 = 1 << 15;
+/// Limit of functions that jump to each other instead of returning.
+const MAX_JUMPS: usize = 8;
 
 /// A file and the ranges of its code without unwind information.
 pub(super) struct UncoveredCode<'a> {
@@ -34,13 +36,20 @@ impl<'a> UncoveredCode<'a> {
         Self { image, gaps, covered, is_static, described: RefCell::default() }
     }
 
-    /// Whether a function with unwind information returns, if its instructions tell: one of them returns, or none returns
-    /// or leaves the function. `exit` and `abort` of a static program are functions that do not.
+    /// Whether a function with unwind information returns, if its instructions tell: one of them returns or jumps to a
+    /// function that does, or none returns or leaves the function. `exit` and `abort` of a static program are functions
+    /// that do not.
     pub(super) fn returns(&self, start: u64) -> Option<bool> {
+        self.returns_within(start, MAX_JUMPS)
+    }
+
+    fn returns_within(&self, start: u64, jumps: usize) -> Option<bool> {
         if let Some(returns) = self.described.borrow().get(&start) {
             return *returns;
         }
-        let returns = self.returns_by_code(start);
+        // Functions may jump to each other in a circle.
+        self.described.borrow_mut().insert(start, None);
+        let returns = self.returns_by_code(start, jumps);
         self.described.borrow_mut().insert(start, returns);
         returns
     }
@@ -55,7 +64,7 @@ impl<'a> UncoveredCode<'a> {
         })
     }
 
-    fn returns_by_code(&self, start: u64) -> Option<bool> {
+    fn returns_by_code(&self, start: u64, jumps: usize) -> Option<bool> {
         if self.is_static && self.is_jump_stub(start) {
             return Some(true);
         }
@@ -72,7 +81,15 @@ impl<'a> UncoveredCode<'a> {
                 FlowControl::Return => return Some(true),
                 FlowControl::IndirectBranch | FlowControl::XbeginXabortXend => may_leave = true,
                 FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
-                    may_leave |= !range.contains(&instruction.near_branch_target());
+                    let target = instruction.near_branch_target();
+                    if !range.contains(&target) {
+                        let returns =
+                            jumps.checked_sub(1).and_then(|jumps| self.returns_within(target, jumps));
+                        if returns == Some(true) {
+                            return returns;
+                        }
+                        may_leave |= returns.is_none();
+                    }
                 }
                 _ => may_leave |= instruction.is_invalid(),
             }

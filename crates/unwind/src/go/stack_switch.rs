@@ -35,7 +35,7 @@ enum FramePointer {
 
 /// What is known of the frame before an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct SwitchState {
     /// How far sp is below its value at entry. `None`: sp is on another stack, or may be.
     depth: Option<i32>,
     /// The depth to which a load of sp leads back: that of the copy of sp that the function keeps.
@@ -45,7 +45,7 @@ pub(super) struct State {
     saved: bool,
 }
 
-impl State {
+impl SwitchState {
     const AT_ENTRY: Self =
         Self { depth: Some(0), kept_depth: None, frame_pointer: FramePointer::Callers, saved: false };
 
@@ -194,8 +194,8 @@ impl State {
 
 /// The states before all reached instructions of a function, in the order of offsets. Empty: the code is too long, or not
 /// understood.
-pub(super) fn states(code: &[u8]) -> Vec<(Range<usize>, State)> {
-    let mut states = BTreeMap::from([(0, State::AT_ENTRY)]);
+pub(super) fn states(code: &[u8]) -> Vec<(Range<usize>, SwitchState)> {
+    let mut states = BTreeMap::from([(0, SwitchState::AT_ENTRY)]);
     let mut ends = BTreeMap::new();
     if code.len() > MAX_CODE {
         return Vec::new();

@@ -138,6 +138,9 @@ fn code_agrees_with_frame_information() {
         ("/lib/x86_64-linux-gnu/libm.so.6", 1000),
         ("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", 5000),
         ("/bin/bash", 10_000),
+        ("/usr/bin/make", 3000),
+        ("/usr/bin/perl", 30_000),
+        ("/sbin/ldconfig", 7000),
     ] {
         let Some((agreement, _)) = check(path) else {
             testkit::skipped(format_args!("in part: {path} is missing"));
@@ -160,4 +163,46 @@ fn packed_static_program() {
     assert!(agreement.equal > 5000 && table.stats.analysed_functions > 500, "{agreement:?}");
     assert!(agreement.wrong.is_empty(), "{:?}", agreement.wrong);
     assert!(table.stats.refused_functions * 3 < table.stats.analysed_functions, "{:?}", table.stats);
+}
+
+/// Functions that never return, memory of the stack in loops and tables of jumps that are loaded early, in a static program
+/// whose C library has frame sections and which itself has none. The same program with frame sections has the same code.
+#[test]
+fn program_of_functions_that_never_return() {
+    use object::Object;
+    use object::ObjectSymbol;
+    const SOURCE: &str = include_str!("../programs/applets.c");
+    for level in ["-Os", "-O1", "-O2"] {
+        let build = |kind: &str, options: &[&str]| {
+            let name = format!("oracle-applets{level}-{kind}");
+            crate::programs::build_source(SOURCE, &name, "gcc", &[&["-static", level], options].concat())
+        };
+        let without = ["-s", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+        let (Some(described), Some(bare)) = (build("described", &[]), build("bare", &without)) else {
+            return;
+        };
+        let [described, bare] = [described, bare].map(|path| std::fs::read(path).unwrap());
+        let [from_cfi, from_code] = [&described, &bare].map(|elf| unwind::compile(elf).unwrap());
+        assert!(from_cfi.stats.eh_frame_functions > from_code.stats.eh_frame_functions + 7, "{level}");
+        let agreement = compare(&bare, &from_cfi, &from_code);
+        assert!(agreement.wrong.is_empty(), "{level}: {:?}", agreement.wrong);
+        let file = object::File::parse(&*described).unwrap();
+        // Behind its call of an applet nothing proves that its code goes on.
+        let main = file.symbols().find(|symbol| symbol.name() == Ok("main")).unwrap();
+        assert_eq!(from_code.lookup(main.address()), Some(&ENTRY), "{level}");
+        for name in
+            ["finish", "die", "one", "other", "applet_pair", "applet_loop", "applet_alloca", "applet_switch"]
+        {
+            let symbols: Vec<_> =
+                file.symbols().filter(|symbol| symbol.name() == Ok(name) && symbol.size() > 0).collect();
+            assert!(!symbols.is_empty(), "{level}: {name} is missing");
+            for address in symbols.iter().flat_map(|s| s.address()..s.address() + s.size()) {
+                // Padding lies before the targets of jumps.
+                let aligned = [address.next_multiple_of(8), address.next_multiple_of(16)];
+                let has_row = |address: &u64| from_code.lookup(*address).is_some();
+                let is_padding = aligned.iter().any(has_row);
+                assert!(has_row(&address) || is_padding, "{level}: no row for {name} at {address:#x}");
+            }
+        }
+    }
 }

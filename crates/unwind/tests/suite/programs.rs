@@ -30,9 +30,13 @@ int main(void) {
 "#;
 
 pub(crate) fn build(name: &str, compiler: &str, arguments: &[&str]) -> Option<PathBuf> {
+    build_source(PROGRAM, name, compiler, arguments)
+}
+
+pub(crate) fn build_source(source: &str, name: &str, compiler: &str, arguments: &[&str]) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("main.c"), PROGRAM).unwrap();
+    std::fs::write(folder.join("main.c"), source).unwrap();
     let output = folder.join("program");
     match Command::new(compiler).args(arguments).arg("-o").arg(&output).arg(folder.join("main.c")).status() {
         Ok(status) => {

@@ -15,7 +15,7 @@ const MAX_FRAME: i64 = 1 << 24;
 
 /// The state before an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct StackState {
     /// CFA = sp + this; unknown after an alignment of sp or a dynamic allocation.
     sp: Option<i64>,
     /// CFA = rbp + this, while rbp is a frame pointer.
@@ -28,7 +28,7 @@ pub(super) struct State {
     root: bool,
 }
 
-impl State {
+impl StackState {
     /// At a function's first instruction.
     pub(super) const ENTRY: Self = Self { sp: Some(8), fp: None, saved: None, intact: true, root: false };
     const ROOT: Self = Self { sp: None, fp: None, saved: None, intact: false, root: true };
@@ -41,6 +41,17 @@ impl State {
     /// Whether it is the outermost frame.
     pub(super) fn is_root(&self) -> bool {
         self.root
+    }
+
+    /// Whether rbp locates the frame, and the usual slot holds the caller's.
+    fn has_frame_pointer(&self) -> bool {
+        self.fp == Some(16) && self.saved == Some(-16)
+    }
+
+    /// Whether an instruction reads or writes the return address or something beyond it, by sp.
+    pub(super) fn is_callers_frame(&self, instruction: &Instruction) -> bool {
+        instruction.memory_base() == Register::RSP
+            && self.sp.zip(displacement(instruction)).is_none_or(|(sp, off)| off >= sp - 8)
     }
 
     /// The common knowledge of two joining paths. `None`: they contradict each other.
@@ -97,12 +108,11 @@ impl State {
                 }
             }
             Mnemonic::Pop | Mnemonic::Popfq => {
-                let slot = -self.sp?;
                 if is(0, Register::RSP) {
                     return None;
                 }
                 if is(0, Register::RBP) {
-                    self.restore_from(slot);
+                    self.restore_from(-self.sp?);
                 }
                 self.grow(i64::from(-instruction.stack_pointer_increment()))?;
             }
@@ -133,6 +143,8 @@ impl State {
                 self.fp = self.sp;
             }
             Mnemonic::Mov if is(0, Register::RSP) && is(1, Register::RBP) => self.set_sp(self.fp?)?,
+            // What was sp before an allocation; rbp locates the frame.
+            Mnemonic::Mov if is(0, Register::RSP) && self.has_frame_pointer() => self.lose_sp()?,
             Mnemonic::Mov if is(1, Register::RBP) && instruction.memory_base() == Register::RSP => {
                 if let (Some(off), Some(sp), true, None) =
                     (displacement(instruction), self.sp, self.intact, self.saved)
