@@ -1,7 +1,7 @@
 //! Measurements of perf-agent beside other profilers.
 //!
 //! In: kernel time per sample, slowdown, start-up, footprint, real programs, time off the CPU, switches, scheduler metrics,
-//! endurance, and start-up over a synthetic fleet of processes. Guaranteed: profilers that are compared run during the same seconds or in
+//! endurance, names of code, and start-up over a synthetic fleet of processes. Guaranteed: profilers that are compared run during the same seconds or in
 //! alternating windows. Not here: any part of the product; programs with known answers and how profilers are run on them
 //! (crate `truth`).
 #![forbid(unsafe_code)]
@@ -22,4 +22,5 @@ pub mod slowdown;
 pub mod startup;
 pub mod statistics;
 pub mod switches;
+pub mod symbolize;
 mod tool;

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use truth::profiler::{Profiler, agent_path};
 use truth::run::Plan;
 
-/// Measures perf-agent beside other profilers. All but `report` need root.
+/// Measures perf-agent beside other profilers. All but `symbolize` and `report` need root.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
@@ -45,6 +45,15 @@ enum Task {
     /// Start-up of the library over a synthetic fleet, with the time for each binary's unwind table: a JSON file for each
     /// run.
     Scenario(ScenarioArgs),
+    /// Names, lines and inlined calls of addresses of one file, beside the crate addr2line and llvm-symbolizer: CPU time, memory, and how many
+    /// answers are those of llvm-symbolizer. Needs no root.
+    Symbolize(SymbolizeArgs),
+    /// Runs a command and prints its CPU time and memory. Used by `symbolize`.
+    #[command(hide = true)]
+    SymbolizeMeasured(MeasuredArgs),
+    /// Answers addresses with one of the tools of `symbolize`. Used by `symbolize`.
+    #[command(hide = true)]
+    SymbolizeWith(WithArgs),
     /// One markdown document of several JSON files of `scenario`: medians and spreads.
     Report(ReportArgs),
 }
@@ -162,6 +171,38 @@ struct ScenarioArgs {
 }
 
 #[derive(Debug, Args)]
+struct SymbolizeArgs {
+    /// A file with debug information.
+    file: PathBuf,
+    /// Number of distinct addresses, spread over its code.
+    #[arg(long, default_value_t = 100_000)]
+    addresses: usize,
+    /// Alternating rounds; medians are shown.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Prints this number of answers that are not those of llvm-symbolizer.
+    #[arg(long, default_value_t = 0)]
+    differences: usize,
+}
+
+#[derive(Debug, Args)]
+struct MeasuredArgs {
+    /// File of the standard input.
+    input: PathBuf,
+    /// File of the standard output.
+    output: PathBuf,
+    /// The command.
+    #[arg(required = true, last = true)]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct WithArgs {
+    tool: String,
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
 struct ReportArgs {
     /// The JSON files.
     #[arg(required = true)]
@@ -214,6 +255,11 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Scenario(args) => {
             table::scenario::scenario(out, &args.setting, args.runs, args.seconds, &args.json)
         }
+        Task::Symbolize(args) => {
+            table::symbolize::symbolize(&args.file, args.addresses, args.rounds, args.differences)
+        }
+        Task::SymbolizeMeasured(args) => bench::symbolize::measured(&args.input, &args.output, &args.command),
+        Task::SymbolizeWith(args) => bench::symbolize::answer(&args.tool, &args.file),
         Task::Report(args) => table::scenario::report(&args.files),
     }
 }

@@ -19,10 +19,22 @@ pub struct Usage {
 /// # Errors
 /// The errno of `getrusage(2)`.
 pub fn usage() -> io::Result<Usage> {
+    usage_of(libc::RUSAGE_SELF)
+}
+
+/// Reads [`Usage`] of all child processes that have ended and were waited for.
+///
+/// # Errors
+/// The errno of `getrusage(2)`.
+pub fn usage_of_children() -> io::Result<Usage> {
+    usage_of(libc::RUSAGE_CHILDREN)
+}
+
+fn usage_of(whom: libc::c_int) -> io::Result<Usage> {
     // SAFETY: all zero is a valid `rusage`.
     let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `raw` is writable and of the right type.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut raw) } != 0 {
+    if unsafe { libc::getrusage(whom, &raw mut raw) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let duration = |time: libc::timeval| {

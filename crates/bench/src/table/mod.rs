@@ -11,3 +11,4 @@ pub mod scenario;
 pub mod slowdown;
 pub mod startup;
 pub mod switches;
+pub mod symbolize;

@@ -1,0 +1,211 @@
+//! CPU time, memory and answers of symbolizers, for addresses spread over the code of one file.
+//!
+//! Each tool runs in a process of its own, which reads addresses from a file and writes the answers to one, so that nothing of one run helps
+//! the next but the kernel's cache of the file. All tools write linkage names; perf-agent makes readable ones too, as it does for a
+//! profile.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::path::Path;
+use std::process::Command;
+
+use addr2line::gimli::{self, EndianSlice, LittleEndian};
+use anyhow::{Context as _, Result, bail};
+use elf::Layout;
+use profile::Svma;
+use symbols::{ObjectFile, ObjectSource, Options, Symbolizer};
+use sys::filemap::FileMap;
+
+/// The tools, as they are called in tables.
+pub const TOOLS: [&str; 3] = ["perf-agent", "crate addr2line", "llvm-symbolizer"];
+
+/// Largest size of a section that is decompressed.
+const MAX_SECTION: u64 = 1 << 30;
+
+/// What one run of a tool cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// CPU seconds, user and system.
+    pub cpu_s: f64,
+    /// Largest resident set, file pages included.
+    pub peak_mib: f64,
+}
+
+/// The functions at an address, innermost first: linkage name, base name of the file, line.
+pub type Chain = Vec<(String, String, u32)>;
+
+/// Distinct addresses, spread evenly but irregularly over the code of a file, sorted.
+///
+/// # Errors
+/// If the file is no ELF file with code.
+pub fn addresses(file: &Path, count: usize) -> Result<Vec<u64>> {
+    let map = FileMap::new(File::open(file).with_context(|| format!("open {}", file.display()))?)?;
+    let layout = Layout::parse(&map).with_context(|| format!("{} is no ELF file", file.display()))?;
+    let text = layout.section(b".text").with_context(|| format!("{} has no code", file.display()))?;
+    let (start, size) = (text.address, text.size.max(1));
+    let mut chosen = BTreeSet::new();
+    let mut state = 1u64;
+    while chosen.len() < count.min(usize::try_from(size / 2)?) {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        chosen.insert(start + (state >> 16) % size);
+    }
+    Ok(chosen.into_iter().collect())
+}
+
+/// Runs a tool once over the addresses in `input`, and writes its answers to `output`.
+///
+/// # Errors
+/// If it cannot be run or fails.
+pub fn run(tool: &str, file: &Path, input: &Path, output: &Path) -> Result<Cost> {
+    let own = std::env::current_exe()?;
+    let mut command = Command::new(&own);
+    command.arg("symbolize-measured").arg(input).arg(output).arg("--");
+    if tool == "llvm-symbolizer" {
+        command.args([tool, "--no-demangle", "--functions=linkage", "--inlines"]);
+        command.arg(format!("--obj={}", file.display()));
+    } else {
+        command.arg(&own).arg("symbolize-with").arg(tool).arg(file);
+    }
+    let told = command.output().with_context(|| format!("run {tool}"))?;
+    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [cpu_s, peak_mib] if told.status.success() => Ok(Cost { cpu_s, peak_mib }),
+        _ => bail!("{tool} failed: {text}{}", String::from_utf8_lossy(&told.stderr)),
+    }
+}
+
+/// Runs a command and prints what it cost. In a process of its own, because the largest resident set is that of all children.
+///
+/// # Errors
+/// If it cannot be run or fails.
+pub fn measured(input: &Path, output: &Path, command: &[String]) -> Result<()> {
+    let (program, arguments) = command.split_first().context("no command")?;
+    let mut child = Command::new(program);
+    child.args(arguments).stdin(File::open(input)?).stdout(File::create(output)?);
+    let status = child.status().with_context(|| format!("run {program}"))?;
+    let usage = sys::usage::usage_of_children()?;
+    println!(
+        "{:.3} {:.1}",
+        (usage.user + usage.system).as_secs_f64(),
+        usage.peak_rss_bytes as f64 / 1048576.0
+    );
+    if !status.success() {
+        bail!("{program} ended with {status}");
+    }
+    Ok(())
+}
+
+/// Answers the addresses on standard input, in the format of llvm-symbolizer.
+///
+/// # Errors
+/// If the tool is unknown or the file cannot be read.
+pub fn answer(tool: &str, file: &Path) -> Result<()> {
+    let lines = std::io::stdin().lock().lines();
+    let parse = |line: std::io::Result<String>| {
+        let line = line?;
+        u64::from_str_radix(line.trim_start_matches("0x"), 16).with_context(|| format!("read address {line}"))
+    };
+    let addresses = lines.map(parse).collect::<Result<Vec<u64>>>()?;
+    match tool {
+        "perf-agent" => ours(file, &addresses),
+        "crate addr2line" => addr2line(file, &addresses),
+        _ => bail!("unknown tool {tool}"),
+    }
+}
+
+fn ours(file: &Path, addresses: &[u64]) -> Result<()> {
+    let object = ObjectFile {
+        source: ObjectSource::Path(file.to_owned()),
+        display_path: file.to_string_lossy().into_owned(),
+        root: None,
+        build_id: None,
+    };
+    let svmas: Vec<Svma> = addresses.iter().copied().map(Svma).collect();
+    let mut symbolizer = Symbolizer::new(Options::default());
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    for batch in svmas.chunks(8192) {
+        for lines in symbolizer.object(&object, batch) {
+            if lines.is_empty() {
+                writeln!(out, "??\n??:0:0")?;
+            }
+            for line in lines {
+                writeln!(out, "{}\n{}:{}:{}", line.system_name, line.file, line.line, line.column)?;
+            }
+            writeln!(out)?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn addr2line(file: &Path, addresses: &[u64]) -> Result<()> {
+    let map = FileMap::new(File::open(file)?)?;
+    let layout = Layout::parse(&map).context("no ELF file")?;
+    let mut sections = Vec::new();
+    for id in [
+        gimli::SectionId::DebugAbbrev,
+        gimli::SectionId::DebugAddr,
+        gimli::SectionId::DebugAranges,
+        gimli::SectionId::DebugInfo,
+        gimli::SectionId::DebugLine,
+        gimli::SectionId::DebugLineStr,
+        gimli::SectionId::DebugRanges,
+        gimli::SectionId::DebugRngLists,
+        gimli::SectionId::DebugStr,
+        gimli::SectionId::DebugStrOffsets,
+    ] {
+        let section = layout.section(id.name().as_bytes());
+        let bytes = section.and_then(|section| section.decompressed(&map, MAX_SECTION));
+        sections.push((id, bytes.unwrap_or_default()));
+    }
+    let load = |id| -> Result<_, gimli::Error> {
+        let found = sections.iter().find(|(name, _)| *name == id);
+        Ok(EndianSlice::new(found.map_or(&[][..], |(_, bytes)| bytes), LittleEndian))
+    };
+    let context = addr2line::Context::from_dwarf(gimli::Dwarf::load(load)?)?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    for address in addresses {
+        let mut frames = context.find_frames(*address).skip_all_loads()?;
+        let mut is_known = false;
+        while let Some(frame) = frames.next()? {
+            is_known = true;
+            let name = frame.function.as_ref().and_then(|function| function.raw_name().ok());
+            let place = frame.location.as_ref();
+            let file = place.and_then(|place| place.file).unwrap_or("??");
+            let (line, column) =
+                place.map_or((0, 0), |place| (place.line.unwrap_or(0), place.column.unwrap_or(0)));
+            writeln!(out, "{}\n{file}:{line}:{column}", name.as_deref().unwrap_or("??"))?;
+        }
+        if !is_known {
+            writeln!(out, "??\n??:0:0")?;
+        }
+        writeln!(out)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Reads the answers that a run wrote, one for each address.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn read(output: &Path) -> Result<Vec<Chain>> {
+    let mut chains = vec![Chain::new()];
+    let mut lines = BufReader::new(File::open(output)?).lines();
+    while let Some(name) = lines.next().transpose()? {
+        if name.is_empty() {
+            chains.push(Chain::new());
+            continue;
+        }
+        let place = lines.next().transpose()?.context("a name without a place")?;
+        let mut words = place.rsplitn(3, ':').skip(1);
+        let line = words.next().and_then(|line| line.parse().ok()).unwrap_or(0);
+        let file = words.next().unwrap_or_default().rsplit('/').next().unwrap_or_default().to_owned();
+        let chain = chains.last_mut().context("no answer")?;
+        chain.push((name, file, line));
+    }
+    chains.pop_if(|chain| chain.is_empty());
+    Ok(chains)
+}
