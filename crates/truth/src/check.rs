@@ -41,9 +41,8 @@ pub fn check(
     floor_pct: Option<f64>,
 ) -> Result<Outcome> {
     if !prebuilt {
-        if let Some(compiler) = program.missing_compiler() {
-            let (command, package) = (compiler.command(), compiler.package());
-            return Ok(Outcome::Skipped(format!("{command} is missing (package {package})")));
+        if let Some(why) = program.missing_compiler() {
+            return Ok(Outcome::Skipped(why));
         }
         program.build(&sources(), out)?;
     }

@@ -24,6 +24,8 @@ pub enum Compiler {
     Rustc,
     /// Go.
     Go,
+    /// Go of one version, which the installed one (1.21 or later) fetches as a module.
+    GoAt(&'static str),
 }
 
 impl Compiler {
@@ -36,7 +38,7 @@ impl Compiler {
             Self::Clang => "clang",
             Self::MuslGcc => "musl-gcc",
             Self::Rustc => "rustc",
-            Self::Go => "go",
+            Self::Go | Self::GoAt(_) => "go",
         }
     }
 
@@ -49,14 +51,21 @@ impl Compiler {
             Self::Clang => "clang",
             Self::MuslGcc => "musl-tools",
             Self::Rustc => "rustc",
-            Self::Go => "golang-go",
+            Self::Go | Self::GoAt(_) => "golang-go",
         }
     }
 
-    /// Whether the command is on the path.
+    /// Why the compiler cannot be used. None: it can.
     #[must_use]
-    pub fn is_installed(self) -> bool {
-        find_command(self.command()).is_some()
+    pub fn missing(self) -> Option<String> {
+        let command = self.command();
+        if find_command(command).is_none() {
+            return Some(format!("{command} is missing (package {})", self.package()));
+        }
+        let Self::GoAt(version) = self else { return None };
+        let answer = Command::new(command).args(["env", "GOVERSION"]).env("GOTOOLCHAIN", version).output();
+        let is_there = answer.is_ok_and(|answer| String::from_utf8_lossy(&answer.stdout).trim() == version);
+        (!is_there).then(|| format!("{version} cannot be fetched by the installed Go"))
     }
 }
 
@@ -103,7 +112,7 @@ impl Build {
         let target = out.join(&self.output);
         let target_new = out.join(format!("{}.new", self.output));
         let mut arguments: Vec<String> = Vec::new();
-        if self.compiler == Compiler::Go {
+        if matches!(self.compiler, Compiler::Go | Compiler::GoAt(_)) {
             arguments.push("build".into());
         }
         arguments.extend(self.flags.iter().cloned());
@@ -112,7 +121,9 @@ impl Build {
         arguments.extend(self.libraries.iter().map(|l| l.replace("{out}", &out.display().to_string())));
 
         let stamp = out.join(format!("{}.command", self.output));
-        let command = format!("{} {}", self.compiler.command(), arguments.join(" "));
+        let version = if let Compiler::GoAt(version) = self.compiler { Some(version) } else { None };
+        let command =
+            format!("{} {}{}", self.compiler.command(), arguments.join(" "), version.unwrap_or_default());
         let unchanged = fs::read_to_string(&stamp).is_ok_and(|old| old == command);
         if unchanged && modified(&target) > newest_source(sources) {
             return Ok(target);
@@ -121,6 +132,7 @@ impl Build {
         let output = Command::new(self.compiler.command())
             .args(&arguments)
             .env("GO111MODULE", "off")
+            .envs(version.map(|version| ("GOTOOLCHAIN", version)))
             .output()
             .with_context(|| {
                 let (name, package) = (self.compiler.command(), self.compiler.package());

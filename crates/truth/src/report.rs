@@ -19,7 +19,7 @@ fn reproduce(arguments: &str) {
 pub fn build(programs: &[Program], out: &Path) -> Result<()> {
     for program in programs {
         match program.missing_compiler() {
-            Some(c) => eprintln!("left out: {} because {} is missing", program.name, c.command()),
+            Some(why) => eprintln!("left out: {}: {why}", program.name),
             None => program.build(&sources(), out)?,
         }
     }
@@ -88,8 +88,8 @@ pub fn table(programs: &[Program], out: &Path, agent: &Profiler, plan: Plan) -> 
     );
     println!("{}", Row::HEADING);
     for program in programs {
-        if let Some(compiler) = program.missing_compiler() {
-            eprintln!("left out: {} because {} is missing", program.name, compiler.command());
+        if let Some(why) = program.missing_compiler() {
+            eprintln!("left out: {}: {why}", program.name);
             continue;
         }
         match table::measure(program, out, agent, plan) {

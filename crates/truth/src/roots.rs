@@ -20,10 +20,8 @@ const GO_STARTS: &[&str] = &[
     "runtime.mstart",
     // What mstart calls; the scheduler returns to it, not to mstart.
     "runtime.mstart0",
-    "runtime.mcall",
-    "runtime.morestack",
-    "runtime.systemstack",
-    "runtime.asmcgocall",
+    // Where a new thread begins.
+    "runtime.clone",
     "runtime.rt0_go",
     "_rt0_amd64_linux",
     "_rt0_amd64",

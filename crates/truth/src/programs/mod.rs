@@ -5,6 +5,7 @@
 
 mod code;
 mod data;
+mod go;
 mod languages;
 mod lifecycle;
 mod program;
@@ -19,10 +20,17 @@ pub use scheduling::Scheduling;
 /// Every program, the full matrix.
 #[must_use]
 pub fn all() -> Vec<Program> {
-    [recursion::programs(), languages::programs(), code::programs(), data::programs(), lifecycle::programs()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        recursion::programs(),
+        languages::programs(),
+        go::programs(),
+        code::programs(),
+        data::programs(),
+        lifecycle::programs(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 #[cfg(test)]

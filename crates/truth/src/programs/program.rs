@@ -98,10 +98,10 @@ impl Program {
         self
     }
 
-    /// A compiler that the program needs and that is not installed.
+    /// Why a compiler that the program needs cannot be used. None: all can.
     #[must_use]
-    pub fn missing_compiler(&self) -> Option<Compiler> {
-        self.builds.iter().map(|b| b.compiler).find(|c| !c.is_installed())
+    pub fn missing_compiler(&self) -> Option<String> {
+        self.builds.iter().find_map(|build| build.compiler.missing())
     }
 
     /// Builds everything that the program needs.
