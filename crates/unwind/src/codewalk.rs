@@ -59,6 +59,8 @@ struct Analysis<'a> {
     code: UncoveredCode<'a>,
     /// Finished functions: start of a range with one rule -> its end and the rule.
     runs: BTreeMap<u64, (u64, Rule)>,
+    /// Start and end of runs, with the start of the function that they were followed from.
+    claims: Vec<(u64, u64, u64)>,
     /// Addresses with which stacks start.
     start_frames: BTreeSet<u64>,
     /// Instructions left of the limit.
@@ -77,23 +79,38 @@ struct Function {
 
 /// Rows for the code that `covered` does not cover.
 pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
-    let long = |gap: &Range<u64>| gap.end - gap.start >= MIN_GAP;
-    let gaps: Vec<_> = image.code.iter().flat_map(|code| covered.gaps(code)).filter(long).collect();
-    let uncovered: u64 = gaps.iter().map(|gap| gap.end - gap.start).sum();
-    if uncovered == 0 || uncovered > MAX_UNCOVERED {
-        return Layer::default();
+    Analysis::of(image, covered, stats).map(|analysis| analysis.into_layer(rules)).unwrap_or_default()
+}
+
+/// Code that `covered` does not cover, and the start of the function that it belongs to; sorted, disjoint. Left out is what several
+/// functions share, and what does not follow the start without a gap: a function may jump to another one, of which nothing else is known.
+pub(crate) fn functions(image: &Image<'_>, covered: &Layer) -> Vec<(Range<u64>, u64)> {
+    let analysis = Analysis::of(image, covered, &mut Stats::default());
+    analysis.map(Analysis::into_functions).unwrap_or_default()
+}
+
+impl<'a> Analysis<'a> {
+    /// `None`: there is no such code, or too much.
+    fn of(image: &'a Image<'a>, covered: &'a Layer, stats: &mut Stats) -> Option<Self> {
+        let long = |gap: &Range<u64>| gap.end - gap.start >= MIN_GAP;
+        let gaps: Vec<_> = image.code.iter().flat_map(|code| covered.gaps(code)).filter(long).collect();
+        let uncovered: u64 = gaps.iter().map(|gap| gap.end - gap.start).sum();
+        if uncovered == 0 || uncovered > MAX_UNCOVERED {
+            return None;
+        }
+        let effort = (uncovered * EFFORT_PER_BYTE).min(MAX_EFFORT);
+        let mut analysis = Analysis {
+            code: UncoveredCode::new(image, covered, gaps),
+            runs: BTreeMap::new(),
+            claims: Vec::new(),
+            start_frames: BTreeSet::new(),
+            effort: Cell::new(effort),
+            effort_for_rows: effort / 2,
+        };
+        analysis.trampolines();
+        analysis.functions(covered, stats);
+        Some(analysis)
     }
-    let effort = (uncovered * EFFORT_PER_BYTE).min(MAX_EFFORT);
-    let mut analysis = Analysis {
-        code: UncoveredCode::new(image, covered, gaps),
-        runs: BTreeMap::new(),
-        start_frames: BTreeSet::new(),
-        effort: Cell::new(effort),
-        effort_for_rows: effort / 2,
-    };
-    analysis.trampolines();
-    analysis.functions(covered, stats);
-    analysis.into_layer(rules)
 }
 
 impl Analysis<'_> {
@@ -132,6 +149,7 @@ impl Analysis<'_> {
         for Function { start, evidence, .. } in functions {
             match self.limited(start, evidence, &known) {
                 Some(FunctionFacts { runs, .. }) if self.fits(&runs) => {
+                    self.claims.extend(runs.iter().map(|(from, end, _)| (*from, *end, start)));
                     runs.into_iter()
                         .for_each(|(start, end, rule)| _ = self.runs.entry(start).or_insert((end, rule)));
                     stats.analysed_functions = stats.analysed_functions.saturating_add(1);
@@ -326,5 +344,37 @@ impl Analysis<'_> {
         }
         start_frames.fill_from(layer);
         start_frames
+    }
+
+    fn into_functions(self) -> Vec<(Range<u64>, u64)> {
+        let Self { runs, claims, .. } = self;
+        // Rules over which functions disagree were dropped: one of the functions is wrong.
+        let is_kept = |(from, end, _): &(u64, u64, u64)| runs.get(from).is_some_and(|(kept, _)| kept == end);
+        let mut borders: Vec<(u64, bool, u64)> = claims
+            .iter()
+            .filter(|claim| is_kept(claim))
+            .flat_map(|(from, end, start)| [(*from, true, *start), (*end, false, *start)])
+            .collect();
+        borders.sort_unstable();
+        let mut owners: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut functions: Vec<(Range<u64>, u64)> = Vec::new();
+        let mut at = 0;
+        for (address, begins, start) in borders {
+            if let (1, Some((owner, _))) = (owners.len(), owners.first_key_value())
+                && at < address
+            {
+                let goes_on = |(range, start): &(Range<u64>, u64)| range.end == at && start == owner;
+                if at == *owner || functions.last().is_some_and(goes_on) {
+                    functions.push((at..address, *owner));
+                }
+            }
+            at = address;
+            let claims = owners.entry(start).or_default();
+            *claims = if begins { *claims + 1 } else { claims.saturating_sub(1) };
+            if *claims == 0 {
+                owners.remove(&start);
+            }
+        }
+        functions
     }
 }

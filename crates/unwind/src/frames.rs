@@ -18,29 +18,47 @@ const FUNCTIONS_PER_PLACE: usize = 512;
 
 /// Rows of `.eh_frame`, found by section header, or by program header if there is no such section.
 pub(crate) fn eh_frame(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
+    let mut layer = Layer::default();
+    in_eh_frame(image, |section| {
+        (layer, stats.eh_frame_functions) = compile(image, section, rules, stats);
+        !layer.spans.is_empty()
+    });
+    layer
+}
+
+/// Calls `take` with each description of a function in `.eh_frame`, by address, with the end of the code that it covers before the next
+/// one.
+pub(crate) fn each_eh_frame(image: &Image<'_>, mut take: impl FnMut(&Fde<'_>, u64, &Cie<'_>)) {
+    in_eh_frame(image, |section| {
+        let mut found = false;
+        each(image, section, &mut Stats::default(), |fde, end, cie, _| {
+            found = true;
+            take(fde, end, cie);
+        });
+        found
+    });
+}
+
+/// Calls `read` with `.eh_frame` by its section header, and if that finds nothing, by the program header.
+fn in_eh_frame(image: &Image<'_>, mut read: impl FnMut(&FrameSection<'_>) -> bool) {
     let text = image.section(b".text").map(|section| section.address);
     let header =
         image.section(b".eh_frame_hdr").map(|section| section.address).or_else(|| image.eh_frame_hdr());
+    let (machine, format) = (image.machine, Format::EhFrame);
     let by_section = image.section(b".eh_frame").and_then(|section| {
         let data = image.section_bytes(section)?;
         Some((data, section.address))
     });
-    let mut layer = Layer::default();
     if let Some((data, address)) = by_section {
         let bases = Bases { section: address, data: header, text };
-        let (machine, format) = (image.machine, Format::EhFrame);
-        let section = FrameSection { data: &data, machine, format, bases, stop_at_terminator: false };
-        (layer, stats.eh_frame_functions) = compile(image, &section, rules, stats);
+        if read(&FrameSection { data: &data, machine, format, bases, stop_at_terminator: false }) {
+            return;
+        }
     }
-    if layer.spans.is_empty()
-        && let Some((data, address)) = by_program_header(image)
-    {
+    if let Some((data, address)) = by_program_header(image) {
         let bases = Bases { section: address, data: image.eh_frame_hdr(), text };
-        let (machine, format) = (image.machine, Format::EhFrame);
-        let section = FrameSection { data, machine, format, bases, stop_at_terminator: true };
-        (layer, stats.eh_frame_functions) = compile(image, &section, rules, stats);
+        read(&FrameSection { data, machine, format, bases, stop_at_terminator: true });
     }
-    layer
 }
 
 /// Rows of `.debug_frame`, which may be compressed.
@@ -81,6 +99,28 @@ fn compile(
     rules: &mut RuleSet,
     stats: &mut Stats,
 ) -> (Layer, u32) {
+    let mut layer = Layer::default();
+    let mut functions = 0;
+    each(image, section, stats, |fde, end, cie, stats| {
+        layer.begin(fde.start);
+        if function(&mut layer, fde, end, cie, rules).is_some() {
+            layer.end(end);
+            functions += 1;
+        } else {
+            layer.abandon();
+            stats.bad_fdes = stats.bad_fdes.saturating_add(1);
+        }
+    });
+    (layer, functions)
+}
+
+/// Calls `take` with each function by address, and with the end of its code before the next one.
+fn each(
+    image: &Image<'_>,
+    section: &FrameSection<'_>,
+    stats: &mut Stats,
+    mut take: impl FnMut(&Fde<'_>, u64, &Cie<'_>, &mut Stats),
+) {
     let mut records = section.records();
     stats.bad_fdes = stats.bad_fdes.saturating_add(records.bad);
     image.touch_all(section.data.len() as u64);
@@ -89,8 +129,6 @@ fn compile(
     stats.outside_fdes = stats.outside_fdes.saturating_add((count - records.fdes.len()) as u32);
     // Of several functions with the same start, the longest comes last and is kept.
     records.fdes.sort_by_key(|fde| (fde.start, fde.end));
-    let mut layer = Layer::default();
-    let mut functions = 0;
     for (i, fde) in records.fdes.iter().enumerate() {
         if i % FUNCTIONS_PER_PLACE == 0 {
             image.touch();
@@ -104,16 +142,8 @@ fn compile(
         }
         let code_end = image.code_at(fde.start).map_or(fde.start, |code| code.end);
         let end = fde.end.min(next).min(code_end);
-        layer.begin(fde.start);
-        if function(&mut layer, fde, end, &records.cies[fde.cie as usize], rules).is_some() {
-            layer.end(end);
-            functions += 1;
-        } else {
-            layer.abandon();
-            stats.bad_fdes = stats.bad_fdes.saturating_add(1);
-        }
+        take(fde, end, &records.cies[fde.cie as usize], stats);
     }
-    (layer, functions)
 }
 
 /// Rows of one function. `None`: its instructions are malformed.

@@ -4,7 +4,8 @@
 //! or by program header in files without section headers), the stack-size table of Go's `.gopclntab`, `.debug_frame`
 //! (also compressed), and the code itself, if it is simple enough for exact rules. The table has the layout of [`abi`],
 //! which the in-kernel walker reads without conversion. [`step`] is that walker in Rust. [`full`] steps with all
-//! registers and any rule, directly from the frame sections.
+//! registers and any rule, directly from the frame sections. [`FunctionIndex`] tells where the function begins that an
+//! address belongs to, in a file without symbols.
 //!
 //! Files of x86-64 and aarch64 are supported on any machine. For aarch64, neither Go's table is read nor code that
 //! needs a frame.
@@ -37,6 +38,7 @@ mod error;
 mod expression;
 mod frames;
 pub mod full;
+mod functions;
 mod go;
 mod image;
 mod instructions;
@@ -60,6 +62,7 @@ pub use encoding::FORMAT_VERSION;
 pub use encoding::decode;
 pub use encoding::encode;
 pub use error::Error;
+pub use functions::FunctionIndex;
 pub use table::Stats;
 pub use table::Table;
 pub use walker::Memory;
@@ -85,24 +88,32 @@ pub fn compile(elf: &[u8]) -> Result<Table, Error> {
 /// As [`compile`].
 pub fn compile_releasing(elf: &[u8], release: &dyn Fn()) -> Result<Table, Error> {
     let image = image::Image::parse(elf)?.releasing(release);
-    let machine = image.machine;
     let mut stats = Stats::default();
     let mut rules = layer::RuleSet::new();
-    let mut merged = frames::eh_frame(&image, &mut rules, &mut stats);
-    if machine == Machine::Aarch64 {
-        merged.fill_from(frames::debug_frame(&image, &mut rules, &mut stats));
+    let mut merged = known(&image, &mut rules, &mut stats);
+    if image.machine == Machine::Aarch64 {
         let known = aarch64::code::layer(&image, &merged, &mut rules);
         merged.fill_from(known);
         return Ok(pages::build(&merged, rules, stats));
     }
-    merged.fill_from(start_frames::layer(&image, &merged, &mut rules));
-    merged.fill_from(go::layer(&image, &mut rules, &mut stats));
-    merged.fill_from(frames::debug_frame(&image, &mut rules, &mut stats));
-    let entry = entry::layer(&image, &merged, &mut rules);
-    merged.fill_from(entry);
-    let stubs = stubs::layer(&image, &merged, &mut rules);
-    merged.fill_from(stubs);
     merged.fill_from(codewalk::layer(&image, &merged, &mut rules, &mut stats));
     stats.bad_fdes = stats.bad_fdes.saturating_add(merged.refused);
     Ok(pages::build(&merged, rules, stats))
+}
+
+/// The rows of all sources before the analysis of code.
+fn known(image: &image::Image<'_>, rules: &mut layer::RuleSet, stats: &mut Stats) -> layer::Layer {
+    let mut merged = frames::eh_frame(image, rules, stats);
+    if image.machine == Machine::Aarch64 {
+        merged.fill_from(frames::debug_frame(image, rules, stats));
+        return merged;
+    }
+    merged.fill_from(start_frames::layer(image, &merged, rules));
+    merged.fill_from(go::layer(image, rules, stats));
+    merged.fill_from(frames::debug_frame(image, rules, stats));
+    let entry = entry::layer(image, &merged, rules);
+    merged.fill_from(entry);
+    let stubs = stubs::layer(image, &merged, rules);
+    merged.fill_from(stubs);
+    merged
 }

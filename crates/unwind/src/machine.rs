@@ -5,6 +5,7 @@ use elf::constants::{EM_AARCH64, EM_X86_64};
 use crate::aarch64;
 use crate::abi::Rule;
 use crate::abi::SIGNAL;
+use crate::cfi::CfaRule;
 use crate::cfi::RegisterRule;
 use crate::cfi::State;
 use crate::x86_64;
@@ -41,6 +42,14 @@ impl Machine {
         match self {
             Self::X86_64 => x86_64::NUMBERS.frame_pointer,
             Self::Aarch64 => aarch64::NUMBERS.frame_pointer,
+        }
+    }
+
+    /// The rule for the CFA at the first instruction of a function that was called.
+    pub(crate) fn cfa_at_entry(self) -> CfaRule<'static> {
+        match self {
+            Self::X86_64 => CfaRule::Register(x86_64::NUMBERS.stack_pointer, 8),
+            Self::Aarch64 => CfaRule::Register(aarch64::NUMBERS.stack_pointer, 0),
         }
     }
 

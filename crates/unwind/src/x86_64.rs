@@ -53,6 +53,11 @@ fn plt_threshold(expression: &[u8]) -> Option<u8> {
     (rest == PLT_AFTER && (0x30..=0x4f).contains(&literal)).then(|| literal - 0x30)
 }
 
+/// Whether an expression for the CFA is the one of `.plt`.
+pub(crate) fn is_plt_expression(expression: &[u8]) -> bool {
+    plt_threshold(expression).is_some()
+}
+
 /// `CFA = sp + cfa_off`, return address below the CFA, frame pointer as given.
 pub(crate) fn sp_rule(cfa_off: i32, saved_fp: Option<i32>) -> Rule {
     let (fp, fp_off) = saved_fp.map_or((fp::SAME, 0), |off| (fp::CFA, off));
@@ -80,6 +85,9 @@ pub(crate) const SIGNAL_TRAMPOLINE: Rule = Rule {
 
 /// `mov $15, %rax; syscall`: a complete signal trampoline (`rt_sigreturn`), in glibc, musl and Go.
 pub(crate) const SIGRETURN_CODE: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+
+/// `nop`.
+pub(crate) const NOP: u8 = 0x90;
 
 #[cfg(test)]
 mod tests {

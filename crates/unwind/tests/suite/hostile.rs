@@ -28,6 +28,10 @@ fn compile_any(elf: &[u8]) {
         table.validate().unwrap();
         assert_eq!(unwind::decode(&unwind::encode(&table)), Ok(table));
     }
+    if let Ok(mut index) = unwind::FunctionIndex::read(elf, &|| {}) {
+        let addresses: Vec<u64> = (0..0x3000).step_by(97).chain((0x40_0000..0x40_3000).step_by(97)).collect();
+        assert_eq!(index.starts(elf, &addresses, &|| {}).len(), addresses.len());
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod full_rows;
 mod hostile;
 mod oracle_codewalk;
 mod oracle_framehop;
+mod oracle_functions;
 mod oracle_gimli;
 mod oracle_go;
 mod programs;

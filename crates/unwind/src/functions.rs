@@ -1,0 +1,157 @@
+//! Where functions begin in a file without symbols.
+//!
+//! Of `.eh_frame`, each description covers one function or one part of a function. Of code without a description (x86-64), the analysis
+//! of code tells which function it belongs to, as far as the function has no gaps and shares nothing. Stubs of calls into other files are not functions. The answer
+//! depends on the file alone, so it is the same in each run.
+//!
+//! Guaranteed: an address has the start of the function that it is in, or of the part of a function that it is in, or none. A part is
+//! tied to its function only by the proof of [`parts`]. No input causes a panic, and time and memory are bounded for any input.
+
+mod described;
+mod parts;
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use elf::constants::{SHF_EXECINSTR, SHT_NOBITS};
+
+use crate::Error;
+use crate::cfi::CfaRule;
+use crate::cfi::program::Program;
+use crate::cfi::section::{Cie, Fde};
+use crate::codewalk;
+use crate::frames;
+use crate::image::Image;
+use crate::known;
+use crate::layer::RuleSet;
+use crate::machine::Machine;
+use crate::table::Stats;
+use crate::x86_64;
+
+use described::{Described, Kind, covering};
+
+/// Sections of stubs, by the start of their names.
+const STUBS: [&[u8]; 2] = [b".plt", b".iplt"];
+
+/// The functions of one file.
+#[derive(Debug)]
+pub struct FunctionIndex {
+    /// By start; disjoint.
+    described: Vec<Described>,
+    /// The functions of parts, once they are searched. A part without one is not in it.
+    parents: Option<HashMap<u64, u64>>,
+    /// Code without a description and the start of its function, once it is analysed.
+    analysed: Option<Vec<(Range<u64>, u64)>>,
+}
+
+impl FunctionIndex {
+    /// Reads the descriptions of an ELF file; `release` is called as by [`crate::compile_releasing`].
+    ///
+    /// # Errors
+    /// As [`crate::compile`].
+    pub fn read(elf: &[u8], release: &dyn Fn()) -> Result<Self, Error> {
+        let image = Image::parse(elf)?.releasing(release);
+        Ok(Self { described: described(&image), parents: None, analysed: None })
+    }
+
+    /// The start of the function at each address, in order. `elf` is the file that this was read from.
+    pub fn starts(&mut self, elf: &[u8], addresses: &[u64], release: &dyn Fn()) -> Vec<Option<u64>> {
+        let Ok(image) = Image::parse(elf).map(|image| image.releasing(release)) else {
+            return vec![None; addresses.len()];
+        };
+        addresses.iter().map(|address| self.start(&image, *address)).collect()
+    }
+
+    /// Bytes that dropping this would free.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.described.capacity() * size_of::<Described>()
+            + self.parents.as_ref().map_or(0, |parents| parents.capacity() * size_of::<(u64, u64)>())
+            + self.analysed.as_ref().map_or(0, |all| all.capacity() * size_of::<(Range<u64>, u64)>())
+    }
+
+    fn start(&mut self, image: &Image<'_>, address: u64) -> Option<u64> {
+        let Some(found) = covering(&self.described, address, Described::range) else {
+            return self.of_analysis(image, address);
+        };
+        match found.kind {
+            Kind::Function => Some(found.start),
+            Kind::Stubs => None,
+            Kind::MaybePart => {
+                let parents = self.parents.get_or_insert_with(|| parts::parents(image, &self.described));
+                Some(parents.get(&found.start).copied().unwrap_or(found.start))
+            }
+        }
+    }
+
+    fn of_analysis(&mut self, image: &Image<'_>, address: u64) -> Option<u64> {
+        if image.machine == Machine::Aarch64 || image.code_at(address).is_none() || is_debug_file(image) {
+            return None;
+        }
+        let analysed = self.analysed.get_or_insert_with(|| analysed(image));
+        covering(analysed, address, |(range, _)| range.clone()).map(|(_, start)| *start)
+    }
+}
+
+/// Whether the code of a file is elsewhere: the file offsets in a separate debug file mean nothing.
+fn is_debug_file(image: &Image<'_>) -> bool {
+    image
+        .layout
+        .sections
+        .iter()
+        .any(|section| section.kind == SHT_NOBITS && section.flags.0 & SHF_EXECINSTR.0 != 0)
+}
+
+fn described(image: &Image<'_>) -> Vec<Described> {
+    if is_debug_file(image) {
+        return Vec::new();
+    }
+    let stubs: Vec<Range<u64>> = image
+        .layout
+        .sections
+        .iter()
+        .filter(|section| STUBS.iter().any(|name| section.name.starts_with(name)))
+        .map(|section| section.address..section.address.saturating_add(section.size))
+        .collect();
+    let mut all = Vec::new();
+    frames::each_eh_frame(image, |fde, end, cie| {
+        let is_stubs = stubs.iter().any(|stubs| stubs.contains(&fde.start));
+        let (first, kind) = if is_stubs { (fde.start, Kind::Stubs) } else { of_description(image, fde, cie) };
+        if let (true, Ok(len)) = (first < end, u32::try_from(end.saturating_sub(first))) {
+            all.push(Described { start: first, len, kind });
+        }
+    });
+    all
+}
+
+/// Where the code of a description begins, and what it is by its first row.
+fn of_description(image: &Image<'_>, fde: &Fde<'_>, cie: &Cie<'_>) -> (u64, Kind) {
+    // A handler returns to the first instruction of a signal trampoline, and return addresses are looked up one byte before, so its
+    // description begins with the padding before it.
+    if cie.signal {
+        let padding = image.machine == Machine::X86_64
+            && image.bytes_at(fde.start).and_then(<[u8]>::first) == Some(&x86_64::NOP);
+        return (fde.start.saturating_add(u64::from(padding)), Kind::Function);
+    }
+    let mut program = Program::new(&cie.factors, fde.instructions, cie.initial, fde.start);
+    let is_readable = program.next_row().is_some();
+    let kind = match (is_readable, program.state.cfa) {
+        (true, CfaRule::Expression(expression)) if x86_64::is_plt_expression(expression) => Kind::Stubs,
+        (true, cfa) if cfa == image.machine.cfa_at_entry() => Kind::Function,
+        _ => Kind::MaybePart,
+    };
+    (fde.start, kind)
+}
+
+/// Code without a description. The entry point has no callers by which its code could be understood, and is known.
+fn analysed(image: &Image<'_>) -> Vec<(Range<u64>, u64)> {
+    let (mut rules, mut stats) = (RuleSet::new(), Stats::default());
+    let covered = known(image, &mut rules, &mut stats);
+    let mut all = codewalk::functions(image, &covered);
+    let entry = covered.spans.iter().find(|span| span.start == image.entry);
+    if let Some(entry) = entry {
+        let at = all.partition_point(|(range, _)| range.start < entry.start);
+        all.insert(at, (entry.start..entry.end, entry.start));
+    }
+    all
+}
