@@ -15,4 +15,5 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let addresses: Vec<Svma> = (0..64).map(|at| Svma(0x40_0000 + at * 16)).chain((0..64).map(Svma)).collect();
     let names = symbolizer.object(&file, &addresses);
     assert_eq!(names.len(), addresses.len());
+    assert_eq!(symbolizer.function_starts(&file, &addresses).len(), addresses.len());
 });

@@ -16,6 +16,7 @@ const USAGE: &str = "perf-agent [OPTIONS] --profile|--offcpu|--pmu --pid PID [--
        perf-agent [OPTIONS] --profile|--offcpu|--pmu -a
        perf-agent [OPTIONS] --profile|--offcpu|--pmu -- CMD [ARGS…]
        perf-agent render FILE [OUTPUT OPTIONS]
+       perf-agent symbolize IN -o OUT [--symbol-dir DIR …]
        perf-agent doctor [--json]
        perf-agent help [COMMAND]";
 
@@ -61,7 +62,8 @@ Examples:
   perf-agent --profile --offcpu --wall-output wall.pb.gz --pid 4711
   perf-agent --profile --sample-rate 999 -- ./server --port 8080
   perf-agent --profile -a --rotate 1m --profile-output /var/tmp/cpu.pb.gz
-  perf-agent --profile --pid 4711 --recording-output c.perf-agent && perf-agent render c.perf-agent -o flame.svg";
+  perf-agent --profile --pid 4711 --recording-output c.perf-agent && perf-agent render c.perf-agent -o flame.svg
+  perf-agent symbolize cpu.pb.gz -o named.pb.gz --symbol-dir /srv/symbols";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -87,6 +89,8 @@ pub struct CommandLine {
 pub enum Action {
     /// Make outputs from a recording that --recording-output wrote. Needs no privileges. Without an output it prints the ledger
     Render(Box<RenderArgs>),
+    /// Name the places without a name in a profile or recording that was written already, by build-id. Needs no privileges
+    Symbolize(Box<SymbolizeArgs>),
     /// Say what works here and how to fix the rest
     Doctor {
         /// Print an array of {check, status, value, affects, fix} instead of text
@@ -142,6 +146,26 @@ pub struct RenderArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub resymbolize: Option<bool>,
+
+    #[command(flatten)]
+    pub console: ConsoleArgs,
+}
+
+/// The options of `symbolize`.
+#[derive(Debug, Args)]
+pub struct SymbolizeArgs {
+    /// A pprof file (.pb.gz), or a recording that --recording-output wrote
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+
+    /// The file to write: of the kind of IN, with the names; - is standard output. It may be IN itself
+    #[arg(short, long, value_name = "OUT")]
+    pub output: OutputPath,
+
+    /// A directory with files or debug files of the machine of the capture: .build-id/NN/REST and .build-id/NN/REST.debug below it,
+    /// as in /usr/lib/debug, or NAME and NAME.debug. A file is used if it has the build-id that is looked for. Repeatable
+    #[arg(long, value_name = "DIR")]
+    pub symbol_dir: Vec<PathBuf>,
 
     #[command(flatten)]
     pub console: ConsoleArgs,

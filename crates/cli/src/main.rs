@@ -20,6 +20,7 @@ mod request;
 mod run;
 mod signals;
 mod starting;
+mod symbolize;
 mod syntax;
 mod values;
 
@@ -59,6 +60,7 @@ fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<E
     };
     match &command_line {
         CommandLine { action: Some(Action::Render(args)), .. } => console::set_up(args.console),
+        CommandLine { action: Some(Action::Symbolize(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Doctor { .. } | Action::Version), .. } => {
             console::set_up(ConsoleArgs::default())
         }
@@ -70,6 +72,9 @@ fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<E
         // Needs no privilege, so it takes none.
         CommandLine { action: Some(Action::Render(args)), .. } => {
             Ok(render::run(&args, interrupts, statuses))
+        }
+        CommandLine { action: Some(Action::Symbolize(args)), .. } => {
+            Ok(symbolize::run(&args, interrupts, statuses))
         }
         CommandLine { action: Some(Action::Doctor { json }), .. } => {
             perfagent::raise_permitted()?;

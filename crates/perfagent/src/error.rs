@@ -141,6 +141,13 @@ pub enum Error {
         /// What is wrong, and where in the file.
         reason: String,
     },
+    /// A written profile could not be read: it is damaged, truncated, too large, or no pprof file.
+    #[error("read the profile: {reason}")]
+    #[non_exhaustive]
+    Profile {
+        /// What is wrong, and of a file that is cut off, where.
+        reason: String,
+    },
     /// A call for metrics, but the agent takes none.
     #[error("the agent takes no metrics: it was built without pmu()")]
     PmuNotEnabled,
@@ -182,6 +189,8 @@ pub enum ErrorKind {
     Cancelled,
     /// See [`Error::Recording`].
     Recording,
+    /// See [`Error::Profile`].
+    Profile,
     /// See [`Error::PmuNotEnabled`].
     PmuNotEnabled,
 }
@@ -321,6 +330,7 @@ impl Error {
             Self::Closed => ErrorKind::Closed,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Recording { .. } => ErrorKind::Recording,
+            Self::Profile { .. } => ErrorKind::Profile,
             Self::PmuNotEnabled => ErrorKind::PmuNotEnabled,
         }
     }

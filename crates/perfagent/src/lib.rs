@@ -35,6 +35,7 @@ pub mod symbol_source;
 mod symbolizer;
 mod unwinding;
 mod usage;
+mod written_profile;
 
 pub use agent::{Agent, AgentBuilder};
 pub use cancel::CancelToken;
@@ -64,6 +65,7 @@ pub use recording::{Mode, OffCpuState};
 pub use report::{Advice, AdviceKind, HotFunction, Hottest, Ledger, ProcessLedger, WallClock, hottest};
 pub use rotation::Rotation;
 pub use symbolizer::Symbolizer;
+pub use written_profile::{NamingOutcome, WrittenProfile};
 
 /// Makes the allocator of the whole process return memory to the system early, and use separate mappings for large blocks.
 /// Meant for programs that do little else than capture.

@@ -1,9 +1,11 @@
 //! Names for recordings, later and elsewhere.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
+use std::path::PathBuf;
 
+use profile::Profile;
 use recording::SymbolizedRecording;
-use symbolization::{AbandonToken, Options, Sources};
+use symbolization::{AbandonToken, NamedProfile, Options, Sources, symbolize_profile};
 
 use crate::CancelToken;
 use crate::symbol_source::{GivenSources, SymbolSource};
@@ -20,6 +22,7 @@ use crate::symbol_source::{GivenSources, SymbolSource};
 #[derive(Default)]
 pub struct Symbolizer {
     cancel: CancelToken,
+    symbol_dirs: Vec<PathBuf>,
     state: RefCell<State>,
 }
 
@@ -58,6 +61,14 @@ impl Symbolizer {
         self
     }
 
+    /// Adds a directory with files or debug files of other machines: below `.build-id`, as in `/usr/lib/debug`, or by name. A file is used if it
+    /// has the build-id that is looked for. Must be called before the first recording is named; later it has no effect.
+    #[must_use]
+    pub fn symbol_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.symbol_dirs.push(path.into());
+        self
+    }
+
     /// Ends the search for names when this token is cancelled. What was not looked up is told in the recording's warnings.
     #[must_use]
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
@@ -67,19 +78,31 @@ impl Symbolizer {
 
     /// Names a recording anew. Frames without a name here keep the names that they have.
     pub(crate) fn name(&self, recording: SymbolizedRecording) -> SymbolizedRecording {
-        // Only a call from within a source could find it in use: then the names stay as they are.
-        let Ok(mut state) = self.state.try_borrow_mut() else { return recording };
+        let Some(mut working) = self.working() else { return recording };
+        working.symbolize_again(recording)
+    }
+
+    /// Names the places of a written profile that have no name. `None`: it is in use.
+    pub(crate) fn name_profile(&self, profile: &Profile) -> Option<NamedProfile> {
+        Some(symbolize_profile(&mut *self.working()?, profile.clone()))
+    }
+
+    /// What finds names. `None`: it is in use, which only a call from within a source could find; then the names stay as they are.
+    fn working(&self) -> Option<RefMut<'_, symbolization::Symbolizer>> {
+        let mut state = self.state.try_borrow_mut().ok()?;
         if let State::Described(given) = &mut *state {
-            let options = Options::default();
+            let mut options = Options { symbol_dirs: self.symbol_dirs.clone(), ..Options::default() };
+            options.symbols.debug_dirs.splice(0..0, self.symbol_dirs.iter().cloned());
             let sources = std::mem::take(given).before(Sources::standard(&options));
             let cancel = self.cancel.clone();
             let token = AbandonToken::when(move || cancel.is_cancelled());
             let working = symbolization::Symbolizer::with_sources(sources, &options, token);
             *state = State::Working(Box::new(working));
         }
-        match &mut *state {
-            State::Working(symbolizer) => symbolizer.symbolize_again(recording),
-            State::Described(_) => recording,
-        }
+        RefMut::filter_map(state, |state| match state {
+            State::Working(working) => Some(&mut **working),
+            State::Described(_) => None,
+        })
+        .ok()
     }
 }

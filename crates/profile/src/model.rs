@@ -69,7 +69,29 @@ pub struct Function {
 /// Beginnings of the names that V8 gives to functions of JavaScript.
 const V8_KINDS: [&str; 7] = ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:", "Callback:", "RegExp:"];
 
+/// Between the file and the start in the name of a [`Function::by_start`].
+const BY_START: &str = "!fn_0x";
+
 impl Function {
+    /// A function whose name is not known: it is called by its file, of which the last component of the path is shown, and by the
+    /// link-time address at which it begins, as `libc.so.6!fn_0x5c780`.
+    #[must_use]
+    pub fn by_start(path: &str, start: Svma) -> Self {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        Self { name: format!("{file}{BY_START}{:x}", start.0), ..Self::default() }
+    }
+
+    /// The start in the name of a [`Function::by_start`], as `fn_0x5c780`; none of a function whose name is known.
+    #[must_use]
+    pub fn start_in_name(&self) -> Option<&str> {
+        let is_bare = self.system_name.is_empty() && self.filename.is_empty() && self.start_line == 0;
+        let at = self.name.rfind(BY_START).filter(|_| is_bare)?;
+        let digits = &self.name[at + BY_START.len()..];
+        let is_address =
+            (1..=16).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_address.then(|| &self.name[at + 1..])
+    }
+
     /// The name as texts and pictures show it. That of a JavaScript function is followed by its file and line: many are anonymous, and
     /// many share a name.
     #[must_use]
@@ -101,8 +123,8 @@ pub struct Line {
 pub struct Location {
     /// The mapping, or none for synthetic frames and addresses outside of every mapping.
     pub mapping: Option<MappingId>,
-    /// Link-time address inside of the mapping, absolute for the kernel: the address in the frame, which for callers is the
-    /// return address.
+    /// Link-time address inside of the mapping, absolute for the kernel: of the instruction for the innermost frame and for one that a
+    /// signal interrupted, of the last byte of the call for callers.
     pub address: u64,
     /// Innermost inlined function first; empty if nothing is known.
     pub lines: Vec<Line>,
@@ -181,6 +203,23 @@ pub struct Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_function_without_a_name_is_called_by_its_start_and_recognized() {
+        let function = Function::by_start("/opt/a!fn_0x1/lib!x.so", Svma(0x5c7800));
+        assert_eq!(function.name, "lib!x.so!fn_0x5c7800");
+        assert_eq!(function.start_in_name(), Some("fn_0x5c7800"));
+        let start_of = |name: &str, system_name: &str| {
+            let function =
+                Function { name: name.into(), system_name: system_name.into(), ..Function::default() };
+            function.start_in_name().map(str::to_owned)
+        };
+        assert_eq!(start_of("a!fn_0x10", ""), Some("fn_0x10".to_owned()));
+        for other in ["a!fn_0x", "a!fn_0x10 ", "a!fn_0x12345678123456781", "afn_0x10", "malloc", ""] {
+            assert_eq!(start_of(other, ""), None, "{other}");
+        }
+        assert_eq!(start_of("a!fn_0x10", "a!fn_0x10"), None, "a symbol has that name");
+    }
 
     #[test]
     fn functions_of_javascript_are_shown_with_their_place() {

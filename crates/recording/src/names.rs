@@ -8,7 +8,7 @@ use std::hash::Hash;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::FrameId;
-use profile::Interner;
+use profile::{Function, Interner, Svma};
 
 /// Texts and lists of lines that are kept at most.
 const LIMIT: u32 = 1_000_000;
@@ -34,6 +34,17 @@ pub struct NameLine<'a> {
     pub column: u32,
     /// First line of the function, or 0.
     pub start_line: u32,
+}
+
+impl From<NameLine<'_>> for Function {
+    fn from(line: NameLine<'_>) -> Self {
+        Self {
+            name: line.name.to_owned(),
+            system_name: line.system_name.to_owned(),
+            filename: line.file.to_owned(),
+            start_line: line.start_line,
+        }
+    }
 }
 
 /// Whether kernel addresses could be named.
@@ -78,6 +89,8 @@ pub(crate) struct NameTables {
     pub(crate) texts: Interner<Box<str>>,
     pub(crate) lists: Interner<Box<[Line]>>,
     pub(crate) frames: HashMap<FrameId, u32>,
+    /// Where the functions of frames without a name begin.
+    pub(crate) starts: HashMap<FrameId, Svma>,
     /// Bytes of texts and lists that may still be added.
     bytes_left: usize,
 }
@@ -119,6 +132,7 @@ impl Default for NameTables {
             texts: Interner::with_limit(LIMIT),
             lists: Interner::with_limit(LIMIT),
             frames: HashMap::new(),
+            starts: HashMap::new(),
             bytes_left: MAX_BYTES,
         }
     }
@@ -153,9 +167,25 @@ impl Names {
             return;
         }
         match list.and_then(|list| self.tables.number_of_list(list)) {
-            Some(list) => drop(self.tables.frames.insert(frame, list)),
+            Some(list) => {
+                self.tables.frames.insert(frame, list);
+                self.tables.starts.remove(&frame);
+            }
             None => self.not_kept += 1,
         }
+    }
+
+    /// Enters where the function of a frame begins. A frame with a name keeps that alone.
+    pub fn enter_start(&mut self, frame: FrameId, start: Svma) {
+        if !self.has(frame) {
+            self.tables.starts.insert(frame, start);
+        }
+    }
+
+    /// Where the function of a frame without a name begins, if that is known.
+    #[must_use]
+    pub fn start(&self, frame: FrameId) -> Option<Svma> {
+        self.tables.starts.get(&frame).copied()
     }
 
     /// How many times lines were not entered because a limit was reached.
@@ -233,6 +263,18 @@ mod tests {
         assert_eq!(found, [line("inlined", 3), line("outer", 7)]);
         assert_eq!((names.of(FrameId(1000)).len(), names.has(FrameId(1000)), names.len()), (0, false, 1000));
         assert_eq!((names.tables.texts.len(), names.tables.lists.len()), (3, 10));
+    }
+
+    #[test]
+    fn the_start_of_a_function_stands_for_its_name_until_that_is_known() {
+        let mut names = Names::default();
+        names.enter_start(FrameId(1), Svma(0x10));
+        names.enter(FrameId(2), [line("known", 1)]);
+        names.enter_start(FrameId(2), Svma(0x20));
+        assert_eq!((names.start(FrameId(1)), names.start(FrameId(2))), (Some(Svma(0x10)), None));
+        assert_eq!((names.has(FrameId(1)), names.len()), (false, 1));
+        names.enter(FrameId(1), [line("known", 1)]);
+        assert_eq!((names.start(FrameId(1)), names.has(FrameId(1))), (None, true));
     }
 
     #[test]

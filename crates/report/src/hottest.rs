@@ -120,7 +120,7 @@ fn names_at(profile: &Profile, location: &Location) -> Vec<String> {
         profile
             .functions
             .get(line.function.0 as usize)
-            .map(|of| of.shown_name().into_owned())
+            .map(|of| of.start_in_name().map_or_else(|| of.shown_name().into_owned(), str::to_owned))
             .unwrap_or_default()
     };
     if location.lines.is_empty() { vec![String::new()] } else { location.lines.iter().map(name).collect() }
@@ -196,6 +196,11 @@ mod tests {
             table(&[("@x;main@a", 1), ("main@a;@x;main@a", 3)], 9),
             ["75.0 100.0 main@a", "25.0 100.0 @x"]
         );
+    }
+
+    #[test]
+    fn a_function_that_is_called_by_its_start_is_not_told_its_file_twice() {
+        assert_eq!(table(&[("x.so!fn_0x10@x.so;main@a", 1)], 9), ["100.0 100.0 fn_0x10@x.so"]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod findings;
 mod freeze;
 mod hottest;
 mod ledger;
+mod name_shares;
 mod profiles;
 mod report;
 mod scheduler_functions;
@@ -29,5 +30,6 @@ pub use self::advice::{Advice, AdviceKind, DebugPackage, Packages, advice, namel
 pub use self::findings::{EndedBy, Finding, FindingKind};
 pub use self::hottest::{HotFunction, Hottest, hottest};
 pub use self::ledger::{Ledger, ProcessLedger, WallClock, running};
+pub use self::name_shares::correct_name_shares;
 pub use self::profiles::profile;
 pub use self::report::{Report, complete};

@@ -51,22 +51,27 @@ impl TestRecording {
 
     /// A frame in a file, without a name.
     pub(crate) fn nameless(&mut self, path: &str, svma: u64) -> FrameId {
-        self.in_file(path, ModuleKind::Elf, svma)
+        self.in_file(path, ModuleKind::Elf, svma, false)
     }
 
     /// A frame in a file that could not be opened.
     pub(crate) fn unread(&mut self, path: &str, svma: u64) -> FrameId {
-        self.in_file(path, ModuleKind::NotElf, svma)
+        self.in_file(path, ModuleKind::NotElf, svma, false)
     }
 
-    fn in_file(&mut self, path: &str, kind: ModuleKind, svma: u64) -> FrameId {
+    fn in_file(&mut self, path: &str, kind: ModuleKind, svma: u64, exact: bool) -> FrameId {
         let module =
             Module { path: path.to_owned(), build_id: None, kind, identity: FileIdentity::default() };
         let module = self.builder.module(module).unwrap();
         let mapping =
             CodeMapping { module, start: Svma(0), limit: Svma(0x10000), file_offset: FileOffset(0) };
         let mapping = self.builder.mapping(mapping).unwrap();
-        self.builder.frame(Frame::Native { mapping, svma: Svma(svma), exact: false }).unwrap()
+        self.builder.frame(Frame::Native { mapping, svma: Svma(svma), exact }).unwrap()
+    }
+
+    /// An instruction in a file, without a name.
+    pub(crate) fn exact(&mut self, path: &str, svma: u64) -> FrameId {
+        self.in_file(path, ModuleKind::Elf, svma, true)
     }
 
     pub(crate) fn kernel_frame(&mut self, name: &str) -> FrameId {

@@ -71,6 +71,8 @@ impl Subject for InCode {
 pub(crate) struct Found {
     /// For each address, the innermost function first; empty where no source knows a name.
     pub(crate) names: Vec<Vec<SourceLine>>,
+    /// For each address without a name, where its function begins, if a source knows that.
+    pub(crate) starts: Vec<Option<Svma>>,
     /// Whether a source answered.
     pub(crate) answered: bool,
     /// Sources that panicked.
@@ -87,7 +89,8 @@ impl Chain {
 
     /// Asks each source about the addresses that the sources before it did not name.
     pub(crate) fn lookup<S: Subject>(&mut self, subject: &S, addresses: &[S::Address]) -> Found {
-        let mut found = Found { names: vec![Vec::new(); addresses.len()], answered: false, panics: 0 };
+        let (names, starts) = (vec![Vec::new(); addresses.len()], vec![None; addresses.len()]);
+        let mut found = Found { names, starts, answered: false, panics: 0 };
         let mut unnamed: Vec<usize> = (0..addresses.len()).collect();
         for source in &mut self.0 {
             if unnamed.is_empty() {
@@ -99,6 +102,11 @@ impl Chain {
                     found.answered = true;
                     unnamed.iter().zip(lists).for_each(|(index, lines)| found.names[*index] = lines);
                     unnamed.retain(|index| found.names[*index].is_empty());
+                }
+                Ok(Answer::FunctionStarts(starts)) => {
+                    for (index, start) in unnamed.iter().zip(starts) {
+                        found.starts[*index] = found.starts[*index].or(start);
+                    }
                 }
                 Ok(Answer::NotMine) => {}
                 Err(Panicked) => found.panics += 1,

@@ -107,9 +107,10 @@ impl Engine {
         let mut unknown = Vec::new();
         for (interval, frame, svma) in batch {
             match self.cache.get(module, *svma) {
-                Some(lines) => {
+                Some((lines, start)) => {
                     self.with_figures(|figures| figures.from_cache += 1);
                     self.enter(interval, &[*frame], &[lines]);
+                    interval.enter_start(*frame, start);
                 }
                 None => unknown.push((interval, frame, svma)),
             }
@@ -122,11 +123,14 @@ impl Engine {
         let found = self.timed(Lookup::User, |chain| chain.lookup(&subject, &svmas));
         // An answer that another interval may get better is not kept.
         let is_final = found.answered && found.panics == 0 && !file.failed();
-        for ((interval, frame, svma), lines) in unknown.into_iter().zip(found.names) {
+        for (((interval, frame, svma), lines), start) in
+            unknown.into_iter().zip(found.names).zip(found.starts)
+        {
             if is_final || !lines.is_empty() {
-                self.cache.put(module, *svma, &lines);
+                self.cache.put(module, *svma, &lines, start);
             }
             self.enter(interval, &[*frame], &[lines]);
+            interval.enter_start(*frame, start);
         }
     }
 

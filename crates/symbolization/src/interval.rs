@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use profile::Avma;
+use profile::{Avma, Svma};
 use recording::{FrameId, KernelNaming, Names};
 use symbols::SourceLine;
 
@@ -64,6 +64,13 @@ impl Interval {
         state.answered += found.len() as u64;
         for (frame, lines) in frames.zip(found).filter(|(_, lines)| !lines.is_empty()) {
             state.names.enter(frame, lines.iter().map(line::borrowed));
+        }
+    }
+
+    /// Enters where the function of a frame begins, if that is known. A frame with a name keeps that alone.
+    pub(crate) fn enter_start(&self, frame: FrameId, start: Option<Svma>) {
+        if let Some(start) = start {
+            self.state().names.enter_start(frame, start);
         }
     }
 

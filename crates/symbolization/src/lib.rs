@@ -37,6 +37,7 @@ mod source;
 mod sources;
 mod work;
 mod worker;
+mod written;
 
 pub use abandon::AbandonToken;
 pub use deliveries::{Deliveries, FrameContext};
@@ -54,3 +55,4 @@ pub use sources::Sources;
 pub use symbols::{ObjectFile, ObjectSource, PerfMap, PerfMapError, PerfMapOwner, SourceLine};
 pub use work::{ModuleHandle, ProgramHandle, Work};
 pub use worker::{LateNames, PendingNames, Symbolization};
+pub use written::{NamedProfile, symbolize_profile};

@@ -20,6 +20,9 @@ const GENERATION_TIME: Duration = Duration::from_secs(10);
 /// Text of all lines in a generation together; equal texts are counted again.
 const MAX_TEXT: usize = 64 << 20;
 
+/// The lines at a place, and where its function begins if it has no name and that is known.
+pub(crate) type Known = (Vec<SourceLine>, Option<Svma>);
+
 /// The names of places in modules.
 pub(crate) struct NameCache {
     /// The newest one first.
@@ -39,16 +42,19 @@ struct Generation {
 }
 
 impl Generation {
-    fn get(&self, module: &Module, svma: Svma) -> Option<Vec<SourceLine>> {
+    fn get(&self, module: &Module, svma: Svma) -> Option<Known> {
         let number = self.modules.get(module)?.get(&svma)?;
-        Some(self.names.of(*number).map(line::owned).collect())
+        Some((self.names.of(*number).map(line::owned).collect(), self.names.start(*number)))
     }
 
-    fn put(&mut self, module: &Module, svma: Svma, lines: &[SourceLine]) {
+    fn put(&mut self, module: &Module, svma: Svma, lines: &[SourceLine], start: Option<Svma>) {
         let number = FrameId(self.places);
         self.places += 1;
         self.text += lines.iter().map(text_of).sum::<usize>();
         self.names.enter(number, lines.iter().map(line::borrowed));
+        if let Some(start) = start {
+            self.names.enter_start(number, start);
+        }
         // The table may be full.
         if !lines.is_empty() && !self.names.has(number) {
             return;
@@ -80,27 +86,27 @@ impl NameCache {
         }
     }
 
-    /// The lines at a place, empty if it is known to have none. `None` if nobody looked it up lately.
-    pub(crate) fn get(&mut self, module: &Module, svma: Svma) -> Option<Vec<SourceLine>> {
-        let (generation, lines) = self
+    /// What is known of a place: no lines if it has no name. `None` if nobody looked it up lately.
+    pub(crate) fn get(&mut self, module: &Module, svma: Svma) -> Option<Known> {
+        let (generation, (lines, start)) = self
             .generations
             .iter()
             .enumerate()
             .find_map(|(number, generation)| Some((number, generation.get(module, svma)?)))?;
         if generation > 0 {
-            self.put(module, svma, &lines);
+            self.put(module, svma, &lines, start);
         }
-        Some(lines)
+        Some((lines, start))
     }
 
     /// Keeps what was found at a place, if there is room. A file that could not be told from others is not kept.
-    pub(crate) fn put(&mut self, module: &Module, svma: Svma, lines: &[SourceLine]) {
+    pub(crate) fn put(&mut self, module: &Module, svma: Svma, lines: &[SourceLine], start: Option<Svma>) {
         if !is_told_apart(module) {
             return;
         }
         let max_places = self.max_places;
         if let Some(newest) = self.generations.front_mut().filter(|newest| newest.has_room(max_places)) {
-            newest.put(module, svma, lines);
+            newest.put(module, svma, lines, start);
         }
     }
 }
@@ -137,17 +143,21 @@ mod tests {
             cache.begin_interval(now);
         };
         cache.begin_interval(Instant::now());
-        cache.put(&module, Svma(1), &lines("one"));
-        cache.put(&module, Svma(2), &[]);
+        cache.put(&module, Svma(1), &lines("one"), None);
+        cache.put(&module, Svma(2), &[], None);
         for _ in 0..5 {
             begin_after(&mut cache, GENERATION_TIME);
-            assert_eq!(cache.get(&module, Svma(1)), Some(lines("one")));
+            assert_eq!(cache.get(&module, Svma(1)), Some((lines("one"), None)));
         }
         assert_eq!(cache.get(&module, Svma(2)), None, "unused");
         (0..9).for_each(|_| begin_after(&mut cache, GENERATION_TIME / 10));
         begin_after(&mut cache, GENERATION_TIME);
         begin_after(&mut cache, GENERATION_TIME);
-        assert_eq!(cache.get(&module, Svma(1)), Some(lines("one")), "short intervals begin no generation");
+        assert_eq!(
+            cache.get(&module, Svma(1)),
+            Some((lines("one"), None)),
+            "short intervals begin no generation"
+        );
         (0..3).for_each(|_| begin_after(&mut cache, GENERATION_TIME));
         assert_eq!(cache.get(&module, Svma(1)), None);
     }
@@ -156,8 +166,11 @@ mod tests {
     fn a_place_without_a_name_and_an_unknown_place_are_told_apart() {
         let (mut cache, module) = (NameCache::new(100), module("/a"));
         cache.begin_interval(Instant::now());
-        cache.put(&module, Svma(1), &[]);
-        assert_eq!((cache.get(&module, Svma(1)), cache.get(&module, Svma(2))), (Some(Vec::new()), None));
+        cache.put(&module, Svma(1), &[], Some(Svma(7)));
+        assert_eq!(
+            (cache.get(&module, Svma(1)), cache.get(&module, Svma(2))),
+            (Some((Vec::new(), Some(Svma(7)))), None)
+        );
     }
 
     #[test]
@@ -165,12 +178,12 @@ mod tests {
         let (mut cache, mut unknown) = (NameCache::new(30), module("/a"));
         cache.begin_interval(Instant::now());
         unknown.identity.size = 0;
-        cache.put(&unknown, Svma(1), &lines("one"));
+        cache.put(&unknown, Svma(1), &lines("one"), None);
         assert_eq!(cache.get(&unknown, Svma(1)), None);
         let (a, b) = (module("/a"), module("/b"));
-        cache.put(&a, Svma(1), &lines("of a"));
+        cache.put(&a, Svma(1), &lines("of a"), None);
         assert_eq!(cache.get(&b, Svma(1)), None);
-        (0..100).for_each(|svma| cache.put(&b, Svma(svma), &lines("of b")));
+        (0..100).for_each(|svma| cache.put(&b, Svma(svma), &lines("of b"), None));
         assert_eq!((0..100).filter(|svma| cache.get(&b, Svma(*svma)).is_some()).count(), 9);
     }
 }

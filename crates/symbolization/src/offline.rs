@@ -1,5 +1,6 @@
 //! Names for a finished recording, from the files of this machine alone.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use recording::{
@@ -23,6 +24,7 @@ pub struct Symbolizer {
     engine: Engine,
     figures: Arc<Mutex<Figures>>,
     abandon: AbandonToken,
+    symbol_dirs: Vec<PathBuf>,
 }
 
 impl Symbolizer {
@@ -38,7 +40,7 @@ impl Symbolizer {
         let figures = Arc::default();
         let (theirs, observer) = (Arc::clone(&figures), Box::new(|_, _| {}));
         let engine = Engine::new(sources.make(), options.cached_places, theirs, observer, abandon.clone());
-        Self { engine, figures, abandon }
+        Self { engine, figures, abandon, symbol_dirs: options.symbol_dirs.clone() }
     }
 
     /// Names a recording. Files are found by their paths and must prove to be those of the recording, see [`PathFile`]. Kernel frames are
@@ -54,7 +56,8 @@ impl Symbolizer {
         let SymbolizedRecording { recording, names, ledgers } = named;
         let interval = Interval::with_names(names);
         self.engine.begin_interval();
-        for work in Deliveries::new().take_rest(recording.frames.iter(), &Files(&recording)) {
+        let files = Files { recording: &recording, symbol_dirs: &self.symbol_dirs };
+        for work in Deliveries::new().take_rest(recording.frames.iter(), &files) {
             interval.add_submitted(work.len());
             if !self.abandon.is_abandoned() {
                 self.engine.answer(&interval, work);
@@ -71,31 +74,35 @@ impl Symbolizer {
     }
 }
 
-/// What the frames of a recording refer to, with files by their paths.
-struct Files<'a>(&'a Recording);
+/// What the frames of a recording refer to, with files by their paths, or by their build-ids in directories of symbols.
+struct Files<'a> {
+    recording: &'a Recording,
+    symbol_dirs: &'a [PathBuf],
+}
 
 impl FrameContext for Files<'_> {
     fn module_of(&self, mapping: CodeMappingId) -> Option<ModuleId> {
-        self.0.mapping(mapping).map(|(mapping, _)| mapping.module)
+        self.recording.mapping(mapping).map(|(mapping, _)| mapping.module)
     }
 
     fn module(&self, id: ModuleId) -> Option<ModuleHandle> {
-        let module = self.0.module(id)?;
-        let file = PathFile::of(module).map(|file| Arc::new(file) as Arc<dyn ModuleFile>);
+        let module = self.recording.module(id)?;
+        let file = PathFile::of(module).map(|file| file.or_in(self.symbol_dirs));
+        let file = file.map(|file| Arc::new(file) as Arc<dyn ModuleFile>);
         Some(ModuleHandle { module: Arc::new(module.clone()), file })
     }
 
     fn program(&self, id: ExecInstanceId) -> Option<ProgramHandle> {
-        let program = Arc::new(self.0.exec_instance(id)?.clone());
+        let program = Arc::new(self.recording.exec_instance(id)?.clone());
         Some(ProgramHandle { program, live: None })
     }
 
     fn code_object(&self, id: CodeObjectId) -> Option<Arc<CodeObject>> {
-        self.0.code_object(id).map(|code| Arc::new(code.clone()))
+        self.recording.code_object(id).map(|code| Arc::new(code.clone()))
     }
 
     fn kernel(&self) -> Option<Arc<KernelImage>> {
-        Some(Arc::new(self.0.kernel.clone()))
+        Some(Arc::new(self.recording.kernel.clone()))
     }
 }
 
@@ -340,6 +347,27 @@ mod tests {
         let output = Command::new(words.next()?).args(words).current_dir(folder).output().ok()?;
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
         Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    #[test]
+    fn a_function_without_a_symbol_is_known_by_its_start_until_its_name_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some((module, secret, options)) = stripped_program(folder.path()) else { return };
+        let bare = folder.path().join("bare");
+        std::fs::create_dir(&bare).unwrap();
+        run(folder.path(), "strip -o bare/app app").unwrap();
+        let path = bare.join("app").to_str().unwrap().to_owned();
+        let stripped = Module { path, ..module.clone() };
+        let frames = vec![native(0, secret), native(0, Svma(secret.0 + 2)), native(0, Svma(0))];
+        let mut named = Symbolizer::new(options.clone()).symbolize(recording(vec![stripped], frames));
+        let starts = |named: &SymbolizedRecording| [0, 1, 2].map(|frame| named.names.start(FrameId(frame)));
+        assert_eq!((named.names.len(), starts(&named)), (0, [Some(secret), Some(secret), None]));
+        named.recording.modules[0] = module;
+        let named = Symbolizer::new(options).symbolize_again(named);
+        assert_eq!(
+            (name(&named, 0), name(&named, 1), starts(&named)),
+            (Some("secret"), Some("secret"), [None; 3])
+        );
     }
 
     #[test]

@@ -12,6 +12,8 @@ const CACHED_PLACES: usize = 1 << 17;
 pub struct Options {
     /// How files and the kernel are read.
     pub symbols: symbols::Options,
+    /// Directories with files and debug files of other machines, which are found by build-id: for recordings and written profiles.
+    pub symbol_dirs: Vec<PathBuf>,
     /// The number of this start of the machine.
     pub boot_id: PathBuf,
     /// The directory with a directory for each loaded module of the kernel.
@@ -25,6 +27,7 @@ impl Default for Options {
         let symbols = symbols::Options { cache_bytes: KEPT_BYTES, ..symbols::Options::default() };
         Self {
             symbols,
+            symbol_dirs: Vec::new(),
             boot_id: "/proc/sys/kernel/random/boot_id".into(),
             kernel_modules: "/sys/module".into(),
             cached_places: CACHED_PLACES,

@@ -29,6 +29,8 @@ pub struct PathFile {
     path: PathBuf,
     build_id: Option<BuildId>,
     identity: FileIdentity,
+    /// Where a file with the build-id is looked for if it is not at its path.
+    symbol_dirs: Vec<PathBuf>,
 }
 
 impl PathFile {
@@ -37,10 +39,42 @@ impl PathFile {
     pub fn of(module: &Module) -> Option<Self> {
         let path = PathBuf::from(&module.path);
         let may_be_found = module.kind == ModuleKind::Elf && path.is_absolute();
-        may_be_found.then(|| Self { path, build_id: module.build_id.clone(), identity: module.identity })
+        may_be_found.then(|| Self {
+            path,
+            build_id: module.build_id.clone(),
+            identity: module.identity,
+            symbol_dirs: Vec::new(),
+        })
     }
 
-    /// The file, if it is the right one.
+    /// The same; preferred is the file with its build-id in one of these directories, below `.build-id` as in `/usr/lib/debug` or by its
+    /// name. If it is neither there nor at its path, its debug file in one of them is taken for it. The user chose the directories.
+    #[must_use]
+    pub fn or_in(self, symbol_dirs: &[PathBuf]) -> Self {
+        Self { symbol_dirs: symbol_dirs.to_vec(), ..self }
+    }
+
+    /// The file, or the one of the directories.
+    fn find(&self) -> Option<File> {
+        let in_dirs = |suffix| self.symbol_dirs.iter().find_map(|dir| self.find_in(dir, suffix));
+        // The file itself knows more than its debug file: stubs, and the tables of Go.
+        in_dirs("").or_else(|| self.open_checked()).or_else(|| in_dirs(".debug"))
+    }
+
+    fn find_in(&self, dir: &Path, suffix: &str) -> Option<File> {
+        let build_id = self.build_id.as_ref()?;
+        let hex = build_id.to_string();
+        let by_id = hex.split_at_checked(2).map(|(begin, rest)| dir.join(".build-id").join(begin).join(rest));
+        let by_name = self.path.file_name().map(|name| dir.join(name));
+        [by_id, by_name].into_iter().flatten().find_map(|path| {
+            let mut path = path.into_os_string();
+            path.push(suffix);
+            let (file, _) = open_regular(Path::new(&path))?;
+            (build_id_of(&file).as_ref() == Some(build_id)).then_some(file)
+        })
+    }
+
+    /// The file at its path, if it is the right one.
     fn open_checked(&self) -> Option<File> {
         let (file, stat) = open_regular(&self.path)?;
         let same = match &self.build_id {
@@ -59,7 +93,7 @@ impl PathFile {
 
 impl ModuleFile for PathFile {
     fn open(&self) -> Option<OpenedModule> {
-        let file = self.open_checked()?;
+        let file = self.find()?;
         let object = ObjectFile {
             source: ObjectSource::Path(through(file.as_raw_fd())),
             display_path: self.path.to_string_lossy().into_owned(),

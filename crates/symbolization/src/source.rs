@@ -1,5 +1,6 @@
 //! The trait by which names are found.
 
+use profile::Svma;
 use recording::KernelNaming;
 use symbols::SourceLine;
 
@@ -14,6 +15,9 @@ pub enum Answer {
     /// The functions at each address in the order of the request, the innermost inlined function first. Addresses without a line go on to
     /// the next source.
     Names(Vec<Vec<SourceLine>>),
+    /// Of places in a module: where the function at each address begins, in the order of the request, as far as that is known. A place
+    /// without a name is shown as this function. All addresses go on to the next source.
+    FunctionStarts(Vec<Option<Svma>>),
 }
 
 /// Something that finds names.

@@ -21,6 +21,7 @@ use crate::source_line::{SourceLine, cut};
 use crate::stats::Stats;
 use crate::symtab::SymbolTable;
 use elf::constants::{SHT_DYNSYM, SHT_SYMTAB};
+use unwind::FunctionIndex;
 
 /// All sources of names for one object file.
 pub(crate) struct Object {
@@ -36,6 +37,8 @@ pub(crate) struct Object {
     dynamic: Option<SymbolTable>,
     plt: PltTable,
     go: Option<GoTable>,
+    /// Where its functions begin. Read if there is code without a name.
+    functions: OnceCell<Option<FunctionIndex>>,
     /// It was counted if it has no names.
     judged: bool,
 }
@@ -54,6 +57,7 @@ impl Object {
             plt: PltTable::read(&main),
             go: GoTable::find(&main),
             mini: OnceCell::new(),
+            functions: OnceCell::new(),
             debug_info: main.has_dwarf().then(|| DebugInfo::of(&main)),
             file,
             separate: Separate::NotSearched,
@@ -135,6 +139,17 @@ impl Object {
             }
         });
         named.collect()
+    }
+
+    /// Where the functions at link-time addresses begin, in order.
+    pub fn function_starts(&mut self, addresses: &[u64]) -> Vec<Option<u64>> {
+        let Self { main, functions, .. } = self;
+        let release = || main.release();
+        functions.get_or_init(|| FunctionIndex::read(main.bytes(), &release).ok());
+        match functions.get_mut() {
+            Some(Some(index)) => index.starts(main.bytes(), addresses, &release),
+            _ => vec![None; addresses.len()],
+        }
     }
 
     fn search(&self, search: &Search<'_>, object: &ObjectFile, stats: &mut Stats) -> Separate {
@@ -262,6 +277,7 @@ impl Object {
             + self.plt.heap_bytes()
             + self.mini.get().and_then(Option::as_ref).map_or(0, MiniDebugInfo::heap_bytes)
             + self.debug_info.as_ref().map_or(0, DebugInfo::heap_bytes)
+            + self.functions.get().and_then(Option::as_ref).map_or(0, FunctionIndex::heap_bytes)
     }
 }
 

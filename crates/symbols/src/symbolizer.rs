@@ -83,6 +83,18 @@ impl Symbolizer {
         names
     }
 
+    /// Where the functions at link-time addresses of a file begin, in order: for addresses without a name. Symbols are not asked.
+    pub fn function_starts(&mut self, file: &ObjectFile, svmas: &[Svma]) -> Vec<Option<Svma>> {
+        let addresses: Vec<u64> = svmas.iter().map(|a| a.0).collect();
+        let Self { cache, stats, .. } = self;
+        let starts = match cache.entry(file, stats) {
+            Some(Some(object)) => object.function_starts(&addresses),
+            Some(None) | None => vec![None; svmas.len()],
+        };
+        self.cache.evict(self.options.cache_bytes, &mut self.stats);
+        starts.into_iter().map(|start| start.map(Svma)).collect()
+    }
+
     /// Names kernel addresses, in the given order; `[MODULE]` follows the names of modules and BPF programs. All are empty if
     /// the kernel hides its addresses: see [`Self::kernel_names`]. Files, lines and inlined functions are known if the debug
     /// information of the running kernel is installed.

@@ -16,6 +16,8 @@ pub fn line(ledger: &Ledger, target: &str, early: Option<&str>) -> String {
         facts.push(format!("{} {what}{spent}", ledger.samples));
         facts.extend(ledger.rooted_pct().map(|share| format!("{} % rooted", percent(share))));
         facts.extend(ledger.symbolized_pct().map(|share| format!("{} % named", percent(share))));
+        let by_start = ledger.function_start_pct().filter(|share| *share > 0.0);
+        facts.extend(by_start.map(|share| format!("{} % by function start", percent(share))));
         facts.push(format!("{} lost", ledger.lost()));
     } else {
         facts.push(format!("{} processes", ledger.processes));
@@ -78,6 +80,9 @@ mod tests {
             said,
             "off-CPU: system-wide, 10.0 s, 990 intervals of 2.50 s in all, 100 % rooted, 2 lost"
         );
+        (ledger.frames_named, ledger.frames_by_start, ledger.frames_shown) = (3, 1, 8);
+        let said = line(&ledger, "system-wide", None);
+        assert!(said.contains(", 37.5 % named, 12.5 % by function start, 2 lost"), "{said}");
         (ledger.mode, ledger.processes) = (Mode::Pmu, 3);
         assert_eq!(line(&ledger, "pid 7", None), "metrics: pid 7, 10.0 s, 3 processes");
     }

@@ -8,6 +8,7 @@ mod help;
 mod metrics;
 mod rejected;
 mod render;
+mod symbolize;
 
 use std::process::{Command, Output};
 

@@ -1,6 +1,6 @@
 //! Writes all outputs of a capture, or of one interval.
 
-use std::io;
+use std::io::{self, Write as _};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -140,9 +140,26 @@ pub(crate) fn write_profile(
     target: FileTarget,
     temporary: &TemporaryFiles,
 ) -> Result<u64, Error> {
+    write_with(target, temporary, |file| encode_profile(symbolized, mode, format, drawing, file))
+}
+
+/// Writes bytes. Returns their number.
+pub(crate) fn write_bytes(
+    bytes: &[u8],
+    target: FileTarget,
+    temporary: &TemporaryFiles,
+) -> Result<u64, Error> {
+    write_with(target, temporary, |file| file.write_all(bytes))
+}
+
+fn write_with(
+    target: FileTarget,
+    temporary: &TemporaryFiles,
+    write: impl FnOnce(&mut OutputFile) -> io::Result<()>,
+) -> Result<u64, Error> {
     let which = target.describe();
     let written = OutputFile::open(OutputTarget::File(target), temporary, &CancelToken::new())
-        .and_then(|mut file| encode_profile(symbolized, mode, format, drawing, &mut file).map(|()| file))
+        .and_then(|mut file| write(&mut file).map(|()| file))
         .and_then(OutputFile::finish);
     let finished = publish_all(vec![written]).into_iter().next();
     let finished = finished.unwrap_or_else(|| Err(io::Error::other("nothing was written")));

@@ -1,9 +1,10 @@
-//! Names as a file has them: texts, lists of lines, and the list of each frame.
+//! Names as a file has them: texts, lists of lines, the list of each frame, and where functions without a name begin.
 //!
 //! All three are in the order of the frames, so equal names give equal files, in whichever order they were found. Most texts and
 //! lists are first referred to in the order of their numbers. A reference is therefore 0 for the first item that was not referred to
 //! so far, and otherwise the distance from it back to an earlier item: such references compress well.
 
+use profile::Svma;
 use serde::{Deserialize, Serialize};
 
 use crate::file::check::{self, Problem};
@@ -46,6 +47,13 @@ impl<'a> NumberedNames<'a> {
             }
         }
         Self { tables, frames, lists, texts }
+    }
+
+    /// Frames without a name and where their functions begin, by frame.
+    pub(super) fn starts(&self) -> impl Iterator<Item = (FrameId, Svma)> {
+        let mut starts: Vec<_> = self.tables.starts.iter().map(|(frame, start)| (*frame, *start)).collect();
+        starts.sort_unstable();
+        starts.into_iter()
     }
 
     /// The last frame with a name.
@@ -129,6 +137,15 @@ impl NameReader {
         let list = self.lists_seen.decode("list of lines", named.list, self.tables.lists.len())?;
         self.tables.frames.insert(FrameId(frame), list);
         self.next_frame = u64::from(frame) + 1;
+        Ok(())
+    }
+
+    /// `frames`: how many frames there are. A frame with a name keeps that alone.
+    pub(super) fn start(&mut self, frame: FrameId, start: Svma, frames: usize) -> Result<(), Problem> {
+        check::id("frame", frame.0, frames)?;
+        if !self.tables.frames.contains_key(&frame) {
+            self.tables.starts.insert(frame, start);
+        }
         Ok(())
     }
 

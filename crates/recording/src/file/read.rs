@@ -99,6 +99,9 @@ impl Parts {
             Kind::Texts => content.items(|text| names.text(text)),
             Kind::LineLists => content.items(|list| names.list(list)),
             Kind::NamedFrames => content.items(|frame| names.frame(frame, all.frames.len())),
+            Kind::FunctionStarts => {
+                content.items(|(frame, start)| names.start(frame, start, all.frames.len()))
+            }
             Kind::NameOutcome => content.items(|outcome| {
                 self.outcome = outcome;
                 Ok(())

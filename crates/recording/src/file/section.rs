@@ -9,7 +9,7 @@ pub const MAGIC: [u8; 8] = *b"\x89perfrec";
 pub const MAJOR: u16 = 2;
 
 /// Minor version: a reader accepts all.
-pub const MINOR: u16 = 0;
+pub const MINOR: u16 = 1;
 
 /// Largest content of a section.
 pub const MAX_CONTENT: usize = 1 << 20;
@@ -57,12 +57,13 @@ pub(super) enum Kind {
     Kernel,
     KernelModules,
     Origin,
+    FunctionStarts,
     End,
 }
 
 impl Kind {
     /// All kinds with their numbers and names.
-    pub(super) const ALL: [(Self, u16, &'static str); 23] = [
+    pub(super) const ALL: [(Self, u16, &'static str); 24] = [
         (Self::Modules, 1, "modules"),
         (Self::Mappings, 2, "mappings"),
         (Self::Capture, 3, "capture"),
@@ -85,6 +86,7 @@ impl Kind {
         (Self::Kernel, 20, "kernel"),
         (Self::KernelModules, 21, "kernel modules"),
         (Self::Origin, 22, "origin"),
+        (Self::FunctionStarts, 23, "function starts"),
         (Self::End, 0xffff, "end"),
     ];
 
@@ -95,8 +97,8 @@ impl Kind {
 
     /// Whether only recordings with names have it.
     pub(super) fn is_of_names(self) -> bool {
-        use Kind::{Ledgers, LineLists, NameOutcome, NamedFrames, Texts};
-        matches!(self, Texts | LineLists | NamedFrames | NameOutcome | Ledgers)
+        use Kind::{FunctionStarts, Ledgers, LineLists, NameOutcome, NamedFrames, Texts};
+        matches!(self, Texts | LineLists | NamedFrames | FunctionStarts | NameOutcome | Ledgers)
     }
 
     pub(super) fn number(self) -> u16 {

@@ -45,6 +45,7 @@ pub(super) fn names(to: &mut SectionWriter<impl Write>, symbolized: &SymbolizedR
     to.table(Kind::Texts, numbered.texts(), |_| Ok(()))?;
     to.table(Kind::LineLists, numbered.lists(), |_| Ok(()))?;
     to.table(Kind::NamedFrames, numbered.frames(), |_| Ok(()))?;
+    to.table(Kind::FunctionStarts, numbered.starts(), |(frame, _)| check::id("frame", frame.0, frames))?;
     to.table(Kind::NameOutcome, [&symbolized.names.outcome], |_| Ok(()))?;
     to.table(Kind::Ledgers, &symbolized.ledgers, |_| Ok(()))
 }

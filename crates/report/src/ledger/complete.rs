@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use recording::{FrameId, MissingStack, Mode, Recording, State, SymbolizedRecording};
+use recording::{Frame, FrameId, MissingStack, Mode, ModuleKind, Recording, State, SymbolizedRecording};
 
 use super::model::Ledger;
 use super::running::{not_kept, running};
@@ -37,9 +37,11 @@ pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
             if has_sample {
                 let frames = frames.get_or_insert_with(|| {
                     lines.fill(&entry, &mut buffer);
-                    Frames::of(&buffer, |frame| symbolized.names.has(frame))
+                    Frames::of(&buffer, symbolized)
                 });
                 add(&mut ledger.frames_named, frames.named.saturating_mul(entry.count));
+                add(&mut ledger.frames_by_start, frames.by_start.saturating_mul(entry.count));
+                add(&mut ledger.frames_no_start, frames.no_start.saturating_mul(entry.count));
                 add(&mut ledger.frames_shown, frames.all.saturating_mul(entry.count));
             }
         }
@@ -51,23 +53,36 @@ pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
 }
 
 /// Frames of a stack as it is shown.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Frames {
     named: u64,
+    by_start: u64,
+    no_start: u64,
     all: u64,
 }
 
 impl Frames {
-    fn of(lines: &[StackLine<'_>], is_named: impl Fn(FrameId) -> bool) -> Self {
-        let mut frames = Self { named: 0, all: 0 };
+    fn of(lines: &[StackLine<'_>], symbolized: &SymbolizedRecording) -> Self {
+        let mut frames = Self::default();
         for line in lines {
-            if let StackLine::Frame(frame) = line {
-                frames.named += u64::from(is_named(*frame));
-                frames.all += 1;
+            let StackLine::Frame(frame) = line else { continue };
+            frames.all += 1;
+            if symbolized.names.has(*frame) {
+                frames.named += 1;
+            } else if symbolized.names.start(*frame).is_some() {
+                frames.by_start += 1;
+            } else {
+                frames.no_start += u64::from(is_in_file(&symbolized.recording, *frame));
             }
         }
         frames
     }
+}
+
+/// Whether a frame is in a file whose functions could be known.
+fn is_in_file(recording: &Recording, frame: FrameId) -> bool {
+    let Some(Frame::Native { mapping, .. }) = recording.frame(frame) else { return false };
+    recording.mapping(*mapping).is_some_and(|(_, module)| module.kind != ModuleKind::NotElf)
 }
 
 /// The ledgers before anything is added from the counts that profiles show.

@@ -78,6 +78,10 @@ pub struct Ledger {
     pub memo_hits: u64,
     /// Frames with a function name, weighted by samples.
     pub frames_named: u64,
+    /// Frames without a name whose function's start is known, weighted by samples.
+    pub frames_by_start: u64,
+    /// Frames in files, of neither of which is known, weighted by samples.
+    pub frames_no_start: u64,
     /// All frames that are shown, weighted by samples.
     pub frames_shown: u64,
     /// Stacks that were sent to user space.
@@ -145,6 +149,12 @@ impl Ledger {
     #[must_use]
     pub fn symbolized_pct(&self) -> Option<f64> {
         percent(self.frames_named, self.frames_shown)
+    }
+
+    /// Frames whose function is known by its start only, in percent of all, weighted by samples; `None` if there are no frames.
+    #[must_use]
+    pub fn function_start_pct(&self) -> Option<f64> {
+        percent(self.frames_by_start, self.frames_shown)
     }
 
     /// What the profile contains of one process, once the capture is over; `None` if that is nothing.
@@ -227,6 +237,8 @@ impl Ledger {
         }
         entries.put_percent("rooted_pct", self.rooted_pct());
         entries.put_percent("symbolized_pct", self.symbolized_pct());
+        entries.put_percent("function_start_pct", self.function_start_pct());
+        entries.put_unless_zero([("no_function_start", self.frames_no_start)]);
         entries.put_unless_zero([
             ("no_user_stack", self.no_user_stack),
             ("not_run_yet", self.not_run_yet),

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use profile::Svma;
 use recording::{Accounting, Counters, MissingStack, Mode, Settings, Singles, State, WalkEnd};
 
 use super::complete::{complete, of_both};
@@ -246,7 +247,9 @@ fn samples_that_are_missing_among_the_single_samples_are_told_and_are_not_lost()
 fn frames_are_weighted_by_samples_and_those_of_wakers_count_too() {
     let mut capture = TestRecording::new();
     let (named, nameless) = (capture.frame("named"), capture.nameless("/lib/x", 1));
-    let sampled = capture.stack(&[], &[nameless, named], WalkEnd::Root, State::Sampled);
+    let by_start = capture.nameless("/lib/x", 2);
+    capture.names.enter_start(by_start, Svma(1));
+    let sampled = capture.stack(&[], &[nameless, by_start, named], WalkEnd::Root, State::Sampled);
     capture.add_samples(sampled, 3);
     let blocked = capture.stack(&[], &[named], WalkEnd::Root, State::Blocked);
     let waker = capture.waker(1, "w");
@@ -255,7 +258,12 @@ fn frames_are_weighted_by_samples_and_those_of_wakers_count_too() {
     let ledgers = complete(&capture.finish());
     let frames: Vec<_> = ledgers.iter().map(|ledger| (ledger.frames_named, ledger.frames_shown)).collect();
     // No time on CPUs was accounted, so the wall-clock profile does not show the samples.
-    assert_eq!(frames, [(3, 6), (5, 10), (5, 10)]);
+    assert_eq!(frames, [(3, 9), (5, 10), (5, 10)]);
+    let unnamed: Vec<_> =
+        ledgers.iter().map(|ledger| (ledger.frames_by_start, ledger.frames_no_start)).collect();
+    assert_eq!(unnamed, [(3, 3), (0, 5), (0, 5)]);
+    assert_eq!(value(&ledgers[0], "function_start_pct").as_deref(), Some("33.33"));
+    assert_eq!(value(&ledgers[0], "no_function_start").as_deref(), Some("3"));
 }
 
 #[test]

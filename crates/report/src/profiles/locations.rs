@@ -50,24 +50,30 @@ impl<'a> Locations<'a> {
 
     fn enter(&mut self, id: FrameId, builder: &mut Builder) -> LocationId {
         let lines = self.names.of(id);
+        // Names and lines are those at the stored address: a location is never both an instruction and a return address.
         match self.recording.frame(id) {
-            Some(Frame::Native { mapping, svma, .. }) => match self.mapping(*mapping, builder) {
+            Some(Frame::Native { mapping: of, svma, exact }) => match self.mapping(*of, builder) {
                 Some(mapping) => {
-                    let lines = enter_lines(lines, builder);
-                    builder.location(Some(mapping), svma.0, lines)
+                    let lines = match self.by_start(*of, id).filter(|_| lines.len() == 0) {
+                        Some(function) => {
+                            vec![Line { function: builder.function(function), line: 0, column: 0 }]
+                        }
+                        None => enter_lines(lines, builder),
+                    };
+                    builder.location(Some(mapping), Frame::lookup(svma.0, *exact), lines)
                 }
                 None => unknown(svma.0, builder),
             },
-            Some(Frame::Kernel { address, .. }) => {
+            Some(Frame::Kernel { address, exact }) => {
                 let mapping = self.kernel_mapping(builder);
                 let lines = enter_lines(lines, builder);
-                builder.location(Some(mapping), *address, lines)
+                builder.location(Some(mapping), Frame::lookup(*address, *exact), lines)
             }
-            Some(Frame::Jit { address, .. }) => {
+            Some(Frame::Jit { address, exact, .. }) => {
                 let mapping = builder.mapping(Mapping { filename: "[jit]".to_owned(), ..Mapping::default() });
                 // A named place is one with its function, wherever in memory the program put the code.
                 let (address, lines) = if lines.len() == 0 {
-                    (address.0, enter_name("[jit]", builder))
+                    (Frame::lookup(address.0, *exact), enter_name("[jit]", builder))
                 } else {
                     (0, enter_lines(lines, builder))
                 };
@@ -81,6 +87,12 @@ impl<'a> Locations<'a> {
             Some(Frame::Unknown { address }) => unknown(address.0, builder),
             None => unknown(0, builder),
         }
+    }
+
+    /// The function of a frame without a name, if its start is known.
+    fn by_start(&self, mapping: CodeMappingId, id: FrameId) -> Option<Function> {
+        let (_, module) = self.recording.mapping(mapping)?;
+        Some(Function::by_start(&module.path, self.names.start(id)?))
     }
 
     fn kernel_mapping(&mut self, builder: &mut Builder) -> MappingId {
@@ -107,12 +119,7 @@ fn enter_name(name: &str, builder: &mut Builder) -> Vec<Line> {
 
 fn enter_lines<'n>(lines: impl Iterator<Item = NameLine<'n>>, builder: &mut Builder) -> Vec<Line> {
     let line = |line: NameLine<'_>| Line {
-        function: builder.function(Function {
-            name: line.name.to_owned(),
-            system_name: line.system_name.to_owned(),
-            filename: line.file.to_owned(),
-            start_line: line.start_line,
-        }),
+        function: builder.function(line.into()),
         line: line.line,
         column: line.column,
     };

@@ -2,6 +2,7 @@
 
 mod debug_file;
 mod file_thread;
+mod function_start;
 mod interpreter;
 mod kernel;
 mod local_file;
@@ -23,12 +24,13 @@ type MakeStandard = fn(&Parts) -> Box<dyn SymbolSource>;
 type MakeSource = Box<dyn FnOnce() -> Box<dyn SymbolSource> + Send>;
 
 /// All sources in the order in which they are asked. A new source is one file and one line here.
-const REGISTRY: [MakeStandard; 5] = [
+const REGISTRY: [MakeStandard; 6] = [
     |parts| Box::new(debug_file::DebugFile::new(parts.files.clone())),
     |parts| Box::new(local_file::LocalFile::new(parts.files.clone())),
     |_| Box::new(perf_map::PerfMapFiles::default()),
     |parts| Box::new(kernel::Kernel::new(&parts.options)),
     |_| Box::new(interpreter::Interpreter),
+    |parts| Box::new(function_start::FunctionStart::new(parts.files.clone())),
 ];
 
 /// Sources that are made on the thread that uses them: some cannot move between threads.
@@ -62,8 +64,8 @@ impl Sources {
         self
     }
 
-    /// Leaves out the source of this crate that has this name: "debug file", "local file", "perf map", "kernel" or
-    /// "interpreter".
+    /// Leaves out the source of this crate that has this name: "debug file", "local file", "perf map", "kernel",
+    /// "interpreter" or "function start".
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.left_out.push(name.to_owned());

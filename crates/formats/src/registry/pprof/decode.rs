@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::io::{self, Read as _};
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::MultiGzDecoder;
 use profile::{
     BuildId, FileOffset, Function, FunctionId, Label, LabelValue, Line, Location, LocationId, Mapping,
     MappingId, Profile, Sample, Svma, ValueType,
 };
 use prost::Message as _;
 
+use super::memory::memory_of;
 use super::proto;
 
 /// The longest uncompressed message that [`decode`] takes.
@@ -20,8 +21,17 @@ pub const MAX_MESSAGE_BYTES: u64 = 256 << 20;
 #[non_exhaustive]
 pub enum DecodeError {
     /// The gzip stream is damaged.
-    #[error("decompress the pprof file: {0}")]
-    Gzip(#[source] io::Error),
+    #[error("decompress the pprof file at offset {at}: {source}")]
+    #[non_exhaustive]
+    Gzip {
+        /// Bytes of the file before the damage, or before its end if it was cut off.
+        at: u64,
+        /// What is wrong.
+        source: io::Error,
+    },
+    /// The tables of the message would take too much memory.
+    #[error("the pprof message has more items than {MAX_MEMORY} bytes of memory can hold")]
+    TooManyItems,
     /// The message is longer than [`MAX_MESSAGE_BYTES`].
     #[error("the pprof message is longer than {MAX_MESSAGE_BYTES} bytes uncompressed")]
     TooLong,
@@ -62,6 +72,9 @@ pub enum DecodeError {
     },
 }
 
+/// Memory of the tables of a message, about.
+const MAX_MEMORY: u64 = 1 << 30;
+
 /// Reads a profile, gzip-compressed or plain. Leaves out what the model does not contain: `drop_frames`, `keep_frames`,
 /// units of labels, build-ids that are not hex, and the `has_*` flags.
 ///
@@ -70,10 +83,11 @@ pub enum DecodeError {
 pub fn decode(bytes: &[u8]) -> Result<Profile, DecodeError> {
     if bytes.starts_with(&[0x1f, 0x8b]) {
         let mut message = Vec::new();
-        MultiGzDecoder::new(bytes)
-            .take(MAX_MESSAGE_BYTES + 1)
-            .read_to_end(&mut message)
-            .map_err(DecodeError::Gzip)?;
+        let mut decoder = MultiGzDecoder::new(bytes).take(MAX_MESSAGE_BYTES + 1);
+        if let Err(source) = decoder.read_to_end(&mut message) {
+            let rest = decoder.into_inner().into_inner().len();
+            return Err(DecodeError::Gzip { at: (bytes.len() - rest) as u64, source });
+        }
         decode_plain(&message)
     } else {
         decode_plain(bytes)
@@ -83,6 +97,9 @@ pub fn decode(bytes: &[u8]) -> Result<Profile, DecodeError> {
 fn decode_plain(message: &[u8]) -> Result<Profile, DecodeError> {
     if message.len() as u64 > MAX_MESSAGE_BYTES {
         return Err(DecodeError::TooLong);
+    }
+    if memory_of(message) > MAX_MEMORY {
+        return Err(DecodeError::TooManyItems);
     }
     Reader::new(proto::Profile::decode(message)?)?.profile()
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
-use profile::{LabelValue, MappingId, Profile, ValueType};
+use profile::{Function, LabelValue, MappingId, Profile, ValueType};
 use prost::Message as _;
 
 use super::proto;
@@ -160,7 +160,8 @@ impl MappingDetail {
             used[index as usize] = true;
             let functions = || location.lines.iter().map(|l| profile.functions.get(l.function.0 as usize));
             let any = !location.lines.is_empty();
-            detail.functions &= any && functions().all(|f| f.is_some_and(|f| !f.name.is_empty()));
+            let is_named = |f: &Function| !f.name.is_empty() && f.start_in_name().is_none();
+            detail.functions &= any && functions().all(|f| f.is_some_and(is_named));
             detail.filenames &= any && functions().all(|f| f.is_some_and(|f| !f.filename.is_empty()));
             detail.line_numbers &= any && location.lines.iter().all(|l| l.line != 0);
         }

@@ -5,6 +5,7 @@
 
 mod decode;
 mod encode;
+mod memory;
 mod proto;
 
 use std::io::{self, Write};

@@ -332,6 +332,15 @@ pub(super) fn sample_2_0() -> SymbolizedRecording {
     symbolized
 }
 
+/// The same with frames of which only the start of their function is known.
+pub(super) fn sample_2_1() -> SymbolizedRecording {
+    let mut symbolized = sample_2_0();
+    for frame in (0..symbolized.recording.frames.len() as u32).step_by(2) {
+        symbolized.names.enter_start(FrameId(frame), Svma(0x1000 + u64::from(frame)));
+    }
+    symbolized
+}
+
 /// A small recording that has something of everything but single samples.
 pub(super) fn sample() -> SymbolizedRecording {
     let mut samples = (0..).map(|seed| Tape(numbers(seed)).symbolized());
@@ -369,6 +378,11 @@ pub(super) fn recordings() -> impl Strategy<Value = SymbolizedRecording> {
         let build_id = symbolized.recording.kernel.build_id.take();
         symbolized.recording.kernel = tape.kernel(build_id);
         symbolized.recording.origin = Origin { host: tape.text(), target: tape.text() };
+        for frame in 0..symbolized.recording.frames.len() as u32 {
+            if tape.flag() {
+                symbolized.names.enter_start(FrameId(frame), Svma(tape.number()));
+            }
+        }
         symbolized
     })
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::*;
 
-use self::generate::{Tape, numbers, recordings, sample, sample_2_0};
+use self::generate::{Tape, numbers, recordings, sample, sample_2_0, sample_2_1};
 
 /// Where files are that earlier versions wrote.
 const OLD_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/recording");
@@ -28,6 +28,11 @@ fn assert_same(one: &SymbolizedRecording, other: &SymbolizedRecording) {
     for frame in one.names.frames() {
         assert!(one.names.of(frame).eq(other.names.of(frame)), "{frame:?}");
     }
+    let starts = |of: &SymbolizedRecording| -> Vec<_> {
+        let frames = 0..of.recording.frames.len() as u32;
+        frames.map(|frame| of.names.start(FrameId(frame))).collect()
+    };
+    assert_eq!(starts(one), starts(other));
 }
 
 proptest! {
@@ -54,7 +59,8 @@ proptest! {
 /// new minor version needs a file more.
 #[test]
 fn files_of_earlier_versions_are_read() {
-    let files = [("sample", "contents", (2, 0), sample_2_0())];
+    let files =
+        [("sample", "contents", (2, 0), sample_2_0()), ("sample_2_1", "contents_2_1", (2, 1), sample_2_1())];
     for (file, contents, (major, minor), symbolized) in files {
         let path = |name: &str| Path::new(OLD_FILES).join(name);
         if std::env::var_os("PERFAGENT_WRITE_SAMPLE").is_some() && (major, minor) == (MAJOR, MINOR) {

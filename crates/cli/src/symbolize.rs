@@ -1,0 +1,121 @@
+//! `perf-agent symbolize`: names for a profile or a recording that was written already, later and elsewhere.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _, Seek as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use perfagent::{FileTarget, OutputKind, Recording, Symbolizer, WarningKind, WrittenProfile};
+
+use crate::args::SymbolizeArgs;
+use crate::exit_status::ExitStatuses;
+use crate::signals::Interrupts;
+use crate::{ending, messages};
+
+/// The first bytes of a recording.
+const RECORDING: [u8; 8] = *b"\x89perfrec";
+
+/// What a file is.
+enum Input {
+    Profile(Box<WrittenProfile>),
+    Recording(Recording),
+}
+
+/// Reads the file, looks up names, and writes the result.
+pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> ExitCode {
+    let output: &OsStr = args.output.as_ref();
+    if output == "-" && io::stdout().is_terminal() {
+        let error = "--output -: the output is binary, and standard output is a terminal";
+        messages::error(error, Some("redirect standard output (> FILE), or give a path"));
+        return ExitCode::from(statuses.rejected);
+    }
+    let symbolizer = match with_dirs(&args.symbol_dir) {
+        Ok(symbolizer) => symbolizer.cancelled_by(&interrupts.stop),
+        Err(error) => {
+            messages::error(
+                &error,
+                Some("a directory like /usr/lib/debug, or one with the files themselves"),
+            );
+            return ExitCode::from(statuses.rejected);
+        }
+    };
+    let input = match read(&args.input) {
+        Ok(input) => input,
+        Err(reason) => {
+            let hint = "symbolize takes pprof files (.pb.gz) and recordings (--recording-output)";
+            messages::error(&format!("{}: {reason}", args.input.display()), Some(hint));
+            return ExitCode::from(statuses.failed);
+        }
+    };
+    let target = FileTarget::from_word(output);
+    let temporary = &interrupts.temporary_files;
+    let written = match input {
+        Input::Profile(profile) => {
+            let (named, outcome) = profile.symbolize(&symbolizer);
+            outcome.told.iter().for_each(|line| messages::warning(line, None));
+            if outcome.abandoned > 0 {
+                let line = format!(
+                    "the search for names was ended: {} places were not looked up",
+                    outcome.abandoned
+                );
+                messages::warning(&line, None);
+            }
+            let places = outcome.named + outcome.unnamed;
+            messages::note(&format!("{} of {places} places without a name have one now", outcome.named));
+            if outcome.unnamed > 0 {
+                let hint =
+                    "give directories with the files or debug files of these build-ids by --symbol-dir";
+                messages::warning(&format!("{} places have no name still", outcome.unnamed), Some(hint));
+            }
+            named.write(target, temporary)
+        }
+        Input::Recording(recording) => {
+            let named = recording.symbolize(&symbolizer);
+            for warning in named.warnings().iter().filter(|warning| warning.kind == WarningKind::Names) {
+                messages::warning(&warning.message, warning.hint.as_deref());
+            }
+            let mut reports = named.write_outputs([(OutputKind::Recording, target)], temporary);
+            match reports.pop() {
+                Some(report) => report.result.map(|()| report.bytes),
+                None => Ok(0),
+            }
+        }
+    };
+    match written {
+        Ok(bytes) => {
+            if output != "-" {
+                ending::wrote(Path::new(output), bytes);
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            messages::library_error(&error);
+            ExitCode::from(statuses.failed)
+        }
+    }
+}
+
+fn with_dirs(dirs: &[PathBuf]) -> Result<Symbolizer, String> {
+    dirs.iter().try_fold(Symbolizer::new(), |symbolizer, dir| {
+        let told = |reason: &dyn std::fmt::Display| format!("--symbol-dir {}: {reason}", dir.display());
+        std::fs::read_dir(dir).map_err(|error| told(&error))?;
+        let dir = std::path::absolute(dir).map_err(|error| told(&error))?;
+        Ok(symbolizer.symbol_dir(dir))
+    })
+}
+
+fn read(path: &Path) -> Result<Input, String> {
+    let mut file = File::open(path).map_err(|error| error.to_string())?;
+    let mut begin = Vec::new();
+    let read = (&file).take(RECORDING.len() as u64).read_to_end(&mut begin);
+    read.and_then(|_| file.rewind()).map_err(|error| error.to_string())?;
+    if begin == RECORDING {
+        return Recording::read_from(io::BufReader::new(file))
+            .map(Input::Recording)
+            .map_err(|e| e.to_string());
+    }
+    WrittenProfile::read_from(file)
+        .map(|profile| Input::Profile(Box::new(profile)))
+        .map_err(|error| error.to_string())
+}

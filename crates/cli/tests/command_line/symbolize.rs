@@ -1,0 +1,96 @@
+//! `perf-agent symbolize`: names for what was written already.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use testkit::Process;
+
+use crate::capture::{assert_status, privileged};
+use crate::{run_in, stderr};
+
+const PROGRAM: &str = "volatile unsigned long sum;\n\
+    static inline void add_numbers(unsigned long n) { for (unsigned long i = 0; i < n; i++) sum += i; }\n\
+    static __attribute__((noinline)) void spin_secretly(void) { add_numbers(100000); sum++; }\n\
+    int main(void) { for (;;) spin_secretly(); }\n";
+
+/// Builds the program, and a stripped copy in a folder of its own. False: a tool is missing.
+fn build(folder: &Path) -> bool {
+    fs::write(folder.join("app.c"), PROGRAM).unwrap();
+    fs::create_dir(folder.join("stripped")).unwrap();
+    let commands = ["gcc -g -O2 -Wl,--build-id -o app app.c", "strip -o stripped/app app"];
+    commands.into_iter().all(|command| {
+        let mut words = command.split(' ');
+        let done = Command::new(words.next().unwrap()).args(words).current_dir(folder).status();
+        done.is_ok_and(|status| status.success())
+    })
+}
+
+fn decompressed(path: &Path) -> String {
+    let output = Command::new("gzip").arg("-dc").arg(path).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_capture_of_a_stripped_program_has_its_functions_and_later_their_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
+    if !privileged() || !build(folder) {
+        return;
+    }
+    let capture = ["--profile", "--sample-rate", "499", "--duration", "1s", "--profile-output", "cpu.pb.gz"];
+    let outputs = ["--folded-output", "cpu.folded", "--recording-output", "recording", "--pid"];
+    let mut command = Command::new(folder.join("stripped/app"));
+    let target = Process::start(command.stdin(Stdio::null()).stdout(Stdio::null())).unwrap();
+    let captured = run_in(folder, &[&capture[..], &outputs, &[&target.pid().to_string()]].concat());
+    drop(target);
+    assert_status(&captured, 0);
+    assert!(stderr(&captured).contains("% by function start"), "{}", stderr(&captured));
+    let folded = fs::read_to_string(folder.join("cpu.folded")).unwrap();
+    let leaves: Vec<_> =
+        folded.lines().filter_map(|line| line.split(' ').next()?.rsplit(';').next()).collect();
+    assert!(leaves.iter().any(|leaf| leaf.starts_with("app!fn_0x")), "{folded}");
+    assert!(!folded.contains("[app+0x"), "call sites are not shown: {folded}");
+
+    let written = decompressed(&folder.join("cpu.pb.gz"));
+    assert!(written.contains("app!fn_0x") && !written.contains("spin_secretly"));
+    let named = run_in(folder, &["symbolize", "cpu.pb.gz", "-o", "named.pb.gz", "--symbol-dir", "."]);
+    assert_status(&named, 0);
+    let text = decompressed(&folder.join("named.pb.gz"));
+    for name in ["spin_secretly", "add_numbers", "app.c", "perf-agent.function_start_pct="] {
+        assert!(text.contains(name), "{name}: {}", stderr(&named));
+    }
+    assert!(!text.contains("app!fn_0x"));
+
+    let named = run_in(folder, &["symbolize", "recording", "-o", "named", "--symbol-dir", "."]);
+    assert_status(&named, 0);
+    assert_status(&run_in(folder, &["render", "named", "-o", "named.folded"]), 0);
+    let folded = fs::read_to_string(folder.join("named.folded")).unwrap();
+    assert!(folded.contains("main;spin_secretly;add_numbers "), "{folded}");
+    assert!(!folded.contains("app!fn_0x"), "{folded}");
+}
+
+#[test]
+fn what_cannot_be_named_is_refused_with_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
+    fs::write(folder.join("text"), "no profile").unwrap();
+    // An empty gzip stream without its end.
+    fs::write(folder.join("cut.pb.gz"), [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff, 1, 0]).unwrap();
+    for (words, status, told) in [
+        (&["symbolize", "missing", "-o", "out"][..], 1, "missing: No such file"),
+        (&["symbolize", "text", "-o", "out"], 1, "text: read the profile: decode the pprof message"),
+        (&["symbolize", "cut.pb.gz", "-o", "out"], 1, "decompress the pprof file at offset 12"),
+        (&["symbolize", "text"], 2, "required arguments"),
+        (
+            &["symbolize", "text", "-o", "out", "--symbol-dir", "nowhere"],
+            2,
+            "--symbol-dir nowhere: No such file",
+        ),
+    ] {
+        let output = run_in(folder, words);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(told) && stderr(&output).contains("hint: "), "{}", stderr(&output));
+        assert!(!folder.join("out").exists());
+    }
+}
