@@ -51,6 +51,8 @@ const MAX_SEARCHES: usize = 16;
 
 /// Limit of the code between a function's start and a label in it that may start a stack.
 const MAX_BEFORE_LABEL: u64 = 1 << 10;
+/// Limit of the times that functions are looked for behind those that were not understood before.
+const MAX_FINDS: usize = 3;
 /// Limit of rounds to find out which functions return.
 const MAX_ROUNDS: usize = 16;
 
@@ -75,6 +77,19 @@ struct Function {
     evidence: Evidence,
     /// The functions that it calls or jumps to.
     callees: Vec<u64>,
+    is_understood: bool,
+}
+
+/// The functions that were found.
+#[derive(Default)]
+struct Found {
+    functions: Vec<Function>,
+    /// Their starts.
+    done: HashSet<u64>,
+    /// The start and the end of code that belongs to them.
+    reached: BTreeMap<u64, u64>,
+    /// Addresses that they take.
+    taken: Vec<u64>,
 }
 
 /// Rows for the code that `covered` does not cover.
@@ -141,12 +156,19 @@ impl Analysis<'_> {
     /// rows.
     fn functions(&mut self, covered: &Layer, stats: &mut Stats) {
         let mut known = Known::new(starts::find(self.code.image, covered, &self.code.gaps));
-        let functions = self.find(&mut known);
-        let known_returns = known.with_known_return();
-        self.find_returns(&functions, known_returns, &mut known);
-        let never = self.find_never_returning(&functions, &mut known);
-        self.find_returns(&functions, never, &mut known);
-        for Function { start, evidence, .. } in functions {
+        let mut found = Found::default();
+        for _ in 0..MAX_FINDS {
+            self.find(&mut known, &mut found);
+            let functions = &found.functions;
+            self.find_returns(functions, known.with_known_return(), &mut known);
+            let never = self.find_never_returning(functions, &mut known);
+            self.find_returns(functions, never, &mut known);
+            if !self.look_again(&mut known, &mut found) {
+                break;
+            }
+        }
+        self.start_frames(found.taken, &found.functions);
+        for Function { start, evidence, .. } in found.functions {
             match self.limited(start, evidence, &known) {
                 Some(FunctionFacts { runs, .. }) if self.fits(&runs) => {
                     self.claims.extend(runs.iter().map(|(from, end, _)| (*from, *end, start)));
@@ -160,50 +182,77 @@ impl Analysis<'_> {
     }
 
     /// Finds functions behind known ones, and the addresses with which stacks start.
-    fn find(&mut self, known: &mut Known) -> Vec<Function> {
-        let mut functions: Vec<Function> = Vec::new();
-        let mut done = HashSet::new();
-        let mut reached = BTreeMap::new();
-        let mut taken = Vec::new();
+    fn find(&self, known: &mut Known, found: &mut Found) {
         let mut searches = 0;
         // Starts with weak evidence come last: they must agree with the results of the strong ones.
         loop {
             let Some((start, evidence)) = known.starts.next() else {
                 searches += 1;
-                if searches > MAX_SEARCHES || !self.search_between(&reached, &mut known.starts, &done) {
+                if searches > MAX_SEARCHES
+                    || !self.search_between(&found.reached, &mut known.starts, &found.done)
+                {
                     break;
                 }
                 continue;
             };
-            if self.effort.get() < self.effort_for_rows || !self.code.contains(start) || !done.insert(start) {
+            if self.effort.get() < self.effort_for_rows
+                || !self.code.contains(start)
+                || !found.done.insert(start)
+            {
                 continue;
             }
-            let mut callees = Vec::new();
-            if let Some(facts) = self.limited(start, evidence, known) {
-                known.learn_return(start, facts.returns);
-                let image = self.code.image;
-                for callee in &facts.callees {
-                    // The code may be no function at all, and its calls none.
-                    if evidence == Evidence::Strong || starts::is_plausible(image, *callee) {
-                        known.starts.add(*callee, Evidence::Strong);
-                    }
-                }
-                facts
-                    .addresses_taken
-                    .iter()
-                    .for_each(|address| known.starts.add_if_plausible(image, *address));
-                if evidence == Evidence::Strong {
-                    taken.extend(facts.addresses_taken);
-                } else {
-                    known.add_likely_start(start);
-                }
-                reached.extend(facts.runs.into_iter().map(|(start, end, _)| (start, end)));
-                callees = facts.callees;
-            }
-            functions.push(Function { start, evidence, callees });
+            let facts = self.limited(start, evidence, known);
+            let is_understood = facts.is_some();
+            let callees = facts.map(|facts| self.follow(start, evidence, facts, known, found));
+            let callees = callees.unwrap_or_default();
+            found.functions.push(Function { start, evidence, callees, is_understood });
         }
-        self.start_frames(taken, &functions);
-        functions
+    }
+
+    /// Enters what a function leads to. Returns the functions that it calls or jumps to.
+    fn follow(
+        &self,
+        start: u64,
+        evidence: Evidence,
+        facts: FunctionFacts,
+        known: &mut Known,
+        found: &mut Found,
+    ) -> Vec<u64> {
+        known.learn_return(start, facts.returns);
+        let image = self.code.image;
+        for callee in &facts.callees {
+            // The code may be no function at all, and its calls none.
+            if evidence == Evidence::Strong || starts::is_plausible(image, *callee) {
+                known.starts.add(*callee, Evidence::Strong);
+            }
+        }
+        facts.addresses_taken.iter().for_each(|address| known.starts.add_if_plausible(image, *address));
+        if evidence == Evidence::Strong {
+            found.taken.extend(facts.addresses_taken);
+        } else {
+            known.add_likely_start(start);
+        }
+        found.reached.extend(facts.runs.into_iter().map(|(start, end, _)| (start, end)));
+        facts.callees
+    }
+
+    /// Follows the functions again that were not understood: now it is known which of their calls return. True: one of
+    /// them is understood now, and may lead to others.
+    fn look_again(&self, known: &mut Known, found: &mut Found) -> bool {
+        let mut is_new = false;
+        for index in 0..found.functions.len() {
+            let Function { start, evidence, is_understood, .. } = found.functions[index];
+            if is_understood || self.effort.get() < self.effort_for_rows {
+                continue;
+            }
+            if let Some(facts) = self.limited(start, evidence, known) {
+                let callees = self.follow(start, evidence, facts, known, found);
+                let function = &mut found.functions[index];
+                (function.callees, function.is_understood) = (callees, true);
+                is_new = true;
+            }
+        }
+        is_new
     }
 
     /// Finds out which functions return, in rounds, because this depends on the functions that they call and jump to.
@@ -214,7 +263,7 @@ impl Analysis<'_> {
                 break;
             }
             let mut learnt = HashSet::new();
-            for &Function { start, evidence, ref callees } in functions {
+            for &Function { start, evidence, ref callees, .. } in functions {
                 if known.returns(start) == Some(false) || !callees.iter().any(|callee| news.contains(callee))
                 {
                     continue;

@@ -139,7 +139,6 @@ fn code_agrees_with_frame_information() {
         ("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", 5000),
         ("/bin/bash", 10_000),
         ("/usr/bin/make", 3000),
-        ("/usr/bin/perl", 30_000),
         ("/sbin/ldconfig", 7000),
     ] {
         let Some((agreement, _)) = check(path) else {
