@@ -7,24 +7,26 @@
 #ifndef PERF_AGENT_DEFERRED_H
 #define PERF_AGENT_DEFERRED_H
 
-#include "aggregate.h"
+#include "allowance.h"
 
-/* Copies the stack, with its red zone, page by page up to its end. Returns the number of bytes. */
-__noinline int copy_stack(u32 slot)
+/*
+ * Copies up to RAW_STACK_BYTES from `from` on, page by page. The copy ends before `end_after` pages in a row that are
+ * not readable. Returns the number of bytes.
+ */
+__noinline int copy_stack(u32 slot, u64 from, u32 end_after)
 {
 	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &slot);
 	u32 done = 0, end = 0, missing = 0, i;
-	u64 from, holes = 0;
+	u64 holes = 0;
 
 	if (!box)
 		return 0;
-	from = box->registers.at[STACK_POINTER] - RED_ZONE;
 	for (i = 0; i < RAW_STACK_BYTES / SMALLEST_PAGE; i++) {
 		u32 size = SMALLEST_PAGE - (from & (SMALLEST_PAGE - 1));
 
 		if (read_user(&box->stack[done & RAW_MASK], size, from)) {
 			holes |= 1ULL << i;
-			if (++missing == RAW_STACK_END)
+			if (++missing == end_after)
 				break;
 		} else {
 			missing = 0;
@@ -35,6 +37,22 @@ __noinline int copy_stack(u32 slot)
 	}
 	box->raw.holes = holes;
 	return end & RAW_MASK;
+}
+
+/*
+ * Where the stack of the current thread began, if that is known and can be reached from `sp`; else 0. It is the main
+ * thread's, or lies below the thread control block, as glibc and musl lay stacks out. Other memory does no harm: user
+ * space looks bytes up by their address.
+ */
+static __always_inline u64 begin_of_stack(u64 sp)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	u64 begin = BPF_CORE_READ(task, mm, start_stack);
+
+	if (begin - sp < RAW_STACK_REACH)
+		return begin;
+	begin = thread_pointer();
+	return begin - sp < RAW_STACK_REACH ? begin : 0;
 }
 
 /* Copies the user registers by DWARF number, from the place that the walk has found. */
@@ -58,8 +76,8 @@ __noinline int copy_registers(u32 slot)
 
 /* Fills the heads of the message and of its sections. With `stack_bytes` 0 the message ends with its last kernel frame.
  */
-static __always_inline void address_raw(struct rawbox *box, struct sample *sample, u32 end, u64 key, long kernel_bytes,
-					u32 stack_bytes)
+static __always_inline void address_raw(struct rawbox *box, struct sample *sample, u32 end, u64 key, u64 now,
+					long kernel_bytes, u32 stack_bytes)
 {
 	u32 kernel = kernel_bytes > 0 ? (u32)kernel_bytes / 8 : 0;
 
@@ -72,7 +90,7 @@ static __always_inline void address_raw(struct rawbox *box, struct sample *sampl
 	box->message.state = sample->state;
 	box->message.event = sample->event;
 	name_of(sample, box->message.thread);
-	box->message.time = bpf_ktime_get_ns();
+	box->message.time = now;
 	box->at_head = (struct section){.kind = SECTION_SAMPLED_AT, .bytes = sizeof(box->at)};
 	box->registers_head = (struct section){.kind = SECTION_REGISTERS, .bytes = sizeof(box->registers)};
 	box->kernel_head = (struct section){.kind = SECTION_KERNEL_FRAMES, .count = kernel};
@@ -92,19 +110,39 @@ static __always_inline bool may_be_walked_later(u32 end)
 	return end == WALK_TABLE_NOT_READY || end == WALK_NO_MAPPING || end == WALK_UNSUPPORTED_RULE;
 }
 
-/* Counts one more unwalked stack of the process. Returns false if it may not send more of them now. */
-static __always_inline bool may_defer(u32 pid)
+/* Half of the ring is for walked stacks, which would be lost otherwise. */
+static __always_inline bool has_room_for_raw(void)
 {
-	struct proc *proc = bpf_map_lookup_elem(&procs, &pid);
+	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) <= bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) / 2;
+}
 
-	if (!proc || proc->deferred >= MAX_DEFERRED)
-		return false;
-	/* Half of the ring is for walked stacks, which would be lost otherwise. */
-	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE) / 2)
-		return false;
-	/* Not atomic: the bound need not be exact. */
-	proc->deferred++;
-	return true;
+/* Sends the bytes that the box has, under the head that it has. Returns their number, or 0. */
+static __always_inline u32 send_raw(struct rawbox *box, u64 size)
+{
+	size += __builtin_offsetof(struct rawbox, stack);
+	return send_beside_life(box, size, sizeof(*box)) ? 0 : size;
+}
+
+/*
+ * Sends the bytes where the thread began, if its stack is longer than the copy that follows: one large frame may lie in
+ * between. Returns how many, or 0. Not inlined, because few stacks are that long.
+ */
+static __noinline u32 send_begin(struct sample *sample, u64 bottom, u64 now)
+{
+	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample->slot);
+	u64 begin = begin_of_stack(bottom), from;
+	u32 size;
+
+	if (!box || !begin || begin - bottom <= RAW_STACK_BYTES)
+		return 0;
+	/* The last page of the copy is that of the beginning. */
+	from = (begin & ~(SMALLEST_PAGE - 1ULL)) - (RAW_STACK_BYTES - SMALLEST_PAGE);
+	size = (u32)copy_stack(sample->slot, from, RAW_STACK_BYTES);
+	if (!size || size > RAW_STACK_BYTES)
+		return 0;
+	address_raw(box, sample, 0, from, now, 0, size);
+	box->message.kind = MESSAGE_STACK_PART;
+	return send_raw(box, size);
 }
 
 /*
@@ -114,21 +152,31 @@ static __always_inline bool may_defer(u32 pid)
 static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct sample *sample, u32 end, u64 key)
 {
 	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample->slot);
+	u64 now = bpf_ktime_get_ns(), bottom;
+	u32 refused, size, sent, begin;
 	long kernel = 0;
-	u64 size;
 
-	if (!box || !may_defer(sample->pid) || copy_registers(sample->slot))
+	refused = has_room_for_raw() ? refused_by_allowance(sample->pid, end, now) : COUNT_UNSENT_RING_FULL;
+	if (refused)
+		count(counters_in(s), refused, 1);
+	if (refused || !box || copy_registers(sample->slot))
 		return 1;
+	bottom = box->registers.at[STACK_POINTER] - RED_ZONE;
+	begin = send_begin(sample, bottom, now);
 	box->registers.pc = s->walk.start_pc & FRAME_PC;
 	if (takes_kernel_stack(sample))
 		kernel = bpf_get_stack(ctx, box->kernel, sizeof(box->kernel), 0);
-	size = (u32)copy_stack(sample->slot);
+	size = (u32)copy_stack(sample->slot, bottom, RAW_STACK_END);
 	if (size > RAW_STACK_BYTES)
 		size = RAW_STACK_BYTES;
-	address_raw(box, sample, end, key, kernel, size);
+	address_raw(box, sample, end, key, now, kernel, size);
 	box->at = sampled_here(s);
-	if (send_beside_life(box, __builtin_offsetof(struct rawbox, stack) + size, sizeof(*box)))
+	sent = send_raw(box, size);
+	use_allowance(sample->pid, end, now, begin + sent);
+	if (!sent) {
+		count(counters_in(s), COUNT_UNSENT_RING_FULL, 1);
 		return 1;
+	}
 	count(counters_in(s), COUNT_DEFERRED, 1);
 	return 0;
 }

@@ -112,7 +112,9 @@ struct signal_struct {
 	atomic_t live;
 };
 
-struct mm_struct;
+struct mm_struct {
+	unsigned long start_stack;
+};
 
 struct sched_entity {
 	u64 sum_exec_runtime;

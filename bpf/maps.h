@@ -110,6 +110,15 @@ struct {
 	__uint(max_entries, 1);
 } ring SEC(".maps");
 
+/* By the low bits of their pid, processes share an allowance. */
+#define ALLOWANCES 1024
+
+/*
+ * Until when the allowances for unwalked stacks are used up, CLOCK_MONOTONIC; see deferred.h. The first is that of the
+ * machine; those of processes follow, for stacks that wait for tables and for all others.
+ */
+u64 allowances[1 + 2 * ALLOWANCES] SEC(".data.allowances") = {};
+
 /* Settings, fixed when the programs are loaded. */
 const volatile u64 seed = 0;
 const volatile u64 min_block_ns = 0;

@@ -77,7 +77,6 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	if (known && !(known->flags & PROC_WAKER) && !without_children) {
 		proc = *known;
 		proc.exec_id = now;
-		proc.deferred = 0;
 		if (bpf_map_update_elem(&procs, &child_pid, &proc, BPF_ANY))
 			count_alone(EVENT_CLOCK, COUNT_PROCS_LOST, 1);
 		else
@@ -107,7 +106,6 @@ static __always_inline int begin_program(const char *comm)
 	if (proc) {
 		proc->count = 0;
 		proc->flags = PROC_NEW | (proc->flags & PROC_KEPT_BY_EXEC);
-		proc->deferred = 0;
 		proc->generation = 0; /* user space gives others; the next one may be another process's */
 		procs_changed();
 	}

@@ -79,7 +79,7 @@ static __always_inline void write_asleep(struct seq_file *seq, struct task_struc
 	box->registers.pc = user.pc;
 	if (takes_kernel_stack(&sample) && bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_task_stack))
 		kernel = bpf_get_task_stack(task, box->kernel, sizeof(box->kernel), 0);
-	address_raw(box, &sample, end, key_asleep(t), kernel, 0);
+	address_raw(box, &sample, end, key_asleep(t), bpf_ktime_get_ns(), kernel, 0);
 	kernel = box->kernel_head.count;
 	if (kernel > MAX_KERNEL_FRAMES)
 		kernel = MAX_KERNEL_FRAMES;

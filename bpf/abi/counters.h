@@ -34,6 +34,10 @@ enum counter {
 	COUNT_THREADS_LOST = 35,  /* threads that could not be followed */
 	COUNT_SEAMS_LOST = 40,	  /* threads whose seam record did not fit */
 	COUNT_SINGLES_LOST = 41,  /* single samples that did not fit into the ring; they are in the sums */
+	/* Stacks that user space could have walked and that were not sent to it: */
+	COUNT_UNSENT_OF_PROCESS = 42, /* the process has sent its share */
+	COUNT_UNSENT_OF_MACHINE = 43, /* all processes together have */
+	COUNT_UNSENT_RING_FULL = 44,
 	COUNTERS = 64,
 };
 

@@ -13,6 +13,7 @@ enum message_kind {
 	MESSAGE_STILL_ASLEEP = 5, /* the thread has not run since its stack was asked for */
 	MESSAGE_LIFE = 6,	  /* a record of process life: see struct life */
 	MESSAGE_SAMPLE = 7,	  /* one sample of the stack under `hash`, if single samples are recorded */
+	MESSAGE_STACK_PART = 8,	  /* bytes that belong to the next MESSAGE_RAW with its tid and time */
 };
 
 /* The head of a message; sections follow. */
@@ -20,8 +21,8 @@ struct message {
 	unsigned int kind;
 	unsigned int pid;
 	unsigned int tid;
-	unsigned int end; /* enum walk_end */
-	unsigned long long hash;
+	unsigned int end;	 /* enum walk_end */
+	unsigned long long hash; /* of MESSAGE_STACK_PART: the address of the first byte */
 	unsigned long long exec_id;
 	unsigned int bytes;	 /* of all sections, with their heads */
 	unsigned short state;	 /* enum off_state, or one of the numbers after it */

@@ -26,19 +26,13 @@ struct mapping {
 #define PROC_OTHER_KERNEL_STACKS 8 /* for kernel frames, the opposite of the default holds */
 #define PROC_KEPT_BY_EXEC (PROC_WAKER | PROC_OTHER_KERNEL_STACKS)
 
-/*
- * A process may send this many unwalked stacks until user space updates its mappings. That is enough for the moments
- * after an exec or a dlopen, and bounds what a process sends whose code lies in no mapping.
- */
-#define MAX_DEFERRED 128
-
 /* What the programs know of a process that is recorded. */
 struct proc {
 	unsigned int mappings; /* address in the table pool */
 	unsigned int count;
 	unsigned int generation; /* changes with the mappings and with their tables */
 	unsigned short flags;
-	unsigned short deferred; /* unwalked stacks that were sent since the mappings were last updated */
+	unsigned short unused;
 	/* A time (CLOCK_MONOTONIC). It changes with exec and with the name, and distinguishes processes with equal
 	 * pids. */
 	unsigned long long exec_id;

@@ -11,13 +11,19 @@
 /* After this many unreadable pages in a row the stack is considered to have ended. */
 #define RAW_STACK_END 4
 
+/* A thread is taken to begin at most this far above its stack pointer. */
+#define RAW_STACK_REACH (64 * 1024 * 1024)
+
 /* The user registers of an unwalked stack, by DWARF number, and the pc. */
 struct raw_registers {
 	unsigned long long at[DWARF_REGISTERS];
 	unsigned long long pc;
 };
 
-/* Precedes the bytes of the user stack, which begin with its red zone and end where it was no longer readable. */
+/*
+ * Precedes bytes of the user stack. Those of MESSAGE_RAW begin with the red zone and end where the stack was no longer
+ * readable. Of a stack that is longer, MESSAGE_STACK_PART has the bytes where the thread began.
+ */
 struct raw_stack {
 	/* Bit n: the nth page of the copy was not readable, because the thread never touched it. */
 	unsigned long long holes;

@@ -35,6 +35,9 @@ pub(crate) enum Counter {
     Walks = types::counter::COUNT_WALKS.0 as isize,
     SeamsLost = types::counter::COUNT_SEAMS_LOST.0 as isize,
     SinglesLost = types::counter::COUNT_SINGLES_LOST.0 as isize,
+    UnsentOfProcess = types::counter::COUNT_UNSENT_OF_PROCESS.0 as isize,
+    UnsentOfMachine = types::counter::COUNT_UNSENT_OF_MACHINE.0 as isize,
+    UnsentRingFull = types::counter::COUNT_UNSENT_RING_FULL.0 as isize,
 }
 
 /// Sums over all CPUs.
@@ -93,6 +96,12 @@ pub struct Counters {
     pub seams_lost: u64,
     /// Single samples that did not fit into the ring. The sums have them.
     pub singles_lost: u64,
+    /// Stacks that user space could have walked and that were not sent to it: the process had sent its share.
+    pub unsent_of_process: u64,
+    /// The same: all processes together had.
+    pub unsent_of_machine: u64,
+    /// The same: they did not fit into the ring.
+    pub unsent_ring_full: u64,
     walks: [u64; WALK_ENDS],
 }
 
@@ -142,6 +151,9 @@ impl Counters {
             lifetime_ns: at(Counter::LifetimeNs),
             seams_lost: at(Counter::SeamsLost),
             singles_lost: at(Counter::SinglesLost),
+            unsent_of_process: at(Counter::UnsentOfProcess),
+            unsent_of_machine: at(Counter::UnsentOfMachine),
+            unsent_ring_full: at(Counter::UnsentRingFull),
             walks,
         }
     }

@@ -1,20 +1,22 @@
 //! The messages of the programs: new stacks, requests for mappings of processes, and process life.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use crate::Error;
-use crate::attached::{Attached, SampledAt};
 use crate::frame::Frame;
 use crate::headers::{
-    Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_SAMPLE, MESSAGE_STACK, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
-    REGISTERS, STACK_POINTER,
+    Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_SAMPLE, MESSAGE_STACK, MESSAGE_STACK_PART,
+    MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
 };
 use crate::life::{self, Life, LifeEvent, MESSAGE_LIFE};
 use crate::process_record::PROC_WAKER;
+use crate::raw_stack::{Copied, RawStack};
 use crate::sections::Sections;
 use crate::single::SingleSample;
+use crate::stack_message::StackMessage;
 use crate::sum_key::{Event, State};
 use crate::walk_end::WalkEnd;
 
@@ -50,6 +52,8 @@ pub enum Message {
     Raw(RawStack),
     /// A record of process life.
     Life(Life),
+    /// Bytes of the next [`Message::Raw`] of a thread, which [`Kernel::receive`](crate::Kernel::receive) puts into it.
+    StackPart(StackPart),
     /// A single sample. [`Kernel::take_samples`](crate::Kernel::take_samples) returns these, apart from the other messages.
     Sample(SingleSample),
 }
@@ -68,114 +72,13 @@ impl Message {
     }
 }
 
-/// A sample whose stack could not be walked yet, with the data to walk it later. If its hash is not 0, its sums come under
-/// that hash; else it counts as one sample.
+/// The bytes of a user stack where its thread began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RawStack {
-    /// The sample without user frames. Its `end` is the end of the attempted walk.
-    pub stack: StackMessage,
-    /// User registers by DWARF number.
-    pub registers: [u64; REGISTERS],
-    /// User pc.
-    pub pc: u64,
-    /// Where the sample was taken. Without meaning for a thread that was asleep.
-    pub at: SampledAt,
-    /// A copy of the user stack, from the red zone on.
-    bytes: Vec<u8>,
-    /// One bit for each page of the copy that was not readable.
-    holes: u64,
-}
-
-/// `SMALLEST_PAGE` of `bpf/walk_state.h`.
-const PAGE: u64 = 4096;
-/// `RAW_STACK_BYTES` of `bpf/abi/raw_stack.h`.
-const RAW_STACK_BYTES: usize = 60 << 10;
-/// `RAW_STACK_END` of `bpf/abi/raw_stack.h`: the copy ends in front of this many pages that are not readable.
-const UNREADABLE_PAGES: u64 = 4;
-/// `RED_ZONE` of `bpf/abi/raw_stack.h`.
-const RED_ZONE: u64 = 128;
-
-impl RawStack {
-    /// The word of the stack at an address; none if it was not readable.
-    #[must_use]
-    pub fn word(&self, address: u64) -> Option<u64> {
-        let bottom = self.registers[STACK_POINTER].wrapping_sub(RED_ZONE);
-        let at = address.checked_sub(bottom)?;
-        let piece = |address: u64| address / PAGE - bottom / PAGE;
-        let hole = |address: u64| self.holes.checked_shr(piece(address) as u32).unwrap_or(0) & 1 == 1;
-        if hole(address) || hole(address.checked_add(7)?) {
-            return None;
-        }
-        Some(u64::from_ne_bytes(*self.bytes.get(usize::try_from(at).ok()?..)?.first_chunk()?))
-    }
-
-    /// Number of stack bytes in the copy.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Whether the stack is longer than the copy, which ends when the next page does not fit.
-    #[must_use]
-    pub fn is_cut(&self) -> bool {
-        self.bytes.len() + 2 * PAGE as usize > RAW_STACK_BYTES
-    }
-
-    /// Whether the memory at an address was copied, or could not be. Other memory may be readable: that behind the end of a copy
-    /// that is cut, and other stacks.
-    #[must_use]
-    pub fn was_tried(&self, address: u64) -> bool {
-        let tried =
-            if self.is_cut() { self.len() as u64 } else { self.len() as u64 + UNREADABLE_PAGES * PAGE };
-        address.checked_sub(self.bottom()).is_some_and(|at| at < tried)
-    }
-
-    /// Address of the first byte of the copy.
-    #[must_use]
-    pub fn bottom(&self) -> u64 {
-        self.registers[STACK_POINTER].wrapping_sub(RED_ZONE)
-    }
-
-    /// Sets the stack bytes, read from the process from [`Self::bottom`] on.
-    pub fn fill(&mut self, bytes: Vec<u8>) {
-        self.bytes = bytes;
-        self.holes = 0;
-    }
-
-    /// Whether the copy is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-}
-
-/// A new stack; its sums come under `hash`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StackMessage {
-    /// Key of the sums.
-    pub hash: u64,
-    /// Process, in the agent's PID namespace.
-    pub pid: u32,
-    /// Thread, in the agent's PID namespace.
-    pub tid: u32,
-    /// See `KernelProcess::exec_id`.
-    pub exec_id: u64,
-    /// How the walk of the user stack ended.
-    pub end: WalkEnd,
-    /// The event that is counted.
-    pub event: Event,
-    /// The state of the thread in which the stack was taken.
-    pub state: State,
-    /// Name of the thread.
-    pub thread: String,
-    /// When the stack was taken (CLOCK_MONOTONIC).
-    pub time_ns: u64,
-    /// Kernel addresses, leaf first.
-    pub kernel: Vec<u64>,
-    /// User frames, leaf first.
-    pub user: Vec<Frame>,
-    /// What else the message tells of the stack.
-    pub attached: Box<Attached>,
+pub struct StackPart {
+    tid: u32,
+    time_ns: u64,
+    start: u64,
+    bytes: Copied,
 }
 
 /// Decodes the messages that an iterator wrote one after the other.
@@ -223,16 +126,17 @@ fn decode(header: &Header, sections: &Sections<'_>) -> Option<Message> {
             Some(Message::Stack(stack(header, sections, user)?))
         }
         MESSAGE_RAW => {
-            let (registers, copied) = (sections.registers?, sections.stack.unwrap_or_default());
-            Some(Message::Raw(RawStack {
-                stack: stack(header, sections, Vec::new())?,
-                registers: registers.at,
-                pc: registers.pc,
-                at: sections.sampled_at.unwrap_or_default(),
-                bytes: copied.bytes.to_vec(),
-                holes: copied.holes,
-            }))
+            let (registers, copied) = (sections.registers?, Copied::of(sections.stack.unwrap_or_default()));
+            let at = sections.sampled_at.unwrap_or_default();
+            let stack = stack(header, sections, Vec::new())?;
+            Some(Message::Raw(RawStack::new(stack, registers.at, registers.pc, at, copied)))
         }
+        MESSAGE_STACK_PART => Some(Message::StackPart(StackPart {
+            tid: header.tid,
+            time_ns: header.time,
+            start: header.hash,
+            bytes: Copied::of(sections.stack?),
+        })),
         _ => None,
     }
 }
@@ -260,9 +164,14 @@ pub(crate) struct Ring {
     received: Arc<Mutex<Received>>,
 }
 
+/// Parts of stacks that wait for the rest. It follows at once from the same CPU, unless the ring is full.
+const MAX_PARTS: usize = 64;
+
 #[derive(Default)]
 struct Received {
     messages: Vec<Message>,
+    /// The oldest first.
+    parts: VecDeque<StackPart>,
     /// Single samples.
     samples: Vec<SingleSample>,
     /// Messages that could not be decoded, and sections of unknown kinds.
@@ -277,11 +186,30 @@ impl Received {
                 self.skipped += skipped;
                 match message {
                     Message::Sample(sample) => self.samples.push(sample),
+                    Message::StackPart(part) => {
+                        if self.parts.len() == MAX_PARTS {
+                            self.parts.pop_front();
+                        }
+                        self.parts.push_back(part);
+                    }
+                    Message::Raw(raw) => {
+                        let raw = self.with_parts(raw);
+                        self.messages.push(Message::Raw(raw));
+                    }
                     message => self.messages.push(message),
                 }
             }
             None => self.refused += 1,
         }
+    }
+
+    fn with_parts(&mut self, mut raw: RawStack) -> RawStack {
+        let of_it = |part: &StackPart| (part.tid, part.time_ns) == (raw.stack.tid, raw.stack.time_ns);
+        let part = self.parts.iter().position(of_it).and_then(|at| self.parts.remove(at));
+        if let Some(StackPart { start, bytes, .. }) = part {
+            raw.add_begin(start, bytes);
+        }
+        raw
     }
 }
 

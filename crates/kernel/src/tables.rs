@@ -18,6 +18,14 @@ pub struct TableHandle {
     parts: Vec<(u32, u32)>,
 }
 
+impl TableHandle {
+    /// Bytes of the table pool that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().map(|(_, words)| *words as usize * 4).sum()
+    }
+}
+
 /// Writes a table: first the rows, then the pages that refer to them. The programs do not see it until a mapping refers
 /// to it.
 pub(crate) fn install(pool: &mut TablePool, rules: &mut Rules, table: &Table) -> Result<TableHandle, Error> {

@@ -51,6 +51,16 @@ pub struct Counters {
     pub lifetime_ns: u64,
     /// Threads whose time up to the end of the interval is missing for lack of room.
     pub seams_lost: u64,
+    /// Stacks that user space could have walked and that were not sent to it, because their process had sent its share.
+    /// Files have this and the next two in their ledgers only.
+    #[serde(skip)]
+    pub unsent_of_process: u64,
+    /// The same, because all processes together had.
+    #[serde(skip)]
+    pub unsent_of_machine: u64,
+    /// The same, because they did not fit into the ring.
+    #[serde(skip)]
+    pub unsent_ring_full: u64,
     /// Walks of user stacks by number of [`WalkEnd`].
     pub walks: [u64; WalkEnd::ALL.len()],
 }
@@ -101,6 +111,9 @@ impl Counters {
             wakers_lost: joined(|c| c.wakers_lost),
             lifetime_ns: joined(|c| c.lifetime_ns),
             seams_lost: joined(|c| c.seams_lost),
+            unsent_of_process: joined(|c| c.unsent_of_process),
+            unsent_of_machine: joined(|c| c.unsent_of_machine),
+            unsent_ring_full: joined(|c| c.unsent_ring_full),
             walks,
         }
     }

@@ -1,6 +1,7 @@
 use super::*;
-use crate::abi::skeleton::types::section_kind;
-use crate::{InterpretedFrame, LinkedStack, Role};
+use crate::abi::skeleton::types::{self, section_kind};
+use crate::headers::REGISTERS;
+use crate::{Attached, InterpretedFrame, LinkedStack, Role, SampledAt};
 
 /// A `struct message` before its sections.
 fn head(kind: u32, sections: &[u8]) -> Vec<u8> {
@@ -96,14 +97,26 @@ fn a_single_sample_tells_when_and_where_it_was_taken() {
 }
 
 #[test]
-fn only_the_copied_memory_and_the_pages_behind_it_were_tried() {
+fn a_part_of_a_stack_joins_the_stack_that_it_belongs_to() {
     let registers = section(section_kind::SECTION_REGISTERS, 0, &[0; REGISTERS + 1]);
-    let Some(Message::Raw(mut raw)) = decode_message(&head(MESSAGE_RAW, &registers)) else { panic!() };
-    raw.registers[STACK_POINTER] = 0x10_0080;
-    raw.fill(vec![1; 0x1000]);
-    let tried = |raw: &RawStack, addresses: [u64; 4]| addresses.map(|address| raw.was_tried(address));
-    assert_eq!(tried(&raw, [0xf_ffff, 0x10_0000, 0x10_4fff, 0x10_5000]), [false, true, true, false]);
-    // Behind a copy that is cut nothing was tried.
-    raw.fill(vec![1; RAW_STACK_BYTES]);
-    assert_eq!(tried(&raw, [0xf_ffff, 0x10_0000, 0x10_efff, 0x10_f000]), [false, true, true, false]);
+    let bytes = section(section_kind::SECTION_STACK, 0, &[0, 7, 8]);
+    let of_thread = |kind: u32, tid: u32, sections: &[u8]| {
+        let mut message = head(kind, sections);
+        message[std::mem::offset_of!(types::message, tid)..][..4].copy_from_slice(&tid.to_ne_bytes());
+        message
+    };
+    let part = |tid| of_thread(MESSAGE_STACK_PART, tid, &bytes);
+    let mut received = Received::default();
+    // Of another CPU; one whose rest did not fit into the ring; and its own.
+    for message in [part(5), part(6), part(7), of_thread(MESSAGE_RAW, 7, &registers)] {
+        received.take_in(&message);
+    }
+    let [Message::Raw(raw)] = &received.messages[..] else { panic!() };
+    let start = 0x1111_1111_1111_1111;
+    assert_eq!((raw.word(start), raw.word(start + 8), raw.word(start + 16)), (Some(7), Some(8), None));
+    received.take_in(&of_thread(MESSAGE_RAW, 7, &registers));
+    let Some(Message::Raw(raw)) = received.messages.last() else { panic!() };
+    assert_eq!(raw.word(start), None, "a part belongs to one stack");
+    (0..2 * MAX_PARTS as u32).for_each(|tid| received.take_in(&part(tid)));
+    assert_eq!(received.parts.len(), MAX_PARTS);
 }

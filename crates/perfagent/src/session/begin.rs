@@ -185,7 +185,6 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         start_ns,
         interval: Interval::first(started, start_ns),
         usage,
-        renewed: Instant::now(),
         named: Instant::now(),
     };
     parts.warnings.extend(warnings);

@@ -115,6 +115,9 @@ pub(crate) fn counters(counters: &kernel::Counters) -> Counters {
         wakers_lost: counters.wakers_lost,
         lifetime_ns: counters.lifetime_ns,
         seams_lost: counters.seams_lost,
+        unsent_of_process: counters.unsent_of_process,
+        unsent_of_machine: counters.unsent_of_machine,
+        unsent_ring_full: counters.unsent_ring_full,
         walks,
     }
 }

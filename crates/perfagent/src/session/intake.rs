@@ -1,6 +1,6 @@
 //! Stacks and sums as they arrive from the kernel side, on their way into the recording.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use kernel::{Frame, Kernel, RawStack, SampledAt, StackMessage, State, WalkEnd};
@@ -52,8 +52,8 @@ pub(super) struct Intake {
     /// Stacks with frames in files that are still to be opened.
     held: HeldStacks,
     unwinders: Unwinders,
-    /// Processes that sent such stacks lately. Their allowance is renewed with their mappings.
-    deferring: HashSet<u32>,
+    /// Bytes of such stacks that have come since this was last asked for.
+    unwalked_bytes: usize,
     /// Ends of walks in user space: of samples, and of off-CPU intervals.
     deferred_walks: [[u64; recording::WalkEnd::ALL.len()]; 2],
     /// Distinct stacks since the sums were last taken.
@@ -73,7 +73,7 @@ impl Intake {
             deferred: DeferredStacks::default(),
             held: HeldStacks::default(),
             unwinders: Unwinders::default(),
-            deferring: HashSet::new(),
+            unwalked_bytes: 0,
             deferred_walks: Default::default(),
             undrained: 0,
             single_samples: config.single_samples,
@@ -107,7 +107,7 @@ impl Intake {
     /// Takes in a stack that was sent unwalked.
     pub(super) fn take_raw(&mut self, raw: RawStack, context: &mut WalkContext<'_>) {
         self.undrained += u64::from(raw.stack.hash != 0);
-        self.deferring.insert(raw.stack.pid);
+        self.unwalked_bytes += raw.len();
         if let Some(oldest) = self.deferred.push(raw) {
             self.walk_deferred(oldest, context, false);
         }
@@ -320,14 +320,9 @@ impl Intake {
         !self.deferred.is_empty() || !self.held.is_empty()
     }
 
-    /// Whether processes sent unwalked stacks since their allowance was last renewed.
-    pub(super) fn has_deferring(&self) -> bool {
-        !self.deferring.is_empty()
-    }
-
-    /// Takes the processes among `pids` that sent unwalked stacks lately; all of them without `pids`.
-    pub(super) fn take_deferring(&mut self, pids: Option<&HashSet<u32>>) -> Vec<u32> {
-        self.deferring.extract_if(|pid| pids.is_none_or(|pids| pids.contains(pid))).collect()
+    /// Bytes of unwalked stacks that have come since the last call.
+    pub(super) fn take_unwalked_bytes(&mut self) -> usize {
+        std::mem::take(&mut self.unwalked_bytes)
     }
 
     /// Drops what walks no longer use.

@@ -128,8 +128,6 @@ pub(super) struct Parts {
     /// The ledgers as last computed.
     pub(super) ledgers: Vec<Ledger>,
     pub(super) usage: Usage,
-    /// When the allowances of processes that wait for tables were last renewed.
-    pub(super) renewed: Instant,
     /// When new frames were last handed over to be named.
     pub(super) named: Instant,
 }

@@ -11,8 +11,6 @@ use super::parts::Parts;
 use crate::hooks::{ExecutedProgram, HookThread};
 use crate::processes::{Arrival, Losses, Processes};
 
-/// Time between two renewals of the allowance of a process that waits for tables.
-const RENEW_INTERVAL: Duration = Duration::from_millis(50);
 /// Time between two deliveries of new frames to be named.
 const NAMES_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -23,11 +21,6 @@ pub(super) fn round(parts: &mut Parts, last: bool) -> bool {
     let ready = parts.tables.install_finished(&mut parts.kernel, Duration::ZERO);
     busy |= !ready.is_empty() || parts.tables.pending() > 0;
     parts.processes.touch(ready);
-    if parts.intake.has_deferring() && parts.renewed.elapsed() >= RENEW_INTERVAL {
-        parts.renewed = Instant::now();
-        let waiting = parts.tables.awaited_by();
-        parts.processes.touch(parts.intake.take_deferring(Some(&waiting)));
-    }
     parts.processes.read_again();
     let carried = carry_over(&mut parts.processes, &mut parts.kernel, &mut parts.tables);
     parts.warnings.checked(carried);

@@ -17,6 +17,10 @@ use crate::{Error, Targets, Warning, WarningKind};
 
 /// Time between two rounds while processes come and go.
 const BUSY: Duration = Duration::from_millis(10);
+/// The same, while so many bytes of unwalked stacks come that the ring would be full by then.
+const HURRIED: Duration = Duration::from_millis(2);
+/// Bytes of unwalked stacks in one round.
+const MANY_BYTES: usize = 256 << 10;
 /// Time between two rounds while nothing happens.
 const CALM: Duration = Duration::from_millis(50);
 /// After something happened, rounds are frequent for this long.
@@ -70,7 +74,12 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
     let mut added_targets = AddedTargets::default();
     take_sleepers(&mut parts);
     loop {
-        let pause = if Instant::now() < busy_until { BUSY } else { CALM };
+        let hurries = parts.intake.take_unwalked_bytes() >= MANY_BYTES;
+        let pause = match Instant::now() < busy_until {
+            _ if hurries => HURRIED,
+            true => BUSY,
+            false => CALM,
+        };
         match requests.recv_timeout(pause) {
             // The asking end may have gone meanwhile: then nobody wants the answer.
             Ok(Request::Cut(reply)) => _ = reply.send(cut(&mut parts)),
@@ -129,7 +138,6 @@ fn prune(parts: &mut Parts) {
     }
     parts.tables.free_unused(&mut parts.kernel);
     parts.intake.release_unused();
-    parts.processes.touch(parts.intake.take_deferring(None));
     sys::memory::give_back_free_pages();
 }
 

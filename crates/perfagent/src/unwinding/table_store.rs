@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kernel::{Kernel, KernelMapping, MappingKind, TableHandle};
 use process::{FileKey, FileKind, Image, MappedFile, OpeningFile, Region, RegionKind};
@@ -13,6 +13,7 @@ use tables::{Answer, Cache, Compiler};
 use unwind::{Rule, Table};
 
 use super::file_bytes::TableInput;
+use super::kept_tables::{Unused, no_longer_kept};
 use crate::hooks::{CompiledTable, HookThread};
 use crate::{Error, Warning, WarningKind};
 
@@ -64,6 +65,8 @@ struct Entry {
     file: Arc<MappedFile>,
     /// Running processes whose mappings in the kernel name the file.
     users: HashSet<u32>,
+    /// Since when it is known to have none.
+    unused_since: Option<Instant>,
 }
 
 /// A file that is still to be opened, and the processes that map it.
@@ -248,7 +251,13 @@ impl TableStore {
             let number = self.next_number;
             self.next_number += 1;
             self.keys.insert(number, key);
-            Entry { number, state: State::Wanted, file: Arc::clone(file), users: HashSet::new() }
+            Entry {
+                number,
+                state: State::Wanted,
+                file: Arc::clone(file),
+                users: HashSet::new(),
+                unused_since: None,
+            }
         });
         entry.users.extend(user);
         if self.eager {
@@ -306,15 +315,9 @@ impl TableStore {
         compiled + self.opening().count()
     }
 
+    /// Files that processes wait for.
     fn opening(&self) -> impl Iterator<Item = &Opening> {
         self.opening.values().filter(|opening| !opening.file.is_answered() && !opening.users.is_empty())
-    }
-
-    /// Processes that map such files.
-    pub(crate) fn awaited_by(&self) -> HashSet<u32> {
-        let pending = self.entries.values().filter(|entry| matches!(entry.state, State::Pending));
-        let compiled = pending.flat_map(|entry| entry.users.iter().copied());
-        compiled.chain(self.opening().flat_map(|opening| opening.users.iter().copied())).collect()
     }
 
     /// Puts finished tables into the kernel, waiting up to `timeout` for the first. Returns the processes whose
@@ -420,24 +423,31 @@ impl TableStore {
         }
     }
 
-    /// Frees tables of files that no recorded process maps any more.
+    /// Frees tables of files that no recorded process has mapped for a while, and those used least lately before if they are many.
     pub(crate) fn free_unused(&mut self, kernel: &mut Kernel) {
-        for entry in self.entries.values_mut().filter(|entry| entry.users.is_empty()) {
+        let now = Instant::now();
+        let mut unused = Vec::new();
+        for entry in self.entries.values_mut() {
+            if !entry.users.is_empty() || matches!(entry.state, State::Pending) {
+                entry.unused_since = None;
+                continue;
+            }
+            let since = *entry.unused_since.get_or_insert(now);
+            let bytes = match &entry.state {
+                State::Ready(handle) if !self.full => Some(handle.bytes()),
+                _ => None,
+            };
+            unused.push(Unused { number: entry.number, since, bytes });
+        }
+        for number in no_longer_kept(unused, now) {
+            let entry = self.keys.remove(&number).and_then(|key| self.entries.remove(&key));
             // A copy of the file may still use the table.
-            if let State::Ready(handle) = std::mem::replace(&mut entry.state, State::Wanted)
+            if let Some(State::Ready(handle)) = entry.map(|entry| entry.state)
                 && let Some(handle) = Arc::into_inner(handle)
             {
                 kernel.remove_table(handle);
             }
         }
-        let Self { entries, keys, .. } = self;
-        entries.retain(|_, entry| {
-            let keep = !entry.users.is_empty() || matches!(entry.state, State::Pending);
-            if !keep {
-                keys.remove(&entry.number);
-            }
-            keep
-        });
     }
 }
 

@@ -7,6 +7,7 @@ mod filters;
 mod kernel_stacks;
 mod library;
 mod metrics;
+mod short_lived;
 mod silent_files;
 mod silent_fs;
 mod started;

@@ -66,6 +66,13 @@ pub struct Ledger {
     pub deferred: u64,
     /// Stacks that were sent to user space for that and have not been walked yet; in no other figure.
     pub deferred_pending: u64,
+    /// Stacks that were recorded as far as the programs walked them and that user space could have walked further: the process had
+    /// sent its share of unwalked stacks.
+    pub unsent_of_process: u64,
+    /// The same: all processes together had.
+    pub unsent_of_machine: u64,
+    /// The same: they did not fit into the ring.
+    pub unsent_ring_full: u64,
     /// User frames of all samples; while the capture goes on, of the walks so far.
     pub frames: u64,
     /// Frames whose rule the programs looked up in tables rather than took from the memo.
@@ -245,6 +252,9 @@ impl Ledger {
             ("asleep_before", self.asleep_before),
             ("walks_deferred", self.deferred),
             ("walks_pending", self.deferred_pending),
+            ("unsent.process_limit", self.unsent_of_process),
+            ("unsent.machine_limit", self.unsent_of_machine),
+            ("unsent.ring_full", self.unsent_ring_full),
         ]);
     }
 

@@ -117,6 +117,9 @@ fn take(ledger: &mut Ledger, counters: &Counters) {
     ledger.skipped_min_block_ns = counters.skipped_min_block_ns;
     ledger.wakers_lost = counters.wakers_lost;
     ledger.seams_lost = counters.seams_lost;
+    ledger.unsent_of_process = counters.unsent_of_process;
+    ledger.unsent_of_machine = counters.unsent_of_machine;
+    ledger.unsent_ring_full = counters.unsent_ring_full;
 }
 
 /// Takes over which processes and threads are missing. The programs of either mode follow a new process, so both count the processes

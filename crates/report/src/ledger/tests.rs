@@ -92,7 +92,7 @@ type Counter = (&'static str, fn(&mut Counters) -> &mut u64);
 
 #[test]
 fn every_counter_of_the_programs_is_shown() {
-    let counters: [Counter; 20] = [
+    let counters: [Counter; 23] = [
         ("samples", |c| &mut c.samples),
         ("lost_ring_full", |c| &mut c.lost_ring_full),
         ("lost_map_full", |c| &mut c.lost_map_full),
@@ -112,6 +112,9 @@ fn every_counter_of_the_programs_is_shown() {
         ("skipped_min_block", |c| &mut c.skipped_min_block),
         ("skipped_min_block_ns", |c| &mut c.skipped_min_block_ns),
         ("wakers_lost", |c| &mut c.wakers_lost),
+        ("unsent_of_process", |c| &mut c.unsent_of_process),
+        ("unsent_of_machine", |c| &mut c.unsent_of_machine),
+        ("unsent_ring_full", |c| &mut c.unsent_ring_full),
         ("lifetime_ns", |c| &mut c.lifetime_ns),
     ];
     for (name, of) in counters {
