@@ -40,6 +40,8 @@ enum Task {
     Latency(SecondsArg),
     /// All modes together on a busy machine: memory over time, samples with and without the other modes, losses.
     Endurance(EnduranceArgs),
+    /// The first seconds of builds: share of complete stacks, with and without tables on disk.
+    Build(BuildArgs),
     /// Real programs: share of complete stacks, next to `perf record --call-graph dwarf` in the same run.
     Real(RealArgs),
     /// Start-up of the library over a synthetic fleet, with the time for each binary's unwind table: a JSON file for each
@@ -140,6 +142,19 @@ struct StartupArgs {
     /// Also with -a beside a fleet of 300 processes with 500 distinct binaries.
     #[arg(long)]
     fleet: bool,
+}
+
+#[derive(Debug, Args)]
+struct BuildArgs {
+    /// Builds of each case.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Only cases whose name contains one of these words.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Further arguments for perf-agent.
+    #[arg(last = true)]
+    more: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -247,6 +262,9 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Endurance(args) => {
             let limit = args.check.then_some(args.growth);
             table::endurance::endurance(out, &agent_path()?, args.seconds, limit)
+        }
+        Task::Build(args) => {
+            table::build::build(&(agent_path()?, args.more.clone()), args.rounds, &args.only)
         }
         Task::Real(args) => {
             let plan = Plan { seconds: args.seconds, rate_hz: args.rate };

@@ -1,5 +1,6 @@
 //! The tables that measurements print, one file each.
 
+pub mod build;
 pub mod cost;
 pub mod endurance;
 pub mod footprint;
