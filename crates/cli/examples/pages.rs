@@ -10,6 +10,8 @@ mod args;
 mod console;
 #[path = "../src/file_args.rs"]
 mod file_args;
+#[path = "../src/symbol_args.rs"]
+mod symbol_args;
 #[path = "../src/values.rs"]
 mod values;
 

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::console::ConsoleArgs;
 use crate::file_args::FileArgs;
+use crate::symbol_args::SymbolArgs;
 use crate::values::{OutputPath, Text};
 
 const ABOUT: &str =
@@ -49,6 +50,7 @@ Environment:
   PERF_AGENT_LOG  internal log on standard error: a level (debug) or a filter (perfagent=debug)
   XDG_CACHE_HOME  unwind tables are cached in perf-agent/unwind there, else in $HOME/.cache (HOME); without both, nowhere
   PATH            where the program of -- CMD is searched
+  DEBUGINFOD_URLS debuginfod servers, with blanks between them, unless --debuginfod-url is given; empty: none
   NO_COLOR        if set, messages have no colours without --color always
 
 Examples:
@@ -112,6 +114,8 @@ pub struct CaptureArgs {
     #[command(flatten)]
     pub settings: SettingArgs,
     #[command(flatten)]
+    pub symbols: SymbolArgs,
+    #[command(flatten)]
     pub outputs: OutputArgs,
     #[command(flatten)]
     pub console: ConsoleArgs,
@@ -146,6 +150,9 @@ pub struct RenderArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub resymbolize: Option<bool>,
+
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
 
     #[command(flatten)]
     pub console: ConsoleArgs,

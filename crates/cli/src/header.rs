@@ -29,6 +29,7 @@ pub fn print(config: &Config, target: &str, length: Option<Duration>) {
     if let Some(every) = config.rotate() {
         length += &format!(", one set of outputs every {every:?}");
     }
+    debuginfod(&config.debuginfod_servers());
     if config.cpu_profile() {
         messages::note(&format!("on-CPU profile: {target}, {} Hz, {length}", config.sample_rate_hz()));
     }
@@ -39,6 +40,13 @@ pub fn print(config: &Config, target: &str, length: Option<Duration>) {
     if config.off_cpu_profile() {
         let states: Vec<_> = config.off_cpu_states().iter().map(|state| state.name()).collect();
         messages::note(&format!("off-CPU profile: {target}, {}, {length}", states.join(" and ")));
+    }
+}
+
+/// Names the servers from which debug files are fetched.
+pub fn debuginfod(servers: &[String]) {
+    if !servers.is_empty() {
+        messages::note(&format!("debug files that are missing here are fetched from {}", servers.join(", ")));
     }
 }
 

@@ -20,6 +20,7 @@ mod request;
 mod run;
 mod signals;
 mod starting;
+mod symbol_args;
 mod symbolize;
 mod syntax;
 mod values;

@@ -6,12 +6,12 @@ use std::io::{BufReader, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use perfagent::{FileTarget, Mode, OutputKind, Recording, Symbolizer, WarningKind};
+use perfagent::{Error, FileTarget, Mode, OutputKind, Recording, Symbolizer, WarningKind};
 
 use crate::args::RenderArgs;
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
-use crate::{ending, messages};
+use crate::{ending, header, messages};
 
 /// The profile that `--output` writes, and how.
 struct Single<'a> {
@@ -49,7 +49,17 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts, statuses: ExitStatuses) -
         messages::error(&error, Some("redirect standard output (> FILE), or give a path"));
         return ExitCode::from(statuses.rejected);
     }
-    let recording = if args.resymbolize == Some(true) { with_new_names(recording) } else { recording };
+    let recording = if args.resymbolize == Some(true) {
+        match with_new_names(recording, args) {
+            Ok(recording) => recording,
+            Err(error) => {
+                messages::library_error(&error);
+                return ExitCode::from(statuses.rejected);
+            }
+        }
+    } else {
+        recording
+    };
     let recording = recording.drawn(args.files.drawing());
     if outputs.is_empty() && single.is_none() {
         ending::advice(&recording);
@@ -83,12 +93,16 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts, statuses: ExitStatuses) -
 }
 
 /// Looks up all names anew, and tells what could not be named.
-fn with_new_names(recording: Recording) -> Recording {
-    let named = recording.symbolize(&Symbolizer::new());
+fn with_new_names(recording: Recording, args: &RenderArgs) -> Result<Recording, Error> {
+    let symbolizer = Symbolizer::new().debuginfod(args.symbols.debuginfod())?;
+    symbolizer.debuginfod_warnings().for_each(|text| messages::warning(text, None));
+    header::debuginfod(&symbolizer.debuginfod_servers());
+    let named = recording.symbolize(&symbolizer);
     for warning in named.warnings().iter().filter(|warning| warning.kind == WarningKind::Names) {
         messages::warning(&warning.message, warning.hint.as_deref());
     }
-    named
+    ending::fetches(&named);
+    Ok(named)
 }
 
 fn read(path: &Path) -> Result<Recording, String> {

@@ -18,6 +18,7 @@ pub fn builder(args: &CaptureArgs) -> AgentBuilder {
     let builder = single.fold(builder, |builder, (name, path)| builder.option(name, path));
     let files = args.outputs.files.given();
     let builder = files.fold(builder, |builder, (name, path)| builder.option(name, path));
+    let builder = builder.debuginfod_from_env(true);
     let builder = flags(args, builder).drawing(args.outputs.files.drawing());
     let builder = with_command(&args.target.command, builder);
     let timestamp = jiff::Zoned::now().strftime("%Y%m%d%H%M").to_string();
@@ -27,7 +28,7 @@ pub fn builder(args: &CaptureArgs) -> AgentBuilder {
 
 /// Every option whose value the library reads.
 fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
-    let CaptureArgs { target, settings, outputs, advanced, .. } = args;
+    let CaptureArgs { target, settings, outputs, symbols, advanced, .. } = args;
     let single = [
         ("duration", &settings.duration),
         ("rotate", &settings.rotate),
@@ -46,15 +47,20 @@ fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
     let pids = target.pid.iter().map(|pid| ("pid", pid));
     let comms = target.comm.iter().map(|name| ("comm", name));
     let tids = target.tid.iter().map(|tid| ("tid", tid));
-    single.chain(pids).chain(comms).chain(tids).chain(outputs.tag.iter().map(|tag| ("tag", tag)))
+    single
+        .chain(symbols.texts())
+        .chain(pids)
+        .chain(comms)
+        .chain(tids)
+        .chain(outputs.tag.iter().map(|tag| ("tag", tag)))
 }
 
 /// Turns a mode or setting on.
 type Setter = fn(AgentBuilder) -> AgentBuilder;
 
 fn flags(args: &CaptureArgs, builder: AgentBuilder) -> AgentBuilder {
-    let CaptureArgs { modes, target, settings, advanced, .. } = args;
-    let setters: [(Option<bool>, Setter); 10] = [
+    let CaptureArgs { modes, target, settings, symbols, advanced, .. } = args;
+    let setters: [(Option<bool>, Setter); 11] = [
         (modes.profile, AgentBuilder::with_cpu_profile),
         (modes.offcpu, AgentBuilder::with_off_cpu_profile),
         (modes.pmu, AgentBuilder::pmu),
@@ -64,6 +70,7 @@ fn flags(args: &CaptureArgs, builder: AgentBuilder) -> AgentBuilder {
         (settings.kernel_stacks, |builder| builder.kernel_stacks(true)),
         (settings.per_thread, |builder| builder.per_thread(true)),
         (settings.wakers, |builder| builder.wakers(true)),
+        (symbols.symbol_fail_closed, |builder| builder.symbol_fail_closed(true)),
         (advanced.self_check, |builder| builder.self_check(true)),
     ];
     setters

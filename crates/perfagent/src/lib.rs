@@ -3,7 +3,9 @@
 //!
 //! Guaranteed: it never prints, never exits, installs no signal handler, and reads only three environment variables:
 //! `PATH`, to find a command, and `XDG_CACHE_HOME` and `HOME`, to find the cache of unwind tables (unless
-//! [`AgentBuilder::table_cache_dir`](Builder::table_cache_dir) names it). Log messages go through `tracing`, target `perfagent`.
+//! [`AgentBuilder::table_cache_dir`](Builder::table_cache_dir) names it) and that of fetched debug files. Where a program asks for debuginfod
+//! servers, `DEBUGINFOD_URLS` (see [`AgentBuilder::debuginfod_from_env`](Builder::debuginfod_from_env)) and the usual variables of proxies and
+//! certificates are read too; without a server, nothing is contacted. Log messages go through `tracing`, target `perfagent`.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -42,8 +44,8 @@ pub use cancel::CancelToken;
 pub use capture_report::Report;
 pub use child::ChildHandle;
 pub use config::{
-    Builder, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, DurationError, Labels,
-    Namespaces, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
+    Builder, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, Debuginfod,
+    DurationError, Labels, Namespaces, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
 pub use finished::{CommandStatus, Ended, TargetProcess, Warning, WarningKind};

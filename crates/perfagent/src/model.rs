@@ -18,7 +18,7 @@ pub use profile::{
 };
 pub use recording::{
     Accounting, CodeMapping, CodeMappingId, CodeObject, CodeObjectId, Cost, Count, Counters, Event, EventId,
-    ExecInstance, ExecInstanceId, FileIdentity, Fold, Frame, FrameId, FrozenLedger, KernelImage,
+    ExecInstance, ExecInstanceId, Fetches, FileIdentity, Fold, Frame, FrameId, FrozenLedger, KernelImage,
     KernelModule, KernelNaming, LabelSetId, Link, MissingStack, Module, ModuleId, ModuleKind, NameLine,
     NameOutcome, Names, Recording, Role, Settings, Span, Stack, StackId, State, SymbolizedRecording,
     TargetKind, Task, TaskId, TaskStack, TaskStackId, ThreadId, Unit, ValueSpec, WalkEnd,

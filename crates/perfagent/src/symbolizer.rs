@@ -7,8 +7,9 @@ use profile::Profile;
 use recording::SymbolizedRecording;
 use symbolization::{AbandonToken, NamedProfile, Options, Sources, symbolize_profile};
 
-use crate::CancelToken;
+use crate::config::{Debuginfod, Fetching};
 use crate::symbol_source::{GivenSources, SymbolSource};
+use crate::{CancelToken, Error};
 
 /// Looks up the names of recordings, in the files of this machine and by sources of the host program. It needs no privileges.
 ///
@@ -23,6 +24,7 @@ use crate::symbol_source::{GivenSources, SymbolSource};
 pub struct Symbolizer {
     cancel: CancelToken,
     symbol_dirs: Vec<PathBuf>,
+    fetching: Fetching,
     state: RefCell<State>,
 }
 
@@ -69,6 +71,26 @@ impl Symbolizer {
         self
     }
 
+    /// Fetches debug files that this machine does not have, and those of programs that it does not have.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: an address or a value that makes no sense, or a directory that is not safe.
+    pub fn debuginfod(mut self, settings: Debuginfod) -> Result<Self, Error> {
+        self.fetching = settings.checked()?;
+        Ok(self)
+    }
+
+    /// The debuginfod servers in use, without user names and passwords.
+    #[must_use]
+    pub fn debuginfod_servers(&self) -> Vec<String> {
+        self.fetching.servers()
+    }
+
+    /// What is to be said about the settings of fetching.
+    pub fn debuginfod_warnings(&self) -> impl Iterator<Item = &str> {
+        self.fetching.warnings.iter().map(String::as_str)
+    }
+
     /// Ends the search for names when this token is cancelled. What was not looked up is told in the recording's warnings.
     #[must_use]
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
@@ -91,7 +113,8 @@ impl Symbolizer {
     fn working(&self) -> Option<RefMut<'_, symbolization::Symbolizer>> {
         let mut state = self.state.try_borrow_mut().ok()?;
         if let State::Described(given) = &mut *state {
-            let mut options = Options { symbol_dirs: self.symbol_dirs.clone(), ..Options::default() };
+            let fetch = self.fetching.fetch();
+            let mut options = Options { symbol_dirs: self.symbol_dirs.clone(), fetch, ..Options::default() };
             options.symbols.debug_dirs.splice(0..0, self.symbol_dirs.iter().cloned());
             let sources = std::mem::take(given).before(Sources::standard(&options));
             let cancel = self.cancel.clone();

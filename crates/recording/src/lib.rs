@@ -16,6 +16,7 @@ mod builder;
 mod count;
 mod counters;
 mod event;
+mod fetches;
 pub mod file;
 mod frame;
 mod kernel_image;
@@ -38,6 +39,7 @@ pub use builder::{Attached, Builder, Context, Key, Limits, Occurrence, Renumberi
 pub use count::{Count, Link, Role, TaskStack, TaskStackId};
 pub use counters::Counters;
 pub use event::{Event, EventId, Fold, Unit, ValueSpec};
+pub use fetches::Fetches;
 pub use frame::{CodeObject, CodeObjectId, Frame, FrameId};
 pub use kernel_image::{KernelImage, KernelModule};
 pub use mode::Mode;

@@ -7,6 +7,7 @@ use std::hash::Hash;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fetches::Fetches;
 use crate::frame::FrameId;
 use profile::{Function, Interner, Svma};
 
@@ -70,6 +71,9 @@ pub struct NameOutcome {
     pub abandoned: u64,
     /// What else could not be named or used, and why: perf maps, sources that panicked, kernel frames that keep their names.
     pub shortfalls: Vec<String>,
+    /// What was fetched, if debuginfod servers were configured. Files of recordings do not have it: their ledgers do.
+    #[serde(skip)]
+    pub fetches: Option<Fetches>,
 }
 
 /// A line whose texts are numbers of texts.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use profile::{Avma, Svma};
-use recording::{CodeObject, ExecInstance, KernelImage, KernelNaming, Module};
+use recording::{CodeObject, ExecInstance, Fetches, KernelImage, KernelNaming, Module};
 use symbols::SourceLine;
 
 use crate::guarded::{Guarded, Panicked};
@@ -75,6 +75,8 @@ pub(crate) struct Found {
     pub(crate) starts: Vec<Option<Svma>>,
     /// Whether a source answered.
     pub(crate) answered: bool,
+    /// A source may know more when the interval ends.
+    pub(crate) later: bool,
     /// Sources that panicked.
     pub(crate) panics: u64,
 }
@@ -90,7 +92,7 @@ impl Chain {
     /// Asks each source about the addresses that the sources before it did not name.
     pub(crate) fn lookup<S: Subject>(&mut self, subject: &S, addresses: &[S::Address]) -> Found {
         let (names, starts) = (vec![Vec::new(); addresses.len()], vec![None; addresses.len()]);
-        let mut found = Found { names, starts, answered: false, panics: 0 };
+        let mut found = Found { names, starts, answered: false, later: false, panics: 0 };
         let mut unnamed: Vec<usize> = (0..addresses.len()).collect();
         for source in &mut self.0 {
             if unnamed.is_empty() {
@@ -109,6 +111,18 @@ impl Chain {
                     }
                 }
                 Ok(Answer::NotMine) => {}
+                Ok(Answer::Later { ask_others }) => {
+                    found.later = true;
+                    if !ask_others {
+                        break;
+                    }
+                }
+                Ok(Answer::Refused) => {
+                    found.answered = true;
+                    found.names.iter_mut().for_each(Vec::clear);
+                    found.starts.iter_mut().for_each(|start| *start = None);
+                    break;
+                }
                 Err(Panicked) => found.panics += 1,
             }
         }
@@ -119,6 +133,16 @@ impl Chain {
     pub(crate) fn kernel_naming(&mut self) -> KernelNaming {
         let told = self.0.iter_mut().find_map(Guarded::kernel_naming);
         told.unwrap_or_else(|| KernelNaming::Unreadable("no source reads the kernel's symbols".to_owned()))
+    }
+
+    /// Waits for what some sources may know later.
+    pub(crate) fn wait(&mut self, given_up: &dyn Fn() -> bool) {
+        self.0.iter_mut().for_each(|source| source.wait(given_up));
+    }
+
+    /// What was fetched for the interval that ends.
+    pub(crate) fn fetches(&mut self) -> Option<Fetches> {
+        self.0.iter_mut().find_map(Guarded::fetches)
     }
 
     /// A delivery in one module is done.

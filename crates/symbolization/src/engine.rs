@@ -10,7 +10,7 @@ use symbols::SourceLine;
 use crate::abandon::AbandonToken;
 use crate::chain::{Chain, Found, InCode, InJit, InKernel, InModule};
 use crate::figures::{Figures, Lookup};
-use crate::interval::{Interval, Unnamed};
+use crate::interval::{Interval, Later, Unnamed};
 use crate::name_cache::NameCache;
 use crate::request::FileOnce;
 use crate::source::SymbolSource;
@@ -67,6 +67,8 @@ impl Engine {
 
     /// Everything in the interval was looked up once: looks up again what may have a name by now, and asks the sources what is to be said.
     pub(crate) fn end_interval(&mut self, interval: &Interval) {
+        self.answer_later(interval);
+        interval.set_fetches(self.chain.fetches());
         for Unnamed { program, places } in interval.take_unnamed() {
             for batch in places.chunks(JIT_BATCH) {
                 if self.abandon.is_abandoned() {
@@ -79,8 +81,27 @@ impl Engine {
         interval.tell(self.chain.end_interval());
     }
 
+    /// Waits for what sources said that they may know later, and asks them again.
+    fn answer_later(&mut self, interval: &Interval) {
+        let all = interval.take_later();
+        if all.is_empty() {
+            return;
+        }
+        let abandon = self.abandon.clone();
+        self.chain.wait(&|| abandon.is_abandoned());
+        for Later { module, places } in all {
+            let places: Vec<_> = places.into_iter().map(|(frame, svma)| (interval, frame, svma)).collect();
+            self.in_module(&module, &places, true);
+        }
+    }
+
     /// Looks up places in one module, which may be of several intervals. Ends early if symbolization is abandoned.
     pub(crate) fn answer_module(&mut self, module: &ModuleHandle, places: &[(&Interval, FrameId, Svma)]) {
+        self.in_module(module, places, false);
+    }
+
+    /// `is_last`: nothing is known later.
+    fn in_module(&mut self, module: &ModuleHandle, places: &[(&Interval, FrameId, Svma)], is_last: bool) {
         let begun = Instant::now();
         let file = Arc::new(FileOnce::new(module.file.clone()));
         // Debug information is read unit by unit: addresses of one unit in one batch.
@@ -90,7 +111,7 @@ impl Engine {
             if self.abandon.is_abandoned() {
                 break;
             }
-            self.module_batch(module, &file, batch);
+            self.module_batch(module, &file, batch, is_last);
         }
         self.chain.delivered(module.is_large());
         let (path, places) = (&module.module.path, places.len());
@@ -102,6 +123,7 @@ impl Engine {
         handle: &ModuleHandle,
         file: &Arc<FileOnce>,
         batch: &[(&Interval, FrameId, Svma)],
+        is_last: bool,
     ) {
         let module = &*handle.module;
         let mut unknown = Vec::new();
@@ -121,12 +143,19 @@ impl Engine {
         let svmas: Vec<Svma> = unknown.iter().map(|(_, _, svma)| **svma).collect();
         let subject = InModule { module: Arc::clone(&handle.module), file: Arc::clone(file) };
         let found = self.timed(Lookup::User, |chain| chain.lookup(&subject, &svmas));
+        if found.later && !is_last {
+            for ((interval, frame, svma), lines) in unknown.into_iter().zip(found.names) {
+                interval.enter_meanwhile([*frame].into_iter(), &[lines]);
+                interval.keep_later(handle, *frame, *svma);
+            }
+            return;
+        }
         // An answer that another interval may get better is not kept.
-        let is_final = found.answered && found.panics == 0 && !file.failed();
+        let is_final = found.answered && found.panics == 0 && !file.failed() && !found.later;
         for (((interval, frame, svma), lines), start) in
             unknown.into_iter().zip(found.names).zip(found.starts)
         {
-            if is_final || !lines.is_empty() {
+            if is_final || (!lines.is_empty() && !found.later) {
                 self.cache.put(module, *svma, &lines, start);
             }
             self.enter(interval, &[*frame], &[lines]);

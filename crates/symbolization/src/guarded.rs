@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use recording::KernelNaming;
+use recording::{Fetches, KernelNaming};
 
 use crate::request::Request;
 use crate::source::{Answer, SymbolSource};
@@ -35,6 +35,14 @@ impl Guarded {
 
     pub(crate) fn kernel_naming(&mut self) -> Option<KernelNaming> {
         self.call(|source| source.kernel_naming()).ok().flatten()
+    }
+
+    pub(crate) fn wait(&mut self, given_up: &dyn Fn() -> bool) {
+        let _ = self.call(|source| source.wait(given_up));
+    }
+
+    pub(crate) fn fetches(&mut self) -> Option<Fetches> {
+        self.call(|source| source.fetches()).ok().flatten()
     }
 
     pub(crate) fn delivered(&mut self, large: bool) {

@@ -5,17 +5,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use profile::{Avma, Svma};
-use recording::{FrameId, KernelNaming, Names};
+use recording::{Fetches, FrameId, KernelNaming, Names};
 use symbols::SourceLine;
 
 use crate::line;
 use crate::request::ProgramId;
-use crate::work::ProgramHandle;
+use crate::work::{ModuleHandle, ProgramHandle};
 
 /// Places in code of a program that have no name so far.
 pub(crate) struct Unnamed {
     pub(crate) program: ProgramHandle,
     pub(crate) places: Vec<(FrameId, Avma)>,
+}
+
+/// Places in a module that are looked up again when the interval ends.
+pub(crate) struct Later {
+    pub(crate) module: ModuleHandle,
+    pub(crate) places: Vec<(FrameId, Svma)>,
 }
 
 /// What was asked and found in one interval.
@@ -31,6 +37,8 @@ struct State {
     answered: u64,
     /// Places in code made at run time that are looked up again when the interval ends.
     unnamed: HashMap<ProgramId, Unnamed>,
+    /// Places that a source may know more about when the interval ends.
+    later: Vec<Later>,
 }
 
 impl State {
@@ -72,6 +80,32 @@ impl Interval {
         if let Some(start) = start {
             self.state().names.enter_start(frame, start);
         }
+    }
+
+    /// Enters what is known of some frames until they are looked up again.
+    pub(crate) fn enter_meanwhile(&self, frames: impl Iterator<Item = FrameId>, found: &[Vec<SourceLine>]) {
+        let mut state = self.state();
+        for (frame, lines) in frames.zip(found).filter(|(_, lines)| !lines.is_empty()) {
+            state.names.enter(frame, lines.iter().map(line::borrowed));
+        }
+    }
+
+    /// Keeps a place in a module that is looked up again when the interval ends.
+    pub(crate) fn keep_later(&self, module: &ModuleHandle, frame: FrameId, svma: Svma) {
+        let mut state = self.state();
+        match state.later.iter_mut().rfind(|later| later.module.module == module.module) {
+            Some(later) => later.places.push((frame, svma)),
+            None => state.later.push(Later { module: module.clone(), places: vec![(frame, svma)] }),
+        }
+    }
+
+    pub(crate) fn take_later(&self) -> Vec<Later> {
+        std::mem::take(&mut self.state().later)
+    }
+
+    /// Tells what was fetched.
+    pub(crate) fn set_fetches(&self, fetches: Option<Fetches>) {
+        self.state().names.outcome.fetches = fetches;
     }
 
     /// Tells whether the kernel addresses at these frames could be named. If not, names that the frames have from before stay.

@@ -43,7 +43,7 @@ pub use abandon::AbandonToken;
 pub use deliveries::{Deliveries, FrameContext};
 pub use figures::{Figures, Lookup};
 pub use offline::Symbolizer;
-pub use options::Options;
+pub use options::{Fetch, Options};
 pub use path_file::PathFile;
 pub use request::{
     InterpretedRequest, JitProgram, JitRequest, KernelRequest, ModuleFile, ModuleRequest, OpenedModule,

@@ -1,11 +1,23 @@
 //! Settings.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use debuginfod::Fetcher;
 
 /// Heap that files not in use at the moment may keep.
 const KEPT_BYTES: usize = 32 << 20;
 /// Places whose names are kept for later intervals.
 const CACHED_PLACES: usize = 1 << 17;
+
+/// Fetching of debug files.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// What fetches.
+    pub fetcher: Arc<Fetcher>,
+    /// Frames in a file whose debug file is wanted and does not come have no names from anywhere else.
+    pub fail_closed: bool,
+}
 
 /// Settings of symbolization.
 #[derive(Clone, Debug)]
@@ -18,6 +30,8 @@ pub struct Options {
     pub boot_id: PathBuf,
     /// The directory with a directory for each loaded module of the kernel.
     pub kernel_modules: PathBuf,
+    /// Where debug files come from that this machine does not have; none: nothing is fetched.
+    pub fetch: Option<Fetch>,
     /// Places whose names are kept for later intervals at most; 0 where there is one interval only.
     pub cached_places: usize,
 }
@@ -30,6 +44,7 @@ impl Default for Options {
             symbol_dirs: Vec::new(),
             boot_id: "/proc/sys/kernel/random/boot_id".into(),
             kernel_modules: "/sys/module".into(),
+            fetch: None,
             cached_places: CACHED_PLACES,
         }
     }

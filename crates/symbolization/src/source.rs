@@ -1,7 +1,7 @@
 //! The trait by which names are found.
 
 use profile::Svma;
-use recording::KernelNaming;
+use recording::{Fetches, KernelNaming};
 use symbols::SourceLine;
 
 use crate::request::Request;
@@ -18,6 +18,14 @@ pub enum Answer {
     /// Of places in a module: where the function at each address begins, in the order of the request, as far as that is known. A place
     /// without a name is shown as this function. All addresses go on to the next source.
     FunctionStarts(Vec<Option<Svma>>),
+    /// The source may know names when the interval ends; it is asked again then, after [`SymbolSource::wait`]. The names of the next
+    /// sources are used until then if `ask_others` is set; else no other source is asked.
+    Later {
+        /// Whether names of the next sources may be used.
+        ask_others: bool,
+    },
+    /// No name of any source may be used at these addresses.
+    Refused,
 }
 
 /// Something that finds names.
@@ -33,6 +41,17 @@ pub trait SymbolSource {
 
     /// Why it could not name kernel addresses, if it is there to do so. Asked when no source answered a request.
     fn kernel_naming(&self) -> Option<KernelNaming> {
+        None
+    }
+
+    /// All places of an interval were asked for, and some answers were [`Answer::Later`]: waits until the source knows more, or until
+    /// `given_up` holds.
+    fn wait(&mut self, given_up: &dyn Fn() -> bool) {
+        let _ = given_up;
+    }
+
+    /// What was fetched for the interval that ends, if the source fetches anything.
+    fn fetches(&mut self) -> Option<Fetches> {
         None
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Search<'a> {
     pub roots: Vec<&'a Path>,
     /// Directories with debug files, inside of each root.
     pub debug_dirs: &'a [PathBuf],
+    /// Further directories with supplementary files in our own root.
+    pub supplementary_dirs: &'a [PathBuf],
     /// Path of the mapped file inside of the target's root.
     pub path: &'a Path,
 }
@@ -77,6 +79,7 @@ impl<'a> Search<'a> {
         Self {
             roots: object.root.as_deref().into_iter().chain([Path::new("/")]).collect(),
             debug_dirs: &options.debug_dirs,
+            supplementary_dirs: &options.supplementary_dirs,
             path: Path::new(&object.display_path),
         }
     }
@@ -112,7 +115,8 @@ impl<'a> Search<'a> {
     /// The supplementary file (made by `dwz`) that a debug file names.
     pub fn alternate(&self, elf: &ElfFile, debug_file: &File) -> Option<(File, ElfFile)> {
         let (link, build_id) = alternate_link(elf)?;
-        if let Some(found) = self.by_build_id(&build_id) {
+        let further = || in_dirs(Path::new("/"), self.supplementary_dirs, &build_id);
+        if let Some(found) = self.by_build_id(&build_id).or_else(further) {
             return Some(found);
         }
         // Relative to the real path of the debug file, which `/proc` shows.
@@ -126,16 +130,19 @@ impl<'a> Search<'a> {
     }
 
     fn by_build_id(&self, build_id: &BuildId) -> Option<(File, ElfFile)> {
-        let hex = build_id.to_string();
-        let name = format!(".build-id/{}/{}.debug", &hex[..2], &hex[2..]);
-        self.roots.iter().flat_map(|root| self.debug_dirs.iter().map(move |dir| (root, dir))).find_map(
-            |(root, dir)| {
-                let file = open_inside(root, &dir.join(&name))?;
-                let candidate = load(&file)?;
-                (candidate.build_id().as_ref() == Some(build_id)).then_some((file, candidate))
-            },
-        )
+        self.roots.iter().find_map(|root| in_dirs(root, self.debug_dirs, build_id))
     }
+}
+
+/// The debug file with a build-id in directories inside of a root.
+fn in_dirs(root: &Path, dirs: &[PathBuf], build_id: &BuildId) -> Option<(File, ElfFile)> {
+    let hex = build_id.to_string();
+    let name = format!(".build-id/{}/{}.debug", &hex[..2], &hex[2..]);
+    dirs.iter().find_map(|dir| {
+        let file = open_inside(root, &dir.join(&name))?;
+        let candidate = load(&file)?;
+        (candidate.build_id().as_ref() == Some(build_id)).then_some((file, candidate))
+    })
 }
 
 /// The path without `..`: each removes the name before it, as the writers of such links intend.

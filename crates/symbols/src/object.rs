@@ -21,6 +21,7 @@ use crate::source_line::{SourceLine, cut};
 use crate::stats::Stats;
 use crate::symtab::SymbolTable;
 use elf::constants::{SHT_DYNSYM, SHT_SYMTAB};
+use profile::BuildId;
 use unwind::FunctionIndex;
 
 /// All sources of names for one object file.
@@ -77,6 +78,32 @@ impl Object {
         if let Separate::Found(debug) = &mut self.separate {
             debug.release();
         }
+    }
+
+    /// The build-id, if there is no debug information, neither in the file nor in a separate debug file of this machine.
+    pub fn lacking_debug_information(
+        &mut self,
+        object: &ObjectFile,
+        options: &Options,
+        stats: &mut Stats,
+    ) -> Option<BuildId> {
+        if let Separate::NotSearched = self.separate {
+            self.separate = self.search(&Search::of(object, options), object, stats);
+        }
+        let lacks = matches!(self.separate, Separate::Missing) && !self.main.has_dwarf();
+        lacks.then(|| self.build_id(object)).flatten()
+    }
+
+    /// Uses a debug file from elsewhere as the separate one, if it has the same build-id.
+    pub fn add_debug_file(&mut self, debug: File, object: &ObjectFile, stats: &mut Stats) {
+        let Some(elf) = load(&debug) else { return };
+        if elf.build_id().is_some() && elf.build_id() == self.build_id(object) {
+            self.separate = Separate::Found(Box::new(DebugFile::read((debug, elf), stats)));
+        }
+    }
+
+    fn build_id(&self, object: &ObjectFile) -> Option<BuildId> {
+        self.main.build_id().or_else(|| object.build_id.clone())
     }
 
     /// Names link-time addresses from the separate debug file, in order. `None` if there is none, or if the mapped file has debug
@@ -156,8 +183,7 @@ impl Object {
         if self.main.has_dwarf() {
             return Separate::Missing;
         }
-        let build_id = self.main.build_id().or_else(|| object.build_id.clone());
-        match search.debug_file(&self.main, build_id.as_ref()) {
+        match search.debug_file(&self.main, self.build_id(object).as_ref()) {
             Some(found) => Separate::Found(Box::new(DebugFile::read(found, stats))),
             None => Separate::Missing,
         }

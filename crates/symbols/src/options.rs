@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// Directories with separate debug files, searched in each root.
     pub debug_dirs: Vec<PathBuf>,
+    /// Directories in our own root with supplementary files (made by `dwz`) by build-id, laid out as `debug_dirs` are.
+    pub supplementary_dirs: Vec<PathBuf>,
     /// Bytes of heap for cached files, without the file that was used last.
     pub cache_bytes: usize,
     /// The kernel's symbols.
@@ -21,6 +23,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             debug_dirs: vec!["/usr/lib/debug".into()],
+            supplementary_dirs: Vec::new(),
             cache_bytes: 64 << 20,
             kallsyms: "/proc/kallsyms".into(),
             kernel_notes: "/sys/kernel/notes".into(),

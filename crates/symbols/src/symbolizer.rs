@@ -1,7 +1,10 @@
 //! The entry point: names for addresses of files and of the kernel, with a bounded cache of files that were read.
 
-use profile::Svma;
+use std::path::Path;
 
+use profile::{BuildId, Svma};
+
+use crate::debug_file::open_regular;
 use crate::kernel::{Kernel, KernelNames};
 use crate::kernel_image::KernelImage;
 use crate::kernel_text::KernelText;
@@ -63,6 +66,23 @@ impl Symbolizer {
         self.stats.addresses += named as u64;
         self.cache.evict(self.options.cache_bytes, &mut self.stats);
         names
+    }
+
+    /// The build-id of a file without debug information, neither in the file nor in a separate debug file of this machine. `None`
+    /// if it has debug information, has no build-id, or cannot be read.
+    pub fn lacking_debug_information(&mut self, file: &ObjectFile) -> Option<BuildId> {
+        let Self { options, cache, stats, .. } = self;
+        cache.entry(file, stats)?.as_mut()?.lacking_debug_information(file, options, stats)
+    }
+
+    /// From now on, as long as the file is kept, [`Self::debug_file`] answers from the debug file at `debug`, if that has the build-id of
+    /// `file`.
+    pub fn add_debug_file(&mut self, file: &ObjectFile, debug: &Path) {
+        let Self { cache, stats, .. } = self;
+        let object = cache.entry(file, stats).and_then(Option::as_mut);
+        if let (Some(object), Some(debug)) = (object, open_regular(debug)) {
+            object.add_debug_file(debug, file, stats);
+        }
     }
 
     /// The part of [`Self::object`] that a file tells itself: its own debug information, symbol tables and Go's table.

@@ -26,6 +26,7 @@ pub fn print(report: &Report, target: &str, early: Option<&str>) -> bool {
         messages::warning(&warning.message, warning.hint.as_deref());
     }
     profiles(report.recording(), &report.ledgers, target, early);
+    fetches(report.recording());
     advice(report.recording());
     if report.intervals > 1 {
         messages::note(&format!("wrote outputs of {} intervals; those of the last one:", report.intervals));
@@ -51,6 +52,14 @@ fn profiles(recording: &Recording, ledgers: &[Ledger], target: &str, early: Opti
             let hottest = perfagent::hottest(&profile, HOTTEST);
             hot_table::lines(&hottest, console()).iter().for_each(|line| messages::styled(line));
         }
+    }
+}
+
+/// Prints what was fetched for the names, if servers were configured.
+pub fn fetches(recording: &Recording) {
+    if let Some(fetches) = recording.model().names.outcome.fetches {
+        let figures = fetches.entries().map(|(name, value)| format!("{name} {value}"));
+        messages::note(&format!("debuginfod: {}", figures.join(", ")));
     }
 }
 

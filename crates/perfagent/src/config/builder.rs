@@ -7,10 +7,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::request::{DefaultEnricher, Request, Setting};
+use super::request::{DefaultEnricher, Request};
+use super::setting::Setting;
 use metrics::MetricsExporter;
 
-use super::{Config, Labels, Plan, PmuFormat, ProcessInfo, Unwind, checks};
+use super::{Config, Debuginfod, Labels, Plan, PmuFormat, ProcessInfo, Unwind, checks};
 use crate::OffCpuState;
 use crate::error::Error;
 use crate::hooks::{CompiledTable, ExecutedProgram};
@@ -384,6 +385,42 @@ impl<A> Builder<A> {
     /// asked, and the report has a warning.
     pub fn symbol_source(mut self, source: impl SymbolSource + Send + 'static) -> Self {
         self.request.symbol_sources.add(source);
+        self
+    }
+
+    /// Adds a debuginfod server from which debug files are fetched that this machine does not have; the first one is asked first. Without
+    /// a server nothing is contacted.
+    pub fn debuginfod_url(self, url: impl Into<String>) -> Self {
+        self.with_debuginfod(|fetching| fetching.url(url))
+    }
+
+    /// Take the servers of the environment variable `DEBUGINFOD_URLS` if no server is added; off by default.
+    pub fn debuginfod_from_env(self, on: bool) -> Self {
+        self.with_debuginfod(|fetching| fetching.from_env(on))
+    }
+
+    /// The directory for fetched debug files; by default `perf-agent/debuginfod` in the user's cache directory.
+    pub fn symbol_cache_dir(self, dir: impl Into<PathBuf>) -> Self {
+        self.with_debuginfod(|fetching| fetching.cache_dir(dir))
+    }
+
+    /// Bytes that fetched files may have together; 2 GiB by default.
+    pub fn symbol_cache_max_bytes(self, bytes: u64) -> Self {
+        self.with_debuginfod(|fetching| fetching.cache_max_bytes(bytes))
+    }
+
+    /// The time for one file, all servers and repetitions included; 30 s by default.
+    pub fn symbol_fetch_timeout(self, time: Duration) -> Self {
+        self.with_debuginfod(|fetching| fetching.fetch_timeout(time))
+    }
+
+    /// Give no names from elsewhere to frames in a file whose debug file is wanted and does not come; off by default.
+    pub fn symbol_fail_closed(self, on: bool) -> Self {
+        self.with_debuginfod(|fetching| fetching.fail_closed(on))
+    }
+
+    fn with_debuginfod(mut self, change: impl FnOnce(Debuginfod) -> Debuginfod) -> Self {
+        self.request.debuginfod = change(std::mem::take(&mut self.request.debuginfod));
         self
     }
 

@@ -18,7 +18,8 @@ use self::values::{
     pmu_format, sample_rate, tags, unwind_mode,
 };
 use super::facts::Facts;
-use super::request::{DefaultEnricher, Destination, Request, Setting};
+use super::request::{DefaultEnricher, Destination, Request};
+use super::setting::Setting;
 use super::{Plan, plan, single_output};
 use crate::error::Error;
 
@@ -53,6 +54,7 @@ const CHECKS: &[Check] = &[
     cpus,
     map_sizes,
     outputs,
+    symbol_fetching,
     metrics_listen,
     pmu_events,
     command_exists,
@@ -69,6 +71,10 @@ fn check_with(mut request: Request, facts: &Facts) -> Result<Plan, Error> {
         check(&request, facts)?;
     }
     Ok(plan::plan(request))
+}
+
+fn symbol_fetching(request: &Request, _: &Facts) -> Result<(), Error> {
+    request.debuginfod.check()
 }
 
 fn well_formed(request: &Request, _: &Facts) -> Result<(), Error> {
@@ -111,6 +117,10 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--ring-size", request.ring_bytes.is_contradiction()),
         ("table_cache_dir", request.table_cache_dir.is_contradiction()),
         ("--self-check", request.self_check.is_contradiction()),
+        ("--symbol-cache-dir", request.debuginfod.cache_dir.is_contradiction()),
+        ("--symbol-cache-max", request.debuginfod.cache_max.is_contradiction()),
+        ("--symbol-fetch-timeout", request.debuginfod.timeout.is_contradiction()),
+        ("--symbol-fail-closed", request.debuginfod.fail_closed.is_contradiction()),
         ("label_enricher", matches!(request.default_enricher, DefaultEnricher::Contradiction)),
         ("-- CMD", request.commands.len() > 1),
     ];

@@ -8,12 +8,14 @@
 mod builder;
 mod checks;
 pub(crate) mod command;
+mod debuginfod;
 mod duration;
 mod facts;
 mod labels;
 mod options;
 mod plan;
 mod request;
+mod setting;
 mod single_output;
 mod size;
 
@@ -23,6 +25,8 @@ use std::time::Duration;
 
 pub use builder::Builder;
 pub(crate) use checks::check_pid;
+pub use debuginfod::Debuginfod;
+pub(crate) use debuginfod::Fetching;
 pub use duration::{DurationError, parse_duration};
 pub(crate) use labels::{Enricher, Enrichment, RESERVED_LABELS};
 pub use labels::{Labels, Namespaces, ProcessInfo};
@@ -134,6 +138,7 @@ pub struct Config {
     pub(crate) table_cache_dir: Option<PathBuf>,
     pub(crate) self_check: bool,
     pub(crate) rotate: Option<Duration>,
+    pub(crate) fetching: Fetching,
 }
 
 impl Config {
@@ -141,6 +146,24 @@ impl Config {
     #[must_use]
     pub fn rotate(&self) -> Option<Duration> {
         self.rotate
+    }
+
+    /// The debuginfod servers in use, in their order, without user names and passwords.
+    #[must_use]
+    pub fn debuginfod_servers(&self) -> Vec<String> {
+        self.fetching.servers()
+    }
+
+    /// The directory for fetched debug files, if one was set.
+    #[must_use]
+    pub fn symbol_cache_dir(&self) -> Option<&Path> {
+        self.fetching.cache_dir()
+    }
+
+    /// Whether frames in files whose debug file does not come stay without names.
+    #[must_use]
+    pub fn symbol_fail_closed(&self) -> bool {
+        self.fetching.fail_closed
     }
 
     /// The targets.

@@ -2,7 +2,8 @@
 
 use std::ffi::OsStr;
 
-use super::request::{Request, Setting};
+use super::request::Request;
+use super::setting::Setting;
 use super::size::parse_size;
 use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
@@ -61,6 +62,17 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("flamegraph-output", Apply::Output(OutputKind::FlameGraph)),
     ("recording-output", Apply::Output(OutputKind::Recording)),
     ("output", Apply::SingleOutput),
+    ("debuginfod-url", Apply::Value(|r, text| r.debuginfod = std::mem::take(&mut r.debuginfod).url(text))),
+    ("symbol-cache-dir", Apply::Value(|r, text| r.debuginfod.cache_dir.set(Setting::Value(text.into())))),
+    (
+        "symbol-cache-max",
+        Apply::Value(|r, text| r.debuginfod = std::mem::take(&mut r.debuginfod).cache_max_text(text)),
+    ),
+    (
+        "symbol-fetch-timeout",
+        Apply::Value(|r, text| r.debuginfod = std::mem::take(&mut r.debuginfod).fetch_timeout_text(text)),
+    ),
+    ("symbol-fail-closed", Apply::Flag(|r| &mut r.debuginfod.fail_closed)),
     ("rotate", Apply::Value(|r, text| r.rotate.set(read(text, parse_duration(text).ok())))),
 ];
 

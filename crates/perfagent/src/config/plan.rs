@@ -5,7 +5,8 @@ use std::process::Command;
 
 use events::counting::CounterSpec;
 
-use super::request::{DefaultEnricher, Destination, Request, Setting};
+use super::request::{DefaultEnricher, Destination, Request};
+use super::setting::Setting;
 use super::{
     Callbacks, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, Enrichment, Plan,
     PmuFormat, Targets, Unwind,
@@ -72,6 +73,7 @@ pub(super) fn plan(request: Request) -> Plan {
         table_cache_dir: request.table_cache_dir.value().cloned(),
         self_check: request.self_check.is_on(),
         rotate: request.rotate.value().copied(),
+        fetching: request.debuginfod.effective(),
     };
     let pmu_format = request.pmu_format.value().copied().unwrap_or_default();
     let outputs = request.outputs.into_iter().filter_map(|(kind, to)| {

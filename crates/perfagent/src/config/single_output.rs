@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::facts::Facts;
-use super::request::{Request, Setting};
+use super::request::Request;
+use super::setting::Setting;
 use crate::error::Error;
 use crate::output::{FileTarget, OutputKind};
 

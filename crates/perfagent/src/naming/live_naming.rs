@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use metrics::{Health, SymbolizeHealth};
 use recording::{Frame, Names};
 use symbolization::{
-    AbandonToken, Deliveries, FrameContext, LateNames, Lookup, Options, PendingNames, Sources, Symbolization,
+    AbandonToken, Deliveries, Fetch, FrameContext, LateNames, Lookup, Options, PendingNames, Sources,
+    Symbolization,
 };
 
 use crate::symbol_source::GivenSources;
@@ -27,10 +28,15 @@ pub(crate) struct Naming {
 }
 
 impl Naming {
-    /// Starts the thread. `abandon` ends it early. The sources of the host program are asked first.
-    pub(crate) fn start(abandon: &CancelToken, given: GivenSources) -> Result<Self, Error> {
+    /// Starts the thread. `abandon` ends it early. The sources of the host program are asked first. `fetch`: where debug files come from
+    /// that this machine does not have.
+    pub(crate) fn start(
+        abandon: &CancelToken,
+        given: GivenSources,
+        fetch: Option<Fetch>,
+    ) -> Result<Self, Error> {
         let cancelled = abandon.clone();
-        let mut options = Options::default();
+        let mut options = Options { fetch, ..Options::default() };
         options.symbols.cache_bytes = KEPT_BYTES;
         let times = Arc::new(Mutex::new(SymbolizeHealth::default()));
         let theirs = Arc::clone(&times);

@@ -19,7 +19,10 @@ pub(super) fn packages(root: &Path, paths: &[&str]) -> Packages {
                 };
                 if let Some(path) = paths.iter().find(is_this) {
                     let (install, package) = ("apk add".to_owned(), format!("{package}-dbg"));
-                    found.insert((*path).to_owned(), DebugPackage { install, package, archive: None });
+                    found.insert(
+                        (*path).to_owned(),
+                        DebugPackage { install, package, archive: None, server: None },
+                    );
                 }
             }
             _ => {}

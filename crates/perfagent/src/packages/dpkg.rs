@@ -55,11 +55,12 @@ fn debug_package(package: &str, archive: Option<&str>) -> DebugPackage {
     };
     let install = "apt-get install".to_owned();
     match usual {
-        Some(package) => DebugPackage { install, package, archive: None },
+        Some(package) => DebugPackage { install, package, archive: None, server: None },
         None => DebugPackage {
             install,
             package: format!("{package}-dbgsym"),
             archive: archive.map(str::to_owned),
+            server: None,
         },
     }
 }

@@ -36,15 +36,26 @@ fn is_here(file: &Module) -> bool {
 
 fn in_root(root: &Path, paths: &[&str]) -> Packages {
     let os = OsRelease::read(&root.join("etc/os-release"));
-    match os.id.as_str() {
+    let mut packages = match os.id.as_str() {
         "debian" | "ubuntu" => dpkg::packages(root, &os, paths),
         "alpine" => apk::packages(root, paths),
         "fedora" | "rhel" | "centos" | "rocky" | "almalinux" => {
             paths.iter().filter_map(|path| rpm(path)).collect()
         }
         _ => Packages::new(),
-    }
+    };
+    let server = SERVERS.iter().find(|(id, _)| *id == os.id).map(|(_, url)| *url);
+    packages.values_mut().for_each(|package| package.server = server);
+    packages
 }
+
+/// The debuginfod servers of distributions.
+const SERVERS: [(&str, &str); 4] = [
+    ("debian", "https://debuginfod.debian.net"),
+    ("ubuntu", "https://debuginfod.ubuntu.com"),
+    ("fedora", "https://debuginfod.fedoraproject.org"),
+    ("centos", "https://debuginfod.centos.org"),
+];
 
 /// The database of rpm is not read: the shell asks it. Files outside of the directories of packages are the user's own.
 fn rpm(path: &str) -> Option<(String, DebugPackage)> {
@@ -55,6 +66,7 @@ fn rpm(path: &str) -> Option<(String, DebugPackage)> {
         install: "dnf debuginfo-install".to_owned(),
         package: format!("$(rpm -qf {path})"),
         archive: None,
+        server: None,
     };
     is_of_package.then(|| (path.to_owned(), package))
 }

@@ -72,6 +72,7 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         Targets::System | Targets::Command(_) => Vec::new(),
     };
     warnings.extend(pids.iter().filter_map(|pid| zombie(*pid)));
+    warnings.extend(config.fetching.warnings.iter().map(|text| Warning::bare(WarningKind::Names, text)));
     let spec = EventSpec::cpu_clock(config.sample_rate_hz.into());
     let cpus = events::online_cpus().map_err(|error| attach_error(&spec, error))?;
     // Before any process is read: mappings that are made from here on are reported.
@@ -148,7 +149,7 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         processes.touch(ready);
         carry_over(&mut processes, &mut kernel, &mut tables).map_err(load_error)?;
     }
-    let naming = Naming::start(&abandon, symbol_sources)?;
+    let naming = Naming::start(&abandon, symbol_sources, config.fetching.fetch())?;
     let mut sources = Sources::of(&config);
     let all: Vec<u32> = pids.iter().copied().chain(followed.iter().map(|one| one.pid)).collect();
     sources.open(&mut Opening { kernel: &mut kernel, targets: &pids, pids: &all, cpus: &cpus })?;

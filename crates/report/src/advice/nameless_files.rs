@@ -25,6 +25,8 @@ pub struct DebugPackage {
     pub package: String,
     /// Where the package is, if that place is not among the usual ones.
     pub archive: Option<String>,
+    /// The debuginfod server of the distribution.
+    pub server: Option<&'static str>,
 }
 
 /// Packages by path of the file. A file without an entry is the user's own, or nothing is known about it.
@@ -92,11 +94,17 @@ pub(super) fn of(recording: &Recording, names: &Names, mode: Mode, packages: &Pa
         files.push_str("many files");
     }
     let message = format!("{share_pct:.0} % of the frames have no names, in {files}");
-    let remedy = remedy(named.iter().map(|(file, _)| *file), packages);
+    let fetches = names.outcome.fetches.is_some();
+    let remedy = remedy(named.iter().map(|(file, _)| *file), packages, fetches);
     Some(Advice { kind: AdviceKind::NamelessFiles, share_pct, message, remedy })
 }
 
-fn remedy<'a>(files: impl Iterator<Item = &'a Module> + Clone, packages: &Packages) -> Option<String> {
+/// `fetches`: a server was asked already.
+fn remedy<'a>(
+    files: impl Iterator<Item = &'a Module> + Clone,
+    packages: &Packages,
+    fetches: bool,
+) -> Option<String> {
     let mut wanted: Vec<&DebugPackage> = Vec::new();
     for package in files.clone().filter_map(|file| packages.get(&file.path)) {
         if !wanted.contains(&package) {
@@ -110,7 +118,9 @@ fn remedy<'a>(files: impl Iterator<Item = &'a Module> + Clone, packages: &Packag
         let names: Vec<&str> = together.map(|package| package.package.as_str()).collect();
         let archive =
             first.archive.as_ref().map(|archive| format!(" (archive: {archive})")).unwrap_or_default();
-        return Some(format!("{} {}{archive}", first.install, names.join(" ")));
+        let server = first.server.filter(|_| !fetches);
+        let server = server.map(|url| format!("--debuginfod-url {url}, or ")).unwrap_or_default();
+        return Some(format!("{server}{} {}{archive}", first.install, names.join(" ")));
     }
     let own = files.clone().next()?;
     if own.is_unread() {

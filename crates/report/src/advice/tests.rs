@@ -27,6 +27,7 @@ fn package(name: &str, archive: Option<&str>) -> DebugPackage {
         install: "apt-get install".into(),
         package: name.into(),
         archive: archive.map(str::to_owned),
+        server: None,
     }
 }
 

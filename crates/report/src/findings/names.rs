@@ -41,6 +41,7 @@ mod tests {
             kernel: KernelNaming::Unreadable("read /proc/kallsyms: no such file".to_owned()),
             abandoned: 3,
             shortfalls: vec!["a perf map was cut".to_owned()],
+            ..NameOutcome::default()
         };
         let messages: Vec<_> = of(&outcome).into_iter().map(|finding| finding.message).collect();
         assert_eq!(

@@ -46,6 +46,9 @@ pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
             }
         }
     }
+    for ledger in ledgers.iter_mut().filter(|ledger| ledger.mode.has_stacks()) {
+        ledger.fetches = symbolized.names.outcome.fetches;
+    }
     for wall in ledgers.iter_mut().filter_map(|ledger| ledger.wall_clock.as_mut()) {
         wall.add_between_samples(&times);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use recording::{Mode, WalkEnd};
+use recording::{Fetches, Mode, WalkEnd};
 
 use super::entries::Entries;
 use super::process::ProcessLedger;
@@ -91,6 +91,8 @@ pub struct Ledger {
     pub frames_no_start: u64,
     /// All frames that are shown, weighted by samples.
     pub frames_shown: u64,
+    /// What was fetched for names, if debuginfod servers were configured. Known at the end.
+    pub fetches: Option<Fetches>,
     /// Stacks that were sent to user space.
     pub stacks_sent: u64,
     /// Requests for mappings that did not fit into the ring: stacks of a process stayed incomplete for longer.
@@ -193,6 +195,9 @@ impl Ledger {
             }
         }
         self.put_costs(&mut entries);
+        for (key, value) in self.fetches.iter().flat_map(Fetches::entries) {
+            entries.put(&format!("debuginfod.{key}"), value);
+        }
         entries.into_vec()
     }
 

@@ -1,6 +1,7 @@
 //! The list of sources.
 
 mod debug_file;
+mod debuginfod;
 mod file_thread;
 mod function_start;
 mod interpreter;
@@ -24,7 +25,8 @@ type MakeStandard = fn(&Parts) -> Box<dyn SymbolSource>;
 type MakeSource = Box<dyn FnOnce() -> Box<dyn SymbolSource> + Send>;
 
 /// All sources in the order in which they are asked. A new source is one file and one line here.
-const REGISTRY: [MakeStandard; 6] = [
+const REGISTRY: [MakeStandard; 7] = [
+    |parts| Box::new(debuginfod::Debuginfod::new(parts.files.clone(), parts.options.fetch.clone())),
     |parts| Box::new(debug_file::DebugFile::new(parts.files.clone())),
     |parts| Box::new(local_file::LocalFile::new(parts.files.clone())),
     |_| Box::new(perf_map::PerfMapFiles::default()),
@@ -64,7 +66,7 @@ impl Sources {
         self
     }
 
-    /// Leaves out the source of this crate that has this name: "debug file", "local file", "perf map", "kernel",
+    /// Leaves out the source of this crate that has this name: "debuginfod", "debug file", "local file", "perf map", "kernel",
     /// "interpreter" or "function start".
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
@@ -75,7 +77,7 @@ impl Sources {
     pub(crate) fn make(self) -> Vec<Box<dyn SymbolSource>> {
         let mut all: Vec<_> = self.given.into_iter().rev().map(|make| make()).collect();
         if let Some(options) = self.standard {
-            let parts = Parts { files: ObjectFiles::new(options.symbols.clone()), options };
+            let parts = Parts { files: ObjectFiles::new(&options), options };
             let standard = REGISTRY.iter().map(|make| make(&parts));
             all.extend(standard.filter(|source| self.left_out.iter().all(|name| name != source.name())));
         }

@@ -1,17 +1,30 @@
 //! The object files that several sources read, on a thread of their own. Each is opened and mapped once for all of them.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::rc::Rc;
 
-use profile::Svma;
-use symbols::{ObjectFile, Symbolizer};
+use profile::{BuildId, Svma};
+use symbols::{ObjectFile, ObjectSource, SourceLine, Symbolizer};
 
+use crate::options::Options;
 use crate::request::ModuleRequest;
 
 use super::file_thread::FileThread;
 
 /// Major and minor number.
 type Device = (u32, u32);
+
+/// What this machine has of a module.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Local {
+    /// A file with debug information, of its own or in a separate file; or nothing that a build-id could help.
+    Enough,
+    /// A file with this build-id and without debug information.
+    Stripped(BuildId),
+    /// No file that can be read.
+    Unreadable,
+}
 
 /// Clones share the files.
 #[derive(Clone)]
@@ -29,8 +42,13 @@ struct Shared {
 
 impl ObjectFiles {
     /// Reads nothing yet.
-    pub(super) fn new(options: symbols::Options) -> Self {
-        let thread = FileThread::new(move || Symbolizer::new(options.clone()));
+    pub(super) fn new(options: &Options) -> Self {
+        let (symbols, fetch) = (options.symbols.clone(), options.fetch.clone());
+        let thread = FileThread::new(move || {
+            let mut symbols = symbols.clone();
+            symbols.supplementary_dirs.extend(fetch.as_ref().and_then(|fetch| fetch.fetcher.directory()));
+            Symbolizer::new(symbols)
+        });
         Self(Rc::new(RefCell::new(Shared { thread, used: None, unanswered: 0, cut_tables: 0 })))
     }
 
@@ -63,6 +81,34 @@ impl ObjectFiles {
                 None
             }
         }
+    }
+
+    /// What this machine has of a module.
+    pub(super) fn local(&self, request: &ModuleRequest) -> Local {
+        let lacking = |symbolizer: &mut Symbolizer, object: &ObjectFile, _: &[Svma]| {
+            symbolizer.lacking_debug_information(object)
+        };
+        match self.look_up(request, lacking) {
+            None => Local::Unreadable,
+            Some(None) => Local::Enough,
+            Some(Some(build_id)) => Local::Stripped(build_id),
+        }
+    }
+
+    /// From now on, the debug file of a module is the one at this path.
+    pub(super) fn add_debug_file(&self, request: &ModuleRequest, path: PathBuf) {
+        self.look_up(request, move |symbolizer, object, _| symbolizer.add_debug_file(object, &path));
+    }
+
+    /// Looks places up in a file that stands for a module without one.
+    pub(super) fn look_up_in(&self, request: &ModuleRequest, path: PathBuf) -> Option<Vec<Vec<SourceLine>>> {
+        let module = &request.module;
+        let (display_path, build_id) = (module.path.clone(), module.build_id.clone());
+        let object = ObjectFile { source: ObjectSource::Path(path), display_path, root: None, build_id };
+        let svmas = request.svmas.clone();
+        let nowhere = (0, 0);
+        let mut shared = self.0.borrow_mut();
+        shared.thread.call(nowhere, move |symbolizer| symbolizer.object(&object, &svmas)).ok()
     }
 
     /// All places of a delivery in one module were looked up. The first of the sources that tells it has an effect.

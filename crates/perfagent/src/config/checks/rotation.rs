@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::config::duration;
 use crate::config::facts::Facts;
-use crate::config::request::{Destination, Request, Setting};
+use crate::config::request::{Destination, Request};
+use crate::config::setting::Setting;
 use crate::error::Error;
 use crate::output::{FileTarget, OutputKind};
 

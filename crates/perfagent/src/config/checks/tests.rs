@@ -7,7 +7,7 @@ use events::counting::CounterSpec;
 
 use super::*;
 use crate::config::labels::RESERVED_LABELS;
-use crate::config::{Config, Labels, Targets, Unwind};
+use crate::config::{Config, Fetching, Labels, Targets, Unwind};
 use crate::output::{Drawing, FileTarget, MemorySink, OutputKind, OutputTarget};
 use crate::{AgentBuilder, OffCpuState};
 
@@ -330,6 +330,7 @@ fn defaults_equal_those_of_the_command_line() {
             max_stacks: 65_536,
             ring_bytes: 4 << 20,
             table_cache_dir: None,
+            fetching: Fetching::default(),
             rotate: None,
             self_check: false,
         }

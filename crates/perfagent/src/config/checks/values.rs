@@ -5,7 +5,8 @@ use metrics::endpoint::ListenAddress;
 
 use crate::config::facts::Facts;
 use crate::config::labels::RESERVED_LABELS;
-use crate::config::request::{Request, Setting};
+use crate::config::request::Request;
+use crate::config::setting::Setting;
 use crate::config::size::format_size;
 use crate::config::{DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, duration};
 use crate::error::Error;

@@ -272,6 +272,7 @@ impl<I: Iterator<Item = u64>> Tape<I> {
             },
             abandoned: self.number(),
             shortfalls: self.list(3, Self::text),
+            fetches: None,
         };
         let modes = [Mode::OnCpu, Mode::OffCpu, Mode::Wall, Mode::Pmu];
         let ledgers = self.list(3, |tape| FrozenLedger {

@@ -1,0 +1,57 @@
+//! What was fetched from debuginfod servers for the names of a recording, and what was not.
+
+/// Plain counters of one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fetches {
+    /// Files that were in the cache.
+    pub hits: u64,
+    /// Files that were not.
+    pub misses: u64,
+    /// Files that a server sent.
+    pub fetched: u64,
+    /// Files that no server has.
+    pub not_found: u64,
+    /// Files not fetched because a server could not be reached, failed, or the file could not be kept.
+    pub errors: u64,
+    /// Requests that were repeated.
+    pub retries: u64,
+    /// Files that did not arrive in time.
+    pub timeouts: u64,
+    /// Files that were sent and are others than those asked for.
+    pub mismatch: u64,
+    /// Files that are larger than allowed.
+    pub too_large: u64,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Files removed from the cache to make room.
+    pub evicted: u64,
+    /// Bytes in the cache at the end, as far as it was looked through.
+    pub cache_bytes: u64,
+    /// Modules whose frames stay without names because their debug file is missing.
+    pub refused_mappings: u64,
+    /// Time that the end of the interval waited for files, in ms.
+    pub wait_ms: u64,
+}
+
+impl Fetches {
+    /// Names and values in the order of the ledger.
+    #[must_use]
+    pub fn entries(&self) -> [(&'static str, u64); 14] {
+        [
+            ("hits", self.hits),
+            ("misses", self.misses),
+            ("fetched", self.fetched),
+            ("not_found", self.not_found),
+            ("errors", self.errors),
+            ("retries", self.retries),
+            ("timeouts", self.timeouts),
+            ("mismatch", self.mismatch),
+            ("too_large", self.too_large),
+            ("bytes", self.bytes),
+            ("evicted", self.evicted),
+            ("cache_bytes", self.cache_bytes),
+            ("refused_mappings", self.refused_mappings),
+            ("wait_ms", self.wait_ms),
+        ]
+    }
+}
