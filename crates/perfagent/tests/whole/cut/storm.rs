@@ -31,7 +31,8 @@ fn cut_during_a_storm(
     let storm = Process::start(storm.stdin(Stdio::null())).unwrap();
     let agent = || {
         let builder = targets(Agent::builder(), &storm);
-        let builder = builder.with_cpu_profile().with_off_cpu_profile().wakers(true);
+        // Room for the stacks of a busy machine, whose agent may have to wait for a CPU.
+        let builder = builder.max_stacks(1 << 17).with_cpu_profile().with_off_cpu_profile().wakers(true);
         builder.wall_profile_to(MemorySink::new()).build().unwrap()
     };
     let (whole, agent) = (agent(), agent());
