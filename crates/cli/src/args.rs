@@ -175,6 +175,9 @@ pub struct SymbolizeArgs {
     pub symbol_dir: Vec<PathBuf>,
 
     #[command(flatten)]
+    pub symbols: SymbolArgs,
+
+    #[command(flatten)]
     pub console: ConsoleArgs,
 }
 

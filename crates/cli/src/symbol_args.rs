@@ -1,4 +1,4 @@
-//! The options of where names come from, which captures and `render` share.
+//! The options of where names come from, which captures, `render` and `symbolize` share.
 
 use clap::Args;
 use perfagent::Debuginfod;

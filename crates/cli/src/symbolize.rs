@@ -11,7 +11,7 @@ use perfagent::{FileTarget, OutputKind, Recording, Symbolizer, WarningKind, Writ
 use crate::args::SymbolizeArgs;
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
-use crate::{ending, messages};
+use crate::{ending, header, messages};
 
 /// The first bytes of a recording.
 const RECORDING: [u8; 8] = *b"\x89perfrec";
@@ -31,7 +31,7 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
         return ExitCode::from(statuses.rejected);
     }
     let symbolizer = match with_dirs(&args.symbol_dir) {
-        Ok(symbolizer) => symbolizer.cancelled_by(&interrupts.stop),
+        Ok(symbolizer) => symbolizer.cancelled_by(&interrupts.stop).debuginfod(args.symbols.debuginfod()),
         Err(error) => {
             messages::error(
                 &error,
@@ -40,6 +40,15 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             return ExitCode::from(statuses.rejected);
         }
     };
+    let symbolizer = match symbolizer {
+        Ok(symbolizer) => symbolizer,
+        Err(error) => {
+            messages::library_error(&error);
+            return ExitCode::from(statuses.rejected);
+        }
+    };
+    symbolizer.debuginfod_warnings().for_each(|text| messages::warning(text, None));
+    header::debuginfod(&symbolizer.debuginfod_servers());
     let input = match read(&args.input) {
         Ok(input) => input,
         Err(reason) => {
@@ -64,8 +73,7 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             let places = outcome.named + outcome.unnamed;
             messages::note(&format!("{} of {places} places without a name have one now", outcome.named));
             if outcome.unnamed > 0 {
-                let hint =
-                    "give directories with the files or debug files of these build-ids by --symbol-dir";
+                let hint = "give directories with the files or debug files of these build-ids by --symbol-dir, or a server by --debuginfod-url";
                 messages::warning(&format!("{} places have no name still", outcome.unnamed), Some(hint));
             }
             named.write(target, temporary)

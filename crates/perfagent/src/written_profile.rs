@@ -39,7 +39,7 @@ impl WrittenProfile {
     /// Reads a pprof file, compressed or not. Any input may be given: what is no profile is refused, and memory stays bounded.
     ///
     /// # Errors
-    /// [`Error::Profile`], whose message tells what is wrong, and of a file that is cut off the position.
+    /// [`Error::Profile`], whose message tells what is wrong.
     pub fn read_from(input: impl Read) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         let refused = |reason: String| Error::Profile { reason };
