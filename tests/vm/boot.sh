@@ -50,7 +50,7 @@ boot() { # NAME KERNEL CONSOLE EMULATOR OPTION…
     shift 4
     (cd "$tree" && find . -print0 | cpio --null -o -H newc --quiet -R 0:0) > "$work/initrd"
     : > "$work/output"
-    timeout 600 "$emulator" -nodefaults -no-user-config -display none -no-reboot -smp 2 -accel tcg,thread=single,tb-size=512 \
+    timeout 840 "$emulator" -nodefaults -no-user-config -display none -no-reboot -smp 2 -accel tcg,thread=single,tb-size=512 \
         -kernel "$(find "$kernel/boot" -name 'vmlinuz-*' -print -quit)" -initrd "$work/initrd" \
         -chardev "file,id=console,path=$work/console" -serial chardev:console -chardev "file,id=output,path=$work/output" "$@" \
         -append "console=$console rdinit=/init panic=-1 oops=panic quiet nokaslr no_timer_check tsc=reliable $options" &
