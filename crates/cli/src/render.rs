@@ -11,7 +11,7 @@ use perfagent::{Error, FileTarget, Mode, OutputKind, Recording, Symbolizer, Warn
 use crate::args::RenderArgs;
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
-use crate::{ending, header, messages};
+use crate::{ending, messages};
 
 /// The profile that `--output` writes, and how.
 struct Single<'a> {
@@ -94,9 +94,7 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts, statuses: ExitStatuses) -
 
 /// Looks up all names anew, and tells what could not be named.
 fn with_new_names(recording: Recording, args: &RenderArgs) -> Result<Recording, Error> {
-    let symbolizer = Symbolizer::new().debuginfod(args.symbols.debuginfod())?;
-    symbolizer.debuginfod_warnings().for_each(|text| messages::warning(text, None));
-    header::debuginfod(&symbolizer.debuginfod_servers());
+    let symbolizer = args.symbols.apply(Symbolizer::new())?;
     let named = recording.symbolize(&symbolizer);
     for warning in named.warnings().iter().filter(|warning| warning.kind == WarningKind::Names) {
         messages::warning(&warning.message, warning.hint.as_deref());

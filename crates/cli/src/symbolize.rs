@@ -11,7 +11,7 @@ use perfagent::{FileTarget, OutputKind, Recording, Symbolizer, WarningKind, Writ
 use crate::args::SymbolizeArgs;
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
-use crate::{ending, header, messages};
+use crate::{ending, messages};
 
 /// The first bytes of a recording.
 const RECORDING: [u8; 8] = *b"\x89perfrec";
@@ -31,7 +31,7 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
         return ExitCode::from(statuses.rejected);
     }
     let symbolizer = match with_dirs(&args.symbol_dir) {
-        Ok(symbolizer) => symbolizer.cancelled_by(&interrupts.stop).debuginfod(args.symbols.debuginfod()),
+        Ok(symbolizer) => symbolizer.cancelled_by(&interrupts.stop),
         Err(error) => {
             messages::error(
                 &error,
@@ -40,15 +40,13 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             return ExitCode::from(statuses.rejected);
         }
     };
-    let symbolizer = match symbolizer {
+    let symbolizer = match args.symbols.apply(symbolizer) {
         Ok(symbolizer) => symbolizer,
         Err(error) => {
             messages::library_error(&error);
             return ExitCode::from(statuses.rejected);
         }
     };
-    symbolizer.debuginfod_warnings().for_each(|text| messages::warning(text, None));
-    header::debuginfod(&symbolizer.debuginfod_servers());
     let input = match read(&args.input) {
         Ok(input) => input,
         Err(reason) => {
