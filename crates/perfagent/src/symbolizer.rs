@@ -104,9 +104,12 @@ impl Symbolizer {
         working.symbolize_again(recording)
     }
 
-    /// Names the places of a written profile that have no name. `None`: it is in use.
-    pub(crate) fn name_profile(&self, profile: &Profile) -> Option<NamedProfile> {
-        Some(symbolize_profile(&mut *self.working()?, profile.clone()))
+    /// Names the places of a written profile that have no name. Gives the profile back if it is in use.
+    pub(crate) fn name_profile(&self, profile: Profile) -> Result<NamedProfile, Box<Profile>> {
+        match self.working() {
+            Some(mut working) => Ok(symbolize_profile(&mut working, profile)),
+            None => Err(Box::new(profile)),
+        }
     }
 
     /// What finds names. `None`: it is in use, which only a call from within a source could find; then the names stay as they are.

@@ -54,7 +54,10 @@ impl WrittenProfile {
     /// its comments follow.
     #[must_use]
     pub fn symbolize(self, symbolizer: &Symbolizer) -> (Self, NamingOutcome) {
-        let Some(named) = symbolizer.name_profile(&self.0) else { return (self, NamingOutcome::default()) };
+        let named = match symbolizer.name_profile(self.0) {
+            Ok(named) => named,
+            Err(profile) => return (Self(*profile), NamingOutcome::default()),
+        };
         let mut profile = named.profile;
         report::correct_name_shares(&mut profile);
         let outcome = NamingOutcome {

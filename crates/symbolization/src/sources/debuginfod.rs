@@ -5,7 +5,6 @@
 //! capture; nothing waits for it before the interval ends.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use debuginfod::{Cause, FetchFigures, Fetched, Status, Want};
 use recording::{Fetches, ModuleKind};
@@ -82,7 +81,7 @@ impl SymbolSource for Debuginfod {
 
     fn wait(&mut self, given_up: &dyn Fn() -> bool) {
         if let Some(fetch) = &self.fetch {
-            Arc::clone(&fetch.fetcher).wait(given_up);
+            fetch.fetcher.wait(given_up);
         }
     }
 
