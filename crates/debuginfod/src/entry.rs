@@ -97,7 +97,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Reads the name of a file, and that of its directory. `None`: it is none of ours.
+    /// Recognizes an entry of the cache by the name of its file and the name of its directory. `None`: the cache did not make that file.
     #[must_use]
     pub fn parse(folder: &[u8], name: &[u8]) -> Option<Self> {
         let (folder, name) = (std::str::from_utf8(folder).ok()?, std::str::from_utf8(name).ok()?);

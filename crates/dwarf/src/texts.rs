@@ -18,7 +18,7 @@ impl TextId {
     }
 }
 
-/// All texts. What comes when they have too many bytes is not kept.
+/// All texts, up to a limit of bytes. Texts beyond the limit are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     all: Vec<Arc<str>>,

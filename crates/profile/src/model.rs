@@ -73,8 +73,8 @@ const V8_KINDS: [&str; 7] = ["JS:", "LazyCompile:", "Function:", "Script:", "Eva
 const BY_START: &str = "!fn_0x";
 
 impl Function {
-    /// A function whose name is not known: it is called by its file, of which the last component of the path is shown, and by the
-    /// link-time address at which it begins, as `libc.so.6!fn_0x5c780`.
+    /// A function whose name nobody knows. Its placeholder consists of the last component of its file's path and the link-time
+    /// address at which it begins: `libc.so.6!fn_0x5c780`.
     #[must_use]
     pub fn by_start(path: &str, start: Svma) -> Self {
         let file = path.rsplit('/').next().unwrap_or(path);

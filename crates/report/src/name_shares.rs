@@ -11,7 +11,7 @@ const NO_START: &str = "perf-agent.no_function_start=";
 
 /// Frames of the samples of a profile, weighted by their first value.
 #[derive(Default)]
-struct Shares {
+struct FrameCounts {
     named: u64,
     by_start: u64,
     no_start: u64,
@@ -20,33 +20,33 @@ struct Shares {
 
 /// Corrects the comments of a profile that tell how many frames have names, where it has them and its first value counts samples.
 pub fn correct_name_shares(profile: &mut Profile) {
-    let counts = profile.sample_types.first().is_some_and(|first| first.unit == "count");
-    if !counts || !profile.comments.iter().any(|comment| comment.starts_with(NAMED)) {
+    let is_in_samples = profile.sample_types.first().is_some_and(|first| first.unit == "count");
+    if !is_in_samples || !profile.comments.iter().any(|comment| comment.starts_with(NAMED)) {
         return;
     }
-    let shares = Shares::of(profile);
+    let counts = FrameCounts::of(profile);
     profile.comments.retain(|comment| !comment.starts_with(BY_START) && !comment.starts_with(NO_START));
     let Some(at) = profile.comments.iter().position(|comment| comment.starts_with(NAMED)) else { return };
-    let pct = |part| percent(part, shares.all).map(|share| format!("{share:.2}"));
+    let pct = |part| percent(part, counts.all).map(|share| format!("{share:.2}"));
     let mut told = Vec::new();
-    told.extend(pct(shares.named).map(|share| format!("{NAMED}{share}")));
-    told.extend(pct(shares.by_start).map(|share| format!("{BY_START}{share}")));
-    told.extend((shares.no_start > 0).then(|| format!("{NO_START}{}", shares.no_start)));
+    told.extend(pct(counts.named).map(|share| format!("{NAMED}{share}")));
+    told.extend(pct(counts.by_start).map(|share| format!("{BY_START}{share}")));
+    told.extend((counts.no_start > 0).then(|| format!("{NO_START}{}", counts.no_start)));
     profile.comments.splice(at..=at, told);
 }
 
-impl Shares {
+impl FrameCounts {
     fn of(profile: &Profile) -> Self {
-        let mut shares = Self::default();
+        let mut counts = Self::default();
         for sample in &profile.samples {
             let count = sample.values.first().and_then(|count| u64::try_from(*count).ok()).unwrap_or(0);
             for id in &sample.locations {
                 if let Some(location) = profile.locations.get(id.0 as usize) {
-                    shares.add(profile, location, count);
+                    counts.add(profile, location, count);
                 }
             }
         }
-        shares
+        counts
     }
 
     fn add(&mut self, profile: &Profile, location: &Location, count: u64) {
