@@ -11,6 +11,7 @@ mod ending;
 mod exit_status;
 mod file_args;
 mod header;
+mod later_names;
 mod messages;
 mod naming;
 mod other_tools;

@@ -6,12 +6,12 @@ use std::io::{BufReader, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use perfagent::{Error, FileTarget, Mode, OutputKind, Recording, Symbolizer, WarningKind};
+use perfagent::{FileTarget, Mode, OutputKind, Recording, Symbolizer};
 
 use crate::args::RenderArgs;
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
-use crate::{ending, messages};
+use crate::{ending, later_names, messages};
 
 /// The profile that `--output` writes, and how.
 struct Single<'a> {
@@ -50,8 +50,8 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts, statuses: ExitStatuses) -
         return ExitCode::from(statuses.rejected);
     }
     let recording = if args.resymbolize == Some(true) {
-        match with_new_names(recording, args) {
-            Ok(recording) => recording,
+        match later_names::symbolizer(&args.symbols, Symbolizer::new()) {
+            Ok(symbolizer) => later_names::of_recording(recording, &symbolizer),
             Err(error) => {
                 messages::library_error(&error);
                 return ExitCode::from(statuses.rejected);
@@ -90,17 +90,6 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts, statuses: ExitStatuses) -
         }
     }
     if complete { ExitCode::SUCCESS } else { ExitCode::from(statuses.failed) }
-}
-
-/// Looks up all names anew, and tells what could not be named.
-fn with_new_names(recording: Recording, args: &RenderArgs) -> Result<Recording, Error> {
-    let symbolizer = args.symbols.apply(Symbolizer::new())?;
-    let named = recording.symbolize(&symbolizer);
-    for warning in named.warnings().iter().filter(|warning| warning.kind == WarningKind::Names) {
-        messages::warning(&warning.message, warning.hint.as_deref());
-    }
-    ending::fetches(&named);
-    Ok(named)
 }
 
 fn read(path: &Path) -> Result<Recording, String> {

@@ -1,10 +1,9 @@
 //! The options of where names come from, which captures, `render` and `symbolize` share.
 
 use clap::Args;
-use perfagent::{Debuginfod, Error, Symbolizer};
+use perfagent::Debuginfod;
 
 use crate::values::Text;
-use crate::{header, messages};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Debug files from debuginfod servers")]
@@ -45,15 +44,8 @@ impl SymbolArgs {
         self.debuginfod_url.iter().map(|url| ("debuginfod-url", url)).chain(single)
     }
 
-    /// The symbolizer with these options, for what was written already. Tells which servers it asks.
-    pub fn apply(&self, symbolizer: Symbolizer) -> Result<Symbolizer, Error> {
-        let symbolizer = symbolizer.debuginfod(self.debuginfod())?;
-        symbolizer.debuginfod_warnings().for_each(|text| messages::warning(text, None));
-        header::debuginfod(&symbolizer.debuginfod_servers());
-        Ok(symbolizer)
-    }
-
-    fn debuginfod(&self) -> Debuginfod {
+    /// What these options ask of debuginfod servers.
+    pub fn debuginfod(&self) -> Debuginfod {
         self.texts().fold(
             Debuginfod::new().from_env(true).fail_closed(self.symbol_fail_closed == Some(true)),
             |settings, (name, text)| {

@@ -6,12 +6,12 @@ use std::io::{self, IsTerminal as _, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use perfagent::{FileTarget, OutputKind, Recording, Symbolizer, WarningKind, WrittenProfile};
+use perfagent::{FileTarget, OutputKind, Recording, Symbolizer, WrittenProfile};
 
 use crate::args::SymbolizeArgs;
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
-use crate::{ending, messages};
+use crate::{ending, later_names, messages};
 
 /// The first bytes of a recording.
 const RECORDING: [u8; 8] = *b"\x89perfrec";
@@ -40,7 +40,7 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             return ExitCode::from(statuses.rejected);
         }
     };
-    let symbolizer = match args.symbols.apply(symbolizer) {
+    let symbolizer = match later_names::symbolizer(&args.symbols, symbolizer) {
         Ok(symbolizer) => symbolizer,
         Err(error) => {
             messages::library_error(&error);
@@ -77,10 +77,7 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             named.write(target, temporary)
         }
         Input::Recording(recording) => {
-            let named = recording.symbolize(&symbolizer);
-            for warning in named.warnings().iter().filter(|warning| warning.kind == WarningKind::Names) {
-                messages::warning(&warning.message, warning.hint.as_deref());
-            }
+            let named = later_names::of_recording(recording, &symbolizer);
             let mut reports = named.write_outputs([(OutputKind::Recording, target)], temporary);
             match reports.pop() {
                 Some(report) => report.result.map(|()| report.bytes),

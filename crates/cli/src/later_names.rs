@@ -1,0 +1,25 @@
+//! Names for what was written already: the symbolizer of the options, and what is told of its work. `render` and `symbolize`
+//! share it.
+
+use perfagent::{Error, Recording, Symbolizer, WarningKind};
+
+use crate::symbol_args::SymbolArgs;
+use crate::{ending, header, messages};
+
+/// `symbolizer` with these options. Tells which servers it asks.
+pub fn symbolizer(args: &SymbolArgs, symbolizer: Symbolizer) -> Result<Symbolizer, Error> {
+    let symbolizer = symbolizer.debuginfod(args.debuginfod())?;
+    symbolizer.debuginfod_warnings().for_each(|text| messages::warning(text, None));
+    header::debuginfod(&symbolizer.debuginfod_servers());
+    Ok(symbolizer)
+}
+
+/// Looks up all names of a recording anew. Tells what could not be named, and what was fetched.
+pub fn of_recording(recording: Recording, symbolizer: &Symbolizer) -> Recording {
+    let named = recording.symbolize(symbolizer);
+    for warning in named.warnings().iter().filter(|warning| warning.kind == WarningKind::Names) {
+        messages::warning(&warning.message, warning.hint.as_deref());
+    }
+    ending::fetches(&named);
+    named
+}
