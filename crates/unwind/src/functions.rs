@@ -45,6 +45,9 @@ pub struct FunctionIndex {
 }
 
 impl FunctionIndex {
+    /// Parts of one function that [`Self::parts_of`] tells at most.
+    pub const MAX_PARTS: usize = 8;
+
     /// Reads the descriptions of an ELF file; `release` is called as by [`crate::compile_releasing`].
     ///
     /// # Errors
@@ -60,6 +63,15 @@ impl FunctionIndex {
             return vec![None; addresses.len()];
         };
         addresses.iter().map(|address| self.start(&image, *address)).collect()
+    }
+
+    /// The parts of a function that lie apart from it: the code that it jumps to, itself or through other parts of it, and that does not
+    /// begin as functions do. `elf` is the file that this was read from, `function` the code of the function. At most [`Self::MAX_PARTS`]
+    /// parts, in the order in which they are found.
+    #[must_use]
+    pub fn parts_of(&self, elf: &[u8], function: Range<u64>, release: &dyn Fn()) -> Vec<Range<u64>> {
+        let Ok(image) = Image::parse(elf).map(|image| image.releasing(release)) else { return Vec::new() };
+        parts::reached(&image, &self.described, function, Self::MAX_PARTS)
     }
 
     /// Bytes that dropping this would free.

@@ -58,6 +58,34 @@ pub(super) fn parents(image: &Image<'_>, described: &[Described]) -> HashMap<u64
     sources.into_iter().filter_map(|(part, source)| Some((part, source?))).collect()
 }
 
+/// The parts that a function jumps to, itself or through other parts, without those that are within it; at most `max`.
+pub(super) fn reached(
+    image: &Image<'_>,
+    described: &[Described],
+    function: Range<u64>,
+    max: usize,
+) -> Vec<Range<u64>> {
+    if function.end.saturating_sub(function.start) > MAX_CODE {
+        return Vec::new();
+    }
+    let mut parts: Vec<Range<u64>> = Vec::new();
+    let mut read = 0;
+    let mut next = Some(function.clone());
+    while let Some(code) = next {
+        transfers(image, code, |transfer| {
+            let Some(to) = covering(described, transfer.target, Described::range) else { return };
+            let part = to.range();
+            let is_new = !function.contains(&part.start) && !parts.contains(&part);
+            if to.kind == Kind::MaybePart && !transfer.is_call && is_new && parts.len() < max {
+                parts.push(part);
+            }
+        });
+        next = parts.get(read).cloned();
+        read += 1;
+    }
+    parts
+}
+
 /// Calls `take` with the direct jumps and calls in code.
 fn transfers(image: &Image<'_>, range: Range<u64>, take: impl FnMut(Transfer)) {
     let Some(len) = range.end.checked_sub(range.start).filter(|len| *len > 0) else { return };

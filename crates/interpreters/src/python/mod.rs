@@ -1,0 +1,20 @@
+//! CPython 3.8 to 3.14 on x86-64: where its frames are, what they mean, and where they belong in a native stack.
+//!
+//! In: [`Interpreter::of_file`] finds the interpreter in an ELF file, with its [`Version`], the [`Layout`] of its data and the code of
+//! its [`Evaluator`], the function that runs Python code.
+//! Not here: PyPy and other implementations, and interpreters built for debugging or without the global lock. They are told apart by
+//! [`InterpreterError`].
+
+mod debug_offsets;
+mod evaluator;
+mod interpreter;
+mod layout;
+mod symbols;
+mod version;
+mod version_text;
+
+pub use debug_offsets::DebugOffsetsError;
+pub use evaluator::Evaluator;
+pub use interpreter::{Interpreter, InterpreterError, VersionSource};
+pub use layout::Layout;
+pub use version::{Family, Stage, Version};

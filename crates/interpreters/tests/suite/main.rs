@@ -1,0 +1,6 @@
+//! The crate against the interpreters of this machine.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod files;
+mod offsets;
+mod pythons;
