@@ -1,7 +1,8 @@
 //! CPython 3.8 to 3.14 on x86-64: where its frames are, what they mean, and where they belong in a native stack.
 //!
 //! In: [`Interpreter::of_file`] finds the interpreter in an ELF file, with its [`Version`], the [`Layout`] of its data and the code of
-//! its [`Evaluator`], the function that runs Python code.
+//! its [`Evaluator`], the function that runs Python code; [`slot`] finds where threads keep their state; [`lines`] reads line tables;
+//! [`merge`](mod@merge) puts the frames of both walks of a stack in order.
 //! Not here: PyPy and other implementations, and interpreters built for debugging or without the global lock. They are told apart by
 //! [`InterpreterError`].
 
@@ -9,6 +10,9 @@ mod debug_offsets;
 mod evaluator;
 mod interpreter;
 mod layout;
+pub mod lines;
+pub mod merge;
+pub mod slot;
 mod symbols;
 mod version;
 mod version_text;
@@ -17,4 +21,6 @@ pub use debug_offsets::DebugOffsetsError;
 pub use evaluator::Evaluator;
 pub use interpreter::{Interpreter, InterpreterError, VersionSource};
 pub use layout::Layout;
+pub use merge::{Merged, Outcome, Position};
+pub use slot::Slot;
 pub use version::{Family, Stage, Version};

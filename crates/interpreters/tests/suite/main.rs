@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod files;
+mod lines;
 mod offsets;
 mod pythons;

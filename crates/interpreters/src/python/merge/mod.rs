@@ -1,0 +1,155 @@
+//! Where the Python frames of a stack stand among its native frames.
+//!
+//! Each call of the evaluator is one native frame and runs the Python frames of one *segment*, so evaluators and segments are paired, from
+//! the inside outward. The number of both tells whether the pairs are right:
+//!
+//! | evaluators and segments | meaning |
+//! |---|---|
+//! | as many | pairs |
+//! | one evaluator more | the innermost has no Python frame: not yet, or no more |
+//! | more segments, native walk cut | pairs from the inside; the other segments stand outside of all native frames |
+//! | more evaluators, Python walk cut or other interpreters in the process | pairs from the inside; the other evaluators stay |
+//! | anything else | no pairs |
+//!
+//! Guaranteed: each Python frame of a merged stack stands in it once, in the order of the walk, and so does each native frame; a stack
+//! that cannot be merged has its native frames only.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use super::version::Family;
+
+/// One stack as both walks found it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack<'a> {
+    /// How the frames of this interpreter are linked.
+    pub family: Family,
+    /// Whether each native frame, the innermost first, is in the evaluator. For callers, the address of the call counts: one before the
+    /// return address.
+    pub evaluators: &'a [bool],
+    /// The native walk came to its root.
+    pub native_is_whole: bool,
+    /// The frames of the Python walk, the innermost first.
+    pub python: &'a [PythonFrame],
+    /// The Python walk came to its root.
+    pub python_is_whole: bool,
+    /// The walk saw that the innermost evaluator had not begun, and went on from the next one.
+    pub half_linked: bool,
+    /// The process has several interpreters. A thread may be in one that another one called; only the inner one is walked.
+    pub other_interpreters: bool,
+}
+
+/// A frame of the Python walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PythonFrame {
+    /// It is the outermost one of its segment. To 3.10 each frame is.
+    pub outermost: bool,
+    /// It stands for a segment without frames.
+    pub is_empty: bool,
+}
+
+/// A place in the merged stack, the innermost first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// A native frame, by its position.
+    Native(usize),
+    /// A Python frame, by its position.
+    Python(usize),
+    /// A native frame of the evaluator, by its position: the Python frames before it stand for it.
+    Evaluator(usize),
+}
+
+/// What became of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Each evaluator has its segment.
+    Paired,
+    /// Each but the innermost, which has not begun or is over.
+    HalfLinked,
+    /// One of the walks was cut; what it found is paired from the inside.
+    Cut,
+    /// Evaluators outside of the walked interpreter have no segment.
+    OtherInterpreter,
+    /// Evaluators and segments do not fit; the Python frames are left out.
+    Failed,
+}
+
+/// A merged stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The innermost first.
+    pub positions: Vec<Position>,
+    /// How it came about.
+    pub outcome: Outcome,
+}
+
+/// Merges both walks of a stack.
+#[must_use]
+pub fn merge(stack: &Stack<'_>) -> Merged {
+    let segments = segments(stack);
+    let evaluators = stack.evaluators.iter().filter(|is_evaluator| **is_evaluator).count();
+    let Some((skipped, outcome)) = decide(stack, evaluators, segments.len()) else {
+        let positions = (0..stack.evaluators.len()).map(Position::Native).collect();
+        return Merged { positions, outcome: Outcome::Failed };
+    };
+    let mut positions = Vec::with_capacity(stack.evaluators.len() + stack.python.len());
+    let frames = |segment: Range<usize>| {
+        segment
+            .filter(|frame| stack.python.get(*frame).is_some_and(|frame| !frame.is_empty))
+            .map(Position::Python)
+    };
+    let mut waiting = segments.into_iter();
+    let mut left = skipped;
+    for (native, is_evaluator) in stack.evaluators.iter().enumerate() {
+        let segment = match left {
+            0 if *is_evaluator => waiting.next(),
+            _ => None,
+        };
+        left -= usize::from(*is_evaluator && left > 0);
+        let before = positions.len();
+        positions.extend(segment.into_iter().flat_map(&frames));
+        let has_frames = positions.len() > before;
+        positions.push(if has_frames { Position::Evaluator(native) } else { Position::Native(native) });
+    }
+    positions.extend(waiting.flat_map(&frames));
+    Merged { positions, outcome }
+}
+
+/// The segments, the innermost first.
+fn segments(stack: &Stack<'_>) -> Vec<Range<usize>> {
+    let mut segments = Vec::new();
+    let mut start = 0;
+    for (position, frame) in stack.python.iter().enumerate() {
+        if frame.outermost || stack.family == Family::HeapFrames {
+            segments.push(start..position + 1);
+            start = position + 1;
+        }
+    }
+    // The walk ended within a segment.
+    if start < stack.python.len() {
+        segments.push(start..stack.python.len());
+    }
+    segments
+}
+
+/// How many of the innermost evaluators have no segment, and what becomes of the stack. `None` if they do not fit.
+fn decide(stack: &Stack<'_>, evaluators: usize, segments: usize) -> Option<(usize, Outcome)> {
+    let is_open =
+        stack.python.last().is_some_and(|last| !last.outermost) && stack.family != Family::HeapFrames;
+    let python_is_whole = stack.python_is_whole && !is_open;
+    let skipped = usize::from(stack.half_linked);
+    let pairs = evaluators.checked_sub(skipped)?;
+    match pairs.cmp(&segments) {
+        Ordering::Less if stack.native_is_whole => None,
+        Ordering::Less => Some((skipped, Outcome::Cut)),
+        _ if !python_is_whole => Some((skipped, Outcome::Cut)),
+        Ordering::Equal if stack.half_linked => Some((skipped, Outcome::HalfLinked)),
+        Ordering::Equal => Some((skipped, Outcome::Paired)),
+        Ordering::Greater if stack.other_interpreters => Some((skipped, Outcome::OtherInterpreter)),
+        Ordering::Greater if evaluators == segments + 1 => Some((1, Outcome::HalfLinked)),
+        Ordering::Greater => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Memory by words; what has none is 0 within the regions and unreadable outside.
+#[derive(Default)]
+struct Memory {
+    regions: Vec<(u64, u64)>,
+    words: BTreeMap<u64, u64>,
+}
+
+impl Memory {
+    fn read(&self, address: u64, len: usize) -> Vec<u8> {
+        let Some((start, size)) =
+            self.regions.iter().find(|(start, size)| (*start..start + size).contains(&address))
+        else {
+            return Vec::new();
+        };
+        let end = (start + size).min(address + len as u64);
+        (address..end)
+            .step_by(8)
+            .flat_map(|at| self.words.get(&at).copied().unwrap_or(0).to_le_bytes())
+            .collect()
+    }
+}
+
+const KEY: u64 = 0x310 + 16 + 8;
+
+fn thread(number: u64) -> u64 {
+    0x7f00_0000_0000 + number * 0x10_0000
+}
+
+fn state(number: u64) -> ThreadState {
+    ThreadState { address: 0x5500_0000_0000 + number * 0x1000, thread_id: thread(number) }
+}
+
+/// Threads with a descriptor each, and with their state under a key.
+fn glibc(threads: u64) -> (Memory, Vec<ThreadState>) {
+    let mut memory = Memory::default();
+    for number in 0..threads {
+        let base = thread(number);
+        memory.regions.push((base, 0x900));
+        memory.words.extend([
+            (base, base),
+            (base + 0x10, base),
+            (base + KEY - 8, 1),
+            (base + KEY, state(number).address),
+        ]);
+    }
+    (memory, (0..threads).map(state).collect())
+}
+
+fn found(memory: &Memory, states: &[ThreadState]) -> Option<Slot> {
+    find(states, |address, len| memory.read(address, len))
+}
+
+const NEAR: Option<Slot> = Some(Slot::Near { offset: KEY as u32 });
+
+#[test]
+fn the_place_that_all_threads_have_is_found() {
+    for threads in [1, 2, 100] {
+        let (memory, states) = glibc(threads);
+        assert_eq!(found(&memory, &states), NEAR, "{threads}");
+    }
+    assert_eq!(found(&Memory::default(), &[]), None);
+}
+
+#[test]
+fn a_place_with_the_state_of_another_thread_is_none() {
+    let (mut memory, states) = glibc(2);
+    memory.words.insert(thread(1) + KEY, states[0].address);
+    assert_eq!(found(&memory, &states), None);
+}
+
+#[test]
+fn a_thread_may_have_several_states_or_none_yet() {
+    let (mut memory, mut states) = glibc(4);
+    states.push(ThreadState { address: 0x5600_0000_0000, thread_id: thread(2) });
+    memory.words.insert(thread(2) + KEY, 0x5600_0000_0000);
+    memory.words.insert(thread(3) + KEY, 0);
+    assert_eq!(found(&memory, &states), NEAR);
+    // A state whose thread has not begun, and one whose thread has gone.
+    states.push(ThreadState { address: 0x5700_0000_0000, thread_id: 0 });
+    states.push(ThreadState { address: 0x5700_0000_0000, thread_id: 0x6000_0000_0000 });
+    assert_eq!(found(&memory, &states), NEAR);
+    // Something else is there.
+    memory.words.insert(thread(3) + KEY, 8);
+    assert_eq!(found(&memory, &states), None);
+}
+
+#[test]
+fn of_several_places_the_one_of_a_key_is_taken() {
+    let (mut memory, states) = glibc(3);
+    for number in 0..3 {
+        memory.words.insert(thread(number) + 0x680, states[number as usize].address);
+    }
+    assert_eq!(found(&memory, &states), NEAR);
+    for number in 0..3 {
+        memory.words.insert(thread(number) + 0x678, 3);
+    }
+    assert_eq!(found(&memory, &states), None);
+}
+
+#[test]
+fn a_place_behind_a_table_is_found() {
+    let (mut memory, states) = glibc(3);
+    for number in 0..3 {
+        let table = 0x5800_0000_0000 + number * 0x1000;
+        memory.words.insert(thread(number) + KEY, 0);
+        memory.words.insert(thread(number) + 0x80, table);
+        memory.regions.push((table, 0x400));
+        memory.words.insert(table + 24, states[number as usize].address);
+    }
+    assert_eq!(found(&memory, &states), Some(Slot::Far { table: 0x80, offset: 24 }));
+    for number in 0..3 {
+        memory.words.insert(thread(number) + 0x88, 0x5800_0000_0000 + number * 0x1000);
+    }
+    assert_eq!(found(&memory, &states), None, "two places");
+}
+
+proptest! {
+    #[test]
+    fn any_memory_is_searched_without_harm(
+        states in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..20),
+        words in proptest::collection::vec(any::<u64>(), 1..400),
+        len in 0usize..0x2000,
+    ) {
+        let states: Vec<_> =
+            states.into_iter().map(|(address, thread_id)| ThreadState { address: address & !7, thread_id: thread_id >> 17 & !7 }).collect();
+        let bytes: Vec<u8> = words.iter().cycle().take(0x400).flat_map(|word| word.to_le_bytes()).collect();
+        let _ = find(&states, |_, _| bytes[..len].to_vec());
+    }
+}
