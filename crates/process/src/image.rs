@@ -70,6 +70,15 @@ impl Image {
         self.regions.find(address)
     }
 
+    /// The jitdump that it maps, opened or still to be opened. Cheap if there is none.
+    #[must_use]
+    pub fn jit_dump(&self) -> Option<&RegionKind> {
+        if self.regions.counts().jit_dumps == 0 {
+            return None;
+        }
+        self.regions.iter().find(|region| region.seen.is_jit_dump()).map(|region| &region.seen)
+    }
+
     /// Whether some of its code lies in a file that could not be opened. Devices do not count.
     #[must_use]
     pub fn has_unreadable_files(&self) -> bool {
@@ -269,11 +278,11 @@ mod tests {
             anonymous(0x4000, 0x5000),
             arena(0x6000),
         ]);
-        assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 1, trampolines: 2 });
+        assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 1, trampolines: 2, jit_dumps: 0 });
         let mapping = anonymous_mapping(0x2000, 0x2000);
         apply(&mut image, &mapping, &files);
         assert_eq!(ranges(&image), [(0x1000, 0x5000, 0), (0x6000, 0x7000, 0)]);
-        assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 0, trampolines: 1 });
+        assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 0, trampolines: 1, jit_dumps: 0 });
         assert!(!image.has_unreadable_files());
         apply(&mut image, &NewMapping { len: 0, ..mapping }, &files);
         assert_eq!(ranges(&image), [(0x1000, 0x5000, 0), (0x6000, 0x7000, 0)]);

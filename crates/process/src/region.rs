@@ -59,6 +59,10 @@ impl OpeningFile {
         self.wanted
     }
 
+    fn path(&self) -> &str {
+        &self.path
+    }
+
     pub(crate) fn answer(&self) -> Option<&RegionKind> {
         self.answer.get()
     }
@@ -82,6 +86,19 @@ impl RegionKind {
 
     pub(crate) fn is_trampolines(&self) -> bool {
         matches!(self, Self::Trampolines(_))
+    }
+
+    /// Whether it is a file with the name of a jitdump, opened or not: a program that writes one maps it as code, so that
+    /// profilers see it.
+    pub(crate) fn is_jit_dump(&self) -> bool {
+        let path = match self {
+            Self::File(file) => file.path(),
+            Self::Opening(file) => file.path(),
+            _ => return false,
+        };
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let number = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
     /// Whether it is code in a file that could not be opened. Devices do not count.
@@ -160,5 +177,28 @@ impl Region {
         let in_place =
             matches!(self.kind(), RegionKind::Anonymous) || before.offset_of(self.start) == self.offset;
         before.end == self.start && in_place && self.seen.continues(&before.seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitdumps_are_known_by_their_names() {
+        let is = |path: &str| {
+            RegionKind::Opening(Arc::new(OpeningFile::new((1, 2, 3), path.to_owned()))).is_jit_dump()
+        };
+        for path in
+            ["/tmp/jit-1.dump", "/srv/app/jit-4711.dump", "jit-1.dump", "/root/.debug/jit/x/jit-9.dump"]
+        {
+            assert!(is(path), "{path}");
+        }
+        for path in
+            ["/tmp/jit-.dump", "/tmp/jit-1.dump.so", "/tmp/jit-x.dump", "/jit-1.dump/x", "/usr/lib/libjit.so"]
+        {
+            assert!(!is(path), "{path}");
+        }
+        assert!(!RegionKind::Anonymous.is_jit_dump());
     }
 }

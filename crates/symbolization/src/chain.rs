@@ -8,7 +8,7 @@ use symbols::SourceLine;
 
 use crate::guarded::{Guarded, Panicked};
 use crate::request::{
-    FileOnce, InterpretedRequest, JitProgram, JitRequest, KernelRequest, ModuleRequest, Request,
+    FileOnce, InterpretedRequest, JitPlace, JitProgram, JitRequest, KernelRequest, ModuleRequest, Request,
 };
 use crate::source::{Answer, SymbolSource};
 
@@ -50,10 +50,12 @@ pub(crate) struct InJit {
 }
 
 impl Subject for InJit {
-    type Address = Avma;
+    type Address = JitPlace;
 
-    fn request(&self, addresses: Vec<Avma>) -> Request {
-        Request::Jit(JitRequest { program: Arc::clone(&self.program), live: self.live.clone(), addresses })
+    fn request(&self, places: Vec<JitPlace>) -> Request {
+        let (addresses, seen_ns) = places.iter().map(|place| (place.address, place.seen_ns)).unzip();
+        let (program, live) = (Arc::clone(&self.program), self.live.clone());
+        Request::Jit(JitRequest { program, live, addresses, seen_ns })
     }
 }
 

@@ -12,7 +12,9 @@ use profile::{Avma, Svma};
 use recording::{
     CodeMappingId, CodeObject, CodeObjectId, ExecInstanceId, Frame, FrameId, KernelImage, ModuleId,
 };
+use rustix::time::{ClockId, clock_gettime};
 
+use crate::request::JitPlace;
 use crate::work::{ModuleHandle, ProgramHandle, Work};
 
 /// Between two deliveries of new places in one file: at first, and at most. In between it doubles.
@@ -96,7 +98,8 @@ impl Deliveries {
         context: &impl FrameContext,
         now: Option<Instant>,
     ) -> Vec<Work> {
-        let mut jit: BTreeMap<ExecInstanceId, Vec<(FrameId, Avma)>> = BTreeMap::new();
+        let mut jit: BTreeMap<ExecInstanceId, Vec<(FrameId, JitPlace)>> = BTreeMap::new();
+        let seen_ns = monotonic_ns();
         let mut interpreted: BTreeMap<CodeObjectId, Vec<(FrameId, u32)>> = BTreeMap::new();
         let mut kernel = Vec::new();
         for frame in frames.skip(self.seen) {
@@ -111,7 +114,8 @@ impl Deliveries {
                     }
                 }
                 Frame::Jit { program, address, exact } => {
-                    jit.entry(program).or_default().push((id, Avma(Frame::lookup(address.0, exact))));
+                    let address = Avma(Frame::lookup(address.0, exact));
+                    jit.entry(program).or_default().push((id, JitPlace { address, seen_ns }));
                 }
                 Frame::Kernel { address, exact } => kernel.push((id, Avma(Frame::lookup(address, exact)))),
                 Frame::Interpreted { code, instruction } => {
@@ -181,6 +185,12 @@ impl Deliveries {
     }
 }
 
+/// `CLOCK_MONOTONIC`.
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
 #[cfg(test)]
 mod tests {
     use recording::{ExecInstance, FileIdentity, Module, ModuleKind};
@@ -227,7 +237,8 @@ mod tests {
                 ("kernel".to_owned(), places.iter().map(|(id, at)| (id.0, at.0)).collect())
             }
             Work::Jit { program, places } => {
-                (format!("jit {}", program.program.pid), places.iter().map(|(id, at)| (id.0, at.0)).collect())
+                let places = places.iter().map(|(id, place)| (id.0, place.address.0));
+                (format!("jit {}", program.program.pid), places.collect())
             }
             Work::Interpreted { places, .. } => {
                 ("code".to_owned(), places.iter().map(|(id, at)| (id.0, u64::from(*at))).collect())

@@ -12,7 +12,7 @@ use crate::chain::{Chain, Found, InCode, InJit, InKernel, InModule};
 use crate::figures::{Figures, Lookup};
 use crate::interval::{Interval, Later, Unnamed};
 use crate::name_cache::NameCache;
-use crate::request::FileOnce;
+use crate::request::{FileOnce, JitPlace};
 use crate::source::SymbolSource;
 use crate::work::{ModuleHandle, ProgramHandle, Work};
 
@@ -177,12 +177,19 @@ impl Engine {
         self.enter(interval, &frames, &found.names);
     }
 
-    fn jit(&mut self, interval: &Interval, program: &ProgramHandle, places: &[(FrameId, Avma)]) {
+    fn jit(&mut self, interval: &Interval, program: &ProgramHandle, places: &[(FrameId, JitPlace)]) {
+        // Runtimes write their jitdump with a delay: another piece of code may have been there.
+        let may_change = program.live.as_ref().is_some_and(|live| live.has_dump());
         for batch in places.chunks(JIT_BATCH) {
             if self.abandon.is_abandoned() {
                 return;
             }
             let (frames, found) = self.jit_batch(program, batch);
+            if may_change {
+                interval.enter_meanwhile(frames.into_iter(), &found.names);
+                interval.keep_unnamed(program, batch.iter().copied());
+                continue;
+            }
             let (named, unnamed): (Vec<usize>, Vec<usize>) =
                 (0..batch.len()).partition(|index| !found.names[*index].is_empty());
             let named_frames: Vec<FrameId> = named.iter().map(|index| frames[*index]).collect();
@@ -194,10 +201,10 @@ impl Engine {
         }
     }
 
-    fn jit_batch(&mut self, program: &ProgramHandle, batch: &[(FrameId, Avma)]) -> (Vec<FrameId>, Found) {
-        let (frames, addresses) = split(batch);
+    fn jit_batch(&mut self, program: &ProgramHandle, batch: &[(FrameId, JitPlace)]) -> (Vec<FrameId>, Found) {
+        let (frames, places) = split(batch);
         let subject = InJit { program: Arc::clone(&program.program), live: program.live.clone() };
-        (frames, self.timed(Lookup::User, |chain| chain.lookup(&subject, &addresses)))
+        (frames, self.timed(Lookup::User, |chain| chain.lookup(&subject, &places)))
     }
 
     fn timed(&mut self, what: Lookup, lookup: impl FnOnce(&mut Chain) -> Found) -> Found {

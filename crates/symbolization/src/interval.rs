@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use profile::{Avma, Svma};
+use profile::Svma;
 use recording::{Fetches, FrameId, KernelNaming, Names};
 use symbols::SourceLine;
 
 use crate::line;
-use crate::request::ProgramId;
+use crate::request::{JitPlace, ProgramId};
 use crate::work::{ModuleHandle, ProgramHandle};
 
-/// Places in code of a program that have no name so far.
+/// Places in code of a program that have no name so far, or maybe another one later.
 pub(crate) struct Unnamed {
     pub(crate) program: ProgramHandle,
-    pub(crate) places: Vec<(FrameId, Avma)>,
+    pub(crate) places: Vec<(FrameId, JitPlace)>,
 }
 
 /// Places in a module that are looked up again when the interval ends.
@@ -126,7 +126,7 @@ impl Interval {
     pub(crate) fn keep_unnamed(
         &self,
         program: &ProgramHandle,
-        places: impl Iterator<Item = (FrameId, Avma)>,
+        places: impl Iterator<Item = (FrameId, JitPlace)>,
     ) {
         let mut state = self.state();
         let new = || Unnamed { program: program.clone(), places: Vec::new() };

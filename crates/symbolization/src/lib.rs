@@ -46,13 +46,15 @@ pub use offline::Symbolizer;
 pub use options::{Fetch, Options};
 pub use path_file::PathFile;
 pub use request::{
-    InterpretedRequest, JitProgram, JitRequest, KernelRequest, ModuleFile, ModuleRequest, OpenedModule,
-    ProgramId, Request,
+    InterpretedRequest, JitPlace, JitProgram, JitRequest, KernelRequest, ModuleFile, ModuleRequest,
+    OpenedModule, ProgramId, Request,
 };
 pub use running_kernel::{kernel_identity, kernel_image, kernel_modules};
 pub use source::{Answer, SymbolSource};
 pub use sources::Sources;
-pub use symbols::{ObjectFile, ObjectSource, PerfMap, PerfMapError, PerfMapOwner, SourceLine};
+pub use symbols::{
+    JitDump, JitDumpError, ObjectFile, ObjectSource, PerfMap, PerfMapError, PerfMapOwner, SourceLine,
+};
 pub use work::{ModuleHandle, ProgramHandle, Work};
 pub use worker::{LateNames, PendingNames, Symbolization};
 pub use written::{NamedProfile, symbolize_profile};

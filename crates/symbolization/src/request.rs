@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use profile::{Avma, Svma};
 use recording::{CodeObject, ExecInstance, KernelImage, Module};
-use symbols::{ObjectFile, PerfMap, PerfMapError};
+use symbols::{JitDump, JitDumpError, ObjectFile, PerfMap, PerfMapError};
 
 /// The file behind a module.
 pub trait ModuleFile: Send + Sync {
@@ -33,6 +33,25 @@ pub trait JitProgram: Send + Sync {
 
     /// Opens its perf map. `None` if its process is gone and nothing was kept of it.
     fn open(&self) -> Option<Result<PerfMap, PerfMapError>>;
+
+    /// Whether it maps a jitdump.
+    fn has_dump(&self) -> bool {
+        false
+    }
+
+    /// Opens its jitdump. `None` if it maps none, or none that can be read.
+    fn open_dump(&self) -> Option<Result<JitDump, JitDumpError>> {
+        None
+    }
+}
+
+/// A place in code that a program made at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JitPlace {
+    /// The address in its process.
+    pub address: Avma,
+    /// When it was handed over (`CLOCK_MONOTONIC`): the code that runs there now was made before.
+    pub seen_ns: u64,
 }
 
 /// What tells programs apart in all intervals of a capture.
@@ -116,6 +135,8 @@ pub struct JitRequest {
     pub(crate) live: Option<Arc<dyn JitProgram>>,
     /// Addresses in its process.
     pub addresses: Vec<Avma>,
+    /// When each of them was handed over (`CLOCK_MONOTONIC`).
+    pub(crate) seen_ns: Vec<u64>,
 }
 
 /// Places in one function of an interpreted language.

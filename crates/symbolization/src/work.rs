@@ -5,7 +5,7 @@ use std::sync::Arc;
 use profile::{Avma, Svma};
 use recording::{CodeObject, ExecInstance, FrameId, KernelImage, Module};
 
-use crate::request::{JitProgram, ModuleFile};
+use crate::request::{JitPlace, JitProgram, ModuleFile};
 
 /// Contents of files up to this size are kept for the next delivery. Of larger ones only symbol tables are: the rest would be most of our
 /// memory.
@@ -52,13 +52,13 @@ pub enum Work {
         /// Frames and their addresses.
         places: Vec<(FrameId, Avma)>,
     },
-    /// In code that a program made at run time. Places without a name are looked up again when the interval ends: the runtime may have
-    /// written more by then.
+    /// In code that a program made at run time. Places without a name, and all places if the program writes a jitdump, are looked up
+    /// again when the interval ends: the runtime may have written more by then.
     Jit {
         /// The program.
         program: ProgramHandle,
-        /// Frames and their addresses.
-        places: Vec<(FrameId, Avma)>,
+        /// Frames and where they are.
+        places: Vec<(FrameId, JitPlace)>,
     },
     /// In a function of an interpreted language.
     Interpreted {

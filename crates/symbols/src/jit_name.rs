@@ -1,4 +1,4 @@
-//! Splits the names that runtimes write into perf maps into function, file and line.
+//! Splits the names that runtimes write into perf maps and jitdumps into function, file and line.
 
 use crate::source_line::SourceLine;
 
@@ -15,6 +15,16 @@ pub(crate) fn parse(text: &str) -> SourceLine {
         system_name: text.to_owned(),
         ..SourceLine::default()
     })
+}
+
+/// Whether V8 gives such names.
+pub(crate) fn is_v8(text: &str) -> bool {
+    V8_KINDS.iter().any(|kind| text.starts_with(kind))
+}
+
+/// The path of a file that may be written as a URL.
+pub(crate) fn plain_file(file: &str) -> &str {
+    file.strip_prefix("file://").unwrap_or(file)
 }
 
 fn python(text: &str) -> Option<SourceLine> {
@@ -40,7 +50,7 @@ fn v8(text: &str) -> Option<SourceLine> {
     Some(SourceLine {
         name: if unnamed { format!("{function}(anonymous)") } else { function.to_owned() },
         system_name: text.to_owned(),
-        file: file.strip_prefix("file://").unwrap_or(file).to_owned(),
+        file: plain_file(file).to_owned(),
         line,
         column,
         start_line: line,

@@ -1,7 +1,8 @@
 //! Names for addresses: functions, source lines and inlined calls of native code, the kernel and JIT code.
 //!
 //! In: [`Symbolizer`] for mapped files (DWARF in the file or a separate debug file, `.symtab`, `.gnu_debugdata`, `.dynsym`, PLT
-//! stubs, Go's own tables), for code without symbols the starts of its functions, and for the kernel; [`PerfMap`] for JIT code; [`demangle`].
+//! stubs, Go's own tables), for code without symbols the starts of its functions, and for the kernel; [`PerfMap`] and [`JitDump`] for JIT code;
+//! [`demangle`].
 //! Guaranteed: a hostile file can spoil its own names only. No panic leaves this crate, and memory and work are bounded. If
 //! a hostile file names another file, that is opened only if it is a regular file inside of the target's root or of our own
 //! debug directories. Missing names are counted in [`Stats`].
@@ -30,6 +31,7 @@ mod debug_sections;
 mod demangle;
 mod elf_file;
 mod go;
+mod jit_dump;
 mod jit_name;
 mod kernel;
 mod kernel_image;
@@ -50,6 +52,7 @@ mod symtab;
 mod xz;
 
 pub use demangle::demangle;
+pub use jit_dump::{JitCode, JitCodeCounts, JitDump, JitDumpError};
 pub use kernel::KernelNames;
 pub use kernel_text::KernelText;
 pub use object_file::{ObjectFile, ObjectSource};

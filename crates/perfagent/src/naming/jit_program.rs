@@ -1,9 +1,11 @@
-//! A program of the capture that makes code at run time, and its perf map.
+//! A program of the capture that makes code at run time, its perf map and its jitdump.
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use symbolization::{JitProgram, PerfMap, PerfMapError};
+use process::{Content, Image, RegionKind};
+use symbolization::{JitDump, JitDumpError, JitProgram, PerfMap, PerfMapError};
 
 use super::perf_map_owners::{OwnerSlot, PerfMapOwners};
 use crate::processes::ExecInstance;
@@ -13,12 +15,23 @@ pub(crate) struct LiveProgram {
     instance: Arc<ExecInstance>,
     /// Looked for when such code is first seen: later the process may be gone.
     owner: Arc<OwnerSlot>,
+    /// The jitdump that it maps. Its file stays open after it has ended.
+    dump: OnceLock<RegionKind>,
 }
 
 impl LiveProgram {
     /// Of a program that most probably runs.
     pub(crate) fn at_first_sight(instance: &Arc<ExecInstance>, owners: &mut PerfMapOwners) -> Self {
-        Self { instance: Arc::clone(instance), owner: owners.look_for(instance) }
+        Self { instance: Arc::clone(instance), owner: owners.look_for(instance), dump: OnceLock::new() }
+    }
+
+    /// Looks whether it maps a jitdump by now.
+    pub(crate) fn look_for_dump(&self, image: &Image) {
+        if self.dump.get().is_none()
+            && let Some(dump) = image.jit_dump()
+        {
+            self.dump.get_or_init(|| dump.clone());
+        }
     }
 }
 
@@ -33,5 +46,19 @@ impl JitProgram for LiveProgram {
             Some(owner) => Some(PerfMap::open(owner, ended)),
             None => Some(PerfMap::open(&self.instance.perf_map_owner()?, ended)),
         })?
+    }
+
+    fn has_dump(&self) -> bool {
+        self.dump.get().is_some()
+    }
+
+    fn open_dump(&self) -> Option<Result<JitDump, JitDumpError>> {
+        // None: it is still to be opened.
+        let file = self.dump.get()?.file()?;
+        let opened = file.open_content().and_then(|content| match content {
+            Content::File(file) => file.try_clone(),
+            Content::Memory(_) => Err(io::ErrorKind::InvalidInput.into()),
+        });
+        Some(opened.map_err(JitDumpError::from).and_then(|file| JitDump::open(file, self.ended())))
     }
 }

@@ -143,7 +143,11 @@ impl Resolver {
                 Frame::Native { mapping: self.mapping(builder, file, offset)?, svma, exact }
             }
             Some((_, RegionKind::Anonymous | RegionKind::Trampolines(_), instance)) => {
-                Frame::Jit { program: self.program_id(builder, instance)?, address, exact }
+                let program = self.program_id(builder, instance)?;
+                if let (Some(live), Some(snapshot)) = (self.programs.get(&program), snapshot) {
+                    live.look_for_dump(snapshot.image);
+                }
+                Frame::Jit { program, address, exact }
             }
             Some((_, RegionKind::KernelPage, _)) | None => Frame::Unknown { address },
         };

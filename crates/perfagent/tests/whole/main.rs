@@ -4,6 +4,7 @@ mod children;
 mod cut;
 mod executed;
 mod filters;
+mod jit_dump;
 mod kernel_stacks;
 mod library;
 mod metrics;

@@ -76,6 +76,14 @@ impl OpenFile {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 
+    /// Another descriptor of the open file.
+    ///
+    /// # Errors
+    /// The errno of duplicating the descriptor.
+    pub fn try_clone(&self) -> io::Result<File> {
+        self.0.try_clone()
+    }
+
     /// The whole content, mapped.
     ///
     /// # Errors

@@ -5,10 +5,13 @@ mod debuginfod;
 mod file_thread;
 mod function_start;
 mod interpreter;
+mod jit_dump;
+mod kept_files;
 mod kernel;
 mod local_file;
 mod object_files;
 mod perf_map;
+mod shortfalls;
 
 use crate::options::Options;
 use crate::source::SymbolSource;
@@ -25,10 +28,11 @@ type MakeStandard = fn(&Parts) -> Box<dyn SymbolSource>;
 type MakeSource = Box<dyn FnOnce() -> Box<dyn SymbolSource> + Send>;
 
 /// All sources in the order in which they are asked. A new source is one file and one line here.
-const REGISTRY: [MakeStandard; 7] = [
+const REGISTRY: [MakeStandard; 8] = [
     |parts| Box::new(debuginfod::Debuginfod::new(parts.files.clone(), parts.options.fetch.clone())),
     |parts| Box::new(debug_file::DebugFile::new(parts.files.clone())),
     |parts| Box::new(local_file::LocalFile::new(parts.files.clone())),
+    |_| Box::new(jit_dump::JitDumpFiles::default()),
     |_| Box::new(perf_map::PerfMapFiles::default()),
     |parts| Box::new(kernel::Kernel::new(&parts.options)),
     |_| Box::new(interpreter::Interpreter),
@@ -66,8 +70,8 @@ impl Sources {
         self
     }
 
-    /// Leaves out the source of this crate that has this name: "debuginfod", "debug file", "local file", "perf map", "kernel",
-    /// "interpreter" or "function start".
+    /// Leaves out the source of this crate that has this name: "debuginfod", "debug file", "local file", "jitdump", "perf map",
+    /// "kernel", "interpreter" or "function start".
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.left_out.push(name.to_owned());

@@ -1,7 +1,5 @@
 //! Names of code that was made at run time: from the perf map of the program that made it.
 
-use std::collections::{HashMap, HashSet};
-
 use profile::Avma;
 use symbols::{PerfMap, PerfMapError, SourceLine};
 
@@ -9,14 +7,8 @@ use crate::request::{JitProgram, JitRequest, ProgramId, Request};
 use crate::source::{Answer, SymbolSource};
 
 use super::file_thread::FileThread;
-
-/// What is kept of maps, except for the one in use: more are read again when they are needed.
-const KEPT_BYTES: usize = 64 << 20;
-const KEPT_MAPS: usize = 64;
-/// So many shortfalls are told.
-const MAX_TOLD: usize = 8;
-/// Programs whose number of bytes read is remembered when their map is released.
-const MAX_SPENT: usize = 1 << 14;
+use super::kept_files::{KeptFile, KeptFiles};
+use super::shortfalls::Shortfalls;
 
 /// The perf maps of programs, read on a thread of their own.
 pub(super) struct PerfMapFiles {
@@ -28,14 +20,18 @@ pub(super) struct PerfMapFiles {
 /// The perf maps that were read.
 #[derive(Default)]
 struct PerfMaps {
-    /// The one that was used last stands last.
-    maps: Vec<(ProgramId, PerfMap)>,
-    /// Which part of a map is not used, and why.
-    shortfalls: HashMap<ProgramId, String>,
-    /// Programs with shortfalls that are not told.
-    untold: HashSet<ProgramId>,
-    /// Bytes that were read of maps that were released.
-    spent: HashMap<ProgramId, u64>,
+    maps: KeptFiles<PerfMap>,
+    shortfalls: Shortfalls,
+}
+
+impl KeptFile for PerfMap {
+    fn heap_bytes(&self) -> usize {
+        self.heap_bytes()
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.bytes_read()
+    }
 }
 
 impl Default for PerfMapFiles {
@@ -62,7 +58,10 @@ impl SymbolSource for PerfMapFiles {
     fn end_interval(&mut self) -> Vec<String> {
         // It reads no file, so it is about no program.
         let nobody = ProgramId { pid: 0, began_ns: 0 };
-        let mut told = self.thread.tell(nobody, PerfMaps::end_interval).unwrap_or_default();
+        let mut told = self
+            .thread
+            .tell(nobody, |maps: &mut PerfMaps| maps.shortfalls.take("perf maps"))
+            .unwrap_or_default();
         if std::mem::take(&mut self.unanswered) > 0 {
             told.push("perf maps whose file system does not answer are not used".to_owned());
         }
@@ -73,15 +72,8 @@ impl SymbolSource for PerfMapFiles {
 impl PerfMaps {
     fn lookup(&mut self, id: ProgramId, request: &JitRequest) -> Option<Vec<Vec<SourceLine>>> {
         let names = self.find(id, &**request.live.as_ref()?, &request.addresses);
-        self.release();
+        self.maps.release();
         names
-    }
-
-    fn end_interval(&mut self) -> Vec<String> {
-        let told = self.shortfalls();
-        self.shortfalls.clear();
-        self.untold.clear();
-        told
     }
 
     fn find(
@@ -103,98 +95,45 @@ impl PerfMaps {
 
     /// The map of a program, now the last one.
     fn map(&mut self, id: ProgramId, live: &dyn JitProgram) -> Option<&mut PerfMap> {
-        if let Some(at) = self.maps.iter().position(|(known, _)| *known == id) {
-            let known = self.maps.remove(at);
-            self.maps.push(known);
-            let (_, map) = self.maps.last_mut()?;
-            if let Some(ended) = live.ended() {
-                map.end(ended);
-            }
-            return Some(map);
-        }
-        if self.spent.get(&id).is_some_and(|spent| *spent >= PerfMap::MAX_READ) {
-            self.tell(id, spent_text(id.pid));
-            return None;
-        }
-        match live.open()? {
-            Ok(map) => {
-                self.shortfalls.remove(&id);
-                self.untold.remove(&id);
-                self.maps.push((id, map));
-            }
-            // Most have none.
-            Err(PerfMapError::Missing { .. }) => return None,
-            Err(error) => {
-                self.tell(id, error.to_string());
+        if self.maps.take_up(id).is_none() {
+            if self.maps.spent(id) >= PerfMap::MAX_READ {
+                self.shortfalls.tell(id, spent_text(id.pid));
                 return None;
             }
+            match live.open()? {
+                Ok(map) => {
+                    self.shortfalls.forget(id);
+                    self.maps.add(id, map);
+                }
+                // Most have none.
+                Err(PerfMapError::Missing { .. }) => return None,
+                Err(error) => {
+                    self.shortfalls.tell(id, error.to_string());
+                    return None;
+                }
+            }
         }
-        self.maps.last_mut().map(|(_, map)| map)
+        let map = self.maps.last()?;
+        if let Some(ended) = live.ended() {
+            map.end(ended);
+        }
+        Some(map)
     }
 
     fn note_unread(&mut self, id: ProgramId) {
-        let Some((_, map)) = self.maps.last() else { return };
+        let Some(map) = self.maps.last() else { return };
         let counts = [
             (map.malformed_lines(), "malformed lines"),
             (map.entries_beyond_limit(), "entries and"),
             (map.bytes_beyond_limit(), "bytes beyond the limits"),
         ];
         if map.is_spent() {
-            self.tell(id, spent_text(id.pid));
+            self.shortfalls.tell(id, spent_text(id.pid));
         } else if counts.iter().any(|(count, _)| *count > 0) {
             let counts = counts.map(|(count, what)| format!("{count} {what}")).join(", ");
-            self.tell(id, format!("of the perf map of process {} not all is used: {counts}", id.pid));
+            self.shortfalls
+                .tell(id, format!("of the perf map of process {} not all is used: {counts}", id.pid));
         }
-    }
-
-    fn tell(&mut self, id: ProgramId, shortfall: String) {
-        if self.shortfalls.len() < MAX_TOLD || self.shortfalls.contains_key(&id) {
-            self.untold.remove(&id);
-            self.shortfalls.insert(id, shortfall);
-        } else {
-            self.untold.insert(id);
-        }
-    }
-
-    /// Releases the maps that were not used for longest until the rest is small enough.
-    fn release(&mut self) {
-        let Some((_, others)) = self.maps.split_last() else { return };
-        let mut total: usize = others.iter().map(|(_, map)| map.heap_bytes()).sum();
-        let mut released = 0;
-        for (_, map) in others {
-            if total <= KEPT_BYTES && others.len() - released < KEPT_MAPS {
-                break;
-            }
-            total -= map.heap_bytes();
-            released += 1;
-        }
-        for (id, map) in self.maps.drain(..released) {
-            *self.spent.entry(id).or_default() += map.bytes_read();
-        }
-        if self.spent.len() > MAX_SPENT {
-            self.forget_small();
-        }
-    }
-
-    /// Forgets the half of the programs of whose maps least was read.
-    fn forget_small(&mut self) {
-        let mut spent: Vec<(ProgramId, u64)> = self.spent.drain().collect();
-        spent.sort_unstable_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-        spent.truncate(MAX_SPENT / 2);
-        self.spent = spent.into_iter().collect();
-    }
-
-    /// Which parts of existing maps were not used, and why.
-    fn shortfalls(&self) -> Vec<String> {
-        let mut told: Vec<_> = self.shortfalls.values().cloned().collect();
-        told.sort();
-        if !self.untold.is_empty() {
-            told.push(format!(
-                "perf maps of {} more programs are not used, or not wholly",
-                self.untold.len()
-            ));
-        }
-        told
     }
 }
 
@@ -278,14 +217,18 @@ mod tests {
     fn name(maps: &mut PerfMaps, number: i64, live: &Arc<Program>) -> Option<String> {
         let program = ExecInstance { pid: 7, began_ns: number, ended_ns: None, labels: Vec::new() };
         let live: Arc<dyn JitProgram> = live.clone();
-        let request =
-            JitRequest { program: Arc::new(program), live: Some(live), addresses: vec![Avma(0x10)] };
+        let request = JitRequest {
+            program: Arc::new(program),
+            live: Some(live),
+            addresses: vec![Avma(0x10)],
+            seen_ns: vec![0],
+        };
         let names = maps.lookup(ProgramId::from(&*request.program), &request)?;
         names[0].first().map(|line| line.name.clone())
     }
 
     fn told(maps: &mut PerfMaps) -> Vec<String> {
-        maps.end_interval()
+        maps.shortfalls.take("perf maps")
     }
 
     #[test]
@@ -298,7 +241,7 @@ mod tests {
         sleeper.write("10 10 of_first\n", ago(15));
         assert_eq!(name(&mut maps, 1, &first).as_deref(), Some("of_first"));
         assert_eq!(name(&mut maps, 2, &second), None, "it was written before");
-        let shortfalls = maps.shortfalls();
+        let shortfalls = told(&mut maps);
         assert!(shortfalls[0].contains("before this program began"), "{shortfalls:?}");
         *first.ended.lock().unwrap() = Some(exec);
         sleeper.write("10 10 of_second_\n", ago(5));
@@ -354,43 +297,13 @@ mod tests {
     }
 
     #[test]
-    fn shortfalls_that_are_not_told_are_counted() {
-        let mut maps = PerfMaps::default();
-        let last = i64::try_from(MAX_TOLD).unwrap() + 2;
-        for number in (0..last).chain(0..last) {
-            maps.tell(ProgramId { pid: 7, began_ns: number }, format!("map {number}"));
-        }
-        let told = told(&mut maps);
-        assert_eq!(told.len(), MAX_TOLD + 1);
-        assert!(told[MAX_TOLD].contains("of 2 more programs"), "{told:?}");
-    }
-
-    #[test]
     fn a_map_that_was_read_too_often_is_not_read_again() {
         let sleeper = Sleeper::start();
         let program = sleeper.program(ago(20));
         sleeper.write("10 10 name\n", SystemTime::now());
         let mut maps = PerfMaps::default();
-        maps.spent.insert(ProgramId { pid: 7, began_ns: 1 }, PerfMap::MAX_READ);
-        for number in 2..2 + 2 * MAX_SPENT as i64 {
-            maps.spent.insert(ProgramId { pid: 7, began_ns: number }, 1);
-        }
-        maps.forget_small();
-        assert_eq!(maps.spent.len(), MAX_SPENT / 2);
+        maps.maps.add_spent(ProgramId { pid: 7, began_ns: 1 }, PerfMap::MAX_READ);
         assert_eq!(name(&mut maps, 1, &program), None);
         assert!(told(&mut maps)[0].contains("1 GiB were read"));
-    }
-
-    #[test]
-    fn few_maps_stay_open() {
-        let sleeper = Sleeper::start();
-        let program = sleeper.program(ago(20));
-        sleeper.write("10 10 name\n", SystemTime::now());
-        let mut maps = PerfMaps::default();
-        for number in 0..500 {
-            assert!(name(&mut maps, number, &program).is_some());
-        }
-        assert!(maps.maps.len() <= KEPT_MAPS + 1, "{}", maps.maps.len());
-        assert!(name(&mut maps, 0, &program).is_some());
     }
 }

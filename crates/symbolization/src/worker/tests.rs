@@ -6,7 +6,7 @@ use profile::{Avma, Svma};
 use recording::{CodeObject, ExecInstance, FileIdentity, FrameId, KernelNaming, Module, ModuleKind};
 use symbols::SourceLine;
 
-use crate::request::Request;
+use crate::request::{JitPlace, Request};
 use crate::source::{Answer, SymbolSource};
 use crate::work::{ModuleHandle, ProgramHandle};
 
@@ -168,7 +168,8 @@ fn code_of_a_runtime_is_looked_up_again_when_the_interval_ends() {
     let pending = symbolization.begin_interval();
     let program = ExecInstance { pid: 1, began_ns: 2, ended_ns: None, labels: Vec::new() };
     let program = ProgramHandle { program: Arc::new(program), live: None };
-    let places = (0..3).map(|n| (FrameId(n), Avma(u64::from(n) + 1))).collect();
+    let places =
+        (0..3).map(|n| (FrameId(n), JitPlace { address: Avma(u64::from(n) + 1), seen_ns: 0 })).collect();
     pending.submit(Work::Jit { program, places });
     while pending.left() > 2 {
         std::thread::yield_now();

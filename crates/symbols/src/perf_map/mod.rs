@@ -13,3 +13,4 @@ mod owner;
 pub use error::PerfMapError;
 pub use map::{PerfMap, PerfMapEntry};
 pub use owner::PerfMapOwner;
+pub(crate) use owner::tick_after;

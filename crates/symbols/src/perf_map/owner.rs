@@ -166,7 +166,7 @@ fn tick() -> Duration {
 }
 
 /// One tick later, or the same time if it is the last that can be stored: files may have any time.
-pub(super) fn tick_after(time: SystemTime) -> SystemTime {
+pub(crate) fn tick_after(time: SystemTime) -> SystemTime {
     time.checked_add(tick()).unwrap_or(time)
 }
 
