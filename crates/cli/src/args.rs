@@ -17,7 +17,7 @@ const USAGE: &str = "perf-agent [OPTIONS] --profile|--offcpu|--pmu --pid PID [--
        perf-agent [OPTIONS] --profile|--offcpu|--pmu -a
        perf-agent [OPTIONS] --profile|--offcpu|--pmu -- CMD [ARGS…]
        perf-agent render FILE [OUTPUT OPTIONS]
-       perf-agent symbolize IN -o OUT [--symbol-dir DIR …]
+       perf-agent symbolize IN -o OUT [--symbol-dir DIR …] [--vmlinux FILE] [--system-map FILE]
        perf-agent doctor [--json]
        perf-agent help [COMMAND]";
 
@@ -173,6 +173,16 @@ pub struct SymbolizeArgs {
     /// as in /usr/lib/debug, or NAME and NAME.debug. A file is used if it has the build-id that is looked for. Repeatable
     #[arg(long, value_name = "DIR")]
     pub symbol_dir: Vec<PathBuf>,
+
+    /// Name kernel frames from the ELF file of the kernel of the capture, which has a symbol table: functions, and lines and inlined calls
+    /// if it has debug information. IN tells where that kernel was loaded
+    #[arg(long, value_name = "FILE")]
+    pub vmlinux: Option<PathBuf>,
+
+    /// Name kernel frames from a list of symbols of the kernel of the capture: its System.map, or a copy of /proc/kallsyms, which names
+    /// modules too if it is of the same start of the machine
+    #[arg(long, value_name = "FILE")]
+    pub system_map: Option<PathBuf>,
 
     #[command(flatten)]
     pub symbols: SymbolArgs,

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use perfagent::{FileTarget, OutputKind, Recording, Symbolizer, WrittenProfile};
+use perfagent::{Error, FileTarget, OutputKind, Recording, Symbolizer, WrittenProfile};
 
 use crate::args::SymbolizeArgs;
 use crate::exit_status::ExitStatuses;
@@ -40,7 +40,8 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             return ExitCode::from(statuses.rejected);
         }
     };
-    let symbolizer = match later_names::symbolizer(&args.symbols, symbolizer) {
+    let symbolizer = with_kernel(args, symbolizer).and_then(|it| later_names::symbolizer(&args.symbols, it));
+    let symbolizer = match symbolizer {
         Ok(symbolizer) => symbolizer,
         Err(error) => {
             messages::library_error(&error);
@@ -71,8 +72,17 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             let places = outcome.named + outcome.unnamed;
             messages::note(&format!("{} of {places} places without a name have one now", outcome.named));
             if outcome.unnamed > 0 {
-                let hint = "give directories with the files or debug files of these build-ids by --symbol-dir, or a server by --debuginfod-url";
-                messages::warning(&format!("{} places have no name still", outcome.unnamed), Some(hint));
+                let files = "give directories with the files or debug files of these build-ids by --symbol-dir, or a server by --debuginfod-url";
+                let kernel = "give the vmlinux of the kernel by --vmlinux, or its System.map or a copy of /proc/kallsyms by --system-map";
+                let hint = if outcome.unnamed == outcome.unnamed_in_kernel { kernel } else { files };
+                let line = match outcome.unnamed_in_kernel {
+                    0 => format!("{} places have no name still", outcome.unnamed),
+                    count => format!(
+                        "{} places have no name still, {count} of them in the kernel",
+                        outcome.unnamed
+                    ),
+                };
+                messages::warning(&line, Some(hint));
             }
             named.write(target, temporary)
         }
@@ -106,6 +116,21 @@ fn with_dirs(dirs: &[PathBuf]) -> Result<Symbolizer, String> {
         let dir = std::path::absolute(dir).map_err(|error| told(&error))?;
         Ok(symbolizer.symbol_dir(dir))
     })
+}
+
+fn with_kernel(args: &SymbolizeArgs, symbolizer: Symbolizer) -> Result<Symbolizer, Error> {
+    let symbolizer = match &args.vmlinux {
+        Some(path) => symbolizer.vmlinux(absolute(path))?,
+        None => symbolizer,
+    };
+    match &args.system_map {
+        Some(path) => symbolizer.system_map(absolute(path)),
+        None => Ok(symbolizer),
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn read(path: &Path) -> Result<Input, String> {

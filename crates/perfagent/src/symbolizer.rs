@@ -1,11 +1,12 @@
 //! Names for recordings, later and elsewhere.
 
 use std::cell::{RefCell, RefMut};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use profile::Profile;
 use recording::SymbolizedRecording;
-use symbolization::{AbandonToken, NamedProfile, Options, Sources, symbolize_profile};
+use symbolization::{AbandonToken, KernelFiles, NamedProfile, Options, Sources, symbolize_profile};
+use symbols::{KernelFile, KernelNames};
 
 use crate::config::{Debuginfod, Fetching};
 use crate::symbol_source::{GivenSources, SymbolSource};
@@ -24,6 +25,7 @@ use crate::{CancelToken, Error};
 pub struct Symbolizer {
     cancel: CancelToken,
     symbol_dirs: Vec<PathBuf>,
+    kernel_files: KernelFiles,
     fetching: Fetching,
     state: RefCell<State>,
 }
@@ -69,6 +71,39 @@ impl Symbolizer {
     pub fn symbol_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.symbol_dirs.push(path.into());
         self
+    }
+
+    /// Names kernel frames from this ELF file of their kernel, with lines and inlined calls if it has debug information. Files of the kernel
+    /// stand for the kernel that runs here. Must be called before the first recording is named; later it has no effect.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: it is no uncompressed ELF file of a kernel with a symbol table.
+    pub fn vmlinux(mut self, path: impl Into<PathBuf>) -> Result<Self, Error> {
+        let path = path.into();
+        if KernelFile::read(&path).is_none() {
+            let message =
+                format!("--vmlinux {}: it is no ELF file of a kernel with a symbol table", path.display());
+            let hint = "the file `vmlinux` of the kernel's build or of its debug package; vmlinuz is compressed and has no symbols";
+            return Err(Error::invalid("--vmlinux", message, hint));
+        }
+        self.kernel_files.vmlinux = Some(path);
+        Ok(self)
+    }
+
+    /// Names kernel frames from this list of their kernel's symbols: a `System.map`, or a copy of `/proc/kallsyms`. Must be called before the
+    /// first recording is named; later it has no effect.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: it cannot be read, or its addresses are hidden.
+    pub fn system_map(mut self, path: impl Into<PathBuf>) -> Result<Self, Error> {
+        let path = path.into();
+        check_list(&path).map_err(|reason| {
+            let message = format!("--system-map {}: {reason}", path.display());
+            let hint = "/boot/System.map-RELEASE of the kernel, or: sudo cat /proc/kallsyms > FILE";
+            Error::invalid("--system-map", message, hint)
+        })?;
+        self.kernel_files.system_map = Some(path);
+        Ok(self)
     }
 
     /// Fetches debug files that this machine does not have, and those of programs that it does not have.
@@ -117,7 +152,12 @@ impl Symbolizer {
         let mut state = self.state.try_borrow_mut().ok()?;
         if let State::Described(given) = &mut *state {
             let fetch = self.fetching.fetch();
-            let mut options = Options { symbol_dirs: self.symbol_dirs.clone(), fetch, ..Options::default() };
+            let mut options = Options {
+                symbol_dirs: self.symbol_dirs.clone(),
+                kernel_files: self.kernel_files.clone(),
+                fetch,
+                ..Options::default()
+            };
             options.symbols.debug_dirs.splice(0..0, self.symbol_dirs.iter().cloned());
             let sources = std::mem::take(given).before(Sources::standard(&options));
             let cancel = self.cancel.clone();
@@ -130,5 +170,23 @@ impl Symbolizer {
             State::Described(_) => None,
         })
         .ok()
+    }
+}
+
+/// Whether a file is a list of the kernel's symbols.
+fn check_list(path: &Path) -> Result<(), String> {
+    let is_file = std::fs::metadata(path).map_err(|error| error.to_string())?.is_file();
+    if !is_file {
+        return Err("it is no regular file".to_owned());
+    }
+    let options = symbols::Options {
+        kallsyms: path.to_owned(),
+        kernel_images: Vec::new(),
+        ..symbols::Options::default()
+    };
+    match symbols::Symbolizer::new(options).kernel_names() {
+        KernelNames::Known(_) => Ok(()),
+        KernelNames::Hidden => Err("it has no symbols of code, or all addresses in it are zero".to_owned()),
+        KernelNames::Unreadable(reason) => Err(reason),
     }
 }

@@ -27,8 +27,10 @@ pub struct WrittenProfile(Profile);
 pub struct NamingOutcome {
     /// Places that got a name.
     pub named: u64,
-    /// Places in files that have none still.
+    /// Places in files and in the kernel that have none still.
     pub unnamed: u64,
+    /// Of these, places in the kernel.
+    pub unnamed_in_kernel: u64,
     /// Places that were not looked up, because the search was ended.
     pub abandoned: u64,
     /// What else is to be said, one line each.
@@ -63,6 +65,7 @@ impl WrittenProfile {
         let outcome = NamingOutcome {
             named: named.named,
             unnamed: named.unnamed,
+            unnamed_in_kernel: named.unnamed_in_kernel,
             abandoned: named.abandoned,
             told: named.told,
         };

@@ -18,7 +18,7 @@ pub use build_id::{BuildId, BuildIdError};
 pub use builder::Builder;
 pub use interner::Interner;
 pub use model::{
-    Function, FunctionId, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId, Profile, Sample,
-    ValueType,
+    Function, FunctionId, KERNEL_MAPPING, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId,
+    Profile, Sample, ValueType,
 };
 pub use visible::{is_hidden, push_escaped, visible};

@@ -36,9 +36,12 @@ impl ValueType {
     }
 }
 
+/// The name of the mapping of all kernel code, whose addresses are absolute.
+pub const KERNEL_MAPPING: &str = "[kernel.kallsyms]";
+
 /// One executable segment of one file, shared by all processes that map it.
 ///
-/// Special names: `[kernel.kallsyms]`, `[vdso]`, `[jit]` (range 0).
+/// Special names: [`KERNEL_MAPPING`], `[vdso]`, `[jit]` (range 0).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Mapping {
     /// First link-time address of the segment, rounded down to a page.

@@ -35,3 +35,11 @@ pub struct KernelModule {
     /// Its build-id, if it tells one.
     pub build_id: Option<BuildId>,
 }
+
+impl KernelModule {
+    /// Whether an address lies in its code or data.
+    #[must_use]
+    pub fn holds(&self, address: Avma) -> bool {
+        (self.text.0..self.text.0.saturating_add(self.size)).contains(&address.0)
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! A [`Recording`] owns all its data. It needs neither the machine nor the process that it comes from: it can be symbolized, reported,
 //! and turned into any output later and elsewhere. [`Builder`] makes one from stacks and sums as they arrive;
-//! [`mod@file`] writes and reads recordings.
+//! [`mod@file`] writes and reads recordings, [`kernel_comments`] the kernel in comments of a profile.
 //!
 //! Guaranteed: ids are indices into the tables of the recording that they belong to. Memory is bounded: each table has a limit, and
 //! each count that exceeds a limit is told in [`Accounting`]. The crate is pure: it knows no Linux, no BPF, and no symbolizer.
@@ -19,6 +19,7 @@ mod event;
 mod fetches;
 pub mod file;
 mod frame;
+pub mod kernel_comments;
 mod kernel_image;
 mod mode;
 mod model;

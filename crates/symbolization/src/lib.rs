@@ -23,6 +23,7 @@ mod chain;
 mod deliveries;
 mod engine;
 mod figures;
+mod given_kernel;
 mod guarded;
 mod interval;
 mod kernel_addresses;
@@ -43,7 +44,7 @@ pub use abandon::AbandonToken;
 pub use deliveries::{Deliveries, FrameContext};
 pub use figures::{Figures, Lookup};
 pub use offline::Symbolizer;
-pub use options::{Fetch, Options};
+pub use options::{Fetch, KernelFiles, Options};
 pub use path_file::PathFile;
 pub use request::{
     InterpretedRequest, JitPlace, JitProgram, JitRequest, KernelRequest, ModuleFile, ModuleRequest,

@@ -44,7 +44,8 @@ impl Symbolizer {
     }
 
     /// Names a recording. Files are found by their paths and must prove to be those of the recording, see [`PathFile`]. Kernel frames are
-    /// named if the machine was not started since the recording, or if the same kernel runs here and both tell where they were loaded.
+    /// named from the files of [`Options::kernel_files`], else if the machine was not started since the recording, or if the same kernel runs
+    /// here and both tell where they were loaded.
     /// Code that was made at run time has no name any more.
     pub fn symbolize(&mut self, recording: Recording) -> SymbolizedRecording {
         self.symbolize_again(SymbolizedRecording { recording, ..SymbolizedRecording::default() })

@@ -19,6 +19,15 @@ pub struct Fetch {
     pub fail_closed: bool,
 }
 
+/// Files that stand for the running kernel where a recording or a written profile is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelFiles {
+    /// The kernel's ELF file, with a symbol table and perhaps debug information.
+    pub vmlinux: Option<PathBuf>,
+    /// A list of its symbols: a `System.map`, or a copy of `/proc/kallsyms`.
+    pub system_map: Option<PathBuf>,
+}
+
 /// Settings of symbolization.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -26,6 +35,8 @@ pub struct Options {
     pub symbols: symbols::Options,
     /// Directories with files and debug files of other machines, which are found by build-id: for recordings and written profiles.
     pub symbol_dirs: Vec<PathBuf>,
+    /// Files of the kernel of recordings and written profiles.
+    pub kernel_files: KernelFiles,
     /// The number of this start of the machine.
     pub boot_id: PathBuf,
     /// The directory with a directory for each loaded module of the kernel.
@@ -42,6 +53,7 @@ impl Default for Options {
         Self {
             symbols,
             symbol_dirs: Vec::new(),
+            kernel_files: KernelFiles::default(),
             boot_id: "/proc/sys/kernel/random/boot_id".into(),
             kernel_modules: "/sys/module".into(),
             fetch: None,

@@ -1,13 +1,15 @@
 //! Names for a profile that was written to a file, by the addresses and build-ids in it.
 //!
 //! Its locations become frames of a recording, which is named as every recording is: so the names are those of a live run that had the same
-//! files. Named are places in files that have no name, or only the start of their function. All others keep what they have.
+//! files. Named are places in files that have no name, or only the start of their function, and kernel addresses without a name. All others
+//! keep what they have.
 
 use std::collections::HashMap;
 
-use profile::{Builder, Line, Location, LocationId, Mapping, MappingId, Profile};
+use profile::{Builder, KERNEL_MAPPING, Line, Location, LocationId, Mapping, MappingId, Profile};
 use recording::{
-    CodeMapping, CodeMappingId, FileIdentity, Frame, FrameId, Module, ModuleId, ModuleKind, Names, Recording,
+    CodeMapping, CodeMappingId, FileIdentity, Frame, FrameId, KernelImage, KernelNaming, Module, ModuleId,
+    ModuleKind, Names, Recording, kernel_comments,
 };
 
 use crate::offline::Symbolizer;
@@ -20,8 +22,10 @@ pub struct NamedProfile {
     pub profile: Profile,
     /// Locations that got a name.
     pub named: u64,
-    /// Locations in files that have none still.
+    /// Locations in files and in the kernel that have none still.
     pub unnamed: u64,
+    /// Of these, locations in the kernel.
+    pub unnamed_in_kernel: u64,
     /// Locations that were not looked up, because symbolization was abandoned.
     pub abandoned: u64,
     /// What else is to be said about the names.
@@ -34,12 +38,25 @@ pub fn symbolize_profile(symbolizer: &mut Symbolizer, profile: Profile) -> Named
     let (recording, frames) = recording_of(&profile);
     let symbolized = symbolizer.symbolize(recording);
     let names = &symbolized.names;
-    let named = frames.values().filter(|frame| names.has(**frame)).count() as u64;
+    let nameless = || frames.values().filter(|frame| !names.has(**frame));
+    let in_kernel =
+        |frame: &&FrameId| matches!(symbolized.recording.frame(**frame), Some(Frame::Kernel { .. }));
+    let (unnamed, unnamed_in_kernel) =
+        (nameless().count() as u64, nameless().filter(in_kernel).count() as u64);
+    let mut told = names.outcome.shortfalls.clone();
+    told.extend(match &names.outcome.kernel {
+        KernelNaming::NotAsked | KernelNaming::Known => None,
+        KernelNaming::Hidden => {
+            Some("kernel frames stay addresses: the kernel hides its addresses here".to_owned())
+        }
+        KernelNaming::Unreadable(reason) => Some(format!("kernel frames stay addresses: {reason}")),
+    });
     NamedProfile {
-        named,
-        unnamed: frames.len() as u64 - named,
+        named: frames.len() as u64 - unnamed,
+        unnamed,
+        unnamed_in_kernel,
         abandoned: names.outcome.abandoned,
-        told: names.outcome.shortfalls.clone(),
+        told,
         profile: with_names(profile, &frames, names),
     }
 }
@@ -54,7 +71,7 @@ fn is_nameless(profile: &Profile, location: &Location) -> bool {
 
 /// The places to be named as frames of a recording, by location.
 fn recording_of(profile: &Profile) -> (Recording, HashMap<LocationId, FrameId>) {
-    let mut recording = Recording::default();
+    let mut recording = Recording { kernel: kernel_of(profile), ..Recording::default() };
     for mapping in &profile.mappings {
         let module = Module {
             path: mapping.filename.clone(),
@@ -70,16 +87,30 @@ fn recording_of(profile: &Profile) -> (Recording, HashMap<LocationId, FrameId>) 
     let mut frames = HashMap::new();
     for (position, location) in (0u32..).zip(&profile.locations) {
         let Some(MappingId(mapping)) = location.mapping else { continue };
-        let is_in_file = profile.mappings.get(mapping as usize).is_some_and(is_file);
-        if is_in_file && is_nameless(profile, location) {
-            let number = FrameId(u32::try_from(recording.frames.len()).unwrap_or(u32::MAX));
-            // A profile has the address by which a name is looked up.
-            let (mapping, svma) = (CodeMappingId(mapping), profile::Svma(location.address));
-            recording.frames.push(Frame::Native { mapping, svma, exact: true });
-            frames.insert(LocationId(position), number);
+        let Some(of) = profile.mappings.get(mapping as usize) else { continue };
+        if !is_nameless(profile, location) {
+            continue;
         }
+        // A profile has the address by which a name is looked up.
+        let frame = if is_file(of) {
+            let (mapping, svma) = (CodeMappingId(mapping), profile::Svma(location.address));
+            Frame::Native { mapping, svma, exact: true }
+        } else if of.filename == KERNEL_MAPPING && of.build_id == recording.kernel.build_id {
+            Frame::Kernel { address: location.address, exact: true }
+        } else {
+            continue;
+        };
+        let number = FrameId(u32::try_from(recording.frames.len()).unwrap_or(u32::MAX));
+        recording.frames.push(frame);
+        frames.insert(LocationId(position), number);
     }
     (recording, frames)
+}
+
+/// The kernel of a profile. Of a profile with several, the first one.
+fn kernel_of(profile: &Profile) -> KernelImage {
+    let mapping = profile.mappings.iter().find(|mapping| mapping.filename == KERNEL_MAPPING);
+    kernel_comments::read(&profile.comments, mapping.and_then(|mapping| mapping.build_id.clone()))
 }
 
 /// Whether a mapping is of a file, of which symbols can be found.
@@ -262,6 +293,82 @@ mod tests {
             profile_of(missing, &other, &addresses),
         );
         assert_eq!(named.named, 0, "a file with another build-id is not believed");
+    }
+
+    /// Functions of the kernel that runs here: address and name. `None`: it hides its addresses.
+    fn kernel_functions(list: &str) -> Option<Vec<(u64, String)>> {
+        let mut symbols: std::collections::BTreeMap<u64, Vec<&str>> = std::collections::BTreeMap::new();
+        for line in list.lines().filter(|line| !line.contains('[')) {
+            let mut words = line.split(' ');
+            let address = words.next().and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+            if let (Some("t" | "T"), Some(name)) = (words.next(), words.next()) {
+                symbols.entry(address).or_default().push(name);
+            }
+        }
+        let unique = symbols.into_iter().filter(|(_, names)| names.len() == 1);
+        let all: Vec<_> = unique.map(|(address, names)| (address, names[0].to_owned())).collect();
+        (all.len() > 1000).then_some(all)
+    }
+
+    /// A profile of one stack in a kernel that was loaded `shift` farther than the one here.
+    fn kernel_profile(addresses: &[u64], shift: u64, told: &[String]) -> Profile {
+        let samples = ValueType::new("samples", "count");
+        let mut builder = Builder::new(&[samples.clone()], samples, 1);
+        let mapping = builder.mapping(Mapping {
+            limit: Svma(u64::MAX),
+            filename: KERNEL_MAPPING.to_owned(),
+            build_id: Some("01020304".parse().unwrap()),
+            ..Mapping::default()
+        });
+        let place = |address: &u64| builder.location(Some(mapping), address + shift, Vec::new());
+        let stack = addresses.iter().map(place).collect();
+        builder.add(Vec::new(), stack, &[1]);
+        builder.finish(1, 2, told.to_vec())
+    }
+
+    #[test]
+    fn kernel_addresses_of_another_start_are_named_from_a_list_of_this_kernel() {
+        let list = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let Some(functions) = kernel_functions(&list) else {
+            testkit::skipped(format_args!("the kernel hides its addresses from this test"));
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let map = folder.path().join("System.map");
+        // As the build of a kernel writes it: without modules.
+        let own: String = list.lines().filter(|line| !line.contains('[')).flat_map(|l| [l, "\n"]).collect();
+        std::fs::write(&map, own).unwrap();
+        let mark = |name: &str| {
+            let line = list.lines().find(|line| line.ends_with(name)).unwrap();
+            u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+        };
+        let (stext, etext) = (mark(" T _stext"), mark(" T _etext"));
+        let in_text = functions.iter().filter(|(address, _)| (stext..etext).contains(address));
+        let some: Vec<_> = in_text.step_by(97).collect();
+        let addresses: Vec<u64> = some.iter().map(|(address, _)| *address).collect();
+        let expected: Vec<&str> = some.iter().map(|(_, name)| name.as_str()).collect();
+        let mut options = Options::default();
+        options.kernel_files.system_map = Some(map);
+        let name = |shift: u64, told: &[String]| {
+            let profile = kernel_profile(&addresses, shift, told);
+            let named = symbolize_profile(&mut Symbolizer::new(options.clone()), profile);
+            let names: Vec<String> = lines_of(&named.profile)
+                .into_iter()
+                .map(|lines| lines.first().map_or(String::new(), |(function, ..)| function.name.clone()))
+                .collect();
+            (names, named.unnamed_in_kernel, named.told)
+        };
+        let shift = 0x1c00_0000;
+        let loaded = format!("perf-agent.kernel.stext={:#x}", stext + shift);
+        assert_eq!(name(shift, &[loaded]), (expected.iter().map(|&n| n.to_owned()).collect(), 0, Vec::new()));
+        // Where the kernel was is not known, and it was not where the list has it.
+        let (names, unnamed, told) = name(shift, &[]);
+        assert!(names.iter().all(String::is_empty), "nothing is guessed");
+        assert_eq!(unnamed, addresses.len() as u64);
+        assert!(told[0].contains("does not tell where its kernel was loaded"), "{told:?}");
+        let (names, unnamed, told) = name(0, &[]);
+        assert_eq!((names.len(), unnamed), (expected.len(), 0));
+        assert!(names == expected && told[0].contains("as if it had been where"), "{told:?}");
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Kernel {
         let address = u64::from_str_radix(words.next()?, 16).ok().filter(|a| *a != 0)?;
         let kind = words.next()?.bytes().next()?;
         let name = words.next()?;
-        self.text_marks.note(name, address);
+        self.text_marks.note(name.as_bytes(), address);
         let is_code = kind.eq_ignore_ascii_case(&b't') || kind.eq_ignore_ascii_case(&b'w');
         // Symbols of per-CPU data have small addresses; on aarch64, `$x` and `$d` mark code and data.
         if !is_code || name.starts_with('$') {

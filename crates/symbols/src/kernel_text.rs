@@ -42,18 +42,18 @@ impl KernelText {
             let (address, name) = (words.next(), words.nth(1));
             if let (Some(address), Some(name @ ("_text" | "_stext"))) = (address, name) {
                 seen += 1;
-                this.note(name, u64::from_str_radix(address, 16).unwrap_or(0));
+                this.note(name.as_bytes(), u64::from_str_radix(address, 16).unwrap_or(0));
             }
         }
         this
     }
 
     /// Enters a symbol, if it is one of the marks. Address 0 is a hidden one.
-    pub(crate) fn note(&mut self, name: &str, address: u64) {
+    pub(crate) fn note(&mut self, name: &[u8], address: u64) {
         let mark = match name {
-            "_text" => &mut self.text,
-            "_stext" => &mut self.stext,
-            "_etext" => &mut self.etext,
+            b"_text" => &mut self.text,
+            b"_stext" => &mut self.stext,
+            b"_etext" => &mut self.etext,
             _ => return,
         };
         *mark = Some(Avma(address)).filter(|address| address.0 != 0);

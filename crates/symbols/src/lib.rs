@@ -54,6 +54,7 @@ mod xz;
 pub use demangle::demangle;
 pub use jit_dump::{JitCode, JitCodeCounts, JitDump, JitDumpError};
 pub use kernel::KernelNames;
+pub use kernel_image::KernelFile;
 pub use kernel_text::KernelText;
 pub use object_file::{ObjectFile, ObjectSource};
 pub use options::Options;

@@ -70,6 +70,74 @@ fn a_capture_of_a_stripped_program_has_its_functions_and_later_their_names() {
     assert!(!folded.contains("app!fn_0x"), "{folded}");
 }
 
+/// The kernel functions of folded stacks that spend their time in a system call.
+fn kernel_names(folded: &str) -> std::collections::BTreeSet<&str> {
+    let frames =
+        folded.lines().flat_map(|line| line.rsplit_once(' ').map_or("", |(stack, _)| stack).split(';'));
+    frames.filter(|frame| frame.starts_with("do_syscall_64") || frame.contains("read_zero")).collect()
+}
+
+#[test]
+fn kernel_frames_without_names_get_them_from_a_list_of_the_kernel() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
+    let list = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let is_shown =
+        list.lines().any(|line| line.ends_with(" T _stext") && !line.starts_with("0000000000000000"));
+    let without = ["--bounding-set=-syslog", "--inh-caps=-syslog"];
+    let hidden = Command::new("setpriv").args(without).args(["cat", "/proc/kallsyms"]).output();
+    let is_hidden =
+        hidden.is_ok_and(|output| output.status.success() && output.stdout.starts_with(b"0000000000000000"));
+    if !privileged() {
+        return;
+    }
+    if !is_shown || !is_hidden {
+        testkit::skipped(format_args!("the kernel shows its addresses to all here, or to nobody"));
+        return;
+    }
+    fs::write(folder.join("kallsyms"), &list).unwrap();
+    let target = Process::start(
+        Command::new("dd").args(["if=/dev/zero", "of=/dev/null", "bs=1M"]).stderr(Stdio::null()),
+    )
+    .unwrap();
+    let captured = Command::new("setpriv")
+        .args(without)
+        .arg(env!("CARGO_BIN_EXE_perf-agent"))
+        .args([
+            "--profile",
+            "-g",
+            "--duration",
+            "1s",
+            "--sample-rate",
+            "499",
+            "--profile-output",
+            "cpu.pb.gz",
+        ])
+        .args(["--recording-output", "recording", "--folded-output", "cpu.folded", "--pid"])
+        .arg(target.pid().to_string())
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    drop(target);
+    assert_status(&captured, 0);
+    let folded = fs::read_to_string(folder.join("cpu.folded")).unwrap();
+    assert!(kernel_names(&folded).is_empty(), "{folded}");
+
+    let named = ["--system-map", "kallsyms"];
+    for (input, output) in [("cpu.pb.gz", "named.pb.gz"), ("recording", "named")] {
+        let words = ["symbolize", input, "-o", output];
+        assert_status(&run_in(folder, &[&words[..], &named].concat()), 0);
+    }
+    let text = decompressed(&folder.join("named.pb.gz"));
+    assert!(text.contains("do_syscall_64") && text.contains("read_zero"), "{}", stderr(&captured));
+    assert_status(&run_in(folder, &["render", "named", "-o", "named.folded"]), 0);
+    let folded = fs::read_to_string(folder.join("named.folded")).unwrap();
+    assert!(kernel_names(&folded).len() >= 2, "{folded}");
+    // The same start of the same kernel: without a file, its own list is asked.
+    assert_status(&run_in(folder, &["symbolize", "cpu.pb.gz", "-o", "here.pb.gz"]), 0);
+    assert!(decompressed(&folder.join("here.pb.gz")) == text);
+}
+
 #[test]
 fn what_cannot_be_named_is_refused_with_the_reason() {
     let directory = tempfile::tempdir().unwrap();
@@ -87,6 +155,9 @@ fn what_cannot_be_named_is_refused_with_the_reason() {
             2,
             "--symbol-dir nowhere: No such file",
         ),
+        (&["symbolize", "text", "-o", "out", "--vmlinux", "text"], 2, "it is no ELF file of a kernel"),
+        (&["symbolize", "text", "-o", "out", "--system-map", "text"], 2, "it has no symbols of code"),
+        (&["symbolize", "text", "-o", "out", "--system-map", "nowhere"], 2, "nowhere: No such file"),
     ] {
         let output = run_in(folder, words);
         assert_eq!(output.status.code(), Some(status), "{words:?}: {}", stderr(&output));

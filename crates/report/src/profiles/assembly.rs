@@ -1,7 +1,7 @@
 //! A profile while samples are added.
 
-use profile::{Builder, Label, LocationId, Profile, ValueType};
-use recording::{Recording, SymbolizedRecording};
+use profile::{Avma, Builder, KERNEL_MAPPING, Label, LocationId, MappingId, Profile, ValueType};
+use recording::{Recording, SymbolizedRecording, kernel_comments};
 
 use super::locations::Locations;
 use crate::figures::signed;
@@ -57,9 +57,24 @@ impl<'a> Assembly<'a> {
         self.builder.add(labels, locations, values);
     }
 
-    /// The finished profile.
+    /// The finished profile. If it has kernel frames, its comments tell of the kernel too.
     pub(super) fn finish(self, comments: Vec<String>) -> Profile {
-        let span = self.recording.span;
-        self.builder.finish(span.start_ns, signed(span.duration_ns), comments)
+        let Self { recording, builder, .. } = self;
+        let span = recording.span;
+        let mut profile = builder.finish(span.start_ns, signed(span.duration_ns), comments);
+        let addresses = kernel_addresses(&profile);
+        if !addresses.is_empty() {
+            profile.comments.extend(kernel_comments::write(&recording.kernel, &addresses));
+        }
+        profile
     }
+}
+
+fn kernel_addresses(profile: &Profile) -> Vec<Avma> {
+    let is_kernel = |mapping: Option<MappingId>| {
+        let mapping = mapping.and_then(|MappingId(number)| profile.mappings.get(number as usize));
+        mapping.is_some_and(|mapping| mapping.filename == KERNEL_MAPPING)
+    };
+    let kernel = profile.locations.iter().filter(|location| is_kernel(location.mapping));
+    kernel.map(|location| Avma(location.address)).collect()
 }

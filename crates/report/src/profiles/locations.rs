@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use profile::{Builder, FileOffset, Function, Line, LocationId, Mapping, MappingId, Svma};
+use profile::{Builder, FileOffset, Function, KERNEL_MAPPING, Line, LocationId, Mapping, MappingId, Svma};
 use recording::{CodeMappingId, Frame, FrameId, NameLine, Names, Recording};
 
 /// Kernel addresses are all above this; of both architectures' layouts the lower one.
@@ -101,7 +101,7 @@ impl<'a> Locations<'a> {
                 start: Svma(KERNEL_START),
                 limit: Svma(u64::MAX),
                 file_offset: FileOffset(0),
-                filename: "[kernel.kallsyms]".to_owned(),
+                filename: KERNEL_MAPPING.to_owned(),
                 build_id: self.recording.kernel.build_id.clone(),
             })
         })

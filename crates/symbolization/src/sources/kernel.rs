@@ -1,4 +1,4 @@
-//! Names of kernel code, from the list of the running kernel and its debug information.
+//! Names of kernel code, from the list of the running kernel and its debug information, or from files that the user gives for a recording.
 //!
 //! Code of a recording's kernel is looked up where it is in the running kernel. That is known if the machine was not started since, or
 //! if the same kernel runs and both tell where they were loaded.
@@ -7,6 +7,7 @@ use profile::Avma;
 use recording::{KernelImage, KernelNaming};
 use symbols::{KernelNames, SourceLine, Symbolizer};
 
+use crate::given_kernel::GivenKernel;
 use crate::kernel_addresses::{Relation, Translation};
 use crate::options::Options;
 use crate::request::{KernelRequest, Request};
@@ -21,6 +22,8 @@ const MADE_AT_RUN_TIME: [&str; 2] = [" [bpf]", " [__builtin__"];
 pub(super) struct Kernel {
     options: Options,
     symbolizer: Symbolizer,
+    /// Files that are asked about recordings in place of the running kernel.
+    given: Option<GivenKernel>,
     /// At the last request.
     naming: KernelNaming,
     /// Addresses of recordings in this interval that mean nothing here.
@@ -32,6 +35,7 @@ impl Kernel {
         Self {
             options: options.clone(),
             symbolizer: Symbolizer::new(options.symbols.clone()),
+            given: GivenKernel::new(options),
             naming: KernelNaming::NotAsked,
             elsewhere: 0,
         }
@@ -44,6 +48,9 @@ impl Kernel {
             let addresses: Vec<u64> = request.addresses.iter().map(|address| address.0).collect();
             return Ok(self.symbolizer.kernel(&addresses));
         };
+        if let Some(given) = &mut self.given {
+            return given.find(recorded, &request.addresses).map_err(KernelNaming::Unreadable);
+        }
         let relation =
             Relation::of(recorded, &kernel_identity(&self.options)).map_err(KernelNaming::Unreadable)?;
         self.check_list()?;
@@ -109,7 +116,8 @@ impl SymbolSource for Kernel {
             "{elsewhere} kernel addresses of the recording are not looked up: they lie in modules that are not loaded here in the same \
              build, or in code that was made at run time"
         );
-        if elsewhere > 0 { vec![line] } else { Vec::new() }
+        let told = self.given.as_mut().and_then(GivenKernel::told);
+        told.into_iter().chain((elsewhere > 0).then_some(line)).collect()
     }
 }
 
