@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use profile::BuildId;
+use recording::Fetches;
 use sys::thread::spawn_quiet_thread;
 
 use crate::cache::{Cache, Room};
@@ -15,7 +16,6 @@ use crate::cause::Cause;
 use crate::content::Content;
 use crate::download::{Limits, Servers};
 use crate::entry::{Artifact, Kind};
-use crate::figures::FetchFigures;
 use crate::settings::Settings;
 
 /// Files that are fetched at the same time.
@@ -84,7 +84,7 @@ struct State {
     /// All is to end.
     ended: bool,
     last_success: Option<Instant>,
-    figures: FetchFigures,
+    figures: Fetches,
 }
 
 impl Fetcher {
@@ -156,12 +156,12 @@ impl Fetcher {
         state.figures.wait_ms += u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     }
 
-    /// The figures so far.
+    /// The figures so far, without files whose frames stay without names: that is the business of who asks.
     #[must_use]
-    pub fn figures(&self) -> FetchFigures {
+    pub fn figures(&self) -> Fetches {
         let figures = self.0.state().figures;
         let retries = self.0.servers.retries.load(std::sync::atomic::Ordering::Relaxed);
-        FetchFigures { retries, bytes: self.0.servers.received(), ..figures }
+        Fetches { retries, bytes: self.0.servers.received(), ..figures }
     }
 
     /// The directory of the cache. Opens it.

@@ -52,7 +52,7 @@ pub struct Counters {
     /// Threads whose time up to the end of the interval is missing for lack of room.
     pub seams_lost: u64,
     /// Stacks that user space could have walked and that were not sent to it, because their process had sent its share.
-    /// Files have this and the next two in their ledgers only.
+    /// In files this and the next two have a section of their own, which those of version 2.1 lack.
     #[serde(skip)]
     pub unsent_of_process: u64,
     /// The same, because all processes together had.
@@ -66,6 +66,15 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Stacks that were not sent to user space: because of their process, because of all processes, because of the ring.
+    pub(crate) fn unsent(&self) -> [u64; 3] {
+        [self.unsent_of_process, self.unsent_of_machine, self.unsent_ring_full]
+    }
+
+    pub(crate) fn set_unsent(&mut self, unsent: [u64; 3]) {
+        [self.unsent_of_process, self.unsent_of_machine, self.unsent_ring_full] = unsent;
+    }
+
     /// User stack walks with this end.
     #[must_use]
     pub fn walks(&self, end: WalkEnd) -> u64 {

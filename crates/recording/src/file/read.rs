@@ -5,6 +5,7 @@ use std::io::Read;
 use profile::{Avma, BuildId};
 
 use crate::accounting::Accounting;
+use crate::fetches::Fetches;
 use crate::file::check::{self, Problem};
 use crate::file::error::ReadError;
 use crate::file::name_tables::NameReader;
@@ -31,7 +32,7 @@ pub(super) fn file(
     }
     Ok(SymbolizedRecording {
         recording: parts.recording,
-        names: parts.names.finish(parts.outcome),
+        names: parts.names.finish(NameOutcome { fetches: parts.fetches, ..parts.outcome }),
         ledgers: parts.ledgers,
     })
 }
@@ -45,6 +46,7 @@ struct Parts {
     has_origin: bool,
     names: NameReader,
     outcome: NameOutcome,
+    fetches: Option<Fetches>,
     ledgers: Vec<FrozenLedger>,
 }
 
@@ -59,6 +61,7 @@ impl Parts {
                 push(&mut all.mappings, item)
             }),
             Kind::Capture => content.items(|item| self.capture(item)),
+            Kind::Unsent => content.items(|item| self.unsent(item)),
             Kind::Kernel => content.items(|item| self.kernel(item)),
             Kind::Origin => content.items(|item| self.origin(item)),
             Kind::KernelModules => content.items(|item| push(&mut all.kernel.modules, item)),
@@ -106,6 +109,10 @@ impl Parts {
                 self.outcome = outcome;
                 Ok(())
             }),
+            Kind::Fetches => content.items(|fetches| {
+                self.fetches = Some(fetches);
+                Ok(())
+            }),
             Kind::Ledgers => content.items(|ledger| push(&mut self.ledgers, ledger)),
             Kind::End => Ok(()),
         }
@@ -118,6 +125,17 @@ impl Parts {
         let all = &mut self.recording;
         (all.settings, all.span, all.kernel.build_id, all.main, all.accounting) = item;
         check::main(all, all.main)
+    }
+
+    /// Behind the capture. A file may lack it.
+    fn unsent(&mut self, (sampler, scheduler): ([u64; 3], [u64; 3])) -> Result<(), Problem> {
+        if !self.has_capture {
+            return Err(Problem::Invalid("it comes before the capture"));
+        }
+        let accounting = &mut self.recording.accounting;
+        accounting.sampler.set_unsent(sampler);
+        accounting.scheduler.set_unsent(scheduler);
+        Ok(())
     }
 
     fn kernel(&mut self, item: Kernel) -> Result<(), Problem> {

@@ -9,7 +9,7 @@ pub const MAGIC: [u8; 8] = *b"\x89perfrec";
 pub const MAJOR: u16 = 2;
 
 /// Minor version: a reader accepts all.
-pub const MINOR: u16 = 1;
+pub const MINOR: u16 = 2;
 
 /// Largest content of a section.
 pub const MAX_CONTENT: usize = 1 << 20;
@@ -58,12 +58,14 @@ pub(super) enum Kind {
     KernelModules,
     Origin,
     FunctionStarts,
+    Unsent,
+    Fetches,
     End,
 }
 
 impl Kind {
     /// All kinds with their numbers and names.
-    pub(super) const ALL: [(Self, u16, &'static str); 24] = [
+    pub(super) const ALL: [(Self, u16, &'static str); 26] = [
         (Self::Modules, 1, "modules"),
         (Self::Mappings, 2, "mappings"),
         (Self::Capture, 3, "capture"),
@@ -87,6 +89,8 @@ impl Kind {
         (Self::KernelModules, 21, "kernel modules"),
         (Self::Origin, 22, "origin"),
         (Self::FunctionStarts, 23, "function starts"),
+        (Self::Unsent, 24, "unsent stacks"),
+        (Self::Fetches, 25, "fetched files"),
         (Self::End, 0xffff, "end"),
     ];
 
@@ -97,8 +101,8 @@ impl Kind {
 
     /// Whether only recordings with names have it.
     pub(super) fn is_of_names(self) -> bool {
-        use Kind::{FunctionStarts, Ledgers, LineLists, NameOutcome, NamedFrames, Texts};
-        matches!(self, Texts | LineLists | NamedFrames | FunctionStarts | NameOutcome | Ledgers)
+        use Kind::{Fetches, FunctionStarts, Ledgers, LineLists, NameOutcome, NamedFrames, Texts};
+        matches!(self, Texts | LineLists | NamedFrames | FunctionStarts | NameOutcome | Fetches | Ledgers)
     }
 
     pub(super) fn number(self) -> u16 {

@@ -17,6 +17,8 @@ pub(super) fn recording(to: &mut SectionWriter<impl Write>, recording: &Recordin
     let KernelImage { build_id, release, boot_id, text, stext, modules } = &all.kernel;
     let capture = (&all.settings, &all.span, build_id, &all.main, &all.accounting);
     to.table(Kind::Capture, [capture], |_| check::main(all, all.main))?;
+    let unsent = (all.accounting.sampler.unsent(), all.accounting.scheduler.unsent());
+    to.table(Kind::Unsent, [unsent], |_| Ok(()))?;
     to.table(Kind::Kernel, [(release, boot_id, text, stext)], |_| Ok(()))?;
     to.table(Kind::KernelModules, modules, |_| Ok(()))?;
     to.table(Kind::Origin, [&all.origin], |_| Ok(()))?;
@@ -47,5 +49,6 @@ pub(super) fn names(to: &mut SectionWriter<impl Write>, symbolized: &SymbolizedR
     to.table(Kind::NamedFrames, numbered.frames(), |_| Ok(()))?;
     to.table(Kind::FunctionStarts, numbered.starts(), |(frame, _)| check::id("frame", frame.0, frames))?;
     to.table(Kind::NameOutcome, [&symbolized.names.outcome], |_| Ok(()))?;
+    to.table(Kind::Fetches, symbolized.names.outcome.fetches, |_| Ok(()))?;
     to.table(Kind::Ledgers, &symbolized.ledgers, |_| Ok(()))
 }

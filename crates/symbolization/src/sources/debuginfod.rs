@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use debuginfod::{Cause, FetchFigures, Fetched, Status, Want};
+use debuginfod::{Cause, Fetched, Status, Want};
 use recording::{Fetches, ModuleKind};
 
 use super::object_files::{Local, ObjectFiles};
@@ -25,12 +25,12 @@ pub(super) struct Debuginfod {
     /// Paths of modules whose file is missing in this interval, or did not arrive so far.
     missing: BTreeMap<String, Cause>,
     /// The figures at the end of the last interval.
-    before: FetchFigures,
+    before: Fetches,
 }
 
 impl Debuginfod {
     pub(super) fn new(files: ObjectFiles, fetch: Option<Fetch>) -> Self {
-        Self { files, fetch, missing: BTreeMap::new(), before: FetchFigures::default() }
+        Self { files, fetch, missing: BTreeMap::new(), before: Fetches::default() }
     }
 
     /// Uses a file that has arrived.
@@ -91,22 +91,7 @@ impl SymbolSource for Debuginfod {
         let figures = now.since(&self.before);
         self.before = now;
         let refused = if fetch.fail_closed { self.missing.len() } else { 0 };
-        Some(Fetches {
-            hits: figures.hits,
-            misses: figures.misses,
-            fetched: figures.fetched,
-            not_found: figures.not_found,
-            errors: figures.errors,
-            retries: figures.retries,
-            timeouts: figures.timeouts,
-            mismatch: figures.mismatch,
-            too_large: figures.too_large,
-            bytes: figures.bytes,
-            evicted: figures.evicted,
-            cache_bytes: figures.cache_bytes,
-            refused_mappings: refused as u64,
-            wait_ms: figures.wait_ms,
-        })
+        Some(Fetches { refused_mappings: refused as u64, ..figures })
     }
 
     fn delivered(&mut self, large: bool) {

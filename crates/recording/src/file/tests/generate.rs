@@ -286,6 +286,35 @@ impl<I: Iterator<Item = u64>> Tape<I> {
 }
 
 impl<I: Iterator<Item = u64>> Tape<I> {
+    /// Counters that files of version 2.1 lack.
+    pub(super) fn later_counters(&mut self, symbolized: &mut SymbolizedRecording) {
+        let accounting = &mut symbolized.recording.accounting;
+        for counters in [&mut accounting.sampler, &mut accounting.scheduler] {
+            counters.set_unsent(self.array());
+        }
+    }
+
+    pub(super) fn fetches(&mut self) -> Fetches {
+        let [hits, misses, fetched, not_found, errors, retries, timeouts] = self.array();
+        let [mismatch, too_large, bytes, evicted, cache_bytes, refused_mappings, wait_ms] = self.array();
+        Fetches {
+            hits,
+            misses,
+            fetched,
+            not_found,
+            errors,
+            retries,
+            timeouts,
+            mismatch,
+            too_large,
+            bytes,
+            evicted,
+            cache_bytes,
+            refused_mappings,
+            wait_ms,
+        }
+    }
+
     /// What files of version 1.0 lack.
     pub(super) fn kernel(&mut self, build_id: Option<BuildId>) -> KernelImage {
         KernelImage {
@@ -342,6 +371,14 @@ pub(super) fn sample_2_1() -> SymbolizedRecording {
     symbolized
 }
 
+/// The same with what could not be sent to user space, and with what was fetched.
+pub(super) fn sample_2_2() -> SymbolizedRecording {
+    let mut symbolized = sample_2_1();
+    Tape(numbers(22)).later_counters(&mut symbolized);
+    symbolized.names.outcome.fetches = Some(Tape(numbers(23)).fetches());
+    symbolized
+}
+
 /// A small recording that has something of everything but single samples.
 pub(super) fn sample() -> SymbolizedRecording {
     let mut samples = (0..).map(|seed| Tape(numbers(seed)).symbolized());
@@ -384,6 +421,8 @@ pub(super) fn recordings() -> impl Strategy<Value = SymbolizedRecording> {
                 symbolized.names.enter_start(FrameId(frame), Svma(tape.number()));
             }
         }
+        tape.later_counters(&mut symbolized);
+        symbolized.names.outcome.fetches = tape.option(Tape::fetches);
         symbolized
     })
 }

@@ -217,6 +217,15 @@ fn malformed_items_are_refused_with_their_byte() {
     let capture = encoded(&(&all.settings, all.span, build_id, all.main, &all.accounting));
     let kernel = encoded(&(release, boot_id, text, stext));
     let origin = encoded(&all.origin);
+    let early = encoded(&([1u64; 3], [1u64; 3]));
+    let part = |kind: Kind, stored: &[u8]| Part {
+        kind: kind.number(),
+        flags: 0,
+        content: stored.len() as u32,
+        stored: stored.to_vec(),
+    };
+    let error = read_symbolized(&file(&[part(Kind::Unsent, &early)])[..]).unwrap_err();
+    assert!(error.to_string().ends_with("before the capture"), "{error}");
     for (kind, item) in [(Kind::Capture, capture), (Kind::Kernel, kernel), (Kind::Origin, origin)] {
         let twice = refusal(kind, &[item.clone(), item].concat());
         assert!(twice.to_string().ends_with("it comes twice"), "{twice}");
