@@ -70,12 +70,12 @@ impl GivenKernel {
         let mut names = vec![Vec::new(); addresses.len()];
         if let Some(list) = self.files.system_map.clone() {
             let placed = self.place_list(&list, there, addresses)?;
-            self.from_list(&placed, recorded, addresses, &mut names);
+            self.look_up_in_list(&placed, recorded, addresses, &mut names);
             there = placed.marks;
         }
         if let Some(vmlinux) = self.files.vmlinux.clone() {
             let placed = self.place_vmlinux(&vmlinux, recorded, there, addresses)?;
-            self.from_vmlinux(vmlinux, &placed, addresses, &mut names);
+            self.look_up_in_vmlinux(vmlinux, &placed, addresses, &mut names);
         }
         Ok(names)
     }
@@ -136,7 +136,7 @@ impl GivenKernel {
         Ok(placed)
     }
 
-    fn from_list(
+    fn look_up_in_list(
         &mut self,
         placed: &Placed,
         recorded: &KernelImage,
@@ -161,7 +161,7 @@ impl GivenKernel {
     }
 
     /// Lines and inlined calls, and names where there is no list.
-    fn from_vmlinux(
+    fn look_up_in_vmlinux(
         &mut self,
         path: PathBuf,
         placed: &Placed,

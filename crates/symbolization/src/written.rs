@@ -313,7 +313,7 @@ mod tests {
     /// A profile of one stack in a kernel that was loaded `shift` farther than the one here.
     fn kernel_profile(addresses: &[u64], shift: u64, told: &[String]) -> Profile {
         let samples = ValueType::new("samples", "count");
-        let mut builder = Builder::new(&[samples.clone()], samples, 1);
+        let mut builder = Builder::new(std::slice::from_ref(&samples), samples.clone(), 1);
         let mapping = builder.mapping(Mapping {
             limit: Svma(u64::MAX),
             filename: KERNEL_MAPPING.to_owned(),
