@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod files;
+mod hostile;
 mod lines;
 mod offsets;
+mod processes;
 mod pythons;
