@@ -26,10 +26,7 @@ impl Content {
     fn of_bytes(bytes: &[u8]) -> Option<Self> {
         let layout = Layout::parse(bytes).filter(|layout| !layout.has_damaged_sections)?;
         let alternate = layout.section(b".gnu_debugaltlink").and_then(|section| section.bytes(bytes));
-        let alternate = alternate.and_then(|link| {
-            let end = link.iter().position(|byte| *byte == 0)?;
-            BuildId::new(&link[end + 1..]).ok()
-        });
+        let alternate = alternate.and_then(elf::alternate_link).map(|(_, build_id)| build_id);
         Some(Self { build_id: layout.build_id(bytes)?, alternate })
     }
 }

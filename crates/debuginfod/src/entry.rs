@@ -6,9 +6,6 @@ use std::path::PathBuf;
 
 use profile::BuildId;
 
-/// The directory below the cache's, as in `/usr/lib/debug`.
-pub(crate) const FOLDER: &str = ".build-id";
-
 /// What can be fetched of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -54,29 +51,30 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// The first byte and the rest of the build-id.
-    fn parts(&self) -> (String, String) {
-        let hex = self.build_id.to_string();
-        let (begin, rest) = hex.split_at(2);
-        (begin.to_owned(), rest.to_owned())
+    /// The name of a file in its directory.
+    fn name(&self, suffix: &str) -> String {
+        let path = self.build_id.path(suffix);
+        path.rsplit('/').next().unwrap_or_default().to_owned()
     }
 
     /// Its directory, from the directory of the cache.
     #[must_use]
     pub fn folder(&self) -> PathBuf {
-        PathBuf::from(FOLDER).join(self.parts().0)
+        let mut path = PathBuf::from(self.build_id.path(""));
+        path.pop();
+        path
     }
 
     /// Its name in its directory.
     #[must_use]
     pub fn file_name(&self) -> String {
-        format!("{}{}", self.parts().1, self.kind.suffix())
+        self.name(self.kind.suffix())
     }
 
     /// The name of the marker that says that no server has it.
     #[must_use]
     pub fn missing_name(&self) -> String {
-        format!("{}{}", self.parts().1, self.kind.missing_suffix())
+        self.name(self.kind.missing_suffix())
     }
 
     /// A name for the file while it is written.

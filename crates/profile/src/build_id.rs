@@ -58,6 +58,18 @@ impl BuildId {
         }
     }
 
+    /// The directory below one of debug files that has a directory for each first byte of build-ids.
+    pub const FOLDER: &'static str = ".build-id";
+
+    /// Where a file of this build lies below a directory of debug files: `.build-id/NN/REST`, and the suffix that tells its kind. NN are the
+    /// first two digits.
+    #[must_use]
+    pub fn path(&self, suffix: &str) -> String {
+        let hex = self.to_string();
+        let (begin, rest) = hex.split_at(2);
+        format!("{}/{begin}/{rest}{suffix}", Self::FOLDER)
+    }
+
     /// The raw bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -99,6 +111,12 @@ mod tests {
         let id: BuildId = "00ffA0b1".parse().unwrap();
         assert_eq!(id.to_string(), "00ffa0b1");
         assert_eq!(id.as_bytes(), [0, 0xff, 0xa0, 0xb1]);
+    }
+
+    #[test]
+    fn files_lie_in_a_directory_of_the_first_byte() {
+        let id: BuildId = "00ffA0b1".parse().unwrap();
+        assert_eq!([id.path(""), id.path(".debug")], [".build-id/00/ffa0b1", ".build-id/00/ffa0b1.debug"]);
     }
 
     #[test]

@@ -83,6 +83,14 @@ pub(crate) struct Found {
     pub(crate) panics: u64,
 }
 
+impl Found {
+    /// No name of any source may be used, nor where functions begin.
+    fn forget(&mut self) {
+        self.names.iter_mut().for_each(Vec::clear);
+        self.starts.iter_mut().for_each(|start| *start = None);
+    }
+}
+
 /// The sources in the order in which they are asked.
 pub(crate) struct Chain(Vec<Guarded>);
 
@@ -116,13 +124,13 @@ impl Chain {
                 Ok(Answer::Later { ask_others }) => {
                     found.later = true;
                     if !ask_others {
+                        found.forget();
                         break;
                     }
                 }
                 Ok(Answer::Refused) => {
                     found.answered = true;
-                    found.names.iter_mut().for_each(Vec::clear);
-                    found.starts.iter_mut().for_each(|start| *start = None);
+                    found.forget();
                     break;
                 }
                 Err(Panicked) => found.panics += 1,
@@ -213,6 +221,41 @@ mod tests {
         assert_eq!(*first_asked.borrow(), [[1, 2, 3]]);
         assert_eq!(*second_asked.borrow(), [[1, 3]]);
         assert!(third_asked.borrow().is_empty(), "nothing was left");
+    }
+
+    /// Gives one answer to everything.
+    struct Says(Answer);
+
+    impl SymbolSource for Says {
+        fn name(&self) -> &str {
+            "says"
+        }
+
+        fn lookup(&mut self, _: &Request) -> Answer {
+            self.0.clone()
+        }
+    }
+
+    #[test]
+    fn a_source_that_knows_more_later_lets_others_answer_meanwhile_or_nobody() {
+        let starts = || Box::new(Says(Answer::FunctionStarts(vec![Some(Svma(1)), Some(Svma(2))])));
+        for (answer, expected, later, is_open) in [
+            (Answer::Later { ask_others: true }, vec!["f1", "f2"], true, true),
+            (Answer::Later { ask_others: false }, vec!["", ""], true, false),
+            (Answer::Refused, vec!["", ""], false, false),
+        ] {
+            let ((before, _), (after, asked)) = (fake(&[1], false), fake(&[2], false));
+            let mut chain =
+                Chain::new(vec![starts(), before, Box::new(Says(answer.clone())), after, starts()]);
+            let found = chain.lookup(&KERNEL, &[1, 2].map(Avma));
+            assert_eq!((names(&found), found.later), (expected, later), "{answer:?}");
+            assert_eq!(
+                found.starts.iter().any(Option::is_some),
+                is_open,
+                "{answer:?}: where functions begin"
+            );
+            assert_eq!(asked.borrow().is_empty(), !is_open, "{answer:?}: the sources behind it");
+        }
     }
 
     #[test]

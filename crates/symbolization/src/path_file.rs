@@ -63,13 +63,13 @@ impl PathFile {
 
     fn find_in(&self, dir: &Path, suffix: &str) -> Option<File> {
         let build_id = self.build_id.as_ref()?;
-        let hex = build_id.to_string();
-        let by_id = hex.split_at_checked(2).map(|(begin, rest)| dir.join(".build-id").join(begin).join(rest));
-        let by_name = self.path.file_name().map(|name| dir.join(name));
-        [by_id, by_name].into_iter().flatten().find_map(|path| {
-            let mut path = path.into_os_string();
+        let by_name = self.path.file_name().map(|name| {
+            let mut path = dir.join(name).into_os_string();
             path.push(suffix);
-            let (file, _) = open_regular(Path::new(&path))?;
+            PathBuf::from(path)
+        });
+        [Some(dir.join(build_id.path(suffix))), by_name].into_iter().flatten().find_map(|path| {
+            let (file, _) = open_regular(&path)?;
             (build_id_of(&file).as_ref() == Some(build_id)).then_some(file)
         })
     }

@@ -136,8 +136,7 @@ impl<'a> Search<'a> {
 
 /// The debug file with a build-id in directories inside of a root.
 fn in_dirs(root: &Path, dirs: &[PathBuf], build_id: &BuildId) -> Option<(File, ElfFile)> {
-    let hex = build_id.to_string();
-    let name = format!(".build-id/{}/{}.debug", &hex[..2], &hex[2..]);
+    let name = build_id.path(".debug");
     dirs.iter().find_map(|dir| {
         let file = open_inside(root, &dir.join(&name))?;
         let candidate = load(&file)?;
@@ -161,10 +160,8 @@ fn lexically_normal(path: &Path) -> PathBuf {
 
 /// The path and the build-id of the supplementary file that the file names.
 fn alternate_link(file: &ElfFile) -> Option<(String, BuildId)> {
-    let data = file.data(file.section(".gnu_debugaltlink")?);
-    let end = data.iter().position(|b| *b == 0)?;
-    let path = std::str::from_utf8(&data[..end]).ok()?;
-    Some((path.to_owned(), BuildId::new(&data[end + 1..]).ok()?))
+    let (path, build_id) = elf::alternate_link(file.data(file.section(".gnu_debugaltlink")?))?;
+    Some((std::str::from_utf8(path).ok()?.to_owned(), build_id))
 }
 
 /// File name and checksum in `.gnu_debuglink`. Names with a directory are refused.

@@ -4,7 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::entry::{Entry, FOLDER};
+use profile::BuildId;
+
+use crate::entry::Entry;
 
 /// Temporary files and markers that are older were left behind.
 const STALE: Duration = Duration::from_secs(3600);
@@ -50,7 +52,7 @@ pub(super) fn make_room(root: &Path, new: u64, max: u64, used: &[PathBuf]) -> io
 
 /// The fetched files. Removes what was left behind.
 fn files(root: &Path) -> io::Result<Vec<Found>> {
-    let folders = match std::fs::read_dir(root.join(FOLDER)) {
+    let folders = match std::fs::read_dir(root.join(BuildId::FOLDER)) {
         Ok(folders) => folders,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     fn put(root: &Path, name: &str, len: usize, age_s: u64) -> PathBuf {
-        let path = root.join(FOLDER).join(name);
+        let path = root.join(BuildId::FOLDER).join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, vec![0; len]).unwrap();
         let at = SystemTime::now() - Duration::from_secs(age_s);

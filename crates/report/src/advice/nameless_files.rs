@@ -128,12 +128,8 @@ fn remedy<'a>(
     }
     Some(match &own.build_id {
         Some(id) => {
-            let id = id.to_string();
-            let (begin, rest) = id.split_at(2);
-            format!(
-                "do not strip {}, or put its debug file at /usr/lib/debug/.build-id/{begin}/{rest}.debug",
-                own.path
-            )
+            let place = id.path(".debug");
+            format!("do not strip {}, or put its debug file at /usr/lib/debug/{place}", own.path)
         }
         None => format!("do not strip {}", own.path),
     })

@@ -224,6 +224,11 @@ fn without_the_debug_file_local_names_stay_or_none_as_asked() {
     );
     let closed = symbolizer(url, &folder.path().join("c"), true).symbolize(recording(app, &places));
     assert!(closed.names.is_empty());
+    let starts = |named: &SymbolizedRecording| {
+        (0..places.len() as u32).filter(|frame| named.names.start(FrameId(*frame)).is_some()).count()
+    };
+    assert!(starts(&open) > 0, "secret functions are known by their starts");
+    assert_eq!(starts(&closed), 0, "mapping and address only");
     assert_eq!(closed.names.outcome.fetches.unwrap().refused_mappings, 1);
     assert!(closed.names.outcome.shortfalls.iter().any(|line| line.contains("stay without names")));
     assert_eq!(closed.names.outcome.abandoned, 0);
