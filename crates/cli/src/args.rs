@@ -51,6 +51,9 @@ Environment:
   XDG_CACHE_HOME  unwind tables are cached in perf-agent/unwind there, else in $HOME/.cache (HOME); without both, nowhere
   PATH            where the program of -- CMD is searched
   DEBUGINFOD_URLS debuginfod servers, with blanks between them, unless --debuginfod-url is given; empty: none
+  DEBUGINFOD_MAXSIZE, DEBUGINFOD_MAXTIME  bytes and seconds that a file may have; 0 is no limit
+  DEBUGINFOD_CACHE_PATH  the cache of elfutils' client, which is read too [default: debuginfod_client in the user's cache directory]
+  SSL_CERT_FILE   authorities whose certificates are believed, in place of the system's
   NO_COLOR        if set, messages have no colours without --color always
 
 Examples:

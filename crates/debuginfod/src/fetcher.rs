@@ -11,7 +11,7 @@ use profile::BuildId;
 use recording::Fetches;
 use sys::thread::spawn_quiet_thread;
 
-use crate::cache::{Cache, Room};
+use crate::cache::{Cache, Room, find_in_client_cache};
 use crate::cause::Cause;
 use crate::content::Content;
 use crate::download::{Limits, Servers};
@@ -252,12 +252,12 @@ impl Shared {
     fn fetch(&self, want: &Want) -> Result<Fetched, Cause> {
         let deadline = Instant::now() + self.settings.timeout;
         let of = |kind| Artifact { kind, build_id: want.build_id.clone() };
-        let (kind, (file, content)) = match self.one(&of(Kind::Debuginfo), deadline) {
+        let (kind, (file, content)) = match self.any(&of(Kind::Debuginfo), deadline) {
             Ok(found) => (Kind::Debuginfo, found),
             Err(cause) if want.or_executable && cause != Cause::Abandoned => {
                 // An artifact of its own, with a time of its own.
                 let deadline = Instant::now() + self.settings.timeout;
-                let found = self.one(&of(Kind::Executable), deadline).map_err(|other| other.max(cause))?;
+                let found = self.any(&of(Kind::Executable), deadline).map_err(|other| other.max(cause))?;
                 (Kind::Executable, found)
             }
             Err(cause) => return Err(cause),
@@ -268,6 +268,20 @@ impl Shared {
         });
         let alternate = alternate.map(|(file, _)| Arc::new(file));
         Ok(Fetched { kind, file: Arc::new(file), _alternate: alternate })
+    }
+
+    /// One file: from the cache, from that of elfutils' client, or from a server. A supplementary file must be in our cache: its reader looks
+    /// there.
+    fn any(&self, artifact: &Artifact, deadline: Instant) -> Result<(File, Content), Cause> {
+        let is_ours = self.cache().is_some_and(|cache| cache.has(artifact));
+        let theirs = self.settings.client_cache.as_deref().filter(|_| !is_ours);
+        match theirs.and_then(|dir| find_in_client_cache(dir, artifact)) {
+            Some(found) => {
+                self.state().figures.hits += 1;
+                Ok((found.file, found.content))
+            }
+            None => self.one(artifact, deadline),
+        }
     }
 
     /// One file: from the cache, or from a server.

@@ -29,7 +29,7 @@ mod http;
 mod server;
 mod settings;
 
-pub use cache::{CacheDirError, check_cache_dir, default_cache_dir};
+pub use cache::{CacheDirError, check_cache_dir, client_cache_dir, default_cache_dir};
 pub use cause::Cause;
 pub use entry::{Artifact, Kind};
 pub use fetcher::{Fetched, Fetcher, Status, Want};

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod capture;
+mod debuginfod;
 mod doctor;
 mod ending;
 mod help;

@@ -4,6 +4,7 @@
 //! process, keep processes from fetching the same file at once and from filling the directory beyond its bound together. There is no
 //! database: the directory is the index, and the times of files tell which were used last.
 
+mod client_cache;
 mod directory;
 mod index;
 mod lock;
@@ -19,6 +20,8 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::OFlags;
 use tempfile::TempDir;
 
+pub use self::client_cache::client_cache_dir;
+pub(crate) use self::client_cache::find as find_in_client_cache;
 pub use self::directory::{CacheDirError, check_cache_dir, default_cache_dir};
 pub(crate) use self::index::Room;
 use self::index::make_room;
@@ -87,6 +90,11 @@ impl Cache {
     pub(crate) fn lock(&self, artifact: &Artifact, goes_on: impl Fn() -> bool) -> io::Result<Option<Lock>> {
         let folder = directory::make_folder(&self.root, &artifact.folder())?;
         Lock::wait(&folder.join(".lock"), goes_on)
+    }
+
+    /// Whether there is a file of this name.
+    pub(crate) fn has(&self, artifact: &Artifact) -> bool {
+        self.path(artifact).symlink_metadata().is_ok()
     }
 
     /// A file, if it is there and is what it should be; otherwise it is removed. It counts as used by this run.

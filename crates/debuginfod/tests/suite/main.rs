@@ -3,6 +3,7 @@
 
 mod server;
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ fn settings(cache: &Path, urls: &[String]) -> Settings {
         cache_dir: Some(cache.to_owned()),
         timeout: TIMEOUT,
         cache_max: 64 << 20,
+        ..Settings::default()
     }
 }
 
@@ -62,6 +64,23 @@ fn a_file_is_fetched_once_and_the_next_run_asks_nobody() {
     let next = Fetcher::new(settings(cache.path(), &[server.url()]));
     fetch(&next, &want(1)).unwrap();
     assert_eq!((server.requests(), next.figures().hits, next.figures().fetched), (1, 1, 0));
+}
+
+#[test]
+fn a_file_in_the_cache_of_another_client_is_not_fetched() {
+    let (cache, theirs, server) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), Server::that(Does::Answers));
+    let build_id = elf::Layout::parse(&server::PROGRAM).unwrap().build_id(&server::PROGRAM).unwrap();
+    let folder = theirs.path().join(build_id.to_string());
+    std::fs::DirBuilder::new().mode(0o700).create(&folder).unwrap();
+    std::fs::write(folder.join("debuginfo"), &*server::PROGRAM).unwrap();
+    let client_cache = Some(theirs.path().to_owned());
+    let fetcher = Fetcher::new(Settings { client_cache, ..settings(cache.path(), &[server.url()]) });
+    fetch(&fetcher, &Want { build_id, or_executable: false }).unwrap();
+    let figures = fetcher.figures();
+    assert_eq!((server.requests(), figures.hits, figures.fetched, files(cache.path()).len()), (0, 1, 0, 0));
+    fetch(&fetcher, &want(1)).unwrap();
+    assert_eq!(server.requests(), 1, "what is not there is fetched");
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Fetching of debug files: its settings as given, their checks, and what follows from them.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use debuginfod::{Fetcher, Server, ServerError, Settings, check_cache_dir, servers_of_environment};
+use debuginfod::{
+    Fetcher, Server, ServerError, Settings, check_cache_dir, client_cache_dir, servers_of_environment,
+};
 use symbolization::Fetch;
 
 use super::duration::{self, parse_duration};
@@ -14,6 +17,9 @@ use crate::error::Error;
 
 /// The variable that names servers.
 const VARIABLE: &str = "DEBUGINFOD_URLS";
+/// Upper bounds of elfutils' client: bytes and seconds for one file, 0 for none.
+const MAX_SIZE: &str = "DEBUGINFOD_MAXSIZE";
+const MAX_TIME: &str = "DEBUGINFOD_MAXTIME";
 
 /// Fetching of debug files from debuginfod servers: off unless a server is named. For captures,
 /// [`AgentBuilder::debuginfod_url`](crate::Builder::debuginfod_url) and its neighbours set the same.
@@ -155,12 +161,28 @@ impl Debuginfod {
         if fail_closed && servers.is_empty() {
             warnings.push("--symbol-fail-closed has no effect without a debuginfod server".to_owned());
         }
-        let settings = Settings {
+        let timeout = self.timeout.value().copied().unwrap_or(Settings::TIMEOUT);
+        let mut settings = Settings {
             servers,
             cache_dir: self.cache_dir.value().cloned(),
             cache_max: self.cache_max.value().copied().unwrap_or(Settings::CACHE_MAX),
-            timeout: self.timeout.value().copied().unwrap_or(Settings::TIMEOUT),
+            timeout,
+            ..Settings::default()
         };
+        if self.from_env {
+            settings.client_cache = client_cache_dir();
+            let bounds = [MAX_SIZE, MAX_TIME].map(|name| std::env::var_os(name).map(|text| (name, text)));
+            let mut bound = |given: &Option<(&str, OsString)>| match bound_of(given.as_ref()?.1.as_os_str()) {
+                Ok(bound) => bound,
+                Err(text) => {
+                    warnings.push(format!("{}: `{text}` is not used: it is no number", given.as_ref()?.0));
+                    None
+                }
+            };
+            let [size, time] = [bound(&bounds[0]), bound(&bounds[1])];
+            settings.file_max = settings.file_max.min(size.unwrap_or(u64::MAX));
+            settings.timeout = timeout.min(time.map_or(timeout, Duration::from_secs));
+        }
         Fetching { settings: (!settings.servers.is_empty()).then_some(settings), fail_closed, warnings }
     }
 
@@ -193,6 +215,17 @@ impl Fetching {
     }
 }
 
+/// The bound in a variable; none for 0. The text itself if it is no number.
+fn bound_of(text: &OsStr) -> Result<Option<u64>, String> {
+    let text = text.to_string_lossy();
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let bound: u64 = text.parse().map_err(|_| text.chars().take(100).collect::<String>())?;
+    Ok((bound > 0).then_some(bound))
+}
+
 fn refused_url(url: &str, error: ServerError) -> Error {
     let message = format!("--debuginfod-url `{url}` is no address of a server: {error}");
     Error::invalid("--debuginfod-url", message, "for example: --debuginfod-url https://debuginfod.debian.net")
@@ -220,6 +253,14 @@ mod tests {
         assert_eq!(fetching.servers(), ["http://a", "https://b"]);
         let settings = fetching.settings.unwrap();
         assert_eq!((settings.cache_max, settings.timeout), (2 << 30, Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn bounds_of_the_environment_are_numbers_and_zero_is_none() {
+        let bound = |text: &str| bound_of(text.as_ref());
+        assert_eq!([bound("0"), bound(" 7 "), bound("")], [Ok(None), Ok(Some(7)), Ok(None)]);
+        assert_eq!(bound("-1"), Err("-1".to_owned()));
+        assert_eq!(bound(&"x".repeat(1000)).unwrap_err().len(), 100);
     }
 
     #[test]

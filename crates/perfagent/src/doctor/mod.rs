@@ -5,6 +5,7 @@
 //! Not here: printing.
 
 mod check;
+mod debuginfod;
 mod events;
 mod kernel;
 mod live;
@@ -28,6 +29,7 @@ pub fn run() -> Vec<Check> {
         events::probes(),
         places::cgroup(),
         places::pid_namespace(),
+        debuginfod::servers(),
     ]);
     checks.extend(live::checks());
     checks
@@ -40,7 +42,7 @@ mod tests {
     #[test]
     fn each_check_has_a_value_and_a_fix_unless_ok() {
         let checks = run();
-        assert_eq!(checks.len(), 18);
+        assert_eq!(checks.len(), 19);
         for check in &checks {
             assert!(!check.value.is_empty() && !check.affects.is_empty(), "{check:?}");
             assert!(check.status == Status::Ok || check.fix.is_some(), "{check:?}");
