@@ -12,6 +12,7 @@
 #include "abi/life.h"
 #include "abi/messages.h"
 #include "abi/processes.h"
+#include "abi/python.h"
 #include "abi/raw_stack.h"
 #include "abi/sched_stats.h"
 #include "abi/sums.h"

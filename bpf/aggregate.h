@@ -17,9 +17,10 @@ struct sample {
 	u32 pid;
 	u32 tid;
 	u32 kernel_frames;
-	u16 event; /* enum event */
-	u16 state; /* enum off_state, or one of the numbers after it */
-	u32 flags; /* of its process, see struct proc; set only with kernel_stacks_by_process */
+	u16 event;	     /* enum event */
+	u16 state;	     /* enum off_state, or one of the numbers after it */
+	u32 flags;	     /* of its process, see struct proc; set only with kernel_stacks_by_process */
+	u32 python_sections; /* the walk of Python's frames has a result, in the `python_walk` of the slot */
 	u64 exec_id;
 	u64 kernel_hash;
 	struct task_struct *task; /* its name is the thread name; NULL: the current task */
@@ -85,7 +86,7 @@ __noinline int gather_batch(u32 slot)
 	for (i = 0; i < BATCH; i++) {
 		if (at >= w->total)
 			return DONE;
-		box->words[to & (OUTBOX_WORDS - 1)] = m->frames[at & (MAX_USER_FRAMES - 1)].pc & FRAME_OUTSIDE;
+		box->words[to & (OUTBOX_NATIVE_WORDS - 1)] = m->frames[at & (MAX_USER_FRAMES - 1)].pc & FRAME_OUTSIDE;
 		at++;
 		to++;
 	}
@@ -115,18 +116,45 @@ static __always_inline u64 section_head(u32 kind, u32 count, u32 bytes)
 	return (u64)bytes << 32 | count << 16 | kind;
 }
 
+/* Puts the sections of Python's frames into the outbox, beginning at word `at`. Returns where they end. */
+static __noinline u32 put_python(u32 slot, u32 at)
+{
+	struct python_walk *p = python_walk_at(slot);
+	struct outbox *box = outbox_at(slot);
+	u64 size;
+
+	if (!p || !box)
+		return at;
+	at &= OUTBOX_NATIVE_WORDS - 1;
+	box->words[at] = section_head(SECTION_INTERPRETED_WALK, 0, 8);
+	box->words[at + 1] = p->end | p->flags;
+	box->words[at + 2] =
+	    section_head(SECTION_INTERPRETED_FRAMES, p->total, p->total * sizeof(struct interpreted_frame));
+	at += 3;
+	size = p->total * sizeof(struct interpreted_frame);
+	keep_in_register(size);
+	if (size > MAX_INTERPRETED_FRAMES * sizeof(struct interpreted_frame))
+		return at;
+	bpf_probe_read_kernel(&box->words[at & (OUTBOX_NATIVE_WORDS - 1)], size, p->frames);
+	return at + (u32)size / 8;
+}
+
 static __always_inline bool send_stack(struct sample *sample, u64 hash, u32 end, u32 user_frames)
 {
 	struct outbox *box = bpf_map_lookup_elem(&outboxes, &sample->slot);
-	u32 native = OUTBOX_KERNEL_FRAMES + sample->kernel_frames, size;
+	u32 native = OUTBOX_KERNEL_FRAMES + sample->kernel_frames, end_at, size;
 
 	if (!box)
 		return false;
 	box->words[0] = section_head(SECTION_KERNEL_FRAMES, sample->kernel_frames, sample->kernel_frames * 8);
-	box->words[native & (OUTBOX_WORDS - 1)] = section_head(SECTION_NATIVE_FRAMES, user_frames, user_frames * 8);
+	box->words[native & (OUTBOX_NATIVE_WORDS - 1)] =
+	    section_head(SECTION_NATIVE_FRAMES, user_frames, user_frames * 8);
 	if (user_frames)
 		gather_frames(sample->slot, native + 1);
-	size = ((native + 1 + user_frames) & (OUTBOX_WORDS - 1)) * 8;
+	end_at = native + 1 + user_frames;
+	if (python && sample->python_sections)
+		end_at = put_python(sample->slot, end_at);
+	size = (end_at & (OUTBOX_WORDS - 1)) * 8;
 	box->message.bytes = size;
 	box->message.kind = MESSAGE_STACK;
 	box->message.pid = sample->pid;

@@ -145,6 +145,20 @@ static __noinline u32 send_begin(struct sample *sample, u64 bottom, u64 now)
 	return send_raw(box, size);
 }
 
+/* Sends the Python frames of a stack that follows unwalked. Returns the number of bytes. */
+static __noinline u32 send_python(struct sample *sample, u64 now)
+{
+	struct outbox *box = outbox_at(sample->slot);
+	u32 size;
+
+	if (!box)
+		return 0;
+	size = (put_python(sample->slot, 0) & (OUTBOX_WORDS - 1)) * 8;
+	box->message = (struct message){
+	    .kind = MESSAGE_INTERPRETED, .pid = sample->pid, .tid = sample->tid, .bytes = size, .time = now};
+	return send_beside_life(box, sizeof(struct message) + size, sizeof(*box)) ? 0 : size;
+}
+
 /*
  * Sends the sample with its unwalked stack; its sums come under `key`, unless that is 0. Returns not 0 if it was not
  * sent: the caller then records the stack as far as it was walked. Not inlined, because few samples come here.
@@ -163,6 +177,8 @@ static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct samp
 		return 1;
 	bottom = box->registers.at[STACK_POINTER] - RED_ZONE;
 	begin = send_begin(sample, bottom, now);
+	if (python && sample->python_sections)
+		begin += send_python(sample, now);
 	box->registers.pc = s->walk.start_pc & FRAME_PC;
 	if (takes_kernel_stack(sample))
 		kernel = bpf_get_stack(ctx, box->kernel, sizeof(box->kernel), 0);

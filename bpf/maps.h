@@ -59,10 +59,13 @@ struct {
 	__type(value, struct total);
 } totals_b SEC(".maps");
 
-/* A power of two, so that a masked index stays inside. */
-#define OUTBOX_WORDS 1024
-_Static_assert(MAX_USER_FRAMES + MAX_KERNEL_FRAMES + 2 < OUTBOX_WORDS,
+/* Powers of two, so that a masked index stays inside: of native frames, and of a whole message. */
+#define OUTBOX_NATIVE_WORDS 1024
+#define OUTBOX_WORDS 2048
+_Static_assert(MAX_USER_FRAMES + MAX_KERNEL_FRAMES + 5 < OUTBOX_NATIVE_WORDS,
 	       "every stack fits, with the heads of its sections");
+_Static_assert(OUTBOX_NATIVE_WORDS * 8 + MAX_INTERPRETED_FRAMES * sizeof(struct interpreted_frame) <= OUTBOX_WORDS * 8,
+	       "interpreted frames fit behind it");
 
 /* A message being put together: sections of words, the kernel frames first. */
 struct outbox {
@@ -109,6 +112,29 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1);
 } ring SEC(".maps");
+
+/* Interpreters in processes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct python);
+} pythons SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct python_walk);
+} python_walks SEC(".maps");
+
+/* Code objects that user space has, by a hash of what they consist of, their address and program. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, u32);
+} sent_codes SEC(".maps");
 
 /* By the low bits of their pid, processes share an allowance. */
 #define ALLOWANCES 1024
@@ -161,6 +187,8 @@ const volatile u32 sampler_memos = MEMOS_PER_CPU;
 const volatile u32 sched_memos = 1;
 /* besides the sums, a message is sent for each sample of the clock */
 const volatile bool single_samples = false;
+/* the frames of Python are walked */
+const volatile bool python = false;
 /* inode of the agent's PID namespace, 0 if it is the first one */
 const volatile u32 pid_namespace = 0;
 
@@ -218,6 +246,34 @@ static __always_inline struct walk *walk_at(u32 slot)
 	struct sampler_state *s = state_at(slot);
 
 	return s ? &s->walk : NULL;
+}
+
+static __always_inline struct outbox *outbox_at(u32 slot)
+{
+	return bpf_map_lookup_elem(&outboxes, &slot);
+}
+
+static __always_inline struct python_walk *python_walk_at(u32 slot)
+{
+	return bpf_map_lookup_elem(&python_walks, &slot);
+}
+
+static __always_inline struct python *python_at(u32 index)
+{
+	return bpf_map_lookup_elem(&pythons, &index);
+}
+
+static __always_inline bool code_was_sent(u64 key)
+{
+	return bpf_map_lookup_elem(&sent_codes, &key) != NULL;
+}
+
+static __always_inline void note_sent_code(u64 key)
+{
+	u32 sent = 1;
+
+	/* Without an entry the code object is sent again, which does no harm. */
+	bpf_map_update_elem(&sent_codes, &key, &sent, BPF_ANY);
 }
 
 static __always_inline struct memo *memo_at(u32 index)

@@ -39,6 +39,9 @@ struct abi {
 	enum stack_role stack_role;
 	enum interpreted_marks interpreted_marks;
 	enum section_limit section_limit;
+	enum python_end python_end;
+	struct python python;
+	struct python_code python_code;
 	enum value_limit value_limit;
 	struct total total;
 	struct woken woken;

@@ -105,6 +105,7 @@ static __always_inline int begin_program(const char *comm)
 		return 0;
 	if (proc) {
 		proc->count = 0;
+		proc->python = 0;
 		proc->flags = PROC_NEW | (proc->flags & PROC_KEPT_BY_EXEC);
 		proc->generation = 0; /* user space gives others; the next one may be another process's */
 		procs_changed();

@@ -30,4 +30,10 @@ static __always_inline long send_beside_life(void *message, u64 size, u64 most)
 	return bpf_ringbuf_output(&ring, message, size, BPF_RB_NO_WAKEUP);
 }
 
+/* Sends a code object, with `size` bytes of sections. */
+static __always_inline long send_code(struct outbox *box, u64 size)
+{
+	return send_beside_life(box, sizeof(struct message) + size, sizeof(*box));
+}
+
 #endif

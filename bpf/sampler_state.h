@@ -8,7 +8,7 @@
 #define PERF_AGENT_SAMPLER_STATE_H
 
 #include "claim.h"
-#include "walk_state.h"
+#include "python_walk.h"
 
 /*
  * A program of one context is never interrupted by a program of the same context on the same CPU. Each entry knows its

@@ -4,6 +4,7 @@
 #define PERF_AGENT_WALK_CURRENT_H
 
 #include "processes.h"
+#include "python.h"
 #include "uprobe_task.h"
 #include "walk.h"
 
@@ -43,6 +44,36 @@ static __noinline int stack_is_gone(struct walk *w)
 	u64 word;
 
 	return read_user(&word, sizeof(word), w->start_sp) != 0;
+}
+
+/*
+ * Walks the Python frames of the current thread, after its native walk, because an evaluator frame tells whether its
+ * call has begun. They are part of the stack, so their hash is part of its hash.
+ */
+static __always_inline void add_python(struct counters *c, struct walk *w, struct proc *proc, struct sample *sample)
+{
+	struct python_walk *p = python_walk_at(sample->slot);
+
+	if (!p)
+		return;
+	p->index = proc->python - 1;
+	p->pid = sample->pid;
+	p->exec_id = sample->exec_id;
+	p->sent = 0;
+	p->unsent = 0;
+	p->unreadable = 0;
+	python_run(sample->slot);
+	count(c, COUNT_PYTHON_WALKS + p->end, 1);
+	if (p->flags & PYTHON_HALF_LINKED)
+		count(c, COUNT_PYTHON_HALF_LINKED, 1);
+	if (p->sent)
+		count(c, COUNT_CODES_SENT, p->sent);
+	if (p->unsent)
+		count(c, COUNT_CODES_UNSENT, p->unsent);
+	if (p->unreadable)
+		count(c, COUNT_CODES_UNREADABLE, p->unreadable);
+	w->hash = hash_mix(hash_mix(w->hash, p->hash), p->end | p->flags);
+	sample->python_sections = 1;
 }
 
 /* Walks the user stack of the current thread. Returns how it ended; hash and length are in the walk. */
@@ -89,6 +120,8 @@ static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_co
 		if (proc->flags & PROC_NEW)
 			end = WALK_TABLE_NOT_READY;
 	}
+	if (python && proc->python && end != WALK_EXITING)
+		add_python(c, w, proc, sample);
 	return end;
 }
 

@@ -38,6 +38,12 @@ enum counter {
 	COUNT_UNSENT_OF_PROCESS = 42, /* the process has sent its share */
 	COUNT_UNSENT_OF_MACHINE = 43, /* all processes together have */
 	COUNT_UNSENT_RING_FULL = 44,
+	COUNT_PYTHON_WALKS = 45, /* + enum python_end */
+	COUNT_PYTHON_HALF_LINKED =
+	    52, /* of these walks: the innermost call of the evaluator was not in the chain yet */
+	COUNT_CODES_SENT = 53,
+	COUNT_CODES_UNSENT = 54,     /* they did not fit into the ring; the next walk sends them again */
+	COUNT_CODES_UNREADABLE = 55, /* frames without a name, because their code object could not be read */
 	COUNTERS = 64,
 };
 

@@ -14,6 +14,8 @@ enum message_kind {
 	MESSAGE_LIFE = 6,	  /* a record of process life: see struct life */
 	MESSAGE_SAMPLE = 7,	  /* one sample of the stack under `hash`, if single samples are recorded */
 	MESSAGE_STACK_PART = 8,	  /* bytes that belong to the next MESSAGE_RAW with its tid and time */
+	MESSAGE_CODE = 9,	  /* a code object of an interpreter; `hash` is its address */
+	MESSAGE_INTERPRETED = 10, /* interpreted frames that belong to the next MESSAGE_RAW with its tid and time */
 };
 
 /* The head of a message; sections follow. */
@@ -44,6 +46,8 @@ enum section_kind {
 	SECTION_LINKED_STACKS = 9,	/* struct linked_stack each */
 	SECTION_TIME_BIN = 10,		/* 8 bytes: the number of the time bin, where counts are split by time */
 	SECTION_SAMPLED_AT = 11,	/* struct sampled_at */
+	SECTION_CODE_OBJECT = 12,	/* struct python_code and its bytes */
+	SECTION_INTERPRETED_WALK = 13,	/* 8 bytes: how the walk of the interpreter's frames ended, and flags */
 };
 
 /* The head of a section. */

@@ -32,7 +32,7 @@ struct proc {
 	unsigned int count;
 	unsigned int generation; /* changes with the mappings and with their tables */
 	unsigned short flags;
-	unsigned short unused;
+	unsigned short python; /* 1 + the number of its interpreter in `pythons`; 0: none is known */
 	/* A time (CLOCK_MONOTONIC). It changes with exec and with the name, and distinguishes processes with equal
 	 * pids. */
 	unsigned long long exec_id;

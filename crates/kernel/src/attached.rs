@@ -2,9 +2,12 @@
 //! object, a time bin.
 
 use crate::abi::skeleton::types::{interpreted_marks, stack_role};
+use crate::python_walks::PythonEnd;
 
 const OUTERMOST: u32 = interpreted_marks::INTERPRETED_OUTERMOST.0;
 const STAMP_SHIFT: u32 = interpreted_marks::INTERPRETED_STAMP_SHIFT.0;
+/// `PYTHON_HALF_LINKED` of `bpf/abi/python.h`.
+const HALF_LINKED: u64 = 0x100;
 
 /// A frame of an interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +27,23 @@ impl InterpretedFrame {
     pub(crate) fn from_raw(raw: &[u8; 16]) -> Self {
         let (code, instruction, marks) = word_and_halves(raw);
         Self { code, instruction, outermost: marks & OUTERMOST != 0, stamp: marks >> STAMP_SHIFT }
+    }
+}
+
+/// How the walk of an interpreter's frames went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InterpretedWalk {
+    /// How it ended.
+    pub end: PythonEnd,
+    /// The innermost call of the evaluator was not in the chain of frames yet.
+    pub half_linked: bool,
+}
+
+impl InterpretedWalk {
+    /// Decodes the word of its section. None: there is no such end.
+    pub(crate) fn from_raw(word: u64) -> Option<Self> {
+        let end = PythonEnd::ALL.into_iter().find(|end| *end as u64 == word & 0xff)?;
+        Some(Self { end, half_linked: word & HALF_LINKED != 0 })
     }
 }
 
@@ -65,6 +85,8 @@ impl LinkedStack {
 pub struct Attached {
     /// Frames of an interpreter, innermost first.
     pub interpreted: Vec<InterpretedFrame>,
+    /// How the walk of these frames went; none if there was none.
+    pub interpreted_walk: Option<InterpretedWalk>,
     /// Further stacks.
     pub links: Vec<LinkedStack>,
     /// Address of the object of the event, such as a lock.

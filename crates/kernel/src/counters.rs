@@ -1,6 +1,7 @@
 //! The counters of the programs.
 
 use crate::abi::skeleton::types;
+use crate::python_walks::PythonWalks;
 use crate::walk_end::{WALK_ENDS, WalkEnd};
 
 /// Number of counters.
@@ -102,6 +103,8 @@ pub struct Counters {
     pub unsent_of_machine: u64,
     /// The same: they did not fit into the ring.
     pub unsent_ring_full: u64,
+    /// Walks of Python's frames.
+    pub python: PythonWalks,
     walks: [u64; WALK_ENDS],
 }
 
@@ -154,6 +157,7 @@ impl Counters {
             unsent_of_process: at(Counter::UnsentOfProcess),
             unsent_of_machine: at(Counter::UnsentOfMachine),
             unsent_ring_full: at(Counter::UnsentRingFull),
+            python: PythonWalks::from_sums(sums),
             walks,
         }
     }

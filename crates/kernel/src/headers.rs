@@ -8,6 +8,8 @@ pub(crate) const MESSAGE_RAW: u32 = types::message_kind::MESSAGE_RAW.0;
 pub(crate) const MESSAGE_WOKEN: u32 = types::message_kind::MESSAGE_WOKEN.0;
 pub(crate) const MESSAGE_SAMPLE: u32 = types::message_kind::MESSAGE_SAMPLE.0;
 pub(crate) const MESSAGE_STACK_PART: u32 = types::message_kind::MESSAGE_STACK_PART.0;
+pub(crate) const MESSAGE_CODE: u32 = types::message_kind::MESSAGE_CODE.0;
+pub(crate) const MESSAGE_INTERPRETED: u32 = types::message_kind::MESSAGE_INTERPRETED.0;
 pub(crate) const MESSAGE_STILL_ASLEEP: u32 = types::message_kind::MESSAGE_STILL_ASLEEP.0;
 
 /// `struct message`, field by field.

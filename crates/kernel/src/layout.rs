@@ -8,6 +8,7 @@ use libbpf_rs::libbpf_sys::BPF_F_NO_PREALLOC;
 
 use crate::abi::skeleton::{self, types};
 use crate::error::load_error;
+use crate::python::{MAX_PYTHONS, MAX_SENT_CODES};
 use crate::{Error, OffCpu, Settings, memory};
 
 /// Entries of the map of threads where the kernel has no task storage for these programs (before Linux 5.12). Twice the
@@ -115,6 +116,9 @@ impl Layout<'_> {
             }
             let entries = match map.name().to_string_lossy().as_ref() {
                 "sampler_states" | "outboxes" | "rawboxes" => Slots::of(cpus, threads).all,
+                "python_walks" if settings.python => Slots::of(cpus, threads).all,
+                "pythons" if settings.python => MAX_PYTHONS,
+                "sent_codes" if settings.python => MAX_SENT_CODES,
                 "memos" => cpus * (memos.sampler + memos.scheduler),
                 "seam_records" if settings.off_cpu.is_some() => {
                     MAX_SEAM_RECORDS.saturating_add(settings.threads.saturating_mul(2))
@@ -190,6 +194,7 @@ impl Layout<'_> {
             chosen_cgroup: settings.cgroup.map_or(0, |cgroup| cgroup.id),
             chosen_first_level: settings.cgroup.map_or(0, |cgroup| cgroup.levels.0),
             chosen_last_level: settings.cgroup.map_or(0, |cgroup| cgroup.levels.1),
+            python: settings.python,
             check_memo: settings.check_memo,
             without_memo: settings.without_memo,
             pid_namespace: settings.pid_namespace,
@@ -267,7 +272,7 @@ mod tests {
         let mib = |settings: &Settings, cpus| bytes(settings, cpus) >> 20;
         assert!(mib(&on, 2) < 20, "{}", mib(&on, 2));
         assert!(mib(&on, 128) < 48, "{}", mib(&on, 128));
-        assert!(mib(&both, 128) < 58, "{}", mib(&both, 128));
+        assert!(mib(&both, 128) < 61, "{}", mib(&both, 128));
         assert!(mib(&on, 128) > mib(&on, 2), "every CPU has its own");
     }
 }

@@ -17,6 +17,7 @@ use crate::life::{self, LifeCounts};
 use crate::memory::{self, MapMemory, map_bytes, tables_can_grow};
 use crate::messages::{Message, Ring};
 use crate::processes::Processes;
+use crate::python::{Python, Pythons};
 use crate::rules::Rules;
 use crate::runs::{Runs, runs};
 use crate::sampler_states::SamplerStates;
@@ -46,6 +47,7 @@ pub struct Kernel {
     pool: TablePool,
     rules: Rules,
     processes: Processes,
+    pythons: Pythons,
     sides: Sides,
     /// Skipped runs up to the last cut.
     skipped: Skipped,
@@ -117,6 +119,7 @@ impl Kernel {
             links: Vec::new(),
             pool: TablePool::new(map("table_pool")?, chunks)?,
             rules: Rules::new(&map("rules")?)?,
+            pythons: Pythons::new(map("pythons")?),
             processes: Processes::new(map("procs")?, words.clone()),
             skipped: Skipped::default(),
             splits: settings.off_cpu.is_some(),
@@ -283,6 +286,17 @@ impl Kernel {
     /// [`Error::Map`].
     pub fn set_kernel_stacks(&mut self, pid: u32, on: bool) -> Result<bool, Error> {
         self.processes.set_other_kernel_stacks(pid, on != self.kernel_stacks)
+    }
+
+    /// Tells the interpreter of Python in a recorded process, whose frames are walked from now on, in its later children too; or that
+    /// there is none. `exec_id` is that of the program: an exec ends it. False: the frames are not walked, because the process runs
+    /// another program, the programs cannot follow the interpreter, or no room is left. It has no effect without
+    /// [`Settings::python`].
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn set_python(&mut self, pid: u32, exec_id: u64, python: Option<&Python>) -> Result<bool, Error> {
+        self.processes.set_python(&mut self.pythons, pid, exec_id, python)
     }
 
     /// Forgets a process that ended before `ended_ns` (CLOCK_MONOTONIC). A later process with the same number stays.

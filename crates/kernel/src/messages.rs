@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use crate::Error;
+use crate::attached::Attached;
+use crate::code_message::CodeMessage;
 use crate::frame::Frame;
 use crate::headers::{
-    Header, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_SAMPLE, MESSAGE_STACK, MESSAGE_STACK_PART,
-    MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
+    Header, MESSAGE_CODE, MESSAGE_INTERPRETED, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_SAMPLE, MESSAGE_STACK,
+    MESSAGE_STACK_PART, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
 };
 use crate::life::{self, Life, LifeEvent, MESSAGE_LIFE};
 use crate::process_record::PROC_WAKER;
@@ -52,8 +54,10 @@ pub enum Message {
     Raw(RawStack),
     /// A record of process life.
     Life(Life),
-    /// Bytes of the next [`Message::Raw`] of a thread, which [`Kernel::receive`](crate::Kernel::receive) puts into it.
+    /// What belongs to the next [`Message::Raw`] of a thread, which [`Kernel::receive`](crate::Kernel::receive) puts into it.
     StackPart(StackPart),
+    /// A code object of an interpreter.
+    Code(CodeMessage),
     /// A single sample. [`Kernel::take_samples`](crate::Kernel::take_samples) returns these, apart from the other messages.
     Sample(SingleSample),
 }
@@ -72,13 +76,20 @@ impl Message {
     }
 }
 
-/// The bytes of a user stack where its thread began.
+/// A part of a stack that is sent unwalked, by a message of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackPart {
     tid: u32,
     time_ns: u64,
-    start: u64,
-    bytes: Copied,
+    content: PartContent,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PartContent {
+    /// The bytes where the thread began, and their address.
+    Begin { start: u64, bytes: Copied },
+    /// Frames of an interpreter.
+    Interpreted(Box<Attached>),
 }
 
 /// Decodes the messages that an iterator wrote one after the other.
@@ -134,9 +145,14 @@ fn decode(header: &Header, sections: &Sections<'_>) -> Option<Message> {
         MESSAGE_STACK_PART => Some(Message::StackPart(StackPart {
             tid: header.tid,
             time_ns: header.time,
-            start: header.hash,
-            bytes: Copied::of(sections.stack?),
+            content: PartContent::Begin { start: header.hash, bytes: Copied::of(sections.stack?) },
         })),
+        MESSAGE_INTERPRETED => Some(Message::StackPart(StackPart {
+            tid: header.tid,
+            time_ns: header.time,
+            content: PartContent::Interpreted(Box::new(sections.attached()?)),
+        })),
+        MESSAGE_CODE => Some(Message::Code(CodeMessage::new(header, sections.code_object?)?)),
         _ => None,
     }
 }
@@ -204,10 +220,16 @@ impl Received {
     }
 
     fn with_parts(&mut self, mut raw: RawStack) -> RawStack {
-        let of_it = |part: &StackPart| (part.tid, part.time_ns) == (raw.stack.tid, raw.stack.time_ns);
-        let part = self.parts.iter().position(of_it).and_then(|at| self.parts.remove(at));
-        if let Some(StackPart { start, bytes, .. }) = part {
-            raw.add_begin(start, bytes);
+        let raw_is = (raw.stack.tid, raw.stack.time_ns);
+        let of_it = |part: &StackPart| (part.tid, part.time_ns) == raw_is;
+        while let Some(part) = self.parts.iter().position(of_it).and_then(|at| self.parts.remove(at)) {
+            match part.content {
+                PartContent::Begin { start, bytes } => raw.add_begin(start, bytes),
+                PartContent::Interpreted(attached) => {
+                    raw.stack.attached.interpreted = attached.interpreted;
+                    raw.stack.attached.interpreted_walk = attached.interpreted_walk;
+                }
+            }
         }
         raw
     }

@@ -18,13 +18,20 @@ pub struct RecordedProcess {
     pub waker_only: bool,
 }
 
-/// The bytes of a `struct proc`.
-pub(crate) fn proc_bytes(mappings: u32, count: u32, generation: u32, flags: u16, exec_id: u64) -> [u8; 24] {
+/// The bytes of a `struct proc`. `python` is 0, or the number of its interpreter.
+pub(crate) fn proc_bytes(
+    (mappings, count): (u32, u32),
+    generation: u32,
+    flags: u16,
+    python: u16,
+    exec_id: u64,
+) -> [u8; 24] {
     let mut bytes = [0; 24];
     bytes[..4].copy_from_slice(&mappings.to_ne_bytes());
     bytes[4..8].copy_from_slice(&count.to_ne_bytes());
     bytes[8..12].copy_from_slice(&generation.to_ne_bytes());
     bytes[12..14].copy_from_slice(&flags.to_ne_bytes());
+    bytes[14..16].copy_from_slice(&python.to_ne_bytes());
     bytes[16..].copy_from_slice(&exec_id.to_ne_bytes());
     bytes
 }
@@ -44,6 +51,19 @@ pub(crate) fn with_flags(mut bytes: Vec<u8>, flags: u16) -> Option<Vec<u8>> {
     bytes.get_mut(FLAGS_AT..)?.first_chunk_mut::<2>().map(|at| *at = flags.to_ne_bytes())?;
     Some(bytes)
 }
+
+/// The number of the interpreter in the bytes of a `struct proc`.
+pub(crate) fn proc_python(bytes: &[u8]) -> Option<u16> {
+    Some(u16::from_ne_bytes(*bytes.get(PYTHON_AT..)?.first_chunk()?))
+}
+
+/// The same `struct proc` with another interpreter.
+pub(crate) fn with_python(mut bytes: Vec<u8>, python: u16) -> Option<Vec<u8>> {
+    bytes.get_mut(PYTHON_AT..)?.first_chunk_mut::<2>().map(|at| *at = python.to_ne_bytes())?;
+    Some(bytes)
+}
+
+const PYTHON_AT: usize = std::mem::offset_of!(types::proc, python);
 
 const FLAGS_AT: usize = std::mem::offset_of!(types::proc, flags);
 

@@ -1,6 +1,6 @@
 //! The recorded processes and their mappings, in the map `procs` and the table pool.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
@@ -9,9 +9,10 @@ use crate::abi::control;
 use crate::control_words::ControlWords;
 use crate::mappings::{KernelMapping, MAPPING_WORDS, mapping_words};
 use crate::process_record::{
-    PROC_OTHER_KERNEL_STACKS, PROC_WAKER, RecordedProcess, proc_bytes, proc_exec_id, proc_flags,
-    recorded_process, with_flags,
+    PROC_OTHER_KERNEL_STACKS, PROC_WAKER, RecordedProcess, proc_bytes, proc_exec_id, proc_flags, proc_python,
+    recorded_process, with_flags, with_python,
 };
+use crate::python::{Python, Pythons};
 use crate::table_pool::TablePool;
 
 /// A process to record, with its mappings.
@@ -60,7 +61,10 @@ impl Processes {
         let exec_id = before.as_deref().and_then(proc_exec_id).unwrap_or(0).max(process.exec_id);
         let kept = before.as_deref().and_then(proc_flags).unwrap_or(0) & PROC_OTHER_KERNEL_STACKS;
         let flags = if process.waker_only { PROC_WAKER } else { 0 } | kept;
-        let value = proc_bytes(list.0, count, self.generation, flags, exec_id);
+        // An exec forgets the interpreter.
+        let same_program = before.as_deref().and_then(proc_exec_id) == Some(exec_id);
+        let python = before.as_deref().filter(|_| same_program).and_then(proc_python).unwrap_or(0);
+        let value = proc_bytes((list.0, count), self.generation, flags, python, exec_id);
         let how = if new { MapFlags::ANY } else { MapFlags::EXIST };
         let known = match self.map.update(&process.pid.to_ne_bytes(), &value, how) {
             Ok(()) => true,
@@ -126,6 +130,46 @@ impl Processes {
         self.map.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()?
     }
 
+    /// Gives a process the interpreter that it runs, as long as it runs the program of this `exec_id`; none if there is no interpreter
+    /// that the programs can follow, or no room for it. Its children have it too. False: the process has no interpreter now.
+    pub(crate) fn set_python(
+        &mut self,
+        pythons: &mut Pythons,
+        pid: u32,
+        exec_id: u64,
+        python: Option<&Python>,
+    ) -> Result<bool, Error> {
+        let number = match python {
+            Some(python) => pythons.number(python, || self.pythons_in_use())?,
+            None => 0,
+        };
+        let Some(value) = self.value(pid) else { return Ok(false) };
+        if proc_exec_id(&value) != Some(exec_id) {
+            return Ok(false);
+        }
+        if let Some(value) = with_python(value, number) {
+            self.change(pid, &value)?;
+        }
+        Ok(number != 0)
+    }
+
+    /// The numbers of interpreters that processes have.
+    fn pythons_in_use(&self) -> HashSet<u16> {
+        let keys = self.map.keys().take(2 * self.map.max_entries() as usize);
+        let values = keys.filter_map(|key| self.map.lookup(&key, MapFlags::ANY).ok()?);
+        values.filter_map(|value| proc_python(&value)).collect()
+    }
+
+    /// Replaces the record of a process. False: the programs do not know it.
+    fn change(&mut self, pid: u32, value: &[u8]) -> Result<bool, Error> {
+        match self.map.update(&pid.to_ne_bytes(), value, MapFlags::EXIST) {
+            Ok(()) => self.tell(),
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => return Ok(false),
+            Err(source) => return Err(Error::Map { action: "change a process in", map: "procs", source }),
+        }
+        Ok(true)
+    }
+
     /// Whether a process follows the default for kernel frames. Its children and its later programs do the same. False: the programs
     /// do not know the process.
     pub(crate) fn set_other_kernel_stacks(&mut self, pid: u32, other: bool) -> Result<bool, Error> {
@@ -133,12 +177,7 @@ impl Processes {
         let flags = proc_flags(&value).unwrap_or(0) & !PROC_OTHER_KERNEL_STACKS;
         let flags = flags | if other { PROC_OTHER_KERNEL_STACKS } else { 0 };
         let Some(value) = with_flags(value, flags) else { return Ok(false) };
-        match self.map.update(&pid.to_ne_bytes(), &value, MapFlags::EXIST) {
-            Ok(()) => self.tell(),
-            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => return Ok(false),
-            Err(source) => return Err(Error::Map { action: "change a process in", map: "procs", source }),
-        }
-        Ok(true)
+        self.change(pid, &value)
     }
 }
 

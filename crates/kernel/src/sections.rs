@@ -2,7 +2,7 @@
 //! refused as a whole; sections of unknown kinds are skipped and counted.
 
 use crate::abi::skeleton::types::{section_kind, section_limit, value_limit};
-use crate::attached::{Attached, InterpretedFrame, LinkedStack, SampledAt};
+use crate::attached::{Attached, InterpretedFrame, InterpretedWalk, LinkedStack, SampledAt};
 use crate::headers::REGISTERS;
 
 const KERNEL_FRAMES: u32 = section_kind::SECTION_KERNEL_FRAMES.0;
@@ -16,6 +16,8 @@ const VALUES: u32 = section_kind::SECTION_VALUES.0;
 const LINKED_STACKS: u32 = section_kind::SECTION_LINKED_STACKS.0;
 const TIME_BIN: u32 = section_kind::SECTION_TIME_BIN.0;
 const SAMPLED_AT: u32 = section_kind::SECTION_SAMPLED_AT.0;
+const CODE_OBJECT: u32 = section_kind::SECTION_CODE_OBJECT.0;
+const INTERPRETED_WALK: u32 = section_kind::SECTION_INTERPRETED_WALK.0;
 
 const MAX_INTERPRETED_FRAMES: usize = section_limit::MAX_INTERPRETED_FRAMES.0 as usize;
 const MAX_LINKED_STACKS: usize = section_limit::MAX_LINKED_STACKS.0 as usize;
@@ -49,6 +51,10 @@ pub(crate) struct Sections<'a> {
     pub(crate) woken: Option<[u64; 2]>,
     /// Frames of an interpreter, innermost first.
     interpreted: &'a [[u8; 16]],
+    /// How the walk of these ended.
+    interpreted_walk: Option<u64>,
+    /// A code object of an interpreter.
+    pub(crate) code_object: Option<&'a [u8]>,
     /// Further stacks.
     links: &'a [[u8; 16]],
     /// The address of an object.
@@ -95,6 +101,8 @@ impl<'a> Sections<'a> {
             }
             WOKEN => self.woken = Some([word(0)?, word(1)?]),
             INTERPRETED_FRAMES => self.interpreted = pairs(content, count, MAX_INTERPRETED_FRAMES)?,
+            INTERPRETED_WALK => self.interpreted_walk = Some(word(0)?),
+            CODE_OBJECT => self.code_object = Some(content),
             LINKED_STACKS => self.links = pairs(content, count, MAX_LINKED_STACKS)?,
             OBJECT => self.object = Some(word(0)?),
             TIME_BIN => self.time_bin = Some(u32::try_from(word(0)?).ok()?),
@@ -109,6 +117,10 @@ impl<'a> Sections<'a> {
     pub(crate) fn attached(&self) -> Option<Attached> {
         Some(Attached {
             interpreted: self.interpreted.iter().map(InterpretedFrame::from_raw).collect(),
+            interpreted_walk: match self.interpreted_walk {
+                Some(word) => Some(InterpretedWalk::from_raw(word)?),
+                None => None,
+            },
             links: self.links.iter().map(LinkedStack::from_raw).collect::<Option<_>>()?,
             object: self.object,
             time_bin: self.time_bin,

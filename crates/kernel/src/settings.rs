@@ -74,6 +74,8 @@ pub struct Settings {
     pub tids: Vec<u32>,
     /// Take samples of this control group and of those below it only.
     pub cgroup: Option<ChosenCgroup>,
+    /// Walk the frames of Python, in processes for which [`Kernel::set_python`](crate::Kernel::set_python) has told the interpreter.
+    pub python: bool,
     /// Count each thread separately.
     pub per_thread: bool,
     /// Walk each memo hit again in full, and compare the results.
@@ -137,6 +139,7 @@ impl Default for Settings {
             single_samples: false,
             tids: Vec::new(),
             cgroup: None,
+            python: false,
             per_thread: false,
             check_memo: false,
             without_memo: false,

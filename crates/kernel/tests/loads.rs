@@ -15,7 +15,8 @@ fn off_cpu(wakers: bool) -> Option<OffCpu> {
 #[test]
 fn the_programs_load_with_each_setting_and_with_all() {
     let stats = Some(SchedStats { each_process: true, split_events: 8 });
-    let changes: [Change; 8] = [
+    let changes: [Change; 9] = [
+        ("python", |settings| settings.python = true),
         ("whole system", |settings| settings.whole_system = true),
         ("kernel stacks", |settings| settings.kernel_stacks = true),
         ("kernel stacks by process", |settings| settings.kernel_stacks_by_process = true),

@@ -1,7 +1,9 @@
 use super::*;
 use crate::abi::skeleton::types::{self, section_kind};
 use crate::headers::REGISTERS;
-use crate::{Attached, InterpretedFrame, LinkedStack, Role, SampledAt};
+use crate::{
+    Attached, CodeMessage, InterpretedFrame, InterpretedWalk, LinkedStack, PythonEnd, Role, SampledAt,
+};
 
 /// A `struct message` before its sections.
 fn head(kind: u32, sections: &[u8]) -> Vec<u8> {
@@ -32,6 +34,7 @@ fn attached() -> Vec<u8> {
         section(section_kind::SECTION_KERNEL_FRAMES, 1, &[0xffff_ffff_8100_0000]),
         section(section_kind::SECTION_NATIVE_FRAMES, 2, &[0x1000, 0x2000 | 1 << 63]),
         section(section_kind::SECTION_INTERPRETED_FRAMES, 1, &[0xc0de, 3 | 1 << 32]),
+        section(section_kind::SECTION_INTERPRETED_WALK, 0, &[6 | 1 << 8]),
         section(section_kind::SECTION_LINKED_STACKS, 1, &[77, 2]),
         section(section_kind::SECTION_OBJECT, 0, &[0x7f00_0010]),
         section(section_kind::SECTION_TIME_BIN, 0, &[4]),
@@ -50,7 +53,8 @@ fn a_stack_has_what_its_sections_tell() {
     assert_eq!(stack.kernel, [0xffff_ffff_8100_0000]);
     let pcs: Vec<_> = stack.user.iter().map(|frame| (frame.pc, frame.exact)).collect();
     assert_eq!(pcs, [(0x2000, true), (0x1000, false)], "leaf first");
-    let Attached { interpreted, links, object, time_bin } = *stack.attached;
+    let Attached { interpreted, interpreted_walk, links, object, time_bin } = *stack.attached;
+    assert_eq!(interpreted_walk, Some(InterpretedWalk { end: PythonEnd::Open, half_linked: true }));
     assert_eq!(interpreted, [InterpretedFrame { code: 0xc0de, instruction: 3, outermost: true, stamp: 0 }]);
     assert_eq!(links, [LinkedStack { role: Role::Owner, key: 77 }]);
     assert_eq!((object, time_bin), (Some(0x7f00_0010), Some(4)));
@@ -73,6 +77,8 @@ fn a_message_is_refused_if_a_length_or_a_number_is_wrong() {
     }
     let unknown_role = section(section_kind::SECTION_LINKED_STACKS, 1, &[77, 9]);
     assert_eq!(decode_message(&head(MESSAGE_STACK, &unknown_role)), None);
+    let unknown_end = section(section_kind::SECTION_INTERPRETED_WALK, 0, &[7]);
+    assert_eq!(decode_message(&head(MESSAGE_STACK, &unknown_end)), None);
     assert_eq!(decode_message(&head(999, &attached())), None);
     assert_eq!(decode_all(&[whole.clone(), whole.clone()].concat()).map(|all| all.len()), Some(2));
     assert_eq!(decode_all(&[&whole[..], &[0]].concat()), None);
@@ -119,4 +125,42 @@ fn a_part_of_a_stack_joins_the_stack_that_it_belongs_to() {
     assert_eq!(raw.word(start), None, "a part belongs to one stack");
     (0..2 * MAX_PARTS as u32).for_each(|tid| received.take_in(&part(tid)));
     assert_eq!(received.parts.len(), MAX_PARTS);
+}
+
+#[test]
+fn interpreted_frames_join_the_stack_that_is_sent_unwalked() {
+    let registers = section(section_kind::SECTION_REGISTERS, 0, &[0; REGISTERS + 1]);
+    let frames = section(section_kind::SECTION_INTERPRETED_FRAMES, 1, &[0xc0de, 3 | 1 << 32]);
+    let walk = section(section_kind::SECTION_INTERPRETED_WALK, 0, &[0]);
+    let mut received = Received::default();
+    received.take_in(&head(MESSAGE_INTERPRETED, &[walk, frames].concat()));
+    received.take_in(&head(MESSAGE_RAW, &registers));
+    let [Message::Raw(raw)] = &received.messages[..] else { panic!() };
+    assert_eq!(raw.stack.attached.interpreted.len(), 1);
+    let root = InterpretedWalk { end: PythonEnd::Root, half_linked: false };
+    assert_eq!(raw.stack.attached.interpreted_walk, Some(root));
+}
+
+#[test]
+fn a_code_object_has_its_name_file_and_line_table() {
+    // Lengths 3, 4 and 5; kinds 1 and 1; the line table is cut.
+    let lengths = 3 | 4 << 16 | 5 << 32 | 1 << 48 | 1 << 56;
+    let texts = [*b"runa.py\x01", *b"\x02\x03\x04\x05\0\0\0\0"].map(u64::from_ne_bytes);
+    let words = [0xc0de, 17 | 42 << 32, lengths, 4, texts[0], texts[1]];
+    let message = head(MESSAGE_CODE, &section(section_kind::SECTION_CODE_OBJECT, 0, &words));
+    let code = CodeMessage {
+        pid: 10,
+        exec_id: 99,
+        address: 0xc0de,
+        stamp: 17,
+        first_line: 42,
+        name: "run".into(),
+        file: "a.py".into(),
+        line_table: vec![1, 2, 3, 4, 5],
+        truncated: true,
+    };
+    assert_eq!(decode_message(&message), Some(Message::Code(code)));
+    let too_long = [0xc0de, 0, 3 | 40 << 16, 0];
+    let refused = head(MESSAGE_CODE, &section(section_kind::SECTION_CODE_OBJECT, 0, &too_long));
+    assert_eq!(decode_message(&refused), None);
 }
