@@ -285,6 +285,12 @@ pub struct SettingArgs {
           value_name = "true|false", hide_possible_values = true)]
     pub per_thread: Option<bool>,
 
+    /// Name Java code: ask each recorded JVM (HotSpot, JDK 17 and later) through its attach socket for its perf map, as jcmd PID
+    /// Compiler.perfmap does, at the begin, while new code is seen, and at the end. The map stays in the JVM's /tmp
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "true|false", hide_possible_values = true)]
+    pub java_perf_map: Option<bool>,
+
     /// The off-CPU time to record, a comma-separated list of blocked, iowait (uninterruptible sleep that adds to the
     /// load) and preempted (waiting for a CPU) [default: blocked,iowait]
     #[arg(long, value_name = "LIST")]

@@ -60,7 +60,7 @@ type Setter = fn(AgentBuilder) -> AgentBuilder;
 
 fn flags(args: &CaptureArgs, builder: AgentBuilder) -> AgentBuilder {
     let CaptureArgs { modes, target, settings, symbols, advanced, .. } = args;
-    let setters: [(Option<bool>, Setter); 11] = [
+    let setters: [(Option<bool>, Setter); 12] = [
         (modes.profile, AgentBuilder::with_cpu_profile),
         (modes.offcpu, AgentBuilder::with_off_cpu_profile),
         (modes.pmu, AgentBuilder::pmu),
@@ -71,6 +71,7 @@ fn flags(args: &CaptureArgs, builder: AgentBuilder) -> AgentBuilder {
         (settings.per_thread, |builder| builder.per_thread(true)),
         (settings.wakers, |builder| builder.wakers(true)),
         (symbols.symbol_fail_closed, |builder| builder.symbol_fail_closed(true)),
+        (settings.java_perf_map, |builder| builder.java_perf_map(true)),
         (advanced.self_check, |builder| builder.self_check(true)),
     ];
     setters

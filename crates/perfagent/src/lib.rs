@@ -21,6 +21,7 @@ mod failure;
 mod finished;
 mod health;
 mod hooks;
+mod java;
 mod late_recording;
 pub mod model;
 mod naming;

@@ -47,6 +47,8 @@ impl Subject for InKernel {
 pub(crate) struct InJit {
     pub(crate) program: Arc<ExecInstance>,
     pub(crate) live: Option<Arc<dyn JitProgram>>,
+    /// The places are looked up for the last time.
+    pub(crate) is_last: bool,
 }
 
 impl Subject for InJit {
@@ -55,7 +57,7 @@ impl Subject for InJit {
     fn request(&self, places: Vec<JitPlace>) -> Request {
         let (addresses, seen_ns) = places.iter().map(|place| (place.address, place.seen_ns)).unzip();
         let (program, live) = (Arc::clone(&self.program), self.live.clone());
-        Request::Jit(JitRequest { program, live, addresses, seen_ns })
+        Request::Jit(JitRequest { program, live, addresses, seen_ns, is_last: self.is_last })
     }
 }
 

@@ -74,7 +74,7 @@ impl Engine {
                 if self.abandon.is_abandoned() {
                     return;
                 }
-                let (frames, found) = self.jit_batch(&program, batch);
+                let (frames, found) = self.jit_batch(&program, batch, true);
                 self.enter(interval, &frames, &found.names);
             }
         }
@@ -178,14 +178,13 @@ impl Engine {
     }
 
     fn jit(&mut self, interval: &Interval, program: &ProgramHandle, places: &[(FrameId, JitPlace)]) {
-        // Runtimes write their jitdump with a delay: another piece of code may have been there.
-        let may_change = program.live.as_ref().is_some_and(|live| live.has_dump());
         for batch in places.chunks(JIT_BATCH) {
             if self.abandon.is_abandoned() {
                 return;
             }
-            let (frames, found) = self.jit_batch(program, batch);
-            if may_change {
+            let (frames, found) = self.jit_batch(program, batch, false);
+            // What was at a place may be known later only.
+            if program.live.as_ref().is_some_and(|live| live.names_may_change()) {
                 interval.enter_meanwhile(frames.into_iter(), &found.names);
                 interval.keep_unnamed(program, batch.iter().copied());
                 continue;
@@ -201,9 +200,14 @@ impl Engine {
         }
     }
 
-    fn jit_batch(&mut self, program: &ProgramHandle, batch: &[(FrameId, JitPlace)]) -> (Vec<FrameId>, Found) {
+    fn jit_batch(
+        &mut self,
+        program: &ProgramHandle,
+        batch: &[(FrameId, JitPlace)],
+        is_last: bool,
+    ) -> (Vec<FrameId>, Found) {
         let (frames, places) = split(batch);
-        let subject = InJit { program: Arc::clone(&program.program), live: program.live.clone() };
+        let subject = InJit { program: Arc::clone(&program.program), live: program.live.clone(), is_last };
         (frames, self.timed(Lookup::User, |chain| chain.lookup(&subject, &places)))
     }
 

@@ -34,6 +34,18 @@ pub trait JitProgram: Send + Sync {
     /// Opens its perf map. `None` if its process is gone and nothing was kept of it.
     fn open(&self) -> Option<Result<PerfMap, PerfMapError>>;
 
+    /// Asks the program to write its perf map, if it is one that is asked: `Ok` if it did. Called on the thread that reads files, before places
+    /// are looked up of which some have no name; `is_last`: before they are looked up for the last time.
+    fn renew(&self, is_last: bool) -> Option<Result<(), String>> {
+        let _ = is_last;
+        None
+    }
+
+    /// Whether the name of a place may be another one when the interval ends.
+    fn names_may_change(&self) -> bool {
+        self.has_dump()
+    }
+
     /// Whether it maps a jitdump.
     fn has_dump(&self) -> bool {
         false
@@ -137,6 +149,8 @@ pub struct JitRequest {
     pub addresses: Vec<Avma>,
     /// When each of them was handed over (`CLOCK_MONOTONIC`).
     pub(crate) seen_ns: Vec<u64>,
+    /// They are looked up for the last time.
+    pub(crate) is_last: bool,
 }
 
 /// Places in one function of an interpreted language.

@@ -54,6 +54,7 @@ fn help_goes_to_standard_output_and_names_everything() {
         "--symbol-cache-max",
         "--symbol-fetch-timeout",
         "--symbol-fail-closed",
+        "--java-perf-map",
         "DEBUGINFOD_URLS",
         "--tag",
         "--max-stacks",

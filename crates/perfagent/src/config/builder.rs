@@ -388,6 +388,13 @@ impl<A> Builder<A> {
         self
     }
 
+    /// Ask each JVM that is recorded (HotSpot, JDK 17 and later) to write its perf map, when its code is first seen, while new code is seen,
+    /// and at the end, as `jcmd PID Compiler.perfmap` does; off by default. The map stays in the `/tmp` of the JVM.
+    pub fn java_perf_map(mut self, on: bool) -> Self {
+        self.request.java_perf_map.set(Setting::Value(on));
+        self
+    }
+
     /// Adds a debuginfod server from which debug files are fetched that this machine does not have; the first one is asked first. Without
     /// a server nothing is contacted.
     pub fn debuginfod_url(self, url: impl Into<String>) -> Self {

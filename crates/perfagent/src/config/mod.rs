@@ -137,6 +137,7 @@ pub struct Config {
     pub(crate) ring_bytes: u32,
     pub(crate) table_cache_dir: Option<PathBuf>,
     pub(crate) self_check: bool,
+    pub(crate) java_perf_map: bool,
     pub(crate) rotate: Option<Duration>,
     pub(crate) fetching: Fetching,
 }
@@ -337,6 +338,12 @@ impl Config {
     #[must_use]
     pub fn self_check(&self) -> bool {
         self.self_check
+    }
+
+    /// Whether JVMs are asked for their perf maps.
+    #[must_use]
+    pub fn java_perf_map(&self) -> bool {
+        self.java_perf_map
     }
 }
 

@@ -91,6 +91,7 @@ pub(super) struct Request {
     pub(super) ring_bytes: Setting<u32>,
     pub(super) table_cache_dir: Setting<PathBuf>,
     pub(super) self_check: Setting<bool>,
+    pub(super) java_perf_map: Setting<bool>,
     pub(super) rotate: Setting<Duration>,
     pub(super) debuginfod: Debuginfod,
     pub(super) temporary_files: TemporaryFiles,

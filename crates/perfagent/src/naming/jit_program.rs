@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use process::{Content, Image, RegionKind};
 use symbolization::{JitDump, JitDumpError, JitProgram, PerfMap, PerfMapError};
 
+use super::java_names::JavaNames;
 use super::perf_map_owners::{OwnerSlot, PerfMapOwners};
 use crate::processes::ExecInstance;
 
@@ -17,12 +18,24 @@ pub(crate) struct LiveProgram {
     owner: Arc<OwnerSlot>,
     /// The jitdump that it maps. Its file stays open after it has ended.
     dump: OnceLock<RegionKind>,
+    /// Asks it for its perf map if it is a JVM, where that is wanted.
+    java: Option<JavaNames>,
 }
 
 impl LiveProgram {
     /// Of a program that most probably runs.
-    pub(crate) fn at_first_sight(instance: &Arc<ExecInstance>, owners: &mut PerfMapOwners) -> Self {
-        Self { instance: Arc::clone(instance), owner: owners.look_for(instance), dump: OnceLock::new() }
+    /// `asks_java`: it is asked for its perf map if it is a JVM.
+    pub(crate) fn at_first_sight(
+        instance: &Arc<ExecInstance>,
+        owners: &mut PerfMapOwners,
+        asks_java: bool,
+    ) -> Self {
+        Self {
+            instance: Arc::clone(instance),
+            owner: owners.look_for(instance),
+            dump: OnceLock::new(),
+            java: asks_java.then(JavaNames::default),
+        }
     }
 
     /// Looks whether it maps a jitdump by now.
@@ -46,6 +59,14 @@ impl JitProgram for LiveProgram {
             Some(owner) => Some(PerfMap::open(owner, ended)),
             None => Some(PerfMap::open(&self.instance.perf_map_owner()?, ended)),
         })?
+    }
+
+    fn renew(&self, is_last: bool) -> Option<Result<(), String>> {
+        self.java.as_ref()?.ask(&self.instance, is_last)
+    }
+
+    fn names_may_change(&self) -> bool {
+        self.has_dump() || self.java.as_ref().is_some_and(JavaNames::was_answered)
     }
 
     fn has_dump(&self) -> bool {

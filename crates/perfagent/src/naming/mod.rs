@@ -1,6 +1,7 @@
 //! Names for the frames of a live capture: which files and programs are behind them, and when they are handed to the thread that looks
 //! names up (crate `symbolization`).
 
+mod java_names;
 mod jit_program;
 mod live_naming;
 mod module_file;

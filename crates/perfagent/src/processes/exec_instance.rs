@@ -36,6 +36,11 @@ impl ExecInstance {
         self.ended.get_or_init(|| clock::wall_time(at_ns));
     }
 
+    /// Start time of the process; 0 if the process was gone before it could be read.
+    pub(crate) fn start_time_ticks(&self) -> u64 {
+        self.start_time_ticks
+    }
+
     /// When it began, as far as is known.
     pub(crate) fn began(&self) -> SystemTime {
         self.began

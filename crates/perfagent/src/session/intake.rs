@@ -69,7 +69,7 @@ impl Intake {
         let builder = Builder::new(Limits::default()).with_events(&settings::events(config));
         Self {
             builder: if config.single_samples { builder.with_single_samples() } else { builder },
-            resolver: Resolver::new(config.per_thread, gate),
+            resolver: Resolver::new(config, gate),
             deferred: DeferredStacks::default(),
             held: HeldStacks::default(),
             unwinders: Unwinders::default(),

@@ -16,6 +16,7 @@ use recording::{
 };
 
 use super::convert;
+use crate::Config;
 use crate::naming::{LiveModule, LiveProgram, PerfMapOwners};
 use crate::processes::{ExecInstance as LiveInstance, ProcessSnapshot};
 
@@ -30,6 +31,8 @@ pub(super) struct Gate {
 /// Resolves the stacks of one capture.
 pub(super) struct Resolver {
     per_thread: bool,
+    /// JVMs are asked for their perf maps.
+    asks_java: bool,
     gate: Option<Gate>,
     module_ids: HashMap<FileKey, ModuleId>,
     modules: HashMap<ModuleId, LiveModule>,
@@ -40,9 +43,10 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    pub(super) fn new(per_thread: bool, gate: Option<Gate>) -> Self {
+    pub(super) fn new(config: &Config, gate: Option<Gate>) -> Self {
         Self {
-            per_thread,
+            per_thread: config.per_thread,
+            asks_java: config.java_perf_map,
             gate,
             module_ids: HashMap::new(),
             modules: HashMap::new(),
@@ -177,7 +181,7 @@ impl Resolver {
         if let Some(id) = self.program_ids.get(&address) {
             return Some(*id);
         }
-        let program = LiveProgram::at_first_sight(instance, &mut self.owners);
+        let program = LiveProgram::at_first_sight(instance, &mut self.owners, self.asks_java);
         let recorded = ExecInstance {
             pid: instance.pid,
             began_ns: convert::since_epoch_ns(instance.began()),

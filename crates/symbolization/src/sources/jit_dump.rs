@@ -177,7 +177,8 @@ mod tests {
         let program = ExecInstance { pid: 7, began_ns: 1, ended_ns: None, labels: Vec::new() };
         let live: Arc<dyn JitProgram> = Arc::new(Program(file.map(|file| file.try_clone().unwrap())));
         let (addresses, seen_ns) = (vec![Avma(0x10), Avma(0x10), Avma(0x90)], vec![5, 15, 15]);
-        let request = JitRequest { program: Arc::new(program), live: Some(live), addresses, seen_ns };
+        let request =
+            JitRequest { program: Arc::new(program), live: Some(live), addresses, seen_ns, is_last: false };
         source.lookup(&Request::Jit(request))
     }
 

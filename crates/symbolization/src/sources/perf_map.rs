@@ -71,7 +71,12 @@ impl SymbolSource for PerfMapFiles {
 
 impl PerfMaps {
     fn lookup(&mut self, id: ProgramId, request: &JitRequest) -> Option<Vec<Vec<SourceLine>>> {
-        let names = self.find(id, &**request.live.as_ref()?, &request.addresses);
+        let live = &**request.live.as_ref()?;
+        let names = self.find(id, live, &request.addresses);
+        let names = match self.renew(id, live, names.as_ref(), request.is_last) {
+            true => self.find(id, live, &request.addresses),
+            false => names,
+        };
         self.maps.release();
         names
     }
@@ -91,6 +96,31 @@ impl PerfMaps {
         }
         self.note_unread(id);
         Some(names)
+    }
+
+    /// Lets the program write its map again where that is wanted. True if it did.
+    fn renew(
+        &mut self,
+        id: ProgramId,
+        live: &dyn JitProgram,
+        names: Option<&Vec<Vec<SourceLine>>>,
+        is_last: bool,
+    ) -> bool {
+        let lacks = names.is_none_or(|names| names.iter().any(Vec::is_empty));
+        match if lacks || is_last { live.renew(is_last) } else { None } {
+            None => false,
+            Some(Ok(())) => {
+                // Names that are known may be those of code that is gone.
+                if let Some(map) = self.maps.take_up(id) {
+                    map.read_anew();
+                }
+                true
+            }
+            Some(Err(why)) => {
+                self.shortfalls.tell(id, format!("process {} was not asked for its perf map: {why}", id.pid));
+                false
+            }
+        }
     }
 
     /// The map of a program, now the last one.
@@ -215,13 +245,22 @@ mod tests {
     }
 
     fn name(maps: &mut PerfMaps, number: i64, live: &Arc<Program>) -> Option<String> {
+        look_up_once(maps, number, live.clone(), false)
+    }
+
+    fn look_up_once(
+        maps: &mut PerfMaps,
+        number: i64,
+        live: Arc<dyn JitProgram>,
+        is_last: bool,
+    ) -> Option<String> {
         let program = ExecInstance { pid: 7, began_ns: number, ended_ns: None, labels: Vec::new() };
-        let live: Arc<dyn JitProgram> = live.clone();
         let request = JitRequest {
             program: Arc::new(program),
             live: Some(live),
             addresses: vec![Avma(0x10)],
             seen_ns: vec![0],
+            is_last,
         };
         let names = maps.lookup(ProgramId::from(&*request.program), &request)?;
         names[0].first().map(|line| line.name.clone())
@@ -305,5 +344,48 @@ mod tests {
         maps.maps.add_spent(ProgramId { pid: 7, began_ns: 1 }, PerfMap::MAX_READ);
         assert_eq!(name(&mut maps, 1, &program), None);
         assert!(told(&mut maps)[0].contains("1 GiB were read"));
+    }
+
+    /// Writes its map when it is asked to: another name each time.
+    struct Asked {
+        program: Arc<Program>,
+        path: String,
+        times: Mutex<u32>,
+    }
+
+    impl JitProgram for Asked {
+        fn ended(&self) -> Option<SystemTime> {
+            None
+        }
+
+        fn open(&self) -> Option<Result<PerfMap, PerfMapError>> {
+            self.program.open()
+        }
+
+        fn renew(&self, is_last: bool) -> Option<Result<(), String>> {
+            let mut times = self.times.lock().unwrap();
+            *times += 1;
+            if *times > 2 {
+                return Some(Err("it is stopped".to_owned()));
+            }
+            assert_eq!(is_last, *times == 2);
+            std::fs::write(&self.path, format!("10 10 name{times}\n")).unwrap();
+            Some(Ok(()))
+        }
+    }
+
+    #[test]
+    fn a_program_is_asked_for_its_map_while_names_are_missing_and_at_the_end() {
+        let sleeper = Sleeper::start();
+        let program = sleeper.program(ago(20));
+        let asked = Arc::new(Asked { program, path: sleeper.map(), times: Mutex::default() });
+        let mut maps = PerfMaps::default();
+        let mut name = |is_last| look_up_once(&mut maps, 1, asked.clone(), is_last);
+        assert_eq!(name(false).as_deref(), Some("name1"));
+        assert_eq!(name(false).as_deref(), Some("name1"), "no name is missing");
+        assert_eq!(name(true).as_deref(), Some("name2"), "the later one counts");
+        assert_eq!(name(true).as_deref(), Some("name2"));
+        let told = told(&mut maps);
+        assert!(told[0].contains("process 7 was not asked") && told[0].contains("stopped"), "{told:?}");
     }
 }

@@ -160,6 +160,15 @@ impl PerfMap {
         self.read != before
     }
 
+    /// Reads the whole map again, which was written anew. Such a file may look as if it were appended to. Known entries stay where there
+    /// are no new ones.
+    pub fn read_anew(&mut self) -> bool {
+        self.read = 0;
+        self.in_long_line = false;
+        self.seen = None;
+        self.refresh()
+    }
+
     /// Adds bytes of the file. `line`: the beginning of the line that they continue.
     fn append(&mut self, mut bytes: &[u8], mut position: u64, line: &mut Vec<u8>) {
         while !bytes.is_empty() {

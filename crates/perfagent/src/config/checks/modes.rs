@@ -72,7 +72,9 @@ pub(super) fn output_without_mode(request: &Request) -> Option<(&'static str, St
 pub(super) fn settings_have_their_mode(request: &Request, _: &Facts) -> Result<(), Error> {
     let (off_cpu, pmu) = (("--offcpu", request.off_cpu.is_on()), ("--pmu", request.pmu.is_on()));
     let profile = ("--profile", request.profile.is_on());
+    let stacks = ("--profile or --offcpu", request.profile.is_on() || request.off_cpu.is_on());
     let settings = [
+        ("--java-perf-map", request.java_perf_map.is_on(), stacks),
         ("--offcpu-states", request.off_cpu_states.is_given(), off_cpu),
         ("--min-block", request.min_block.is_given(), off_cpu),
         ("--wakers", request.wakers.is_on(), off_cpu),

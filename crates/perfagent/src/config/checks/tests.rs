@@ -333,6 +333,7 @@ fn defaults_equal_those_of_the_command_line() {
             fetching: Fetching::default(),
             rotate: None,
             self_check: false,
+            java_perf_map: false,
         }
     );
     assert!(plan.outputs.is_empty());
