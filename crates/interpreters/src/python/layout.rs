@@ -159,13 +159,18 @@ const V3_12: Layout = Layout {
 };
 
 /// `func_state.next_version` in `PyInterpreterState`, which moves with any change of the structure.
-const CODE_COUNTERS: [(Version, u32); 2] = [
+const CODE_COUNTERS: [(Version, u32); 3] = [
     (Version { major: 3, minor: 12, micro: 1 }, 269_816),
     (Version { major: 3, minor: 13, micro: 0 }, 17_000),
+    (Version { major: 3, minor: 13, micro: 5 }, 17_000),
 ];
 
 /// `autoTSSkey` where the interpreter tells offsets, but not this one.
-const AUTO_TSS_KEYS: [(Version, u32); 1] = [(Version { major: 3, minor: 13, micro: 0 }, 2160)];
+const AUTO_TSS_KEYS: [(Version, u32); 3] = [
+    (Version { major: 3, minor: 13, micro: 0 }, 2160),
+    (Version { major: 3, minor: 13, micro: 5 }, 2160),
+    (Version { major: 3, minor: 14, micro: 10 }, 2336),
+];
 
 /// `co_version` and the fields beside it in 3.13 and 3.14: it is believed only where these are as they were when it was found.
 const CODE_VERSION: u32 = 92;

@@ -16,10 +16,14 @@ fn the_seeds_are_interpreters() {
     {
         let found = Interpreter::of_file(&seed(name)).unwrap().unwrap();
         assert_eq!((found.version, found.version_source), (Version { major: 3, minor, micro }, source));
-        // The evaluator of nine bytes jumps over nothing into its cold part, which lies behind another function.
+        // The evaluator jumps into its cold part, which lies behind another function. It also jumps to a function behind that, and calls
+        // code behind that which does not begin as functions do.
         let [hot, cold] = &found.evaluator.ranges[..] else { panic!("{:x?}", found.evaluator) };
-        assert_eq!((hot.end.0 - hot.start.0, cold.start.0 - hot.end.0, cold.end.0 - cold.start.0), (9, 8, 3));
-        assert_eq!(found.evaluator.before_dispatch, Some(hot.start..Svma(hot.start.0 + 5)));
+        assert_eq!(
+            (hot.end.0 - hot.start.0, cold.start.0 - hot.end.0, cold.end.0 - cold.start.0),
+            (16, 8, 3)
+        );
+        assert_eq!(found.evaluator.before_dispatch, Some(hot.start..Svma(hot.start.0 + 12)));
     }
     // An interpreter of 3.13 or later whose initial values are missing or damaged.
     let mut file = seed("3.14");
@@ -45,6 +49,18 @@ fn pre_releases_are_told_apart() {
     at.iter().for_each(|at| file[*at] = 0xb1);
     let refused = Interpreter::of_file(&file).unwrap_err().to_string();
     assert!(refused.contains("pre-release of CPython 3.14.10"), "{refused}");
+}
+
+#[test]
+fn a_program_that_only_uses_an_interpreter_has_none() {
+    let mut file = seed("3.14");
+    let symbols =
+        elf::Layout::parse(&file).unwrap().section(b".dynsym").unwrap().file_range(file.len()).unwrap();
+    for entry in file[symbols].chunks_exact_mut(24) {
+        // No section.
+        entry[6..8].fill(0);
+    }
+    assert_eq!(Interpreter::of_file(&file), Ok(None));
 }
 
 proptest! {
