@@ -35,7 +35,8 @@ pub struct Stack<'a> {
     pub python_is_whole: bool,
     /// The walk saw that the innermost evaluator had not begun, and went on from the next one.
     pub half_linked: bool,
-    /// The process has several interpreters. A thread may be in one that another one called; only the inner one is walked.
+    /// Other chains of frames may lie outside of the walked one: the process has several interpreters, one of which called this one, or
+    /// it switches stacks by itself (greenlets).
     pub other_interpreters: bool,
 }
 

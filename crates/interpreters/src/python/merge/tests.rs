@@ -84,6 +84,8 @@ fn a_segment_may_be_empty() {
     // `d`, a `__del__`, runs while the only frame of the next evaluator is taken down; `f` called that.
     check(Case { native: "EdtEcEmr", python: "d|-f|", ..CASE }, "dedtEcfemr", Outcome::Paired);
     check(Case { native: "tEcEmr", python: "-f|", ..CASE }, "tEcfemr", Outcome::Paired);
+    // The call of `__del__` is just beginning.
+    check(Case { native: "EdtEcEmr", python: "-f|", ..CASE }, "EdtEcfemr", Outcome::HalfLinked);
 }
 
 #[test]
