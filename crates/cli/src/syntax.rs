@@ -62,6 +62,7 @@ fn explain(error: &Error) -> (String, String) {
             format!("{name}: `{value}` is neither true nor false"),
             format!("write {name}, {name}=true or {name}=false"),
         ),
+        ErrorKind::MissingRequiredArgument => missing(error),
         ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
             (format!("{name} needs a value"), format!("write `{name} VALUE` or `{name}=VALUE`; {SEE_HELP}"))
         }
@@ -96,6 +97,22 @@ fn context(error: &Error, kind: ContextKind) -> Option<String> {
         ContextValue::Strings(texts) => texts.first().cloned(),
         _ => None,
     }
+}
+
+/// Names each argument that a subcommand needs and did not get.
+fn missing(error: &Error) -> (String, String) {
+    let arguments = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(all)) => all.join(", "),
+        Some(ContextValue::String(one)) => one.clone(),
+        _ => "an argument".to_owned(),
+    };
+    let usage = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => usage.to_string(),
+        _ => String::new(),
+    };
+    let usage = usage.trim().trim_start_matches("Usage: ");
+    let hint = if usage.is_empty() { SEE_HELP.to_owned() } else { format!("write `{usage}`; {SEE_HELP}") };
+    (format!("{arguments} is missing"), hint)
 }
 
 /// The command line asks for a capture and a subcommand.
@@ -147,6 +164,20 @@ mod tests {
             let words = std::iter::once("perf-agent").chain(words).map(OsString::from);
             let Err(Refusal::Syntax { error, .. }) = parse(words) else { panic!("{known}") };
             assert!(error.ends_with(&format!("is none of {known}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn missing_arguments_are_named() {
+        for (words, error, usage) in [
+            (&["render"][..], "<FILE> is missing", "perf-agent render "),
+            (&["symbolize"], "--output <OUT>, <IN> is missing", "perf-agent symbolize "),
+            (&["symbolize", "-o", "out"], "<IN> is missing", "perf-agent symbolize "),
+        ] {
+            let words = std::iter::once("perf-agent").chain(words.iter().copied()).map(OsString::from);
+            let Err(Refusal::Syntax { error: said, hint }) = parse(words) else { panic!("{error}") };
+            assert_eq!(said, error);
+            assert!(hint.starts_with(&format!("write `{usage}")) && !hint.contains('\n'), "{hint}");
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod capture;
 mod debuginfod;
+mod commands;
 mod doctor;
 mod ending;
 mod help;
@@ -10,6 +11,7 @@ mod metrics;
 mod rejected;
 mod render;
 mod symbolize;
+mod targets;
 
 use std::process::{Command, Output};
 

@@ -5,6 +5,7 @@
 
 mod deferred;
 mod file_bytes;
+mod file_table;
 mod kept_tables;
 mod table_store;
 mod unwinders;

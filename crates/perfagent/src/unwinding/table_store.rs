@@ -12,7 +12,7 @@ use profile::{Avma, Svma};
 use tables::{Answer, Cache, Compiler};
 use unwind::{Rule, Table};
 
-use super::file_bytes::TableInput;
+use super::file_table::{FileTable, State};
 use super::kept_tables::{Unused, no_longer_kept};
 use crate::hooks::{CompiledTable, HookThread};
 use crate::{Error, Warning, WarningKind};
@@ -43,32 +43,6 @@ pub(crate) enum UnwindMethod {
     NotReady,
 }
 
-/// The table of one file.
-enum State {
-    /// Not requested yet.
-    Wanted,
-    /// Being compiled.
-    Pending,
-    /// In the kernel. Copies of a file share one table.
-    Ready(Arc<TableHandle>),
-    /// The file has no unwind information; frame pointers are followed.
-    None,
-    /// Its file system does not answer; frame pointers are followed until it does.
-    Unanswered,
-    /// It does not fit into the kernel's memory.
-    NoRoom,
-}
-
-struct Entry {
-    number: u64,
-    state: State,
-    file: Arc<MappedFile>,
-    /// Running processes whose mappings in the kernel name the file.
-    users: HashSet<u32>,
-    /// Since when it is known to have none.
-    unused_since: Option<Instant>,
-}
-
 /// A file that is still to be opened, and the processes that map it.
 struct Opening {
     file: Arc<OpeningFile>,
@@ -79,7 +53,7 @@ struct Opening {
 pub(crate) struct TableStore {
     compiler: Compiler,
     answers: Receiver<Answer>,
-    entries: HashMap<FileKey, Entry>,
+    entries: HashMap<FileKey, FileTable>,
     /// By address.
     opening: HashMap<usize, Opening>,
     /// Key by number of request.
@@ -218,7 +192,7 @@ impl TableStore {
         }
         self.unwinding(None, region);
         if let Some(entry) = self.entries.get_mut(&file.key()) {
-            submit(&self.compiler, entry, 0);
+            entry.submit(&self.compiler, 0);
         }
     }
 
@@ -251,24 +225,13 @@ impl TableStore {
             let number = self.next_number;
             self.next_number += 1;
             self.keys.insert(number, key);
-            Entry {
-                number,
-                state: State::Wanted,
-                file: Arc::clone(file),
-                users: HashSet::new(),
-                unused_since: None,
-            }
+            FileTable::new(number, Arc::clone(file))
         });
         entry.users.extend(user);
         if self.eager {
-            submit(&self.compiler, entry, 0);
+            entry.submit(&self.compiler, 0);
         }
-        let kind = match &entry.state {
-            State::Wanted | State::Pending | State::NoRoom => MappingKind::NotReady,
-            State::Ready(handle) => KernelMapping::with_table(handle),
-            State::None | State::Unanswered => MappingKind::FramePointers,
-        };
-        (bias, kind)
+        (bias, entry.kind())
     }
 
     /// How an address of a region is unwound. Requests the table if it is missing.
@@ -276,13 +239,13 @@ impl TableStore {
         let (bias, kind) = self.unwinding(None, region);
         if let Some(file) = region.file() {
             let entry = self.entries.get_mut(&file.key());
-            if let Some(Entry { state: State::Ready(handle), .. }) = entry {
+            if let Some(FileTable { state: State::Ready(handle), .. }) = entry {
                 let rule = kernel.lookup(handle, Svma(at.0.wrapping_sub(bias)));
                 return rule
                     .map_or(UnwindMethod::FramePointer { for_want_of_a_row: true }, UnwindMethod::Rule);
             }
             if let Some(entry) = entry.filter(|_| kind == MappingKind::NotReady) {
-                want(&self.compiler, entry);
+                entry.want(&self.compiler);
                 return UnwindMethod::NotReady;
             }
         }
@@ -295,7 +258,7 @@ impl TableStore {
     /// A walk ended in this file because its table was missing.
     pub(crate) fn hit(&mut self, file: &MappedFile) {
         if let Some(entry) = self.entries.get_mut(&file.key()) {
-            want(&self.compiler, entry);
+            entry.want(&self.compiler);
         }
     }
 
@@ -448,23 +411,6 @@ impl TableStore {
                 kernel.remove_table(handle);
             }
         }
-    }
-}
-
-/// A sample needs this table. Tables that most samples need are compiled first.
-fn want(compiler: &Compiler, entry: &mut Entry) {
-    match entry.state {
-        State::Pending => _ = compiler.bump(entry.number),
-        _ => submit(compiler, entry, 1),
-    }
-}
-
-fn submit(compiler: &Compiler, entry: &mut Entry, priority: u64) {
-    if !matches!(entry.state, State::Wanted) {
-        return;
-    }
-    if compiler.submit(entry.number, priority, Box::new(TableInput(Arc::clone(&entry.file)))) {
-        entry.state = State::Pending;
     }
 }
 
