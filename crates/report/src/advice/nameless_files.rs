@@ -35,6 +35,8 @@ pub type Packages = BTreeMap<String, DebugPackage>;
 /// How much of a profile goes through files without symbols.
 pub(super) struct Shares<'a> {
     all: u64,
+    /// Frames without a name that have at least the start of their function.
+    by_start: u64,
     /// The files with their frames, those first that have most.
     files: Vec<(&'a Module, u64)>,
 }
@@ -43,7 +45,7 @@ impl<'a> Shares<'a> {
     /// Of the frames that the profile of a mode shows.
     pub(super) fn of(recording: &'a Recording, names: &Names, mode: Mode) -> Self {
         let settings = &recording.settings;
-        let mut all = 0;
+        let (mut all, mut by_start) = (0, 0);
         let mut nameless: BTreeMap<ModuleId, u64> = BTreeMap::new();
         for entry in selection::shown(recording).filter(|entry| settings.shows(mode, entry.at.state)) {
             let (kernel, user) = entry.at.stack.split();
@@ -55,13 +57,16 @@ impl<'a> Shares<'a> {
                     && let Some((mapping, _)) = recording.mapping(*mapping)
                 {
                     add(nameless.entry(mapping.module).or_default(), entry.count);
+                    if names.start(*frame).is_some() {
+                        add(&mut by_start, entry.count);
+                    }
                 }
             }
         }
         let files = nameless.into_iter().filter_map(|(id, count)| Some((recording.module(id)?, count)));
         let mut files: Vec<_> = files.filter(|(file, _)| file.kind != ModuleKind::InMemory).collect();
         files.sort_by_key(|(file, count)| (Reverse(*count), &file.path));
-        Self { all, files }
+        Self { all, by_start, files }
     }
 
     fn pct(&self, count: u64) -> f64 {
@@ -93,7 +98,9 @@ pub(super) fn of(recording: &Recording, names: &Names, mode: Mode, packages: &Pa
     if named.is_empty() {
         files.push_str("many files");
     }
-    let message = format!("{share_pct:.0} % of the frames have no names, in {files}");
+    let nameless = sum(shares.files.iter().map(|(_, count)| *count));
+    let but = if shares.by_start > nameless / 2 { " but the start of their function (fn_0x…)" } else { "" };
+    let message = format!("{share_pct:.0} % of the frames have no names{but}, in {files}");
     let fetches = names.outcome.fetches.is_some();
     let remedy = remedy(named.iter().map(|(file, _)| *file), packages, fetches);
     Some(Advice { kind: AdviceKind::NamelessFiles, share_pct, message, remedy })

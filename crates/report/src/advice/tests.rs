@@ -79,6 +79,22 @@ fn files_without_names_are_told_with_their_package() {
 }
 
 #[test]
+fn functions_known_by_their_start_are_told_as_such() {
+    let of = |started: u64, bare: u64| {
+        let mut capture = on_cpu();
+        let [x, y] = [1, 2].map(|svma| capture.nameless("/lib/x", svma));
+        capture.names.enter_start(x, profile::Svma(1));
+        add(&mut capture, &[x], WalkEnd::Root, started);
+        add(&mut capture, &[y], WalkEnd::Root, bare);
+        lines(capture, &Packages::new()).remove(0)
+    };
+    let but = "100 % of the frames have no names but the start of their function (fn_0x…), in /lib/x (100 %): do not strip \
+               /lib/x";
+    assert_eq!(of(60, 40), but);
+    assert!(of(40, 60).starts_with("100 % of the frames have no names, in /lib/x"));
+}
+
+#[test]
 fn a_file_that_could_not_be_opened_needs_the_right_to_read_it_and_no_other_build() {
     let mut capture = on_cpu();
     let frame = capture.unread("/srv/app", 1);
