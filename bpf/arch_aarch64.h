@@ -42,6 +42,7 @@ struct pt_regs {
 
 /* PSR_MODE_MASK and PSR_MODE32_BIT (arch/arm64/include/uapi/asm/ptrace.h): 0 is 64-bit user code. */
 #define PSTATE_MODE 0x1f
+#define USER64_MODE 0
 
 /* THREAD_SIZE of arch/arm64/include/asm/memory.h with pages of 4 KiB, without KASAN. Before 5.15 (no
  * bpf_task_pt_regs) the registers lie at the end of such a stack. Interrupts have another. */

@@ -3,6 +3,7 @@
 #ifndef PERF_AGENT_ARCH_H
 #define PERF_AGENT_ARCH_H
 
+#include "abi/frame.h"
 #include "kernel.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -52,7 +53,8 @@ struct task_struct___x86 {
 #define REGS_ENTRY_PROBED(regs) ((s64)BPF_CORE_READ(regs, orig_ax))
 #define ENTRY_BY_INTERRUPT -1
 
-#define USER32_CS 0x23 /* __USER32_CS, arch/x86/include/asm/segment.h: 32-bit code, which has other tables */
+#define USER64_MODE 0x33 /* __USER_CS */
+#define USER32_CS 0x23	 /* __USER32_CS, arch/x86/include/asm/segment.h: 32-bit code, which has other tables */
 
 /* THREAD_SIZE of arch/x86/include/asm/page_64_types.h without KASAN. Before 5.15 (no bpf_task_pt_regs) the registers
  * lie at the end of such a stack, without padding above (that came with FRED, 6.9). Interrupts in kernel code have
@@ -61,7 +63,7 @@ struct task_struct___x86 {
 
 static __always_inline bool user_code(u64 pc, u64 mode)
 {
-	return (s64)pc > 0 && mode != USER32_CS;
+	return ((s64)pc > 0 || pc - VSYSCALL_PAGE < VSYSCALL_BYTES) && mode != USER32_CS;
 }
 
 #define STACK_POINTER 7 /* its DWARF number */

@@ -7,6 +7,7 @@
 #include "link_register.h"
 #include "tables.h"
 #include "uprobes.h"
+#include "vsyscall.h"
 
 static __always_inline int walk_ends(struct walk *w, u32 end)
 {
@@ -179,7 +180,7 @@ __noinline int walk_step(u32 slot)
 		}
 	}
 	if (found == FIND_NO_MAPPING) {
-		if (leave_uprobes(slot))
+		if (leave_uprobes(slot) || leave_vsyscall(slot))
 			return 0;
 		/* A caller outside of all mappings is no caller. The pc of a leaf is true in any case. */
 		if (!w->n)

@@ -54,7 +54,7 @@ static __always_inline bool current_numbers(u32 *pid, u32 *tid)
 
 /*
  * The user registers of a task as saved at its last entry into the kernel; of the current task, that is where this
- * program runs, whether an interrupt came in user code or in a system call. False: a kernel thread, or 32-bit code.
+ * program runs, whether an interrupt came in user code or in a system call. False: see without_registers.
  */
 static __always_inline bool registers_of(struct task_struct *task, struct user_registers *user)
 {
@@ -108,9 +108,9 @@ static __always_inline u32 without_memory(struct task_struct *task)
 }
 
 /*
- * Why a task has no user registers. A thread that the kernel has made inside of a process, as for io_uring, has no user
- * stack: its registers are 0 (copy_thread, arch/x86/kernel/process.c, since 5.12; before, it was a kernel thread). The
- * flags of such threads differ between kernels.
+ * Why a task has no user registers to walk from. A thread that the kernel has made inside of a process, as for
+ * io_uring, has no user stack: its registers are 0 (copy_thread, arch/x86/kernel/process.c, since 5.12; before, it was
+ * a kernel thread). The flags of such threads differ between kernels.
  */
 static __always_inline u32 without_registers(struct task_struct *task, struct user_registers *user)
 {
@@ -118,7 +118,10 @@ static __always_inline u32 without_registers(struct task_struct *task, struct us
 
 	if (end != WALK_ENDS)
 		return end;
-	return user->pc || user->sp ? WALK_NO_REGISTERS : WALK_NONE;
+	if (!user->pc && !user->sp)
+		return WALK_NONE;
+	/* An address of 64-bit code in a thread that was refused. */
+	return user_code(user->pc, USER64_MODE) ? WALK_CODE_32_BIT : WALK_NO_REGISTERS;
 }
 
 /* Whether the current task is in a call of exec, which gives back the memory of the old program on its way. */

@@ -24,14 +24,14 @@ enum counter {
 	COUNT_FRAMES = 14,	  /* user frames of all walks */
 	COUNT_SAMPLES = 15,	  /* recorded */
 	COUNT_WALKS = 16,	  /* + enum walk_end */
-	COUNT_WAKERS_LOST = 28,	  /* intervals that were recorded without their waker */
-	COUNT_LIFETIME_NS = 29,	  /* time that ended threads lived inside the capture */
 	COUNT_LOST_UNSEEN = 30,	  /* intervals whose begin the kernel did not report */
 	COUNT_SWITCHES_LOST = 31, /* values missing in the statistics of a process, for lack of room */
 	COUNT_LOST_BUSY = 32,	  /* a table could not be changed because its lock was held */
 	COUNT_CAME_UNSEEN = 33,	  /* slices whose begin the kernel did not report; the wait before is missing too */
 	COUNT_READS_FAILED = 34,  /* counters of events that could not be read at a switch */
 	COUNT_THREADS_LOST = 35,  /* threads that could not be followed */
+	COUNT_WAKERS_LOST = 36,	  /* intervals that were recorded without their waker */
+	COUNT_LIFETIME_NS = 37,	  /* time that ended threads lived inside the capture */
 	COUNT_SEAMS_LOST = 40,	  /* threads whose seam record did not fit */
 	COUNT_SINGLES_LOST = 41,  /* single samples that did not fit into the ring; they are in the sums */
 	/* Stacks that user space could have walked and that were not sent to it: */
@@ -51,6 +51,6 @@ struct counters {
 	unsigned long long at[COUNTERS];
 };
 
-_Static_assert(COUNT_WALKS + WALK_ENDS <= COUNT_WAKERS_LOST, "room for every end of a walk");
+_Static_assert(COUNT_WALKS + WALK_ENDS <= COUNT_LOST_UNSEEN, "room for every end of a walk");
 
 #endif

@@ -11,6 +11,9 @@
 #else
 #define DWARF_REGISTERS 16
 #define USER_ADDRESS_BITS 57
+/* The page of legacy system calls, VSYSCALL_ADDR of arch/x86/include/uapi/asm/vsyscall.h. */
+#define VSYSCALL_PAGE 0xffffffffff600000ULL
+#define VSYSCALL_BYTES 4096
 #endif
 
 #define MAX_USER_FRAMES 512
@@ -34,7 +37,8 @@ enum walk_end {
 	WALK_NONE = 9,	   /* no walk: a kernel thread, also one that belongs to a process, as for io_uring */
 	WALK_EXITING = 10, /* no walk: the thread has released its memory, because it exits or executes a program */
 	WALK_STACK_SWITCH = 11, /* the caller is on another stack that could not be found or read */
-	WALK_ENDS = 12,
+	WALK_CODE_32_BIT = 12,	/* 32-bit code, whose registers and stack words are of another size */
+	WALK_ENDS = 13,
 };
 
 #endif

@@ -8,7 +8,7 @@ use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 use crate::Error;
 use crate::attached::Attached;
 use crate::code_message::CodeMessage;
-use crate::frame::Frame;
+use crate::frame::{self, Frame};
 use crate::headers::{
     Header, MESSAGE_CODE, MESSAGE_INTERPRETED, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_SAMPLE, MESSAGE_STACK,
     MESSAGE_STACK_PART, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
@@ -140,7 +140,7 @@ fn decode(header: &Header, sections: &Sections<'_>) -> Option<Message> {
             let (registers, copied) = (sections.registers?, Copied::of(sections.stack.unwrap_or_default()));
             let at = sections.sampled_at.unwrap_or_default();
             let stack = stack(header, sections, Vec::new())?;
-            Some(Message::Raw(RawStack::new(stack, registers.at, registers.pc, at, copied)))
+            Some(Message::Raw(RawStack::new(stack, registers.at, frame::address(registers.pc), at, copied)))
         }
         MESSAGE_STACK_PART => Some(Message::StackPart(StackPart {
             tid: header.tid,

@@ -23,7 +23,7 @@ pub enum WalkEnd {
     FrameLimit = types::walk_end::WALK_FRAME_LIMIT.0 as isize,
     /// At a file whose table is still being compiled.
     TableNotReady = types::walk_end::WALK_TABLE_NOT_READY.0 as isize,
-    /// No user registers, or registers of 32-bit code.
+    /// No user registers, or none of user code.
     NoRegisters = types::walk_end::WALK_NO_REGISTERS.0 as isize,
     /// A kernel thread, which has no user stack. Some belong to a process, for example those of io_uring.
     NoUserStack = types::walk_end::WALK_NONE.0 as isize,
@@ -31,6 +31,8 @@ pub enum WalkEnd {
     Exiting = types::walk_end::WALK_EXITING.0 as isize,
     /// At a switch of stacks: the caller's stack could not be found or read.
     StackSwitch = types::walk_end::WALK_STACK_SWITCH.0 as isize,
+    /// The thread runs 32-bit code, which is not walked.
+    Code32Bit = types::walk_end::WALK_CODE_32_BIT.0 as isize,
 }
 
 impl WalkEnd {
@@ -48,6 +50,7 @@ impl WalkEnd {
         Self::NoUserStack,
         Self::Exiting,
         Self::StackSwitch,
+        Self::Code32Bit,
     ];
 
     /// Whether there was no user stack to walk.

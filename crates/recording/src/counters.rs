@@ -52,7 +52,7 @@ pub struct Counters {
     /// Threads whose time up to the end of the interval is missing for lack of room.
     pub seams_lost: u64,
     /// Stacks that user space could have walked and that were not sent to it, because their process had sent its share.
-    /// In files this and the next two have a section of their own, which those of version 2.1 lack.
+    /// In files this and the next two have a section of their own.
     #[serde(skip)]
     pub unsent_of_process: u64,
     /// The same, because all processes together had.

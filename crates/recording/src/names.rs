@@ -71,7 +71,7 @@ pub struct NameOutcome {
     pub abandoned: u64,
     /// What else could not be named or used, and why: perf maps, sources that panicked, kernel frames that keep their names.
     pub shortfalls: Vec<String>,
-    /// What was fetched, if debuginfod servers were configured. In files it has a section of its own, which those of version 2.1 lack.
+    /// What was fetched, if debuginfod servers were configured. In files it has a section of its own.
     #[serde(skip)]
     pub fetches: Option<Fetches>,
 }

@@ -21,7 +21,7 @@ pub enum WalkEnd {
     FrameLimit,
     /// The unwind table was still being made.
     TableNotReady,
-    /// There were no user registers, or the process runs 32-bit code.
+    /// There were no user registers.
     NoRegisters,
     /// Not a walk: a kernel thread has no user stack, nor has a kernel worker inside a process, as for io_uring.
     NoUserStack,
@@ -29,11 +29,13 @@ pub enum WalkEnd {
     Exiting,
     /// At a switch of stacks: the caller's stack could not be found or read.
     StackSwitch,
+    /// The thread runs 32-bit code, which is not walked.
+    Code32Bit,
 }
 
 impl WalkEnd {
     /// All ends, in the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Root,
         Self::NoMapping,
         Self::NoRow,
@@ -46,10 +48,11 @@ impl WalkEnd {
         Self::NoUserStack,
         Self::Exiting,
         Self::StackSwitch,
+        Self::Code32Bit,
     ];
 
     /// The ends of real walks with the names that the ledger gives them, in the ledger's order.
-    pub const WALKS: [(&'static str, Self); 10] = [
+    pub const WALKS: [(&'static str, Self); 11] = [
         ("root", Self::Root),
         ("no_mapping", Self::NoMapping),
         ("no_row", Self::NoRow),
@@ -60,6 +63,7 @@ impl WalkEnd {
         ("table_not_ready", Self::TableNotReady),
         ("no_registers", Self::NoRegisters),
         ("stack_switch", Self::StackSwitch),
+        ("code_32_bit", Self::Code32Bit),
     ];
 
     /// Whether there was no user stack to walk.

@@ -65,8 +65,11 @@ impl FrameCounts {
             return;
         }
         add(&mut self.all, count);
-        let is_nameless =
-            location.lines.is_empty() || is_bare("[unknown]") || is_bare("[jit]") || is_bare("[interpreted]");
+        let is_nameless = location.lines.is_empty()
+            || is_bare("[unknown]")
+            || is_bare("[vsyscall]")
+            || is_bare("[jit]")
+            || is_bare("[interpreted]");
         if functions().any(|function| function.start_in_name().is_some()) {
             add(&mut self.by_start, count);
         } else if !is_nameless {

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod capture;
-mod debuginfod;
 mod commands;
+mod debuginfod;
 mod doctor;
 mod ending;
 mod help;

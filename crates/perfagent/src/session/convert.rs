@@ -19,6 +19,7 @@ pub(crate) fn walk_end(end: kernel::WalkEnd) -> WalkEnd {
         kernel::WalkEnd::FrameLimit => WalkEnd::FrameLimit,
         kernel::WalkEnd::TableNotReady => WalkEnd::TableNotReady,
         kernel::WalkEnd::StackSwitch => WalkEnd::StackSwitch,
+        kernel::WalkEnd::Code32Bit => WalkEnd::Code32Bit,
         kernel::WalkEnd::NoRegisters => WalkEnd::NoRegisters,
         kernel::WalkEnd::NoUserStack => WalkEnd::NoUserStack,
         kernel::WalkEnd::Exiting => WalkEnd::Exiting,

@@ -32,7 +32,7 @@ pub(super) fn take_in(
     for message in asleep {
         let Message::Raw(raw) = message else { continue };
         match raw.stack.end {
-            WalkEnd::NoRegisters => stacks.push(raw.stack),
+            WalkEnd::NoRegisters | WalkEnd::Code32Bit => stacks.push(raw.stack),
             end if end.is_no_walk() => stacks.push(raw.stack),
             _ => unwalked.entry(raw.stack.pid).or_default().push(raw),
         }

@@ -10,13 +10,20 @@ use std::cell::Cell;
 use kernel::{Frame, Kernel, RawStack, WalkEnd};
 use process::Image;
 use profile::Avma;
-use unwind::{StepError, full};
+use unwind::abi::cfa;
+use unwind::{Rule, StepError, full};
 
 use super::table_store::{TableStore, UnwindMethod};
 use super::unwinders::{FullStep, Unwinders};
 
 /// `MAX_USER_FRAMES` of `bpf/abi/frame.h`.
 const MAX_FRAMES: usize = 512;
+
+/// What is not below is the page of legacy system calls, `[vsyscall]`: see `bpf/vsyscall.h`.
+const VSYSCALL_PAGE: u64 = 0xffff_ffff_ff60_0000;
+/// The return address is at the stack pointer, and nothing else is on the stack.
+const WITHOUT_FRAME: Rule = Rule { cfa: cfa::SP, cfa_off: 8, ra_off: -8, ..Rule::NONE };
+
 /// The result of a walk.
 pub(crate) struct Walked {
     /// Leaf first.
@@ -46,6 +53,13 @@ pub(crate) fn walk(
     let mut frames = Vec::new();
     let mut now = full::Frame::leaf(&raw.registers, raw.pc);
     let mut guess = None;
+    if cfg!(target_arch = "x86_64")
+        && now.pc >= VSYSCALL_PAGE
+        && let Ok(caller) = now.apply(&WITHOUT_FRAME, &memory)
+    {
+        frames.push(Frame { pc: now.pc, exact: true, by_frame_pointer: false });
+        now = caller;
+    }
     let end = loop {
         if frames.len() == MAX_FRAMES {
             break WalkEnd::FrameLimit;

@@ -66,6 +66,19 @@ fn roots() {
     assert_eq!(walk(JIT, Some(0), &[0, JIT + 1]), (End::Root, 2));
 }
 
+/// In the page of legacy system calls, as the walker has its addresses: without the bits that hold marks.
+const VSYSCALL: u64 = 0xffff_ffff_ff60_0400 & ((1 << 57) - 1);
+
+#[test]
+fn a_legacy_system_call_leads_to_its_caller() {
+    assert_eq!(walk(VSYSCALL, None, &[BY_SP, ROOT]), (End::Root, 3));
+    assert_eq!(walk(VSYSCALL, None, &[NOWHERE]), (End::NoMapping, 1));
+    assert_eq!(walk(VSYSCALL, None, &[0]), (End::NoMapping, 1));
+    // It calls nobody, so it is no caller.
+    assert_eq!(walk(BY_SP, None, &[VSYSCALL, ROOT]), (End::NoMapping, 1));
+    assert_eq!(walk(VSYSCALL + 0xc00, None, &[BY_SP, ROOT]), (End::NoMapping, 1));
+}
+
 #[test]
 fn no_mapping() {
     assert_eq!(walk(NOWHERE, None, &[]), (End::NoMapping, 1));

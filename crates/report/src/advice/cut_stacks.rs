@@ -84,6 +84,7 @@ fn cause(end: WalkEnd) -> &'static str {
         WalkEnd::TableNotReady => "unwind table not ready",
         WalkEnd::NoRegisters => "no user registers",
         WalkEnd::StackSwitch => "the other side of a switch of stacks was not found",
+        WalkEnd::Code32Bit => "32-bit code",
         WalkEnd::Root | WalkEnd::NoUserStack | WalkEnd::Exiting => "no user stack",
     }
 }
@@ -97,7 +98,7 @@ fn remedy(recording: &Recording, end: WalkEnd, place: &Place) -> Option<String> 
         (WalkEnd::TableNotReady, _) => {
             Some("capture for longer, or wait for all tables: --unwind dwarf".to_owned())
         }
-        (WalkEnd::NoRegisters, _) => {
+        (WalkEnd::Code32Bit, _) => {
             Some("32-bit programs cannot be walked: profile a 64-bit build".to_owned())
         }
         (_, Place::UnreadFile(path)) => Some(let_read(path)),

@@ -108,8 +108,12 @@ impl<'a> Locations<'a> {
     }
 }
 
+/// Of the addresses that no process maps, those from here on are the page of legacy system calls of x86-64.
+const VSYSCALL_PAGE: u64 = 0xffff_ffff_ff60_0000;
+
 fn unknown(address: u64, builder: &mut Builder) -> LocationId {
-    let lines = enter_name("[unknown]", builder);
+    let name = if address >= VSYSCALL_PAGE { "[vsyscall]" } else { "[unknown]" };
+    let lines = enter_name(name, builder);
     builder.location(None, address, lines)
 }
 

@@ -77,6 +77,7 @@ fn the_outermost_line_tells_how_the_walk_ended() {
         "user",
         "[in exec]",
         "[truncated: stack switch]",
+        "[truncated: 32-bit code]",
     ];
     assert_eq!(WalkEnd::ALL.map(|end| root_of(true, true, end)), expected);
     let without_user = [WalkEnd::NoUserStack, WalkEnd::Exiting];
@@ -248,31 +249,35 @@ fn every_kind_of_frame_has_its_location() {
     capture.names.enter(interpreted[0], [line]);
     let unknown = recording::Frame::Unknown { address: profile::Avma(0x30) };
     let unknown = capture.builder.frame(unknown).unwrap();
+    let legacy = recording::Frame::Unknown { address: profile::Avma(0xffff_ffff_ff60_0400) };
+    let legacy = capture.builder.frame(legacy).unwrap();
     let nameless = capture.nameless("/lib/x", 0x40);
     let inlined = capture.nameless("/lib/x", 0x50);
     capture.names.enter(inlined, ["inner", "outer"].map(|name| NameLine { name, ..NameLine::default() }));
     let by_start = capture.nameless("/lib/x", 0x60);
     capture.names.enter_start(by_start, profile::Svma(0x5c));
     let leaf = capture.exact("/lib/x", 0x3f);
-    let frames = [jit[0], jit[1], interpreted[0], interpreted[1], unknown, nameless, inlined, by_start, leaf];
+    let frames =
+        [jit[0], jit[1], interpreted[0], interpreted[1], unknown, legacy, nameless, inlined, by_start, leaf];
     let stack = capture.stack(&[], &frames, WalkEnd::Root, State::Sampled);
     capture.add_samples(stack, 1);
     let made = profile(&capture.finish(), Mode::OnCpu, &[]);
     assert!(
-        samples(&made)[0]
-            .starts_with("[jit];compiled;run;[interpreted];[unknown];0x3f;inner<outer;x!fn_0x5c;0x3f pid="),
+        samples(&made)[0].starts_with(
+            "[jit];compiled;run;[interpreted];[unknown];[vsyscall];0x3f;inner<outer;x!fn_0x5c;0x3f pid="
+        ),
         "{:?}",
         samples(&made)
     );
     let of = |at: usize| &made.locations[made.samples[0].locations[at].0 as usize];
     let mapping = |at| of(at).mapping.map(|id| made.mappings[id.0 as usize].filename.as_str());
     assert_eq!(
-        [0, 1, 2, 3, 4, 5].map(mapping),
-        [Some("[jit]"), Some("[jit]"), None, None, None, Some("/lib/x")]
+        [0, 1, 2, 3, 4, 5, 6].map(mapping),
+        [Some("[jit]"), Some("[jit]"), None, None, None, None, Some("/lib/x")]
     );
-    assert_eq!([0, 1, 2, 4, 5, 7, 8].map(|at| of(at).address), [0xf, 0, 0, 0x30, 0x3f, 0x5f, 0x3f]);
+    assert_eq!([0, 1, 2, 4, 6, 8, 9].map(|at| of(at).address), [0xf, 0, 0, 0x30, 0x3f, 0x5f, 0x3f]);
     let locations = &made.samples[0].locations;
-    assert_eq!(locations[5], locations[8], "an instruction and a return address behind it are one location");
+    assert_eq!(locations[6], locations[9], "an instruction and a return address behind it are one location");
     let line = of(2).lines[0];
     let function = &made.functions[line.function.0 as usize];
     assert_eq!((function.filename.as_str(), line.line), ("/app/x.py", 12));

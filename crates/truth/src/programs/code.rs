@@ -9,6 +9,7 @@ pub(super) fn programs() -> Vec<Program> {
     programs.extend(linkage());
     programs.extend(generated());
     programs.extend(stacks_and_probes());
+    programs.extend(rare());
     programs
 }
 
@@ -38,6 +39,22 @@ fn stacks_and_probes() -> Vec<Program> {
             // It is for guests: probes take much of the time of an emulated processor.
             .demanding(80.0)
             .standalone(),
+    ]
+}
+
+fn rare() -> Vec<Program> {
+    vec![
+        Program::new("vsyscall", vec![c("vsyscall", "vsyscall.c")], "{out}/vsyscall")
+            .chain(format!("{MAIN} ask (*vsyscall* / spin)")),
+        Program::new("thread-by-clone", vec![c("cloned", "cloned.c")], "{out}/cloned")
+            .chain("@libc work spin"),
+        Program::new("child-by-vfork", vec![c("vforked", "vforked.c")], "{out}/vforked")
+            .chain(format!("{MAIN} bear short_life spin"))
+            .chain(format!("{MAIN} bear (@libc / <plt>){{1,2}}")),
+        Program::new("breakpoints", vec![c("traps", "traps.c")], "{out}/traps")
+            .chain(format!("{MAIN} trap // @libc on_trap spin")),
+        Program::new("restartable-sequence", vec![c("restarted", "restarted.c")], "{out}/restarted")
+            .chain(format!("{MAIN} attempt (sequence / sequence_aborted)")),
     ]
 }
 

@@ -8,10 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use truth::compile::{Build, Compiler};
 use truth::frame::{Capture, Stack};
 use truth::leftovers::BpfObjects;
 use truth::profiler::read_pprof;
-use truth::programs::Scheduling;
+use truth::programs::{Scheduling, sources};
 use truth::session::{Session, Subject};
 
 use crate::Setup;
@@ -98,6 +99,25 @@ fn a_thread_of_the_kernels_inside_of_a_process_has_no_user_stack() {
     assert!(intervals > 0 && ns > 100_000_000, "{:?}", capture.stacks);
     assert_eq!(capture.ledger("walks.no_registers"), None, "{:?}", capture.comments);
     assert_eq!(capture.sums(|s| s.has("[exiting]")).1 / 100_000_000, 0, "{:?}", capture.stacks);
+}
+
+#[test]
+fn the_stacks_of_32_bit_code_have_a_cause_of_their_own() {
+    let Some(setup) = Setup::get() else { return };
+    let flags = "-m32 -O2 -nostdlib -static -fno-pie -no-pie";
+    let program = Build::new("code32", Compiler::Gcc, "code32.c", flags).run(&sources(), &setup.out).unwrap();
+    let options = ["--profile", "--offcpu", "--sample-rate", "499", "--duration", "1s"];
+    let session = Session::start(&setup.agent, &options, Subject::Command(&program, &[])).unwrap();
+    let finished = session.finish().unwrap();
+    for capture in [finished.on_cpu().unwrap(), finished.off_cpu().unwrap()] {
+        let number = |key: &str| capture.ledger(key).map_or(0, |value| value.parse::<u64>().unwrap());
+        // The first moments are those of perf-agent's own child, which executes the program.
+        assert!(10 * number("walks.code_32_bit") > 9 * number("samples"), "{:?}", capture.comments);
+        assert_eq!(number("walks.no_registers"), 0, "{:?}", capture.comments);
+        let (shown, _) = capture.sums(|stack| stack.truncated.as_deref() == Some("[truncated: 32-bit code]"));
+        assert_eq!(shown, number("walks.code_32_bit"), "{:?}", capture.stacks);
+    }
+    assert!(finished.messages.contains("profile a 64-bit build"), "{}", finished.messages);
 }
 
 /// The processes in the BPF map of an agent, if `bpftool` can show them.

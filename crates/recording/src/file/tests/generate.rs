@@ -286,7 +286,7 @@ impl<I: Iterator<Item = u64>> Tape<I> {
 }
 
 impl<I: Iterator<Item = u64>> Tape<I> {
-    /// Counters that files of version 2.1 lack.
+    /// Counters that files have in a section of their own.
     pub(super) fn later_counters(&mut self, symbolized: &mut SymbolizedRecording) {
         let accounting = &mut symbolized.recording.accounting;
         for counters in [&mut accounting.sampler, &mut accounting.scheduler] {
@@ -343,7 +343,7 @@ pub(super) fn numbers(seed: u64) -> impl Iterator<Item = u64> {
 }
 
 /// [`sample`] with single samples, all that is known of the kernel, and where it is from.
-pub(super) fn sample_2_0() -> SymbolizedRecording {
+fn sample_whole() -> SymbolizedRecording {
     let mut symbolized = sample();
     let all = &mut symbolized.recording;
     let event = EventId(all.events.iter().position(|event| !event.values.is_empty()).unwrap() as u32);
@@ -363,8 +363,8 @@ pub(super) fn sample_2_0() -> SymbolizedRecording {
 }
 
 /// The same with frames of which only the start of their function is known.
-pub(super) fn sample_2_1() -> SymbolizedRecording {
-    let mut symbolized = sample_2_0();
+fn sample_with_starts() -> SymbolizedRecording {
+    let mut symbolized = sample_whole();
     for frame in (0..symbolized.recording.frames.len() as u32).step_by(2) {
         symbolized.names.enter_start(FrameId(frame), Svma(0x1000 + u64::from(frame)));
     }
@@ -372,8 +372,8 @@ pub(super) fn sample_2_1() -> SymbolizedRecording {
 }
 
 /// The same with what could not be sent to user space, and with what was fetched.
-pub(super) fn sample_2_2() -> SymbolizedRecording {
-    let mut symbolized = sample_2_1();
+pub(super) fn sample_3_0() -> SymbolizedRecording {
+    let mut symbolized = sample_with_starts();
     Tape(numbers(22)).later_counters(&mut symbolized);
     symbolized.names.outcome.fetches = Some(Tape(numbers(23)).fetches());
     symbolized
