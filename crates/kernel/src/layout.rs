@@ -210,8 +210,8 @@ impl Layout<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::OBJECT;
     use crate::memory::map_bytes;
+    use crate::object::OBJECT;
 
     #[test]
     fn memos_shrink_with_the_number_of_possible_cpus_down_to_one() {

@@ -26,6 +26,7 @@ mod log;
 mod mappings;
 mod memory;
 mod messages;
+mod object;
 mod process_record;
 mod processes;
 mod python;

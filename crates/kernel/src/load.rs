@@ -1,44 +1,35 @@
-//! Loads the programs, and gives access to them and their maps.
+//! The loaded programs: what user space asks of them, each answered by one of the parts that hold their maps. What is in the object and which
+//! of its programs are loaded is in `object.rs`.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use metrics::Scheduling;
 use profile::Svma;
 use unwind::{Rule, Table};
 
 use crate::abi::{CHUNK_BYTES, control};
-use crate::control_words::{ControlWords, Switch};
+use crate::control_words::ControlWords;
 use crate::counters::Skipped;
 use crate::error::load_error;
 use crate::layout::Layout;
 use crate::life::{self, LifeCounts};
-use crate::memory::{self, MapMemory, map_bytes, tables_can_grow};
+use crate::memory::{MapMemory, tables_can_grow};
 use crate::messages::{Message, Ring};
 use crate::processes::Processes;
 use crate::python::{Python, Pythons};
 use crate::rules::Rules;
 use crate::runs::{Runs, runs};
 use crate::sampler_states::SamplerStates;
-use crate::sched_stats::{ProcessId, ProcessStats, StatsMaps, StatsTables};
+use crate::sched_stats::{ProcessId, ProcessStats, StatsMaps};
 use crate::sides::{Cut, Sides, Sums};
 use crate::table_pool::TablePool;
 use crate::thread_iter::{self, ThreadIter};
 use crate::{
-    Counters, Error, KernelProcess, Memory, RecordedProcess, Settings, SingleSample, TableHandle, log, tables,
+    Counters, Error, KernelProcess, Memory, RecordedProcess, Settings, SingleSample, TableHandle, log,
+    object, tables,
 };
-
-/// The object that build.rs compiled, aligned because libelf reads it in place.
-pub(crate) static OBJECT: &Aligned<[u8]> =
-    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/perf_agent.bpf.o")));
-
-#[repr(C, align(8))]
-pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
-
-/// Programs that follow process life.
-const FOLLOWERS: [&str; 4] = ["process_fork", "process_exec", "process_renamed", "process_exit"];
-const SAMPLER: &str = "cpu_sample";
 
 /// The loaded programs and their maps.
 pub struct Kernel {
@@ -98,14 +89,14 @@ impl Kernel {
         let chunks = (settings.table_pool_bytes / CHUNK_BYTES).clamp(1, 4096) as u32;
         let mut object = ObjectBuilder::default()
             .name("perf_agent")
-            .and_then(|b| b.open_memory(&OBJECT.0))
+            .and_then(|b| b.open_memory(&object::OBJECT.0))
             .map_err(load_error)?;
         let growing = tables_can_grow();
         Layout { settings, chunks, cpus, task_storage, growing }.apply(&mut object)?;
-        choose_programs(&mut object, settings);
+        object::choose_programs(&mut object, settings);
         let object = object.load().map_err(load_error)?;
-        let map = |name| find_map(&object, name);
-        let memory = map_memory(&object, growing)?;
+        let map = |name| object::find_map(&object, name);
+        let memory = object::map_memory(&object, growing)?;
         let chosen = map("chosen_threads")?;
         for tid in &settings.tids {
             chosen.update(&tid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY).map_err(|source| {
@@ -132,24 +123,7 @@ impl Kernel {
             cpus,
             scheduler_programs: thread_iter::programs(settings),
             follows_exits: thread_iter::follows_exits(settings),
-            sched_stats: StatsMaps {
-                all: map("schedules")?,
-                events: map("split_events")?,
-                readings: map("split_last")?,
-                tables: [
-                    StatsTables {
-                        schedules: map("process_schedules_a")?,
-                        buckets: map("process_buckets_a")?,
-                        counters: map("process_counters_a")?,
-                    },
-                    StatsTables {
-                        schedules: map("process_schedules_b")?,
-                        buckets: map("process_buckets_b")?,
-                        counters: map("process_counters_b")?,
-                    },
-                ],
-                switch: Switch::new(words.clone(), control::STATS_CHANGES),
-            },
+            sched_stats: StatsMaps::find(map, words.clone())?,
             words,
             memory,
             object,
@@ -161,7 +135,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Attach`].
     pub fn follow_processes(&mut self) -> Result<(), Error> {
-        self.links.extend(attach(&mut self.object, &FOLLOWERS)?);
+        self.links.extend(object::attach(&mut self.object, &object::FOLLOWERS)?);
         Ok(())
     }
 
@@ -184,9 +158,9 @@ impl Kernel {
     /// # Errors
     /// [`Error::Attach`].
     pub fn follow_threads(&mut self) -> Result<(), Error> {
-        self.scheduler_links.extend(attach(&mut self.object, &self.scheduler_programs)?);
+        self.scheduler_links.extend(object::attach(&mut self.object, &self.scheduler_programs)?);
         if self.follows_exits {
-            self.exits_link = attach(&mut self.object, &[thread_iter::EXITS])?;
+            self.exits_link = object::attach(&mut self.object, &[thread_iter::EXITS])?;
         }
         Ok(())
     }
@@ -232,10 +206,10 @@ impl Kernel {
     /// # Errors
     /// [`Error::Missing`] if the object lacks it.
     pub fn with_sampler<T>(&self, attach: impl FnOnce(BorrowedFd<'_>) -> T) -> Result<T, Error> {
-        let program = self.object.progs().find(|program| program.name() == SAMPLER);
+        let program = self.object.progs().find(|program| program.name() == object::SAMPLER);
         program
             .map(|program| attach(program.as_fd()))
-            .ok_or(Error::Missing { kind: "program", name: SAMPLER })
+            .ok_or(Error::Missing { kind: "program", name: object::SAMPLER })
     }
 
     /// Installs an unwind table, so that mappings can refer to it.
@@ -485,63 +459,6 @@ impl Kernel {
     #[must_use]
     pub fn run_time_ns(&self) -> Option<u64> {
         Some(self.run_times_ns()?.values().sum())
-    }
-}
-
-/// The memory of all maps but the table pool's chunks. `growing`: the tables that can grow do.
-fn map_memory(object: &Object, growing: bool) -> Result<MapMemory, Error> {
-    let mut fixed = 0;
-    let mut tables = Vec::new();
-    for map in object.maps() {
-        let kept = MapHandle::try_from(&map);
-        let kept = kept.map_err(|source| Error::Map { action: "keep", map: "of a table", source })?;
-        // libbpf has a place for each map of the object, also for one that it does not make.
-        if kept.info().is_err() {
-            continue;
-        }
-        if growing && memory::grows(&map.name().to_string_lossy()) {
-            tables.push(kept);
-        } else {
-            fixed += map_bytes(map.map_type(), map.key_size(), map.value_size(), map.max_entries());
-        }
-    }
-    Ok(MapMemory::new(fixed, tables))
-}
-
-fn find_map(object: &Object, name: &'static str) -> Result<MapHandle, Error> {
-    let missing = Error::Missing { kind: "map", name };
-    let map = object.maps().find(|map| map.name() == name);
-    MapHandle::try_from(&map.ok_or(missing)?).map_err(|source| Error::Map {
-        action: "keep",
-        map: name,
-        source,
-    })
-}
-
-/// Attaches programs by name.
-fn attach(object: &mut Object, names: &[&str]) -> Result<Vec<Link>, Error> {
-    let mut links = Vec::new();
-    for program in object.progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        if names.contains(&name.as_str()) {
-            links.push(program.attach().map_err(|source| Error::Attach { program: name, source })?);
-        }
-    }
-    Ok(links)
-}
-
-/// Selects the programs to load: those that the settings need.
-fn choose_programs(object: &mut OpenObject, settings: &Settings) {
-    let mut wanted = thread_iter::programs(settings);
-    if settings.follows_threads() {
-        wanted.extend(thread_iter::follows_exits(settings).then_some(thread_iter::EXITS));
-        wanted.extend([thread_iter::BEGIN, thread_iter::STILL_ASLEEP, thread_iter::SEAM, thread_iter::END]);
-    }
-    wanted.extend(FOLLOWERS);
-    wanted.push(SAMPLER);
-    for mut program in object.progs_mut() {
-        let is_wanted = wanted.iter().any(|name| program.name() == *name);
-        program.set_autoload(is_wanted);
     }
 }
 

@@ -7,8 +7,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use metrics::{ContextSwitches, HISTOGRAM_BUCKETS, Histogram, Scheduling};
 
+use crate::abi::control;
 use crate::abi::skeleton::types;
-use crate::control_words::Switch;
+use crate::control_words::{ControlWords, Switch};
 use crate::sum_key::State;
 use crate::table_pool::TablePool;
 use crate::{Error, batch};
@@ -32,20 +33,20 @@ const ON_CPU: u16 = 0;
 
 /// The maps of `bpf/sched_stats.h` and `bpf/counters.h`.
 pub(crate) struct StatsMaps {
-    pub(crate) all: MapHandle,
+    all: MapHandle,
     pub(crate) events: MapHandle,
     /// The last reading of each event on each CPU.
-    pub(crate) readings: MapHandle,
+    readings: MapHandle,
     /// Statistics of processes. The programs add to one table while user space empties the other.
-    pub(crate) tables: [StatsTables; 2],
-    pub(crate) switch: Switch,
+    tables: [StatsTables; 2],
+    switch: Switch,
 }
 
 /// The maps of the statistics of processes.
-pub(crate) struct StatsTables {
-    pub(crate) schedules: MapHandle,
-    pub(crate) buckets: MapHandle,
-    pub(crate) counters: MapHandle,
+struct StatsTables {
+    schedules: MapHandle,
+    buckets: MapHandle,
+    counters: MapHandle,
 }
 
 /// A process. Its start time distinguishes it from later processes with the same number.
@@ -105,6 +106,31 @@ impl EventCount {
 }
 
 impl StatsMaps {
+    /// Finds the maps by name.
+    pub(crate) fn find(
+        map: impl Fn(&'static str) -> Result<MapHandle, Error>,
+        words: ControlWords,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            all: map("schedules")?,
+            events: map("split_events")?,
+            readings: map("split_last")?,
+            tables: [
+                StatsTables {
+                    schedules: map("process_schedules_a")?,
+                    buckets: map("process_buckets_a")?,
+                    counters: map("process_counters_a")?,
+                },
+                StatsTables {
+                    schedules: map("process_schedules_b")?,
+                    buckets: map("process_buckets_b")?,
+                    counters: map("process_counters_b")?,
+                },
+            ],
+            switch: Switch::new(words, control::STATS_CHANGES),
+        })
+    }
+
     /// The statistics of all followed threads together.
     pub(crate) fn all(&self) -> Result<Scheduling, Error> {
         let mut sum = Scheduling::default();

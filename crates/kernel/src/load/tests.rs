@@ -9,9 +9,10 @@ use std::time::Duration;
 use libbpf_rs::libbpf_sys::BPF_F_NO_PREALLOC;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::{Kernel, find_map};
+use super::Kernel;
 use crate::abi::skeleton::types;
 use crate::memory::{growing_bytes, grows, map_bytes, tables_can_grow};
+use crate::object::find_map;
 use crate::{Error, Message};
 
 #[path = "../../tests/following/mod.rs"]
