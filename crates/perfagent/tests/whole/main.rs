@@ -8,6 +8,7 @@ mod jit_dump;
 mod kernel_stacks;
 mod library;
 mod metrics;
+mod perf_maps;
 mod short_lived;
 mod silent_files;
 mod silent_fs;

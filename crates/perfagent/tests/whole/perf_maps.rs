@@ -1,0 +1,112 @@
+//! Perf maps that grow, and hostile ones, in whole captures. Without privileges the tests skip and say so.
+#![cfg(target_arch = "x86_64")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use perfagent::{Agent, MemorySink, Warning};
+use testkit::{PerfMap, Process};
+
+use crate::started::started;
+
+/// Makes two functions and a perf map of a kind, and runs them for ever.
+const PROGRAM: &str = r#"
+import ctypes, mmap, os, sys, time
+LOOP = bytes.fromhex("48ffcf75fbc3")    # 1: dec %rdi; jnz 1b; ret
+page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
+start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+kind, path = sys.argv[1], f"/tmp/perf-{os.getpid()}.map"
+
+def tell(at, name):
+    with open(path, "ab") as map:
+        map.write(b"%x %x %s\n" % (start + at, len(LOOP), name))
+
+def run(at, seconds):
+    page[at:at + len(LOOP)] = LOOP
+    function = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(start + at)
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        function(1_000_000)
+
+if kind == "pipe":
+    os.mkfifo(path)
+elif kind == "zero":
+    os.symlink("/dev/zero", path)
+elif kind == "shadow":
+    os.symlink("/etc/shadow", path)
+else:
+    tell(0, {"control": b"evil\x1b[2J;\xe2\x80\xaename\rx"}.get(kind, b"first"))
+if kind == "large":
+    os.truncate(path, 1 << 30)
+print("ready", flush=True)
+run(0, 0.3)
+if kind == "grows":
+    tell(256, b"second")
+while True:
+    run(0, 0.02)
+    run(256, 0.02)
+"#;
+
+/// Folded stacks and warnings of a capture of such a program. `None`: there are no privileges.
+fn captured(kind: &str) -> Option<(String, Vec<Warning>)> {
+    let mut command = Command::new("python3");
+    command.args(["-c", PROGRAM, kind]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut target = Process::start(&mut command).unwrap();
+    // Removed at the end.
+    let _map = PerfMap::of(target.pid());
+    let mut line = String::new();
+    BufReader::new(target.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let sink = MemorySink::new();
+    let builder = Agent::builder().pid(target.pid()).sample_rate(499).with_cpu_profile();
+    let agent = builder.folded_to(sink.clone()).build().unwrap();
+    if !started(&agent) {
+        return None;
+    }
+    agent.wait(Duration::from_secs(2));
+    let begun = Instant::now();
+    let report = agent.stop().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(60), "{kind}: {:?}", begun.elapsed());
+    Some((String::from_utf8(sink.take()).unwrap(), report.warnings.clone()))
+}
+
+fn told(warnings: &[Warning], words: &str) -> bool {
+    warnings.iter().any(|warning| warning.message.contains("perf map") && warning.message.contains(words))
+}
+
+#[test]
+fn names_that_are_added_during_the_capture_are_found() {
+    let Some((folded, warnings)) = captured("grows") else { return };
+    assert!(folded.contains("first") && folded.contains("second"), "{folded}");
+    assert!(!folded.contains("[jit]") && !told(&warnings, ""), "{warnings:?}");
+}
+
+#[test]
+fn links_and_pipes_are_neither_followed_nor_waited_for() {
+    for (kind, why) in
+        [("pipe", "not a regular file"), ("zero", "symbolic link"), ("shadow", "symbolic link")]
+    {
+        let Some((folded, warnings)) = captured(kind) else { return };
+        assert!(folded.contains("[jit]") && !folded.contains("root:"), "{kind}: {folded}");
+        assert!(told(&warnings, why), "{kind}: {warnings:?}");
+    }
+}
+
+#[test]
+fn a_map_of_a_gigabyte_costs_its_own_names_only() {
+    let Some((folded, warnings)) = captured("large") else { return };
+    assert!(folded.contains("first"), "{folded}");
+    assert!(told(&warnings, "beyond the limits"), "{warnings:?}");
+}
+
+#[test]
+fn control_characters_in_names_do_not_reach_outputs() {
+    let Some((folded, _)) = captured("control") else { return };
+    assert!(folded.contains("evil"), "{folded}");
+    for bad in ['\u{1b}', '\r', '\u{202e}'] {
+        assert!(!folded.contains(bad), "{bad:?}: {folded:?}");
+    }
+    assert!(folded.lines().all(|line| line.rsplit_once(' ').is_some_and(|(_, n)| n.parse::<u64>().is_ok())));
+}
