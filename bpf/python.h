@@ -285,7 +285,8 @@ __noinline int python_run(u32 slot)
 	p->win_last = 0;
 	p->next_size = WINDOW_FIRST;
 	p->end = PYTHON_LIMIT;
-	for (i = 0; i <= MAX_INTERPRETED_FRAMES / BATCH; i++)
+	/* Each frame may be followed by one of no function. */
+	for (i = 0; i <= 2 * MAX_INTERPRETED_FRAMES / BATCH; i++)
 		if (python_batch(slot))
 			break;
 	return 0;
