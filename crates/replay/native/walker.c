@@ -25,6 +25,8 @@ typedef _Bool bool;
 #include "values.h"
 #include "walk.h"
 
+#include "python_walks.h"
+
 struct segment {
 	u64 base;
 	u64 size;
@@ -75,6 +77,7 @@ struct outcome_frame {
 struct replay {
 	struct walk walks[SLOTS];
 	struct memo memos[SLOTS * MEMOS_PER_CPU];
+	struct python_slot pythons[SLOTS];
 };
 
 /* A walk that interrupts another one. Mirrored in src/native.rs. */
@@ -102,6 +105,11 @@ static struct memo *memo_at(u32 index)
 	return index < SLOTS * MEMOS_PER_CPU ? &here->memos[index] : NULL;
 }
 
+static struct python_slot *python_slot_at(u32 slot)
+{
+	return slot < SLOTS ? &here->pythons[slot] : NULL;
+}
+
 static struct chunk *chunk_at(u32 index)
 {
 	return index < around->chunk_count ? &around->chunks[index] : NULL;
@@ -117,6 +125,8 @@ static long read_user(void *to, u32 size, u64 from)
 {
 	u64 i;
 
+	if (call)
+		call->reads++;
 	if (interruption && !interruption->begun && !interruption->reads--)
 		interrupt();
 	for (i = 0; i < around->segment_count; i++) {
@@ -224,6 +234,16 @@ void replay_walk(struct replay *replay, const struct surroundings *surroundings,
 	walk_in(0, replay, surroundings, outcome, frames);
 }
 
+/* A walk, and then one of the Python frames of the same thread. */
+void replay_python(struct replay *replay, const struct surroundings *surroundings, struct outcome *outcome,
+		   struct outcome_frame *frames, struct python_call *of)
+{
+	walk_in(0, replay, surroundings, outcome, frames);
+	call = of;
+	walk_python(0, surroundings->exec_id);
+	call = NULL;
+}
+
 static void interrupt(void)
 {
 	const struct surroundings *interrupted = around;
@@ -320,6 +340,15 @@ const u64 replay_numbers[] = {
     sizeof(struct segment),
     sizeof(struct interruption),
     sizeof(struct total),
+    MAX_INTERPRETED_FRAMES,
+    INTERPRETED_OUTERMOST,
+    INTERPRETED_STAMP_SHIFT,
+    PYTHON_HALF_LINKED,
+    SECTION_CODE_OBJECT,
+    sizeof(struct interpreted_frame),
+    sizeof(struct python_code),
+    sizeof(struct python),
+    sizeof(struct python_call),
 };
 
 void replay_first_values(u32 schema, const u64 *values, struct total *total)

@@ -9,7 +9,7 @@
 //!
 //! Its registers are those of x86-64.
 //!
-//! Besides the walker: the hash of stacks, and how the values of occurrences are added up.
+//! Besides the walker: the walk of Python's frames, the hash of stacks, and how the values of occurrences are added up.
 //!
 //! Not its job: the aggregation of samples, kernel stacks, reading registers (BPF side), making tables (crate `unwind`).
 //!
@@ -31,6 +31,7 @@
 mod abi;
 mod error;
 mod native;
+mod python;
 mod return_probe;
 mod rules;
 mod stack;
@@ -43,6 +44,7 @@ pub use abi::MAX_FRAMES;
 pub use error::Error;
 pub use native::Claims;
 pub use native::{add_values, first_values, stack_hash};
+pub use python::{MAX_PYTHON_FRAMES, Python, PythonEnd, PythonFrame, SentCode};
 pub use return_probe::ReturnProbe;
 pub use stack::Stack;
 pub use walk::Code;
@@ -50,6 +52,7 @@ pub use walk::Differs;
 pub use walk::End;
 pub use walk::Frame;
 pub use walk::Mapping;
+pub use walk::PythonWalk;
 pub use walk::Registers;
 pub use walk::Replay;
 pub use walk::TableId;

@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use unwind::Rule;
 
 use crate::abi::MAX_FRAMES;
+use crate::python::{MAX_PYTHON_FRAMES, Python};
 use crate::return_probe::ReturnProbe;
 use crate::table_pool::Chunk;
 
@@ -67,6 +68,47 @@ struct Interruption {
     frames: *mut RawFrame,
 }
 
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RawPythonFrame {
+    pub(crate) code: u64,
+    pub(crate) instruction: u32,
+    pub(crate) marks: u32,
+}
+
+/// `struct python_call`.
+#[repr(C)]
+struct PythonCall {
+    interpreter: *const Python,
+    frames: *mut RawPythonFrame,
+    ring: *mut u8,
+    ring_bytes: u64,
+    ring_used: u64,
+    result: RawPythonWalk,
+}
+
+/// What a walk of Python's frames gives besides its frames and code objects.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RawPythonWalk {
+    pub(crate) reads: u64,
+    pub(crate) hash: u64,
+    pub(crate) end: u32,
+    pub(crate) flags: u32,
+    pub(crate) total: u32,
+    pub(crate) unsent: u32,
+    pub(crate) unreadable: u32,
+    pad: u32,
+}
+
+/// The result of such a walk.
+pub(crate) struct PythonResult {
+    pub(crate) walk: RawPythonWalk,
+    pub(crate) frames: Vec<RawPythonFrame>,
+    /// Sections of code objects, each behind its length.
+    pub(crate) ring: Vec<u8>,
+}
+
 type Walker = unsafe extern "C" fn(*mut c_void, *const Surroundings, *mut Outcome, *mut RawFrame);
 
 unsafe extern "C" {
@@ -92,13 +134,20 @@ unsafe extern "C" {
         frames: *mut RawFrame,
         by: *mut Interruption,
     );
+    fn replay_python(
+        replay: *mut c_void,
+        around: *const Surroundings,
+        out: *mut Outcome,
+        frames: *mut RawFrame,
+        call: *mut PythonCall,
+    );
     fn replay_claim(claims: *mut u64) -> bool;
     fn replay_release(claims: *mut u64);
     fn replay_hash(seed: u64, values: *const u64, count: u64) -> u64;
     fn replay_first_values(schema: u32, values: *const u64, total: *mut [u64; VALUE_SLOTS]);
     fn replay_add_values(schema: u32, values: *const u64, total: *mut [u64; VALUE_SLOTS]);
     #[cfg(test)]
-    static replay_numbers: [u64; 25];
+    static replay_numbers: [u64; 34];
 }
 
 /// `VALUE_SLOTS` of `bpf/abi/sums.h`.
@@ -232,6 +281,36 @@ impl State {
         ((outcome, &self.frames[..outcome.total as usize]), by)
     }
 
+    /// A walk, and then one of the Python frames of the same thread; the ring has room for so many bytes.
+    pub(crate) fn python(
+        &mut self,
+        input: &Input<'_>,
+        python: &Python,
+        ring_bytes: usize,
+    ) -> ((Outcome, &[RawFrame]), PythonResult) {
+        let segments = segments(input);
+        let around = surroundings(input, &segments);
+        let mut outcome = Outcome::default();
+        let mut frames = vec![RawPythonFrame::default(); MAX_PYTHON_FRAMES];
+        let mut ring = vec![0; ring_bytes];
+        let mut call = PythonCall {
+            interpreter: python,
+            frames: frames.as_mut_ptr(),
+            ring: ring.as_mut_ptr(),
+            ring_bytes: ring.len() as u64,
+            ring_used: 0,
+            result: RawPythonWalk::default(),
+        };
+        let (state, native) = (self.state.as_ptr(), self.frames.as_mut_ptr());
+        // SAFETY: as in `call`; C writes to at most MAX_PYTHON_FRAMES frames and to the bytes of the ring, and only reads the
+        // interpreter.
+        unsafe { replay_python(state, &raw const around, &raw mut outcome, native, &raw mut call) };
+        frames.truncate(call.result.total as usize);
+        ring.truncate(call.ring_used as usize);
+        let python = PythonResult { walk: call.result, frames, ring };
+        ((outcome, &self.frames[..outcome.total as usize]), python)
+    }
+
     fn call(&mut self, walker: Walker, input: &Input<'_>) -> (Outcome, &[RawFrame]) {
         let segments = segments(input);
         let around = surroundings(input, &segments);
@@ -286,7 +365,7 @@ impl Drop for State {
 mod tests {
     use super::*;
     use crate::End;
-    use crate::abi;
+    use crate::{abi, python};
 
     #[test]
     fn both_sides_have_the_same_numbers() {
@@ -323,6 +402,15 @@ mod tests {
             size_of::<Segment>() as u64,
             size_of::<Interruption>() as u64,
             size_of::<[u64; VALUE_SLOTS]>() as u64,
+            MAX_PYTHON_FRAMES as u64,
+            u64::from(python::OUTERMOST),
+            u64::from(python::STAMP_SHIFT),
+            u64::from(python::HALF_LINKED),
+            python::CODE_OBJECT,
+            size_of::<RawPythonFrame>() as u64,
+            python::CODE_BYTES as u64,
+            size_of::<Python>() as u64,
+            size_of::<PythonCall>() as u64,
         ]);
         assert_eq!(numbers, native);
     }

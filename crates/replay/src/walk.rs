@@ -8,8 +8,15 @@ use crate::Stack;
 use crate::abi;
 use crate::native::Input;
 use crate::native::Outcome;
+use crate::native::PythonResult;
 use crate::native::RawFrame;
+use crate::native::RawPythonFrame;
 use crate::native::State;
+use crate::python;
+use crate::python::Python;
+use crate::python::PythonEnd;
+use crate::python::PythonFrame;
+use crate::python::SentCode;
 use crate::return_probe::ReturnProbe;
 use crate::rules::Rules;
 use crate::table_pool::TablePool;
@@ -154,6 +161,29 @@ impl Walk {
     pub fn same_stack(&self, other: &Self) -> bool {
         self.frames == other.frames && self.end == other.end && self.hash == other.hash
     }
+}
+
+/// A stack of native frames, and of Python's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PythonWalk {
+    /// The native frames.
+    pub native: Walk,
+    /// The Python frames, innermost first.
+    pub frames: Vec<PythonFrame>,
+    /// How their walk ended.
+    pub end: PythonEnd,
+    /// The innermost call of the evaluator was not in the chain yet.
+    pub half_linked: bool,
+    /// Distinguishes stacks of Python frames.
+    pub hash: u64,
+    /// Code objects that were sent.
+    pub sent: Vec<SentCode>,
+    /// How many did not fit into the ring.
+    pub unsent: u32,
+    /// How many could not be read.
+    pub unreadable: u32,
+    /// Pieces of memory that were read for it.
+    pub reads: u64,
 }
 
 /// A walk with a memo gave another result than the walk without.
@@ -308,6 +338,30 @@ impl Replay {
         (result(walk), by.map(|(outcome, frames)| result((outcome, &frames))))
     }
 
+    /// Walks a stack, and then the Python frames of the same thread. `ring_bytes` of code objects can be sent.
+    pub fn walk_python(
+        &mut self,
+        thread: &Thread,
+        registers: &Registers,
+        memory: &Stack,
+        python: &Python,
+        ring_bytes: usize,
+    ) -> PythonWalk {
+        let (state, input) = self.split(thread, registers, memory);
+        let (native, PythonResult { walk, frames, ring }) = state.python(&input, python, ring_bytes);
+        PythonWalk {
+            native: result(native),
+            frames: frames.iter().map(python_frame).collect(),
+            end: PythonEnd::ALL.into_iter().find(|end| *end as u32 == walk.end).unwrap_or(PythonEnd::Fault),
+            half_linked: walk.flags & python::HALF_LINKED != 0,
+            hash: walk.hash,
+            sent: SentCode::all(&ring).unwrap_or_default(),
+            unsent: walk.unsent,
+            unreadable: walk.unreadable,
+            reads: walk.reads,
+        }
+    }
+
     fn split<'a>(
         &'a mut self,
         thread: &Thread,
@@ -349,5 +403,14 @@ fn frame(raw: &RawFrame) -> Frame {
         by_fp: raw.pc & abi::FRAME_BY_FP != 0,
         sp: raw.sp,
         fp: raw.fp,
+    }
+}
+
+fn python_frame(raw: &RawPythonFrame) -> PythonFrame {
+    PythonFrame {
+        code: raw.code,
+        instruction: raw.instruction,
+        stamp: raw.marks >> python::STAMP_SHIFT,
+        outermost: raw.marks & python::OUTERMOST != 0,
     }
 }
