@@ -274,6 +274,11 @@ pub struct SettingArgs {
     #[arg(long, value_name = "MODE")]
     pub unwind: Option<Text>,
 
+    /// What stacks show of programs in Python: auto (their functions, in the places of the interpreter's frames), all (their functions
+    /// and these frames), off (the interpreter's frames only) [default: auto]
+    #[arg(long, value_name = "WHAT")]
+    pub python: Option<Text>,
+
     /// Add kernel frames. Without this, a sample in a system call shows only its user stack, and a kernel thread (-a
     /// only) the single frame [kernel thread]
     #[arg(short = 'g', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",

@@ -34,6 +34,7 @@ fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
         ("rotate", &settings.rotate),
         ("sample-rate", &settings.sample_rate),
         ("unwind", &settings.unwind),
+        ("python", &settings.python),
         ("offcpu-states", &settings.offcpu_states),
         ("min-block", &settings.min_block),
         ("pmu-events", &settings.pmu_events),

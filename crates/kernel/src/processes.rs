@@ -144,7 +144,8 @@ impl Processes {
             None => 0,
         };
         let Some(value) = self.value(pid) else { return Ok(false) };
-        if proc_exec_id(&value) != Some(exec_id) {
+        // With the whole system as target, the programs have known the process only since its first sample.
+        if proc_exec_id(&value).is_none_or(|known| known < exec_id) {
             return Ok(false);
         }
         if let Some(value) = with_python(value, number) {

@@ -30,6 +30,7 @@ mod packages;
 mod priority;
 mod privilege;
 mod processes;
+mod python;
 mod recorded;
 mod rotation;
 mod session;
@@ -46,7 +47,7 @@ pub use capture_report::Report;
 pub use child::ChildHandle;
 pub use config::{
     Builder, Config, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, Debuginfod,
-    DurationError, Labels, Namespaces, PmuFormat, ProcessInfo, Targets, Unwind, parse_duration,
+    DurationError, Labels, Namespaces, PmuFormat, ProcessInfo, PythonFrames, Targets, Unwind, parse_duration,
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
 pub use finished::{CommandStatus, Ended, TargetProcess, Warning, WarningKind};

@@ -63,6 +63,12 @@ pub struct Accounting {
     pub side_band_lost: u64,
     /// Files whose unwind table could not be made or did not fit into the kernel's memory.
     pub tables_failed: u64,
+    /// Distinct stacks whose Python frames could not be put into their places. Files have this and the next one in their ledgers only.
+    #[serde(skip)]
+    pub python_merge_failed: u64,
+    /// Processes with an interpreter of Python that is not supported.
+    #[serde(skip)]
+    pub python_unsupported: u64,
     /// Length of the interval.
     pub elapsed_ns: u64,
     /// The capture was cancelled before it began: there is little to tell.
@@ -90,6 +96,7 @@ impl Accounting {
         for (after, before) in [
             (&mut after.throttled_ns, before.throttled_ns),
             (&mut after.wakers_not_kept, before.wakers_not_kept),
+            (&mut after.python_merge_failed, before.python_merge_failed),
             (&mut after.renames_skipped, before.renames_skipped),
             (&mut after.life_lost, before.life_lost),
             (&mut after.side_band_lost, before.side_band_lost),

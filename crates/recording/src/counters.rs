@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::python_walks::PythonWalks;
 use crate::walk_end::WalkEnd;
 
 /// What the programs of one source counted: of the sampler, or of the scheduler's events.
@@ -61,6 +62,9 @@ pub struct Counters {
     /// The same, because they did not fit into the ring.
     #[serde(skip)]
     pub unsent_ring_full: u64,
+    /// Walks of Python frames, by number of [`PythonCounter`](crate::PythonCounter). Files have them in their ledgers only.
+    #[serde(skip)]
+    pub python: PythonWalks,
     /// Walks of user stacks by number of [`WalkEnd`].
     pub walks: [u64; WalkEnd::ALL.len()],
 }
@@ -96,6 +100,8 @@ impl Counters {
     fn with(&self, other: &Self, join: fn(u64, u64) -> u64) -> Self {
         let mut walks = self.walks;
         walks.iter_mut().zip(other.walks).for_each(|(one, other)| *one = join(*one, other));
+        let mut python = self.python;
+        python.iter_mut().zip(other.python).for_each(|(one, other)| *one = join(*one, other));
         let joined = |of: fn(&Self) -> u64| join(of(self), of(other));
         Self {
             samples: joined(|c| c.samples),
@@ -123,6 +129,7 @@ impl Counters {
             unsent_of_process: joined(|c| c.unsent_of_process),
             unsent_of_machine: joined(|c| c.unsent_of_machine),
             unsent_ring_full: joined(|c| c.unsent_ring_full),
+            python,
             walks,
         }
     }

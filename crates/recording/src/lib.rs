@@ -27,6 +27,7 @@ mod module;
 mod names;
 mod off_cpu_state;
 mod origin;
+mod python_walks;
 mod settings;
 mod single;
 mod stack;
@@ -49,6 +50,7 @@ pub use module::{CodeMapping, CodeMappingId, FileIdentity, Module, ModuleId, Mod
 pub use names::{KernelNaming, NameLine, NameOutcome, Names};
 pub use off_cpu_state::OffCpuState;
 pub use origin::Origin;
+pub use python_walks::{PythonCounter, PythonWalks};
 pub use settings::{Settings, TargetKind};
 pub use single::{Single, Singles};
 pub use stack::{MissingStack, Stack, StackId};

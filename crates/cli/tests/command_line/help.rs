@@ -35,6 +35,7 @@ fn help_goes_to_standard_output_and_names_everything() {
         "--duration",
         "--sample-rate",
         "--unwind",
+        "--python",
         "--kernel-stacks",
         "--per-thread",
         "--profile-output",

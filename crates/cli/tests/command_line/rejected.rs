@@ -73,6 +73,13 @@ fn unwind_modes() {
 }
 
 #[test]
+fn python_frames() {
+    for word in ["on", "", "Auto", "auto,all"] {
+        good_with(&["--python", word], &["auto", "off", "all", word]);
+    }
+}
+
+#[test]
 fn sample_rates() {
     let max: u64 = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate")
         .map_or(100_000, |text| text.trim().parse().unwrap());
@@ -202,9 +209,7 @@ fn one_output_is_for_one_mode() {
 
 #[test]
 fn options_of_other_versions_do_not_exist() {
-    for option in
-        ["--perf-data-output", "--inject-python", "--event", "--python", "--java-perf-map", "--html-output"]
-    {
+    for option in ["--perf-data-output", "--inject-python", "--event", "--java-perf-map", "--html-output"] {
         good_with(&[option], &["this version has no option", option]);
     }
     for subcommand in ["events", "convert", "diff", "top"] {

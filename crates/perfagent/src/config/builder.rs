@@ -11,7 +11,7 @@ use super::request::{DefaultEnricher, Request};
 use super::setting::Setting;
 use metrics::MetricsExporter;
 
-use super::{Config, Debuginfod, Labels, Plan, PmuFormat, ProcessInfo, Unwind, checks};
+use super::{Config, Debuginfod, Labels, Plan, PmuFormat, ProcessInfo, PythonFrames, Unwind, checks};
 use crate::OffCpuState;
 use crate::error::Error;
 use crate::hooks::{CompiledTable, ExecutedProgram};
@@ -267,6 +267,12 @@ impl<A> Builder<A> {
     /// How user stacks are walked; [`Unwind::Auto`] by default.
     pub fn unwind(mut self, unwind: Unwind) -> Self {
         self.request.unwind.set(Setting::Value(unwind));
+        self
+    }
+
+    /// What stacks show of programs in Python; [`PythonFrames::Auto`] by default.
+    pub fn python(mut self, frames: PythonFrames) -> Self {
+        self.request.python.set(Setting::Value(frames));
         self
     }
 

@@ -15,7 +15,7 @@ use self::targets::{
 };
 use self::values::{
     capture_length, cpus, labels, map_sizes, metrics_listen, min_block, off_cpu_states, outputs, pmu_events,
-    pmu_format, sample_rate, tags, unwind_mode,
+    pmu_format, python_frames, sample_rate, tags, unwind_mode,
 };
 use super::facts::Facts;
 use super::request::{DefaultEnricher, Destination, Request};
@@ -42,6 +42,7 @@ const CHECKS: &[Check] = &[
     min_block,
     pmu_format,
     unwind_mode,
+    python_frames,
     sample_rate,
     capture_length,
     rotation,
@@ -109,6 +110,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--rotate", request.rotate.is_contradiction()),
         ("--sample-rate", request.sample_rate.is_contradiction()),
         ("--unwind", request.unwind.is_contradiction()),
+        ("--python", request.python.is_contradiction()),
         ("--kernel-stacks", request.kernel_stacks.is_contradiction()),
         ("--per-thread", request.per_thread.is_contradiction()),
         ("target_kernel_stacks", request.target_kernel_stacks.values().any(Setting::is_contradiction)),

@@ -14,6 +14,7 @@ mod facts;
 mod labels;
 mod options;
 mod plan;
+mod python;
 mod request;
 mod setting;
 mod single_output;
@@ -30,6 +31,7 @@ pub(crate) use debuginfod::Fetching;
 pub use duration::{DurationError, parse_duration};
 pub(crate) use labels::{Enricher, Enrichment, RESERVED_LABELS};
 pub use labels::{Labels, Namespaces, ProcessInfo};
+pub use python::PythonFrames;
 
 use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
@@ -125,6 +127,7 @@ pub struct Config {
     pub(crate) metrics_interval: Option<Duration>,
     pub(crate) sample_rate_hz: u32,
     pub(crate) unwind: Unwind,
+    pub(crate) python: PythonFrames,
     pub(crate) kernel_stacks: bool,
     pub(crate) target_kernel_stacks: BTreeMap<u32, bool>,
     pub(crate) per_thread: bool,
@@ -272,6 +275,12 @@ impl Config {
     #[must_use]
     pub fn unwind(&self) -> Unwind {
         self.unwind
+    }
+
+    /// What stacks show of programs in Python.
+    #[must_use]
+    pub fn python(&self) -> PythonFrames {
+        self.python
     }
 
     /// Whether kernel frames are taken.

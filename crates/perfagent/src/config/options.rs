@@ -8,7 +8,7 @@ use super::size::parse_size;
 use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
 
-use super::{PmuFormat, Unwind, parse_duration};
+use super::{PmuFormat, PythonFrames, Unwind, parse_duration};
 use crate::OffCpuState;
 use crate::output::{FileTarget, OutputKind};
 
@@ -52,6 +52,7 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("duration", Apply::Value(|r, text| r.duration.set(read(text, parse_duration(text).ok())))),
     ("sample-rate", Apply::Value(|r, text| r.sample_rate.set(read(text, text.parse().ok())))),
     ("unwind", Apply::Value(|r, text| r.unwind.set(read(text, unwind(text))))),
+    ("python", Apply::Value(|r, text| r.python.set(read(text, PythonFrames::of_name(text))))),
     ("tag", Apply::Value(|r, text| r.tags.push(tag(text)))),
     ("max-stacks", Apply::Value(|r, text| r.max_stacks.set(read(text, size(text))))),
     ("ring-size", Apply::Value(|r, text| r.ring_bytes.set(read(text, size(text))))),

@@ -56,6 +56,7 @@ pub(super) fn plan(request: Request) -> Plan {
         wall_profile: request.outputs.get(&OutputKind::WallProfile).is_some_and(Destination::is_given),
         sample_rate_hz: request.sample_rate.value().copied().unwrap_or(DEFAULT_SAMPLE_RATE_HZ),
         unwind: request.unwind.value().copied().unwrap_or(Unwind::Auto),
+        python: request.python.value().copied().unwrap_or_default(),
         kernel_stacks: request.kernel_stacks.is_on(),
         target_kernel_stacks: request
             .target_kernel_stacks

@@ -9,7 +9,7 @@ use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
 
 use super::setting::Setting;
-use super::{Debuginfod, Enricher, Labels, PmuFormat, Unwind};
+use super::{Debuginfod, Enricher, Labels, PmuFormat, PythonFrames, Unwind};
 use crate::OffCpuState;
 use crate::export::Exporters;
 use crate::hooks::{CompiledTable, ExecutedProgram, Hooks};
@@ -72,6 +72,7 @@ pub(super) struct Request {
     pub(super) single_output: Setting<FileTarget>,
     pub(super) sample_rate: Setting<u32>,
     pub(super) unwind: Setting<Unwind>,
+    pub(super) python: Setting<PythonFrames>,
     pub(super) kernel_stacks: Setting<bool>,
     pub(super) target_kernel_stacks: BTreeMap<u32, Setting<bool>>,
     pub(super) per_thread: Setting<bool>,

@@ -6,6 +6,7 @@ use recording::Accounting;
 
 use super::convert;
 use super::parts::Parts;
+use super::python_stacks::PythonStacks;
 
 /// All figures since the start of the capture.
 pub(super) fn total(parts: &mut Parts) -> Accounting {
@@ -13,6 +14,7 @@ pub(super) fn total(parts: &mut Parts) -> Accounting {
     let life = parts.warnings.checked(life).unwrap_or_default();
     let (targets, losses) = (parts.processes.counts(), parts.processes.losses());
     let memory = parts.kernel.memory();
+    let python = parts.intake.resolver.python.as_ref();
     let mut accounting = Accounting {
         sampler: convert::counters(&parts.kernel.counters()),
         scheduler: convert::counters(&parts.kernel.off_cpu_counters()),
@@ -22,6 +24,8 @@ pub(super) fn total(parts: &mut Parts) -> Accounting {
         life_lost: losses.life,
         side_band_lost: losses.side_band,
         tables_failed: parts.tables.failed(),
+        python_merge_failed: python.map_or(0, PythonStacks::merge_failed),
+        python_unsupported: python.map_or(0, |python| python.pythons.unsupported()),
         elapsed_ns: nanoseconds(parts.elapsed()),
         ..Accounting::default()
     };

@@ -120,8 +120,9 @@ fn follow(parts: &mut Parts, target: &NewTarget) -> Result<(), Error> {
     if !parts.config.no_children {
         follow_descendants(parts, target)?;
     }
-    let carried = carry_over(&mut parts.processes, &mut parts.kernel, &mut parts.tables);
-    parts.warnings.checked(carried);
+    let Parts { intake, processes, kernel, tables, warnings, .. } = parts;
+    let carried = carry_over(processes, kernel, tables, intake.resolver.pythons());
+    warnings.checked(carried);
     take_sleepers(parts);
     Ok(())
 }

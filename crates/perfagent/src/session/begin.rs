@@ -16,7 +16,9 @@ use super::descendants::{self, Descendant};
 use super::initial_tables::{self, TableWait};
 use super::intake::Intake;
 use super::parts::{Interval, Parts, Warnings};
+use super::python_stacks::PythonStacks;
 use super::resolver::Gate;
+use super::settings::shows_python;
 use super::shared::Shared;
 use super::targets::{enter_all, read_all, read_target};
 use super::{live_stats, origin, settings};
@@ -27,10 +29,17 @@ use crate::failure::{attach_error, command_error, load_error};
 use crate::finished::TargetProcess;
 use crate::naming::Naming;
 use crate::processes::{Arrivals, Labeller, Processes, monotonic_ns, named, resolve, zombie};
+use crate::python::Pythons;
 use crate::sources::{CpuFollower, Opening, Sources};
 use crate::unwinding::TableStore;
 use crate::usage::Usage;
-use crate::{CancelToken, Config, Error, Targets, Unwind, Warning, WarningKind, export, priority, privilege};
+use crate::{
+    CancelToken, Config, Error, PythonFrames, Targets, Unwind, Warning, WarningKind, export, priority,
+    privilege,
+};
+
+/// How long the start waits until it is known where the targets' interpreters of Python keep their frames.
+const FIND_PYTHONS: Duration = Duration::from_millis(200);
 
 /// What an agent hands over to begin a capture.
 pub(crate) struct Order {
@@ -135,6 +144,8 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     if !system {
         enter_all(&processes, &mut tables, &mut kernel)?;
     }
+    let mut python = shows_python(&config)
+        .then(|| PythonStacks::new(Pythons::default(), config.python == PythonFrames::All));
     let mut wait = TableWait {
         kernel: &mut kernel,
         side_band: &mut side_band,
@@ -147,8 +158,13 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         enter_all(&processes, &mut tables, &mut kernel)?;
     } else {
         processes.touch(ready);
-        carry_over(&mut processes, &mut kernel, &mut tables).map_err(load_error)?;
+        let pythons = python.as_mut().map(|python| &mut python.pythons);
+        carry_over(&mut processes, &mut kernel, &mut tables, pythons).map_err(load_error)?;
+        if let Some(python) = &mut python {
+            python.pythons.find_all(FIND_PYTHONS, &processes, &mut kernel).map_err(load_error)?;
+        }
     }
+    cancel.check()?;
     let naming = Naming::start(&abandon, symbol_sources, config.fetching.fetch())?;
     let mut sources = Sources::of(&config);
     let all: Vec<u32> = pids.iter().copied().chain(followed.iter().map(|one| one.pid)).collect();
@@ -163,7 +179,7 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     let settings = settings::for_recording(&config);
     let origin = origin::origin(&config, &pids);
     let mut parts = Parts {
-        intake: Intake::new(&config, gate),
+        intake: Intake::new(&config, gate, python),
         first_target: pids.first().copied(),
         ledgers: report::running(&settings, &Accounting::default()),
         settings,

@@ -3,6 +3,7 @@
 use kernel::{Kernel, KernelProcess};
 
 use crate::processes::Processes;
+use crate::python::Pythons;
 use crate::unwinding::TableStore;
 
 /// Enters what changed since the last call. A process that could not be entered is tried again at the next call.
@@ -10,12 +11,16 @@ pub(super) fn carry_over(
     processes: &mut Processes,
     kernel: &mut Kernel,
     tables: &mut TableStore,
+    mut pythons: Option<&mut Pythons>,
 ) -> Result<(), kernel::Error> {
     let changes = processes.take_changes();
     let (mut failed, mut again) = (Ok(()), Vec::new());
     changes.released.iter().for_each(|pid| tables.forget(*pid));
     for pid in changes.changed {
         let Some((now, waker_only)) = processes.histories().present(pid) else { continue };
+        if let Some(pythons) = pythons.as_mut().filter(|_| !waker_only) {
+            pythons.look_at(pid, now);
+        }
         let mappings = tables.mappings(now.image);
         let process = KernelProcess { pid, exec_id: now.from_ns, mappings: &mappings, waker_only };
         // The kernel side may not record the process: it has ended or, with the whole system as target, was not sampled yet.
@@ -23,10 +28,14 @@ pub(super) fn carry_over(
             failed = failed.and(Err(error));
             again.push(pid);
         }
+        if let Some(pythons) = &mut pythons {
+            failed = failed.and(pythons.tell(pid, now.from_ns, kernel));
+        }
     }
     for (pid, ended_ns) in changes.ended {
         if !processes.histories().is_alive(pid) {
             kernel.remove_process(pid, ended_ns);
+            pythons.iter_mut().for_each(|pythons| pythons.forget(pid));
         }
     }
     processes.touch(again);

@@ -5,7 +5,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use recording::{Attached, Counters, Occurrence, Role, State, Values, WalkEnd};
+use recording::{Attached, Counters, Occurrence, PythonCounter, PythonWalks, Role, State, Values, WalkEnd};
 
 /// The end of a walk.
 pub(crate) fn walk_end(end: kernel::WalkEnd) -> WalkEnd {
@@ -87,6 +87,23 @@ pub(crate) fn walked_occurrence(stack: &kernel::StackMessage, at: kernel::Sample
     }
 }
 
+/// What programs counted about walks of Python frames.
+fn python(walks: &kernel::PythonWalks) -> PythonWalks {
+    PythonCounter::NAMES.map(|(_, counter)| match counter {
+        PythonCounter::Root => walks.walks(kernel::PythonEnd::Root),
+        PythonCounter::NoState => walks.walks(kernel::PythonEnd::NoState),
+        PythonCounter::OtherThread => walks.walks(kernel::PythonEnd::OtherThread),
+        PythonCounter::Fault => walks.walks(kernel::PythonEnd::Fault),
+        PythonCounter::Limit => walks.walks(kernel::PythonEnd::Limit),
+        PythonCounter::NoFrame => walks.walks(kernel::PythonEnd::NoFrame),
+        PythonCounter::Open => walks.walks(kernel::PythonEnd::Open),
+        PythonCounter::HalfLinked => walks.half_linked,
+        PythonCounter::CodeSent => walks.codes_sent,
+        PythonCounter::CodeUnsent => walks.codes_unsent,
+        PythonCounter::CodeUnreadable => walks.codes_unreadable,
+    })
+}
+
 /// What programs counted.
 pub(crate) fn counters(counters: &kernel::Counters) -> Counters {
     let mut walks = [0; WalkEnd::ALL.len()];
@@ -119,6 +136,7 @@ pub(crate) fn counters(counters: &kernel::Counters) -> Counters {
         unsent_of_process: counters.unsent_of_process,
         unsent_of_machine: counters.unsent_of_machine,
         unsent_ring_full: counters.unsent_ring_full,
+        python: python(&counters.python),
         walks,
     }
 }

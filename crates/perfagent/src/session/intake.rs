@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use kernel::{Frame, Kernel, RawStack, SampledAt, StackMessage, State, WalkEnd};
+use kernel::{CodeMessage, Frame, Kernel, RawStack, SampledAt, StackMessage, State, WalkEnd};
 use profile::Avma;
 use recording::{Builder, EventId, Key, Limits, MissingStack, StackSums};
 
 use super::held_stacks::HeldStacks;
+use super::python_stacks::PythonStacks;
 use super::resolver::{Gate, Resolver};
 use super::{convert, settings};
 use crate::Config;
@@ -65,11 +66,11 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    pub(super) fn new(config: &Config, gate: Option<Gate>) -> Self {
+    pub(super) fn new(config: &Config, gate: Option<Gate>, python: Option<PythonStacks>) -> Self {
         let builder = Builder::new(Limits::default()).with_events(&settings::events(config));
         Self {
             builder: if config.single_samples { builder.with_single_samples() } else { builder },
-            resolver: Resolver::new(config, gate),
+            resolver: Resolver::new(config, gate, python),
             deferred: DeferredStacks::default(),
             held: HeldStacks::default(),
             unwinders: Unwinders::default(),
@@ -102,6 +103,14 @@ impl Intake {
             request_tables(stack, snapshot, context.tables);
         }
         self.enter(stack, snapshot, false, None);
+    }
+
+    /// Takes in a code object of a program in Python.
+    pub(super) fn take_code(&mut self, code: CodeMessage, processes: &Processes) {
+        if let Some(python) = &mut self.resolver.python {
+            let snapshot = processes.histories().at(code.pid, code.exec_id);
+            python.add_code(code, snapshot);
+        }
     }
 
     /// Takes in a stack that was sent unwalked.

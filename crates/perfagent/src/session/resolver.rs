@@ -6,19 +6,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kernel::{InterpretedFrame, StackMessage};
+use interpreters::python::merge::Position;
+use kernel::StackMessage;
 use process::{FileKey, FileKind, MappedFile, RegionKind};
 use profile::{Avma, Label, Svma};
 use recording::{
-    Builder, CodeMapping, CodeMappingId, CodeObject, ExecInstance, ExecInstanceId, FileIdentity, Frame,
-    FrameId, MissingStack, Module, ModuleId, ModuleKind, Renumbering, Stack, State, TaskId, TaskStackId,
-    ThreadId,
+    Builder, CodeMapping, CodeMappingId, ExecInstance, ExecInstanceId, FileIdentity, Frame, FrameId,
+    MissingStack, Module, ModuleId, ModuleKind, Renumbering, Stack, State, TaskId, TaskStackId, ThreadId,
 };
 
 use super::convert;
+use super::python_stacks::PythonStacks;
 use crate::Config;
 use crate::naming::{LiveModule, LiveProgram, PerfMapOwners};
 use crate::processes::{ExecInstance as LiveInstance, ProcessSnapshot};
+use crate::python::Pythons;
 
 /// The process of a command before it executes the command.
 #[derive(Clone, Copy, Debug)]
@@ -40,10 +42,12 @@ pub(super) struct Resolver {
     program_ids: HashMap<usize, ExecInstanceId>,
     programs: HashMap<ExecInstanceId, Arc<LiveProgram>>,
     owners: PerfMapOwners,
+    /// Programs in Python, if their functions are shown.
+    pub(super) python: Option<PythonStacks>,
 }
 
 impl Resolver {
-    pub(super) fn new(config: &Config, gate: Option<Gate>) -> Self {
+    pub(super) fn new(config: &Config, gate: Option<Gate>, python: Option<PythonStacks>) -> Self {
         Self {
             per_thread: config.per_thread,
             asks_java: config.java_perf_map,
@@ -53,6 +57,7 @@ impl Resolver {
             program_ids: HashMap::new(),
             programs: HashMap::new(),
             owners: PerfMapOwners::default(),
+            python,
         }
     }
 
@@ -66,6 +71,11 @@ impl Resolver {
         self.programs.get(&id).cloned()
     }
 
+    /// The processes with an interpreter of Python, if their functions are shown.
+    pub(super) fn pythons(&mut self) -> Option<&mut Pythons> {
+        self.python.as_mut().map(|python| &mut python.pythons)
+    }
+
     /// The stack of a message as the recording has it. `None`: a limit of the recording is reached.
     pub(super) fn resolve(
         &mut self,
@@ -77,20 +87,12 @@ impl Resolver {
         let state = convert::state(message.state);
         let missing = missing.or((state == State::NotRunYet).then_some(MissingStack::NotRunYet));
         let missing = if self.is_gate(message) { Some(MissingStack::Gate) } else { missing };
-        let interpreted = &message.attached.interpreted;
-        let mut frames = Vec::with_capacity(message.kernel.len() + interpreted.len() + message.user.len());
+        let python = message.attached.interpreted.len();
+        let mut frames = Vec::with_capacity(message.kernel.len() + python + message.user.len());
         for (depth, address) in message.kernel.iter().enumerate() {
             frames.push(builder.frame(Frame::Kernel { address: *address, exact: depth == 0 })?);
         }
-        // A message does not tell which native frames are the interpreter's own, so these stand together, innermost of the user frames.
-        for frame in interpreted {
-            frames.push(interpreted_frame(builder, frame)?);
-        }
-        for (depth, frame) in message.user.iter().enumerate() {
-            // No call leads to a signal trampoline: its address is that of its first instruction.
-            let is_trampoline = message.user.get(depth + 1).is_some_and(|caller| caller.exact);
-            frames.push(self.frame(builder, Avma(frame.pc), frame.exact || is_trampoline, snapshot)?);
-        }
+        self.user_frames(builder, message, snapshot, &mut frames)?;
         let stack = Stack {
             frames: frames.into(),
             kernel_frames: message.kernel.len() as u32,
@@ -99,6 +101,51 @@ impl Resolver {
         };
         let task = self.task(builder, message, snapshot)?;
         builder.task_stack(task, stack, state)
+    }
+
+    /// Adds the user frames: native ones, and functions in Python in the places of the interpreter's.
+    fn user_frames(
+        &mut self,
+        builder: &mut Builder,
+        message: &StackMessage,
+        snapshot: Option<ProcessSnapshot<'_>>,
+        frames: &mut Vec<FrameId>,
+    ) -> Option<()> {
+        let merged = self.python.as_mut().and_then(|python| python.merge(message, snapshot));
+        let Some((merged, snapshot)) = merged.zip(snapshot) else {
+            for depth in 0..message.user.len() {
+                frames.extend(self.native_frame(builder, message, depth, snapshot)?);
+            }
+            return Some(());
+        };
+        for position in &merged.positions {
+            match *position {
+                Position::Native(depth) | Position::Evaluator(depth) => {
+                    frames.extend(self.native_frame(builder, message, depth, Some(snapshot))?);
+                }
+                Position::Python(depth) => {
+                    let frame = message.attached.interpreted.get(depth);
+                    if let Some((python, frame)) = self.python.as_mut().zip(frame) {
+                        frames.push(python.frame(builder, frame, &merged, snapshot.instance)?);
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// A native frame of a message; none at a depth that it does not have.
+    fn native_frame(
+        &mut self,
+        builder: &mut Builder,
+        message: &StackMessage,
+        depth: usize,
+        snapshot: Option<ProcessSnapshot<'_>>,
+    ) -> Option<Option<FrameId>> {
+        let Some(frame) = message.user.get(depth) else { return Some(None) };
+        // No call leads to a signal trampoline: its address is that of its first instruction.
+        let is_trampoline = message.user.get(depth + 1).is_some_and(|caller| caller.exact);
+        self.frame(builder, Avma(frame.pc), frame.exact || is_trampoline, snapshot).map(Some)
     }
 
     fn is_gate(&self, message: &StackMessage) -> bool {
@@ -196,6 +243,7 @@ impl Resolver {
 
     /// Keeps what the next interval uses, under its new numbers.
     pub(super) fn renumber(&mut self, renumbering: &Renumbering) {
+        self.python.iter_mut().for_each(PythonStacks::begin_interval);
         let modules: HashMap<ModuleId, ModuleId> = renumbering.modules.iter().copied().collect();
         self.module_ids.retain(|_, id| modules.get(id).inspect(|new| *id = **new).is_some());
         let mut live = std::mem::take(&mut self.modules);
@@ -211,12 +259,6 @@ impl Resolver {
             .filter_map(|(old, new)| Some((*new, live.remove(old)?)))
             .collect();
     }
-}
-
-/// A frame of an interpreter. Code objects are not read from processes, so its function has no name.
-fn interpreted_frame(builder: &mut Builder, frame: &InterpretedFrame) -> Option<FrameId> {
-    let code = builder.code_object(CodeObject::default())?;
-    builder.frame(Frame::Interpreted { code, instruction: frame.instruction })
 }
 
 /// A mapped file as the recording has it.

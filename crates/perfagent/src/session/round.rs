@@ -22,8 +22,13 @@ pub(super) fn round(parts: &mut Parts, last: bool) -> bool {
     busy |= !ready.is_empty() || parts.tables.pending() > 0;
     parts.processes.touch(ready);
     parts.processes.read_again();
-    let carried = carry_over(&mut parts.processes, &mut parts.kernel, &mut parts.tables);
-    parts.warnings.checked(carried);
+    let Parts { intake, processes, kernel, tables, warnings, .. } = parts;
+    let carried = carry_over(processes, kernel, tables, intake.resolver.pythons());
+    warnings.checked(carried);
+    if let Some(pythons) = intake.resolver.pythons() {
+        let advanced = pythons.advance(Duration::ZERO, processes, kernel);
+        busy |= warnings.checked(advanced).unwrap_or(false);
+    }
     let mut context =
         WalkContext { processes: &parts.processes, tables: &mut parts.tables, kernel: &parts.kernel };
     parts.intake.walk_waiting(&mut context, last);
@@ -110,6 +115,7 @@ fn handle_arrivals(parts: &mut Parts) -> bool {
                 busy = true;
                 parts.intake.take_raw(raw, &mut context);
             }
+            Message::Code(code) => parts.intake.take_code(code, &parts.processes),
             Message::Woken { hash, blocked, waker } => parts.intake.take_pair(hash, blocked, waker),
             Message::Life(life) => {
                 busy |= parts.processes.follow(&life);

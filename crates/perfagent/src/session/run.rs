@@ -12,6 +12,7 @@ use super::result::CaptureResult;
 use super::round::{drain, drain_if_half_full, round};
 use crate::finished::Ended;
 use crate::processes::monotonic_ns;
+use crate::python::Pythons;
 use crate::sources::{CPU_CHECK_INTERVAL, sched_stats};
 use crate::{Error, Targets, Warning, WarningKind};
 
@@ -138,6 +139,7 @@ fn prune(parts: &mut Parts) {
     }
     parts.tables.free_unused(&mut parts.kernel);
     parts.intake.release_unused();
+    parts.intake.resolver.pythons().into_iter().for_each(Pythons::prune);
     sys::memory::give_back_free_pages();
 }
 

@@ -7,7 +7,7 @@ use kernel::{ChosenCgroup, OffCpu, Settings, State};
 use recording::{Event, TargetKind};
 
 use crate::processes::{count_threads, own_namespace};
-use crate::{Config, Error, OffCpuState, Targets};
+use crate::{Config, Error, OffCpuState, PythonFrames, Targets};
 
 /// Name of the scheduler's event in ledgers.
 const SCHEDULER_EVENT: &str = "sched:sched_switch";
@@ -32,6 +32,7 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Result<Settings, Erro
         }),
         kernel_stacks: config.kernel_stacks,
         kernel_stacks_by_process: !config.target_kernel_stacks.is_empty(),
+        python: shows_python(config),
         per_thread: config.per_thread,
         single_samples: config.single_samples,
         check_memo: config.self_check,
@@ -80,6 +81,14 @@ pub(super) fn target_kernel_stacks(config: &Config, pids: &[u32]) -> Vec<(u32, b
 
 fn nanoseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Whether functions in Python are to be found.
+pub(super) fn shows_python(config: &Config) -> bool {
+    // Scheduler statistics alone need no stacks. Elsewhere than on x86-64 no interpreter is known.
+    cfg!(target_arch = "x86_64")
+        && config.python != PythonFrames::Off
+        && (config.cpu_profile || config.off_cpu_profile)
 }
 
 /// What recordings keep of the configuration.

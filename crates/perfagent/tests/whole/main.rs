@@ -9,6 +9,7 @@ mod kernel_stacks;
 mod library;
 mod metrics;
 mod perf_maps;
+mod python;
 mod short_lived;
 mod silent_files;
 mod silent_fs;

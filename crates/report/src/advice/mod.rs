@@ -7,6 +7,7 @@ mod lost_samples;
 mod nameless_code;
 mod nameless_files;
 mod piece;
+mod python_functions;
 mod runtime;
 
 use recording::{Module, SymbolizedRecording};
@@ -32,6 +33,7 @@ pub fn advice(symbolized: &SymbolizedRecording, ledgers: &[Ledger], packages: &P
     if let Some(first) = profiles.clone().next().filter(|_| symbolized.names.outcome.abandoned == 0) {
         all.extend(nameless_files::of(recording, &symbolized.names, first.mode, packages));
         all.extend(nameless_code::of(recording, &symbolized.names, first.mode));
+        all.extend(python_functions::of(recording, &symbolized.names, first));
     }
     all.sort_by(|a, b| b.share_pct.total_cmp(&a.share_pct));
     let mut seen = Vec::new();

@@ -10,6 +10,8 @@ pub enum AdviceKind {
     NamelessFiles,
     /// Stacks that go through code that a runtime made and did not name.
     NamelessCode,
+    /// Stacks that run Python and do not show its functions.
+    PythonFunctions,
     /// Samples that were lost.
     LostSamples,
 }

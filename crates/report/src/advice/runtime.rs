@@ -13,8 +13,8 @@ pub(super) enum Runtime {
     Chromium,
     DotNet,
     Ruby,
-    /// CPython, with the number after `3.`.
-    Python(u32),
+    /// CPython.
+    Python,
     /// A program of this name, which may be empty.
     Other(String),
 }
@@ -38,17 +38,13 @@ impl Runtime {
 
     fn of_file(path: &str) -> Option<Self> {
         let file = path.rsplit('/').next().unwrap_or(path);
-        let python = file.strip_prefix("libpython3.").or_else(|| file.strip_prefix("python3."));
-        if let Some(version) = python {
-            let digits = version.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-            return digits.parse().ok().map(Self::Python);
-        }
         match file {
             "java" => Some(Self::Java),
             "node" | "nodejs" => Some(Self::Node),
             "ruby" => Some(Self::Ruby),
             "dotnet" => Some(Self::DotNet),
             "chrome" | "chromium" | "electron" => Some(Self::Chromium),
+            _ if file.starts_with("libpython3.") || file.starts_with("python3.") => Some(Self::Python),
             _ if file.starts_with("libjvm.so") => Some(Self::Java),
             _ if file.starts_with("libnode.so") => Some(Self::Node),
             _ if file.starts_with("libruby") => Some(Self::Ruby),
@@ -65,7 +61,7 @@ impl Runtime {
             Self::Chromium => "chromium",
             Self::DotNet => "dotnet",
             Self::Ruby => "ruby",
-            Self::Python(_) => "python",
+            Self::Python => "python",
             Self::Other(name) if name.is_empty() => "a program",
             Self::Other(name) => name,
         };
@@ -83,8 +79,8 @@ impl Runtime {
             Self::Chromium => "start it with `--no-sandbox --js-flags=--perf-basic-prof`".to_owned(),
             Self::DotNet => "start it with DOTNET_PerfMapEnabled=1".to_owned(),
             Self::Ruby => "start it as `ruby --yjit-perf`".to_owned(),
-            Self::Python(minor) if *minor >= 12 => "start it as `python3 -X perf`".to_owned(),
-            Self::Python(_) | Self::Other(_) => format!("let it write /tmp/perf-{pid}.map"),
+            // Its own functions need no perf map: this is code that a library made.
+            Self::Python | Self::Other(_) => format!("let it write /tmp/perf-{pid}.map"),
         }
     }
 
@@ -105,8 +101,8 @@ mod tests {
     fn runtimes_are_known_by_their_files() {
         let of = |path: &str| Runtime::of_file(path);
         assert_eq!(of("/usr/lib/jvm/java-17/lib/server/libjvm.so"), Some(Runtime::Java));
-        assert_eq!(of("/usr/bin/python3.11"), Some(Runtime::Python(11)));
-        assert_eq!(of("/usr/lib/libpython3.13.so.1.0"), Some(Runtime::Python(13)));
+        assert_eq!(of("/usr/bin/python3.11"), Some(Runtime::Python));
+        assert_eq!(of("/usr/lib/libpython3.13.so.1.0"), Some(Runtime::Python));
         assert_eq!(of("/usr/lib/libnode.so.108"), Some(Runtime::Node));
         assert_eq!([of("/usr/bin/nodes"), of("/lib/libc.so.6"), of("")], [None, None, None]);
     }
@@ -117,8 +113,7 @@ mod tests {
             Runtime::Java.naming(Some(7)),
             "run `jcmd 7 Compiler.perfmap` while it is profiled (JDK 17 and later)"
         );
-        assert!(Runtime::Python(12).naming(None).contains("-X perf"));
-        assert_eq!(Runtime::Python(11).naming(None), "let it write /tmp/perf-PID.map");
+        assert_eq!(Runtime::Python.naming(None), "let it write /tmp/perf-PID.map");
         assert_eq!(Runtime::Other("app".to_owned()).name(Some(7)), "app (pid 7)");
     }
 }

@@ -1,4 +1,4 @@
-use recording::{FrameId, Mode, State, WalkEnd};
+use recording::{FrameId, Mode, PythonCounter, State, WalkEnd};
 
 use super::*;
 use crate::ledger::complete;
@@ -186,4 +186,26 @@ fn at_most_three_lines_the_largest_share_first_each_kind_once() {
     let kinds: Vec<_> = all.iter().map(|advice| advice.kind).collect();
     assert_eq!(kinds, [AdviceKind::CutStacks, AdviceKind::NamelessCode, AdviceKind::NamelessFiles]);
     assert_eq!(all[0].message.split(':').next(), Some(Mode::OnCpu.name()));
+}
+
+#[test]
+fn functions_in_python_that_are_missing_are_told_with_the_cause() {
+    let capture = |set: fn(&mut TestRecording), shown: u64| {
+        let mut capture = on_cpu();
+        let evaluator = capture.frame("_PyEval_EvalFrameDefault");
+        let function = capture.interpreted_frame("work");
+        add(&mut capture, &[evaluator], WalkEnd::Root, 100 - shown);
+        add(&mut capture, &[function, evaluator], WalkEnd::Root, shown);
+        set(&mut capture);
+        lines(capture, &Packages::new())
+    };
+    let unsupported = capture(|capture| capture.accounting.python_unsupported = 1, 40);
+    let message = "60 % of the stacks run Python and do not show its functions: ";
+    assert!(unsupported.len() == 1 && unsupported[0].starts_with(message), "{unsupported:?}");
+    assert!(unsupported[0].contains("CPython 3.8 to 3.14"), "{unsupported:?}");
+    let faults = capture(|capture| capture.accounting.sampler.python[PythonCounter::Fault as usize] = 60, 40);
+    assert!(faults.len() == 1 && faults[0].contains("--verbose"), "{faults:?}");
+    // Few calls that are just beginning; and functions that were not asked for.
+    assert_eq!(capture(|capture| capture.accounting.python_unsupported = 1, 95), [""; 0]);
+    assert_eq!(capture(|_| {}, 0), [""; 0]);
 }

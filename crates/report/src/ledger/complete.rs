@@ -187,6 +187,7 @@ pub(super) fn of_both(on_cpu: &Ledger, off_cpu: &Ledger) -> Ledger {
         unsent_of_process: both(|l| l.unsent_of_process),
         unsent_of_machine: both(|l| l.unsent_of_machine),
         unsent_ring_full: both(|l| l.unsent_ring_full),
+        python_walks: std::array::from_fn(|end| sum([on_cpu.python_walks[end], off_cpu.python_walks[end]])),
         frames_walked: both(|l| l.frames_walked),
         memo_checked: both(|l| l.memo_checked),
         memo_differed: both(|l| l.memo_differed),

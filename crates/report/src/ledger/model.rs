@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use recording::{Fetches, Mode, WalkEnd};
+use recording::{Fetches, Mode, PythonCounter, PythonWalks, WalkEnd};
 
 use super::entries::Entries;
 use super::process::ProcessLedger;
@@ -73,6 +73,12 @@ pub struct Ledger {
     pub unsent_of_machine: u64,
     /// The same: they did not fit into the ring.
     pub unsent_ring_full: u64,
+    /// Walks of Python frames, by number of [`PythonCounter`]. Off-CPU: of all switches.
+    pub python_walks: PythonWalks,
+    /// Distinct stacks whose Python frames could not be put into their places among the native ones; they show the native frames.
+    pub python_merge_failed: u64,
+    /// Processes with an interpreter of Python that is not supported; their stacks show the native frames.
+    pub python_unsupported: u64,
     /// User frames of all samples; while the capture goes on, of the walks so far.
     pub frames: u64,
     /// Frames whose rule the programs looked up in tables rather than took from the memo.
@@ -260,6 +266,13 @@ impl Ledger {
             ("unsent.process_limit", self.unsent_of_process),
             ("unsent.machine_limit", self.unsent_of_machine),
             ("unsent.ring_full", self.unsent_ring_full),
+        ]);
+        for ((name, _), count) in PythonCounter::NAMES.into_iter().zip(self.python_walks) {
+            entries.put_unless_zero([(format!("python.{name}").as_str(), count)]);
+        }
+        entries.put_unless_zero([
+            ("python.merge_failed", self.python_merge_failed),
+            ("python.unsupported_version", self.python_unsupported),
         ]);
     }
 

@@ -85,6 +85,8 @@ fn of_whole(settings: &Settings, accounting: &Accounting) -> Ledger {
         side_band_lost: accounting.side_band_lost,
         unreadable_processes: accounting.unreadable_processes,
         tables_failed: accounting.tables_failed,
+        python_merge_failed: accounting.python_merge_failed,
+        python_unsupported: accounting.python_unsupported,
         never_began: accounting.never_began,
         elapsed: Duration::from_nanos(accounting.elapsed_ns),
         agent_cpu: Duration::from_nanos(cost.agent_cpu_ns),
@@ -120,6 +122,7 @@ fn take(ledger: &mut Ledger, counters: &Counters) {
     ledger.unsent_of_process = counters.unsent_of_process;
     ledger.unsent_of_machine = counters.unsent_of_machine;
     ledger.unsent_ring_full = counters.unsent_ring_full;
+    ledger.python_walks = counters.python;
 }
 
 /// Takes over which processes and threads are missing. The programs of either mode follow a new process, so both count the processes

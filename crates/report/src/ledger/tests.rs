@@ -92,7 +92,7 @@ type Counter = (&'static str, fn(&mut Counters) -> &mut u64);
 
 #[test]
 fn every_counter_of_the_programs_is_shown() {
-    let counters: [Counter; 23] = [
+    let counters: [Counter; 25] = [
         ("samples", |c| &mut c.samples),
         ("lost_ring_full", |c| &mut c.lost_ring_full),
         ("lost_map_full", |c| &mut c.lost_map_full),
@@ -115,6 +115,8 @@ fn every_counter_of_the_programs_is_shown() {
         ("unsent_of_process", |c| &mut c.unsent_of_process),
         ("unsent_of_machine", |c| &mut c.unsent_of_machine),
         ("unsent_ring_full", |c| &mut c.unsent_ring_full),
+        ("python.root", |c| &mut c.python[0]),
+        ("python.open", |c| &mut c.python[7]),
         ("lifetime_ns", |c| &mut c.lifetime_ns),
     ];
     for (name, of) in counters {

@@ -7,7 +7,7 @@ use events::counting::CounterSpec;
 
 use super::*;
 use crate::config::labels::RESERVED_LABELS;
-use crate::config::{Config, Fetching, Labels, Targets, Unwind};
+use crate::config::{Config, Fetching, Labels, PythonFrames, Targets, Unwind};
 use crate::output::{Drawing, FileTarget, MemorySink, OutputKind, OutputTarget};
 use crate::{AgentBuilder, OffCpuState};
 
@@ -181,6 +181,7 @@ fn off_cpu_values() {
 fn values() {
     refused(good().option("unwind", "lbr"), "--unwind", &["lbr", "fp", "dwarf", "auto"]);
     refused(good().option("unwind", "FP"), "--unwind", &["FP"]);
+    refused(good().option("python", "on"), "--python", &["`on`", "auto", "off", "all"]);
     for rate in ["0", "5001", "-1", "many", "", "4294967296", "1e3"] {
         refused(good().option("sample-rate", rate), "--sample-rate", &["1..=5000", &format!("`{rate}`")]);
     }
@@ -319,6 +320,7 @@ fn defaults_equal_those_of_the_command_line() {
             metrics_interval: None,
             sample_rate_hz: 99,
             unwind: Unwind::Auto,
+            python: PythonFrames::Auto,
             kernel_stacks: false,
             target_kernel_stacks: std::collections::BTreeMap::new(),
             per_thread: false,

@@ -74,6 +74,15 @@ pub(super) fn unwind_mode(request: &Request, _: &Facts) -> Result<(), Error> {
     ))
 }
 
+pub(super) fn python_frames(request: &Request, _: &Facts) -> Result<(), Error> {
+    let Setting::Unreadable(text) = &request.python else { return Ok(()) };
+    Err(Error::invalid(
+        "--python",
+        format!("--python `{text}` is none of auto, off, all"),
+        "the default, auto, shows functions of Python in the places of the interpreter's frames",
+    ))
+}
+
 pub(super) fn sample_rate(request: &Request, facts: &Facts) -> Result<(), Error> {
     let max = facts.max_sample_rate;
     let given = match &request.sample_rate {

@@ -3,7 +3,7 @@
 use kernel::{Message, decode_message};
 use profile::Avma;
 use recording::file;
-use recording::{CodeObjectId, Context, Frame as Place, Recording};
+use recording::{Context, Frame as Place, Recording};
 
 use super::*;
 use crate::config::Enrichment;
@@ -72,37 +72,32 @@ fn only_stack(recording: &Recording) -> (Vec<Place>, u32, u64) {
     (frames, stack.kernel_frames, count.value(0))
 }
 
-fn in_code(instruction: u32) -> Place {
-    Place::Interpreted { code: CodeObjectId(0), instruction }
-}
-
 fn unknown(address: u64) -> Place {
     Place::Unknown { address: Avma(address) }
 }
 
 #[test]
-fn interpreted_frames_of_a_message_are_in_the_recording_and_its_file() {
+fn a_stack_of_an_unknown_interpreter_has_its_native_frames() {
     let kernel = section(KERNEL_FRAMES, 1, &[0xffff_ffff_8100_0000]);
     let native = section(NATIVE_FRAMES, 2, &[0x1000, 0x2000 | EXACT]);
     let bytes = message(MESSAGE_STACK, HASH, &[kernel, native, interpreted()]);
     let Some(Message::Stack(stack)) = decode_message(&bytes) else { panic!() };
-    let mut intake = Intake::new(&config(), None);
+    let mut intake = Intake::new(&config(), None, None);
     intake.enter(&stack, None, false, None);
     let five = StackSums { count: 5, value: 5, waited: 0 };
     intake.builder.add(HASH, CPU_CLOCK, recording::State::Sampled, five);
     let recording = recorded(intake);
     let kernel = Place::Kernel { address: 0xffff_ffff_8100_0000, exact: true };
-    let frames = vec![kernel, in_code(3), in_code(7), unknown(0x2000), unknown(0x1000)];
-    assert_eq!(only_stack(&recording), (frames, 1, 5));
-    assert_eq!(recording.code_objects.len(), 1);
+    assert_eq!(only_stack(&recording), (vec![kernel, unknown(0x2000), unknown(0x1000)], 1, 5));
+    assert_eq!(recording.code_objects.len(), 0);
 }
 
 #[test]
-fn interpreted_frames_of_a_sample_that_is_walked_in_user_space_are_in_the_recording() {
+fn a_sample_that_is_walked_in_user_space_is_in_the_recording() {
     let registers = vec![0x5000; unwind::full::REGISTERS + 1];
     let bytes = message(MESSAGE_RAW, 0, &[section(REGISTERS, 0, &registers), interpreted()]);
     let Some(Message::Raw(raw)) = decode_message(&bytes) else { panic!() };
-    let mut intake = Intake::new(&config(), None);
+    let mut intake = Intake::new(&config(), None, None);
     let labeller = Labeller::new(Enrichment::default(), Labels::default());
     let processes = Processes::new(labeller, false).unwrap();
     intake.record_walked(
@@ -111,5 +106,5 @@ fn interpreted_frames_of_a_sample_that_is_walked_in_user_space_are_in_the_record
         &processes,
     );
     let recording = recorded(intake);
-    assert_eq!(only_stack(&recording), (vec![in_code(3), in_code(7), unknown(0x5000)], 0, 1));
+    assert_eq!(only_stack(&recording), (vec![unknown(0x5000)], 0, 1));
 }

@@ -1,0 +1,142 @@
+//! Interpreters of this machine: the place is found, and leads each thread to the frames that it has.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use interpreters::python::{Family, Interpreter};
+use process::{Files, Image};
+
+use super::*;
+use crate::python::files::{InImage, InterpreterFiles};
+
+/// Three threads and the main one, each asleep in functions of its own.
+const PROGRAM: &str = "
+import threading, time
+def asleep():
+    time.sleep(1000)
+def descend(depth):
+    if depth:
+        descend(depth - 1)
+    else:
+        asleep()
+def run(depth):
+    descend(depth)
+for depth in (1, 2, 3):
+    threading.Thread(target=run, args=(depth,), daemon=True).start()
+time.sleep(0.3)
+print('ready', flush=True)
+run(4)
+";
+
+/// The programs of all interpreters from 3.8 to 3.14.
+fn installed() -> Vec<PathBuf> {
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let built = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
+    let programs = built.map(|folder| folder.path().join("bin/python3"));
+    let known = |path: &PathBuf| {
+        let script = "import sys; sys.exit(not (3, 8) <= sys.version_info[:2] <= (3, 14))";
+        Command::new(path).args(["-c", script]).status().is_ok_and(|status| status.success())
+    };
+    programs.chain([PathBuf::from("/usr/bin/python3")]).filter(known).collect()
+}
+
+/// A word of the process.
+fn word(pid: u32, address: u64) -> u64 {
+    let mut bytes = [0; 8];
+    assert_eq!(sys::memory::read(pid, address, &mut bytes).unwrap(), 8, "{address:#x}");
+    u64::from_le_bytes(bytes)
+}
+
+/// A text of the process in ASCII.
+fn text(pid: u32, address: u64, layout: &Layout) -> String {
+    let len = word(pid, address + u64::from(layout.str_length));
+    let mut bytes = vec![0; len as usize];
+    sys::memory::read(pid, address + u64::from(layout.str_ascii_bytes), &mut bytes).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// What the place has in a thread.
+fn state_of(pid: u32, thread: u64, slot: &Slot) -> u64 {
+    match slot {
+        Slot::Near { offset } => word(pid, thread + u64::from(*offset)),
+        Slot::Far { table, offset } => word(pid, word(pid, thread + u64::from(*table)) + u64::from(*offset)),
+    }
+}
+
+/// The names of the functions of a thread, innermost first.
+fn functions(pid: u32, state: u64, interpreter: &Interpreter) -> Vec<String> {
+    let layout = &interpreter.layout;
+    let at = |address: u64, offset: u32| word(pid, address + u64::from(offset));
+    let mut frame = at(state, layout.tstate_frame);
+    if matches!(layout.family, Family::EntryFrames | Family::Shims) {
+        frame = at(frame, layout.cframe_current_frame);
+    }
+    let mut names = Vec::new();
+    while frame != 0 {
+        let entry = if layout.frame_entry == 0 { 0 } else { at(frame, layout.frame_entry) as u8 };
+        // The frame of a shim belongs to no function.
+        let is_shim = matches!(layout.family, Family::Shims | Family::DebugOffsets) && entry >= 3;
+        if !is_shim {
+            let code = at(frame, layout.frame_code) & if layout.tagged_pointers { !3 } else { !0 };
+            names.push(text(pid, at(code, layout.code_name), layout));
+        }
+        frame = at(frame, layout.frame_previous);
+    }
+    names
+}
+
+fn found(image: &Image) -> (std::sync::Arc<Interpreter>, u64) {
+    let mut files = InterpreterFiles::default();
+    let begun = std::time::Instant::now();
+    loop {
+        match files.in_image(image) {
+            InImage::Interpreter(interpreter, region) => {
+                let svma = region.file().unwrap().svma_of(region.offset).unwrap();
+                return (std::sync::Arc::clone(interpreter), region.start.0 - svma.0);
+            }
+            InImage::NotKnownYet if begun.elapsed() < Duration::from_secs(60) => {}
+            other => panic!("{other:?}"),
+        }
+        files.take_finished(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn the_place_leads_each_thread_to_its_frames() {
+    let programs = installed();
+    if programs.is_empty() {
+        testkit::skip!("no interpreter of Python from 3.8 to 3.14 is installed");
+    }
+    for program in programs {
+        let mut command = Command::new(&program);
+        command.args(["-c", PROGRAM]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut process = testkit::Process::start(&mut command).unwrap();
+        let mut ready = [0; 5];
+        std::io::Read::read_exact(process.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        let pid = process.pid();
+        let image = process::read_image(pid, &Files::new()).unwrap();
+        let (interpreter, bias) = found(&image);
+        let runtime = interpreter.runtime.0 + bias;
+        let read = |address, len| crate::python::pythons::memory(pid, address, len);
+        let asleep = |depth: usize| {
+            let mut names = vec!["asleep".to_owned()];
+            names.extend(vec!["descend".to_owned(); depth + 1]);
+            names.extend(["run".to_owned()]);
+            names
+        };
+        // The main thread may still be on its way to sleep.
+        testkit::until("all threads sleep", || {
+            let Ok(Found { slot, .. }) = calibrate(&interpreter.layout, runtime, read) else { return false };
+            let mut stacks: Vec<Vec<String>> = thread_states(&interpreter.layout, runtime, &read)
+                .0
+                .into_iter()
+                .map(|state| functions(pid, state_of(pid, state.thread_id, &slot), &interpreter))
+                .collect();
+            stacks.sort_by_key(|stack| stack.iter().position(|name| name == "run"));
+            println!("{}: {slot:?}", interpreter.version);
+            stacks.len() == 4
+                && stacks.iter().zip(1..).all(|(stack, depth)| stack.starts_with(&asleep(depth)))
+        });
+    }
+}

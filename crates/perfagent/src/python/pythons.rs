@@ -1,0 +1,285 @@
+//! Processes with an interpreter of Python, and telling the programs where to find its frames.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use interpreters::python::{Interpreter, Slot};
+use kernel::{Kernel, Python};
+use process::{MappedFile, Region, WorkerPool};
+use profile::{Avma, Svma};
+
+use super::calibration::{Found, NotYet, calibrate};
+use super::files::{InImage, InterpreterFiles};
+use crate::processes::{ExecInstance, ProcessSnapshot, Processes};
+
+/// A process whose memory does not come within this time is given up.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Time to the second look at an interpreter that is still being set up. It doubles with each look.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// The longest time between two looks.
+const LAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A process that maps an interpreter.
+struct Process {
+    instance: Arc<ExecInstance>,
+    /// When its program or its present name began.
+    from_ns: u64,
+    interpreter: Arc<Interpreter>,
+    /// What is added to link-time addresses.
+    bias: u64,
+    state: State,
+}
+
+enum State {
+    /// It is being read, by the request of this number.
+    Read {
+        ticket: u64,
+        pause: Duration,
+    },
+    /// It is read again then.
+    Waits {
+        until: Instant,
+        pause: Duration,
+    },
+    Found(Found),
+    /// Its memory does not come.
+    GivenUp,
+}
+
+/// The processes with an interpreter, and the files that hold one.
+pub(crate) struct Pythons {
+    files: InterpreterFiles,
+    readers: WorkerPool<Result<Found, NotYet>>,
+    processes: HashMap<u32, Process>,
+    /// Processes with a file that is still to be read.
+    awaiting: HashMap<u32, Arc<ExecInstance>>,
+    /// Processes whose interpreter is not supported, while they live.
+    unsupported: HashMap<u32, Arc<ExecInstance>>,
+    /// How many of these there were.
+    unsupported_count: u64,
+    /// Processes that ran an interpreter and run another program now.
+    former: HashSet<u32>,
+}
+
+impl Default for Pythons {
+    fn default() -> Self {
+        let spawn = |body| sys::thread::spawn_quiet_thread("interpreter", body).map(drop);
+        Self {
+            files: InterpreterFiles::default(),
+            readers: WorkerPool::new(Box::new(spawn), PATIENCE),
+            processes: HashMap::new(),
+            awaiting: HashMap::new(),
+            unsupported: HashMap::new(),
+            unsupported_count: 0,
+            former: HashSet::new(),
+        }
+    }
+}
+
+impl Pythons {
+    /// The interpreter of a file, if that is known by now.
+    pub(crate) fn of_file(&self, file: &MappedFile) -> Option<&Arc<Interpreter>> {
+        self.files.of_file(file)
+    }
+
+    /// Whether a process has several interpreters, each with threads of its own.
+    pub(crate) fn has_several(&self, pid: u32) -> bool {
+        let found = self.processes.get(&pid).map(|process| &process.state);
+        matches!(found, Some(State::Found(found)) if found.interpreters > 1)
+    }
+
+    /// Processes so far whose interpreter is not supported.
+    pub(crate) fn unsupported(&self) -> u64 {
+        self.unsupported_count
+    }
+
+    /// Looks at a process that is new or has changed.
+    pub(crate) fn look_at(&mut self, pid: u32, now: ProcessSnapshot<'_>) {
+        let same = |known: &Arc<ExecInstance>| Arc::ptr_eq(known, now.instance);
+        if self.unsupported.get(&pid).is_some_and(same) {
+            return;
+        }
+        if let Some(known) = self.processes.get_mut(&pid).filter(|known| same(&known.instance)) {
+            // The programs have another number for a process that has another name.
+            known.from_ns = now.from_ns;
+            return;
+        }
+        let was_found = matches!(self.processes.get(&pid), Some(Process { state: State::Found(_), .. }));
+        self.forget(pid);
+        if was_found {
+            self.former.insert(pid);
+        }
+        match self.files.in_image(now.image) {
+            InImage::Nothing => {}
+            InImage::NotKnownYet => _ = self.awaiting.insert(pid, Arc::clone(now.instance)),
+            InImage::Unsupported(error) => {
+                tracing::info!(target: "perfagent", pid, "{error}");
+                self.unsupported_count += 1;
+                self.unsupported.insert(pid, Arc::clone(now.instance));
+            }
+            InImage::Interpreter(interpreter, region) => {
+                let Some(bias) = bias(region) else { return };
+                let interpreter = Arc::clone(interpreter);
+                let process = Process {
+                    instance: Arc::clone(now.instance),
+                    from_ns: now.from_ns,
+                    interpreter,
+                    bias,
+                    state: State::Waits { until: Instant::now(), pause: FIRST_PAUSE },
+                };
+                self.processes.insert(pid, process);
+            }
+        }
+    }
+
+    /// Tells the programs about a process that runs a program since `from_ns`, if its interpreter is known. They may have taken note of the
+    /// process only now.
+    pub(crate) fn tell(&mut self, pid: u32, from_ns: u64, kernel: &mut Kernel) -> Result<(), kernel::Error> {
+        let was_told = self.former.remove(&pid);
+        match self.processes.get(&pid).map(|process| (process, &process.state)) {
+            Some((process, State::Found(found))) => process.tell(pid, found, kernel),
+            // What was told while it executed the new program may have come too late.
+            _ if was_told => kernel.set_python(pid, from_ns, None).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Forgets a process: its program has ended.
+    pub(crate) fn forget(&mut self, pid: u32) {
+        self.processes.remove(&pid);
+        self.awaiting.remove(&pid);
+        self.unsupported.remove(&pid);
+        self.former.remove(&pid);
+    }
+
+    /// Goes on with what can be done by now, after waiting for workers for no longer than `wait`. Whether something is still to be read.
+    pub(crate) fn advance(
+        &mut self,
+        wait: Duration,
+        processes: &Processes,
+        kernel: &mut Kernel,
+    ) -> Result<bool, kernel::Error> {
+        if self.files.take_finished(if self.files.is_busy() { wait } else { Duration::ZERO }) {
+            let awaiting = std::mem::take(&mut self.awaiting);
+            for (pid, instance) in awaiting {
+                let present = processes.histories().present(pid).map(|(now, _)| now);
+                if let Some(now) = present.filter(|now| Arc::ptr_eq(now.instance, &instance)) {
+                    self.look_at(pid, now);
+                }
+            }
+        }
+        self.read_due();
+        let told = self.take_read(if self.readers.pending() > 0 { wait } else { Duration::ZERO }, kernel);
+        let is_read = |process: &Process| matches!(process.state, State::Read { .. });
+        let busy = self.files.is_busy() || self.processes.values().any(is_read);
+        told.map(|()| busy)
+    }
+
+    /// Goes on until nothing is left to be read, but for no longer than `patience`.
+    pub(crate) fn find_all(
+        &mut self,
+        patience: Duration,
+        processes: &Processes,
+        kernel: &mut Kernel,
+    ) -> Result<(), kernel::Error> {
+        let deadline = Instant::now() + patience;
+        while self.advance(deadline.saturating_duration_since(Instant::now()), processes, kernel)?
+            && Instant::now() < deadline
+        {}
+        Ok(())
+    }
+
+    /// Reads the processes that are due.
+    fn read_due(&mut self) {
+        let now = Instant::now();
+        for (pid, process) in &mut self.processes {
+            let State::Waits { until, pause } = process.state else { continue };
+            if until > now {
+                continue;
+            }
+            let (pid, interpreter) = (*pid, Arc::clone(&process.interpreter));
+            let runtime = interpreter.runtime.0.wrapping_add(process.bias);
+            let read =
+                move || calibrate(&interpreter.layout, runtime, |address, len| memory(pid, address, len));
+            // Each process may have a page that does not come: it counts as a device.
+            let ticket = self.readers.ask((u32::MAX, pid), read);
+            process.state = State::Read { ticket, pause };
+        }
+    }
+
+    fn take_read(&mut self, wait: Duration, kernel: &mut Kernel) -> Result<(), kernel::Error> {
+        let taken = self.readers.take(wait);
+        let given_up = taken.given_up.into_iter().map(|ticket| (ticket, None));
+        let finished = taken.finished.into_iter().map(|(ticket, found)| (ticket, Some(found)));
+        let mut result = Ok(());
+        for (ticket, found) in given_up.chain(finished) {
+            let is_it = |(_, process): &(&u32, &mut Process)| matches!(process.state, State::Read { ticket: other, .. } if other == ticket);
+            let Some((pid, process)) = self.processes.iter_mut().find(is_it) else { continue };
+            let State::Read { pause, .. } = process.state else { continue };
+            process.state = match found {
+                Some(Ok(found)) => {
+                    tracing::debug!(target: "perfagent", pid, version = %process.interpreter.version, ?found, "Python");
+                    result = result.and(process.tell(*pid, &found, kernel));
+                    State::Found(found)
+                }
+                Some(Err(why)) => {
+                    tracing::debug!(target: "perfagent", pid, ?why, "Python is not ready");
+                    State::Waits { until: Instant::now() + pause, pause: (2 * pause).min(LAST_PAUSE) }
+                }
+                None => State::GivenUp,
+            };
+        }
+        result
+    }
+
+    /// Forgets files that nothing maps any more.
+    pub(crate) fn prune(&mut self) {
+        self.files.prune();
+    }
+}
+
+impl Process {
+    fn tell(&self, pid: u32, found: &Found, kernel: &mut Kernel) -> Result<(), kernel::Error> {
+        // A process that the programs do not know has ended or, with the whole system as target, was not sampled yet.
+        kernel.set_python(pid, self.from_ns, Some(&self.python(&found.slot))).map(drop)
+    }
+
+    /// What the programs need.
+    fn python(&self, slot: &Slot) -> Python {
+        let at = |svma: Svma| Avma(svma.0.wrapping_add(self.bias));
+        let range = |range: &std::ops::Range<Svma>| at(range.start)..at(range.end);
+        let evaluator = &self.interpreter.evaluator;
+        Python {
+            layout: self.interpreter.layout,
+            runtime: at(self.interpreter.runtime),
+            slot: *slot,
+            evaluator: evaluator.ranges.iter().map(range).collect(),
+            before_dispatch: evaluator.before_dispatch.as_ref().map(range),
+        }
+    }
+}
+
+/// What is added to link-time addresses of the file of a region.
+fn bias(region: &Region) -> Option<u64> {
+    let svma = region.file()?.svma_of(region.offset)?;
+    Some(region.start.0.wrapping_sub(svma.0))
+}
+
+/// Memory of a process, as far as it is readable.
+pub(super) fn memory(pid: u32, address: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    let read = sys::memory::read(pid, address, &mut bytes).unwrap_or(0);
+    bytes.truncate(read);
+    bytes
+}
+
+#[cfg(test)]
+impl Pythons {
+    /// Reads the files of an image. Whether some are still to be read.
+    pub(crate) fn reads_files_of(&mut self, image: &process::Image) -> bool {
+        let is_busy = matches!(self.files.in_image(image), InImage::NotKnownYet);
+        self.files.take_finished(Duration::from_millis(100));
+        is_busy
+    }
+}

@@ -1,0 +1,196 @@
+//! The functions in Python of a stack: their places among the native frames, their names and their lines.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use interpreters::python::merge::{self, Outcome, Position};
+use interpreters::python::{Interpreter, lines};
+use kernel::{CodeMessage, InterpretedFrame, PythonEnd, StackMessage, WalkEnd};
+use process::{Image, RegionKind};
+use profile::Avma;
+use recording::{Builder, CodeObject, CodeObjectId, Frame, FrameId};
+
+use crate::processes::{ExecInstance, ProcessSnapshot};
+use crate::python::{CodeStore, Pythons, SentCode};
+
+/// Bytes of names and lines of an interval. Functions beyond them have no names.
+const MAX_BYTES: usize = 64 << 20;
+
+/// What is known of programs in Python.
+pub(super) struct PythonStacks {
+    pub(super) pythons: Pythons,
+    codes: CodeStore,
+    /// The code objects of the present interval, by their address as they were sent.
+    ids: HashMap<usize, (Arc<SentCode>, CodeObjectId)>,
+    /// Bytes of these.
+    bytes: usize,
+    /// The interpreter's own frames are shown too.
+    keeps_evaluator: bool,
+    /// Distinct stacks that could not be merged.
+    merge_failed: u64,
+}
+
+/// The user frames of a stack in their order, and the interpreter of its functions.
+pub(super) struct Merged {
+    pub(super) positions: Vec<Position>,
+    interpreter: Arc<Interpreter>,
+}
+
+impl PythonStacks {
+    pub(super) fn new(pythons: Pythons, keeps_evaluator: bool) -> Self {
+        Self {
+            pythons,
+            codes: CodeStore::default(),
+            ids: HashMap::new(),
+            bytes: 0,
+            keeps_evaluator,
+            merge_failed: 0,
+        }
+    }
+
+    /// Distinct stacks so far that could not be merged.
+    pub(super) fn merge_failed(&self) -> u64 {
+        self.merge_failed
+    }
+
+    /// Takes in a code object, before the first stack that goes through it.
+    pub(super) fn add_code(&mut self, code: CodeMessage, snapshot: Option<ProcessSnapshot<'_>>) {
+        if let Some(snapshot) = snapshot {
+            self.codes.add(snapshot.instance, code);
+        }
+    }
+
+    /// A new interval begins.
+    pub(super) fn begin_interval(&mut self) {
+        self.ids.clear();
+        self.bytes = 0;
+    }
+
+    /// The places of the functions. `None`: there are none, or their places are not known.
+    pub(super) fn merge(
+        &mut self,
+        message: &StackMessage,
+        snapshot: Option<ProcessSnapshot<'_>>,
+    ) -> Option<Merged> {
+        let attached = &message.attached;
+        if attached.interpreted.is_empty() {
+            return None;
+        }
+        let merged = snapshot.and_then(|snapshot| self.merged(message, snapshot.image));
+        self.merge_failed += u64::from(merged.is_none());
+        merged
+    }
+
+    fn merged(&self, message: &StackMessage, image: &Image) -> Option<Merged> {
+        let attached = &message.attached;
+        let evaluators: Vec<Option<&Arc<Interpreter>>> =
+            message.user.iter().map(|frame| self.evaluator(frame, image)).collect();
+        let interpreter = evaluators.iter().flatten().next().copied().or_else(|| self.of_image(image))?;
+        let walk = attached.interpreted_walk;
+        let python = |frame: &InterpretedFrame| merge::PythonFrame {
+            outermost: frame.outermost,
+            is_empty: frame.code == 0,
+        };
+        let merged = merge::merge(&merge::Stack {
+            family: interpreter.layout.family,
+            evaluators: &evaluators.iter().map(Option::is_some).collect::<Vec<_>>(),
+            native_is_whole: message.end == WalkEnd::Root,
+            python: &attached.interpreted.iter().map(python).collect::<Vec<_>>(),
+            python_is_whole: walk.is_some_and(|walk| walk.end == PythonEnd::Root),
+            half_linked: walk.is_some_and(|walk| walk.half_linked),
+            other_interpreters: self.pythons.has_several(message.pid),
+        });
+        if merged.outcome == Outcome::Failed {
+            tracing::debug!(target: "perfagent", pid = message.pid, ?evaluators, python = ?attached.interpreted, ?walk, "not merged");
+            return None;
+        }
+        let mut positions = merged.positions;
+        without_trampolines(&mut positions, |native| is_made_at_run_time(message, native, image));
+        if !self.keeps_evaluator {
+            positions.retain(|position| !matches!(position, Position::Evaluator(_)));
+        }
+        Some(Merged { positions, interpreter: Arc::clone(interpreter) })
+    }
+
+    /// The interpreter whose evaluator a frame is in.
+    fn evaluator(&self, frame: &kernel::Frame, image: &Image) -> Option<&Arc<Interpreter>> {
+        let lookup = Avma(Frame::lookup(frame.pc, frame.exact));
+        let region = image.find(lookup)?;
+        let file = region.file()?;
+        let interpreter = self.pythons.of_file(file)?;
+        let svma = file.svma_of(region.offset_of(lookup))?;
+        interpreter.evaluator.contains(svma).then_some(interpreter)
+    }
+
+    fn of_image(&self, image: &Image) -> Option<&Arc<Interpreter>> {
+        image.regions().iter().find_map(|region| self.pythons.of_file(region.file()?))
+    }
+
+    /// A function as the recording has it. `None`: a limit of the recording is reached.
+    pub(super) fn frame(
+        &mut self,
+        builder: &mut Builder,
+        frame: &InterpretedFrame,
+        merged: &Merged,
+        instance: &Arc<ExecInstance>,
+    ) -> Option<FrameId> {
+        let version = merged.interpreter.version;
+        let code = match self.codes.get(instance, frame.code, frame.stamp) {
+            Some(sent) => self.code_object(builder, &sent, &merged.interpreter)?,
+            None => builder.code_object(CodeObject::default())?,
+        };
+        let instruction = lines::instruction(version, frame.instruction);
+        builder.frame(Frame::Interpreted { code, instruction })
+    }
+
+    fn code_object(
+        &mut self,
+        builder: &mut Builder,
+        sent: &Arc<SentCode>,
+        interpreter: &Interpreter,
+    ) -> Option<CodeObjectId> {
+        let address = Arc::as_ptr(sent).addr();
+        if let Some((_, id)) = self.ids.get(&address) {
+            return Some(*id);
+        }
+        let lines = lines::lines(interpreter.version, sent.first_line, &sent.line_table);
+        let SentCode { name, file, first_line, .. } = &**sent;
+        let code = CodeObject { name: name.clone(), file: file.clone(), first_line: *first_line, lines };
+        let bytes = code.name.len() + code.file.len() + size_of_val(&code.lines[..]);
+        if self.bytes + bytes > MAX_BYTES {
+            return builder.code_object(CodeObject::default());
+        }
+        let id = builder.code_object(code)?;
+        self.bytes += bytes;
+        self.ids.insert(address, (Arc::clone(sent), id));
+        Some(id)
+    }
+}
+
+/// Whether a native frame is in memory without a file.
+fn is_made_at_run_time(message: &StackMessage, native: usize, image: &Image) -> bool {
+    let Some(frame) = message.user.get(native) else { return false };
+    let region = image.find(Avma(Frame::lookup(frame.pc, frame.exact)));
+    region.is_some_and(|region| matches!(region.kind(), RegionKind::Anonymous | RegionKind::Trampolines(_)))
+}
+
+/// Leaves out the trampolines that the interpreter itself makes for functions (`-X perf`): each calls an evaluator, whose functions are shown.
+fn without_trampolines(positions: &mut Vec<Position>, is_made_at_run_time: impl Fn(usize) -> bool) {
+    let evaluators: Vec<usize> = positions
+        .iter()
+        .filter_map(|position| match position {
+            Position::Evaluator(native) => Some(*native),
+            _ => None,
+        })
+        .collect();
+    positions.retain(|position| match position {
+        Position::Native(native) => {
+            let is_caller = native.checked_sub(1).is_some_and(|callee| evaluators.contains(&callee));
+            !(is_caller && is_made_at_run_time(*native))
+        }
+        _ => true,
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Captures of programs in Python, as lines of text.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use perfagent::{Agent, Mode, PythonFrames, Recording};
+use recording::{Frame, State};
+use testkit::Process;
+
+use crate::started::started;
+
+/// The program.
+pub const PROGRAM: &str = include_str!("program.py");
+
+/// How long a capture takes.
+const LENGTH: Duration = Duration::from_secs(3);
+
+/// A frame as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub is_python: bool,
+    pub name: String,
+    pub line: u32,
+}
+
+/// One stack of one task.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    pub pid: u32,
+    /// With `per_thread`.
+    pub tid: u32,
+    /// Leaf first.
+    pub lines: Vec<Line>,
+    pub count: u64,
+}
+
+impl Captured {
+    /// The functions in Python, outermost first.
+    pub fn python(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().rev().filter(|line| line.is_python)
+    }
+
+    /// Whether a frame is the interpreter's own.
+    pub fn has_evaluator(&self) -> bool {
+        self.lines.iter().any(|line| line.name.contains("_PyEval_EvalFrameDefault"))
+    }
+}
+
+/// What was captured.
+pub struct Stacks {
+    pub all: Vec<Captured>,
+    /// What the ledger says about Python.
+    pub ledger: Vec<(String, String)>,
+}
+
+/// Profiles the program for a while. None: captures are not possible here.
+pub fn capture(python: Command, what: &str, frames: PythonFrames) -> Option<Stacks> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("program.py");
+    std::fs::write(&file, PROGRAM).unwrap();
+    let mut command = python;
+    command.arg(&file).arg(what);
+    profile(command, frames, Mode::OnCpu)
+}
+
+/// Profiles the program for a while when it has begun. None: captures are not possible here.
+pub fn capture_running(mut python: Command, what: &str, frames: PythonFrames) -> Option<Stacks> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), PROGRAM).unwrap();
+    let command = python.arg(file.path()).arg(what).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut process = Process::start(command).unwrap();
+    process.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    let builder = Agent::builder().pid(process.pid()).sample_rate(499).python(frames);
+    let agent = builder.with_cpu_profile().build().unwrap();
+    if !started(&agent) {
+        return None;
+    }
+    agent.wait(LENGTH);
+    Some(stacks(agent.stop().unwrap().recording(), Mode::OnCpu))
+}
+
+/// Profiles a command for a while, on CPUs or off them.
+pub fn profile(mut command: Command, frames: PythonFrames, mode: Mode) -> Option<Stacks> {
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let builder = Agent::builder().command(command).sample_rate(499).python(frames).per_thread(true);
+    let builder =
+        if mode == Mode::OnCpu { builder.with_cpu_profile() } else { builder.with_off_cpu_profile() };
+    let agent = builder.build().unwrap();
+    if !started(&agent) {
+        return None;
+    }
+    agent.wait(LENGTH);
+    let report = agent.stop().unwrap();
+    agent.child().unwrap().kill().unwrap();
+    Some(stacks(report.recording(), mode))
+}
+
+fn stacks(recording: &Recording, mode: Mode) -> Stacks {
+    let of_python = |(key, _): &&(String, String)| key.starts_with("python.");
+    let ledger = recording.ledger(mode).iter().filter(of_python).cloned().collect();
+    let states: &[State] = if mode == Mode::OnCpu { &[State::Sampled] } else { &[State::Blocked] };
+    Stacks { all: stacks_of(recording, states), ledger }
+}
+
+fn stacks_of(recording: &Recording, states: &[State]) -> Vec<Captured> {
+    let (model, names) = (&recording.model().recording, &recording.model().names);
+    let line = |id: &recording::FrameId| {
+        let is_python = matches!(model.frame(*id), Some(Frame::Interpreted { .. }));
+        let first = names.of(*id).next();
+        let (name, line) = first.map_or((String::new(), 0), |line| (line.name.to_owned(), line.line));
+        Line { is_python, name, line }
+    };
+    let mut all = Vec::new();
+    for count in &model.counts {
+        let at = model.task_stack(count.stack).unwrap();
+        let task = model.task(at.task).unwrap();
+        if states.contains(&at.state) {
+            let stack = model.stack(at.stack).unwrap();
+            all.push(Captured {
+                pid: task.pid.unwrap_or(0),
+                tid: task.thread.as_ref().map_or(0, |thread| thread.tid),
+                lines: stack.frames.iter().map(line).collect(),
+                count: count.value(0),
+            });
+        }
+    }
+    all
+}

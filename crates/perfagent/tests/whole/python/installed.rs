@@ -1,0 +1,26 @@
+//! The interpreters of Python on this machine.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Version as `3.08`, `3.11` and the program, the oldest first. None: says so.
+pub fn installed() -> Vec<(String, PathBuf)> {
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let built = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
+    let programs = built.map(|folder| folder.path().join("bin/python3"));
+    let of_system = (8..=14).map(|minor| PathBuf::from(format!("/usr/bin/python3.{minor}")));
+    let mut found: Vec<(String, PathBuf)> =
+        programs.chain(of_system).filter_map(|path| Some((version(&path)?, path))).collect();
+    found.retain(|(version, _)| ("3.08".."3.15").contains(&version.as_str()));
+    found.sort();
+    if found.is_empty() {
+        testkit::skipped("no interpreter of Python from 3.8 to 3.14 is installed");
+    }
+    found
+}
+
+fn version(program: &PathBuf) -> Option<String> {
+    let script = "import sys; print('3.%02d' % sys.version_info[1] if sys.version_info[0] == 3 else '')";
+    let output = Command::new(program).args(["-c", script]).output().ok()?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}

@@ -1,0 +1,175 @@
+//! Programs in Python: the functions of the program stand in the places of the interpreter's frames, with file and line.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod captured;
+mod installed;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use perfagent::{Mode, PythonFrames};
+
+use self::captured::{Captured, Line, PROGRAM, capture, capture_running, profile};
+use self::installed::installed;
+
+/// Part of a whole.
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+/// A function and the mark of the line in it.
+type Call = (&'static str, &'static str);
+
+/// The chains of functions that the program has, outermost first.
+fn chains() -> Vec<Vec<Call>> {
+    let each = |mark, rest: &[Call]| {
+        let mut chain = vec![("<module>", "module"), ("main", "main-each"), ("each", mark)];
+        chain.extend(rest);
+        chain
+    };
+    let mut descend = vec![("descend", "descend"); 25];
+    descend.extend([("descend", "bottom"), ("spin", "spin")]);
+    vec![
+        each("each-descend", &descend),
+        each("each-consume", &[("consume", "consume"), ("numbers", "numbers"), ("spin", "spin")]),
+        each("each-order", &[("order", "order"), ("key", "key"), ("spin", "spin")]),
+        each("each-measure", &[("measure", "measure"), ("Shape.area", "area"), ("spin", "spin")]),
+    ]
+}
+
+/// The mark of a line of the program.
+fn mark(line: &Line) -> &'static str {
+    let text = PROGRAM.lines().nth(line.line.saturating_sub(1) as usize).unwrap_or_default();
+    text.split_once("  # ").map_or("", |(_, mark)| mark)
+}
+
+/// Whether a stack shows one of the chains. If a call begins or ends just then, it is shorter; what its innermost function runs is any line.
+fn is_right(stack: &Captured, chains: &[Vec<Call>], version: &str) -> bool {
+    let found: Vec<&Line> = stack.python().collect();
+    // Before 3.11 code objects have no qualified names.
+    let named = |name: &'static str| if version < "3.11" { name.trim_start_matches("Shape.") } else { name };
+    let Some((innermost, callers)) = found.split_last() else { return false };
+    chains.iter().any(|chain| {
+        let same = |(line, (name, at)): (&&Line, &Call)| line.name == named(name) && mark(line) == *at;
+        let last = chain.get(callers.len()).is_some_and(|(name, _)| innermost.name == named(name));
+        last && callers.iter().zip(chain).all(same)
+    })
+}
+
+#[test]
+fn functions_stand_in_the_places_of_the_evaluator_with_their_lines() {
+    let chains = chains();
+    for (version, python) in installed() {
+        let Some(stacks) = capture_running(Command::new(&python), "each", PythonFrames::Auto) else { return };
+        let runs = |stack: &&Captured| stack.python().any(|line| line.name == "each");
+        let all: u64 = stacks.all.iter().filter(runs).map(|stack| stack.count).sum();
+        let outside: u64 = stacks.all.iter().filter(|stack| !runs(stack)).map(|stack| stack.count).sum();
+        let (wrong, right): (Vec<_>, Vec<_>) =
+            stacks.all.iter().filter(runs).partition(|stack| !is_right(stack, &chains, &version));
+        let wrong_count: u64 = wrong.iter().map(|stack| stack.count).sum();
+        let halves: u64 = right.iter().filter(|stack| stack.has_evaluator()).map(|stack| stack.count).sum();
+        let ledger = &stacks.ledger;
+        println!(
+            "{version}: {wrong_count} of {all} wrong, {halves} with an evaluator, {outside} others; {ledger:?}"
+        );
+        assert!(all > 50, "{version}: {all} stacks and {outside} others; {ledger:?}");
+        assert!(percent(wrong_count, all) < 1.0, "{version}: {wrong_count} of {all}: {wrong:#?}");
+        // The evaluator of a call that begins or ends just then is shown.
+        assert!(percent(halves, all) < 10.0, "{version}: {halves} of {all}");
+        // On a busy machine the first samples come before the interpreter is known.
+        assert!(percent(outside, all) < 50.0, "{version}: {outside} beside {all}");
+        let marks: BTreeSet<_> = right.iter().flat_map(|stack| stack.python()).map(mark).collect();
+        for of_each in ["each-descend", "each-consume", "each-order", "each-measure", "bottom", "key", "area"]
+        {
+            assert!(marks.contains(of_each), "{version}: {of_each} is not in {marks:?}");
+        }
+        are_native_frames_kept(&right, &version);
+    }
+}
+
+/// `sorted` stands between its caller and the key function, and the startup code outside of all functions.
+fn are_native_frames_kept(stacks: &[&Captured], version: &str) {
+    let mut found = 0;
+    for Captured { lines, .. } in stacks {
+        let at = |name: &str| lines.iter().position(|line| line.is_python && line.name == name);
+        let (Some(key), Some(order)) = (at("key"), at("order")) else { continue };
+        found += 1;
+        assert!(lines[key..order].iter().any(|line| !line.is_python), "{version}: {lines:#?}");
+        assert!(lines.last().is_some_and(|line| !line.is_python), "{version}: {lines:#?}");
+    }
+    assert!(found > 0, "{version}");
+}
+
+#[test]
+fn all_keeps_the_evaluator_and_off_shows_it_alone() {
+    let Some((version, python)) = installed().pop() else { return };
+    let Some(all) = capture_running(Command::new(&python), "each", PythonFrames::All) else { return };
+    // A stack whose native walk was cut may have functions beyond it.
+    let with_python = || all.all.iter().filter(|stack| stack.python().next().is_some());
+    let both: u64 = with_python().filter(|stack| stack.has_evaluator()).map(|stack| stack.count).sum();
+    let walked: u64 = with_python().map(|stack| stack.count).sum();
+    assert!(walked > 0 && percent(both, walked) > 95.0, "{version}: {both} of {walked}; {:?}", all.ledger);
+    let Some(off) = capture(Command::new(&python), "each", PythonFrames::Off) else { return };
+    assert!(off.all.iter().all(|stack| stack.python().next().is_none()), "{version}");
+    assert!(off.all.iter().any(Captured::has_evaluator), "{version}");
+    assert_eq!(off.ledger, []);
+}
+
+#[test]
+fn threads_and_forked_children_are_walked_too() {
+    for (version, python) in installed() {
+        for (what, expected) in [("threads", 4), ("fork", 3)] {
+            let Some(stacks) = capture(Command::new(&python), what, PythonFrames::Auto) else { return };
+            let (mut wrong, mut all) = (0, 0);
+            let mut tasks: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+            for stack in &stacks.all {
+                let names: Vec<&str> = stack.python().map(|line| line.name.as_str()).collect();
+                let Some(work) = names.iter().position(|name| *name == "work") else { continue };
+                all += stack.count;
+                let whole = ["work", "descend", "descend", "descend", "descend", "spin"];
+                if !whole.starts_with(&names[work..]) {
+                    wrong += stack.count;
+                }
+                *tasks.entry((stack.pid, stack.tid)).or_default() += stack.count;
+            }
+            println!("{version} {what}: {wrong} of {all} wrong, by task {tasks:?}; {:?}", stacks.ledger);
+            assert!(percent(wrong, all) < 1.0, "{version} {what}: {wrong} of {all}");
+            assert_eq!(tasks.len(), expected, "{version} {what}: {tasks:?}");
+        }
+    }
+}
+
+#[test]
+fn with_the_trampolines_of_the_interpreter_each_function_is_there_once() {
+    for (version, python) in installed().into_iter().filter(|(version, _)| version.as_str() >= "3.12") {
+        let mut command = Command::new(&python);
+        command.args(["-X", "perf"]);
+        let Some(stacks) = capture(command, "each", PythonFrames::Auto) else { return };
+        let is_main = |stack: &&Captured| stack.python().any(|line| line.name == "main");
+        let mut found = stacks.all.iter().filter(is_main).peekable();
+        assert!(found.peek().is_some(), "{version}: {:?}", stacks.ledger);
+        for Captured { lines, .. } in found {
+            let mains = lines.iter().filter(|line| line.name == "main" || line.name.ends_with("::main"));
+            // The C function of this name is outermost but for the startup code.
+            let python = mains.filter(|line| line.is_python || line.name != "main").count();
+            assert_eq!(python, 1, "{version}: {lines:#?}");
+        }
+    }
+}
+
+#[test]
+fn waits_have_functions_too() {
+    let Some((version, python)) = installed().pop() else { return };
+    let mut command = Command::new(&python);
+    command.args(["-c", "import time\ndef nap():\n    while True:\n        time.sleep(0.01)\nnap()\n"]);
+    let Some(waits) = profile(command, PythonFrames::Auto, Mode::OffCpu) else { return };
+    let is_nap = |stack: &&Captured| {
+        let lines: Vec<(&str, u32)> = stack.python().map(|line| (line.name.as_str(), line.line)).collect();
+        lines == [("<module>", 5), ("nap", 4)]
+    };
+    let naps: u64 = waits.all.iter().filter(is_nap).map(|stack| stack.count).sum();
+    // While the interpreter starts there are other waits.
+    let begun = |stack: &&Captured| stack.python().any(|line| line.name == "nap");
+    let all: u64 = waits.all.iter().filter(begun).map(|stack| stack.count).sum();
+    assert!(all > 20 && percent(naps, all) > 95.0, "{version}: {naps} of {all}; {:?}", waits.ledger);
+}
