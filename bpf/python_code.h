@@ -16,14 +16,6 @@ static __always_inline u64 word_of_code(struct python_walk *p, u32 field)
 	return *word;
 }
 
-/* The part of a string or of bytes that is sent. */
-struct python_part {
-	u64 from;
-	u32 bytes;
-	u32 kind;
-	bool cut;
-};
-
 static __always_inline void find_string(struct python *in, u64 string, u32 most, struct python_part *part)
 {
 	u64 length = 0;
@@ -65,23 +57,26 @@ static __always_inline void find_bytes(struct python *in, u64 object, u32 most, 
 /* Reads a part to an offset of the box. What cannot be read is not sent. */
 #define read_part(part, bytes, at, most)                                                                               \
 	do {                                                                                                           \
-		u64 size = (part).bytes;                                                                               \
+		u64 length = (part)->bytes;                                                                            \
                                                                                                                        \
-		keep_in_register(size);                                                                                \
-		if (size > (most))                                                                                     \
-			size = 0;                                                                                      \
-		if (read_user((bytes) + (at), size, (part).from)) {                                                    \
-			(part).bytes = 0;                                                                              \
-			(part).cut = true;                                                                             \
+		keep_in_register(length);                                                                              \
+		if (length > (most))                                                                                   \
+			length = 0;                                                                                    \
+		if (read_user((bytes) + (at), length, (part)->from)) {                                                 \
+			(part)->bytes = 0;                                                                             \
+			(part)->cut = true;                                                                            \
 		}                                                                                                      \
 	} while (0)
 
-/* Sends the code object p->code, whose head is in p->head. Not 0: it did not fit into the ring. */
+/*
+ * Sends the code object p->code, whose head is in p->head. Not 0: it did not fit into the ring. It is the innermost of
+ * a chain of six functions, which have 512 bytes of stack together, so it keeps nothing there.
+ */
 __noinline int python_send_code(u32 slot)
 {
 	struct python_walk *p = python_walk_at(slot);
 	struct outbox *box = outbox_at(slot);
-	struct python_part name = {}, file = {}, table = {};
+	struct python_part *name, *file, *table;
 	struct python_code *code;
 	struct python *in;
 	u64 at, size;
@@ -94,34 +89,40 @@ __noinline int python_send_code(u32 slot)
 		return 1;
 	code = (void *)&box->words[1];
 	bytes = (u8 *)&box->words[1 + sizeof(*code) / 8];
-	find_string(in, word_of_code(p, in->code_name), PYTHON_NAME_BYTES, &name);
-	find_string(in, word_of_code(p, in->code_filename), PYTHON_FILE_BYTES, &file);
-	find_bytes(in, word_of_code(p, in->code_line_table), PYTHON_TABLE_BYTES, &table);
+	name = &p->name;
+	file = &p->file;
+	table = &p->table;
+	find_string(in, word_of_code(p, in->code_name), PYTHON_NAME_BYTES, name);
+	find_string(in, word_of_code(p, in->code_filename), PYTHON_FILE_BYTES, file);
+	find_bytes(in, word_of_code(p, in->code_line_table), PYTHON_TABLE_BYTES, table);
 	read_part(name, bytes, 0, PYTHON_NAME_BYTES);
-	at = name.bytes;
+	at = name->bytes;
 	keep_in_register(at);
 	at &= 2 * PYTHON_NAME_BYTES - 1;
 	read_part(file, bytes, at, PYTHON_FILE_BYTES);
-	at = name.bytes + file.bytes;
+	at = name->bytes + file->bytes;
 	keep_in_register(at);
 	at &= 2 * PYTHON_FILE_BYTES - 1;
 	read_part(table, bytes, at, PYTHON_TABLE_BYTES);
 	code->address = p->code;
 	code->stamp = p->stamp;
 	code->first_line = (u32)word_of_code(p, in->code_first_line);
-	code->name_bytes = name.bytes;
-	code->file_bytes = file.bytes;
-	code->table_bytes = table.bytes;
-	code->name_kind = name.kind;
-	code->file_kind = file.kind;
+	code->name_bytes = name->bytes;
+	code->file_bytes = file->bytes;
+	code->table_bytes = table->bytes;
+	code->name_kind = name->kind;
+	code->file_kind = file->kind;
 	code->cut =
-	    (name.cut ? PYTHON_NAME_CUT : 0) | (file.cut ? PYTHON_FILE_CUT : 0) | (table.cut ? PYTHON_TABLE_CUT : 0);
+	    (name->cut ? PYTHON_NAME_CUT : 0) | (file->cut ? PYTHON_FILE_CUT : 0) | (table->cut ? PYTHON_TABLE_CUT : 0);
 	code->pad = 0;
-	size = (sizeof(*code) + name.bytes + file.bytes + table.bytes + 7) & ~7ULL;
+	size = (sizeof(*code) + name->bytes + file->bytes + table->bytes + 7) & ~7ULL;
 	box->words[0] = size << 32 | SECTION_CODE_OBJECT;
 	size += 8;
-	box->message = (struct message){
-	    .kind = MESSAGE_CODE, .pid = p->pid, .hash = p->code, .exec_id = p->exec_id, .bytes = (u32)size};
+	box->message.kind = MESSAGE_CODE;
+	box->message.pid = p->pid;
+	box->message.hash = p->code;
+	box->message.exec_id = p->exec_id;
+	box->message.bytes = (u32)size;
 	return send_code(box, size);
 }
 

@@ -24,6 +24,14 @@ struct stamped_code {
 	u32 pad;
 };
 
+/* The part of a string or of bytes that is sent. */
+struct python_part {
+	u64 from;
+	u32 bytes;
+	u16 kind; /* bytes of a character */
+	u16 cut;  /* there are more, or they could not be read */
+};
+
 struct python_walk {
 	u64 walks; /* so far */
 	u64 exec_id;
@@ -47,6 +55,9 @@ struct python_walk {
 	u32 unsent;
 	u32 unreadable;
 
+	struct python_part name;
+	struct python_part file;
+	struct python_part table;
 	u8 head[PYTHON_FIELDS + 8];
 	u8 window[PYTHON_WINDOW + PYTHON_FIELDS + 8];
 	struct interpreted_frame frames[MAX_INTERPRETED_FRAMES];
