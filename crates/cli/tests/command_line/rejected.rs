@@ -209,7 +209,7 @@ fn one_output_is_for_one_mode() {
 
 #[test]
 fn options_of_other_versions_do_not_exist() {
-    for option in ["--perf-data-output", "--inject-python", "--event", "--java-perf-map", "--html-output"] {
+    for option in ["--perf-data-output", "--inject-python", "--event", "--html-output"] {
         good_with(&[option], &["this version has no option", option]);
     }
     for subcommand in ["events", "convert", "diff", "top"] {
