@@ -24,7 +24,7 @@ esac
 if command -v go > /dev/null && go=$(tools/go.sh); then PATH=$go:$PATH; fi
 rm -rf "$logs"
 mkdir -p "$logs"
-# Unit tests, and the integration tests of packages that are parts. The integration tests of `cli`, `perfagent`, `truth` and
+# Unit tests, and the integration tests of packages that are parts. The integration tests of `cli`, `kernel`, `perfagent`, `truth` and
 # `bench` run whole captures: their program is named `whole`, that of `cli` `command_line`.
 parts=(--lib --bins --test suite)
 passed=0 failed=0 skipped=0 reasons=() failures=() unsteady=()

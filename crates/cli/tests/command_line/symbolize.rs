@@ -149,7 +149,7 @@ fn what_cannot_be_named_is_refused_with_the_reason() {
         (&["symbolize", "missing", "-o", "out"][..], 1, "missing: No such file"),
         (&["symbolize", "text", "-o", "out"], 1, "text: read the profile: decode the pprof message"),
         (&["symbolize", "cut.pb.gz", "-o", "out"], 1, "decompress the pprof file at offset 12"),
-        (&["symbolize", "text"], 2, "required arguments"),
+        (&["symbolize", "text"], 2, "--output <OUT> is missing"),
         (
             &["symbolize", "text", "-o", "out", "--symbol-dir", "nowhere"],
             2,

@@ -166,11 +166,17 @@ fn check(program: &Path, file: &Path) {
         assert_eq!(offset, 0x310 + 16 * key + 8, "{}", found.version);
     }
 
-    let chains: Vec<_> = states
-        .iter()
-        .map(|state| frames(&target, &found, target.word(state.thread_id, offset)))
-        .filter(|frames| frames.last().is_some_and(|frame| frame.name == "<module>"))
-        .collect();
+    // The program sleeps a moment after it has told that it is ready.
+    let mut chains = Vec::new();
+    testkit::until("the program sleeps", || {
+        chains = states
+            .iter()
+            .map(|state| frames(&target, &found, target.word(state.thread_id, offset)))
+            .filter(|frames| frames.last().is_some_and(|frame| frame.name == "<module>"))
+            .collect();
+        let innermost = chains.first().and_then(|chain: &Vec<_>| chain.first()).map(|frame| frame.line);
+        innermost == Some(CHAIN[0].2)
+    });
     let [chain] = &chains[..] else { panic!("{}: {chains:?}", found.version) };
     let has_qualified_names = found.layout.family != Family::HeapFrames;
     let wanted = CHAIN.map(|(name, qualified, line)| {

@@ -15,7 +15,7 @@ use crate::memory::{growing_bytes, grows, map_bytes, tables_can_grow};
 use crate::object::find_map;
 use crate::{Error, Message};
 
-#[path = "../../tests/following/mod.rs"]
+#[path = "../../tests/whole/following/mod.rs"]
 mod following;
 
 use following::{following, now_ns};

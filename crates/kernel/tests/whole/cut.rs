@@ -1,19 +1,17 @@
 //! A capture that is cut again and again has the same sums over all its intervals as a capture beside it that is not cut, and
 //! the time of every thread in each interval. Without privileges these skip and say so.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, mpsc};
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel::{Cut, Event, Kernel, Message, Schema, State, Sums};
 
-use following::{following, now_ns};
-
-mod following;
+use crate::alone;
+use crate::following::{following, now_ns};
 
 fn ms(number: u64) -> Duration {
     Duration::from_millis(number)
@@ -135,12 +133,6 @@ fn add(all: &mut HashMap<u64, Sums>, key: u64, more: Sums) {
 
 fn is_near(a: u64, b: u64, part: f64, ns: u64) -> bool {
     a.abs_diff(b) as f64 <= (part * a.max(b) as f64).max(ns as f64)
-}
-
-/// Recordings of one process: one test at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static LOCK: Mutex<()> = Mutex::new(());
-    LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Runs `work` in threads, given with their names, beside a recorder that is cut and one that is not. Gives both, and the

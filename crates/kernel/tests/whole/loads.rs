@@ -1,6 +1,5 @@
 //! The kernel's verifier accepts the programs with each setting: it skips what a setting turns off. Without privileges these skip and say
 //! so.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use kernel::{Error, Kernel, OffCpu, SchedStats, Settings, State};
 
@@ -14,6 +13,7 @@ fn off_cpu(wakers: bool) -> Option<OffCpu> {
 
 #[test]
 fn the_programs_load_with_each_setting_and_with_all() {
+    let _alone = crate::alone();
     let stats = Some(SchedStats { each_process: true, split_events: 8 });
     let changes: [Change; 9] = [
         ("python", |settings| settings.python = true),

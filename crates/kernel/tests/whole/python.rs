@@ -1,6 +1,5 @@
 //! The frames of real interpreters, walked in the kernel when a thread leaves its CPU. The program is known, so the functions are. Without
 //! privileges or interpreters these skip and say so.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,10 +16,7 @@ use kernel::{
 };
 use profile::Avma;
 
-use following::now_ns;
-
-#[allow(dead_code, reason = "the time only")]
-mod following;
+use crate::following::now_ns;
 
 /// A recursion that sleeps, with a call of C between: `sorted` calls `key`, which begins another evaluator.
 const PROGRAM: &str = "
@@ -160,6 +156,7 @@ fn expected(python: &Interpreter) -> String {
 
 #[test]
 fn the_frames_of_a_sleeping_recursion_are_those_of_the_program() {
+    let _alone = crate::alone();
     let pythons = pythons();
     if pythons.is_empty() {
         testkit::skip!("no Python of pyenv and no /usr/bin/python3.11");
