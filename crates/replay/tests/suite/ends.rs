@@ -80,6 +80,20 @@ fn a_legacy_system_call_leads_to_its_caller() {
 }
 
 #[test]
+fn a_legacy_system_call_is_left_where_its_stack_pointer_moved_first() {
+    // The return address is below the stack pointer, where the caller's own frame begins.
+    let after = |below: u64, words: &[u64]| {
+        let stack = Stack::of_words(STACK - 8, &[&[below], words].concat());
+        let walk = replay().walk(&Thread::default(), &Registers::of(VSYSCALL, STACK, 0), &stack);
+        (walk.end, walk.frames.len())
+    };
+    assert_eq!(after(BY_SP, &[NOWHERE]), (End::NoMapping, 2), "BY_SP is the caller, and its caller is nowhere");
+    assert_eq!(after(ROOT, &[NOWHERE]), (End::Root, 2));
+    assert_eq!(after(ROOT, &[0]), (End::Root, 2));
+    assert_eq!(after(NOWHERE, &[NOWHERE]), (End::NoMapping, 1));
+}
+
+#[test]
 fn no_mapping() {
     assert_eq!(walk(NOWHERE, None, &[]), (End::NoMapping, 1));
     // What a rule gives as the caller, and lies nowhere, is not a frame.
