@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use profile::{Function, Label, LabelValue, Location, MappingId, Profile, Sample};
+use profile::{Label, LabelValue, Location, MappingId, Profile, Sample};
 
 use crate::Merge;
 
@@ -16,7 +16,9 @@ pub(crate) enum FrameKind {
     Native,
     /// A function whose code is part of its caller's.
     Inlined,
-    /// Code that a runtime made or interprets.
+    /// A function that an interpreter runs.
+    Interpreted,
+    /// Code that a runtime made.
     Jit,
     /// The kernel.
     Kernel,
@@ -104,10 +106,11 @@ fn frames_at(profile: &Profile, location: &Location) -> Vec<NamedFrame> {
     let mut frames: Vec<NamedFrame> = Vec::new();
     for (position, line) in location.lines.iter().enumerate().rev() {
         let function = profile.functions.get(line.function.0 as usize);
-        let name = function.map(Function::shown_name).unwrap_or_default();
+        let name = profile.shown_name(location, line);
         let has_source = function.is_some_and(|function| !function.filename.is_empty());
         let kind = match file {
             Some("[kernel.kallsyms]") => FrameKind::Kernel,
+            None if profile.is_interpreted(location) => FrameKind::Interpreted,
             _ if position < last => FrameKind::Inlined,
             Some("[jit]") => FrameKind::Jit,
             Some(_) => FrameKind::Native,

@@ -95,18 +95,19 @@ impl Function {
         is_address.then(|| &self.name[at + 1..])
     }
 
-    /// The name as texts and pictures show it. That of a JavaScript function is followed by its file and line: many are anonymous, and
-    /// many share a name.
+    /// Whether its name alone is the one that V8 gives to a function of JavaScript.
+    fn is_script(&self) -> bool {
+        V8_KINDS.iter().any(|kind| self.name.starts_with(kind))
+    }
+
+    /// The source file and the line of the declaration, `/srv/app.py:12`; empty if the file is unknown.
     #[must_use]
-    pub fn shown_name(&self) -> Cow<'_, str> {
-        let is_script = V8_KINDS.iter().any(|kind| self.name.starts_with(kind));
-        if !is_script || self.filename.is_empty() {
-            return Cow::Borrowed(&self.name);
+    pub fn place(&self) -> String {
+        match self.start_line {
+            0 => self.filename.clone(),
+            line if !self.filename.is_empty() => format!("{}:{line}", self.filename),
+            _ => String::new(),
         }
-        Cow::Owned(match self.start_line {
-            0 => format!("{} {}", self.name, self.filename),
-            line => format!("{} {}:{line}", self.name, self.filename),
-        })
     }
 }
 
@@ -131,6 +132,29 @@ pub struct Location {
     pub address: u64,
     /// Innermost inlined function first; empty if nothing is known.
     pub lines: Vec<Line>,
+}
+
+impl Profile {
+    /// Whether an interpreter runs the functions of a location: they have a source file and no machine code of their own.
+    #[must_use]
+    pub fn is_interpreted(&self, location: &Location) -> bool {
+        let has_file = |line: &Line| {
+            self.functions.get(line.function.0 as usize).is_some_and(|function| !function.filename.is_empty())
+        };
+        location.mapping.is_none() && location.address == 0 && location.lines.iter().any(has_file)
+    }
+
+    /// The name of a function at a location as texts and pictures show it. That of a function of JavaScript or Python is followed by the file and
+    /// the line of its declaration: many are anonymous, and many share a name.
+    #[must_use]
+    pub fn shown_name(&self, location: &Location, line: &Line) -> Cow<'_, str> {
+        let Some(function) = self.functions.get(line.function.0 as usize) else { return Cow::Borrowed("") };
+        let is_of_source = function.is_script() || self.is_interpreted(location);
+        if !is_of_source || function.name.is_empty() || function.filename.is_empty() {
+            return Cow::Borrowed(&function.name);
+        }
+        Cow::Owned(format!("{} {}", function.name, function.place()))
+    }
 }
 
 /// The value of a [`Label`].
@@ -225,16 +249,24 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_javascript_are_shown_with_their_place() {
-        let shown = |name: &str, filename: &str, start_line| {
+    fn functions_of_javascript_and_python_are_shown_with_their_place() {
+        let shown = |mapping: Option<MappingId>, name: &str, filename: &str, start_line| {
             let function =
                 Function { name: name.into(), filename: filename.into(), start_line, ..Function::default() };
-            function.shown_name().into_owned()
+            let line = Line { function: FunctionId(0), line: 7, column: 0 };
+            let location = Location { mapping, address: 0, lines: vec![line] };
+            let profile = Profile { functions: vec![function], ..Profile::default() };
+            profile.shown_name(&location, &line).into_owned()
         };
-        assert_eq!(shown("JS:*(anonymous)", "/srv/app.js", 3), "JS:*(anonymous) /srv/app.js:3");
-        assert_eq!(shown("LazyCompile:~f", "node:events", 0), "LazyCompile:~f node:events");
-        assert_eq!(shown("JS:*f", "", 3), "JS:*f");
-        assert_eq!(shown("py::f", "/srv/app.py", 3), "py::f");
-        assert_eq!(shown("malloc", "malloc.c", 3), "malloc");
+        let jit = Some(MappingId(0));
+        assert_eq!(shown(jit, "JS:*(anonymous)", "/srv/app.js", 3), "JS:*(anonymous) /srv/app.js:3");
+        assert_eq!(shown(jit, "LazyCompile:~f", "node:events", 0), "LazyCompile:~f node:events");
+        assert_eq!(shown(jit, "JS:*f", "", 3), "JS:*f");
+        assert_eq!(shown(jit, "py::f", "/srv/app.py", 3), "py::f");
+        assert_eq!(shown(jit, "malloc", "malloc.c", 3), "malloc");
+        assert_eq!(shown(None, "<lambda>", "/srv/app.py", 3), "<lambda> /srv/app.py:3");
+        assert_eq!(shown(None, "f", "<string>", 0), "f <string>");
+        assert_eq!(shown(None, "[kernel thread]", "", 0), "[kernel thread]");
+        assert_eq!(shown(None, "", "/srv/app.py", 3), "");
     }
 }

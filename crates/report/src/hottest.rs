@@ -14,7 +14,8 @@ use crate::stack_lines::WOKEN_BY;
 pub struct HotFunction {
     /// Its name; empty for all functions of a file that have no name.
     pub name: String,
-    /// The last component of the path of its file, or a special name as `[kernel]`; empty if there is none.
+    /// The last component of the path of its file, or a special name as `[kernel]`; empty if there is none. Of a function that an interpreter
+    /// runs, its source file, with the folder, and the line of its declaration: `views/cart.py:41`.
     pub file: String,
     /// What was spent in the function itself.
     pub own: u64,
@@ -120,7 +121,11 @@ fn names_at(profile: &Profile, location: &Location) -> Vec<String> {
         profile
             .functions
             .get(line.function.0 as usize)
-            .map(|of| of.start_in_name().map_or_else(|| of.shown_name().into_owned(), str::to_owned))
+            .map(|of| match of.start_in_name() {
+                Some(start) => start.to_owned(),
+                None if profile.is_interpreted(location) => of.name.clone(),
+                None => profile.shown_name(location, line).into_owned(),
+            })
             .unwrap_or_default()
     };
     if location.lines.is_empty() { vec![String::new()] } else { location.lines.iter().map(name).collect() }
@@ -129,10 +134,19 @@ fn names_at(profile: &Profile, location: &Location) -> Vec<String> {
 fn file_of(profile: &Profile, location: &Location) -> String {
     let mapping = location.mapping.and_then(|MappingId(number)| profile.mappings.get(number as usize));
     match mapping.map(|mapping| mapping.filename.as_str()) {
+        None if profile.is_interpreted(location) => source_of(profile, location),
         None => String::new(),
         Some("[kernel.kallsyms]") => "[kernel]".to_owned(),
         Some(path) => path.rsplit('/').next().unwrap_or(path).to_owned(),
     }
+}
+
+/// The last two components of the path of the source file, and the line of the declaration.
+fn source_of(profile: &Profile, location: &Location) -> String {
+    let function = location.lines.first().and_then(|line| profile.functions.get(line.function.0 as usize));
+    let place = function.map(profile::Function::place).unwrap_or_default();
+    let folder = place.rsplit_once('/').map_or(0, |(folder, _)| folder.rfind('/').map_or(0, |at| at + 1));
+    place[folder..].to_owned()
 }
 
 #[cfg(test)]
@@ -201,6 +215,33 @@ mod tests {
     #[test]
     fn a_function_that_is_called_by_its_start_is_not_told_its_file_twice() {
         assert_eq!(table(&[("x.so!fn_0x10@x.so;main@a", 1)], 9), ["100.0 100.0 fn_0x10@x.so"]);
+    }
+
+    #[test]
+    fn functions_in_python_have_their_source_file_and_line() {
+        let time = ValueType::new("cpu", "nanoseconds");
+        let mut builder = Builder::new(std::slice::from_ref(&time), time.clone(), 1);
+        for (value, file, start_line) in [
+            (1, "/srv/shop/views/cart.py", 41),
+            (2, "/srv/shop/views/cart.py", 9),
+            (4, "<string>", 1),
+            (8, "/a.py", 0),
+        ] {
+            let name = "<lambda>".to_owned();
+            let function = builder.function(Function {
+                name,
+                filename: file.to_owned(),
+                start_line,
+                ..Function::default()
+            });
+            let location =
+                builder.location(None, 0, vec![Line { function, line: start_line + 1, column: 0 }]);
+            builder.add(Vec::new(), vec![location], &[value]);
+        }
+        let hottest = hottest(&builder.finish(0, 0, Vec::new()), 9);
+        let rows: Vec<_> = hottest.functions.iter().map(|of| (of.name.as_str(), of.file.as_str())).collect();
+        let files = ["/a.py", "<string>:1", "views/cart.py:9", "views/cart.py:41"];
+        assert_eq!(rows, files.map(|file| ("<lambda>", file)));
     }
 
     #[test]

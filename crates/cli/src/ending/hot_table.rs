@@ -26,11 +26,17 @@ pub fn lines(hottest: &Hottest, console: Console) -> Vec<String> {
     let heading = format!("{:>7}  {:>7}  {:width$}  in", "self", "total", "function");
     let row = |(of, name): (&HotFunction, &String)| {
         let shares = format!("{:>6.1}%  {:>6.1}%", hottest.percent(of.own), hottest.percent(of.total));
-        let file = console.paint(Tone::Faint, &long_name::fit(&perfagent::visible(&of.file), files));
+        let file = console.paint(Tone::Faint, &long_name::fit(&perfagent::visible(file(of, files)), files));
         format!("{shares}  {name:width$}  {file}").trim_end().to_owned()
     };
     let rows = hottest.functions.iter().zip(&names).map(row);
     std::iter::once(console.paint(Tone::Faint, &heading)).chain(rows).collect()
+}
+
+/// The file; a source file without its folder if there is no room for both.
+fn file(of: &HotFunction, width: usize) -> &str {
+    let base = of.file.rsplit('/').next().unwrap_or(&of.file);
+    if of.file.chars().count() <= width { &of.file } else { base }
 }
 
 fn name(of: &HotFunction) -> String {

@@ -1,6 +1,6 @@
 use crate::example;
 use formats::{EncodeOptions, Merge, flamegraph};
-use profile::{Builder, Profile, ValueType};
+use profile::{Builder, Function, Line, Mapping, Profile, ValueType};
 
 fn drawn(profile: &Profile, options: EncodeOptions) -> String {
     let mut out = Vec::new();
@@ -57,7 +57,33 @@ fn each_kind_has_its_colour_and_the_legend_those_that_are_shown() {
     for name in ["native", "inlined", "kernel", "cut or marked", "process, thread"] {
         assert!(graph.contains(&format!(">{name}</text>")), "{name}");
     }
-    assert!(!graph.contains(">JIT, interpreted</text>"));
+    assert!(!graph.contains(">interpreted</text>") && !graph.contains(">JIT</text>"));
+}
+
+#[test]
+fn interpreted_functions_have_a_kind_of_their_own_and_their_place() {
+    let count = ValueType::new("samples", "count");
+    let mut b = Builder::new(std::slice::from_ref(&count), count.clone(), 1);
+    let mut function = |name: &str, filename: &str| {
+        let function = b.function(Function {
+            name: name.into(),
+            filename: filename.into(),
+            start_line: 3,
+            ..Function::default()
+        });
+        vec![Line { function, line: 7, column: 0 }]
+    };
+    let (run, loaded) = (function("run", "/srv/app.py"), function("JS:*load", "/srv/app.js"));
+    let jit = b.mapping(Mapping { filename: "[jit]".into(), ..Mapping::default() });
+    let stack = vec![b.location(None, 0, run), b.location(Some(jit), 0, loaded), b.synthetic("[unknown]")];
+    b.add(Vec::new(), stack, &[1]);
+    let graph = svg(&b.finish(0, 0, Vec::new()));
+    for shown in ["<title>run /srv/app.py:3\n", "<title>JS:*load /srv/app.js:3\n"] {
+        assert!(graph.contains(shown), "{shown}");
+    }
+    for kind in ["interpreted", "JIT", "cut or marked"] {
+        assert!(graph.contains(&format!(">{kind}</text>")), "{kind}");
+    }
 }
 
 fn with_stacks(stacks: &[&[&str]]) -> Profile {

@@ -28,10 +28,11 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// Kinds in the order of the legend: name in the legend, hue, saturation and lightness of the colour.
-const KINDS: [(FrameKind, &str, [u32; 3]); 6] = [
+const KINDS: [(FrameKind, &str, [u32; 3]); 7] = [
     (FrameKind::Native, "native", [16, 88, 67]),
     (FrameKind::Inlined, "inlined", [48, 88, 70]),
-    (FrameKind::Jit, "JIT, interpreted", [105, 50, 66]),
+    (FrameKind::Interpreted, "interpreted", [105, 50, 66]),
+    (FrameKind::Jit, "JIT", [165, 48, 62]),
     (FrameKind::Kernel, "kernel", [212, 72, 74]),
     (FrameKind::Fact, "cut or marked", [0, 0, 74]),
     (FrameKind::Owner, "process, thread", [268, 38, 82]),
