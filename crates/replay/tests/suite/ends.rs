@@ -87,7 +87,11 @@ fn a_legacy_system_call_is_left_where_its_stack_pointer_moved_first() {
         let walk = replay().walk(&Thread::default(), &Registers::of(VSYSCALL, STACK, 0), &stack);
         (walk.end, walk.frames.len())
     };
-    assert_eq!(after(BY_SP, &[NOWHERE]), (End::NoMapping, 2), "BY_SP is the caller, and its caller is nowhere");
+    assert_eq!(
+        after(BY_SP, &[NOWHERE]),
+        (End::NoMapping, 2),
+        "BY_SP is the caller, and its caller is nowhere"
+    );
     assert_eq!(after(ROOT, &[NOWHERE]), (End::Root, 2));
     assert_eq!(after(ROOT, &[0]), (End::Root, 2));
     assert_eq!(after(NOWHERE, &[NOWHERE]), (End::NoMapping, 1));
