@@ -1,4 +1,4 @@
-//! Reads the memory of other processes without stopping them, and limits the memory that this process's allocator
+//! Reads and writes the memory of other processes without stopping them, and limits the memory that this process's allocator
 //! keeps.
 
 use std::io;
@@ -17,6 +17,28 @@ pub fn read(pid: u32, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes into `buffer` at most, and checks the remote range itself.
     let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
+
+/// Writes bytes into the memory of `pid` at `address`, all of them or an error. Needs the right to trace the process. Memory that the process
+/// itself may not write stays as it is.
+///
+/// # Errors
+/// The errno of `process_vm_writev(2)`; `EFAULT` also if only a part could be written. The own process is refused.
+pub fn write(pid: u32, address: u64, bytes: &[u8]) -> io::Result<()> {
+    if pid == std::process::id() {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    let address = usize::try_from(address).map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))?;
+    let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() };
+    // SAFETY: the kernel reads from `bytes` only, and writes into another process, whose range it checks itself.
+    let written = unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    match usize::try_from(written) {
+        Ok(count) if count == bytes.len() => Ok(()),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Blocks of at least this size get a mapping of their own, which goes back to the kernel when they are freed.

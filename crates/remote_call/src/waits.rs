@@ -1,0 +1,59 @@
+//! What the threads of a process wait for, told by `/proc` without stopping them.
+
+use std::fs;
+
+/// System calls in which a thread waits for something outside of it, and which hold no lock of the C library.
+/// `read`, `poll`, `select`, `pause`, `nanosleep`, `accept`, `recvfrom`, `recvmsg`, `wait4`, `semtimedop`, `rt_sigtimedwait`, `msgrcv`,
+/// `restart_syscall`, `clock_nanosleep`, `waitid`, `pselect6`, `ppoll`, `accept4`, `recvmmsg`.
+const WAITS: [u64; 19] = [0, 7, 23, 34, 35, 43, 45, 47, 61, 220, 128, 70, 219, 230, 247, 270, 271, 288, 299];
+/// `futex`: locks of the C library use it too, but those wait by another operation.
+const FUTEX: u64 = 202;
+/// `epoll_wait`, `epoll_pwait`, `epoll_pwait2` end with `EINTR` when the thread is stopped, as they do for a debugger.
+const ENDED_BY_STOPS: [u64; 3] = [232, 281, 441];
+const FUTEX_WAIT_BITSET: u64 = 9;
+const FUTEX_OPERATION: u64 = 0x7f;
+/// `EINTR` is what programs must be ready for in these calls; a thread in another one is preferred.
+const LAST_RESORT: u8 = 1;
+
+/// Whether a thread that is interrupted in this system call waits for something outside. `operation`: its second argument.
+/// A smaller number is a better place.
+#[must_use]
+pub fn preference(number: u64, operation: u64) -> Option<u8> {
+    match number {
+        FUTEX => (operation & FUTEX_OPERATION == FUTEX_WAIT_BITSET).then_some(0),
+        number if WAITS.contains(&number) => Some(0),
+        number if ENDED_BY_STOPS.contains(&number) => Some(LAST_RESORT),
+        _ => None,
+    }
+}
+
+/// The preference of what a thread waits for just now; none if it runs, or waits for something else.
+#[must_use]
+pub fn of_thread(pid: u32, tid: u32) -> Option<u8> {
+    parse(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?)
+}
+
+fn parse(text: &str) -> Option<u8> {
+    let mut words = text.split_ascii_whitespace();
+    let number = words.next()?.parse().ok()?;
+    let operation = words.nth(1)?.strip_prefix("0x")?;
+    preference(number, u64::from_str_radix(operation, 16).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_waits_for_something_outside_count() {
+        assert_eq!(parse("230 0x0 0x0 0x7f 0x0 0x0 0x0 0x7ffd 0x7f12\n"), Some(0));
+        assert_eq!(parse("202 0x55 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd 0x7f12\n"), Some(0));
+        assert_eq!(parse("202 0x55 0x80 0x2 0x0 0x0 0x0 0x7ffd 0x7f12\n"), None, "a lock of the C library");
+        assert_eq!(parse("232 0x3 0x55 0x10 0x1 0x0 0x0 0x7ffd 0x7f12\n"), Some(LAST_RESORT));
+        for text in ["running\n", "-1 0x7ffd 0x7f12\n", "9 0x0 0x1 0x2\n", "", "x", "230", "230 0x0 zz"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        let own = std::process::id();
+        assert_eq!(of_thread(own, u32::MAX), None);
+    }
+}
