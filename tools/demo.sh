@@ -14,11 +14,11 @@ echo "building (a few minutes the first time)"
 cargo build --release --locked -p cli
 agent=${CARGO_TARGET_DIR:-target}/release/perf-agent
 
-# A program that is not ours, as Debian ships it: stripped, without frame pointers.
+# A program in Python, run by the interpreter as Debian ships it: stripped, without frame pointers.
 /usr/bin/python3 tools/demo_workload.py &
 program=$!
 trap 'kill $program 2> /dev/null || true' EXIT
 
 mkdir -p out
-"$agent" --profile --pid "$program" --duration 5s --sample-rate 999 \
+"$agent" --profile --pid "$program" --duration 5s --sample-rate 999 --kernel-stacks \
     --profile-output out/demo.pb.gz --flamegraph-output out/demo.svg --folded-output out/demo.folded
