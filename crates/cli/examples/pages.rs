@@ -14,6 +14,8 @@ mod file_args;
 mod symbol_args;
 #[path = "../src/values.rs"]
 mod values;
+#[path = "../src/written_args.rs"]
+mod written_args;
 
 use std::io;
 use std::path::Path;

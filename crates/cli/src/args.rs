@@ -9,6 +9,7 @@ use crate::console::ConsoleArgs;
 use crate::file_args::FileArgs;
 use crate::symbol_args::SymbolArgs;
 use crate::values::{OutputPath, Text};
+use crate::written_args::{ConvertArgs, MergeArgs, TopArgs};
 
 const ABOUT: &str =
     "A Linux profiler: complete, named stacks of running processes, as pprof, folded stacks and SVG";
@@ -18,6 +19,9 @@ const USAGE: &str = "perf-agent [OPTIONS] --profile|--offcpu|--pmu --pid PID [--
        perf-agent [OPTIONS] --profile|--offcpu|--pmu -- CMD [ARGS…]
        perf-agent render FILE [OUTPUT OPTIONS]
        perf-agent symbolize IN -o OUT [--symbol-dir DIR …] [--vmlinux FILE] [--system-map FILE]
+       perf-agent convert IN -o OUT [--format NAME] [--value NAME]
+       perf-agent merge FILE … -o OUT
+       perf-agent top FILE [--sort cum] [--function NAME] [--by LABEL]
        perf-agent doctor [--json]
        perf-agent help [COMMAND]";
 
@@ -68,7 +72,9 @@ Examples:
   perf-agent --profile --sample-rate 999 -- ./server --port 8080
   perf-agent --profile -a --rotate 1m --profile-output /var/tmp/cpu.pb.gz
   perf-agent --profile --pid 4711 --recording-output c.perf-agent && perf-agent render c.perf-agent -o flame.svg
-  perf-agent symbolize cpu.pb.gz -o named.pb.gz --symbol-dir /srv/symbols";
+  perf-agent symbolize cpu.pb.gz -o named.pb.gz --symbol-dir /srv/symbols
+  perf-agent convert cpu.pb.gz -o cpu.speedscope.json
+  perf-agent top cpu.pb.gz --function malloc";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -96,6 +102,12 @@ pub enum Action {
     Render(Box<RenderArgs>),
     /// Name the places without a name in a profile or recording that was written already, by build-id. Needs no privileges
     Symbolize(Box<SymbolizeArgs>),
+    /// Write a profile of any program in another format. Needs no privileges
+    Convert(Box<ConvertArgs>),
+    /// Add up profiles with the same values. Needs no privileges
+    Merge(Box<MergeArgs>),
+    /// Print the functions of a profile, their callers and callees, or the shares of processes, threads and states. Needs no privileges
+    Top(Box<TopArgs>),
     /// Say what works here and how to fix the rest
     Doctor {
         /// Print an array of {check, status, value, affects, fix} instead of text
@@ -133,11 +145,12 @@ pub struct RenderArgs {
     #[arg(value_name = "FILE")]
     pub recording: PathBuf,
 
-    /// Write one profile to this file, in the format of its extension: .pb.gz, .folded, .svg, .ndjson; - is standard output
+    /// Write one profile to this file, in the format of its extension: .pb.gz, .folded, .svg, .ndjson,
+    /// .speedscope.json; - is standard output
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<OutputPath>,
 
-    /// The format of --output, whatever its extension: pprof, folded, flamegraph, ndjson
+    /// The format of --output, whatever its extension: pprof, folded, flamegraph, ndjson, speedscope
     #[arg(long, value_name = "NAME", requires = "output")]
     pub format: Option<String>,
 

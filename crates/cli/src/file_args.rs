@@ -33,6 +33,19 @@ pub struct FileArgs {
     #[arg(long, value_name = "PATH")]
     pub flamegraph_output: Option<OutputPath>,
 
+    #[command(flatten)]
+    pub drawing: DrawingArgs,
+
+    /// A recording: all stacks and counts with their names and ledger; `perf-agent render` makes every other output
+    /// from it
+    #[arg(long, value_name = "PATH")]
+    pub recording_output: Option<OutputPath>,
+}
+
+/// How flame graphs and folded stacks are drawn.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Outputs")]
+pub struct DrawingArgs {
     /// The towers of flame graphs and folded stacks: pid (one for each process, and with --per-thread for each thread),
     /// comm (one for each program name), all (one) [default: comm]
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
@@ -42,11 +55,18 @@ pub struct FileArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub inverted: Option<bool>,
+}
 
-    /// A recording: all stacks and counts with their names and ledger; `perf-agent render` makes every other output
-    /// from it
-    #[arg(long, value_name = "PATH")]
-    pub recording_output: Option<OutputPath>,
+impl DrawingArgs {
+    /// The same for the library.
+    pub fn chosen(&self) -> Drawing {
+        let merge = match self.merge {
+            Some(Towers::Pid) => Merge::Pid,
+            Some(Towers::All) => Merge::All,
+            Some(Towers::Comm) | None => Merge::Comm,
+        };
+        Drawing::default().merge(merge).inverted(self.inverted == Some(true))
+    }
 }
 
 /// Which samples share a tower of a flame graph.
@@ -65,16 +85,6 @@ impl FileArgs {
     pub fn shows_profiles(&self) -> bool {
         let is_file = |path: &OutputPath| AsRef::<OsStr>::as_ref(path) != "-";
         [&self.folded_output, &self.flamegraph_output].into_iter().flatten().any(is_file)
-    }
-
-    /// How flame graphs and folded stacks are drawn.
-    pub fn drawing(&self) -> Drawing {
-        let merge = match self.merge {
-            Some(Towers::Pid) => Merge::Pid,
-            Some(Towers::All) => Merge::All,
-            Some(Towers::Comm) | None => Merge::Comm,
-        };
-        Drawing::default().merge(merge).inverted(self.inverted == Some(true))
     }
 
     /// The outputs with a path: the option's name and the path.

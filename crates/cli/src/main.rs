@@ -6,12 +6,15 @@
 
 mod args;
 mod console;
+mod convert;
 mod doctor;
 mod ending;
 mod exit_status;
 mod file_args;
 mod header;
+mod input;
 mod later_names;
+mod merge;
 mod messages;
 mod naming;
 mod other_tools;
@@ -24,7 +27,9 @@ mod starting;
 mod symbol_args;
 mod symbolize;
 mod syntax;
+mod top;
 mod values;
+mod written_args;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -63,6 +68,9 @@ fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<E
     match &command_line {
         CommandLine { action: Some(Action::Render(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Symbolize(args)), .. } => console::set_up(args.console),
+        CommandLine { action: Some(Action::Convert(args)), .. } => console::set_up(args.console),
+        CommandLine { action: Some(Action::Merge(args)), .. } => console::set_up(args.console),
+        CommandLine { action: Some(Action::Top(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Doctor { .. } | Action::Version), .. } => {
             console::set_up(ConsoleArgs::default())
         }
@@ -78,6 +86,11 @@ fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<E
         CommandLine { action: Some(Action::Symbolize(args)), .. } => {
             Ok(symbolize::run(&args, interrupts, statuses))
         }
+        CommandLine { action: Some(Action::Convert(args)), .. } => {
+            Ok(convert::run(&args, interrupts, statuses))
+        }
+        CommandLine { action: Some(Action::Merge(args)), .. } => Ok(merge::run(&args, interrupts, statuses)),
+        CommandLine { action: Some(Action::Top(args)), .. } => top::run(&args, statuses),
         CommandLine { action: Some(Action::Doctor { json }), .. } => {
             perfagent::raise_permitted()?;
             doctor::run(json == Some(true))

@@ -85,7 +85,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ("profile", "a capture needs no subcommand: perf-agent --profile --pid PID"),
     ("offcputime", "a capture needs no subcommand: perf-agent --offcpu --pid PID"),
     ("stat", "counters are read by --pmu: perf-agent --pmu --pid PID"),
-    ("report", "outputs of a recording are made by `perf-agent render FILE`"),
+    ("report", "the functions of a profile are printed by `perf-agent top FILE`"),
     ("script", "outputs of a recording are made by `perf-agent render FILE`"),
 ];
 

@@ -11,7 +11,7 @@ use perfagent::{FileTarget, Mode, OutputKind, Recording, Symbolizer};
 use crate::args::RenderArgs;
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
-use crate::{ending, later_names, messages};
+use crate::{ending, input, later_names, messages};
 
 /// The profile that `--output` writes, and how.
 struct Single<'a> {
@@ -60,7 +60,7 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts, statuses: ExitStatuses) -
     } else {
         recording
     };
-    let recording = recording.drawn(args.files.drawing());
+    let recording = recording.drawn(args.files.drawing.chosen());
     if outputs.is_empty() && single.is_none() {
         ending::advice(&recording);
         print_ledgers(&recording);
@@ -131,18 +131,7 @@ fn single<'a>(
             (format!("--output {path}: no format has this extension"), format!("add --format: {}", formats()))
         })?,
     };
-    let modes = recording.modes();
-    let names = || modes.iter().map(|mode| mode.name()).collect::<Vec<_>>().join(", ");
-    let mode = match &args.mode {
-        Some(name) => modes.iter().find(|mode| mode.name() == name),
-        None => modes.first(),
-    };
-    let wanted = args.mode.as_deref().unwrap_or("any");
-    let missing = || {
-        let hint = if modes.is_empty() { "it has none".to_owned() } else { format!("it has {}", names()) };
-        (format!("the recording has no profile of mode {wanted}"), hint)
-    };
-    Ok(Single { mode: *mode.ok_or_else(missing)?, format, path })
+    Ok(Single { mode: input::mode_of(recording, args.mode.as_deref())?, format, path })
 }
 
 /// Prints the ledger of each profile.

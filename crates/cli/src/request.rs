@@ -19,7 +19,7 @@ pub fn builder(args: &CaptureArgs) -> AgentBuilder {
     let files = args.outputs.files.given();
     let builder = files.fold(builder, |builder, (name, path)| builder.option(name, path));
     let builder = builder.debuginfod_from_env(true);
-    let builder = flags(args, builder).drawing(args.outputs.files.drawing());
+    let builder = flags(args, builder).drawing(args.outputs.files.drawing.chosen());
     let builder = with_command(&args.target.command, builder);
     let timestamp = jiff::Zoned::now().strftime("%Y%m%d%H%M").to_string();
     let automatic_name = |kind| automatic_name(&args.target, &timestamp, kind);

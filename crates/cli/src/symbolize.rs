@@ -1,26 +1,17 @@
 //! `perf-agent symbolize`: names for a profile or a recording that was written already, later and elsewhere.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _, Seek as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use perfagent::{Error, FileTarget, OutputKind, Recording, Symbolizer, WrittenProfile};
+use perfagent::{Error, FileTarget, OutputKind, Symbolizer};
 
 use crate::args::SymbolizeArgs;
 use crate::exit_status::ExitStatuses;
+use crate::input::{self, Input};
 use crate::signals::Interrupts;
 use crate::{ending, later_names, messages};
-
-/// The first bytes of a recording.
-const RECORDING: [u8; 8] = *b"\x89perfrec";
-
-/// What a file is.
-enum Input {
-    Profile(Box<WrittenProfile>),
-    Recording(Recording),
-}
 
 /// Reads the file, looks up names, and writes the result.
 pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> ExitCode {
@@ -48,11 +39,11 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             return ExitCode::from(statuses.rejected);
         }
     };
-    let input = match read(&args.input) {
+    let input = match input::read(&args.input) {
         Ok(input) => input,
-        Err(reason) => {
+        Err(error) => {
             let hint = "symbolize takes pprof files (.pb.gz) and recordings (--recording-output)";
-            messages::error(&format!("{}: {reason}", args.input.display()), Some(hint));
+            messages::error(&error, Some(hint));
             return ExitCode::from(statuses.failed);
         }
     };
@@ -131,19 +122,4 @@ fn with_kernel(args: &SymbolizeArgs, symbolizer: Symbolizer) -> Result<Symbolize
 
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-fn read(path: &Path) -> Result<Input, String> {
-    let mut file = File::open(path).map_err(|error| error.to_string())?;
-    let mut begin = Vec::new();
-    let read = (&file).take(RECORDING.len() as u64).read_to_end(&mut begin);
-    read.and_then(|_| file.rewind()).map_err(|error| error.to_string())?;
-    if begin == RECORDING {
-        return Recording::read_from(io::BufReader::new(file))
-            .map(Input::Recording)
-            .map_err(|e| e.to_string());
-    }
-    WrittenProfile::read_from(file)
-        .map(|profile| Input::Profile(Box::new(profile)))
-        .map_err(|error| error.to_string())
 }

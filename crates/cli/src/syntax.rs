@@ -173,6 +173,9 @@ mod tests {
             (&["render"][..], "<FILE> is missing", "perf-agent render "),
             (&["symbolize"], "--output <OUT>, <IN> is missing", "perf-agent symbolize "),
             (&["symbolize", "-o", "out"], "<IN> is missing", "perf-agent symbolize "),
+            (&["convert", "in"], "--output <OUT> is missing", "perf-agent convert "),
+            (&["merge", "-o", "out"], "<FILE>... is missing", "perf-agent merge "),
+            (&["top"], "<FILE> is missing", "perf-agent top "),
         ] {
             let words = std::iter::once("perf-agent").chain(words.iter().copied()).map(OsString::from);
             let Err(Refusal::Syntax { error: said, hint }) = parse(words) else { panic!("{error}") };

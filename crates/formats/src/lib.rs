@@ -1,13 +1,15 @@
-//! Encoders of profiles: pprof, folded stacks, SVG flame graph. And the decoder of pprof.
+//! Encoders of profiles: pprof, folded stacks, SVG flame graphs, JSON. And decoders of pprof and of folded stacks.
 //!
 //! [`registry`] lists the encoders and finds them by name or by file extension. An encoder is a pure function from
 //! a profile to bytes: it opens no file, and equal profiles give equal bytes. This crate neither makes profiles nor finds
 //! names for addresses.
 #![forbid(unsafe_code)]
 
+mod amount;
 mod encoder;
 mod named_frames;
 pub mod registry;
 
+pub use amount::amount;
 pub use encoder::{EncodeOptions, Encoder, Merge};
 pub use registry::{flamegraph, folded, pprof};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use profile::{Label, LabelValue, Location, MappingId, Profile, Sample};
+use profile::{Label, LabelValue, Location, LocationId, MappingId, Profile, Sample};
 
 use crate::Merge;
 
@@ -72,8 +72,12 @@ impl NamedFrames {
 
     /// The frames of a sample's locations, outermost first.
     pub(crate) fn stack<'a>(&'a self, sample: &'a Sample) -> impl Iterator<Item = &'a NamedFrame> {
-        let locations = sample.locations.iter().rev();
-        locations.filter_map(|location| self.of_locations.get(location.0 as usize)).flatten()
+        sample.locations.iter().rev().flat_map(|location| self.at(*location))
+    }
+
+    /// The frames of a location, outermost first.
+    pub(crate) fn at(&self, location: LocationId) -> &[NamedFrame] {
+        self.of_locations.get(location.0 as usize).map_or(&[], Vec::as_slice)
     }
 }
 

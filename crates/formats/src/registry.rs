@@ -4,6 +4,7 @@ pub mod flamegraph;
 pub mod folded;
 pub mod ndjson;
 pub mod pprof;
+pub mod speedscope;
 
 use std::path::Path;
 
@@ -15,6 +16,7 @@ pub static ENCODERS: &[&dyn Encoder] = &[
     &folded::Folded,         // one value of each stack, as text
     &flamegraph::FlameGraph, // the same as a picture
     &ndjson::Ndjson,         // all values of each stack, as JSON
+    &speedscope::Speedscope, // one value of each stack, for a viewer
 ];
 
 /// The encoder of this name.

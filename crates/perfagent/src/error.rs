@@ -141,11 +141,18 @@ pub enum Error {
         /// What is wrong, and where in the file.
         reason: String,
     },
-    /// A written profile could not be read: it is damaged, truncated, too large, or no pprof file.
+    /// A written profile could not be read: it is damaged, truncated, too large, or neither pprof nor folded stacks.
     #[error("read the profile: {reason}")]
     #[non_exhaustive]
     Profile {
         /// What is wrong, and of a file that is cut off, where.
+        reason: String,
+    },
+    /// Profiles do not have the same values, or there are none.
+    #[error("merge the profiles: {reason}")]
+    #[non_exhaustive]
+    Merge {
+        /// Which one, and what it has.
         reason: String,
     },
     /// A call for metrics, but the agent takes none.
@@ -330,7 +337,7 @@ impl Error {
             Self::Closed => ErrorKind::Closed,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Recording { .. } => ErrorKind::Recording,
-            Self::Profile { .. } => ErrorKind::Profile,
+            Self::Profile { .. } | Self::Merge { .. } => ErrorKind::Profile,
             Self::PmuNotEnabled => ErrorKind::PmuNotEnabled,
         }
     }

@@ -51,7 +51,7 @@ pub use config::{
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
 pub use finished::{CommandStatus, Ended, TargetProcess, Warning, WarningKind};
-pub use formats::Merge;
+pub use formats::{Merge, amount};
 pub use hooks::{CompiledTable, ExecutedProgram};
 pub use metrics::{
     ConsoleExporter, ContextSwitches, Counter, CounterState, CounterUnit, HardwareCounters, Histogram,
@@ -66,7 +66,10 @@ pub use processes::process_of;
 pub use profile::visible;
 pub use recorded::{Recording, SymbolizedRecording};
 pub use recording::{Mode, OffCpuState};
-pub use report::{Advice, AdviceKind, HotFunction, Hottest, Ledger, ProcessLedger, WallClock, hottest};
+pub use report::{
+    Advice, AdviceKind, HotFunction, Hottest, Ledger, Neighbours, Order, ProcessLedger, WallClock, hottest,
+    label_keys, label_shares, neighbours, ranked,
+};
 pub use rotation::Rotation;
 pub use symbolizer::Symbolizer;
 pub use written_profile::{NamingOutcome, WrittenProfile};

@@ -1,13 +1,13 @@
-//! Profiles that were written to a file as pprof, in the hands of a library user.
+//! Profiles that were written to a file, in the hands of a library user.
 
 use std::io::Read;
 
 use profile::Profile;
 
-use crate::output::{self, FileTarget, TemporaryFiles};
+use crate::output::{self, Drawing, FileTarget, TemporaryFiles};
 use crate::{Error, Symbolizer};
 
-/// A profile in a pprof file: its addresses and build-ids tell names later, on another machine, without privileges.
+/// A profile in a file. That of a pprof file has addresses and build-ids, which tell names later, on another machine, without privileges.
 ///
 /// ```no_run
 /// use perfagent::{FileTarget, Symbolizer, TemporaryFiles, WrittenProfile};
@@ -38,18 +38,35 @@ pub struct NamingOutcome {
 }
 
 impl WrittenProfile {
-    /// Reads a pprof file, compressed or not. Any input may be given: what is no profile is refused, and memory stays bounded.
+    /// Reads a pprof file of any program, compressed or not, or folded stacks. Any input may be given: what is no profile is refused, and memory
+    /// stays bounded.
     ///
     /// # Errors
-    /// [`Error::Profile`], whose message tells what is wrong.
+    /// [`Error::Profile`], whose message tells what is wrong, and where.
     pub fn read_from(input: impl Read) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         let refused = |reason: String| Error::Profile { reason };
-        input
-            .take(formats::pprof::MAX_MESSAGE_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| refused(error.to_string()))?;
-        formats::pprof::decode(&bytes).map(Self).map_err(|error| refused(error.to_string()))
+        let limit = formats::pprof::MAX_MESSAGE_BYTES;
+        input.take(limit + 1).read_to_end(&mut bytes).map_err(|error| refused(error.to_string()))?;
+        if bytes.len() as u64 > limit {
+            return Err(refused(format!("the file is longer than {limit} bytes")));
+        }
+        let profile = if formats::folded::is_folded(&bytes) {
+            formats::folded::decode(&bytes).map_err(|error| refused(error.to_string()))?
+        } else {
+            formats::pprof::decode(&bytes).map_err(|error| refused(error.to_string()))?
+        };
+        Ok(Self(profile))
+    }
+
+    /// Adds up profiles, each with the name of its file. Samples with equal stacks and labels become one. Comments that differ follow that
+    /// name.
+    ///
+    /// # Errors
+    /// [`Error::Merge`]: they do not have the same values, or there are none.
+    pub fn merge(profiles: impl IntoIterator<Item = (String, Self)>) -> Result<Self, Error> {
+        let profiles: Vec<_> = profiles.into_iter().map(|(name, profile)| (name, profile.0)).collect();
+        report::merge(&profiles).map(Self).map_err(|error| Error::Merge { reason: error.to_string() })
     }
 
     /// Names the places that have no name, or only the start of their function. All others keep what they have. The figures about names in
@@ -84,5 +101,27 @@ impl WrittenProfile {
     /// [`Error::Output`]: the target could not be written.
     pub fn write(&self, target: FileTarget, temporary: &TemporaryFiles) -> Result<u64, Error> {
         output::write_bytes(&formats::pprof::encode(&self.0), target, temporary)
+    }
+
+    /// Writes it in a format, as `pprof`, `folded`, `flamegraph`, `ndjson` or `speedscope` (see [`Recording::formats`](crate::Recording::formats)).
+    /// Formats that show one value of each stack show number `value`, or the one that the profile shows by default. Gives the number of bytes.
+    ///
+    /// # Errors
+    /// [`Error::Output`]: the format or the value does not exist, or the target could not be written.
+    pub fn write_as(
+        &self,
+        format: &str,
+        value: Option<usize>,
+        drawing: Drawing,
+        target: FileTarget,
+        temporary: &TemporaryFiles,
+    ) -> Result<u64, Error> {
+        output::write_written(&self.0, (format, value), drawing, target, temporary)
+    }
+}
+
+impl From<Profile> for WrittenProfile {
+    fn from(profile: Profile) -> Self {
+        Self(profile)
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use profile::{Location, LocationId, MappingId, Profile};
+use profile::{Location, LocationId, MappingId, Profile, Sample};
 
 use crate::figures::percent;
 use crate::stack_lines::WOKEN_BY;
@@ -41,23 +41,40 @@ impl Hottest {
     }
 }
 
-/// At most `limit` functions of a profile, those first in which most of its default value was spent while they were at work themselves. A
-/// recursive function counts once for each stack. Of a wait with its waker, the functions that waited count.
+/// Which functions come first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Those in which most was spent while they were at work themselves.
+    #[default]
+    Own,
+    /// Those in which most was spent, with the functions that they called.
+    Total,
+}
+
+/// At most `limit` functions of a profile, those first in which most of its default value was spent while they were at work themselves.
+/// Functions that only called others are left out. Counted as in [`ranked`].
 #[must_use]
 pub fn hottest(profile: &Profile, limit: usize) -> Hottest {
     let value =
         profile.sample_types.iter().position(|of| of.kind == profile.default_sample_type).unwrap_or(0);
+    let mut all = ranked(profile, value, Order::Own);
+    all.functions.retain(|function| function.own > 0);
+    all.functions.truncate(limit);
+    all
+}
+
+/// All functions of a profile in order, with what they have of the value number `value`. A recursive function counts once for each stack. Of a
+/// wait with its waker, the functions that waited count.
+#[must_use]
+pub fn ranked(profile: &Profile, value: usize, order: Order) -> Hottest {
     let mut functions = Functions::of(profile);
     let mut whole = 0u64;
     let mut seen: Vec<usize> = Vec::new();
     for sample in &profile.samples {
-        let spent =
-            sample.values.get(value).copied().and_then(|spent| u64::try_from(spent).ok()).unwrap_or(0);
+        let spent = spent(sample, value);
         whole = whole.saturating_add(spent);
-        let woken = sample.locations.iter().rposition(|id| functions.separators.contains(id));
-        let stack = sample.locations.get(woken.map_or(0, |woken| woken + 1)..).unwrap_or_default();
         seen.clear();
-        seen.extend(stack.iter().flat_map(|id| functions.at(*id)));
+        seen.extend(functions.stack(sample));
         if let Some(leaf) = seen.first() {
             let leaf = &mut functions.all[*leaf].own;
             *leaf = leaf.saturating_add(spent);
@@ -69,18 +86,26 @@ pub fn hottest(profile: &Profile, limit: usize) -> Hottest {
             *total = total.saturating_add(spent);
         }
     }
-    let mut hot: Vec<HotFunction> = functions.all.into_iter().filter(|function| function.own > 0).collect();
-    hot.sort_by(|a, b| {
-        let key = |of: &HotFunction| (Reverse(of.own), Reverse(of.total));
+    let mut all = functions.all;
+    all.retain(|function| function.total > 0);
+    all.sort_by(|a, b| {
+        let key = |of: &HotFunction| match order {
+            Order::Own => Reverse((of.own, of.total)),
+            Order::Total => Reverse((of.total, of.own)),
+        };
         key(a).cmp(&key(b)).then_with(|| (&a.name, &a.file).cmp(&(&b.name, &b.file)))
     });
-    hot.truncate(limit);
-    Hottest { whole, functions: hot }
+    Hottest { whole, functions: all }
+}
+
+/// What a sample has of a value; 0 if that is negative or not there.
+pub(crate) fn spent(sample: &Sample, value: usize) -> u64 {
+    sample.values.get(value).copied().and_then(|spent| u64::try_from(spent).ok()).unwrap_or(0)
 }
 
 /// All functions of a profile, and which of them each location shows.
-struct Functions {
-    all: Vec<HotFunction>,
+pub(crate) struct Functions {
+    pub(crate) all: Vec<HotFunction>,
     /// By number of the location, innermost first.
     of_locations: Vec<Vec<usize>>,
     /// The locations that separate a wait from its waker.
@@ -88,7 +113,7 @@ struct Functions {
 }
 
 impl Functions {
-    fn of(profile: &Profile) -> Self {
+    pub(crate) fn of(profile: &Profile) -> Self {
         let mut numbers: HashMap<(String, String), usize> = HashMap::new();
         let (mut of_locations, mut separators) = (Vec::new(), Vec::new());
         for (position, location) in (0u32..).zip(&profile.locations) {
@@ -108,6 +133,13 @@ impl Functions {
             all[number] = HotFunction { name, file, ..HotFunction::default() };
         }
         Self { all, of_locations, separators }
+    }
+
+    /// The functions of a stack, innermost first; of a wait with its waker, those that waited.
+    pub(crate) fn stack<'a>(&'a self, sample: &'a Sample) -> impl Iterator<Item = usize> + 'a {
+        let woken = sample.locations.iter().rposition(|id| self.separators.contains(id));
+        let stack = sample.locations.get(woken.map_or(0, |woken| woken + 1)..).unwrap_or_default();
+        stack.iter().flat_map(|id| self.at(*id))
     }
 
     fn at(&self, location: LocationId) -> impl Iterator<Item = usize> + '_ {
@@ -202,6 +234,19 @@ mod tests {
     fn a_recursive_function_counts_once_and_an_inlined_one_by_itself() {
         let stacks = [("f@a;f@a;f@a;main@a", 3), ("inner<outer@a;main@a", 1)];
         assert_eq!(table(&stacks, 9), ["75.0 75.0 f@a", "25.0 25.0 inner@a"]);
+    }
+
+    #[test]
+    fn functions_that_only_call_are_ranked_too() {
+        let profile = profile_of(&[("leaf@a;mid@a;main@a", 60), ("leaf@b;main@a", 70)]);
+        let names = |order| {
+            let functions = ranked(&profile, 1, order).functions;
+            functions.iter().map(|of| format!("{}@{} {}", of.name, of.file, of.total)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(Order::Own), ["leaf@b 70", "leaf@a 60", "main@a 130", "mid@a 60"]);
+        assert_eq!(names(Order::Total), ["main@a 130", "leaf@b 70", "leaf@a 60", "mid@a 60"]);
+        assert_eq!(ranked(&profile, 0, Order::Own).whole, 2, "the first value is the number of samples");
+        assert_eq!(ranked(&profile, 7, Order::Own), Hottest::default(), "there is no such value");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod rejected;
 mod render;
 mod symbolize;
 mod targets;
+mod written;
 
 use std::process::{Command, Output};
 

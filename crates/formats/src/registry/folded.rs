@@ -3,6 +3,8 @@
 //! Lines are sorted and distinct, and their values add up to the profile's sum. An inlined function is a frame of its own.
 //! [`Merge`] tells with which frames for processes and threads a stack begins; there are none if all samples would have the same.
 
+mod decode;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -10,6 +12,8 @@ use profile::Profile;
 
 use crate::named_frames::NamedFrames;
 use crate::{EncodeOptions, Encoder, Merge};
+
+pub use decode::{DecodeError, decode, is_folded};
 
 /// Folded stacks as a registered format.
 pub struct Folded;

@@ -4,12 +4,13 @@ use std::io::{self, Write};
 
 use formats::{EncodeOptions, registry};
 use metrics::{MetricsSnapshot, json_report, text_report};
+use profile::Profile;
 use recording::{Mode, SymbolizedRecording};
 
 use super::drawing::Drawing;
 use super::kind::OutputKind;
 use super::profiles::{self, modes};
-use super::title::{subtitle, title};
+use super::title::{subtitle, subtitle_of_profile, title, title_of_profile};
 
 /// The data of outputs.
 pub(crate) struct Contents<'a> {
@@ -61,6 +62,24 @@ pub(crate) fn encode_profile(
         inverted: drawing.inverted,
     };
     encoder.encode(&profile, &options, out)
+}
+
+/// Writes one value of a profile that was written already, or with `None` the value that it shows by default, in a format of the registry.
+pub(crate) fn encode_written(
+    profile: &Profile,
+    format: &str,
+    value: Option<usize>,
+    drawing: Drawing,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let encoder =
+        registry::by_name(format).ok_or_else(|| io::Error::other(format!("no format is named {format}")))?;
+    let mut options =
+        EncodeOptions { value, merge: drawing.merge, inverted: drawing.inverted, ..EncodeOptions::default() };
+    let value = options.value_index(profile);
+    options.title = title_of_profile(profile, value);
+    options.subtitle = subtitle_of_profile(profile, value);
+    encoder.encode(profile, &options, out)
 }
 
 /// The mode and the format of an output.

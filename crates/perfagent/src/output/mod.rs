@@ -33,4 +33,4 @@ pub use sink::{MemorySink, Sink};
 pub use target::FileTarget;
 pub(crate) use target::OutputTarget;
 pub use temporary::TemporaryFiles;
-pub(crate) use write::{IntervalOutputs, Outputs, write_bytes, write_profile};
+pub(crate) use write::{IntervalOutputs, Outputs, write_bytes, write_profile, write_written};

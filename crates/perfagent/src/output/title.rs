@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
+use formats::amount;
 use jiff::Timestamp;
+use profile::Profile;
 use recording::{Mode, SymbolizedRecording};
 
 use super::profiles::ledger;
 
 /// What is shown, of which target, on which machine.
 pub(super) fn title(symbolized: &SymbolizedRecording, mode: Mode) -> String {
-    let what = match mode {
-        Mode::OffCpu => "Off-CPU time",
-        Mode::Wall => "Wall-clock time",
-        _ => "On-CPU time",
-    };
+    let what = shown(mode);
     let origin = &symbolized.recording.origin;
     let target = if origin.target.is_empty() { String::new() } else { format!(": {}", origin.target) };
     let host = if origin.host.is_empty() { String::new() } else { format!(" on {}", origin.host) };
@@ -39,8 +37,54 @@ pub(super) fn subtitle(symbolized: &SymbolizedRecording, mode: Mode) -> String {
     facts.join(", ")
 }
 
+fn shown(mode: Mode) -> &'static str {
+    match mode {
+        Mode::OffCpu => "Off-CPU time",
+        Mode::Wall => "Wall-clock time",
+        _ => "On-CPU time",
+    }
+}
+
+/// What the value of a written profile is: of our own profiles the time that they show, of others the name of the value.
+pub(super) fn title_of_profile(profile: &Profile, value: usize) -> String {
+    let modes = [Mode::OnCpu, Mode::OffCpu, Mode::Wall];
+    let mode = modes.into_iter().find(|mode| comment(profile, "perf-agent.mode") == Some(mode.name()));
+    let kind = || profile.sample_types.get(value).map(|of| of.kind.clone()).unwrap_or_default();
+    mode.map_or_else(kind, |mode| shown(mode).to_owned())
+}
+
+/// When it was captured and for how long, if it tells, and how much it has of the value.
+pub(super) fn subtitle_of_profile(profile: &Profile, value: usize) -> String {
+    let mut facts = Vec::new();
+    if let Some(start) =
+        Timestamp::from_nanosecond(profile.time_ns.into()).ok().filter(|_| profile.time_ns > 0)
+    {
+        facts.push(start.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
+    }
+    if let Some(ns) = u64::try_from(profile.duration_ns).ok().filter(|ns| *ns > 0) {
+        facts.push(format!("{:.1} s", Duration::from_nanos(ns).as_secs_f64()));
+    }
+    facts.extend(comment(profile, "perf-agent.rate_hz").map(|rate| format!("{rate} Hz")));
+    if let Some(unit) = profile.sample_types.get(value) {
+        let sum = profile.samples.iter().filter_map(|sample| sample.values.get(value)).fold(0, add);
+        facts.push(amount(sum, unit));
+    }
+    facts.extend(comment(profile, "perf-agent.rooted_pct").map(|share| format!("{share} % rooted")));
+    facts.join(", ")
+}
+
+fn add(sum: u64, value: &i64) -> u64 {
+    sum.saturating_add(u64::try_from(*value).unwrap_or(0))
+}
+
+/// The value of a comment `KEY=VALUE`.
+fn comment<'a>(profile: &'a Profile, key: &str) -> Option<&'a str> {
+    profile.comments.iter().find_map(|comment| comment.strip_prefix(key)?.strip_prefix('='))
+}
+
 #[cfg(test)]
 mod tests {
+    use profile::{Builder, ValueType};
     use recording::{FrozenLedger, Origin, Recording, Settings, Span};
 
     use super::*;
@@ -65,5 +109,20 @@ mod tests {
         assert_eq!(subtitle(&symbolized, Mode::OffCpu), "2023-11-14 22:13:20 UTC, 10.0 s");
         symbolized.recording.origin = Origin::default();
         assert_eq!(title(&symbolized, Mode::OffCpu), "Off-CPU time");
+    }
+
+    #[test]
+    fn a_written_profile_tells_what_it_knows() {
+        let cpu = ValueType::new("cpu", "nanoseconds");
+        let mut builder = Builder::new(&[ValueType::new("samples", "count"), cpu.clone()], cpu, 10);
+        let leaf = builder.synthetic("f");
+        builder.add(Vec::new(), vec![leaf], &[3, 1_500_000_000]);
+        let comments = ["perf-agent.mode=on-cpu", "perf-agent.rate_hz=99"].map(str::to_owned).to_vec();
+        let mut profile = builder.finish(1_700_000_000_000_000_000, 2_000_000_000, comments);
+        assert_eq!(title_of_profile(&profile, 1), "On-CPU time");
+        assert_eq!(subtitle_of_profile(&profile, 1), "2023-11-14 22:13:20 UTC, 2.0 s, 99 Hz, 1.500 s");
+        (profile.comments, profile.time_ns, profile.duration_ns) = (Vec::new(), 0, 0);
+        assert_eq!(title_of_profile(&profile, 0), "samples");
+        assert_eq!(subtitle_of_profile(&profile, 0), "3 samples");
     }
 }

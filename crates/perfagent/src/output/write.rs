@@ -4,10 +4,11 @@ use std::io::{self, Write as _};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use profile::Profile;
 use recording::{Mode, SymbolizedRecording};
 
 use super::drawing::Drawing;
-use super::encode::{Contents, Encoded, encode, encode_profile};
+use super::encode::{Contents, Encoded, encode, encode_profile, encode_written};
 use super::file::{Finished, OutputFile, publish_all};
 use super::kind::OutputKind;
 use super::profiles::modes;
@@ -141,6 +142,17 @@ pub(crate) fn write_profile(
     temporary: &TemporaryFiles,
 ) -> Result<u64, Error> {
     write_with(target, temporary, |file| encode_profile(symbolized, mode, format, drawing, file))
+}
+
+/// Writes one value of a profile that was written already in a format. Returns the number of bytes.
+pub(crate) fn write_written(
+    profile: &Profile,
+    (format, value): (&str, Option<usize>),
+    drawing: Drawing,
+    target: FileTarget,
+    temporary: &TemporaryFiles,
+) -> Result<u64, Error> {
+    write_with(target, temporary, |file| encode_written(profile, format, value, drawing, file))
 }
 
 /// Writes bytes. Returns their number.

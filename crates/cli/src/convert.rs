@@ -1,0 +1,87 @@
+//! `perf-agent convert`: a profile in another format.
+
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use perfagent::{FileTarget, Recording, WrittenProfile};
+
+use crate::exit_status::ExitStatuses;
+use crate::signals::Interrupts;
+use crate::written_args::ConvertArgs;
+use crate::{ending, input, messages};
+
+/// Reads the file and writes it anew.
+pub fn run(args: &ConvertArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> ExitCode {
+    let output: &OsStr = args.output.as_ref();
+    let format = match format_of(args) {
+        Ok(format) => format,
+        Err((error, hint)) => {
+            messages::error(&error, Some(&hint));
+            return ExitCode::from(statuses.rejected);
+        }
+    };
+    if output == "-" && format == "pprof" && io::stdout().is_terminal() {
+        let error = "--output -: the output is binary, and standard output is a terminal";
+        messages::error(error, Some("redirect standard output (> FILE), or give a path"));
+        return ExitCode::from(statuses.rejected);
+    }
+    let profile = match input::profile(&args.input, args.mode.as_deref()) {
+        Ok(profile) => profile,
+        Err((error, hint)) => {
+            messages::error(&error, hint.as_deref());
+            return ExitCode::from(statuses.failed);
+        }
+    };
+    let value = match input::value(&profile, args.value.as_deref()) {
+        Ok(value) => value,
+        Err((error, hint)) => {
+            messages::error(&error, Some(&hint));
+            return ExitCode::from(statuses.rejected);
+        }
+    };
+    tell_what_is_lost(&profile, value, format);
+    let target = FileTarget::from_word(output);
+    match profile.write_as(format, value, args.drawing.chosen(), target, &interrupts.temporary_files) {
+        Ok(bytes) => {
+            if output != "-" {
+                ending::wrote(Path::new(output), bytes);
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            messages::library_error(&error);
+            ExitCode::from(statuses.failed)
+        }
+    }
+}
+
+/// The format of the output, or the error and the hint.
+fn format_of(args: &ConvertArgs) -> Result<&'static str, (String, String)> {
+    let known = || Recording::formats().collect::<Vec<_>>().join(", ");
+    if let Some(name) = &args.format {
+        return Recording::formats().find(|format| format == name).ok_or_else(|| {
+            (format!("--format `{name}` is no format"), format!("the formats are {}", known()))
+        });
+    }
+    let path = Path::new(AsRef::<OsStr>::as_ref(&args.output));
+    Recording::format_of(path).ok_or_else(|| {
+        let path = path.display();
+        (format!("--output {path}: no format has this extension"), format!("add --format: {}", known()))
+    })
+}
+
+/// Tells which values of the profile the format does not take.
+fn tell_what_is_lost(profile: &WrittenProfile, value: Option<usize>, format: &str) {
+    let types = &profile.profile().sample_types;
+    if types.len() < 2 || matches!(format, "pprof" | "ndjson") {
+        return;
+    }
+    let default = || types.iter().position(|of| of.kind == profile.profile().default_sample_type);
+    let shown = value.or_else(default).unwrap_or(0);
+    let kind = |number: usize| types.get(number).map_or("", |of| of.kind.as_str());
+    let others: Vec<_> = (0..types.len()).filter(|number| *number != shown).map(kind).collect();
+    let line = format!("the output has {}, not {} (--value)", kind(shown), others.join(", "));
+    messages::note(&line);
+}

@@ -1,0 +1,105 @@
+//! The options of `convert`, `merge` and `top`, which work on profiles that were written already.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::console::ConsoleArgs;
+use crate::file_args::DrawingArgs;
+use crate::values::OutputPath;
+
+/// The options of `convert`.
+#[derive(Debug, Args)]
+pub struct ConvertArgs {
+    /// A profile of any program: pprof (.pb.gz) or folded stacks. Or a recording that --recording-output wrote. - is standard input
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+
+    /// The file to write, in the format of its extension: .pb.gz, .folded, .svg, .ndjson, .speedscope.json; - is standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub output: OutputPath,
+
+    /// The format of OUT, whatever its extension: pprof, folded, flamegraph, ndjson, speedscope
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<String>,
+
+    /// The value that formats with one value for each stack show, by its name: samples, cpu, offcpu, inuse_space … [default: the one
+    /// that the profile names]
+    #[arg(long, value_name = "NAME")]
+    pub value: Option<String>,
+
+    /// Of a recording: the profile, on-cpu, off-cpu or wall [default: its first one]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
+
+    #[command(flatten)]
+    pub drawing: DrawingArgs,
+
+    #[command(flatten)]
+    pub console: ConsoleArgs,
+}
+
+/// The options of `merge`.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// Profiles with the same values: pprof (.pb.gz), folded stacks, recordings
+    #[arg(value_name = "FILE", required = true)]
+    pub inputs: Vec<PathBuf>,
+
+    /// The pprof file to write; - is standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub output: OutputPath,
+
+    /// Of recordings: the profile, on-cpu, off-cpu or wall [default: their first one]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
+
+    #[command(flatten)]
+    pub console: ConsoleArgs,
+}
+
+/// The options of `top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// A profile of any program: pprof (.pb.gz) or folded stacks. Or a recording that --recording-output wrote. - is standard input
+    #[arg(value_name = "FILE")]
+    pub input: PathBuf,
+
+    /// Print at most this many functions [default: 30]
+    #[arg(short = 'n', long, value_name = "N")]
+    pub lines: Option<usize>,
+
+    /// The functions that come first: flat (most was spent in themselves), cum (most was spent in them and in what they called)
+    /// [default: flat]
+    #[arg(long, value_name = "ORDER", hide_possible_values = true)]
+    pub sort: Option<Sort>,
+
+    /// Print the callers and callees of this function; if none has that name, of all whose name contains it
+    #[arg(long, value_name = "NAME", conflicts_with = "by")]
+    pub function: Option<String>,
+
+    /// Print the shares of the values of this label instead: comm, pid, thread, state …
+    #[arg(long, value_name = "LABEL")]
+    pub by: Option<String>,
+
+    /// The value to show, by its name: samples, cpu, offcpu, inuse_space … [default: the one that the profile names]
+    #[arg(long, value_name = "NAME")]
+    pub value: Option<String>,
+
+    /// Of a recording: the profile, on-cpu, off-cpu or wall [default: its first one]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
+
+    #[command(flatten)]
+    pub console: ConsoleArgs,
+}
+
+/// Which functions come first, in the words of `go tool pprof`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// Those in which most was spent themselves.
+    #[default]
+    Flat,
+    /// Those in which most was spent, with what they called.
+    Cum,
+}
