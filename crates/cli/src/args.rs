@@ -9,7 +9,7 @@ use crate::console::ConsoleArgs;
 use crate::file_args::FileArgs;
 use crate::symbol_args::SymbolArgs;
 use crate::values::{OutputPath, Text};
-use crate::written_args::{ConvertArgs, MergeArgs, TopArgs};
+use crate::written_args::{ConvertArgs, DiffArgs, MergeArgs, TopArgs};
 
 const ABOUT: &str =
     "A Linux profiler: complete, named stacks of running processes, as pprof, folded stacks and SVG";
@@ -22,6 +22,7 @@ const USAGE: &str = "perf-agent [OPTIONS] --profile|--offcpu|--pmu --pid PID [--
        perf-agent convert IN -o OUT [--format NAME] [--value NAME]
        perf-agent merge FILE … -o OUT
        perf-agent top FILE [--sort cum] [--function NAME] [--by LABEL]
+       perf-agent diff BEFORE AFTER [--fail-above PERCENT]
        perf-agent doctor [--json]
        perf-agent help [COMMAND]";
 
@@ -108,6 +109,8 @@ pub enum Action {
     Merge(Box<MergeArgs>),
     /// Print the functions of a profile, their callers and callees, or the shares of processes, threads and states. Needs no privileges
     Top(Box<TopArgs>),
+    /// Tell which functions changed between profiles, beyond chance, and by how much. Needs no privileges
+    Diff(Box<DiffArgs>),
     /// Say what works here and how to fix the rest
     Doctor {
         /// Print an array of {check, status, value, affects, fix} instead of text

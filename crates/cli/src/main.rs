@@ -7,6 +7,7 @@
 mod args;
 mod console;
 mod convert;
+mod diff;
 mod doctor;
 mod ending;
 mod exit_status;
@@ -70,6 +71,7 @@ fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<E
         CommandLine { action: Some(Action::Symbolize(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Convert(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Merge(args)), .. } => console::set_up(args.console),
+        CommandLine { action: Some(Action::Diff(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Top(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Doctor { .. } | Action::Version), .. } => {
             console::set_up(ConsoleArgs::default())
@@ -91,6 +93,7 @@ fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<E
         }
         CommandLine { action: Some(Action::Merge(args)), .. } => Ok(merge::run(&args, interrupts, statuses)),
         CommandLine { action: Some(Action::Top(args)), .. } => top::run(&args, statuses),
+        CommandLine { action: Some(Action::Diff(args)), .. } => diff::run(&args, statuses),
         CommandLine { action: Some(Action::Doctor { json }), .. } => {
             perfagent::raise_permitted()?;
             doctor::run(json == Some(true))

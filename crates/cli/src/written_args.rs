@@ -1,4 +1,4 @@
-//! The options of `convert`, `merge` and `top`, which work on profiles that were written already.
+//! The options of `convert`, `merge`, `top` and `diff`, which work on profiles that were written already.
 
 use std::path::PathBuf;
 
@@ -102,4 +102,60 @@ pub enum Sort {
     Flat,
     /// Those in which most was spent, with what they called.
     Cum,
+}
+
+/// The options of `diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// BEFORE and AFTER: profiles of any program with a value that counts samples: pprof (.pb.gz), folded stacks, recordings. With
+    /// --base all of these are AFTER
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// A profile of the side BEFORE. Repeatable: with several profiles on both sides, the scatter between them is measured, and widens all intervals
+    #[arg(long, value_name = "FILE")]
+    pub base: Vec<PathBuf>,
+
+    /// What the samples of a function are measured against: samples (all of its side, for services whose load differs), time (the duration
+    /// of the captures), runs (the number of profiles, for runs of the same work) [default: samples]
+    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
+    pub against: Option<Against>,
+
+    /// The samples of a function: flat (those in itself), cum (those in it and in what it called) [default: flat]
+    #[arg(long, value_name = "WHICH", hide_possible_values = true)]
+    pub sort: Option<Sort>,
+
+    /// Print at most this many functions [default: 30]
+    #[arg(short = 'n', long, value_name = "N")]
+    pub lines: Option<usize>,
+
+    /// End with status 3 if a function grew significantly and the lower end of its interval is above this many percent
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub fail_above: Option<f64>,
+
+    /// Of recordings: the profile, on-cpu, off-cpu or wall [default: their first one]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
+
+    #[command(flatten)]
+    pub console: ConsoleArgs,
+}
+
+/// What samples are measured against.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Against {
+    /// All samples of the side.
+    #[default]
+    Samples,
+    /// The duration of its captures.
+    Time,
+    /// The number of its profiles.
+    Runs,
+}
+
+/// `5` or `5%`.
+fn percent(word: &str) -> Result<f64, String> {
+    let number = word.strip_suffix('%').unwrap_or(word).trim();
+    let value: f64 = number.parse().map_err(|_| "it is no number of percent".to_owned())?;
+    if value.is_finite() && value >= 0.0 { Ok(value) } else { Err("it is not in 0…".to_owned()) }
 }

@@ -155,6 +155,13 @@ pub enum Error {
         /// Which one, and what it has.
         reason: String,
     },
+    /// Profiles cannot be compared.
+    #[error("compare the profiles: {reason}")]
+    #[non_exhaustive]
+    Compare {
+        /// Which one, and what it lacks.
+        reason: String,
+    },
     /// A call for metrics, but the agent takes none.
     #[error("the agent takes no metrics: it was built without pmu()")]
     PmuNotEnabled,
@@ -337,7 +344,7 @@ impl Error {
             Self::Closed => ErrorKind::Closed,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Recording { .. } => ErrorKind::Recording,
-            Self::Profile { .. } | Self::Merge { .. } => ErrorKind::Profile,
+            Self::Profile { .. } | Self::Merge { .. } | Self::Compare { .. } => ErrorKind::Profile,
             Self::PmuNotEnabled => ErrorKind::PmuNotEnabled,
         }
     }

@@ -67,8 +67,8 @@ pub use profile::visible;
 pub use recorded::{Recording, SymbolizedRecording};
 pub use recording::{Mode, OffCpuState};
 pub use report::{
-    Advice, AdviceKind, HotFunction, Hottest, Ledger, Neighbours, Order, ProcessLedger, WallClock, hottest,
-    label_keys, label_shares, neighbours, ranked,
+    Advice, AdviceKind, Against, Change, Comparison, HotFunction, Hottest, Ledger, Neighbours, Order, Part,
+    ProcessLedger, WallClock, hottest, label_keys, label_shares, neighbours, ranked,
 };
 pub use rotation::Rotation;
 pub use symbolizer::Symbolizer;

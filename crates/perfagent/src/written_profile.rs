@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use profile::Profile;
+use report::{Against, Comparison, Part};
 
 use crate::output::{self, Drawing, FileTarget, TemporaryFiles};
 use crate::{Error, Symbolizer};
@@ -67,6 +68,23 @@ impl WrittenProfile {
     pub fn merge(profiles: impl IntoIterator<Item = (String, Self)>) -> Result<Self, Error> {
         let profiles: Vec<_> = profiles.into_iter().map(|(name, profile)| (name, profile.0)).collect();
         report::merge(&profiles).map(Self).map_err(|error| Error::Merge { reason: error.to_string() })
+    }
+
+    /// Compares two sides of profiles, each with the name of its file, function by function.
+    ///
+    /// # Errors
+    /// [`Error::Compare`]: a profile has no samples, no value that counts them, or no duration.
+    pub fn compare(
+        before: Vec<(String, Self)>,
+        after: Vec<(String, Self)>,
+        against: Against,
+        part: Part,
+    ) -> Result<Comparison, Error> {
+        let side = |profiles: Vec<(String, Self)>| -> Vec<(String, Profile)> {
+            profiles.into_iter().map(|(name, profile)| (name, profile.0)).collect()
+        };
+        report::compare(&side(before), &side(after), against, part)
+            .map_err(|error| Error::Compare { reason: error.to_string() })
     }
 
     /// Names the places that have no name, or only the start of their function. All others keep what they have. The figures about names in

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod comparison;
 mod figures;
 mod findings;
 mod freeze;
@@ -30,6 +31,7 @@ mod test_recording;
 mod wall_time;
 
 pub use self::advice::{Advice, AdviceKind, DebugPackage, Packages, advice, nameless_files};
+pub use self::comparison::{Against, Change, Comparison, ComparisonError, Part, compare};
 pub use self::findings::{EndedBy, Finding, FindingKind};
 pub use self::hottest::{HotFunction, Hottest, Order, hottest, ranked};
 pub use self::label_shares::{label_keys, label_shares};

@@ -128,3 +128,21 @@ fn the_hottest_functions_and_their_neighbours_are_printed() {
     let mixed = run_in(folder, &["top", "a.folded", "--by", "comm", "--function", "f"]);
     assert_status(&mixed, 2);
 }
+
+#[test]
+fn a_change_beyond_chance_is_told_and_can_fail_a_build() {
+    let folder = folder();
+    let folder = folder.path();
+    fs::write(folder.join("before.folded"), "main;f 5000\nmain;g 5000\n").unwrap();
+    fs::write(folder.join("after.folded"), "main;f 6000\nmain;g 4000\n").unwrap();
+    let text = stdout(&done(folder, &["diff", "before.folded", "before.folded", "--fail-above", "5"]));
+    assert!(text.contains("no function of 2 changed significantly"), "{text}");
+    let grown = run_in(folder, &["diff", "before.folded", "after.folded", "--fail-above", "5%"]);
+    assert_status(&grown, 3);
+    assert!(stdout(&grown).contains("+20.0 %"), "{}", stdout(&grown));
+    assert!(stdout(&grown).ends_with("grew by more than 5 %: f\n"), "{}", stdout(&grown));
+    assert_status(&run_in(folder, &["diff", "before.folded", "after.folded"]), 0);
+    let one = run_in(folder, &["diff", "before.folded"]);
+    assert_status(&one, 2);
+    assert!(stderr(&one).contains("--base"), "{}", stderr(&one));
+}

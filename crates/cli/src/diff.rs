@@ -1,0 +1,198 @@
+//! `perf-agent diff`: what changed between profiles, beyond chance.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use perfagent::{Change, Comparison, Part, WrittenProfile, visible};
+
+use crate::exit_status::ExitStatuses;
+use crate::written_args::{Against, DiffArgs, Sort};
+use crate::{input, messages};
+
+/// Functions in the table unless `--lines` says otherwise.
+const LINES: usize = 30;
+/// The status if a function grew by more than `--fail-above`.
+const GREW: u8 = 3;
+
+/// Compares the profiles and prints the functions that changed on standard output.
+pub fn run(args: &DiffArgs, statuses: ExitStatuses) -> anyhow::Result<ExitCode> {
+    let (before, after) = match sides(args) {
+        Ok(sides) => sides,
+        Err((error, hint)) => {
+            messages::error(&error, Some(&hint));
+            return Ok(ExitCode::from(statuses.rejected));
+        }
+    };
+    let read = |paths: &[PathBuf]| -> Result<Vec<(String, WrittenProfile)>, _> {
+        let named = |path: &PathBuf| {
+            input::profile(path, args.mode.as_deref()).map(|profile| (path.display().to_string(), profile))
+        };
+        paths.iter().map(named).collect()
+    };
+    let sides = match read(&before).and_then(|before| Ok((before, read(&after)?))) {
+        Ok(sides) => sides,
+        Err((error, hint)) => {
+            messages::error(&error, hint.as_deref());
+            return Ok(ExitCode::from(statuses.failed));
+        }
+    };
+    let part = match args.sort.unwrap_or_default() {
+        Sort::Flat => Part::Own,
+        Sort::Cum => Part::Total,
+    };
+    let against = match args.against.unwrap_or_default() {
+        Against::Samples => perfagent::Against::Samples,
+        Against::Time => perfagent::Against::Time,
+        Against::Runs => perfagent::Against::Runs,
+    };
+    let comparison = match WrittenProfile::compare(sides.0, sides.1, against, part) {
+        Ok(comparison) => comparison,
+        Err(error) => {
+            messages::library_error(&error);
+            return Ok(ExitCode::from(statuses.failed));
+        }
+    };
+    let grew = args.fail_above.map(|limit| grew(&comparison, limit)).unwrap_or_default();
+    let mut lines = text(&comparison, args);
+    if let Some(limit) = args.fail_above {
+        lines.push(format!("grew by more than {limit} %: {}", listed(&grew)));
+    }
+    let mut out = io::stdout().lock();
+    let printed = lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ if grew.is_empty() => Ok(ExitCode::SUCCESS),
+        _ => Ok(ExitCode::from(GREW)),
+    }
+}
+
+type Files = Vec<PathBuf>;
+
+/// The files before and after, or the error and the hint.
+fn sides(args: &DiffArgs) -> Result<(Files, Files), (String, String)> {
+    match (args.base.as_slice(), args.files.as_slice()) {
+        ([], [before, after]) => Ok((vec![before.clone()], vec![after.clone()])),
+        ([], files) => Err((
+            format!("diff takes two profiles, not {}", files.len()),
+            "write `perf-agent diff BEFORE AFTER`, or name the side before by --base: --base A1 --base A2 B1 B2"
+                .to_owned(),
+        )),
+        (base, files) => Ok((base.to_vec(), files.to_vec())),
+    }
+}
+
+/// The functions that grew by more than `limit` percent for certain.
+fn grew(comparison: &Comparison, limit: f64) -> Vec<&Change> {
+    comparison.discoveries().filter(|change| change.interval.0 > limit).collect()
+}
+
+fn listed(changes: &[&Change]) -> String {
+    match changes {
+        [] => "none".to_owned(),
+        some => some.iter().map(|change| name(change)).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn text(comparison: &Comparison, args: &DiffArgs) -> Vec<String> {
+    let (before, after) = comparison.samples;
+    let which = if args.sort == Some(Sort::Cum) { "cum" } else { "flat" };
+    let against = match args.against.unwrap_or_default() {
+        Against::Samples => "of all samples",
+        Against::Time => "per second",
+        Against::Runs => "per run",
+    };
+    let mut lines = vec![format!("{before} samples before, {after} after; {which}, {against}")];
+    if let Some(factor) = comparison.dispersion {
+        lines.push(format!("profiles of one side scatter {factor:.1} times as much as chance alone"));
+    }
+    let found: Vec<&Change> = comparison.discoveries().collect();
+    let all = comparison.functions.len();
+    if found.is_empty() {
+        lines.push(format!("no function of {all} changed significantly"));
+    } else {
+        lines.push(format!("{} functions of {all} changed significantly:", found.len()));
+        lines.push(format!(
+            "{:>7}  {:>7}  {:>9}  {:>22}  function",
+            "before", "after", "change", "95 % interval"
+        ));
+        let limit = args.lines.unwrap_or(LINES);
+        lines.extend(found.iter().take(limit).map(|change| row(change)));
+        if found.len() > limit {
+            lines.push(format!("… {} more functions (-n)", found.len() - limit));
+        }
+    }
+    let visible: Vec<String> = [10.0, 1.0]
+        .into_iter()
+        .filter_map(|share| {
+            let smallest = comparison.smallest_visible(share)?;
+            Some(format!("{smallest:.0} % in a function with {share} % of the samples"))
+        })
+        .collect();
+    if !visible.is_empty() {
+        let needed = comparison.samples_needed(5.0);
+        lines.push(format!(
+            "the smallest change that could be seen: {}; one of 5 % needs {needed} samples in the function on each side",
+            visible.join(", ")
+        ));
+    }
+    lines
+}
+
+fn row(change: &Change) -> String {
+    let interval = format!("{:+.1} … {:+.1} %", change.interval.0, change.interval.1);
+    let percent =
+        if change.percent.is_infinite() { "new".to_owned() } else { format!("{:+.1} %", change.percent) };
+    let (before, after) = change.shares;
+    format!("{before:>6.2}%  {after:>6.2}%  {percent:>9}  {interval:>22}  {}", name(change))
+}
+
+fn name(change: &Change) -> String {
+    let name = visible(if change.name.is_empty() { "(no names)" } else { &change.name });
+    if change.file.is_empty() { name.to_string() } else { format!("{name} [{}]", visible(&change.file)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        diff: DiffArgs,
+    }
+
+    fn args(words: &[&str]) -> DiffArgs {
+        Words::parse_from(["diff"].iter().chain(words)).diff
+    }
+
+    fn comparison(before: &str, after: &str) -> Comparison {
+        let side =
+            |folded: &str| vec![(folded.to_owned(), WrittenProfile::read_from(folded.as_bytes()).unwrap())];
+        WrittenProfile::compare(side(before), side(after), perfagent::Against::Samples, Part::Own).unwrap()
+    }
+
+    #[test]
+    fn changes_are_told_with_their_interval_and_what_could_not_be_seen() {
+        let comparison = comparison("main;f 500\nmain;g 500", "main;f 700\nmain;g 300\nmain;h 1\n");
+        let lines = text(&comparison, &args(&["a", "b"]));
+        assert_eq!(lines[0], "1000 samples before, 1001 after; flat, of all samples");
+        assert_eq!(lines[1], "2 functions of 3 changed significantly:");
+        assert_eq!(lines[3], " 50.00%   29.97%    -40.1 %         -46.4 … -32.8 %  g");
+        assert!(lines[4].contains("+39.9 %") && lines[4].ends_with("  f"), "{}", lines[4]);
+        assert!(lines[5].starts_with("the smallest change that could be seen: "), "{}", lines[5]);
+        assert_eq!(listed(&grew(&comparison, 29.0)), "f");
+        assert_eq!(listed(&grew(&comparison, 31.0)), "none", "the lower end counts");
+    }
+
+    #[test]
+    fn sides_are_two_files_or_named_by_base() {
+        let told = |words: &[&str]| sides(&args(words)).map(|(before, after)| (before.len(), after.len()));
+        assert_eq!(told(&["a", "b"]), Ok((1, 1)));
+        assert_eq!(told(&["--base", "a", "--base", "b", "c"]), Ok((2, 1)));
+        assert_eq!(told(&["a"]).unwrap_err().0, "diff takes two profiles, not 1");
+        assert_eq!(args(&["a", "b", "--fail-above", "5%"]).fail_above, Some(5.0));
+    }
+}

@@ -1,0 +1,137 @@
+//! Comparisons of made-up captures whose truth is known.
+
+use profile::{Builder, Profile, ValueType};
+
+use super::*;
+
+/// A generator of equal numbers in each run of the tests (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A capture of `samples` samples, each in one of the functions with these weights.
+    fn capture(&mut self, weights: &[f64], samples: u64) -> (String, Profile) {
+        let whole: f64 = weights.iter().sum();
+        let mut counts = vec![0i64; weights.len()];
+        for _ in 0..samples {
+            let mut at = self.next() * whole;
+            let function = weights.iter().position(|weight| {
+                at -= weight;
+                at < 0.0
+            });
+            counts[function.unwrap_or(0)] += 1;
+        }
+        ("capture".to_owned(), profile_of(&counts))
+    }
+}
+
+fn profile_of(counts: &[i64]) -> Profile {
+    let types = [ValueType::new("samples", "count"), ValueType::new("cpu", "nanoseconds")];
+    let mut builder = Builder::new(&types, types[1].clone(), 10);
+    let main = builder.synthetic("main");
+    for (number, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let function = builder.synthetic(&format!("f{number}"));
+        builder.add(Vec::new(), vec![function, main], &[*count, count * 10]);
+    }
+    builder.finish(0, 1_000_000_000, Vec::new())
+}
+
+fn weights() -> Vec<f64> {
+    (1..=100).map(|number| 1.0 / f64::from(number)).collect()
+}
+
+/// Of 200 comparisons without a change, at a rate of 1 % about two have a discovery. Six or more come in one of 60 cases; the seed is fixed.
+#[test]
+fn without_a_change_there_is_hardly_a_discovery() {
+    let (mut random, weights) = (Random(1), weights());
+    let with_discovery = (0..200).filter(|_| {
+        let before = random.capture(&weights, 4_000);
+        let after = random.capture(&weights, 4_000);
+        let found = compare(&[before], &[after], Against::Samples, Part::Own).unwrap();
+        found.discoveries().next().is_some()
+    });
+    let count = with_discovery.count();
+    assert!(count <= 4, "{count} of 200");
+}
+
+#[test]
+fn a_change_is_found_with_the_samples_that_the_formula_asks_for() {
+    let mut random = Random(2);
+    let before_weights = [60.0, 20.0, 20.0];
+    // f1 costs 20 % more.
+    let after_weights = [60.0, 24.0, 20.0];
+    let probe = compare(
+        &[random.capture(&before_weights, 1_000)],
+        &[random.capture(&before_weights, 1_000)],
+        Against::Samples,
+        Part::Own,
+    );
+    // A share sees less of a change than 20 %: 24 of 104 samples instead of 20 of 100. One of 5 samples is in the function.
+    let visible = 100.0 * (24.0 / 104.0 / 0.20 - 1.0);
+    let samples = probe.unwrap().samples_needed(visible) * 5;
+    let found = (0..20).filter(|_| {
+        let before = random.capture(&before_weights, samples);
+        let after = random.capture(&after_weights, samples);
+        let found = compare(&[before], &[after], Against::Samples, Part::Own).unwrap();
+        found.discoveries().any(|change| change.name == "f1" && change.percent > 0.0)
+    });
+    let count = found.count();
+    // 16 are expected; fewer than 11 come in one of 400 cases.
+    assert!(count >= 11, "{count} of 20 with {samples} samples");
+}
+
+#[test]
+fn several_runs_tell_how_much_they_scatter() {
+    let mut random = Random(3);
+    // Each run has its own weight of f0, so that runs differ more than samples do.
+    let mut side = |middle: f64| -> Vec<(String, Profile)> {
+        let shift = [-0.3, 0.2, 0.0, 0.3, -0.2];
+        shift.iter().map(|shift| random.capture(&[middle * (1.0 + shift), 100.0], 5_000)).collect()
+    };
+    let (before, after) = (side(50.0), side(54.0));
+    let runs = compare(&before, &after, Against::Samples, Part::Own).unwrap();
+    assert!(runs.dispersion.unwrap() > 5.0, "{:?}", runs.dispersion);
+    assert_eq!(runs.discoveries().count(), 0, "the runs differ among themselves by more");
+    let pooled = |side: Vec<(String, Profile)>| vec![("all".to_owned(), crate::merge(&side).unwrap())];
+    let one = compare(&pooled(before), &pooled(after), Against::Samples, Part::Own).unwrap();
+    assert!(one.dispersion.is_none());
+    assert!(one.discoveries().count() > 0, "the counts alone would call it a change");
+}
+
+#[test]
+fn discoveries_come_first_and_both_sides_have_all_functions() {
+    let before = [("a".to_owned(), profile_of(&[700, 300, 10, 0]))];
+    let after = [("b".to_owned(), profile_of(&[300, 290, 11, 400]))];
+    let found = compare(&before, &after, Against::Samples, Part::Own).unwrap();
+    assert_eq!(found.samples, (1010, 1001));
+    let told: Vec<_> = found.functions.iter().map(|of| (of.name.as_str(), of.is_significant)).collect();
+    assert_eq!(told, [("f3", true), ("f0", true), ("f1", false), ("f2", false)]);
+    let total = compare(&before, &after, Against::Samples, Part::Total).unwrap();
+    let main = total.functions.iter().find(|of| of.name == "main").unwrap();
+    assert_eq!((main.before, main.after, main.is_significant), (1010, 1001, false));
+}
+
+#[test]
+fn profiles_that_cannot_be_compared_are_told() {
+    let good = || vec![("good".to_owned(), profile_of(&[1]))];
+    let told = |profile: Profile, against| {
+        compare(&good(), &[("bad".to_owned(), profile)], against, Part::Own).unwrap_err().to_string()
+    };
+    assert_eq!(told(profile_of(&[]), Against::Samples), "bad has no samples");
+    let mut bytes = profile_of(&[1]);
+    bytes.sample_types[0].unit = "bytes".to_owned();
+    assert_eq!(
+        told(bytes, Against::Samples),
+        "bad has no value in `count`; it has samples/bytes, cpu/nanoseconds"
+    );
+    let mut timeless = profile_of(&[1]);
+    timeless.duration_ns = 0;
+    assert_eq!(told(timeless, Against::Time), "bad does not tell how long its capture was");
+}
