@@ -2,10 +2,10 @@
 
 use std::io::Read;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perfagent::{Agent, Mode, PythonFrames, Recording};
-use recording::{Frame, State};
+use recording::{Frame, PythonCounter, State};
 use testkit::Process;
 
 use crate::started::started;
@@ -13,8 +13,24 @@ use crate::started::started;
 /// The program.
 pub const PROGRAM: &str = include_str!("program.py");
 
-/// How long a capture takes.
-const LENGTH: Duration = Duration::from_secs(3);
+/// Stacks that a capture takes at least.
+const STACKS: u64 = 300;
+
+/// The programs keep all CPUs busy, so there is one at a time: a test beside these has a CPU of its own.
+static BUSY: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    BUSY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until a capture has enough stacks, however busy the machine is.
+fn wait_for_stacks(agent: &Agent, frames: PythonFrames) {
+    testkit::until("a capture has enough stacks", || {
+        let ledger = agent.ledger();
+        let walked = ledger.python_walks[PythonCounter::Root as usize];
+        STACKS <= if frames == PythonFrames::Off { ledger.samples } else { walked }
+    });
+}
 
 /// A frame as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +82,7 @@ pub fn capture(python: Command, what: &str, frames: PythonFrames) -> Option<Stac
 
 /// Profiles the program for a while when it has begun. None: captures are not possible here.
 pub fn capture_running(mut python: Command, what: &str, frames: PythonFrames) -> Option<Stacks> {
+    let _alone = alone();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), PROGRAM).unwrap();
     let command = python.arg(file.path()).arg(what).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -76,12 +93,13 @@ pub fn capture_running(mut python: Command, what: &str, frames: PythonFrames) ->
     if !started(&agent) {
         return None;
     }
-    agent.wait(LENGTH);
+    wait_for_stacks(&agent, frames);
     Some(stacks(agent.stop().unwrap().recording(), Mode::OnCpu))
 }
 
 /// Profiles a command for a while, on CPUs or off them.
 pub fn profile(mut command: Command, frames: PythonFrames, mode: Mode) -> Option<Stacks> {
+    let _alone = alone();
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let builder = Agent::builder().command(command).sample_rate(499).python(frames).per_thread(true);
     let builder =
@@ -90,7 +108,7 @@ pub fn profile(mut command: Command, frames: PythonFrames, mode: Mode) -> Option
     if !started(&agent) {
         return None;
     }
-    agent.wait(LENGTH);
+    wait_for_stacks(&agent, frames);
     let report = agent.stop().unwrap();
     agent.child().unwrap().kill().unwrap();
     Some(stacks(report.recording(), mode))

@@ -76,8 +76,8 @@ fn functions_stand_in_the_places_of_the_evaluator_with_their_lines() {
         assert!(percent(wrong_count, all) < 1.0, "{version}: {wrong_count} of {all}: {wrong:#?}");
         // The evaluator of a call that begins or ends just then is shown.
         assert!(percent(halves, all) < 10.0, "{version}: {halves} of {all}");
-        // On a busy machine the first samples come before the interpreter is known.
-        assert!(percent(outside, all) < 50.0, "{version}: {outside} beside {all}");
+        // The interpreter is known before the first sample, unless a busy machine takes longer for it than the start waits.
+        assert!(percent(outside, all) < 20.0, "{version}: {outside} beside {all}");
         let marks: BTreeSet<_> = right.iter().flat_map(|stack| stack.python()).map(mark).collect();
         for of_each in ["each-descend", "each-consume", "each-order", "each-measure", "bottom", "key", "area"]
         {
