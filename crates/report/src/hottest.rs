@@ -114,22 +114,25 @@ pub(crate) struct Functions {
 
 impl Functions {
     pub(crate) fn of(profile: &Profile) -> Self {
-        let mut numbers: HashMap<(String, String), usize> = HashMap::new();
+        // By name, file as it is told, and the whole path of the source: files of several folders may be told alike.
+        let mut numbers: HashMap<(String, String, String), usize> = HashMap::new();
         let (mut of_locations, mut separators) = (Vec::new(), Vec::new());
         for (position, location) in (0u32..).zip(&profile.locations) {
             let file = file_of(profile, location);
+            let source =
+                if profile.is_interpreted(location) { place_of(profile, location) } else { String::new() };
             let names = names_at(profile, location);
             if names == [WOKEN_BY] && location.mapping.is_none() {
                 separators.push(LocationId(position));
             }
             let mut number = |name: String| {
                 let next = numbers.len();
-                *numbers.entry((name, file.clone())).or_insert(next)
+                *numbers.entry((name, file.clone(), source.clone())).or_insert(next)
             };
             of_locations.push(names.into_iter().map(&mut number).collect());
         }
         let mut all = vec![HotFunction::default(); numbers.len()];
-        for ((name, file), number) in numbers {
+        for ((name, file, _), number) in numbers {
             all[number] = HotFunction { name, file, ..HotFunction::default() };
         }
         Self { all, of_locations, separators }
@@ -175,10 +178,15 @@ fn file_of(profile: &Profile, location: &Location) -> String {
 
 /// The last two components of the path of the source file, and the line of the declaration.
 fn source_of(profile: &Profile, location: &Location) -> String {
-    let function = location.lines.first().and_then(|line| profile.functions.get(line.function.0 as usize));
-    let place = function.map(profile::Function::place).unwrap_or_default();
+    let place = place_of(profile, location);
     let folder = place.rsplit_once('/').map_or(0, |(folder, _)| folder.rfind('/').map_or(0, |at| at + 1));
     place[folder..].to_owned()
+}
+
+/// The source file and the line of the declaration.
+fn place_of(profile: &Profile, location: &Location) -> String {
+    let function = location.lines.first().and_then(|line| profile.functions.get(line.function.0 as usize));
+    function.map(profile::Function::place).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -269,6 +277,7 @@ mod tests {
         for (value, file, start_line) in [
             (1, "/srv/shop/views/cart.py", 41),
             (2, "/srv/shop/views/cart.py", 9),
+            (3, "/srv/depot/views/cart.py", 9),
             (4, "<string>", 1),
             (8, "/a.py", 0),
         ] {
@@ -285,7 +294,7 @@ mod tests {
         }
         let hottest = hottest(&builder.finish(0, 0, Vec::new()), 9);
         let rows: Vec<_> = hottest.functions.iter().map(|of| (of.name.as_str(), of.file.as_str())).collect();
-        let files = ["/a.py", "<string>:1", "views/cart.py:9", "views/cart.py:41"];
+        let files = ["/a.py", "<string>:1", "views/cart.py:9", "views/cart.py:9", "views/cart.py:41"];
         assert_eq!(rows, files.map(|file| ("<lambda>", file)));
     }
 
