@@ -1,7 +1,8 @@
 //! The bytes that are written to the stack of a stopped thread, and where each part of them is.
 //!
-//! From low to high addresses: a way back that first calls the function of the way out, a way back without it, the vector state that both
-//! frames share, a word for results, and data for arguments. A way back is the address of code that stores the result, words that it drops,
+//! From low to high addresses: the lower way back, which may first call the function of the way out, the upper way back, which does not,
+//! the vector state that both frames share, a word for results, and data for arguments. Functions begin at the lower way: what lies below is
+//! overwritten by them. The function of the way out begins at the upper way, when the lower one is no longer needed. A way back is the address of code that stores the result, words that it drops,
 //! the address of code that executes `rt_sigreturn`, and the frame that this restores.
 
 use sys::ptrace::Registers;
@@ -60,8 +61,8 @@ pub(crate) struct Parts<'a> {
 pub(crate) struct Block {
     pub(crate) start: u64,
     pub(crate) bytes: Vec<u8>,
-    pub(crate) with_way_out: WayBack,
-    pub(crate) direct: WayBack,
+    pub(crate) lower: WayBack,
+    pub(crate) upper: WayBack,
     pub(crate) result: u64,
     pub(crate) data: u64,
     vector: u64,
@@ -88,13 +89,13 @@ impl Block {
         let mut block = Self {
             start,
             bytes: vec![0; size],
-            with_way_out: way_at(ways_at),
-            direct: way_at(ways_at + way),
+            lower: way_at(ways_at),
+            upper: way_at(ways_at + way),
             result: at(result_at),
             data: at(data_at),
             vector: at(vector_at),
         };
-        for way in [block.with_way_out, block.direct] {
+        for way in [block.lower, block.upper] {
             block.put(way.entry, &parts.store.0.to_le_bytes());
             block.put(way.frame - 8, &parts.sigreturn.to_le_bytes());
         }
@@ -111,15 +112,10 @@ impl Block {
         vector.extend_from_slice(&MAGIC_2.to_le_bytes());
         block.put(block.vector, &vector);
         block.put(block.data, parts.data);
-        block.put(block.direct.frame, &block.frame(&resumed(parts.registers), parts.mask));
-        // Until there is a way out, both ways are the same.
-        block.put(block.with_way_out.frame, &block.frame(&resumed(parts.registers), parts.mask));
+        block.put(block.upper.frame, &block.frame(&resumed(parts.registers), parts.mask));
+        // Until there is a way out, both ways lead to the same.
+        block.put(block.lower.frame, &block.frame(&resumed(parts.registers), parts.mask));
         Ok(block)
-    }
-
-    /// The frame that calls a function and then leads to the direct way back.
-    pub(crate) fn way_out(&self, called: &Registers, mask: u64) -> Vec<u8> {
-        self.frame(called, mask)
     }
 
     fn put(&mut self, address: u64, bytes: &[u8]) {
@@ -127,7 +123,8 @@ impl Block {
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    fn frame(&self, registers: &Registers, mask: u64) -> Vec<u8> {
+    /// A frame that restores these registers.
+    pub(crate) fn frame(&self, registers: &Registers, mask: u64) -> Vec<u8> {
         let r = registers;
         let mut frame = Vec::with_capacity(FRAME);
         let mut put = |value: u64| frame.extend_from_slice(&value.to_le_bytes());

@@ -37,7 +37,8 @@ pub struct Calls {
     covered: Vec<u8>,
     /// Where `errno` of the thread is, and its value.
     errno: Option<(u64, [u8; 4])>,
-    has_way_out: bool,
+    way: WayBack,
+    was_called: bool,
     /// Whether the kernel may be told to make no system call. A filter of system calls would see one with the number -1.
     skips: bool,
     /// Signals that came while functions ran and could not wait in the kernel.
@@ -82,6 +83,7 @@ impl Calls {
             .map_err(CallError::io("write the stack"))?;
         let blocked = FAULTS.iter().fold(u64::MAX, |blocked, signal| blocked & !(1 << (signal - 1))) | mask;
         let skips = field("Seccomp:").trim() == "0";
+        let way = block.lower;
         let mut calls = Self {
             stopped,
             before,
@@ -93,7 +95,8 @@ impl Calls {
             sigreturn,
             covered,
             errno: None,
-            has_way_out: false,
+            way,
+            was_called: false,
             skips,
             kept: Vec::new(),
             is_away: false,
@@ -117,19 +120,20 @@ impl Calls {
     /// # Errors
     /// The target has ended.
     pub fn set_way_out(&mut self, function: u64, argument: u64) -> Result<(), CallError> {
-        self.has_way_out = false;
-        let Block { direct, result, .. } = self.block;
-        let called = block::entering(&self.before, function, &[argument], direct.entry, &self.store, result);
-        let frame = self.block.way_out(&called, self.blocked);
-        let place = self.block.with_way_out.frame;
-        sys::memory::write(self.stopped.pid, place, &frame).map_err(CallError::io("write the stack"))?;
-        self.has_way_out = true;
-        Ok(())
+        let Block { upper, lower, result, .. } = self.block;
+        if self.was_called && self.skips {
+            // It must not stand before the frame that is written now.
+            self.stand_before(upper)?;
+        }
+        let called = block::entering(&self.before, function, &[argument], upper.entry, &self.store, result);
+        let frame = self.block.frame(&called, self.blocked);
+        sys::memory::write(self.stopped.pid, lower.frame, &frame).map_err(CallError::io("write the stack"))
     }
 
-    /// There is nothing more to give back.
+    /// There is nothing more to give back: the next call leads back directly. A way out cannot be set again.
     pub fn clear_way_out(&mut self) {
-        self.has_way_out = false;
+        // Functions that begin there overwrite the lower way.
+        self.way = self.block.upper;
     }
 
     /// Calls a function with up to six arguments and gives what it returns.
@@ -142,7 +146,8 @@ impl Calls {
             return Err(CallError::Late("an earlier function did not return"));
         }
         let deadline = Instant::now() + patience;
-        let way = if self.has_way_out { self.block.with_way_out } else { self.block.direct };
+        let way = self.way;
+        self.was_called = true;
         let registers =
             block::entering(&self.before, function, arguments, way.entry, &self.store, self.block.result);
         let tracee = &self.stopped.tracee;
@@ -203,17 +208,33 @@ impl Calls {
         self.stopped.tracee.set_registers(&registers).map_err(CallError::io("write registers"))
     }
 
+    /// Memory of the target, as far as it is readable.
+    #[must_use]
+    pub fn read(&self, address: u64, size: usize) -> Vec<u8> {
+        let mut bytes = vec![0; size];
+        let read = sys::memory::read(self.stopped.pid, address, &mut bytes).unwrap_or(0);
+        bytes.truncate(read);
+        bytes
+    }
+
     /// Puts everything back and lets the thread go on.
     ///
     /// # Errors
     /// The target has ended. Or a function was late: the thread goes its way alone.
     pub fn finish(self) -> Result<(), CallError> {
+        self.put_back()?.release()
+    }
+
+    /// Puts everything back. The thread stands as it stood before.
+    ///
+    /// # Errors
+    /// As for [`Self::finish`].
+    pub fn put_back(self) -> Result<Stopped, CallError> {
         let Self { stopped, before, vector, mask, block, covered, errno, kept, is_away, .. } = self;
         if is_away {
             return Err(CallError::Late("a function did not return"));
         }
-        let (pid, tid) = (stopped.pid, stopped.tid);
-        let tracee = stopped.tracee;
+        let (pid, tid, tracee) = (stopped.pid, stopped.tid, &stopped.tracee);
         if let Some((place, value)) = errno {
             sys::memory::write(pid, place, &value).map_err(CallError::io("write errno"))?;
         }
@@ -222,11 +243,10 @@ impl Calls {
         tracee.set_registers(&before).map_err(CallError::io("write registers"))?;
         // The thread leads no longer through the block.
         sys::memory::write(pid, block.start, &covered).map_err(CallError::io("write the stack"))?;
-        tracee.detach(0).map_err(CallError::io("let a thread go on"))?;
         for signal in kept {
             let _ = ptrace::send_signal(pid, tid, signal);
         }
-        Ok(())
+        Ok(stopped.with_registers(before))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -217,6 +218,14 @@ impl CodeFile {
     pub fn symbols(&self, names: &[&str]) -> Vec<Option<u64>> {
         let found = symbols::find(self.bytes(), names);
         found.into_iter().map(|svma| svma.map(|svma| svma.wrapping_add(self.bias))).collect()
+    }
+
+    /// Where functions with these names are, with the parts that a compiler has split off: the position in `names` and the addresses.
+    #[must_use]
+    pub fn functions(&self, names: &[&str]) -> Vec<(usize, Range<u64>)> {
+        let at = |svma: u64| svma.wrapping_add(self.bias);
+        let found = symbols::ranges(self.bytes(), names);
+        found.into_iter().map(|(index, range)| (index, at(range.start)..at(range.end))).collect()
     }
 
     fn unwinder(&self) -> Option<&FullUnwinder<Bytes>> {

@@ -13,7 +13,8 @@
 //! The kernel lets the thread go on wherever it is. So a function does not return to an address that traps, but to code of the target that
 //! stores its result and then executes `rt_sigreturn` on a frame in the block: the kernel itself restores registers, vector state and signal
 //! mask, as at the end of a signal handler. A second frame before that one can call another function first ([`Calls::set_way_out`]), which
-//! gives back what the thread must not keep, such as a lock. In ordinary life the begin of that system call is where the thread is stopped, and
+//! gives back what the thread must not keep, such as a lock. A system call that was interrupted is then made again, or ends with `EINTR` if
+//! it cannot be; `errno` is not put back; and a signal that came meanwhile is delivered before that call, which it does not end. In ordinary life the begin of that system call is where the thread is stopped, and
 //! it is not executed.
 //!
 //! A call that does not return in time is left to end that way too: a function is never abandoned in its middle.

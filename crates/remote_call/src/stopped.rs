@@ -91,6 +91,11 @@ impl Stopped {
         Ok(())
     }
 
+    /// It stands with these registers, which have been written.
+    pub(crate) fn with_registers(self, registers: Registers) -> Self {
+        Self { registers, ..self }
+    }
+
     /// Lets it go on.
     ///
     /// # Errors

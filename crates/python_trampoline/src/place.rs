@@ -1,0 +1,155 @@
+//! A place where a thread of the interpreter may call its functions.
+
+use std::time::{Duration, Instant};
+
+use remote_call::{CallError, Calls, CodeFile, Stopped, Walked, waits};
+
+use crate::api::Texts;
+use crate::refusal::{Refusal, Token};
+use crate::target::Target;
+
+/// For a process, in all.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// For one call.
+pub(crate) const CALL: Duration = Duration::from_secs(1);
+/// For one thread to stop.
+const STOP: Duration = Duration::from_millis(100);
+/// For the interpreter to come to a pending call. It is asked again afterwards.
+const PENDING: Duration = Duration::from_millis(200);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Waiting threads that are tried in one round.
+const MAX_WAITING: usize = 8;
+/// Threads of a process that are looked at.
+const MAX_THREADS: usize = 4096;
+const SCHED_YIELD: u64 = 24;
+/// The argument of a pending call, with the lowest byte by turns. `sched_yield` has no argument, so nobody else gives one like this.
+const COOKIE: u64 = 0x7065_7266_6167_0000;
+
+/// A thread that has the interpreter's lock, in which its functions can be called.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) calls: Calls,
+    pub(crate) texts: Texts,
+    release: (u64, u64),
+}
+
+impl Held {
+    /// Gives the lock back, puts everything back and lets the thread go on.
+    pub(crate) fn finish(mut self) -> Result<(), CallError> {
+        self.calls.clear_way_out();
+        let released = self.calls.call(self.release.0, &[self.release.1], CALL);
+        self.calls.finish()?;
+        released.map(drop)
+    }
+}
+
+/// Finds a thread and takes the lock in it.
+pub(crate) fn hold(target: &Target, texts: &Texts) -> Result<Held, Refusal> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut last = "no thread came to a place where functions may be called".to_owned();
+    for attempt in 0.. {
+        if !target.lives() {
+            return Err(Refusal::new(Token::Exited, "it has ended"));
+        }
+        match attempt_once(target, texts, attempt) {
+            Ok(Some(held)) => return Ok(held),
+            Ok(None) | Err(CallError::Ended) => {}
+            Err(CallError::Unfit(why)) => last = format!("no function can be called in it: {why}"),
+            // A thread that does not stop waits in the kernel, and others may not.
+            Err(CallError::Late(what)) => last = format!("{what} in time"),
+            Err(error) => return Err(error.into()),
+        }
+        if Instant::now() >= deadline {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err(Refusal::new(Token::Timeout, last))
+}
+
+fn attempt_once(target: &Target, texts: &Texts, attempt: u64) -> Result<Option<Held>, CallError> {
+    let mut threads = process::task::threads(target.pid).map_err(|_| CallError::Ended)?;
+    threads.truncate(MAX_THREADS);
+    let mut waiting: Vec<(u8, u32)> =
+        threads.iter().filter_map(|tid| Some((waits::of_thread(target.pid, *tid)?, *tid))).collect();
+    waiting.sort_unstable();
+    let mut late = None;
+    for (_, tid) in waiting.iter().take(MAX_WAITING) {
+        match in_waiting_thread(target, texts, *tid) {
+            Ok(Some(held)) => return Ok(Some(held)),
+            Ok(None) | Err(CallError::Ended) => {}
+            Err(error @ (CallError::Late(_) | CallError::Unfit(_))) => late = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    if !waiting.iter().any(|(_, tid)| *tid == target.pid)
+        && let Some(held) = in_first_thread(target, texts, attempt)?
+    {
+        return Ok(Some(held));
+    }
+    late.map_or(Ok(None), Err)
+}
+
+/// A thread that waits outside of the interpreter and has given the lock away.
+fn in_waiting_thread(target: &Target, texts: &Texts, tid: u32) -> Result<Option<Held>, CallError> {
+    let stopped = Stopped::new(target.pid, tid, Instant::now() + STOP)?;
+    let waits =
+        stopped.system_call().is_some_and(|(number, second)| waits::preference(number, second).is_some());
+    if !waits || !is_plain(target, &target.code.walk(stopped.registers())) {
+        return Ok(None);
+    }
+    let mut calls = Calls::new(stopped, &target.code, &texts.bytes)?;
+    let has_lock = calls.call(target.api.current_state, &[], CALL)? != 0;
+    let has_state = calls.call(target.api.own_state, &[], CALL)? != 0;
+    if has_lock || !has_state {
+        calls.finish()?;
+        return Ok(None);
+    }
+    take_lock(target, texts, calls, false).map(Some)
+}
+
+/// The first thread, at the end of a system call that the interpreter makes for us.
+fn in_first_thread(target: &Target, texts: &Texts, attempt: u64) -> Result<Option<Held>, CallError> {
+    let stopped = Stopped::new(target.pid, target.pid, Instant::now() + STOP)?;
+    let walked = target.code.walk(stopped.registers());
+    if !is_plain(target, &walked) || !target.may_ask(&walked.addresses) {
+        return Ok(None);
+    }
+    let cookie = COOKIE | attempt & 0xffff;
+    let mut calls = Calls::new(stopped, &target.code, &[])?;
+    let refused =
+        calls.call(target.api.add_pending_call, &[target.api.sched_yield, cookie], CALL)? as u32 != 0;
+    let mut stopped = calls.put_back()?;
+    if refused {
+        return Ok(None);
+    }
+    match stopped.run_until_call(SCHED_YIELD, cookie, Instant::now() + PENDING) {
+        Ok(()) => {}
+        Err(CallError::Late(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let mut calls = Calls::new(stopped, &target.code, &texts.bytes)?;
+    let has_lock = calls.call(target.api.current_state, &[], CALL)? != 0;
+    if !has_lock {
+        calls.finish()?;
+        return Ok(None);
+    }
+    take_lock(target, texts, calls, true).map(Some)
+}
+
+/// `had`: the thread has the lock already.
+fn take_lock(target: &Target, texts: &Texts, mut calls: Calls, had: bool) -> Result<Held, CallError> {
+    // What the function returns: 0 if the thread had the lock, else 1.
+    let state = u64::from(!had);
+    calls.set_way_out(target.api.release, state)?;
+    let taken = calls.call(target.api.ensure, &[], CALL)?;
+    let texts = texts.clone().at(calls.data());
+    Ok(Held { calls, texts, release: (target.api.release, taken & 0xffff_ffff) })
+}
+
+/// Whether the stack of a thread is whole, and neither the dynamic loader nor a signal handler runs.
+fn is_plain(target: &Target, walked: &Walked) -> bool {
+    let in_loader = |address: &u64| target.code.file_at(*address).is_none_or(CodeFile::is_loader);
+    walked.is_whole && !walked.in_handler && !walked.addresses.iter().any(in_loader)
+}

@@ -1,0 +1,146 @@
+//! The interpreter of a process, found in its mapped files.
+
+use std::ops::Range;
+
+use interpreters::python::{Interpreter, InterpreterError, Version};
+use remote_call::{Code, CodeFile};
+
+use crate::api::Api;
+use crate::refusal::{Refusal, Token};
+
+/// The first version with trampolines.
+const FIRST: (u8, u8) = (3, 12);
+
+/// A process with an interpreter that can be switched.
+pub(crate) struct Target {
+    pub(crate) pid: u32,
+    pub(crate) start_ticks: u64,
+    pub(crate) code: Code,
+    pub(crate) api: Api,
+    /// The code of the interpreter's loop.
+    pub(crate) evaluator: Vec<Range<u64>>,
+    locking: Locking,
+}
+
+/// Functions that hold the lock of pending calls for a moment, or that are called meanwhile. The first two are known by name only in files with
+/// all symbols.
+const LOCKING: [&str; 16] = [
+    "_Py_HandlePending",
+    "make_pending_calls",
+    "Py_AddPendingCall",
+    "_PyEval_AddPendingCall",
+    "Py_MakePendingCalls",
+    "_PyEval_MakePendingCalls",
+    "_PyEval_SignalReceived",
+    "PyThread_acquire_lock",
+    "PyThread_acquire_lock_timed",
+    "PyThread_release_lock",
+    "PyMutex_Lock",
+    "PyMutex_Unlock",
+    "_PyMutex_LockTimed",
+    "_PyMutex_LockSlow",
+    "_PyMutex_TryUnlock",
+    "_PyParkingLot_Park",
+];
+
+/// Where the lock of pending calls may be held.
+struct Locking {
+    functions: Vec<Range<u64>>,
+    /// Whether all of them are known.
+    all_known: bool,
+    /// The addresses of the interpreter's file.
+    bias: u64,
+}
+
+impl Locking {
+    fn of(file: &CodeFile) -> Self {
+        let found = file.functions(&LOCKING);
+        let all_known = found.iter().any(|(index, _)| *index == 0);
+        Self { functions: found.into_iter().map(|(_, range)| range).collect(), all_known, bias: file.bias() }
+    }
+}
+
+impl Target {
+    /// Finds everything that can be found without touching the process.
+    pub(crate) fn find(pid: u32) -> Result<Self, Refusal> {
+        let stat = process::task::stat(pid)?;
+        if matches!(stat.state, 'Z' | 'X') {
+            return Err(Refusal::new(Token::Exited, "it has ended"));
+        }
+        if pid == std::process::id() {
+            return Err(Refusal::new(Token::NotPython, "it is perf-agent itself"));
+        }
+        let code = Code::read(pid)?;
+        let (api, evaluator, locking) = Self::interpreter(&code)?;
+        Ok(Self { pid, start_ticks: stat.start_time_ticks, code, api, evaluator, locking })
+    }
+
+    /// The functions of the interpreter, where its loop is, and where it locks.
+    fn interpreter(code: &Code) -> Result<(Api, Vec<Range<u64>>, Locking), Refusal> {
+        let mut refused = None;
+        for file in candidates(code) {
+            let interpreter = match Interpreter::of_file(file.bytes()) {
+                Ok(Some(interpreter)) => interpreter,
+                Ok(None) => continue,
+                Err(error) => {
+                    refused = Some(of_interpreter(error));
+                    continue;
+                }
+            };
+            if (interpreter.version.major, interpreter.version.minor) < FIRST {
+                return Err(too_old(interpreter.version));
+            }
+            let at = |range: &Range<_>| bias(file, range);
+            let evaluator = interpreter.evaluator.ranges.iter().map(at).collect();
+            return Ok((Api::find(file, code)?, evaluator, Locking::of(file)));
+        }
+        Err(refused.unwrap_or_else(|| Refusal::new(Token::NotPython, "no interpreter of Python is mapped")))
+    }
+
+    /// Whether the process is still the one that was found.
+    pub(crate) fn lives(&self) -> bool {
+        process::task::start_time(self.pid).is_ok_and(|start| start == self.start_ticks)
+    }
+
+    /// Whether a thread with this stack may ask for a pending call: it runs Python code, and does not hold the lock of pending calls. Where the
+    /// functions that hold it are not known by name, that is certain only in the interpreter's loop itself and in other files.
+    pub(crate) fn may_ask(&self, addresses: &[u64]) -> bool {
+        let Some((leaf, _)) = addresses.split_first() else { return false };
+        let in_loop = |address: &u64| self.evaluator.iter().any(|range| range.contains(address));
+        let locks = |address: &u64| self.locking.functions.iter().any(|range| range.contains(address));
+        let until_loop = addresses.iter().take_while(|address| !in_loop(address));
+        let in_interpreter = self.code.file_at(*leaf).is_some_and(|file| file.bias() == self.locking.bias);
+        addresses.iter().any(in_loop)
+            && !until_loop.clone().any(locks)
+            && (self.locking.all_known || !in_interpreter || in_loop(leaf))
+    }
+}
+
+fn bias(file: &CodeFile, range: &Range<profile::Svma>) -> Range<u64> {
+    range.start.0.wrapping_add(file.bias())..range.end.0.wrapping_add(file.bias())
+}
+
+/// Files that are named like an interpreter, then all others but the C library and the loader: the program may be named as it likes.
+fn candidates(code: &Code) -> impl Iterator<Item = &CodeFile> {
+    let is_named =
+        |file: &&CodeFile| file.name().starts_with("libpython") || file.name().starts_with("python");
+    let may_be = |file: &&CodeFile| !file.name().contains(".so");
+    let named = code.files().iter().filter(is_named);
+    named.chain(code.files().iter().filter(move |file| may_be(file) && !is_named(file)))
+}
+
+fn too_old(version: Version) -> Refusal {
+    Refusal::new(Token::PythonTooOld, format!("CPython {version} has no trampolines; 3.12 and later have"))
+}
+
+fn of_interpreter(error: InterpreterError) -> Refusal {
+    match error {
+        InterpreterError::Version(version) | InterpreterError::DebugBuild(version)
+            if (version.major, version.minor) < FIRST =>
+        {
+            too_old(version)
+        }
+        InterpreterError::Symbol { .. } => Refusal::new(Token::NoLibpythonSymbols, error.to_string()),
+        error => Refusal::new(Token::Other, error.to_string()),
+    }
+}

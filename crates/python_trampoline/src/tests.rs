@@ -1,0 +1,201 @@
+//! Real interpreters, in each state in which a program may be.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use testkit::Process;
+
+use super::*;
+use crate::api::Texts;
+use crate::place::hold;
+use crate::target::Target;
+
+const PROGRAM: &str = r#"
+import json, os, select, signal, sys, threading, time
+def told(*_):
+    active = sys.is_stack_trampoline_active() if hasattr(sys, "is_stack_trampoline_active") else False
+    os.write(1, b"on\n" if active else b"off\n")
+signal.signal(signal.SIGUSR1, told)
+def leaf(n): return n * n % 7
+def compute():
+    total = 0
+    while True:
+        for n in range(1000): total += leaf(n)
+def c_code():
+    numbers = list(range(20000, 0, -1))
+    while True: json.dumps(sorted(numbers))
+def sleeping(): time.sleep(100000)
+mode = sys.argv[1]
+reader, writer = os.pipe()
+os.write(1, b"ready\n")
+if mode == "compute": compute()
+elif mode == "c": c_code()
+elif mode == "sleep": sleeping()
+elif mode == "select": select.select([reader], [], [])
+elif mode == "read": os.read(reader, 1)
+elif mode in ("join", "join-computing", "threads"):
+    target = compute if mode == "join-computing" else sleeping
+    threads = [threading.Thread(target=target, daemon=True) for _ in range(100 if mode == "threads" else 1)]
+    for thread in threads: thread.start()
+    compute() if mode == "threads" else threads[0].join()
+"#;
+
+/// Interpreters of a minor version.
+fn interpreter(minor: u8) -> Option<PathBuf> {
+    let name = format!("python3.{minor}");
+    let versions = PathBuf::from(std::env::var_os("HOME")?).join(".pyenv/versions");
+    let built = fs::read_dir(versions).into_iter().flatten().flatten();
+    let mut found = built.map(|version| version.path().join("bin").join(&name)).filter(|path| path.exists());
+    found.next().or_else(|| testkit::find_command(&name))
+}
+
+struct Program {
+    process: Process,
+    folder: tempfile::TempDir,
+}
+
+impl Program {
+    fn start(interpreter: &PathBuf, options: &[&str], mode: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let output = fs::File::create(folder.path().join("output")).unwrap();
+        let mut command = Command::new(interpreter);
+        command.args(options).args(["-c", PROGRAM, mode]).stdin(Stdio::null()).stdout(output);
+        let program = Self { process: Process::start(&mut command).unwrap(), folder };
+        testkit::until("it runs", || program.lines() >= 1);
+        program
+    }
+
+    fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(self.folder.path().join("output")).unwrap()
+    }
+
+    fn lines(&self) -> usize {
+        self.text().lines().count()
+    }
+
+    /// Whether the trampoline is on, as the program itself says.
+    fn says(&self) -> bool {
+        let before = self.lines();
+        self.send_usr1();
+        testkit::until("it answers", || self.lines() > before);
+        self.text().lines().last() == Some("on")
+    }
+
+    fn send_usr1(&self) {
+        let killed = Command::new("kill").args(["-USR1", &self.pid().to_string()]).status().unwrap();
+        assert!(killed.success(), "it lives");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(format!("/tmp/perf-{}.map", self.pid()));
+    }
+}
+
+#[test]
+fn programs_in_each_state_are_switched_on_and_off() {
+    let own = Mark::own().unwrap();
+    let mut any = false;
+    let modes = ["compute", "join-computing", "select", "c", "sleep", "read", "join", "threads"];
+    for (python, modes) in [(interpreter(12), &modes[..]), (interpreter(13), &modes[..3])] {
+        let Some(python) = python else { continue };
+        for mode in modes {
+            let program = Program::start(&python, &[], mode);
+            let what = format!("{} {mode}", python.display());
+            assert!(!program.says());
+            assert_eq!(switch_on(program.pid(), &own), Ok(On::Activated), "{what}");
+            assert!(program.says(), "{what}");
+            assert_eq!(switch_on(program.pid(), &own), Ok(On::Activated), "{what}: it is ours");
+            assert_eq!(switch_off(program.pid(), &own), Ok(Off::Deactivated), "{what}");
+            assert!(!program.says(), "{what}");
+            assert_eq!(switch_off(program.pid(), &own), Ok(Off::NotOurs), "{what}");
+            any = true;
+        }
+    }
+    if !any {
+        testkit::skip!("no CPython 3.12 or later");
+    }
+}
+
+#[test]
+fn what_others_have_switched_on_stays_on_while_they_live() {
+    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let own = Mark::own().unwrap();
+    let program = Program::start(&python, &["-X", "perf"], "sleep");
+    assert_eq!(switch_on(program.pid(), &own), Ok(On::AlreadyOn));
+    assert_eq!(switch_off(program.pid(), &own), Ok(Off::NotOurs));
+    assert!(program.says());
+
+    let mut other = Process::start(Command::new("sleep").arg("1000")).unwrap();
+    let theirs = Mark::of(other.pid()).unwrap();
+    let program = Program::start(&python, &[], "compute");
+    assert_eq!(switch_on(program.pid(), &theirs), Ok(On::Activated));
+    assert_eq!(switch_on(program.pid(), &own), Ok(On::AlreadyOn));
+    assert_eq!(switch_off(program.pid(), &own), Ok(Off::NotOurs));
+    assert!(program.says());
+    other.kill().unwrap();
+    testkit::until("it has ended", || other.try_wait().unwrap().is_some());
+    assert_eq!(switch_on(program.pid(), &own), Ok(On::Adopted));
+    assert_eq!(switch_off(program.pid(), &own), Ok(Off::Deactivated));
+    assert!(!program.says());
+}
+
+#[test]
+fn other_programs_are_refused_and_go_on() {
+    let own = Mark::own().unwrap();
+    let token = |pid| switch_on(pid, &own).unwrap_err().token;
+    let other = Process::start(Command::new("sleep").arg("1000")).unwrap();
+    assert_eq!(token(other.pid()), Token::NotPython);
+    assert_eq!(token(std::process::id()), Token::NotPython);
+    assert_eq!(token(u32::MAX), Token::Exited);
+    for python in [8, 9, 10, 11].into_iter().filter_map(interpreter) {
+        let program = Program::start(&python, &[], "sleep");
+        let refusal = switch_on(program.pid(), &own).unwrap_err();
+        assert_eq!(refusal.token, Token::PythonTooOld, "{refusal}");
+        assert!(refusal.to_string().starts_with("python_too_old: CPython 3."), "{refusal}");
+        assert!(!program.says());
+    }
+}
+
+#[test]
+fn many_cycles_leave_the_program_as_it_was() {
+    let Some(python) = interpreter(13) else { testkit::skip!("no CPython 3.13") };
+    let own = Mark::own().unwrap();
+    let program = Program::start(&python, &[], "compute");
+    for cycle in 0..25 {
+        assert_eq!(switch_on(program.pid(), &own), Ok(On::Activated), "{cycle}");
+        assert_eq!(switch_off(program.pid(), &own), Ok(Off::Deactivated), "{cycle}");
+    }
+    assert!(!program.says());
+}
+
+#[test]
+fn the_lock_is_given_back_if_we_die() {
+    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    for mode in ["compute", "join-computing", "sleep"] {
+        let program = Program::start(&python, &[], mode);
+        let own = Mark::own().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let target = Target::find(program.pid()).unwrap();
+                // As for a process that is killed, the kernel detaches when this thread ends.
+                std::mem::forget(hold(&target, &Texts::new("")).unwrap());
+            });
+        });
+        // A signal that comes before the thread has found its way back does not end a wait. One that comes later does.
+        let before = program.lines();
+        testkit::until("the program runs", || {
+            program.send_usr1();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            program.lines() > before
+        });
+        testkit::until("it can be switched", || switch_on(program.pid(), &own) == Ok(On::Activated));
+        assert_eq!(switch_off(program.pid(), &own), Ok(Off::Deactivated));
+    }
+}
