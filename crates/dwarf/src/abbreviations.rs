@@ -189,10 +189,12 @@ pub(crate) fn root(section: &[u8], at: usize, code: u64) -> (Option<RootShape>, 
     let rest = &rest[..rest.len().min(MAX_ABBREVIATIONS)];
     let mut at = 0;
     let mut find = || {
+        let mut specs = Vec::new();
         while let Some((found, tag, _)) = head(rest, &mut at) {
-            let mut specs = Vec::new();
             while let Some(spec) = specification(rest, &mut at)? {
-                specs.push(spec);
+                if found == code {
+                    specs.push(spec);
+                }
             }
             if found == code {
                 return Some((tag, specs));

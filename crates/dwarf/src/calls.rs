@@ -133,7 +133,12 @@ impl Calls {
         let depth = self.calls.get(parent as usize)?.depth + 1;
         let mut call = Call { parent, depth, origin: None, file: 0, line: 0, column: 0 };
         let mut bounds = Bounds::default();
-        view.attributes(shape, at, work, |name, value| {
+        let is_wanted = |name| {
+            let own =
+                [dw::DW_AT_abstract_origin, dw::DW_AT_call_file, dw::DW_AT_call_line, dw::DW_AT_call_column];
+            Bounds::has(name) || own.contains(&name)
+        };
+        view.attributes(shape, at, work, is_wanted, |name, value| {
             if bounds.take(name, value) {
                 return;
             }

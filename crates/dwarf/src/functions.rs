@@ -65,7 +65,7 @@ impl Functions {
             let attributes = at;
             if shape.kind == Kind::Function {
                 let mut bounds = Bounds::default();
-                view.attributes(shape, &mut at, work, |name, value| {
+                view.attributes(shape, &mut at, work, Bounds::has, |name, value| {
                     bounds.take(name, value);
                 })?;
                 let (first, entry) = (self.ranges.len(), u32::try_from(entry - start).ok()?);

@@ -189,7 +189,18 @@ impl<'a> Context<'a> {
         let shape = view.shape(&mut at)??;
         let mut read = Entry::default();
         let (mut name, mut linkage_name) = (None, None);
-        view.attributes(shape, &mut at, work, |attribute, value| match attribute {
+        let is_wanted = |attribute| {
+            matches!(
+                attribute,
+                dw::DW_AT_name
+                    | dw::DW_AT_linkage_name
+                    | dw::DW_AT_MIPS_linkage_name
+                    | dw::DW_AT_decl_line
+                    | dw::DW_AT_abstract_origin
+                    | dw::DW_AT_specification
+            )
+        };
+        view.attributes(shape, &mut at, work, is_wanted, |attribute, value| match attribute {
             dw::DW_AT_name => name = Some(value),
             dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => linkage_name = Some(value),
             dw::DW_AT_decl_line => read.line = small(value),

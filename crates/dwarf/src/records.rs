@@ -80,6 +80,8 @@ pub(crate) struct Records {
     /// By start: end, and position in [`Self::bytes`].
     ranges: BTreeMap<u64, (u64, usize)>,
     bytes: Vec<u8>,
+    /// Room for the segments of a record, whose number comes before them.
+    packed: Vec<u8>,
 }
 
 impl Records {
@@ -96,23 +98,24 @@ impl Records {
         }
         let mut last = Segment { address: parts.start, ..Segment::default() };
         let mut count = 0u64;
-        let mut packed = Vec::new();
+        let packed = &mut self.packed;
+        packed.clear();
         segments(parts, |segment| {
             if count > 0 && (Segment { address: last.address, ..segment }) == last {
                 return;
             }
-            put(&mut packed, segment.address - last.address);
+            put(packed, segment.address - last.address);
             for (from, to) in
                 [(last.node, segment.node), (last.file, segment.file), (last.line, segment.line)]
             {
-                put_difference(&mut packed, from, to);
+                put_difference(packed, from, to);
             }
-            put(&mut packed, segment.column.into());
+            put(packed, segment.column.into());
             count += 1;
             last = segment;
         });
         put(out, count);
-        out.extend_from_slice(&packed);
+        out.extend_from_slice(packed);
         self.ranges.insert(parts.start, (parts.end, at));
     }
 
@@ -140,8 +143,9 @@ impl Records {
             0 => None,
             distance => Some(start.wrapping_sub(distance - 1)),
         };
-        let mut nodes = Vec::new();
-        for _ in 0..uleb(data, &mut at)? {
+        let count = uleb(data, &mut at)?;
+        let mut nodes = Vec::with_capacity(usize::try_from(count).ok()?.min(data.len()));
+        for _ in 0..count {
             let mut next = || uleb(data, &mut at).map(|value| value as u32);
             let (parent, name, file) = (next()?, text(next()?), text(next()?));
             let (line, column, start_line) = (next()?, next()?, next()?);

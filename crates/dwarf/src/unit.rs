@@ -159,13 +159,15 @@ impl UnitReader<'_> {
             ..*interval
         });
         let mut pieces = flatten::flatten(clipped.collect());
-        let mut nodes: Vec<Node> = Vec::new();
-        let mut numbers: HashMap<u32, u32> = HashMap::new();
+        let mut nodes: Vec<Node> = Vec::with_capacity(calls.calls.len().min(2 * pieces.len() + 1));
+        // Number of the node of each call.
+        let mut numbers: Vec<Option<u32>> = vec![None; calls.calls.len()];
+        let known = |numbers: &[Option<u32>], call: u32| numbers.get(call as usize).copied().flatten();
         let mut chain = Vec::new();
         for wanted in [0].into_iter().chain(pieces.iter().map(|piece| piece.value)) {
             // Outer ones come first.
             let mut next = wanted;
-            while !numbers.contains_key(&next) {
+            while known(&numbers, next).is_none() {
                 chain.push(next);
                 next = calls.calls.get(next as usize).map_or(0, |call| call.parent);
                 if chain.last() == Some(&next) {
@@ -177,8 +179,10 @@ impl UnitReader<'_> {
                 let described = call.origin.map(|origin| context.describe(origin, self.texts, self.work));
                 let described = described.unwrap_or_default();
                 let file = if number == 0 { None } else { paths.enter(call.file as u32, self.texts) };
-                let parent = numbers.get(&call.parent).copied().unwrap_or(0);
-                numbers.insert(number, nodes.len() as u32);
+                let parent = known(&numbers, call.parent).unwrap_or(0);
+                if let Some(place) = numbers.get_mut(number as usize) {
+                    *place = Some(nodes.len() as u32);
+                }
                 nodes.push(Node {
                     parent,
                     name: described.name,
@@ -190,7 +194,7 @@ impl UnitReader<'_> {
             }
         }
         for piece in &mut pieces {
-            piece.value = numbers.get(&piece.value).copied().unwrap_or(0);
+            piece.value = known(&numbers, piece.value).unwrap_or(0);
         }
         (nodes, pieces)
     }

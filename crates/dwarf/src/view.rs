@@ -61,20 +61,25 @@ pub(crate) struct View<'a> {
     pub abbreviations: Rc<Abbreviations>,
 }
 
-/// Reads the attributes of an entry. `data` ends with the unit; `at` is where the attributes begin, then where they end.
+/// Reads the wanted attributes of an entry. `data` ends with the unit; `at` is where the attributes begin, then where they end.
 pub(crate) fn attributes<'a>(
     data: &'a [u8],
     at: &mut usize,
     head: &UnitHead,
     specs: &[AttributeSpecification],
+    is_wanted: impl Fn(DwAt) -> bool,
     mut each: impl FnMut(DwAt, Value<'a>),
 ) -> Option<()> {
     let none = NoAbbreviations::default();
     let bytes = EndianSlice::new(data.get(*at..)?, LittleEndian);
     let mut entries = EntriesRaw::new(bytes, head.encoding, &none, UnitOffset(*at));
     for spec in specs {
-        let attribute = entries.read_attribute(*spec).ok()?;
-        each(spec.name(), attribute.value());
+        if is_wanted(spec.name()) {
+            let attribute = entries.read_attribute(*spec).ok()?;
+            each(spec.name(), attribute.value());
+        } else {
+            entries.skip_attributes(std::slice::from_ref(spec)).ok()?;
+        }
     }
     *at = entries.next_offset().0;
     Some(())
@@ -103,27 +108,34 @@ impl<'a> Root<'a> {
             rnglists: DebugRngListsBase::default_for_encoding_and_file(head.encoding, file_type),
         };
         let (mut name, mut directory, mut split, mut split_id) = (None, None, None, head.dwo_id);
-        attributes(data, &mut at, head, &specs, |attribute, value| match (attribute, value) {
-            (attribute, value) if root.bounds.take(attribute, value) => {}
-            (dw::DW_AT_name, value) => name = Some(value),
-            (dw::DW_AT_comp_dir, value) => directory = Some(value),
-            (dw::DW_AT_dwo_name | dw::DW_AT_GNU_dwo_name, value) => split = Some(value),
-            (dw::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => root.lines = Some(offset),
-            (dw::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => {
-                root.str_offsets = base
-            }
-            (dw::DW_AT_addr_base | dw::DW_AT_GNU_addr_base, AttributeValue::DebugAddrBase(base)) => {
-                root.addresses = base;
-            }
-            (
-                dw::DW_AT_rnglists_base | dw::DW_AT_GNU_ranges_base,
-                AttributeValue::DebugRngListsBase(base),
-            ) => {
-                root.rnglists = base;
-            }
-            (dw::DW_AT_GNU_dwo_id, AttributeValue::DwoId(id)) => split_id = split_id.or(Some(id.0)),
-            _ => {}
-        })?;
+        attributes(
+            data,
+            &mut at,
+            head,
+            &specs,
+            |_| true,
+            |attribute, value| match (attribute, value) {
+                (attribute, value) if root.bounds.take(attribute, value) => {}
+                (dw::DW_AT_name, value) => name = Some(value),
+                (dw::DW_AT_comp_dir, value) => directory = Some(value),
+                (dw::DW_AT_dwo_name | dw::DW_AT_GNU_dwo_name, value) => split = Some(value),
+                (dw::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => root.lines = Some(offset),
+                (dw::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => {
+                    root.str_offsets = base
+                }
+                (dw::DW_AT_addr_base | dw::DW_AT_GNU_addr_base, AttributeValue::DebugAddrBase(base)) => {
+                    root.addresses = base;
+                }
+                (
+                    dw::DW_AT_rnglists_base | dw::DW_AT_GNU_ranges_base,
+                    AttributeValue::DebugRngListsBase(base),
+                ) => {
+                    root.rnglists = base;
+                }
+                (dw::DW_AT_GNU_dwo_id, AttributeValue::DwoId(id)) => split_id = split_id.or(Some(id.0)),
+                _ => {}
+            },
+        )?;
         // Their forms may need the bases, which may come later.
         if let Some(value) = root.bounds.low_pc {
             root.low_pc = root.address(space, head, value)?;
@@ -218,6 +230,12 @@ pub(crate) struct Bounds<'a> {
 }
 
 impl<'a> Bounds<'a> {
+    /// Whether an attribute is one of them.
+    #[inline]
+    pub fn has(name: DwAt) -> bool {
+        matches!(name, dw::DW_AT_low_pc | dw::DW_AT_high_pc | dw::DW_AT_ranges)
+    }
+
     /// Takes an attribute if it is one of them.
     #[inline]
     pub fn take(&mut self, name: DwAt, value: Value<'a>) -> bool {
@@ -247,19 +265,20 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Reads the attributes of an entry of this shape.
+    /// Reads the wanted attributes of an entry of this shape.
     pub fn attributes(
         &self,
         shape: &Shape,
         at: &mut usize,
         work: &mut Work,
+        is_wanted: impl Fn(DwAt) -> bool,
         each: impl FnMut(DwAt, Value<'a>),
     ) -> Option<()> {
         let specs = self.abbreviations.specs(shape);
         if !work.take(4 * specs.len()) {
             return None;
         }
-        attributes(self.data(), at, &self.head, specs, each)
+        attributes(self.data(), at, &self.head, specs, is_wanted, each)
     }
 
     pub fn string(&self, value: Value<'a>) -> Option<Slice<'a>> {
