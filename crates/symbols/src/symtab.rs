@@ -67,7 +67,7 @@ impl SymbolTable {
         }
         let is_cut = section.size > MAX_BYTES || order.len() > MAX_FUNCTIONS;
         order.truncate(MAX_FUNCTIONS);
-        order.sort_unstable_by_key(|index| (source.start(*index), *index));
+        source.sort(&mut order);
         // Each symbol is compared once: a comparison reads names.
         order.dedup_by(|later, kept| {
             let is_same_start = source.start(*later) == source.start(*kept);
@@ -121,6 +121,8 @@ const MAX_NAME: usize = 64 << 10;
 const MAX_COMPARED: usize = 1 << 10;
 /// Entries that are read of a table. The largest programs have less than five million symbols.
 const MAX_ENTRIES: usize = 16 << 20;
+/// Bits that the number of an entry needs.
+const INDEX_BITS: u32 = MAX_ENTRIES.ilog2();
 /// Entries of code that are kept of a table.
 const MAX_FUNCTIONS: usize = 8 << 20;
 /// Bytes of a table that has [`MAX_ENTRIES`].
@@ -169,6 +171,22 @@ impl<'f> Source<'f> {
 
     fn start(&self, index: u32) -> u64 {
         self.symbols[index as usize].st_value.get(LittleEndian)
+    }
+
+    /// Sorts symbols by start, then by number. Start and number are compared as one number: the table itself would be read in no order,
+    /// several times for each symbol.
+    fn sort(&self, order: &mut [u32]) {
+        let first = self.code.first().map_or(0, |section| section.start);
+        let last = self.code.iter().map(|section| section.end).max().unwrap_or(first);
+        if last.saturating_sub(first) >> (u64::BITS - INDEX_BITS) != 0 {
+            order.sort_unstable_by_key(|index| (self.start(*index), *index));
+            return;
+        }
+        let key = |index: &u32| self.start(*index).wrapping_sub(first) << INDEX_BITS | u64::from(*index);
+        let mut keys: Vec<u64> = order.iter().map(key).collect();
+        keys.sort_unstable();
+        let numbers = keys.iter().map(|key| (key & ((1 << INDEX_BITS) - 1)) as u32);
+        order.iter_mut().zip(numbers).for_each(|(index, number)| *index = number);
     }
 
     /// The addresses of a symbol; empty if it has no size.
@@ -233,4 +251,31 @@ fn flatten(source: &Source<'_>, order: &[u32]) -> Vec<Interval> {
     }
     out.shrink_to_fit();
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use object::{U16, U32, U64};
+
+    use super::*;
+
+    #[test]
+    fn symbols_are_sorted_by_start_then_number_however_far_apart_code_is() {
+        let at = |start| Sym64 {
+            st_name: U32::new(LittleEndian, 0),
+            st_info: constants::SymbolInfo(0),
+            st_other: constants::SymbolOther(0),
+            st_shndx: U16::new(LittleEndian, constants::SymbolSection(1)),
+            st_value: U64::new(LittleEndian, start),
+            st_size: U64::new(LittleEndian, 1),
+        };
+        let end = 0x1000 + (1 << (u64::BITS - INDEX_BITS));
+        for last in [end - 1, end, u64::MAX - 1] {
+            let symbols = [last, 0x1002, 0x1000, 0x1002, 0x1001, 0x1000].map(at);
+            let code = vec![0x1000..0x2000, last..last + 1];
+            let mut order = vec![5, 4, 3, 2, 1, 0];
+            Source { symbols: &symbols, names: &[], code }.sort(&mut order);
+            assert_eq!(order, [2, 5, 4, 1, 3, 0], "last at {last:#x}");
+        }
+    }
 }
