@@ -61,13 +61,7 @@ impl CodeMessage {
 
 /// A string of Python, whose characters have 1, 2 or 4 bytes each.
 fn text(bytes: &[u8], kind: u8, is_cut: bool) -> String {
-    let scalar = |code: u32| char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
-    let mut text: String = match kind {
-        1 => bytes.iter().map(|byte| char::from(*byte)).collect(),
-        2 => bytes.as_chunks().0.iter().map(|unit| scalar(u16::from_ne_bytes(*unit).into())).collect(),
-        4 => bytes.as_chunks().0.iter().map(|unit| scalar(u32::from_ne_bytes(*unit))).collect(),
-        _ => String::new(),
-    };
+    let mut text = interpreters::python::text(bytes, kind);
     if is_cut && !text.is_empty() {
         text.push('…');
     }

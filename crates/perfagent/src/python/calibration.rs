@@ -35,7 +35,7 @@ pub(super) fn calibrate(
     runtime: u64,
     read: impl Fn(u64, usize) -> Vec<u8>,
 ) -> Result<Found, NotYet> {
-    let (states, interpreters) = thread_states(layout, runtime, &read);
+    let (states, interpreters) = thread_states(layout, runtime, MAX_THREADS, &read);
     if states.is_empty() {
         return Err(NotYet::NoThreads);
     }
@@ -43,10 +43,11 @@ pub(super) fn calibrate(
     Ok(Found { slot, interpreters })
 }
 
-/// The states of threads, and how many interpreters have some.
-fn thread_states(
+/// The states of at most `most` threads, and how many interpreters have some.
+pub(super) fn thread_states(
     layout: &Layout,
     runtime: u64,
+    most: usize,
     read: &impl Fn(u64, usize) -> Vec<u8>,
 ) -> (Vec<ThreadState>, usize) {
     let word = |address: u64, offset: u32| {
@@ -59,7 +60,7 @@ fn thread_states(
         let Some(address) = interpreter else { break };
         let mut state = word(address, layout.interp_threads_head);
         interpreters += usize::from(state.is_some());
-        while let Some(address) = state.filter(|_| states.len() < MAX_THREADS) {
+        while let Some(address) = state.filter(|_| states.len() < most) {
             if let Some(thread_id) = word(address, layout.tstate_thread_id) {
                 states.push(ThreadState { address, thread_id });
             }

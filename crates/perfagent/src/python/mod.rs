@@ -6,6 +6,7 @@
 //! Not here: layouts of interpreters and line tables (crate `interpreters`), the walk (`bpf/`), and where interpreted frames stand
 //! among native ones (`session`).
 
+mod asleep;
 mod calibration;
 mod code_store;
 mod files;

@@ -9,7 +9,8 @@ use kernel::{Kernel, Python};
 use process::{MappedFile, Region, WorkerPool};
 use profile::{Avma, Svma};
 
-use super::calibration::{Found, NotYet, calibrate};
+use super::asleep::{self, Asleep};
+use super::calibration::{Found, NotYet, calibrate, thread_states};
 use super::files::{InImage, InterpreterFiles};
 use crate::processes::{ExecInstance, ProcessSnapshot, Processes};
 
@@ -51,6 +52,8 @@ enum State {
 pub(crate) struct Pythons {
     files: InterpreterFiles,
     readers: WorkerPool<Result<Found, NotYet>>,
+    /// For the frames of threads that sleep.
+    sleepers: WorkerPool<Asleep>,
     processes: HashMap<u32, Process>,
     /// Processes with a file that is still to be read.
     awaiting: HashMap<u32, Arc<ExecInstance>>,
@@ -64,10 +67,12 @@ pub(crate) struct Pythons {
 
 impl Default for Pythons {
     fn default() -> Self {
-        let spawn = |body| sys::thread::spawn_quiet_thread("interpreter", body).map(drop);
+        let spawn =
+            |body: Box<dyn FnOnce() + Send>| sys::thread::spawn_quiet_thread("interpreter", body).map(drop);
         Self {
             files: InterpreterFiles::default(),
             readers: WorkerPool::new(Box::new(spawn), PATIENCE),
+            sleepers: WorkerPool::new(Box::new(spawn), PATIENCE),
             processes: HashMap::new(),
             awaiting: HashMap::new(),
             unsupported: HashMap::new(),
@@ -188,6 +193,24 @@ impl Pythons {
             && Instant::now() < deadline
         {}
         Ok(())
+    }
+
+    /// The frames of threads of a process that sleep, by their numbers in the innermost PID namespace. `None`: the process runs no interpreter, or that is
+    /// not known yet, or its memory does not come.
+    pub(crate) fn read_asleep(&mut self, pid: u32, tids: HashSet<u32>) -> Option<Asleep> {
+        let process = self.processes.get(&pid)?;
+        let State::Found(found) = &process.state else { return None };
+        let (slot, interpreter) = (found.slot, Arc::clone(&process.interpreter));
+        let runtime = interpreter.runtime.0.wrapping_add(process.bias);
+        let read = move || {
+            let read = |address, len| memory(pid, address, len);
+            let layout = &interpreter.layout;
+            let (states, _) = thread_states(layout, runtime, asleep::MAX_THREADS, &read);
+            asleep::read_asleep(layout, &states, &slot, &tids, read)
+        };
+        let ticket = self.sleepers.ask((u32::MAX, pid), read);
+        let taken = self.sleepers.take(PATIENCE);
+        taken.finished.into_iter().find(|(finished, _)| *finished == ticket).map(|(_, asleep)| asleep)
     }
 
     /// Reads the processes that are due.

@@ -38,8 +38,9 @@ use crate::{
     privilege,
 };
 
-/// How long the start waits until it is known where the targets' interpreters of Python keep their frames.
-const FIND_PYTHONS: Duration = Duration::from_millis(200);
+/// How long the start waits until it is known where the targets' interpreters of Python keep their frames. Reading the file of an interpreter
+/// takes most of it, some ten milliseconds where the machine is idle; what is not known by then is missing in the first stacks.
+const FIND_PYTHONS: Duration = Duration::from_millis(500);
 
 /// What an agent hands over to begin a capture.
 pub(crate) struct Order {

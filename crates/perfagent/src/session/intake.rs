@@ -113,6 +113,19 @@ impl Intake {
         }
     }
 
+    /// Adds to the stacks of threads of one process that sleep their functions in Python.
+    pub(super) fn read_python_asleep(
+        &mut self,
+        pid: u32,
+        stacks: &mut [StackMessage],
+        processes: &Processes,
+    ) {
+        if let (Some(python), Some(first)) = (&mut self.resolver.python, stacks.first()) {
+            let snapshot = processes.histories().at(first.pid, first.exec_id);
+            python.read_asleep(pid, stacks, snapshot);
+        }
+    }
+
     /// Takes in a stack that was sent unwalked.
     pub(super) fn take_raw(&mut self, raw: RawStack, context: &mut WalkContext<'_>) {
         self.undrained += u64::from(raw.stack.hash != 0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use interpreters::python::merge::{self, Outcome, Position};
 use interpreters::python::{Interpreter, lines};
-use kernel::{CodeMessage, InterpretedFrame, PythonEnd, StackMessage, WalkEnd};
+use kernel::{CodeMessage, InterpretedFrame, InterpretedWalk, PythonEnd, StackMessage, WalkEnd};
 use process::{Image, RegionKind};
 use profile::Avma;
 use recording::{Builder, CodeObject, CodeObjectId, Frame, FrameId};
@@ -57,6 +57,31 @@ impl PythonStacks {
     pub(super) fn add_code(&mut self, code: CodeMessage, snapshot: Option<ProcessSnapshot<'_>>) {
         if let Some(snapshot) = snapshot {
             self.codes.add(snapshot.instance, code);
+        }
+    }
+
+    /// Adds to the stacks of threads of one process that sleep the frames of their functions, from the memory of the process.
+    pub(super) fn read_asleep(
+        &mut self,
+        pid: u32,
+        stacks: &mut [StackMessage],
+        snapshot: Option<ProcessSnapshot<'_>>,
+    ) {
+        let Some(snapshot) = snapshot else { return };
+        // The memory has the number that a thread has in its own namespace.
+        let inner = |tid: u32| process::task::ns_pids(tid).ok()?.last().copied();
+        let numbers: HashMap<u32, u32> =
+            stacks.iter().filter_map(|stack| Some((stack.tid, inner(stack.tid)?))).collect();
+        let Some(asleep) = self.pythons.read_asleep(pid, numbers.values().copied().collect()) else { return };
+        for code in asleep.codes {
+            self.codes.add(snapshot.instance, code);
+        }
+        for stack in stacks {
+            let frames = numbers.get(&stack.tid).and_then(|inner| asleep.threads.get(inner));
+            let Some((frames, is_whole)) = frames else { continue };
+            let end = if *is_whole { PythonEnd::Root } else { PythonEnd::Open };
+            stack.attached.interpreted = frames.clone();
+            stack.attached.interpreted_walk = Some(InterpretedWalk { end, half_linked: false });
         }
     }
 

@@ -39,10 +39,13 @@ pub(super) fn take_in(
     }
     intake.may_wait_for_files(FILES);
     for (pid, mut raws) in unwalked {
+        let before = stacks.len();
         while !raws.is_empty() {
             let some = raws.split_off(raws.len().saturating_sub(STACKS));
             stacks.extend(walk_all(pid, some, intake, processes, tables, kernel));
         }
+        let walked = stacks.get_mut(before..).unwrap_or_default();
+        intake.read_python_asleep(pid, walked, processes);
     }
     intake.may_wait_for_files(Duration::ZERO);
     if stacks.is_empty() {

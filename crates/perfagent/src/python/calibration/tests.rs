@@ -1,13 +1,15 @@
 //! Interpreters of this machine: the place is found, and leads each thread to the frames that it has.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use interpreters::python::{Family, Interpreter};
+use interpreters::python::{Family, Interpreter, lines};
 use process::{Files, Image};
 
 use super::*;
+use crate::python::asleep::read_asleep;
 use crate::python::files::{InImage, InterpreterFiles};
 
 /// Three threads and the main one, each asleep in functions of its own.
@@ -128,8 +130,8 @@ fn the_place_leads_each_thread_to_its_frames() {
         // The main thread may still be on its way to sleep.
         testkit::until("all threads sleep", || {
             let Ok(Found { slot, .. }) = calibrate(&interpreter.layout, runtime, read) else { return false };
-            let mut stacks: Vec<Vec<String>> = thread_states(&interpreter.layout, runtime, &read)
-                .0
+            let states = thread_states(&interpreter.layout, runtime, MAX_THREADS, &read).0;
+            let mut stacks: Vec<Vec<String>> = states
                 .into_iter()
                 .map(|state| functions(pid, state_of(pid, state.thread_id, &slot), &interpreter))
                 .collect();
@@ -138,5 +140,43 @@ fn the_place_leads_each_thread_to_its_frames() {
             stacks.len() == 4
                 && stacks.iter().zip(1..).all(|(stack, depth)| stack.starts_with(&asleep(depth)))
         });
+        let asleep_in = |tids: &HashSet<u32>| {
+            let Found { slot, .. } = calibrate(&interpreter.layout, runtime, read).unwrap();
+            let states = thread_states(&interpreter.layout, runtime, MAX_THREADS, &read).0;
+            read_asleep(&interpreter.layout, &states, &slot, tids, read)
+        };
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let tids: HashSet<u32> =
+            tasks.map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+        assert!(asleep_in(&HashSet::from([1])).threads.is_empty(), "another thread's number");
+        let read = asleep_in(&tids);
+        let mut stacks: Vec<Vec<(&str, u32)>> = read
+            .threads
+            .values()
+            .map(|(frames, is_whole)| {
+                assert!(is_whole, "{}: {read:#?}", interpreter.version);
+                let shown = frames.iter().filter(|frame| frame.code != 0).map(|frame| {
+                    let code = read.codes.iter().find(|code| code.address == frame.code).unwrap();
+                    let lines = lines::lines(interpreter.version, code.first_line, &code.line_table);
+                    let instruction = lines::instruction(interpreter.version, frame.instruction);
+                    let lines =
+                        recording::CodeObject { first_line: code.first_line, lines, ..Default::default() };
+                    (code.name.as_str(), lines.line_of(instruction))
+                });
+                shown.collect()
+            })
+            .collect();
+        stacks.sort_by_key(|stack| stack.iter().position(|(name, _)| *name == "run"));
+        let expected = |depth: usize| {
+            let mut lines = vec![("asleep", 4), ("descend", 9)];
+            lines.extend(vec![("descend", 7); depth]);
+            lines.push(("run", 11));
+            lines
+        };
+        let [one, two, three, main] = &stacks[..] else { panic!("{}: {stacks:?}", interpreter.version) };
+        for (depth, stack) in (1..).zip([one, two, three, main]) {
+            // Outside of it are the functions of `threading`, or the module.
+            assert!(stack.starts_with(&expected(depth)), "{}: {stack:?}", interpreter.version);
+        }
     }
 }

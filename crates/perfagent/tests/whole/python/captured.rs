@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use perfagent::{Agent, Mode, PythonFrames, Recording};
 use recording::{Frame, PythonCounter, State};
@@ -95,6 +96,19 @@ pub fn capture_running(mut python: Command, what: &str, frames: PythonFrames) ->
     }
     wait_for_stacks(&agent, frames);
     Some(stacks(agent.stop().unwrap().recording(), Mode::OnCpu))
+}
+
+/// Records the waits of a program that says that it is ready, when `sleeps` is true of it. None: captures are not possible here.
+pub fn capture_asleep(mut python: Command, mut sleeps: impl FnMut(u32) -> bool) -> Option<Stacks> {
+    let mut process = Process::start(python.stdin(Stdio::null()).stdout(Stdio::piped())).unwrap();
+    process.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    testkit::until("the program sleeps", || sleeps(process.pid()));
+    let agent = Agent::builder().pid(process.pid()).with_off_cpu_profile().build().unwrap();
+    if !started(&agent) {
+        return None;
+    }
+    agent.wait(Duration::from_millis(300));
+    Some(stacks(agent.stop().unwrap().recording(), Mode::OffCpu))
 }
 
 /// Profiles a command for a while, on CPUs or off them.

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use perfagent::{Mode, PythonFrames};
 
-use self::captured::{Captured, Line, PROGRAM, capture, capture_running, profile};
+use self::captured::{Captured, Line, PROGRAM, capture, capture_asleep, capture_running, profile};
 use self::installed::installed;
 
 /// Part of a whole.
@@ -172,4 +172,24 @@ fn waits_have_functions_too() {
     let begun = |stack: &&Captured| stack.python().any(|line| line.name == "nap");
     let all: u64 = waits.all.iter().filter(begun).map(|stack| stack.count).sum();
     assert!(all > 20 && percent(naps, all) > 95.0, "{version}: {naps} of {all}; {:?}", waits.ledger);
+}
+
+#[test]
+fn threads_that_sleep_since_before_the_capture_have_functions_too() {
+    for (version, python) in installed() {
+        let mut command = Command::new(&python);
+        let program =
+            "import time\ndef nap():\n    print('ready', flush=True)\n    time.sleep(1000)\nnap()\n";
+        command.args(["-c", program]);
+        // `clock_nanosleep`, and `select` with which older versions sleep.
+        let sleeps = |pid: u32| {
+            let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+            ["230 ", "23 "].iter().any(|number| call.starts_with(number))
+        };
+        let Some(waits) = capture_asleep(command, sleeps) else { return };
+        let [stack] = &waits.all[..] else { panic!("{version}: {:#?}", waits.all) };
+        let lines: Vec<(&str, u32)> = stack.python().map(|line| (line.name.as_str(), line.line)).collect();
+        assert_eq!(lines, [("<module>", 5), ("nap", 4)], "{version}: {stack:#?}");
+        assert!(!stack.has_evaluator(), "{version}: {stack:#?}");
+    }
 }
