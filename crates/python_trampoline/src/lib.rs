@@ -17,12 +17,14 @@
 #![cfg(target_arch = "x86_64")]
 
 mod api;
+mod injection;
 mod mark;
 mod place;
 mod refusal;
 mod switch;
 mod target;
 
+pub use injection::{Counts, Injection};
 pub use mark::Mark;
 pub use refusal::{Refusal, Token};
 pub use switch::{Off, On, switch_off, switch_on};

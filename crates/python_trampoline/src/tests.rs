@@ -199,3 +199,35 @@ fn the_lock_is_given_back_if_we_die() {
         assert_eq!(switch_off(program.pid(), &own), Ok(Off::Deactivated));
     }
 }
+
+#[test]
+fn whatever_was_switched_on_is_switched_off_at_the_end() {
+    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let programs = ["compute", "sleep", "join"].map(|mode| Program::start(&python, &[], mode));
+    let left_alone = Program::start(&python, &["-X", "perf"], "sleep");
+    let other = Process::start(Command::new("sleep").arg("1000")).unwrap();
+    let pids: Vec<u32> =
+        programs.iter().map(Program::pid).chain([left_alone.pid(), other.pid(), u32::MAX]).collect();
+    let injection = Injection::new().unwrap();
+    let mut skipped = injection.add_all(&pids, || false);
+    skipped.sort_by_key(|(pid, _)| *pid);
+    let tokens: Vec<Token> = skipped.iter().map(|(_, refusal)| refusal.token).collect();
+    assert_eq!(tokens, [Token::NotPython, Token::Exited]);
+    assert!(programs.iter().all(Program::says));
+    let counts = injection.finish();
+    let text = "activated 3, already on 1, deactivated 3, skipped 2 (not_python 1, exited 1), failed 0";
+    assert_eq!(counts.to_string(), text);
+    assert!(!programs.iter().any(Program::says) && left_alone.says());
+    // Dropped without a word: an error, or a panic.
+    let injection = Injection::new().unwrap();
+    injection.add(programs[0].pid()).unwrap();
+    drop(injection);
+    assert!(!programs[0].says());
+    assert!(injection_is_over(&programs[0]));
+}
+
+/// Nothing is switched when it is over before it begins.
+fn injection_is_over(program: &Program) -> bool {
+    let injection = Injection::new().unwrap();
+    injection.add_all(&[program.pid()], || true).is_empty() && !program.says()
+}
