@@ -206,7 +206,6 @@ impl Layout {
             0 => by_release(&CODE_COUNTERS, version),
             told => told,
         };
-        let is_3_13 = version.minor == 13;
         Ok(Self {
             family: Family::DebugOffsets,
             runtime_interpreters_head: told.runtime_interpreters_head,
@@ -234,13 +233,13 @@ impl Layout {
             code_version: if beside == BESIDE_CODE_VERSION { CODE_VERSION } else { 0 },
             str_length: told.str_length,
             str_state: told.str_state,
-            str_kind_shift: if is_3_13 { 2 } else { 16 },
+            str_kind_shift: V3_12.str_kind_shift,
             str_ascii_bytes: told.str_ascii_bytes,
             // A compact string has the length and the address of its UTF-8 form between its head and its characters.
             str_wide_bytes: told.str_ascii_bytes + 16,
             bytes_length: told.bytes_length,
             bytes_bytes: told.bytes_bytes,
-            tagged_pointers: !is_3_13,
+            tagged_pointers: version.minor >= 14,
         })
     }
 }

@@ -16,6 +16,7 @@ fn the_seeds_are_interpreters() {
     {
         let found = Interpreter::of_file(&seed(name)).unwrap().unwrap();
         assert_eq!((found.version, found.version_source), (Version { major: 3, minor, micro }, source));
+        assert_eq!((found.layout.str_kind_shift, found.layout.tagged_pointers), (2, minor == 14));
         // The evaluator jumps into its cold part, which lies behind another function. It also jumps to a function behind that, and calls
         // code behind that which does not begin as functions do.
         let [hot, cold] = &found.evaluator.ranges[..] else { panic!("{:x?}", found.evaluator) };
