@@ -220,13 +220,14 @@ static __always_inline u32 find_state(struct python_walk *p, struct python *in)
 		return PYTHON_NO_STATE;
 	if (read_user(&state, sizeof(state), at + in->slot))
 		return PYTHON_FAULT;
-	if (!state)
-		return PYTHON_NO_STATE;
-	/* To 3.11 the slot keeps the state of the first interpreter, while another one may run. */
+	/* To 3.11 the slot keeps the state of the first interpreter, while another one may run; a program that makes
+	 * states by itself may leave it empty. */
 	if (in->runtime_tstate_current &&
 	    !read_user(&current, sizeof(current), in->runtime + in->runtime_tstate_current) && current &&
 	    current != state && !read_user(&owner, sizeof(owner), current + in->tstate_thread_id) && owner == pointer)
 		state = current;
+	if (!state)
+		return PYTHON_NO_STATE;
 	if (!read_state(p, state))
 		return PYTHON_FAULT;
 	if (word_of_window(p, 0, in->tstate_thread_id) != pointer)

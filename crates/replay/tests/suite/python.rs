@@ -166,6 +166,10 @@ fn the_running_state_of_this_thread_goes_before_the_one_in_the_slot() {
     assert_eq!(shown(&image.walk()), [(0, 0, true)], "it is that of another thread");
     image.set(other + 176, THREAD_POINTER);
     assert_eq!(shown(&image.walk()), [(1, 2, true)]);
+    image.set(THREAD_POINTER + 0x318, 0);
+    assert_eq!(shown(&image.walk()), [(1, 2, true)], "the slot is empty");
+    image.set(other + 176, THREAD_POINTER + 1);
+    assert_eq!(image.walk().end, PythonEnd::NoState, "another thread runs");
 }
 
 /// A thread with two evaluators, each with a `_PyCFrame` at the same place of its native frame, and something between them. The
