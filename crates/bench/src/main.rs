@@ -26,6 +26,8 @@ struct Cli {
 enum Task {
     /// Kernel cost per sample, as a ratio to a bare `bpf_get_stack` on a frame-pointer build in the same run.
     Cost(Length),
+    /// Kernel cost per sample that the frames of Python add, as a ratio to the sample of 40 native frames in the same run.
+    Python(PythonArgs),
     /// How much slower a program runs under each profiler, in alternating windows.
     Slowdown(SlowdownArgs),
     /// Time from the start of perf-agent to the first complete stack.
@@ -66,6 +68,22 @@ struct Length {
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
     /// Sampling rate in Hz.
+    #[arg(long, default_value_t = 999)]
+    rate: u32,
+    /// Further arguments for perf-agent.
+    #[arg(last = true)]
+    more: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct PythonArgs {
+    /// The interpreters.
+    #[arg(required = true)]
+    interpreters: Vec<PathBuf>,
+    /// Length of all captures of one line in seconds.
+    #[arg(long, default_value_t = 12.0)]
+    seconds: f64,
+    /// Sampling rate in Hz: caches are warm at 4999, cold at 99.
     #[arg(long, default_value_t = 999)]
     rate: u32,
     /// Further arguments for perf-agent.
@@ -240,6 +258,10 @@ fn run(cli: &Cli) -> Result<()> {
     match &cli.task {
         Task::Cost(length) => {
             table::cost::cost(out, &Profiler::agent(&length.more)?, length.seconds, length.rate)
+        }
+        Task::Python(args) => {
+            let agent = (agent_path()?, args.more.clone());
+            table::python::python(out, &agent, &args.interpreters, args.seconds, args.rate)
         }
         Task::Slowdown(args) => {
             table::slowdown::slowdown(out, &Profiler::agent(&[])?, args.rounds, args.seconds)

@@ -83,6 +83,8 @@ pub struct Capture {
     pub kernel_ns: Option<u64>,
     /// How often those programs ran.
     pub kernel_runs: Option<u64>,
+    /// Kernel time in ns and runs of those programs that take samples, the samples of other processes included.
+    pub sampler: Option<(u64, u64)>,
     /// Length of the capture in ns by the profiler; 0 if unknown.
     pub duration_ns: u64,
     /// The file that it was read from.

@@ -2,55 +2,24 @@
 //! frame pointers on a frame-pointer build of the same program, in turn on the same CPU.
 
 mod bare;
+pub mod python;
+mod recursion;
+mod sum;
 mod turns;
 
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use truth::compile::{Build, Compiler};
-use truth::frame::Capture;
-use truth::profiler::{BpfStats, Profiler, Scope};
-use truth::programs::sources;
-use truth::target::Target;
+use truth::profiler::{BpfStats, Profiler};
+
+use recursion::{Kind, start};
+use sum::{Sum, capture};
 
 pub use bare::Bare;
-
-/// Frames around the ring of `recurse`: start, two of libc, main, descend, and spin.
-const FRAMES_AROUND: usize = 6;
-
-/// How often each of the two is measured.
-const TURNS: u32 = 4;
-
-/// How the recursion moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Motion {
-    /// The leaf burns CPU for milliseconds; the outer frames stay.
-    Staying,
-    /// The whole recursion is left and entered again every few microseconds.
-    Reentered,
-}
-
-impl Motion {
-    fn rounds(self) -> u32 {
-        match self {
-            Self::Staying => 20_000_000,
-            Self::Reentered => 2000,
-        }
-    }
-
-    /// For tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Staying => "outer frames stay",
-            Self::Reentered => "recursion re-entered",
-        }
-    }
-}
+pub use recursion::Motion;
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
@@ -98,15 +67,14 @@ pub fn measure(
         turns::bind(target.pid(), cpu)?;
         turns::stop(target.pid())?;
     }
-    let turn = seconds / f64::from(TURNS);
+    let turn = seconds / f64::from(turns::TURNS);
     let (mut theirs, mut ours) = (Sum::default(), Sum::default());
     let mut bare_frames = 0.0;
-    for _ in 0..TURNS {
+    for _ in 0..turns::TURNS {
         turns::go_on(profiled.pid())?;
         let capture = capture(agent, profiled.pid(), turn, rate_hz)?;
         turns::stop(profiled.pid())?;
-        ours.samples += capture.samples();
-        ours.ns += capture.kernel_ns.context("no run time of the agent's BPF programs was seen")?;
+        ours.add(&capture)?;
 
         turns::go_on(baseline.pid())?;
         let bare = Bare::attach(out, baseline.pid(), rate_hz)?;
@@ -141,37 +109,4 @@ pub fn turned_away_ns(out: &Path, agent: &Profiler, seconds: f64, rate_hz: u32) 
     let runs =
         capture.kernel_runs.filter(|runs| *runs > 0).context("the agent's BPF programs did not run")?;
     Ok(capture.kernel_ns.unwrap_or(0) as f64 / runs as f64)
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Plain,
-    FramePointers,
-}
-
-fn start(out: &Path, kind: Kind, frames: usize, motion: Motion) -> Result<Target> {
-    let (name, flags) = match kind {
-        Kind::Plain => ("recurse-gcc-O2-dynamic", "-O2 -fomit-frame-pointer"),
-        Kind::FramePointers => ("recurse-fp", "-O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer"),
-    };
-    let path = Build::new(name, Compiler::Gcc, "recurse.c", flags).run(&sources(), out)?;
-    let depth = frames.saturating_sub(FRAMES_AROUND).max(1).to_string();
-    Target::start_command(Command::new(path).args([&depth, &motion.rounds().to_string()]))
-}
-
-fn capture(agent: &Profiler, pid: u32, seconds: f64, rate_hz: u32) -> Result<Capture> {
-    let folder = tempfile::tempdir().context("create a folder for the profile")?;
-    agent.start(Scope::Process(pid), seconds, rate_hz, folder.path())?.finish()
-}
-
-#[derive(Default)]
-struct Sum {
-    samples: u64,
-    ns: u64,
-}
-
-impl Sum {
-    fn per_sample(&self) -> f64 {
-        self.ns as f64 / self.samples.max(1) as f64
-    }
 }

@@ -4,6 +4,9 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+/// How often each is measured.
+pub(super) const TURNS: u32 = 4;
+
 /// The last of the CPUs that this process may use: the first has most of the machine's interrupts.
 ///
 /// # Errors

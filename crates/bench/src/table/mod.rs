@@ -6,6 +6,7 @@ pub mod endurance;
 pub mod footprint;
 pub mod latency;
 pub mod offcpu;
+pub mod python;
 pub mod real;
 mod reproduce;
 pub mod scenario;

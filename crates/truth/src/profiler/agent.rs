@@ -91,6 +91,7 @@ pub fn read_pprof(file: &Path) -> Result<Capture> {
         comments: profile.comments.clone(),
         kernel_ns: None,
         kernel_runs: None,
+        sampler: None,
         duration_ns: u64::try_from(profile.duration_ns).unwrap_or(0),
         file: file.to_owned(),
     })

@@ -49,7 +49,14 @@ pub struct ProgramTimes {
     pub run_ns: u64,
     /// Number of runs.
     pub runs: u64,
+    /// Time in ns of the programs of perf events alone, which take samples.
+    pub sampler_ns: u64,
+    /// Number of runs of these: samples, and those of processes that are not recorded.
+    pub sampler_runs: u64,
 }
+
+/// `BPF_PROG_TYPE_PERF_EVENT`
+const PERF_EVENT: u64 = 7;
 
 impl ProgramTimes {
     /// The sum over all programs that a process holds open, each once.
@@ -64,12 +71,16 @@ impl ProgramTimes {
             if let (Some(id), Some(run_ns), Some(runs)) =
                 (value("prog_id:"), value("run_time_ns:"), value("run_cnt:"))
             {
-                programs.insert(id, Self { run_ns, runs });
+                let of_sampler = |of: u64| if value("prog_type:") == Some(PERF_EVENT) { of } else { 0 };
+                let (sampler_ns, sampler_runs) = (of_sampler(run_ns), of_sampler(runs));
+                programs.insert(id, Self { run_ns, runs, sampler_ns, sampler_runs });
             }
         }
         programs.values().fold(Self::default(), |sum, one| Self {
             run_ns: sum.run_ns + one.run_ns,
             runs: sum.runs + one.runs,
+            sampler_ns: sum.sampler_ns + one.sampler_ns,
+            sampler_runs: sum.sampler_runs + one.sampler_runs,
         })
     }
 }

@@ -153,6 +153,7 @@ impl Running {
         let times = self.times.take().and_then(|watch| watch.finish());
         capture.kernel_ns = times.map(|times| times.run_ns);
         capture.kernel_runs = times.map(|times| times.runs);
+        capture.sampler = times.map(|times| (times.sampler_ns, times.sampler_runs));
         Ok(capture)
     }
 }
