@@ -11,6 +11,9 @@ use process::{FileKey, FileKind, Image, MappedFile, Region, WorkerPool};
 /// A file that cannot be read within this time counts as one without an interpreter.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How names of files with an interpreter begin.
+const NAMES: [&str; 3] = ["libpython", "python", "libpypy"];
+
 /// What a file holds. `Err`: an interpreter whose frames cannot be walked.
 type Content = Result<Option<Interpreter>, InterpreterError>;
 
@@ -153,8 +156,7 @@ impl InterpreterFiles {
 fn may_hold_interpreter(file: &MappedFile, exe: Option<&str>) -> bool {
     let path = file.path();
     let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    file.kind() == FileKind::Elf
-        && (exe == Some(path) || name.starts_with("libpython") || name.starts_with("python"))
+    file.kind() == FileKind::Elf && (exe == Some(path) || NAMES.iter().any(|known| name.starts_with(known)))
 }
 
 /// Reads a file. One that cannot be read as a whole counts as one without an interpreter: its pages would be zeros.

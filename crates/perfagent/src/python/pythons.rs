@@ -4,15 +4,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use interpreters::python::{Interpreter, Slot};
+use interpreters::python::{Interpreter, InterpreterError, Slot};
 use kernel::{Kernel, Python};
-use process::{MappedFile, Region, WorkerPool};
+use process::{Image, MappedFile, Region, WorkerPool};
 use profile::{Avma, Svma};
 
 use super::asleep::{self, Asleep};
 use super::calibration::{Found, NotYet, calibrate, thread_states};
 use super::files::{InImage, InterpreterFiles};
 use crate::processes::{ExecInstance, ProcessSnapshot, Processes};
+use crate::{Warning, WarningKind};
 
 /// A process whose memory does not come within this time is given up.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -20,6 +21,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// The longest time between two looks.
 const LAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Distinct causes that are told.
+const MAX_TOLD: usize = 16;
 
 /// A process that maps an interpreter.
 struct Process {
@@ -29,7 +33,18 @@ struct Process {
     interpreter: Arc<Interpreter>,
     /// What is added to link-time addresses.
     bias: u64,
+    /// It maps a module that switches stacks, each with a chain of functions of its own.
+    has_greenlets: bool,
+    /// Its interpreters are to be counted again, from then on or by the request of this number.
+    recount: Recount,
     state: State,
+}
+
+/// Interpreters may be made at any time; they are counted again when a stack looks as if there were several.
+enum Recount {
+    NotBefore(Instant),
+    Wanted(Instant),
+    Asked(u64),
 }
 
 enum State {
@@ -61,6 +76,9 @@ pub(crate) struct Pythons {
     unsupported: HashMap<u32, Arc<ExecInstance>>,
     /// How many of these there were.
     unsupported_count: u64,
+    /// Causes of these that a warning has told.
+    told: Vec<InterpreterError>,
+    warnings: Vec<Warning>,
     /// Processes that ran an interpreter and run another program now.
     former: HashSet<u32>,
 }
@@ -77,6 +95,8 @@ impl Default for Pythons {
             awaiting: HashMap::new(),
             unsupported: HashMap::new(),
             unsupported_count: 0,
+            told: Vec::new(),
+            warnings: Vec::new(),
             former: HashSet::new(),
         }
     }
@@ -88,15 +108,31 @@ impl Pythons {
         self.files.of_file(file)
     }
 
-    /// Whether a process has several interpreters, each with threads of its own.
-    pub(crate) fn has_several(&self, pid: u32) -> bool {
-        let found = self.processes.get(&pid).map(|process| &process.state);
-        matches!(found, Some(State::Found(found)) if found.interpreters > 1)
+    /// Whether a stack of a process may have several chains of functions: it has several interpreters, each with threads of its own, or
+    /// greenlets.
+    pub(crate) fn has_several_chains(&self, pid: u32) -> bool {
+        let Some(process) = self.processes.get(&pid) else { return false };
+        process.has_greenlets || matches!(&process.state, State::Found(found) if found.interpreters > 1)
     }
 
     /// Processes so far whose interpreter is not supported.
     pub(crate) fn unsupported(&self) -> u64 {
         self.unsupported_count
+    }
+
+    /// What is wrong with interpreters, each cause once.
+    pub(crate) fn take_warnings(&mut self) -> Vec<Warning> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// A stack of a process looks as if another chain of functions were outside of the walked one.
+    pub(crate) fn doubt(&mut self, pid: u32) {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        if let (State::Found(Found { interpreters: 1, .. }), Recount::NotBefore(then)) =
+            (&process.state, &process.recount)
+        {
+            process.recount = Recount::Wanted(*then);
+        }
     }
 
     /// Looks at a process that is new or has changed.
@@ -108,6 +144,7 @@ impl Pythons {
         if let Some(known) = self.processes.get_mut(&pid).filter(|known| same(&known.instance)) {
             // The programs have another number for a process that has another name.
             known.from_ns = now.from_ns;
+            known.has_greenlets = has_greenlets(now.image);
             return;
         }
         let was_found = matches!(self.processes.get(&pid), Some(Process { state: State::Found(_), .. }));
@@ -121,6 +158,10 @@ impl Pythons {
             InImage::Unsupported(error) => {
                 tracing::info!(target: "perfagent", pid, "{error}");
                 self.unsupported_count += 1;
+                if self.told.len() < MAX_TOLD && !self.told.contains(&error) {
+                    self.told.push(error);
+                    self.warnings.push(unsupported(pid, error));
+                }
                 self.unsupported.insert(pid, Arc::clone(now.instance));
             }
             InImage::Interpreter(interpreter, region) => {
@@ -131,6 +172,8 @@ impl Pythons {
                     from_ns: now.from_ns,
                     interpreter,
                     bias,
+                    has_greenlets: has_greenlets(now.image),
+                    recount: Recount::NotBefore(Instant::now()),
                     state: State::Waits { until: Instant::now(), pause: FIRST_PAUSE },
                 };
                 self.processes.insert(pid, process);
@@ -217,17 +260,32 @@ impl Pythons {
     fn read_due(&mut self) {
         let now = Instant::now();
         for (pid, process) in &mut self.processes {
-            let State::Waits { until, pause } = process.state else { continue };
-            if until > now {
-                continue;
-            }
+            let pause = match (&process.state, &process.recount) {
+                (State::Waits { until, pause }, _) if *until <= now => Some(*pause),
+                (State::Found(_), Recount::Wanted(then)) if *then <= now => None,
+                _ => continue,
+            };
             let (pid, interpreter) = (*pid, Arc::clone(&process.interpreter));
             let runtime = interpreter.runtime.0.wrapping_add(process.bias);
             let read =
                 move || calibrate(&interpreter.layout, runtime, |address, len| memory(pid, address, len));
             // Each process may have a page that does not come: it counts as a device.
             let ticket = self.readers.ask((u32::MAX, pid), read);
-            process.state = State::Read { ticket, pause };
+            match pause {
+                Some(pause) => process.state = State::Read { ticket, pause },
+                None => process.recount = Recount::Asked(ticket),
+            }
+        }
+    }
+
+    /// Takes in how many interpreters a process has now.
+    fn take_count(&mut self, ticket: u64, found: Option<&Result<Found, NotYet>>) {
+        let is_it =
+            |process: &&mut Process| matches!(process.recount, Recount::Asked(other) if other == ticket);
+        let Some(process) = self.processes.values_mut().find(is_it) else { return };
+        process.recount = Recount::NotBefore(Instant::now() + LAST_PAUSE);
+        if let (State::Found(known), Some(Ok(now))) = (&mut process.state, found) {
+            known.interpreters = now.interpreters;
         }
     }
 
@@ -237,6 +295,7 @@ impl Pythons {
         let finished = taken.finished.into_iter().map(|(ticket, found)| (ticket, Some(found)));
         let mut result = Ok(());
         for (ticket, found) in given_up.chain(finished) {
+            self.take_count(ticket, found.as_ref());
             let is_it = |(_, process): &(&u32, &mut Process)| matches!(process.state, State::Read { ticket: other, .. } if other == ticket);
             let Some((pid, process)) = self.processes.iter_mut().find(is_it) else { continue };
             let State::Read { pause, .. } = process.state else { continue };
@@ -281,6 +340,26 @@ impl Process {
             before_dispatch: evaluator.before_dispatch.as_ref().map(range),
         }
     }
+}
+
+/// The warning about an interpreter whose functions are not shown.
+fn unsupported(pid: u32, error: InterpreterError) -> Warning {
+    let message = format!("stacks of process {pid} and its like show no functions in Python: {error}");
+    let hint = match error {
+        InterpreterError::PyPy => "run it with CPython 3.8 to 3.14",
+        _ => "run CPython 3.8 to 3.14; from 3.12 on `python3 -X perf` names functions in any build",
+    };
+    Warning::new(WarningKind::Names, message, hint)
+}
+
+/// Whether a process maps greenlet's module, with which gevent and others switch stacks.
+fn has_greenlets(image: &Image) -> bool {
+    let of_module = |region: &Region| {
+        let path = region.file().map(|file| file.path()).unwrap_or_default();
+        let name = path.rsplit('/').next().unwrap_or_default();
+        name.starts_with("_greenlet.") || name.starts_with("greenlet.")
+    };
+    image.regions().iter().any(of_module)
 }
 
 /// What is added to link-time addresses of the file of a region.

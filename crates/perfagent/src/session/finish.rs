@@ -41,6 +41,9 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     warnings.extend(parts.tables.take_warnings());
     let stacks = parts.config.cpu_profile || parts.config.off_cpu_profile;
     warnings.extend(parts.processes.take_warnings(stacks));
+    if let Some(python) = &mut parts.intake.resolver.python {
+        warnings.extend(python.pythons.take_warnings());
+    }
     let cost_before = parts.interval.before.cost;
     let names = parts.end_naming();
     let context = context(&parts, figures);

@@ -101,12 +101,22 @@ impl PythonStacks {
         if attached.interpreted.is_empty() {
             return None;
         }
-        let merged = snapshot.and_then(|snapshot| self.merged(message, snapshot.image));
+        let mut merged = snapshot.and_then(|snapshot| self.merged(message, snapshot.image));
         self.merge_failed += u64::from(merged.is_none());
+        if let (Some(merged), Some(snapshot)) = (&mut merged, snapshot) {
+            merged.positions.retain(|position| match position {
+                Position::Python(at) => !attached
+                    .interpreted
+                    .get(*at)
+                    .and_then(|frame| self.codes.get(snapshot.instance, frame.code, frame.stamp))
+                    .is_some_and(|code| is_return_of_init(&code)),
+                _ => true,
+            });
+        }
         merged
     }
 
-    fn merged(&self, message: &StackMessage, image: &Image) -> Option<Merged> {
+    fn merged(&mut self, message: &StackMessage, image: &Image) -> Option<Merged> {
         let attached = &message.attached;
         let evaluators: Vec<Option<&Arc<Interpreter>>> =
             message.user.iter().map(|frame| self.evaluator(frame, image)).collect();
@@ -123,18 +133,24 @@ impl PythonStacks {
             python: &attached.interpreted.iter().map(python).collect::<Vec<_>>(),
             python_is_whole: walk.is_some_and(|walk| walk.end == PythonEnd::Root),
             half_linked: walk.is_some_and(|walk| walk.half_linked),
-            other_interpreters: self.pythons.has_several(message.pid),
+            other_interpreters: self.pythons.has_several_chains(message.pid),
         });
         if merged.outcome == Outcome::Failed {
             tracing::debug!(target: "perfagent", pid = message.pid, ?evaluators, python = ?attached.interpreted, ?walk, "not merged");
             return None;
+        }
+        let looks_half_linked =
+            merged.outcome == Outcome::HalfLinked && !walk.is_some_and(|walk| walk.half_linked);
+        let interpreter = Arc::clone(interpreter);
+        if looks_half_linked || merged.outcome == Outcome::OtherInterpreter {
+            self.pythons.doubt(message.pid);
         }
         let mut positions = merged.positions;
         without_trampolines(&mut positions, |native| is_made_at_run_time(message, native, image));
         if !self.keeps_evaluator {
             positions.retain(|position| !matches!(position, Position::Evaluator(_)));
         }
-        Some(Merged { positions, interpreter: Arc::clone(interpreter) })
+        Some(Merged { positions, interpreter })
     }
 
     /// The interpreter whose evaluator a frame is in.
@@ -190,6 +206,12 @@ impl PythonStacks {
         self.ids.insert(address, (Arc::clone(sent), id));
         Some(id)
     }
+}
+
+/// Whether this is the code that the interpreter itself runs when `__init__` has returned, from 3.12 on. It has neither lines nor a file, and no
+/// traceback shows it.
+fn is_return_of_init(code: &SentCode) -> bool {
+    code.first_line == 0 && code.name == "__init__" && code.file == "__init__"
 }
 
 /// Whether a native frame is in memory without a file.

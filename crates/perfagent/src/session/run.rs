@@ -102,6 +102,9 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
             let followed = parts.cpus.follow(&mut parts.side_band, &mut parts.sources, &mut parts.kernel);
             parts.warnings.extend(followed);
             parts.warnings.extend(parts.sources.take_warnings());
+            if let Some(python) = &mut parts.intake.resolver.python {
+                parts.warnings.extend(python.pythons.take_warnings());
+            }
         }
         if ledgers_due.take(LEDGER_INTERVAL) {
             live_stats::update_ledgers(&mut parts);

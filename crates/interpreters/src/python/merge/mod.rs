@@ -7,8 +7,9 @@
 //! |---|---|
 //! | as many | pairs |
 //! | one evaluator more | the innermost has no Python frame: not yet, or no more |
+//! | several evaluators more | pairs from the inside: the others run chains of their own |
 //! | more segments, native walk cut | pairs from the inside; the other segments stand outside of all native frames |
-//! | more evaluators, Python walk cut or other interpreters in the process | pairs from the inside; the other evaluators stay |
+//! | more evaluators, Python walk cut or other interpreters or greenlets in the process | pairs from the inside; the other evaluators stay |
 //! | anything else | no pairs |
 //!
 //! Guaranteed: each Python frame of a merged stack stands in it once, in the order of the walk, and so does each native frame; a stack
@@ -146,9 +147,11 @@ fn decide(stack: &Stack<'_>, evaluators: usize, segments: usize) -> Option<(usiz
         _ if !python_is_whole => Some((skipped, Outcome::Cut)),
         Ordering::Equal if stack.half_linked => Some((skipped, Outcome::HalfLinked)),
         Ordering::Equal => Some((skipped, Outcome::Paired)),
-        Ordering::Greater if stack.other_interpreters => Some((skipped, Outcome::OtherInterpreter)),
-        Ordering::Greater if evaluators == segments + 1 => Some((1, Outcome::HalfLinked)),
-        Ordering::Greater => None,
+        // No more than one evaluator is about to begin or to end.
+        Ordering::Greater if stack.other_interpreters || evaluators > segments + 1 => {
+            Some((skipped, Outcome::OtherInterpreter))
+        }
+        Ordering::Greater => Some((1, Outcome::HalfLinked)),
     }
 }
 

@@ -128,7 +128,8 @@ pub fn profile(mut command: Command, frames: PythonFrames, mode: Mode) -> Option
     Some(stacks(report.recording(), mode))
 }
 
-fn stacks(recording: &Recording, mode: Mode) -> Stacks {
+/// The stacks of a recording, and what its ledger says about Python.
+pub fn stacks(recording: &Recording, mode: Mode) -> Stacks {
     let of_python = |(key, _): &&(String, String)| key.starts_with("python.");
     let ledger = recording.ledger(mode).iter().filter(of_python).cloned().collect();
     let states: &[State] = if mode == Mode::OnCpu { &[State::Sampled] } else { &[State::Blocked] };

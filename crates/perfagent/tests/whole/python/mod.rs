@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod captured;
+mod fake;
 mod installed;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,5 +192,81 @@ fn threads_that_sleep_since_before_the_capture_have_functions_too() {
         let lines: Vec<(&str, u32)> = stack.python().map(|line| (line.name.as_str(), line.line)).collect();
         assert_eq!(lines, [("<module>", 5), ("nap", 4)], "{version}: {stack:#?}");
         assert!(!stack.has_evaluator(), "{version}: {stack:#?}");
+    }
+}
+
+const OBJECTS: &str = "
+def spin():
+    for i in range(2000):
+        pass
+class Thing:
+    def __init__(self):
+        spin()
+def make():
+    while True:
+        Thing()
+make()
+";
+
+#[test]
+fn what_the_interpreter_runs_behind_a_constructor_is_no_function() {
+    for (version, python) in installed().into_iter().filter(|(version, _)| version.as_str() >= "3.12") {
+        let mut command = Command::new(&python);
+        command.args(["-c", OBJECTS]);
+        let Some(stacks) = profile(command, PythonFrames::Auto, Mode::OnCpu) else { return };
+        let (mut all, mut wrong) = (0, 0);
+        for stack in &stacks.all {
+            let names: Vec<&str> = stack.python().map(|line| line.name.as_str()).collect();
+            all += if names.contains(&"make") { stack.count } else { 0 };
+            // That of the class has the name of the class.
+            wrong += if names.contains(&"__init__") { stack.count } else { 0 };
+        }
+        assert!(all > 20, "{version}: {all}; {:?}", stacks.ledger);
+        assert_eq!(wrong, 0, "{version}: of {all}");
+    }
+}
+
+const INTERPRETERS: &str = "
+import threading
+try:
+    import _interpreters
+    run = _interpreters.exec
+except ImportError:
+    import _xxsubinterpreters as _interpreters
+    run = _interpreters.run_string
+def outer():
+    run(_interpreters.create(), '''
+def inner():
+    while True:
+        for i in range(2000):
+            sorted([2, 1], key=key)
+def key(item):
+    return item
+inner()
+''')
+import time
+time.sleep(0.5)
+threading.Thread(target=outer).start()
+";
+
+/// The functions of the inner interpreter stand in the places of its own evaluators, not in those of the outer one.
+#[test]
+fn an_interpreter_that_is_made_later_is_inside_of_the_one_that_calls_it() {
+    for (version, python) in installed().into_iter().filter(|(version, _)| version.as_str() >= "3.11") {
+        let mut command = Command::new(&python);
+        command.args(["-c", INTERPRETERS]);
+        let Some(stacks) = profile(command, PythonFrames::Auto, Mode::OnCpu) else { return };
+        let (mut all, mut wrong) = (0, 0);
+        for Captured { lines, count, .. } in &stacks.all {
+            let at = |name: &str| lines.iter().position(|line| line.name == name);
+            let Some(inner) = at("inner") else { continue };
+            all += count;
+            // Those outside stay; one inside has lost its place to one of these, or is a call that begins or ends just then.
+            let is_evaluator = |line: &Line| line.name.contains("_PyEval_EvalFrameDefault");
+            wrong += if lines[..inner].iter().any(is_evaluator) { *count } else { 0 };
+        }
+        println!("{version}: {wrong} of {all}; {:?}", stacks.ledger);
+        assert!(all > 20, "{version}: {all}; {:?}", stacks.ledger);
+        assert!(percent(wrong, all) < 50.0, "{version}: {wrong} of {all}");
     }
 }
