@@ -139,3 +139,26 @@ fn other_builds_are_told_apart() {
     other[18] = 183;
     assert_eq!(Interpreter::of_file(&other), Err(InterpreterError::Machine(183)));
 }
+
+/// While the counter stands still, the programs believe that a code object is the one that they have seen at its address.
+#[test]
+fn the_counter_moves_when_a_code_object_is_made() {
+    let script = "import ctypes, sys
+state = ctypes.pythonapi.PyInterpreterState_Get
+state.restype = ctypes.c_void_p
+count = ctypes.c_uint32.from_address(state() + int(sys.argv[1]))
+before = count.value
+compile('x = 1', '', 'exec')
+print(count.value - before)";
+    for python in pyenv(&["3.8", "3.9", "3.10", "3.11", "3.12", "3.13"]) {
+        let file = std::fs::read(python.library()).unwrap();
+        let offset = Interpreter::of_file(&file).unwrap().unwrap().layout.interp_code_counter;
+        if offset == 0 {
+            continue;
+        }
+        let mut command = Command::new(python.program());
+        let output = command.args(["-c", script, &offset.to_string()]).output().unwrap();
+        let moved = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        assert_eq!(moved, "1", "{}: {output:?}", python.program().display());
+    }
+}
