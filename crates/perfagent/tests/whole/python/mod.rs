@@ -182,10 +182,10 @@ fn threads_that_sleep_since_before_the_capture_have_functions_too() {
         let program =
             "import time\ndef nap():\n    print('ready', flush=True)\n    time.sleep(1000)\nnap()\n";
         command.args(["-c", program]);
-        // `clock_nanosleep`, and `select` with which older versions sleep.
+        // `clock_nanosleep`, and `select` or `pselect6` with which older versions sleep.
         let sleeps = |pid: u32| {
             let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
-            ["230 ", "23 "].iter().any(|number| call.starts_with(number))
+            ["230 ", "23 ", "270 "].iter().any(|number| call.starts_with(number))
         };
         let Some(waits) = capture_asleep(command, sleeps) else { return };
         let [stack] = &waits.all[..] else { panic!("{version}: {:#?}", waits.all) };
