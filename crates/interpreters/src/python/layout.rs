@@ -159,10 +159,8 @@ const V3_12: Layout = Layout {
 };
 
 /// `func_state.next_version` in `PyInterpreterState`, which moves with any change of the structure.
-const CODE_COUNTERS: [(Version, u32); 2] = [
-    (Version { major: 3, minor: 13, micro: 0 }, 17_000),
-    (Version { major: 3, minor: 13, micro: 5 }, 17_000),
-];
+/// It is believed only for releases in which it was seen to move.
+const CODE_COUNTERS: [(Version, u32); 1] = [(Version { major: 3, minor: 13, micro: 0 }, 17_000)];
 
 /// `autoTSSkey` where the interpreter tells offsets, but not this one.
 const AUTO_TSS_KEYS: [(Version, u32); 3] = [
