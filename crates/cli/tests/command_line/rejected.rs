@@ -212,7 +212,7 @@ fn options_of_other_versions_do_not_exist() {
     for option in ["--perf-data-output", "--inject-python", "--event", "--html-output"] {
         good_with(&[option], &["this version has no option", option]);
     }
-    for subcommand in ["events", "convert", "diff", "top"] {
+    for subcommand in ["events", "live", "why"] {
         rejected(&[subcommand], &["this version has no subcommand", subcommand]);
     }
 }
