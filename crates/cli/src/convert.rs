@@ -1,7 +1,6 @@
 //! `perf-agent convert`: a profile in another format.
 
 use std::ffi::OsStr;
-use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,7 +9,7 @@ use perfagent::{FileTarget, Recording, WrittenProfile};
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
 use crate::written_args::ConvertArgs;
-use crate::{ending, input, messages};
+use crate::{input, messages, written_output};
 
 /// Reads the file and writes it anew.
 pub fn run(args: &ConvertArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> ExitCode {
@@ -22,9 +21,7 @@ pub fn run(args: &ConvertArgs, interrupts: &Interrupts, statuses: ExitStatuses) 
             return ExitCode::from(statuses.rejected);
         }
     };
-    if output == "-" && format == "pprof" && io::stdout().is_terminal() {
-        let error = "--output -: the output is binary, and standard output is a terminal";
-        messages::error(error, Some("redirect standard output (> FILE), or give a path"));
+    if output == "-" && format == "pprof" && written_output::is_refused("--output") {
         return ExitCode::from(statuses.rejected);
     }
     let profile = match input::profile(&args.input, args.mode.as_deref()) {
@@ -43,18 +40,8 @@ pub fn run(args: &ConvertArgs, interrupts: &Interrupts, statuses: ExitStatuses) 
     };
     tell_what_is_lost(&profile, value, format);
     let target = FileTarget::from_word(output);
-    match profile.write_as(format, value, args.drawing.chosen(), target, &interrupts.temporary_files) {
-        Ok(bytes) => {
-            if output != "-" {
-                ending::wrote(Path::new(output), bytes);
-            }
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            messages::library_error(&error);
-            ExitCode::from(statuses.failed)
-        }
-    }
+    let written = profile.write_as(format, value, args.drawing.chosen(), target, &interrupts.temporary_files);
+    written_output::end(output, written, statuses)
 }
 
 /// The format of the output, or the error and the hint.
@@ -78,8 +65,7 @@ fn tell_what_is_lost(profile: &WrittenProfile, value: Option<usize>, format: &st
     if types.len() < 2 || matches!(format, "pprof" | "ndjson") {
         return;
     }
-    let default = || types.iter().position(|of| of.kind == profile.profile().default_sample_type);
-    let shown = value.or_else(default).unwrap_or(0);
+    let shown = value.unwrap_or_else(|| profile.profile().default_value());
     let kind = |number: usize| types.get(number).map_or("", |of| of.kind.as_str());
     let others: Vec<_> = (0..types.len()).filter(|number| *number != shown).map(kind).collect();
     let line = format!("the output has {}, not {} (--value)", kind(shown), others.join(", "));

@@ -1,14 +1,13 @@
 //! `perf-agent diff`: what changed between profiles, beyond chance.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use perfagent::{Change, Comparison, Part, WrittenProfile, visible};
+use perfagent::{Change, Comparison, Part, WrittenProfile};
 
 use crate::exit_status::ExitStatuses;
 use crate::written_args::{Against, DiffArgs, Sort};
-use crate::{input, messages};
+use crate::{input, listing, messages};
 
 /// Functions in the table unless `--lines` says otherwise.
 const LINES: usize = 30;
@@ -58,13 +57,8 @@ pub fn run(args: &DiffArgs, statuses: ExitStatuses) -> anyhow::Result<ExitCode> 
     if let Some(limit) = args.fail_above {
         lines.push(format!("grew by more than {limit} %: {}", listed(&grew)));
     }
-    let mut out = io::stdout().lock();
-    let printed = lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
-    match printed {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ if grew.is_empty() => Ok(ExitCode::SUCCESS),
-        _ => Ok(ExitCode::from(GREW)),
-    }
+    listing::print(&lines)?;
+    Ok(if grew.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(GREW) })
 }
 
 type Files = Vec<PathBuf>;
@@ -148,8 +142,7 @@ fn row(change: &Change) -> String {
 }
 
 fn name(change: &Change) -> String {
-    let name = visible(if change.name.is_empty() { "(no names)" } else { &change.name });
-    if change.file.is_empty() { name.to_string() } else { format!("{name} [{}]", visible(&change.file)) }
+    listing::function(&change.name, &change.file)
 }
 
 #[cfg(test)]

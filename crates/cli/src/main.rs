@@ -15,6 +15,7 @@ mod file_args;
 mod header;
 mod input;
 mod later_names;
+mod listing;
 mod merge;
 mod messages;
 mod naming;
@@ -31,6 +32,7 @@ mod syntax;
 mod top;
 mod values;
 mod written_args;
+mod written_output;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,8 +1,6 @@
 //! `perf-agent merge`: several profiles as one.
 
 use std::ffi::OsStr;
-use std::io::{self, IsTerminal as _};
-use std::path::Path;
 use std::process::ExitCode;
 
 use perfagent::{FileTarget, WrittenProfile};
@@ -10,14 +8,12 @@ use perfagent::{FileTarget, WrittenProfile};
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
 use crate::written_args::MergeArgs;
-use crate::{ending, input, messages};
+use crate::{input, messages, written_output};
 
 /// Adds up the profiles and writes the sum.
 pub fn run(args: &MergeArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> ExitCode {
     let output: &OsStr = args.output.as_ref();
-    if output == "-" && io::stdout().is_terminal() {
-        let error = "--output -: the output is binary, and standard output is a terminal";
-        messages::error(error, Some("redirect standard output (> FILE), or give a path"));
+    if output == "-" && written_output::is_refused("--output") {
         return ExitCode::from(statuses.rejected);
     }
     let mut profiles = Vec::new();
@@ -33,16 +29,5 @@ pub fn run(args: &MergeArgs, interrupts: &Interrupts, statuses: ExitStatuses) ->
     let target = FileTarget::from_word(output);
     let written =
         WrittenProfile::merge(profiles).and_then(|merged| merged.write(target, &interrupts.temporary_files));
-    match written {
-        Ok(bytes) => {
-            if output != "-" {
-                ending::wrote(Path::new(output), bytes);
-            }
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            messages::library_error(&error);
-            ExitCode::from(statuses.failed)
-        }
-    }
+    written_output::end(output, written, statuses)
 }

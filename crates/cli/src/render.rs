@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufReader, IsTerminal as _};
+use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use perfagent::{FileTarget, Mode, OutputKind, Recording, Symbolizer};
 use crate::args::RenderArgs;
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
-use crate::{ending, input, later_names, messages};
+use crate::{ending, input, later_names, messages, written_output};
 
 /// The profile that `--output` writes, and how.
 struct Single<'a> {
@@ -43,10 +43,8 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts, statuses: ExitStatuses) -
     let binary = binary.map(|(kind, _)| kind.option());
     let single_is_binary = single.as_ref().is_some_and(|to| to.format == "pprof" && to.path == "-");
     if let Some(option) = binary.or(single_is_binary.then_some("--output"))
-        && std::io::stdout().is_terminal()
+        && written_output::is_refused(option)
     {
-        let error = format!("{option} -: the output is binary, and standard output is a terminal");
-        messages::error(&error, Some("redirect standard output (> FILE), or give a path"));
         return ExitCode::from(statuses.rejected);
     }
     let recording = if args.resymbolize == Some(true) {

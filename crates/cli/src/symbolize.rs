@@ -1,7 +1,6 @@
 //! `perf-agent symbolize`: names for a profile or a recording that was written already, later and elsewhere.
 
 use std::ffi::OsStr;
-use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,14 +10,12 @@ use crate::args::SymbolizeArgs;
 use crate::exit_status::ExitStatuses;
 use crate::input::{self, Input};
 use crate::signals::Interrupts;
-use crate::{ending, later_names, messages};
+use crate::{later_names, messages, written_output};
 
 /// Reads the file, looks up names, and writes the result.
 pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> ExitCode {
     let output: &OsStr = args.output.as_ref();
-    if output == "-" && io::stdout().is_terminal() {
-        let error = "--output -: the output is binary, and standard output is a terminal";
-        messages::error(error, Some("redirect standard output (> FILE), or give a path"));
+    if output == "-" && written_output::is_refused("--output") {
         return ExitCode::from(statuses.rejected);
     }
     let symbolizer = match with_dirs(&args.symbol_dir) {
@@ -86,18 +83,7 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             }
         }
     };
-    match written {
-        Ok(bytes) => {
-            if output != "-" {
-                ending::wrote(Path::new(output), bytes);
-            }
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            messages::library_error(&error);
-            ExitCode::from(statuses.failed)
-        }
-    }
+    written_output::end(output, written, statuses)
 }
 
 fn with_dirs(dirs: &[PathBuf]) -> Result<Symbolizer, String> {

@@ -1,13 +1,12 @@
 //! `perf-agent top`: the functions of a profile as text, their callers and callees, and the shares of processes, threads and states.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use perfagent::{HotFunction, Hottest, Neighbours, Order, WrittenProfile, visible};
 
 use crate::exit_status::ExitStatuses;
 use crate::written_args::{Sort, TopArgs};
-use crate::{input, messages};
+use crate::{input, listing, messages};
 
 /// Lines of a table unless `--lines` says otherwise.
 const LINES: usize = 30;
@@ -29,21 +28,14 @@ pub fn run(args: &TopArgs, statuses: ExitStatuses) -> anyhow::Result<ExitCode> {
         }
     };
     match text(&View::of(&profile, value), args) {
-        Ok(lines) => print(&lines),
+        Ok(lines) => {
+            listing::print(&lines)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Err((error, hint)) => {
             messages::error(&error, Some(&hint));
             Ok(ExitCode::from(statuses.rejected))
         }
-    }
-}
-
-/// A reader that has seen enough, as `head`, is no failure.
-fn print(lines: &[String]) -> anyhow::Result<ExitCode> {
-    let mut out = io::stdout().lock();
-    let printed = lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
-    match printed {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(ExitCode::SUCCESS),
     }
 }
 
@@ -57,8 +49,7 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn of(profile: &'a WrittenProfile, value: Option<usize>) -> Self {
         let profile = profile.profile();
-        let default = || profile.sample_types.iter().position(|of| of.kind == profile.default_sample_type);
-        let value = value.or_else(default).unwrap_or(0);
+        let value = value.unwrap_or_else(|| profile.default_value());
         Self { profile, value, unit: profile.sample_types.get(value).cloned().unwrap_or_default() }
     }
 
@@ -167,11 +158,8 @@ fn rest(all: usize, limit: usize, what: &str) -> Option<String> {
     (all > limit).then(|| format!("… {} more {what} (-n)", all - limit))
 }
 
-/// The name with its file.
 fn name(of: &HotFunction) -> String {
-    let name = if of.name.is_empty() { "(no names)" } else { &of.name };
-    let name = visible(name);
-    if of.file.is_empty() { name.to_string() } else { format!("{name} [{}]", visible(&of.file)) }
+    listing::function(&of.name, &of.file)
 }
 
 #[cfg(test)]

@@ -57,8 +57,6 @@ impl EncodeOptions {
     /// The index of the value to show.
     #[must_use]
     pub fn value_index(&self, profile: &Profile) -> usize {
-        let is_default = |kind: &str| kind == profile.default_sample_type;
-        let default = || profile.sample_types.iter().position(|value_type| is_default(&value_type.kind));
-        self.value.or_else(default).unwrap_or(0)
+        self.value.unwrap_or_else(|| profile.default_value())
     }
 }

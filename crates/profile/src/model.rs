@@ -227,6 +227,14 @@ pub struct Profile {
     pub samples: Vec<Sample>,
 }
 
+impl Profile {
+    /// The number of the value that tools show first: the default sample type, or the first one.
+    #[must_use]
+    pub fn default_value(&self) -> usize {
+        self.sample_types.iter().position(|of| of.kind == self.default_sample_type).unwrap_or(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

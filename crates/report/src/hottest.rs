@@ -55,9 +55,7 @@ pub enum Order {
 /// Functions that only called others are left out. Counted as in [`ranked`].
 #[must_use]
 pub fn hottest(profile: &Profile, limit: usize) -> Hottest {
-    let value =
-        profile.sample_types.iter().position(|of| of.kind == profile.default_sample_type).unwrap_or(0);
-    let mut all = ranked(profile, value, Order::Own);
+    let mut all = ranked(profile, profile.default_value(), Order::Own);
     all.functions.retain(|function| function.own > 0);
     all.functions.truncate(limit);
     all
