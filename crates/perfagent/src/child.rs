@@ -14,16 +14,23 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug)]
 pub struct ChildHandle {
     pid: u32,
-    child: Arc<Mutex<Child>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    child: Child,
+    /// Once it has ended.
+    status: Option<ExitStatus>,
 }
 
 impl ChildHandle {
     pub(crate) fn new(child: Child) -> Self {
-        Self { pid: child.id(), child: Arc::new(Mutex::new(child)) }
+        Self { pid: child.id(), state: Arc::new(Mutex::new(State { child, status: None })) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Child> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its PID.
@@ -32,18 +39,22 @@ impl ChildHandle {
         self.pid
     }
 
-    /// Its exit status; none while it runs.
+    /// Its exit status; none while it runs, also if a thread of this process traces it.
     ///
     /// # Errors
-    /// The errno of `waitpid(2)`.
+    /// The errno of `waitid(2)`.
     pub fn try_wait(&self) -> io::Result<Option<ExitStatus>> {
-        self.lock().try_wait()
+        let mut state = self.lock();
+        if state.status.is_none() {
+            state.status = sys::child::try_wait(&mut state.child)?;
+        }
+        Ok(state.status)
     }
 
     /// Closes its standard input, if that is a pipe that was not taken, and waits for its end.
     ///
     /// # Errors
-    /// The errno of `waitpid(2)`.
+    /// The errno of `waitid(2)`.
     pub fn wait(&self) -> io::Result<ExitStatus> {
         drop(self.take_stdin());
         loop {
@@ -59,25 +70,25 @@ impl ChildHandle {
     /// # Errors
     /// The errno of `kill(2)`.
     pub fn kill(&self) -> io::Result<()> {
-        self.lock().kill()
+        self.lock().child.kill()
     }
 
     /// Takes its standard input, if the command has a pipe there. The second call returns none.
     #[must_use]
     pub fn take_stdin(&self) -> Option<ChildStdin> {
-        self.lock().stdin.take()
+        self.lock().child.stdin.take()
     }
 
     /// Takes its standard output, if the command has a pipe there. The second call returns none.
     #[must_use]
     pub fn take_stdout(&self) -> Option<ChildStdout> {
-        self.lock().stdout.take()
+        self.lock().child.stdout.take()
     }
 
     /// Takes its standard error, if the command has a pipe there. The second call returns none.
     #[must_use]
     pub fn take_stderr(&self) -> Option<ChildStderr> {
-        self.lock().stderr.take()
+        self.lock().child.stderr.take()
     }
 }
 
@@ -102,5 +113,28 @@ mod tests {
         let mut text = String::new();
         stdout.read_to_string(&mut text).unwrap();
         assert_eq!(text, "");
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_child_that_is_traced_has_not_ended() {
+        use sys::ptrace::{Stop, Tracee};
+        let mut command = Command::new("sh");
+        let child = ChildHandle::new(
+            command.args(["-c", "read line; exit 3"]).stdin(Stdio::piped()).spawn().unwrap(),
+        );
+        let reads =
+            || std::fs::read_to_string(format!("/proc/{}/syscall", child.id())).unwrap().starts_with("0 ");
+        testkit::until("it waits for a line", reads);
+        let mut tracee = Tracee::seize(child.id(), child.id()).unwrap();
+        tracee.interrupt().unwrap();
+        let status = format!("/proc/{}/status", child.id());
+        testkit::until("it stands", || std::fs::read_to_string(&status).unwrap().contains("State:\tt"));
+        assert!(child.try_wait().unwrap().is_none());
+        assert_eq!(tracee.stop().unwrap(), Some(Stop::Interrupted));
+        drop(tracee);
+        assert!(child.try_wait().unwrap().is_none());
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+        assert_eq!(child.try_wait().unwrap().and_then(|status| status.code()), Some(3));
     }
 }

@@ -28,7 +28,7 @@ impl Stopped {
     /// # Errors
     /// It has ended, may not be traced, is stopped by a signal, or does not stop in time: it waits in the kernel.
     pub fn new(pid: u32, tid: u32, deadline: Instant) -> Result<Self, CallError> {
-        let mut tracee = Tracee::seize(tid).map_err(|error| denied(tid, error))?;
+        let mut tracee = Tracee::seize(pid, tid).map_err(|error| denied(tid, error))?;
         tracee.interrupt().map_err(CallError::io("stop a thread"))?;
         until_interrupted(&mut tracee, deadline)?;
         let registers = tracee.registers().map_err(CallError::io("read registers"))?;

@@ -16,7 +16,9 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::process::Pid;
+
+use crate::child;
 
 /// Exit status of a child that was not released.
 const NOT_RELEASED: libc::c_int = 125;
@@ -48,13 +50,14 @@ impl GatedChild {
         let (sender, spawned) = sync_channel(1);
         crate::thread::spawn_quiet_thread("gate", move || {
             let held: [OwnedFd; 2] = [gate_read, pid_write];
-            let child = command.spawn();
+            let spawned = command.spawn();
             drop(held);
-            let pid = child.as_ref().ok().map(Child::id);
+            let pid = spawned.as_ref().ok().map(Child::id);
             // Without a receiver, the caller has given up.
-            let _ = sender.send(child);
+            let _ = sender.send(spawned);
             if let Some(pid) = pid.and_then(|pid| Pid::from_raw(pid.cast_signed())) {
-                until_ended(pid);
+                // An error says that it has been waited for.
+                let _ = child::until_ended(pid);
             }
         })?;
         let mut pid = [0; 4];
@@ -68,7 +71,7 @@ impl GatedChild {
             Err(error) => {
                 drop(gate_write);
                 let mut child = receive(&spawned)?;
-                let status = child.wait()?;
+                let status = child::wait(&mut child)?;
                 Err(io::Error::new(error.kind(), format!("the child ended before its command: {status}")))
             }
         }
@@ -100,19 +103,13 @@ impl Drop for GatedChild {
     fn drop(&mut self) {
         self.gate = None;
         if let Some(Ok(mut child)) = self.spawned.take().map(|spawned| receive(&spawned)) {
-            let _ = child.wait();
+            let _ = child::wait(&mut child);
         }
     }
 }
 
 fn receive(spawned: &Receiver<io::Result<Child>>) -> io::Result<Child> {
     spawned.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that starts the command panicked")))
-}
-
-/// Waits for the end of a child, and leaves its status for the caller.
-fn until_ended(pid: Pid) {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    while waitid(WaitId::Pid(pid), options).is_err_and(|errno| errno == rustix::io::Errno::INTR) {}
 }
 
 #[derive(Clone, Copy)]
@@ -275,6 +272,33 @@ mod tests {
             })
         };
         let child = GatedChild::spawn(command).unwrap().release().unwrap();
+        assert_eq!(child.wait_with_output().unwrap().stdout, b"lives\n");
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_command_with_a_parent_death_signal_survives_being_traced() {
+        use crate::ptrace::{Stop, Tracee};
+        let mut command = shell("read line; echo lives");
+        command.stdin(Stdio::piped());
+        // SAFETY: one system call.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+                    .map_err(Into::into)
+            })
+        };
+        let child = GatedChild::spawn(command).unwrap().release().unwrap();
+        let call = format!("/proc/{}/syscall", child.id());
+        testkit::until("it waits for a line", || std::fs::read_to_string(&call).unwrap().starts_with("0 "));
+        let mut tracee = Tracee::seize(child.id(), child.id()).unwrap();
+        tracee.interrupt().unwrap();
+        let status = format!("/proc/{}/status", child.id());
+        testkit::until("it stands", || std::fs::read_to_string(&status).unwrap().contains("State:\tt"));
+        // The thread that waits for its end sees the stop, which nobody has taken yet.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_eq!(tracee.stop().unwrap(), Some(Stop::Interrupted));
+        drop(tracee);
         assert_eq!(child.wait_with_output().unwrap().stdout, b"lives\n");
     }
 

@@ -2,6 +2,8 @@
 //!
 //! A thread is seized: it gets no signal by that, and its process does not see it. [`Tracee`] belongs to the thread of this process that
 //! seized, as the kernel wants it. Dropping it lets the thread go on without us, as the kernel does itself when this process dies.
+//! The end of a child of this process is told and left to whom waits for it ([`crate::child`]); of other processes it is passed on to
+//! their parents.
 //! Nothing here waits: [`Tracee::stop`] tells what has happened. The callers decide what a stop means, how long they wait, and what they
 //! write.
 //!
@@ -51,21 +53,24 @@ pub enum Until {
 /// A seized thread. It must be used by the thread that has seized it.
 #[derive(Debug)]
 pub struct Tracee {
+    /// The thread; after it has executed another program, the process.
     tid: libc::pid_t,
+    pid: libc::pid_t,
     ended: bool,
     _of_this_thread: PhantomData<*const ()>,
 }
 
 impl Tracee {
-    /// Seizes a thread, which goes on meanwhile.
+    /// Seizes a thread of a process, which goes on meanwhile.
     ///
     /// # Errors
     /// The errno of `ptrace(2)`: `EPERM` without the right or if another process traces it, `ESRCH` if it has ended.
-    pub fn seize(tid: u32) -> io::Result<Self> {
-        let tid = libc::pid_t::try_from(tid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    pub fn seize(pid: u32, tid: u32) -> io::Result<Self> {
+        let number = |id| libc::pid_t::try_from(id).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH));
+        let (pid, tid) = (number(pid)?, number(tid)?);
         let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
         request(libc::PTRACE_SEIZE, tid, 0, options as usize)?;
-        Ok(Self { tid, ended: false, _of_this_thread: PhantomData })
+        Ok(Self { tid, pid, ended: false, _of_this_thread: PhantomData })
     }
 
     /// Asks it to stop. A system call that waits is interrupted; it goes on with the thread as if nothing had happened, unless registers
@@ -80,35 +85,39 @@ impl Tracee {
     /// Whether it has stopped since it was last let go on. Does not wait.
     ///
     /// # Errors
-    /// The errno of `waitpid(2)`.
+    /// The errno of `waitid(2)`.
     pub fn stop(&mut self) -> io::Result<Option<Stop>> {
-        let mut status = 0;
-        let options = libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG;
-        // SAFETY: writes one number.
-        let told = unsafe { libc::waitpid(self.tid, &raw mut status, options) };
-        if told < 0 {
-            let error = io::Error::last_os_error();
-            if error.raw_os_error() == Some(libc::ECHILD) {
-                self.ended = true;
-                return Ok(Some(Stop::Ended));
+        loop {
+            match look(self.tid, libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT)? {
+                Look::Nothing => return Ok(None),
+                Look::Stopped(_) => {
+                    // Without `WEXITED`: it may have been killed since.
+                    if let Look::Stopped(status) = look(self.tid, libc::WSTOPPED)? {
+                        return Ok(Some(stop_of(status)));
+                    }
+                }
+                Look::Ended => {
+                    if !self.is_own_child() {
+                        look(self.tid, libc::WEXITED)?;
+                    }
+                    self.ended = true;
+                    return Ok(Some(Stop::Ended));
+                }
+                // A thread that executes a program gets the number of its process.
+                Look::Gone if self.tid != self.pid && is_traced_by_this_thread(self.pid) => {
+                    self.tid = self.pid;
+                }
+                Look::Gone => {
+                    self.ended = true;
+                    return Ok(Some(Stop::Ended));
+                }
             }
-            return Err(error);
         }
-        if told == 0 {
-            return Ok(None);
-        }
-        if !libc::WIFSTOPPED(status) {
-            self.ended = true;
-            return Ok(Some(Stop::Ended));
-        }
-        let signal = libc::WSTOPSIG(status);
-        Ok(Some(match status >> 16 {
-            EVENT_STOP if signal == SIGTRAP => Stop::Interrupted,
-            EVENT_STOP => Stop::Group,
-            libc::PTRACE_EVENT_EXEC => Stop::Exec,
-            _ if signal == SIGTRAP | 0x80 => Stop::SystemCall,
-            _ => Stop::Signal(signal),
-        }))
+    }
+
+    /// Whether its end is the end of a child of this process, which somebody in this process waits for.
+    fn is_own_child(&self) -> bool {
+        self.tid == self.pid && number_in_status(self.pid, "PPid:") == Some(std::process::id())
     }
 
     /// Whether the signal it is about to get was sent by a process, rather than made by one of its own instructions.
@@ -229,6 +238,60 @@ impl Drop for Tracee {
     }
 }
 
+/// What is known of a tracee of this thread.
+enum Look {
+    Nothing,
+    /// Signal and event, as the kernel has them.
+    Stopped(i32),
+    Ended,
+    /// There is no such tracee.
+    Gone,
+}
+
+/// Does not wait.
+fn look(tid: libc::pid_t, what: i32) -> io::Result<Look> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = what | libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG;
+    // SAFETY: writes one value of that type.
+    let result = unsafe { libc::waitid(libc::P_PID, tid.unsigned_abs(), info.as_mut_ptr(), options) };
+    if result < 0 {
+        let error = io::Error::last_os_error();
+        return if error.raw_os_error() == Some(libc::ECHILD) { Ok(Look::Gone) } else { Err(error) };
+    }
+    // SAFETY: all zeros is a valid value; the kernel has written the fields of a child, or left zeros.
+    let (pid, code, status) = unsafe {
+        let info = info.assume_init();
+        (info.si_pid(), info.si_code, info.si_status())
+    };
+    Ok(match code {
+        _ if pid == 0 => Look::Nothing,
+        libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED => Look::Ended,
+        _ => Look::Stopped(status),
+    })
+}
+
+fn stop_of(status: i32) -> Stop {
+    let signal = status & 0xff;
+    match status >> 8 {
+        EVENT_STOP if signal == SIGTRAP => Stop::Interrupted,
+        EVENT_STOP => Stop::Group,
+        libc::PTRACE_EVENT_EXEC => Stop::Exec,
+        _ if signal == SIGTRAP | 0x80 => Stop::SystemCall,
+        _ => Stop::Signal(signal),
+    }
+}
+
+fn is_traced_by_this_thread(pid: libc::pid_t) -> bool {
+    // SAFETY: takes and changes nothing.
+    let own = unsafe { libc::gettid() };
+    number_in_status(pid, "TracerPid:") == Some(own.unsigned_abs())
+}
+
+fn number_in_status(pid: libc::pid_t, field: &str) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
+}
+
 /// Bytes of a vector state that a signal frame may have: without matrix registers, which a program must ask for, unless they are in use.
 #[must_use]
 pub fn vector_state_in_frame(state: &[u8]) -> usize {
@@ -312,8 +375,8 @@ mod tests {
             numbers.contains(&text.split(' ').next().unwrap_or_default())
         };
         testkit::until("it sleeps", || in_call(["230", "35"]));
-        let mut tracee = Tracee::seize(pid).unwrap();
-        assert!(Tracee::seize(pid).is_err(), "it has one tracer");
+        let mut tracee = Tracee::seize(pid, pid).unwrap();
+        assert!(Tracee::seize(pid, pid).is_err(), "it has one tracer");
         assert_eq!(tracee.stop().unwrap(), None);
         tracee.interrupt().unwrap();
         assert_eq!(stopped(&mut tracee), Stop::Interrupted);
@@ -337,10 +400,10 @@ mod tests {
     fn what_is_dropped_goes_on_and_gets_its_signal() {
         let mut target = testkit::Process::start(Command::new("sleep").arg("1000")).unwrap();
         let pid = target.pid();
-        let tracee = Tracee::seize(pid).unwrap();
+        let tracee = Tracee::seize(pid, pid).unwrap();
         drop(tracee);
         testkit::until("it goes on", || state(pid) == "S");
-        let mut tracee = Tracee::seize(pid).unwrap();
+        let mut tracee = Tracee::seize(pid, pid).unwrap();
         send_signal(pid, pid, libc::SIGTERM).unwrap();
         assert_eq!(stopped(&mut tracee), Stop::Signal(libc::SIGTERM));
         assert!(tracee.signal_was_sent().unwrap());
@@ -348,5 +411,80 @@ mod tests {
         assert_eq!(stopped(&mut tracee), Stop::Ended);
         drop(tracee);
         testkit::until("it has ended", || target.try_wait().map_or(true, |status| status.is_some()));
+    }
+
+    /// A child that waits for a line.
+    fn reader() -> std::process::Child {
+        let mut command = Command::new("sh");
+        let child = command.args(["-c", "read line; exit 3"]).stdin(Stdio::piped()).spawn().unwrap();
+        let call = format!("/proc/{}/syscall", child.id());
+        testkit::until("it waits for a line", || std::fs::read_to_string(&call).unwrap().starts_with("0 "));
+        child
+    }
+
+    #[test]
+    fn whoever_waits_for_a_child_gets_its_end_and_whoever_traces_it_its_stops() {
+        let mut child = reader();
+        let pid = child.id();
+        let mut tracee = Tracee::seize(pid, pid).unwrap();
+        tracee.interrupt().unwrap();
+        testkit::until("it stands", || state(pid) == "t");
+        assert!(crate::child::try_wait(&mut child).unwrap().is_none());
+        assert_eq!(stopped(&mut tracee), Stop::Interrupted);
+        tracee.resume(Until::Anything, 0).unwrap();
+        drop(child.stdin.take());
+        assert_eq!(stopped(&mut tracee), Stop::Ended);
+        drop(tracee);
+        assert_eq!(crate::child::try_wait(&mut child).unwrap().and_then(|status| status.code()), Some(3));
+    }
+
+    #[test]
+    fn a_wait_for_the_end_lasts_through_stops() {
+        let mut child = reader();
+        let (pid, stdin) = (child.id(), child.stdin.take());
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| crate::child::wait(&mut child).unwrap().code());
+            scope.spawn(move || {
+                let mut tracee = Tracee::seize(pid, pid).unwrap();
+                for _ in 0..20 {
+                    tracee.interrupt().unwrap();
+                    assert_eq!(stopped(&mut tracee), Stop::Interrupted);
+                    tracee.resume(Until::Anything, 0).unwrap();
+                }
+                drop(tracee);
+                drop(stdin);
+            });
+            assert_eq!(waiter.join().unwrap(), Some(3));
+        });
+    }
+
+    #[test]
+    fn a_thread_that_executes_a_program_is_let_go() {
+        let Some(python) = testkit::find_command("python3") else { testkit::skip!("no python3") };
+        let script = "import os, sys, threading\n\
+            def run():\n    sys.stdin.read()\n    os.execvp('sleep', ['sleep', '1000'])\n\
+            threading.Thread(target=run).start()\n\
+            print('ready', flush=True)\n\
+            threading.Event().wait()\n";
+        let mut command = Command::new(python);
+        let mut child = testkit::Process::start(
+            command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()),
+        )
+        .unwrap();
+        let pid = child.pid();
+        let threads = || {
+            let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+            tasks.filter_map(|task| task.unwrap().file_name().into_string().unwrap().parse::<u32>().ok())
+        };
+        testkit::until("it has its thread", || threads().count() == 2);
+        let tid = threads().find(|tid| *tid != pid).unwrap();
+        let mut tracee = Tracee::seize(pid, tid).unwrap();
+        drop(child.stdin.take());
+        assert_eq!(stopped(&mut tracee), Stop::Exec);
+        drop(tracee);
+        testkit::until("it goes on", || {
+            state(pid) == "S" && std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap() == "sleep\n"
+        });
+        assert!(child.try_wait().unwrap().is_none());
     }
 }
