@@ -187,6 +187,8 @@ const volatile u32 sampler_memos = MEMOS_PER_CPU;
 const volatile u32 sched_memos = 1;
 /* besides the sums, a message is sent for each sample of the clock */
 const volatile bool single_samples = false;
+/* the same for each interval of the off-CPU profile */
+const volatile bool single_intervals = false;
 /* the frames of Python are walked */
 const volatile bool python = false;
 /* inode of the agent's PID namespace, 0 if it is the first one */

@@ -140,6 +140,17 @@ static __always_inline u64 woken_key(struct sampler_state *s, struct thread *t)
 	return key;
 }
 
+/* Sends an interval of the off-CPU profile that ended at `now`, as a whole: also one that a seam split. */
+static __noinline int send_interval(struct sampler_state *s, struct thread *t, u64 key, u64 now)
+{
+	struct single single = {
+	    .message = {
+		.pid = t->pid, .tid = t->tid, .hash = key, .event = EVENT_SCHEDULER, .state = t->state, .time = now}};
+
+	send_one(s, &single, now - t->since);
+	return 0;
+}
+
 /* The key of stretches of a thread that have no stack. */
 static __always_inline u64 stackless_key(struct sampler_state *s, struct task_struct *task, struct thread *t, u32 state,
 					 u32 end)
@@ -174,7 +185,7 @@ static __always_inline bool is_first_wait(struct thread *t)
 /* A thread comes back to a CPU, or the capture ends. */
 static __always_inline void end_interval(struct sampler_state *s, struct task_struct *task, struct thread *t, u64 now)
 {
-	u64 elapsed = now - t->since, key, from;
+	u64 elapsed = now - t->since, key, blocked, from;
 	struct counters *c = counters_in(s);
 
 	if (is_first_wait(t))
@@ -194,12 +205,16 @@ static __always_inline void end_interval(struct sampler_state *s, struct task_st
 		count(c, COUNT_SKIPPED_MIN_BLOCK_NS, elapsed);
 		return;
 	}
+	blocked = key;
 	if (wakers && t->waker && t->state != OFF_PREEMPTED)
 		key = woken_key(s, t);
 	t->key = 0;
 	from = rest_of(s, t->since, min_block_ns);
-	if (add_time(s, t->state, key, now - from, waited_in(t, from, now)) && state_is(profiled_states, t->state))
-		count(c, COUNT_SAMPLES, 1);
+	if (!add_time(s, t->state, key, now - from, waited_in(t, from, now)) || !state_is(profiled_states, t->state))
+		return;
+	count(c, COUNT_SAMPLES, 1);
+	if (single_intervals)
+		send_interval(s, t, blocked, now);
 }
 
 /* A stretch on a CPU has ended: it is part of a wall-clock profile, under the process or thread alone. */

@@ -189,6 +189,7 @@ impl Layout<'_> {
             kernel_stacks: settings.kernel_stacks,
             kernel_stacks_by_process: settings.kernel_stacks_by_process,
             single_samples: settings.single_samples,
+            single_intervals: settings.single_intervals,
             per_thread: settings.per_thread,
             chooses_threads: !settings.tids.is_empty(),
             chosen_cgroup: settings.cgroup.map_or(0, |cgroup| cgroup.id),

@@ -70,6 +70,9 @@ pub struct Settings {
     pub kernel_stacks_by_process: bool,
     /// Send each sample of the clock as a message of its own too: see [`Kernel::take_samples`](crate::Kernel::take_samples).
     pub single_samples: bool,
+    /// The same for each interval of the off-CPU profile. Its value is its whole time, also if a seam split it; its key is that of the
+    /// blocked stack, also with wakers.
+    pub single_intervals: bool,
     /// Take samples of these threads only, by their numbers in the agent's PID namespace. Empty: of all.
     pub tids: Vec<u32>,
     /// Take samples of this control group and of those below it only.
@@ -137,6 +140,7 @@ impl Default for Settings {
             kernel_stacks: false,
             kernel_stacks_by_process: false,
             single_samples: false,
+            single_intervals: false,
             tids: Vec::new(),
             cgroup: None,
             python: false,

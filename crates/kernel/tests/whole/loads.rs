@@ -15,12 +15,13 @@ fn off_cpu(wakers: bool) -> Option<OffCpu> {
 fn the_programs_load_with_each_setting_and_with_all() {
     let _alone = crate::alone();
     let stats = Some(SchedStats { each_process: true, split_events: 8 });
-    let changes: [Change; 9] = [
+    let changes: [Change; 10] = [
         ("python", |settings| settings.python = true),
         ("whole system", |settings| settings.whole_system = true),
         ("kernel stacks", |settings| settings.kernel_stacks = true),
         ("kernel stacks by process", |settings| settings.kernel_stacks_by_process = true),
         ("single samples", |settings| settings.single_samples = true),
+        ("single intervals", |settings| settings.single_intervals = true),
         ("threads", |settings| settings.per_thread = true),
         ("checks", |settings| settings.check_memo = true),
         ("namespace", |settings| settings.pid_namespace = 1),
