@@ -341,10 +341,15 @@ pub struct SettingArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Outputs")]
 pub struct OutputArgs {
-    /// The output of the one mode that runs: its profile in the format of the extension (.pb.gz, .folded, .svg, any other is
-    /// pprof), or the report of --pmu; - is standard output
+    /// The output of the one mode that runs: its profile in the format of the extension (.pb.gz, .folded, .svg, .perf.data, any
+    /// other is pprof), or the report of --pmu; - is standard output
     #[arg(short = 'o', value_name = "PATH")]
     pub output: Option<OutputPath>,
+
+    /// Beside the profile: every sample with its time, thread and CPU as perf.data, for perf report, perf script and
+    /// others that read it; with --offcpu every wait too. A regular file, which grows while the capture runs
+    #[arg(long, value_name = "PATH")]
+    pub perf_data_output: Option<OutputPath>,
 
     #[command(flatten)]
     pub files: FileArgs,

@@ -17,7 +17,8 @@ pub fn builder(args: &CaptureArgs) -> AgentBuilder {
     let single = args.outputs.output.iter().map(|path| ("output", path));
     let builder = single.fold(builder, |builder, (name, path)| builder.option(name, path));
     let files = args.outputs.files.given();
-    let builder = files.fold(builder, |builder, (name, path)| builder.option(name, path));
+    let perf_data = args.outputs.perf_data_output.as_ref().map(|path| ("perf-data-output", path));
+    let builder = files.chain(perf_data).fold(builder, |builder, (name, path)| builder.option(name, path));
     let builder = builder.debuginfod_from_env(true);
     let builder = flags(args, builder).drawing(args.outputs.files.drawing.chosen());
     let builder = with_command(&args.target.command, builder);

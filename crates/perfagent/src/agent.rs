@@ -10,10 +10,11 @@ use metrics::MetricsSnapshot;
 
 use crate::config::{Builder, Plan, check_pid};
 use crate::export::{Exporters, Exporting};
-use crate::output::{Contents, Outputs};
+use crate::output::{Contents, OutputKind, OutputReport, Outputs};
 use crate::processes::{resolve, zombie};
 use crate::rotation::{Rotation, Rotator};
 use crate::session::{CaptureResult, NewTarget, Order, Request, Session, Shared};
+use crate::timeline::Written;
 use crate::usage::Usage;
 use crate::{
     CancelToken, ChildHandle, Config, Ended, Error, Ledger, Recording, Report, TargetProcess, Targets,
@@ -304,6 +305,7 @@ impl Agent {
                 (rotated.intervals + 1, reports)
             }
         };
+        outputs.extend(result.perf_data.map(perf_data_report));
         outputs.sort_by_key(|output| output.kind);
         warnings.extend(exporting.finish(result.metrics.as_ref()));
         Ok(Report {
@@ -441,4 +443,11 @@ fn panicked() -> Error {
 
 fn join(thread: JoinHandle<Option<CaptureResult>>) -> Result<CaptureResult, Error> {
     thread.join().ok().flatten().ok_or_else(panicked)
+}
+
+/// What became of the perf.data file.
+fn perf_data_report((path, written): Written) -> OutputReport {
+    let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+    let result = written.map_err(|source| Error::Output { which: path.display().to_string(), source });
+    OutputReport { kind: OutputKind::PerfData, path: Some(path), bytes, result }
 }

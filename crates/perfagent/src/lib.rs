@@ -37,6 +37,7 @@ mod session;
 mod sources;
 pub mod symbol_source;
 mod symbolizer;
+mod timeline;
 mod unwinding;
 mod usage;
 mod written_profile;

@@ -8,6 +8,7 @@ mod doctor;
 mod ending;
 mod help;
 mod metrics;
+mod perf_data;
 mod rejected;
 mod render;
 mod symbolize;

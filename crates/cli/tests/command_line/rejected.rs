@@ -208,8 +208,18 @@ fn one_output_is_for_one_mode() {
 }
 
 #[test]
+fn perf_data_goes_beside_an_on_cpu_profile_into_a_file() {
+    good_with(&["--perf-data-output", "-"], &["--perf-data-output", "regular file", "standard output"]);
+    good_with(&["--perf-data-output", "/dev/null"], &["regular file", "/dev/null"]);
+    good_with(&["--perf-data-output", "/no/such/x"], &["/no/such/x", "No such file"]);
+    good_with(&["--perf-data-output", "x", "--profile-output", "x"], &["are one file: x"]);
+    rejected(&["--offcpu", "-p", "1", "--perf-data-output", "x"], &["--perf-data-output requires --profile"]);
+    rejected(&["--pmu", "-p", "1", "--perf-data-output", "x"], &["--perf-data-output requires --profile"]);
+}
+
+#[test]
 fn options_of_other_versions_do_not_exist() {
-    for option in ["--perf-data-output", "--inject-python", "--event", "--html-output"] {
+    for option in ["--inject-python", "--event", "--html-output"] {
         good_with(&[option], &["this version has no option", option]);
     }
     for subcommand in ["events", "live", "why"] {

@@ -241,6 +241,12 @@ impl<A> Builder<A> {
         self.output_sink(OutputKind::Recording, Box::new(sink))
     }
 
+    /// Also write each on-CPU sample with its time, CPU and thread as perf.data, the format of `perf record`, into this file. It grows while
+    /// the capture runs, and what is in it stays if the process is killed. Needs the on-CPU profile.
+    pub fn perf_data(self, file: impl Into<PathBuf>) -> Self {
+        self.output_file(OutputKind::PerfData, FileTarget::Path(file.into()))
+    }
+
     /// Write the output of the only kind of capture to this file: the profile in the format of the file's extension (pprof,
     /// folded stacks, SVG, recording; pprof if the extension is of no format), or the report of the metrics.
     pub fn output(mut self, file: impl Into<FileTarget>) -> Self {

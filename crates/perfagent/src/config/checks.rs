@@ -2,12 +2,14 @@
 
 mod filters;
 mod modes;
+mod perf_data;
 mod rotation;
 mod targets;
 mod values;
 
 use self::filters::filters;
 use self::modes::{outputs_have_their_mode, per_pid, settings_have_their_mode, some_mode, wall_clock};
+use self::perf_data::perf_data;
 use self::rotation::rotation;
 pub(crate) use self::targets::check_pid;
 use self::targets::{
@@ -54,6 +56,7 @@ const CHECKS: &[Check] = &[
     labels,
     cpus,
     map_sizes,
+    perf_data,
     outputs,
     symbol_fetching,
     metrics_listen,

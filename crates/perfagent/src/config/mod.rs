@@ -132,6 +132,8 @@ pub struct Config {
     pub(crate) target_kernel_stacks: BTreeMap<u32, bool>,
     pub(crate) per_thread: bool,
     pub(crate) single_samples: bool,
+    /// Path of the perf.data file, if one is written.
+    pub(crate) perf_data: Option<std::path::PathBuf>,
     pub(crate) drawing: Drawing,
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) tags: Vec<(String, String)>,

@@ -63,6 +63,7 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("folded-output", Apply::Output(OutputKind::Folded)),
     ("flamegraph-output", Apply::Output(OutputKind::FlameGraph)),
     ("recording-output", Apply::Output(OutputKind::Recording)),
+    ("perf-data-output", Apply::Output(OutputKind::PerfData)),
     ("output", Apply::SingleOutput),
     ("debuginfod-url", Apply::Value(|r, text| r.debuginfod = std::mem::take(&mut r.debuginfod).url(text))),
     ("symbol-cache-dir", Apply::Value(|r, text| r.debuginfod.cache_dir.set(Setting::Value(text.into())))),

@@ -1,6 +1,7 @@
 //! Turns a request that passed all checks into a plan.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::process::Command;
 
 use events::counting::CounterSpec;
@@ -12,7 +13,7 @@ use super::{
     PmuFormat, Targets, Unwind,
 };
 use crate::OffCpuState;
-use crate::output::{OutputKind, OutputTarget};
+use crate::output::{FileTarget, OutputKind, OutputTarget};
 
 /// The plan of a request that passed all checks.
 pub(super) fn plan(request: Request) -> Plan {
@@ -65,6 +66,7 @@ pub(super) fn plan(request: Request) -> Plan {
             .collect(),
         per_thread: request.per_thread.is_on(),
         single_samples: request.single_samples.is_on(),
+        perf_data: request.outputs.get(&OutputKind::PerfData).and_then(path_of),
         drawing: request.drawing,
         cpus,
         tags: request.tags.into_iter().flatten().collect(),
@@ -78,7 +80,9 @@ pub(super) fn plan(request: Request) -> Plan {
         fetching: request.debuginfod.effective(),
     };
     let pmu_format = request.pmu_format.value().copied().unwrap_or_default();
-    let outputs = request.outputs.into_iter().filter_map(|(kind, to)| {
+    // The capture itself writes that file.
+    let outputs = request.outputs.into_iter().filter(|(kind, _)| *kind != OutputKind::PerfData);
+    let outputs = outputs.filter_map(|(kind, to)| {
         let kind = match (kind, pmu_format) {
             (OutputKind::PmuReport, PmuFormat::Json) => OutputKind::PmuJson,
             (kind, _) => kind,
@@ -111,5 +115,13 @@ pub(super) fn plan(request: Request) -> Plan {
             symbol_sources: request.symbol_sources,
         },
         temporary_files: request.temporary_files,
+    }
+}
+
+/// The path of an output that goes to a file with a chosen name.
+fn path_of(output: &Destination) -> Option<PathBuf> {
+    match output.file.value()? {
+        FileTarget::Path(path) => Some(path.clone()),
+        _ => None,
     }
 }

@@ -51,15 +51,25 @@ fn kind_of(request: &Request, file: &FileTarget) -> Option<OutputKind> {
         None | Some("pb.gz") => Some(usual),
         Some("folded") => Some(OutputKind::Folded),
         Some("svg") => Some(OutputKind::FlameGraph),
-        Some("perf-agent") => Some(OutputKind::Recording),
+        Some(RECORDING) => Some(OutputKind::Recording),
+        Some(PERF_DATA) => Some(OutputKind::PerfData),
         Some(_) => None,
     }
 }
 
-/// The extension, if it is that of a format or of recordings.
+const RECORDING: &str = "perf-agent";
+/// It is also the usual name of such a file.
+const PERF_DATA: &str = "perf.data";
+
+/// The extension, if it is that of an output of captures or of a format.
 fn extension_of(path: &Path) -> Option<&'static str> {
-    let recording = path.extension().is_some_and(|extension| extension == "perf-agent");
-    if recording { Some("perf-agent") } else { formats::registry::extension_of(path) }
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let before = |extension: &str| name.strip_suffix(extension.as_bytes());
+    if before(".perf.data").is_some() || before(PERF_DATA) == Some(b"") {
+        return Some(PERF_DATA);
+    }
+    let recording = path.extension().is_some_and(|extension| extension == RECORDING);
+    if recording { Some(RECORDING) } else { formats::registry::extension_of(path) }
 }
 
 #[cfg(test)]
@@ -88,6 +98,10 @@ mod tests {
             (off(), "x.svg", OutputKind::FlameGraph),
             (on(), "x.folded", OutputKind::Folded),
             (on(), "x.perf-agent", OutputKind::Recording),
+            (on(), "x.perf.data", OutputKind::PerfData),
+            (on(), "a.b/perf.data", OutputKind::PerfData),
+            (on(), "x.data", OutputKind::CpuProfile),
+            (on(), "xperf.data", OutputKind::CpuProfile),
             (pmu(), "x.svg", OutputKind::PmuReport),
         ] {
             assert_eq!(settled(builder, path), (vec![kind], Ok(())), "{path}");

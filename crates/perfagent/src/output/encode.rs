@@ -92,6 +92,8 @@ fn what(output: Encoded, modes: &[Mode]) -> Option<(Mode, &'static str)> {
         OutputKind::WallProfile => (of(Mode::Wall)?, "pprof"),
         OutputKind::Folded => (of(shown?)?, "folded"),
         OutputKind::FlameGraph => (of(shown?)?, "flamegraph"),
-        OutputKind::PmuReport | OutputKind::PmuJson | OutputKind::Recording => return None,
+        OutputKind::PmuReport | OutputKind::PmuJson | OutputKind::Recording | OutputKind::PerfData => {
+            return None;
+        }
     })
 }

@@ -21,6 +21,8 @@ pub enum OutputKind {
     FlameGraph,
     /// The recording, from which all other outputs can be made later.
     Recording,
+    /// Every sample with its time, as `perf` records them: perf.data. Written while the capture runs.
+    PerfData,
 }
 
 impl OutputKind {
@@ -35,13 +37,17 @@ impl OutputKind {
             Self::Folded => "--folded-output",
             Self::FlameGraph => "--flamegraph-output",
             Self::Recording => "--recording-output",
+            Self::PerfData => "--perf-data-output",
         }
     }
 
     /// Whether a terminal cannot show it.
     #[must_use]
     pub fn is_binary(self) -> bool {
-        matches!(self, Self::CpuProfile | Self::OffCpuProfile | Self::WallProfile | Self::Recording)
+        matches!(
+            self,
+            Self::CpuProfile | Self::OffCpuProfile | Self::WallProfile | Self::Recording | Self::PerfData
+        )
     }
 
     /// The parts of an automatic name that depend on the kind: the word before the extension, and the extension.
@@ -55,6 +61,7 @@ impl OutputKind {
             Self::Folded => ("on-cpu", "folded"),
             Self::FlameGraph => ("on-cpu", "svg"),
             Self::Recording => ("capture", "perf-agent"),
+            Self::PerfData => ("capture", "data"),
         }
     }
 

@@ -36,6 +36,14 @@ impl FileTarget {
         }
     }
 
+    /// Whether a file can be written there bit by bit, and changed where it was written already.
+    pub(crate) fn grows_in_place(&self) -> bool {
+        match self {
+            Self::Path(path) => !is_direct(path),
+            Self::Auto(_) | Self::Stdout => false,
+        }
+    }
+
     /// The same target for one of several modes: `NAME.MODE.EXT`. None for a target that takes one mode only: a device, a FIFO, standard
     /// output.
     pub(super) fn of_mode(&self, mode: &str) -> Option<Self> {
@@ -114,7 +122,8 @@ fn is_direct(path: &Path) -> bool {
 /// dot.
 fn before_extension(path: &Path, more: &str) -> PathBuf {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return path.to_owned() };
-    let known = formats::registry::extension_of(path);
+    let perf_data = name.ends_with(".perf.data").then_some("perf.data");
+    let known = perf_data.or_else(|| formats::registry::extension_of(path));
     let (stem, extension) = match known.and_then(|extension| name.strip_suffix(extension)?.strip_suffix('.'))
     {
         Some(stem) => (stem, known),
@@ -138,6 +147,7 @@ mod tests {
         let named = |path: &str| before_extension(Path::new(path), "-T").to_string_lossy().into_owned();
         assert_eq!(named("/a.b/cpu.pb.gz"), "/a.b/cpu-T.pb.gz");
         assert_eq!(named("flame.svg"), "flame-T.svg");
+        assert_eq!([named("x.perf.data"), named("perf.data")], ["x-T.perf.data", "perf-T.data"]);
         assert_eq!(named("x.y.z"), "x.y-T.z");
         assert_eq!([named("plain"), named(".hidden")], ["plain-T", ".hidden-T"]);
     }

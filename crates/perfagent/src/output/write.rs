@@ -1,6 +1,8 @@
 //! Writes all outputs of a capture, or of one interval.
 
 use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -99,6 +101,16 @@ fn of_modes(kind: OutputKind, file: FileTarget, modes: &[Mode]) -> Vec<(Encoded,
     };
     let several = if shows_one && modes.len() > 1 { modes.iter().map(of_mode).collect() } else { None };
     several.unwrap_or_else(|| vec![(Encoded { kind, mode: None }, OutputTarget::File(file))])
+}
+
+/// The path of an output of the interval that began at this time.
+pub(crate) fn interval_path(path: &Path, started: SystemTime) -> PathBuf {
+    let since_epoch = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let time = interval_time(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX));
+    match FileTarget::from(path).of_interval(&time) {
+        FileTarget::Path(path) => path,
+        _ => path.to_owned(),
+    }
 }
 
 /// Local start time of an interval, `YYYYMMDDTHHMMSS.mmm`.

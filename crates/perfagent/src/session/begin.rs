@@ -21,7 +21,7 @@ use super::resolver::Gate;
 use super::settings::shows_python;
 use super::shared::Shared;
 use super::targets::{enter_all, read_all, read_target};
-use super::{live_stats, origin, settings};
+use super::{live_stats, origin, perf_data, settings};
 use crate::child::ChildHandle;
 use crate::config::{Callbacks, command as commands};
 use crate::error::TargetReason;
@@ -206,6 +206,7 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         named: Instant::now(),
     };
     parts.warnings.extend(warnings);
+    perf_data::begin(&mut parts);
     if let Some(endpoint) = endpoint {
         // Metrics can be asked for from the first moment on.
         parts.shared.want_metrics();

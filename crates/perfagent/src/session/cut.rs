@@ -7,7 +7,7 @@ use recording::{Accounting, Context, Mode, Recording, Span, StackSums, State};
 
 use super::parts::{Carried, Interval, Parts};
 use super::round::round;
-use super::{accounting, convert, main_mapping, settings};
+use super::{accounting, convert, main_mapping, perf_data, settings};
 use crate::Error;
 use crate::naming::LateNames;
 use crate::processes::monotonic_ns;
@@ -64,6 +64,7 @@ pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
     let (recording, renumbering) = parts.intake.builder.cut(context, &open);
     parts.intake.resolver.renumber(&renumbering);
     parts.interval = Interval { started: ended, start_ns: seam_ns, before: next_before, carried };
+    perf_data::cut(parts);
     Ok(CutInterval { recording, names })
 }
 

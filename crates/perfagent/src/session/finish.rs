@@ -7,7 +7,7 @@ use super::cut::context;
 use super::parts::Parts;
 use super::result::{CaptureResult, Finished};
 use super::round::round;
-use super::{accounting, live_stats};
+use super::{accounting, live_stats, perf_data};
 use crate::child::ChildHandle;
 use crate::finished::{CommandStatus, Ended};
 
@@ -33,6 +33,7 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     live_stats::share_metrics(&mut parts, duration);
     let drained = parts.intake.drain_all(&mut parts.kernel);
     parts.warnings.checked(drained);
+    let perf_data = perf_data::finish(&mut parts);
     done("drained");
     let mut figures = accounting::of_interval(&mut parts);
     figures.elapsed_ns = end_ns.saturating_sub(parts.interval.start_ns);
@@ -65,6 +66,7 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
         cost_before,
         metrics: shared.last_metrics().map(Arc::unwrap_or_clone),
         warnings,
+        perf_data,
         ended_by,
         command_status: parts.command.as_ref().map(|child| command_status(child, ended_by)),
     })

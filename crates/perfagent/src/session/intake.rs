@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use kernel::{CodeMessage, Frame, Kernel, RawStack, SampledAt, StackMessage, State, WalkEnd};
+use kernel::{CodeMessage, Event, Frame, Kernel, RawStack, SampledAt, StackMessage, State, WalkEnd};
 use profile::Avma;
 use recording::{Builder, EventId, Key, Limits, MissingStack, StackSums};
 
@@ -13,6 +13,7 @@ use super::resolver::{Gate, Resolver};
 use super::{convert, settings};
 use crate::Config;
 use crate::processes::{ProcessSnapshot, Processes};
+use crate::timeline::Timeline;
 use crate::unwinding::{DeferredStack, DeferredStacks, TableStore, Unwinders, Walked, walk};
 
 /// Time for walks in user space in one round: mappings and tables of other processes wait meanwhile.
@@ -48,6 +49,8 @@ pub(super) struct WalkContext<'a> {
 pub(super) struct Intake {
     pub(super) builder: Builder,
     pub(super) resolver: Resolver,
+    /// The perf.data file, if one is asked for.
+    pub(super) timeline: Option<Timeline>,
     /// Stacks that wait for tables, to be walked in user space.
     deferred: DeferredStacks,
     /// Stacks with frames in files that are still to be opened.
@@ -71,6 +74,7 @@ impl Intake {
         Self {
             builder: if config.single_samples { builder.with_single_samples() } else { builder },
             resolver: Resolver::new(config, gate, python),
+            timeline: None,
             deferred: DeferredStacks::default(),
             held: HeldStacks::default(),
             unwinders: Unwinders::default(),
@@ -172,6 +176,9 @@ impl Intake {
         once: bool,
         missing: Option<MissingStack>,
     ) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.stack(stack, once);
+        }
         if let Some(id) = self.resolver.resolve(&mut self.builder, stack, snapshot, missing) {
             let event = event_of(stack.state);
             let key = Key { event, stack: id, pid: stack.pid, exec_id: stack.exec_id, once };
@@ -275,6 +282,9 @@ impl Intake {
 
     /// A sample whose sums no key stands for.
     fn add_single(&mut self, stack: &StackMessage, at: SampledAt, snapshot: Option<ProcessSnapshot<'_>>) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.walked(stack, at);
+        }
         match self.resolver.resolve(&mut self.builder, stack, snapshot, None) {
             Some(id) => {
                 let one = StackSums { count: 1, value: 1, waited: 0 };
@@ -296,6 +306,9 @@ impl Intake {
         let builder = &mut self.builder;
         let mut ends = HashMap::new();
         builder.release(|pid, exec_id| processes.histories().may_record(pid, exec_id, &mut ends));
+        if let Some(timeline) = &mut self.timeline {
+            timeline.drained(|pid, exec_id| processes.histories().may_record(pid, exec_id, &mut ends));
+        }
         Ok(())
     }
 
@@ -310,6 +323,10 @@ impl Intake {
         self.samples_lost_before += cut.sampler.singles_lost;
         // The next round tells if this fails.
         _ = self.take_samples(kernel);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.set_seam(cut.side_changes);
+            timeline.drained(|_, _| true);
+        }
         Ok(cut)
     }
 
@@ -324,9 +341,14 @@ impl Intake {
 
     /// Takes in single samples. Their stacks may come later.
     pub(super) fn take_samples(&mut self, kernel: &Kernel) -> Result<(), kernel::Error> {
-        if self.single_samples {
+        if self.single_samples || self.timeline.is_some() {
             for sample in kernel.take_samples()? {
-                self.builder.add_sample(sample.hash, convert::occurrence(&sample));
+                if self.single_samples && sample.event == Event::Clock {
+                    self.builder.add_sample(sample.hash, convert::occurrence(&sample));
+                }
+                if let Some(timeline) = &mut self.timeline {
+                    timeline.sample(sample);
+                }
             }
         }
         Ok(())

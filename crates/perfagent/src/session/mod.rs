@@ -22,6 +22,7 @@ mod live_stats;
 mod main_mapping;
 mod origin;
 mod parts;
+mod perf_data;
 mod python_stacks;
 mod resolver;
 mod result;

@@ -6,9 +6,10 @@ use metrics::{HardwareCounters, Incomplete, MetricsSnapshot, Span};
 use recording::{Accounting, Cost, Names, Recording, Settings, SymbolizedRecording};
 use report::{EndedBy, Finding, FindingKind};
 
-use super::{convert, origin, settings};
+use super::{convert, origin, perf_data, settings};
 use crate::finished::{CommandStatus, Ended, Warning, WarningKind};
 use crate::sources::sched_stats;
+use crate::timeline::Written;
 use crate::usage::Usage;
 use crate::{Config, Ledger, Targets, privilege};
 
@@ -21,6 +22,8 @@ pub(crate) struct CaptureResult {
     pub(crate) ledgers: Vec<Ledger>,
     pub(crate) metrics: Option<MetricsSnapshot>,
     pub(crate) warnings: Vec<Warning>,
+    /// The perf.data file.
+    pub(crate) perf_data: Option<Written>,
     pub(crate) ended_by: Ended,
     pub(crate) command_status: Option<CommandStatus>,
 }
@@ -36,6 +39,8 @@ pub(super) struct Finished {
     pub(super) cost_before: Cost,
     pub(super) metrics: Option<MetricsSnapshot>,
     pub(super) warnings: Vec<Warning>,
+    /// The perf.data file.
+    pub(super) perf_data: Option<Written>,
     pub(super) ended_by: Ended,
     pub(super) command_status: Option<CommandStatus>,
 }
@@ -56,6 +61,7 @@ impl CaptureResult {
             ledgers,
             metrics,
             warnings,
+            perf_data: finished.perf_data,
             ended_by: finished.ended_by,
             command_status: finished.command_status,
         }
@@ -95,6 +101,7 @@ impl CaptureResult {
             ledgers,
             metrics,
             warnings,
+            perf_data: perf_data::empty(config, start),
             ended_by,
             command_status: None,
         }

@@ -8,6 +8,7 @@ use kernel::Message;
 use super::carry_over::carry_over;
 use super::intake::WalkContext;
 use super::parts::Parts;
+use super::perf_data;
 use crate::hooks::{ExecutedProgram, HookThread};
 use crate::processes::{Arrival, Losses, Processes};
 
@@ -32,6 +33,7 @@ pub(super) fn round(parts: &mut Parts, last: bool) -> bool {
     let mut context =
         WalkContext { processes: &parts.processes, tables: &mut parts.tables, kernel: &parts.kernel };
     parts.intake.walk_waiting(&mut context, last);
+    perf_data::round(parts, false);
     if parts.named.elapsed() >= NAMES_INTERVAL {
         parts.named = Instant::now();
         parts.send_new_frames();
@@ -101,8 +103,12 @@ fn handle_arrivals(parts: &mut Parts) -> bool {
     let mut busy = false;
     while let Some(arrival) = parts.arrivals.next() {
         let message = match arrival {
-            Arrival::Mapping(_, mmap) => {
-                busy |= parts.processes.mapped(&mmap);
+            Arrival::Mapping(time_ns, mmap) => {
+                let is_known = parts.processes.mapped(&mmap);
+                if let Some(timeline) = parts.intake.timeline.as_mut().filter(|_| is_known) {
+                    timeline.mapping(time_ns, &mmap);
+                }
+                busy |= is_known;
                 continue;
             }
             Arrival::Message(message) => message,
@@ -118,7 +124,11 @@ fn handle_arrivals(parts: &mut Parts) -> bool {
             Message::Code(code) => parts.intake.take_code(code, &parts.processes),
             Message::Woken { hash, blocked, waker } => parts.intake.take_pair(hash, blocked, waker),
             Message::Life(life) => {
-                busy |= parts.processes.follow(&life);
+                let is_known = parts.processes.follow(&life);
+                if let Some(timeline) = parts.intake.timeline.as_mut().filter(|_| is_known) {
+                    timeline.life(&life, &parts.processes);
+                }
+                busy |= is_known;
                 tell_of_execs(&mut parts.processes, &parts.exec_hooks);
                 parts.processes.take_released().for_each(|pid| parts.tables.forget(pid));
             }

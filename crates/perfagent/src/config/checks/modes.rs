@@ -17,7 +17,13 @@ const MODES: &[Mode] = &[
     Mode {
         option: "--profile",
         is_on: |request| request.profile.is_on(),
-        outputs: &[OutputKind::CpuProfile, OutputKind::Folded, OutputKind::FlameGraph, OutputKind::Recording],
+        outputs: &[
+            OutputKind::CpuProfile,
+            OutputKind::Folded,
+            OutputKind::FlameGraph,
+            OutputKind::Recording,
+            OutputKind::PerfData,
+        ],
     },
     Mode {
         option: "--offcpu",

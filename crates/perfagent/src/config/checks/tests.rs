@@ -325,6 +325,7 @@ fn defaults_equal_those_of_the_command_line() {
             target_kernel_stacks: std::collections::BTreeMap::new(),
             per_thread: false,
             single_samples: false,
+            perf_data: None,
             drawing: Drawing::default(),
             cpus: None,
             tags: Vec::new(),

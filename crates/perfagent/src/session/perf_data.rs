@@ -1,0 +1,78 @@
+//! The perf.data file of a capture: begun with it, cut with its intervals, ended with it.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use kernel::Kernel;
+use recording::KernelImage;
+
+use super::kernel_image;
+use super::parts::{Interval, Parts};
+use crate::Config;
+use crate::output::interval_path;
+use crate::processes::monotonic_ns;
+use crate::timeline::{Timeline, TimelineSettings, Written};
+
+/// Begins the file, if one is asked for.
+pub(super) fn begin(parts: &mut Parts) {
+    let Interval { started, start_ns, .. } = parts.interval;
+    parts.intake.timeline = begun(&parts.config, kernel_with_frames(parts), started, start_ns);
+}
+
+/// The file of a capture that ended before it began.
+pub(super) fn empty(config: &Config, started: SystemTime) -> Option<Written> {
+    begun(config, None, started, monotonic_ns()).map(Timeline::finish)
+}
+
+fn begun(
+    config: &Config,
+    kernel: Option<KernelImage>,
+    started: SystemTime,
+    start_ns: u64,
+) -> Option<Timeline> {
+    let path = path_of_interval(config, config.perf_data.as_deref()?, started);
+    let settings =
+        TimelineSettings { rate_hz: config.sample_rate_hz.into(), off_cpu: config.off_cpu_profile, kernel };
+    Some(Timeline::begin(path, settings, start_ns))
+}
+
+/// Writes what has come, as in each round.
+pub(super) fn round(parts: &mut Parts, last: bool) {
+    let Parts { intake, processes, kernel, .. } = parts;
+    if let Some(timeline) = &mut intake.timeline {
+        timeline.round(processes, || lost(kernel), last);
+    }
+}
+
+/// Begins the file of an interval that has just begun, if each has its own.
+pub(super) fn cut(parts: &mut Parts) {
+    let Some(path) = parts.config.perf_data.as_deref().filter(|_| parts.config.rotate.is_some()) else {
+        return;
+    };
+    let path = path_of_interval(&parts.config, path, parts.interval.started);
+    let image = kernel_with_frames(parts);
+    let Parts { intake, processes, kernel, interval, .. } = parts;
+    if let Some(timeline) = &mut intake.timeline {
+        timeline.next_file(path, image, processes, lost(kernel), interval.start_ns);
+    }
+}
+
+/// Ends the file.
+pub(super) fn finish(parts: &mut Parts) -> Option<Written> {
+    round(parts, true);
+    parts.intake.timeline.take().map(Timeline::finish)
+}
+
+fn path_of_interval(config: &Config, path: &Path, started: SystemTime) -> PathBuf {
+    if config.rotate.is_some() { interval_path(path, started) } else { path.to_owned() }
+}
+
+fn kernel_with_frames(parts: &Parts) -> Option<KernelImage> {
+    parts.settings.kernel_stacks.then(|| kernel_image::running(true))
+}
+
+/// Samples that the programs have lost so far: not recorded at all, or not sent.
+fn lost(kernel: &Kernel) -> u64 {
+    let all = [kernel.counters(), kernel.off_cpu_counters()];
+    all.iter().map(|counters| counters.lost() + counters.singles_lost).sum()
+}

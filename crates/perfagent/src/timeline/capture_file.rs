@@ -1,0 +1,278 @@
+//! The file of a running capture, or of one interval of it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use events::Mmap;
+use kernel::{Life, LifeEvent, SampledAt, SingleSample, StackMessage, State};
+use perf_data::{Event, FileBuildId, Process, Record, Sample, Stamp};
+use recording::KernelImage;
+
+use super::announced::Announced;
+use super::events::{CLOCK_ID, OFF_CPU_ID, of_capture};
+use super::mappings::{self, BuildIds};
+use super::records::{Records, Written};
+use super::stacks::{Chain, Stacks, TimedSample};
+use super::{kernel_code, machine};
+use crate::processes::{ProcessSnapshot, Processes};
+
+/// Time between two ends of rounds.
+const ROUND: Duration = Duration::from_millis(500);
+
+/// What a file is about.
+#[derive(Clone, Debug)]
+pub(crate) struct TimelineSettings {
+    pub(crate) rate_hz: u64,
+    /// Intervals off the CPU are samples too.
+    pub(crate) off_cpu: bool,
+    /// The kernel, if samples have kernel frames.
+    pub(crate) kernel: Option<KernelImage>,
+}
+
+impl TimelineSettings {
+    fn events(&self) -> Vec<Event> {
+        of_capture(self.rate_hz, self.off_cpu, self.kernel.is_some())
+    }
+
+    /// Whether samples have such stacks.
+    fn shows(&self, state: State) -> bool {
+        match state {
+            State::Sampled => true,
+            State::Blocked | State::IoWait | State::Preempted | State::NotRunYet => self.off_cpu,
+            State::OnCpu | State::Waker | State::WakerInSoftirq => false,
+        }
+    }
+}
+
+/// A perf.data file that grows.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    settings: TimelineSettings,
+    records: Records,
+    stacks: Stacks,
+    /// Samples with their stacks, to be written in the next round.
+    ready: Vec<TimedSample>,
+    /// The same, of samples that no key stands for: they belong to the interval in which they come.
+    walked: Vec<TimedSample>,
+    /// Samples with this number of changes of the side, or a later one, belong to the next file.
+    seam: Option<u32>,
+    announced: Announced,
+    build_ids: BuildIds,
+    /// Samples lost by the programs, as far as the file tells of them.
+    told_lost: u64,
+    round_ended: Instant,
+}
+
+impl Timeline {
+    /// Begins a file.
+    pub(crate) fn begin(path: PathBuf, settings: TimelineSettings, start_ns: u64) -> Self {
+        let records = Records::begin(path, settings.events(), start_ns);
+        let mut timeline = Self {
+            settings,
+            records,
+            stacks: Stacks::default(),
+            ready: Vec::new(),
+            walked: Vec::new(),
+            seam: None,
+            announced: Announced::default(),
+            build_ids: BuildIds::default(),
+            told_lost: 0,
+            round_ended: Instant::now(),
+        };
+        timeline.tell_kernel();
+        timeline
+    }
+
+    /// Takes in a stack at its first sight. `once`: no second sample has it.
+    pub(crate) fn stack(&mut self, stack: &StackMessage, once: bool) {
+        if self.records.is_open() && self.settings.shows(stack.state) {
+            self.stacks.enter(stack, once);
+        }
+    }
+
+    /// Takes in a sample, whose stack may come later.
+    pub(crate) fn sample(&mut self, sample: SingleSample) {
+        if self.records.is_open() {
+            self.stacks.add(sample);
+        }
+    }
+
+    /// Takes in a sample that no key stands for.
+    pub(crate) fn walked(&mut self, stack: &StackMessage, at: SampledAt) {
+        if self.records.is_open() && stack.state == State::Sampled {
+            let StackMessage { event, time_ns, pid, tid, .. } = *stack;
+            let chain = Chain::of(stack).into();
+            self.walked.push(TimedSample { event, time_ns, pid, tid, at, value: 1, chain });
+        }
+    }
+
+    /// A known process made a mapping.
+    pub(crate) fn mapping(&mut self, time_ns: u64, mmap: &Mmap) {
+        if self.announced.knows(mmap.pid) && mmap.executable {
+            self.build_ids.look_at(mmap.pid);
+            self.push(Process { pid: mmap.pid, tid: mmap.tid }, time_ns, &mappings::made(mmap));
+        }
+    }
+
+    /// Something happened to a process.
+    pub(crate) fn life(&mut self, life: &Life, processes: &Processes) {
+        let Life { pid, time_ns, event } = life;
+        let of = Process { pid: *pid, tid: *pid };
+        match event {
+            LifeEvent::Fork { parent } => {
+                if let Some((snapshot, _)) = processes.histories().present(*parent) {
+                    self.announce(*parent, snapshot);
+                }
+                self.announced.forget(*pid);
+                self.announced.tell(*pid, *pid);
+                self.build_ids.look_at(*pid);
+                let parent = Process { pid: *parent, tid: *parent };
+                self.push(of, *time_ns, &Record::Fork { parent });
+            }
+            LifeEvent::Exec { comm } => {
+                // Samples of the program before may still be written.
+                if let Some(before) = processes.histories().at(*pid, time_ns.saturating_sub(1)) {
+                    self.announce(*pid, before);
+                }
+                self.announced.tell(*pid, *pid);
+                self.push(of, *time_ns, &Record::Comm { name: comm.as_bytes(), exec: true });
+                if let Some((snapshot, _)) = processes.histories().present(*pid) {
+                    self.mappings(*pid, *time_ns, snapshot);
+                }
+            }
+            LifeEvent::Rename { comm } if self.announced.knows(*pid) => {
+                self.push(of, *time_ns, &Record::Comm { name: comm.as_bytes(), exec: false });
+            }
+            LifeEvent::Exit { parent, .. } if self.announced.knows(*pid) => {
+                let parent = Process { pid: *parent, tid: *parent };
+                self.push(of, *time_ns, &Record::Exit { parent });
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes the samples whose stacks are known, and ends the round if it is time. `lost`: the samples that the programs have lost so
+    /// far. `last`: nothing more comes.
+    pub(crate) fn round(&mut self, processes: &Processes, lost: impl FnOnce() -> u64, last: bool) {
+        self.ready.append(&mut self.stacks.take_ready(last));
+        let seam = self.seam;
+        let is_later = |sample: &TimedSample| {
+            seam.is_some_and(|seam| sample.at.side_changes.wrapping_sub(seam) < u32::MAX / 2)
+        };
+        let (later, mut samples): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.ready).into_iter().partition(is_later);
+        self.ready = later;
+        samples.append(&mut self.walked);
+        samples.sort_by_key(|sample| sample.time_ns);
+        for sample in samples {
+            self.write_sample(&sample, processes);
+        }
+        if last || self.round_ended.elapsed() >= ROUND {
+            self.end_round(processes, lost());
+        }
+    }
+
+    /// The sums of the kernel side were taken, and with them all samples so far: drops stacks that cannot come again.
+    pub(crate) fn drained(&mut self, may_come: impl FnMut(u32, u64) -> bool) {
+        self.ready.append(&mut self.stacks.take_ready(false));
+        self.stacks.drained(may_come);
+    }
+
+    /// A cut began: samples with this number of changes of the side, or a later one, are of the next interval.
+    pub(crate) fn set_seam(&mut self, side_changes: u32) {
+        self.seam = Some(side_changes);
+    }
+
+    /// Ends the file, and begins the next one at this path. If the file could not be written, no other one is begun.
+    pub(crate) fn next_file(
+        &mut self,
+        path: PathBuf,
+        kernel: Option<KernelImage>,
+        processes: &Processes,
+        lost: u64,
+        start_ns: u64,
+    ) {
+        self.end_round(processes, lost);
+        self.seam = None;
+        let features = machine::features(self.all_build_ids());
+        self.settings.kernel = kernel;
+        let events = self.settings.events();
+        if self.records.next(features, || Records::begin(path, events, start_ns)) {
+            self.announced = Announced::default();
+            self.build_ids = BuildIds::default();
+            self.tell_kernel();
+        }
+    }
+
+    /// Ends the file.
+    pub(crate) fn finish(self) -> Written {
+        let features = machine::features(self.all_build_ids());
+        self.records.finish(features)
+    }
+
+    fn all_build_ids(&self) -> Vec<FileBuildId> {
+        let kernel = self.settings.kernel.iter().flat_map(kernel_code::build_ids);
+        kernel.chain(self.build_ids.files()).collect()
+    }
+
+    fn end_round(&mut self, processes: &Processes, lost: u64) {
+        self.round_ended = Instant::now();
+        self.build_ids.settle(|pid| processes.histories().at(pid, u64::MAX));
+        let more = lost.saturating_sub(self.told_lost);
+        self.told_lost = self.told_lost.max(lost);
+        self.records.end_round(more + self.stacks.take_lost(), CLOCK_ID);
+    }
+
+    fn write_sample(&mut self, sample: &TimedSample, processes: &Processes) {
+        let TimedSample { event, time_ns, pid, tid, at, value, chain } = sample;
+        if let Some(snapshot) = processes.histories().at(*pid, chain.exec_id) {
+            self.announce(*pid, snapshot);
+        }
+        let of = Process { pid: *pid, tid: *tid };
+        if self.announced.tell(*pid, *tid)
+            && let Ok(name) = process::task::comm(*tid)
+        {
+            // Not earlier: a reader that meets a thread before its process executed a program keeps the mappings of the one before.
+            self.push(of, *time_ns, &Record::Comm { name: name.as_bytes(), exec: false });
+        }
+        let (kernel, user) = chain.frames();
+        let (id, period) = match event {
+            kernel::Event::Scheduler => (OFF_CPU_ID, *value),
+            _ => (CLOCK_ID, 1_000_000_000 / self.settings.rate_hz.max(1)),
+        };
+        let record = Record::Sample(Sample { period, kernel, user, interrupted: 0 });
+        self.records.push(Stamp { of, time_ns: *time_ns, cpu: at.cpu, id }, &record);
+    }
+
+    fn tell_kernel(&mut self) {
+        let Self { records, settings, .. } = self;
+        let stamp = Stamp { id: CLOCK_ID, ..Stamp::default() };
+        settings
+            .kernel
+            .iter()
+            .for_each(|kernel| kernel_code::mappings(kernel, |record| records.push(stamp, record)));
+    }
+
+    /// Tells the name and the mappings of a process, once.
+    fn announce(&mut self, pid: u32, snapshot: ProcessSnapshot<'_>) {
+        if self.announced.knows(pid) {
+            return;
+        }
+        self.announced.tell(pid, pid);
+        let floor_ns = self.records.floor_ns();
+        let comm = Record::Comm { name: snapshot.comm.as_bytes(), exec: true };
+        self.push(Process { pid, tid: pid }, floor_ns, &comm);
+        self.mappings(pid, floor_ns, snapshot);
+    }
+
+    fn mappings(&mut self, pid: u32, time_ns: u64, snapshot: ProcessSnapshot<'_>) {
+        self.build_ids.look_at(pid);
+        for region in snapshot.image.regions().iter() {
+            self.push(Process { pid, tid: pid }, time_ns, &mappings::present(region));
+        }
+    }
+
+    fn push(&mut self, of: Process, time_ns: u64, record: &Record<'_>) {
+        self.records.push(Stamp { of, time_ns, cpu: 0, id: CLOCK_ID }, record);
+    }
+}
