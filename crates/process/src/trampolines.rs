@@ -65,8 +65,8 @@ impl Layout {
     }
 }
 
-/// The regions of memory without a file: arenas of trampolines at its start, at most `room`, then the rest as it is. `read` gives the bytes
-/// at addresses.
+/// The regions of memory without a file: arenas of trampolines at its start, or else at its end, at most `room`, and the rest as it is. The
+/// kernel joins an arena with code of others beside it when it becomes executable. `read` gives the bytes at addresses.
 pub(crate) fn split(
     start: Avma,
     end: Avma,
@@ -74,29 +74,45 @@ pub(crate) fn split(
     read: impl Fn(Vec<(u64, usize)>) -> Option<Vec<Vec<u8>>>,
     file: impl Fn(Layout) -> Option<Arc<MappedFile>>,
 ) -> Vec<Region> {
-    let plain = |start| Region::new(Avma(start), end, FileOffset(0), RegionKind::Anonymous);
-    let size = end.0.saturating_sub(start.0);
-    if !cfg!(target_arch = "x86_64") || size == 0 || !size.is_multiple_of(ARENA) {
-        return vec![plain(start.0)];
+    let plain = |start, end| Region::new(start, end, FileOffset(0), RegionKind::Anonymous);
+    let room = MAX_OF_MAPPING.min(room);
+    if !cfg!(target_arch = "x86_64") || end.0.saturating_sub(start.0) < ARENA || room == 0 {
+        return vec![plain(start, end)];
     }
-    let mut arenas = (start.0..end.0).step_by(ARENA as usize).take(MAX_OF_MAPPING.min(room));
-    let samples = |arenas: Vec<u64>| {
+    let samples = |arenas: &[u64]| {
         let parts: Vec<(u64, usize)> = arenas.iter().map(|arena| (*arena, SAMPLE)).collect();
-        let samples = if parts.is_empty() { Vec::new() } else { read(parts).unwrap_or_default() };
-        arenas.into_iter().zip(samples)
+        if parts.is_empty() { Vec::new() } else { read(parts).unwrap_or_default() }
     };
-    let arena = |(start, sample): (u64, Vec<u8>)| {
-        let kind = RegionKind::Trampolines(Layout::of(&sample).and_then(&file)?);
+    let arena = |start: u64, sample: &[u8]| {
+        let kind = RegionKind::Trampolines(Layout::of(sample).and_then(&file)?);
         Some(Region::new(Avma(start), Avma(start + ARENA), FileOffset(CODE_AT), kind))
     };
-    // Most memory has no trampolines: the others are read only behind a first one.
-    let mut regions: Vec<Region> = samples(arenas.next().into_iter().collect()).map_while(arena).collect();
-    if !regions.is_empty() {
-        regions.extend(samples(arenas.collect()).map_while(arena));
+    // Most memory has no trampolines: the others are read only beside a first one.
+    let (first, last) = (start.0, end.0 - ARENA);
+    let [at_start, at_end] = &samples(&[first, last])[..] else { return vec![plain(start, end)] };
+    let is_up = arena(first, at_start).is_some();
+    if !is_up && arena(last, at_end).is_none() {
+        return vec![plain(start, end)];
     }
-    let rest = regions.last().map_or(start, |last| last.end);
+    let arenas: Vec<u64> = if is_up {
+        (first..=last).step_by(ARENA as usize).take(room).collect()
+    } else {
+        std::iter::successors(Some(last), |arena| arena.checked_sub(ARENA))
+            .take_while(|arena| *arena >= first)
+            .take(room)
+            .collect()
+    };
+    let samples = samples(&arenas);
+    let mut regions: Vec<Region> =
+        arenas.iter().zip(&samples).map_while(|(start, sample)| arena(*start, sample)).collect();
+    regions.sort_by_key(|region| region.start);
+    let (begin, rest) =
+        (regions.first().map_or(end, |first| first.start), regions.last().map_or(end, |last| last.end));
+    if start < begin {
+        regions.insert(0, plain(start, begin));
+    }
     if rest < end {
-        regions.push(plain(rest.0));
+        regions.push(plain(rest, end));
     }
     regions
 }
@@ -253,6 +269,36 @@ mod tests {
         assert_eq!(split(&memory, 0), (0, 1));
         memory[skipped + 3 * ARENA as usize] = 0x90;
         assert_eq!(split(&memory, MAX_OF_IMAGE), (3, 4), "the memory after other code is not searched");
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn arenas_are_found_above_and_below_other_code() {
+        const PAGE: usize = 4096;
+        let files = crate::Files::with_budget(0);
+        let size = 2 * ARENA as usize;
+        for (below, above) in [(0, 3 * PAGE), (PAGE, 0), (0, 0), (PAGE, PAGE), (2 * ARENA as usize, 0)] {
+            let mut memory = vec![0_u8; below + size + above];
+            for arena in memory[below..below + size].chunks_mut(ARENA as usize) {
+                arena[..4 * BODY.len()].copy_from_slice(&BODY.repeat(4));
+            }
+            let start = memory.as_ptr().addr() as u64;
+            let end = start + memory.len() as u64;
+            let read = |parts| files.read_memory(std::process::id(), parts);
+            let regions =
+                split(Avma(start), Avma(end), MAX_OF_IMAGE, read, |layout| files.trampolines(layout));
+            assert_eq!((regions[0].start.0, regions[regions.len() - 1].end.0), (start, end));
+            assert!(regions.iter().zip(&regions[1..]).all(|(one, next)| one.end == next.start));
+            let found: Vec<u64> = regions
+                .iter()
+                .filter(|region| matches!(region.kind(), RegionKind::Trampolines(_)))
+                .map(|region| region.start.0 - start)
+                .collect();
+            let at = below as u64;
+            // Between other code on both sides they are not searched for.
+            let expected = if below > 0 && above > 0 { vec![] } else { vec![at, at + ARENA] };
+            assert_eq!(found, expected, "{below} {above}");
+        }
     }
 
     #[test]

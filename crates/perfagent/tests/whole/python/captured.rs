@@ -20,7 +20,7 @@ const STACKS: u64 = 300;
 /// The programs keep all CPUs busy, so there is one at a time: a test beside these has a CPU of its own.
 static BUSY: Mutex<()> = Mutex::new(());
 
-fn alone() -> MutexGuard<'static, ()> {
+pub fn alone() -> MutexGuard<'static, ()> {
     BUSY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -4,6 +4,7 @@
 mod captured;
 mod fake;
 mod installed;
+mod trampolines;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
