@@ -62,7 +62,7 @@ type Setter = fn(AgentBuilder) -> AgentBuilder;
 
 fn flags(args: &CaptureArgs, builder: AgentBuilder) -> AgentBuilder {
     let CaptureArgs { modes, target, settings, symbols, advanced, .. } = args;
-    let setters: [(Option<bool>, Setter); 12] = [
+    let setters: [(Option<bool>, Setter); 13] = [
         (modes.profile, AgentBuilder::with_cpu_profile),
         (modes.offcpu, AgentBuilder::with_off_cpu_profile),
         (modes.pmu, AgentBuilder::pmu),
@@ -73,6 +73,7 @@ fn flags(args: &CaptureArgs, builder: AgentBuilder) -> AgentBuilder {
         (settings.per_thread, |builder| builder.per_thread(true)),
         (settings.wakers, |builder| builder.wakers(true)),
         (symbols.symbol_fail_closed, |builder| builder.symbol_fail_closed(true)),
+        (settings.inject_python, |builder| builder.inject_python(true)),
         (settings.java_perf_map, |builder| builder.java_perf_map(true)),
         (advanced.self_check, |builder| builder.self_check(true)),
     ];

@@ -32,10 +32,14 @@ pub fn capture(args: &CaptureArgs, interrupts: &Interrupts, statuses: ExitStatus
                 follow(&agent, length, interrupts)
             }
             Err(Error::Cancelled) => End::Signal,
-            Err(error) => return Err(error),
+            Err(error) => {
+                ending::trampolines(agent.python_stats().as_ref());
+                return Err(error);
+            }
         };
         let report = naming::while_stopping(&agent, interrupts, || agent.stop_with(&interrupts.abandon))?;
-        let complete = ending::print(&report, &target, early_end(end, &config, length));
+        let is_off = ending::trampolines(agent.python_stats().as_ref());
+        let complete = is_off & ending::print(&report, &target, early_end(end, &config, length));
         Ok(statuses.of_report(&report, complete))
     });
     ExitCode::from(match finished {

@@ -17,7 +17,8 @@ use crate::session::{CaptureResult, NewTarget, Order, Request, Session, Shared};
 use crate::timeline::Written;
 use crate::usage::Usage;
 use crate::{
-    CancelToken, ChildHandle, Config, Ended, Error, Ledger, Recording, Report, TargetProcess, Targets,
+    CancelToken, ChildHandle, Config, Ended, Error, Ledger, PythonStats, Recording, Report, TargetProcess,
+    Targets,
 };
 
 /// One capture. Calls may come from any thread.
@@ -194,6 +195,13 @@ impl Agent {
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         self.shared.ledger()
+    }
+
+    /// What was done with the perf trampolines of CPython, as of a moment ago, and complete after the end, or after a start that failed; none
+    /// without [`AgentBuilder::inject_python`](crate::Builder::inject_python).
+    #[must_use]
+    pub fn python_stats(&self) -> Option<PythonStats> {
+        self.shared.python_stats()
     }
 
     /// The current metrics, at most a second old. The first call waits some milliseconds for the next round of the
@@ -420,7 +428,8 @@ impl Agent {
 
     /// The result of a capture that was cancelled before it began.
     fn nothing(&self, usage: Usage) -> CaptureResult {
-        CaptureResult::empty(&self.config, SystemTime::now(), usage)
+        let trampolines = self.python_stats().map(|stats| stats.counts);
+        CaptureResult::empty(&self.config, SystemTime::now(), usage, trampolines)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -13,9 +13,16 @@ pub(crate) fn may_trace() -> bool {
     caps::effective().is_ok_and(|set| set.contains(CapabilitySet::SYS_PTRACE))
 }
 
-/// The required capabilities that are missing. `cap_sys_admin` replaces all of them.
-pub(crate) fn missing(effective: CapabilitySet) -> CapabilitySet {
-    if effective.contains(CapabilitySet::SYS_ADMIN) { CapabilitySet::empty() } else { REQUIRED - effective }
+/// The required capabilities that are missing. `cap_sys_admin` replaces those that every mode needs. `traces`: threads of other processes are
+/// to be stopped.
+pub(crate) fn missing(effective: CapabilitySet, traces: bool) -> CapabilitySet {
+    let of_capture = if effective.contains(CapabilitySet::SYS_ADMIN) {
+        CapabilitySet::empty()
+    } else {
+        REQUIRED - effective
+    };
+    let of_tracing = if traces { CapabilitySet::SYS_PTRACE - effective } else { CapabilitySet::empty() };
+    of_capture | of_tracing
 }
 
 /// The permitted set that a program file grants; none if it grants nothing.
@@ -47,10 +54,18 @@ mod tests {
 
     #[test]
     fn cap_sys_admin_replaces_both() {
-        assert!(missing(CapabilitySet::SYS_ADMIN).is_empty());
-        assert_eq!(missing(CapabilitySet::BPF), CapabilitySet::PERFMON);
-        assert_eq!(missing(CapabilitySet::empty()), REQUIRED);
-        assert!(missing(REQUIRED | CapabilitySet::SYSLOG).is_empty());
+        let missing_to_capture = |effective| missing(effective, false);
+        assert!(missing_to_capture(CapabilitySet::SYS_ADMIN).is_empty());
+        assert_eq!(missing_to_capture(CapabilitySet::BPF), CapabilitySet::PERFMON);
+        assert_eq!(missing_to_capture(CapabilitySet::empty()), REQUIRED);
+        assert!(missing_to_capture(REQUIRED | CapabilitySet::SYSLOG).is_empty());
+    }
+
+    #[test]
+    fn nothing_replaces_the_capability_to_trace() {
+        assert_eq!(missing(CapabilitySet::SYS_ADMIN, true), CapabilitySet::SYS_PTRACE);
+        assert_eq!(missing(CapabilitySet::PERFMON, true), CapabilitySet::BPF | CapabilitySet::SYS_PTRACE);
+        assert!(missing(REQUIRED | CapabilitySet::SYS_PTRACE, true).is_empty());
     }
 
     #[test]

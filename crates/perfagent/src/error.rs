@@ -81,6 +81,20 @@ pub enum Error {
         /// The name as given.
         name: String,
     },
+    /// The trampoline of CPython could not be switched on in a target.
+    #[error("python: pid {pid}: {token}: {cause}")]
+    #[non_exhaustive]
+    Inject {
+        /// The process.
+        pid: u32,
+        /// The kind of the refusal: `not_python`, `python_too_old`, `no_perf_trampoline`, `no_libpython_symbols`, `timeout`,
+        /// `ptrace_denied`, `exited` or `other`. These words are stable.
+        token: &'static str,
+        /// The cause in words.
+        cause: String,
+        /// What to do.
+        hint: String,
+    },
     /// A file or sink could not be written.
     #[error("write {which}: {source}")]
     Output {
@@ -183,6 +197,8 @@ pub enum ErrorKind {
     Attach,
     /// See [`Error::Target`] and [`Error::NoSuchName`].
     Target,
+    /// See [`Error::Inject`].
+    Inject,
     /// See [`Error::Output`].
     Output,
     /// See [`Error::System`].
@@ -334,6 +350,7 @@ impl Error {
             Self::Load { .. } => ErrorKind::Load,
             Self::Attach { .. } => ErrorKind::Attach,
             Self::Target { .. } | Self::NoSuchName { .. } => ErrorKind::Target,
+            Self::Inject { .. } => ErrorKind::Inject,
             Self::Output { .. } => ErrorKind::Output,
             Self::System { .. } => ErrorKind::System,
             Self::Listen { .. } => ErrorKind::Listen,
@@ -353,7 +370,9 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::InvalidConfig { hint, .. } | Self::Listen { hint, .. } => Some(hint.clone()),
+            Self::InvalidConfig { hint, .. } | Self::Listen { hint, .. } | Self::Inject { hint, .. } => {
+                Some(hint.clone())
+            }
             Self::System { source, .. } | Self::Command { source, .. }
                 if is_for_want_of_descriptors(source) =>
             {

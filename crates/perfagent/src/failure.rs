@@ -23,7 +23,7 @@ pub(crate) fn command_error(targets: &Targets, file: Option<&Path>, source: io::
 /// An event could not be opened, attached to or enabled.
 pub(crate) fn attach_error(spec: &EventSpec, error: events::Error) -> Error {
     if error.is_permission()
-        && let Err(missing) = privilege::require()
+        && let Err(missing) = privilege::require(false)
     {
         return missing;
     }

@@ -56,6 +56,8 @@ pub enum WarningKind {
     Target,
     /// Counters, exporters or the metrics endpoint.
     Metrics,
+    /// Processes in which the trampoline of CPython was not switched on.
+    Python,
     /// A label enricher.
     Labels,
     /// A part of the capture failed; the others went on.

@@ -21,6 +21,7 @@ mod failure;
 mod finished;
 mod health;
 mod hooks;
+mod injection;
 mod java;
 mod late_recording;
 pub mod model;
@@ -54,6 +55,7 @@ pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
 pub use finished::{CommandStatus, Ended, TargetProcess, Warning, WarningKind};
 pub use formats::{Merge, amount};
 pub use hooks::{CompiledTable, ExecutedProgram};
+pub use injection::PythonStats;
 pub use metrics::{
     ConsoleExporter, ContextSwitches, Counter, CounterState, CounterUnit, HardwareCounters, Histogram,
     Incomplete, JsonExporter, LatencyStats, MetricsExporter, MetricsSnapshot, ProcessMetrics, Scheduling,
@@ -66,7 +68,7 @@ pub use privilege::{raise_permitted, setcap_line};
 pub use processes::process_of;
 pub use profile::visible;
 pub use recorded::{Recording, SymbolizedRecording};
-pub use recording::{Mode, OffCpuState};
+pub use recording::{Mode, OffCpuState, TrampolineCounts};
 pub use report::{
     Advice, AdviceKind, Against, Change, Comparison, HotFunction, Hottest, Ledger, Neighbours, Order, Part,
     ProcessLedger, WallClock, hottest, label_keys, label_shares, neighbours, ranked,

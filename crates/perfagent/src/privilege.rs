@@ -57,16 +57,16 @@ fn quoted(path: &Path) -> String {
     if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Checks that this thread may load programs and open events.
+/// Checks that this thread may load programs and open events and, if it `traces`, stop threads of other processes.
 ///
 /// # Errors
 /// [`Error::Privilege`] with the missing capabilities; [`Error::System`] if the capabilities cannot be read.
-pub(crate) fn require() -> Result<(), Error> {
+pub(crate) fn require(traces: bool) -> Result<(), Error> {
     let effective = caps::effective().map_err(|source| Error::System {
         attempt: "read the capabilities of this process".to_owned(),
         source,
     })?;
-    let missing = capabilities::missing(effective);
+    let missing = capabilities::missing(effective, traces);
     if missing.is_empty() {
         return Ok(());
     }

@@ -89,6 +89,12 @@ impl Injection {
         for_each(pids, &is_over, |pid| self.add(pid).map(drop), late)
     }
 
+    /// What was done so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.state().counts.clone()
+    }
+
     /// Switches off what was switched on.
     pub fn finish(&self) -> Counts {
         let on = std::mem::take(&mut self.state().on);

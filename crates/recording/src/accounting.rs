@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
 use crate::state::State;
+use crate::trampoline_counts::TrampolineCounts;
 use crate::walk_end::WalkEnd;
 
 /// What the agent used.
@@ -63,12 +64,15 @@ pub struct Accounting {
     pub side_band_lost: u64,
     /// Files whose unwind table could not be made or did not fit into the kernel's memory.
     pub tables_failed: u64,
-    /// Distinct stacks whose Python frames could not be put into their places. Files have this and the next one in their ledgers only.
+    /// Distinct stacks whose Python frames could not be put into their places. Files have this and the next two in their ledgers only.
     #[serde(skip)]
     pub python_merge_failed: u64,
     /// Processes with an interpreter of Python that is not supported.
     #[serde(skip)]
     pub python_unsupported: u64,
+    /// Processes whose trampolines of CPython were switched, if that was asked for.
+    #[serde(skip)]
+    pub trampolines: Option<TrampolineCounts>,
     /// Length of the interval.
     pub elapsed_ns: u64,
     /// The capture was cancelled before it began: there is little to tell.

@@ -33,6 +33,7 @@ mod single;
 mod stack;
 mod state;
 mod task;
+mod trampoline_counts;
 mod values;
 mod walk_end;
 
@@ -56,5 +57,6 @@ pub use single::{Single, Singles};
 pub use stack::{MissingStack, Stack, StackId};
 pub use state::State;
 pub use task::{ExecInstance, ExecInstanceId, LabelSetId, Task, TaskId, ThreadId};
+pub use trampoline_counts::TrampolineCounts;
 pub use values::{StackSums, VALUE_SLOTS, Values};
 pub use walk_end::WalkEnd;

@@ -4,6 +4,7 @@ mod facts;
 mod further;
 mod hot_table;
 mod long_name;
+mod trampolines;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -13,6 +14,8 @@ use perfagent::{CommandStatus, Ledger, OutputReport, Recording, Report};
 
 use crate::console::{Tone, console};
 use crate::messages;
+
+pub use trampolines::tell as trampolines;
 
 /// Functions in the table of a profile.
 const HOTTEST: usize = 10;

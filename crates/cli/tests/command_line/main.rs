@@ -7,6 +7,7 @@ mod debuginfod;
 mod doctor;
 mod ending;
 mod help;
+mod inject_python;
 mod metrics;
 mod perf_data;
 mod rejected;

@@ -219,7 +219,7 @@ fn perf_data_goes_beside_an_on_cpu_profile_into_a_file() {
 
 #[test]
 fn options_of_other_versions_do_not_exist() {
-    for option in ["--inject-python", "--event", "--html-output"] {
+    for option in ["--event", "--html-output"] {
         good_with(&[option], &["this version has no option", option]);
     }
     for subcommand in ["events", "live", "why"] {

@@ -282,6 +282,15 @@ impl<A> Builder<A> {
         self
     }
 
+    /// Switch the perf trampoline of CPython 3.12 and later on in the processes of the capture, before the first sample, and off again after the
+    /// last one; off by default. It needs an on-CPU profile and `cap_sys_ptrace`, and calls functions of the interpreter in a thread of each
+    /// process. A process that was given by [`pid`](Self::pid) and cannot be switched fails the start with [`Error::Inject`]; others are counted:
+    /// see [`Agent::python_stats`](crate::Agent::python_stats).
+    pub fn inject_python(mut self, on: bool) -> Self {
+        self.request.inject_python.set(Setting::Value(on));
+        self
+    }
+
     /// Add kernel frames; off by default.
     pub fn kernel_stacks(mut self, on: bool) -> Self {
         self.request.kernel_stacks.set(Setting::Value(on));

@@ -114,6 +114,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--sample-rate", request.sample_rate.is_contradiction()),
         ("--unwind", request.unwind.is_contradiction()),
         ("--python", request.python.is_contradiction()),
+        ("--inject-python", request.inject_python.is_contradiction()),
         ("--kernel-stacks", request.kernel_stacks.is_contradiction()),
         ("--per-thread", request.per_thread.is_contradiction()),
         ("target_kernel_stacks", request.target_kernel_stacks.values().any(Setting::is_contradiction)),

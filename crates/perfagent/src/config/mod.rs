@@ -128,6 +128,7 @@ pub struct Config {
     pub(crate) sample_rate_hz: u32,
     pub(crate) unwind: Unwind,
     pub(crate) python: PythonFrames,
+    pub(crate) inject_python: bool,
     pub(crate) kernel_stacks: bool,
     pub(crate) target_kernel_stacks: BTreeMap<u32, bool>,
     pub(crate) per_thread: bool,
@@ -283,6 +284,12 @@ impl Config {
     #[must_use]
     pub fn python(&self) -> PythonFrames {
         self.python
+    }
+
+    /// Whether the perf trampoline of CPython is switched on in processes while the capture goes on.
+    #[must_use]
+    pub fn inject_python(&self) -> bool {
+        self.inject_python
     }
 
     /// Whether kernel frames are taken.

@@ -53,6 +53,7 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("sample-rate", Apply::Value(|r, text| r.sample_rate.set(read(text, text.parse().ok())))),
     ("unwind", Apply::Value(|r, text| r.unwind.set(read(text, unwind(text))))),
     ("python", Apply::Value(|r, text| r.python.set(read(text, PythonFrames::of_name(text))))),
+    ("inject-python", Apply::Flag(|r| &mut r.inject_python)),
     ("tag", Apply::Value(|r, text| r.tags.push(tag(text)))),
     ("max-stacks", Apply::Value(|r, text| r.max_stacks.set(read(text, size(text))))),
     ("ring-size", Apply::Value(|r, text| r.ring_bytes.set(read(text, size(text))))),

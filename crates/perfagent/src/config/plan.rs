@@ -58,6 +58,7 @@ pub(super) fn plan(request: Request) -> Plan {
         sample_rate_hz: request.sample_rate.value().copied().unwrap_or(DEFAULT_SAMPLE_RATE_HZ),
         unwind: request.unwind.value().copied().unwrap_or(Unwind::Auto),
         python: request.python.value().copied().unwrap_or_default(),
+        inject_python: request.inject_python.is_on(),
         kernel_stacks: request.kernel_stacks.is_on(),
         target_kernel_stacks: request
             .target_kernel_stacks

@@ -73,6 +73,7 @@ pub(super) struct Request {
     pub(super) sample_rate: Setting<u32>,
     pub(super) unwind: Setting<Unwind>,
     pub(super) python: Setting<PythonFrames>,
+    pub(super) inject_python: Setting<bool>,
     pub(super) kernel_stacks: Setting<bool>,
     pub(super) target_kernel_stacks: BTreeMap<u32, Setting<bool>>,
     pub(super) per_thread: Setting<bool>,

@@ -31,7 +31,7 @@ fn judge(effective: CapabilitySet, permitted: CapabilitySet, file: Option<Capabi
     let file = file.map_or_else(|| "none".to_owned(), list);
     let sets = format!("effective {}; permitted {}; file {file}", list(effective), list(permitted));
     let check = |status, value| Check::new("capabilities", "every mode", status, value);
-    let missing = capabilities::missing(effective);
+    let missing = capabilities::missing(effective, false);
     if !missing.is_empty() {
         return check(Status::Fail, format!("missing {}; {sets}", list(missing)))
             .fixed_by(privilege::setcap_line());

@@ -81,10 +81,15 @@ pub(crate) struct Pythons {
     warnings: Vec<Warning>,
     /// Processes that ran an interpreter and run another program now.
     former: HashSet<u32>,
+    /// The programs are told where frames are.
+    tells_programs: bool,
+    /// Programs whose interpreter is set up, or not supported, since they were last taken; none if nobody asks.
+    found: Option<Vec<Arc<ExecInstance>>>,
 }
 
-impl Default for Pythons {
-    fn default() -> Self {
+impl Pythons {
+    /// `tells_programs`: the programs are told where frames are. `is_asked`: [`Pythons::take_found`] will be called.
+    pub(crate) fn new(tells_programs: bool, is_asked: bool) -> Self {
         let spawn =
             |body: Box<dyn FnOnce() + Send>| sys::thread::spawn_quiet_thread("interpreter", body).map(drop);
         Self {
@@ -98,11 +103,16 @@ impl Default for Pythons {
             told: Vec::new(),
             warnings: Vec::new(),
             former: HashSet::new(),
+            tells_programs,
+            found: is_asked.then(Vec::new),
         }
     }
-}
 
-impl Pythons {
+    /// Programs whose interpreter was found to be set up since the last call, or is not supported.
+    pub(crate) fn take_found(&mut self) -> Vec<Arc<ExecInstance>> {
+        self.found.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// The interpreter of a file, if that is known by now.
     pub(crate) fn of_file(&self, file: &MappedFile) -> Option<&Arc<Interpreter>> {
         self.files.of_file(file)
@@ -158,6 +168,7 @@ impl Pythons {
             InImage::Unsupported(error) => {
                 tracing::info!(target: "perfagent", pid, "{error}");
                 self.unsupported_count += 1;
+                self.found.iter_mut().for_each(|found| found.push(Arc::clone(now.instance)));
                 if self.told.len() < MAX_TOLD && !self.told.contains(&error) {
                     self.told.push(error);
                     self.warnings.push(unsupported(pid, error));
@@ -185,6 +196,9 @@ impl Pythons {
     /// process only now.
     pub(crate) fn tell(&mut self, pid: u32, from_ns: u64, kernel: &mut Kernel) -> Result<(), kernel::Error> {
         let was_told = self.former.remove(&pid);
+        if !self.tells_programs {
+            return Ok(());
+        }
         match self.processes.get(&pid).map(|process| (process, &process.state)) {
             Some((process, State::Found(found))) => process.tell(pid, found, kernel),
             // What was told while it executed the new program may have come too late.
@@ -302,7 +316,10 @@ impl Pythons {
             process.state = match found {
                 Some(Ok(found)) => {
                     tracing::debug!(target: "perfagent", pid, version = %process.interpreter.version, ?found, "Python");
-                    result = result.and(process.tell(*pid, &found, kernel));
+                    if self.tells_programs {
+                        result = result.and(process.tell(*pid, &found, kernel));
+                    }
+                    self.found.iter_mut().for_each(|found| found.push(Arc::clone(&process.instance)));
                     State::Found(found)
                 }
                 Some(Err(why)) => {

@@ -15,6 +15,9 @@ pub(super) fn total(parts: &mut Parts) -> Accounting {
     let (targets, losses) = (parts.processes.counts(), parts.processes.losses());
     let memory = parts.kernel.memory();
     let python = parts.intake.resolver.python.as_ref();
+    if let Some(injector) = &parts.injector {
+        parts.shared.set_python_stats(injector.stats());
+    }
     let mut accounting = Accounting {
         sampler: convert::counters(&parts.kernel.counters()),
         scheduler: convert::counters(&parts.kernel.off_cpu_counters()),
@@ -26,6 +29,7 @@ pub(super) fn total(parts: &mut Parts) -> Accounting {
         tables_failed: parts.tables.failed(),
         python_merge_failed: python.map_or(0, PythonStacks::merge_failed),
         python_unsupported: python.map_or(0, |python| python.pythons.unsupported()),
+        trampolines: parts.shared.python_stats().map(|stats| stats.counts),
         elapsed_ns: nanoseconds(parts.elapsed()),
         ..Accounting::default()
     };

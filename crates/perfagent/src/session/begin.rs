@@ -21,22 +21,21 @@ use super::resolver::Gate;
 use super::settings::shows_python;
 use super::shared::Shared;
 use super::targets::{enter_all, read_all, read_target};
+use super::trampolines::{self, Begun};
 use super::{live_stats, origin, perf_data, settings};
 use crate::child::ChildHandle;
 use crate::config::{Callbacks, command as commands};
 use crate::error::TargetReason;
 use crate::failure::{attach_error, command_error, load_error};
 use crate::finished::TargetProcess;
+use crate::injection::{Injector, PythonStats};
 use crate::naming::Naming;
 use crate::processes::{Arrivals, Labeller, Processes, monotonic_ns, named, resolve, zombie};
 use crate::python::Pythons;
 use crate::sources::{CpuFollower, Opening, Sources};
 use crate::unwinding::TableStore;
 use crate::usage::Usage;
-use crate::{
-    CancelToken, Config, Error, PythonFrames, Targets, Unwind, Warning, WarningKind, export, priority,
-    privilege,
-};
+use crate::{CancelToken, Config, Error, Targets, Unwind, Warning, WarningKind, export, priority, privilege};
 
 /// How long the start waits until it is known where the targets' interpreters of Python keep their frames. Reading the file of an interpreter
 /// takes most of it, some ten milliseconds where the machine is idle; what is not known by then is missing in the first stacks.
@@ -55,13 +54,27 @@ pub(crate) struct Order {
     pub(crate) usage: Usage,
 }
 
-/// Opens everything and begins to sample.
+/// Opens everything and begins to sample. If that fails, everything is closed before trampolines are switched off again.
 pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> {
+    let shared = Arc::clone(&order.shared);
+    let mut injector = order.config.inject_python.then(Injector::new).transpose()?;
+    match open(order, injector.as_mut(), cancel) {
+        Ok(parts) => Ok(Parts { injector, ..parts }),
+        Err(error) => {
+            let stats =
+                injector.as_mut().map(Injector::finish).filter(|stats| *stats != PythonStats::default());
+            stats.into_iter().for_each(|stats| shared.set_python_stats(stats));
+            Err(error)
+        }
+    }
+}
+
+fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> Result<Parts, Error> {
     let Order { config, command, callbacks, shared, abandon, usage } = order;
     let tables_by = initial_tables::patience(&config).map(|patience| Instant::now() + patience);
     // A port that is taken is told before anything is attached.
     let endpoint = config.metrics_listen.as_ref().map(export::bind).transpose()?;
-    privilege::require()?;
+    privilege::require(config.inject_python)?;
     sys::usage::raise_open_files();
     let mut warnings = Vec::new();
     if let Some(endpoint) = endpoint.as_ref().filter(|endpoint| !endpoint.is_loopback()) {
@@ -74,13 +87,13 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
             "leave the host out to listen on 127.0.0.1 only",
         ));
     }
-    let pids = match &config.targets {
+    let given = match &config.targets {
         Targets::Pids(pids) => {
-            let given = pids.iter().map(|pid| resolve(*pid, &mut warnings)).collect::<Result<Vec<_>, _>>()?;
-            with_names(given, &config.comms)?
+            pids.iter().map(|pid| resolve(*pid, &mut warnings)).collect::<Result<Vec<_>, _>>()?
         }
         Targets::System | Targets::Command(_) => Vec::new(),
     };
+    let pids = with_names(given.clone(), &config.comms)?;
     warnings.extend(pids.iter().filter_map(|pid| zombie(*pid)));
     warnings.extend(config.fetching.warnings.iter().map(|text| Warning::bare(WarningKind::Names, text)));
     let spec = EventSpec::cpu_clock(config.sample_rate_hz.into());
@@ -145,8 +158,9 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     if !system {
         enter_all(&processes, &mut tables, &mut kernel)?;
     }
-    let mut python = shows_python(&config)
-        .then(|| PythonStacks::new(Pythons::default(), config.python == PythonFrames::All));
+    let (shows_python, injects) = (shows_python(&config), injector.is_some());
+    let mut python = (shows_python || injects)
+        .then(|| PythonStacks::new(Pythons::new(shows_python, injects), config.python));
     let mut wait = TableWait {
         kernel: &mut kernel,
         side_band: &mut side_band,
@@ -157,13 +171,20 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
     let ready = wait.wait(tables_by, &shared, cancel)?;
     if system {
         enter_all(&processes, &mut tables, &mut kernel)?;
-    } else {
+    }
+    if !system || injects {
         processes.touch(ready);
         let pythons = python.as_mut().map(|python| &mut python.pythons);
         carry_over(&mut processes, &mut kernel, &mut tables, pythons).map_err(load_error)?;
         if let Some(python) = &mut python {
             python.pythons.find_all(FIND_PYTHONS, &processes, &mut kernel).map_err(load_error)?;
         }
+    }
+    cancel.check()?;
+    if let (Some(injector), Some(python)) = (injector, &mut python) {
+        let begun = Begun { targets: &config.targets, given: &given, pids: &pids, followed: &followed };
+        trampolines::switch_on(injector, &mut python.pythons, &processes, &begun, cancel)?;
+        warnings.extend(injector.take_warnings());
     }
     cancel.check()?;
     let naming = Naming::start(&abandon, symbol_sources, config.fetching.fetch())?;
@@ -195,6 +216,7 @@ pub(super) fn begin(order: Order, cancel: &CancelToken) -> Result<Parts, Error> 
         arrivals,
         tables,
         naming,
+        injector: None,
         exec_hooks,
         server: None,
         command: None,

@@ -35,6 +35,13 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     parts.warnings.checked(drained);
     let perf_data = perf_data::finish(&mut parts);
     done("drained");
+    if let Some(mut injector) = parts.injector.take() {
+        parts.warnings.extend(injector.take_warnings());
+        let stats = injector.finish();
+        parts.warnings.extend(injector.take_warnings());
+        parts.shared.set_python_stats(stats);
+        done("switched trampolines off");
+    }
     let mut figures = accounting::of_interval(&mut parts);
     figures.elapsed_ns = end_ns.saturating_sub(parts.interval.start_ns);
     let mut warnings = parts.warnings.take();
@@ -43,7 +50,7 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     let stacks = parts.config.cpu_profile || parts.config.off_cpu_profile;
     warnings.extend(parts.processes.take_warnings(stacks));
     if let Some(python) = &mut parts.intake.resolver.python {
-        warnings.extend(python.pythons.take_warnings());
+        warnings.extend(python.take_warnings());
     }
     let cost_before = parts.interval.before.cost;
     let names = parts.end_naming();

@@ -33,6 +33,7 @@ mod shared;
 mod sleepers;
 mod start;
 mod targets;
+mod trampolines;
 
 pub(crate) use added_targets::NewTarget;
 pub(crate) use cut::CutInterval;

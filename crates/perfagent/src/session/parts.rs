@@ -13,6 +13,7 @@ use super::live_context::LiveContext;
 use super::shared::Shared;
 use crate::child::ChildHandle;
 use crate::hooks::{ExecutedProgram, HookThread};
+use crate::injection::Injector;
 use crate::naming::{LateNames, Naming};
 use crate::processes::{Arrivals, Processes, monotonic_ns};
 use crate::sources::{CpuFollower, Sources};
@@ -113,6 +114,8 @@ pub(super) struct Parts {
     pub(super) tables: TableStore,
     pub(super) intake: Intake,
     pub(super) naming: Naming,
+    /// Switches trampolines of CPython, if that was asked for and until the end.
+    pub(super) injector: Option<Injector>,
     /// The thread that is told of executed programs.
     pub(super) exec_hooks: HookThread<ExecutedProgram>,
     /// The metrics endpoint, if there is one.

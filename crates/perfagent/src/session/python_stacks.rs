@@ -12,6 +12,7 @@ use recording::{Builder, CodeObject, CodeObjectId, Frame, FrameId};
 
 use crate::processes::{ExecInstance, ProcessSnapshot};
 use crate::python::{CodeStore, Pythons, SentCode};
+use crate::{PythonFrames, Warning};
 
 /// Bytes of names and lines of an interval. Functions beyond them have no names.
 const MAX_BYTES: usize = 64 << 20;
@@ -24,8 +25,7 @@ pub(super) struct PythonStacks {
     ids: HashMap<usize, (Arc<SentCode>, CodeObjectId)>,
     /// Bytes of these.
     bytes: usize,
-    /// The interpreter's own frames are shown too.
-    keeps_evaluator: bool,
+    frames: PythonFrames,
     /// Distinct stacks that could not be merged.
     merge_failed: u64,
 }
@@ -37,20 +37,20 @@ pub(super) struct Merged {
 }
 
 impl PythonStacks {
-    pub(super) fn new(pythons: Pythons, keeps_evaluator: bool) -> Self {
-        Self {
-            pythons,
-            codes: CodeStore::default(),
-            ids: HashMap::new(),
-            bytes: 0,
-            keeps_evaluator,
-            merge_failed: 0,
-        }
+    pub(super) fn new(pythons: Pythons, frames: PythonFrames) -> Self {
+        Self { pythons, codes: CodeStore::default(), ids: HashMap::new(), bytes: 0, frames, merge_failed: 0 }
     }
 
     /// Distinct stacks so far that could not be merged.
     pub(super) fn merge_failed(&self) -> u64 {
         self.merge_failed
+    }
+
+    /// What is wrong with interpreters, if their functions are to be shown.
+    pub(super) fn take_warnings(&mut self) -> Vec<Warning> {
+        let mut warnings = self.pythons.take_warnings();
+        warnings.retain(|_| self.frames != PythonFrames::Off);
+        warnings
     }
 
     /// Takes in a code object, before the first stack that goes through it.
@@ -67,7 +67,7 @@ impl PythonStacks {
         stacks: &mut [StackMessage],
         snapshot: Option<ProcessSnapshot<'_>>,
     ) {
-        let Some(snapshot) = snapshot else { return };
+        let Some(snapshot) = snapshot.filter(|_| self.frames != PythonFrames::Off) else { return };
         // The memory has the number that a thread has in its own namespace.
         let inner = |tid: u32| process::task::ns_pids(tid).ok()?.last().copied();
         let numbers: HashMap<u32, u32> =
@@ -147,7 +147,7 @@ impl PythonStacks {
         }
         let mut positions = merged.positions;
         without_trampolines(&mut positions, |native| is_made_at_run_time(message, native, image));
-        if !self.keeps_evaluator {
+        if self.frames != PythonFrames::All {
             positions.retain(|position| !matches!(position, Position::Evaluator(_)));
         }
         Some(Merged { positions, interpreter })

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use metrics::{HardwareCounters, Incomplete, MetricsSnapshot, Span};
-use recording::{Accounting, Cost, Names, Recording, Settings, SymbolizedRecording};
+use recording::{Accounting, Cost, Names, Recording, Settings, SymbolizedRecording, TrampolineCounts};
 use report::{EndedBy, Finding, FindingKind};
 
 use super::{convert, origin, perf_data, settings};
@@ -68,7 +68,12 @@ impl CaptureResult {
     }
 
     /// The result of a capture that was cancelled before it began.
-    pub(crate) fn empty(config: &Config, start: SystemTime, usage: Usage) -> Self {
+    pub(crate) fn empty(
+        config: &Config,
+        start: SystemTime,
+        usage: Usage,
+        trampolines: Option<TrampolineCounts>,
+    ) -> Self {
         let settings: Settings = settings::for_recording(config);
         let recording = Recording {
             settings,
@@ -78,7 +83,12 @@ impl CaptureResult {
                 if let Targets::Pids(pids) = &config.targets { pids } else { &[] },
             ),
             events: settings::events(config),
-            accounting: Accounting { never_began: true, cost: usage.cost(), ..Accounting::default() },
+            accounting: Accounting {
+                never_began: true,
+                trampolines,
+                cost: usage.cost(),
+                ..Accounting::default()
+            },
             ..Recording::default()
         };
         let (duration, ended_by) = (Duration::ZERO, Ended::Cancelled);

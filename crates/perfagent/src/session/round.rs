@@ -23,12 +23,16 @@ pub(super) fn round(parts: &mut Parts, last: bool) -> bool {
     busy |= !ready.is_empty() || parts.tables.pending() > 0;
     parts.processes.touch(ready);
     parts.processes.read_again();
-    let Parts { intake, processes, kernel, tables, warnings, .. } = parts;
+    let Parts { intake, processes, kernel, tables, warnings, injector, .. } = parts;
     let carried = carry_over(processes, kernel, tables, intake.resolver.pythons());
     warnings.checked(carried);
     if let Some(pythons) = intake.resolver.pythons() {
         let advanced = pythons.advance(Duration::ZERO, processes, kernel);
         busy |= warnings.checked(advanced).unwrap_or(false);
+        if let Some(injector) = injector {
+            injector.add(pythons.take_found());
+            warnings.extend(injector.take_warnings());
+        }
     }
     let mut context =
         WalkContext { processes: &parts.processes, tables: &mut parts.tables, kernel: &parts.kernel };

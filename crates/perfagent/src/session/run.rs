@@ -103,7 +103,7 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
             parts.warnings.extend(followed);
             parts.warnings.extend(parts.sources.take_warnings());
             if let Some(python) = &mut parts.intake.resolver.python {
-                parts.warnings.extend(python.pythons.take_warnings());
+                parts.warnings.extend(python.take_warnings());
             }
         }
         if ledgers_due.take(LEDGER_INTERVAL) {

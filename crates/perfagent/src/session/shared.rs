@@ -9,6 +9,7 @@ use metrics::{Health, MetricsSnapshot};
 
 use crate::child::ChildHandle;
 use crate::finished::{Ended, TargetProcess};
+use crate::injection::PythonStats;
 use crate::usage::Usage;
 use crate::{Ledger, health};
 
@@ -40,6 +41,7 @@ struct SharedState {
     names_left: Option<u64>,
     metrics_address: Option<SocketAddr>,
     child: Option<ChildHandle>,
+    python: Option<PythonStats>,
     targets: Vec<TargetProcess>,
     /// The last wait came to its end before the capture did.
     waited: bool,
@@ -169,6 +171,15 @@ impl Shared {
 
     pub(super) fn set_child(&self, child: ChildHandle) {
         self.lock().child = Some(child);
+    }
+
+    /// What was done with trampolines of CPython, if that was asked for.
+    pub(crate) fn python_stats(&self) -> Option<PythonStats> {
+        self.lock().python.clone()
+    }
+
+    pub(super) fn set_python_stats(&self, stats: PythonStats) {
+        self.lock().python = Some(stats);
     }
 
     /// Whether the last wait came to its end before the capture did.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use recording::{Fetches, Mode, PythonCounter, PythonWalks, WalkEnd};
+use recording::{Fetches, Mode, PythonCounter, PythonWalks, TrampolineCounts, WalkEnd};
 
 use super::entries::Entries;
 use super::process::ProcessLedger;
@@ -79,6 +79,8 @@ pub struct Ledger {
     pub python_merge_failed: u64,
     /// Processes with an interpreter of Python that is not supported; their stacks show the native frames.
     pub python_unsupported: u64,
+    /// Processes whose perf trampolines of CPython were switched on and off, if that was asked for.
+    pub trampolines: Option<TrampolineCounts>,
     /// User frames of all samples; while the capture goes on, of the walks so far.
     pub frames: u64,
     /// Frames whose rule the programs looked up in tables rather than took from the memo.
@@ -201,6 +203,9 @@ impl Ledger {
             }
         }
         self.put_costs(&mut entries);
+        for (key, count) in self.trampolines.iter().flat_map(TrampolineCounts::entries) {
+            entries.put(&key, count);
+        }
         for (key, value) in self.fetches.iter().flat_map(Fetches::entries) {
             entries.put(&format!("debuginfod.{key}"), value);
         }

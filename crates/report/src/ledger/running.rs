@@ -87,6 +87,7 @@ fn of_whole(settings: &Settings, accounting: &Accounting) -> Ledger {
         tables_failed: accounting.tables_failed,
         python_merge_failed: accounting.python_merge_failed,
         python_unsupported: accounting.python_unsupported,
+        trampolines: accounting.trampolines.clone(),
         never_began: accounting.never_began,
         elapsed: Duration::from_nanos(accounting.elapsed_ns),
         agent_cpu: Duration::from_nanos(cost.agent_cpu_ns),

@@ -80,6 +80,7 @@ pub(super) fn settings_have_their_mode(request: &Request, _: &Facts) -> Result<(
     let profile = ("--profile", request.profile.is_on());
     let stacks = ("--profile or --offcpu", request.profile.is_on() || request.off_cpu.is_on());
     let settings = [
+        ("--inject-python", request.inject_python.is_on(), profile),
         ("--java-perf-map", request.java_perf_map.is_on(), stacks),
         ("--offcpu-states", request.off_cpu_states.is_given(), off_cpu),
         ("--min-block", request.min_block.is_given(), off_cpu),

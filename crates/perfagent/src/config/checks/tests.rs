@@ -321,6 +321,7 @@ fn defaults_equal_those_of_the_command_line() {
             sample_rate_hz: 99,
             unwind: Unwind::Auto,
             python: PythonFrames::Auto,
+            inject_python: false,
             kernel_stacks: false,
             target_kernel_stacks: std::collections::BTreeMap::new(),
             per_thread: false,

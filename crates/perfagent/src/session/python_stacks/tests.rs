@@ -51,7 +51,7 @@ fn interpreter() -> Option<(testkit::Process, Image, u64)> {
 
 /// What is known when the files of an image have been read.
 fn known(image: &Image) -> Pythons {
-    let mut pythons = Pythons::default();
+    let mut pythons = Pythons::new(true, false);
     let begun = Instant::now();
     while pythons.reads_files_of(image) && begun.elapsed() < Duration::from_secs(60) {}
     pythons
@@ -124,8 +124,8 @@ fn functions_stand_in_the_places_of_their_evaluators() {
     let snapshot =
         ProcessSnapshot { image: &image, instance: &instance, comm: "python3", labels: &[], from_ns: 1 };
     let config = crate::AgentBuilder::default().pid(1).with_cpu_profile().effective_config().unwrap();
-    let resolved = |python: &[(u64, u32)], keeps_evaluator, is_known: bool| {
-        let mut stacks = PythonStacks::new(known(&image), keeps_evaluator);
+    let resolved = |python: &[(u64, u32)], frames, is_known: bool| {
+        let mut stacks = PythonStacks::new(known(&image), frames);
         stacks.add_code(code(0x1000, "inner"), Some(snapshot));
         stacks.add_code(code(0x2000, "outer"), Some(snapshot));
         let mut resolver = Resolver::new(&config, None, Some(stacks));
@@ -136,18 +136,27 @@ fn functions_stand_in_the_places_of_their_evaluators() {
     };
     let frames = |frames: &[&str]| frames.iter().map(|frame| (*frame).to_owned()).collect::<Vec<_>>();
     let both = [(0x1000, 7), (0x2000, 7)];
-    assert_eq!(resolved(&both, false, true), (frames(&["8", "inner", "16", "outer", "24"]), 0));
+    assert_eq!(resolved(&both, PythonFrames::Auto, true), (frames(&["8", "inner", "16", "outer", "24"]), 0));
     let with_evaluators = frames(&["8", "inner", "evaluator", "16", "outer", "evaluator", "24"]);
-    assert_eq!(resolved(&both, true, true), (with_evaluators, 0));
+    assert_eq!(resolved(&both, PythonFrames::All, true), (with_evaluators, 0));
     // The innermost call has not begun; and a function with another stamp has no name.
-    assert_eq!(resolved(&[(0x2000, 7)], false, true), (frames(&["8", "evaluator", "16", "outer", "24"]), 0));
     assert_eq!(
-        resolved(&[(0x1000, 8), (0x2000, 7)], false, true),
+        resolved(&[(0x2000, 7)], PythonFrames::Auto, true),
+        (frames(&["8", "evaluator", "16", "outer", "24"]), 0)
+    );
+    assert_eq!(
+        resolved(&[(0x1000, 8), (0x2000, 7)], PythonFrames::Auto, true),
         (frames(&["8", "", "16", "outer", "24"]), 0)
     );
     // More functions than evaluators, though both walks came to their ends; and a process of which nothing is known.
     let three = [(0x1000, 7), (0x2000, 7), (0x2000, 7)];
-    assert_eq!(resolved(&three, false, true), (frames(&["8", "evaluator", "16", "evaluator", "24"]), 1));
+    assert_eq!(
+        resolved(&three, PythonFrames::Auto, true),
+        (frames(&["8", "evaluator", "16", "evaluator", "24"]), 1)
+    );
     let evaluator = (evaluator + 64).to_string();
-    assert_eq!(resolved(&both, false, false), (frames(&["8", &evaluator, "16", &evaluator, "24"]), 1));
+    assert_eq!(
+        resolved(&both, PythonFrames::Auto, false),
+        (frames(&["8", &evaluator, "16", &evaluator, "24"]), 1)
+    );
 }

@@ -3,6 +3,7 @@
 
 mod captured;
 mod fake;
+mod injection;
 mod installed;
 mod trampolines;
 

@@ -1,0 +1,258 @@
+//! Trampolines that a capture switches on and off again.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{ChildStdout, Command, Stdio};
+
+use perfagent::{Agent, AgentBuilder, CancelToken, Error, Mode, PythonFrames};
+use testkit::Process;
+
+use super::captured::{Captured, Line, alone, stacks};
+use super::installed::installed;
+use crate::started::started;
+
+/// Runs functions, and tells at SIGUSR1 whether the trampoline is on. The word `fork`: a child does the same.
+const PROGRAM: &str = r#"
+import os, signal, sys, time
+def told(*_):
+    active = sys.is_stack_trampoline_active() if sys.version_info >= (3, 12) else False
+    os.write(1, b"%d on\n" % os.getpid() if active else b"%d off\n" % os.getpid())
+signal.signal(signal.SIGUSR1, told)
+def leaf():
+    for i in range(2000):
+        pass
+def caller():
+    leaf()
+def work():
+    while True:
+        caller()
+def fork():
+    while os.getppid() != 1 and not sys.is_stack_trampoline_active():
+        time.sleep(0.001)
+    if os.fork():
+        signal.pause()
+if "fork" in sys.argv:
+    fork()
+os.write(1, b"%d ready\n" % os.getpid())
+work()
+"#;
+
+struct Program {
+    process: Process,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn start(python: &Path) -> Self {
+        let mut command = Command::new(python);
+        command.args(["-c", PROGRAM]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut process = Process::start(&mut command).unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        let mut program = Self { process, output };
+        assert_eq!(program.line(), (program.pid(), "ready".to_owned()));
+        program
+    }
+
+    fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    fn line(&mut self) -> (u32, String) {
+        line(&mut self.output)
+    }
+
+    fn is_on(&mut self) -> bool {
+        is_on(self.pid(), &mut self.output)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", self.pid()));
+    }
+}
+
+fn line(output: &mut BufReader<ChildStdout>) -> (u32, String) {
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let (pid, word) = line.trim().split_once(' ').unwrap();
+    (pid.parse().unwrap(), word.to_owned())
+}
+
+/// Whether the trampoline is on, as the program itself says.
+fn is_on(pid: u32, output: &mut BufReader<ChildStdout>) -> bool {
+    assert!(Command::new("kill").args(["-USR1", &pid.to_string()]).status().unwrap().success());
+    let (said, word) = line(output);
+    assert_eq!(said, pid);
+    word == "on"
+}
+
+/// Interpreters whose trampolines can be switched.
+fn with_trampolines() -> impl Iterator<Item = (String, std::path::PathBuf)> {
+    let mut all = if cfg!(target_arch = "x86_64") { installed() } else { Vec::new() };
+    all.retain(|(version, _)| ("3.12".."3.14").contains(&version.as_str()));
+    if all.is_empty() {
+        testkit::skipped("no CPython 3.12 or later");
+    }
+    all.into_iter()
+}
+
+fn of(builder: AgentBuilder) -> AgentBuilder {
+    builder.sample_rate(499).inject_python(true).with_cpu_profile()
+}
+
+/// The counts of the ledger.
+fn counts(ledger: &perfagent::Ledger) -> BTreeMap<String, String> {
+    ledger.entries().into_iter().filter(|(key, _)| key.starts_with("inject.")).collect()
+}
+
+#[test]
+fn functions_are_there_once_and_the_trampoline_is_off_afterwards() {
+    for (version, python) in with_trampolines() {
+        let _alone = alone();
+        let mut program = Program::start(&python);
+        let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
+        if !started(&agent) {
+            return;
+        }
+        assert!(program.is_on(), "{version}");
+        testkit::until("a capture has enough stacks", || agent.ledger().samples >= 100);
+        let report = agent.stop().unwrap();
+        assert!(!program.is_on(), "{version}");
+        let stats = agent.python_stats().unwrap();
+        let text = "activated 1, already on 0, deactivated 1, skipped 0, failed 0";
+        assert_eq!(stats.counts.to_string(), text, "{version}");
+        assert_eq!(stats.maps, [(program.pid(), format!("/tmp/perf-{}.map", program.pid()).into())]);
+        let told = counts(report.ledger(Mode::OnCpu).unwrap());
+        assert_eq!((told["inject.activated"].as_str(), told["inject.deactivated"].as_str()), ("1", "1"));
+        let is_leaf = |line: &&Line| line.name == "leaf" || line.name.starts_with("py::leaf");
+        let (mut once, mut more) = (0, 0);
+        for Captured { lines, count, .. } in &stacks(report.recording(), Mode::OnCpu).all {
+            match lines.iter().filter(is_leaf).count() {
+                0 => {}
+                1 => once += count,
+                _ => more += count,
+            }
+        }
+        assert!(once > 50 && more == 0, "{version}: {once} once, {more} more often");
+    }
+}
+
+#[test]
+fn without_the_functions_the_trampolines_have_their_names() {
+    for (version, python) in with_trampolines() {
+        let _alone = alone();
+        let mut program = Program::start(&python);
+        let agent = of(Agent::builder().pid(program.pid())).python(PythonFrames::Off).build().unwrap();
+        if !started(&agent) {
+            return;
+        }
+        testkit::until("a capture has enough stacks", || agent.ledger().samples >= 100);
+        let report = agent.stop().unwrap();
+        assert!(!program.is_on(), "{version}");
+        let (mut named, mut all, mut interpreted) = (0, 0, 0);
+        for stack in &stacks(report.recording(), Mode::OnCpu).all {
+            all += stack.count;
+            interpreted += stack.python().count();
+            let has = |name: &str| stack.lines.iter().any(|line| line.name.starts_with(name));
+            named += if has("py::leaf") && has("py::caller") { stack.count } else { 0 };
+        }
+        assert_eq!(interpreted, 0, "{version}");
+        // In the others a call begins or ends, or `work` runs.
+        assert!(2 * named > all, "{version}: {named} of {all}");
+    }
+}
+
+/// Starts an agent that must not start, and gives the process and the token.
+#[track_caller]
+fn refused(pids: &[u32]) -> Option<(u32, &'static str)> {
+    let agent = of(Agent::builder().pids(pids.iter().copied())).build().unwrap();
+    match agent.start() {
+        Err(error @ Error::Inject { .. }) => {
+            assert!(error.hint().is_some(), "{error}");
+            let Error::Inject { pid, token, .. } = error else { return None };
+            assert!(error.to_string().starts_with(&format!("python: pid {pid}: {token}: ")), "{error}");
+            Some((pid, token))
+        }
+        Err(error @ (Error::Privilege { .. } | Error::Unsupported { .. })) => {
+            testkit::skipped(error);
+            None
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_target_that_cannot_be_switched_ends_the_start_and_the_others_are_off() {
+    let Some((_, python)) = with_trampolines().next() else { return };
+    let mut program = Program::start(&python);
+    let other = Process::start(Command::new("sleep").arg("1000")).unwrap();
+    let Some(not_python) = refused(&[program.pid(), other.pid()]) else { return };
+    assert_eq!(not_python, (other.pid(), "not_python"));
+    assert!(!program.is_on());
+    assert_eq!(refused(&[std::process::id()]), Some((std::process::id(), "other")), "itself");
+    for (version, python) in installed().into_iter().filter(|(version, _)| version.as_str() < "3.12") {
+        let old = Program::start(&python);
+        assert_eq!(refused(&[program.pid(), old.pid()]), Some((old.pid(), "python_too_old")), "{version}");
+    }
+    assert!(!program.is_on());
+}
+
+#[test]
+fn a_start_that_is_cancelled_or_fails_leaves_the_trampoline_off() {
+    let Some((_, python)) = with_trampolines().next() else { return };
+    let mut program = Program::start(&python);
+    let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
+    let cancel = CancelToken::new();
+    let result = std::thread::scope(|scope| {
+        let starting = scope.spawn(|| agent.start_cancellable(&cancel));
+        // At whatever point of the start.
+        testkit::until("it is on, or the start is over", || program.is_on() || starting.is_finished());
+        cancel.cancel();
+        starting.join().unwrap()
+    });
+    match result {
+        Ok(()) => drop(agent.stop()),
+        Err(Error::Cancelled) => {}
+        Err(error @ (Error::Privilege { .. } | Error::Unsupported { .. })) => return testkit::skipped(error),
+        Err(error) => panic!("{error}"),
+    }
+    assert!(!program.is_on());
+    // Dropped while it runs.
+    let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
+    agent.start().unwrap();
+    assert!(program.is_on());
+    drop(agent);
+    assert!(!program.is_on());
+}
+
+#[test]
+fn a_command_and_its_forked_child_are_switched_when_they_run() {
+    for (version, python) in with_trampolines() {
+        let _alone = alone();
+        let mut command = Command::new(&python);
+        command.args(["-c", PROGRAM, "fork"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let agent = of(Agent::builder().command(command)).build().unwrap();
+        if !started(&agent) {
+            return;
+        }
+        let child = agent.child().unwrap();
+        let mut output = BufReader::new(child.take_stdout().unwrap());
+        // It forks when it is on.
+        let (forked, word) = line(&mut output);
+        assert_eq!(word, "ready");
+        assert!(is_on(forked, &mut output), "{version}");
+        let both = || agent.python_stats().is_some_and(|stats| stats.counts.activated >= 2);
+        testkit::until("the child is known", both);
+        agent.stop().unwrap();
+        let stats = agent.python_stats().unwrap();
+        assert!(stats.left_on.is_empty() && stats.counts.deactivated == 2, "{version}: {stats:?}");
+        assert!(!is_on(forked, &mut output), "{version}");
+        let _ = Command::new("kill").args(["-KILL", &forked.to_string()]).status();
+        child.kill().unwrap();
+        for pid in [forked, child.id()] {
+            let _ = std::fs::remove_file(format!("/tmp/perf-{pid}.map"));
+        }
+    }
+}
