@@ -1,6 +1,6 @@
 //! The file of a running capture, or of one interval of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use events::Mmap;
@@ -12,12 +12,15 @@ use super::announced::Announced;
 use super::events::{CLOCK_ID, OFF_CPU_ID, of_capture};
 use super::mappings::{self, BuildIds};
 use super::records::{Records, Written};
+use super::scheduler_code::SchedulerCode;
 use super::stacks::{Chain, Stacks, TimedSample};
 use super::{kernel_code, machine};
 use crate::processes::{ProcessSnapshot, Processes};
 
 /// Time between two ends of rounds.
 const ROUND: Duration = Duration::from_millis(500);
+
+const KALLSYMS: &str = "/proc/kallsyms";
 
 /// What a file is about.
 #[derive(Clone, Debug)]
@@ -57,6 +60,8 @@ pub(crate) struct Timeline {
     /// Samples with this number of changes of the side, or a later one, belong to the next file.
     seam: Option<u32>,
     announced: Announced,
+    /// Not read without kernel frames of waits.
+    scheduler: SchedulerCode,
     build_ids: BuildIds,
     /// Samples lost by the programs, as far as the file tells of them.
     told_lost: u64,
@@ -67,6 +72,8 @@ impl Timeline {
     /// Begins a file.
     pub(crate) fn begin(path: PathBuf, settings: TimelineSettings, start_ns: u64) -> Self {
         let records = Records::begin(path, settings.events(), start_ns);
+        let has_kernel_waits = settings.off_cpu && settings.kernel.is_some();
+        let scheduler = has_kernel_waits.then(|| SchedulerCode::read(Path::new(KALLSYMS)));
         let mut timeline = Self {
             settings,
             records,
@@ -75,6 +82,7 @@ impl Timeline {
             walked: Vec::new(),
             seam: None,
             announced: Announced::default(),
+            scheduler: scheduler.unwrap_or_default(),
             build_ids: BuildIds::default(),
             told_lost: 0,
             round_ended: Instant::now(),
@@ -236,9 +244,9 @@ impl Timeline {
             self.push(of, *time_ns, &Record::Comm { name: name.as_bytes(), exec: false });
         }
         let (kernel, user) = chain.frames();
-        let (id, period) = match event {
-            kernel::Event::Scheduler => (OFF_CPU_ID, *value),
-            _ => (CLOCK_ID, 1_000_000_000 / self.settings.rate_hz.max(1)),
+        let (id, period, kernel) = match event {
+            kernel::Event::Scheduler => (OFF_CPU_ID, *value, self.scheduler.strip(kernel)),
+            _ => (CLOCK_ID, 1_000_000_000 / self.settings.rate_hz.max(1), kernel),
         };
         let record = Record::Sample(Sample { period, kernel, user, interrupted: 0 });
         self.records.push(Stamp { of, time_ns: *time_ns, cpu: at.cpu, id }, &record);

@@ -13,6 +13,7 @@ mod kernel_code;
 mod machine;
 mod mappings;
 mod records;
+mod scheduler_code;
 mod stacks;
 
 pub(crate) use capture_file::{Timeline, TimelineSettings};
