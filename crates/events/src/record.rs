@@ -33,8 +33,27 @@ pub struct Mmap {
     pub build_id: Option<BuildId>,
     /// Whether it is code.
     pub executable: bool,
+    /// `PROT_` bits.
+    pub protection: u32,
+    /// `MAP_` bits.
+    pub flags: u32,
     /// Path as the process sees it, or a name such as `//anon`.
     pub path: Vec<u8>,
+}
+
+/// A thread that began or ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Its process.
+    pub pid: u32,
+    /// The process that made it; at its end, the parent of its process.
+    pub parent_pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The thread that made it; at its end, one of `parent_pid`.
+    pub parent_tid: u32,
+    /// It ended.
+    pub ended: bool,
 }
 
 /// What happened. Numbers are those of the PID namespace of the process that opened the events.
@@ -43,6 +62,8 @@ pub struct Mmap {
 pub enum Record {
     /// An executable mapping was made.
     Mmap(Mmap),
+    /// A thread began or ended; only of a [`SideBand`](crate::SideBand) that was opened with threads.
+    Task(Task),
     /// So many records were lost because the ring was full.
     Lost(u64),
 }
@@ -53,6 +74,7 @@ impl Record {
     pub fn pid(&self) -> Option<u32> {
         match self {
             Self::Mmap(mmap) => Some(mmap.pid),
+            Self::Task(task) => Some(task.pid),
             Self::Lost(_) => None,
         }
     }
@@ -87,6 +109,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(u64, Record)>, Malformed> {
     let mut fields = Fields(body);
     let record = match kind {
         perf::RECORD_MMAP2 => Record::Mmap(mmap2(&mut fields, misc)?),
+        perf::RECORD_FORK => Record::Task(task(&mut fields, false)?),
+        perf::RECORD_EXIT => Record::Task(task(&mut fields, true)?),
         perf::RECORD_LOST => {
             fields.take(8)?;
             Record::Lost(fields.u64()?)
@@ -95,6 +119,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(u64, Record)>, Malformed> {
         _ => return Ok(None),
     };
     Ok(Some((time_ns, record)))
+}
+
+fn task(fields: &mut Fields<'_>, ended: bool) -> Result<Task, Malformed> {
+    let (pid, parent_pid) = (fields.u32()?, fields.u32()?);
+    let (tid, parent_tid) = (fields.u32()?, fields.u32()?);
+    Ok(Task { pid, parent_pid, tid, parent_tid, ended })
 }
 
 fn mmap2(fields: &mut Fields<'_>, misc: u16) -> Result<Mmap, Malformed> {
@@ -107,8 +137,7 @@ fn mmap2(fields: &mut Fields<'_>, misc: u16) -> Result<Mmap, Malformed> {
     } else {
         (None, file.u32()?, file.u32()?, file.u64()?)
     };
-    let protection = fields.u32()?;
-    fields.take(4)?;
+    let (protection, flags) = (fields.u32()?, fields.u32()?);
     Ok(Mmap {
         pid,
         tid,
@@ -120,6 +149,8 @@ fn mmap2(fields: &mut Fields<'_>, misc: u16) -> Result<Mmap, Malformed> {
         inode,
         build_id,
         executable: protection & PROT_EXEC != 0,
+        protection,
+        flags,
         path: fields.text(),
     })
 }
@@ -196,6 +227,8 @@ mod tests {
             inode: 1234,
             build_id: None,
             executable: true,
+            protection: 5,
+            flags: 2,
             path: b"/usr/lib/a b.so".to_vec(),
         };
         assert_eq!((time, mmap), (77, expected));
@@ -216,6 +249,11 @@ mod tests {
     #[test]
     fn reads_losses_and_leaves_other_kinds_out() {
         assert_eq!(parse(&record(2, 0, &[&longs(&[1, 42])], 4)), Ok(Some((4, Record::Lost(42)))));
+        let numbers = words(&[7, 1, 8, 2]);
+        let task = Task { pid: 7, parent_pid: 1, tid: 8, parent_tid: 2, ended: false };
+        let of = |kind| parse(&record(kind, 0, &[&numbers, &longs(&[4])], 4));
+        assert_eq!(of(7), Ok(Some((4, Record::Task(task)))));
+        assert_eq!(of(4), Ok(Some((4, Record::Task(Task { ended: true, ..task })))));
         assert_eq!(parse(&record(13, 0, &[&longs(&[42])], 4)), Ok(Some((4, Record::Lost(42)))));
         assert_eq!(parse(&record(99, 0, &[], 4)), Ok(None));
     }

@@ -1,4 +1,5 @@
-//! Executable mappings that processes make, as the kernel tells of them, from all CPUs, in order.
+//! Executable mappings that processes make, and on request threads that begin and end, as the kernel tells of them, from all CPUs, in
+//! order.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -47,12 +48,14 @@ pub struct SideBandCounts {
     pub outside_namespace: u64,
 }
 
-/// One event per CPU that counts nothing and records the executable mappings that processes make.
+/// One event per CPU that counts nothing and records the executable mappings that processes make, and on request their threads.
 #[derive(Debug)]
 pub struct SideBand {
     cpus: PerCpu<OnCpu>,
     /// Of each ring.
     pages: usize,
+    /// Threads that begin and end are recorded too.
+    threads: bool,
     waiting: Vec<TimedRecord>,
     counts: SideBandCounts,
 }
@@ -72,7 +75,7 @@ struct OnCpu {
 
 impl OnCpu {
     /// Opens and starts it; none if the CPU is offline. The number of pages is halved until they may be locked.
-    fn open(cpu: u32, pages: &mut usize) -> Result<Option<Self>, Error> {
+    fn open(cpu: u32, pages: &mut usize, threads: bool) -> Result<Option<Self>, Error> {
         let attr = Attr {
             kind: perf::TYPE_SOFTWARE,
             config: perf::SW_DUMMY,
@@ -84,7 +87,8 @@ impl OnCpu {
                 | perf::MMAP2
                 | perf::SAMPLE_ID_ALL
                 | perf::USE_CLOCKID
-                | perf::EXCLUDE_KERNEL,
+                | perf::EXCLUDE_KERNEL
+                | if threads { perf::TASK } else { 0 },
             ..Attr::default()
         };
         let event = match perf::open(&attr, -1, cpu_number(cpu), None) {
@@ -156,12 +160,24 @@ impl SideBand {
     /// # Errors
     /// [`Error::Open`], [`Error::NoCpu`], [`Error::Ring`] or [`Error::Switch`]. Whatever was opened is closed then.
     pub fn open(cpus: &[u32], pages: usize) -> Result<Self, Error> {
+        Self::open_with(cpus, pages, false)
+    }
+
+    /// As [`open`](Self::open), and threads that begin and end are recorded too.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with_threads(cpus: &[u32], pages: usize) -> Result<Self, Error> {
+        Self::open_with(cpus, pages, true)
+    }
+
+    fn open_with(cpus: &[u32], pages: usize, threads: bool) -> Result<Self, Error> {
         let mut pages = pages.clamp(1, 1 << 16).next_power_of_two();
-        let opened = PerCpu::open(cpus, |cpu| OnCpu::open(cpu, &mut pages))?;
+        let opened = PerCpu::open(cpus, |cpu| OnCpu::open(cpu, &mut pages, threads))?;
         if opened.is_empty() {
             return Err(Error::NoCpu { event: EVENT.to_owned(), cpus: cpus.len() });
         }
-        Ok(Self { cpus: opened, pages, waiting: Vec::new(), counts: SideBandCounts::default() })
+        Ok(Self { cpus: opened, pages, threads, waiting: Vec::new(), counts: SideBandCounts::default() })
     }
 
     /// CPUs whose events have ended since they were opened, because the CPU was offline at least for a moment. If a caller opens
@@ -176,9 +192,9 @@ impl SideBand {
     /// Closes the events of CPUs that have gone and opens events on CPUs that have come. Records of the former are still handed
     /// out.
     pub fn follow(&mut self, now: &Present) -> Followed {
-        let Self { cpus, pages, waiting, counts } = self;
+        let Self { cpus, pages, threads, waiting, counts } = self;
         let close = |cpu, mut on_cpu: OnCpu| on_cpu.collect(cpu, waiting, counts);
-        cpus.follow(now, close, |cpu| OnCpu::open(cpu, pages))
+        cpus.follow(now, close, |cpu| OnCpu::open(cpu, pages, *threads))
     }
 
     /// The CPUs on which it records.

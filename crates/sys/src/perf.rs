@@ -118,6 +118,8 @@ constants! {
     FREQ: u64 = 1 << 10;
     /// Flag: enable at the next exec.
     ENABLE_ON_EXEC: u64 = 1 << 12;
+    /// Flag: records of threads that begin and end.
+    TASK: u64 = 1 << 13;
     /// Flag: the fields of `sample_type` follow every record.
     SAMPLE_ID_ALL: u64 = 1 << 18;
     /// Flag: mapping records carry device and inode.
@@ -137,10 +139,14 @@ constants! {
 
     /// Record: records were lost.
     RECORD_LOST: u32 = 2;
+    /// Record: a thread ended.
+    RECORD_EXIT: u32 = 4;
     /// Record: the event was throttled.
     RECORD_THROTTLE: u32 = 5;
     /// Record: the event runs again.
     RECORD_UNTHROTTLE: u32 = 6;
+    /// Record: a thread began.
+    RECORD_FORK: u32 = 7;
     /// Record: mapping with device and inode.
     RECORD_MMAP2: u32 = 10;
     /// Record: samples were lost.
@@ -276,6 +282,7 @@ mod tests {
         theirs.set_disabled(1);
         theirs.set_inherit(1);
         theirs.set_exclude_user(1);
+        theirs.set_task(1);
         theirs.set_exclude_kernel(1);
         theirs.set_exclude_hv(1);
         theirs.set_exclude_idle(1);
@@ -302,6 +309,7 @@ mod tests {
                 MMAP,
                 FREQ,
                 ENABLE_ON_EXEC,
+                TASK,
                 SAMPLE_ID_ALL,
                 MMAP2,
                 USE_CLOCKID,
@@ -331,6 +339,7 @@ mod tests {
         assert_eq!(IOC_DISABLE, bindings::DISABLE);
         assert_eq!(IOC_SET_BPF, bindings::SET_BPF);
         assert_eq!(RECORD_MMAP2, bindings::PERF_RECORD_MMAP2);
+        assert_eq!([RECORD_FORK, RECORD_EXIT], [bindings::PERF_RECORD_FORK, bindings::PERF_RECORD_EXIT]);
         assert_eq!(RECORD_LOST_SAMPLES, bindings::PERF_RECORD_LOST_SAMPLES);
         assert_eq!(RECORD_UNTHROTTLE, bindings::PERF_RECORD_UNTHROTTLE);
         assert_eq!(u32::from(MISC_MMAP_BUILD_ID), bindings::PERF_RECORD_MISC_MMAP_BUILD_ID);

@@ -1,12 +1,14 @@
 //! perf.data of whole captures, read by other programs. Without privileges the tests are skipped, and one of them without `perf`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::BufReader;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use linux_perf_data::linux_perf_event_reader::EventRecord;
-use linux_perf_data::{PerfFileReader, PerfFileRecord};
+use linux_perf_data::linux_perf_event_reader::{CpuMode, EventRecord, Mmap2FileId};
+use linux_perf_data::{DsoKey, PerfFile, PerfFileReader, PerfFileRecord};
 use testkit::Process;
 
 use crate::capture::{assert_gzip, assert_status, files, privileged, signal, start_in, wait_for_sampler};
@@ -21,25 +23,36 @@ struct Sample {
     pid: u32,
     period: u64,
     time_ns: u64,
+    kernel_leaf: bool,
+    chain: Vec<u64>,
+}
+
+/// Reads the records of a file, in the order of their times, with the number of their event.
+fn read(file: &Path, mut each: impl FnMut(&PerfFile, usize, EventRecord<'_>)) {
+    let file = BufReader::new(std::fs::File::open(file).unwrap());
+    let PerfFileReader { mut perf_file, mut record_iter } = PerfFileReader::parse_file(file).unwrap();
+    while let Some(record) = record_iter.next_record(&mut perf_file).unwrap() {
+        let PerfFileRecord::EventRecord { attr_index, record } = record else { continue };
+        each(&perf_file, attr_index, record.parse().unwrap());
+    }
 }
 
 /// The samples of a file.
 fn samples(file: &Path) -> Vec<Sample> {
-    let file = BufReader::new(std::fs::File::open(file).unwrap());
-    let PerfFileReader { mut perf_file, mut record_iter } = PerfFileReader::parse_file(file).unwrap();
-    let names: Vec<String> =
-        perf_file.event_attributes().iter().map(|event| event.name.clone().unwrap_or_default()).collect();
     let mut samples = Vec::new();
-    while let Some(record) = record_iter.next_record(&mut perf_file).unwrap() {
-        let PerfFileRecord::EventRecord { attr_index, record } = record else { continue };
-        let EventRecord::Sample(sample) = record.parse().unwrap() else { continue };
+    read(file, |file, event, record| {
+        let EventRecord::Sample(sample) = record else { return };
+        let chain = sample.callchain.unwrap();
         samples.push(Sample {
-            event: names[attr_index].clone(),
+            // A file that was left in the middle has no names of events.
+            event: file.event_attributes()[event].name.clone().unwrap_or_default(),
             pid: sample.pid.unwrap() as u32,
             period: sample.period.unwrap(),
             time_ns: sample.timestamp.unwrap(),
+            kernel_leaf: sample.cpu_mode == CpuMode::Kernel,
+            chain: (0..chain.len()).map(|at| chain.get(at).unwrap()).collect(),
         });
-    }
+    });
     samples
 }
 
@@ -181,4 +194,118 @@ fn a_full_disk_is_told_once_and_leaves_a_file_that_can_be_read() {
     assert!(text.contains("error: write small/x.data: ") && text.contains("free some space"), "{text}");
     assert!(folded_ns(&folder.path().join("x.folded")) > 0, "the other output is there");
     assert!(!samples(&folder.path().join("x.data")).is_empty());
+}
+
+/// Makes threads that end at once, until it is dropped.
+struct ThreadMaker(Option<std::thread::JoinHandle<()>>, Arc<AtomicBool>);
+
+impl ThreadMaker {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let make = move || {
+            while !stopped.load(Ordering::Relaxed) {
+                std::thread::spawn(|| {}).join().unwrap();
+            }
+        };
+        Self(Some(std::thread::spawn(make)), stop)
+    }
+}
+
+impl Drop for ThreadMaker {
+    fn drop(&mut self) {
+        self.1.store(true, Ordering::Relaxed);
+        self.0.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+#[test]
+fn processes_and_threads_begin_and_end() {
+    if !privileged() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let shell = Process::start(Command::new("sh").args(["-c", "while :; do /bin/true; done"])).unwrap();
+    let threads = ThreadMaker::start();
+    let pids = format!("{},{}", shell.pid(), std::process::id());
+    let words = ["--profile", "--pid", &pids, "--duration", "1s", "-F", "499", "-o", "x.perf.data"];
+    assert_status(&start_in(folder.path(), &words).wait_with_output().unwrap(), 0);
+    drop(threads);
+    assert_eq!(files(folder.path()), ["x.perf.data"]);
+    let (mut made, mut ended, mut executed) = (HashSet::new(), HashSet::new(), HashSet::new());
+    read(&folder.path().join("x.perf.data"), |_, _, record| match record {
+        EventRecord::Fork(of) => _ = made.insert((of.ppid, of.pid, of.tid)),
+        EventRecord::Exit(of) => _ = ended.insert((of.ppid, of.pid, of.tid)),
+        EventRecord::Comm(of) if of.is_execve && &*of.name.as_slice() == b"true" => {
+            executed.insert(of.pid);
+        }
+        _ => {}
+    });
+    let whole: Vec<_> = made.intersection(&ended).collect();
+    let shell = shell.pid() as i32;
+    let is_child =
+        |(ppid, pid, tid): &&(i32, i32, i32)| *ppid == shell && pid == tid && executed.contains(pid);
+    assert!(whole.iter().copied().any(|one| is_child(&one)), "{made:?} {ended:?} {executed:?}");
+    let own = std::process::id() as i32;
+    let is_thread = |(_, pid, tid): &&(i32, i32, i32)| *pid == own && *tid != own;
+    let begun: HashSet<i32> = made.iter().filter(is_thread).map(|(_, _, tid)| *tid).collect();
+    assert!(ended.iter().filter(is_thread).any(|(_, _, tid)| begun.contains(tid)), "{made:?} {ended:?}");
+}
+
+#[test]
+fn the_code_of_samples_is_told_with_its_build_id() {
+    if !privileged() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("gone");
+    std::fs::copy("/bin/sh", &program).unwrap();
+    let loop_ = "while :; do i=0; while [ $i -lt 999 ]; do i=$((i+1)); done; sleep 0.002; done";
+    let target = Process::start(Command::new(&program).args(["-c", loop_])).unwrap();
+    testkit::until("it runs its program", || {
+        std::fs::read_link(format!("/proc/{}/exe", target.pid())).is_ok_and(|exe| exe == program)
+    });
+    std::fs::remove_file(&program).unwrap();
+    let pid = target.pid().to_string();
+    let words = ["--profile", "--offcpu", "-g", "--pid", &pid, "--duration", "1s", "--sample-rate", "199"];
+    let output = start_in(folder.path(), &[&words[..], &["--perf-data-output", "x.data"]].concat());
+    assert_status(&output.wait_with_output().unwrap(), 0);
+    let file = folder.path().join("x.data");
+    let (mut mapped, mut kernel, mut feature) = (BTreeMap::new(), None, 0);
+    read(&file, |file, _, record| match record {
+        EventRecord::Mmap2(of) if of.pid == target.pid() as i32 => {
+            let id = if let Mmap2FileId::BuildId(id) = of.file_id { id } else { Vec::new() };
+            mapped.insert(String::from_utf8_lossy(&of.path.as_slice()).into_owned(), id);
+        }
+        EventRecord::Mmap(of) if kernel.is_none() => {
+            let build_ids = file.build_ids().unwrap();
+            feature = build_ids.get(&DsoKey::Kernel).map_or(0, |of_kernel| of_kernel.build_id.len());
+            kernel = Some(of.address);
+        }
+        _ => {}
+    });
+    let id_of = |name: &str| {
+        let found = mapped.iter().find(|(path, _)| path.ends_with(name)).map(|(_, id)| id.len());
+        found.unwrap_or_else(|| panic!("{name} is not among {mapped:?}"))
+    };
+    assert!(id_of("/gone") > 0 && id_of("[vdso]") > 0, "{mapped:?}");
+    assert!(kernel.is_some(), "the kernel's text is told");
+    assert!(feature > 0, "the kernel's build-id is told");
+    let samples = samples(&file);
+    assert!(samples.iter().any(|sample| sample.kernel_leaf));
+    let scheduler = scheduler_code();
+    let waits = samples.iter().filter(|sample| sample.event == "off-cpu" && sample.kernel_leaf);
+    let frames: Vec<u64> = waits.flat_map(|sample| sample.chain.iter().copied()).collect();
+    assert!(frames.iter().any(|frame| !scheduler.contains(frame)));
+    assert!(!frames.iter().any(|frame| scheduler.contains(frame)), "what took the stack is before that");
+}
+
+/// Where the scheduler's section of the kernel lies.
+fn scheduler_code() -> std::ops::Range<u64> {
+    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap();
+    let at = |name: &str| {
+        let line = symbols.lines().find(|line| line.ends_with(name)).unwrap();
+        u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap()
+    };
+    at(" __sched_text_start")..at(" __sched_text_end")
 }

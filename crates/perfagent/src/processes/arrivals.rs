@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use events::{Mmap, Record, TimedRecord};
+use events::{Mmap, Record, Task, TimedRecord};
 use kernel::Message;
 
 /// One thing that arrived.
@@ -14,6 +14,8 @@ use kernel::Message;
 pub(crate) enum Arrival {
     /// A process made a mapping at this time.
     Mapping(u64, Mmap),
+    /// A thread began or ended at this time.
+    Thread(u64, Task),
     /// A message of the programs.
     Message(Message),
 }
@@ -21,7 +23,7 @@ pub(crate) enum Arrival {
 /// Arrivals that are not handled yet.
 #[derive(Default)]
 pub(crate) struct Arrivals {
-    mappings: VecDeque<(u64, Mmap)>,
+    records: VecDeque<(u64, Record)>,
     messages: VecDeque<Message>,
     /// All mappings made up to this time are here.
     complete_ns: u64,
@@ -30,11 +32,9 @@ pub(crate) struct Arrivals {
 impl Arrivals {
     /// Takes in what has arrived: records in the order of time, complete up to `complete_ns`, and messages.
     pub(crate) fn add(&mut self, records: Vec<TimedRecord>, complete_ns: u64, messages: Vec<Message>) {
-        self.mappings.extend(records.into_iter().filter_map(|record| match record.record {
-            Record::Mmap(mmap) => Some((record.time_ns, mmap)),
-            // Losses are counted.
-            _ => None,
-        }));
+        // Losses are counted.
+        let told = records.into_iter().filter(|record| !matches!(record.record, Record::Lost(_)));
+        self.records.extend(told.map(|record| (record.time_ns, record.record)));
         self.messages.extend(messages);
         self.complete_ns = complete_ns;
     }
@@ -47,9 +47,13 @@ impl Arrivals {
     /// The next thing, if its turn has come.
     pub(crate) fn next(&mut self) -> Option<Arrival> {
         let time_ns = self.messages.front().map(|message| message.time_ns().unwrap_or(0));
-        let before = |mapped_ns: u64| time_ns.is_none_or(|time| mapped_ns <= time || time > self.complete_ns);
-        if self.mappings.front().is_some_and(|(mapped_ns, _)| before(*mapped_ns)) {
-            return self.mappings.pop_front().map(|(time, mmap)| Arrival::Mapping(time, mmap));
+        let before = |told_ns: u64| time_ns.is_none_or(|time| told_ns <= time || time > self.complete_ns);
+        while let Some((time, record)) = self.records.pop_front_if(|(told_ns, _)| before(*told_ns)) {
+            match record {
+                Record::Mmap(mmap) => return Some(Arrival::Mapping(time, mmap)),
+                Record::Task(task) => return Some(Arrival::Thread(time, task)),
+                _ => {}
+            }
         }
         if time_ns? > self.complete_ns {
             return None;
@@ -75,6 +79,8 @@ mod tests {
             inode: 0,
             build_id: None,
             executable: true,
+            protection: 5,
+            flags: 2,
             path: Vec::new(),
         };
         TimedRecord { time_ns, cpu: 0, record: Record::Mmap(mmap) }
@@ -88,7 +94,7 @@ mod tests {
     fn times(arrivals: &mut Arrivals) -> Vec<i64> {
         let next = std::iter::from_fn(|| arrivals.next());
         next.map(|arrival| match arrival {
-            Arrival::Mapping(time, _) => time as i64,
+            Arrival::Mapping(time, _) | Arrival::Thread(time, _) => time as i64,
             Arrival::Message(message) => -(message.time_ns().unwrap_or(0) as i64),
         })
         .collect()

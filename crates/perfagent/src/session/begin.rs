@@ -99,8 +99,9 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
     let spec = EventSpec::cpu_clock(config.sample_rate_hz.into());
     let cpus = events::online_cpus().map_err(|error| attach_error(&spec, error))?;
     // Before any process is read: mappings that are made from here on are reported.
+    let open = if config.perf_data.is_some() { SideBand::open_with_threads } else { SideBand::open };
     let mut side_band =
-        SideBand::open(&cpus, events::DEFAULT_RING_PAGES).map_err(|error| attach_error(&spec, error))?;
+        open(&cpus, events::DEFAULT_RING_PAGES).map_err(|error| attach_error(&spec, error))?;
     let program = command.as_ref().and_then(commands::look_up_here);
     let run_error = |source| command_error(&config.targets, program.as_deref(), source);
     let gated = command.map(GatedChild::spawn).transpose().map_err(run_error)?;

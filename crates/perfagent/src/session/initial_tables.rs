@@ -133,7 +133,7 @@ impl TableWait<'_> {
                 Arrival::Message(Message::Life(life)) => {
                     self.processes.follow(&life);
                 }
-                Arrival::Message(_) => {}
+                Arrival::Thread(..) | Arrival::Message(_) => {}
             }
         }
         self.processes.take_released().for_each(|pid| self.tables.forget(pid));

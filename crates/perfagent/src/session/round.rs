@@ -115,6 +115,12 @@ fn handle_arrivals(parts: &mut Parts) -> bool {
                 busy |= is_known;
                 continue;
             }
+            Arrival::Thread(time_ns, task) => {
+                if let Some(timeline) = &mut parts.intake.timeline {
+                    timeline.thread(time_ns, &task);
+                }
+                continue;
+            }
             Arrival::Message(message) => message,
         };
         let mut context =

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use events::Mmap;
+use events::{Mmap, Task};
 use kernel::{Life, LifeEvent, SampledAt, SingleSample, StackMessage, State};
 use perf_data::{Event, FileBuildId, Process, Record, Sample, Stamp};
 use recording::KernelImage;
@@ -122,6 +122,22 @@ impl Timeline {
         }
     }
 
+    /// A thread began or ended. What happens to whole processes is told by [`life`](Self::life).
+    pub(crate) fn thread(&mut self, time_ns: u64, task: &Task) {
+        let Task { pid, parent_pid, tid, parent_tid, ended } = *task;
+        if pid == tid || !self.announced.knows(pid) {
+            return;
+        }
+        let of = Process { pid, tid };
+        let parent = Process { pid: parent_pid, tid: parent_tid };
+        if ended {
+            self.announced.forget_thread(pid, tid);
+            self.push(of, time_ns, &Record::Exit { parent });
+        } else {
+            self.push(of, time_ns, &Record::Fork { parent });
+        }
+    }
+
     /// Something happened to a process.
     pub(crate) fn life(&mut self, life: &Life, processes: &Processes) {
         let Life { pid, time_ns, event } = life;
@@ -131,8 +147,7 @@ impl Timeline {
                 if let Some((snapshot, _)) = processes.histories().present(*parent) {
                     self.announce(*parent, snapshot);
                 }
-                self.announced.forget(*pid);
-                self.announced.tell(*pid, *pid);
+                self.announced.begin(*pid, *parent);
                 self.build_ids.look_at(*pid);
                 let parent = Process { pid: *parent, tid: *parent };
                 self.push(of, *time_ns, &Record::Fork { parent });
@@ -142,7 +157,8 @@ impl Timeline {
                 if let Some(before) = processes.histories().at(*pid, time_ns.saturating_sub(1)) {
                     self.announce(*pid, before);
                 }
-                self.announced.tell(*pid, *pid);
+                // It has one thread from here on.
+                self.announced.begin(*pid, self.announced.parent(*pid));
                 self.push(of, *time_ns, &Record::Comm { name: comm.as_bytes(), exec: true });
                 if let Some((snapshot, _)) = processes.histories().present(*pid) {
                     self.mappings(*pid, *time_ns, snapshot);
@@ -152,8 +168,9 @@ impl Timeline {
                 self.push(of, *time_ns, &Record::Comm { name: comm.as_bytes(), exec: false });
             }
             LifeEvent::Exit { parent, .. } if self.announced.knows(*pid) => {
-                let parent = Process { pid: *parent, tid: *parent };
-                self.push(of, *time_ns, &Record::Exit { parent });
+                let parent = if *parent == 0 { self.announced.parent(*pid) } else { *parent };
+                self.push(of, *time_ns, &Record::Exit { parent: Process { pid: parent, tid: parent } });
+                self.announced.end(*pid);
             }
             _ => {}
         }
@@ -225,6 +242,7 @@ impl Timeline {
 
     fn end_round(&mut self, processes: &Processes, lost: u64) {
         self.round_ended = Instant::now();
+        self.announced.end_round();
         self.build_ids.settle(|pid| processes.histories().at(pid, u64::MAX));
         let more = lost.saturating_sub(self.told_lost);
         self.told_lost = self.told_lost.max(lost);
@@ -266,7 +284,7 @@ impl Timeline {
         if self.announced.knows(pid) {
             return;
         }
-        self.announced.tell(pid, pid);
+        self.announced.begin(pid, process::task::stat(pid).map_or(0, |stat| stat.parent));
         let floor_ns = self.records.floor_ns();
         let comm = Record::Comm { name: snapshot.comm.as_bytes(), exec: true };
         self.push(Process { pid, tid: pid }, floor_ns, &comm);

@@ -10,7 +10,7 @@ use crate::processes::ProcessSnapshot;
 
 /// Files whose build-ids are kept at most.
 const MAX_FILES: usize = 1 << 16;
-/// Of a mapping that is known as code, and no more.
+/// Of a mapping that was there before, of which no more is known than that it is code.
 const PROT_READ_EXEC: u32 = 5;
 const MAP_PRIVATE: u32 = 2;
 /// The names that the kernel has for them.
@@ -27,8 +27,8 @@ pub(super) fn made(mmap: &Mmap) -> Record<'_> {
         len: mmap.len,
         offset: mmap.file_offset,
         file,
-        protection: PROT_READ_EXEC,
-        flags: MAP_PRIVATE,
+        protection: mmap.protection,
+        flags: mmap.flags,
         path: &mmap.path,
     }
 }
