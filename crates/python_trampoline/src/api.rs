@@ -24,11 +24,18 @@ pub(crate) struct Api {
     pub(crate) is_true: u64,
     pub(crate) drop: u64,
     pub(crate) clear_error: u64,
+    /// The error that the last call has set, which is none afterwards.
+    pub(crate) take_error: u64,
+    pub(crate) text_of: u64,
+    pub(crate) interpreter_of: u64,
+    pub(crate) main_interpreter: u64,
+    /// The type of functions that are written in C; no function.
+    pub(crate) built_in: u64,
     /// Of the C library.
     pub(crate) sched_yield: u64,
 }
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 17] = [
     "PyGILState_Ensure",
     "PyGILState_Release",
     "PyGILState_GetThisThreadState",
@@ -42,7 +49,12 @@ const NAMES: [&str; 13] = [
     "PyObject_IsTrue",
     "Py_DecRef",
     "PyErr_Clear",
+    "PyErr_GetRaisedException",
+    "PyObject_Str",
+    "PyThreadState_GetInterpreter",
+    "PyInterpreterState_Main",
 ];
+const BUILT_IN: &str = "PyCFunction_Type";
 /// The name up to 3.12 and the one since 3.13.
 const CURRENT_STATE: [&str; 2] = ["PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet"];
 
@@ -72,6 +84,11 @@ impl Api {
             is_true: at(10)?,
             drop: at(11)?,
             clear_error: at(12)?,
+            take_error: at(13)?,
+            text_of: at(14)?,
+            interpreter_of: at(15)?,
+            main_interpreter: at(16)?,
+            built_in: file.symbols(&[BUILT_IN])[0].ok_or_else(|| missing(BUILT_IN))?,
             sched_yield: code.symbol("sched_yield").ok_or_else(|| missing("sched_yield of the C library"))?,
         })
     }

@@ -8,7 +8,8 @@
 //! Not here: which processes, when, and what the user is told (crate `perfagent`); how calls are made (crate `remote_call`).
 //!
 //! # Where a thread may call
-//! Either a thread with a state of the interpreter waits in a system call and has given the lock away, with a whole stack, outside of the
+//! Only threads of the main interpreter are used, since trampolines are switched for each interpreter of a process, and this is the one that
+//! runs the program. Either such a thread waits in a system call and has given the lock away, with a whole stack, outside of the
 //! dynamic loader and of signal handlers. Or the interpreter's first thread runs its loop: then the interpreter is asked to call `sched_yield`
 //! between two instructions (`Py_AddPendingCall`), and the calls are made at the end of that system call, which is known by its argument.
 //!
@@ -19,6 +20,7 @@
 mod api;
 mod injection;
 mod mark;
+mod obstacle;
 mod place;
 mod refusal;
 mod switch;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use remote_call::{CallError, Calls, CodeFile, Stopped, Walked, waits};
 
 use crate::api::Texts;
+use crate::obstacle::{self, Obstacle};
 use crate::refusal::{Refusal, Token};
 use crate::target::Target;
 
@@ -22,6 +23,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const MAX_WAITING: usize = 8;
 /// Threads of a process that are looked at.
 const MAX_THREADS: usize = 4096;
+const NOT_MAIN: &str = "its thread runs another interpreter than the main one";
 const SCHED_YIELD: u64 = 24;
 /// The argument of a pending call, with the lowest byte by turns. `sched_yield` has no argument, so nobody else gives one like this.
 const COOKIE: u64 = 0x7065_7266_6167_0000;
@@ -52,7 +54,15 @@ pub(crate) fn hold(target: &Target, texts: &Texts) -> Result<Held, Refusal> {
         if !target.lives() {
             return Err(Refusal::new(Token::Exited, "it has ended"));
         }
-        match attempt_once(target, texts, attempt) {
+        let attempted = match obstacle::of_process(target.pid) {
+            Some(Obstacle::Final(refusal)) => return Err(refusal),
+            Some(Obstacle::Passing(why)) => {
+                last = why.to_owned();
+                Ok(None)
+            }
+            None => attempt_once(target, texts, attempt),
+        };
+        match attempted {
             Ok(Some(held)) => return Ok(held),
             Ok(None) | Err(CallError::Ended) => {}
             Err(CallError::Unfit(why)) => last = format!("no function can be called in it: {why}"),
@@ -101,16 +111,24 @@ fn in_waiting_thread(target: &Target, texts: &Texts, tid: u32) -> Result<Option<
     }
     let mut calls = Calls::new(stopped, &target.code, &texts.bytes)?;
     let has_lock = calls.call(target.api.current_state, &[], CALL)? != 0;
-    let has_state = calls.call(target.api.own_state, &[], CALL)? != 0;
+    let state = calls.call(target.api.own_state, &[], CALL)?;
+    let has_state = state != 0;
     if has_lock || !has_state {
         calls.finish()?;
         return Ok(None);
+    }
+    if !is_main(target, &mut calls, state)? {
+        calls.finish()?;
+        return Err(CallError::Unfit(NOT_MAIN));
     }
     take_lock(target, texts, calls, false).map(Some)
 }
 
 /// The first thread, at the end of a system call that the interpreter makes for us.
 fn in_first_thread(target: &Target, texts: &Texts, attempt: u64) -> Result<Option<Held>, CallError> {
+    if let Some(why) = obstacle::of_thread(target.pid, target.pid) {
+        return Err(CallError::Unfit(why));
+    }
     let stopped = Stopped::new(target.pid, target.pid, Instant::now() + STOP)?;
     let walked = target.code.walk(stopped.registers());
     if !is_plain(target, &walked) || !target.may_ask(&walked.addresses) {
@@ -118,6 +136,11 @@ fn in_first_thread(target: &Target, texts: &Texts, attempt: u64) -> Result<Optio
     }
     let cookie = COOKIE | attempt & 0xffff;
     let mut calls = Calls::new(stopped, &target.code, &[])?;
+    let state = calls.call(target.api.current_state, &[], CALL)?;
+    if state != 0 && !is_main(target, &mut calls, state)? {
+        calls.finish()?;
+        return Err(CallError::Unfit(NOT_MAIN));
+    }
     let refused =
         calls.call(target.api.add_pending_call, &[target.api.sched_yield, cookie], CALL)? as u32 != 0;
     let mut stopped = calls.put_back()?;
@@ -130,12 +153,22 @@ fn in_first_thread(target: &Target, texts: &Texts, attempt: u64) -> Result<Optio
         Err(error) => return Err(error),
     }
     let mut calls = Calls::new(stopped, &target.code, &texts.bytes)?;
-    let has_lock = calls.call(target.api.current_state, &[], CALL)? != 0;
-    if !has_lock {
+    let state = calls.call(target.api.current_state, &[], CALL)?;
+    if state == 0 {
         calls.finish()?;
         return Ok(None);
     }
+    if !is_main(target, &mut calls, state)? {
+        calls.finish()?;
+        return Err(CallError::Unfit(NOT_MAIN));
+    }
     take_lock(target, texts, calls, true).map(Some)
+}
+
+/// Whether a state of a thread belongs to the main interpreter.
+fn is_main(target: &Target, calls: &mut Calls, state: u64) -> Result<bool, CallError> {
+    let interpreter = calls.call(target.api.interpreter_of, &[state], CALL)?;
+    Ok(interpreter == calls.call(target.api.main_interpreter, &[], CALL)?)
 }
 
 /// `had`: the thread has the lock already.

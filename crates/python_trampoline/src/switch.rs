@@ -4,12 +4,17 @@ use remote_call::{CallError, Calls};
 
 use crate::api::{Api, Texts};
 use crate::mark::Mark;
+use crate::obstacle::{self, Obstacle};
 use crate::place::{CALL, hold};
 use crate::refusal::{Refusal, Token};
 use crate::target::Target;
 
 /// Bytes of a mark that are read.
 const MAX_MARK: usize = 128;
+/// Bytes of the text of an error that are read.
+const MAX_ERROR: usize = 256;
+/// In an object, behind its count of references.
+const TYPE_OF_OBJECT: u64 = 8;
 
 /// The outcome of switching on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,19 +57,23 @@ pub fn switch_on(pid: u32, own: &Mark) -> Result<On, Refusal> {
             return Ok(Err(Refusal::new(Token::Other, "the interpreter refuses an attribute of `sys`")));
         }
         let backend = calls.call(api.text, &[texts.backend], CALL)?;
-        let activated = backend != 0 && call_of_sys(calls, api, texts.activate, Some(backend))?;
+        let answer = match backend {
+            0 => Answer::Missing,
+            backend => call_of_sys(calls, api, texts.activate, Some(backend))?,
+        };
         if backend != 0 {
             calls.call(api.drop, &[backend], CALL)?;
         }
-        if activated {
-            return Ok(Ok(On::Activated));
-        }
+        let cause = match answer {
+            Answer::Done => return Ok(Ok(On::Activated)),
+            Answer::Missing => NO_FUNCTION.to_owned(),
+            Answer::Failed(text) if SILENT.iter().any(|silent| text.contains(silent)) => USED_UP.to_owned(),
+            Answer::Failed(text) => format!("the interpreter refuses it: {text}"),
+        };
         // It may have stopped half-way.
         call_of_sys(calls, api, texts.deactivate, None)?;
         remove_mark(calls, api, texts)?;
-        Ok(Err(no_trampoline(
-            "the interpreter refuses it: it was built without, has another evaluator, or was asked too often",
-        )))
+        Ok(Err(no_trampoline(&cause)))
     })
 }
 
@@ -77,7 +86,9 @@ pub fn switch_off(pid: u32, own: &Mark) -> Result<Off, Refusal> {
         if mark(calls, api, texts)? != Some(*own) {
             return Ok(Ok(Off::NotOurs));
         }
-        if is_active(calls, api, texts)? == Some(true) && !call_of_sys(calls, api, texts.deactivate, None)? {
+        if is_active(calls, api, texts)? == Some(true)
+            && call_of_sys(calls, api, texts.deactivate, None)? != Answer::Done
+        {
             return Ok(Err(Refusal::new(Token::Other, "the interpreter refuses to switch it off")));
         }
         remove_mark(calls, api, texts)?;
@@ -85,7 +96,11 @@ pub fn switch_off(pid: u32, own: &Mark) -> Result<Off, Refusal> {
     })
 }
 
-const NO_FUNCTION: &str = "its `sys` has no function for trampolines";
+const NO_FUNCTION: &str = "its `sys` has no function of the interpreter for trampolines";
+/// What interpreters say where a function fails and sets no error.
+const SILENT: [&str; 2] = ["without setting an exception", "error return without exception"];
+const USED_UP: &str = "the interpreter refuses it without a word, as 3.12 and 3.13 do when trampolines were switched on 254 times in \
+    one process: start the process anew";
 
 fn no_trampoline(cause: &str) -> Refusal {
     Refusal::new(Token::NoPerfTrampoline, cause)
@@ -94,24 +109,42 @@ fn no_trampoline(cause: &str) -> Refusal {
 fn with_interpreter<T>(
     pid: u32,
     own: &Mark,
-    act: impl FnOnce(&mut Calls, &Api, &Texts) -> Result<Result<T, Refusal>, CallError>,
-) -> Result<T, Refusal> {
+    act: impl FnOnce(&mut Calls, &Api, &Texts) -> Result<Result<T, Refusal>, CallError> + Send,
+) -> Result<T, Refusal>
+where
+    T: Send,
+{
+    if let Some(Obstacle::Final(refusal)) = obstacle::of_process(pid) {
+        return Err(refusal);
+    }
     let target = Target::find(pid)?;
-    let mut held = hold(&target, &Texts::new(&own.to_string()))?;
-    let outcome = act(&mut held.calls, &target.api, &held.texts);
-    // The lock goes back whatever the outcome is.
-    let finished = held.finish();
-    let outcome = outcome??;
-    finished?;
-    Ok(outcome)
+    let switch = || {
+        let mut held = hold(&target, &Texts::new(&own.to_string()))?;
+        let outcome = act(&mut held.calls, &target.api, &held.texts);
+        // The lock goes back whatever the outcome is.
+        let finished = held.finish();
+        let outcome = outcome??;
+        finished?;
+        Ok(outcome)
+    };
+    // The kernel lets all threads go that a thread traces when it ends, also those that wait where they cannot be stopped.
+    let joined = std::thread::scope(|scope| scope.spawn(switch).join());
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The address of the interpreter's own function with this name in `sys`. A program may have put another in its place, which is not called.
+fn function_of_sys(calls: &mut Calls, api: &Api, name: u64) -> Result<Option<u64>, CallError> {
+    let function = calls.call(api.get_object, &[name], CALL)?;
+    if function == 0 {
+        return Ok(None);
+    }
+    let kind = calls.read(function.wrapping_add(TYPE_OF_OBJECT), 8);
+    Ok((kind == api.built_in.to_le_bytes()).then_some(function))
 }
 
 /// None: this cannot be asked.
 fn is_active(calls: &mut Calls, api: &Api, texts: &Texts) -> Result<Option<bool>, CallError> {
-    let function = calls.call(api.get_object, &[texts.is_active], CALL)?;
-    if function == 0 {
-        return Ok(None);
-    }
+    let Some(function) = function_of_sys(calls, api, texts.is_active)? else { return Ok(None) };
     let answer = calls.call(api.call, &[function], CALL)?;
     if answer == 0 {
         calls.call(api.clear_error, &[], CALL)?;
@@ -122,21 +155,47 @@ fn is_active(calls: &mut Calls, api: &Api, texts: &Texts) -> Result<Option<bool>
     Ok(Some(is_true == 1))
 }
 
-/// Calls a function of `sys`. Whether it exists and succeeds.
-fn call_of_sys(calls: &mut Calls, api: &Api, name: u64, argument: Option<u64>) -> Result<bool, CallError> {
-    let function = calls.call(api.get_object, &[name], CALL)?;
-    if function == 0 {
-        return Ok(false);
-    }
+/// What a function of `sys` has done.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    Done,
+    /// There is none.
+    Missing,
+    /// The text of its error.
+    Failed(String),
+}
+
+/// Calls a function of `sys`.
+fn call_of_sys(calls: &mut Calls, api: &Api, name: u64, argument: Option<u64>) -> Result<Answer, CallError> {
+    let Some(function) = function_of_sys(calls, api, name)? else { return Ok(Answer::Missing) };
     let answer = match argument {
         Some(argument) => calls.call(api.call_with, &[function, argument], CALL)?,
         None => calls.call(api.call, &[function], CALL)?,
     };
-    match answer {
-        0 => calls.call(api.clear_error, &[], CALL)?,
-        answer => calls.call(api.drop, &[answer], CALL)?,
-    };
-    Ok(answer != 0)
+    if answer == 0 {
+        return Ok(Answer::Failed(error_text(calls, api)?));
+    }
+    calls.call(api.drop, &[answer], CALL)?;
+    Ok(Answer::Done)
+}
+
+/// Takes the error that a function of the interpreter has set: errors of such functions have no code in Python.
+fn error_text(calls: &mut Calls, api: &Api) -> Result<String, CallError> {
+    let error = calls.call(api.take_error, &[], CALL)?;
+    if error == 0 {
+        return Ok(SILENT[0].to_owned());
+    }
+    let text = calls.call(api.text_of, &[error], CALL)?;
+    let bytes = if text == 0 { 0 } else { calls.call(api.utf8, &[text], CALL)? };
+    let read = if bytes == 0 { Vec::new() } else { calls.read(bytes, MAX_ERROR) };
+    if text != 0 {
+        calls.call(api.drop, &[text], CALL)?;
+    }
+    calls.call(api.drop, &[error], CALL)?;
+    calls.call(api.clear_error, &[], CALL)?;
+    let end = read.iter().position(|byte| *byte == 0).unwrap_or(read.len());
+    let printable = String::from_utf8_lossy(&read[..end]).chars().filter(|c| !c.is_control()).collect();
+    Ok(printable)
 }
 
 fn mark(calls: &mut Calls, api: &Api, texts: &Texts) -> Result<Option<Mark>, CallError> {

@@ -10,6 +10,9 @@ use crate::refusal::{Refusal, Token};
 
 /// The first version with trampolines.
 const FIRST: (u8, u8) = (3, 12);
+/// In an ELF file: 32 or 64 bits.
+const CLASS_AT: usize = 4;
+const CLASS_32: u8 = 1;
 
 /// A process with an interpreter that can be switched.
 pub(crate) struct Target {
@@ -79,6 +82,9 @@ impl Target {
     fn interpreter(code: &Code) -> Result<(Api, Vec<Range<u64>>, Locking), Refusal> {
         let mut refused = None;
         for file in candidates(code) {
+            if is_named(file) && file.bytes().get(CLASS_AT) == Some(&CLASS_32) {
+                refused = Some(Refusal::new(Token::Other, format!("{} is a 32-bit program", file.path())));
+            }
             let interpreter = match Interpreter::of_file(file.bytes()) {
                 Ok(Some(interpreter)) => interpreter,
                 Ok(None) => continue,
@@ -122,11 +128,13 @@ fn bias(file: &CodeFile, range: &Range<profile::Svma>) -> Range<u64> {
 
 /// Files that are named like an interpreter, then all others but the C library and the loader: the program may be named as it likes.
 fn candidates(code: &Code) -> impl Iterator<Item = &CodeFile> {
-    let is_named =
-        |file: &&CodeFile| file.name().starts_with("libpython") || file.name().starts_with("python");
     let may_be = |file: &&CodeFile| !file.name().contains(".so");
-    let named = code.files().iter().filter(is_named);
+    let named = code.files().iter().filter(|file| is_named(file));
     named.chain(code.files().iter().filter(move |file| may_be(file) && !is_named(file)))
+}
+
+fn is_named(file: &CodeFile) -> bool {
+    file.name().starts_with("libpython") || file.name().starts_with("python")
 }
 
 fn too_old(version: Version) -> Refusal {

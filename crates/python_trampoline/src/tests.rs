@@ -11,6 +11,8 @@ use crate::api::Texts;
 use crate::place::hold;
 use crate::target::Target;
 
+mod refusals;
+
 const PROGRAM: &str = r#"
 import json, os, select, signal, sys, threading, time
 def told(*_):
@@ -57,11 +59,19 @@ struct Program {
 
 impl Program {
     fn start(interpreter: &PathBuf, options: &[&str], mode: &str) -> Self {
+        Self::run(Command::new(interpreter).args(options).args(["-c", PROGRAM, mode]))
+    }
+
+    /// A program with a text of its own, which prints a line when it is ready.
+    fn of_text(interpreter: &PathBuf, text: &str) -> Self {
+        Self::run(Command::new(interpreter).args(["-c", text]))
+    }
+
+    fn run(command: &mut Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let output = fs::File::create(folder.path().join("output")).unwrap();
-        let mut command = Command::new(interpreter);
-        command.args(options).args(["-c", PROGRAM, mode]).stdin(Stdio::null()).stdout(output);
-        let program = Self { process: Process::start(&mut command).unwrap(), folder };
+        command.stdin(Stdio::null()).stdout(output);
+        let program = Self { process: Process::start(command).unwrap(), folder };
         testkit::until("it runs", || program.lines() >= 1);
         program
     }
