@@ -44,10 +44,20 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             return ExitCode::from(statuses.failed);
         }
     };
+    let input = match input {
+        Input::PerfData(_) => {
+            let error = format!("{}: symbolize takes no perf.data", args.input.display());
+            let hint = "perf-agent convert names what it reads: convert the file to pprof, and symbolize that with other files";
+            messages::error(&error, Some(hint));
+            return ExitCode::from(statuses.failed);
+        }
+        Input::Profile(profile) => Ok(profile),
+        Input::Recording(recording) => Err(recording),
+    };
     let target = FileTarget::from_word(output);
     let temporary = &interrupts.temporary_files;
     let written = match input {
-        Input::Profile(profile) => {
+        Ok(profile) => {
             let (named, outcome) = profile.symbolize(&symbolizer);
             outcome.told.iter().for_each(|line| messages::warning(line, None));
             if outcome.abandoned > 0 {
@@ -74,7 +84,7 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             }
             named.write(target, temporary)
         }
-        Input::Recording(recording) => {
+        Err(recording) => {
             let named = later_names::of_recording(recording, &symbolizer);
             let mut reports = named.write_outputs([(OutputKind::Recording, target)], temporary);
             match reports.pop() {

@@ -11,7 +11,7 @@ use crate::values::OutputPath;
 /// The options of `convert`.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// A profile of any program: pprof (.pb.gz) or folded stacks. Or a recording that --recording-output wrote. - is standard input
+    /// A profile of any program: pprof (.pb.gz), folded stacks or perf.data. Or a recording that --recording-output wrote. - is standard input
     #[arg(value_name = "IN")]
     pub input: PathBuf,
 
@@ -28,7 +28,8 @@ pub struct ConvertArgs {
     #[arg(long, value_name = "NAME")]
     pub value: Option<String>,
 
-    /// Of a recording: the profile, on-cpu, off-cpu or wall [default: its first one]
+    /// Of a recording: the profile, on-cpu, off-cpu or wall [default: its first one]. Of perf.data: the event, by its name [default: the first
+    /// one with samples]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
 
@@ -42,7 +43,7 @@ pub struct ConvertArgs {
 /// The options of `merge`.
 #[derive(Debug, Args)]
 pub struct MergeArgs {
-    /// Profiles with the same values: pprof (.pb.gz), folded stacks, recordings
+    /// Profiles with the same values: pprof (.pb.gz), folded stacks, perf.data, recordings
     #[arg(value_name = "FILE", required = true)]
     pub inputs: Vec<PathBuf>,
 
@@ -50,7 +51,7 @@ pub struct MergeArgs {
     #[arg(short, long, value_name = "OUT")]
     pub output: OutputPath,
 
-    /// Of recordings: the profile, on-cpu, off-cpu or wall [default: their first one]
+    /// Of recordings: the profile, on-cpu, off-cpu or wall [default: their first one]. Of perf.data: the event, by its name
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
 
@@ -61,7 +62,7 @@ pub struct MergeArgs {
 /// The options of `top`.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// A profile of any program: pprof (.pb.gz) or folded stacks. Or a recording that --recording-output wrote. - is standard input
+    /// A profile of any program: pprof (.pb.gz), folded stacks or perf.data. Or a recording that --recording-output wrote. - is standard input
     #[arg(value_name = "FILE")]
     pub input: PathBuf,
 
@@ -86,7 +87,8 @@ pub struct TopArgs {
     #[arg(long, value_name = "NAME")]
     pub value: Option<String>,
 
-    /// Of a recording: the profile, on-cpu, off-cpu or wall [default: its first one]
+    /// Of a recording: the profile, on-cpu, off-cpu or wall [default: its first one]. Of perf.data: the event, by its name [default: the first
+    /// one with samples]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
 
@@ -107,7 +109,7 @@ pub enum Sort {
 /// The options of `diff`.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// BEFORE and AFTER: profiles of any program with a value that counts samples: pprof (.pb.gz), folded stacks, recordings. With
+    /// BEFORE and AFTER: profiles of any program with a value that counts samples: pprof (.pb.gz), folded stacks, perf.data, recordings. With
     /// --base all of these are AFTER
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
@@ -133,7 +135,7 @@ pub struct DiffArgs {
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_above: Option<f64>,
 
-    /// Of recordings: the profile, on-cpu, off-cpu or wall [default: their first one]
+    /// Of recordings: the profile, on-cpu, off-cpu or wall [default: their first one]. Of perf.data: the event, by its name
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
 

@@ -28,6 +28,7 @@ pub mod model;
 mod naming;
 mod output;
 mod packages;
+mod perf_data_file;
 mod priority;
 mod privilege;
 mod processes;
@@ -64,6 +65,7 @@ pub use output::{
     AutoName, Drawing, FileTarget, MemorySink, OutputKind, OutputReport, Sink, Subject, TemporaryFiles,
     auto_name,
 };
+pub use perf_data_file::{PerfDataEvent, PerfDataFile};
 pub use privilege::{raise_permitted, setcap_line};
 pub use processes::process_of;
 pub use profile::visible;

@@ -4,8 +4,8 @@ use std::cell::{RefCell, RefMut};
 use std::path::{Path, PathBuf};
 
 use profile::Profile;
-use recording::SymbolizedRecording;
-use symbolization::{AbandonToken, KernelFiles, NamedProfile, Options, Sources, symbolize_profile};
+use recording::{FileIdentity, SymbolizedRecording};
+use symbolization::{AbandonToken, KernelFiles, NamedProfile, Options, Sources, symbolize_profile_of};
 use symbols::{KernelFile, KernelNames};
 
 use crate::config::{Debuginfod, Fetching};
@@ -140,9 +140,14 @@ impl Symbolizer {
     }
 
     /// Names the places of a written profile that have no name. Gives the profile back if it is in use.
-    pub(crate) fn name_profile(&self, profile: Profile) -> Result<NamedProfile, Box<Profile>> {
+    /// `identities`: see [`symbolize_profile_of`].
+    pub(crate) fn name_profile(
+        &self,
+        profile: Profile,
+        identities: &[Option<FileIdentity>],
+    ) -> Result<NamedProfile, Box<Profile>> {
         match self.working() {
-            Some(mut working) => Ok(symbolize_profile(&mut working, profile)),
+            Some(mut working) => Ok(symbolize_profile_of(&mut working, profile, identities)),
             None => Err(Box::new(profile)),
         }
     }

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use profile::Profile;
+use recording::FileIdentity;
 use report::{Against, Comparison, Part};
 
 use crate::output::{self, Drawing, FileTarget, TemporaryFiles};
@@ -91,7 +92,16 @@ impl WrittenProfile {
     /// its comments follow.
     #[must_use]
     pub fn symbolize(self, symbolizer: &Symbolizer) -> (Self, NamingOutcome) {
-        let named = match symbolizer.name_profile(self.0) {
+        self.symbolize_of(symbolizer, &[])
+    }
+
+    /// The same. `identities`: by number of the mapping, which file it is of if it has no build-id.
+    pub(crate) fn symbolize_of(
+        self,
+        symbolizer: &Symbolizer,
+        identities: &[Option<FileIdentity>],
+    ) -> (Self, NamingOutcome) {
+        let named = match symbolizer.name_profile(self.0, identities) {
             Ok(named) => named,
             Err(profile) => return (Self(*profile), NamingOutcome::default()),
         };

@@ -45,7 +45,7 @@ pub use deliveries::{Deliveries, FrameContext};
 pub use figures::{Figures, Lookup};
 pub use offline::Symbolizer;
 pub use options::{Fetch, KernelFiles, Options};
-pub use path_file::PathFile;
+pub use path_file::{PathFile, open_recorded};
 pub use request::{
     InterpretedRequest, JitPlace, JitProgram, JitRequest, KernelRequest, ModuleFile, ModuleRequest,
     OpenedModule, ProgramId, Request,
@@ -58,4 +58,4 @@ pub use symbols::{
 };
 pub use work::{ModuleHandle, ProgramHandle, Work};
 pub use worker::{LateNames, PendingNames, Symbolization};
-pub use written::{NamedProfile, symbolize_profile};
+pub use written::{NamedProfile, symbolize_profile, symbolize_profile_of};

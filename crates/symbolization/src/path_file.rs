@@ -108,6 +108,24 @@ impl ModuleFile for PathFile {
     }
 }
 
+/// The file at a path, if it is that of a recording of another program: it has the build-id or, where that is not known, the inode number.
+/// Devices are not compared: file systems in layers tell processes other ones than recordings.
+#[must_use]
+pub fn open_recorded(
+    path: &Path,
+    build_id: Option<&BuildId>,
+    inode: Option<u64>,
+) -> Option<(File, FileIdentity)> {
+    let (file, stat) = open_regular(path)?;
+    let same = match build_id {
+        Some(_) => build_id_of(&file).as_ref() == build_id,
+        None => inode == Some(stat.st_ino),
+    };
+    let mtime_ns = stat.st_mtime.saturating_mul(1_000_000_000).saturating_add_unsigned(stat.st_mtime_nsec);
+    let size = u64::try_from(stat.st_size).unwrap_or_default();
+    same.then(|| (file, FileIdentity { size, mtime_ns, ..FileIdentity::default() }))
+}
+
 /// Opens a regular file that no magic link leads to: such links in `/proc` lead to the files of processes. The type of the file is
 /// checked before it is opened for reading: opening a pipe would block, opening a device may have effects. Where `openat2(2)` is
 /// forbidden, nothing is opened.

@@ -35,7 +35,21 @@ pub struct NamedProfile {
 /// Names the places of a profile that have no name. Files are found as for recordings, and must have the build-id of their mapping.
 #[must_use]
 pub fn symbolize_profile(symbolizer: &mut Symbolizer, profile: Profile) -> NamedProfile {
-    let (recording, frames) = recording_of(&profile);
+    symbolize_profile_of(symbolizer, profile, &[])
+}
+
+/// As [`symbolize_profile`]. `identities`: by number of the mapping, the size and the time of modification that prove that a file without a
+/// build-id is the right one.
+#[must_use]
+pub fn symbolize_profile_of(
+    symbolizer: &mut Symbolizer,
+    profile: Profile,
+    identities: &[Option<FileIdentity>],
+) -> NamedProfile {
+    let (mut recording, frames) = recording_of(&profile);
+    for (module, identity) in recording.modules.iter_mut().zip(identities) {
+        module.identity = identity.unwrap_or_default();
+    }
     let symbolized = symbolizer.symbolize(recording);
     let names = &symbolized.names;
     let nameless = || frames.values().filter(|frame| !names.has(**frame));

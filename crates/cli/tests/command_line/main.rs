@@ -10,6 +10,7 @@ mod help;
 mod inject_python;
 mod metrics;
 mod perf_data;
+mod perf_data_input;
 mod rejected;
 mod render;
 mod symbolize;

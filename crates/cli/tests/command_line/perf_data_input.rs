@@ -1,0 +1,158 @@
+//! perf.data as an input: files that perf itself recorded, beside what `perf script` prints of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use crate::capture::assert_status;
+use crate::{run_in, stderr, stdout};
+
+/// Recursion, two leaves, and calls back from the C library.
+const PROGRAM: &str = r"
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+volatile unsigned long sink;
+__attribute__((noinline)) unsigned long app_one(unsigned long n) { unsigned long s = 0; for (unsigned long i = 0; i < n; i++) { s += i * i; sink = s; } return s; }
+__attribute__((noinline)) unsigned long app_two(unsigned long n) { unsigned long s = 1; for (unsigned long i = 0; i < n; i++) { s ^= i * 7; sink = s; } return s; }
+__attribute__((noinline)) unsigned long app_deep(unsigned long n, int d) { if (d > 0) return app_deep(n, d - 1) + 1; return app_one(n) + app_two(n / 2) + getppid(); }
+__attribute__((noinline)) int app_order(const void *a, const void *b) { for (int i = 0; i < 100; i++) sink++; return *(int *)a - *(int *)b; }
+int main(void) {
+    static int all[500];
+    clock_t begin = clock();
+    while (clock() - begin < CLOCKS_PER_SEC) {
+        sink += app_deep(20000, sink % 5);
+        for (int i = 0; i < 500; i++) all[i] = rand();
+        qsort(all, 500, sizeof *all, app_order);
+    }
+    return 0;
+}
+";
+
+type Stacks = BTreeMap<String, u64>;
+
+/// Compiles and records. `false`: that is not possible here.
+fn record(folder: &Path, compile: &str, record: &[&str]) -> bool {
+    std::fs::write(folder.join("app.c"), PROGRAM).unwrap();
+    let mut words = compile.split(' ');
+    let compiled = Command::new(words.next().unwrap()).args(words).current_dir(folder).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        testkit::skipped("there is no compiler");
+        return false;
+    }
+    let recorded = Command::new("perf")
+        .args(["record", "-q", "-o", "perf.data"])
+        .args(record)
+        .args(["--", "./app"])
+        .current_dir(folder)
+        .output();
+    match recorded {
+        Ok(output) if output.status.success() => true,
+        Ok(output) => {
+            testkit::skipped(format!("perf may not record: {}", stderr(&output)));
+            false
+        }
+        Err(_) => {
+            testkit::skipped("there is no perf");
+            false
+        }
+    }
+}
+
+/// The functions of the program in a stack, outermost first. Those of the C library have several names.
+fn own<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.filter(|name| name.starts_with("app_") || *name == "main").collect::<Vec<_>>().join(";")
+}
+
+/// What `perf script` prints: all samples of an event, and the stacks of own functions.
+fn by_perf(folder: &Path, event: &str) -> (u64, Stacks) {
+    let output = Command::new("perf")
+        .args(["script", "-i", "perf.data", "-F", "event,ip,sym", "--no-inline"])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    let (mut count, mut stacks) = (0, Stacks::new());
+    for sample in text.split("\n\n") {
+        let mut lines = sample.lines().filter(|line| !line.trim().is_empty());
+        let Some(head) = lines.next() else { continue };
+        if !head.trim().starts_with(event) {
+            continue;
+        }
+        let names: Vec<_> =
+            lines.filter_map(|line| line.trim().split_once(' ')).map(|(_, name)| name).collect();
+        count += 1;
+        *stacks.entry(own(names.into_iter().rev())).or_default() += 1;
+    }
+    (count, stacks)
+}
+
+/// What `perf-agent convert` makes of it.
+fn by_us(folder: &Path, more: &[&str]) -> (u64, Stacks) {
+    let words =
+        ["convert", "perf.data", "-o", "-", "--format", "folded", "--value", "samples", "--merge", "all"];
+    let output = run_in(folder, &[&words[..], more].concat());
+    assert_status(&output, 0);
+    let (mut count, mut stacks) = (0, Stacks::new());
+    for line in stdout(&output).lines() {
+        let (stack, samples) = line.rsplit_once(' ').unwrap();
+        let samples: u64 = samples.parse().unwrap();
+        count += samples;
+        *stacks.entry(own(stack.split(';'))).or_default() += samples;
+    }
+    (count, stacks)
+}
+
+fn same(one: &Stacks, other: &Stacks) -> u64 {
+    one.iter().map(|(stack, count)| *count.min(other.get(stack).unwrap_or(&0))).sum()
+}
+
+#[test]
+fn call_chains_are_those_that_perf_script_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let events = ["-g", "-F", "499", "-e", "cpu-clock,page-faults"];
+    if !record(folder, "gcc -O1 -fno-omit-frame-pointer -fno-optimize-sibling-calls -o app app.c", &events) {
+        return;
+    }
+    for event in ["cpu-clock", "page-faults"] {
+        let (ours, theirs) = (by_us(folder, &["--mode", event]), by_perf(folder, event));
+        assert!(ours.0 > 0 && ours == theirs, "{event}: {ours:?}\n{theirs:?}");
+    }
+    let output = run_in(folder, &["top", "perf.data"]);
+    assert_status(&output, 0);
+    assert!(stderr(&output).contains("not page-faults (--mode)"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("app_one"), "{}", stdout(&output));
+    let output = run_in(folder, &["convert", "perf.data", "-o", "x.svg", "--mode", "cycles"]);
+    assert_status(&output, 1);
+    assert!(stderr(&output).contains("it has cpu-clock"), "{}", stderr(&output));
+
+    // The other commands that read profiles.
+    assert_status(&run_in(folder, &["merge", "perf.data", "perf.data", "-o", "both.pb.gz"]), 0);
+    let output = run_in(folder, &["diff", "perf.data", "both.pb.gz"]);
+    assert!(stdout(&output).contains("changed significantly"), "{}", stderr(&output));
+
+    let whole = std::fs::read(folder.join("perf.data")).unwrap();
+    std::fs::write(folder.join("perf.data"), &whole[..whole.len() / 2]).unwrap();
+    let output = run_in(folder, &["convert", "perf.data", "-o", "cut.pb.gz"]);
+    assert_status(&output, 1);
+    assert!(stderr(&output).contains("at offset "), "{}", stderr(&output));
+    assert!(!folder.join("cut.pb.gz").exists());
+}
+
+#[test]
+fn copied_stacks_are_walked_without_frame_pointers() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let dwarf = ["--call-graph", "dwarf", "-F", "199", "-e", "cpu-clock"];
+    if !record(folder, "gcc -O1 -fomit-frame-pointer -fno-optimize-sibling-calls -o app app.c", &dwarf) {
+        return;
+    }
+    let (ours, theirs) = (by_us(folder, &[]), by_perf(folder, "cpu-clock"));
+    assert!(ours.0 > 20 && ours.0 == theirs.0, "{ours:?}\n{theirs:?}");
+    // Both walkers have code in which one of them does not find the caller.
+    assert!(same(&ours.1, &theirs.1) * 100 >= ours.0 * 97, "{ours:?}\n{theirs:?}");
+    let rooted: u64 =
+        ours.1.iter().filter(|(stack, _)| stack.starts_with("main")).map(|(_, count)| count).sum();
+    assert!(rooted * 100 >= ours.0 * 95, "{ours:?}");
+}

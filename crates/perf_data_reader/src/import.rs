@@ -1,0 +1,343 @@
+//! Records, one after the other, as sums of stacks.
+
+use std::io::{Read, Seek};
+
+use profile::BuildId;
+
+use crate::attr::{Attr, Attrs, sample_type};
+use crate::budget::{Budget, Full};
+use crate::bytes::U64s;
+use crate::error::Error;
+use crate::features::Features;
+use crate::files::{FileTable, Files, RecordedFile};
+use crate::header::Header;
+use crate::processes::{Processes, Region};
+use crate::record::{Mapped, Record, kind, misc};
+use crate::resolve::{kernel_place, user_place};
+use crate::rounds::{Ordered, Rounds};
+use crate::sample::Sample;
+use crate::source::Source;
+use crate::stacks::{Place, Stacks, Task, Within};
+use crate::walk::Walker;
+
+/// Pid of mappings of the kernel.
+const OF_KERNEL: i32 = -1;
+/// Modules of the kernel that are remembered.
+const MAX_MODULES: usize = 4096;
+/// `branch_sample_type`: call stacks by branch records.
+const CALL_STACK: u64 = 1 << 11;
+
+/// The marks in a chain of addresses: what follows is of the kernel, of a program, or of neither (a guest, a hypervisor).
+const FIRST_CONTEXT: u64 = -4095_i64 as u64;
+const CONTEXT_KERNEL: u64 = -128_i64 as u64;
+const CONTEXT_USER: u64 = -512_i64 as u64;
+
+/// Where the kernel was loaded.
+#[derive(Debug, Default)]
+pub(crate) struct KernelPlaces {
+    pub(crate) build_id: Option<BuildId>,
+    pub(crate) text: Option<u64>,
+    pub(crate) stext: Option<u64>,
+    /// Start, size, name, build-id.
+    pub(crate) modules: Vec<(u64, u64, String, Option<BuildId>)>,
+}
+
+/// What the records told.
+pub(crate) struct Imported {
+    pub(crate) attrs: Attrs,
+    pub(crate) features: Features,
+    pub(crate) processes: Processes,
+    pub(crate) files: FileTable,
+    pub(crate) stacks: Stacks,
+    pub(crate) kernel: KernelPlaces,
+    /// Samples of each event.
+    pub(crate) samples: Vec<u64>,
+    pub(crate) first_time: Option<u64>,
+    pub(crate) last_time: u64,
+    pub(crate) told: Vec<String>,
+    pub(crate) lost: u64,
+    /// Samples of no event that the file lists.
+    of_no_event: u64,
+    budget: Budget,
+    walker: Walker,
+    places: Vec<Place>,
+    words: Vec<u64>,
+}
+
+/// Reads all records.
+pub(crate) fn import<R: Read + Seek>(input: R, by: &mut dyn Files) -> Result<Imported, Error> {
+    let mut source = Source::new(input)?;
+    let header = Header::read(&mut source)?;
+    let mut attrs = Attrs::read(&mut source, &header)?;
+    let features = Features::read(&mut source, &header, &mut attrs)?;
+    let samples = vec![0; attrs.all.len()];
+    let walker = Walker::new(&features.arch);
+    let mut imported = Imported {
+        attrs,
+        features,
+        processes: Processes::default(),
+        files: FileTable::default(),
+        stacks: Stacks::default(),
+        kernel: KernelPlaces::default(),
+        samples,
+        first_time: None,
+        last_time: 0,
+        told: Vec::new(),
+        lost: 0,
+        of_no_event: 0,
+        budget: Budget::default(),
+        walker,
+        places: Vec::new(),
+        words: Vec::new(),
+    };
+    imported.read(&mut source, &header, by)?;
+    Ok(imported)
+}
+
+impl Imported {
+    fn read<R: Read + Seek>(
+        &mut self,
+        source: &mut Source<R>,
+        header: &Header,
+        by: &mut dyn Files,
+    ) -> Result<(), Error> {
+        let has_end = header.data.size > 0;
+        let end = if has_end { header.data.at.saturating_add(header.data.size) } else { source.end };
+        if header.data.at > source.end {
+            return Err(Error::CutOff { what: "the data", at: header.data.at, end: source.end });
+        }
+        source.seek(header.data.at)?;
+        let (mut rounds, mut body, mut has_aux) = (Rounds::default(), Vec::new(), false);
+        while source.at < end {
+            let (at, what) = (source.at, "a record");
+            let invalid = |reason: String| Error::Invalid { what, at, reason };
+            let mut head = [0; 8];
+            let [first, second] = [end - at, 8].map(|size| size.min(8));
+            if first < second && !has_end {
+                break;
+            }
+            source.read(&mut head, what)?;
+            let [k0, k1, k2, k3, m0, m1, s0, s1] = head;
+            let kind = u32::from_le_bytes([k0, k1, k2, k3]);
+            let misc = u16::from_le_bytes([m0, m1]);
+            let size = u64::from(u16::from_le_bytes([s0, s1]));
+            if size < 8 {
+                return Err(invalid(format!("it says that it has {size} bytes")));
+            }
+            if size > end - at {
+                if !has_end {
+                    break;
+                }
+                return Err(invalid(format!(
+                    "it has {size} bytes, and the data end {} bytes after it",
+                    end - at
+                )));
+            }
+            body.resize(size as usize - 8, 0);
+            source.read(&mut body, what)?;
+            match kind {
+                kind::FINISHED_ROUND => rounds.end_round(&mut |record| self.take(record, by))?,
+                kind::AUXTRACE => {
+                    let size = crate::bytes::u64_at(&body, 0).unwrap_or(0);
+                    let after = source.at.checked_add(size).filter(|after| *after <= end);
+                    source.seek(after.ok_or_else(|| invalid(format!("{size} bytes of trace follow it")))?)?;
+                    has_aux = true;
+                }
+                kind if kind::COMPRESSED.contains(&kind) => {
+                    let reason = "its records are compressed (perf record -z): record without -z".to_owned();
+                    return Err(Error::Unsupported { reason });
+                }
+                kind if kind >= kind::OF_PERF => {}
+                _ => {
+                    let time = self.attrs.time(kind == kind::SAMPLE, &body);
+                    rounds.add((at, kind, misc), time, &body, &mut |record| self.take(record, by))?;
+                }
+            }
+        }
+        rounds.hand_on_until(u64::MAX, &mut |record| self.take(record, by))?;
+        if !has_end {
+            self.told.push(format!("the recording was not ended by perf: read up to offset {}", source.at));
+        }
+        self.tell(rounds.late, has_aux);
+        Ok(())
+    }
+
+    fn tell(&mut self, late: u64, has_aux: bool) {
+        let mut tell = |line: String| self.told.push(line);
+        if self.lost > 0 {
+            tell(format!("{} samples or other records were lost while perf recorded", self.lost));
+        }
+        if self.of_no_event > 0 {
+            tell(format!(
+                "{} samples are of no event that the file lists, and are left out",
+                self.of_no_event
+            ));
+        }
+        if late > 0 {
+            tell(format!(
+                "{late} records stand in no order that perf keeps: some names and mappings may be those of a moment later"
+            ));
+        }
+        if has_aux {
+            tell("hardware traces in the file are not read".to_owned());
+        }
+        let by_branches =
+            |attr: &Attr| attr.has(sample_type::BRANCH_STACK) && attr.branch_sample_type & CALL_STACK != 0;
+        if self.attrs.all.iter().any(by_branches) {
+            tell("call chains in branch records (--call-graph lbr) are not read: stacks are those of the frame pointers".to_owned());
+        }
+        self.told.extend(self.walker.told());
+    }
+
+    fn take(&mut self, record: Ordered<'_>, by: &mut dyn Files) -> Result<(), Error> {
+        let Ordered { at, kind, misc, body } = record;
+        let short =
+            |what| Error::Invalid { what, at, reason: "it is shorter than its type demands".to_owned() };
+        let taken = if kind == kind::SAMPLE {
+            let Some(event) = self.attrs.of_sample(body) else {
+                self.of_no_event += 1;
+                return Ok(());
+            };
+            let attr = self.attrs.all.get(event).ok_or_else(|| short("a sample"))?;
+            let sample = Sample::parse(attr, body).ok_or_else(|| short("a sample"))?;
+            if let Some(time) = attr.time_of_sample(body) {
+                self.first_time = Some(self.first_time.map_or(time, |first| first.min(time)));
+                self.last_time = self.last_time.max(time);
+            }
+            self.sample(event, misc, &sample, by)
+        } else {
+            let record = Record::parse(kind, misc, body).ok_or_else(|| short("a record"))?;
+            self.other(record)
+        };
+        taken.map_err(|Full| Error::TooLarge { at, limit: Budget::LIMIT })
+    }
+
+    fn other(&mut self, record: Record) -> Result<(), Full> {
+        let Self { processes, budget, .. } = self;
+        match record {
+            Record::Mapped(mapped) if mapped.pid == OF_KERNEL => self.kernel_mapped(mapped),
+            Record::Mapped(mapped) => return self.mapped(mapped),
+            Record::Named { pid, tid, name, is_exec } => {
+                return processes.rename((pid, tid), name, is_exec, budget);
+            }
+            Record::Forked { pid, parent, tid, parent_tid, has_mappings } => {
+                return processes.fork((pid, tid), (parent, parent_tid), has_mappings, budget);
+            }
+            Record::Exited { pid, tid } => processes.exit(pid, tid, budget),
+            Record::Lost(count) => self.lost = self.lost.saturating_add(count),
+            Record::Other => {}
+        }
+        Ok(())
+    }
+
+    fn mapped(&mut self, mapped: Mapped) -> Result<(), Full> {
+        let Mapped { pid, start, size, offset, path, build_id, inode } = mapped;
+        let build_id = build_id.or_else(|| self.features.build_ids.get(&path).cloned());
+        let file = self.files.number(RecordedFile::new(&path, build_id, inode), &mut self.budget)?;
+        let region = Region { start, end: start.saturating_add(size), offset, file };
+        self.processes.map(pid, region, &mut self.budget)
+    }
+
+    fn kernel_mapped(&mut self, mapped: Mapped) {
+        let Mapped { start, size, offset, path, build_id, .. } = mapped;
+        let build_id = || build_id.or_else(|| self.features.build_ids.get(&path).cloned());
+        if let Some(mark) = path.strip_prefix("[kernel.kallsyms]") {
+            let place = Some(offset).filter(|address| *address != 0);
+            let known = || self.features.build_ids.get("[kernel.kallsyms]").cloned();
+            self.kernel.build_id = build_id().or_else(known);
+            match mark {
+                "_text" => self.kernel.text = place,
+                "_stext" => self.kernel.stext = place,
+                _ => {}
+            }
+        } else if !path.starts_with("[guest") && self.kernel.modules.len() < MAX_MODULES {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let name = name.trim_matches(['[', ']']).split(".ko").next().unwrap_or_default().to_owned();
+            let build_id = build_id();
+            self.kernel.modules.push((start, size, name, build_id));
+        }
+    }
+
+    fn sample(
+        &mut self,
+        event: usize,
+        misc: u16,
+        sample: &Sample<'_>,
+        by: &mut dyn Files,
+    ) -> Result<(), Full> {
+        let stack = self.stack(misc, sample, by)?;
+        let Sample { pid, tid, period, .. } = *sample;
+        let (process, thread) = (self.processes.name_of(pid), self.processes.name_of(tid));
+        self.stacks.add(event, Task { pid, process, tid, thread }, stack, period, &mut self.budget)?;
+        if let Some(samples) = self.samples.get_mut(event) {
+            *samples += 1;
+        }
+        Ok(())
+    }
+
+    /// The number of a sample's stack.
+    fn stack(&mut self, misc: u16, sample: &Sample<'_>, by: &mut dyn Files) -> Result<u32, Full> {
+        let mode = misc & misc::CPU_MODE;
+        let chain = sample.chain.map(U64s::iter).into_iter().flatten();
+        if let Some(user) = &sample.user {
+            self.places.clear();
+            let mut context = mode;
+            let mut is_leaf = true;
+            for word in chain.filter(|word| *word != CONTEXT_USER) {
+                if enter_context(word, &mut context, &mut is_leaf) {
+                    continue;
+                }
+                if context == misc::KERNEL {
+                    self.places.push(kernel_place(word, std::mem::take(&mut is_leaf)));
+                }
+            }
+            if let (misc::KERNEL, Some(ip), true) = (mode, sample.ip, self.places.is_empty()) {
+                self.places.push(kernel_place(ip, true));
+            }
+            let Self { walker, processes, files, places, .. } = self;
+            walker.walk(sample, user, processes, files, by, places);
+            return self.stacks.stack(&self.places, &mut self.budget);
+        }
+        self.words.clear();
+        self.words.extend([self.processes.generation(sample.pid), mode.into()]);
+        let before = self.words.len();
+        self.words.extend(chain);
+        if self.words[before..].iter().all(|word| *word >= FIRST_CONTEXT) {
+            self.words.truncate(before);
+            self.words.extend(sample.ip);
+        }
+        if let Some(stack) = self.stacks.remembered(&self.words) {
+            return Ok(stack);
+        }
+        self.places.clear();
+        let (mut context, mut is_leaf) = (mode, true);
+        for word in &self.words[before..] {
+            if enter_context(*word, &mut context, &mut is_leaf) {
+                continue;
+            }
+            let is_exact = std::mem::take(&mut is_leaf);
+            self.places.push(match context {
+                misc::KERNEL => kernel_place(*word, is_exact),
+                misc::USER => user_place(&self.processes, &self.files, sample.pid, *word, is_exact),
+                _ => Place { within: Within::Unknown, address: *word },
+            });
+        }
+        let stack = self.stacks.stack(&self.places, &mut self.budget)?;
+        self.stacks.remember(&self.words, stack);
+        Ok(stack)
+    }
+}
+
+/// Whether a word of a chain is a mark. The address behind it is that of an instruction.
+fn enter_context(word: u64, context: &mut u16, is_leaf: &mut bool) -> bool {
+    if word < FIRST_CONTEXT {
+        return false;
+    }
+    *context = match word {
+        CONTEXT_KERNEL => misc::KERNEL,
+        CONTEXT_USER => misc::USER,
+        _ => 0,
+    };
+    *is_leaf = true;
+    true
+}

@@ -1,0 +1,160 @@
+//! Places in code, stacks of them, and how often each stack came: each is kept once.
+
+use indexmap::{IndexMap, IndexSet};
+
+use crate::budget::{Budget, Full};
+
+/// Bytes of an item in a table, with its share of the table.
+const ITEM: usize = 48;
+/// Bytes of stacks as they stand in the file, whose places are remembered.
+const MAX_REMEMBERED: usize = 32 << 20;
+
+/// Why a stack ends before its root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Cut {
+    NoMapping,
+    NoRow,
+    Rule,
+    FramePointers,
+    Fault,
+    Limit,
+}
+
+impl Cut {
+    /// The frame that says so.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NoMapping => "[truncated: unknown mapping]",
+            Self::NoRow => "[truncated: no unwind info]",
+            Self::Rule => "[truncated: unsupported unwind rule]",
+            Self::FramePointers => "[truncated: broken frame pointers]",
+            Self::Fault => "[truncated: unreadable stack]",
+            Self::Limit => "[truncated: frame limit]",
+        }
+    }
+}
+
+/// What a place is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Within {
+    /// A file, by number; the address is an offset in it.
+    File(u32),
+    Vdso(u32),
+    /// Memory without a file.
+    Anonymous,
+    Kernel,
+    /// No mapping that is known, or a guest.
+    Unknown,
+    /// No place: the stack is cut there.
+    Cut(Cut),
+}
+
+/// A place in code: of an instruction, or of the last byte of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) within: Within,
+    pub(crate) address: u64,
+}
+
+/// A thread under its names at the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Task {
+    pub(crate) pid: i32,
+    /// Number of the name of its process.
+    pub(crate) process: u32,
+    pub(crate) tid: i32,
+    pub(crate) thread: u32,
+}
+
+/// Samples of one event with one stack in one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) samples: u64,
+    pub(crate) periods: u64,
+}
+
+/// What samples showed.
+#[derive(Default)]
+pub(crate) struct Stacks {
+    places: IndexSet<Place>,
+    stacks: IndexSet<Box<[u32]>>,
+    tasks: IndexSet<Task>,
+    sums: IndexMap<(u32, u32, u32), Sum>,
+    /// Stacks as they stand in the file, after what else decides their places.
+    remembered: IndexMap<Box<[u64]>, u32>,
+    remembered_bytes: usize,
+}
+
+impl Stacks {
+    /// The number of the stack that was entered for these words before.
+    pub(crate) fn remembered(&self, words: &[u64]) -> Option<u32> {
+        self.remembered.get(words).copied()
+    }
+
+    pub(crate) fn remember(&mut self, words: &[u64], stack: u32) {
+        self.remembered_bytes += size_of_val(words) + ITEM;
+        if self.remembered_bytes > MAX_REMEMBERED {
+            self.remembered_bytes = 0;
+            self.remembered.clear();
+        }
+        self.remembered.insert(words.into(), stack);
+    }
+
+    /// The number of a stack, innermost place first. A new one is added.
+    pub(crate) fn stack(&mut self, places: &[Place], budget: &mut Budget) -> Result<u32, Full> {
+        let mut numbers = Vec::with_capacity(places.len());
+        for place in places {
+            let (number, is_new) = self.places.insert_full(*place);
+            if is_new {
+                budget.charge(ITEM)?;
+            }
+            numbers.push(u32::try_from(number).map_err(|_| Full)?);
+        }
+        if let Some(number) = self.stacks.get_index_of(numbers.as_slice()) {
+            return u32::try_from(number).map_err(|_| Full);
+        }
+        budget.charge(size_of_val(numbers.as_slice()) + ITEM)?;
+        let (number, _) = self.stacks.insert_full(numbers.into());
+        u32::try_from(number).map_err(|_| Full)
+    }
+
+    /// Counts a sample.
+    pub(crate) fn add(
+        &mut self,
+        event: usize,
+        task: Task,
+        stack: u32,
+        period: u64,
+        budget: &mut Budget,
+    ) -> Result<(), Full> {
+        let (task, is_new) = self.tasks.insert_full(task);
+        if is_new {
+            budget.charge(ITEM)?;
+        }
+        let key = (u32::try_from(event).map_err(|_| Full)?, u32::try_from(task).map_err(|_| Full)?, stack);
+        let sum = match self.sums.get_mut(&key) {
+            Some(sum) => sum,
+            None => {
+                budget.charge(ITEM)?;
+                self.sums.entry(key).or_default()
+            }
+        };
+        sum.samples += 1;
+        sum.periods = sum.periods.saturating_add(period);
+        Ok(())
+    }
+
+    /// The sums of an event.
+    pub(crate) fn of_event(&self, event: usize) -> impl Iterator<Item = (Task, &[u32], Sum)> {
+        let of_event = move |(key, _): &(&(u32, u32, u32), &Sum)| key.0 as usize == event;
+        self.sums.iter().filter(of_event).filter_map(|((_, task, stack), sum)| {
+            let task = self.tasks.get_index(*task as usize)?;
+            let stack = self.stacks.get_index(*stack as usize)?;
+            Some((*task, &**stack, *sum))
+        })
+    }
+
+    pub(crate) fn place(&self, number: u32) -> Option<Place> {
+        self.places.get_index(number as usize).copied()
+    }
+}

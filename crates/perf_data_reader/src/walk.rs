@@ -1,0 +1,221 @@
+//! Walks over the copies of stacks that `--call-graph dwarf` records.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use unwind::full::{Frame, FullUnwinder, KnownRegisters, REGISTERS};
+use unwind::{StepError, Table};
+
+use crate::bytes::u64_at;
+use crate::files::{FileTable, Files, Kind};
+use crate::processes::{Processes, Region};
+use crate::resolve::user_place;
+use crate::sample::{Sample, UserStack};
+use crate::stacks::{Cut, Place, Within};
+
+/// As in captures.
+const MAX_FRAMES: usize = 512;
+/// Bytes of the frame sections of one file, and of all.
+const MAX_SECTIONS: usize = 48 << 20;
+const MAX_ALL_SECTIONS: usize = 256 << 20;
+/// Files with frame sections of which a table is compiled too, for code that those do not cover.
+const MAX_TABLES: usize = 64;
+/// Longer files get no table.
+const MAX_FOR_TABLE: usize = 256 << 20;
+/// `abi` of 64-bit code.
+const ABI_64: u64 = 2;
+
+/// The registers by bit of the mask (`asm/perf_regs.h`): their DWARF numbers, the pc as `REGISTERS`.
+#[cfg(not(target_arch = "aarch64"))]
+const NUMBERS: [Option<usize>; 24] = {
+    let mut numbers = [None; 24];
+    let dwarf = [0, 3, 2, 1, 4, 5, 6, 7, REGISTERS];
+    let mut bit = 0;
+    while bit < dwarf.len() {
+        numbers[bit] = Some(dwarf[bit]);
+        bit += 1;
+    }
+    let mut register = 8;
+    while register < 16 {
+        numbers[register + 8] = Some(register);
+        register += 1;
+    }
+    numbers
+};
+#[cfg(target_arch = "aarch64")]
+const NUMBERS: [Option<usize>; 33] = {
+    let mut numbers = [None; 33];
+    let mut bit = 0;
+    while bit < 33 {
+        numbers[bit] = Some(bit);
+        bit += 1;
+    }
+    numbers
+};
+
+/// What unwinds the code of one file.
+struct Sections {
+    full: Option<FullUnwinder<Vec<u8>>>,
+    /// Compiled at the first address that the frame sections do not cover.
+    table: OnceCell<Option<Table>>,
+}
+
+/// The unwinders of the files so far.
+#[derive(Default)]
+pub(crate) struct Walker {
+    is_native: bool,
+    files: HashMap<u32, Sections>,
+    bytes: usize,
+    tables: usize,
+    /// Stacks that were not walked: of another machine, of 32-bit code.
+    foreign: u64,
+}
+
+impl Walker {
+    /// `arch`: the machine of the recording, as `uname -m` prints it; empty if it is not known.
+    pub(crate) fn new(arch: &str) -> Self {
+        let is_native = arch.is_empty() || arch == std::env::consts::ARCH;
+        Self { is_native, ..Self::default() }
+    }
+
+    pub(crate) fn told(&self) -> Option<String> {
+        (self.foreign > 0).then(|| {
+            let count = self.foreign;
+            format!("{count} stacks are of 32-bit code or of another machine than this: only their innermost function is shown")
+        })
+    }
+
+    /// Adds the frames of a program's stack to the places.
+    pub(crate) fn walk(
+        &mut self,
+        sample: &Sample<'_>,
+        user: &UserStack<'_>,
+        processes: &Processes,
+        files: &mut FileTable,
+        by: &mut dyn Files,
+        places: &mut Vec<Place>,
+    ) {
+        let mut values = [None; REGISTERS + 1];
+        let bits = (0..64).filter(|bit| sample.mask >> bit & 1 == 1);
+        for (bit, value) in bits.zip(user.registers.iter()) {
+            if let Some(number) = NUMBERS.get(bit as usize).copied().flatten() {
+                values[number] = Some(value);
+            }
+        }
+        let pc = values[REGISTERS].unwrap_or(0);
+        let mut registers = KnownRegisters::unknown(pc);
+        for (number, value) in (0u8..).zip(&values[..REGISTERS]) {
+            registers.set(number, *value);
+        }
+        let mut now = Frame { pc, registers, exact: true };
+        let pid = sample.pid;
+        if user.abi != ABI_64 || !self.is_native {
+            self.foreign += 1;
+            places.push(user_place(processes, files, pid, now.pc, true));
+            places.push(cut(Cut::Rule));
+            return;
+        }
+        let stack = now.sp().unwrap_or(0);
+        let memory = |address: u64| {
+            let at = usize::try_from(address.checked_sub(stack)?).ok()?;
+            u64_at(user.bytes, at)
+        };
+        for _ in 0..MAX_FRAMES {
+            let region = processes.region(pid, now.lookup_address());
+            let place = user_place(processes, files, pid, now.pc, now.exact);
+            let Some(region) = region else {
+                if now.exact {
+                    places.push(place);
+                }
+                return places.push(cut(Cut::NoMapping));
+            };
+            places.push(place);
+            match self.step(&now, region, files, by, &memory) {
+                Ok(next) => now = next,
+                Err(None) => return,
+                Err(Some(why)) => return places.push(cut(why)),
+            }
+        }
+        places.push(cut(Cut::Limit));
+    }
+
+    /// The caller. `None` is the root.
+    fn step(
+        &mut self,
+        now: &Frame,
+        region: Region,
+        files: &mut FileTable,
+        by: &mut dyn Files,
+        memory: &impl Fn(u64) -> Option<u64>,
+    ) -> Result<Frame, Option<Cut>> {
+        let told = |error| match error {
+            StepError::Root => None,
+            StepError::Fault(_) => Some(Cut::Fault),
+            StepError::NotAbove(_) => Some(Cut::FramePointers),
+            StepError::NoRow(_) => Some(Cut::NoRow),
+            _ => Some(Cut::Rule),
+        };
+        if files.get(region.file).is_some_and(|file| file.kind() == Kind::Anonymous) {
+            return by_frame_pointer(now, memory, Cut::FramePointers);
+        }
+        let bias = Self::bias(region, files, by).ok_or(Some(Cut::NoRow))?;
+        self.prepare(region.file, files, by);
+        let Some(sections) = self.files.get(&region.file) else { return Err(Some(Cut::NoRow)) };
+        if let Some(full) = &sections.full {
+            match full.step(now, bias, memory) {
+                Err(StepError::NoRow(_)) => {}
+                other => return other.map_err(told),
+            }
+        }
+        let tables = &mut self.tables;
+        let table = sections.table.get_or_init(|| {
+            let content = by.content(files.get(region.file)?)?;
+            let bytes = (*content).as_ref();
+            *tables += 1;
+            (*tables <= MAX_TABLES && bytes.len() <= MAX_FOR_TABLE).then(|| unwind::compile(bytes).ok())?
+        });
+        match table.as_ref().and_then(|table| table.lookup(now.lookup_address().wrapping_sub(bias))) {
+            Some(rule) => now.apply(rule, memory).map_err(told),
+            None => by_frame_pointer(now, memory, Cut::NoRow),
+        }
+    }
+
+    /// Run-time address minus link-time address.
+    fn bias(region: Region, files: &mut FileTable, by: &mut dyn Files) -> Option<u64> {
+        Some(region.start.wrapping_sub(files.svma(region.file, region.offset, by)?))
+    }
+
+    fn prepare(&mut self, file: u32, files: &FileTable, by: &mut dyn Files) {
+        if self.files.contains_key(&file) {
+            return;
+        }
+        let left = MAX_ALL_SECTIONS.saturating_sub(self.bytes).min(MAX_SECTIONS);
+        let content = files.get(file).and_then(|file| by.content(file));
+        let full = content.and_then(|content| FullUnwinder::new((*content).as_ref()).ok()?.detached(left));
+        self.bytes += full.as_ref().map_or(0, |full| full.bytes().len());
+        self.files.insert(file, Sections { full, table: OnceCell::new() });
+    }
+}
+
+fn cut(why: Cut) -> Place {
+    Place { within: Within::Cut(why), address: 0 }
+}
+
+fn by_frame_pointer(
+    now: &Frame,
+    memory: &impl Fn(u64) -> Option<u64>,
+    broken: Cut,
+) -> Result<Frame, Option<Cut>> {
+    let fp = now.fp().ok_or(Some(broken))?;
+    if fp == 0 {
+        return Err(None);
+    }
+    if fp % 8 != 0 || now.sp().is_some_and(|sp| fp < sp) {
+        return Err(Some(broken));
+    }
+    let saved = memory(fp).ok_or(Some(broken))?;
+    match memory(fp.wrapping_add(8)).ok_or(Some(broken))? {
+        0 => Err(None),
+        pc => Ok(Frame::caller_by_record(fp, saved, pc)),
+    }
+}
