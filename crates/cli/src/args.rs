@@ -41,7 +41,7 @@ temporary files and ends the program with status 1.
 
 Outputs:
   Without --profile-output the on-CPU profile is written to <comm>-<YYYYMMDDHHMM>-on-cpu.pb.gz in the working directory, \
-without --offcpu-output the off-CPU profile to …-off-cpu.pb.gz, unless folded stacks or flame graphs are asked for. With -a \
+without --offcpu-output the off-CPU profile to …-off-cpu.pb.gz, unless folded stacks, flame graphs or reports are asked for. With -a \
 these names have no <comm>. An automatic name \
 never replaces a file: -2, -3 … is put before the extension. A PATH that you give replaces a regular file as a \
 whole. Devices, FIFOs and - (standard output, for one output) are written directly. All messages go to standard error.
@@ -66,7 +66,7 @@ Examples:
   perf-agent --profile --comm nginx --duration 30
   perf-agent --profile -a --cgroup 0123456789ab --duration 30
   perf-agent --profile --pid 4711 --duration 1m --flamegraph-output flame.svg
-  perf-agent --profile -a --kernel-stacks --duration 30s
+  perf-agent --profile -a --kernel-stacks --duration 30s --html-output report.html
   perf-agent --pmu --pmu-events task-clock,page-faults --pid 4711
   perf-agent --offcpu --wakers --kernel-stacks --pid 4711
   perf-agent --profile --offcpu --wall-output wall.pb.gz --pid 4711
@@ -148,12 +148,12 @@ pub struct RenderArgs {
     #[arg(value_name = "FILE")]
     pub recording: PathBuf,
 
-    /// Write one profile to this file, in the format of its extension: .pb.gz, .folded, .svg, .ndjson,
+    /// Write one profile to this file, in the format of its extension: .pb.gz, .folded, .svg, .html, .ndjson,
     /// .speedscope.json; - is standard output
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<OutputPath>,
 
-    /// The format of --output, whatever its extension: pprof, folded, flamegraph, ndjson, speedscope
+    /// The format of --output, whatever its extension: pprof, folded, flamegraph, html, ndjson, speedscope
     #[arg(long, value_name = "NAME", requires = "output")]
     pub format: Option<String>,
 
@@ -348,8 +348,8 @@ pub struct SettingArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Outputs")]
 pub struct OutputArgs {
-    /// The output of the one mode that runs: its profile in the format of the extension (.pb.gz, .folded, .svg, .perf.data, any
-    /// other is pprof), or the report of --pmu; - is standard output
+    /// The output of the one mode that runs: its profile in the format of the extension (.pb.gz, .folded, .svg, .html, .perf.data,
+    /// any other is pprof), or the report of --pmu; - is standard output
     #[arg(short = 'o', value_name = "PATH")]
     pub output: Option<OutputPath>,
 

@@ -62,7 +62,7 @@ fn format_of(args: &ConvertArgs) -> Result<&'static str, (String, String)> {
 /// Tells which values of the profile the format does not take.
 fn tell_what_is_lost(profile: &WrittenProfile, value: Option<usize>, format: &str) {
     let types = &profile.profile().sample_types;
-    if types.len() < 2 || matches!(format, "pprof" | "ndjson") {
+    if types.len() < 2 || matches!(format, "pprof" | "ndjson" | "html") {
         return;
     }
     let shown = value.unwrap_or_else(|| profile.profile().default_value());

@@ -11,7 +11,7 @@ use crate::values::OutputPath;
 #[command(next_help_heading = "Outputs")]
 pub struct FileArgs {
     /// The on-CPU profile, gzip-compressed pprof; - is standard output [default for a capture: a new
-    /// file, unless folded stacks or a flame graph are asked for]
+    /// file, unless folded stacks, a flame graph or a report are asked for]
     #[arg(long, value_name = "PATH")]
     pub profile_output: Option<OutputPath>,
 
@@ -32,6 +32,10 @@ pub struct FileArgs {
     /// An SVG flame graph, likewise
     #[arg(long, value_name = "PATH")]
     pub flamegraph_output: Option<OutputPath>,
+
+    /// A report as one HTML file for any browser, likewise: flame graph, callers and callees, table, selection, ledger
+    #[arg(long, value_name = "PATH")]
+    pub html_output: Option<OutputPath>,
 
     #[command(flatten)]
     pub drawing: DrawingArgs,
@@ -84,7 +88,7 @@ impl FileArgs {
     /// Whether a picture or a text of every profile is written. Standard output takes that of one profile only.
     pub fn shows_profiles(&self) -> bool {
         let is_file = |path: &OutputPath| AsRef::<OsStr>::as_ref(path) != "-";
-        [&self.folded_output, &self.flamegraph_output].into_iter().flatten().any(is_file)
+        [&self.folded_output, &self.flamegraph_output, &self.html_output].into_iter().flatten().any(is_file)
     }
 
     /// The outputs with a path: the option's name and the path.
@@ -95,6 +99,7 @@ impl FileArgs {
             ("wall-output", &self.wall_output),
             ("folded-output", &self.folded_output),
             ("flamegraph-output", &self.flamegraph_output),
+            ("html-output", &self.html_output),
             ("recording-output", &self.recording_output),
         ];
         all.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?)))

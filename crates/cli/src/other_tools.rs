@@ -45,6 +45,7 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("--folded", "--folded-output PATH"),
     ("--collapsed", "--folded-output PATH"),
     ("-f", "--folded-output PATH"),
+    ("--html", "--html-output PATH"),
     ("--svg", "--flamegraph-output PATH"),
     ("--flame", "--flamegraph-output PATH"),
     ("--flame-graph", "--flamegraph-output PATH"),

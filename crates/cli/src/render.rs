@@ -96,12 +96,13 @@ fn read(path: &Path) -> Result<Recording, String> {
 }
 
 /// The outputs of recordings.
-const KINDS: [OutputKind; 6] = [
+const KINDS: [OutputKind; 7] = [
     OutputKind::CpuProfile,
     OutputKind::OffCpuProfile,
     OutputKind::WallProfile,
     OutputKind::Folded,
     OutputKind::FlameGraph,
+    OutputKind::Html,
     OutputKind::Recording,
 ];
 

@@ -12,6 +12,11 @@ pub trait Encoder: Sync {
     /// The file extensions of this format, without the leading dot: `pb.gz`.
     fn extensions(&self) -> &[&'static str];
 
+    /// Whether the format has a place for [`EncodeOptions::warnings`].
+    fn tells_warnings(&self) -> bool {
+        false
+    }
+
     /// Writes a profile.
     ///
     /// # Errors
@@ -47,6 +52,8 @@ pub struct EncodeOptions {
     pub title: String,
     /// The line below the title.
     pub subtitle: String,
+    /// What is poor about the profile, and what to do about it, one line each.
+    pub warnings: Vec<String>,
     /// Which samples share a tower.
     pub merge: Merge,
     /// Whether a picture has the outermost functions at the top.

@@ -1,4 +1,4 @@
-//! Encoders of profiles: pprof, folded stacks, SVG flame graphs, JSON. And decoders of pprof and of folded stacks.
+//! Encoders of profiles: pprof, folded stacks, SVG flame graphs, HTML reports, JSON. And decoders of pprof and of folded stacks.
 //!
 //! [`registry`] lists the encoders and finds them by name or by file extension. An encoder is a pure function from
 //! a profile to bytes: it opens no file, and equal profiles give equal bytes. This crate neither makes profiles nor finds
@@ -7,6 +7,8 @@
 
 mod amount;
 mod encoder;
+mod kind_colors;
+mod markup;
 mod named_frames;
 pub mod registry;
 

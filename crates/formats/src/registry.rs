@@ -2,6 +2,7 @@
 
 pub mod flamegraph;
 pub mod folded;
+pub mod html;
 pub mod ndjson;
 pub mod pprof;
 pub mod speedscope;
@@ -15,6 +16,7 @@ pub static ENCODERS: &[&dyn Encoder] = &[
     &pprof::Pprof,           // everything
     &folded::Folded,         // one value of each stack, as text
     &flamegraph::FlameGraph, // the same as a picture
+    &html::Html,             // all values of each stack, as a page to explore
     &ndjson::Ndjson,         // all values of each stack, as JSON
     &speedscope::Speedscope, // one value of each stack, for a viewer
 ];

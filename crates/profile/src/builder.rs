@@ -4,7 +4,8 @@ use indexmap::IndexMap;
 
 use crate::interner::Interner;
 use crate::model::{
-    Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Profile, Sample, ValueType,
+    Function, FunctionId, Label, Line, Location, LocationId, Mapping, MappingId, Moment, Profile, Sample,
+    ValueType,
 };
 
 /// Collects mappings, functions, locations and samples into a [`Profile`].
@@ -65,16 +66,24 @@ impl Builder {
         self.location(None, 0, vec![Line { function, line: 0, column: 0 }])
     }
 
-    /// Adds values to the sample with these labels and locations.
+    /// Adds values to the sample with these labels and locations. Gives its number.
     ///
     /// # Panics
     /// If the number of values differs from the number of sample types: a defect of the caller.
-    pub fn add(&mut self, labels: Vec<Label>, locations: Vec<LocationId>, values: &[i64]) {
+    pub fn add(&mut self, labels: Vec<Label>, locations: Vec<LocationId>, values: &[i64]) -> u32 {
         assert_eq!(values.len(), self.profile.sample_types.len(), "one value per sample type");
-        let sums = self.samples.entry((labels, locations)).or_insert_with(|| vec![0; values.len()]);
+        let entry = self.samples.entry((labels, locations));
+        let number = u32::try_from(entry.index()).unwrap_or(u32::MAX);
+        let sums = entry.or_insert_with(|| vec![0; values.len()]);
         for (sum, value) in sums.iter_mut().zip(values) {
             *sum = sum.saturating_add(*value);
         }
+        number
+    }
+
+    /// Adds the time of one of the samples with this number. Times are added in their order.
+    pub fn add_moment(&mut self, at_ns: i64, sample: u32) {
+        self.profile.moments.push(Moment { at_ns, sample });
     }
 
     /// The finished profile with its times (see [`Profile`]) and comments.

@@ -19,6 +19,6 @@ pub use builder::Builder;
 pub use interner::Interner;
 pub use model::{
     Function, FunctionId, KERNEL_MAPPING, Label, LabelValue, Line, Location, LocationId, Mapping, MappingId,
-    Profile, Sample, ValueType,
+    Moment, Profile, Sample, ValueType,
 };
 pub use visible::{is_hidden, push_escaped, visible};

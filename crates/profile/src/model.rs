@@ -200,6 +200,15 @@ pub struct Sample {
     pub labels: Vec<Label>,
 }
 
+/// When one of the samples that a [`Sample`] stands for was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// In ns from the start of the capture.
+    pub at_ns: i64,
+    /// Index into [`Profile::samples`].
+    pub sample: u32,
+}
+
 /// A whole capture of one kind (on-CPU, off-CPU, …).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
@@ -225,6 +234,8 @@ pub struct Profile {
     pub locations: Vec<Location>,
     /// Samples.
     pub samples: Vec<Sample>,
+    /// The times of samples, where they are known, in their order; else empty.
+    pub moments: Vec<Moment>,
 }
 
 impl Profile {

@@ -24,6 +24,7 @@ pub(crate) struct StackRef<'a> {
 /// A count with what it refers to.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {
+    pub(crate) stack_id: TaskStackId,
     pub(crate) at: StackRef<'a>,
     /// The stack that ended the intervals.
     pub(crate) waker: Option<StackRef<'a>>,
@@ -63,6 +64,7 @@ pub(crate) fn period_ns(recording: &Recording) -> u64 {
 fn entry<'a>(recording: &'a Recording, count: &Count) -> Option<Entry<'a>> {
     let period = recording.event(count.event).and_then(|event| event.period);
     Some(Entry {
+        stack_id: count.stack,
         at: stack_ref(recording, count.stack)?,
         waker: count.linked(Role::Waker).and_then(|waker| stack_ref(recording, waker)),
         count: count.value(COUNT),

@@ -5,7 +5,8 @@ use std::path::Path;
 use perfagent::{OutputKind, OutputReport};
 
 /// Outputs from which a command goes on, the most useful one first.
-const KINDS: [OutputKind; 5] = [
+const KINDS: [OutputKind; 6] = [
+    OutputKind::Html,
     OutputKind::FlameGraph,
     OutputKind::CpuProfile,
     OutputKind::OffCpuProfile,
@@ -23,8 +24,8 @@ pub fn command(outputs: &[OutputReport]) -> Option<String> {
 fn of(kind: OutputKind, path: &Path) -> String {
     let path = quoted(&path.display().to_string());
     match kind {
-        OutputKind::FlameGraph => format!("xdg-open {path}"),
-        OutputKind::Recording => format!("perf-agent render {path} -o flame.svg"),
+        OutputKind::FlameGraph | OutputKind::Html => format!("xdg-open {path}"),
+        OutputKind::Recording => format!("perf-agent render {path} -o report.html"),
         _ => format!("go tool pprof -http=: {path}"),
     }
 }
@@ -47,6 +48,6 @@ mod tests {
         let path = Path::new("/tmp/a.pb.gz");
         assert_eq!(of(OutputKind::CpuProfile, path), "go tool pprof -http=: /tmp/a.pb.gz");
         assert_eq!(of(OutputKind::FlameGraph, Path::new("it's $x.svg")), "xdg-open 'it'\\''s $x.svg'");
-        assert_eq!(of(OutputKind::Recording, path), "perf-agent render /tmp/a.pb.gz -o flame.svg");
+        assert_eq!(of(OutputKind::Recording, path), "perf-agent render /tmp/a.pb.gz -o report.html");
     }
 }

@@ -43,6 +43,7 @@ fn help_goes_to_standard_output_and_names_everything() {
         "--wall-output",
         "--folded-output",
         "--flamegraph-output",
+        "--html-output",
         "--merge",
         "--inverted",
         "--recording-output",
@@ -87,7 +88,7 @@ fn about(help: &str, option: &str) -> String {
 #[test]
 fn a_capture_and_render_explain_the_same_outputs_alike() {
     let [capture, render] = [&["--help"][..], &["render", "--help"]].map(|words| stdout(&run(words)));
-    for output in ["profile", "offcpu", "wall", "folded", "flamegraph", "recording"] {
+    for output in ["profile", "offcpu", "wall", "folded", "flamegraph", "html", "recording"] {
         let option = format!("--{output}-output");
         let text = about(&capture, &option);
         assert!(text.len() > option.len() + 20, "{text}");

@@ -11,7 +11,7 @@ use crate::capture::{assert_status, files, privileged};
 use crate::{run_in, stderr};
 
 /// The outputs of the live run; `render` writes them again.
-const OUTPUTS: [&str; 10] = [
+const OUTPUTS: [&str; 12] = [
     "--profile-output",
     "on.pb.gz",
     "--offcpu-output",
@@ -20,6 +20,8 @@ const OUTPUTS: [&str; 10] = [
     "all.folded",
     "--flamegraph-output",
     "all.svg",
+    "--html-output",
+    "all.html",
     "--merge=pid",
     "--inverted",
 ];
@@ -74,8 +76,10 @@ fn a_user_without_privileges_renders_the_outputs_of_the_live_run() {
     assert_status(&rendered, 0);
     let names = [
         "all.off-cpu.folded",
+        "all.off-cpu.html",
         "all.off-cpu.svg",
         "all.on-cpu.folded",
+        "all.on-cpu.html",
         "all.on-cpu.svg",
         "off.pb.gz",
         "on.pb.gz",

@@ -3,6 +3,7 @@
 
 mod flamegraph;
 mod folded;
+mod html;
 mod pprof;
 mod registry;
 

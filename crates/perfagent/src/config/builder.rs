@@ -231,6 +231,16 @@ impl<A> Builder<A> {
         self.output_sink(OutputKind::FlameGraph, Box::new(sink))
     }
 
+    /// Also write an HTML report, as [`folded`](Self::folded) writes folded stacks: one page that a browser opens from disk.
+    pub fn html(self, file: impl Into<FileTarget>) -> Self {
+        self.output_file(OutputKind::Html, file.into())
+    }
+
+    /// As [`html`](Self::html), of the first profile, to a sink.
+    pub fn html_to(self, sink: impl Sink + 'static) -> Self {
+        self.output_sink(OutputKind::Html, Box::new(sink))
+    }
+
     /// Also write the recording, from which every other output can be made later: see [`Recording`](crate::Recording). Needs a profile.
     pub fn recording_output(self, file: impl Into<FileTarget>) -> Self {
         self.output_file(OutputKind::Recording, file.into())

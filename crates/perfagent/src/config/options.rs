@@ -63,6 +63,7 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("pmu-output", Apply::Output(OutputKind::PmuReport)),
     ("folded-output", Apply::Output(OutputKind::Folded)),
     ("flamegraph-output", Apply::Output(OutputKind::FlameGraph)),
+    ("html-output", Apply::Output(OutputKind::Html)),
     ("recording-output", Apply::Output(OutputKind::Recording)),
     ("perf-data-output", Apply::Output(OutputKind::PerfData)),
     ("output", Apply::SingleOutput),

@@ -17,6 +17,7 @@ use crate::output::{FileTarget, OutputKind, OutputTarget};
 
 /// The plan of a request that passed all checks.
 pub(super) fn plan(request: Request) -> Plan {
+    let single_samples = request.single_samples.is_on() || shows_times(&request);
     let mut command: Option<Command> = None;
     let targets = if let Some(given) = request.commands.into_iter().next() {
         let program = given.get_program().to_owned();
@@ -66,7 +67,7 @@ pub(super) fn plan(request: Request) -> Plan {
             .filter_map(|(pid, on)| Some((*pid, *on.value()?)))
             .collect(),
         per_thread: request.per_thread.is_on(),
-        single_samples: request.single_samples.is_on(),
+        single_samples,
         perf_data: request.outputs.get(&OutputKind::PerfData).and_then(path_of),
         drawing: request.drawing,
         cpus,
@@ -120,6 +121,11 @@ pub(super) fn plan(request: Request) -> Plan {
 }
 
 /// The path of an output that goes to a file with a chosen name.
+/// Whether an output shows when samples were taken.
+fn shows_times(request: &Request) -> bool {
+    request.profile.is_on() && request.outputs.get(&OutputKind::Html).is_some_and(Destination::is_given)
+}
+
 fn path_of(output: &Destination) -> Option<PathBuf> {
     match output.file.value()? {
         FileTarget::Path(path) => Some(path.clone()),

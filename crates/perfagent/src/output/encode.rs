@@ -11,6 +11,7 @@ use super::drawing::Drawing;
 use super::kind::OutputKind;
 use super::profiles::{self, modes};
 use super::title::{subtitle, subtitle_of_profile, title, title_of_profile};
+use super::warnings::warnings;
 
 /// The data of outputs.
 pub(crate) struct Contents<'a> {
@@ -58,6 +59,7 @@ pub(crate) fn encode_profile(
         value: None,
         title: title(symbolized, mode),
         subtitle: subtitle(symbolized, mode),
+        warnings: if encoder.tells_warnings() { warnings(symbolized) } else { Vec::new() },
         merge: drawing.merge,
         inverted: drawing.inverted,
     };
@@ -92,6 +94,7 @@ fn what(output: Encoded, modes: &[Mode]) -> Option<(Mode, &'static str)> {
         OutputKind::WallProfile => (of(Mode::Wall)?, "pprof"),
         OutputKind::Folded => (of(shown?)?, "folded"),
         OutputKind::FlameGraph => (of(shown?)?, "flamegraph"),
+        OutputKind::Html => (of(shown?)?, "html"),
         OutputKind::PmuReport | OutputKind::PmuJson | OutputKind::Recording | OutputKind::PerfData => {
             return None;
         }

@@ -19,6 +19,8 @@ pub enum OutputKind {
     Folded,
     /// The same as an SVG flame graph.
     FlameGraph,
+    /// The same as a page to explore, in HTML.
+    Html,
     /// The recording, from which all other outputs can be made later.
     Recording,
     /// Every sample with its time, as `perf` records them: perf.data. Written while the capture runs.
@@ -36,6 +38,7 @@ impl OutputKind {
             Self::PmuReport | Self::PmuJson => "--pmu-output",
             Self::Folded => "--folded-output",
             Self::FlameGraph => "--flamegraph-output",
+            Self::Html => "--html-output",
             Self::Recording => "--recording-output",
             Self::PerfData => "--perf-data-output",
         }
@@ -60,6 +63,7 @@ impl OutputKind {
             Self::PmuJson => ("pmu", "json"),
             Self::Folded => ("on-cpu", "folded"),
             Self::FlameGraph => ("on-cpu", "svg"),
+            Self::Html => ("on-cpu", "html"),
             Self::Recording => ("capture", "perf-agent"),
             Self::PerfData => ("capture", "data"),
         }

@@ -21,6 +21,7 @@ mod sink;
 mod target;
 mod temporary;
 mod title;
+mod warnings;
 mod write;
 
 pub(crate) use check::{access, check_all};

@@ -94,7 +94,7 @@ impl IntervalOutputs {
 
 /// The files of an output: one for each mode if it shows one mode and there are several.
 fn of_modes(kind: OutputKind, file: FileTarget, modes: &[Mode]) -> Vec<(Encoded, OutputTarget)> {
-    let shows_one = matches!(kind, OutputKind::Folded | OutputKind::FlameGraph);
+    let shows_one = matches!(kind, OutputKind::Folded | OutputKind::FlameGraph | OutputKind::Html);
     let of_mode = |mode: &Mode| {
         let target = OutputTarget::File(file.of_mode(mode.name())?);
         Some((Encoded { kind, mode: Some(*mode) }, target))

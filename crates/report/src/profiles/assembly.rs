@@ -1,7 +1,9 @@
 //! A profile while samples are added.
 
+use std::collections::BTreeMap;
+
 use profile::{Avma, Builder, KERNEL_MAPPING, Label, LocationId, MappingId, Profile, ValueType};
-use recording::{Recording, SymbolizedRecording, kernel_comments};
+use recording::{EventId, Recording, SymbolizedRecording, TaskStackId, kernel_comments};
 
 use super::locations::Locations;
 use crate::figures::signed;
@@ -52,9 +54,19 @@ impl<'a> Assembly<'a> {
         self.builder.synthetic(fact)
     }
 
-    /// Adds a sample.
-    pub(super) fn add(&mut self, labels: Vec<Label>, locations: Vec<LocationId>, values: &[i64]) {
-        self.builder.add(labels, locations, values);
+    /// Adds a sample. Gives its number in the profile.
+    pub(super) fn add(&mut self, labels: Vec<Label>, locations: Vec<LocationId>, values: &[i64]) -> u32 {
+        self.builder.add(labels, locations, values)
+    }
+
+    /// Adds the times of single samples of an event, whose stacks have these numbers of samples.
+    pub(super) fn add_moments(&mut self, event: EventId, numbers: &BTreeMap<TaskStackId, u32>) {
+        let singles = self.recording.singles.iter().flat_map(|singles| &singles.samples);
+        for single in singles.filter(|single| single.event == event) {
+            if let Some(number) = numbers.get(&single.stack) {
+                self.builder.add_moment(single.at_ns, *number);
+            }
+        }
     }
 
     /// The finished profile. If it has kernel frames, its comments tell of the kernel too.

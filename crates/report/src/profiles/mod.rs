@@ -4,6 +4,7 @@ mod assembly;
 mod labels;
 mod locations;
 
+use std::collections::BTreeMap;
 use std::slice;
 
 use profile::{Label, Profile, ValueType};
@@ -35,12 +36,15 @@ fn on_cpu(symbolized: &SymbolizedRecording) -> Assembly<'_> {
     let cpu = ValueType::new("cpu", "nanoseconds");
     let types = [ValueType::new("samples", "count"), cpu.clone()];
     let mut assembly = Assembly::begin(symbolized, &types, cpu, selection::period_ns(recording));
+    let mut numbers = BTreeMap::new();
     for entry in selection::shown(recording).filter(|entry| entry.at.state == State::Sampled) {
         let locations = assembly.locations(&entry);
         let labels = labels::of(recording, entry.at.task);
         let time_ns = signed(entry.count).saturating_mul(signed(entry.period_ns));
-        assembly.add(labels, locations, &[signed(entry.count), time_ns]);
+        let number = assembly.add(labels, locations, &[signed(entry.count), time_ns]);
+        numbers.insert(entry.stack_id, number);
     }
+    assembly.add_moments(selection::CPU_CLOCK, &numbers);
     assembly
 }
 

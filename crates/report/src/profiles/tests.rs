@@ -1,10 +1,11 @@
-use profile::{Label, Mapping};
+use profile::{Label, Mapping, Moment};
 use recording::{
-    CodeMapping, CodeMappingId, Count, EventId, FrameId, MissingStack, Mode, NameLine, OffCpuState, State,
-    TaskStackId, ThreadId, WalkEnd,
+    CodeMapping, CodeMappingId, Count, EventId, FrameId, MissingStack, Mode, NameLine, OffCpuState, Single,
+    Singles, State, TaskStackId, ThreadId, WalkEnd,
 };
 
 use super::profile;
+use crate::selection::{CPU_CLOCK, SCHEDULER};
 use crate::test_recording::{PERIOD_NS, TestRecording, samples};
 
 fn of(capture: TestRecording, mode: Mode) -> Vec<String> {
@@ -36,6 +37,39 @@ fn a_sample_stands_for_a_period_and_has_the_labels_of_its_thread() {
     assert_eq!(made.default_sample_type, "cpu");
     let kernel = made.mappings.iter().find(|mapping| mapping.filename == "[kernel.kallsyms]").unwrap();
     assert_eq!(kernel.build_id.as_ref().map(ToString::to_string).as_deref(), Some("01020304"));
+}
+
+#[test]
+fn single_samples_tell_their_times() {
+    let mut capture = TestRecording::new();
+    let [outer, inner] = ["outer", "inner"].map(|name| capture.frame(name));
+    let stacks = [&[outer][..], &[inner, outer]].map(|frames| {
+        let stack = capture.stack(&[], frames, WalkEnd::Root, State::Sampled);
+        capture.add_samples(stack, 2);
+        stack
+    });
+    let blocked = capture.stack(&[], &[outer], WalkEnd::Root, State::Blocked);
+    let mut symbolized = capture.finish();
+    let single = |at_ns, event, stack| Single { at_ns, cpu: 0, tid: 7, event, stack, values: vec![1] };
+    let samples = vec![
+        single(-3, CPU_CLOCK, stacks[1]),
+        single(4, SCHEDULER, blocked),
+        single(5, CPU_CLOCK, stacks[0]),
+        single(6, CPU_CLOCK, stacks[1]),
+    ];
+    assert_eq!(profile(&symbolized, Mode::OnCpu, &[]).moments, []);
+    symbolized.recording.singles = Some(Singles { samples, lost: 0 });
+    let made = profile(&symbolized, Mode::OnCpu, &[]);
+    let leaf = |moment: &Moment| {
+        let leaf = made.samples[moment.sample as usize].locations[0];
+        let line = made.locations[leaf.0 as usize].lines[0];
+        (moment.at_ns, made.functions[line.function.0 as usize].name.as_str())
+    };
+    assert_eq!(
+        made.moments.iter().map(leaf).collect::<Vec<_>>(),
+        [(-3, "inner"), (5, "outer"), (6, "inner")]
+    );
+    assert_eq!(profile(&symbolized, Mode::OffCpu, &[]).moments, []);
 }
 
 #[test]

@@ -6,7 +6,8 @@ use profile::ValueType;
 
 use super::layout::Rectangle;
 use super::tree::{Node, Tree};
-use crate::named_frames::FrameKind;
+use crate::kind_colors::{self, KINDS, KindColor};
+use crate::markup::escaped;
 use crate::{EncodeOptions, amount};
 
 /// Width of the picture where no script makes it as wide as its window.
@@ -26,17 +27,6 @@ const CHARACTER: f64 = 6.9;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
-
-/// Kinds in the order of the legend: name in the legend, hue, saturation and lightness of the colour.
-const KINDS: [(FrameKind, &str, [u32; 3]); 7] = [
-    (FrameKind::Native, "native", [16, 88, 67]),
-    (FrameKind::Inlined, "inlined", [48, 88, 70]),
-    (FrameKind::Interpreted, "interpreted", [105, 50, 66]),
-    (FrameKind::Jit, "JIT", [165, 48, 62]),
-    (FrameKind::Kernel, "kernel", [212, 72, 74]),
-    (FrameKind::Fact, "cut or marked", [0, 0, 74]),
-    (FrameKind::Owner, "process, thread", [268, 38, 82]),
-];
 
 /// What is drawn.
 pub(super) struct Picture<'a> {
@@ -92,12 +82,12 @@ pub(super) fn write(picture: &Picture<'_>, out: &mut dyn Write) -> io::Result<()
 
 fn write_legend(picture: &Picture<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut x = MARGIN;
-    for (kind, name, color) in KINDS {
+    for KindColor { kind, name, .. } in KINDS {
         let is_shown = |rectangle: &Rectangle| {
             rectangle.depth > 0 && picture.tree.node(rectangle.node).frame.kind == kind
         };
         if picture.rectangles.iter().any(is_shown) {
-            let fill = hsl(color, 0);
+            let fill = kind_colors::of(kind).plain();
             writeln!(
                 out,
                 "<rect x=\"{x:.0}\" y=\"54\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{fill}\"/>"
@@ -162,42 +152,7 @@ fn fit(name: &str, width: f64) -> String {
 }
 
 fn fill(node: &Node) -> String {
-    let color =
-        KINDS.iter().find(|(kind, ..)| *kind == node.frame.kind).map_or([0, 0, 74], |(.., color)| *color);
-    hsl(color, shade(&node.frame.name))
-}
-
-/// A colour, varied by a shade from 0 to 255.
-fn hsl([hue, saturation, lightness]: [u32; 3], shade: u8) -> String {
-    let shade = u32::from(shade);
-    let hue = if saturation == 0 { hue } else { hue + shade / 24 };
-    format!("hsl({hue},{saturation}%,{}%)", lightness + shade % 16 / 2)
-}
-
-/// A number that depends on the name alone (FNV-1a).
-fn shade(name: &str) -> u8 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    (hash >> 32) as u8
-}
-
-/// The text without characters that XML reserves or forbids.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c if profile::is_hidden(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {
-                profile::push_escaped(&mut out, c);
-            }
-            c => out.push(c),
-        }
-    }
-    out
+    kind_colors::of(node.frame.kind).shaded(&node.frame.name)
 }
 
 #[cfg(test)]

@@ -235,6 +235,7 @@ impl Reader {
             functions: m.function.iter().map(|f| self.function(f)).collect::<Result<_, _>>()?,
             locations: m.location.iter().map(|l| self.location(l)).collect::<Result<_, _>>()?,
             samples: m.sample.iter().map(|s| self.sample(s)).collect::<Result<_, _>>()?,
+            moments: Vec::new(),
         })
     }
 }
