@@ -23,6 +23,9 @@ pub const TOOLS: [&str; 3] = ["perf-agent", "crate addr2line", "llvm-symbolizer"
 /// Largest size of a section that is decompressed.
 const MAX_SECTION: u64 = 1 << 30;
 
+/// Bytes of answers that are written at once.
+const BUFFER: usize = 1 << 20;
+
 /// What one run of a tool cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
@@ -124,7 +127,7 @@ fn ours(file: &Path, addresses: &[u64]) -> Result<()> {
     };
     let svmas: Vec<Svma> = addresses.iter().copied().map(Svma).collect();
     let mut symbolizer = Symbolizer::new(Options::default());
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::with_capacity(BUFFER, std::io::stdout().lock());
     for batch in svmas.chunks(8192) {
         for lines in symbolizer.object(&object, batch) {
             if lines.is_empty() {
@@ -165,7 +168,7 @@ fn addr2line(file: &Path, addresses: &[u64]) -> Result<()> {
         Ok(EndianSlice::new(found.map_or(&[][..], |(_, bytes)| bytes), LittleEndian))
     };
     let context = addr2line::Context::from_dwarf(gimli::Dwarf::load(load)?)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::with_capacity(BUFFER, std::io::stdout().lock());
     for address in addresses {
         let mut frames = context.find_frames(*address).skip_all_loads()?;
         let mut is_known = false;

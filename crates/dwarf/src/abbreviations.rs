@@ -158,6 +158,12 @@ impl Abbreviations {
         Some((fixed, sibling, skips))
     }
 
+    /// Gets over one attribute. `None` if it is damaged.
+    #[inline]
+    pub fn skip_one(form: DwForm, data: &[u8], at: &mut usize, encoding: Encoding) -> Option<()> {
+        apply(skip_of(form, encoding)?, data, at, encoding)
+    }
+
     /// Gets over the attributes of an entry. `None` if they are damaged.
     #[inline]
     pub fn skip(&self, shape: &Shape, data: &[u8], at: &mut usize, encoding: Encoding) -> Option<()> {
@@ -226,6 +232,7 @@ fn specification(data: &[u8], at: &mut usize) -> Option<Option<AttributeSpecific
     Some(Some(AttributeSpecification::new(name, form, value)))
 }
 
+#[inline]
 fn skip_of(form: DwForm, encoding: Encoding) -> Option<Skip> {
     let offset = match encoding.format {
         Format::Dwarf32 => 4,
@@ -273,7 +280,22 @@ fn skip_of(form: DwForm, encoding: Encoding) -> Option<Skip> {
     })
 }
 
+#[inline]
 fn apply(skip: Skip, data: &[u8], at: &mut usize, encoding: Encoding) -> Option<()> {
+    if !matches!(skip, Skip::Indirect) {
+        return apply_direct(skip, data, at);
+    }
+    let form = DwForm(u16::try_from(uleb(data, at)?).ok()?);
+    match skip_of(form, encoding)? {
+        // gimli reads no constant from an indirect form either.
+        Skip::Indirect => None,
+        skip => apply_direct(skip, data, at),
+    }
+}
+
+/// The same of a form that is in the abbreviation.
+#[inline]
+fn apply_direct(skip: Skip, data: &[u8], at: &mut usize) -> Option<()> {
     let length = match skip {
         Skip::Bytes(bytes) => bytes as usize,
         Skip::Leb => {
@@ -290,14 +312,7 @@ fn apply(skip: Skip, data: &[u8], at: &mut usize, encoding: Encoding) -> Option<
             bytes.iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte))
         }
         Skip::BlockLeb => usize::try_from(uleb(data, at)?).ok()?,
-        Skip::Indirect => {
-            let form = DwForm(u16::try_from(uleb(data, at)?).ok()?);
-            match skip_of(form, encoding)? {
-                // gimli reads no constant from an indirect form either.
-                Skip::Indirect => return None,
-                skip => return apply(skip, data, at, encoding),
-            }
-        }
+        Skip::Indirect => return None,
     };
     *at = at.checked_add(length)?;
     Some(())

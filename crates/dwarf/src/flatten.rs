@@ -23,9 +23,11 @@ pub(crate) struct Piece {
 /// The pieces, sorted. There are less than twice as many as intervals.
 pub(crate) fn flatten<P: Ord + Copy>(mut intervals: Vec<Interval<P>>) -> Vec<Piece> {
     intervals.retain(|interval| interval.start < interval.end);
-    intervals.sort_by_key(|interval| interval.start);
+    if !intervals.is_sorted_by_key(|interval| interval.start) {
+        intervals.sort_by_key(|interval| interval.start);
+    }
     let mut pieces: Vec<Piece> = Vec::with_capacity(intervals.len());
-    let mut open: BinaryHeap<(P, u64, u32)> = BinaryHeap::new();
+    let mut open: BinaryHeap<(P, u64, u32)> = BinaryHeap::with_capacity(intervals.len().min(32));
     let mut rest = intervals.iter().peekable();
     let mut at = 0;
     loop {

@@ -14,8 +14,10 @@ use crate::view::{Root, Space};
 pub(crate) struct Index {
     /// The values are numbers of units.
     pieces: Vec<Piece>,
-    /// Ranges of which some addresses belong to other units too, and the units.
+    /// Ranges of which some addresses belong to other units too, and the units. Sorted by start.
     shared: Vec<(Range<u64>, u32)>,
+    /// The largest end of each range in [`Self::shared`] and those before it.
+    reach: Vec<u64>,
     /// Units whose root entry is damaged.
     pub damaged: u64,
 }
@@ -54,6 +56,15 @@ impl Index {
         intervals.retain(is_shared);
         this.shared =
             intervals.iter().map(|interval| (interval.start..interval.end, interval.value)).collect();
+        this.shared.sort_by_key(|(range, unit)| (range.start, *unit));
+        let mut reach = 0;
+        let ends = this.shared.iter().map(|(range, _)| range.end);
+        this.reach = ends
+            .map(|end| {
+                reach = end.max(reach);
+                reach
+            })
+            .collect();
         this
     }
 
@@ -66,18 +77,24 @@ impl Index {
     pub fn others(&self, address: u64, work: &mut Work) -> Vec<u32> {
         let first = self.find(address);
         let mut found: Vec<u32> = Vec::new();
-        for (range, unit) in &self.shared {
-            if range.contains(&address) && Some(*unit) != first && !found.contains(unit) {
+        let behind = self.shared.partition_point(|(range, _)| range.start <= address);
+        let before = self.shared[..behind].iter().zip(&self.reach).rev();
+        for ((range, unit), _) in before.take_while(|(_, reach)| **reach > address) {
+            if range.contains(&address) && Some(*unit) != first {
                 found.push(*unit);
             }
-            if !work.take(1) || found.len() >= MAX_TRIES {
+            if !work.take(1) {
                 break;
             }
         }
+        found.sort_unstable();
+        found.dedup();
+        found.truncate(MAX_TRIES);
         found
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.pieces.capacity() * size_of::<Piece>() + self.shared.capacity() * size_of::<(Range<u64>, u32)>()
+        self.pieces.capacity() * size_of::<Piece>()
+            + self.shared.capacity() * (size_of::<(Range<u64>, u32)>() + size_of::<u64>())
     }
 }

@@ -45,6 +45,11 @@ impl Work {
         Self((section_bytes as u64).saturating_mul(8).saturating_add(256 << 20))
     }
 
+    /// Whether it was not enough.
+    pub fn is_spent(&self) -> bool {
+        self.0 == 0
+    }
+
     /// Takes an amount. `false` if there is not so much left.
     #[inline]
     pub fn take(&mut self, amount: usize) -> bool {

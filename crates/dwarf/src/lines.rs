@@ -47,7 +47,12 @@ impl<'a> Lines<'a> {
     pub fn rows(&self, wanted: &[Range<u64>], work: &mut Work) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         let mut at = 0;
+        // Between this and the next wanted range nothing is wanted.
+        let mut unwanted = 0..wanted.first().map_or(u64::MAX, |range| range.start);
         run(self.program.header(), work, |row| {
+            if row.start >= unwanted.start && row.end <= unwanted.end {
+                return true;
+            }
             let is_before = |range: &Range<u64>| range.end <= row.start;
             if wanted.get(at).is_some_and(is_before) {
                 at += 1;
@@ -58,6 +63,10 @@ impl<'a> Lines<'a> {
             }
             if wanted.get(at).is_some_and(|range| range.start < row.end) {
                 rows.push(row);
+            } else {
+                let before = at.checked_sub(1).and_then(|last| wanted.get(last));
+                unwanted =
+                    before.map_or(0, |range| range.end)..wanted.get(at).map_or(u64::MAX, |range| range.start);
             }
             rows.len() < MAX_ROWS
         });
@@ -186,15 +195,20 @@ fn execute(
     };
     // `line_range` is not 0: gimli refuses that.
     let steps = |opcode: u8| u64::from(opcode.wrapping_sub(opcode_base).checked_div(range).unwrap_or(0));
+    // What each opcode without operands adds to address and line: most of a program are such.
+    let special: [(u8, i16); 256] = std::array::from_fn(|opcode| {
+        let opcode = opcode as u8;
+        let line = opcode.wrapping_sub(opcode_base).checked_rem(range).unwrap_or(0);
+        (steps(opcode) as u8, i16::from(base) + i16::from(line))
+    });
     let mut registers = START;
     let mut at = 0;
     while let Some(opcode) = data.get(at).copied() {
         at += 1;
         if opcode >= opcode_base {
-            let adjusted = opcode - opcode_base;
-            let lines = i32::from(base) + i32::from(adjusted.checked_rem(range)?);
-            registers.line = registers.line.wrapping_add_signed(lines);
-            advance(&mut registers, steps(opcode));
+            let (steps, lines) = special[usize::from(opcode)];
+            registers.line = registers.line.wrapping_add_signed(lines.into());
+            advance(&mut registers, steps.into());
             if !work.take(1) || !emit(&registers, false) {
                 return None;
             }

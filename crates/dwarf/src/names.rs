@@ -1,6 +1,7 @@
 //! What a function is called: names and the line of the declaration, through references between entries.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use gimli::constants as dw;
 use gimli::{AttributeValue, DebugAddrBase, DebugRngListsBase};
@@ -53,7 +54,27 @@ pub(crate) struct Description {
 /// Bytes of abbreviations that are kept, and functions whose names are.
 const MAX_KEPT_ABBREVIATIONS: usize = 8 << 20;
 const MAX_KEPT_VIEWS: usize = 4096;
-const MAX_KEPT_NAMES: usize = 1 << 20;
+const MAX_KEPT_NAMES: usize = 1 << 18;
+
+/// What one look-up leaves for the next one of the same file. It holds no bytes of the file.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// By place, position and encoding of the unit.
+    abbreviations: HashMap<(Place, usize, gimli::Encoding), Arc<Abbreviations>>,
+    /// Bytes of [`Self::abbreviations`] in the file.
+    read: usize,
+    names: HashMap<EntryRef, Description>,
+}
+
+/// Bytes in memory for one byte of abbreviations in the file, about.
+const ABBREVIATION_GROWTH: usize = 16;
+
+impl Kept {
+    /// About the bytes that dropping this would free.
+    pub fn heap_bytes(&self) -> usize {
+        self.read * ABBREVIATION_GROWTH + self.names.capacity() * size_of::<(EntryRef, Description)>()
+    }
+}
 
 /// The sections of a file, and what was read of them for a look-up.
 pub(crate) struct Context<'a> {
@@ -61,11 +82,7 @@ pub(crate) struct Context<'a> {
     pub supplementary: Option<Rc<Space<'a>>>,
     pub split: Option<Rc<Space<'a>>>,
     views: HashMap<(Place, usize), Option<Rc<View<'a>>>>,
-    /// By place, position and encoding of the unit.
-    abbreviations: HashMap<(Place, usize, gimli::Encoding), Rc<Abbreviations>>,
-    /// Bytes of [`Self::abbreviations`].
-    read: usize,
-    names: HashMap<EntryRef, Description>,
+    kept: Kept,
     /// Texts by where their bytes are.
     texts: HashMap<(usize, usize), Option<TextId>>,
     /// What split units take from their skeleton.
@@ -83,12 +100,20 @@ impl<'a> Context<'a> {
             supplementary,
             split,
             views: HashMap::new(),
-            abbreviations: HashMap::new(),
-            read: 0,
-            names: HashMap::new(),
+            kept: Kept::default(),
             texts: HashMap::new(),
             relocated: None,
         }
+    }
+
+    /// Uses what an earlier look-up in the same file left.
+    pub fn with_kept(self, kept: Kept) -> Self {
+        Self { kept, ..self }
+    }
+
+    /// What the next look-up in the same file can use.
+    pub fn into_kept(self) -> Kept {
+        self.kept
     }
 
     /// Tells what split units take from their skeleton: its first address, and the bases of addresses and, before DWARF 5, of ranges.
@@ -138,26 +163,26 @@ impl<'a> Context<'a> {
         at: usize,
         encoding: gimli::Encoding,
         work: &mut Work,
-    ) -> Option<Rc<Abbreviations>> {
+    ) -> Option<Arc<Abbreviations>> {
         let key = (place, at, encoding);
-        if let Some(known) = self.abbreviations.get(&key) {
-            return Some(Rc::clone(known));
+        if let Some(known) = self.kept.abbreviations.get(&key) {
+            return Some(Arc::clone(known));
         }
-        let read = Rc::new(Abbreviations::read(space.abbrev, at, encoding));
-        if self.read > MAX_KEPT_ABBREVIATIONS {
+        let read = Arc::new(Abbreviations::read(space.abbrev, at, encoding));
+        if self.kept.read > MAX_KEPT_ABBREVIATIONS {
             // Views hold theirs.
-            self.abbreviations.clear();
+            self.kept.abbreviations.clear();
             self.views.clear();
-            self.read = 0;
+            self.kept.read = 0;
         }
-        self.read += read.read;
-        self.abbreviations.insert(key, Rc::clone(&read));
+        self.kept.read += read.read;
+        self.kept.abbreviations.insert(key, Arc::clone(&read));
         work.take(8 * read.read).then_some(read)
     }
 
     /// What is known of the function that an entry is about.
     pub fn describe(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Description {
-        if let Some(known) = self.names.get(&entry) {
+        if let Some(known) = self.kept.names.get(&entry) {
             return *known;
         }
         let (mut described, mut source_name) = (Description::default(), None);
@@ -174,10 +199,10 @@ impl<'a> Context<'a> {
             }
         }
         described.name = described.name.or(source_name);
-        if self.names.len() >= MAX_KEPT_NAMES {
-            self.names.clear();
+        if self.kept.names.len() >= MAX_KEPT_NAMES {
+            self.kept.names.clear();
         }
-        self.names.insert(entry, described);
+        self.kept.names.insert(entry, described);
         described
     }
 

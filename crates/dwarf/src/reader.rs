@@ -12,7 +12,7 @@ use crate::code::Code;
 use crate::functions::Functions;
 use crate::index::Index;
 use crate::limits::{MAX_KEPT_RANGES, MAX_RECORDS, Work};
-use crate::names::{Context, Place};
+use crate::names::{Context, Kept, Place};
 use crate::records::{Found, Records};
 use crate::sections::Sections;
 use crate::split::{SplitSource, SplitUnit};
@@ -48,6 +48,7 @@ pub struct Reader {
     kept: usize,
     records: Records,
     texts: Texts,
+    kept_entries: Kept,
     stats: Stats,
     generation: u64,
 }
@@ -106,6 +107,12 @@ impl Reader {
         self.texts.get(id).unwrap_or_default()
     }
 
+    /// The text of a name or path, for keeping.
+    #[must_use]
+    pub fn shared_text(&self, id: TextId) -> Arc<str> {
+        self.texts.shared(id).unwrap_or_default()
+    }
+
     /// Changes when the numbers of names and paths become void, which happens at the beginning of a look-up if there are too many.
     #[must_use]
     pub fn generation(&self) -> u64 {
@@ -127,12 +134,15 @@ impl Reader {
             + self.kept * 48
             + self.records.heap_bytes()
             + self.texts.heap_bytes()
+            + self.kept_entries.heap_bytes()
     }
 
     /// Drops records and texts, whose numbers are void from then on.
     fn forget(&mut self) {
         self.records = Records::default();
         self.texts = Texts::default();
+        // It has numbers of texts.
+        self.kept_entries = Kept::default();
         self.functions.clear();
         self.kept = 0;
         self.generation += 1;
@@ -162,7 +172,8 @@ impl Reader {
             self.index = Index::read(&main, &code, &mut work);
             self.stats.refused_units += main.units.refused + self.index.damaged;
         }
-        let mut context = Context::new(Rc::new(main), supplementary, None);
+        let kept = std::mem::take(&mut self.kept_entries);
+        let mut context = Context::new(Rc::new(main), supplementary, None).with_kept(kept);
         let mut by_unit: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for address in unknown {
             if let Some(unit) = self.index.find(address) {
@@ -179,6 +190,10 @@ impl Reader {
                     break;
                 }
             }
+        }
+        // Without enough work, descriptions are incomplete.
+        if !work.is_spent() {
+            self.kept_entries = context.into_kept();
         }
     }
 

@@ -48,6 +48,10 @@ impl Texts {
         self.all.get(id.number()).map(|text| &**text)
     }
 
+    pub fn shared(&self, id: TextId) -> Option<Arc<str>> {
+        self.all.get(id.number()).cloned()
+    }
+
     pub fn is_full(&self) -> bool {
         self.bytes >= MAX_TEXTS
     }

@@ -158,7 +158,9 @@ impl UnitReader<'_> {
             end: interval.end.min(hit.end),
             ..*interval
         });
-        let mut pieces = flatten::flatten(clipped.collect());
+        let mut intervals = Vec::with_capacity(calls.intervals.len());
+        intervals.extend(clipped);
+        let mut pieces = flatten::flatten(intervals);
         let mut nodes: Vec<Node> = Vec::with_capacity(calls.calls.len().min(2 * pieces.len() + 1));
         // Number of the node of each call.
         let mut numbers: Vec<Option<u32>> = vec![None; calls.calls.len()];

@@ -58,7 +58,7 @@ pub(crate) struct View<'a> {
     pub space: Rc<Space<'a>>,
     pub head: UnitHead,
     pub root: Root<'a>,
-    pub abbreviations: Rc<Abbreviations>,
+    pub abbreviations: Arc<Abbreviations>,
 }
 
 /// Reads the wanted attributes of an entry. `data` ends with the unit; `at` is where the attributes begin, then where they end.
@@ -70,19 +70,66 @@ pub(crate) fn attributes<'a>(
     is_wanted: impl Fn(DwAt) -> bool,
     mut each: impl FnMut(DwAt, Value<'a>),
 ) -> Option<()> {
-    let none = NoAbbreviations::default();
-    let bytes = EndianSlice::new(data.get(*at..)?, LittleEndian);
-    let mut entries = EntriesRaw::new(bytes, head.encoding, &none, UnitOffset(*at));
     for spec in specs {
-        if is_wanted(spec.name()) {
-            let attribute = entries.read_attribute(*spec).ok()?;
-            each(spec.name(), attribute.value());
+        if !is_wanted(spec.name()) {
+            Abbreviations::skip_one(spec.form(), data, at, head.encoding)?;
+        } else if let Some(value) = plain_value(data, at, head.encoding, spec) {
+            each(spec.name(), value);
         } else {
-            entries.skip_attributes(std::slice::from_ref(spec)).ok()?;
+            let none = NoAbbreviations::default();
+            let bytes = EndianSlice::new(data.get(*at..)?, LittleEndian);
+            let mut entries = EntriesRaw::new(bytes, head.encoding, &none, UnitOffset(*at));
+            each(spec.name(), entries.read_attribute(*spec).ok()?.value());
+            *at = entries.next_offset().0;
         }
     }
-    *at = entries.next_offset().0;
     Some(())
+}
+
+/// The value of an attribute of functions and inlined calls in the forms that compilers write mostly, as gimli would give it, but for numbers of
+/// files, which are numbers here. `None`, and `at` as it was, for all others.
+#[inline]
+fn plain_value<'a>(
+    data: &'a [u8],
+    at: &mut usize,
+    encoding: gimli::Encoding,
+    spec: &AttributeSpecification,
+) -> Option<Value<'a>> {
+    let rest = data.get(*at..)?;
+    let is_32 = encoding.format == gimli::Format::Dwarf32;
+    let word = || rest.first_chunk().map(|bytes| u32::from_le_bytes(*bytes) as usize);
+    let is_number = matches!(
+        spec.name(),
+        dw::DW_AT_call_file
+            | dw::DW_AT_call_line
+            | dw::DW_AT_call_column
+            | dw::DW_AT_decl_line
+            | dw::DW_AT_high_pc
+    );
+    let (value, length) = match spec.form() {
+        dw::DW_FORM_ref4 => (AttributeValue::UnitRef(UnitOffset(word()?)), 4),
+        dw::DW_FORM_addr if encoding.address_size == 8 => {
+            (AttributeValue::Addr(u64::from_le_bytes(*rest.first_chunk()?)), 8)
+        }
+        dw::DW_FORM_strp if is_32 => (AttributeValue::DebugStrRef(gimli::DebugStrOffset(word()?)), 4),
+        dw::DW_FORM_sec_offset if is_32 && spec.name() == dw::DW_AT_ranges => {
+            (AttributeValue::RangeListsRef(RawRangeListsOffset(word()?)), 4)
+        }
+        dw::DW_FORM_data1 if is_number => (AttributeValue::Udata((*rest.first()?).into()), 1),
+        dw::DW_FORM_data2 if is_number => {
+            (AttributeValue::Udata(u16::from_le_bytes(*rest.first_chunk()?).into()), 2)
+        }
+        dw::DW_FORM_data4 if is_number => (AttributeValue::Udata(word()? as u64), 4),
+        dw::DW_FORM_data8 if is_number => {
+            (AttributeValue::Udata(u64::from_le_bytes(*rest.first_chunk()?)), 8)
+        }
+        dw::DW_FORM_implicit_const if is_number => {
+            (AttributeValue::Udata(u64::try_from(spec.implicit_const_value()?).ok()?), 0)
+        }
+        _ => return None,
+    };
+    *at += length;
+    Some(value)
 }
 
 impl<'a> Root<'a> {

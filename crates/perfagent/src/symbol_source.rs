@@ -24,7 +24,7 @@
 //!         if !request.module.path.ends_with("/libvendor.so") {
 //!             return Answer::NotMine;
 //!         }
-//!         let line = |name: String| SourceLine { name, ..SourceLine::default() };
+//!         let line = |name: String| SourceLine { name: name.into(), ..SourceLine::default() };
 //!         Answer::Names(request.svmas.iter().map(|svma| vec![line(format!("vendor+{svma:x}"))]).collect())
 //!     }
 //! }

@@ -197,7 +197,9 @@ mod tests {
             assert!(!self.panics, "as the test asks");
             let lines = |address: &Avma| {
                 let name = self.named.contains(&address.0).then(|| format!("f{}", address.0));
-                name.map(|name| SourceLine { name, ..SourceLine::default() }).into_iter().collect()
+                name.map(|name| SourceLine { name: name.into(), ..SourceLine::default() })
+                    .into_iter()
+                    .collect()
             };
             Answer::Names(request.addresses.iter().map(lines).collect())
         }

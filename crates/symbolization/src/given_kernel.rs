@@ -237,7 +237,7 @@ fn check_as_they_stand(
 
 /// The module in a name.
 fn module_of(line: &SourceLine) -> Option<&str> {
-    line.name.strip_prefix(&line.system_name)?.strip_prefix(" [")?.strip_suffix(']')
+    line.name.strip_prefix(&*line.system_name)?.strip_prefix(" [")?.strip_suffix(']')
 }
 
 /// Whether code of a recording may be of this module: it lies there, or the recording knows no modules. Code that was made at run time
@@ -285,7 +285,10 @@ ffffffffc0002000 t bpf_prog_0123_x\t[bpf]
     ) -> Result<Vec<String>, String> {
         let addresses: Vec<_> = addresses.iter().copied().map(Avma).collect();
         let found = given.find(recorded, &addresses)?;
-        Ok(found.iter().map(|lines| lines.first().map_or(String::new(), |line| line.name.clone())).collect())
+        Ok(found
+            .iter()
+            .map(|lines| lines.first().map_or(String::new(), |line| line.name.to_string()))
+            .collect())
     }
 
     #[test]
@@ -384,7 +387,7 @@ ffffffffc0002000 t bpf_prog_0123_x\t[bpf]
             let mut given = GivenKernel::new(&Options { kernel_files, ..Options::default() }).unwrap();
             let found = given.find(recorded, &[Avma(linked + shift), Avma(5)])?;
             assert!(found[1].is_empty());
-            Ok::<_, String>(found[0].first().map(|line| (line.name.clone(), line.line)))
+            Ok::<_, String>(found[0].first().map(|line| (line.name.to_string(), line.line)))
         };
         let named = |line| Ok(Some(("do_work".to_owned(), line)));
         let mut known = recorded(Some(TEXT), Vec::new());

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     fn named(name: String) -> Vec<SourceLine> {
-        vec![SourceLine { name, ..SourceLine::default() }]
+        vec![SourceLine { name: name.into(), ..SourceLine::default() }]
     }
 
     #[test]

@@ -16,9 +16,9 @@ pub(crate) fn borrowed(line: &SourceLine) -> NameLine<'_> {
 
 pub(crate) fn owned(line: NameLine<'_>) -> SourceLine {
     SourceLine {
-        name: line.name.to_owned(),
-        system_name: line.system_name.to_owned(),
-        file: line.file.to_owned(),
+        name: line.name.into(),
+        system_name: line.system_name.into(),
+        file: line.file.into(),
         line: line.line,
         column: line.column,
         start_line: line.start_line,

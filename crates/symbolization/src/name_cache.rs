@@ -132,7 +132,7 @@ mod tests {
     }
 
     fn lines(name: &str) -> Vec<SourceLine> {
-        vec![SourceLine { name: name.to_owned(), line: 7, ..SourceLine::default() }]
+        vec![SourceLine { name: name.into(), line: 7, ..SourceLine::default() }]
     }
 
     #[test]

@@ -219,7 +219,7 @@ mod tests {
                 Request::Interpreted(request) => (request.code.name.as_str(), request.instructions.len()),
                 _ => return Answer::NotMine,
             };
-            let line = SourceLine { name: format!("test of {name}"), ..SourceLine::default() };
+            let line = SourceLine { name: format!("test of {name}").into(), ..SourceLine::default() };
             Answer::Names(vec![vec![line]; count])
         }
     }

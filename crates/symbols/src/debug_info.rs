@@ -12,7 +12,8 @@ use crate::debug_file::Search;
 use crate::debug_sections::DebugSections;
 use crate::demangle::demangle;
 use crate::elf_file::ElfFile;
-use crate::source_line::{SourceLine, cut};
+use crate::shared_text::SharedText;
+use crate::source_line::{MAX_TEXT, SourceLine, cut};
 use crate::split_files::SplitFiles;
 use crate::stats::Stats;
 
@@ -26,7 +27,7 @@ pub(crate) struct DebugInfo {
     code: Vec<Range<u64>>,
     reader: Reader,
     /// Names as in the source, by number of the name in the reader.
-    readable: Vec<Option<Box<str>>>,
+    readable: Vec<Option<SharedText>>,
     /// The generation of the reader whose names these are.
     generation: u64,
     /// The sections of the file and of its supplementary file. `None` if they were released.
@@ -106,24 +107,37 @@ impl DebugInfo {
     fn source_line(&mut self, frame: &Frame) -> SourceLine {
         SourceLine {
             name: frame.name.map(|name| self.readable(name)).unwrap_or_default(),
-            system_name: frame.name.map(|name| cut(self.reader.text(name)).to_owned()).unwrap_or_default(),
-            file: frame.file.map(|file| cut(self.reader.text(file)).to_owned()).unwrap_or_default(),
+            system_name: frame.name.map(|name| self.text(name)).unwrap_or_default(),
+            file: frame.file.map(|file| self.text(file)).unwrap_or_default(),
             line: frame.line,
             column: frame.column,
             start_line: frame.start_line,
         }
     }
 
-    fn readable(&mut self, name: TextId) -> String {
+    /// A text as it is in the file.
+    fn text(&self, id: TextId) -> SharedText {
+        let text = self.reader.shared_text(id);
+        if text.len() > MAX_TEXT { cut(&text).into() } else { text.into() }
+    }
+
+    fn readable(&mut self, name: TextId) -> SharedText {
         let number = name.number();
         if self.readable.len() <= number {
             self.readable.resize(number + 1, None);
         }
-        let Self { reader, readable, .. } = self;
-        let known = readable
-            .get_mut(number)
-            .map(|known| known.get_or_insert_with(|| demangle(reader.text(name)).into()));
-        known.map(|name| name.to_string()).unwrap_or_default()
+        if let Some(Some(known)) = self.readable.get(number) {
+            return known.clone();
+        }
+        let system_name = self.text(name);
+        let readable = match demangle(&system_name) {
+            same if same == *system_name => system_name,
+            readable => readable.into(),
+        };
+        if let Some(place) = self.readable.get_mut(number) {
+            *place = Some(readable.clone());
+        }
+        readable
     }
 
     /// Frees decompressed sections. What was read of functions stays.
@@ -139,6 +153,6 @@ impl DebugInfo {
         inflated
             + self.reader.heap_bytes()
             + readable
-            + self.readable.capacity() * size_of::<Option<Box<str>>>()
+            + self.readable.capacity() * size_of::<Option<SharedText>>()
     }
 }

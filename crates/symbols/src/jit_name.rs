@@ -11,8 +11,8 @@ const V8_FILES: [&str; 7] =
 /// Python: `py::QUALNAME:FILE`. V8: `KIND:[*~^+]NAME FILE:LINE[:COLUMN]`. Anything else is a name.
 pub(crate) fn parse(text: &str) -> SourceLine {
     python(text).or_else(|| v8(text)).unwrap_or_else(|| SourceLine {
-        name: text.to_owned(),
-        system_name: text.to_owned(),
+        name: text.into(),
+        system_name: text.into(),
         ..SourceLine::default()
     })
 }
@@ -30,9 +30,9 @@ pub(crate) fn plain_file(file: &str) -> &str {
 fn python(text: &str) -> Option<SourceLine> {
     let (function, file) = text.strip_prefix("py::")?.split_once(':')?;
     Some(SourceLine {
-        name: format!("py::{function}"),
-        system_name: text.to_owned(),
-        file: file.to_owned(),
+        name: format!("py::{function}").into(),
+        system_name: text.into(),
+        file: file.into(),
         ..SourceLine::default()
     })
 }
@@ -48,9 +48,9 @@ fn v8(text: &str) -> Option<SourceLine> {
     let (function, file) = (rest.get(..blank)?, rest.get(blank + 1..)?);
     let unnamed = function.get(kind.len()..)?.trim_start_matches(['*', '~', '^', '+']).is_empty();
     Some(SourceLine {
-        name: if unnamed { format!("{function}(anonymous)") } else { function.to_owned() },
-        system_name: text.to_owned(),
-        file: plain_file(file).to_owned(),
+        name: if unnamed { format!("{function}(anonymous)").into() } else { function.into() },
+        system_name: text.into(),
+        file: plain_file(file).into(),
         line,
         column,
         start_line: line,

@@ -168,7 +168,7 @@ impl Kernel {
             Some(module) if !module.is_empty() => format!("{name} [{module}]"),
             _ => name.to_owned(),
         };
-        Some(SourceLine { name: shown, system_name: name.to_owned(), ..SourceLine::default() })
+        Some(SourceLine { name: shown.into(), system_name: name.into(), ..SourceLine::default() })
     }
 }
 
@@ -192,7 +192,7 @@ ffffffffc0001000 t bpf_prog_0123_cpu_sample\t[bpf]
 ";
 
     fn name(kernel: &Kernel, address: u64) -> Option<String> {
-        kernel.find(address).map(|line| line.name)
+        kernel.find(address).map(|line| line.name.into())
     }
 
     #[test]

@@ -228,8 +228,8 @@ impl Object {
         let outermost = found.lines.last_mut()?;
         if outermost.system_name.is_empty() {
             let (name, _) = self.symbol(address)?;
-            outermost.name = demangle(&name);
-            cut(&name).clone_into(&mut outermost.system_name);
+            outermost.name = demangle(&name).into();
+            outermost.system_name = cut(&name).into();
         }
         Some(found)
     }
@@ -246,8 +246,8 @@ impl Object {
             && found.function.is_none_or(|function| function == start)
             && is_mangled(&name)
         {
-            outermost.name = demangle(&name);
-            cut(&name).clone_into(&mut outermost.system_name);
+            outermost.name = demangle(&name).into();
+            outermost.system_name = cut(&name).into();
         }
         found.lines
     }
@@ -318,8 +318,8 @@ fn text((name, start): (&[u8], u64)) -> (String, u64) {
 
 fn unlocated(system_name: &str) -> SourceLine {
     SourceLine {
-        name: demangle(system_name),
-        system_name: cut(system_name).to_owned(),
+        name: demangle(system_name).into(),
+        system_name: cut(system_name).into(),
         ..SourceLine::default()
     }
 }

@@ -1,5 +1,7 @@
 //! The answer for one address.
 
+use crate::shared_text::SharedText;
+
 /// Bytes of the longest text. A file can give one long string to many functions.
 pub(crate) const MAX_TEXT: usize = 4096;
 
@@ -7,11 +9,11 @@ pub(crate) const MAX_TEXT: usize = 4096;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourceLine {
     /// Demangled name.
-    pub name: String,
+    pub name: SharedText,
     /// Name as in the symbol table or in DWARF.
-    pub system_name: String,
+    pub system_name: SharedText,
     /// Source file, or empty.
-    pub file: String,
+    pub file: SharedText,
     /// Source line, 0 if unknown.
     pub line: u32,
     /// Source column, 0 if unknown.
@@ -27,10 +29,10 @@ pub(crate) fn cut(text: &str) -> &str {
 
 /// Bytes as a text. Nearly all are ASCII, which the check for UTF-8 reads in words; the replacement of wrong bytes reads them one
 /// by one.
-pub(crate) fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> SharedText {
     let bytes = &bytes[..bytes.len().min(2 * MAX_TEXT)];
     match std::str::from_utf8(bytes) {
-        Ok(text) => cut(text).to_owned(),
-        Err(_) => cut(&String::from_utf8_lossy(bytes)).to_owned(),
+        Ok(text) => cut(text).into(),
+        Err(_) => cut(&String::from_utf8_lossy(bytes)).into(),
     }
 }

@@ -31,7 +31,8 @@ impl SymbolSource for NamesFile {
     fn lookup(&mut self, request: &Request) -> Answer {
         match request {
             Request::Module(request) if request.module.path == self.0 => {
-                let line = |name: String| vec![SourceLine { name, line: 7, ..SourceLine::default() }];
+                let line =
+                    |name: String| vec![SourceLine { name: name.into(), line: 7, ..SourceLine::default() }];
                 Answer::Names(request.svmas.iter().map(|svma| line(format!("known_{svma:x}"))).collect())
             }
             _ => Answer::NotMine,

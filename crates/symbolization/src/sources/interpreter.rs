@@ -21,9 +21,9 @@ impl SymbolSource for Interpreter {
         }
         let line = |instruction: &u32| {
             vec![SourceLine {
-                name: code.name.clone(),
-                system_name: code.name.clone(),
-                file: code.file.clone(),
+                name: code.name.as_str().into(),
+                system_name: code.name.as_str().into(),
+                file: code.file.as_str().into(),
                 line: code.line_of(*instruction),
                 column: 0,
                 start_line: code.first_line,

@@ -263,7 +263,7 @@ mod tests {
             is_last,
         };
         let names = maps.lookup(ProgramId::from(&*request.program), &request)?;
-        names[0].first().map(|line| line.name.clone())
+        names[0].first().map(|line| line.name.to_string())
     }
 
     fn told(maps: &mut PerfMaps) -> Vec<String> {

@@ -64,7 +64,7 @@ fn in_module(path: &str, svmas: impl Iterator<Item = u64>) -> Work {
 }
 
 fn lines(name: String) -> Vec<SourceLine> {
-    vec![SourceLine { name, ..SourceLine::default() }]
+    vec![SourceLine { name: name.into(), ..SourceLine::default() }]
 }
 
 /// Names each even address of modules.

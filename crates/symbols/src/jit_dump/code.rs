@@ -262,9 +262,9 @@ impl JitCode {
             let file = String::from_utf8_lossy(self.text(line.file));
             let file = jit_name::plain_file(&file);
             // A line in another file is one of an inlined function, whose name is not known.
-            if found.file.is_empty() || found.file == file {
+            if found.file.is_empty() || *found.file == *file {
                 (found.line, found.column) = (line.line, line.column);
-                file.clone_into(&mut found.file);
+                found.file = file.into();
             }
         }
         Some(found)

@@ -103,7 +103,7 @@ mod tests {
     }
 
     fn name(dump: &JitDump, address: u64) -> Option<String> {
-        dump.lookup(Avma(address), 100).map(|line| line.name)
+        dump.lookup(Avma(address), 100).map(|line| line.name.into())
     }
 
     #[test]

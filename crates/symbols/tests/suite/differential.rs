@@ -116,8 +116,10 @@ fn compare(path: &Path, wanted: impl Fn(&str) -> bool) -> Option<(f64, usize)> {
     let found = Symbolizer::new(options()).object(&object(path), &svmas);
     let (mut equal, mut inlined) = (0, 0);
     for ((address, expected), found) in addresses.iter().zip(&expected).zip(&found) {
-        let mut found: Chain =
-            found.iter().map(|line| (line.system_name.clone(), base_name(&line.file), line.line)).collect();
+        let mut found: Chain = found
+            .iter()
+            .map(|line| (line.system_name.to_string(), base_name(&line.file), line.line))
+            .collect();
         inlined += found.len().saturating_sub(1);
         if let (Some(ours), Some(theirs)) = (found.last_mut(), expected.last())
             && is_same(&ours.0, &theirs.0)

@@ -65,7 +65,7 @@ fn compare(plain: &Path, stripped: &Path) {
         let outermost = bare.last().unwrap_or_else(|| panic!("{address:#x} has no name"));
         let innermost = &bare[0];
         assert_eq!(outermost.name, expected.0, "{address:#x}");
-        assert_eq!((&innermost.file, innermost.line), (&expected.1, expected.2), "{address:#x}");
+        assert_eq!((&*innermost.file, innermost.line), (&*expected.1, expected.2), "{address:#x}");
         // DWARF leaves the instantiation out of the names of generic functions, and wrappers of methods too.
         let plain_name = |name: &str| name.split('[').next().unwrap().to_owned();
         let chain = |lines: &[symbols::SourceLine]| -> Vec<(String, u32)> {

@@ -51,7 +51,7 @@ fn of(records: &[Vec<u8>]) -> JitCode {
 }
 
 fn name(code: &JitCode, address: u64, at: u64) -> Option<String> {
-    code.lookup(Avma(address), at).map(|line| line.name)
+    code.lookup(Avma(address), at).map(|line| line.name.into())
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn code_that_is_moved_keeps_its_name_and_lines() {
 fn lines_are_those_of_the_next_code_at_their_address() {
     let at = |code: &JitCode, address| {
         let line = code.lookup(Avma(address), 99).unwrap();
-        (line.file, line.line, line.column)
+        (line.file.to_string(), line.line, line.column)
     };
     let code = of(&[
         lines(0x100, &[(0x108, 3, 4, b"/m.java"), (0x104, 1, 2, b"\xff"), (0x110, 5, 6, b"\xff")]),
@@ -108,7 +108,7 @@ fn lines_of_v8_are_behind_a_header_and_of_inlined_files_are_not_taken() {
     let code = of(&[lines(0x100, &all), load(10, 0x100, 0x40, b"JS:*f file:///a.mjs:4:9")]);
     let at = |address| {
         let line = code.lookup(Avma(address), 99).unwrap();
-        (line.name, line.file, line.line, line.column, line.start_line)
+        (line.name.to_string(), line.file.to_string(), line.line, line.column, line.start_line)
     };
     let f = |line, column| ("JS:*f".to_owned(), "/a.mjs".to_owned(), line, column, 4);
     assert_eq!(at(0x107), f(5, 1));

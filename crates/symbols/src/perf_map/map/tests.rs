@@ -13,7 +13,7 @@ fn map(text: &[u8]) -> (PerfMap, File) {
 fn name(map: &mut PerfMap, address: u64) -> Option<String> {
     let found = map.lookup(Avma(address));
     let found = found.or_else(|| map.refresh().then(|| map.lookup(Avma(address)))?);
-    found.map(|e| e.line.name)
+    found.map(|e| e.line.name.into())
 }
 
 #[test]
