@@ -31,6 +31,25 @@ impl Bytes {
         self
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Overwrites what begins at a position.
+    pub(crate) fn set(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(there) = self.0.get_mut(at..at + bytes.len()) {
+            there.copy_from_slice(bytes);
+        }
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
     pub(crate) fn into_vec(self) -> Vec<u8> {
         self.0
     }

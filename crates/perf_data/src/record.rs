@@ -136,9 +136,9 @@ pub enum Record<'a> {
 }
 
 impl Record<'_> {
-    /// The bytes of the record.
-    pub(crate) fn encode(&self, stamp: &Stamp) -> Vec<u8> {
-        let mut body = Bytes::default();
+    /// Appends the bytes of the record.
+    pub(crate) fn encode(&self, stamp: &Stamp, body: &mut Bytes) {
+        let begin = begin(body);
         let of = stamp.of;
         let (kind, misc) = match *self {
             Record::KernelMapping { address, len, name } => {
@@ -151,38 +151,46 @@ impl Record<'_> {
             }
             Record::Mapping { address, len, offset, file, protection, flags, path } => {
                 body.u32(of.pid).u32(of.tid).u64(address).u64(len).u64(offset);
-                let misc = identity(&mut body, file);
+                let misc = identity(body, file);
                 body.u32(protection).u32(flags).name(cut(path), 8);
                 (MMAP2, MISC_USER | misc)
             }
-            Record::Fork { parent } => (FORK, life(&mut body, stamp, parent)),
-            Record::Exit { parent } => (EXIT, life(&mut body, stamp, parent)),
+            Record::Fork { parent } => (FORK, life(body, stamp, parent)),
+            Record::Exit { parent } => (EXIT, life(body, stamp, parent)),
             Record::Lost { lost } => {
                 body.u64(0).u64(lost);
                 (LOST, 0)
             }
             Record::Sample(sample) => {
-                let misc = self::sample(&mut body, stamp, &sample);
-                return with_header(SAMPLE, misc, body);
+                let misc = self::sample(body, stamp, &sample);
+                return end(body, begin, SAMPLE, misc);
             }
         };
         body.u32(of.pid).u32(of.tid).u64(stamp.time_ns).u32(stamp.cpu).u32(0).u64(stamp.id);
-        with_header(kind, misc, body)
+        end(body, begin, kind, misc);
     }
 }
 
-/// The end of a round.
-pub(crate) fn finished_round() -> Vec<u8> {
-    with_header(FINISHED_ROUND, 0, Bytes::default())
+/// Appends the end of a round.
+pub(crate) fn finished_round(body: &mut Bytes) {
+    let begin = begin(body);
+    end(body, begin, FINISHED_ROUND, 0);
 }
 
-fn with_header(kind: u32, misc: u16, body: Bytes) -> Vec<u8> {
-    let body = body.into_vec();
-    let mut bytes = Bytes::default();
+/// Leaves room for the header of a record. Where it begins.
+fn begin(body: &mut Bytes) -> usize {
+    let begin = body.len();
+    body.u64(0);
+    begin
+}
+
+/// Writes the header of a record that is complete.
+fn end(body: &mut Bytes, begin: usize, kind: u32, misc: u16) {
     // `cut` and `sample` limit what is of any length.
-    let size = u16::try_from(body.len() + 8).unwrap_or(u16::MAX);
-    bytes.u32(kind).u16(misc).u16(size).raw(&body);
-    bytes.into_vec()
+    let size = u16::try_from(body.len() - begin).unwrap_or(u16::MAX);
+    body.set(begin, &kind.to_ne_bytes());
+    body.set(begin + 4, &misc.to_ne_bytes());
+    body.set(begin + 6, &size.to_ne_bytes());
 }
 
 fn cut(name: &[u8]) -> &[u8] {
@@ -236,11 +244,17 @@ fn sample(body: &mut Bytes, stamp: &Stamp, sample: &Sample<'_>) -> u16 {
 mod tests {
     use super::*;
 
+    fn encoded(record: Record<'_>) -> Vec<u8> {
+        let mut bytes = Bytes::default();
+        record.encode(&STAMP, &mut bytes);
+        bytes.into_vec()
+    }
+
     const STAMP: Stamp = Stamp { of: Process { pid: 7, tid: 8 }, time_ns: 99, cpu: 3, id: 5 };
 
     /// The words of a record, 32 bits each.
     fn words(record: Record<'_>) -> Vec<u32> {
-        let bytes = record.encode(&STAMP);
+        let bytes = encoded(record);
         assert_eq!(bytes.len() % 8, 0);
         bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect()
     }
@@ -288,7 +302,9 @@ mod tests {
             words(Record::Lost { lost: 6 }),
             [&header(2, 0, 56)[..], &[0, 0, 6, 0], &TRAILER].concat()
         );
-        assert_eq!(finished_round(), [68, 0, 0, 0, 0, 0, 8, 0]);
+        let mut round = Bytes::default();
+        finished_round(&mut round);
+        assert_eq!(round.as_slice(), [68, 0, 0, 0, 0, 0, 8, 0]);
     }
 
     #[test]
@@ -307,11 +323,11 @@ mod tests {
     fn no_record_is_longer_than_its_size_can_tell() {
         let many = vec![1; 20_000];
         for (kernel, user) in [(&many[..], &many[..]), (&many[..1], &many[..]), (&many[..], &many[..1])] {
-            let bytes = Record::Sample(Sample { period: 1, kernel, user, interrupted: 0 }).encode(&STAMP);
+            let bytes = encoded(Record::Sample(Sample { period: 1, kernel, user, interrupted: 0 }));
             assert!(bytes.len() <= 65_528, "{}", bytes.len());
             assert_eq!(usize::from(u16::from_ne_bytes([bytes[6], bytes[7]])), bytes.len());
         }
-        let comm = Record::Comm { name: &[b'a'; 100_000], exec: false }.encode(&STAMP);
+        let comm = encoded(Record::Comm { name: &[b'a'; 100_000], exec: false });
         assert_eq!(usize::from(u16::from_ne_bytes([comm[6], comm[7]])), comm.len());
     }
 }

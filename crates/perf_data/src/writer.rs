@@ -17,7 +17,7 @@ const BUFFER: usize = 256 << 10;
 pub struct Writer<W> {
     to: W,
     events: Vec<Event>,
-    buffer: Vec<u8>,
+    buffer: Bytes,
     data_at: u64,
     /// Bytes of data in the file and in the buffer.
     data_bytes: u64,
@@ -39,7 +39,7 @@ impl<W: Write + Seek> Writer<W> {
             bytes.raw(&event.attr.encode()).u64(at).u64(8);
         }
         to.write_all(&bytes.into_vec()).map_err(failed("the header"))?;
-        Ok(Self { to, events, buffer: Vec::new(), data_at, data_bytes: 0, in_round: false })
+        Ok(Self { to, events, buffer: Bytes::default(), data_at, data_bytes: 0, in_round: false })
     }
 
     /// Writes a record.
@@ -48,7 +48,7 @@ impl<W: Write + Seek> Writer<W> {
     /// The file takes no bytes.
     pub fn push(&mut self, stamp: &Stamp, record: &Record<'_>) -> Result<(), Error> {
         self.in_round = true;
-        self.append(&record.encode(stamp))
+        self.append(|buffer| record.encode(stamp, buffer))
     }
 
     /// Ends a round: all that was written so far is in the file, and readers find it. Nothing happens if nothing was written since the last one.
@@ -59,7 +59,7 @@ impl<W: Write + Seek> Writer<W> {
         if !std::mem::take(&mut self.in_round) {
             return Ok(());
         }
-        self.append(&finished_round())?;
+        self.append(finished_round)?;
         self.flush()?;
         let size = self.data_bytes.to_ne_bytes();
         self.rewrite(DATA_SIZE_AT, &size).map_err(failed("the size of the records"))
@@ -89,14 +89,15 @@ impl<W: Write + Seek> Writer<W> {
         Ok(self.to)
     }
 
-    fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.buffer.extend_from_slice(bytes);
-        self.data_bytes += bytes.len() as u64;
+    fn append(&mut self, encode: impl FnOnce(&mut Bytes)) -> Result<(), Error> {
+        let before = self.buffer.len();
+        encode(&mut self.buffer);
+        self.data_bytes += (self.buffer.len() - before) as u64;
         if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        self.to.write_all(&self.buffer).map_err(failed("records"))?;
+        self.to.write_all(self.buffer.as_slice()).map_err(failed("records"))?;
         self.buffer.clear();
         Ok(())
     }
