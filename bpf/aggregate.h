@@ -263,10 +263,10 @@ static __noinline int add_unseen(struct sampler_state *s, struct sample *sample,
 	return 1;
 }
 
-/* Adds the sample to its sums. Only for programs that cannot interrupt themselves: they write `pending` without
- * atomics. */
-static __always_inline void add_sample(struct sampler_state *s, struct sample *sample, u64 user_hash, u32 end,
-				       u32 user_frames)
+/* Adds the sample to its sums. Returns their key, or 0 if the sample is lost. Only for programs that cannot interrupt
+ * themselves: they write `pending` without atomics. */
+static __always_inline u64 add_sample(struct sampler_state *s, struct sample *sample, u64 user_hash, u32 end,
+				      u32 user_frames)
 {
 	u64 key = key_of(sample, user_hash, end);
 	struct pending_count *pending;
@@ -281,12 +281,11 @@ static __always_inline void add_sample(struct sampler_state *s, struct sample *s
 		if (total)
 			add_values(total, SCHEMA_CLOCK, 1, 0, 0);
 		else if (!add_unseen(s, sample, key, end, user_frames))
-			return;
+			return 0;
 		remember_sum(pending, side, key);
 	}
 	count(counters_in(s), COUNT_SAMPLES, 1);
-	if (single_samples)
-		send_single(s, sample->pid, sample->tid, key, 1);
+	return key;
 }
 
 #endif

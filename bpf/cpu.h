@@ -53,6 +53,7 @@ int cpu_sample(void *ctx)
 	struct sampler_state *s;
 	struct proc proc = {};
 	struct counters *c;
+	u64 key;
 	u32 end;
 
 	if (!current_numbers(&sample.pid, &sample.tid))
@@ -78,8 +79,11 @@ int cpu_sample(void *ctx)
 	}
 	sample.exec_id = proc.exec_id;
 	end = walk_current(s, CONTEXT_HARDIRQ, &proc, &sample);
-	if (!send_unwalked(ctx, s, &sample, end, 0))
-		add_sample(s, &sample, s->walk.hash, end, s->walk.total);
+	if (send_unwalked(ctx, s, &sample, end, 0))
+		return 0;
+	key = add_sample(s, &sample, s->walk.hash, end, s->walk.total);
+	if (single_samples && key)
+		send_single(s, sample.pid, sample.tid, key, REGS_PC((struct pt_regs *)ctx));
 	return 0;
 }
 

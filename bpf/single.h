@@ -31,13 +31,17 @@ static __always_inline void send_one(struct sampler_state *s, struct single *sin
 		count(counters_in(s), COUNT_SINGLES_LOST, 1);
 }
 
-/* Sends a sample that was added to the sums under `key`. A function of its own, because of its room on the stack. */
-static __noinline int send_single(struct sampler_state *s, u32 pid, u32 tid, u64 key, u64 value)
+/*
+ * Sends a sample that was taken at `pc` and added to the sums under `key`. A function of its own, because of its room
+ * on the stack.
+ */
+static __noinline int send_single(struct sampler_state *s, u32 pid, u32 tid, u64 key, u64 pc)
 {
 	struct single single = {
-	    .message = {.pid = pid, .tid = tid, .hash = key, .event = EVENT_CLOCK, .time = bpf_ktime_get_ns()}};
+	    .message = {
+		.pid = pid, .tid = tid, .hash = key, .exec_id = pc, .event = EVENT_CLOCK, .time = bpf_ktime_get_ns()}};
 
-	send_one(s, &single, value);
+	send_one(s, &single, 1);
 	return 0;
 }
 

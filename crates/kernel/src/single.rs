@@ -23,6 +23,8 @@ pub struct SingleSample {
     pub time_ns: u64,
     /// Where it was taken.
     pub at: SampledAt,
+    /// The interrupted pc, in user code or in the kernel; 0 for an interval.
+    pub pc: u64,
     /// By the schema of the event; 0 in slots that the event does not use.
     pub values: [u64; VALUE_SLOTS],
 }
@@ -41,6 +43,7 @@ impl SingleSample {
             state: State::try_from(u32::from(header.state)).ok()?,
             time_ns: header.time,
             at: sections.sampled_at?,
+            pc: header.exec_id,
             values,
         })
     }

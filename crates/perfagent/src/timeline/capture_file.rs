@@ -110,7 +110,7 @@ impl Timeline {
         if self.records.is_open() && stack.state == State::Sampled {
             let StackMessage { event, time_ns, pid, tid, .. } = *stack;
             let chain = Chain::of(stack).into();
-            self.walked.push(TimedSample { event, time_ns, pid, tid, at, value: 1, chain });
+            self.walked.push(TimedSample { event, time_ns, pid, tid, at, pc: 0, value: 1, chain });
         }
     }
 
@@ -250,7 +250,7 @@ impl Timeline {
     }
 
     fn write_sample(&mut self, sample: &TimedSample, processes: &Processes) {
-        let TimedSample { event, time_ns, pid, tid, at, value, chain } = sample;
+        let TimedSample { event, time_ns, pid, tid, at, pc, value, chain } = sample;
         if let Some(snapshot) = processes.histories().at(*pid, chain.exec_id) {
             self.announce(*pid, snapshot);
         }
@@ -266,7 +266,7 @@ impl Timeline {
             kernel::Event::Scheduler => (OFF_CPU_ID, *value, self.scheduler.strip(kernel)),
             _ => (CLOCK_ID, 1_000_000_000 / self.settings.rate_hz.max(1), kernel),
         };
-        let record = Record::Sample(Sample { period, kernel, user, interrupted: 0 });
+        let record = Record::Sample(Sample { period, kernel, user, interrupted: *pc });
         self.records.push(Stamp { of, time_ns: *time_ns, cpu: at.cpu, id }, &record);
     }
 

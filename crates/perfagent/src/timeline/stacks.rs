@@ -39,6 +39,8 @@ pub(super) struct TimedSample {
     pub(super) pid: u32,
     pub(super) tid: u32,
     pub(super) at: SampledAt,
+    /// Where the thread was interrupted; 0 if that is not known.
+    pub(super) pc: u64,
     /// By the schema of the event.
     pub(super) value: u64,
     pub(super) chain: Arc<Chain>,
@@ -92,8 +94,8 @@ impl Stacks {
         self.waiting.retain(|sample| {
             let Some(Known { chain, once, .. }) = known.get(&sample.hash) else { return true };
             let (chain, once) = (Arc::clone(chain), *once);
-            let SingleSample { event, time_ns, pid, tid, at, values: [value, ..], .. } = *sample;
-            ready.push(TimedSample { event, time_ns, pid, tid, at, value, chain });
+            let SingleSample { event, time_ns, pid, tid, at, pc, values: [value, ..], .. } = *sample;
+            ready.push(TimedSample { event, time_ns, pid, tid, at, pc, value, chain });
             if once {
                 known.remove(&sample.hash);
             }
