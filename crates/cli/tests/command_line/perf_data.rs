@@ -1,9 +1,9 @@
 //! perf.data of whole captures, read by other programs. Without privileges the tests are skipped, and one of them without `perf`.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::BufReader;
+use std::io::{BufReader, Write as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -175,25 +175,47 @@ fn a_full_disk_is_told_once_and_leaves_a_file_that_can_be_read() {
     }
     let folder = tempfile::tempdir().unwrap();
     let target = Process::computing();
-    // The file system exists for this command only.
-    let script = "mount -t tmpfs -o size=32k none small 2>/dev/null || exit 77
-        $0 --profile --pid $1 --duration 3s --sample-rate 499 --kernel-stacks --folded-output x.folded \
-            --perf-data-output small/x.data
-        status=$?; cp small/x.data .; exit $status";
+    // The file system exists for this process only.
+    let script = "mount -t tmpfs -o size=256k none small 2>/dev/null || exit 77
+        exec $0 --profile --pid $1 --duration 10m --sample-rate 499 --folded-output x.folded \
+            --perf-data-output small/x.data";
     std::fs::create_dir(folder.path().join("small")).unwrap();
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_perf-agent"), &target.pid().to_string()]);
-    let output = in_folder(&mut command, folder.path()).unwrap();
-    if output.status.code() == Some(77) {
+    command.current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let inside = format!("/proc/{}/root{}/small", child.id(), folder.path().display());
+    let (file, mut ended) = (Path::new(&inside).join("x.data"), None);
+    testkit::until("a round is in the file", || {
+        ended = child.try_wait().unwrap();
+        ended.is_some() || std::fs::metadata(&file).is_ok_and(|file| file.len() > 8192)
+    });
+    if ended.and_then(|status| status.code()) == Some(77) {
         testkit::skipped(format_args!("a file system cannot be mounted here"));
         return;
     }
+    let mut written = std::fs::File::open(&file).unwrap();
+    let mut filler = std::fs::File::create(Path::new(&inside).join("filler")).unwrap();
+    while filler.write_all(&[0; 4096]).is_ok() {}
+    // More samples than the last page of the file takes.
+    let enough = cpu_ticks(target.pid()) + 50;
+    testkit::until("the target has computed", || cpu_ticks(target.pid()) > enough);
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
     assert_status(&output, 1);
     let text = stderr(&output);
     assert_eq!(text.matches("No space left on device").count(), 1, "{text}");
     assert!(text.contains("error: write small/x.data: ") && text.contains("free some space"), "{text}");
     assert!(folded_ns(&folder.path().join("x.folded")) > 0, "the other output is there");
-    assert!(!samples(&folder.path().join("x.data")).is_empty());
+    let left = folder.path().join("left.data");
+    std::io::copy(&mut written, &mut std::fs::File::create(&left).unwrap()).unwrap();
+    assert!(!samples(&left).is_empty());
+}
+
+/// CPU time of a process in user code, in ticks.
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(11).unwrap().parse().unwrap()
 }
 
 /// Makes threads that end at once, until it is dropped.
