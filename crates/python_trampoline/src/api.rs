@@ -99,6 +99,7 @@ impl Api {
 pub(crate) struct Texts {
     pub(crate) bytes: Vec<u8>,
     pub(crate) is_active: u64,
+    pub(crate) streams: u64,
     pub(crate) activate: u64,
     pub(crate) deactivate: u64,
     pub(crate) backend: u64,
@@ -117,18 +118,20 @@ impl Texts {
             at
         };
         let is_active = put("is_stack_trampoline_active");
+        let streams = put("__stdout__");
         let activate = put("activate_stack_trampoline");
         let deactivate = put("deactivate_stack_trampoline");
         let backend = put("perf");
         let mark_name = put("_perf_agent_trampoline");
         let mark = put(mark);
-        Self { bytes, is_active, activate, deactivate, backend, mark_name, mark }
+        Self { bytes, is_active, streams, activate, deactivate, backend, mark_name, mark }
     }
 
     /// With the addresses that they have in a process.
     pub(crate) fn at(mut self, base: u64) -> Self {
         for place in [
             &mut self.is_active,
+            &mut self.streams,
             &mut self.activate,
             &mut self.deactivate,
             &mut self.backend,

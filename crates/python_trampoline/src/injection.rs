@@ -95,6 +95,26 @@ impl Injection {
         self.state().counts.clone()
     }
 
+    /// Switches off processes that may have been forked by one that was on: they are on too, with the same mark. Those that are neither ours nor
+    /// run the interpreter are not counted.
+    pub fn finish_forked(&self, pids: &[u32]) -> Counts {
+        let late = || Refusal::new(Token::Timeout, "the time for all processes was over");
+        let off = |pid| match switch_off(pid, &self.own) {
+            Ok(Off::Deactivated) => {
+                let mut state = self.state();
+                state.counts.activated += 1;
+                state.counts.deactivated += 1;
+                Ok(())
+            }
+            Err(refusal) if matches!(refusal.token, Token::Timeout | Token::Other) => Err(refusal),
+            Ok(Off::NotOurs) | Err(_) => Ok(()),
+        };
+        let failed = for_each(pids, &|| false, off, late);
+        let mut state = self.state();
+        state.counts.failed.extend(failed);
+        state.counts.clone()
+    }
+
     /// Switches off what was switched on.
     pub fn finish(&self) -> Counts {
         let on = std::mem::take(&mut self.state().on);

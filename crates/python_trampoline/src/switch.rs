@@ -1,5 +1,7 @@
 //! Switching on and off.
 
+use std::time::{Duration, Instant};
+
 use remote_call::{CallError, Calls};
 
 use crate::api::{Api, Texts};
@@ -15,6 +17,10 @@ const MAX_MARK: usize = 128;
 const MAX_ERROR: usize = 256;
 /// In an object, behind its count of references.
 const TYPE_OF_OBJECT: u64 = 8;
+/// How long an interpreter may take to be set up.
+const SET_UP: Duration = Duration::from_secs(2);
+/// Time between two looks at one that is being set up.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The outcome of switching on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,16 +47,32 @@ pub enum Off {
 /// # Errors
 /// Nothing was switched, or the outcome is not known ([`Token::Timeout`]); then [`switch_off`] settles it.
 pub fn switch_on(pid: u32, own: &Mark) -> Result<On, Refusal> {
+    let deadline = Instant::now() + SET_UP;
+    loop {
+        match switch_on_once(pid, own)? {
+            Some(on) => return Ok(on),
+            None if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
+            None => return Err(Refusal::new(Token::Timeout, "its interpreter was not set up in time")),
+        }
+    }
+}
+
+/// None: the interpreter is still being set up. `-X perf` switches the trampoline on at the end of that, and would not know that it is on.
+fn switch_on_once(pid: u32, own: &Mark) -> Result<Option<On>, Refusal> {
     with_interpreter(pid, own, |calls, api, texts| {
+        // The streams are opened after that.
+        if calls.call(api.get_object, &[texts.streams], CALL)? == 0 {
+            return Ok(Ok(None));
+        }
         let Some(is_active) = is_active(calls, api, texts)? else {
             return Ok(Err(no_trampoline(NO_FUNCTION)));
         };
         if is_active {
-            return Ok(Ok(match mark(calls, api, texts)? {
+            return Ok(Ok(Some(match mark(calls, api, texts)? {
                 Some(mark) if mark == *own => On::Activated,
                 Some(mark) if !mark.may_live() && set_mark(calls, api, texts)? => On::Adopted,
                 _ => On::AlreadyOn,
-            }));
+            })));
         }
         // First the mark: if we die in between, it is known who was it.
         if !set_mark(calls, api, texts)? {
@@ -65,7 +87,7 @@ pub fn switch_on(pid: u32, own: &Mark) -> Result<On, Refusal> {
             calls.call(api.drop, &[backend], CALL)?;
         }
         let cause = match answer {
-            Answer::Done => return Ok(Ok(On::Activated)),
+            Answer::Done => return Ok(Ok(Some(On::Activated))),
             Answer::Missing => NO_FUNCTION.to_owned(),
             Answer::Failed(text) if SILENT.iter().any(|silent| text.contains(silent)) => USED_UP.to_owned(),
             Answer::Failed(text) => format!("the interpreter refuses it: {text}"),

@@ -34,10 +34,18 @@ impl Engine {
 
     /// Switches off what was switched on. Gives those that may still be on.
     pub(super) fn finish(&self) -> (TrampolineCounts, Vec<Refused>) {
-        let finished = self.0.finish();
-        let all = counts(&finished);
-        (all, finished.failed.into_iter().map(|(pid, refusal)| refused(pid, refusal)).collect())
+        finished(self.0.finish())
     }
+
+    /// Switches off what processes that were on have forked. Gives all that may still be on.
+    pub(super) fn finish_forked(&self, pids: &[u32]) -> (TrampolineCounts, Vec<Refused>) {
+        finished(self.0.finish_forked(pids))
+    }
+}
+
+fn finished(finished: Counts) -> (TrampolineCounts, Vec<Refused>) {
+    let all = counts(&finished);
+    (all, finished.failed.into_iter().map(|(pid, refusal)| refused(pid, refusal)).collect())
 }
 
 fn refused(pid: u32, Refusal { token, cause }: Refusal) -> Refused {

@@ -13,6 +13,9 @@ use super::stats::PythonStats;
 use crate::processes::ExecInstance;
 use crate::{Error, Warning};
 
+/// Generations of forked processes that are looked for at the end.
+const GENERATIONS: usize = 8;
+
 /// Switches processes on and, at the end or when it is dropped, off.
 pub(crate) struct Injector {
     /// Before the engine: its threads end first.
@@ -126,7 +129,17 @@ impl Injector {
     /// Switches off what was switched on.
     pub(crate) fn finish(&mut self) -> PythonStats {
         self.late = None;
-        let (counts, failed) = self.engine.finish();
+        let (mut counts, mut failed) = self.engine.finish();
+        let mut known = self.outcome().on.clone();
+        // Until it is off, a process forks others that are on. A child of one that was off is off.
+        for _ in 0..GENERATIONS {
+            let forked = children(&known);
+            if forked.is_empty() {
+                break;
+            }
+            (counts, failed) = self.engine.finish_forked(&forked);
+            known.extend(forked);
+        }
         self.stats_of(counts, failed)
     }
 
@@ -146,4 +159,11 @@ impl Injector {
 /// A process that was given by number was refused.
 fn refusal(Refused { pid, token, cause }: &Refused) -> Error {
     Error::Inject { pid: *pid, token, cause: cause.clone(), hint: remedy(token).to_owned() }
+}
+
+/// The children of processes that are not among these.
+fn children(known: &HashSet<u32>) -> Vec<u32> {
+    let all = process::task::parents().unwrap_or_default();
+    let is_child = |(pid, parent): &(u32, u32)| known.contains(parent) && !known.contains(pid);
+    all.into_iter().filter(is_child).map(|(pid, _)| pid).collect()
 }

@@ -25,6 +25,10 @@ impl Engine {
         match *self {}
     }
 
+    pub(super) fn finish_forked(&self, _: &[u32]) -> (TrampolineCounts, Vec<Refused>) {
+        match *self {}
+    }
+
     pub(super) fn finish(&self) -> (TrampolineCounts, Vec<Refused>) {
         match *self {}
     }

@@ -1,6 +1,6 @@
 //! What is told about processes: warnings about those that were refused, and where the others keep their names.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use recording::TrampolineCounts;
@@ -22,6 +22,8 @@ pub(super) struct Outcome {
     told: HashMap<&'static str, u32>,
     warnings: Vec<Warning>,
     pub(super) maps: Vec<(u32, PathBuf)>,
+    /// Processes that are on, or were.
+    pub(super) on: HashSet<u32>,
 }
 
 impl Outcome {
@@ -45,6 +47,7 @@ impl Outcome {
 
     /// A process writes a perf map.
     pub(super) fn is_on(&mut self, pid: u32) {
+        self.on.insert(pid);
         if self.maps.len() < MAX_MAPS && self.maps.iter().all(|(known, _)| *known != pid) {
             let inner = process::task::ns_pids(pid).ok().and_then(|pids| pids.last().copied());
             self.maps.push((pid, format!("/tmp/perf-{}.map", inner.unwrap_or(pid)).into()));

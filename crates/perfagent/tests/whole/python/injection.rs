@@ -12,7 +12,7 @@ use super::captured::{Captured, Line, alone, stacks};
 use super::installed::installed;
 use crate::started::started;
 
-/// Runs functions, and tells at SIGUSR1 whether the trampoline is on. The word `fork`: a child does the same.
+/// Runs functions, and tells at SIGUSR1 whether the trampoline is on. The word `fork`: a child does the same; `forks`: children come and go.
 const PROGRAM: &str = r#"
 import os, signal, sys, time
 def told(*_):
@@ -35,6 +35,17 @@ def fork():
 if "fork" in sys.argv:
     fork()
 os.write(1, b"%d ready\n" % os.getpid())
+children = []
+while "forks" in sys.argv:
+    child = os.fork()
+    if not child:
+        os.write(1, b"%d begun\n" % os.getpid())
+        break
+    children.append(child)
+    if len(children) > 4:
+        os.kill(children[0], signal.SIGKILL)
+        os.waitpid(children.pop(0), 0)
+    time.sleep(0.005)
 work()
 "#;
 
@@ -44,9 +55,9 @@ struct Program {
 }
 
 impl Program {
-    fn start(python: &Path) -> Self {
+    fn start(python: &Path, word: &str) -> Self {
         let mut command = Command::new(python);
-        command.args(["-c", PROGRAM]).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.args(["-c", PROGRAM, word]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = Process::start(&mut command).unwrap();
         let output = BufReader::new(process.stdout.take().unwrap());
         let mut program = Self { process, output };
@@ -83,7 +94,8 @@ fn line(output: &mut BufReader<ChildStdout>) -> (u32, String) {
 /// Whether the trampoline is on, as the program itself says.
 fn is_on(pid: u32, output: &mut BufReader<ChildStdout>) -> bool {
     assert!(Command::new("kill").args(["-USR1", &pid.to_string()]).status().unwrap().success());
-    let (said, word) = line(output);
+    let is_answer = |(_, word): &(u32, String)| word != "begun";
+    let (said, word) = std::iter::repeat_with(|| line(output)).find(is_answer).unwrap();
     assert_eq!(said, pid);
     word == "on"
 }
@@ -111,7 +123,7 @@ fn counts(ledger: &perfagent::Ledger) -> BTreeMap<String, String> {
 fn functions_are_there_once_and_the_trampoline_is_off_afterwards() {
     for (version, python) in with_trampolines() {
         let _alone = alone();
-        let mut program = Program::start(&python);
+        let mut program = Program::start(&python, "");
         let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
         if !started(&agent) {
             return;
@@ -143,7 +155,7 @@ fn functions_are_there_once_and_the_trampoline_is_off_afterwards() {
 fn without_the_functions_the_trampolines_have_their_names() {
     for (version, python) in with_trampolines() {
         let _alone = alone();
-        let mut program = Program::start(&python);
+        let mut program = Program::start(&python, "");
         let agent = of(Agent::builder().pid(program.pid())).python(PythonFrames::Off).build().unwrap();
         if !started(&agent) {
             return;
@@ -186,14 +198,14 @@ fn refused(pids: &[u32]) -> Option<(u32, &'static str)> {
 #[test]
 fn a_target_that_cannot_be_switched_ends_the_start_and_the_others_are_off() {
     let Some((_, python)) = with_trampolines().next() else { return };
-    let mut program = Program::start(&python);
+    let mut program = Program::start(&python, "");
     let other = Process::start(Command::new("sleep").arg("1000")).unwrap();
     let Some(not_python) = refused(&[program.pid(), other.pid()]) else { return };
     assert_eq!(not_python, (other.pid(), "not_python"));
     assert!(!program.is_on());
     assert_eq!(refused(&[std::process::id()]), Some((std::process::id(), "other")), "itself");
     for (version, python) in installed().into_iter().filter(|(version, _)| version.as_str() < "3.12") {
-        let old = Program::start(&python);
+        let old = Program::start(&python, "");
         assert_eq!(refused(&[program.pid(), old.pid()]), Some((old.pid(), "python_too_old")), "{version}");
     }
     assert!(!program.is_on());
@@ -202,7 +214,7 @@ fn a_target_that_cannot_be_switched_ends_the_start_and_the_others_are_off() {
 #[test]
 fn a_start_that_is_cancelled_or_fails_leaves_the_trampoline_off() {
     let Some((_, python)) = with_trampolines().next() else { return };
-    let mut program = Program::start(&python);
+    let mut program = Program::start(&python, "");
     let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
     let cancel = CancelToken::new();
     let result = std::thread::scope(|scope| {
@@ -253,6 +265,45 @@ fn a_command_and_its_forked_child_are_switched_when_they_run() {
         child.kill().unwrap();
         for pid in [forked, child.id()] {
             let _ = std::fs::remove_file(format!("/tmp/perf-{pid}.map"));
+        }
+    }
+}
+
+#[test]
+fn children_that_are_forked_until_the_end_are_off_too() {
+    for (version, python) in with_trampolines() {
+        let _alone = alone();
+        let mut program = Program::start(&python, "forks");
+        let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
+        if !started(&agent) {
+            return;
+        }
+        testkit::until("a capture has enough stacks", || agent.ledger().samples >= 100);
+        agent.stop().unwrap();
+        // It forks no more, and its children stay.
+        let stopped = Command::new("kill").args(["-STOP", &program.pid().to_string()]).status().unwrap();
+        assert!(stopped.success());
+        let state = |pid: u32| process::task::stat(pid).map_or('X', |stat| stat.state);
+        testkit::until("it is stopped", || state(program.pid()) == 'T');
+        let children = format!("/proc/{0}/task/{0}/children", program.pid());
+        let children = std::fs::read_to_string(children).unwrap();
+        let mut all: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        // A fifth is about to be killed, or has been: the oldest.
+        all.drain(..all.len().saturating_sub(4));
+        // A child that is being forked forgets signals.
+        let mut begun = Vec::new();
+        while !all.iter().all(|pid| begun.contains(pid)) {
+            begun.push(line(&mut program.output).0);
+        }
+        let on: Vec<u32> = all.iter().copied().filter(|pid| is_on(*pid, &mut program.output)).collect();
+        let stats = agent.python_stats().unwrap();
+        println!("{version}: {} of {} children are on; {}", on.len(), all.len(), stats.counts);
+        assert!(on.is_empty() && all.len() >= 4, "{version}: {on:?} of {all:?}; {stats:?}");
+        for pid in all {
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        }
+        for (_, path) in stats.maps {
+            let _ = std::fs::remove_file(path);
         }
     }
 }
