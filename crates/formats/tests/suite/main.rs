@@ -1,11 +1,13 @@
 //! The writers against goldens, their own reader and `go tool pprof`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+mod browser;
 mod flamegraph;
 mod folded;
 mod html;
 mod pprof;
 mod registry;
+mod report_page;
 
 use profile::{Builder, FileOffset, Function, Label, Line, Mapping, Profile, Svma, ValueType};
 

@@ -62,7 +62,6 @@ class Graph {
     place() {
         this.width = this.box.clientWidth;
         this.seen = this.box.clientHeight;
-        const wasAtEnd = this.box.scrollTop + this.seen >= this.box.scrollHeight - 2;
         this.lines = [];
         let below = 0;
         this.parts.forEach((part, number) => {
@@ -81,9 +80,14 @@ class Graph {
         this.canvas.height = Math.round(canvasHeight * ratio);
         this.spacer.style.setProperty("height", `${this.height - canvasHeight}px`);
         const rootIsLast = this.parts.length === 1 && !this.parts[0].down;
-        if (this.rootIsLast !== rootIsLast || (rootIsLast && wasAtEnd)) this.box.scrollTop = rootIsLast ? this.height : 0;
-        else if (this.parts.length === 2 && this.rootIsLast !== "both") this.box.scrollTop = below * ROW - this.seen / 2;
-        this.rootIsLast = this.parts.length === 2 ? "both" : rootIsLast;
+        if (this.parts.length === 2) {
+            // Another function stands in the middle.
+            if (this.middle !== this.parts[0].graph) this.box.scrollTop = below * ROW - this.seen / 2;
+        } else if (this.middle || this.rootIsLast !== rootIsLast || (rootIsLast && this.isAtEnd)) {
+            this.box.scrollTop = rootIsLast ? this.height : 0;
+        }
+        this.middle = this.parts.length === 2 ? this.parts[0].graph : null;
+        this.rootIsLast = rootIsLast;
         this.draw();
     }
 
@@ -99,6 +103,7 @@ class Graph {
     draw() {
         const { context, canvas } = this, ratio = window.devicePixelRatio || 1;
         const style = getComputedStyle(this.box), top = this.box.scrollTop;
+        this.isAtEnd = top + this.seen >= this.height - 2;
         context.setTransform(ratio, 0, 0, ratio, 0, 0);
         context.fillStyle = style.getPropertyValue("--panel") || "#fff";
         context.fillRect(0, 0, canvas.width, canvas.height);

@@ -80,10 +80,10 @@ class Page {
         this.wireCanvas();
         window.addEventListener("popstate", (event) => {
             this.depth = event.state?.depth || 0;
+            const before = this.state;
             this.state = this.stateOf(location.hash);
             this.element("search").value = this.state.search;
-            this.graph.current = null;
-            this.updateAll();
+            this.changed(before);
         });
         matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => this.setTheme(event.matches));
     }
@@ -147,7 +147,7 @@ class Page {
         return state;
     }
 
-    // Changes the state. Trees that differ lose the current frame.
+    // Changes the state.
     go(change) {
         const before = this.state;
         this.state = { ...before, ...change };
@@ -155,12 +155,15 @@ class Page {
         if (hash === this.hashOf(before)) return;
         this.depth++;
         history.pushState({ depth: this.depth }, "", hash);
-        const keepsTree = ["view", "order", "fn", "focus", "fold", "hidden", "off", "range", "value"].every((name) => before[name] === this.state[name]);
-        if (!keepsTree) this.graph.current = null;
-        this.updateAll();
+        this.changed(before);
     }
 
-    updateAll() {
+    // Shows another state. Another tree has no current frame.
+    changed(before) {
+        if (this.views.graphKey(before) !== this.views.graphKey(this.state)) {
+            this.graph.current = null;
+            this.match = -1;
+        }
         this.update();
         this.sidebar.show();
         this.timeline.show();
@@ -325,7 +328,7 @@ class Page {
         }
         if (!word || this.state.view === "table" || !graph.parts.length) return;
         const { isMatch } = views.matches(this.state);
-        const { nodes } = views.keep("nodes", [views.flameKey(this.state), this.state.view, this.state.fn, orderOf(this.state), word].join("|"), () =>
+        const { nodes } = views.keep("nodes", `${views.graphKey(this.state)}|${word}`, () =>
             matchesOf(graph.parts[0].graph, isMatch));
         if (!nodes.length) return this.say("No match");
         this.match = (this.match + step + nodes.length) % nodes.length;

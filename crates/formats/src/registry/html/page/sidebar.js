@@ -21,7 +21,7 @@ class Sidebar {
             const section = make("fieldset"), head = make("legend", facet.name);
             const whole = sums[number].reduce((sum, value) => sum + value, 0);
             const order = Array.from(facet.values.keys()).sort((a, b) => sums[number][b] - sums[number][a] || a - b);
-            const known = order.filter((value) => sums[number][value] > 0 || state.off[number].has(value));
+            const known = order.filter((value) => sums[number][value] > 0);
             const limit = this.opened.has(number) ? MAX_VALUES : LISTED_AT_FIRST;
             section.append(head);
             if (state.off[number].size) section.append(this.action(number, "all", "show all"));

@@ -29,6 +29,11 @@ class Views {
         return [this.selectionKey(state), state.hidden, state.focus, state.fold].join("|");
     }
 
+    // The key of what a view draws.
+    graphKey(state) {
+        return [this.flameKey(state), state.view, state.fn, orderOf(state)].join("|");
+    }
+
     // The tree of stacks, siblings by name.
     flame(state) {
         return this.keep("flame", this.flameKey(state), () => {
@@ -44,8 +49,7 @@ class Views {
 
     // The graphs of a view: whether callees are drawn below their callers, and the smallest depth that is drawn.
     graphs(state) {
-        const key = [this.flameKey(state), state.view, state.fn, orderOf(state)].join("|");
-        const trees = this.keep("graphs", key, () => {
+        const trees = this.keep("graphs", this.graphKey(state), () => {
             const ordered = (graph) => (orderOf(state) === "weight" ? heaviestFirst(graph) : graph);
             if (state.view === "sandwich" && state.fn < 0) return [];
             const flame = this.flame(state);
