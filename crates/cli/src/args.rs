@@ -17,6 +17,7 @@ const ABOUT: &str =
 const USAGE: &str = "perf-agent [OPTIONS] --profile|--offcpu|--pmu --pid PID [--pid PID …]
        perf-agent [OPTIONS] --profile|--offcpu|--pmu -a
        perf-agent [OPTIONS] --profile|--offcpu|--pmu -- CMD [ARGS…]
+       perf-agent live [OPTIONS] --pid PID|-a|-- CMD
        perf-agent render FILE [OUTPUT OPTIONS]
        perf-agent symbolize IN -o OUT [--symbol-dir DIR …] [--vmlinux FILE] [--system-map FILE]
        perf-agent convert IN -o OUT [--format NAME] [--value NAME]
@@ -63,6 +64,7 @@ Environment:
 
 Examples:
   perf-agent --profile --pid 4711
+  perf-agent live --pid 4711
   perf-agent --profile --comm nginx --duration 30
   perf-agent --profile -a --cgroup 0123456789ab --duration 30
   perf-agent --profile --pid 4711 --duration 1m --flamegraph-output flame.svg
@@ -111,6 +113,19 @@ pub enum Action {
     Top(Box<TopArgs>),
     /// Tell which functions changed between profiles, beyond chance, and by how much. Needs no privileges
     Diff(Box<DiffArgs>),
+    /// Show a running capture on the terminal: the hottest functions, the call tree, processes and threads, each second anew. ? lists the keys
+    #[command(
+        mut_arg("pmu", |option| option.hide(true)),
+        mut_arg("pmu_events", |option| option.hide(true)),
+        mut_arg("per_pid", |option| option.hide(true)),
+        mut_arg("per_thread", |option| option.hide(true)),
+        mut_arg("rotate", |option| option.hide(true)),
+        mut_arg("duration", |option| option.help("Length of the capture; the screen stays after it [default: until a key or the end of the targets ends it]")),
+        mut_arg("profile", |option| option.help("Show on-CPU time [default: both, but with -a on-CPU time only]")),
+        mut_arg("offcpu", |option| option.help("Show off-CPU time: where threads wait, and for how long")),
+        mut_arg("command", |option| option.help("Start this command and show it and its descendants from the first instruction. It reads nothing and its output to this terminal is dropped: sh -c 'CMD >FILE' keeps it")),
+    )]
+    Live(Box<LiveArgs>),
     /// Say what works here and how to fix the rest
     Doctor {
         /// Print an array of {check, status, value, affects, fix} instead of text
@@ -139,6 +154,21 @@ pub struct CaptureArgs {
     pub console: ConsoleArgs,
     #[command(flatten)]
     pub advanced: AdvancedArgs,
+}
+
+/// The options of `live`.
+#[derive(Debug, Args)]
+pub struct LiveArgs {
+    #[command(flatten)]
+    pub modes: ModeArgs,
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub settings: SettingArgs,
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
+    #[command(flatten)]
+    pub console: ConsoleArgs,
 }
 
 /// The options of `render`.

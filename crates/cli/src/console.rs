@@ -54,6 +54,8 @@ pub struct Console {
     /// Only errors and warnings are printed.
     pub quiet: bool,
     colours: bool,
+    /// Whether a screen that fills the terminal has colours.
+    pub screen_colours: bool,
     /// Columns of a line; none if the console was not set up.
     width: Option<usize>,
 }
@@ -88,14 +90,14 @@ pub fn console() -> Console {
 
 impl Console {
     fn of(args: ConsoleArgs, is_terminal: bool, no_color: bool, columns: Option<usize>) -> Self {
-        let colours = match args.color.unwrap_or_default() {
-            When::Auto => is_terminal && !no_color,
-            When::Always => true,
-            When::Never => false,
+        let (colours, screen_colours) = match args.color.unwrap_or_default() {
+            When::Auto => (is_terminal && !no_color, !no_color),
+            When::Always => (true, true),
+            When::Never => (false, false),
         };
         let width = columns.filter(|_| is_terminal).map_or(WIDTH_ELSEWHERE, |columns| columns.max(MIN_WIDTH));
         let is = |flag: Option<bool>| flag == Some(true);
-        Self { verbose: is(args.verbose), quiet: is(args.quiet), colours, width: Some(width) }
+        Self { verbose: is(args.verbose), quiet: is(args.quiet), colours, screen_colours, width: Some(width) }
     }
 
     /// Columns of a line.

@@ -16,6 +16,7 @@ mod header;
 mod input;
 mod later_names;
 mod listing;
+mod live_view;
 mod merge;
 mod messages;
 mod naming;
@@ -24,6 +25,7 @@ mod progress;
 mod render;
 mod request;
 mod run;
+mod screen;
 mod signals;
 mod starting;
 mod symbol_args;
@@ -75,6 +77,7 @@ fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<E
         CommandLine { action: Some(Action::Merge(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Diff(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Top(args)), .. } => console::set_up(args.console),
+        CommandLine { action: Some(Action::Live(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Doctor { .. } | Action::Version), .. } => {
             console::set_up(ConsoleArgs::default())
         }
@@ -96,6 +99,10 @@ fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<E
         CommandLine { action: Some(Action::Merge(args)), .. } => Ok(merge::run(&args, interrupts, statuses)),
         CommandLine { action: Some(Action::Top(args)), .. } => top::run(&args, statuses),
         CommandLine { action: Some(Action::Diff(args)), .. } => diff::run(&args, statuses),
+        CommandLine { action: Some(Action::Live(args)), .. } => {
+            perfagent::raise_permitted()?;
+            Ok(live_view::run(&args, interrupts, statuses))
+        }
         CommandLine { action: Some(Action::Doctor { json }), .. } => {
             perfagent::raise_permitted()?;
             doctor::run(json == Some(true))

@@ -1,35 +1,76 @@
 //! Converts the options into the library's builder.
 
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use perfagent::{AgentBuilder, AutoName, OutputKind, Subject, auto_name};
 
-use crate::args::{CaptureArgs, OutputArgs, TargetArgs};
+use crate::args::{CaptureArgs, LiveArgs, ModeArgs, OutputArgs, SettingArgs, TargetArgs};
+use crate::symbol_args::SymbolArgs;
 use crate::values::Text;
 
 /// What the command line asks for. The library checks it when it builds the agent.
 pub fn builder(args: &CaptureArgs) -> AgentBuilder {
-    let builder =
-        texts(args).fold(AgentBuilder::default(), |builder, (name, text)| builder.option(name, text));
-    let single = args.outputs.output.iter().map(|path| ("output", path));
+    let CaptureArgs { modes, target, settings, outputs, symbols, advanced, .. } = args;
+    let builder = texts(target, settings, symbols).chain(further_texts(args));
+    let builder = builder.fold(AgentBuilder::default(), |builder, (name, text)| builder.option(name, text));
+    let single = outputs.output.iter().map(|path| ("output", path));
     let builder = single.fold(builder, |builder, (name, path)| builder.option(name, path));
     let files = args.outputs.files.given();
     let perf_data = args.outputs.perf_data_output.as_ref().map(|path| ("perf-data-output", path));
     let builder = files.chain(perf_data).fold(builder, |builder, (name, path)| builder.option(name, path));
     let builder = builder.debuginfod_from_env(true);
-    let builder = flags(args, builder).drawing(args.outputs.files.drawing.chosen());
-    let builder = with_command(&args.target.command, builder);
+    let builder = flags(modes, target, settings, symbols, builder).drawing(outputs.files.drawing.chosen());
+    let builder = if advanced.self_check == Some(true) { builder.self_check(true) } else { builder };
+    let builder = with_command(&target.command, builder);
     let timestamp = jiff::Zoned::now().strftime("%Y%m%d%H%M").to_string();
     let automatic_name = |kind| automatic_name(&args.target, &timestamp, kind);
     with_report(args, with_profiles(args, builder, automatic_name), automatic_name)
 }
 
-/// Every option whose value the library reads.
-fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
-    let CaptureArgs { target, settings, outputs, symbols, advanced, .. } = args;
+/// What `live` asks for. Without a kind of capture it is both kinds of profiles, but of the whole system on-CPU time only: there, each wait of
+/// each thread would cost the machine something.
+pub fn live_builder(args: &LiveArgs) -> AgentBuilder {
+    let LiveArgs { modes, target, settings, symbols, .. } = args;
+    let builder = texts(target, settings, symbols);
+    let builder = builder.fold(AgentBuilder::default(), |builder, (name, text)| builder.option(name, text));
+    let builder = flags(modes, target, settings, symbols, builder).debuginfod_from_env(true).per_thread(true);
+    let builder = match (modes.profile, modes.offcpu) {
+        (Some(true), _) | (_, Some(true)) => builder,
+        _ if target.all == Some(true) => builder.with_cpu_profile(),
+        _ => builder.with_cpu_profile().with_off_cpu_profile(),
+    };
+    let Some((program, arguments)) = target.command.split_first() else { return builder };
+    let mut command = Command::new(program);
+    // The terminal is the view's.
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    if std::io::stderr().is_terminal() {
+        command.stderr(Stdio::null());
+    }
+    builder.command(command)
+}
+
+/// An option of captures that `live` has no use for, if it was given.
+pub fn of_no_use_for_live(args: &LiveArgs) -> Option<&'static str> {
+    let LiveArgs { modes, settings, .. } = args;
+    let given = [
+        ("--pmu", modes.pmu == Some(true)),
+        ("--pmu-events", settings.pmu_events.is_some()),
+        ("--per-pid", settings.per_pid == Some(true)),
+        ("--rotate", settings.rotate.is_some()),
+    ];
+    given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+}
+
+/// The options of captures and of `live` whose value the library reads.
+fn texts<'a>(
+    target: &'a TargetArgs,
+    settings: &'a SettingArgs,
+    symbols: &'a SymbolArgs,
+) -> impl Iterator<Item = (&'static str, &'a Text)> {
     let single = [
         ("duration", &settings.duration),
         ("rotate", &settings.rotate),
@@ -39,30 +80,39 @@ fn texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
         ("offcpu-states", &settings.offcpu_states),
         ("min-block", &settings.min_block),
         ("pmu-events", &settings.pmu_events),
-        ("pmu-format", &outputs.pmu_format),
         ("cgroup", &target.cgroup),
-        ("metrics-listen", &outputs.metrics_listen),
-        ("max-stacks", &advanced.max_stacks),
-        ("ring-size", &advanced.ring_size),
     ];
     let single = single.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
     let pids = target.pid.iter().map(|pid| ("pid", pid));
     let comms = target.comm.iter().map(|name| ("comm", name));
     let tids = target.tid.iter().map(|tid| ("tid", tid));
-    single
-        .chain(symbols.texts())
-        .chain(pids)
-        .chain(comms)
-        .chain(tids)
-        .chain(outputs.tag.iter().map(|tag| ("tag", tag)))
+    single.chain(symbols.texts()).chain(pids).chain(comms).chain(tids)
+}
+
+/// The other options whose value the library reads.
+fn further_texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Text)> {
+    let CaptureArgs { outputs, advanced, .. } = args;
+    let single = [
+        ("pmu-format", &outputs.pmu_format),
+        ("metrics-listen", &outputs.metrics_listen),
+        ("max-stacks", &advanced.max_stacks),
+        ("ring-size", &advanced.ring_size),
+    ];
+    let single = single.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
+    single.chain(outputs.tag.iter().map(|tag| ("tag", tag)))
 }
 
 /// Turns a mode or setting on.
 type Setter = fn(AgentBuilder) -> AgentBuilder;
 
-fn flags(args: &CaptureArgs, builder: AgentBuilder) -> AgentBuilder {
-    let CaptureArgs { modes, target, settings, symbols, advanced, .. } = args;
-    let setters: [(Option<bool>, Setter); 13] = [
+fn flags(
+    modes: &ModeArgs,
+    target: &TargetArgs,
+    settings: &SettingArgs,
+    symbols: &SymbolArgs,
+    builder: AgentBuilder,
+) -> AgentBuilder {
+    let setters: [(Option<bool>, Setter); 12] = [
         (modes.profile, AgentBuilder::with_cpu_profile),
         (modes.offcpu, AgentBuilder::with_off_cpu_profile),
         (modes.pmu, AgentBuilder::pmu),
@@ -75,7 +125,6 @@ fn flags(args: &CaptureArgs, builder: AgentBuilder) -> AgentBuilder {
         (symbols.symbol_fail_closed, |builder| builder.symbol_fail_closed(true)),
         (settings.inject_python, |builder| builder.inject_python(true)),
         (settings.java_perf_map, |builder| builder.java_perf_map(true)),
-        (advanced.self_check, |builder| builder.self_check(true)),
     ];
     setters
         .into_iter()

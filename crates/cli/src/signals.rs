@@ -6,7 +6,7 @@ use perfagent::{CancelToken, TemporaryFiles};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::messages;
+use crate::{messages, screen};
 
 /// The effects of signals.
 #[derive(Clone, Default)]
@@ -48,6 +48,7 @@ impl Interrupts {
             }
             _ => {
                 self.temporary_files.remove_all();
+                screen::restore();
                 messages::error("ended by the third signal; unfinished outputs are not written", None);
                 std::process::exit(self.failed.into());
             }

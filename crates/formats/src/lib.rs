@@ -14,4 +14,5 @@ pub mod registry;
 
 pub use amount::amount;
 pub use encoder::{EncodeOptions, Encoder, Merge};
+pub use named_frames::{FrameKind, NamedFrame, NamedFrames};
 pub use registry::{flamegraph, folded, pprof};

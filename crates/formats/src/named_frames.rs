@@ -9,7 +9,7 @@ use crate::Merge;
 
 /// What kind of code a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum FrameKind {
+pub enum FrameKind {
     /// Not code: a process or thread.
     Owner,
     /// Machine code of a file.
@@ -28,14 +28,15 @@ pub(crate) enum FrameKind {
 
 /// A frame as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct NamedFrame {
+pub struct NamedFrame {
     /// One line of text without `;`.
-    pub(crate) name: String,
-    pub(crate) kind: FrameKind,
+    pub name: String,
+    /// What it is.
+    pub kind: FrameKind,
 }
 
 /// Turns the samples of a profile into named frames.
-pub(crate) struct NamedFrames {
+pub struct NamedFrames {
     /// By number of the location, outermost first.
     of_locations: Vec<Vec<NamedFrame>>,
     /// Whether stacks begin with a frame for their process, and for their thread.
@@ -45,7 +46,9 @@ pub(crate) struct NamedFrames {
 }
 
 impl NamedFrames {
-    pub(crate) fn new(profile: &Profile, merge: Merge) -> Self {
+    /// The frames of a profile, whose stacks begin with the owners that `merge` asks for.
+    #[must_use]
+    pub fn new(profile: &Profile, merge: Merge) -> Self {
         let of_locations = profile.locations.iter().map(|location| frames_at(profile, location)).collect();
         let several = |key: &str| {
             profile.samples.iter().filter_map(|sample| label(sample, key)).collect::<BTreeSet<_>>().len() > 1
@@ -76,7 +79,8 @@ impl NamedFrames {
     }
 
     /// The frames of a location, outermost first.
-    pub(crate) fn at(&self, location: LocationId) -> &[NamedFrame] {
+    #[must_use]
+    pub fn at(&self, location: LocationId) -> &[NamedFrame] {
         self.of_locations.get(location.0 as usize).map_or(&[], Vec::as_slice)
     }
 }

@@ -44,6 +44,16 @@ pub fn print(report: &Report, target: &str, early: Option<&str>) -> bool {
     complete
 }
 
+/// Prints how the command ended, and the facts of each profile.
+pub fn facts_only(report: &Report, target: &str) {
+    if let Some(status) = &report.command_status {
+        messages::note(&command_end(status));
+    }
+    if !console().quiet {
+        report.ledgers.iter().for_each(|ledger| messages::strong(&facts::line(ledger, target, None)));
+    }
+}
+
 /// Prints facts and the hottest functions of each profile.
 fn profiles(recording: &Recording, ledgers: &[Ledger], target: &str, early: Option<&str>) {
     if console().quiet {

@@ -8,6 +8,7 @@ mod doctor;
 mod ending;
 mod help;
 mod inject_python;
+mod live;
 mod metrics;
 mod perf_data;
 mod perf_data_input;

@@ -220,7 +220,7 @@ fn perf_data_goes_beside_an_on_cpu_profile_into_a_file() {
 #[test]
 fn options_of_other_versions_do_not_exist() {
     good_with(&["--event"], &["this version has no option", "--event"]);
-    for subcommand in ["events", "live", "why"] {
+    for subcommand in ["events", "why"] {
         rejected(&[subcommand], &["this version has no subcommand", subcommand]);
     }
 }
