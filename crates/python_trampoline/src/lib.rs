@@ -10,7 +10,7 @@
 //! # Where a thread may call
 //! Only threads of the main interpreter are used, since trampolines are switched for each interpreter of a process, and this is the one that
 //! runs the program. Either such a thread waits in a system call and has given the lock away, with a whole stack, outside of the
-//! dynamic loader and of signal handlers. Or the interpreter's first thread runs its loop: then the interpreter is asked to call `sched_yield`
+//! dynamic loader and of signal handlers, and not for the lock itself. Or the interpreter's first thread runs its loop: then the interpreter is asked to call `sched_yield`
 //! between two instructions (`Py_AddPendingCall`), and the calls are made at the end of that system call, which is known by its argument.
 //!
 //! Only for x86-64; elsewhere the crate is empty.

@@ -81,8 +81,11 @@ pub(crate) fn hold(target: &Target, texts: &Texts) -> Result<Held, Refusal> {
 fn attempt_once(target: &Target, texts: &Texts, attempt: u64) -> Result<Option<Held>, CallError> {
     let mut threads = process::task::threads(target.pid).map_err(|_| CallError::Ended)?;
     threads.truncate(MAX_THREADS);
-    let mut waiting: Vec<(u8, u32)> =
-        threads.iter().filter_map(|tid| Some((waits::of_thread(target.pid, *tid)?, *tid))).collect();
+    let waits = |tid: &u32| {
+        let wait = waits::of_thread(target.pid, *tid)?;
+        (!wait.word.is_some_and(|word| target.is_own_lock(word))).then_some((wait.preference, *tid))
+    };
+    let mut waiting: Vec<(u8, u32)> = threads.iter().filter_map(waits).collect();
     waiting.sort_unstable();
     let mut late = None;
     for (_, tid) in waiting.iter().take(MAX_WAITING) {
@@ -104,8 +107,11 @@ fn attempt_once(target: &Target, texts: &Texts, attempt: u64) -> Result<Option<H
 /// A thread that waits outside of the interpreter and has given the lock away.
 fn in_waiting_thread(target: &Target, texts: &Texts, tid: u32) -> Result<Option<Held>, CallError> {
     let stopped = Stopped::new(target.pid, tid, Instant::now() + STOP)?;
-    let waits =
-        stopped.system_call().is_some_and(|(number, second)| waits::preference(number, second).is_some());
+    let first = stopped.registers().rdi;
+    let waits = stopped.system_call().is_some_and(|(number, second)| {
+        waits::preference(number, second).is_some()
+            && !waits::word(number, first).is_some_and(|word| target.is_own_lock(word))
+    });
     if !waits || !is_plain(target, &target.code.walk(stopped.registers())) {
         return Ok(None);
     }

@@ -23,7 +23,11 @@ pub(crate) struct Target {
     /// The code of the interpreter's loop.
     pub(crate) evaluator: Vec<Range<u64>>,
     locking: Locking,
+    /// The interpreter's own variables, with the interpreter's lock among them.
+    runtime: Vec<Range<u64>>,
 }
+
+const RUNTIME: &str = "_PyRuntime";
 
 /// Functions that hold the lock of pending calls for a moment, or that are called meanwhile. The first two are known by name only in files with
 /// all symbols.
@@ -74,12 +78,18 @@ impl Target {
             return Err(Refusal::new(Token::NotPython, "it is perf-agent itself"));
         }
         let code = Code::read(pid)?;
-        let (api, evaluator, locking) = Self::interpreter(&code)?;
-        Ok(Self { pid, start_ticks: stat.start_time_ticks, code, api, evaluator, locking })
+        let (api, file, evaluator) = Self::interpreter(&code)?;
+        let locking = Locking::of(file);
+        let runtime: Vec<Range<u64>> =
+            file.functions(&[RUNTIME]).into_iter().map(|(_, range)| range).collect();
+        if runtime.is_empty() {
+            return Err(Refusal::new(Token::NoLibpythonSymbols, format!("{} lacks {RUNTIME}", file.path())));
+        }
+        Ok(Self { pid, start_ticks: stat.start_time_ticks, api, evaluator, locking, runtime, code })
     }
 
-    /// The functions of the interpreter, where its loop is, and where it locks.
-    fn interpreter(code: &Code) -> Result<(Api, Vec<Range<u64>>, Locking), Refusal> {
+    /// The functions of the interpreter, its file, and where its loop is.
+    fn interpreter(code: &Code) -> Result<(Api, &CodeFile, Vec<Range<u64>>), Refusal> {
         let mut refused = None;
         for file in candidates(code) {
             if is_named(file) && file.bytes().get(CLASS_AT) == Some(&CLASS_32) {
@@ -98,9 +108,15 @@ impl Target {
             }
             let at = |range: &Range<_>| bias(file, range);
             let evaluator = interpreter.evaluator.ranges.iter().map(at).collect();
-            return Ok((Api::find(file, code)?, evaluator, Locking::of(file)));
+            return Ok((Api::find(file, code)?, file, evaluator));
         }
         Err(refused.unwrap_or_else(|| Refusal::new(Token::NotPython, "no interpreter of Python is mapped")))
+    }
+
+    /// Whether a thread that waits for the change of this word waits for the interpreter's own lock. It is half-way through the C library's
+    /// functions for that lock, and may not call them again before it is through.
+    pub(crate) fn is_own_lock(&self, word: u64) -> bool {
+        self.runtime.iter().any(|range| range.contains(&word))
     }
 
     /// Whether the process is still the one that was found.

@@ -12,6 +12,7 @@ use crate::place::hold;
 use crate::target::Target;
 
 mod refusals;
+mod signals;
 
 const PROGRAM: &str = r#"
 import json, os, select, signal, sys, threading, time

@@ -8,7 +8,9 @@ use sys::ptrace::{Registers, Stop, Tracee, Until};
 
 use crate::error::CallError;
 
-/// Pauses between two looks: the first ones are short, since most stops come within microseconds.
+/// Most stops come within microseconds, and a thread that gets many signals stops often: at first there is no pause between two looks.
+const NO_PAUSE: Duration = Duration::from_micros(100);
+/// Pauses between two looks after that.
 const FIRST_PAUSE: Duration = Duration::from_micros(10);
 const LAST_PAUSE: Duration = Duration::from_millis(1);
 const EPERM: i32 = 1;
@@ -124,13 +126,19 @@ fn until_interrupted(tracee: &mut Tracee, deadline: Instant) -> Result<(), CallE
 
 /// The next stop.
 pub(crate) fn wait(tracee: &mut Tracee, deadline: Instant, what: &'static str) -> Result<Stop, CallError> {
+    let begun = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {
         if let Some(stop) = tracee.stop().map_err(CallError::io("wait for a thread"))? {
             return Ok(stop);
         }
-        if Instant::now() >= deadline {
+        let now = Instant::now();
+        if now >= deadline {
             return Err(CallError::Late(what));
+        }
+        if now.duration_since(begun) < NO_PAUSE {
+            std::thread::yield_now();
+            continue;
         }
         std::thread::sleep(pause);
         pause = (2 * pause).min(LAST_PAUSE);

@@ -27,17 +27,33 @@ pub fn preference(number: u64, operation: u64) -> Option<u8> {
     }
 }
 
-/// The preference of what a thread waits for just now; none if it runs, or waits for something else.
+/// A wait for something outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// As of [`preference`].
+    pub preference: u8,
+    /// The word in memory for whose change it waits, if it is such a wait.
+    pub word: Option<u64>,
+}
+
+/// The word in memory for whose change a system call with this number and first argument waits.
 #[must_use]
-pub fn of_thread(pid: u32, tid: u32) -> Option<u8> {
+pub fn word(number: u64, first: u64) -> Option<u64> {
+    (number == FUTEX).then_some(first)
+}
+
+/// What a thread waits for just now; none if it runs, or waits for something else.
+#[must_use]
+pub fn of_thread(pid: u32, tid: u32) -> Option<Wait> {
     parse(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?)
 }
 
-fn parse(text: &str) -> Option<u8> {
+fn parse(text: &str) -> Option<Wait> {
     let mut words = text.split_ascii_whitespace();
     let number = words.next()?.parse().ok()?;
-    let operation = words.nth(1)?.strip_prefix("0x")?;
-    preference(number, u64::from_str_radix(operation, 16).ok()?)
+    let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let (first, second) = (argument()?, argument()?);
+    Some(Wait { preference: preference(number, second)?, word: word(number, first) })
 }
 
 #[cfg(test)]
@@ -46,10 +62,19 @@ mod tests {
 
     #[test]
     fn only_waits_for_something_outside_count() {
-        assert_eq!(parse("230 0x0 0x0 0x7f 0x0 0x0 0x0 0x7ffd 0x7f12\n"), Some(0));
-        assert_eq!(parse("202 0x55 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd 0x7f12\n"), Some(0));
+        assert_eq!(
+            parse("230 0x0 0x0 0x7f 0x0 0x0 0x0 0x7ffd 0x7f12\n"),
+            Some(Wait { preference: 0, word: None })
+        );
+        assert_eq!(
+            parse("202 0x55 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd 0x7f12\n"),
+            Some(Wait { preference: 0, word: Some(0x55) })
+        );
         assert_eq!(parse("202 0x55 0x80 0x2 0x0 0x0 0x0 0x7ffd 0x7f12\n"), None, "a lock of the C library");
-        assert_eq!(parse("232 0x3 0x55 0x10 0x1 0x0 0x0 0x7ffd 0x7f12\n"), Some(LAST_RESORT));
+        assert_eq!(
+            parse("232 0x3 0x55 0x10 0x1 0x0 0x0 0x7ffd 0x7f12\n"),
+            Some(Wait { preference: LAST_RESORT, word: None })
+        );
         for text in ["running\n", "-1 0x7ffd 0x7f12\n", "9 0x0 0x1 0x2\n", "", "x", "230", "230 0x0 zz"] {
             assert_eq!(parse(text), None, "{text}");
         }

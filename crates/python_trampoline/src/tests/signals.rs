@@ -1,0 +1,183 @@
+//! Programs that get signals and contend for the lock while they are switched, and what must not change in them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use sys::ptrace::send_signal;
+
+use super::*;
+
+const BUSY: &str = include_str!("busy.py");
+const SIGUSR1: i32 = 10;
+const SIGUSR2: i32 = 12;
+/// As Python and the C library number it.
+const SIGRTMIN: i32 = 34;
+
+/// What the program says of itself.
+#[derive(Debug)]
+struct Told(String);
+
+impl Told {
+    /// Asks until the program has answered.
+    fn by(program: &Program) -> Self {
+        let before = program.lines();
+        let pid = program.pid();
+        testkit::until("it answers", || {
+            send_signal(pid, pid, SIGUSR2).unwrap();
+            let stat = process::task::stat(pid).unwrap();
+            assert_ne!(stat.state, 'Z', "it lives");
+            program.lines() > before && program.text().ends_with('\n')
+        });
+        Self(program.text().lines().last().unwrap().to_owned())
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        let (_, rest) = self.0.split_once(&format!("\"{name}\": ")).unwrap();
+        rest.split([',', '}']).next().unwrap().parse().unwrap()
+    }
+
+    fn is_active(&self) -> bool {
+        self.0.contains("\"active\": true")
+    }
+}
+
+fn busy(python: &PathBuf, words: &[&str]) -> Program {
+    Program::run(Command::new(python).args(["-c", BUSY]).args(words))
+}
+
+/// Switches a program on and off while it gets signals. All arrive, and it computes what it should.
+fn cycles_lose_no_signal(python: &PathBuf, words: &[&str], cycles: u64) {
+    let program = busy(python, words);
+    let (pid, own) = (program.pid(), Mark::own().unwrap());
+    let over = AtomicBool::new(false);
+    let (queued, single) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        // Signals that queue, to each of the threads by turns.
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for tid in process::task::threads(pid).unwrap_or_default() {
+                    if send_signal(pid, tid, SIGRTMIN).is_ok() {
+                        queued.fetch_add(1, Ordering::Relaxed);
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        // One that does not queue: the next is sent when it has come.
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                send_signal(pid, pid, SIGUSR1).unwrap();
+                let sent = single.fetch_add(1, Ordering::Relaxed) + 1;
+                testkit::until("SIGUSR1 arrives", || Told::by(&program).number("usr1") == sent);
+            }
+        });
+        // Where signals come faster than the machine handles them, an attempt may be late.
+        for _ in 0..cycles {
+            testkit::until("it is switched on", || switch_on(pid, &own) == Ok(On::Activated));
+            testkit::until("it is switched off", || switch_off(pid, &own).is_ok());
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let sent = queued.into_inner();
+    testkit::until("all signals arrive", || Told::by(&program).number("queued") >= sent);
+    let told = Told::by(&program);
+    assert_eq!(told.number("queued"), sent, "{words:?}: {told:?}");
+    assert_eq!(told.number("usr1"), single.into_inner(), "{words:?}: {told:?}");
+    assert_eq!(told.number("wrong"), 0, "{words:?}: {told:?}");
+    assert!(!told.is_active(), "{words:?}");
+    // It computes on, and its timer runs.
+    let goes_on = |name: &str| {
+        testkit::until(name, || Told::by(&program).number(name) > told.number(name));
+    };
+    goes_on("rounds");
+    if words.contains(&"alarm") {
+        goes_on("alrm");
+    }
+    println!("{words:?}, {cycles} cycles: {told:?}");
+}
+
+#[test]
+fn no_signal_is_lost_and_nothing_is_computed_wrongly() {
+    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    // One thread computes, and one waits for the lock most of the time.
+    cycles_lose_no_signal(&python, &["alarm", "0"], 4);
+}
+
+/// What must be the same before and after.
+struct Surface {
+    /// Start, end, rights, file and offset.
+    maps: Vec<(u64, u64, String, String)>,
+    /// Of each thread: blocked, ignored and handled signals.
+    signals: Vec<(u32, Vec<String>)>,
+}
+
+impl Surface {
+    fn of(pid: u32) -> Self {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        let mapping = |line: &str| {
+            let mut words = line.split_ascii_whitespace();
+            let (start, end) = words.next().unwrap().split_once('-').unwrap();
+            let rights = words.next().unwrap().to_owned();
+            (
+                hex(start),
+                hex(end),
+                rights,
+                words.nth(2).is_some().then(|| words.next()).flatten().unwrap_or("").to_owned(),
+            )
+        };
+        let signals = |tid: u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap();
+            let is_it =
+                |line: &&str| ["SigBlk", "SigIgn", "SigCgt"].iter().any(|name| line.starts_with(name));
+            (tid, status.lines().filter(is_it).map(str::to_owned).collect())
+        };
+        let signals = process::task::threads(pid).unwrap().into_iter().map(signals).collect();
+        Self { maps: maps.lines().map(mapping).collect(), signals }
+    }
+
+    /// Bytes of executable memory that the other does not have. All else that the other has is there.
+    fn more_code_than(&self, before: &Self) -> u64 {
+        assert_eq!(self.signals, before.signals);
+        for (start, end, rights, file) in &before.maps {
+            let mut at = *start;
+            for (from, to, now, of) in &self.maps {
+                if (*from..*to).contains(&at) && now == rights && of == file {
+                    at = *to;
+                }
+            }
+            assert!(at >= *end, "{start:x}-{end:x} {rights} {file} is not as it was from {at:x} on");
+        }
+        let of_files = |surface: &Self| surface.maps.iter().filter(|map| map.3.starts_with('/')).count();
+        assert_eq!(of_files(self), of_files(before), "files that are mapped");
+        let code = |surface: &Self| -> u64 {
+            surface.maps.iter().filter(|map| map.2.contains('x')).map(|(start, end, ..)| end - start).sum()
+        };
+        code(self) - code(before)
+    }
+}
+
+#[test]
+fn memory_and_signals_of_a_program_stay_as_they_were() {
+    const ARENA: u64 = 64 << 10;
+    const CYCLES: u64 = 4;
+    let own = Mark::own().unwrap();
+    for python in [interpreter(12), interpreter(13)].iter().flatten() {
+        for mode in ["sleep", "compute", "join"] {
+            let program = Program::start(python, &[], mode);
+            // What it does at first is done.
+            assert!(!program.says());
+            let threads = || process::task::threads(program.pid()).unwrap().len();
+            let expected = if mode == "join" { 2 } else { 1 };
+            testkit::until("all threads run", || threads() == expected);
+            assert!(!program.says());
+            let before = Surface::of(program.pid());
+            for _ in 0..CYCLES {
+                assert_eq!(switch_on(program.pid(), &own), Ok(On::Activated), "{mode}");
+                assert_eq!(switch_off(program.pid(), &own), Ok(Off::Deactivated), "{mode}");
+            }
+            let more = Surface::of(program.pid()).more_code_than(&before);
+            assert!(more <= CYCLES * ARENA, "{mode}: {more} bytes of code more");
+        }
+    }
+}
