@@ -179,11 +179,11 @@ pub struct RenderArgs {
     pub recording: PathBuf,
 
     /// Write one profile to this file, in the format of its extension: .pb.gz, .folded, .svg, .html, .ndjson,
-    /// .speedscope.json; - is standard output
+    /// .speedscope.json, .firefox.json; - is standard output
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<OutputPath>,
 
-    /// The format of --output, whatever its extension: pprof, folded, flamegraph, html, ndjson, speedscope
+    /// The format of --output, whatever its extension: pprof, folded, flamegraph, html, ndjson, speedscope, firefox
     #[arg(long, value_name = "NAME", requires = "output")]
     pub format: Option<String>,
 

@@ -15,11 +15,12 @@ pub struct ConvertArgs {
     #[arg(value_name = "IN")]
     pub input: PathBuf,
 
-    /// The file to write, in the format of its extension: .pb.gz, .folded, .svg, .html, .ndjson, .speedscope.json; - is standard output
+    /// The file to write, in the format of its extension: .pb.gz, .folded, .svg, .html, .ndjson, .speedscope.json,
+    /// .firefox.json; - is standard output
     #[arg(short, long, value_name = "OUT")]
     pub output: OutputPath,
 
-    /// The format of OUT, whatever its extension: pprof, folded, flamegraph, html, ndjson, speedscope
+    /// The format of OUT, whatever its extension: pprof, folded, flamegraph, html, ndjson, speedscope, firefox
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
 

@@ -1,5 +1,6 @@
 //! The list of all encoders. A new format is a module here and an entry in [`ENCODERS`].
 
+pub mod firefox;
 pub mod flamegraph;
 pub mod folded;
 pub mod html;
@@ -19,6 +20,7 @@ pub static ENCODERS: &[&dyn Encoder] = &[
     &html::Html,             // all values of each stack, as a page to explore
     &ndjson::Ndjson,         // all values of each stack, as JSON
     &speedscope::Speedscope, // one value of each stack, for a viewer
+    &firefox::Firefox,       // the same, for another one
 ];
 
 /// The encoder of this name.

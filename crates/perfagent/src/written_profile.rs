@@ -131,7 +131,7 @@ impl WrittenProfile {
         output::write_bytes(&formats::pprof::encode(&self.0), target, temporary)
     }
 
-    /// Writes it in a format, as `pprof`, `folded`, `flamegraph`, `ndjson` or `speedscope` (see [`Recording::formats`](crate::Recording::formats)).
+    /// Writes it in a format, as `pprof`, `folded`, `flamegraph`, `ndjson`, `speedscope` or `firefox` (see [`Recording::formats`](crate::Recording::formats)).
     /// Formats that show one value of each stack show number `value`, or the one that the profile shows by default. Gives the number of bytes.
     ///
     /// # Errors

@@ -53,6 +53,7 @@ fn each_format_is_chosen_by_extension_or_name() {
     for (file, begin) in [
         ("a.svg", "<?xml"),
         ("a.ndjson", "{\"frames\""),
+        ("a.firefox.json", "{\"meta\":"),
         ("a.speedscope.json", "{\"$schema\":\"https://www.speedscope.app/"),
     ] {
         done(folder, &["convert", "a.folded", "-o", file]);
