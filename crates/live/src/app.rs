@@ -140,6 +140,27 @@ impl App {
         self.message = message;
     }
 
+    /// What was captured of each mode since the start, one line each.
+    #[must_use]
+    pub fn facts(&self) -> Vec<String> {
+        let line = |(mode, window): &(Mode, Window)| {
+            let figures = window.figures(Range::Start);
+            let share = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{share:.1}"));
+            format!(
+                "{}: {}, {} s, {} {}, {} % rooted, {} % named, {} lost",
+                mode.name(),
+                self.status.target,
+                self.status.seconds,
+                figures.samples,
+                if *mode == Mode::OnCpu { "samples" } else { "waits" },
+                share(figures.rooted_pct()),
+                share(figures.named_pct()),
+                figures.lost
+            )
+        };
+        self.windows.0.iter().map(line).collect()
+    }
+
     /// Whether the picture stands still.
     pub(crate) fn is_paused(&self) -> bool {
         self.frozen.is_some()

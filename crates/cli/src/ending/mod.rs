@@ -44,13 +44,13 @@ pub fn print(report: &Report, target: &str, early: Option<&str>) -> bool {
     complete
 }
 
-/// Prints how the command ended, and the facts of each profile.
-pub fn facts_only(report: &Report, target: &str) {
+/// Prints how the command ended, and these facts.
+pub fn facts_only(report: &Report, facts: &[String]) {
     if let Some(status) = &report.command_status {
         messages::note(&command_end(status));
     }
     if !console().quiet {
-        report.ledgers.iter().for_each(|ledger| messages::strong(&facts::line(ledger, target, None)));
+        facts.iter().for_each(|line| messages::strong(line));
     }
 }
 

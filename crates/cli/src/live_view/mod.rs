@@ -61,8 +61,8 @@ pub fn run(args: &LiveArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> 
     }
     let target = header::target(&config, &agent.targets());
     match view(&agent, &config, &target, interrupts) {
-        Ok(report) => {
-            ending::facts_only(&report, &target);
+        Ok((report, facts)) => {
+            ending::facts_only(&report, &facts);
             ExitCode::from(statuses.of_report(&report, true))
         }
         Err(error) => failed(&error, statuses),
@@ -74,8 +74,13 @@ fn failed(error: &Error, statuses: ExitStatuses) -> ExitCode {
     ExitCode::from(statuses.of_error(error))
 }
 
-/// Shows the capture until the end is asked for. Gives the report of the capture, which has ended then.
-fn view(agent: &Agent, config: &Config, target: &str, interrupts: &Interrupts) -> Result<Report, Error> {
+/// Shows the capture until the end is asked for. Gives the report of the capture, which has ended then, and the facts about all of it.
+fn view(
+    agent: &Agent,
+    config: &Config,
+    target: &str,
+    interrupts: &Interrupts,
+) -> Result<(Report, Vec<String>), Error> {
     let end = CancelToken::new();
     let (updates, updated) = sync_channel(UPDATES);
     std::thread::scope(|scope| {
@@ -84,12 +89,13 @@ fn view(agent: &Agent, config: &Config, target: &str, interrupts: &Interrupts) -
         let following = following.spawn_scoped(scope, || follow(agent, config, target, &end, own));
         let following =
             following.map_err(|source| system("start the thread that follows the capture", source))?;
-        let shown = show(config, &updated, interrupts, &updates);
+        let mut app = App::new(&modes(config));
+        let shown = show(&mut app, &updated, interrupts, &updates);
         end.cancel();
         // What the other thread still says is not waited for.
         drop(updated);
         let report = following.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        shown.map(|()| report)
+        shown.map(|()| (report, app.facts()))
     })
 }
 
@@ -99,7 +105,7 @@ fn system(attempt: &str, source: std::io::Error) -> Error {
 
 /// Draws and reacts to keys until the end is asked for, or the terminal is gone.
 fn show(
-    config: &Config,
+    app: &mut App,
     updated: &Receiver<Update>,
     interrupts: &Interrupts,
     updates: &std::sync::mpsc::SyncSender<Update>,
@@ -108,7 +114,6 @@ fn show(
     let mut terminal = Terminal::new(ScreenBackend::new(&screen, &interrupts.stop))
         .map_err(|source| system("draw on the terminal", source))?;
     let theme = if console().screen_colours { Theme::Colours } else { Theme::Plain };
-    let mut app = App::new(&modes(config));
     let mut keys = Keys::default();
     let mut is_old = true;
     let mut size = screen.size();
@@ -124,8 +129,7 @@ fn show(
             }
         }
         is_old |= std::mem::replace(&mut size, screen.size()) != size;
-        if is_old
-            && terminal.draw(|frame| live::draw(&mut app, theme, frame.area(), frame.buffer_mut())).is_err()
+        if is_old && terminal.draw(|frame| live::draw(app, theme, frame.area(), frame.buffer_mut())).is_err()
         {
             // Nobody sees it any more.
             return Ok(());

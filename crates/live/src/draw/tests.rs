@@ -189,6 +189,9 @@ fn pause_stops_the_picture_and_not_the_capture() {
 #[test]
 fn losses_and_the_end_are_told() {
     let mut app = app();
+    let facts =
+        "on-CPU: pid 4711 (server) and 1 child, 12 s, 888 samples, 100.0 % rooted, 98.0 % named, 0 lost";
+    assert_eq!(app.facts()[0], facts);
     app.set_status(Status { ended: Some("all targets have exited".to_owned()), ..Status::default() });
     let lines = screen(&mut app, 80, 24);
     assert!(
