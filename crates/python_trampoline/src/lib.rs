@@ -18,6 +18,7 @@
 #![cfg(target_arch = "x86_64")]
 
 mod api;
+mod company;
 mod injection;
 mod mark;
 mod obstacle;
