@@ -31,6 +31,6 @@ fn the_bare_program_walks_a_frame_pointer_build() {
     let per_sample = |sum: f64| sum / taken.samples as f64;
     let (ns, frames) = (per_sample(taken.run_ns as f64), per_sample(taken.frames));
     assert!(ns > 100.0 && ns < 1_000_000.0, "{ns} ns per sample");
-    // The ring, spin, descend, main, and what libc shows of itself.
-    assert!((33.0..=37.0).contains(&frames), "{frames} frames");
+    // The ring, spin, descend, main, and what libc shows of itself. The first samples may be of the start, with fewer.
+    assert!((32.0..=37.0).contains(&frames), "{frames} frames");
 }

@@ -133,7 +133,10 @@ fn call_chains_are_those_that_perf_script_prints() {
     assert!(stdout(&output).contains("changed significantly"), "{}", stderr(&output));
 
     let whole = std::fs::read(folder.join("perf.data")).unwrap();
-    std::fs::write(folder.join("perf.data"), &whole[..whole.len() / 2]).unwrap();
+    // Inside of the records: what follows them, such as descriptions of the BPF programs of the machine, is not needed.
+    let number = |at: usize| u64::from_le_bytes(whole[at..at + 8].try_into().unwrap()) as usize;
+    let (data, size) = (number(40), number(48));
+    std::fs::write(folder.join("perf.data"), &whole[..data + size / 2]).unwrap();
     let output = run_in(folder, &["convert", "perf.data", "-o", "cut.pb.gz"]);
     assert_status(&output, 1);
     assert!(stderr(&output).contains("at offset "), "{}", stderr(&output));
