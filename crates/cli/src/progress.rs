@@ -59,11 +59,7 @@ fn text(samples: u64, lost: u64, left: Option<Duration>) -> String {
 /// Whole seconds, rounded up: the last second counts down to nothing.
 fn seconds(left: Duration) -> String {
     let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, s) => format!("{s}s"),
-        (0, m, s) => format!("{m}m{s:02}s"),
-        (h, m, _) => format!("{h}h{m:02}m"),
-    }
+    live::length(seconds)
 }
 
 #[cfg(test)]

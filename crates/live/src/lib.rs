@@ -29,7 +29,7 @@ mod tree;
 mod window;
 
 pub use app::{App, Effect, Status};
-pub use draw::{Theme, draw};
+pub use draw::{Theme, draw, length};
 pub use figures::Figures;
 pub use interval::{Interval, Mode, Part};
 pub use keys::{Key, Keys};

@@ -3,12 +3,13 @@
 //! Beside threads that wait for the interpreter's lock while signals come, a call sometimes left a program waiting for good. The causes are not all
 //! known. A process with one thread has nobody to wait for.
 
+use crate::obstacle::threads;
 use crate::refusal::{Refusal, Token};
 use crate::target::Target;
 
 /// Why a process is left alone, if it has several threads. What is wrong with it otherwise comes first.
 pub(crate) fn refusal(pid: u32) -> Option<Refusal> {
-    let threads = process::task::threads(pid).map_or(0, |threads| threads.len());
+    let threads = threads(pid);
     if threads <= 1 {
         return None;
     }

@@ -120,6 +120,15 @@ fn view(burner: &Process) -> View {
     view
 }
 
+/// A view whose terminal nobody reads, of a program that computes. Its capture runs.
+fn unread(burner: &Process) -> View {
+    let pid = burner.pid().to_string();
+    let view = View::start(&["--pid", &pid], Path::new("/"), false);
+    let agent = view.child.id();
+    testkit::until("a capture", || testkit::has_sampler(agent));
+    view
+}
+
 #[test]
 fn q_control_c_and_signals_end_it_and_leave_the_terminal_as_it_was() {
     if !privileged() {
@@ -148,10 +157,7 @@ fn a_terminal_that_is_gone_ends_it() {
         return;
     }
     let burner = Process::computing();
-    let pid = burner.pid().to_string();
-    let mut view = View::start(&["--pid", &pid], Path::new("/"), false);
-    let agent = view.child.id();
-    testkit::until("a capture", || testkit::has_sampler(agent));
+    let mut view = unread(&burner);
     drop(view.master.take());
     view.end();
 }
@@ -162,10 +168,7 @@ fn a_terminal_that_takes_nothing_does_not_hold_the_end_up() {
         return;
     }
     let burner = Process::computing();
-    let pid = burner.pid().to_string();
-    let mut view = View::start(&["--pid", &pid], Path::new("/"), false);
-    let agent = view.child.id();
-    testkit::until("a capture", || testkit::has_sampler(agent));
+    let mut view = unread(&burner);
     std::thread::sleep(Duration::from_secs(2));
     view.signal(Signal::TERM);
     assert_eq!(view.end().code(), Some(0));

@@ -11,6 +11,7 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 
 use crate::app::{App, List};
+pub use text::length;
 pub use theme::Theme;
 
 /// From this many columns on, a second list stands beside the first.

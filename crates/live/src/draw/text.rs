@@ -66,8 +66,9 @@ pub(super) fn time(ns: f64) -> String {
     }
 }
 
-/// A length in seconds: 42s, 3m05s, 2h07m.
-pub(super) fn length(seconds: u64) -> String {
+/// A length of time as terminals show it: 42s, 3m05s, 2h07m.
+#[must_use]
+pub fn length(seconds: u64) -> String {
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, s) => format!("{s}s"),
         (0, m, s) => format!("{m}m{s:02}s"),
