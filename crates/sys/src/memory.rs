@@ -41,6 +41,14 @@ pub fn write(pid: u32, address: u64, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Whether two processes run in the same memory, as a process and the child that it has made by `vfork` do. False if the kernel does not tell.
+#[must_use]
+pub fn is_shared(one: u32, other: u32) -> bool {
+    const KCMP_VM: libc::c_long = 1;
+    // SAFETY: takes numbers only.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0 }
+}
+
 /// Blocks of at least this size get a mapping of their own, which goes back to the kernel when they are freed.
 const OWN_MAPPING_BYTES: libc::c_int = 256 << 10;
 /// Heaps of the allocator. Each heap keeps the memory that its threads once needed.

@@ -1,7 +1,8 @@
 //! Stops one thread of another process, reads and writes its registers, and lets it go on.
 //!
 //! A thread is seized: it gets no signal by that, and its process does not see it. [`Tracee`] belongs to the thread of this process that
-//! seized, as the kernel wants it. Dropping it lets the thread go on without us, as the kernel does itself when this process dies.
+//! seized, as the kernel wants it. Dropping it lets the thread go on without us, as the kernel does itself when this process dies; a signal that it
+//! was about to get it gets. A thread that does not stop within 0.1 s, since it waits in the kernel, is let go when the thread of this process ends.
 //! The end of a child of this process is told and left to whom waits for it ([`crate::child`]); of other processes it is passed on to
 //! their parents.
 //! Nothing here waits: [`Tracee::stop`] tells what has happened. The callers decide what a stop means, how long they wait, and what they
@@ -9,6 +10,7 @@
 //!
 //! Only for x86-64: registers of other machines have other names.
 
+use std::cell::Cell;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -57,6 +59,8 @@ pub struct Tracee {
     tid: libc::pid_t,
     pid: libc::pid_t,
     ended: bool,
+    /// The stop in which it stands, once that was told.
+    standing: Cell<Option<Stop>>,
     _of_this_thread: PhantomData<*const ()>,
 }
 
@@ -70,7 +74,7 @@ impl Tracee {
         let (pid, tid) = (number(pid)?, number(tid)?);
         let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC;
         request(libc::PTRACE_SEIZE, tid, 0, options as usize)?;
-        Ok(Self { tid, pid, ended: false, _of_this_thread: PhantomData })
+        Ok(Self { tid, pid, ended: false, standing: Cell::new(None), _of_this_thread: PhantomData })
     }
 
     /// Asks it to stop. A system call that waits is interrupted; it goes on with the thread as if nothing had happened, unless registers
@@ -82,20 +86,32 @@ impl Tracee {
         request(libc::PTRACE_INTERRUPT, self.tid, 0, 0)
     }
 
-    /// Whether it has stopped since it was last let go on. Does not wait.
+    /// How it stands, if it has stopped since it was last let go on. Does not wait.
     ///
     /// # Errors
     /// The errno of `waitid(2)`.
     pub fn stop(&mut self) -> io::Result<Option<Stop>> {
+        let stop = self.look_for_stop()?;
+        if stop.is_some() {
+            self.standing.set(stop);
+        }
+        Ok(stop)
+    }
+
+    fn look_for_stop(&mut self) -> io::Result<Option<Stop>> {
         loop {
             match look(self.tid, libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT)? {
                 Look::Nothing => return Ok(None),
-                Look::Stopped(_) => {
-                    // Without `WEXITED`: it may have been killed since.
-                    if let Look::Stopped(status) = look(self.tid, libc::WSTOPPED)? {
-                        return Ok(Some(stop_of(status)));
+                Look::Stopped(status) => match stop_of(status) {
+                    // A thread whose stop was taken would lose its signal if we die now.
+                    stop @ Stop::Signal(_) => return Ok(Some(stop)),
+                    stop => {
+                        // The kernel wants it for the execution of a program. Without `WEXITED`: it may have been killed since.
+                        if let Look::Stopped(_) = look(self.tid, libc::WSTOPPED)? {
+                            return Ok(Some(stop));
+                        }
                     }
-                }
+                },
                 Look::Ended => {
                     if !self.is_own_child() {
                         look(self.tid, libc::WEXITED)?;
@@ -140,7 +156,9 @@ impl Tracee {
             Until::Anything => libc::PTRACE_CONT,
             Until::SystemCall => libc::PTRACE_SYSCALL,
         };
-        request(how, self.tid, 0, signal.unsigned_abs() as usize)
+        request(how, self.tid, 0, signal.unsigned_abs() as usize)?;
+        self.standing.set(None);
+        Ok(())
     }
 
     /// Its general registers.
@@ -215,24 +233,26 @@ impl Tracee {
 
 impl Drop for Tracee {
     fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
         // A thread that runs must stop once more before it can be let go.
         for _ in 0..1000 {
-            if self.ended || request(libc::PTRACE_DETACH, self.tid, 0, 0).is_ok() {
-                return;
-            }
-            if self.interrupt().is_err() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_micros(100));
-            match self.stop() {
-                // What it was about to get it gets.
-                Ok(Some(Stop::Signal(signal))) => {
-                    if request(libc::PTRACE_DETACH, self.tid, 0, signal.unsigned_abs() as usize).is_ok() {
+            match self.standing.get() {
+                Some(Stop::Ended) => return,
+                Some(stop) => {
+                    // What it was about to get it gets.
+                    let signal = if let Stop::Signal(signal) = stop { signal.unsigned_abs() } else { 0 };
+                    if request(libc::PTRACE_DETACH, self.tid, 0, signal as usize).is_ok() {
                         return;
                     }
                 }
-                Ok(_) => {}
-                Err(_) => return,
+                None if self.interrupt().is_err() => return,
+                None => {}
+            }
+            std::thread::sleep(std::time::Duration::from_micros(100));
+            if self.stop().is_err() {
+                return;
             }
         }
     }
@@ -343,6 +363,7 @@ fn request(request: libc::c_uint, tid: libc::pid_t, address: usize, data: usize)
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -411,6 +432,43 @@ mod tests {
         assert_eq!(stopped(&mut tracee), Stop::Ended);
         drop(tracee);
         testkit::until("it has ended", || target.try_wait().map_or(true, |status| status.is_some()));
+    }
+
+    /// A program that stands where it is about to get SIGTERM.
+    fn about_to_get_sigterm() -> (testkit::Process, Tracee) {
+        let target = testkit::Process::start(Command::new("sleep").arg("1000")).unwrap();
+        let tracee = Tracee::seize(target.pid(), target.pid()).unwrap();
+        send_signal(target.pid(), target.pid(), libc::SIGTERM).unwrap();
+        testkit::until("it stands", || state(target.pid()) == "t");
+        (target, tracee)
+    }
+
+    fn is_ended_by_sigterm(mut target: testkit::Process) {
+        let mut ended = None;
+        testkit::until("it gets its signal", || {
+            ended = target.try_wait().unwrap();
+            ended.is_some()
+        });
+        assert_eq!(ended.and_then(|status| status.signal()), Some(libc::SIGTERM));
+    }
+
+    #[test]
+    fn a_signal_that_nobody_has_seen_is_not_lost() {
+        let (target, tracee) = about_to_get_sigterm();
+        drop(tracee);
+        is_ended_by_sigterm(target);
+    }
+
+    #[test]
+    fn a_signal_is_not_lost_if_its_tracer_ends() {
+        // The kernel detaches from the targets of a thread that ends as it does from those of a process that is killed.
+        let tracer = std::thread::spawn(|| {
+            let (target, mut tracee) = about_to_get_sigterm();
+            assert_eq!(stopped(&mut tracee), Stop::Signal(libc::SIGTERM));
+            std::mem::forget(tracee);
+            target
+        });
+        is_ended_by_sigterm(tracer.join().unwrap());
     }
 
     /// A child that waits for a line.
