@@ -142,7 +142,7 @@ impl Block {
 }
 
 /// The registers with which a thread goes on if the kernel has forgotten that it was in a system call.
-fn resumed(registers: &Registers) -> Registers {
+pub(crate) fn resumed(registers: &Registers) -> Registers {
     let mut resumed = *registers;
     if registers.orig_rax.cast_signed() >= 0 {
         match registers.rax.cast_signed() {
@@ -155,6 +155,11 @@ fn resumed(registers: &Registers) -> Registers {
         }
     }
     resumed
+}
+
+/// Whether a system call was interrupted in a way that only the kernel remembers how it goes on. It remembers one for each thread.
+pub(crate) fn is_restarted(registers: &Registers) -> bool {
+    registers.orig_rax.cast_signed() >= 0 && registers.rax.cast_signed() == RESTARTED
 }
 
 /// The registers with which a function begins. `base`: those of the stopped thread.

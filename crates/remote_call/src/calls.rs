@@ -20,6 +20,22 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 const FAULTS: [i32; 6] = [4, 5, 7, 8, 11, 31];
 const SIGSTOP: i32 = 19;
 
+/// Signals that came while functions ran and could not wait in the kernel. Dropping them sends them again.
+#[derive(Debug)]
+struct KeptSignals {
+    pid: u32,
+    tid: u32,
+    signals: Vec<i32>,
+}
+
+impl Drop for KeptSignals {
+    fn drop(&mut self) {
+        for signal in &self.signals {
+            let _ = ptrace::send_signal(self.pid, self.tid, *signal);
+        }
+    }
+}
+
 /// A stopped thread in which functions can be called. [`Calls::finish`] puts everything back; without it, and after a call that was late, the
 /// thread finds its way back alone.
 #[derive(Debug)]
@@ -41,8 +57,10 @@ pub struct Calls {
     was_called: bool,
     /// Whether the kernel may be told to make no system call. A filter of system calls would see one with the number -1.
     skips: bool,
-    /// Signals that came while functions ran and could not wait in the kernel.
-    kept: Vec<i32>,
+    /// After `stopped`: they are sent again when the thread has been let go.
+    kept: KeptSignals,
+    /// A system call of a function was interrupted, and the kernel remembers that one instead of the thread's.
+    restarts_another: bool,
     /// It runs a function that was late.
     is_away: bool,
 }
@@ -84,6 +102,7 @@ impl Calls {
         let blocked = FAULTS.iter().fold(u64::MAX, |blocked, signal| blocked & !(1 << (signal - 1))) | mask;
         let skips = field("Seccomp:").trim() == "0";
         let way = block.lower;
+        let kept = KeptSignals { pid: stopped.pid, tid: stopped.tid, signals: Vec::new() };
         let mut calls = Self {
             stopped,
             before,
@@ -98,7 +117,8 @@ impl Calls {
             way,
             was_called: false,
             skips,
-            kept: Vec::new(),
+            kept,
+            restarts_another: false,
             is_away: false,
         };
         let place = calls.call(errno_location, &[], AT_ONCE)?;
@@ -182,6 +202,7 @@ impl Calls {
                         }
                         return self.stopped.stop_at_end_of_call(Instant::now() + AT_ONCE);
                     }
+                    self.restarts_another |= block::is_restarted(&now);
                     resume(self, 0)?;
                 }
                 Stop::Signal(SIGSTOP) => resume(self, SIGSTOP)?,
@@ -192,7 +213,7 @@ impl Calls {
                         self.stopped.stop_at_end_of_call(Instant::now() + AT_ONCE)?;
                         return Err(CallError::Fault(signal));
                     }
-                    self.kept.push(signal);
+                    self.kept.signals.push(signal);
                     resume(self, 0)?;
                 }
                 Stop::Interrupted | Stop::Group => resume(self, 0)?,
@@ -230,11 +251,15 @@ impl Calls {
     /// # Errors
     /// As for [`Self::finish`].
     pub fn put_back(self) -> Result<Stopped, CallError> {
-        let Self { stopped, before, vector, mask, block, covered, errno, kept, is_away, .. } = self;
+        let Self { stopped, mut before, vector, mask, block, covered, errno, kept, is_away, .. } = self;
+        if self.restarts_another && block::is_restarted(&before) {
+            before = block::resumed(&before);
+            before.orig_rax = u64::MAX;
+        }
         if is_away {
             return Err(CallError::Late("a function did not return"));
         }
-        let (pid, tid, tracee) = (stopped.pid, stopped.tid, &stopped.tracee);
+        let (pid, tracee) = (stopped.pid, &stopped.tracee);
         if let Some((place, value)) = errno {
             sys::memory::write(pid, place, &value).map_err(CallError::io("write errno"))?;
         }
@@ -243,9 +268,7 @@ impl Calls {
         tracee.set_registers(&before).map_err(CallError::io("write registers"))?;
         // The thread leads no longer through the block.
         sys::memory::write(pid, block.start, &covered).map_err(CallError::io("write the stack"))?;
-        for signal in kept {
-            let _ = ptrace::send_signal(pid, tid, signal);
-        }
+        drop(kept);
         Ok(stopped.with_registers(before))
     }
 }

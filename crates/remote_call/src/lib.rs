@@ -17,6 +17,8 @@
 //! it cannot be; `errno` is not put back; and a signal that came meanwhile is delivered before that call, which it does not end. In ordinary life the begin of that system call is where the thread is stopped, and
 //! it is not executed.
 //!
+//! A function whose own wait is interrupted makes the kernel forget how the thread's wait goes on, so that ends with `EINTR` then.
+//!
 //! A call that does not return in time is left to end that way too: a function is never abandoned in its middle.
 //!
 //! Only for x86-64; elsewhere the crate is empty.

@@ -32,7 +32,9 @@ impl Stopped {
     pub fn new(pid: u32, tid: u32, deadline: Instant) -> Result<Self, CallError> {
         let mut tracee = Tracee::seize(pid, tid).map_err(|error| denied(tid, error))?;
         tracee.interrupt().map_err(CallError::io("stop a thread"))?;
-        until_interrupted(&mut tracee, deadline)?;
+        if until_stopped(&mut tracee, deadline)? == Stop::Group {
+            return Err(CallError::Unfit("it is stopped by a signal"));
+        }
         let registers = tracee.registers().map_err(CallError::io("read registers"))?;
         Ok(Self { tracee, pid, tid, registers })
     }
@@ -88,7 +90,8 @@ impl Stopped {
     pub(crate) fn stop_at_end_of_call(&mut self, deadline: Instant) -> Result<(), CallError> {
         self.tracee.interrupt().map_err(CallError::io("stop a thread"))?;
         self.tracee.resume(Until::Anything, 0).map_err(CallError::io("let a thread go on"))?;
-        until_interrupted(&mut self.tracee, deadline)?;
+        // If a signal stops the process meanwhile, the thread stands all the same.
+        until_stopped(&mut self.tracee, deadline)?;
         self.registers = self.tracee.registers().map_err(CallError::io("read registers"))?;
         Ok(())
     }
@@ -107,10 +110,11 @@ impl Stopped {
     }
 }
 
-fn until_interrupted(tracee: &mut Tracee, deadline: Instant) -> Result<(), CallError> {
+/// Waits until it stands because of an interrupt, or because its whole process was stopped.
+fn until_stopped(tracee: &mut Tracee, deadline: Instant) -> Result<Stop, CallError> {
     loop {
         match wait(tracee, deadline, "a thread did not stop")? {
-            Stop::Interrupted => return Ok(()),
+            stop @ (Stop::Interrupted | Stop::Group) => return Ok(stop),
             // It gets what it would have got, and stops behind it.
             Stop::Signal(signal) => {
                 tracee.resume(Until::Anything, signal).map_err(CallError::io("let a thread go on"))?;
@@ -118,7 +122,6 @@ fn until_interrupted(tracee: &mut Tracee, deadline: Instant) -> Result<(), CallE
             Stop::SystemCall => {
                 tracee.resume(Until::Anything, 0).map_err(CallError::io("let a thread go on"))?;
             }
-            Stop::Group => return Err(CallError::Unfit("it is stopped by a signal")),
             Stop::Exec | Stop::Ended => return Err(CallError::Ended),
         }
     }

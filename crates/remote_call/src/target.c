@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t over;
-volatile long usual, given_back;
-static volatile long queued;
+volatile long usual, queued, given_back;
+
 
 static void on_signal(int number)
 {
@@ -98,6 +98,7 @@ int main(int count, char **words)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
     sigaction(SIGRTMIN, &action, NULL);
+    sigaction(SIGFPE, &action, NULL);
     puts("ready");
     fflush(stdout);
     int changed = 0, errno_changed = 0;

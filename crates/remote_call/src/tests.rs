@@ -13,6 +13,9 @@ use super::*;
 const PATIENCE: Duration = Duration::from_secs(20);
 const SIGTERM: i32 = 15;
 const SIGUSR1: i32 = 10;
+const SIGFPE: i32 = 8;
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
 /// As the C library numbers it.
 const SIGRTMIN: i32 = 34;
 
@@ -153,6 +156,49 @@ fn no_signal_is_lost() {
 }
 
 #[test]
+fn a_signal_that_cannot_wait_arrives_after_a_call_that_is_late() {
+    let Some(target) = Target::start("spin") else { testkit::skip!("no gcc, or no AVX2") };
+    let (pid, slow) = (target.pid(), target.function("slow"));
+    let mut calls = target.calls();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            // Signals of faults are not blocked while functions run.
+            send_signal(pid, pid, SIGFPE).unwrap();
+        });
+        let late = calls.call(slow, &[2000], Duration::from_millis(100));
+        assert!(matches!(late, Err(CallError::Late(_))), "{late:?}");
+    });
+    drop(calls);
+    testkit::until("it gets the signal", || target.number("queued") == 1);
+}
+
+#[test]
+fn a_wait_that_the_kernel_has_forgotten_is_not_taken_for_another() {
+    let Some(target) = Target::start("sleep") else { testkit::skip!("no gcc, or no AVX2") };
+    let (pid, slow) = (target.pid(), target.function("slow"));
+    // From its first signal on the program allows EINTR.
+    target.send(SIGUSR1);
+    testkit::until("it got the signal", || target.number("usual") == 1);
+    for _ in 0..10 {
+        let mut calls = target.calls();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..4 {
+                    send_signal(pid, pid, SIGSTOP).unwrap();
+                    std::thread::sleep(Duration::from_micros(300));
+                    send_signal(pid, pid, SIGCONT).unwrap();
+                    std::thread::sleep(Duration::from_micros(700));
+                }
+            });
+            assert_eq!(calls.call(slow, &[4], PATIENCE).unwrap(), 111);
+        });
+        calls.finish().unwrap();
+    }
+    assert_eq!(target.end(), End { usual: 1, ..UNCHANGED });
+}
+
+#[test]
 fn a_fault_is_undone() {
     let Some(target) = Target::start("spin") else { testkit::skip!("no gcc, or no AVX2") };
     let mut calls = target.calls();
@@ -238,13 +284,13 @@ fn what_cannot_be_stopped_is_refused() {
     let own = std::process::id();
     assert!(Stopped::new(own, own, Instant::now() + PATIENCE).is_err(), "this process");
     assert!(matches!(Stopped::new(u32::MAX, u32::MAX, Instant::now()), Err(CallError::Ended)));
-    target.send(19);
+    target.send(SIGSTOP);
     testkit::until("it is stopped", || {
         fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ")
     });
     let refused = Stopped::new(pid, pid, Instant::now() + PATIENCE).unwrap_err().to_string();
     assert!(refused.contains("stopped by a signal"), "{refused}");
-    target.send(18);
+    target.send(SIGCONT);
     assert_eq!(target.end(), UNCHANGED);
 }
 

@@ -12,6 +12,8 @@ const FUTEX: u64 = 202;
 const ENDED_BY_STOPS: [u64; 3] = [232, 281, 441];
 const FUTEX_WAIT_BITSET: u64 = 9;
 const FUTEX_OPERATION: u64 = 0x7f;
+/// `restart_syscall`: a wait with an end in time goes on by this number after a stop. Its arguments stay those of the wait.
+const RESTARTED: u64 = 219;
 /// `EINTR` is what programs must be ready for in these calls; a thread in another one is preferred.
 const LAST_RESORT: u8 = 1;
 
@@ -32,14 +34,15 @@ pub fn preference(number: u64, operation: u64) -> Option<u8> {
 pub struct Wait {
     /// As of [`preference`].
     pub preference: u8,
-    /// The word in memory for whose change it waits, if it is such a wait.
+    /// As of [`word`].
     pub word: Option<u64>,
 }
 
-/// The word in memory for whose change a system call with this number and first argument waits.
+/// The word in memory for whose change a system call with this number and first argument waits. Of a wait that was stopped before nobody knows
+/// which one it is: its first argument is told, which may be something else.
 #[must_use]
 pub fn word(number: u64, first: u64) -> Option<u64> {
-    (number == FUTEX).then_some(first)
+    matches!(number, FUTEX | RESTARTED).then_some(first)
 }
 
 /// What a thread waits for just now; none if it runs, or waits for something else.
@@ -74,6 +77,11 @@ mod tests {
         assert_eq!(
             parse("232 0x3 0x55 0x10 0x1 0x0 0x0 0x7ffd 0x7f12\n"),
             Some(Wait { preference: LAST_RESORT, word: None })
+        );
+        assert_eq!(
+            parse("219 0x55 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd 0x7f12\n"),
+            Some(Wait { preference: 0, word: Some(0x55) }),
+            "a wait for a word that was stopped before"
         );
         for text in ["running\n", "-1 0x7ffd 0x7f12\n", "9 0x0 0x1 0x2\n", "", "x", "230", "230 0x0 zz"] {
             assert_eq!(parse(text), None, "{text}");
