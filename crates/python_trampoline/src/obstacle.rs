@@ -10,6 +10,9 @@ const VFORKS: [&str; 3] = ["58", "56", "435"];
 /// first version. Tasks that are stopped or traced stand there too, but are in another state.
 const FREEZERS: [&str; 4] = ["do_freezer_trap", "get_signal", "__refrigerator", "refrigerator"];
 
+const NO_ENTRY: i32 = 2;
+const NO_PROCESS: i32 = 3;
+
 /// Something that is in the way.
 #[derive(Debug)]
 pub(crate) enum Obstacle {
@@ -22,7 +25,11 @@ pub(crate) enum Obstacle {
 /// What is in the way of calls in a process, if anything.
 pub(crate) fn of_process(pid: u32) -> Option<Obstacle> {
     let refuse = |token, cause: String| Some(Obstacle::Final(Refusal::new(token, cause)));
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = match fs::read_to_string(format!("/proc/{pid}/status")) {
+        Ok(status) => status,
+        Err(error) if matches!(error.raw_os_error(), Some(NO_ENTRY | NO_PROCESS)) => String::new(),
+        Err(error) => return refuse(Token::Other, format!("read /proc/{pid}/status: {error}")),
+    };
     let field =
         |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
     let state = field("State:").chars().next();
@@ -41,6 +48,12 @@ pub(crate) fn of_process(pid: u32) -> Option<Obstacle> {
     if field("Seccomp:") == "1" {
         let cause = "it is in the strict mode of seccomp: a system call of the interpreter would end it";
         return refuse(Token::Other, cause.to_owned());
+    }
+    let parent = field("PPid:").parse().unwrap_or(0);
+    if parent != 0 && sys::memory::is_shared(pid, parent) {
+        return Some(Obstacle::Passing(
+            "it runs in the memory of its parent until it executes a program (vfork)",
+        ));
     }
     if state == Some('T') {
         return Some(Obstacle::Passing("it is stopped by a signal: let it go on by SIGCONT"));

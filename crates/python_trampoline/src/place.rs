@@ -46,24 +46,31 @@ impl Held {
     }
 }
 
-/// Finds a thread and takes the lock in it.
-pub(crate) fn hold(target: &Target, texts: &Texts) -> Result<Held, Refusal> {
+/// Finds a thread, takes the lock in it, and acts. Each attempt has a thread of its own: the kernel lets all threads go that it traces when it
+/// ends, also one that waited where it could not be stopped, and which would stand when it has waited.
+pub(crate) fn with_held<T: Send>(
+    target: &Target,
+    texts: &Texts,
+    act: impl FnOnce(Held) -> T + Send,
+) -> Result<T, Refusal> {
     let deadline = Instant::now() + PATIENCE;
+    let mut act = Some(act);
     let mut last = "no thread came to a place where functions may be called".to_owned();
     for attempt in 0.. {
-        if !target.lives() {
-            return Err(Refusal::new(Token::Exited, "it has ended"));
-        }
+        target.check()?;
         let attempted = match obstacle::of_process(target.pid) {
             Some(Obstacle::Final(refusal)) => return Err(refusal),
             Some(Obstacle::Passing(why)) => {
                 last = why.to_owned();
                 Ok(None)
             }
-            None => attempt_once(target, texts, attempt),
+            None => on_own_thread(|| {
+                let held = attempt_once(target, texts, attempt)?;
+                Ok(held.and_then(|held| act.take().map(|act| act(held))))
+            }),
         };
         match attempted {
-            Ok(Some(held)) => return Ok(held),
+            Ok(Some(done)) => return Ok(done),
             Ok(None) | Err(CallError::Ended) => {}
             Err(CallError::Unfit(why)) => last = format!("no function can be called in it: {why}"),
             // A thread that does not stop waits in the kernel, and others may not.
@@ -76,6 +83,11 @@ pub(crate) fn hold(target: &Target, texts: &Texts) -> Result<Held, Refusal> {
         std::thread::sleep(PAUSE);
     }
     Err(Refusal::new(Token::Timeout, last))
+}
+
+fn on_own_thread<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    let joined = std::thread::scope(|scope| scope.spawn(act).join());
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn attempt_once(target: &Target, texts: &Texts, attempt: u64) -> Result<Option<Held>, CallError> {
@@ -112,7 +124,12 @@ fn in_waiting_thread(target: &Target, texts: &Texts, tid: u32) -> Result<Option<
         waits::preference(number, second).is_some()
             && !waits::word(number, first).is_some_and(|word| target.is_own_lock(word))
     });
-    if !waits || !is_plain(target, &target.code.walk(stopped.registers())) {
+    if !waits {
+        return Ok(None);
+    }
+    let walked = target.code.walk(stopped.registers());
+    // Only now that it stands it cannot execute another program.
+    if !is_plain(target, &walked) || target.is_at_lock(&walked.addresses) || target.check().is_err() {
         return Ok(None);
     }
     let mut calls = Calls::new(stopped, &target.code, &texts.bytes)?;
@@ -137,7 +154,7 @@ fn in_first_thread(target: &Target, texts: &Texts, attempt: u64) -> Result<Optio
     }
     let stopped = Stopped::new(target.pid, target.pid, Instant::now() + STOP)?;
     let walked = target.code.walk(stopped.registers());
-    if !is_plain(target, &walked) || !target.may_ask(&walked.addresses) {
+    if !is_plain(target, &walked) || !target.may_ask(&walked.addresses) || target.check().is_err() {
         return Ok(None);
     }
     let cookie = COOKIE | attempt & 0xffff;

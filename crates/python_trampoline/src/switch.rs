@@ -7,7 +7,7 @@ use remote_call::{CallError, Calls};
 use crate::api::{Api, Texts};
 use crate::mark::Mark;
 use crate::obstacle::{self, Obstacle};
-use crate::place::{CALL, hold};
+use crate::place::{CALL, with_held};
 use crate::refusal::{Refusal, Token};
 use crate::target::Target;
 
@@ -140,18 +140,14 @@ where
         return Err(refusal);
     }
     let target = Target::find(pid)?;
-    let switch = || {
-        let mut held = hold(&target, &Texts::new(&own.to_string()))?;
+    with_held(&target, &Texts::new(&own.to_string()), |mut held| {
         let outcome = act(&mut held.calls, &target.api, &held.texts);
         // The lock goes back whatever the outcome is.
         let finished = held.finish();
         let outcome = outcome??;
         finished?;
         Ok(outcome)
-    };
-    // The kernel lets all threads go that a thread traces when it ends, also those that wait where they cannot be stopped.
-    let joined = std::thread::scope(|scope| scope.spawn(switch).join());
-    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?
 }
 
 /// The address of the interpreter's own function with this name in `sys`. A program may have put another in its place, which is not called.

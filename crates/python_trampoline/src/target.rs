@@ -1,5 +1,7 @@
 //! The interpreter of a process, found in its mapped files.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::ops::Range;
 
 use interpreters::python::{Interpreter, InterpreterError, Version};
@@ -13,16 +15,25 @@ const FIRST: (u8, u8) = (3, 12);
 /// In an ELF file: 32 or 64 bits.
 const CLASS_AT: usize = 4;
 const CLASS_32: u8 = 1;
+/// Bytes of what the kernel told at the start; they are some hundreds.
+const MAX_START: u64 = 4096;
+const NO_ENTRY: i32 = 2;
+const NO_PROCESS: i32 = 3;
+const NO_RIGHT: i32 = 13;
 
 /// A process with an interpreter that can be switched.
 pub(crate) struct Target {
     pub(crate) pid: u32,
     pub(crate) start_ticks: u64,
+    /// What the kernel told the program at its start. Each execution of a program has its own.
+    start: Vec<u8>,
     pub(crate) code: Code,
     pub(crate) api: Api,
     /// The code of the interpreter's loop.
     pub(crate) evaluator: Vec<Range<u64>>,
     locking: Locking,
+    /// The functions that take the interpreter's lock and give it back, as far as they are known by name.
+    of_lock: Vec<Range<u64>>,
     /// The interpreter's own variables, with the interpreter's lock among them.
     runtime: Vec<Range<u64>>,
 }
@@ -48,6 +59,26 @@ const LOCKING: [&str; 16] = [
     "_PyMutex_LockSlow",
     "_PyMutex_TryUnlock",
     "_PyParkingLot_Park",
+];
+
+/// Functions that take the interpreter's lock or give it back. Those that are not exported are known by name only in files with all symbols.
+const OF_LOCK: [&str; 16] = [
+    "take_gil",
+    "drop_gil",
+    "drop_gil_impl",
+    "_Py_HandlePending",
+    "_PyEval_AcquireLock",
+    "_PyEval_ReleaseLock",
+    "_PyThreadState_Attach",
+    "_PyThreadState_Detach",
+    "PyEval_AcquireLock",
+    "PyEval_ReleaseLock",
+    "PyEval_AcquireThread",
+    "PyEval_ReleaseThread",
+    "PyEval_RestoreThread",
+    "PyEval_SaveThread",
+    "PyGILState_Ensure",
+    "PyGILState_Release",
 ];
 
 /// Where the lock of pending calls may be held.
@@ -77,15 +108,19 @@ impl Target {
         if pid == std::process::id() {
             return Err(Refusal::new(Token::NotPython, "it is perf-agent itself"));
         }
+        let start = start_of(pid)?;
         let code = Code::read(pid)?;
         let (api, file, evaluator) = Self::interpreter(&code)?;
         let locking = Locking::of(file);
-        let runtime: Vec<Range<u64>> =
-            file.functions(&[RUNTIME]).into_iter().map(|(_, range)| range).collect();
+        let ranges = |names: &[&str]| -> Vec<_> {
+            file.functions(names).into_iter().map(|(_, range)| range).collect()
+        };
+        let (runtime, of_lock) = (ranges(&[RUNTIME]), ranges(&OF_LOCK));
         if runtime.is_empty() {
             return Err(Refusal::new(Token::NoLibpythonSymbols, format!("{} lacks {RUNTIME}", file.path())));
         }
-        Ok(Self { pid, start_ticks: stat.start_time_ticks, api, evaluator, locking, runtime, code })
+        let start_ticks = stat.start_time_ticks;
+        Ok(Self { pid, start_ticks, start, api, evaluator, locking, of_lock, runtime, code })
     }
 
     /// The functions of the interpreter, its file, and where its loop is.
@@ -119,9 +154,19 @@ impl Target {
         self.runtime.iter().any(|range| range.contains(&word))
     }
 
-    /// Whether the process is still the one that was found.
-    pub(crate) fn lives(&self) -> bool {
-        process::task::start_time(self.pid).is_ok_and(|start| start == self.start_ticks)
+    /// Whether the process is still the one that was found, and executes the same program.
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        let is_same =
+            process::task::start_time(self.pid)? == self.start_ticks && start_of(self.pid)? == self.start;
+        let ended = || Refusal::new(Token::Exited, "it has ended, or executes another program");
+        is_same.then_some(()).ok_or_else(ended)
+    }
+
+    /// Whether a thread with this stack is half-way through taking the interpreter's lock or giving it back.
+    pub(crate) fn is_at_lock(&self, addresses: &[u64]) -> bool {
+        let is_in = |ranges: &[Range<u64>], address| ranges.iter().any(|range| range.contains(address));
+        let until_loop = addresses.iter().take_while(|address| !is_in(&self.evaluator, address));
+        until_loop.into_iter().any(|address| is_in(&self.of_lock, address))
     }
 
     /// Whether a thread with this stack may ask for a pending call: it runs Python code, and does not hold the lock of pending calls. Where the
@@ -136,6 +181,18 @@ impl Target {
             && !until_loop.clone().any(locks)
             && (self.locking.all_known || !in_interpreter || in_loop(leaf))
     }
+}
+
+fn start_of(pid: u32) -> Result<Vec<u8>, Refusal> {
+    let failed = |error: std::io::Error| match error.raw_os_error() {
+        Some(NO_ENTRY | NO_PROCESS) => Refusal::new(Token::Exited, "it has ended"),
+        Some(NO_RIGHT) => Refusal::new(Token::PtraceDenied, "cap_sys_ptrace is missing"),
+        _ => Refusal::new(Token::Other, format!("read /proc/{pid}/auxv: {error}")),
+    };
+    let file = File::open(format!("/proc/{pid}/auxv")).map_err(failed)?;
+    let mut start = Vec::new();
+    file.take(MAX_START).read_to_end(&mut start).map_err(failed)?;
+    Ok(start)
 }
 
 fn bias(file: &CodeFile, range: &Range<profile::Svma>) -> Range<u64> {

@@ -8,9 +8,10 @@ use testkit::Process;
 
 use super::*;
 use crate::api::Texts;
-use crate::place::hold;
+use crate::place::with_held;
 use crate::target::Target;
 
+mod places;
 mod refusals;
 mod signals;
 
@@ -192,13 +193,9 @@ fn the_lock_is_given_back_if_we_die() {
     for mode in ["compute", "join-computing", "sleep"] {
         let program = Program::start(&python, &[], mode);
         let own = Mark::own().unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let target = Target::find(program.pid()).unwrap();
-                // As for a process that is killed, the kernel detaches when this thread ends.
-                std::mem::forget(hold(&target, &Texts::new("")).unwrap());
-            });
-        });
+        let target = Target::find(program.pid()).unwrap();
+        // As for a process that is killed, the kernel detaches when the thread ends.
+        with_held(&target, &Texts::new(""), std::mem::forget).unwrap();
         // A signal that comes before the thread has found its way back does not end a wait. One that comes later does.
         let before = program.lines();
         testkit::until("the program runs", || {

@@ -1,10 +1,10 @@
-# A program that gets signals all the time, and counts and checks everything itself. Words: alarm, a number of threads.
-import json, os, signal, sys, threading
+# A program that gets signals all the time, and counts and checks everything itself. Words: alarm, spawn, a number of threads.
+import json, os, signal, subprocess, sys, threading
 
 reader, writer = os.pipe()
 os.set_blocking(writer, False)
 counts = [0] * 65
-state = {"wrong": 0, "rounds": 0}
+state = {"wrong": 0, "rounds": 0, "spawned": 0}
 handled = {}
 
 
@@ -47,6 +47,13 @@ def keep_checking():
         check()
 
 
+def spawn():
+    said = subprocess.run(["/bin/echo", str(state["spawned"])], stdout=subprocess.PIPE, check=True).stdout
+    if said != b"%d\n" % state["spawned"]:
+        state["wrong"] += 1
+    state["spawned"] += 1
+
+
 words = sys.argv[1:]
 threading.Thread(target=read, daemon=True).start()
 for _ in range(int(words[-1])):
@@ -56,4 +63,6 @@ if "alarm" in words:
 os.write(1, b"ready\n")
 while True:
     check()
+    if "spawn" in words:
+        spawn()
     state["rounds"] += 1

@@ -133,9 +133,13 @@ fn a_thread_that_waits_in_vfork_goes_on() {
     );
     let program = Program::of_text(&python, &text);
     testkit::until("it waits for its child", || state(program.pid()) == 'D');
-    let refusal = refusal(program.pid());
-    assert_eq!(refusal.token, Token::Timeout, "{refusal}");
-    assert!(refusal.cause.contains("vfork"), "{refusal}");
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", program.pid())).unwrap();
+    let child: u32 = children.trim().parse().unwrap();
+    for (pid, cause) in [(program.pid(), "waits for a child"), (child, "in the memory of its parent")] {
+        let refusal = refusal(pid);
+        assert_eq!(refusal.token, Token::Timeout, "{refusal}");
+        assert!(refusal.cause.contains(cause) && refusal.cause.contains("vfork"), "{refusal}");
+    }
     drop(fs::OpenOptions::new().write(true).open(&fifo).unwrap());
     testkit::until("it goes on", || program.lines() == 2);
     works(program.pid());

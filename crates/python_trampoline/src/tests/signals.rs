@@ -1,13 +1,15 @@
 //! Programs that get signals and contend for the lock while they are switched, and what must not change in them.
 
+use std::io::{BufRead as _, BufReader};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sys::ptrace::send_signal;
 
 use super::*;
 
 const BUSY: &str = include_str!("busy.py");
+const SIGKILL: i32 = 9;
 const SIGUSR1: i32 = 10;
 const SIGUSR2: i32 = 12;
 /// As Python and the C library number it.
@@ -51,6 +53,7 @@ fn cycles_lose_no_signal(python: &PathBuf, words: &[&str], cycles: u64) {
     let (pid, own) = (program.pid(), Mark::own().unwrap());
     let over = AtomicBool::new(false);
     let (queued, single) = (AtomicU64::new(0), AtomicU64::new(0));
+    let mut late = 0;
     std::thread::scope(|scope| {
         // Signals that queue, to each of the threads by turns.
         scope.spawn(|| {
@@ -71,10 +74,20 @@ fn cycles_lose_no_signal(python: &PathBuf, words: &[&str], cycles: u64) {
                 testkit::until("SIGUSR1 arrives", || Told::by(&program).number("usr1") == sent);
             }
         });
-        // Where signals come faster than the machine handles them, an attempt may be late.
         for _ in 0..cycles {
-            testkit::until("it is switched on", || switch_on(pid, &own) == Ok(On::Activated));
-            testkit::until("it is switched off", || switch_off(pid, &own).is_ok());
+            // Where signals come faster than the machine handles them, an attempt may be late.
+            let mut attempt = |act: &dyn Fn() -> Result<bool, Refusal>| {
+                testkit::until("it is switched", || match act() {
+                    Ok(is_done) => is_done,
+                    Err(refusal) => {
+                        assert_eq!(refusal.token, Token::Timeout, "{words:?}: {refusal}");
+                        late += 1;
+                        false
+                    }
+                });
+            };
+            attempt(&|| switch_on(pid, &own).map(|on| on == On::Activated));
+            attempt(&|| switch_off(pid, &own).map(|_| true));
         }
         over.store(true, Ordering::Relaxed);
     });
@@ -93,14 +106,115 @@ fn cycles_lose_no_signal(python: &PathBuf, words: &[&str], cycles: u64) {
     if words.contains(&"alarm") {
         goes_on("alrm");
     }
-    println!("{words:?}, {cycles} cycles: {told:?}");
+    println!("{words:?}, {cycles} cycles, {late} late: {told:?}");
 }
+
+/// Threads that compute and wait for the lock most of the time, and children.
+const PROGRAMS: [&[&str]; 3] = [&["alarm", "0"], &["alarm", "spawn", "1"], &["8"]];
 
 #[test]
 fn no_signal_is_lost_and_nothing_is_computed_wrongly() {
     let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
-    // One thread computes, and one waits for the lock most of the time.
-    cycles_lose_no_signal(&python, &["alarm", "0"], 4);
+    for words in PROGRAMS {
+        cycles_lose_no_signal(&python, words, 4);
+    }
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn long_no_signal_is_lost_in_many_cycles() {
+    for python in [interpreter(12), interpreter(13)].iter().flatten() {
+        for words in PROGRAMS {
+            for _ in 0..2 {
+                cycles_lose_no_signal(python, words, 100);
+            }
+        }
+    }
+}
+
+/// About as long as a program is traced.
+const TRACED: Duration = Duration::from_millis(20);
+const TARGET: &str = "PERFAGENT_TEST_TARGET";
+
+/// The tracer that the tests below kill.
+#[test]
+#[ignore = "run by tracers_that_are_killed"]
+fn tracer_that_is_killed() {
+    let Ok(Ok(pid)) = std::env::var(TARGET).map(|pid| pid.parse()) else { return };
+    let own = Mark::own().unwrap();
+    println!("begin");
+    let _ = switch_on(pid, &own);
+    let _ = switch_off(pid, &own);
+    println!("end");
+}
+
+/// Starts a tracer, and kills it some time after it has begun. How long it lived.
+fn traced_by_one_that_is_killed(pid: u32, after: Option<Duration>) -> Duration {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let name = "tests::signals::tracer_that_is_killed";
+    command.args(["--exact", "--ignored", "--nocapture", name]).env(TARGET, pid.to_string());
+    let mut tracer = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::null())).unwrap();
+    let mut lines = BufReader::new(tracer.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.ends_with("begin")), "it begins");
+    let begun = Instant::now();
+    match after {
+        Some(after) => {
+            let is_traced = |tid: &u32| {
+                let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
+                status.is_ok_and(|status| !status.contains("TracerPid:\t0\n"))
+            };
+            while !process::task::threads(pid).unwrap().iter().any(is_traced)
+                && tracer.try_wait().unwrap().is_none()
+            {}
+            std::thread::sleep(after);
+            send_signal(tracer.pid(), tracer.pid(), SIGKILL).unwrap();
+        }
+        None => assert!(lines.any(|line| line.ends_with("end")), "it ends"),
+    }
+    let lived = begun.elapsed();
+    tracer.wait().unwrap();
+    lived
+}
+
+/// The program goes on, computes what it should and can be switched, whenever its tracers are killed.
+fn tracers_that_are_killed(python: &PathBuf, words: &[&str], rounds: u32) {
+    let program = busy(python, words);
+    let pid = program.pid();
+    let whole = traced_by_one_that_is_killed(pid, None);
+    let mut left_on = 0;
+    for round in 0..rounds {
+        // Moments that are spread evenly over the time in which it is traced, in no order.
+        let share = f64::from(round * 61 % rounds) / f64::from(rounds);
+        traced_by_one_that_is_killed(pid, Some(TRACED.mul_f64(share)));
+        let before = Told::by(&program);
+        left_on += u32::from(before.is_active());
+        testkit::until("it goes on", || Told::by(&program).number("rounds") > before.number("rounds"));
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        assert!(status.contains("TracerPid:\t0\n"), "{status}");
+    }
+    let own = Mark::own().unwrap();
+    let on = switch_on(pid, &own);
+    assert!(matches!(on, Ok(On::Activated | On::Adopted)), "{on:?}");
+    assert_eq!(switch_off(pid, &own), Ok(Off::Deactivated));
+    let told = Told::by(&program);
+    assert_eq!((told.number("wrong"), told.is_active()), (0, false), "{told:?}");
+    println!("{words:?}, {rounds} tracers killed within {whole:?}, trampolines on after {left_on}: {told:?}");
+}
+
+#[test]
+fn a_program_goes_on_when_its_tracer_is_killed() {
+    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    tracers_that_are_killed(&python, &["alarm", "1"], 12);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn long_a_program_goes_on_when_many_tracers_are_killed() {
+    for python in [interpreter(12), interpreter(13)].iter().flatten() {
+        for words in [&["alarm", "spawn", "1"][..], &["0"]] {
+            tracers_that_are_killed(python, words, 120);
+        }
+    }
 }
 
 /// What must be the same before and after.
