@@ -10,7 +10,7 @@ use metrics::MetricsSnapshot;
 
 use crate::config::{Builder, Plan, check_pid};
 use crate::export::{Exporters, Exporting};
-use crate::output::{Contents, OutputKind, OutputReport, Outputs};
+use crate::output::{Contents, OutputKind, OutputReport, Outputs, open_target};
 use crate::processes::{resolve, zombie};
 use crate::rotation::{Rotation, Rotator};
 use crate::session::{CaptureResult, NewTarget, Order, Request, Session, Shared};
@@ -121,7 +121,9 @@ impl Agent {
             }
         };
         let Plan { config, outputs: targets, command, exporters, callbacks, temporary_files } = plan;
-        let outputs = Outputs::new(targets, config.drawing, temporary_files);
+        let open = |(kind, target)| Ok((kind, open_target(target)?));
+        let opened = targets.into_iter().map(open).collect::<Result<_, Error>>()?;
+        let outputs = Outputs::new(opened, config.drawing, temporary_files);
         let (metrics_interval, rotate) = (config.metrics_interval, config.rotate);
         let (requests, requested) = channel();
         let (ready, started) = channel();

@@ -143,9 +143,17 @@ impl Recording {
         outputs: impl IntoIterator<Item = (OutputKind, FileTarget)>,
         temporary: &TemporaryFiles,
     ) -> Vec<OutputReport> {
-        let targets = outputs.into_iter().map(|(kind, file)| (kind, OutputTarget::File(file))).collect();
+        let (mut opened, mut reports) = (Vec::new(), Vec::new());
+        for (kind, file) in outputs {
+            match output::open_target(OutputTarget::File(file)) {
+                Ok(target) => opened.push((kind, target)),
+                Err(error) => reports.push(OutputReport { kind, path: None, bytes: 0, result: Err(error) }),
+            }
+        }
         let contents = Contents { recording: self.model(), metrics: None, drawing: self.1 };
-        Outputs::new(targets, self.1, temporary.clone()).write(&contents, &CancelToken::new())
+        let outputs = Outputs::new(opened, self.1, temporary.clone());
+        reports.extend(outputs.write(&contents, &CancelToken::new()));
+        reports
     }
 
     /// Writes the profile of one mode in a format, as `pprof`, `folded`, `flamegraph` or `ndjson`. Gives the number of bytes.

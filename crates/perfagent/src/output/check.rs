@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD};
 
+use super::directory::{Directory, fd_path};
 use super::kind::OutputKind;
-use super::place::{Inode, Place, inode_of, parent, place_of};
+use super::place::{Inode, Place, directory_of, inode_of, parent, place_of};
 use super::target::FileTarget;
 use crate::error::Error;
 
@@ -73,6 +75,9 @@ fn hint(kind: OutputKind, target: &FileTarget, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => format!("create the directory first: mkdir -p '{directory}'"),
         io::ErrorKind::IsADirectory => "give the path of a file".to_owned(),
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
+            "choose a path without links of other users".to_owned()
+        }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             format!("'{directory}' must be writable; choose another place with {} PATH", kind.option())
         }
@@ -90,17 +95,16 @@ fn check(target: &FileTarget) -> io::Result<Identity> {
             Ok(Identity { inode: Some((stat.st_dev, stat.st_ino)), direct: true, name: None })
         }
         FileTarget::Auto(name) => {
-            require_directory(parent(&name.path(1)))?;
+            require_directory(&directory_of(name.directory())?)?;
             Ok(Identity::default())
         }
         FileTarget::Path(path) => match place_of(path)? {
-            Place::Direct { inode } => {
-                access(path, Access::WRITE_OK)?;
+            Place::Direct { handle, inode } => {
+                access(&fd_path(&handle), Access::WRITE_OK)?;
                 Ok(Identity { inode: Some(inode), direct: true, name: None })
             }
-            Place::Regular { path, inode } => {
-                let directory = require_directory(parent(&path))?;
-                let name = path.file_name().unwrap_or_default().to_owned();
+            Place::Regular { directory, name, inode } => {
+                let directory = require_directory(&directory)?;
                 Ok(Identity { name: Some((directory, name)), inode, direct: false })
             }
         },
@@ -123,23 +127,24 @@ impl Identity {
     }
 }
 
-fn require_directory(directory: &Path) -> io::Result<Inode> {
-    let metadata = std::fs::metadata(directory)?;
-    if !metadata.is_dir() {
-        return Err(io::Error::from(rustix::io::Errno::NOTDIR));
-    }
-    access(directory, Access::WRITE_OK | Access::EXEC_OK)?;
-    if rustix::fs::statfs(directory).is_ok_and(|fs| KERNEL_FILE_SYSTEMS.contains(&(fs.f_type as u64))) {
+fn require_directory(directory: &Directory) -> io::Result<Inode> {
+    let stat = rustix::fs::fstat(directory)?;
+    access_at(directory, Path::new("."), Access::WRITE_OK | Access::EXEC_OK)?;
+    if rustix::fs::fstatfs(directory).is_ok_and(|fs| KERNEL_FILE_SYSTEMS.contains(&(fs.f_type as u64))) {
         return Err(rustix::io::Errno::PERM.into());
     }
-    Ok(inode_of(&metadata))
+    Ok(inode_of(&stat))
 }
 
 /// Checks access with the effective IDs if the kernel supports that (since 5.8), else with the real IDs.
 pub(crate) fn access(path: &Path, access: Access) -> io::Result<()> {
-    match rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS) {
+    access_at(CWD, path, access)
+}
+
+fn access_at(directory: impl AsFd, path: &Path, access: Access) -> io::Result<()> {
+    match rustix::fs::accessat(&directory, path, access, AtFlags::EACCESS) {
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
-            Ok(rustix::fs::accessat(CWD, path, access, AtFlags::empty())?)
+            Ok(rustix::fs::accessat(&directory, path, access, AtFlags::empty())?)
         }
         result => Ok(result?),
     }

@@ -4,45 +4,28 @@
 //! behind. On file systems without unnamed files it has a registered temporary name in the same directory.
 
 use std::fs::{File, OpenOptions};
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, BufWriter, Write};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 
-use super::names::AutoName;
-use super::place::{Place, parent, place_of};
+use super::destination::{Destination, OpenFile, OpenTarget};
+use super::directory::{Directory, fd_path, temporary_name};
+use super::publish::{FinalName, Staged, Written};
 use super::sink::Sink;
-use super::target::{FileTarget, OutputTarget};
-use super::temporary::{TemporaryFile, TemporaryFiles};
+use super::temporary::TemporaryFiles;
 use crate::CancelToken;
 
 /// Time between two checks whether a FIFO has a reader.
 const READER_EVERY: Duration = Duration::from_millis(20);
 
-/// Mode of new files; the kernel applies the umask.
-const MODE: u32 = 0o644;
-
-/// The largest number tried for an automatic name.
-const MAX_NUMBER: u32 = 10_000;
-
 /// An output being written. A regular file appears only after [`finish`](Self::finish).
 pub(crate) struct OutputFile {
     writer: BufWriter<Counted>,
-}
-
-/// An output that was written.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Finished {
-    /// The final path; none for sinks and standard output.
-    pub(crate) path: Option<PathBuf>,
-    /// Bytes written.
-    pub(crate) bytes: u64,
 }
 
 struct Counted {
@@ -51,129 +34,59 @@ struct Counted {
 }
 
 enum Inner {
-    Staged { file: File, temporary: Option<TemporaryFile>, final_name: FinalName, registry: TemporaryFiles },
+    Staged(Staged),
     Direct { file: File, path: PathBuf },
     Stdout(File),
     Sink(Box<dyn Sink>),
 }
 
-/// The name that a file gets when it is complete.
-enum FinalName {
-    Replace(PathBuf),
-    FirstFree(AutoName),
-}
-
-impl FinalName {
-    fn path(&self) -> PathBuf {
-        match self {
-            Self::Replace(path) => path.clone(),
-            Self::FirstFree(name) => name.path(1),
-        }
-    }
-}
-
 impl OutputFile {
-    /// Opens a target for writing. `registry` lists temporary names while they exist. Waits for a reader of a FIFO until
-    /// `give_up` is cancelled.
+    /// Begins to write. `registry` lists temporary names while they exist. Waits for a reader of a FIFO until `give_up` is cancelled.
     ///
     /// # Errors
     /// The error of the system call.
-    pub(crate) fn open(
-        target: OutputTarget,
+    pub(crate) fn begin(
+        target: OpenTarget,
         registry: &TemporaryFiles,
         give_up: &CancelToken,
     ) -> io::Result<Self> {
         let inner = match target {
-            OutputTarget::Sink(sink) => Inner::Sink(sink),
-            OutputTarget::File(FileTarget::Stdout) => Inner::Stdout(stdout()?),
-            OutputTarget::File(FileTarget::Auto(name)) => stage(FinalName::FirstFree(name), registry)?,
-            OutputTarget::File(FileTarget::Path(path)) => match place_of(&path)? {
-                Place::Direct { .. } => Inner::Direct { file: open_direct(&path, give_up)?, path },
-                Place::Regular { path, .. } => stage(FinalName::Replace(path), registry)?,
+            OpenTarget::Sink(sink) => Inner::Sink(sink),
+            OpenTarget::File(OpenFile(destination)) => match destination {
+                Destination::Stdout => Inner::Stdout(stdout()?),
+                Destination::Direct { handle, path } => {
+                    Inner::Direct { file: open_direct(&handle, give_up)?, path }
+                }
+                Destination::Numbered { directory, name } => {
+                    Inner::Staged(stage(directory, FinalName::FirstFree(name), registry)?)
+                }
+                Destination::Named { directory, name, .. } => {
+                    Inner::Staged(stage(directory, FinalName::Replace(name), registry)?)
+                }
             },
         };
         Ok(Self { writer: BufWriter::with_capacity(64 << 10, Counted { inner, bytes: 0 }) })
     }
 
-    /// Writes the buffered bytes. A regular file gets its name later, in [`publish_all`].
+    /// Writes the buffered bytes. A regular file gets its name later, in [`publish_all`](super::publish::publish_all).
     ///
     /// # Errors
     /// The error of the system call or of the sink.
     pub(crate) fn finish(self) -> io::Result<Written> {
-        let Counted { mut inner, bytes } =
-            self.writer.into_inner().map_err(io::IntoInnerError::into_error)?;
-        match &mut inner {
-            Inner::Staged { file, .. } => file.sync_data().or_else(ignore_unsupported)?,
-            Inner::Sink(sink) => sink.flush()?,
-            Inner::Direct { .. } | Inner::Stdout(_) => {}
-        }
-        Ok(Written { inner, bytes })
+        let Counted { inner, bytes } = self.writer.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(match inner {
+            Inner::Staged(staged) => {
+                staged.file.sync_data().or_else(ignore_unsupported)?;
+                Written::Staged { staged, bytes }
+            }
+            Inner::Sink(mut sink) => {
+                sink.flush()?;
+                Written::There { path: None, bytes }
+            }
+            Inner::Direct { path, .. } => Written::There { path: Some(path), bytes },
+            Inner::Stdout(_) => Written::There { path: None, bytes },
+        })
     }
-}
-
-/// A completely written output. A regular file does not have its name yet.
-pub(crate) struct Written {
-    inner: Inner,
-    bytes: u64,
-}
-
-impl Written {
-    /// Claims the automatic name with this number, if this file has an automatic name. A drop of the result frees the name.
-    fn claim(&self, number: u32) -> Option<io::Result<TemporaryFile>> {
-        let Inner::Staged { file, temporary, final_name: FinalName::FirstFree(name), registry } = &self.inner
-        else {
-            return None;
-        };
-        let path = name.path(number);
-        let claimed = match temporary {
-            None => link_to(file, &path),
-            Some(_) => OpenOptions::new().write(true).create_new(true).open(&path).map(drop),
-        };
-        Some(claimed.map(|()| registry.register(path)))
-    }
-
-    /// Whether a file with the automatic name and this number exists.
-    fn is_taken(&self, number: u32) -> bool {
-        let Inner::Staged { final_name: FinalName::FirstFree(name), .. } = &self.inner else {
-            return false;
-        };
-        name.path(number).symlink_metadata().is_ok()
-    }
-
-    fn publish(self, claimed: Option<io::Result<TemporaryFile>>) -> io::Result<Finished> {
-        let path = match self.inner {
-            Inner::Staged { file, temporary, final_name, registry } => Some(match final_name {
-                FinalName::Replace(path) => replace(&file, temporary, path, &registry)?,
-                FinalName::FirstFree(name) => {
-                    settle(temporary, claimed.unwrap_or_else(|| none_free(&name))?)?
-                }
-            }),
-            Inner::Direct { path, .. } => Some(path),
-            Inner::Stdout(_) | Inner::Sink(_) => None,
-        };
-        Ok(Finished { path, bytes: self.bytes })
-    }
-}
-
-/// Gives files their names. All automatic names get the same number: the first one that is free for all of them.
-pub(crate) fn publish_all(written: Vec<io::Result<Written>>) -> Vec<io::Result<Finished>> {
-    // A file that has lost its last name cannot get a new one, so claimed names are kept until all files have their final one.
-    let (mut claims, mut given_up) = (Vec::new(), Vec::new());
-    for number in 1..=MAX_NUMBER {
-        if written.iter().flatten().any(|output| output.is_taken(number)) {
-            continue;
-        }
-        for output in &written {
-            claims.push(output.as_ref().ok().and_then(|output| output.claim(number)));
-        }
-        let overtaken = |claim: &Option<io::Result<_>>| matches!(claim, Some(Err(error)) if error.kind() == io::ErrorKind::AlreadyExists);
-        if !claims.iter().any(overtaken) {
-            break;
-        }
-        given_up.append(&mut claims);
-    }
-    claims.resize_with(written.len(), || None);
-    written.into_iter().zip(claims).map(|(output, claim)| output?.publish(claim)).collect()
 }
 
 impl Write for OutputFile {
@@ -189,7 +102,7 @@ impl Write for OutputFile {
 impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match &mut self.inner {
-            Inner::Staged { file, .. } | Inner::Direct { file, .. } | Inner::Stdout(file) => {
+            Inner::Staged(Staged { file, .. }) | Inner::Direct { file, .. } | Inner::Stdout(file) => {
                 file.write(bytes)
             }
             Inner::Sink(sink) => sink.write(bytes),
@@ -200,7 +113,9 @@ impl Write for Counted {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.inner {
-            Inner::Staged { file, .. } | Inner::Direct { file, .. } | Inner::Stdout(file) => file.flush(),
+            Inner::Staged(Staged { file, .. }) | Inner::Direct { file, .. } | Inner::Stdout(file) => {
+                file.flush()
+            }
             Inner::Sink(sink) => sink.flush(),
         }
     }
@@ -220,13 +135,14 @@ fn stdout() -> io::Result<File> {
 }
 
 /// Opens a device or FIFO without blocking: a blocking open of a FIFO without a reader could not be cancelled.
-fn open_direct(path: &Path, give_up: &CancelToken) -> io::Result<File> {
-    if !std::fs::metadata(path)?.file_type().is_fifo() {
+fn open_direct(handle: &OwnedFd, give_up: &CancelToken) -> io::Result<File> {
+    let path = fd_path(handle);
+    if FileType::from_raw_mode(fstat(handle)?.st_mode) != FileType::Fifo {
         return OpenOptions::new().write(true).open(path);
     }
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     loop {
-        match rustix::fs::open(path, flags, Mode::empty()) {
+        match rustix::fs::open(&path, flags, Mode::empty()) {
             Ok(opened) => {
                 let flags = rustix::fs::fcntl_getfl(&opened)? - OFlags::NONBLOCK;
                 rustix::fs::fcntl_setfl(&opened, flags)?;
@@ -241,86 +157,38 @@ fn open_direct(path: &Path, give_up: &CancelToken) -> io::Result<File> {
     }
 }
 
-fn stage(final_name: FinalName, registry: &TemporaryFiles) -> io::Result<Inner> {
-    let path = final_name.path();
+fn stage(directory: Directory, final_name: FinalName, registry: &TemporaryFiles) -> io::Result<Staged> {
     let registry = registry.clone();
-    if let Some(file) = open_unnamed(parent(&path)) {
-        return Ok(Inner::Staged { file, temporary: None, final_name, registry });
+    if let Some(file) = directory.create_unnamed() {
+        return Ok(Staged { file, directory, temporary: None, final_name, registry });
     }
-    let temporary = registry.register(temporary_path(&path));
-    let file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(temporary.path())?;
-    Ok(Inner::Staged { file, temporary: Some(temporary), final_name, registry })
-}
-
-/// A file without a name, if the file system supports it and `/proc` is there to name the file later.
-fn open_unnamed(directory: &Path) -> Option<File> {
-    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::openat(CWD, directory, flags, Mode::from_raw_mode(MODE)).ok()?);
-    fd_path(&file).symlink_metadata().is_ok().then_some(file)
-}
-
-fn fd_path(file: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
-}
-
-/// A name that nobody can guess: in a directory of all users another one may make files with names that are known before.
-fn temporary_path(path: &Path) -> PathBuf {
-    let number = RandomState::new().build_hasher().finish();
-    let file_name: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(48).collect();
-    parent(path).join(format!(".{file_name}.{number:016x}.tmp"))
-}
-
-fn link_to(file: &File, path: &Path) -> io::Result<()> {
-    Ok(rustix::fs::linkat(CWD, fd_path(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
-}
-
-fn replace(
-    file: &File,
-    temporary: Option<TemporaryFile>,
-    path: PathBuf,
-    registry: &TemporaryFiles,
-) -> io::Result<PathBuf> {
-    let temporary = match temporary {
-        Some(temporary) => temporary,
-        None => {
-            let temporary = registry.register(temporary_path(&path));
-            link_to(file, temporary.path())?;
-            temporary
-        }
-    };
-    std::fs::rename(temporary.path(), &path)?;
-    temporary.keep();
-    Ok(path)
-}
-
-/// Makes a claimed name the final name of the file.
-fn settle(temporary: Option<TemporaryFile>, claimed: TemporaryFile) -> io::Result<PathBuf> {
-    let path = claimed.path().to_owned();
-    if let Some(temporary) = temporary {
-        std::fs::rename(temporary.path(), &path)?;
-        temporary.keep();
-    }
-    claimed.keep();
-    Ok(path)
-}
-
-fn none_free(name: &AutoName) -> io::Result<TemporaryFile> {
-    let message = format!("{} and {} numbered names exist already", name.path(1).display(), MAX_NUMBER - 1);
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, message))
+    let temporary = registry.register(&directory, temporary_name(&final_name.first()));
+    let file = directory.create(temporary.name())?;
+    Ok(Staged { file, directory, temporary: Some(temporary), final_name, registry })
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use std::ffi::OsString;
+    use std::path::Path;
+
     use super::super::kind::OutputKind;
-    use super::super::names::{Subject, auto_name};
+    use super::super::names::{AutoName, Subject, auto_name};
+    use super::super::place::directory_of;
+    use super::super::publish::{Finished, publish_all};
     use super::super::sink::MemorySink;
+    use super::super::target::FileTarget;
     use super::*;
 
+    fn open(target: impl Into<FileTarget>) -> OpenTarget {
+        OpenTarget::File(OpenFile::open(&target.into()).unwrap())
+    }
+
     fn write(target: impl Into<FileTarget>, bytes: &[u8]) -> io::Result<Finished> {
-        let mut file =
-            OutputFile::open(OutputTarget::File(target.into()), &TemporaryFiles::new(), &CancelToken::new())?;
+        let target = OpenTarget::File(OpenFile::open(&target.into())?);
+        let mut file = OutputFile::begin(target, &TemporaryFiles::new(), &CancelToken::new())?;
         file.write_all(bytes)?;
         publish(file.finish())
     }
@@ -355,8 +223,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cpu.pb.gz");
         std::fs::write(&path, "old").unwrap();
-        let target = OutputTarget::File(path.clone().into());
-        let mut file = OutputFile::open(target, &TemporaryFiles::new(), &CancelToken::new()).unwrap();
+        let mut file =
+            OutputFile::begin(open(path.clone()), &TemporaryFiles::new(), &CancelToken::new()).unwrap();
         file.write_all(&[7; 200_000]).unwrap();
         drop(file);
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
@@ -384,22 +252,33 @@ mod tests {
         let registry = TemporaryFiles::new();
         let name =
             auto_name(Subject::System, "202604021430", OutputKind::CpuProfile).in_directory(dir.path());
+        let directory = directory_of(dir.path()).unwrap();
         for number in 1..=2 {
-            let finished = publish(Ok(named(FinalName::FirstFree(name.clone()), &registry, b""))).unwrap();
+            let first_free = FinalName::FirstFree(name.clone());
+            let finished = publish(Ok(named(first_free, &directory, &registry, b""))).unwrap();
             assert_eq!(finished.path, Some(name.path(number)));
         }
-        publish(Ok(named(FinalName::Replace(name.path(1)), &registry, b"again"))).unwrap();
+        let replace = FinalName::Replace(name.file_name(1));
+        publish(Ok(named(replace, &directory, &registry, b"again"))).unwrap();
         assert_eq!(std::fs::read(name.path(1)).unwrap(), b"again");
         assert_eq!(entries(dir.path()).len(), 2);
     }
 
     /// Written as on a file system without unnamed files.
-    fn named(final_name: FinalName, registry: &TemporaryFiles, bytes: &[u8]) -> Written {
-        let temporary = registry.register(temporary_path(&final_name.path()));
-        let mut file = File::create(temporary.path()).unwrap();
+    fn named(
+        final_name: FinalName,
+        directory: &Directory,
+        registry: &TemporaryFiles,
+        bytes: &[u8],
+    ) -> Written {
+        let temporary = registry.register(directory, temporary_name(&final_name.first()));
+        let mut file = directory.create(temporary.name()).unwrap();
         file.write_all(bytes).unwrap();
-        let registry = registry.clone();
-        Written { inner: Inner::Staged { file, temporary: Some(temporary), final_name, registry }, bytes: 0 }
+        let (directory, registry, bytes) = (directory.clone(), registry.clone(), bytes.len() as u64);
+        Written::Staged {
+            staged: Staged { file, directory, temporary: Some(temporary), final_name, registry },
+            bytes,
+        }
     }
 
     #[test]
@@ -409,12 +288,12 @@ mod tests {
         let name = |kind| auto_name(Subject::System, "202604021430", kind).in_directory(dir.path());
         let (cpu, off_cpu) = (name(OutputKind::CpuProfile), name(OutputKind::OffCpuProfile));
         std::fs::write(off_cpu.path(1), "old").unwrap();
+        let directory = directory_of(dir.path()).unwrap();
         let unnamed = |name: &AutoName| {
-            OutputFile::open(OutputTarget::File(name.clone().into()), &registry, &CancelToken::new())
-                .unwrap()
-                .finish()
+            OutputFile::begin(open(name.clone()), &registry, &CancelToken::new()).unwrap().finish()
         };
-        let named = |name: &AutoName| Ok(named(FinalName::FirstFree(name.clone()), &registry, b""));
+        let named =
+            |name: &AutoName| Ok(named(FinalName::FirstFree(name.clone()), &directory, &registry, b""));
         let failed = || Err(io::Error::from(io::ErrorKind::StorageFull));
         for (number, written) in [
             (2, vec![unnamed(&cpu), failed(), unnamed(&off_cpu)]),
@@ -432,7 +311,8 @@ mod tests {
     fn an_interrupted_process_removes_its_temporary_files() {
         let dir = tempfile::tempdir().unwrap();
         let registry = TemporaryFiles::new();
-        let temporary = registry.register(dir.path().join(".x.tmp"));
+        let directory = directory_of(dir.path()).unwrap();
+        let temporary = registry.register(&directory, OsString::from(".x.tmp"));
         std::fs::write(temporary.path(), "half").unwrap();
         registry.clone().remove_all();
         assert_eq!(entries(dir.path()), [""; 0]);
@@ -456,14 +336,15 @@ mod tests {
     fn the_wait_for_a_fifo_reader_can_be_cancelled() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fifo");
-        rustix::fs::mknodat(CWD, &path, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let give_up = CancelToken::new();
         let opened = thread::scope(|scope| {
-            let opening = scope.spawn(|| open_direct(&path, &give_up));
+            let opening =
+                scope.spawn(|| OutputFile::begin(open(path.clone()), &TemporaryFiles::new(), &give_up));
             give_up.cancel();
             opening.join().unwrap()
         });
-        assert!(opened.unwrap_err().to_string().contains("nobody reads"));
+        assert!(opened.err().unwrap().to_string().contains("nobody reads"));
         // More than fits into a pipe: the writer waits for the reader.
         let content = vec![b'x'; 1 << 20];
         let read = thread::scope(|scope| {
@@ -475,10 +356,50 @@ mod tests {
     }
 
     #[test]
+    fn what_happens_to_the_path_later_redirects_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir_all(at("mine")).unwrap();
+        std::fs::create_dir_all(at("theirs")).unwrap();
+        let (to_name, to_directory) = (open(at("mine/a.svg")), open(at("mine/b.svg")));
+        let finish = |target| {
+            let mut file = OutputFile::begin(target, &TemporaryFiles::new(), &CancelToken::new()).unwrap();
+            file.write_all(b"profile").unwrap();
+            publish(file.finish()).unwrap();
+        };
+        std::os::unix::fs::symlink(at("theirs/a.svg"), at("mine/a.svg")).unwrap();
+        finish(to_name);
+        std::fs::rename(at("mine"), at("moved")).unwrap();
+        std::os::unix::fs::symlink("theirs", at("mine")).unwrap();
+        finish(to_directory);
+        assert_eq!(entries(&at("moved")), ["a.svg", "b.svg"]);
+        assert_eq!(std::fs::read_link(at("moved/a.svg")).ok(), None);
+        assert_eq!(entries(&at("theirs")), [""; 0]);
+    }
+
+    #[test]
+    fn a_fifo_is_the_one_that_was_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("fifo"), dir.path().join("secret"));
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, mode, 0).unwrap();
+        let target = open(path.clone());
+        let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        std::fs::write(&other, "old").unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        let mut file = OutputFile::begin(target, &TemporaryFiles::new(), &CancelToken::new()).unwrap();
+        file.write_all(b"profile").unwrap();
+        publish(file.finish()).unwrap();
+        let mut bytes = [0; 7];
+        std::io::Read::read_exact(&mut &reader, &mut bytes).unwrap();
+        assert_eq!((&bytes, std::fs::read(&path).unwrap()), (b"profile", b"old".to_vec()));
+    }
+
+    #[test]
     fn a_sink_gets_every_byte() {
         let sink = MemorySink::new();
-        let target = OutputTarget::Sink(Box::new(sink.clone()));
-        let mut file = OutputFile::open(target, &TemporaryFiles::new(), &CancelToken::new()).unwrap();
+        let target = OpenTarget::Sink(Box::new(sink.clone()));
+        let mut file = OutputFile::begin(target, &TemporaryFiles::new(), &CancelToken::new()).unwrap();
         file.write_all(&[1; 100_000]).unwrap();
         assert_eq!(publish(file.finish()).unwrap(), Finished { path: None, bytes: 100_000 });
         assert_eq!(sink.take(), vec![1; 100_000]);

@@ -1,6 +1,7 @@
 //! Automatic file names: `<comm>-<ts>-on-cpu.pb.gz`, with `-2`, `-3` … before the extension if that file exists.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use super::kind::OutputKind;
 
@@ -64,8 +65,18 @@ impl AutoName {
     /// The path with this number; number 1 is left out.
     #[must_use]
     pub fn path(&self, number: u32) -> PathBuf {
-        let Self { directory, stem, extension } = self;
-        directory.join(match number {
+        self.directory.join(self.file_name(number))
+    }
+
+    /// The directory; empty for the current one.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The last name of the path with this number.
+    pub(super) fn file_name(&self, number: u32) -> OsString {
+        let Self { stem, extension, .. } = self;
+        OsString::from(match number {
             0 | 1 => format!("{stem}.{extension}"),
             n => format!("{stem}-{n}.{extension}"),
         })

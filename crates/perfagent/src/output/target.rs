@@ -25,33 +25,11 @@ impl FileTarget {
         if word == "-" { Self::Stdout } else { Self::Path(word.into()) }
     }
 
-    /// The same target for one interval of a capture that is cut: `NAME-TIME.EXT`. Devices, FIFOs and standard output stay
-    /// the same and receive all intervals one after the other.
-    pub(crate) fn of_interval(&self, time: &str) -> Self {
-        match self {
-            Self::Path(path) if is_direct(path) => self.clone(),
-            Self::Path(path) => Self::Path(before_extension(path, &format!("-{time}"))),
-            Self::Auto(name) => Self::Auto(name.of_interval(time)),
-            Self::Stdout => Self::Stdout,
-        }
-    }
-
     /// Whether a file can be written there bit by bit, and changed where it was written already.
     pub(crate) fn grows_in_place(&self) -> bool {
         match self {
             Self::Path(path) => !is_direct(path),
             Self::Auto(_) | Self::Stdout => false,
-        }
-    }
-
-    /// The same target for one of several modes: `NAME.MODE.EXT`. None for a target that takes one mode only: a device, a FIFO, standard
-    /// output.
-    pub(super) fn of_mode(&self, mode: &str) -> Option<Self> {
-        match self {
-            Self::Path(path) if !is_direct(path) => {
-                Some(Self::Path(before_extension(path, &format!(".{mode}"))))
-            }
-            _ => None,
         }
     }
 
@@ -104,23 +82,13 @@ pub(crate) enum OutputTarget {
     Sink(Box<dyn Sink>),
 }
 
-impl OutputTarget {
-    /// Its name in messages.
-    pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::File(file) => file.describe(),
-            Self::Sink(_) => "the given sink".to_owned(),
-        }
-    }
-}
-
 fn is_direct(path: &Path) -> bool {
     matches!(place_of(path), Ok(Place::Direct { .. }))
 }
 
 /// The path with more text before its extension. The extension is the longest one of a known format, or else the text after the last
 /// dot.
-fn before_extension(path: &Path, more: &str) -> PathBuf {
+pub(super) fn before_extension(path: &Path, more: &str) -> PathBuf {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return path.to_owned() };
     let perf_data = name.ends_with(".perf.data").then_some("perf.data");
     let known = perf_data.or_else(|| formats::registry::extension_of(path));
@@ -150,20 +118,5 @@ mod tests {
         assert_eq!([named("x.perf.data"), named("perf.data")], ["x-T.perf.data", "perf-T.data"]);
         assert_eq!(named("x.y.z"), "x.y-T.z");
         assert_eq!([named("plain"), named(".hidden")], ["plain-T", ".hidden-T"]);
-    }
-
-    #[test]
-    fn each_mode_has_a_file_of_its_own() {
-        let of = |mode| FileTarget::from("out/flame.svg").of_mode(mode).unwrap();
-        assert_eq!(of("off-cpu"), FileTarget::from("out/flame.off-cpu.svg"));
-        assert_eq!(of("wall").of_interval("T"), FileTarget::from("out/flame.wall-T.svg"));
-        assert_eq!(FileTarget::Stdout.of_mode("wall"), None);
-    }
-
-    #[test]
-    fn a_device_takes_all_intervals_and_one_mode() {
-        let null = FileTarget::from("/dev/null");
-        assert_eq!(null.of_interval("T"), null);
-        assert_eq!(null.of_mode("wall"), None);
     }
 }

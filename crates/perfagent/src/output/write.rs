@@ -1,34 +1,34 @@
 //! Writes all outputs of a capture, or of one interval.
 
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use profile::Profile;
 use recording::{Mode, SymbolizedRecording};
 
+use super::destination::{OpenFile, OpenTarget};
 use super::drawing::Drawing;
 use super::encode::{Contents, Encoded, encode, encode_profile, encode_written};
-use super::file::{Finished, OutputFile, publish_all};
+use super::file::OutputFile;
 use super::kind::OutputKind;
 use super::profiles::modes;
+use super::publish::{Finished, publish_all};
 use super::report::OutputReport;
-use super::target::{FileTarget, OutputTarget};
+use super::target::FileTarget;
 use super::temporary::TemporaryFiles;
 use crate::{CancelToken, Error};
 
 /// The outputs of a capture.
 pub(crate) struct Outputs {
-    targets: Vec<(OutputKind, OutputTarget)>,
+    targets: Vec<(OutputKind, OpenTarget)>,
     drawing: Drawing,
     temporary: TemporaryFiles,
 }
 
 impl Outputs {
     pub(crate) fn new(
-        targets: Vec<(OutputKind, OutputTarget)>,
+        targets: Vec<(OutputKind, OpenTarget)>,
         drawing: Drawing,
         temporary: TemporaryFiles,
     ) -> Self {
@@ -44,16 +44,16 @@ impl Outputs {
     pub(crate) fn write(self, contents: &Contents<'_>, give_up: &CancelToken) -> Vec<OutputReport> {
         let modes = modes(contents.recording);
         let targets = self.targets.into_iter().flat_map(|(kind, target)| match target {
-            OutputTarget::File(file) => of_modes(kind, file, &modes),
-            sink @ OutputTarget::Sink(_) => vec![(Encoded { kind, mode: None }, sink)],
+            OpenTarget::File(file) => of_modes(kind, file, &modes),
+            sink @ OpenTarget::Sink(_) => vec![(Encoded { kind, mode: None }, sink)],
         });
         write_all(targets.collect(), contents, &self.temporary, give_up)
     }
 
     /// The files to write for each interval of a capture that is cut.
     pub(crate) fn of_intervals(&self) -> IntervalOutputs {
-        let file = |(kind, target): &(OutputKind, OutputTarget)| match target {
-            OutputTarget::File(file) if kind.is_of_intervals() => Some((*kind, file.clone())),
+        let file = |(kind, target): &(OutputKind, OpenTarget)| match target {
+            OpenTarget::File(file) if kind.is_of_intervals() => Some((*kind, file.clone())),
             _ => None,
         };
         IntervalOutputs {
@@ -72,7 +72,7 @@ impl Outputs {
 
 /// The files to write for each interval.
 pub(crate) struct IntervalOutputs {
-    files: Vec<(OutputKind, FileTarget)>,
+    files: Vec<(OutputKind, OpenFile)>,
     drawing: Drawing,
     temporary: TemporaryFiles,
 }
@@ -84,8 +84,8 @@ impl IntervalOutputs {
         let modes = modes(symbolized);
         let targets = self.files.iter().flat_map(|(kind, file)| of_modes(*kind, file.clone(), &modes));
         let targets = targets.map(|(output, target)| match target {
-            OutputTarget::File(file) => (output, OutputTarget::File(file.of_interval(&time))),
-            sink @ OutputTarget::Sink(_) => (output, sink),
+            OpenTarget::File(file) => (output, OpenTarget::File(file.of_interval(&time))),
+            sink @ OpenTarget::Sink(_) => (output, sink),
         });
         let contents = Contents { recording: symbolized, metrics: None, drawing: self.drawing };
         write_all(targets.collect(), &contents, &self.temporary, give_up)
@@ -93,41 +93,31 @@ impl IntervalOutputs {
 }
 
 /// The files of an output: one for each mode if it shows one mode and there are several.
-fn of_modes(kind: OutputKind, file: FileTarget, modes: &[Mode]) -> Vec<(Encoded, OutputTarget)> {
+fn of_modes(kind: OutputKind, file: OpenFile, modes: &[Mode]) -> Vec<(Encoded, OpenTarget)> {
     let shows_one = matches!(kind, OutputKind::Folded | OutputKind::FlameGraph | OutputKind::Html);
     let of_mode = |mode: &Mode| {
-        let target = OutputTarget::File(file.of_mode(mode.name())?);
+        let target = OpenTarget::File(file.of_mode(mode.name())?);
         Some((Encoded { kind, mode: Some(*mode) }, target))
     };
     let several = if shows_one && modes.len() > 1 { modes.iter().map(of_mode).collect() } else { None };
-    several.unwrap_or_else(|| vec![(Encoded { kind, mode: None }, OutputTarget::File(file))])
-}
-
-/// The path of an output of the interval that began at this time.
-pub(crate) fn interval_path(path: &Path, started: SystemTime) -> PathBuf {
-    let since_epoch = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let time = interval_time(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX));
-    match FileTarget::from(path).of_interval(&time) {
-        FileTarget::Path(path) => path,
-        _ => path.to_owned(),
-    }
+    several.unwrap_or_else(|| vec![(Encoded { kind, mode: None }, OpenTarget::File(file))])
 }
 
 /// Local start time of an interval, `YYYYMMDDTHHMMSS.mmm`.
-fn interval_time(start_ns: i64) -> String {
+pub(super) fn interval_time(start_ns: i64) -> String {
     let start = Timestamp::from_nanosecond(start_ns.into()).unwrap_or_default();
     start.to_zoned(TimeZone::system()).strftime("%Y%m%dT%H%M%S.%3f").to_string()
 }
 
 fn write_all(
-    targets: Vec<(Encoded, OutputTarget)>,
+    targets: Vec<(Encoded, OpenTarget)>,
     contents: &Contents<'_>,
     temporary: &TemporaryFiles,
     give_up: &CancelToken,
 ) -> Vec<OutputReport> {
     let names: Vec<_> = targets.iter().map(|(output, target)| (output.kind, target.describe())).collect();
     let written = targets.into_iter().map(|(output, target)| {
-        let mut file = OutputFile::open(target, temporary, give_up)?;
+        let mut file = OutputFile::begin(target, temporary, give_up)?;
         encode(output, contents, &mut file)?;
         file.finish()
     });
@@ -182,7 +172,8 @@ fn write_with(
     write: impl FnOnce(&mut OutputFile) -> io::Result<()>,
 ) -> Result<u64, Error> {
     let which = target.describe();
-    let written = OutputFile::open(OutputTarget::File(target), temporary, &CancelToken::new())
+    let written = OpenFile::open(&target)
+        .and_then(|file| OutputFile::begin(OpenTarget::File(file), temporary, &CancelToken::new()))
         .and_then(|mut file| write(&mut file).map(|()| file))
         .and_then(OutputFile::finish);
     let finished = publish_all(vec![written]).into_iter().next();

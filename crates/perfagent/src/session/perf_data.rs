@@ -1,6 +1,5 @@
 //! The perf.data file of a capture: begun with it, cut with its intervals, ended with it.
 
-use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use kernel::Kernel;
@@ -9,7 +8,7 @@ use recording::KernelImage;
 use super::kernel_image;
 use super::parts::{Interval, Parts};
 use crate::Config;
-use crate::output::interval_path;
+use crate::output::InPlace;
 use crate::processes::monotonic_ns;
 use crate::timeline::{Timeline, TimelineSettings, Written};
 
@@ -30,10 +29,10 @@ fn begun(
     started: SystemTime,
     start_ns: u64,
 ) -> Option<Timeline> {
-    let path = path_of_interval(config, config.perf_data.as_deref()?, started);
+    let place = InPlace::open(config.perf_data.clone()?, config.rotate.is_some());
     let settings =
         TimelineSettings { rate_hz: config.sample_rate_hz.into(), off_cpu: config.off_cpu_profile, kernel };
-    Some(Timeline::begin(path, settings, start_ns))
+    Some(Timeline::begin(place, started, settings, start_ns))
 }
 
 /// Writes what has come, as in each round.
@@ -46,14 +45,13 @@ pub(super) fn round(parts: &mut Parts, last: bool) {
 
 /// Begins the file of an interval that has just begun, if each has its own.
 pub(super) fn cut(parts: &mut Parts) {
-    let Some(path) = parts.config.perf_data.as_deref().filter(|_| parts.config.rotate.is_some()) else {
+    if parts.config.rotate.is_none() {
         return;
-    };
-    let path = path_of_interval(&parts.config, path, parts.interval.started);
+    }
     let image = kernel_with_frames(parts);
     let Parts { intake, processes, kernel, interval, .. } = parts;
     if let Some(timeline) = &mut intake.timeline {
-        timeline.next_file(path, image, processes, lost(kernel), interval.start_ns);
+        timeline.next_file(interval.started, image, processes, lost(kernel), interval.start_ns);
     }
 }
 
@@ -61,10 +59,6 @@ pub(super) fn cut(parts: &mut Parts) {
 pub(super) fn finish(parts: &mut Parts) -> Option<Written> {
     round(parts, true);
     parts.intake.timeline.take().map(Timeline::finish)
-}
-
-fn path_of_interval(config: &Config, path: &Path, started: SystemTime) -> PathBuf {
-    if config.rotate.is_some() { interval_path(path, started) } else { path.to_owned() }
 }
 
 fn kernel_with_frames(parts: &Parts) -> Option<KernelImage> {

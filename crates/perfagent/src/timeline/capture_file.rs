@@ -1,7 +1,7 @@
 //! The file of a running capture, or of one interval of it.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
 
 use events::{Mmap, Task};
 use kernel::{Life, LifeEvent, SampledAt, SingleSample, StackMessage, State};
@@ -15,6 +15,7 @@ use super::records::{Records, Written};
 use super::scheduler_code::SchedulerCode;
 use super::stacks::{Chain, Stacks, TimedSample};
 use super::{kernel_code, machine};
+use crate::output::InPlace;
 use crate::processes::{ProcessSnapshot, Processes};
 
 /// Time between two ends of rounds.
@@ -50,6 +51,7 @@ impl TimelineSettings {
 /// A perf.data file that grows.
 #[derive(Debug)]
 pub(crate) struct Timeline {
+    place: InPlace,
     settings: TimelineSettings,
     records: Records,
     stacks: Stacks,
@@ -70,11 +72,17 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     /// Begins a file.
-    pub(crate) fn begin(path: PathBuf, settings: TimelineSettings, start_ns: u64) -> Self {
-        let records = Records::begin(path, settings.events(), start_ns);
+    pub(crate) fn begin(
+        place: InPlace,
+        started: SystemTime,
+        settings: TimelineSettings,
+        start_ns: u64,
+    ) -> Self {
+        let records = Records::begin(&place, started, settings.events(), start_ns);
         let has_kernel_waits = settings.off_cpu && settings.kernel.is_some();
         let scheduler = has_kernel_waits.then(|| SchedulerCode::read(Path::new(KALLSYMS)));
         let mut timeline = Self {
+            place,
             settings,
             records,
             stacks: Stacks::default(),
@@ -208,10 +216,10 @@ impl Timeline {
         self.seam = Some(side_changes);
     }
 
-    /// Ends the file, and begins the next one at this path. If the file could not be written, no other one is begun.
+    /// Ends the file, and begins the next one. If the file could not be written, no other one is begun.
     pub(crate) fn next_file(
         &mut self,
-        path: PathBuf,
+        started: SystemTime,
         kernel: Option<KernelImage>,
         processes: &Processes,
         lost: u64,
@@ -222,7 +230,8 @@ impl Timeline {
         let features = machine::features(self.all_build_ids());
         self.settings.kernel = kernel;
         let events = self.settings.events();
-        if self.records.next(features, || Records::begin(path, events, start_ns)) {
+        let place = &self.place;
+        if self.records.next(features, || Records::begin(place, started, events, start_ns)) {
             self.announced = Announced::default();
             self.build_ids = BuildIds::default();
             self.tell_kernel();

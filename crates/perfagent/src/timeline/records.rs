@@ -5,10 +5,11 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use perf_data::{Event, Features, Process, Record, Stamp, Writer};
 
-use crate::output::create_in_place;
+use crate::output::InPlace;
 
 /// What became of a file: its path, and why it is not complete.
 pub(crate) type Written = (PathBuf, Result<(), io::Error>);
@@ -33,8 +34,9 @@ enum State {
 
 impl Records {
     /// Begins a file. One that cannot be created, or takes no bytes, ends this output and nothing else.
-    pub(super) fn begin(path: PathBuf, events: Vec<Event>, start_ns: u64) -> Self {
-        let begun = create_in_place(&path).and_then(|file| Ok(Writer::begin(file, events)?));
+    pub(super) fn begin(place: &InPlace, started: SystemTime, events: Vec<Event>, start_ns: u64) -> Self {
+        let (path, created) = place.create(started);
+        let begun = created.and_then(|file| Ok(Writer::begin(file, events)?));
         let state = begun.map_or_else(State::Failed, State::Open);
         Self { path, state, floor_ns: start_ns, newest_ns: [start_ns; 2], sample_times: None }
     }
