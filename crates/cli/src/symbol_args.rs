@@ -13,12 +13,13 @@ pub struct SymbolArgs {
     #[arg(long, value_name = "URL")]
     pub debuginfod_url: Vec<Text>,
 
-    /// The directory for fetched files, which several perf-agents may share
-    /// [default: perf-agent/debuginfod in the user's cache directory]
+    /// The directory for fetched files, and in `names` what is kept of names for later runs, which several perf-agents may share
+    /// [default: perf-agent/debuginfod and perf-agent/names in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     pub symbol_cache_dir: Option<Text>,
 
-    /// Bytes that the files there may have together, suffix K, M or G; those not used for longest go first [default: 2G]
+    /// Bytes that the fetched files may have together, suffix K, M or G, and the most that is kept of names (never more than 512M); those not
+    /// used for longest go first [default: 2G]
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub symbol_cache_max: Option<Text>,
 

@@ -2,7 +2,8 @@
 //!
 //! In: sections as slices ([`DebugFile`]), those of supplementary files (`dwz`) and of split units ([`SplitSource`]); out: for each
 //! address the functions, innermost first ([`Found`]), with linkage names, paths, lines and the lines of declarations. What was read stays in
-//! the [`Reader`] as packed records of whole functions, so that another address in a known function costs nothing of the file.
+//! the [`Reader`] as packed records of whole functions, so that another address in a known function costs nothing of the file; a later reader can go on
+//! from them.
 //! Guaranteed: pure; no panic, and memory and work bounded by named limits and by the size of the sections, whatever the bytes are. Damaged
 //! units lose their own names. Each unit is read once for all addresses of a look-up.
 //! Not here: files and how they are found, decompression, symbol tables, and readable names.
@@ -23,6 +24,7 @@ mod lines;
 mod names;
 mod reader;
 mod records;
+mod saved;
 mod sections;
 mod split;
 mod stats;
@@ -33,6 +35,7 @@ mod view;
 
 pub use reader::{DebugFile, Reader};
 pub use records::{Found, Frame};
+pub use saved::SharedBytes;
 pub use sections::Sections;
 pub use split::{NoSplitUnits, SplitSource, SplitUnit};
 pub use stats::Stats;

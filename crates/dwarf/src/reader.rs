@@ -1,5 +1,6 @@
 //! The entry point: sorted addresses in, functions, inlined calls and lines out, and what was read kept as records.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -14,6 +15,7 @@ use crate::index::Index;
 use crate::limits::{MAX_KEPT_RANGES, MAX_RECORDS, Work};
 use crate::names::{Context, Kept, Place};
 use crate::records::{Found, Records};
+use crate::saved::{Parts, Saved, SharedBytes};
 use crate::sections::Sections;
 use crate::split::{SplitSource, SplitUnit};
 use crate::stats::Stats;
@@ -51,6 +53,8 @@ pub struct Reader {
     kept_entries: Kept,
     stats: Stats,
     generation: u64,
+    /// Some look-up was given up: what it found may be incomplete.
+    gave_up: bool,
 }
 
 impl Reader {
@@ -73,32 +77,78 @@ impl Reader {
         if self.texts.is_full() || self.records.heap_bytes() > MAX_RECORDS {
             self.forget();
         }
-        let mut sorted: Vec<u64> = addresses.to_vec();
-        sorted.sort_unstable();
-        sorted.dedup();
+        let sorted = sorted(addresses);
         self.read(file, split, &sorted);
-        // In the order of the sorted addresses.
         let mut found: Vec<Option<Found>> = Vec::with_capacity(sorted.len());
         while let Some(rest) = sorted.get(found.len()..).filter(|rest| !rest.is_empty()) {
-            let wanted = found.len()
-                + match self.records.find(rest[0]) {
-                    Some((start, end, at)) => {
-                        let here = &rest[..rest.partition_point(|address| *address < end)];
-                        let answers = |answer: Found| {
-                            found.push(Some(answer).filter(|answer| !answer.frames.is_empty()))
-                        };
-                        self.records.answer((start, at), here, answers);
-                        here.len()
-                    }
-                    None => 1,
-                };
-            found.resize(wanted, None);
+            if self.answer(rest, &mut found) == 0 {
+                found.push(None);
+            }
         }
-        if addresses == sorted {
-            return found;
+        in_order(addresses, &sorted, found)
+    }
+
+    /// The same from what is known already. `None` if something must be read for one of the addresses.
+    #[must_use]
+    pub fn known(&self, addresses: &[u64]) -> Option<Vec<Option<Found>>> {
+        let sorted = sorted(addresses);
+        let mut found: Vec<Option<Found>> = Vec::with_capacity(sorted.len());
+        while let Some(rest) = sorted.get(found.len()..).filter(|rest| !rest.is_empty()) {
+            if self.answer(rest, &mut found) == 0 {
+                if !self.records.is_nothing(rest[0]) {
+                    return None;
+                }
+                found.push(None);
+            }
         }
-        let position = |address: &u64| sorted.binary_search(address).ok();
-        addresses.iter().map(|address| found.get(position(address)?).cloned().flatten()).collect()
+        Some(in_order(addresses, &sorted, found))
+    }
+
+    /// Answers the first of sorted addresses and those behind it that are in the same record. Gives how many; 0 if there is no record.
+    fn answer(&self, rest: &[u64], found: &mut Vec<Option<Found>>) -> usize {
+        let Some((start, end, place)) = rest.first().and_then(|first| self.records.find(*first)) else {
+            return 0;
+        };
+        let here = &rest[..rest.partition_point(|address| *address < end)];
+        let wanted = found.len() + here.len();
+        let answers = |answer: Found| found.push(Some(answer).filter(|answer| !answer.frames.is_empty()));
+        self.records.answer((start, place), here, answers);
+        found.resize(wanted, None);
+        here.len()
+    }
+
+    /// Uses what an earlier reader of the same file saved, which is the given part of the bytes. To be called before the first look-up. `false`
+    /// if the bytes are damaged.
+    pub fn restore(&mut self, bytes: SharedBytes, part: Range<usize>) -> bool {
+        let Some(saved) = Saved::read(bytes, part) else { return false };
+        self.forget();
+        self.texts = Texts::restore(saved.clone());
+        self.records.restore(saved);
+        true
+    }
+
+    /// Whether more is known than was restored.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        self.records.has_news()
+    }
+
+    /// All that is known, for [`Self::restore`]. Texts keep their numbers. `None` if it is not complete, because a file asked for too much work, or
+    /// too large.
+    #[must_use]
+    pub fn save(&self) -> Option<Vec<u8>> {
+        if self.gave_up {
+            return None;
+        }
+        let texts = (0..self.texts.len()).map(|number| TextId(number as u32));
+        let texts = texts.map(|id| self.text(id)).collect();
+        Parts { records: self.records.all(), nothing: self.records.all_nothing(), texts }.to_bytes()
+    }
+
+    /// How many texts there are: their numbers are below.
+    #[must_use]
+    pub fn texts(&self) -> usize {
+        self.texts.len()
     }
 
     /// The text of a name or path.
@@ -150,8 +200,9 @@ impl Reader {
 
     /// Makes records of all addresses that have none.
     fn read(&mut self, file: &DebugFile<'_>, split: &mut dyn SplitSource, sorted: &[u64]) {
-        let unknown: Vec<u64> =
-            sorted.iter().copied().filter(|address| self.records.find(*address).is_none()).collect();
+        let is_unknown =
+            |address: &u64| self.records.find(*address).is_none() && !self.records.is_nothing(*address);
+        let unknown: Vec<u64> = sorted.iter().copied().filter(is_unknown).collect();
         if unknown.is_empty() || file.sections.info.is_empty() {
             return;
         }
@@ -176,8 +227,9 @@ impl Reader {
         let mut context = Context::new(Rc::new(main), supplementary, None).with_kept(kept);
         let mut by_unit: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for address in unknown {
-            if let Some(unit) = self.index.find(address) {
-                by_unit.entry(unit).or_default().push(address);
+            match self.index.find(address) {
+                Some(unit) => by_unit.entry(unit).or_default().push(address),
+                None => self.records.add_nothing(address),
             }
         }
         let mut lost = Vec::new();
@@ -192,7 +244,9 @@ impl Reader {
             }
         }
         // Without enough work, descriptions are incomplete.
-        if !work.is_spent() {
+        if work.is_spent() {
+            self.gave_up = true;
+        } else {
             self.kept_entries = context.into_kept();
         }
     }
@@ -240,4 +294,24 @@ impl Reader {
         }
         lost
     }
+}
+
+/// The addresses sorted, each once.
+fn sorted(addresses: &[u64]) -> Cow<'_, [u64]> {
+    if addresses.is_sorted_by(|one, next| one < next) {
+        return Cow::Borrowed(addresses);
+    }
+    let mut sorted = addresses.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    Cow::Owned(sorted)
+}
+
+/// What was found of sorted addresses, in the order in which they were asked for.
+fn in_order(addresses: &[u64], sorted: &[u64], found: Vec<Option<Found>>) -> Vec<Option<Found>> {
+    if addresses == sorted {
+        return found;
+    }
+    let position = |address: &u64| sorted.binary_search(address).ok();
+    addresses.iter().map(|address| found.get(position(address)?).cloned().flatten()).collect()
 }

@@ -2,14 +2,15 @@
 //!
 //! An address in a range with a record needs no debug information any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 
 use crate::bytes::{add, put, put_difference, uleb};
 use crate::flatten::Piece;
-use crate::limits::MAX_INLINED;
+use crate::limits::{MAX_CALLS_OF_UNIT, MAX_INLINED};
 use crate::lines::Row;
+use crate::saved::Saved;
 use crate::texts::TextId;
 
 /// A function at an address.
@@ -74,12 +75,28 @@ pub(crate) struct Parts<'p> {
     pub files: &'p HashMap<u32, Option<TextId>>,
 }
 
+/// Where the bytes of a record are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Position and length in [`Records::bytes`].
+    Own(usize, usize),
+    /// Number of the record of an earlier reader.
+    Saved(usize),
+}
+
+/// Bytes of a node at least.
+const NODE_BYTES: usize = 6;
+
 /// All records of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
+    /// Those of an earlier reader.
+    saved: Option<Saved>,
     /// By start: end, and position in [`Self::bytes`].
-    ranges: BTreeMap<u64, (u64, usize)>,
+    ranges: BTreeMap<u64, (u64, Place)>,
     bytes: Vec<u8>,
+    /// Addresses in no unit.
+    nothing: BTreeSet<u64>,
     /// Room for the segments of a record, whose number comes before them.
     packed: Vec<u8>,
 }
@@ -116,67 +133,121 @@ impl Records {
         });
         put(out, count);
         out.extend_from_slice(packed);
-        self.ranges.insert(parts.start, (parts.end, at));
+        let place = Place::Own(at, out.len() - at);
+        self.ranges.insert(parts.start, (parts.end, place));
+    }
+
+    /// Uses the records of an earlier reader, beside those that are here.
+    pub fn restore(&mut self, saved: Saved) {
+        self.saved = Some(saved);
+    }
+
+    /// Remembers that no unit has an address.
+    pub fn add_nothing(&mut self, address: u64) {
+        self.nothing.insert(address);
+    }
+
+    /// Whether no unit has an address.
+    pub fn is_nothing(&self, address: u64) -> bool {
+        self.nothing.contains(&address) || self.saved.as_ref().is_some_and(|saved| saved.is_nothing(address))
+    }
+
+    /// Whether there is more than an earlier reader knew.
+    pub fn has_news(&self) -> bool {
+        !self.ranges.is_empty() || !self.nothing.is_empty()
     }
 
     /// Where the record of an address is, and where it ends.
-    pub fn find(&self, address: u64) -> Option<(u64, u64, usize)> {
-        let (start, (end, at)) = self.ranges.range(..=address).next_back()?;
-        (address < *end).then_some((*start, *end, *at))
-    }
-
-    /// Answers sorted addresses, which all are in the record at a position.
-    pub fn answer(&self, (start, at): (u64, usize), addresses: &[u64], mut each: impl FnMut(Found)) {
-        // Our own bytes: they are as they were written.
-        let _ = self.unpack(start, at, addresses, &mut each);
-    }
-
-    fn unpack(
-        &self,
-        start: u64,
-        mut at: usize,
-        addresses: &[u64],
-        each: &mut impl FnMut(Found),
-    ) -> Option<()> {
-        let data = self.bytes.as_slice();
-        let function = match uleb(data, &mut at)? {
-            0 => None,
-            distance => Some(start.wrapping_sub(distance - 1)),
-        };
-        let count = uleb(data, &mut at)?;
-        let mut nodes = Vec::with_capacity(usize::try_from(count).ok()?.min(data.len()));
-        for _ in 0..count {
-            let mut next = || uleb(data, &mut at).map(|value| value as u32);
-            let (parent, name, file) = (next()?, text(next()?), text(next()?));
-            let (line, column, start_line) = (next()?, next()?, next()?);
-            nodes.push(Node { parent, name, file, line, column, start_line });
+    #[inline]
+    pub fn find(&self, address: u64) -> Option<(u64, u64, Place)> {
+        if let Some((start, (end, place))) = self.ranges.range(..=address).next_back()
+            && address < *end
+        {
+            return Some((*start, *end, *place));
         }
-        let mut left = uleb(data, &mut at)?;
-        let mut current = Segment { address: start, ..Segment::default() };
-        let mut next = None;
-        for address in addresses {
-            loop {
-                if next.is_none() && left > 0 {
-                    left -= 1;
-                    let ahead = next_segment(data, &mut at, &current)?;
-                    next = Some(ahead);
-                }
-                match next {
-                    Some(ahead) if ahead.address <= *address => {
-                        current = ahead;
-                        next = None;
-                    }
-                    _ => break,
-                }
+        let saved = self.saved.as_ref()?;
+        let index = saved.find(address)?;
+        let (start, end, _) = saved.record(index)?;
+        Some((start, end, Place::Saved(index)))
+    }
+
+    /// Start, end and bytes of all records, sorted by start.
+    pub fn all(&self) -> Vec<(u64, u64, &[u8])> {
+        let own = self.ranges.iter().map(|(start, (end, place))| (*start, *end, self.data(*place)));
+        let saved =
+            self.saved.iter().flat_map(|saved| (0..saved.len()).filter_map(|index| saved.record(index)));
+        let mut all: Vec<_> = own.chain(saved).collect();
+        // Of two at one start, ours is the first and the one that is found.
+        all.sort_by_key(|(start, ..)| *start);
+        all.dedup_by_key(|(start, ..)| *start);
+        all
+    }
+
+    /// All addresses in no unit, sorted.
+    pub fn all_nothing(&self) -> Vec<u64> {
+        let saved = self.saved.iter().flat_map(Saved::nothing);
+        let mut all: Vec<u64> = self.nothing.iter().copied().chain(saved).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn data(&self, place: Place) -> &[u8] {
+        let bytes = match place {
+            Place::Own(at, length) => self.bytes.get(at..).and_then(|rest| rest.get(..length)),
+            Place::Saved(index) => {
+                self.saved.as_ref().and_then(|saved| saved.record(index)).map(|(_, _, bytes)| bytes)
             }
-            each(Found { frames: frames(&nodes, &current), function });
-        }
-        Some(())
+        };
+        bytes.unwrap_or_default()
+    }
+
+    /// Answers sorted addresses, which all are in one record. Damaged bytes give fewer answers.
+    pub fn answer(&self, (start, place): (u64, Place), addresses: &[u64], mut each: impl FnMut(Found)) {
+        let _ = unpack(self.data(place), start, addresses, &mut each);
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.bytes.capacity() + self.ranges.len() * 48
+        self.bytes.capacity() + self.ranges.len() * 64 + self.nothing.len() * 16
     }
+}
+
+fn unpack(data: &[u8], start: u64, addresses: &[u64], each: &mut impl FnMut(Found)) -> Option<()> {
+    let mut at = 0;
+    let function = match uleb(data, &mut at)? {
+        0 => None,
+        distance => Some(start.wrapping_sub(distance - 1)),
+    };
+    let count = uleb(data, &mut at)?;
+    let count = usize::try_from(count).ok().filter(|count| *count <= MAX_CALLS_OF_UNIT + 1)?;
+    let mut nodes = Vec::with_capacity(count.min(data.len() / NODE_BYTES + 1));
+    for _ in 0..count {
+        let mut next = || uleb(data, &mut at).map(|value| value as u32);
+        let (parent, name, file) = (next()?, text(next()?), text(next()?));
+        let (line, column, start_line) = (next()?, next()?, next()?);
+        nodes.push(Node { parent, name, file, line, column, start_line });
+    }
+    let mut left = uleb(data, &mut at)?;
+    let mut current = Segment { address: start, ..Segment::default() };
+    let mut next = None;
+    for address in addresses {
+        loop {
+            if next.is_none() && left > 0 {
+                left -= 1;
+                let ahead = next_segment(data, &mut at, &current)?;
+                next = Some(ahead);
+            }
+            match next {
+                Some(ahead) if ahead.address <= *address => {
+                    current = ahead;
+                    next = None;
+                }
+                _ => break,
+            }
+        }
+        each(Found { frames: frames(&nodes, &current), function });
+    }
+    Some(())
 }
 
 fn next_segment(data: &[u8], at: &mut usize, last: &Segment) -> Option<Segment> {
@@ -223,7 +294,8 @@ fn frames(nodes: &[Node], segment: &Segment) -> Vec<Frame> {
     let mut place = (text(segment.file), segment.line, segment.column);
     let mut frames = Vec::new();
     let mut number = segment.node;
-    loop {
+    // Each call is in one with a smaller number.
+    for _ in 0..=MAX_INLINED + 1 {
         let node = nodes.get(number as usize).copied().unwrap_or_default();
         let (file, line, column) = place;
         let frame = Frame { name: node.name, file, line, column, start_line: node.start_line };
@@ -231,11 +303,12 @@ fn frames(nodes: &[Node], segment: &Segment) -> Vec<Frame> {
             frames.push(frame);
         }
         if node.parent >= number || frames.len() > MAX_INLINED {
-            return frames;
+            break;
         }
         place = (node.file, node.line, node.column);
         number = node.parent;
     }
+    frames
 }
 
 fn number(text: Option<TextId>) -> u32 {
@@ -270,9 +343,9 @@ mod tests {
         });
         let addresses = [100, 103, 104, 106, 108, 110, 119];
         let mut told = Vec::new();
-        let (start, end, at) = records.find(100).unwrap();
+        let (start, end, place) = records.find(100).unwrap();
         assert_eq!((start, end), (100, 120));
-        records.answer((start, at), &addresses, |found| {
+        records.answer((start, place), &addresses, |found| {
             assert_eq!(found.function, Some(90));
             told.push(
                 found

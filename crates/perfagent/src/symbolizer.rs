@@ -163,6 +163,7 @@ impl Symbolizer {
                 fetch,
                 ..Options::default()
             };
+            options.symbols.records = self.fetching.record_store();
             options.symbols.debug_dirs.splice(0..0, self.symbol_dirs.iter().cloned());
             let sources = std::mem::take(given).before(Sources::standard(&options));
             let cancel = self.cancel.clone();

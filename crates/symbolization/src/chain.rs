@@ -163,6 +163,10 @@ impl Chain {
     }
 
     /// An interval ends: what is to be said about its names.
+    pub(crate) fn keep(&mut self) {
+        self.0.iter_mut().for_each(Guarded::keep);
+    }
+
     pub(crate) fn end_interval(&mut self) -> Vec<String> {
         self.0.iter_mut().flat_map(Guarded::end_interval).collect()
     }

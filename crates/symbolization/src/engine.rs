@@ -81,6 +81,13 @@ impl Engine {
         interval.tell(self.chain.end_interval());
     }
 
+    /// Lets the sources keep what they learned for later runs, unless symbolization is abandoned. Nothing is asked afterwards.
+    pub(crate) fn keep(&mut self) {
+        if !self.abandon.is_abandoned() {
+            self.chain.keep();
+        }
+    }
+
     /// Waits for what sources said that they may know later, and asks them again.
     fn answer_later(&mut self, interval: &Interval) {
         let all = interval.take_later();

@@ -49,6 +49,10 @@ impl Guarded {
         let _ = self.call(|source| source.delivered(large));
     }
 
+    pub(crate) fn keep(&mut self) {
+        let _ = self.call(|source| source.keep());
+    }
+
     /// What is to be said of an interval that ends, panics included.
     pub(crate) fn end_interval(&mut self) -> Vec<String> {
         let mut told = self.call(|source| source.end_interval()).unwrap_or_default();
@@ -105,6 +109,10 @@ mod tests {
             panic!("as the test asks")
         }
 
+        fn keep(&mut self) {
+            panic!("as the test asks")
+        }
+
         fn end_interval(&mut self) -> Vec<String> {
             panic!("as the test asks")
         }
@@ -123,8 +131,9 @@ mod tests {
         assert_eq!(source.lookup(&request), Err(Panicked));
         assert_eq!(source.kernel_naming(), None);
         source.delivered(true);
+        source.keep();
         let told = source.end_interval();
-        assert!(told[0].contains("without a name") && told[0].contains("panicked 5 times"), "{told:?}");
+        assert!(told[0].contains("without a name") && told[0].contains("panicked 6 times"), "{told:?}");
         let told = source.end_interval();
         assert!(told[0].contains("panicked 1 time;"), "those before were told: {told:?}");
     }

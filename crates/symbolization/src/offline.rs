@@ -75,6 +75,12 @@ impl Symbolizer {
     }
 }
 
+impl Drop for Symbolizer {
+    fn drop(&mut self) {
+        self.engine.keep();
+    }
+}
+
 /// What the frames of a recording refer to, with files by their paths, or by their build-ids in directories of symbols.
 struct Files<'a> {
     recording: &'a Recording,

@@ -61,6 +61,9 @@ pub trait SymbolSource {
         let _ = large;
     }
 
+    /// All names were found and handed over: the source may keep what it learned for later runs.
+    fn keep(&mut self) {}
+
     /// An interval ends. Gives what is to be said about its names, one line each.
     fn end_interval(&mut self) -> Vec<String> {
         Vec::new()

@@ -40,6 +40,14 @@ pub(crate) struct Search<'a> {
     pub path: &'a Path,
 }
 
+/// A supplementary file.
+pub(crate) struct Alternate {
+    pub file: File,
+    pub elf: ElfFile,
+    /// Whether it is of one of [`Search::supplementary_dirs`].
+    pub is_fetched: bool,
+}
+
 /// Opens a file by its path inside of `root`, if it is a regular file.
 pub(crate) fn open_inside(root: &Path, path: &Path) -> Option<File> {
     let relative = path.strip_prefix("/").unwrap_or(path);
@@ -113,10 +121,12 @@ impl<'a> Search<'a> {
     }
 
     /// The supplementary file (made by `dwz`) that a debug file names.
-    pub fn alternate(&self, elf: &ElfFile, debug_file: &File) -> Option<(File, ElfFile)> {
+    pub fn alternate(&self, elf: &ElfFile, debug_file: &File) -> Option<Alternate> {
         let (link, build_id) = alternate_link(elf)?;
-        let further = || in_dirs(Path::new("/"), self.supplementary_dirs, &build_id);
-        if let Some(found) = self.by_build_id(&build_id).or_else(further) {
+        let alternate = |is_fetched| move |(file, elf)| Alternate { file, elf, is_fetched };
+        let fetched = || in_dirs(Path::new("/"), self.supplementary_dirs, &build_id).map(alternate(true));
+        let known = self.by_build_id(&build_id).map(alternate(false));
+        if let Some(found) = known.or_else(fetched) {
             return Some(found);
         }
         // Relative to the real path of the debug file, which `/proc` shows.
@@ -125,7 +135,8 @@ impl<'a> Search<'a> {
         self.roots.iter().find_map(|root| {
             let file = open_inside(root, &path)?;
             let candidate = load(&file)?;
-            (candidate.build_id().as_ref() == Some(&build_id)).then_some((file, candidate))
+            let is_right = candidate.build_id().as_ref() == Some(&build_id);
+            is_right.then_some(Alternate { file, elf: candidate, is_fetched: false })
         })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! In: [`Symbolizer`] for mapped files (DWARF in the file or a separate debug file, `.symtab`, `.gnu_debugdata`, `.dynsym`, PLT
 //! stubs, Go's own tables), for code without symbols the starts of its functions, and for the kernel; [`PerfMap`] and [`JitDump`] for JIT code;
-//! [`demangle`].
+//! [`demangle`]; [`RecordStore`], which keeps what was learned of files for later runs.
 //! Guaranteed: a hostile file can spoil its own names only. No panic leaves this crate, and memory and work are bounded. If
 //! a hostile file names another file, that is opened only if it is a regular file inside of the target's root or of our own
 //! debug directories. Missing names are counted in [`Stats`].
@@ -31,6 +31,7 @@ mod debug_sections;
 mod demangle;
 mod elf_file;
 mod go;
+mod identity;
 mod jit_dump;
 mod jit_name;
 mod kernel;
@@ -40,14 +41,23 @@ mod mini;
 mod object;
 mod object_cache;
 mod object_file;
+mod object_symbols;
 mod options;
+mod packed_texts;
 mod perf_map;
 mod plt;
+mod record_store;
+mod saved_answers;
+mod saved_names;
 mod separate;
 mod shared_text;
 mod source_line;
 mod split_files;
+mod split_log;
+mod stamp;
 mod stats;
+mod symbol_records;
+mod symbol_tables;
 mod symbolizer;
 mod symtab;
 mod xz;
@@ -60,6 +70,9 @@ pub use kernel_text::KernelText;
 pub use object_file::{ObjectFile, ObjectSource};
 pub use options::Options;
 pub use perf_map::{PerfMap, PerfMapEntry, PerfMapError, PerfMapOwner};
+pub use record_store::{RecordStore, RecordStoreError};
+pub use saved_answers::saved_answers;
+pub use saved_names::SavedNames;
 pub use shared_text::SharedText;
 pub use source_line::SourceLine;
 pub use stats::Stats;

@@ -1,6 +1,8 @@
 //! The symbol table that some distributions leave in stripped programs ("MiniDebugInfo"): a compressed ELF file in the
 //! section `.gnu_debugdata`. It has the functions that the dynamic symbol table lacks.
 
+use std::ops::Range;
+
 use elf::constants::SHT_SYMTAB;
 
 use crate::elf_file::{Bytes, ElfFile};
@@ -28,8 +30,8 @@ impl MiniDebugInfo {
         Some(Self { file, symbols, size })
     }
 
-    /// The name at a link-time address and where its symbol starts.
-    pub fn find(&self, address: u64) -> Option<(&[u8], u64)> {
+    /// The name at a link-time address and where its symbol starts, and the addresses around it of which the same is true.
+    pub fn find(&self, address: u64) -> (Range<u64>, Option<(&[u8], u64)>) {
         self.symbols.find(&self.file, address)
     }
 

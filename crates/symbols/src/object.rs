@@ -9,19 +9,25 @@ use std::sync::Arc;
 
 use crate::debug_file::{Search, load};
 use crate::debug_info::{DebugInfo, Found};
-use crate::demangle::{demangle, is_mangled};
+use crate::demangle::is_mangled;
 use crate::elf_file::{Bytes, ElfFile};
 use crate::go::GoTable;
-use crate::mini::MiniDebugInfo;
+use crate::identity::identity;
 use crate::object_file::{ObjectFile, ObjectSource};
+use crate::object_symbols::ObjectSymbols;
 use crate::options::Options;
-use crate::plt::PltTable;
+use crate::record_store::RecordStoreError;
+use crate::saved_names::SavedNames;
 use crate::separate::{DebugFile, Separate};
-use crate::source_line::{SourceLine, cut};
+use crate::source_line::SourceLine;
+use crate::stamp::Stamp;
 use crate::stats::Stats;
+use crate::symbol_records::Symbol;
 use crate::symtab::SymbolTable;
-use elf::constants::{SHT_DYNSYM, SHT_SYMTAB};
+use dwarf::SharedBytes;
+use elf::constants::SHT_SYMTAB;
 use profile::BuildId;
+use sys::filemap::FileMap;
 use unwind::FunctionIndex;
 
 /// All sources of names for one object file.
@@ -32,41 +38,43 @@ pub(crate) struct Object {
     /// Its own debug information. `None` if there is none, if it cannot be read, or while it is being read.
     debug_info: Option<DebugInfo>,
     separate: Separate,
-    symbols: Option<SymbolTable>,
-    /// The compressed symbol table of some stripped files. Looked at if there is no other.
-    mini: OnceCell<Option<MiniDebugInfo>>,
-    dynamic: Option<SymbolTable>,
-    plt: PltTable,
+    symbols: ObjectSymbols,
     go: Option<GoTable>,
     /// Where its functions begin. Read if there is code without a name.
     functions: OnceCell<Option<FunctionIndex>>,
     /// It was counted if it has no names.
     judged: bool,
+    recalled: Recalled,
+}
+
+/// Whether the records of earlier runs were asked for.
+enum Recalled {
+    NotYet,
+    /// What is learned is of no use to later runs.
+    Never,
+    /// What identified the files then, and the records if there were any.
+    Asked(Vec<u8>, Option<Arc<FileMap>>),
 }
 
 impl Object {
-    /// Reads the tables of the mapped file. `file` is the open file behind `object`, if it is a file.
-    pub fn open(object: &ObjectFile, file: Option<File>, stats: &mut Stats) -> Option<Self> {
+    /// Opens the mapped file. `file` is the open file behind `object`, if it is a file.
+    pub fn open(object: &ObjectFile, file: Option<File>) -> Option<Self> {
         let main = match (&object.source, &file) {
             (ObjectSource::Bytes(bytes), _) => ElfFile::parse(Bytes::Memory(Arc::clone(bytes)))?,
             (ObjectSource::Path(_), Some(file)) => load(file)?,
             (ObjectSource::Path(_), None) => return None,
         };
         let this = Self {
-            symbols: SymbolTable::read(&main, SHT_SYMTAB),
-            dynamic: SymbolTable::read(&main, SHT_DYNSYM),
-            plt: PltTable::read(&main),
+            symbols: ObjectSymbols::default(),
             go: GoTable::find(&main),
-            mini: OnceCell::new(),
             functions: OnceCell::new(),
             debug_info: main.has_dwarf().then(|| DebugInfo::of(&main)),
             file,
             separate: Separate::NotSearched,
             judged: false,
+            recalled: Recalled::NotYet,
             main,
         };
-        let tables = [&this.symbols, &this.dynamic].into_iter().flatten();
-        stats.cut_symbol_tables += tables.filter(|table| table.is_cut()).count() as u64;
         this.main.release();
         Some(this)
     }
@@ -78,32 +86,148 @@ impl Object {
         if let Separate::Found(debug) = &mut self.separate {
             debug.release();
         }
+        if let Recalled::Asked(_, Some(saved)) = &self.recalled {
+            saved.release();
+        }
     }
 
     /// The build-id, if there is no debug information, neither in the file nor in a separate debug file of this machine.
-    pub fn lacking_debug_information(
-        &mut self,
-        object: &ObjectFile,
-        options: &Options,
-        stats: &mut Stats,
-    ) -> Option<BuildId> {
-        if let Separate::NotSearched = self.separate {
-            self.separate = self.search(&Search::of(object, options), object, stats);
-        }
+    pub fn lacking_debug_information(&mut self, object: &ObjectFile, options: &Options) -> Option<BuildId> {
+        self.search_separate(&Search::of(object, options), object);
         let lacks = matches!(self.separate, Separate::Missing) && !self.main.has_dwarf();
         lacks.then(|| self.build_id(object)).flatten()
     }
 
-    /// Uses a debug file from elsewhere as the separate one, if it has the same build-id.
-    pub fn add_debug_file(&mut self, debug: File, object: &ObjectFile, stats: &mut Stats) {
+    /// Uses a debug file that came from a server as the separate one, if it has the same build-id.
+    pub fn add_debug_file(&mut self, debug: File, object: &ObjectFile) {
         let Some(elf) = load(&debug) else { return };
         if elf.build_id().is_some() && elf.build_id() == self.build_id(object) {
-            self.separate = Separate::Found(Box::new(DebugFile::read((debug, elf), stats)));
+            self.set_separate(Separate::Found(Box::new(DebugFile::of((debug, elf), true))));
         }
     }
 
     fn build_id(&self, object: &ObjectFile) -> Option<BuildId> {
         self.main.build_id().or_else(|| object.build_id.clone())
+    }
+
+    /// What was learned with another separate file is forgotten.
+    fn set_separate(&mut self, separate: Separate) {
+        self.separate = separate;
+        self.symbols.forget();
+        self.recalled = Recalled::NotYet;
+    }
+
+    fn search_separate(&mut self, search: &Search<'_>, object: &ObjectFile) {
+        if let Separate::NotSearched = self.separate {
+            let own = self.main.has_dwarf();
+            let build_id = self.build_id(object);
+            let found = if own { None } else { search.debug_file(&self.main, build_id.as_ref()) };
+            self.set_separate(match found {
+                Some(found) => Separate::Found(Box::new(DebugFile::of(found, false))),
+                None => Separate::Missing,
+            });
+        }
+    }
+
+    /// What identifies all files that answers come from. `None` if one of them may change without notice.
+    fn identity(&mut self, search: &Search<'_>) -> Option<Vec<u8>> {
+        let Self { main, file, debug_info, separate, .. } = self;
+        let (file, mut debug_info) = (file.as_ref(), debug_info.as_mut());
+        let separate = match separate {
+            Separate::NotSearched => b"not searched".to_vec(),
+            Separate::Missing => Vec::new(),
+            Separate::Found(debug) => {
+                let own = match &mut debug.debug_info {
+                    Some(info) => info.identity_of_alternate(Some(&debug.file), search)?,
+                    None => Vec::new(),
+                };
+                [identity(Some(&debug.file), &debug.elf, debug.is_fetched)?, own].concat()
+            }
+        };
+        let alternate = match &mut debug_info {
+            Some(info) => info.identity_of_alternate(file, search)?,
+            None => Vec::new(),
+        };
+        let mut all = Vec::new();
+        for part in [identity(file, main, false)?, separate, alternate] {
+            all.extend_from_slice(&(part.len() as u32).to_le_bytes());
+            all.extend_from_slice(&part);
+        }
+        Some(all)
+    }
+
+    /// The name of its records in a store.
+    fn key(&self) -> Option<String> {
+        let (device, inode) = Stamp::of(self.file.as_ref()?)?.place();
+        Some(format!("file-{device:x}-{inode:x}"))
+    }
+
+    /// Uses what earlier runs learned of the same files, if nothing was learned so far.
+    fn recall(&mut self, search: &Search<'_>, options: &Options, stats: &mut Stats) {
+        let (Some(store), Recalled::NotYet) = (&options.records, &self.recalled) else { return };
+        self.recalled = Recalled::Never;
+        let (Some(identity), Some(key)) = (self.identity(search), self.key()) else { return };
+        let found = store.load(&key).map(Arc::new);
+        let used = found.filter(|found| {
+            let is_used = self.restore(found, &identity, search);
+            if !is_used {
+                store.remove(&key);
+            }
+            is_used
+        });
+        stats.recalled_files += u64::from(used.is_some());
+        self.recalled = Recalled::Asked(identity, used);
+    }
+
+    fn restore(&mut self, found: &Arc<FileMap>, identity: &[u8], search: &Search<'_>) -> bool {
+        let Some(saved) = SavedNames::read(found).filter(|saved| found[saved.identity.clone()] == *identity)
+        else {
+            return false;
+        };
+        let bytes: SharedBytes = Arc::<FileMap>::clone(found);
+        let (debug, mapped) = (saved.debug_symbols.clone(), saved.mapped_symbols.clone());
+        if let Some(info) = self.any_debug_info()
+            && !info.restore(&bytes, &saved, search)
+        {
+            return false;
+        }
+        self.symbols.restore(&bytes, debug, mapped)
+    }
+
+    /// The debug information that is in use: that of the file, else that of its separate debug file.
+    fn any_debug_info(&mut self) -> Option<&mut DebugInfo> {
+        match (&mut self.debug_info, &mut self.separate) {
+            (Some(own), _) => Some(own),
+            (None, Separate::Found(debug)) => debug.debug_info.as_mut(),
+            (None, _) => None,
+        }
+    }
+
+    /// Keeps what was learned for later runs, if there is anything new and the files are those that it was learned from. To be called once.
+    pub fn save(&mut self, object: &ObjectFile, options: &Options) -> Result<(), RecordStoreError> {
+        let Some(store) = options.records.as_deref() else { return Ok(()) };
+        // What is saved is not saved again.
+        let recalled = std::mem::replace(&mut self.recalled, Recalled::Never);
+        let Recalled::Asked(identity, _) = recalled else { return Ok(()) };
+        let has_news = self.any_debug_info().is_some_and(|info| info.has_news());
+        if !has_news && !self.symbols.has_news()
+            || self.identity(&Search::of(object, options)).as_ref() != Some(&identity)
+        {
+            return Ok(());
+        }
+        let functions = match self.any_debug_info() {
+            Some(info) => info.save(),
+            None => Some(Default::default()),
+        };
+        let (Some([split_files, functions, readable]), Some([debug, mapped]), Some(key)) =
+            (functions, self.symbols.save(), self.key())
+        else {
+            return Ok(());
+        };
+        store.store(
+            &key,
+            &SavedNames::write([&identity, &split_files, &functions, &readable, &debug, &mapped]),
+        )
     }
 
     /// Names link-time addresses from the separate debug file, in order. `None` if there is none, or if the mapped file has debug
@@ -116,9 +240,8 @@ impl Object {
         stats: &mut Stats,
     ) -> Option<Vec<Vec<SourceLine>>> {
         let search = Search::of(object, options);
-        if let Separate::NotSearched = self.separate {
-            self.separate = self.search(&search, object, stats);
-        }
+        self.search_separate(&search, object);
+        self.recall(&search, options, stats);
         let Separate::Found(debug) = &mut self.separate else { return None };
         let (debug_info, file) = (debug.debug_info.take(), debug.file.try_clone().ok());
         let (debug_info, found) = self.find(debug_info, addresses, file.as_ref(), &search, stats);
@@ -134,7 +257,9 @@ impl Object {
                 weak => self.without_location(*address, weak),
             }
         });
-        Some(named.collect())
+        let named = named.collect();
+        self.count_cut_tables(stats);
+        Some(named)
     }
 
     /// Names link-time addresses from the mapped file itself, in order. Innermost function first; empty for unknown addresses.
@@ -145,11 +270,9 @@ impl Object {
         options: &Options,
         stats: &mut Stats,
     ) -> Vec<Vec<SourceLine>> {
-        if !std::mem::replace(&mut self.judged, true) {
-            stats.nameless_files += u64::from(self.is_nameless());
-        }
-        let debug_info = self.debug_info.take();
         let search = Search::of(object, options);
+        self.recall(&search, options, stats);
+        let debug_info = self.debug_info.take();
         let (debug_info, found) = self.find(debug_info, addresses, self.file.as_ref(), &search, stats);
         self.debug_info = debug_info;
         let named = addresses.iter().zip(found).map(|(address, found)| {
@@ -159,13 +282,21 @@ impl Object {
             match self.with_symbol(*address, found) {
                 Some(found) if is_located(&found) => self.with_mangled_name(*address, found),
                 weak => {
-                    let symbol = || self.symbol(*address).map(|(name, _)| vec![unlocated(&name)]);
+                    let symbol = || self.symbol(*address).map(|symbol| vec![symbol.line()]);
                     let known = self.go_lines(*address).or_else(symbol);
                     known.or(weak.map(|found| found.lines)).unwrap_or_default()
                 }
             }
         });
-        named.collect()
+        let named: Vec<Vec<SourceLine>> = named.collect();
+        if !self.judged && !named.is_empty() {
+            self.judged = true;
+            // A file that has given a name has one.
+            let is_nameless = named.iter().all(Vec::is_empty) && self.is_nameless();
+            stats.nameless_files += u64::from(is_nameless);
+        }
+        self.count_cut_tables(stats);
+        named
     }
 
     /// Where the functions at link-time addresses begin, in order.
@@ -179,14 +310,9 @@ impl Object {
         }
     }
 
-    fn search(&self, search: &Search<'_>, object: &ObjectFile, stats: &mut Stats) -> Separate {
-        if self.main.has_dwarf() {
-            return Separate::Missing;
-        }
-        match search.debug_file(&self.main, self.build_id(object).as_ref()) {
-            Some(found) => Separate::Found(Box::new(DebugFile::read(found, stats))),
-            None => Separate::Missing,
-        }
+    fn count_cut_tables(&self, stats: &mut Stats) {
+        let of_debug_file = if let Separate::Found(debug) = &self.separate { debug.take_cut() } else { 0 };
+        stats.cut_symbol_tables += self.symbols.take_cut() + of_debug_file;
     }
 
     /// What a separate debug file says of an address without file and line there. The mapped file comes before its debug information, and
@@ -195,10 +321,10 @@ impl Object {
         if self.go_lines(address).is_some() {
             return Vec::new();
         }
-        if let Some((name, _)) = self.debug_symbol(address) {
-            return vec![unlocated(&name)];
+        if let Some(symbol) = self.symbols.debug(&self.separate, address) {
+            return vec![symbol.line()];
         }
-        let known = self.mapped_symbol(address).is_some();
+        let known = self.symbols.mapped(&self.main, &self.separate, address).is_some();
         weak.filter(|_| !known).map(|found| found.lines).unwrap_or_default()
     }
 
@@ -211,9 +337,9 @@ impl Object {
         search: &Search<'_>,
         stats: &mut Stats,
     ) -> (Option<DebugInfo>, Vec<Option<Found>>) {
-        let is_told = self.symbols.is_some()
+        let is_told = SymbolTable::is_there(&self.main, SHT_SYMTAB)
             || matches!(&self.separate, Separate::Found(debug) if debug.has_symbol_table());
-        let has_function = |address| !is_told || self.symbol(address).is_some();
+        let has_function = |address| !is_told || self.symbols.has(&self.main, &self.separate, address);
         let found =
             debug_info.as_mut().and_then(|info| info.find(addresses, file, search, &has_function, stats));
         if found.is_none() {
@@ -227,9 +353,8 @@ impl Object {
         let mut found = found?;
         let outermost = found.lines.last_mut()?;
         if outermost.system_name.is_empty() {
-            let (name, _) = self.symbol(address)?;
-            outermost.name = demangle(&name).into();
-            outermost.system_name = cut(&name).into();
+            let symbol = self.symbol(address)?;
+            (outermost.name, outermost.system_name) = (symbol.name, symbol.system_name);
         }
         Some(found)
     }
@@ -242,39 +367,19 @@ impl Object {
     fn with_mangled_name(&self, address: u64, mut found: Found) -> Vec<SourceLine> {
         if let Some(outermost) = found.lines.last_mut()
             && !is_mangled(&outermost.system_name)
-            && let Some((name, start)) = self.symbol(address)
-            && found.function.is_none_or(|function| function == start)
-            && is_mangled(&name)
+            && let Some(symbol) = self.symbol(address)
+            && found.function.is_none_or(|function| function == symbol.start)
+            && is_mangled(&symbol.system_name)
         {
-            outermost.name = demangle(&name).into();
-            outermost.system_name = cut(&name).into();
+            (outermost.name, outermost.system_name) = (symbol.name, symbol.system_name);
         }
         found.lines
     }
 
-    /// The name at an address in the symbol tables, and the start of its symbol.
-    fn symbol(&self, address: u64) -> Option<(String, u64)> {
-        self.debug_symbol(address).or_else(|| self.mapped_symbol(address))
-    }
-
-    fn debug_symbol(&self, address: u64) -> Option<(String, u64)> {
-        let Separate::Found(debug) = &self.separate else { return None };
-        debug.symbol(address).map(text)
-    }
-
-    fn mapped_symbol(&self, address: u64) -> Option<(String, u64)> {
-        let in_table = |table: &Option<SymbolTable>| table.as_ref()?.find(&self.main, address).map(text);
-        in_table(&self.symbols)
-            .or_else(|| self.mini()?.find(address).map(text))
-            .or_else(|| in_table(&self.dynamic))
-            .or_else(|| self.plt.find(&self.main, address))
-    }
-
-    /// The compressed symbol table, if it is the only complete one.
-    fn mini(&self) -> Option<&MiniDebugInfo> {
-        let has_other = self.symbols.is_some()
-            || matches!(&self.separate, Separate::Found(debug) if debug.has_symbol_table());
-        self.mini.get_or_init(|| if has_other { None } else { MiniDebugInfo::read(&self.main) }).as_ref()
+    /// The symbol at an address.
+    fn symbol(&self, address: u64) -> Option<Symbol> {
+        let mapped = || self.symbols.mapped(&self.main, &self.separate, address);
+        self.symbols.debug(&self.separate, address).or_else(mapped)
     }
 
     /// Whether nothing in the file can give a name.
@@ -283,25 +388,20 @@ impl Object {
             Separate::Found(debug) => debug.is_nameless(),
             Separate::NotSearched | Separate::Missing => true,
         };
-        let tables = [&self.symbols, &self.dynamic];
         separate
             && self.debug_info.is_none()
             && self.go.is_none()
-            && self.mini().is_none_or(MiniDebugInfo::is_empty)
-            && tables.into_iter().flatten().all(SymbolTable::is_empty)
+            && self.symbols.are_empty(&self.main, &self.separate)
     }
 
     /// Bytes that dropping this would free.
     pub fn heap_bytes(&self) -> usize {
-        let tables = [&self.symbols, &self.dynamic].into_iter().flatten();
         let separate = match &self.separate {
             Separate::Found(debug) => debug.heap_bytes(),
             Separate::NotSearched | Separate::Missing => 0,
         };
-        tables.map(SymbolTable::heap_bytes).sum::<usize>()
+        self.symbols.heap_bytes()
             + separate
-            + self.plt.heap_bytes()
-            + self.mini.get().and_then(Option::as_ref).map_or(0, MiniDebugInfo::heap_bytes)
             + self.debug_info.as_ref().map_or(0, DebugInfo::heap_bytes)
             + self.functions.get().and_then(Option::as_ref).map_or(0, FunctionIndex::heap_bytes)
     }
@@ -310,16 +410,4 @@ impl Object {
 /// Whether debug information knows more than a name.
 fn is_located(found: &Found) -> bool {
     found.lines.iter().any(|line| line.line != 0 || !line.file.is_empty())
-}
-
-fn text((name, start): (&[u8], u64)) -> (String, u64) {
-    (String::from_utf8_lossy(name).into_owned(), start)
-}
-
-fn unlocated(system_name: &str) -> SourceLine {
-    SourceLine {
-        name: demangle(system_name).into(),
-        system_name: cut(system_name).into(),
-        ..SourceLine::default()
-    }
 }

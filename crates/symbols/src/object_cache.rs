@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::Arc;
 
 use crate::debug_file::open_regular;
 use crate::object::Object;
 use crate::object_file::{ObjectFile, ObjectSource};
+use crate::options::Options;
 use crate::stats::Stats;
 
 /// Files that are kept at most: each holds descriptors.
@@ -30,8 +30,8 @@ struct Cached {
     identity: Identity,
     /// Holds the inode.
     _file: Option<File>,
-    /// For memory: holds the address.
-    _bytes: Option<Arc<[u8]>>,
+    /// What was asked for. For memory, it holds the address.
+    asked: ObjectFile,
     /// `None` if the file is unreadable, so that it is not read again and again.
     object: Option<Object>,
 }
@@ -56,14 +56,10 @@ impl ObjectCache {
             self.0.push(cached);
         } else {
             let held = file.as_ref().and_then(|f| f.try_clone().ok());
-            let opened = Object::open(object, file, stats);
+            let opened = Object::open(object, file);
             stats.files += 1;
             stats.unreadable_files += u64::from(opened.is_none());
-            let bytes = match &object.source {
-                ObjectSource::Bytes(bytes) => Some(Arc::clone(bytes)),
-                ObjectSource::Path(_) => None,
-            };
-            self.0.push(Cached { identity, _file: held, _bytes: bytes, object: opened });
+            self.0.push(Cached { identity, _file: held, asked: object.clone(), object: opened });
         }
         self.0.last_mut().map(|cached| &mut cached.object)
     }
@@ -75,8 +71,14 @@ impl ObjectCache {
         }
     }
 
-    /// Drops the least recently used files until the rest has at most so many bytes. The file that was used last stays.
-    pub fn evict(&mut self, max_bytes: usize, stats: &mut Stats) {
+    /// Keeps what was learned of all files for later runs.
+    pub fn save(&mut self, options: &Options) {
+        self.0.iter_mut().for_each(|cached| cached.save(options));
+    }
+
+    /// Drops the least recently used files until the rest has at most as many bytes as the options say. The file that was used last stays.
+    pub fn evict(&mut self, options: &Options, stats: &mut Stats) {
+        let max_bytes = options.cache_bytes;
         let size = |cached: &Cached| cached.object.as_ref().map_or(0, Object::heap_bytes);
         let Some((_, others)) = self.0.split_last() else { return };
         let mut total: usize = others.iter().map(size).sum();
@@ -89,7 +91,16 @@ impl ObjectCache {
             drop += 1;
         }
         stats.evicted += drop as u64;
-        self.0.drain(..drop);
+        self.0.drain(..drop).for_each(|mut cached| cached.save(options));
+    }
+}
+
+impl Cached {
+    fn save(&mut self, options: &Options) {
+        let saved = self.object.as_mut().map(|object| object.save(&self.asked, options));
+        if let Some(Err(error)) = saved {
+            tracing::debug!("{error}");
+        }
     }
 }
 

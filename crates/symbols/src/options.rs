@@ -1,6 +1,9 @@
 //! Settings of a [`Symbolizer`](crate::Symbolizer).
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::record_store::RecordStore;
 
 /// Settings of a [`Symbolizer`](crate::Symbolizer).
 #[derive(Clone, Debug)]
@@ -11,6 +14,8 @@ pub struct Options {
     pub supplementary_dirs: Vec<PathBuf>,
     /// Bytes of heap for cached files, without the file that was used last.
     pub cache_bytes: usize,
+    /// What was learned of files by earlier runs, and is kept for later ones; none: nothing is kept.
+    pub records: Option<Arc<RecordStore>>,
     /// The kernel's symbols.
     pub kallsyms: PathBuf,
     /// The notes of the running kernel, for its build-id.
@@ -25,6 +30,7 @@ impl Default for Options {
             debug_dirs: vec!["/usr/lib/debug".into()],
             supplementary_dirs: Vec::new(),
             cache_bytes: 64 << 20,
+            records: None,
             kallsyms: "/proc/kallsyms".into(),
             kernel_notes: "/sys/kernel/notes".into(),
             kernel_images: usual_places(),

@@ -66,15 +66,25 @@ impl PltTable {
         Some(Self { runs, names, strings: Some(strings) })
     }
 
-    /// The name of the stub at an address, and the start of the stub. `file` is the file that the table was read from.
-    pub fn find(&self, file: &ElfFile, address: u64) -> Option<(String, u64)> {
-        let run = self.runs.iter().find(|run| run.contains(&address))?;
+    /// The name of the stub at an address, and the start of the stub; and the addresses around it of which the same is true. `file` is the file
+    /// that the table was read from.
+    pub fn find(&self, file: &ElfFile, address: u64) -> (Range<u64>, Option<(String, u64)>) {
+        let Some(run) = self.runs.iter().find(|run| run.contains(&address)) else {
+            let start = self.runs.iter().map(|run| run.end).filter(|end| *end <= address).max();
+            let end = self.runs.iter().map(|run| run.start).filter(|start| *start > address).min();
+            return (start.unwrap_or(0)..end.unwrap_or(u64::MAX), None);
+        };
         let index = (address - run.start) / STUB_SIZE;
+        let start = run.start + index * STUB_SIZE;
+        let name = self.name(file, index).map(|name| (name, start));
+        (start..start.saturating_add(STUB_SIZE), name)
+    }
+
+    fn name(&self, file: &ElfFile, index: u64) -> Option<String> {
         let position = *self.names.get(usize::try_from(index).ok()?)?;
         let bytes = file.data(self.strings.as_ref()?).get(position as usize..)?;
         let name = &bytes[..bytes.iter().take(MAX_NAME).position(|b| *b == 0)?];
-        let shown = || format!("{}@plt", String::from_utf8_lossy(name));
-        (!name.is_empty()).then(|| (shown(), run.start + index * STUB_SIZE))
+        (!name.is_empty()).then(|| format!("{}@plt", String::from_utf8_lossy(name)))
     }
 
     pub fn heap_bytes(&self) -> usize {

@@ -13,6 +13,8 @@ pub struct Stats {
     pub unreadable_debug_info: u64,
     /// Symbol tables that were read only in part, because they have too many entries.
     pub cut_symbol_tables: u64,
+    /// Files of which an earlier run had kept what it learned, see [`Options::records`](crate::Options::records).
+    pub recalled_files: u64,
     /// Files dropped from the cache.
     pub evicted: u64,
     /// Addresses looked up in files.

@@ -64,7 +64,7 @@ impl Symbolizer {
         let names = object.look_up_separate(&addresses, file, options, stats);
         let named = names.iter().flatten().filter(|lines| !lines.is_empty()).count();
         self.stats.addresses += named as u64;
-        self.cache.evict(self.options.cache_bytes, &mut self.stats);
+        self.cache.evict(&self.options, &mut self.stats);
         names
     }
 
@@ -72,7 +72,7 @@ impl Symbolizer {
     /// if it has debug information, has no build-id, or cannot be read.
     pub fn lacking_debug_information(&mut self, file: &ObjectFile) -> Option<BuildId> {
         let Self { options, cache, stats, .. } = self;
-        cache.entry(file, stats)?.as_mut()?.lacking_debug_information(file, options, stats)
+        cache.entry(file, stats)?.as_mut()?.lacking_debug_information(file, options)
     }
 
     /// From now on, as long as the file is kept, [`Self::debug_file`] answers from the debug file at `debug`, if that has the build-id of
@@ -81,7 +81,7 @@ impl Symbolizer {
         let Self { cache, stats, .. } = self;
         let object = cache.entry(file, stats).and_then(Option::as_mut);
         if let (Some(object), Some(debug)) = (object, open_regular(debug)) {
-            object.add_debug_file(debug, file, stats);
+            object.add_debug_file(debug, file);
         }
     }
 
@@ -99,7 +99,7 @@ impl Symbolizer {
         };
         self.stats.addresses += svmas.len() as u64;
         self.stats.unnamed += names.iter().filter(|n| n.is_empty()).count() as u64;
-        self.cache.evict(self.options.cache_bytes, &mut self.stats);
+        self.cache.evict(&self.options, &mut self.stats);
         names
     }
 
@@ -111,7 +111,7 @@ impl Symbolizer {
             Some(Some(object)) => object.function_starts(&addresses),
             Some(None) | None => vec![None; svmas.len()],
         };
-        self.cache.evict(self.options.cache_bytes, &mut self.stats);
+        self.cache.evict(&self.options, &mut self.stats);
         starts.into_iter().map(|start| start.map(Svma)).collect()
     }
 
@@ -151,6 +151,11 @@ impl Symbolizer {
     /// the rest is read again when it is needed.
     pub fn release_last(&mut self) {
         self.cache.release_last();
+    }
+
+    /// Keeps what was learned of files for later runs, in [`Options::records`]. To be called when nothing waits for names any more.
+    pub fn save_records(&mut self) {
+        self.cache.save(&self.options);
     }
 
     /// The counters so far.

@@ -91,14 +91,26 @@ impl SymbolTable {
         Some(Self { intervals, strings, is_cut })
     }
 
-    /// The name at a link-time address and the start of its symbol. `file` is the file that the table was read from.
-    pub fn find<'a>(&self, file: &'a ElfFile, address: u64) -> Option<(&'a [u8], u64)> {
-        let index = self.intervals.partition_point(|i| i.start <= address).checked_sub(1)?;
-        let interval = self.intervals[index];
-        if address - interval.start >= u64::from(interval.size) {
-            return None;
+    /// Whether a file has such a table.
+    pub fn is_there(file: &ElfFile, kind: SectionType) -> bool {
+        let section = file.sections().iter().find(|section| section.kind == kind);
+        section.is_some_and(|section| file.sections().get(section.link as usize).is_some())
+    }
+
+    /// The name at a link-time address and the start of its symbol, and the addresses around it of which the same is true. `file` is the file
+    /// that the table was read from.
+    pub fn find<'a>(&self, file: &'a ElfFile, address: u64) -> (Range<u64>, Option<(&'a [u8], u64)>) {
+        let behind = self.intervals.partition_point(|i| i.start <= address);
+        let next = self.intervals.get(behind).map_or(u64::MAX, |next| next.start);
+        let Some(interval) = behind.checked_sub(1).and_then(|index| self.intervals.get(index)) else {
+            return (0..next, None);
+        };
+        let end = interval.start.saturating_add(interval.size.into());
+        if address >= end {
+            return (end..next, None);
         }
-        Some((name_at(file.data(&self.strings), interval.name)?, interval.start))
+        let name = name_at(file.data(&self.strings), interval.name);
+        (interval.start..end, name.map(|name| (name, interval.start)))
     }
 
     /// Whether only the first entries were read, because there are too many.

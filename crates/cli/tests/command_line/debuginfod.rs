@@ -110,7 +110,7 @@ fn the_server_of_the_environment_is_asked_once_for_two_captures() {
     let Some(target) = privileged().then(|| build(folder)).flatten() else { return };
     let without = capture(folder, &target, &FOLDED, &[]);
     assert_status(&without, 0);
-    assert!(!folded(folder).contains("spin_secretly") && !folder.join("cache").exists());
+    assert!(!folded(folder).contains("spin_secretly") && !folder.join("cache/.build-id").exists());
     let server = Server::with(Some(folder.join("app.debug")));
     for found in ["fetched 1,", "fetched 0,"] {
         let captured = capture(folder, &target, &FOLDED, &[("DEBUGINFOD_URLS", &server.url())]);

@@ -9,6 +9,7 @@ use debuginfod::{
     Fetcher, Server, ServerError, Settings, check_cache_dir, client_cache_dir, servers_of_environment,
 };
 use symbolization::Fetch;
+use symbols::RecordStore;
 
 use super::duration::{self, parse_duration};
 use super::setting::Setting;
@@ -50,6 +51,9 @@ pub(crate) struct Fetching {
     pub(crate) fail_closed: bool,
     /// What is to be said about the settings.
     pub(crate) warnings: Vec<String>,
+    /// The directory that was given for files of symbols, and the bound.
+    records_in: Option<PathBuf>,
+    records_max: Option<u64>,
 }
 
 impl Debuginfod {
@@ -70,13 +74,15 @@ impl Debuginfod {
         self
     }
 
-    /// The directory for fetched files; by default `perf-agent/debuginfod` in the user's cache directory.
+    /// The directory for fetched files; by default `perf-agent/debuginfod` in the user's cache directory. What is learned of the symbols of files is
+    /// kept in `names` there; by default in `perf-agent/names` in the user's cache directory.
     pub fn cache_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.cache_dir.set(Setting::Value(dir.into()));
         self
     }
 
-    /// Bytes that the files there may have together; 2 GiB by default. Those that were not used for longest go first.
+    /// Bytes that the fetched files there may have together, 2 GiB by default; and again bytes that what is learned of files may have, never more
+    /// than 512 MiB. Those that were not used for longest go first.
     pub fn cache_max_bytes(mut self, bytes: u64) -> Self {
         self.cache_max.set(Setting::Value(bytes));
         self
@@ -183,7 +189,13 @@ impl Debuginfod {
             settings.file_max = settings.file_max.min(size.unwrap_or(u64::MAX));
             settings.timeout = timeout.min(time.map_or(timeout, Duration::from_secs));
         }
-        Fetching { settings: (!settings.servers.is_empty()).then_some(settings), fail_closed, warnings }
+        Fetching {
+            settings: (!settings.servers.is_empty()).then_some(settings),
+            fail_closed,
+            warnings,
+            records_in: self.cache_dir.value().cloned(),
+            records_max: self.cache_max.value().copied(),
+        }
     }
 
     /// What follows from these settings.
@@ -201,6 +213,16 @@ impl Fetching {
     pub(crate) fn fetch(&self) -> Option<Fetch> {
         let settings = self.settings.clone()?;
         Some(Fetch { fetcher: Arc::new(Fetcher::new(settings)), fail_closed: self.fail_closed })
+    }
+
+    /// Where what is learned of files is kept for later runs: `names` in the given directory, else in perf-agent's directory of the user's
+    /// cache. None if there is no such directory that nobody else can write to or read.
+    pub(crate) fn record_store(&self) -> Option<Arc<RecordStore>> {
+        let given = self.records_in.as_ref().map(|dir| dir.join("names"));
+        let dir = given.or_else(RecordStore::default_dir)?;
+        let max = self.records_max.map_or(RecordStore::CAP_BYTES, |max| max.min(RecordStore::CAP_BYTES));
+        let opened = RecordStore::open(&dir, max);
+        opened.inspect_err(|error| tracing::debug!(target: "perfagent", "{error}")).ok().map(Arc::new)
     }
 
     /// The servers, without user names and passwords.

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use metrics::{Health, SymbolizeHealth};
 use recording::{Frame, Names};
 use symbolization::{
-    AbandonToken, Deliveries, Fetch, FrameContext, LateNames, Lookup, Options, PendingNames, Sources,
-    Symbolization,
+    AbandonToken, Deliveries, FrameContext, LateNames, Lookup, Options, PendingNames, Sources, Symbolization,
 };
 
+use crate::config::Fetching;
 use crate::symbol_source::GivenSources;
 use crate::{CancelToken, Error, priority};
 
@@ -28,15 +28,16 @@ pub(crate) struct Naming {
 }
 
 impl Naming {
-    /// Starts the thread. `abandon` ends it early. The sources of the host program are asked first. `fetch`: where debug files come from
-    /// that this machine does not have.
+    /// Starts the thread. `abandon` ends it early. The sources of the host program are asked first. `fetching`: where debug files come from
+    /// that this machine does not have, and what is kept for later runs.
     pub(crate) fn start(
         abandon: &CancelToken,
         given: GivenSources,
-        fetch: Option<Fetch>,
+        fetching: &Fetching,
     ) -> Result<Self, Error> {
         let cancelled = abandon.clone();
-        let mut options = Options { fetch, ..Options::default() };
+        let mut options = Options { fetch: fetching.fetch(), ..Options::default() };
+        options.symbols.records = fetching.record_store();
         options.symbols.cache_bytes = KEPT_BYTES;
         let times = Arc::new(Mutex::new(SymbolizeHealth::default()));
         let theirs = Arc::clone(&times);

@@ -188,7 +188,7 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
         warnings.extend(injector.take_warnings());
     }
     cancel.check()?;
-    let naming = Naming::start(&abandon, symbol_sources, config.fetching.fetch())?;
+    let naming = Naming::start(&abandon, symbol_sources, &config.fetching)?;
     let mut sources = Sources::of(&config);
     let all: Vec<u32> = pids.iter().copied().chain(followed.iter().map(|one| one.pid)).collect();
     sources.open(&mut Opening { kernel: &mut kernel, targets: &pids, pids: &all, cpus: &cpus })?;

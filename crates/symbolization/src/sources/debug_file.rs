@@ -29,6 +29,10 @@ impl SymbolSource for DebugFile {
         self.0.delivered(large);
     }
 
+    fn keep(&mut self) {
+        self.0.keep();
+    }
+
     fn end_interval(&mut self) -> Vec<String> {
         self.0.end_interval()
     }

@@ -120,6 +120,13 @@ impl ObjectFiles {
         }
     }
 
+    /// Keeps what was learned of files for later runs. The first of the sources that tells it has an effect.
+    pub(super) fn keep(&self) {
+        // Nothing is read of the files that are named here, but of others that belong to them.
+        let nowhere = (0, 0);
+        let _ = self.0.borrow_mut().thread.tell(nowhere, Symbolizer::save_records);
+    }
+
     /// What is to be said about an interval that ends. The first of the sources that asks is told.
     pub(super) fn end_interval(&self) -> Vec<String> {
         let mut shared = self.0.borrow_mut();

@@ -152,7 +152,7 @@ fn find_names(mut engine: Engine, queue: &Receiver<Message>, abandon: &AbandonTo
             }
             None => match queue.recv() {
                 Ok(message) => backlog.add(message),
-                Err(_) => return,
+                Err(_) => return engine.keep(),
             },
         }
     }

@@ -11,6 +11,7 @@ mod kernel;
 mod mini;
 mod native;
 mod oracle;
+mod records;
 mod speed;
 mod tables;
 
