@@ -24,7 +24,7 @@ pub fn run(args: &ConvertArgs, interrupts: &Interrupts, statuses: ExitStatuses) 
     if output == "-" && format == "pprof" && written_output::is_refused("--output") {
         return ExitCode::from(statuses.rejected);
     }
-    let profile = match input::profile(&args.input, args.mode.as_deref()) {
+    let profile = match input::profile_with(&args.input, args.mode.as_deref(), &args.symbol_dir) {
         Ok(profile) => profile,
         Err((error, hint)) => {
             messages::error(&error, hint.as_deref());

@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use perfagent::{Mode, NamingOutcome, PerfDataFile, Recording, Symbolizer, WrittenProfile};
 
-use crate::messages;
+use crate::{later_names, messages};
 
 /// The first bytes of a recording.
 const RECORDING: [u8; 8] = *b"\x89perfrec";
@@ -22,28 +22,30 @@ pub enum Input {
     PerfData(Box<PerfDataFile>),
 }
 
-/// Reads a file; `-` is standard input. The error names the file.
-pub fn read(path: &Path) -> Result<Input, String> {
+/// Reads a file; `-` is standard input. The files behind perf.data are those of the symbolizer. The error names the file.
+pub fn read(path: &Path, symbolizer: &Symbolizer) -> Result<Input, String> {
     let told = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
     let file =
         if path == "-" { io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) };
     let mut file = file.map_err(|error| told(&error))?;
     let is_regular = file.metadata().is_ok_and(|of| of.is_file());
     if is_regular && PerfDataFile::is_one(&mut file).map_err(|error| told(&error))? {
-        let read = PerfDataFile::read(file).map_err(|error| told(&error))?;
+        let read = PerfDataFile::read(file, symbolizer).map_err(|error| told(&error))?;
         return Ok(Input::PerfData(Box::new(read)));
     }
-    of(file).map_err(|reason| told(&reason))
+    of(file, symbolizer).map_err(|reason| told(&reason))
 }
 
-fn of(mut input: impl Read) -> Result<Input, String> {
+fn of(mut input: impl Read, symbolizer: &Symbolizer) -> Result<Input, String> {
     let mut begin = Vec::new();
     input.by_ref().take(RECORDING.len() as u64).read_to_end(&mut begin).map_err(|error| error.to_string())?;
     let is_recording = begin == RECORDING;
-    if begin == PERF_DATA {
-        return Err("perf.data cannot be read from a pipe: give the file".to_owned());
-    }
     let whole = begin.as_slice().chain(input);
+    if begin == PERF_DATA {
+        return PerfDataFile::read_stream(whole, symbolizer)
+            .map(|file| Input::PerfData(Box::new(file)))
+            .map_err(|error| error.to_string());
+    }
     if is_recording {
         return Recording::read_from(BufReader::new(whole))
             .map(Input::Recording)
@@ -71,8 +73,23 @@ pub fn mode_of(recording: &Recording, wanted: Option<&str>) -> Result<Mode, (Str
 
 /// The profile in a file: itself, or that of a mode of a recording. The error has a hint.
 pub fn profile(path: &Path, mode: Option<&str>) -> Result<WrittenProfile, (String, Option<String>)> {
-    match read(path).map_err(|error| (error, Some(KINDS.to_owned())))? {
-        Input::PerfData(mut file) => of_perf_data(&mut file, mode)
+    profile_with(path, mode, &[])
+}
+
+/// The same. `symbol_dirs`: where the files behind perf.data are; other profiles have their names already, and are refused with them.
+pub fn profile_with(
+    path: &Path,
+    mode: Option<&str>,
+    symbol_dirs: &[PathBuf],
+) -> Result<WrittenProfile, (String, Option<String>)> {
+    let symbolizer = later_names::with_dirs(symbol_dirs).map_err(|error| (error, None))?;
+    let input = read(path, &symbolizer).map_err(|error| (error, Some(KINDS.to_owned())))?;
+    if !symbol_dirs.is_empty() && !matches!(input, Input::PerfData(_)) {
+        let error = format!("{}: --symbol-dir is for perf.data, and this file is none", path.display());
+        return Err((error, Some("perf-agent symbolize names pprof files and recordings".to_owned())));
+    }
+    match input {
+        Input::PerfData(mut file) => of_perf_data(&mut file, mode, &symbolizer)
             .map_err(|(error, hint)| (format!("{}: {error}", path.display()), Some(hint))),
         Input::Profile(profile) if mode.is_none() => Ok(*profile),
         Input::Profile(_) => {
@@ -88,7 +105,11 @@ pub fn profile(path: &Path, mode: Option<&str>) -> Result<WrittenProfile, (Strin
 }
 
 /// The profile of the event that an option names, or of the first one with samples. The error has a hint.
-fn of_perf_data(file: &mut PerfDataFile, wanted: Option<&str>) -> Result<WrittenProfile, (String, String)> {
+fn of_perf_data(
+    file: &mut PerfDataFile,
+    wanted: Option<&str>,
+    symbolizer: &Symbolizer,
+) -> Result<WrittenProfile, (String, String)> {
     let events = file.events();
     // `cycles` is `cycles:u` too, as perf calls those of programs alone.
     let is_wanted = |name: &str, wanted: &str| name == wanted || name.split(':').next() == Some(wanted);
@@ -107,7 +128,7 @@ fn of_perf_data(file: &mut PerfDataFile, wanted: Option<&str>) -> Result<Written
     if wanted.is_none() && !others.is_empty() {
         messages::note(&format!("the event is {shown}, not {} (--mode)", listed(others)));
     }
-    let (profile, outcome) = file.profile(chosen, &Symbolizer::new());
+    let (profile, outcome) = file.profile(chosen, symbolizer);
     file.told().iter().for_each(|line| messages::warning(line, None));
     tell_names(&outcome);
     Ok(profile)

@@ -1,6 +1,8 @@
 //! Names for what was written already: the symbolizer of the options, and what is told of its work. `render` and `symbolize`
 //! share it.
 
+use std::path::PathBuf;
+
 use perfagent::{Error, Recording, Symbolizer, WarningKind};
 
 use crate::symbol_args::SymbolArgs;
@@ -22,4 +24,14 @@ pub fn of_recording(recording: Recording, symbolizer: &Symbolizer) -> Recording 
     }
     ending::fetches(&named);
     named
+}
+
+/// The symbolizer that looks into these directories. The error names the option.
+pub fn with_dirs(dirs: &[PathBuf]) -> Result<Symbolizer, String> {
+    dirs.iter().try_fold(Symbolizer::new(), |symbolizer, dir| {
+        let told = |reason: &dyn std::fmt::Display| format!("--symbol-dir {}: {reason}", dir.display());
+        std::fs::read_dir(dir).map_err(|error| told(&error))?;
+        let dir = std::path::absolute(dir).map_err(|error| told(&error))?;
+        Ok(symbolizer.symbol_dir(dir))
+    })
 }

@@ -18,7 +18,7 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
     if output == "-" && written_output::is_refused("--output") {
         return ExitCode::from(statuses.rejected);
     }
-    let symbolizer = match with_dirs(&args.symbol_dir) {
+    let symbolizer = match later_names::with_dirs(&args.symbol_dir) {
         Ok(symbolizer) => symbolizer.cancelled_by(&interrupts.stop),
         Err(error) => {
             messages::error(
@@ -36,7 +36,7 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
             return ExitCode::from(statuses.rejected);
         }
     };
-    let input = match input::read(&args.input) {
+    let input = match input::read(&args.input, &symbolizer) {
         Ok(input) => input,
         Err(error) => {
             let hint = "symbolize takes pprof files (.pb.gz) and recordings (--recording-output)";
@@ -94,15 +94,6 @@ pub fn run(args: &SymbolizeArgs, interrupts: &Interrupts, statuses: ExitStatuses
         }
     };
     written_output::end(output, written, statuses)
-}
-
-fn with_dirs(dirs: &[PathBuf]) -> Result<Symbolizer, String> {
-    dirs.iter().try_fold(Symbolizer::new(), |symbolizer, dir| {
-        let told = |reason: &dyn std::fmt::Display| format!("--symbol-dir {}: {reason}", dir.display());
-        std::fs::read_dir(dir).map_err(|error| told(&error))?;
-        let dir = std::path::absolute(dir).map_err(|error| told(&error))?;
-        Ok(symbolizer.symbol_dir(dir))
-    })
 }
 
 fn with_kernel(args: &SymbolizeArgs, symbolizer: Symbolizer) -> Result<Symbolizer, Error> {

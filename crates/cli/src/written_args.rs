@@ -34,6 +34,11 @@ pub struct ConvertArgs {
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
 
+    /// Of perf.data: a directory with files or debug files of the machine of the recording: .build-id/NN/REST below it, or NAME. A file is used
+    /// if it has the build-id that is looked for. Repeatable
+    #[arg(long, value_name = "DIR")]
+    pub symbol_dir: Vec<PathBuf>,
+
     #[command(flatten)]
     pub drawing: DrawingArgs,
 

@@ -3,11 +3,16 @@
 use std::collections::HashMap;
 use std::io::{Read, Seek};
 
+use crate::budget::{Budget, Full};
 use crate::bytes::{Bytes, u64_at};
 use crate::error::Error;
-use crate::header::Header;
+use crate::header::Sections;
 use crate::source::{Section, Source};
 
+/// What errors call them.
+const EVENTS: &str = "the list of events";
+/// Bytes that an id takes for each of its bytes.
+const ID: usize = 4;
 /// Events of a file at most.
 const MAX_EVENTS: u64 = 1024;
 /// Bytes of all ids of one event at most: an id for each CPU or thread.
@@ -57,7 +62,7 @@ pub(crate) struct Attr {
 }
 
 /// The events of a file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Attrs {
     pub(crate) all: Vec<Attr>,
     by_id: HashMap<u64, usize>,
@@ -132,8 +137,8 @@ impl Attr {
 }
 
 impl Attrs {
-    pub(crate) fn read<R: Read + Seek>(source: &mut Source<R>, header: &Header) -> Result<Self, Error> {
-        let what = "the list of events";
+    pub(crate) fn read<R: Read + Seek>(source: &mut Source<R>, header: &Sections) -> Result<Self, Error> {
+        let what = EVENTS;
         let invalid = |at: u64, reason: String| Error::Invalid { what, at, reason };
         let entry = header.attr_size;
         if !(MIN_SIZE + 16..=MAX_SIZE).contains(&entry) {
@@ -145,7 +150,7 @@ impl Attrs {
             return Err(invalid(header.attrs.at, reason));
         }
         let bytes = source.section(header.attrs, what, MAX_EVENTS * MAX_SIZE)?;
-        let mut attrs = Self { all: Vec::new(), by_id: HashMap::new() };
+        let mut attrs = Self::default();
         for (number, entry) in bytes.chunks_exact(entry as usize).enumerate() {
             let at = header.attrs.at + number as u64 * header.attr_size;
             let (attr, ids) = entry.split_at(entry.len() - 16);
@@ -160,6 +165,31 @@ impl Attrs {
         Ok(attrs)
     }
 
+    /// Adds the event of a record: a `perf_event_attr` and its ids.
+    pub(crate) fn add(&mut self, at: u64, body: &[u8], budget: &mut Budget) -> Result<(), Error> {
+        let invalid = |reason: &str| Error::Invalid { what: EVENTS, at, reason: reason.to_owned() };
+        if self.all.len() as u64 >= MAX_EVENTS {
+            return Err(invalid("it has too many entries"));
+        }
+        let size = body.get(4..8).and_then(|size| size.try_into().ok()).map_or(0, u32::from_le_bytes);
+        // That of the first kernels does not tell its size.
+        let size = if size == 0 { MIN_SIZE as usize } else { size as usize };
+        let (attr, ids) = body.split_at_checked(size).ok_or_else(|| invalid("it is too short"))?;
+        let attr = Attr::parse(attr).ok_or_else(|| invalid("it is too short"))?;
+        let number = self.all.len();
+        budget.charge(ids.len() * ID).map_err(|Full| Error::TooLarge { at, limit: Budget::LIMIT })?;
+        self.by_id.extend(ids.as_chunks().0.iter().map(|id| (u64::from_le_bytes(*id), number)));
+        self.all.push(attr);
+        self.check(at)
+    }
+
+    /// Names the event with an id.
+    pub(crate) fn name(&mut self, id: u64, name: String) {
+        if let Some(attr) = self.by_id.get(&id).and_then(|number| self.all.get_mut(*number)) {
+            attr.name = name;
+        }
+    }
+
     /// With several events, the id must be found in a record without knowing its event.
     fn check(&self, at: u64) -> Result<(), Error> {
         let place =
@@ -168,7 +198,7 @@ impl Attrs {
         let is_found = |attr: &Attr| attr.id_in_sample().is_some() && Some(place(attr)) == first;
         if self.all.len() > 1 && !self.all.iter().all(is_found) {
             let reason = "several events, and their records do not tell which one they are of".to_owned();
-            return Err(Error::Invalid { what: "the list of events", at, reason });
+            return Err(Error::Invalid { what: EVENTS, at, reason });
         }
         Ok(())
     }
@@ -200,6 +230,11 @@ impl Attrs {
                 attr.name = name;
             }
         }
+        self.name_the_rest();
+    }
+
+    /// Names the events that no feature names.
+    pub(crate) fn name_the_rest(&mut self) {
         for attr in self.all.iter_mut().filter(|attr| attr.name.is_empty()) {
             attr.name = match (attr.kind, attr.config) {
                 (1, 0) => "cpu-clock".to_owned(),

@@ -6,13 +6,16 @@ use std::io::{Read, Seek};
 use profile::BuildId;
 
 use crate::attr::Attrs;
+use crate::budget::{Budget, Full};
 use crate::bytes::{Bytes, u64_at};
 use crate::error::Error;
-use crate::header::Header;
+use crate::header::Sections;
 use crate::source::{Section, Source};
 
 /// Longer sections are not read.
 const MAX_SECTION: u64 = 64 << 20;
+/// Bytes of a build-id in its table.
+const ENTRY: usize = 96;
 
 const BUILD_ID: u32 = 2;
 const HOSTNAME: u32 = 3;
@@ -38,7 +41,7 @@ impl Features {
     /// Reads the sections, and the names of the events.
     pub(crate) fn read<R: Read + Seek>(
         source: &mut Source<R>,
-        header: &Header,
+        header: &Sections,
         attrs: &mut Attrs,
     ) -> Result<Self, Error> {
         let mut found = Self::default();
@@ -58,11 +61,12 @@ impl Features {
                 found.enter(feature, &bytes, attrs);
             }
         }
-        attrs.enter_names(&[]);
+        attrs.name_the_rest();
         Ok(found)
     }
 
-    fn enter(&mut self, feature: u32, bytes: &[u8], attrs: &mut Attrs) {
+    /// Takes the content of a feature.
+    pub(crate) fn enter(&mut self, feature: u32, bytes: &[u8], attrs: &mut Attrs) {
         let text = |bytes: &[u8]| string(&mut Bytes(bytes)).unwrap_or_default();
         match feature {
             BUILD_ID => self.build_ids = build_ids(bytes),
@@ -79,6 +83,13 @@ impl Features {
             _ => {}
         }
     }
+
+    /// Takes the record of a build-id, in a stream.
+    pub(crate) fn enter_build_id(&mut self, misc: u16, body: &[u8], budget: &mut Budget) -> Result<(), Full> {
+        budget.charge(body.len() + ENTRY)?;
+        self.build_ids.extend(build_id(misc, body));
+        Ok(())
+    }
 }
 
 /// A length and a text.
@@ -87,20 +98,23 @@ fn string(bytes: &mut Bytes<'_>) -> Option<String> {
     Some(Bytes(bytes.take(length as usize)?).text())
 }
 
-/// `{type, misc, size, pid, build-id in 24 bytes, path}…`; the 21st byte is the length of the build-id if `misc` says so.
+/// `{type, misc, size, pid, build-id in 24 bytes, path}…`.
 fn build_ids(mut bytes: &[u8]) -> HashMap<String, BuildId> {
-    const HAS_SIZE: u16 = 1 << 15;
     let mut found = HashMap::new();
     while let Some((head, _)) = bytes.split_at_checked(8) {
         let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
         let (misc, size) = (half(4), usize::from(half(6)));
         let Some((entry, rest)) = bytes.split_at_checked(size.max(8)) else { break };
         bytes = rest;
-        let (Some(id), Some(path)) = (entry.get(12..36), entry.get(36..)) else { continue };
-        let length = if misc & HAS_SIZE != 0 { usize::from(id[20]) } else { 20 };
-        if let Some(Ok(id)) = id.get(..length).map(BuildId::new) {
-            found.insert(Bytes(path).text(), id);
-        }
+        found.extend(build_id(misc, entry.get(8..).unwrap_or_default()));
     }
     found
+}
+
+/// `{pid, build-id in 24 bytes, path}`; the 21st byte is the length of the build-id if `misc` says so.
+fn build_id(misc: u16, body: &[u8]) -> Option<(String, BuildId)> {
+    const HAS_SIZE: u16 = 1 << 15;
+    let (id, path) = (body.get(4..28)?, body.get(28..)?);
+    let length = if misc & HAS_SIZE != 0 { usize::from(*id.get(20)?) } else { 20 };
+    Some((Bytes(path).text(), BuildId::new(id.get(..length)?).ok()?))
 }

@@ -2,13 +2,16 @@
 
 use elf::Headers;
 use indexmap::IndexMap;
-use profile::{BuildId, FileOffset, Mapping, Svma};
+use profile::{BuildId, FileOffset, Function, Mapping, Svma};
 
 use crate::budget::{Budget, Full};
 use crate::record::Inode;
 
 /// Mappings begin and end at pages.
 const PAGE: u64 = 4096;
+
+/// What is memory, though it has a path; the last one is where .NET puts its code.
+const MEMORY: [&str; 4] = ["/dev/zero", "/SYSV", "/anon_hugepage", "/memfd:doublemapper"];
 
 /// What a recording tells of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,13 +36,41 @@ pub struct FoundFile {
     pub mtime_ns: i64,
 }
 
-/// Finds the files of a recording. This crate opens none.
+/// The name of code that is in no file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundName {
+    /// The function.
+    pub function: Function,
+    /// Line in its file, 0 if unknown.
+    pub line: u32,
+}
+
+/// Finds the files of a recording, and names of code that is in none. This crate opens none.
 pub trait Files {
     /// The file, if it is there and is that of the recording. Asked once for each file that has frames.
     fn find(&mut self, file: &RecordedFile) -> Option<FoundFile>;
 
     /// Its whole content, for unwinding. Asked once for each file that stacks go through, after it was found.
     fn content(&mut self, file: &RecordedFile) -> Option<Box<dyn AsRef<[u8]>>>;
+
+    /// Tells which machine the recording is of: its name and the release of its kernel. Called before anything is asked, and again when
+    /// more is known.
+    fn machine(&mut self, _hostname: &str, _release: &str) {}
+
+    /// The build-id of its kernel, asked if the recording tells none.
+    fn kernel(&mut self) -> Option<BuildId> {
+        None
+    }
+
+    /// The function at an address of a process, in memory without a file, where code is that was made at run time.
+    fn jit_name(&mut self, _pid: i32, _address: u64) -> Option<FoundName> {
+        None
+    }
+
+    /// The function at a link-time address in `[vdso]`, after that was found.
+    fn vdso_name(&mut self, _address: u64) -> Option<FoundName> {
+        None
+    }
 }
 
 /// Finds nothing: addresses in files stay offsets in them.
@@ -80,10 +111,7 @@ impl RecordedFile {
     }
 
     pub(crate) fn kind(&self) -> Kind {
-        let is_memory = |path: &str| {
-            path.starts_with("//")
-                || ["/dev/zero", "/SYSV", "/anon_hugepage"].iter().any(|of| path.starts_with(of))
-        };
+        let is_memory = |path: &str| path.starts_with("//") || MEMORY.iter().any(|of| path.starts_with(of));
         match self.path.as_str() {
             "[vdso]" => Kind::Vdso,
             path if path.starts_with('/') && !is_memory(path) => Kind::File,
@@ -134,7 +162,8 @@ impl FileTable {
     /// segment, addresses are offsets.
     pub(crate) fn mapping(&mut self, number: u32, offset: u64, by: &mut dyn Files) -> Option<(Mapping, u64)> {
         let found = self.found(number, by);
-        let build_id = found.and_then(|found| found.headers.build_id.clone());
+        // The one that a file has proves later that it is the right one.
+        let build_id = found.map(|found| found.headers.build_id.clone());
         let segment = found.and_then(|found| segment_at(&found.headers, offset));
         let size = found.map_or(0, |found| found.size);
         let (start, limit, file_offset) = match segment {
@@ -149,7 +178,7 @@ impl FileTable {
             limit: Svma(limit),
             file_offset: FileOffset(file_offset),
             filename: file.path.clone(),
-            build_id: file.build_id.clone().or(build_id),
+            build_id: build_id.unwrap_or_else(|| file.build_id.clone()),
         };
         Some((mapping, address))
     }

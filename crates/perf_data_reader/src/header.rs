@@ -1,6 +1,6 @@
 //! The header of the file: where its sections are.
 
-use std::io::{Read, Seek};
+use std::io::Read;
 
 use crate::bytes::Bytes;
 use crate::error::Error;
@@ -14,9 +14,18 @@ const SIZE: u64 = 104;
 /// The size that a header on a pipe names.
 const PIPE_SIZE: u64 = 16;
 
-/// The header.
+/// What the first bytes say.
 #[derive(Debug)]
-pub(crate) struct Header {
+pub(crate) enum Header {
+    /// A file with sections.
+    Sections(Sections),
+    /// Records from here on, those among them that describe the rest: a recording that perf wrote to a pipe.
+    Records,
+}
+
+/// Where the sections of a file are.
+#[derive(Debug)]
+pub(crate) struct Sections {
     /// Bytes of an entry in `attrs`.
     pub(crate) attr_size: u64,
     pub(crate) attrs: Section,
@@ -31,7 +40,7 @@ pub fn is_perf_data(begin: &[u8]) -> bool {
 }
 
 impl Header {
-    pub(crate) fn read<R: Read + Seek>(source: &mut Source<R>) -> Result<Self, Error> {
+    pub(crate) fn read<R: Read>(source: &mut Source<R>) -> Result<Self, Error> {
         let what = "the header";
         let mut magic = [0; 16];
         source.read(&mut magic, what)?;
@@ -47,9 +56,7 @@ impl Header {
             return Err(Error::Invalid { what, at: 0, reason });
         }
         if size == PIPE_SIZE {
-            return refused(
-                "it was written to a pipe (perf record -o -): make a file of it by `perf inject -i IN -o OUT`",
-            );
+            return Ok(Self::Records);
         }
         if size != SIZE {
             let reason = format!("its size is {size}, not {SIZE}");
@@ -63,9 +70,11 @@ impl Header {
         let mut section = || Section { at: next(), size: next() };
         let (attrs, data, _event_types) = (section(), section(), section());
         let features = [next(), next(), next(), next()];
-        Ok(Self { attr_size, attrs, data, features })
+        Ok(Self::Sections(Sections { attr_size, attrs, data, features }))
     }
+}
 
+impl Sections {
     /// The numbers of the features that follow the data, in the order of their sections.
     pub(crate) fn features(&self) -> impl Iterator<Item = u32> {
         let features = self.features;

@@ -6,17 +6,18 @@ use profile::BuildId;
 
 use crate::attr::{Attr, Attrs, sample_type};
 use crate::budget::{Budget, Full};
-use crate::bytes::U64s;
+use crate::bytes::{Bytes, U64s, u64_at};
 use crate::error::Error;
 use crate::features::Features;
 use crate::files::{FileTable, Files, RecordedFile};
 use crate::header::Header;
 use crate::processes::{Processes, Region};
 use crate::record::{Mapped, Record, kind, misc};
+use crate::records::{RawRecord, Records};
 use crate::resolve::{kernel_place, user_place};
 use crate::rounds::{Ordered, Rounds};
 use crate::sample::Sample;
-use crate::source::Source;
+use crate::source::{Section, Source};
 use crate::stacks::{Place, Stacks, Task, Within};
 use crate::walk::Walker;
 
@@ -43,6 +44,7 @@ pub(crate) struct KernelPlaces {
 }
 
 /// What the records told.
+#[derive(Default)]
 pub(crate) struct Imported {
     pub(crate) attrs: Attrs,
     pub(crate) features: Features,
@@ -64,102 +66,122 @@ pub(crate) struct Imported {
     words: Vec<u64>,
 }
 
-/// Reads all records.
+/// Reads a file.
 pub(crate) fn import<R: Read + Seek>(input: R, by: &mut dyn Files) -> Result<Imported, Error> {
     let mut source = Source::new(input)?;
-    let header = Header::read(&mut source)?;
+    let Header::Sections(header) = Header::read(&mut source)? else {
+        return Imported::default().read_stream(source, by);
+    };
     let mut attrs = Attrs::read(&mut source, &header)?;
     let features = Features::read(&mut source, &header, &mut attrs)?;
-    let samples = vec![0; attrs.all.len()];
-    let walker = Walker::new(&features.arch);
     let mut imported = Imported {
+        samples: vec![0; attrs.all.len()],
+        walker: Walker::new(&features.arch),
         attrs,
         features,
-        processes: Processes::default(),
-        files: FileTable::default(),
-        stacks: Stacks::default(),
-        kernel: KernelPlaces::default(),
-        samples,
-        first_time: None,
-        last_time: 0,
-        told: Vec::new(),
-        lost: 0,
-        of_no_event: 0,
-        budget: Budget::default(),
-        walker,
-        places: Vec::new(),
-        words: Vec::new(),
+        ..Imported::default()
     };
-    imported.read(&mut source, &header, by)?;
+    by.machine(&imported.features.hostname, &imported.features.release);
+    let Section { at, size } = header.data;
+    if at > source.end {
+        return Err(Error::CutOff { what: "the data", at, end: source.end });
+    }
+    source.seek(at)?;
+    // Of a recording that was not ended the size is 0.
+    let end = (size > 0).then(|| at.saturating_add(size));
+    let mut records = Records::new(source, end);
+    imported.read(&mut records, false, by)?;
+    if end.is_none() {
+        imported.tell_end(records.cut_at.unwrap_or(records.read_up_to()));
+    }
     Ok(imported)
 }
 
+/// Reads a stream, in which records describe the rest.
+pub(crate) fn import_stream<R: Read>(input: R, by: &mut dyn Files) -> Result<Imported, Error> {
+    let mut source = Source::stream(input);
+    match Header::read(&mut source)? {
+        Header::Records => Imported::default().read_stream(source, by),
+        Header::Sections(_) => {
+            let reason = "it is no stream (perf record -o -) but a file, whose end is needed first: give the file itself";
+            Err(Error::Unsupported { reason: reason.to_owned() })
+        }
+    }
+}
+
 impl Imported {
-    fn read<R: Read + Seek>(
+    fn read_stream<R: Read>(mut self, source: Source<R>, by: &mut dyn Files) -> Result<Self, Error> {
+        let mut records = Records::new(source, None);
+        self.read(&mut records, true, by)?;
+        self.attrs.name_the_rest();
+        if self.attrs.all.is_empty() {
+            let reason = "no record tells of one".to_owned();
+            return Err(Error::Invalid { what: "the list of events", at: records.read_up_to(), reason });
+        }
+        if let Some(at) = records.cut_at {
+            self.tell_end(at);
+        }
+        Ok(self)
+    }
+
+    fn read<R: Read>(
         &mut self,
-        source: &mut Source<R>,
-        header: &Header,
+        records: &mut Records<R>,
+        is_stream: bool,
         by: &mut dyn Files,
     ) -> Result<(), Error> {
-        let has_end = header.data.size > 0;
-        let end = if has_end { header.data.at.saturating_add(header.data.size) } else { source.end };
-        if header.data.at > source.end {
-            return Err(Error::CutOff { what: "the data", at: header.data.at, end: source.end });
-        }
-        source.seek(header.data.at)?;
-        let (mut rounds, mut body, mut has_aux) = (Rounds::default(), Vec::new(), false);
-        while source.at < end {
-            let (at, what) = (source.at, "a record");
-            let invalid = |reason: String| Error::Invalid { what, at, reason };
-            let mut head = [0; 8];
-            let [first, second] = [end - at, 8].map(|size| size.min(8));
-            if first < second && !has_end {
-                break;
-            }
-            source.read(&mut head, what)?;
-            let [k0, k1, k2, k3, m0, m1, s0, s1] = head;
-            let kind = u32::from_le_bytes([k0, k1, k2, k3]);
-            let misc = u16::from_le_bytes([m0, m1]);
-            let size = u64::from(u16::from_le_bytes([s0, s1]));
-            if size < 8 {
-                return Err(invalid(format!("it says that it has {size} bytes")));
-            }
-            if size > end - at {
-                if !has_end {
-                    break;
-                }
-                return Err(invalid(format!(
-                    "it has {size} bytes, and the data end {} bytes after it",
-                    end - at
-                )));
-            }
-            body.resize(size as usize - 8, 0);
-            source.read(&mut body, what)?;
+        let mut rounds = Rounds::default();
+        while let Some(RawRecord { at, kind, misc, body }) = records.next()? {
             match kind {
                 kind::FINISHED_ROUND => rounds.end_round(&mut |record| self.take(record, by))?,
-                kind::AUXTRACE => {
-                    let size = crate::bytes::u64_at(&body, 0).unwrap_or(0);
-                    let after = source.at.checked_add(size).filter(|after| *after <= end);
-                    source.seek(after.ok_or_else(|| invalid(format!("{size} bytes of trace follow it")))?)?;
-                    has_aux = true;
-                }
-                kind if kind::COMPRESSED.contains(&kind) => {
-                    let reason = "its records are compressed (perf record -z): record without -z".to_owned();
-                    return Err(Error::Unsupported { reason });
+                kind if kind >= kind::OF_PERF && is_stream => {
+                    self.describe(at, kind, misc, body)?;
+                    by.machine(&self.features.hostname, &self.features.release);
                 }
                 kind if kind >= kind::OF_PERF => {}
                 _ => {
-                    let time = self.attrs.time(kind == kind::SAMPLE, &body);
-                    rounds.add((at, kind, misc), time, &body, &mut |record| self.take(record, by))?;
+                    let time = self.attrs.time(kind == kind::SAMPLE, body);
+                    rounds.add((at, kind, misc), time, body, &mut |record| self.take(record, by))?;
                 }
             }
         }
         rounds.hand_on_until(u64::MAX, &mut |record| self.take(record, by))?;
-        if !has_end {
-            self.told.push(format!("the recording was not ended by perf: read up to offset {}", source.at));
-        }
-        self.tell(rounds.late, has_aux);
+        self.tell(rounds.late, records.has_aux);
         Ok(())
+    }
+
+    /// Takes a record of perf's own, as streams have them in place of sections.
+    fn describe(&mut self, at: u64, kind: u32, misc: u16, body: &[u8]) -> Result<(), Error> {
+        /// Of the update of an event: its name.
+        const NAME: u64 = 2;
+        let Self { attrs, features, budget, .. } = self;
+        match kind {
+            kind::HEADER_ATTR => {
+                attrs.add(at, body, budget)?;
+                self.samples.push(0);
+            }
+            kind::EVENT_UPDATE if u64_at(body, 0) == Some(NAME) => {
+                if let (Some(id), Some(name)) = (u64_at(body, 8), body.get(16..)) {
+                    attrs.name(id, Bytes(name).text());
+                }
+            }
+            kind::HEADER_FEATURE => {
+                let number = u64_at(body, 0).and_then(|number| u32::try_from(number).ok());
+                if let (Some(number), Some(content)) = (number, body.get(8..)) {
+                    features.enter(number, content, attrs);
+                    self.walker.set_machine(&features.arch);
+                }
+            }
+            kind::HEADER_BUILD_ID => features
+                .enter_build_id(misc, body, budget)
+                .map_err(|Full| Error::TooLarge { at, limit: Budget::LIMIT })?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tell_end(&mut self, at: u64) {
+        self.told.push(format!("the recording was not ended by perf: read up to offset {at}"));
     }
 
     fn tell(&mut self, late: u64, has_aux: bool) {

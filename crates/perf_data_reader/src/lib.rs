@@ -1,6 +1,6 @@
 //! perf.data files, as `perf record` writes them, as profiles.
 //!
-//! In: the header, events, features and records of files in file mode; mappings and names of processes in the order of time; call chains;
+//! In: the header, events, features and records of files and of streams (`perf record -o -`), compressed (`-z`) or not; mappings and names of processes in the order of time; call chains;
 //! walks over the copies of stacks that `--call-graph dwarf` records. Samples with equal stacks of one thread are added up while the file is read.
 //! Guaranteed: no I/O but that of the reader and of [`Files`], which the caller gives; no panic, and memory and work bounded, whatever the
 //! bytes are; what is wrong with a file is told with its offset.
@@ -23,18 +23,20 @@ mod import;
 mod processes;
 mod profiles;
 mod record;
+mod records;
 mod resolve;
 mod rounds;
 mod sample;
 mod source;
 mod stacks;
+mod unpack;
 mod walk;
 
 use std::io::{Read, Seek};
 
 pub use elf::Headers;
 pub use error::Error;
-pub use files::{Files, FoundFile, NoFiles, RecordedFile};
+pub use files::{Files, FoundFile, FoundName, NoFiles, RecordedFile};
 pub use header::is_perf_data;
 pub use profiles::{EventProfile, FoundIdentity};
 pub use record::Inode;
@@ -67,6 +69,14 @@ impl PerfData {
     /// [`Error`], with the offset.
     pub fn read(input: impl Read + Seek, files: &mut dyn Files) -> Result<Self, Error> {
         Ok(Self { imported: import::import(input, files)? })
+    }
+
+    /// Reads a stream, as `perf record -o -` writes it, to its end.
+    ///
+    /// # Errors
+    /// [`Error`], with the offset.
+    pub fn read_stream(input: impl Read, files: &mut dyn Files) -> Result<Self, Error> {
+        Ok(Self { imported: import::import_stream(input, files)? })
     }
 
     /// The events, in the order of the file.

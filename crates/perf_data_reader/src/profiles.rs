@@ -7,7 +7,7 @@ use profile::{
     Svma, ValueType,
 };
 
-use crate::files::Files;
+use crate::files::{Files, FoundName};
 use crate::import::Imported;
 use crate::stacks::{Place, Within};
 
@@ -58,6 +58,9 @@ pub(crate) fn profile(imported: &mut Imported, event: usize, by: &mut dyn Files)
     };
     let sums: Vec<_> =
         imported.stacks.of_event(event).map(|(task, stack, sum)| (task, stack.to_vec(), sum)).collect();
+    if imported.kernel.build_id.is_none() {
+        imported.kernel.build_id = by.kernel();
+    }
     for (task, stack, sum) in sums {
         let locations = stack.iter().map(|number| out.location(*number, imported, by)).collect();
         let text = |key: &str, number| Label::str(key, imported.processes.name(number));
@@ -116,7 +119,10 @@ impl Locations {
                     self.identities.resize(position + 1, None);
                 }
                 self.identities[position] = identity;
-                self.builder.location(Some(mapping), address, Vec::new())
+                let is_known_vdso = matches!(within, Within::Vdso(_)) && identity.is_some();
+                let name = if is_known_vdso { by.vdso_name(address) } else { None };
+                let lines = name.map(|name| self.line(name)).into_iter().collect();
+                self.builder.location(Some(mapping), address, lines)
             }
             Within::Kernel => {
                 self.kernel.push(address);
@@ -129,15 +135,25 @@ impl Locations {
                 });
                 self.builder.location(Some(mapping), address, Vec::new())
             }
-            Within::Anonymous => {
+            Within::Anonymous(pid) => {
                 let mapping =
                     self.builder.mapping(Mapping { filename: "[jit]".to_owned(), ..Mapping::default() });
-                self.named("[jit]", Some(mapping), address)
+                match by.jit_name(pid, address) {
+                    Some(name) => {
+                        let line = self.line(name);
+                        self.builder.location(Some(mapping), address, vec![line])
+                    }
+                    None => self.named("[jit]", Some(mapping), address),
+                }
             }
             Within::Unknown if address >= VSYSCALL_PAGE => self.named("[vsyscall]", None, address),
             Within::Unknown => self.named("[unknown]", None, address),
             Within::Cut(cut) => self.builder.synthetic(cut.name()),
         }
+    }
+
+    fn line(&mut self, name: FoundName) -> Line {
+        Line { function: self.builder.function(name.function), line: name.line, column: 0 }
     }
 
     fn named(&mut self, name: &str, mapping: Option<MappingId>, address: u64) -> LocationId {

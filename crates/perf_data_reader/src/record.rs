@@ -16,9 +16,16 @@ pub(crate) mod kind {
     pub(crate) const LOST_SAMPLES: u32 = 13;
     /// From here on records are perf's, not the kernel's.
     pub(crate) const OF_PERF: u32 = 64;
+    /// An event, with its ids: in streams.
+    pub(crate) const HEADER_ATTR: u32 = 64;
+    pub(crate) const TRACING_DATA: u32 = 66;
+    pub(crate) const HEADER_BUILD_ID: u32 = 67;
     pub(crate) const FINISHED_ROUND: u32 = 68;
     pub(crate) const AUXTRACE: u32 = 71;
-    pub(crate) const COMPRESSED: [u32; 2] = [81, 83];
+    pub(crate) const EVENT_UPDATE: u32 = 78;
+    pub(crate) const HEADER_FEATURE: u32 = 80;
+    pub(crate) const COMPRESSED: u32 = 81;
+    pub(crate) const COMPRESSED2: u32 = 83;
 }
 
 /// Bits of `misc`.

@@ -29,7 +29,7 @@ pub(crate) fn user_place(
     match files.get(region.file).map(RecordedFile::kind) {
         Some(Kind::File) => Place { within: Within::File(region.file), address: offset },
         Some(Kind::Vdso) => Place { within: Within::Vdso(region.file), address: offset },
-        Some(Kind::Anonymous) => Place { within: Within::Anonymous, address },
+        Some(Kind::Anonymous) => Place { within: Within::Anonymous(pid), address },
         None => unknown,
     }
 }

@@ -80,7 +80,8 @@ impl Rounds {
         time: u64,
         hand_on: &mut dyn FnMut(Ordered<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.records.sort_unstable_by_key(|record| (record.time, record.at));
+        // Of one moment: in the order of the file, which is that of the bytes here.
+        self.records.sort_unstable_by_key(|record| (record.time, record.start));
         let count = self.records.partition_point(|record| record.time <= time);
         for record in self.records.drain(..count) {
             let Waiting { at, kind, misc, start, length, time } = record;

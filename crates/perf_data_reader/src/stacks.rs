@@ -40,8 +40,8 @@ pub(crate) enum Within {
     /// A file, by number; the address is an offset in it.
     File(u32),
     Vdso(u32),
-    /// Memory without a file.
-    Anonymous,
+    /// Memory without a file, of a process.
+    Anonymous(i32),
     Kernel,
     /// No mapping that is known, or a guest.
     Unknown,

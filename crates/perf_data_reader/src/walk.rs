@@ -63,7 +63,7 @@ struct Sections {
 /// The unwinders of the files so far.
 #[derive(Default)]
 pub(crate) struct Walker {
-    is_native: bool,
+    is_foreign: bool,
     files: HashMap<u32, Sections>,
     bytes: usize,
     tables: usize,
@@ -74,8 +74,14 @@ pub(crate) struct Walker {
 impl Walker {
     /// `arch`: the machine of the recording, as `uname -m` prints it; empty if it is not known.
     pub(crate) fn new(arch: &str) -> Self {
-        let is_native = arch.is_empty() || arch == std::env::consts::ARCH;
-        Self { is_native, ..Self::default() }
+        let mut walker = Self::default();
+        walker.set_machine(arch);
+        walker
+    }
+
+    /// The same, if it is told later.
+    pub(crate) fn set_machine(&mut self, arch: &str) {
+        self.is_foreign = !arch.is_empty() && arch != std::env::consts::ARCH;
     }
 
     pub(crate) fn told(&self) -> Option<String> {
@@ -109,7 +115,7 @@ impl Walker {
         }
         let mut now = Frame { pc, registers, exact: true };
         let pid = sample.pid;
-        if user.abi != ABI_64 || !self.is_native {
+        if user.abi != ABI_64 || self.is_foreign {
             self.foreign += 1;
             places.push(user_place(processes, files, pid, now.pc, true));
             places.push(cut(Cut::Rule));

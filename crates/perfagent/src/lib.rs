@@ -34,6 +34,7 @@ mod privilege;
 mod processes;
 mod python;
 mod recorded;
+mod recorded_files;
 mod rotation;
 mod session;
 mod sources;

@@ -1,15 +1,13 @@
 //! perf.data files of `perf record`, in the hands of a library user.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::io::{Read, Seek as _, SeekFrom};
+use std::time::SystemTime;
 
-use perf_data_reader::{Files, FoundFile, Headers, PerfData, RecordedFile, is_perf_data};
+use perf_data_reader::{PerfData, is_perf_data};
 use recording::FileIdentity;
-use symbolization::open_recorded;
-use sys::filemap::FileMap;
 
+use crate::recorded_files::RecordedFiles;
 use crate::{Error, NamingOutcome, Symbolizer, WrittenProfile};
 
 /// A file that `perf record`, or a program that writes the same format, has written. Stacks are read from call chains and, of `--call-graph dwarf`,
@@ -18,15 +16,22 @@ use crate::{Error, NamingOutcome, Symbolizer, WrittenProfile};
 /// ```no_run
 /// use perfagent::{FileTarget, PerfDataFile, Symbolizer, TemporaryFiles};
 ///
-/// let mut file = PerfDataFile::read(std::fs::File::open("perf.data")?)?;
-/// let (profile, outcome) = file.profile(0, &Symbolizer::new());
+/// let symbolizer = Symbolizer::new().symbol_dir("/srv/symbols");
+/// let mut file = PerfDataFile::read(std::fs::File::open("perf.data")?, &symbolizer)?;
+/// let (profile, outcome) = file.profile(0, &symbolizer);
 /// println!("{} places have a name", outcome.named);
 /// profile.write(FileTarget::from_word("perf.pb.gz".as_ref()), &TemporaryFiles::default())?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct PerfDataFile {
     data: PerfData,
+    files: RecordedFiles,
+}
+
+impl std::fmt::Debug for PerfDataFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PerfDataFile").field("data", &self.data).finish_non_exhaustive()
+    }
 }
 
 /// An event of a perf.data file.
@@ -51,14 +56,27 @@ impl PerfDataFile {
         Ok(is_perf_data(&begin))
     }
 
-    /// Reads a whole file. Any file may be given: what is no perf.data is refused, and memory stays bounded.
+    /// Reads a whole file. Any file may be given: what is no perf.data is refused, and memory stays bounded. Stacks are walked with the
+    /// files of the symbolizer's directories, or of this machine.
     ///
     /// # Errors
     /// [`Error::Profile`], whose message tells what is wrong, and where.
-    pub fn read(file: File) -> Result<Self, Error> {
-        let data = PerfData::read(file, &mut OnThisMachine)
-            .map_err(|error| Error::Profile { reason: error.to_string() })?;
-        Ok(Self { data })
+    pub fn read(file: File, symbolizer: &Symbolizer) -> Result<Self, Error> {
+        let ended = file.metadata().and_then(|of| of.modified()).unwrap_or_else(|_| SystemTime::now());
+        let mut files = RecordedFiles::new(symbolizer.symbol_dirs(), ended);
+        let data = PerfData::read(file, &mut files).map_err(|error| told(&error))?;
+        Ok(Self { data, files })
+    }
+
+    /// Reads a stream, as `perf record -o -` writes it, to its end.
+    ///
+    /// # Errors
+    /// As [`PerfDataFile::read`]; also if it is a file of sections, which cannot be read in one go.
+    pub fn read_stream(input: impl Read, symbolizer: &Symbolizer) -> Result<Self, Error> {
+        let mut files = RecordedFiles::new(symbolizer.symbol_dirs(), SystemTime::now());
+        let data = PerfData::read_stream(input, &mut files).map_err(|error| told(&error))?;
+        files.end();
+        Ok(Self { data, files })
     }
 
     /// The events, in the order of the file.
@@ -73,7 +91,7 @@ impl PerfDataFile {
 
     /// The profile of an event, by its number, with the names that the symbolizer finds.
     pub fn profile(&mut self, event: usize, symbolizer: &Symbolizer) -> (WrittenProfile, NamingOutcome) {
-        let found = self.data.profile(event, &mut OnThisMachine);
+        let found = self.data.profile(event, &mut self.files);
         let identity = |found: &Option<perf_data_reader::FoundIdentity>| {
             found.map(|found| FileIdentity {
                 size: found.size,
@@ -89,6 +107,7 @@ impl PerfDataFile {
     #[must_use]
     pub fn told(&self) -> Vec<String> {
         let mut told = self.data.told().to_vec();
+        told.extend_from_slice(&self.files.told);
         let missing: Vec<_> = self.data.missing().map(|file| file.path.as_str()).collect();
         if let Some(first) = missing.first() {
             let files = missing.len();
@@ -101,62 +120,6 @@ impl PerfDataFile {
     }
 }
 
-/// Finds the files of a recording at their paths.
-struct OnThisMachine;
-
-const VDSO: &str = "[vdso]";
-
-impl OnThisMachine {
-    fn open(file: &RecordedFile) -> Option<(File, FileIdentity)> {
-        let inode = file.inode.map(|inode| inode.inode);
-        open_recorded(Path::new(&file.path), file.build_id.as_ref(), inode)
-    }
-}
-
-impl Files for OnThisMachine {
-    fn find(&mut self, file: &RecordedFile) -> Option<FoundFile> {
-        if file.path == VDSO {
-            let bytes = own_vdso()?;
-            let headers = Headers::read(&|buffer, at| {
-                let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or(&[]);
-                let count = rest.len().min(buffer.len());
-                buffer[..count].copy_from_slice(&rest[..count]);
-                Ok(count)
-            });
-            let headers = headers.ok()??;
-            let is_same = file.build_id.is_some() && headers.build_id == file.build_id;
-            return is_same.then_some(FoundFile { headers, size: bytes.len() as u64, mtime_ns: 0 });
-        }
-        let (opened, identity) = Self::open(file)?;
-        let headers = Headers::read(&|buffer, at| opened.read_at(buffer, at)).ok()??;
-        Some(FoundFile { headers, size: identity.size, mtime_ns: identity.mtime_ns })
-    }
-
-    fn content(&mut self, file: &RecordedFile) -> Option<Box<dyn AsRef<[u8]>>> {
-        if file.path == VDSO {
-            return Some(Box::new(own_vdso()?));
-        }
-        let (opened, _) = Self::open(file)?;
-        Some(Box::new(Mapped(FileMap::new(&opened).ok()?)))
-    }
-}
-
-struct Mapped(FileMap);
-
-impl AsRef<[u8]> for Mapped {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-/// The code that the kernel gives to this process, and to all others of the same kind.
-fn own_vdso() -> Option<Vec<u8>> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with(VDSO))?;
-    let (start, end) = line.split(' ').next()?.split_once('-')?;
-    let address = |hex| u64::from_str_radix(hex, 16).ok();
-    let (start, end) = (address(start)?, address(end)?);
-    let mut bytes = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
-    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, start).ok()?;
-    Some(bytes)
+fn told(error: &perf_data_reader::Error) -> Error {
+    Error::Profile { reason: error.to_string() }
 }

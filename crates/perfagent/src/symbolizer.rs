@@ -133,6 +133,10 @@ impl Symbolizer {
         self
     }
 
+    pub(crate) fn symbol_dirs(&self) -> &[PathBuf] {
+        &self.symbol_dirs
+    }
+
     /// Names a recording anew. Frames without a name here keep the names that they have.
     pub(crate) fn name(&self, recording: SymbolizedRecording) -> SymbolizedRecording {
         let Some(mut working) = self.working() else { return recording };

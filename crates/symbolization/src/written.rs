@@ -39,7 +39,7 @@ pub fn symbolize_profile(symbolizer: &mut Symbolizer, profile: Profile) -> Named
 }
 
 /// As [`symbolize_profile`]. `identities`: by number of the mapping, the size and the time of modification that prove that a file without a
-/// build-id is the right one.
+/// build-id is the right one. `None` among them: the file was not found when the profile was made, so that its addresses are none of it.
 #[must_use]
 pub fn symbolize_profile_of(
     symbolizer: &mut Symbolizer,
@@ -48,7 +48,10 @@ pub fn symbolize_profile_of(
 ) -> NamedProfile {
     let (mut recording, frames) = recording_of(&profile);
     for (module, identity) in recording.modules.iter_mut().zip(identities) {
-        module.identity = identity.unwrap_or_default();
+        match identity {
+            Some(identity) => module.identity = *identity,
+            None => module.kind = ModuleKind::NotElf,
+        }
     }
     let symbolized = symbolizer.symbolize(recording);
     let names = &symbolized.names;

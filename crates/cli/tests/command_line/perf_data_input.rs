@@ -159,3 +159,127 @@ fn copied_stacks_are_walked_without_frame_pointers() {
         ours.1.iter().filter(|(stack, _)| stack.starts_with("main")).map(|(_, count)| count).sum();
     assert!(rooted * 100 >= ours.0 * 95, "{ours:?}");
 }
+
+const WITH_POINTERS: &str = "gcc -O1 -fno-omit-frame-pointer -fno-optimize-sibling-calls -o app app.c";
+
+#[test]
+fn compressed_recordings_and_streams_are_read_as_plain_ones_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // `perf record` ends with an error where it was built without zstd.
+    if !record(folder, WITH_POINTERS, &["-z", "-g", "-F", "499", "-e", "cpu-clock"]) {
+        return;
+    }
+    let (ours, theirs) = (by_us(folder, &[]), by_perf(folder, "cpu-clock"));
+    assert!(ours.0 > 0 && ours == theirs, "{ours:?}\n{theirs:?}");
+
+    let words = ["record", "-q", "-o", "-", "-g", "-F", "499", "-e", "cpu-clock", "--", "./app"];
+    let stream = Command::new("perf").args(words).current_dir(folder).output().unwrap();
+    assert!(stream.status.success(), "{}", stderr(&stream));
+    std::fs::write(folder.join("perf.data"), &stream.stdout).unwrap();
+    let (ours, theirs) = (by_us(folder, &[]), by_perf(folder, "cpu-clock"));
+    assert!(ours.0 > 0 && ours == theirs, "{ours:?}\n{theirs:?}");
+    let piped = |file: &str| {
+        let line = format!(
+            "cat {file} | {} convert - -o - --format folded --value samples --merge all",
+            env!("CARGO_BIN_EXE_perf-agent")
+        );
+        Command::new("sh").args(["-c", &line]).current_dir(folder).output().unwrap()
+    };
+    let output = piped("perf.data");
+    assert_status(&output, 0);
+    let samples = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+    assert_eq!(stdout(&output).lines().map(samples).sum::<u64>(), ours.0);
+
+    assert!(record(folder, WITH_POINTERS, &["-g", "-F", "99", "-e", "cpu-clock"]));
+    let output = piped("perf.data");
+    assert_status(&output, 1);
+    assert!(stderr(&output).contains("give the file itself"), "{}", stderr(&output));
+}
+
+#[test]
+fn files_that_are_elsewhere_now_are_found_in_symbol_directories_by_their_build_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let dwarf = ["--call-graph", "dwarf", "-F", "199", "-e", "cpu-clock"];
+    let compile = "gcc -g -O1 -fomit-frame-pointer -fno-optimize-sibling-calls -Wl,--build-id -o app app.c";
+    if !record(folder, compile, &dwarf) {
+        return;
+    }
+    let at_its_path = by_us(folder, &[]);
+    let elsewhere = folder.join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    // A debug file alone has neither what unwinds nor the places of code: no wrong names are made of offsets.
+    let objcopy = ["--only-keep-debug", "app", "elsewhere/app.debug"];
+    if !Command::new("objcopy").args(objcopy).current_dir(folder).status().is_ok_and(|it| it.success()) {
+        testkit::skip!("there is no objcopy");
+    }
+    std::fs::rename(folder.join("app"), folder.join("kept")).unwrap();
+    let symbol_dir = ["--symbol-dir", "elsewhere"];
+    let named = by_us(folder, &symbol_dir);
+    assert!(named.1.keys().all(String::is_empty), "{named:?}");
+    std::fs::rename(folder.join("kept"), elsewhere.join("app")).unwrap();
+    assert_eq!(by_us(folder, &symbol_dir), at_its_path);
+    assert!(at_its_path.1.keys().any(|stack| stack.starts_with("main;app_deep")), "{at_its_path:?}");
+
+    let words = ["convert", "perf.data", "-o", "a.pb.gz", "--symbol-dir"];
+    assert_status(&run_in(folder, &[&words[..], &["elsewhere"]].concat()), 0);
+    let output = run_in(folder, &[&words[..], &["nowhere"]].concat());
+    assert!(stderr(&output).contains("--symbol-dir nowhere: "), "{}", stderr(&output));
+    let output = run_in(folder, &["convert", "a.pb.gz", "-o", "b.pb.gz", "--symbol-dir", "elsewhere"]);
+    assert_status(&output, 1);
+    assert!(stderr(&output).contains("--symbol-dir is for perf.data"), "{}", stderr(&output));
+}
+
+/// Calls the kernel's code in the process, and code that it makes itself and names in its perf map.
+const MADE: &str = r#"
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+int main(void) {
+    /* mov $100000, %ecx; dec %ecx; jnz -4; ret */
+    static const unsigned char code[] = {0xb9, 0xa0, 0x86, 1, 0, 0xff, 0xc9, 0x75, 0xfc, 0xc3};
+    unsigned char *made = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(made, code, sizeof code);
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
+    FILE *map = fopen(path, "w");
+    fprintf(map, "%lx %lx made_at_run_time\n", (long)made, (long)sizeof code);
+    fclose(map);
+    FILE *pid = fopen("pid", "w");
+    fprintf(pid, "%d", getpid());
+    fclose(pid);
+    struct timespec now;
+    for (clock_t begin = clock(); clock() - begin < CLOCKS_PER_SEC;) {
+        ((void (*)(void))made)();
+        for (int i = 0; i < 2000; i++) clock_gettime(CLOCK_MONOTONIC, &now);
+    }
+    return 0;
+}
+"#;
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn code_in_no_file_has_the_names_that_perf_gives_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("made.c"), MADE).unwrap();
+    let clock = ["-g", "-F", "499", "-e", "cpu-clock"];
+    if !record(folder, "gcc -O1 -fno-omit-frame-pointer -o app made.c", &clock) {
+        return;
+    }
+    let pid = std::fs::read_to_string(folder.join("pid")).unwrap();
+    let words = ["convert", "perf.data", "-o", "-", "--format", "folded", "--merge", "all"];
+    let output = run_in(folder, &words);
+    std::fs::remove_file(format!("/tmp/perf-{pid}.map")).unwrap();
+    let text = stdout(&output);
+    let leaves: Vec<_> =
+        text.lines().filter_map(|line| line.rsplit_once(' ')?.0.rsplit(';').next()).collect();
+    let has = |name: &str| leaves.iter().any(|leaf| leaf.contains(name));
+    assert!(has("made_at_run_time") && has("clock_gettime"), "{text}\n{}", stderr(&output));
+    assert!(!text.contains("[vdso+"), "{text}");
+    let without = stdout(&run_in(folder, &words));
+    assert!(without.contains("[jit]") && !without.contains("made_at_run_time"), "{without}");
+}

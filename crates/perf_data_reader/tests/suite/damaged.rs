@@ -1,6 +1,6 @@
 //! Files that are cut off, changed, or made to take time and memory.
 
-use perf_data_reader::{NoFiles, is_perf_data};
+use perf_data_reader::{NoFiles, PerfData, is_perf_data};
 use proptest::prelude::*;
 
 use crate::file::{Data, USER, example, read, u32s, u64s};
@@ -50,14 +50,51 @@ fn sizes_that_the_file_does_not_have_are_refused_before_memory_is_taken() {
 
 #[test]
 fn files_of_other_kinds_are_refused_by_what_they_are() {
-    let mut pipe = b"PERFILE2".to_vec();
-    pipe.extend(u64s(&[16]));
-    assert!(refused(pipe).contains("pipe"));
+    let mut stream = b"PERFILE2".to_vec();
+    stream.extend(u64s(&[16]));
+    assert!(refused(stream).contains("the list of events of the perf.data file, at offset 16"));
+    let file = PerfData::read_stream(&example()[..], &mut NoFiles).unwrap_err();
+    assert!(file.to_string().contains("give the file itself"), "{file}");
     assert!(refused(b"2ELIFREP0123456789".to_vec()).contains("byte order"));
     assert!(refused(vec![7; 200]).contains("at offset 0: it does not begin as perf.data files do"));
+}
+
+#[test]
+fn what_is_no_compressed_record_is_refused_with_the_offset() {
+    let packed = |body: &[u8]| {
+        let mut data = Data::default();
+        data.record(81, 0, body);
+        refused(data.file())
+    };
+    let zstd = |body: &[u8]| packed(&[&[0x28, 0xb5, 0x2f, 0xfd][..], body].concat());
+    for (told, expected) in [
+        (packed(&[0; 16]), "compressed records of the perf.data file, at offset 408: it is no zstd"),
+        (zstd(&[0, 0, 9, 9]), "at offset 408: 2 bytes at their end are no whole block"),
+        (zstd(&[1, 0, 7]), "need a dictionary"),
+        (zstd(&[0, 0xff]), "record with a lower level"),
+        (zstd(&[0, 0, 6, 0, 0]), "of no known type"),
+        // 1000 bytes, all zero.
+        (zstd(&[0, 0, 0x42, 0x1f, 0, 0]), "a record in it says that it has 0 bytes"),
+    ] {
+        assert!(told.contains(expected), "{told}");
+    }
     let mut data = Data::default();
-    data.record(81, 0, &[0; 16]);
-    assert!(refused(data.file()).contains("compressed"));
+    data.record(83, 0, &u64s(&[9, 0]));
+    assert!(refused(data.file()).contains("it has less than it says"));
+}
+
+#[test]
+fn a_bomb_of_zstd_is_refused_before_it_takes_long() {
+    // A record of 64 KiB, 128 KiB at a time, as blocks that repeat one byte: 8, so that each record is 0x0808 bytes.
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3];
+    let block = [0x02 | (0x2_0000u32 << 3) as u8, (0x2_0000u32 << 3 >> 8) as u8, 0x10, 8];
+    frame.extend(block.repeat(10_000));
+    let mut data = Data::default();
+    for piece in frame.chunks(60_000) {
+        data.record(81, 0, piece);
+    }
+    let told = refused(data.file());
+    assert!(told.contains("which no recording does"), "{told}");
 }
 
 proptest! {

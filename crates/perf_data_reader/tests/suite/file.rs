@@ -2,7 +2,8 @@
 
 use std::io::Cursor;
 
-use perf_data_reader::{Error, Files, PerfData};
+use perf_data_reader::{Error, Files, NoFiles, PerfData};
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 pub const KERNEL: u64 = -128_i64 as u64;
 pub const USER: u64 = -512_i64 as u64;
@@ -93,52 +94,70 @@ impl Data {
         self.record(9, misc, &body.concat())
     }
 
+    /// The same as a stream: what sections of files tell stands in records before these.
+    pub fn stream(&self) -> Vec<u8> {
+        let mut stream = Self([&b"PERFILE2"[..], &u64s(&[16])].concat());
+        for ((attr, _), id) in attrs().into_iter().zip(IDS) {
+            stream.record(64, 0, &[attr, u64s(&[id])].concat());
+        }
+        for (number, content) in features().into_iter().filter(|(number, _)| *number != 2) {
+            stream.record(80, 0, &[u64s(&[number]), content].concat());
+        }
+        stream.record(78, 0, &[u64s(&[2, IDS[1]]), padded("page-faults", 8)].concat());
+        for (misc, path, id) in BUILD_IDS {
+            stream.record(67, misc | 1 << 15, &build_id(path, id));
+        }
+        // Formats of tracepoints: 5 bytes, filled up to 8.
+        stream.record(66, 0, &u32s(&[5, 0])).0.extend([9; 8]);
+        [stream.0, self.0.clone()].concat()
+    }
+
+    /// The same, compressed: the records between the ends of rounds as zstd in pieces of so many bytes.
+    pub fn compressed(&self, piece: usize) -> Self {
+        let (mut packed, mut rest, mut round) = (Self::default(), &self.0[..], Vec::new());
+        let pack = |round: &mut Vec<u8>, packed: &mut Self| {
+            let frame = compress_to_vec(&round[..], CompressionLevel::Fastest);
+            for piece in frame.chunks(piece) {
+                packed.record(81, 0, piece);
+            }
+            round.clear();
+        };
+        while let Some(size) = rest.get(6..8) {
+            let (record, after) = rest.split_at(usize::from(u16::from_le_bytes(size.try_into().unwrap())));
+            if record[0] == 68 {
+                pack(&mut round, &mut packed);
+                packed.end_round();
+            } else {
+                round.extend(record);
+            }
+            rest = after;
+        }
+        pack(&mut round, &mut packed);
+        packed
+    }
+
     pub fn end_round(&mut self) -> &mut Self {
         self.record(68, 0, &[])
     }
 
     /// The whole file, with its features.
     pub fn file(&self) -> Vec<u8> {
-        let attr = |config: u64, name: &str| {
-            let mut attr = [u32s(&[1, ATTR as u32]), u64s(&[config, 1000, SAMPLE_TYPE, READ_FORMAT, FLAGS])];
-            let mut attr = { attr.iter_mut().flat_map(std::mem::take).collect::<Vec<_>>() };
-            attr.resize(ATTR, 0);
-            (attr, name.to_owned())
-        };
-        let attrs = [attr(0, "cpu-clock:u"), attr(2, "page-faults")];
+        let attrs = attrs();
         let ids_at = 104u64;
         let attrs_at = ids_at + 16;
         let entry = ATTR as u64 + 16;
         let data_at = attrs_at + 2 * entry;
         let mut file = b"PERFILE2".to_vec();
-        let features: u64 = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 11 | 1 << 12;
+        let bits: u64 = 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 11 | 1 << 12;
         let data = self.0.len() as u64;
-        file.extend(u64s(&[104, entry, attrs_at, 2 * entry, data_at, data, 0, 0, features, 0, 0, 0]));
+        file.extend(u64s(&[104, entry, attrs_at, 2 * entry, data_at, data, 0, 0, bits, 0, 0, 0]));
         file.extend(u64s(&IDS));
         for (number, (attr, _)) in (0..).zip(&attrs) {
             file.extend(attr);
             file.extend(u64s(&[ids_at + 8 * number, 8]));
         }
         file.extend(&self.0);
-        let string = |text: &str| {
-            let text = padded(text, 64);
-            [u32s(&[text.len() as u32]), text].concat()
-        };
-        let mut events = u32s(&[2, ATTR as u32]);
-        for ((attr, name), id) in attrs.iter().zip(IDS) {
-            events.extend([attr.clone(), u32s(&[1]), string(name), u64s(&[id])].concat());
-        }
-        let mut build_ids = Vec::new();
-        for (misc, path, id) in [(1u16, "[kernel.kallsyms]", 1u8), (2, "/bin/by-table", 2)] {
-            let path = padded(path, 64);
-            build_ids.extend(u32s(&[67]));
-            build_ids.extend((misc | 1 << 15).to_le_bytes());
-            build_ids.extend((36 + path.len() as u16).to_le_bytes());
-            build_ids.extend(u32s(&[u32::MAX]));
-            build_ids.extend([vec![id; 20], vec![20, 0, 0, 0], path].concat());
-        }
-        let command = [u32s(&[2]), string("perf"), string("record")].concat();
-        let sections = [build_ids, string("host"), string("6.1.0"), string("x86_64"), command, events];
+        let sections = features().map(|(_, content)| content);
         let mut at = file.len() as u64 + 16 * sections.len() as u64;
         for section in &sections {
             file.extend(u64s(&[at, section.len() as u64]));
@@ -149,8 +168,56 @@ impl Data {
     }
 }
 
+/// The events with their names.
+fn attrs() -> [(Vec<u8>, &'static str); 2] {
+    [(0, "cpu-clock:u"), (2, "page-faults")].map(|(config, name)| {
+        let mut attr =
+            [u32s(&[1, ATTR as u32]), u64s(&[config, 1000, SAMPLE_TYPE, READ_FORMAT, FLAGS])].concat();
+        attr.resize(ATTR, 0);
+        (attr, name)
+    })
+}
+
+/// The features by number.
+fn features() -> [(u64, Vec<u8>); 6] {
+    let string = |text: &str| {
+        let text = padded(text, 64);
+        [u32s(&[text.len() as u32]), text].concat()
+    };
+    let mut events = u32s(&[2, ATTR as u32]);
+    for ((attr, name), id) in attrs().into_iter().zip(IDS) {
+        events.extend([attr, u32s(&[1]), string(name), u64s(&[id])].concat());
+    }
+    let build_ids = BUILD_IDS.iter().flat_map(|(misc, path, id)| {
+        let body = build_id(path, *id);
+        let size = 8 + body.len() as u16;
+        [u32s(&[67]), (misc | 1 << 15).to_le_bytes().to_vec(), size.to_le_bytes().to_vec(), body].concat()
+    });
+    let command = [u32s(&[2]), string("perf"), string("record")].concat();
+    [
+        (2, build_ids.collect()),
+        (3, string("host")),
+        (4, string("6.1.0")),
+        (6, string("x86_64")),
+        (11, command),
+        (12, events),
+    ]
+}
+
+/// Of the kernel and of a file: misc, path, each byte of the build-id.
+const BUILD_IDS: [(u16, &str, u8); 2] = [(1, "[kernel.kallsyms]", 1), (2, "/bin/by-table", 2)];
+
+fn build_id(path: &str, id: u8) -> Vec<u8> {
+    [u32s(&[u32::MAX]), vec![id; 20], vec![20, 0, 0, 0], padded(path, 64)].concat()
+}
+
 /// A file with a bit of everything.
 pub fn example() -> Vec<u8> {
+    records().file()
+}
+
+/// Its records.
+pub fn records() -> Data {
     let mut data = Data::default();
     data.kernel([0xffff_ffff_8100_0000, 0x100_0000, 0xffff_ffff_8100_0000], "[kernel.kallsyms]_text")
         .kernel([0xffff_ffff_c000_0000, 0x1000, 0], "[nf_tables]")
@@ -168,9 +235,29 @@ pub fn example() -> Vec<u8> {
         .sample(0, 30, (8, 9), &[USER, 0x40_0010, 0x999])
         .sample(0, 31, (7, 7), &[USER, 0x40_0010, 0x40_0021])
         .lost(32, 5);
-    Data(std::mem::take(&mut data.0)).file()
+    data
 }
 
 pub fn read(file: Vec<u8>, files: &mut dyn Files) -> Result<PerfData, Error> {
     PerfData::read(Cursor::new(file), files)
+}
+
+/// The seeds of the fuzz target, by name. `PERFAGENT_WRITE_SAMPLE=1` writes them.
+#[test]
+fn seeds_of_the_fuzz_target_can_be_read() {
+    let packed = records().compressed(100);
+    let seeds = [
+        ("stream", records().stream()),
+        ("compressed", packed.file()),
+        ("compressed_stream", packed.stream()),
+    ];
+    for (name, seed) in seeds {
+        if std::env::var_os("PERFAGENT_WRITE_SAMPLE").is_some() {
+            std::fs::write(format!("../../fuzz/corpus/perf_data/{name}"), &seed).unwrap();
+        }
+        let kept = std::fs::read(format!("../../fuzz/corpus/perf_data/{name}")).unwrap();
+        let samples =
+            |file| read(file, &mut NoFiles).unwrap().events().map(|event| event.samples).sum::<u64>();
+        assert_eq!(samples(kept), samples(seed), "{name}");
+    }
 }

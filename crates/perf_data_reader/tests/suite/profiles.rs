@@ -3,7 +3,7 @@
 use perf_data_reader::{Files, FoundFile, Headers, PerfData, RecordedFile};
 use profile::{FileOffset, LabelValue, Profile, Svma};
 
-use crate::file::{Data, USER, example, read};
+use crate::file::{Data, USER, example, read, records};
 
 /// Has `/bin/sh`, whose code is at other addresses than offsets.
 struct Shell;
@@ -18,7 +18,7 @@ impl Files for Shell {
             executable: true,
         }];
         let mut found = FoundFile { size: 0x4000, mtime_ns: 5, ..FoundFile::default() };
-        found.headers = Headers { segments, build_id: None };
+        found.headers = Headers { segments, build_id: file.build_id.clone() };
         (file.path == "/bin/sh").then_some(found)
     }
 
@@ -126,4 +126,38 @@ fn a_recording_that_was_killed_is_read_up_to_its_last_whole_record() {
     assert_eq!(events(&read)[0], ("cpu-clock".to_owned(), 1));
     assert!(read.told().iter().any(|line| line.contains("was not ended by perf: read up to offset")));
     assert_eq!(text(&read.profile(0, &mut Shell).profile), ["7/sh sh: [unknown]+10 [1, 1000000]"]);
+}
+
+/// All that a recording shows.
+fn shown(mut data: PerfData) -> (Vec<(String, u64)>, Vec<String>, Vec<String>) {
+    let stacks = (0..2).flat_map(|event| text(&data.profile(event, &mut Shell).profile)).collect();
+    (events(&data), stacks, data.told().to_vec())
+}
+
+#[test]
+fn a_stream_shows_what_the_file_shows() {
+    let stream = records().stream();
+    let whole = shown(read(example(), &mut Shell).unwrap());
+    assert_eq!(shown(PerfData::read_stream(&stream[..], &mut Shell).unwrap()), whole);
+    // The same in a file.
+    assert_eq!(shown(read(stream.clone(), &mut Shell).unwrap()), whole);
+    let comments = |mut data: PerfData| data.profile(0, &mut Shell).profile.comments;
+    assert_eq!(
+        comments(read(stream.clone(), &mut Shell).unwrap()),
+        comments(read(example(), &mut Shell).unwrap())
+    );
+    let cut = PerfData::read_stream(&stream[..stream.len() - 1], &mut Shell).unwrap();
+    let at = stream.len() - 56;
+    let told = format!("the recording was not ended by perf: read up to offset {at}");
+    assert!(cut.told().contains(&told), "{:?}", cut.told());
+}
+
+#[test]
+fn compressed_records_show_what_plain_ones_show() {
+    let whole = shown(read(example(), &mut Shell).unwrap());
+    for piece in [1, 7, 60_000] {
+        let packed = records().compressed(piece);
+        assert_eq!(shown(read(packed.file(), &mut Shell).unwrap()), whole, "{piece}");
+        assert_eq!(shown(PerfData::read_stream(&packed.stream()[..], &mut Shell).unwrap()), whole, "{piece}");
+    }
 }

@@ -31,6 +31,8 @@ pub struct PerfMapOwner {
     /// Users whose files are accepted: the owner of the process's directory in `/proc`, and its effective user.
     users: [u32; 2],
     began: SystemTime,
+    /// When its recording ended: a map that was made later is that of another program with its number.
+    recorded_until: Option<SystemTime>,
 }
 
 /// The `/tmp` of a process.
@@ -58,7 +60,23 @@ impl PerfMapOwner {
             Err(error @ (Errno::ACCESS | Errno::PERM | Errno::NOENT)) => Folder::Closed(error),
             Err(error) => return Err(error.into()),
         };
-        Ok(Self { pid, nspid, folder, users, began })
+        Ok(Self { pid, nspid, folder, users, began, recorded_until: None })
+    }
+
+    /// A process of a recording of another profiler, which may have ended since. Its map is looked for in our `/tmp`, and counts if it was made
+    /// before the recording ended. `until`: when that was.
+    #[must_use]
+    pub fn of_recorded(pid: u32, until: SystemTime) -> Self {
+        let ours = rustix::process::geteuid().as_raw();
+        let user = std::fs::metadata(format!("/proc/{pid}")).map_or(ours, |of| of.uid());
+        Self {
+            pid,
+            nspid: pid,
+            folder: Folder::Ours,
+            users: [user, ours],
+            began: SystemTime::UNIX_EPOCH,
+            recorded_until: Some(until),
+        }
     }
 
     /// Whether it holds a descriptor.
@@ -136,6 +154,13 @@ impl PerfMapOwner {
             return Err(refused("it belongs neither to the user of the process nor to root"));
         }
         let written = written(&meta).map_err(io)?;
+        // Where the time of creation is not known, that of the last change is later than it.
+        let made = meta.created().unwrap_or(written);
+        if self.recorded_until.is_some_and(|until| made > tick_after(until)) {
+            return Err(refused(
+                "it was made after the recording had ended, by another program with its number",
+            ));
+        }
         if tick_after(written) < self.began {
             return Err(refused(
                 "it was last written before this program began: by another one with its number, or the clock was set since",
@@ -236,6 +261,7 @@ mod tests {
             folder: Folder::Closed(error),
             users: [rustix::process::geteuid().as_raw(); 2],
             began: SystemTime::UNIX_EPOCH,
+            recorded_until: None,
         };
         let denied = closed(Errno::ACCESS).open(None).unwrap_err();
         let text = format!("{denied}");
@@ -292,6 +318,21 @@ mod tests {
         assert_eq!((fresh.unwrap(), of_the_dead.unwrap()), ("name".to_owned(), "name".to_owned()));
         assert!(former.unwrap_err().to_string().contains("before this program began"));
         assert!(later.unwrap_err().to_string().contains("after this program had ended"));
+    }
+
+    #[test]
+    fn a_map_that_is_younger_than_a_recording_is_refused() {
+        let pid = u32::MAX - 3 - std::process::id();
+        let path = format!("/tmp/perf-{pid}.map");
+        std::fs::write(&path, "10 10 name\n").unwrap();
+        let meta = std::fs::metadata(&path).unwrap();
+        let made = meta.created().or_else(|_| meta.modified()).unwrap();
+        let open = |until| PerfMapOwner::of_recorded(pid, until).open(None).map(first_name);
+        let (before, after) = (open(made - HOUR), open(made + HOUR));
+        std::fs::remove_file(&path).unwrap();
+        assert!(before.unwrap_err().to_string().contains("made after the recording had ended"));
+        assert_eq!(after.unwrap(), "name");
+        assert!(matches!(open(made), Err(PerfMapError::Missing { .. })));
     }
 
     #[test]
