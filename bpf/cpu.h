@@ -56,11 +56,13 @@ int cpu_sample(void *ctx)
 	u64 key;
 	u32 end;
 
-	if (!current_numbers(&sample.pid, &sample.tid))
-		return 0; /* idle */
 	s = state_at(sample.slot);
 	if (!s)
 		return 0; /* unreachable: sized by the number of possible CPUs */
+	/* Periods that are missing here were not run: the event counts no less while a CPU is idle. */
+	s->ticks++;
+	if (!current_numbers(&sample.pid, &sample.tid))
+		return 0; /* idle */
 	cached = cached_proc(s, sample.pid);
 	/* Keep the path above minimal: most samples are not ours. */
 	if (cached->known ? cached->proc.flags & PROC_WAKER : !whole_system)

@@ -39,6 +39,7 @@ struct cached_proc {
 
 struct sampler_state {
 	u64 claims; /* of a slot of CONTEXT_CLAIMED: see claim.h */
+	u64 ticks;  /* runs of the program of the clock, also those that take no sample */
 
 	/* The run of a program: read once at its begin, so that the run adds everything to one side. */
 	u32 slot;

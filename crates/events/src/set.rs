@@ -1,5 +1,6 @@
 //! The same event on every CPU, with one BPF program on all of them.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -26,6 +27,8 @@ pub struct Set {
     skipped: Vec<u32>,
     /// The throttled time of events that were closed with their CPU; none if unknown.
     closed_throttled_ns: Option<u64>,
+    /// The time for which events ran that were closed with their CPU.
+    closed_ran_ns: BTreeMap<u32, u64>,
     /// For CPUs that come online later.
     program: Option<OwnedFd>,
     enabled: bool,
@@ -52,8 +55,15 @@ impl Set {
         }
         let skipped = cpus.iter().copied().filter(|&cpu| events.get(cpu).is_none()).collect();
         let closed_throttled_ns = Some(0);
-        let mut set =
-            Self { spec: *spec, events, skipped, closed_throttled_ns, program: None, enabled: false };
+        let mut set = Self {
+            spec: *spec,
+            events,
+            skipped,
+            closed_throttled_ns,
+            closed_ran_ns: BTreeMap::new(),
+            program: None,
+            enabled: false,
+        };
         if !options.deferred_enable {
             set.enable()?;
         }
@@ -76,9 +86,10 @@ impl Set {
     /// Closes the event on CPUs that have gone offline. Opens it on CPUs that have come online, with the program, and
     /// enables it if the others are enabled.
     pub fn follow(&mut self, now: &Present) -> Followed {
-        let Self { spec, events, skipped, closed_throttled_ns, program, enabled } = self;
+        let Self { spec, events, skipped, closed_throttled_ns, closed_ran_ns, program, enabled } = self;
         let now_ns = monotonic_ns();
-        let close = |_, mut event: CpuEvent| {
+        let close = |cpu, mut event: CpuEvent| {
+            *closed_ran_ns.entry(cpu).or_default() += event.ran_ns();
             let of_event = event.throttled_ns(now_ns);
             *closed_throttled_ns =
                 closed_throttled_ns.zip(of_event).map(|(sum, more)| sum.saturating_add(more));
@@ -140,6 +151,16 @@ impl Set {
         Some(total)
     }
 
+    /// The time for which the event ran on each CPU that had it. An event that could not be read did not run.
+    #[must_use]
+    pub fn ran_ns(&self) -> BTreeMap<u32, u64> {
+        let mut ran = self.closed_ran_ns.clone();
+        for (cpu, event) in self.events.iter() {
+            *ran.entry(cpu).or_default() += event.ran_ns();
+        }
+        ran
+    }
+
     /// The CPUs that have the event.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.events.cpus()
@@ -173,6 +194,10 @@ impl CpuEvent {
 
     fn attach(&self, cpu: u32, program: BorrowedFd<'_>) -> Result<(), Error> {
         perf::set_bpf(self.fd.as_fd(), program).map_err(|source| Error::Attach { cpu, source })
+    }
+
+    fn ran_ns(&self) -> u64 {
+        perf::read_count(self.fd.as_fd()).map_or(0, |count| count.running_ns)
     }
 
     /// None if unknown.

@@ -108,7 +108,8 @@ impl EventSpec {
             | flag(self.exclude_idle, perf::EXCLUDE_IDLE);
         let clockid = rustix::time::ClockId::Monotonic as i32;
         let sample_type = perf::SAMPLE_TIME;
-        Attr { kind, config, sample_period, sample_type, flags, clockid, ..Attr::default() }
+        let read_format = perf::FORMAT_TOTAL_TIME_ENABLED | perf::FORMAT_TOTAL_TIME_RUNNING;
+        Attr { kind, config, sample_period, sample_type, read_format, flags, clockid, ..Attr::default() }
     }
 }
 

@@ -70,6 +70,11 @@ impl Slots {
     }
 }
 
+/// The slot in which the program of the clock runs on a CPU. It is the same with and without other programs.
+pub(crate) fn clock_slot(cpu: u32, cpus: u32) -> u32 {
+    Slots::of(cpus, false).first[types::sampler_context::CONTEXT_HARDIRQ.0 as usize] + cpu
+}
+
 const CONTEXTS: usize = types::sampler_context::CONTEXTS.0 as usize;
 
 /// Memos for each CPU: powers of two.
@@ -252,6 +257,8 @@ mod tests {
                 }
             }
             assert!(used.iter().all(|used| *used), "{slots:?}");
+            let clock = slots.first[contexts::CONTEXT_HARDIRQ.0 as usize];
+            assert_eq!(clock_slot(cpus - 1, cpus), clock + cpus - 1);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::abi::{CHUNK_BYTES, control};
 use crate::control_words::ControlWords;
 use crate::counters::Skipped;
 use crate::error::load_error;
-use crate::layout::Layout;
+use crate::layout::{self, Layout};
 use crate::life::{self, LifeCounts};
 use crate::memory::{MapMemory, tables_can_grow};
 use crate::messages::{Message, Ring};
@@ -370,6 +370,12 @@ impl Kernel {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.sides.sampler_counters()
+    }
+
+    /// How often the program of the clock ran on a CPU, whether it took a sample or not.
+    #[must_use]
+    pub fn ticks(&self, cpu: u32) -> u64 {
+        self.sides.ticks(layout::clock_slot(cpu, self.cpus))
     }
 
     /// The counters of the programs that follow threads so far.

@@ -13,6 +13,7 @@ use crate::counters::COUNTERS;
 use crate::sum_key::Event;
 
 const WORDS: usize = size_of::<types::sampler_state>() / 8;
+const TICKS_AT: usize = offset_of!(types::sampler_state, ticks) / 8;
 const COUNTERS_AT: usize = offset_of!(types::sampler_state, counters) / 8;
 /// Events with counters of their own.
 const EVENTS: usize = types::event::EVENTS.0 as usize;
@@ -23,6 +24,7 @@ const PENDING_WORDS: usize = size_of::<types::pending_counts>() / 8;
 
 const _: () = {
     assert!(size_of::<types::sampler_state>().is_multiple_of(8));
+    assert!(offset_of!(types::sampler_state, ticks).is_multiple_of(8));
     assert!(offset_of!(types::sampler_state, counters).is_multiple_of(8));
     assert!(offset_of!(types::sampler_state, pending).is_multiple_of(8));
     assert!(size_of::<types::counters>() == COUNTERS * 8);
@@ -61,6 +63,12 @@ impl SamplerStates {
         let in_slot = COUNTERS_AT + (event as usize * SIDES + side) * COUNTERS;
         let at = (0..self.slots as usize).map(move |slot| slot * WORDS + in_slot);
         at.map(|at| self.words().get(at..at + COUNTERS).unwrap_or_default())
+    }
+
+    /// How often the program of the clock ran in a slot.
+    pub(crate) fn ticks(&self, slot: u32) -> u64 {
+        let at = slot as usize * WORDS + TICKS_AT;
+        self.words().get(at).map_or(0, |ticks| ticks.load(Ordering::Relaxed))
     }
 
     /// Adds up the counters of an event on one side.

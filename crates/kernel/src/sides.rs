@@ -243,6 +243,11 @@ impl Sides {
         Ok(self.switch.other())
     }
 
+    /// How often the program of the clock ran in a slot.
+    pub(crate) fn ticks(&self, slot: u32) -> u64 {
+        self.states.ticks(slot)
+    }
+
     /// The counters of a side.
     fn counted(&self, side: usize) -> Counted {
         Counted {

@@ -37,6 +37,16 @@ impl Cost {
     }
 }
 
+/// Periods in which the kernel did not run the program of the clock, as while a thread changes BPF maps: an estimate. Files have it in their
+/// ledgers only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NotRun {
+    /// Their number, on all CPUs.
+    pub periods: u64,
+    /// The CPU with the largest share of such periods in the whole capture, and that share in thousandths; none if no CPU has any.
+    pub worst: Option<(u32, u32)>,
+}
+
 /// What was seen, lost and skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounting {
@@ -48,6 +58,9 @@ pub struct Accounting {
     pub deferred_walks: [[u64; WalkEnd::ALL.len()]; 2],
     /// Time in which the kernel throttled the sampling events, as far as it tells.
     pub throttled_ns: u64,
+    /// Periods of the sampling events in which the kernel ran no program.
+    #[serde(skip)]
+    pub not_run: NotRun,
     /// Counts that exceeded a limit of the recording, by number of [`State`].
     pub not_kept: [u64; State::ALL.len()],
     /// Of the counts that were kept, those whose waker exceeded a limit.
@@ -99,6 +112,7 @@ impl Accounting {
         }
         for (after, before) in [
             (&mut after.throttled_ns, before.throttled_ns),
+            (&mut after.not_run.periods, before.not_run.periods),
             (&mut after.wakers_not_kept, before.wakers_not_kept),
             (&mut after.python_merge_failed, before.python_merge_failed),
             (&mut after.renames_skipped, before.renames_skipped),

@@ -37,7 +37,7 @@ mod trampoline_counts;
 mod values;
 mod walk_end;
 
-pub use accounting::{Accounting, Cost};
+pub use accounting::{Accounting, Cost, NotRun};
 pub use builder::{Attached, Builder, Context, Key, Limits, Occurrence, Renumbering};
 pub use count::{Count, Link, Role, TaskStack, TaskStackId};
 pub use counters::Counters;

@@ -33,7 +33,7 @@ pub(super) fn total(parts: &mut Parts) -> Accounting {
         elapsed_ns: nanoseconds(parts.elapsed()),
         ..Accounting::default()
     };
-    parts.sources.account(&mut accounting);
+    parts.sources.account(&parts.kernel, &mut accounting);
     accounting.cost = parts.usage.cost();
     accounting.cost.bpf_cpu_ns = parts.kernel.run_time_ns();
     accounting.cost.bpf_memory_kib = ((memory.table_pool_bytes + memory.fixed_bytes) >> 10) as u64;

@@ -1,9 +1,12 @@
 //! The clock of each CPU: a sample at each period of the time that a CPU is busy.
 
+use std::collections::BTreeMap;
+
 use events::{EventSpec, Followed, Options, Present, Set};
 use kernel::Kernel;
 use recording::Accounting;
 
+use super::not_run::{self, Ran};
 use super::source::{Opening, Source};
 use crate::failure::{attach_error, load_error};
 use crate::{Config, Error};
@@ -13,13 +16,18 @@ pub(crate) struct CpuClock {
     spec: EventSpec,
     /// The CPUs that sampling is restricted to.
     wanted: Option<Vec<u32>>,
+    rate_hz: u32,
     events: Option<Set>,
+    /// What the hypervisor had taken from each CPU before the events were enabled.
+    stolen_before: BTreeMap<u32, u64>,
 }
 
 impl CpuClock {
     pub(crate) fn new(config: &Config) -> Self {
-        let spec = EventSpec::cpu_clock(config.sample_rate_hz.into());
-        Self { spec, wanted: config.cpus.clone(), events: None }
+        // Idle time is not recorded. The program leaves it out and not the kernel, so that each period has a run.
+        let spec = EventSpec { exclude_idle: false, ..EventSpec::cpu_clock(config.sample_rate_hz.into()) };
+        let (wanted, rate_hz) = (config.cpus.clone(), config.sample_rate_hz);
+        Self { spec, wanted, rate_hz, events: None, stolen_before: BTreeMap::new() }
     }
 }
 
@@ -36,6 +44,7 @@ impl Source for CpuClock {
     }
 
     fn enable(&mut self, _: &mut Kernel, _: u64) -> Result<(), Error> {
+        self.stolen_before = stolen_ns();
         let Some(events) = &mut self.events else { return Ok(()) };
         events.enable().map_err(|error| attach_error(&self.spec, error))
     }
@@ -55,7 +64,24 @@ impl Source for CpuClock {
         events.disable().map_err(|error| attach_error(&self.spec, error))
     }
 
-    fn account(&mut self, accounting: &mut Accounting) {
-        accounting.throttled_ns += self.events.as_mut().and_then(Set::throttled_ns).unwrap_or(0);
+    fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
+        let Some(events) = &mut self.events else { return };
+        let throttled_ns = events.throttled_ns().unwrap_or(0);
+        accounting.throttled_ns += throttled_ns;
+        // Before the runs are counted: a period in between is no missing one.
+        let event_ns = events.ran_ns();
+        let stolen_now = stolen_ns();
+        let ran = event_ns.into_iter().map(|(cpu, event_ns)| {
+            let stolen = |at: &BTreeMap<u32, u64>| at.get(&cpu).copied().unwrap_or(0);
+            let stolen_ns = stolen(&stolen_now).saturating_sub(stolen(&self.stolen_before));
+            (cpu, Ran { event_ns, times: kernel.ticks(cpu), stolen_ns })
+        });
+        accounting.not_run = not_run::estimate(&ran.collect(), throttled_ns, self.rate_hz);
     }
+}
+
+/// The time that the hypervisor has taken from each CPU; nothing where that cannot be read.
+fn stolen_ns() -> BTreeMap<u32, u64> {
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    not_run::stolen_ns(&std::fs::read_to_string("/proc/stat").unwrap_or_default(), tick_ns)
 }

@@ -6,6 +6,7 @@
 
 mod cpu_clock;
 mod cpus;
+mod not_run;
 mod registry;
 pub(crate) mod sched_stats;
 mod scheduler;

@@ -78,8 +78,8 @@ impl Sources {
     }
 
     /// Adds what the sources know about losses.
-    pub(crate) fn account(&mut self, accounting: &mut Accounting) {
-        self.each().for_each(|source| source.account(accounting));
+    pub(crate) fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
+        self.each().for_each(|source| source.account(kernel, accounting));
     }
 
     /// What went less well since the last call.

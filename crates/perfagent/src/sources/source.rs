@@ -57,8 +57,8 @@ pub(crate) trait Source {
     fn disable(&mut self, kernel: &mut Kernel, end_ns: u64) -> Result<(), Error>;
 
     /// Adds what the source knows about losses since the start of the capture.
-    fn account(&mut self, accounting: &mut Accounting) {
-        let _ = accounting;
+    fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
+        let _ = (kernel, accounting);
     }
 
     /// What went less well since the last call.

@@ -8,6 +8,8 @@ pub enum FindingKind {
     NoSamples,
     /// Samples were lost.
     Lost,
+    /// The kernel did not run the sampler.
+    NotRun,
     /// Code stays without names, for a reason that symbolization knows.
     Names,
     /// The kernel hides its addresses. What to do about that depends on the machine of the capture: there is no hint.

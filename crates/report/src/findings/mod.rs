@@ -17,6 +17,7 @@ pub(crate) fn of(symbolized: &SymbolizedRecording, ledgers: &[Ledger], ended_by:
         return vec![samples::never_began()];
     }
     let mut findings = names::of(&symbolized.names.outcome);
+    findings.extend(samples::not_run(recording));
     // A wall-clock profile lacks nothing that neither of the others lacks.
     for ledger in ledgers.iter().filter(|ledger| matches!(ledger.mode, Mode::OnCpu | Mode::OffCpu)) {
         findings.extend(samples::no_room(ledger));

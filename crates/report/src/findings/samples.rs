@@ -1,12 +1,15 @@
 //! Samples that are missing.
 
-use recording::{Mode, Recording, Settings, TargetKind};
+use recording::{Mode, NotRun, Recording, Settings, TargetKind};
 
 use super::finding::{EndedBy, Finding, FindingKind};
 use crate::ledger::Ledger;
 
 /// A target that was busy for this many sampling periods would have been sampled.
 const IDLE_PERIODS: f64 = 10.0;
+
+/// The share of a CPU's periods, in thousandths, of which nothing is said.
+const MAX_NOT_RUN_THOUSANDTHS: u32 = 20;
 
 /// The capture was cancelled before it began.
 pub(super) fn never_began() -> Finding {
@@ -24,6 +27,19 @@ pub(super) fn no_room(ledger: &Ledger) -> impl Iterator<Item = Finding> {
     causes.into_iter().filter(|(lost, ..)| *lost > 0).map(move |(lost, cause, hint)| {
         Finding::new(FindingKind::Lost, format!("{mode}: {lost} samples are lost: {cause}"), hint)
     })
+}
+
+/// Periods of the clock in which the kernel ran no program, if a CPU lacks more than it should.
+pub(super) fn not_run(recording: &Recording) -> Option<Finding> {
+    let NotRun { periods, worst } = recording.accounting.not_run;
+    let (cpu, thousandths) = worst.filter(|(_, thousandths)| *thousandths > MAX_NOT_RUN_THOUSANDTHS)?;
+    let message = format!(
+        "on-cpu: about {periods} periods have no sample, {}.{} % of those of CPU {cpu}: the kernel did not run the sampler",
+        thousandths / 10,
+        thousandths % 10
+    );
+    let hint = "a thread that changes BPF maps all the time, or a busy host, takes them; their time is missing in the profile";
+    Some(Finding::new(FindingKind::NotRun, message, hint))
 }
 
 /// Why the profile of a mode has no samples.

@@ -41,6 +41,8 @@ pub struct Ledger {
     pub lost_unseen: u64,
     /// Estimate of the samples that the kernel's throttling cost; in no other figure.
     pub throttled: u64,
+    /// Estimate of the periods in which the kernel did not run the sampler; in no other figure.
+    pub not_run: u64,
     /// Samples of processes that do not exist in the agent's PID namespace.
     pub outside_namespace: u64,
     /// Off-CPU intervals shorter than asked for.
@@ -237,6 +239,7 @@ impl Ledger {
             ("lost.busy", self.lost_busy),
             ("lost.unseen", self.lost_unseen),
             ("throttled", self.throttled),
+            ("not_run", self.not_run),
             ("skipped.min_block", self.skipped_min_block),
             ("skipped.min_block_ns", self.skipped_min_block_ns),
             ("skipped.outside_namespace", self.outside_namespace),

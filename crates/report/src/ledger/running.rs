@@ -53,6 +53,7 @@ fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
             add(&mut ledger.samples, deferred);
             let throttled = u128::from(accounting.throttled_ns) * u128::from(ledger.rate_hz) / 1_000_000_000;
             ledger.throttled = u64::try_from(throttled).unwrap_or(u64::MAX);
+            ledger.not_run = accounting.not_run.periods;
         }
         Mode::OffCpu => {
             ledger.event = SCHEDULER.to_owned();

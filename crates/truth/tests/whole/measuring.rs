@@ -48,3 +48,23 @@ fn the_ledger_tells_the_time_in_the_kernel() {
     let seen = capture.kernel_ns.unwrap() as f64 / 1e6;
     assert!(told > 0.0 && told + 0.1 >= seen && told < 3.0 * seen, "{told} ms, seen {seen} ms");
 }
+
+#[test]
+fn periods_that_the_kernel_does_not_run_are_told() {
+    // The program makes maps, which needs rights of its own.
+    let Some(setup) = Setup::as_root() else { return };
+    let program = Build::new("bpf_maps", Compiler::Gcc, "bpf_maps.c", "-O2").run(&sources(), &out()).unwrap();
+    let missing_share = |way: &str| {
+        let target = Target::start_command(Command::new(&program).arg(way)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let scope = Scope::Process(target.pid());
+        let capture = setup.profiler().start(scope, 2.0, 499, folder.path()).unwrap().finish().unwrap();
+        let figure = |key| capture.ledger(key).map_or(0.0, |value| value.parse::<f64>().unwrap());
+        let (samples, not_run) = (figure("samples"), figure("not_run"));
+        assert!(samples > 50.0, "{way}: {samples} samples");
+        assert_eq!(figure("lost"), 0.0, "{way}");
+        not_run / (samples + not_run)
+    };
+    let (maps, plain) = (missing_share("maps"), missing_share("plain"));
+    assert!(maps > 0.1 && plain < maps / 3.0, "{maps} with maps, {plain} without");
+}
