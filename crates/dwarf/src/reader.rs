@@ -14,7 +14,7 @@ use crate::functions::Functions;
 use crate::index::Index;
 use crate::limits::{MAX_KEPT_RANGES, MAX_RECORDS, Work};
 use crate::names::{Context, Kept, Place};
-use crate::records::{Found, Records};
+use crate::records::{Found, Frame, Records, Room};
 use crate::saved::{Parts, Saved, SharedBytes};
 use crate::sections::Sections;
 use crate::split::{SplitSource, SplitUnit};
@@ -80,41 +80,58 @@ impl Reader {
         let sorted = sorted(addresses);
         self.read(file, split, &sorted);
         let mut found: Vec<Option<Found>> = Vec::with_capacity(sorted.len());
-        while let Some(rest) = sorted.get(found.len()..).filter(|rest| !rest.is_empty()) {
-            if self.answer(rest, &mut found) == 0 {
-                found.push(None);
-            }
+        self.answer(
+            &sorted,
+            |_| true,
+            |frames, function| {
+                let answer = Found { frames: frames.to_vec(), function };
+                found.push(Some(answer).filter(|answer| !answer.frames.is_empty()));
+            },
+        );
+        if addresses == &*sorted {
+            return found;
         }
-        in_order(addresses, &sorted, found)
+        let position = |address: &u64| sorted.binary_search(address).ok();
+        addresses.iter().map(|address| found.get(position(address)?).cloned().flatten()).collect()
     }
 
-    /// The same from what is known already. `None` if something must be read for one of the addresses.
-    #[must_use]
-    pub fn known(&self, addresses: &[u64]) -> Option<Vec<Option<Found>>> {
-        let sorted = sorted(addresses);
-        let mut found: Vec<Option<Found>> = Vec::with_capacity(sorted.len());
-        while let Some(rest) = sorted.get(found.len()..).filter(|rest| !rest.is_empty()) {
-            if self.answer(rest, &mut found) == 0 {
-                if !self.records.is_nothing(rest[0]) {
-                    return None;
+    /// The same from what is known already, of sorted addresses: `each` is given the functions at each, none if nothing is known, and the first address
+    /// of the outermost one. `false` if something must be read for one of the addresses; then `each` was called for some of them.
+    pub fn known(&self, sorted: &[u64], each: impl FnMut(&[Frame], Option<u64>)) -> bool {
+        self.answer(sorted, |address| self.records.is_nothing(address), each)
+    }
+
+    /// Answers sorted addresses, up to the first one without a record of which `is_nothing` does not hold.
+    fn answer(
+        &self,
+        sorted: &[u64],
+        is_nothing: impl Fn(u64) -> bool,
+        mut each: impl FnMut(&[Frame], Option<u64>),
+    ) -> bool {
+        let mut room = Room::default();
+        let mut rest = sorted;
+        while let Some(first) = rest.first().copied() {
+            let here = match self.records.find(first) {
+                Some((start, end, place)) => {
+                    let here = rest.partition_point(|address| *address < end).max(1);
+                    let mut missing = here;
+                    self.records.answer((start, place), &rest[..here], &mut room, |frames, function| {
+                        missing -= 1;
+                        each(frames, function);
+                    });
+                    // Of a damaged record.
+                    (0..missing).for_each(|_| each(&[], None));
+                    here
                 }
-                found.push(None);
-            }
+                None if is_nothing(first) => {
+                    each(&[], None);
+                    1
+                }
+                None => return false,
+            };
+            rest = &rest[here..];
         }
-        Some(in_order(addresses, &sorted, found))
-    }
-
-    /// Answers the first of sorted addresses and those behind it that are in the same record. Gives how many; 0 if there is no record.
-    fn answer(&self, rest: &[u64], found: &mut Vec<Option<Found>>) -> usize {
-        let Some((start, end, place)) = rest.first().and_then(|first| self.records.find(*first)) else {
-            return 0;
-        };
-        let here = &rest[..rest.partition_point(|address| *address < end)];
-        let wanted = found.len() + here.len();
-        let answers = |answer: Found| found.push(Some(answer).filter(|answer| !answer.frames.is_empty()));
-        self.records.answer((start, place), here, answers);
-        found.resize(wanted, None);
-        here.len()
+        true
     }
 
     /// Uses what an earlier reader of the same file saved, which is the given part of the bytes. To be called before the first look-up. `false`
@@ -305,13 +322,4 @@ fn sorted(addresses: &[u64]) -> Cow<'_, [u64]> {
     sorted.sort_unstable();
     sorted.dedup();
     Cow::Owned(sorted)
-}
-
-/// What was found of sorted addresses, in the order in which they were asked for.
-fn in_order(addresses: &[u64], sorted: &[u64], found: Vec<Option<Found>>) -> Vec<Option<Found>> {
-    if addresses == sorted {
-        return found;
-    }
-    let position = |address: &u64| sorted.binary_search(address).ok();
-    addresses.iter().map(|address| found.get(position(address)?).cloned().flatten()).collect()
 }

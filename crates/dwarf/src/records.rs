@@ -202,9 +202,16 @@ impl Records {
         bytes.unwrap_or_default()
     }
 
-    /// Answers sorted addresses, which all are in one record. Damaged bytes give fewer answers.
-    pub fn answer(&self, (start, place): (u64, Place), addresses: &[u64], mut each: impl FnMut(Found)) {
-        let _ = unpack(self.data(place), start, addresses, &mut each);
+    /// Answers sorted addresses, which all are in one record: the functions at each, and the first address of the outermost one. Damaged bytes
+    /// give fewer answers.
+    pub fn answer(
+        &self,
+        (start, place): (u64, Place),
+        addresses: &[u64],
+        room: &mut Room,
+        mut each: impl FnMut(&[Frame], Option<u64>),
+    ) {
+        let _ = unpack(self.data(place), start, addresses, room, &mut each);
     }
 
     pub fn heap_bytes(&self) -> usize {
@@ -212,7 +219,23 @@ impl Records {
     }
 }
 
-fn unpack(data: &[u8], start: u64, addresses: &[u64], each: &mut impl FnMut(Found)) -> Option<()> {
+/// Memory for one record, used again for the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    nodes: Vec<Numbers>,
+    frames: Vec<Frame>,
+}
+
+/// A node as it is packed: parent, name, file, line, column, line of the declaration.
+type Numbers = [u32; 6];
+
+fn unpack(
+    data: &[u8],
+    start: u64,
+    addresses: &[u64],
+    Room { nodes, frames: room }: &mut Room,
+    each: &mut impl FnMut(&[Frame], Option<u64>),
+) -> Option<()> {
     let mut at = 0;
     let function = match uleb(data, &mut at)? {
         0 => None,
@@ -220,42 +243,45 @@ fn unpack(data: &[u8], start: u64, addresses: &[u64], each: &mut impl FnMut(Foun
     };
     let count = uleb(data, &mut at)?;
     let count = usize::try_from(count).ok().filter(|count| *count <= MAX_CALLS_OF_UNIT + 1)?;
-    let mut nodes = Vec::with_capacity(count.min(data.len() / NODE_BYTES + 1));
+    nodes.clear();
+    nodes.reserve(count.min(data.len() / NODE_BYTES + 1));
     for _ in 0..count {
-        let mut next = || uleb(data, &mut at).map(|value| value as u32);
-        let (parent, name, file) = (next()?, text(next()?), text(next()?));
-        let (line, column, start_line) = (next()?, next()?, next()?);
-        nodes.push(Node { parent, name, file, line, column, start_line });
+        let mut numbers = Numbers::default();
+        for number in &mut numbers {
+            *number = uleb(data, &mut at)? as u32;
+        }
+        nodes.push(numbers);
     }
     let mut left = uleb(data, &mut at)?;
     let mut current = Segment { address: start, ..Segment::default() };
+    // Where the next segment begins, once that was read.
     let mut next = None;
     for address in addresses {
         loop {
-            if next.is_none() && left > 0 {
-                left -= 1;
-                let ahead = next_segment(data, &mut at, &current)?;
-                next = Some(ahead);
-            }
-            match next {
-                Some(ahead) if ahead.address <= *address => {
-                    current = ahead;
-                    next = None;
+            let begin = match next {
+                Some(begin) => begin,
+                None if left == 0 => break,
+                None => {
+                    left -= 1;
+                    let begin = current.address.checked_add(uleb(data, &mut at)?)?;
+                    next = Some(begin);
+                    begin
                 }
-                _ => break,
+            };
+            if begin > *address {
+                break;
             }
+            next = None;
+            current.address = begin;
+            for number in [&mut current.node, &mut current.file, &mut current.line] {
+                *number = add(*number, uleb(data, &mut at)?);
+            }
+            current.column = uleb(data, &mut at)? as u32;
         }
-        each(Found { frames: frames(&nodes, &current), function });
+        frames(nodes, &current, room);
+        each(room, function);
     }
     Some(())
-}
-
-fn next_segment(data: &[u8], at: &mut usize, last: &Segment) -> Option<Segment> {
-    let address = last.address.checked_add(uleb(data, at)?)?;
-    let node = add(last.node, uleb(data, at)?);
-    let file = add(last.file, uleb(data, at)?);
-    let line = add(last.line, uleb(data, at)?);
-    Some(Segment { address, node, file, line, column: uleb(data, at)? as u32 })
 }
 
 /// Joins calls and lines. Each segment goes up to the next one, the last to the end.
@@ -290,25 +316,23 @@ fn segments(parts: &Parts<'_>, mut each: impl FnMut(Segment)) {
     }
 }
 
-fn frames(nodes: &[Node], segment: &Segment) -> Vec<Frame> {
-    let mut place = (text(segment.file), segment.line, segment.column);
-    let mut frames = Vec::new();
+fn frames(nodes: &[Numbers], segment: &Segment, frames: &mut Vec<Frame>) {
+    let (mut file, mut line, mut column) = (segment.file, segment.line, segment.column);
+    frames.clear();
     let mut number = segment.node;
     // Each call is in one with a smaller number.
     for _ in 0..=MAX_INLINED + 1 {
         let node = nodes.get(number as usize).copied().unwrap_or_default();
-        let (file, line, column) = place;
-        let frame = Frame { name: node.name, file, line, column, start_line: node.start_line };
-        if frame != Frame::default() {
-            frames.push(frame);
+        let [parent, name, call_file, call_line, call_column, start_line] = node;
+        if name | file | line | column | start_line != 0 {
+            frames.push(Frame { name: text(name), file: text(file), line, column, start_line });
         }
-        if node.parent >= number || frames.len() > MAX_INLINED {
+        if parent >= number || frames.len() > MAX_INLINED {
             break;
         }
-        place = (node.file, node.line, node.column);
-        number = node.parent;
+        (file, line, column) = (call_file, call_line, call_column);
+        number = parent;
     }
-    frames
 }
 
 fn number(text: Option<TextId>) -> u32 {
@@ -345,14 +369,10 @@ mod tests {
         let mut told = Vec::new();
         let (start, end, place) = records.find(100).unwrap();
         assert_eq!((start, end), (100, 120));
-        records.answer((start, place), &addresses, |found| {
-            assert_eq!(found.function, Some(90));
+        records.answer((start, place), &addresses, &mut Room::default(), |frames, function| {
+            assert_eq!(function, Some(90));
             told.push(
-                found
-                    .frames
-                    .iter()
-                    .map(|f| (f.name.unwrap().0, f.file.map(|id| id.0), f.line))
-                    .collect::<Vec<_>>(),
+                frames.iter().map(|f| (f.name.unwrap().0, f.file.map(|id| id.0), f.line)).collect::<Vec<_>>(),
             );
         });
         let outer = |line| vec![(0, Some(8), line)];

@@ -1,22 +1,21 @@
 //! Functions, lines and inlined functions from the debug information of one file.
 //!
-//! Guaranteed: only the file that was given, its checked supplementary file and its split units are read. Each name is made readable once.
+//! Guaranteed: only the file that was given, its checked supplementary file and its split units are read.
 
 use std::fs::File;
 use std::ops::Range;
 
-use dwarf::{DebugFile, Frame, Reader, SharedBytes, TextId};
+use dwarf::{DebugFile, Reader, SharedBytes};
 use elf::Section;
 
 use crate::debug_file::{Alternate, Search};
+use crate::debug_names::DebugNames;
 use crate::debug_sections::DebugSections;
-use crate::demangle::{demangle, is_mangled};
 use crate::elf_file::ElfFile;
 use crate::identity::identity;
 use crate::packed_texts::PackedTexts;
 use crate::saved_names::SavedNames;
-use crate::shared_text::SharedText;
-use crate::source_line::{MAX_TEXT, SourceLine, cut};
+use crate::source_line::SourceLine;
 use crate::split_files::SplitFiles;
 use crate::split_log::SplitLog;
 use crate::stats::Stats;
@@ -30,12 +29,7 @@ pub(crate) struct DebugInfo {
     /// Sorted.
     code: Vec<Range<u64>>,
     reader: Reader,
-    /// By number of the text in the reader.
-    texts: Vec<Text>,
-    /// Readable names of an earlier run, by number of the text.
-    saved: Option<(SharedBytes, PackedTexts)>,
-    /// The generation of the reader whose texts these are.
-    generation: u64,
+    names: DebugNames,
     /// The supplementary file; outer `None`: not searched.
     alternate: Option<Option<Alternate>>,
     split_log: SplitLog,
@@ -43,16 +37,8 @@ pub(crate) struct DebugInfo {
     sections: Option<(DebugSections, Option<DebugSections>)>,
 }
 
-/// A name or a path, as far as it was needed.
-#[derive(Clone, Default)]
-struct Text {
-    own: Option<SharedText>,
-    /// As in the source.
-    readable: Option<SharedText>,
-}
-
 /// The functions at an address according to debug information.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// Innermost first. If only the line is known, one without a name.
     pub lines: Vec<SourceLine>,
@@ -70,9 +56,7 @@ impl DebugInfo {
             elf: elf.clone(),
             code,
             reader: Reader::new(),
-            texts: Vec::new(),
-            saved: None,
-            generation: 0,
+            names: DebugNames::default(),
             alternate: None,
             split_log: SplitLog::default(),
             sections: None,
@@ -89,17 +73,39 @@ impl DebugInfo {
         has_function: &dyn Fn(u64) -> bool,
         stats: &mut Stats,
     ) -> Option<Vec<Option<Found>>> {
-        let found = match self.reader.known(addresses) {
-            Some(found) => found,
-            None => self.read(addresses, file, search, has_function, stats)?,
-        };
-        if self.generation != self.reader.generation() {
-            self.generation = self.reader.generation();
-            self.texts.clear();
-            self.saved = None;
+        if let Some(known) = self.known(addresses) {
+            return Some(known);
         }
+        let found = self.read(addresses, file, search, has_function, stats)?;
+        let Self { reader, names, .. } = self;
+        names.follow(reader);
         let mut left = MAX_ANSWER;
-        Some(found.into_iter().map(|found| found.map(|found| self.convert(&found, &mut left))).collect())
+        let mut convert = |found: dwarf::Found| Found {
+            lines: names.lines(reader, &found.frames, &mut left),
+            function: found.function,
+        };
+        Some(found.into_iter().map(|found| found.map(&mut convert)).collect())
+    }
+
+    /// The same, if nothing needs to be read.
+    fn known(&mut self, addresses: &[u64]) -> Option<Vec<Option<Found>>> {
+        if !addresses.is_sorted() {
+            let mut sorted = addresses.to_vec();
+            sorted.sort_unstable();
+            let found = self.known(&sorted)?;
+            let position = |address: &u64| sorted.binary_search(address).ok();
+            return Some(
+                addresses.iter().map(|address| found.get(position(address)?).cloned().flatten()).collect(),
+            );
+        }
+        let Self { reader, names, .. } = self;
+        let mut found = Vec::with_capacity(addresses.len());
+        let mut left = MAX_ANSWER;
+        let is_known = reader.known(addresses, |frames, function| {
+            let convert = || Found { lines: names.lines(reader, frames, &mut left), function };
+            found.push((!frames.is_empty()).then(convert));
+        });
+        is_known.then_some(found)
     }
 
     fn read(
@@ -153,9 +159,8 @@ impl DebugInfo {
         if !self.reader.restore(SharedBytes::clone(bytes), saved.functions.clone()) {
             return false;
         }
-        self.texts.clear();
-        self.generation = self.reader.generation();
-        (self.split_log, self.saved) = (log, Some((SharedBytes::clone(bytes), readable)));
+        self.names = DebugNames::restore(&self.reader, bytes, readable);
+        self.split_log = log;
         true
     }
 
@@ -166,83 +171,7 @@ impl DebugInfo {
 
     /// The parts for [`Self::restore`]: files of split units, functions, readable names. `None` if they are not fit for a later run.
     pub fn save(&self) -> Option<[Vec<u8>; 3]> {
-        let texts = (0..self.reader.texts()).map(|number| {
-            let readable = self.texts.get(number).and_then(|text| text.readable.as_deref());
-            readable.or_else(|| self.saved_readable(number)).unwrap_or_default()
-        });
-        let mut readable = Vec::new();
-        PackedTexts::write(texts, &mut readable)?;
-        Some([self.split_log.save()?, self.reader.save()?, readable])
-    }
-
-    fn saved_readable(&self, number: usize) -> Option<&str> {
-        let (bytes, texts) = self.saved.as_ref()?;
-        texts.get((**bytes).as_ref(), number).filter(|text| !text.is_empty())
-    }
-
-    fn convert(&mut self, found: &dwarf::Found, left: &mut usize) -> Found {
-        let mut lines = Vec::with_capacity(found.frames.len());
-        let (outermost, inlined) = match found.frames.split_last() {
-            Some((outermost, inlined)) => (outermost, inlined),
-            None => return Found { lines, function: found.function },
-        };
-        let inlined = if *left > 0 { inlined } else { &[] };
-        for frame in inlined.iter().chain([outermost]) {
-            let line = self.source_line(frame);
-            let bytes = line.name.len() + line.system_name.len() + line.file.len();
-            *left = left.saturating_sub(bytes);
-            lines.push(line);
-        }
-        Found { lines, function: found.function }
-    }
-
-    fn source_line(&mut self, frame: &Frame) -> SourceLine {
-        let (name, system_name) = frame.name.map(|name| self.names(name)).unwrap_or_default();
-        SourceLine {
-            name,
-            system_name,
-            file: frame.file.map(|file| self.text(file)).unwrap_or_default(),
-            line: frame.line,
-            column: frame.column,
-            start_line: frame.start_line,
-        }
-    }
-
-    /// A text as it is in the file.
-    fn text(&mut self, id: TextId) -> SharedText {
-        let number = id.number();
-        if let Some(Text { own: Some(known), .. }) = self.texts.get(number) {
-            return known.clone();
-        }
-        let text = self.reader.shared_text(id);
-        let own: SharedText = if text.len() > MAX_TEXT { cut(&text).into() } else { text.into() };
-        if self.texts.len() <= number && number < self.reader.texts() {
-            self.texts.resize(self.reader.texts(), Text::default());
-        }
-        if let Some(place) = self.texts.get_mut(number) {
-            place.own = Some(own.clone());
-        }
-        own
-    }
-
-    /// A name as in the source, and as it is in the file.
-    fn names(&mut self, id: TextId) -> (SharedText, SharedText) {
-        let own = self.text(id);
-        if let Some(Text { readable: Some(known), .. }) = self.texts.get(id.number()) {
-            return (known.clone(), own);
-        }
-        let readable = match self.saved_readable(id.number()) {
-            Some(saved) => saved.into(),
-            None if !is_mangled(&own) => own.clone(),
-            None => match demangle(&own) {
-                same if same == *own => own.clone(),
-                readable => readable.into(),
-            },
-        };
-        if let Some(place) = self.texts.get_mut(id.number()) {
-            place.readable = Some(readable.clone());
-        }
-        (readable, own)
+        Some([self.split_log.save()?, self.reader.save()?, self.names.save(&self.reader)?])
     }
 
     /// Frees decompressed sections. What was read of functions stays.
@@ -254,10 +183,6 @@ impl DebugInfo {
         let sections = self.sections.as_ref();
         let inflated = sections
             .map_or(0, |(own, other)| own.heap_bytes() + other.as_ref().map_or(0, DebugSections::heap_bytes));
-        let readable = self.texts.iter().filter_map(|text| text.readable.as_ref());
-        inflated
-            + self.reader.heap_bytes()
-            + readable.map(|name| name.len()).sum::<usize>()
-            + self.texts.capacity() * size_of::<Text>()
+        inflated + self.reader.heap_bytes() + self.names.heap_bytes()
     }
 }

@@ -1,7 +1,7 @@
 //! An ELF file together with its bytes.
 
 use std::borrow::Cow;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use elf::constants::{Machine, SHT_NOBITS};
@@ -44,13 +44,25 @@ impl Deref for Bytes {
 pub(crate) struct ElfFile {
     bytes: Bytes,
     layout: Layout,
+    /// The addresses of executable sections, sorted, none twice.
+    code: Arc<[Range<u64>]>,
 }
 
 impl ElfFile {
     /// `None` if the bytes are no 64-bit ELF file with a readable section table.
     pub fn parse(bytes: Bytes) -> Option<Self> {
         let layout = Layout::parse(&bytes).filter(|layout| !layout.has_damaged_sections)?;
-        Some(Self { bytes, layout })
+        let code = layout.sections.iter().filter(|section| section.is_code());
+        let mut code: Vec<_> = code.map(Section::addresses).filter(|range| !range.is_empty()).collect();
+        code.sort_by_key(|range| range.start);
+        code.dedup_by(|later, range| {
+            let overlaps = later.start <= range.end;
+            if overlaps {
+                range.end = range.end.max(later.end);
+            }
+            overlaps
+        });
+        Some(Self { bytes, layout, code: code.into() })
     }
 
     /// Frees the memory of the bytes that were read so far.
@@ -94,7 +106,8 @@ impl ElfFile {
 
     /// Whether an executable section covers a link-time address.
     pub fn is_code(&self, address: u64) -> bool {
-        self.sections().iter().any(|s| s.is_code() && s.addresses().contains(&address))
+        let behind = self.code.partition_point(|range| range.start <= address);
+        behind.checked_sub(1).and_then(|index| self.code.get(index)).is_some_and(|range| address < range.end)
     }
 
     /// The GNU build-id in the notes.

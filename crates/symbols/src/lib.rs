@@ -27,6 +27,7 @@
 
 mod debug_file;
 mod debug_info;
+mod debug_names;
 mod debug_sections;
 mod demangle;
 mod elf_file;

@@ -19,13 +19,14 @@ pub fn saved_answers(bytes: &SharedBytes, addresses: &[u64]) -> Option<usize> {
     }
     let mut known = 0;
     for address in addresses {
-        let found = reader.known(&[*address]).into_iter().flatten().flatten();
-        for frame in found.flat_map(|found| found.frames) {
-            known += 1;
-            for text in [frame.name, frame.file].into_iter().flatten() {
-                let readable = readable.get(data, text.number()).map_or(0, str::len);
-                debug_assert!(reader.text(text).len() <= data.len() && readable <= data.len());
-            }
+        let mut texts = Vec::new();
+        reader.known(&[*address], |frames, _| {
+            texts.extend(frames.iter().flat_map(|frame| [frame.name, frame.file]).flatten());
+            known += frames.len();
+        });
+        for text in texts {
+            let readable = readable.get(data, text.number()).map_or(0, str::len);
+            debug_assert!(reader.text(text).len() <= data.len() && readable <= data.len());
         }
     }
     let again: SharedBytes = std::sync::Arc::new(reader.save()?);
