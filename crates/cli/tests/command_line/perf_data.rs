@@ -89,6 +89,21 @@ fn each_sample_and_each_wait_of_the_profiles_is_in_the_file() {
 }
 
 #[test]
+fn a_command_has_no_wait_before_its_first_instruction() {
+    if !privileged() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["--profile", "--offcpu", "--sample-rate", "199", "--folded-output", "x.folded"];
+    let command = ["--perf-data-output", "x.data", "--", "sh", "-c", "sleep 0.1; sleep 0.1"];
+    let output = start_in(folder.path(), &[&words[..], &command].concat()).wait_with_output().unwrap();
+    assert_status(&output, 0);
+    let samples = samples(&folder.path().join("x.data"));
+    let waited = samples.iter().filter(|sample| sample.event == "off-cpu").map(|sample| sample.period).sum();
+    assert_eq!(folded_ns(&folder.path().join("x.off-cpu.folded")), waited);
+}
+
+#[test]
 fn perf_names_the_stacks_and_has_nothing_to_say_against_the_file() {
     if !privileged() {
         return;
@@ -110,6 +125,10 @@ fn perf_names_the_stacks_and_has_nothing_to_say_against_the_file() {
     };
     assert!(script.status.success(), "{}", stderr(&script));
     assert_eq!(stderr(&script), "");
+    // Without kernel frames the kernel is told too: a report without it begins with a warning.
+    let mut report = Command::new("perf");
+    let report = in_folder(report.args(["report", "--stdio", "-i", "x.data"]), folder.path()).unwrap();
+    assert!(!stderr(&report).contains("Kernel address maps"), "{}", stderr(&report));
     let text = String::from_utf8_lossy(&script.stdout);
     let headings = text.lines().filter(|line| line.contains("cpu-clock")).count();
     assert_eq!(headings, samples(&folder.path().join("x.data")).len());

@@ -176,8 +176,10 @@ impl Intake {
         once: bool,
         missing: Option<MissingStack>,
     ) {
-        if let Some(timeline) = &mut self.timeline {
-            timeline.stack(stack, once);
+        match &mut self.timeline {
+            Some(timeline) if self.resolver.is_gate(stack) => timeline.leave_out(stack),
+            Some(timeline) => timeline.stack(stack, once),
+            None => {}
         }
         if let Some(id) = self.resolver.resolve(&mut self.builder, stack, snapshot, missing) {
             let event = event_of(stack.state);

@@ -15,23 +15,30 @@ use crate::timeline::{Timeline, TimelineSettings, Written};
 /// Begins the file, if one is asked for.
 pub(super) fn begin(parts: &mut Parts) {
     let Interval { started, start_ns, .. } = parts.interval;
-    parts.intake.timeline = begun(&parts.config, kernel_with_frames(parts), started, start_ns);
+    if parts.config.perf_data.is_some() {
+        let kernel = (kernel_image::running(true), parts.settings.kernel_stacks);
+        parts.intake.timeline = begun(&parts.config, kernel, started, start_ns);
+    }
 }
 
 /// The file of a capture that ended before it began.
 pub(super) fn empty(config: &Config, started: SystemTime) -> Option<Written> {
-    begun(config, None, started, monotonic_ns()).map(Timeline::finish)
+    begun(config, (KernelImage::default(), false), started, monotonic_ns()).map(Timeline::finish)
 }
 
 fn begun(
     config: &Config,
-    kernel: Option<KernelImage>,
+    (kernel, kernel_frames): (KernelImage, bool),
     started: SystemTime,
     start_ns: u64,
 ) -> Option<Timeline> {
     let place = InPlace::open(config.perf_data.clone()?, config.rotate.is_some());
-    let settings =
-        TimelineSettings { rate_hz: config.sample_rate_hz.into(), off_cpu: config.off_cpu_profile, kernel };
+    let settings = TimelineSettings {
+        rate_hz: config.sample_rate_hz.into(),
+        off_cpu: config.off_cpu_profile,
+        kernel,
+        kernel_frames,
+    };
     Some(Timeline::begin(place, started, settings, start_ns))
 }
 
@@ -48,7 +55,7 @@ pub(super) fn cut(parts: &mut Parts) {
     if parts.config.rotate.is_none() {
         return;
     }
-    let image = kernel_with_frames(parts);
+    let image = kernel_image::running(true);
     let Parts { intake, processes, kernel, interval, .. } = parts;
     if let Some(timeline) = &mut intake.timeline {
         timeline.next_file(interval.started, image, processes, lost(kernel), interval.start_ns);
@@ -59,10 +66,6 @@ pub(super) fn cut(parts: &mut Parts) {
 pub(super) fn finish(parts: &mut Parts) -> Option<Written> {
     round(parts, true);
     parts.intake.timeline.take().map(Timeline::finish)
-}
-
-fn kernel_with_frames(parts: &Parts) -> Option<KernelImage> {
-    parts.settings.kernel_stacks.then(|| kernel_image::running(true))
 }
 
 /// Samples that the programs have lost so far: not recorded at all, or not sent.

@@ -148,7 +148,8 @@ impl Resolver {
         self.frame(builder, Avma(frame.pc), frame.exact || is_trampoline, snapshot).map(Some)
     }
 
-    fn is_gate(&self, message: &StackMessage) -> bool {
+    /// Whether it is of a command before its first instruction, when it waits for the capture to begin.
+    pub(super) fn is_gate(&self, message: &StackMessage) -> bool {
         let is_it = |gate: Gate| (gate.pid, gate.exec_id) == (message.pid, message.exec_id);
         self.gate.is_some_and(is_it) && !message.state.is_waker()
     }

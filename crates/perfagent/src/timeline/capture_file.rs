@@ -29,13 +29,15 @@ pub(crate) struct TimelineSettings {
     pub(crate) rate_hz: u64,
     /// Intervals off the CPU are samples too.
     pub(crate) off_cpu: bool,
-    /// The kernel, if samples have kernel frames.
-    pub(crate) kernel: Option<KernelImage>,
+    /// The kernel. It is told without kernel frames too: a kernel thread was interrupted somewhere, and readers warn where it is missing.
+    pub(crate) kernel: KernelImage,
+    /// Samples have kernel frames.
+    pub(crate) kernel_frames: bool,
 }
 
 impl TimelineSettings {
     fn events(&self) -> Vec<Event> {
-        of_capture(self.rate_hz, self.off_cpu, self.kernel.is_some())
+        of_capture(self.rate_hz, self.off_cpu, self.kernel_frames)
     }
 
     /// Whether samples have such stacks.
@@ -79,7 +81,7 @@ impl Timeline {
         start_ns: u64,
     ) -> Self {
         let records = Records::begin(&place, started, settings.events(), start_ns);
-        let has_kernel_waits = settings.off_cpu && settings.kernel.is_some();
+        let has_kernel_waits = settings.off_cpu && settings.kernel_frames;
         let scheduler = has_kernel_waits.then(|| SchedulerCode::read(Path::new(KALLSYMS)));
         let mut timeline = Self {
             place,
@@ -103,6 +105,13 @@ impl Timeline {
     pub(crate) fn stack(&mut self, stack: &StackMessage, once: bool) {
         if self.records.is_open() && self.settings.shows(stack.state) {
             self.stacks.enter(stack, once);
+        }
+    }
+
+    /// Takes in a stack that no profile shows, at its first sight: its samples are left out.
+    pub(crate) fn leave_out(&mut self, stack: &StackMessage) {
+        if self.records.is_open() {
+            self.stacks.leave_out(stack);
         }
     }
 
@@ -220,7 +229,7 @@ impl Timeline {
     pub(crate) fn next_file(
         &mut self,
         started: SystemTime,
-        kernel: Option<KernelImage>,
+        kernel: KernelImage,
         processes: &Processes,
         lost: u64,
         start_ns: u64,
@@ -245,8 +254,7 @@ impl Timeline {
     }
 
     fn all_build_ids(&self) -> Vec<FileBuildId> {
-        let kernel = self.settings.kernel.iter().flat_map(kernel_code::build_ids);
-        kernel.chain(self.build_ids.files()).collect()
+        kernel_code::build_ids(&self.settings.kernel).chain(self.build_ids.files()).collect()
     }
 
     fn end_round(&mut self, processes: &Processes, lost: u64) {
@@ -260,12 +268,15 @@ impl Timeline {
 
     fn write_sample(&mut self, sample: &TimedSample, processes: &Processes) {
         let TimedSample { event, time_ns, pid, tid, at, pc, value, chain } = sample;
-        if let Some(snapshot) = processes.histories().at(*pid, chain.exec_id) {
+        let snapshot = processes.histories().at(*pid, chain.exec_id);
+        if let Some(snapshot) = snapshot {
             self.announce(*pid, snapshot);
         }
         let of = Process { pid: *pid, tid: *tid };
+        // A thread that ended meanwhile has the name of its process, as it had at its beginning.
+        let name = || process::task::comm(*tid).ok().or_else(|| snapshot.map(|of| of.comm.to_owned()));
         if self.announced.tell(*pid, *tid)
-            && let Ok(name) = process::task::comm(*tid)
+            && let Some(name) = name()
         {
             // Not earlier: a reader that meets a thread before its process executed a program keeps the mappings of the one before.
             self.push(of, *time_ns, &Record::Comm { name: name.as_bytes(), exec: false });
@@ -282,10 +293,7 @@ impl Timeline {
     fn tell_kernel(&mut self) {
         let Self { records, settings, .. } = self;
         let stamp = Stamp { id: CLOCK_ID, ..Stamp::default() };
-        settings
-            .kernel
-            .iter()
-            .for_each(|kernel| kernel_code::mappings(kernel, |record| records.push(stamp, record)));
+        kernel_code::mappings(&settings.kernel, |record| records.push(stamp, record));
     }
 
     /// Tells the name and the mappings of a process, once.

@@ -49,7 +49,8 @@ pub(super) struct TimedSample {
 /// A known stack.
 #[derive(Debug)]
 struct Known {
-    chain: Arc<Chain>,
+    /// `None`: samples with it are left out.
+    chain: Option<Arc<Chain>>,
     /// How often the sums had been taken when it was sent.
     drains: u64,
     /// No second sample has it.
@@ -69,9 +70,15 @@ impl Stacks {
     /// Enters a stack. `once`: no second sample has it.
     pub(super) fn enter(&mut self, stack: &StackMessage, once: bool) {
         if self.known.len() < MAX_STACKS || self.known.contains_key(&stack.hash) {
-            let known = Known { chain: Arc::new(Chain::of(stack)), drains: self.drains, once };
+            let known = Known { chain: Some(Arc::new(Chain::of(stack))), drains: self.drains, once };
             self.known.insert(stack.hash, known);
         }
+    }
+
+    /// Enters a stack whose samples are left out, without being lost.
+    pub(super) fn leave_out(&mut self, stack: &StackMessage) {
+        let known = Known { chain: None, drains: self.drains, once: false };
+        self.known.insert(stack.hash, known);
     }
 
     pub(super) fn add(&mut self, sample: SingleSample) {
@@ -93,7 +100,7 @@ impl Stacks {
         let known = &mut self.known;
         self.waiting.retain(|sample| {
             let Some(Known { chain, once, .. }) = known.get(&sample.hash) else { return true };
-            let (chain, once) = (Arc::clone(chain), *once);
+            let (Some(chain), once) = (chain.clone(), *once) else { return false };
             let SingleSample { event, time_ns, pid, tid, at, pc, values: [value, ..], .. } = *sample;
             ready.push(TimedSample { event, time_ns, pid, tid, at, pc, value, chain });
             if once {
@@ -115,7 +122,7 @@ impl Stacks {
         let recent = self.drains - 1;
         self.known.retain(|hash, known| match Event::of_key(*hash) {
             Some(Event::Clock) => known.drains >= recent,
-            _ => may_come(known.chain.pid, known.chain.exec_id),
+            _ => known.chain.as_ref().is_none_or(|chain| may_come(chain.pid, chain.exec_id)),
         });
     }
 }
@@ -148,7 +155,7 @@ mod tests {
     }
 
     fn is_known(stacks: &mut Stacks, hash: u64) -> bool {
-        let Some(Known { chain, .. }) = stacks.known.get(&hash) else { return false };
+        let Some(Known { chain: Some(chain), .. }) = stacks.known.get(&hash) else { return false };
         chain.frames() == (&[9][..], &[][..])
     }
 
