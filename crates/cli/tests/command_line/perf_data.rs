@@ -99,7 +99,8 @@ fn a_command_has_no_wait_before_its_first_instruction() {
     let output = start_in(folder.path(), &[&words[..], &command].concat()).wait_with_output().unwrap();
     assert_status(&output, 0);
     let samples = samples(&folder.path().join("x.data"));
-    let waited = samples.iter().filter(|sample| sample.event == "off-cpu").map(|sample| sample.period).sum();
+    let waited: u64 =
+        samples.iter().filter(|sample| sample.event == "off-cpu").map(|sample| sample.period).sum();
     assert_eq!(folded_ns(&folder.path().join("x.off-cpu.folded")), waited);
 }
 

@@ -22,14 +22,19 @@ const COMBINATIONS: [&[&str]; 7] = [
     &["--profile", "--offcpu", "--per-thread", "--wall-output"],
 ];
 const LENGTH: &str = "300ms";
+const PYTHON: &str = "import time
+def work(): return sum(i for i in range(2000))
+print('ready', flush=True)
+while True: work(); time.sleep(0.001)";
 
 fn number(capture: &Capture, key: &str) -> u64 {
     capture.ledger(key).map_or(0, |value| value.parse().unwrap())
 }
 
-/// A frame that stands for an unknown stack is not counted as a frame.
+/// A frame that stands for an unknown stack is not counted as a frame. Frames of Python have no module either.
 fn is_of_stack(frame: &&Frame) -> bool {
-    !frame.module.is_empty() || frame.name.is_none()
+    !frame.module.is_empty()
+        || frame.name.as_ref().is_none_or(|name| name == "[interpreted]" || !name.starts_with('['))
 }
 
 /// The ledger accounts for the stack of each of its samples.
@@ -122,8 +127,11 @@ fn every_sample_is_told_with_its_stack() {
     )
     .unwrap();
     let threads = Target::start_command(Command::new(&threaded).arg("600000")).unwrap();
+    // Walks of interpreters are counted too, also on the whole machine below.
+    let python = Target::start_command(Command::new("python3").args(["-c", PYTHON])).unwrap();
     std::thread::sleep(Duration::from_millis(100));
     for options in COMBINATIONS {
+        check(&run(options, Subject::Process(python.pid())), options, "a process of Python");
         check(&run(options, Subject::Process(forks.pid())), options, "a process that forks");
         check(&run(options, Subject::Process(threads.pid())), options, "a process with threads");
     }
