@@ -30,14 +30,6 @@ struct {
 } table_pool SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_RULES);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, u32);
-	__type(value, struct rule);
-} rules SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__type(key, u32);
@@ -281,11 +273,6 @@ static __always_inline void note_sent_code(u64 key)
 static __always_inline struct memo *memo_at(u32 index)
 {
 	return bpf_map_lookup_elem(&memos, &index);
-}
-
-static __always_inline struct rule *rule_at(u32 index)
-{
-	return bpf_map_lookup_elem(&rules, &index);
 }
 
 static __always_inline struct chunk *chunk_at(u32 index)

@@ -147,7 +147,7 @@ __noinline int walk_step(u32 slot)
 	struct cfa_word *word;
 	struct rule *rule;
 	struct frame *f;
-	u32 index = 0;
+	u32 address = 0;
 	u64 at;
 
 	if (!w)
@@ -167,9 +167,9 @@ __noinline int walk_step(u32 slot)
 		at = w->pc & FRAME_PC;
 		if (!(w->pc & FRAME_EXACT))
 			at--;
-		found = find_rule(w, slot, at, &index);
+		found = find_rule(w, slot, at, &address);
 		if (found == FOUND) {
-			rule = rule_at(index);
+			rule = rule_in_pool(address);
 			if (!rule) {
 				w->n++;
 				return walk_ends(w, WALK_UNSUPPORTED_RULE);

@@ -27,6 +27,16 @@ static __always_inline struct mapping *mapping_in_pool(u32 address)
 	return (struct mapping *)&chunk->words[address & (CHUNK_WORDS - 8)];
 }
 
+/* A rule by its address. It lies in one chunk, as it is aligned. */
+static __always_inline struct rule *rule_in_pool(u32 address)
+{
+	struct chunk *chunk = chunk_at(address >> CHUNK_WORDS_SHIFT);
+
+	if (!chunk)
+		return NULL;
+	return (struct rule *)&chunk->words[address & (CHUNK_WORDS - RULE_WORDS)];
+}
+
 /* Loads the mapping around w->want into w->map_*. */
 __noinline int walk_map(u32 slot)
 {
@@ -66,17 +76,18 @@ __noinline int walk_map(u32 slot)
 	chunk = chunk_at(mapping->table >> CHUNK_WORDS_SHIFT);
 	if (!chunk)
 		return FIND_NO_MAPPING;
-	table = (struct page_table *)&chunk->words[mapping->table & (CHUNK_WORDS - 2)];
+	table = (struct page_table *)&chunk->words[mapping->table & (CHUNK_WORDS - 4)];
 	w->first_page = table->first_page;
 	w->pages = table->pages;
-	w->map_pages = mapping->table + 2;
+	w->map_pages = mapping->table + sizeof(*table) / 4;
+	w->map_rules = table->rules;
 	return FOUND;
 }
 
-/* Finds the rule for `at`; its index goes to *rule. */
+/* Finds the rule for `at`; its address in the table pool goes to *rule. */
 static __always_inline int find_rule(struct walk *w, u32 slot, u64 at, u32 *rule)
 {
-	u32 page, offset, rows, length, low = 0, i, address;
+	u32 page, offset, rows, length, low = 0, i, address, index;
 	struct page_entry *entry;
 	struct chunk *chunk;
 	u64 linked;
@@ -113,8 +124,9 @@ static __always_inline int find_rule(struct walk *w, u32 slot, u64 at, u32 *rule
 		low += half & ((s32)((row & 0xffff) - offset - 1) >> 31);
 		length -= half;
 	}
-	*rule = chunk->words[(rows + low) & (CHUNK_WORDS - 1)] >> 16;
-	return *rule ? FOUND : FIND_NO_ROW;
+	index = chunk->words[(rows + low) & (CHUNK_WORDS - 1)] >> 16;
+	*rule = w->map_rules + index * RULE_WORDS;
+	return index ? FOUND : FIND_NO_ROW;
 }
 
 #endif

@@ -111,7 +111,9 @@ struct walk {
 	u64 map_size;
 	u64 map_bias;
 	u32 map_pages; /* address in the table pool of its page entries */
+	u32 map_rules; /* and of the rules of its file */
 	u32 map_kind;
+	u32 map_pad;
 	u32 first_page;
 	u32 pages;
 
@@ -153,7 +155,6 @@ struct chunk {
 static struct walk *walk_at(u32 slot);
 static struct memo *memo_at(u32 index);
 static struct chunk *chunk_at(u32 index);
-static struct rule *rule_at(u32 index);
 static long read_user(void *to, u32 size, u64 from);
 static u64 saved_register(u64 regs, u32 dwarf_number, u64 *value);
 static u64 hash_seed(void);

@@ -12,7 +12,9 @@
 /* Rows are grouped by text pages of this size. It is not the page size of the machine. */
 #define TEXT_PAGE_SHIFT 16
 
-#define MAX_RULES 32768
+/* Rules of one file; a row has 16 bits for their number. */
+#define MAX_RULES 8192
+#define RULE_WORDS 4
 
 enum cfa_kind {
 	CFA_NONE = 0,	     /* gap: no unwind information here */
@@ -70,20 +72,23 @@ struct rule {
 	int fp_off;
 };
 
-/* Precedes the page entries of a file; 2-word aligned in the table pool. */
+/* Precedes the page entries of a file; 4-word aligned in the table pool. */
 struct page_table {
 	unsigned int first_page; /* link-time address >> TEXT_PAGE_SHIFT of the first entry */
 	unsigned int pages;	 /* number of entries that follow */
+	unsigned int rules;	 /* address of the rules of the file, RULE_WORDS each; 4-word aligned */
+	unsigned int pad;
 };
 
-/* The rows of one text page: sorted, each is `offset | rule << 16`. They never cross the boundary of a chunk. */
+/* The rows of one text page: sorted, each is `offset | rule << 16`; rule 0 is a gap. They never cross the boundary of a
+ * chunk. */
 struct page_entry {
 	unsigned int rows;
 	unsigned int count;
 };
 
-_Static_assert(sizeof(struct rule) == 16, "16 bytes a rule");
-_Static_assert(sizeof(struct page_table) == 8, "page table header");
+_Static_assert(sizeof(struct rule) == RULE_WORDS * 4, "16 bytes a rule");
+_Static_assert(sizeof(struct page_table) == 16, "page table header");
 _Static_assert(sizeof(struct page_entry) == 8, "page entry");
 
 #endif

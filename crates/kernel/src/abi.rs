@@ -20,10 +20,16 @@ pub(crate) mod skeleton {
 
 pub(crate) const CHUNK_WORDS: u32 = 1 << 14;
 pub(crate) const CHUNK_BYTES: usize = 4 * CHUNK_WORDS as usize;
-pub(crate) const MAX_RULES: usize = 32_768;
+/// `MAX_RULES` and `RULE_WORDS` of `bpf/abi/tables.h`.
+pub(crate) const MAX_RULES: usize = 8192;
+pub(crate) const RULE_WORDS: u32 = 4;
+/// Words of `struct page_table`.
+pub(crate) const PAGE_TABLE_WORDS: u32 = 4;
 
 const _: () = {
     assert!(size_of::<types::rule>() == size_of::<Rule>());
+    assert!(size_of::<types::rule>() == 4 * RULE_WORDS as usize);
+    assert!(size_of::<types::page_table>() == 4 * PAGE_TABLE_WORDS as usize);
     assert!(size_of::<types::mapping>() == 32);
     assert!(size_of::<types::proc>() == 24);
     assert!(size_of::<types::message>() == 64);

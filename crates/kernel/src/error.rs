@@ -68,9 +68,6 @@ pub enum Error {
         /// The limit.
         limit_mib: u32,
     },
-    /// More distinct unwind rules than the rule map holds.
-    #[error("more than {0} distinct unwind rules")]
-    TooManyRules(usize),
 }
 
 impl Error {

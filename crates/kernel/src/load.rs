@@ -19,7 +19,6 @@ use crate::memory::{MapMemory, tables_can_grow};
 use crate::messages::{Message, Ring};
 use crate::processes::Processes;
 use crate::python::{Python, Pythons};
-use crate::rules::Rules;
 use crate::runs::{Runs, runs};
 use crate::sampler_states::SamplerStates;
 use crate::sched_stats::{ProcessId, ProcessStats, StatsMaps};
@@ -36,7 +35,6 @@ pub struct Kernel {
     object: Object,
     links: Vec<Link>,
     pool: TablePool,
-    rules: Rules,
     processes: Processes,
     pythons: Pythons,
     sides: Sides,
@@ -109,7 +107,6 @@ impl Kernel {
         Ok(Self {
             links: Vec::new(),
             pool: TablePool::new(map("table_pool")?, chunks)?,
-            rules: Rules::new(&map("rules")?)?,
             pythons: Pythons::new(map("pythons")?),
             processes: Processes::new(map("procs")?, words.clone()),
             skipped: Skipped::default(),
@@ -217,19 +214,19 @@ impl Kernel {
     /// # Errors
     /// [`Error::TablePoolFull`] at the limit of [`Settings::table_pool_bytes`]; [`Error::Map`], [`Error::Mmap`].
     pub fn install_table(&mut self, table: &Table) -> Result<TableHandle, Error> {
-        tables::install(&mut self.pool, &mut self.rules, table)
+        tables::install(&mut self.pool, table)
     }
 
     /// Whether the table behind a handle is equal to this one.
     #[must_use]
     pub fn is_same_table(&self, handle: &TableHandle, table: &Table) -> bool {
-        tables::is_same(&self.pool, &self.rules, handle, table)
+        tables::is_same(&self.pool, handle, table)
     }
 
     /// The rule for a link-time address, as the programs would find it.
     #[must_use]
     pub fn lookup(&self, table: &TableHandle, address: Svma) -> Option<Rule> {
-        tables::lookup(&self.pool, &self.rules, table, address)
+        tables::lookup(&self.pool, table, address)
     }
 
     /// Frees a table. No mapping of any process may refer to it.

@@ -5,8 +5,8 @@ use unwind::abi::PAGE_SHIFT;
 use unwind::{PageSpan, Rule, Table};
 
 use crate::Error;
-use crate::abi::CHUNK_WORDS;
-use crate::rules::Rules;
+use crate::abi::{CHUNK_WORDS, PAGE_TABLE_WORDS, RULE_WORDS};
+use crate::rules::KeptRules;
 use crate::table_pool::TablePool;
 
 /// An installed table, which the programs can use.
@@ -16,6 +16,7 @@ pub struct TableHandle {
     pub(crate) address: u32,
     /// (start, words) of everything that was allocated for it.
     parts: Vec<(u32, u32)>,
+    rules_left_out: usize,
 }
 
 impl TableHandle {
@@ -24,60 +25,74 @@ impl TableHandle {
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(|(_, words)| *words as usize * 4).sum()
     }
+
+    /// Rules of the file beyond those that one file may have. Where one of them holds, the programs end a walk with
+    /// [`WalkEnd::UnsupportedRule`](crate::WalkEnd::UnsupportedRule).
+    #[must_use]
+    pub fn rules_left_out(&self) -> usize {
+        self.rules_left_out
+    }
 }
 
-/// Writes a table: first the rows, then the pages that refer to them. The programs do not see it until a mapping refers
+/// Writes a table: first the rows and rules, then the pages that refer to them. The programs do not see it until a mapping refers
 /// to it.
-pub(crate) fn install(pool: &mut TablePool, rules: &mut Rules, table: &Table) -> Result<TableHandle, Error> {
+pub(crate) fn install(pool: &mut TablePool, table: &Table) -> Result<TableHandle, Error> {
+    let kept = KeptRules::of(table);
     let mut parts = Vec::new();
-    let result = write_table(pool, rules, table, &mut parts);
+    let result = write_table(pool, &kept, table, &mut parts);
     match result {
-        Ok(address) => Ok(TableHandle { address, parts }),
+        Ok(address) => Ok(TableHandle { address, parts, rules_left_out: kept.left_out }),
         Err(error) => {
-            remove(pool, TableHandle { address: 0, parts });
+            give(pool, parts);
             Err(error)
         }
     }
 }
 
 pub(crate) fn remove(pool: &mut TablePool, table: TableHandle) {
-    for (start, words) in table.parts {
+    give(pool, table.parts);
+}
+
+fn give(pool: &mut TablePool, parts: Vec<(u32, u32)>) {
+    for (start, words) in parts {
         pool.give(start, words);
     }
 }
 
 /// Whether the installed table is equal to this one.
-pub(crate) fn is_same(pool: &TablePool, rules: &Rules, handle: &TableHandle, table: &Table) -> bool {
+pub(crate) fn is_same(pool: &TablePool, handle: &TableHandle, table: &Table) -> bool {
     let words_are = |start: u32, words: &mut dyn Iterator<Item = u32>| {
         (start..).zip(words).all(|(at, word)| pool.read(at) == Some(word))
     };
-    let unsupported = rules.find(Rule::UNSUPPORTED);
-    let indices: Option<Vec<u16>> =
-        table.rules.iter().map(|rule| rules.find(*rule).or(unsupported)).collect();
-    let Some(indices) = indices else { return false };
+    let kept = KeptRules::of(table);
     let head = [table.first_page as u32, table.pages.len() as u32];
+    let rules_are_same = || {
+        let rules = pool.read(handle.address + 2);
+        rules.is_some_and(|rules| words_are(rules, &mut kept.rules.iter().flat_map(Rule::words)))
+    };
     words_are(handle.address, &mut head.into_iter())
+        && rules_are_same()
         && (0u32..).zip(&table.pages).all(|(number, page)| {
-            let entry = handle.address + 2 + 2 * number;
+            let entry = handle.address + PAGE_TABLE_WORDS + 2 * number;
             let (Some(start), Some(count)) = (pool.read(entry), pool.read(entry + 1)) else { return false };
-            count == page.count && words_are(start, &mut packed(table, page, &indices))
+            count == page.count && words_are(start, &mut packed(table, page, &kept))
         })
 }
 
 /// The words of the rows of a page.
-fn packed(table: &Table, page: &PageSpan, indices: &[u16]) -> impl Iterator<Item = u32> {
+fn packed(table: &Table, page: &PageSpan, kept: &KeptRules<'_>) -> impl Iterator<Item = u32> {
     let from = page.first_row as usize;
     let rows = table.rows.get(from..from + page.count as usize).unwrap_or_default();
-    rows.iter().map(|row| u32::from(row.offset) | u32::from(indices[usize::from(row.rule)]) << 16)
+    rows.iter().map(|row| u32::from(row.offset) | u32::from(kept.number(row.rule)) << 16)
 }
 
 /// Finds the rule for an address, as the search in `bpf/tables.h` does over the same words.
-pub(crate) fn lookup(pool: &TablePool, rules: &Rules, table: &TableHandle, address: Svma) -> Option<Rule> {
+pub(crate) fn lookup(pool: &TablePool, table: &TableHandle, address: Svma) -> Option<Rule> {
     let page = u32::try_from(address.0 >> PAGE_SHIFT).ok()?.checked_sub(pool.read(table.address)?)?;
     if page >= pool.read(table.address + 1)? {
         return None;
     }
-    let entry = table.address + 2 + 2 * page;
+    let entry = table.address + PAGE_TABLE_WORDS + 2 * page;
     let (rows, count) = (pool.read(entry)?, pool.read(entry + 1)?);
     let offset = (address.0 & ((1 << PAGE_SHIFT) - 1)) as u32;
     let (mut low, mut length) = (0, count);
@@ -89,22 +104,25 @@ pub(crate) fn lookup(pool: &TablePool, rules: &Rules, table: &TableHandle, addre
         length -= half;
     }
     let index = (count > 0).then(|| pool.read(rows + low))?? >> 16;
-    rules.get(u16::try_from(index).ok()?).filter(|_| index > 0)
+    if index == 0 {
+        return None;
+    }
+    let rule = pool.read(table.address + 2)? + index * RULE_WORDS;
+    Some(Rule::of_words([pool.read(rule)?, pool.read(rule + 1)?, pool.read(rule + 2)?, pool.read(rule + 3)?]))
 }
 
 fn write_table(
     pool: &mut TablePool,
-    rules: &mut Rules,
+    kept: &KeptRules<'_>,
     table: &Table,
     parts: &mut Vec<(u32, u32)>,
 ) -> Result<u32, Error> {
-    // When the map of rules is full, a further rule becomes `UNSUPPORTED`, which ends the walk with its own cause.
-    let unsupported = rules.index(Rule::UNSUPPORTED)?;
-    let indices: Vec<u16> =
-        table.rules.iter().map(|rule| rules.index(*rule).unwrap_or(unsupported)).collect();
-    let words = 2 + 2 * table.pages.len() as u32;
-    let address = pool.reserve(words, 2, false)?;
+    let words = PAGE_TABLE_WORDS + 2 * table.pages.len() as u32;
+    let address = pool.reserve(words, PAGE_TABLE_WORDS, false)?;
     parts.push((address, words));
+    let words_of_rules = RULE_WORDS * kept.rules.len() as u32;
+    let rules = pool.reserve(words_of_rules, RULE_WORDS, false)?;
+    parts.push((rules, words_of_rules));
 
     // Reserve all words first, then create their chunks together.
     let mut starts = Vec::with_capacity(table.pages.len());
@@ -129,9 +147,10 @@ fn write_table(
     }
     pool.back(parts)?;
 
-    let mut entries = vec![table.first_page as u32, table.pages.len() as u32];
+    pool.write(rules, kept.rules.iter().flat_map(Rule::words))?;
+    let mut entries = vec![table.first_page as u32, table.pages.len() as u32, rules, 0];
     for (page, start) in table.pages.iter().zip(starts) {
-        pool.write(start, packed(table, page, &indices))?;
+        pool.write(start, packed(table, page, kept))?;
         entries.extend([start, page.count]);
     }
     pool.write(address, entries)?;

@@ -77,7 +77,10 @@ pub struct Accounting {
     pub side_band_lost: u64,
     /// Files whose unwind table could not be made or did not fit into the kernel's memory.
     pub tables_failed: u64,
-    /// Distinct stacks whose Python frames could not be put into their places. Files have this and the next two in their ledgers only.
+    /// Unwind rules of files that have more different ones than a file may have. Files have this and the next three in their ledgers only.
+    #[serde(skip)]
+    pub rules_left_out: u64,
+    /// Distinct stacks whose Python frames could not be put into their places.
     #[serde(skip)]
     pub python_merge_failed: u64,
     /// Processes with an interpreter of Python that is not supported.

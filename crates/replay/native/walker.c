@@ -37,8 +37,6 @@ struct segment {
 struct surroundings {
 	struct chunk *chunks;
 	u64 chunk_count;
-	struct rule *rules;
-	u64 rule_count;
 	const struct segment *segments;
 	u64 segment_count;
 	u64 registers[16];
@@ -113,11 +111,6 @@ static struct python_slot *python_slot_at(u32 slot)
 static struct chunk *chunk_at(u32 index)
 {
 	return index < around->chunk_count ? &around->chunks[index] : NULL;
-}
-
-static struct rule *rule_at(u32 index)
-{
-	return index < around->rule_count ? &around->rules[index] : NULL;
 }
 
 /* As bpf_probe_read_user: reads all bytes, or fails and writes zeros. */

@@ -4,8 +4,8 @@
 pub const CHUNK_WORDS: u32 = 1 << 14;
 /// Chunks of the table pool.
 pub(crate) const MAX_CHUNKS: u32 = 4096;
-/// Distinct rules of all tables.
-pub(crate) const MAX_RULES: usize = 32_768;
+/// Rules of one table.
+pub(crate) const MAX_RULES: usize = 8192;
 /// Frames of a stack that are kept, from the leaf.
 pub const MAX_FRAMES: usize = 512;
 

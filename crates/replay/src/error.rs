@@ -10,7 +10,7 @@ pub enum Error {
         /// 32-bit words asked for.
         words: u32,
     },
-    /// More distinct unwind rules than the rule map holds.
-    #[error("more than {0} distinct unwind rules")]
+    /// More distinct unwind rules than a file may have.
+    #[error("more than {0} distinct unwind rules in one file")]
     TooManyRules(usize),
 }

@@ -33,7 +33,6 @@ mod error;
 mod native;
 mod python;
 mod return_probe;
-mod rules;
 mod stack;
 mod table_pool;
 mod tables;

@@ -4,8 +4,6 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use unwind::Rule;
-
 use crate::abi::MAX_FRAMES;
 use crate::python::{MAX_PYTHON_FRAMES, Python};
 use crate::return_probe::ReturnProbe;
@@ -22,8 +20,6 @@ struct Segment {
 struct Surroundings {
     chunks: *const Chunk,
     chunk_count: u64,
-    rules: *const Rule,
-    rule_count: u64,
     segments: *const Segment,
     segment_count: u64,
     registers: [u64; 16],
@@ -200,7 +196,6 @@ impl Claims {
 /// Everything that a walk depends on, besides the memos.
 pub(crate) struct Input<'a> {
     pub(crate) chunks: &'a [Chunk],
-    pub(crate) rules: &'a [Rule],
     pub(crate) stack: &'a [(u64, Vec<u8>)],
     pub(crate) registers: [u64; 16],
     pub(crate) pc: u64,
@@ -335,8 +330,6 @@ fn surroundings(input: &Input<'_>, segments: &[Segment]) -> Surroundings {
     Surroundings {
         chunks: input.chunks.as_ptr(),
         chunk_count: input.chunks.len() as u64,
-        rules: input.rules.as_ptr(),
-        rule_count: input.rules.len() as u64,
         segments: segments.as_ptr(),
         segment_count: segments.len() as u64,
         registers: input.registers,

@@ -4,20 +4,22 @@ use unwind::Rule;
 use unwind::Table;
 
 use crate::Error;
-use crate::abi::CHUNK_WORDS;
-use crate::rules::Rules;
+use crate::abi::{CHUNK_WORDS, MAX_RULES};
 use crate::table_pool::TablePool;
 
 /// Writes a table; gives the address in the table pool of its page table.
-pub(crate) fn install(pool: &mut TablePool, rules: &mut Rules, table: &Table) -> Result<u32, Error> {
-    let indices = table.rules.iter().map(|rule| rules.index(*rule)).collect::<Result<Vec<_>, _>>()?;
-    let address = pool.take(2 + 2 * table.pages.len() as u32, 2)?;
-    let mut entries = vec![table.first_page as u32, table.pages.len() as u32];
+pub(crate) fn install(pool: &mut TablePool, table: &Table) -> Result<u32, Error> {
+    if table.rules.len() > MAX_RULES {
+        return Err(Error::TooManyRules(MAX_RULES));
+    }
+    let address = pool.take(4 + 2 * table.pages.len() as u32, 4)?;
+    let rules = pool.take(4 * table.rules.len() as u32, 4)?;
+    pool.write(rules, table.rules.iter().flat_map(Rule::words));
+    let mut entries = vec![table.first_page as u32, table.pages.len() as u32, rules, 0];
     for page in &table.pages {
         let start = pool.take_in_one_chunk(page.count)?;
         let rows = &table.rows[page.first_row as usize..][..page.count as usize];
-        let packed =
-            rows.iter().map(|row| u32::from(row.offset) | u32::from(indices[usize::from(row.rule)]) << 16);
+        let packed = rows.iter().map(|row| u32::from(row.offset) | u32::from(row.rule) << 16);
         pool.write(start, packed);
         entries.extend([start, page.count]);
     }

@@ -1,6 +1,5 @@
 //! Walks over recorded stacks.
 
-use unwind::Rule;
 use unwind::Table;
 
 use crate::Error;
@@ -18,7 +17,6 @@ use crate::python::PythonEnd;
 use crate::python::PythonFrame;
 use crate::python::SentCode;
 use crate::return_probe::ReturnProbe;
-use crate::rules::Rules;
 use crate::table_pool::TablePool;
 use crate::tables;
 use crate::tables::RawMapping;
@@ -202,7 +200,6 @@ pub struct Differs {
 /// The walker with the state of one CPU: tables, the mappings of one process, memos.
 pub struct Replay {
     pool: TablePool,
-    rules: Rules,
     mappings: u32,
     mapping_count: u32,
     state: State,
@@ -221,22 +218,21 @@ impl Replay {
     /// Without tables and mappings.
     #[must_use]
     pub fn new() -> Self {
-        Self::over(TablePool::default(), Rules::new())
+        Self::over(TablePool::default())
     }
 
     /// Over a table pool of these words, whatever they are, with `mapping_count` mappings from word `mappings` on.
     #[must_use]
-    pub fn over_words(words: &[u32], rules: &[Rule], mappings: u32, mapping_count: u32) -> Self {
-        let mut replay = Self::over(TablePool::of_words(words), Rules::of(rules));
+    pub fn over_words(words: &[u32], mappings: u32, mapping_count: u32) -> Self {
+        let mut replay = Self::over(TablePool::of_words(words));
         replay.mappings = mappings;
         replay.mapping_count = mapping_count;
         replay
     }
 
-    fn over(pool: TablePool, rules: Rules) -> Self {
+    fn over(pool: TablePool) -> Self {
         Self {
             pool,
-            rules,
             mappings: 0,
             mapping_count: 0,
             state: State::new(),
@@ -260,9 +256,9 @@ impl Replay {
     /// Adds a table, for mappings to name.
     ///
     /// # Errors
-    /// The table pool or the rule map is full.
+    /// The table pool is full, or the table has too many rules.
     pub fn add_table(&mut self, table: &Table) -> Result<TableId, Error> {
-        tables::install(&mut self.pool, &mut self.rules, table).map(TableId)
+        tables::install(&mut self.pool, table).map(TableId)
     }
 
     /// Sets the process's mappings, in any order. What was walked before counts as another generation only if
@@ -370,7 +366,6 @@ impl Replay {
     ) -> (&'a mut State, Input<'a>) {
         let input = Input {
             chunks: &self.pool.chunks,
-            rules: &self.rules.all,
             stack: &stack.segments,
             registers: registers.by_number,
             thread_pointer: registers.thread_pointer,

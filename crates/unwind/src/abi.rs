@@ -141,6 +141,32 @@ impl Rule {
     pub const ROOT: Self =
         Self { cfa: cfa::SP, ra: ra::UNDEFINED, fp: fp::UNDEFINED, cfa_off: 8, ..Self::NONE };
 
+    /// The rule as 32-bit words, in the order in which they lie in memory.
+    #[must_use]
+    pub fn words(&self) -> [u32; 4] {
+        let kinds = u32::from_ne_bytes([self.cfa, self.ra, self.fp, self.flags]);
+        let [add, ra] = [self.cfa_add.to_ne_bytes(), self.ra_off.to_ne_bytes()];
+        let offsets = u32::from_ne_bytes([add[0], add[1], ra[0], ra[1]]);
+        [kinds, self.cfa_off.cast_unsigned(), offsets, self.fp_off.cast_unsigned()]
+    }
+
+    /// The rule of such words.
+    #[must_use]
+    pub fn of_words([kinds, cfa_off, offsets, fp_off]: [u32; 4]) -> Self {
+        let [cfa, ra, fp, flags] = kinds.to_ne_bytes();
+        let [add_low, add_high, ra_low, ra_high] = offsets.to_ne_bytes();
+        Self {
+            cfa,
+            ra,
+            fp,
+            flags,
+            cfa_off: cfa_off.cast_signed(),
+            cfa_add: i16::from_ne_bytes([add_low, add_high]),
+            ra_off: i16::from_ne_bytes([ra_low, ra_high]),
+            fp_off: fp_off.cast_signed(),
+        }
+    }
+
     /// Whether every field holds a value that [`crate::step`] knows.
     #[must_use]
     pub fn is_valid(&self) -> bool {
@@ -151,5 +177,28 @@ impl Rule {
             && self.fp <= fp::UNDEFINED
             && self.flags & !(SIGNAL | REGISTER_MASK) == 0
             && register_ok
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_its_words() {
+        let rule = Rule {
+            cfa: 1,
+            ra: 2,
+            fp: 3,
+            flags: SIGNAL,
+            cfa_off: -5,
+            cfa_add: -6,
+            ra_off: 0x1234,
+            fp_off: -0x0102_0304,
+        };
+        assert_eq!(Rule::of_words(rule.words()), rule);
+        if cfg!(target_endian = "little") {
+            assert_eq!(rule.words(), [0x8003_0201, 0xffff_fffb, 0x1234_fffa, 0xfefd_fcfc]);
+        }
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct TableStore {
     full: bool,
     /// Tables that could not be compiled or did not fit.
     failed: u64,
+    /// Rules that the kernel side did not take, as their files have too many.
+    rules_left_out: u64,
     /// Files whose file system did not answer in time.
     unanswered: u64,
     /// The warning about a process with too many mappings was given.
@@ -119,6 +121,7 @@ impl TableStore {
             warnings,
             full: false,
             failed: 0,
+            rules_left_out: 0,
             unanswered: 0,
             crowded: false,
             hooks,
@@ -159,6 +162,25 @@ impl TableStore {
     /// Tables that could not be compiled or did not fit, so far.
     pub(crate) fn failed(&self) -> u64 {
         self.failed
+    }
+
+    /// Rules that the kernel side did not take, so far.
+    pub(crate) fn rules_left_out(&self) -> u64 {
+        self.rules_left_out
+    }
+
+    /// Counts and tells which rules of a file the kernel side did not take.
+    fn look_for_rules_left_out(&mut self, path: &str, table: &Table, handle: &TableHandle) {
+        let left_out = handle.rules_left_out();
+        if left_out == 0 {
+            return;
+        }
+        self.rules_left_out += left_out as u64;
+        let all = table.rules.len();
+        let message = format!(
+            "{path} has {all} different unwind rules, of which {left_out} are left out; stacks through it may be cut, other programs lose nothing"
+        );
+        self.warn(Warning::bare(WarningKind::Tables, message));
     }
 
     /// The mappings of the image of a running process in the walker's form. Requests tables if eager. Until [`Self::forget`] the process
@@ -342,7 +364,10 @@ impl TableStore {
         let state = match answer.table {
             Ok(table) if table.is_empty() => State::None,
             Ok(table) => match self.share_or_install(kernel, &file, &table) {
-                Ok(handle) => State::Ready(handle),
+                Ok(handle) => {
+                    self.look_for_rules_left_out(path, &table, &handle);
+                    State::Ready(handle)
+                }
                 Err(error) => {
                     self.failed += 1;
                     self.warn_of_room(format!(

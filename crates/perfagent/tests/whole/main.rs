@@ -1,5 +1,6 @@
 //! The library from outside: whole captures.
 
+mod attacks;
 mod children;
 mod cut;
 mod executed;

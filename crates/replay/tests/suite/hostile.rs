@@ -13,6 +13,7 @@ use unwind::Rule;
 const CODE: u64 = 0x5555_0000_0000;
 const STACK: u64 = 0x7fff_0000_0000;
 const STACK_WORDS: u64 = 512;
+const RULES: usize = 8;
 
 /// Addresses that mean something, and some that do not.
 fn address() -> impl Strategy<Value = u64> {
@@ -50,18 +51,20 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Mappings in the first words, a page table somewhere after them.
+    /// Rules in the first words, then mappings, and a page table somewhere after them.
     fn table_pool()(
+        rules in prop::collection::vec(rule(), RULES),
         mappings in prop::collection::vec((0..0x4_0000u64, 0..0x2_0000u64, address(), word(), 0..4u32), 0..6),
         words in prop::collection::vec(word(), 1..400),
         table in 0..64u32,
     ) -> (Vec<u32>, u32) {
         let count = mappings.len() as u32;
-        let mut table_pool = Vec::new();
+        let mut table_pool: Vec<u32> = rules.iter().flat_map(Rule::words).collect();
+        let first = table_pool.len() as u32;
         for (start, size, bias, elsewhere, kind) in mappings {
             let start = CODE + start;
             let bias = if kind == 0 { CODE } else { bias };
-            let table = if kind < 2 { count * 8 + table * 2 } else { elsewhere };
+            let table = if kind < 2 { first + count * 8 + table * 4 } else { elsewhere };
             for value in [start, start + size, bias] {
                 table_pool.extend([value as u32, (value >> 32) as u32]);
             }
@@ -79,12 +82,11 @@ proptest! {
     fn walks_end_within_limits(
         (words, count) in table_pool(),
         lie in prop_oneof![3 => Just(None), 1 => (word(), word()).prop_map(Some)],
-        rules in prop::collection::vec(rule(), 0..8),
         stack in prop::collection::vec(address(), STACK_WORDS as usize),
         starts in prop::collection::vec((address(), address(), address(), any::<[u64; 16]>()), 1..6),
     ) {
-        let (mappings, count) = lie.unwrap_or((0, count));
-        let mut replay = Replay::over_words(&words, &rules, mappings, count);
+        let (mappings, count) = lie.unwrap_or((RULES as u32 * 4, count));
+        let mut replay = Replay::over_words(&words, mappings, count);
         let stack = Stack::of_words(STACK, &stack);
         for (pc, sp, fp, others) in starts {
             let mut registers = Registers { pc, by_number: others, thread_pointer: 0 };
@@ -102,10 +104,11 @@ proptest! {
 fn circles_end_at_the_limit() {
     let rule = Rule { cfa: unwind::abi::cfa::SP_DEREF, ..Rule::NONE };
     let rule = Rule { ra: unwind::abi::ra::SP, ra_off: 8, ..rule };
-    // One mapping; its page table, with one page; one row with rule 1.
+    // One mapping; its page table, with one page; one row with rule 1; the rules.
     let (low, high) = (CODE as u32, (CODE >> 32) as u32);
-    let words = [low, high, low + 0x1000, high, low, high, 8, 0, 0, 1, 12, 1, 1 << 16];
-    let mut replay = Replay::over_words(&words, &[Rule::NONE, rule], 0, 1);
+    let mut words = vec![low, high, low + 0x1000, high, low, high, 8, 0, 0, 1, 16, 0, 14, 1, 1 << 16, 0];
+    words.extend([Rule::NONE, rule].iter().flat_map(Rule::words));
+    let mut replay = Replay::over_words(&words, 0, 1);
     let stack = Stack::of_words(STACK, &[STACK, CODE + 5]);
     let walk = replay.walk_checked(&Thread::default(), &Registers::of(CODE + 5, STACK, 0), &stack).unwrap();
     assert_eq!((walk.frames.len(), walk.end), (MAX_FRAMES, replay::End::FrameLimit));

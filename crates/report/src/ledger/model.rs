@@ -121,6 +121,9 @@ pub struct Ledger {
     pub side_band_lost: u64,
     /// Files whose unwind table could not be made (frame pointers are followed there) or did not fit into the kernel's memory.
     pub tables_failed: u64,
+    /// Unwind rules that the programs did not get, as their files have more different ones than a file may have. Walks that need them
+    /// are made in user space, within the allowances for unwalked stacks, or end with `unsupported_rule`.
+    pub rules_left_out: u64,
     /// Names that processes had for too short a time to be shown: samples of that time have the name before.
     pub renames_skipped: u64,
     /// Targets. Of the whole system: all processes that there were, kernel threads too.
@@ -252,6 +255,7 @@ impl Ledger {
             ("life_lost", self.life_lost),
             ("side_band_lost", self.side_band_lost),
             ("tables_failed", self.tables_failed),
+            ("rules_left_out", self.rules_left_out),
             ("renames_skipped", self.renames_skipped),
         ]);
     }

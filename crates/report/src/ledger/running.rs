@@ -86,6 +86,7 @@ fn of_whole(settings: &Settings, accounting: &Accounting) -> Ledger {
         side_band_lost: accounting.side_band_lost,
         unreadable_processes: accounting.unreadable_processes,
         tables_failed: accounting.tables_failed,
+        rules_left_out: accounting.rules_left_out,
         python_merge_failed: accounting.python_merge_failed,
         python_unsupported: accounting.python_unsupported,
         trampolines: accounting.trampolines.clone(),

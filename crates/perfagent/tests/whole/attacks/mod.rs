@@ -1,0 +1,53 @@
+//! Programs of any user that try to blind the profiler for others: the victim's stacks stay whole, and what the attacker costs is
+//! bounded and told. Without privileges these skip and say so.
+#![cfg(target_arch = "x86_64")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod rules;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use perfagent::{Ledger, Mode, Report};
+use testkit::Process;
+
+/// The victim: see its source.
+const VICTIM: &str = include_str!("victim.c");
+
+/// Programs of one test.
+struct Programs(tempfile::TempDir);
+
+impl Programs {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// Compiles a program. `None`: there is no compiler.
+    fn compile(&self, name: &str, source: &str) -> Option<PathBuf> {
+        let Some(compiler) = testkit::find_command("cc") else {
+            testkit::skipped("no C compiler");
+            return None;
+        };
+        let (file, program) = (self.0.path().join(name).with_extension("c"), self.0.path().join(name));
+        std::fs::write(&file, source).unwrap();
+        let mut command = Command::new(compiler);
+        command.args(["-O1", "-fno-omit-frame-pointer"]).arg("-o").args([&program, &file]);
+        assert!(command.status().unwrap().success(), "{name}");
+        Some(program)
+    }
+}
+
+fn start(program: &Path, words: &[&str]) -> Process {
+    let mut command = Command::new(program);
+    Process::start(command.args(words).stdin(Stdio::null()).stdout(Stdio::piped())).unwrap()
+}
+
+fn ledger(report: &Report) -> &Ledger {
+    report.ledger(Mode::OnCpu).unwrap()
+}
+
+/// The samples of a process, and the percentage of its walks that reached the root.
+fn rooted(report: &Report, pid: u32) -> (u64, f64) {
+    let process = ledger(report).process(pid).unwrap();
+    (process.samples, process.rooted_pct().unwrap_or(0.0))
+}
