@@ -177,11 +177,13 @@ impl Endurance {
     pub fn losses(&self) -> Vec<(&'static str, String, u64)> {
         let mut losses = Vec::new();
         for (mode, capture) in [("on-cpu", &self.on_cpu), ("off-cpu", &self.off_cpu)] {
-            let causes = ["lost.ring_full", "lost.map_full", "lost.no_memory", "lost.busy", "lost.unseen"];
+            let causes = ["ring_full", "map_full", "no_memory", "memory_limit", "busy", "unseen"]
+                .map(|cause| format!("lost.{cause}"));
             let others = ["wakers_lost", "unreadable_processes", "walks_deferred", "stacks"];
-            for key in ["samples", "lost"].iter().chain(&causes).chain(&others) {
+            for key in ["samples", "lost"].into_iter().chain(causes.iter().map(String::as_str)).chain(others)
+            {
                 if let Some(value) = capture.ledger(key).and_then(|value| value.parse().ok()) {
-                    losses.push((mode, (*key).to_owned(), value));
+                    losses.push((mode, key.to_owned(), value));
                 }
             }
         }

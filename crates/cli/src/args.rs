@@ -422,6 +422,11 @@ pub struct AdvancedArgs {
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub ring_size: Option<Text>,
 
+    /// Memory of all stacks of the capture, or of one interval with --rotate, suffix K, M or G; a sample whose stack finds no room is
+    /// counted as lost.memory_limit [default: 256M]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    pub max_memory: Option<Text>,
+
     /// Test mode: walk each reuse of a remembered walk again in full and compare
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true,
           value_name = "true|false", hide_possible_values = true)]

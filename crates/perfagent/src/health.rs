@@ -14,6 +14,7 @@ pub(crate) fn of(ledgers: &[Ledger]) -> Health {
             ("ring_full", ledger.lost_ring_full),
             ("map_full", ledger.lost_map_full),
             ("no_memory", ledger.lost_no_memory),
+            ("memory_limit", ledger.lost_memory_limit),
             ("busy", ledger.lost_busy),
             ("unseen", ledger.lost_unseen),
             ("processes", ledger.processes_lost),

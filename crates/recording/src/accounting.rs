@@ -63,6 +63,9 @@ pub struct Accounting {
     pub not_run: NotRun,
     /// Counts that exceeded a limit of the recording, by number of [`State`].
     pub not_kept: [u64; State::ALL.len()],
+    /// Counts whose stack never came, by number of [`State`].
+    #[serde(skip)]
+    pub without_stack: [u64; State::ALL.len()],
     /// Of the counts that were kept, those whose waker exceeded a limit.
     pub wakers_not_kept: u64,
     /// Targets. Of the whole system: all processes that there were, kernel threads too.
@@ -110,7 +113,8 @@ impl Accounting {
         {
             *after = after.saturating_sub(*before);
         }
-        for (after, before) in after.not_kept.iter_mut().zip(before.not_kept) {
+        let of_before = before.not_kept.into_iter().chain(before.without_stack);
+        for (after, before) in after.not_kept.iter_mut().chain(&mut after.without_stack).zip(of_before) {
             *after = after.saturating_sub(before);
         }
         for (after, before) in [

@@ -68,7 +68,7 @@ pub fn assert_gzip(path: PathBuf) {
     assert!(bytes.starts_with(&[0x1f, 0x8b]) && bytes.len() > 30, "{}", path.display());
 }
 
-fn ledger(output: &Output, key: &str) -> Option<String> {
+pub fn ledger(output: &Output, key: &str) -> Option<String> {
     let text = stderr(output);
     let mut pairs = text.lines().filter_map(|line| line.trim().split_once("  "));
     pairs.find(|(name, _)| *name == key).map(|(_, value)| value.trim().to_owned())

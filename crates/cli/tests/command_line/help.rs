@@ -61,6 +61,7 @@ fn help_goes_to_standard_output_and_names_everything() {
         "DEBUGINFOD_URLS",
         "--tag",
         "--max-stacks",
+        "--max-memory",
         "--ring-size",
         "doctor",
         "--version",

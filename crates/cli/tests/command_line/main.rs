@@ -9,6 +9,7 @@ mod ending;
 mod help;
 mod inject_python;
 mod live;
+mod memory;
 mod metrics;
 mod perf_data;
 mod perf_data_input;

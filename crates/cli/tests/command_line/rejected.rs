@@ -115,6 +115,9 @@ fn map_sizes() {
     for ring in ["0", "3M", "1K", "2G", "4MB", ""] {
         good_with(&["--ring-size", ring], &[ring, "power of two"]);
     }
+    for memory in ["0", "1023K", "65G", "much", "-1", ""] {
+        good_with(&["--max-memory", memory], &[memory, "1M to 64G"]);
+    }
 }
 
 #[test]

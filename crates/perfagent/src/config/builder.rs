@@ -468,6 +468,13 @@ impl<A> Builder<A> {
         self
     }
 
+    /// Bytes for stacks, frames, names of threads and so on of the capture, or of an interval of it, all together; 256 MiB by default.
+    /// Keys of sums, and single samples, may take as much again, of each. Samples whose stack finds no room are counted as lost.
+    pub fn max_memory_bytes(mut self, bytes: u64) -> Self {
+        self.request.max_memory_bytes.set(Setting::Value(bytes));
+        self
+    }
+
     /// Size in bytes of the ring that carries new stacks, a power of two; 4 MiB by default. Samples whose stack does not fit
     /// are counted as lost.
     pub fn ring_bytes(mut self, bytes: u32) -> Self {

@@ -16,8 +16,8 @@ use self::targets::{
     command_exists, comms, no_children, one_target, pids, some_target, target_kernel_stacks,
 };
 use self::values::{
-    capture_length, cpus, labels, map_sizes, metrics_listen, min_block, off_cpu_states, outputs, pmu_events,
-    pmu_format, python_frames, sample_rate, tags, unwind_mode,
+    capture_length, cpus, labels, map_sizes, memory, metrics_listen, min_block, off_cpu_states, outputs,
+    pmu_events, pmu_format, python_frames, sample_rate, tags, unwind_mode,
 };
 use super::facts::Facts;
 use super::request::{DefaultEnricher, Destination, Request};
@@ -56,6 +56,7 @@ const CHECKS: &[Check] = &[
     labels,
     cpus,
     map_sizes,
+    memory,
     perf_data,
     outputs,
     symbol_fetching,
@@ -121,6 +122,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("single_samples", request.single_samples.is_contradiction()),
         ("--max-stacks", request.max_stacks.is_contradiction()),
         ("--ring-size", request.ring_bytes.is_contradiction()),
+        ("--max-memory", request.max_memory_bytes.is_contradiction()),
         ("table_cache_dir", request.table_cache_dir.is_contradiction()),
         ("--self-check", request.self_check.is_contradiction()),
         ("--java-perf-map", request.java_perf_map.is_contradiction()),

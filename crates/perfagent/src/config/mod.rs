@@ -49,6 +49,9 @@ pub const DEFAULT_MAX_STACKS: u32 = 65_536;
 /// Default size in bytes of the ring that carries new stacks.
 pub const DEFAULT_RING_BYTES: u32 = 4 << 20;
 
+/// Default bytes for the stacks of a capture, or of an interval of it, all together.
+pub const DEFAULT_MAX_MEMORY_BYTES: u64 = recording::Limits::BYTES as u64;
+
 /// How user stacks are walked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -141,6 +144,7 @@ pub struct Config {
     pub(crate) labels: Labels,
     pub(crate) max_stacks: u32,
     pub(crate) ring_bytes: u32,
+    pub(crate) max_memory_bytes: u64,
     pub(crate) table_cache_dir: Option<PathBuf>,
     pub(crate) self_check: bool,
     pub(crate) java_perf_map: bool,
@@ -338,6 +342,12 @@ impl Config {
     #[must_use]
     pub fn max_stacks(&self) -> u32 {
         self.max_stacks
+    }
+
+    /// Bytes for the stacks of the capture, or of an interval of it, all together.
+    #[must_use]
+    pub fn max_memory_bytes(&self) -> u64 {
+        self.max_memory_bytes
     }
 
     /// Size in bytes of the ring that carries new stacks.

@@ -57,6 +57,7 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("tag", Apply::Value(|r, text| r.tags.push(tag(text)))),
     ("max-stacks", Apply::Value(|r, text| r.max_stacks.set(read(text, size(text))))),
     ("ring-size", Apply::Value(|r, text| r.ring_bytes.set(read(text, size(text))))),
+    ("max-memory", Apply::Value(|r, text| r.max_memory_bytes.set(read(text, parse_size(text))))),
     ("profile-output", Apply::Output(OutputKind::CpuProfile)),
     ("offcpu-output", Apply::Output(OutputKind::OffCpuProfile)),
     ("wall-output", Apply::Output(OutputKind::WallProfile)),

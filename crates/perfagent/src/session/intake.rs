@@ -70,7 +70,8 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(config: &Config, gate: Option<Gate>, python: Option<PythonStacks>) -> Self {
-        let builder = Builder::new(Limits::default()).with_events(&settings::events(config));
+        let limits = Limits::of_bytes(usize::try_from(config.max_memory_bytes).unwrap_or(usize::MAX));
+        let builder = Builder::new(limits).with_events(&settings::events(config));
         Self {
             builder: if config.single_samples { builder.with_single_samples() } else { builder },
             resolver: Resolver::new(config, gate, python),

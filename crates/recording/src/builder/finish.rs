@@ -1,11 +1,11 @@
 //! From tables and sums to a recording.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use crate::builder::context::{Context, Renumbering};
 use crate::builder::keys::Place;
 use crate::builder::singles::fit_values;
+use crate::builder::table::{Item, Room, Table};
 use crate::builder::tables::Tables;
 use crate::count::{Count, Link, TaskStackId};
 use crate::event::EventId;
@@ -14,7 +14,6 @@ use crate::module::{CodeMappingId, ModuleId};
 use crate::single::Singles;
 use crate::task::ExecInstanceId;
 use crate::values::Values;
-use profile::Interner;
 
 /// The recording of an interval. `context.main` gets a number of its own if no stack goes through it.
 pub(super) fn recording(
@@ -24,9 +23,11 @@ pub(super) fn recording(
     context: Context,
 ) -> Recording {
     let Context { settings, span, origin, kernel, main, events, accounting, .. } = context;
+    // One more item than there is room for.
+    let mut room = Room::of_bytes(usize::MAX);
     let main = main.and_then(|(module, mut mapping)| {
-        mapping.module = ModuleId(tables.modules.number(module)?);
-        tables.mappings.number(mapping).map(CodeMappingId)
+        mapping.module = ModuleId(tables.modules.number(module, &mut room)?);
+        tables.mappings.number(mapping, &mut room).map(CodeMappingId)
     });
     let schema = |event: EventId| events.get(event.0 as usize).map_or(0, |event| event.values.len());
     let mut counts: Vec<Count> = sums
@@ -80,6 +81,6 @@ pub(super) fn renumbering(old: &Tables, new: &Tables) -> Renumbering {
     }
 }
 
-fn common<T: Eq + Hash>(old: &Interner<T>, new: &Interner<T>) -> impl Iterator<Item = (u32, u32)> {
+fn common<T: Item>(old: &Table<T>, new: &Table<T>) -> impl Iterator<Item = (u32, u32)> {
     new.iter().enumerate().filter_map(|(number, item)| Some((old.find(item)?, number as u32)))
 }

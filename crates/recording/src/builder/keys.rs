@@ -158,6 +158,8 @@ pub(super) struct Keys {
     /// How often sums were taken.
     drains: u32,
     pub(super) not_kept: [u64; State::ALL.len()],
+    /// Occurrences whose stack never came, by number of [`State`].
+    pub(super) without_stack: [u64; State::ALL.len()],
     pub(super) wakers_not_kept: u64,
 }
 
@@ -174,6 +176,7 @@ impl Keys {
             early_open: HashMap::new(),
             drains: 0,
             not_kept: [0; State::ALL.len()],
+            without_stack: [0; State::ALL.len()],
             wakers_not_kept: 0,
         }
     }
@@ -439,17 +442,18 @@ impl Keys {
             })
         });
         self.shrink();
-        self.not_kept = [0; State::ALL.len()];
+        (self.not_kept, self.without_stack) = Default::default();
         self.wakers_not_kept = 0;
         self.sums_attached = 0;
         std::mem::take(&mut self.sums)
     }
 
-    /// Nothing more arrives: sums without a stack are lost.
-    pub(super) fn settle(&mut self) {
+    /// Nothing more arrives: sums without a stack are lost. `was_short`: stacks came that found no place, which are those.
+    pub(super) fn settle(&mut self, was_short: bool) {
         self.early_open.clear();
+        let mut lost = [0; State::ALL.len()];
         for (_, (state, sums)) in std::mem::take(&mut self.early) {
-            self.not_kept[state as usize] += sums.count();
+            lost[state as usize] += sums.count();
         }
         for (_, mut linked) in std::mem::take(&mut self.linked) {
             self.resolve(&mut linked);
@@ -457,9 +461,11 @@ impl Keys {
             linked.links.retain(|(_, side)| matches!(side, Side::Stack(_)));
             match linked.place() {
                 Some(place) => self.add_without_waker(place, linked.state, sums),
-                None => self.not_kept[linked.state as usize] += sums.count(),
+                None => lost[linked.state as usize] += sums.count(),
             }
         }
+        let lost_for = if was_short { &mut self.not_kept } else { &mut self.without_stack };
+        lost_for.iter_mut().zip(lost).for_each(|(all, lost)| *all += lost);
     }
 
     /// All sums so far.

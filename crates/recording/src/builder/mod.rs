@@ -4,6 +4,7 @@ mod context;
 mod finish;
 mod keys;
 mod singles;
+mod table;
 mod tables;
 
 use std::collections::{HashMap, HashSet};
@@ -28,9 +29,11 @@ pub use self::context::{Context, Renumbering};
 pub use self::keys::{Attached, Key};
 pub use self::singles::Occurrence;
 
-/// How many items of a kind are kept at most.
+/// How many items of a kind are kept at most, and how much memory they take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// Memory of stacks, frames, tasks and so on, all together.
+    pub bytes: usize,
     /// Distinct stacks, frames, tasks and so on, of each.
     pub items: u32,
     /// Keys whose stack is known, keys whose stack is still on its way, sums of stacks, and sums of stacks with their wakers, of each.
@@ -41,7 +44,24 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { items: 1_000_000, keys: 1_000_000, singles: 1_000_000 }
+        Self::of_bytes(Self::BYTES)
+    }
+}
+
+impl Limits {
+    /// Memory of stacks, frames, tasks and so on by default.
+    pub const BYTES: usize = 256 << 20;
+    /// Numbers of items where memory is no reason for fewer.
+    const MOST: usize = 1_000_000;
+    /// A key with its sums, or a single sample, takes about as many bytes.
+    const OF_A_KEY: usize = 256;
+
+    /// The limits for so much memory of stacks, frames, tasks and so on. Keys and single samples are as many as fit into as much again,
+    /// of each.
+    #[must_use]
+    pub fn of_bytes(bytes: usize) -> Self {
+        let keys = (bytes / Self::OF_A_KEY).min(Self::MOST);
+        Self { bytes, items: Self::MOST as u32, keys, singles: keys }
     }
 }
 
@@ -57,14 +77,16 @@ pub struct Builder {
     keys: Keys,
     /// Single samples, if they are recorded.
     singles: Option<SingleSamples>,
+    /// A stack found no place in an interval that has ended.
+    was_short: bool,
 }
 
 impl Builder {
     /// An empty builder.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        let (tables, keys) = (Tables::with_limit(limits.items), Keys::with_limit(limits.keys));
-        Self { limits, tables, keys, singles: None }
+        let (tables, keys) = (Tables::within(limits.items, limits.bytes), Keys::with_limit(limits.keys));
+        Self { limits, tables, keys, singles: None, was_short: false }
     }
 
     /// Values of these events, in the order of their ids, fold as their schemas say. Values of other events are summed up.
@@ -83,39 +105,42 @@ impl Builder {
 
     /// The number of a module; `None` if there are too many, here and below.
     pub fn module(&mut self, module: Module) -> Option<ModuleId> {
-        self.tables.modules.number(module).map(ModuleId)
+        self.tables.modules.number(module, &mut self.tables.room).map(ModuleId)
     }
 
     /// The number of a loaded range of a module.
     pub fn mapping(&mut self, mapping: CodeMapping) -> Option<CodeMappingId> {
-        self.tables.mappings.number(mapping).map(CodeMappingId)
+        self.tables.mappings.number(mapping, &mut self.tables.room).map(CodeMappingId)
     }
 
     /// The number of a program that makes code at run time.
     pub fn exec_instance(&mut self, instance: ExecInstance) -> Option<ExecInstanceId> {
-        self.tables.exec_instances.number(instance).map(ExecInstanceId)
+        self.tables.exec_instances.number(instance, &mut self.tables.room).map(ExecInstanceId)
     }
 
     /// The number of a function of an interpreted language.
     pub fn code_object(&mut self, code: CodeObject) -> Option<CodeObjectId> {
-        self.tables.code_objects.number(code).map(CodeObjectId)
+        self.tables.code_objects.number(code, &mut self.tables.room).map(CodeObjectId)
     }
 
     /// The number of a place in code.
     pub fn frame(&mut self, frame: Frame) -> Option<FrameId> {
-        self.tables.frames.number(frame).map(FrameId)
+        self.tables.frames.number(frame, &mut self.tables.room).map(FrameId)
     }
 
     /// The number of a task. `labels`: those of its process without the process number, `comm` first.
     pub fn task(&mut self, pid: Option<u32>, labels: Vec<Label>, thread: Option<ThreadId>) -> Option<TaskId> {
-        let labels = LabelSetId(self.tables.label_sets.number(labels)?);
-        self.tables.tasks.number(Task { pid, labels, thread }).map(TaskId)
+        let labels = LabelSetId(self.tables.label_sets.number(labels, &mut self.tables.room)?);
+        self.tables.tasks.number(Task { pid, labels, thread }, &mut self.tables.room).map(TaskId)
     }
 
     /// The number of a stack of a task.
     pub fn task_stack(&mut self, task: TaskId, stack: Stack, state: State) -> Option<TaskStackId> {
-        let stack = StackId(self.tables.stacks.number(stack)?);
-        self.tables.task_stacks.number(TaskStack { task, stack, state }).map(TaskStackId)
+        let stack = StackId(self.tables.stacks.number(stack, &mut self.tables.room)?);
+        self.tables
+            .task_stacks
+            .number(TaskStack { task, stack, state }, &mut self.tables.room)
+            .map(TaskStackId)
     }
 
     /// The frames so far, by number.
@@ -270,9 +295,11 @@ impl Builder {
     /// Ends the interval: its recording, and the numbers of what the next interval goes on with. `open`: the keys of intervals that go
     /// on.
     pub fn cut(&mut self, mut context: Context, open: &HashSet<u64>) -> (Recording, Renumbering) {
-        let old = std::mem::replace(&mut self.tables, Tables::with_limit(self.limits.items));
+        let old = std::mem::replace(&mut self.tables, Tables::within(self.limits.items, self.limits.bytes));
+        self.was_short |= old.room.was_short;
         let singles = self.singles.as_mut().map(|singles| singles.take(context.start_ns));
         context.accounting.not_kept = self.keys.not_kept;
+        context.accounting.without_stack = self.keys.without_stack;
         context.accounting.wakers_not_kept = self.keys.wakers_not_kept;
         let next = &mut self.tables;
         let mut numbers = HashMap::new();
@@ -290,8 +317,9 @@ impl Builder {
     /// Ends the last interval: nothing more arrives.
     #[must_use]
     pub fn finish(mut self, mut context: Context) -> Recording {
-        self.keys.settle();
+        self.keys.settle(self.was_short || self.tables.room.was_short);
         context.accounting.not_kept = self.keys.not_kept;
+        context.accounting.without_stack = self.keys.without_stack;
         context.accounting.wakers_not_kept = self.keys.wakers_not_kept;
         let singles = self.singles.map(|mut singles| {
             singles.settle();

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use profile::{FileOffset, Label, Svma};
+use profile::{Avma, FileOffset, Label, Svma};
 
 use super::*;
 use crate::count::{Link, Role};
@@ -75,14 +75,36 @@ fn values_follow_the_schema_of_the_event() {
 
 #[test]
 fn what_exceeds_a_limit_is_counted() {
-    let mut builder = Builder::new(Limits { items: 1, keys: 1, singles: 1 });
+    let mut builder = Builder::new(Limits { items: 1, keys: 1, ..Limits::default() });
     assert!(builder.module(module("/a")).is_some() && builder.module(module("/b")).is_none());
     builder.count_not_kept(State::Sampled);
     builder.add(1, SCHEDULER, State::Blocked, StackSums { count: 1, value: 5, waited: 0 });
     builder.add(2, SCHEDULER, State::Blocked, StackSums { count: 4, value: 5, waited: 0 });
     let recording = builder.finish(context());
-    let not_kept = recording.accounting.not_kept;
-    assert_eq!((not_kept[State::Sampled as usize], not_kept[State::Blocked as usize]), (1, 5));
+    let (not_kept, without_stack) = (recording.accounting.not_kept, recording.accounting.without_stack);
+    let of = |counts: [u64; State::ALL.len()]| {
+        [State::Sampled, State::Blocked].map(|state| counts[state as usize])
+    };
+    // A module found no place: sums whose stack is missing may be for that.
+    assert_eq!((of(not_kept), of(without_stack)), ([1, 5], [0, 0]));
+}
+
+#[test]
+fn all_tables_share_a_bound_in_bytes_and_what_is_known_needs_none() {
+    let limits = Limits { bytes: 10_000, ..Limits::default() };
+    let mut builder = Builder::new(limits);
+    let first = builder.frame(Frame::Unknown { address: Avma(0) }).unwrap();
+    let taken = (1..).take_while(|n| builder.frame(Frame::Unknown { address: Avma(*n) }).is_some()).count();
+    assert!((100..300).contains(&taken), "{taken}");
+    assert_eq!(builder.task(Some(1), vec![Label::str("comm", "a")], None), None);
+    assert_eq!(builder.frame(Frame::Unknown { address: Avma(0) }), Some(first));
+    // What a target makes long is charged.
+    let long = |builder: &mut Builder| builder.module(module(&"x".repeat(9_000)));
+    let mut builder = Builder::new(limits);
+    assert!(long(&mut builder).is_some() && builder.module(module(&"y".repeat(1_000))).is_none());
+    // The next interval has the bound for itself.
+    let _ = builder.cut(context(), &HashSet::new());
+    assert!(long(&mut builder).is_some());
 }
 
 #[test]

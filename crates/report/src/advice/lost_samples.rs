@@ -21,6 +21,11 @@ pub(super) fn of(ledger: &Ledger) -> Option<Advice> {
             Some("raise --ring-size"),
         ),
         (
+            ledger.lost_memory_limit,
+            "all stacks together took the memory that they may",
+            Some("raise --max-memory, or cut the capture with --rotate"),
+        ),
+        (
             ledger.lost_no_memory,
             "the kernel had no room for more processes or threads",
             Some("profile fewer processes at a time"),

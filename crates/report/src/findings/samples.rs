@@ -8,6 +8,8 @@ use crate::ledger::Ledger;
 /// A target that was busy for this many sampling periods would have been sampled.
 const IDLE_PERIODS: f64 = 10.0;
 
+const NO_MEMORY_LEFT: &str = "all stacks together took the memory that they may";
+
 /// The share of a CPU's periods, in thousandths, of which nothing is said.
 const MAX_NOT_RUN_THOUSANDTHS: u32 = 20;
 
@@ -22,6 +24,7 @@ pub(super) fn no_room(ledger: &Ledger) -> impl Iterator<Item = Finding> {
     let causes = [
         (ledger.lost_map_full, "there were more distinct stacks than fit", "raise --max-stacks"),
         (ledger.lost_ring_full, "more new stacks came at once than fit into the ring", "raise --ring-size"),
+        (ledger.lost_memory_limit, NO_MEMORY_LEFT, "raise --max-memory, or cut the capture with --rotate"),
     ];
     let mode = ledger.mode.name();
     causes.into_iter().filter(|(lost, ..)| *lost > 0).map(move |(lost, cause, hint)| {
@@ -123,13 +126,20 @@ mod tests {
 
     #[test]
     fn each_cause_of_a_loss_is_told_with_its_figure() {
-        let ledger = Ledger { lost_map_full: 7, lost_ring_full: 9, lost_busy: 1, ..Ledger::default() };
+        let ledger = Ledger {
+            lost_map_full: 7,
+            lost_ring_full: 9,
+            lost_memory_limit: 3,
+            lost_busy: 1,
+            ..Ledger::default()
+        };
         let told: Vec<_> = no_room(&ledger).map(|finding| finding.message).collect();
         assert_eq!(
             told,
             [
                 "on-cpu: 7 samples are lost: there were more distinct stacks than fit",
                 "on-cpu: 9 samples are lost: more new stacks came at once than fit into the ring",
+                "on-cpu: 3 samples are lost: all stacks together took the memory that they may",
             ]
         );
     }

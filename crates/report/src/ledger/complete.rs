@@ -6,7 +6,7 @@ use std::time::Duration;
 use recording::{Frame, FrameId, MissingStack, Mode, ModuleKind, Recording, State, SymbolizedRecording};
 
 use super::model::Ledger;
-use super::running::{not_kept, running};
+use super::running::{not_kept, running, without_stack};
 use super::walks::{self, Walks};
 use super::wall_clock::WallClock;
 use crate::figures::{add, sum};
@@ -157,7 +157,8 @@ fn wall_clock(recording: &Recording, totals: &Totals, on_cpu: &Ledger, off_cpu: 
     };
     let mut wall = of_both(on_cpu, off_cpu);
     add(&mut wall.samples, Totals::sum(&totals.count, only_here));
-    add(&mut wall.lost_no_memory, not_kept(accounting, only_here));
+    add(&mut wall.lost_memory_limit, not_kept(accounting, only_here));
+    add(&mut wall.lost_no_memory, without_stack(accounting, only_here));
     // The profile does not show the process of a command before it executes the command.
     let of_gate = Totals::sum(&totals.gate_ns, State::is_time);
     let threads_ns = accounting.scheduler.lifetime_ns.saturating_sub(of_gate);
@@ -175,6 +176,7 @@ pub(super) fn of_both(on_cpu: &Ledger, off_cpu: &Ledger) -> Ledger {
         lost_ring_full: both(|l| l.lost_ring_full),
         lost_map_full: both(|l| l.lost_map_full),
         lost_no_memory: both(|l| l.lost_no_memory),
+        lost_memory_limit: both(|l| l.lost_memory_limit),
         lost_busy: both(|l| l.lost_busy),
         lost_unseen: both(|l| l.lost_unseen),
         outside_namespace: both(|l| l.outside_namespace),

@@ -35,6 +35,8 @@ pub struct Ledger {
     pub lost_map_full: u64,
     /// Samples lost for lack of memory elsewhere.
     pub lost_no_memory: u64,
+    /// Samples that did not fit into the memory that the capture may take.
+    pub lost_memory_limit: u64,
     /// Samples lost because the program interrupted one that was changing the same table.
     pub lost_busy: u64,
     /// Off-CPU intervals lost because the kernel did not report their begin.
@@ -153,7 +155,14 @@ impl Ledger {
     /// Samples lost for any cause.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        sum([self.lost_ring_full, self.lost_map_full, self.lost_no_memory, self.lost_busy, self.lost_unseen])
+        sum([
+            self.lost_ring_full,
+            self.lost_map_full,
+            self.lost_no_memory,
+            self.lost_memory_limit,
+            self.lost_busy,
+            self.lost_unseen,
+        ])
     }
 
     /// Names of the ends in `walks`.
@@ -239,6 +248,7 @@ impl Ledger {
             ("lost.ring_full", self.lost_ring_full),
             ("lost.map_full", self.lost_map_full),
             ("lost.no_memory", self.lost_no_memory),
+            ("lost.memory_limit", self.lost_memory_limit),
             ("lost.busy", self.lost_busy),
             ("lost.unseen", self.lost_unseen),
             ("throttled", self.throttled),

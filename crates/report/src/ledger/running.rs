@@ -30,8 +30,17 @@ pub fn running(settings: &Settings, accounting: &Accounting) -> Vec<Ledger> {
 
 /// Occurrences that a profile would show, but that exceeded a limit of the recording.
 pub(super) fn not_kept(accounting: &Accounting, is_shown: impl Fn(State) -> bool) -> u64 {
+    of_states(&accounting.not_kept, is_shown)
+}
+
+/// Occurrences that a profile would show, but whose stack never came.
+pub(super) fn without_stack(accounting: &Accounting, is_shown: impl Fn(State) -> bool) -> u64 {
+    of_states(&accounting.without_stack, is_shown)
+}
+
+fn of_states(counts: &[u64; State::ALL.len()], is_shown: impl Fn(State) -> bool) -> u64 {
     let shown = State::ALL.into_iter().filter(|state| is_shown(*state));
-    sum(shown.map(|state| accounting.not_kept[state as usize]))
+    sum(shown.map(|state| counts[state as usize]))
 }
 
 fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
@@ -69,9 +78,11 @@ fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
             take_losses(&mut ledger, scheduler, sampler);
         }
     }
-    let not_kept = not_kept(accounting, |state| settings.shows(mode, state));
-    add(&mut ledger.lost_no_memory, not_kept);
-    ledger.samples = ledger.samples.saturating_sub(not_kept);
+    let is_shown = |state| settings.shows(mode, state);
+    let (not_kept, without_stack) = (not_kept(accounting, is_shown), without_stack(accounting, is_shown));
+    add(&mut ledger.lost_memory_limit, not_kept);
+    add(&mut ledger.lost_no_memory, without_stack);
+    ledger.samples = ledger.samples.saturating_sub(not_kept).saturating_sub(without_stack);
     ledger
 }
 

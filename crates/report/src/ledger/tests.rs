@@ -194,8 +194,19 @@ fn what_exceeded_a_limit_is_lost_in_the_profiles_that_would_show_it() {
     let mut symbolized = capture.finish();
     symbolized.recording.accounting = accounting;
     let ledgers = complete(&symbolized);
-    let figures = ledgers.iter().map(|ledger| (ledger.samples, ledger.lost_no_memory, ledger.wakers_lost));
+    let figures = ledgers.iter().map(|ledger| (ledger.samples, ledger.lost_memory_limit, ledger.wakers_lost));
     assert_eq!(figures.collect::<Vec<_>>(), [(95, 5, 0), (93, 7, 6), (188, 23, 6)]);
+}
+
+#[test]
+fn a_sample_whose_stack_never_came_is_lost_for_another_cause() {
+    let mut symbolized = TestRecording::new().finish();
+    let accounting = &mut symbolized.recording.accounting;
+    accounting.sampler.samples = 100;
+    accounting.without_stack[State::Sampled as usize] = 5;
+    let ledgers = complete(&symbolized);
+    let figures = (ledgers[0].samples, ledgers[0].lost_memory_limit, ledgers[0].lost_no_memory);
+    assert_eq!(figures, (95, 0, 5));
 }
 
 #[test]
@@ -339,6 +350,7 @@ fn figures_of_any_size_saturate() {
         scheduler: Counters { processes_lost: u64::MAX, ..most },
         deferred_walks: [[u64::MAX; WalkEnd::ALL.len()]; 2],
         not_kept: [u64::MAX; 8],
+        without_stack: [u64::MAX; 8],
         wakers_not_kept: u64::MAX,
         throttled_ns: u64::MAX,
         ..Accounting::default()

@@ -332,6 +332,7 @@ fn defaults_equal_those_of_the_command_line() {
             tags: Vec::new(),
             labels: Labels::new(),
             max_stacks: 65_536,
+            max_memory_bytes: 256 << 20,
             ring_bytes: 4 << 20,
             table_cache_dir: None,
             fetching: Fetching::default(),

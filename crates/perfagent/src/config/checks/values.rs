@@ -8,7 +8,9 @@ use crate::config::labels::RESERVED_LABELS;
 use crate::config::request::Request;
 use crate::config::setting::Setting;
 use crate::config::size::format_size;
-use crate::config::{DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, duration};
+use crate::config::{
+    DEFAULT_MAX_MEMORY_BYTES, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, duration,
+};
 use crate::error::Error;
 use crate::output;
 
@@ -16,6 +18,8 @@ use crate::output;
 const RESERVED_TAG_PREFIX: &str = "perf-agent.";
 /// Sizes of the stack map: up to a quarter of a GiB of kernel memory.
 const STACKS_RANGE: std::ops::RangeInclusive<u32> = 1..=4_194_304;
+/// Memory for stacks: from what a few thousand stacks take to what 64-bit positions in a recording's file can tell.
+const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 30;
 /// Sizes of the ring: from one page to a size well within 32-bit positions.
 const RING_RANGE: std::ops::RangeInclusive<u32> = 4_096..=1 << 30;
 
@@ -197,6 +201,21 @@ pub(super) fn map_sizes(request: &Request, _: &Facts) -> Result<(), Error> {
         ));
     }
     Ok(())
+}
+
+pub(super) fn memory(request: &Request, _: &Facts) -> Result<(), Error> {
+    let given = match &request.max_memory_bytes {
+        Setting::Unreadable(text) => text.clone(),
+        Setting::Value(bytes) if !MEMORY_RANGE.contains(bytes) => format_size(*bytes),
+        _ => return Ok(()),
+    };
+    let [least, most, default] =
+        [*MEMORY_RANGE.start(), *MEMORY_RANGE.end(), DEFAULT_MAX_MEMORY_BYTES].map(format_size);
+    Err(Error::invalid(
+        "--max-memory",
+        format!("--max-memory `{given}` is not a size from {least} to {most}"),
+        format!("the default is {default}; suffixes are K, M, G"),
+    ))
 }
 
 pub(super) fn outputs(request: &Request, _: &Facts) -> Result<(), Error> {

@@ -84,8 +84,8 @@ fn keys_of_a_process_are_dropped_when_it_has_ended_and_not_before() {
     keys.add(8, EVENT, State::Blocked, sums(1, 1));
     keys.add(16, EVENT, State::Blocked, sums(1, 1));
     assert_eq!(of(&keys, 7, None), (1, 1));
-    keys.settle();
-    assert_eq!(keys.not_kept[State::Blocked as usize], 1);
+    keys.settle(false);
+    assert_eq!(keys.without_stack[State::Blocked as usize], 1);
 }
 
 #[test]
@@ -99,10 +99,10 @@ fn sums_without_a_stack_at_the_end_are_counted_by_state() {
     keys.enter(6, key(7, 1, false), State::Blocked);
     keys.enter_pair(7, EVENT, State::Blocked, 6, 8);
     keys.add(7, EVENT, State::Blocked, sums(5, 1));
-    keys.settle();
-    let not_kept =
-        [State::Sampled, State::Preempted, State::Blocked].map(|state| keys.not_kept[state as usize]);
-    assert_eq!((not_kept, of(&keys, 7, None), keys.wakers_not_kept), ([2, 3, 4], (5, 1), 5));
+    keys.settle(false);
+    let without_stack =
+        [State::Sampled, State::Preempted, State::Blocked].map(|state| keys.without_stack[state as usize]);
+    assert_eq!((without_stack, of(&keys, 7, None), keys.wakers_not_kept), ([2, 3, 4], (5, 1), 5));
 }
 
 #[test]
