@@ -426,6 +426,10 @@ pub struct AdvancedArgs {
     /// counted as lost.memory_limit [default: 256M]
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub max_memory: Option<Text>,
+    /// Kernel memory for unwind tables and the mappings of processes, suffix K, M or G; it is taken as it is needed. The table of processes
+    /// has one place for each 2 KiB of it, at least 16384. Under pressure, tables that most samples need come first [default: 32M]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    pub table_memory: Option<Text>,
 
     /// Test mode: walk each reuse of a remembered walk again in full and compare
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true,

@@ -98,6 +98,7 @@ fn further_texts(args: &CaptureArgs) -> impl Iterator<Item = (&'static str, &Tex
         ("max-stacks", &advanced.max_stacks),
         ("ring-size", &advanced.ring_size),
         ("max-memory", &advanced.max_memory),
+        ("table-memory", &advanced.table_memory),
     ];
     let single = single.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
     single.chain(outputs.tag.iter().map(|tag| ("tag", tag)))

@@ -9,11 +9,18 @@ use crate::abi::CHUNK_WORDS;
 pub(crate) struct Extents {
     /// start -> length
     free: BTreeMap<u32, u32>,
+    /// All of them together.
+    words: u32,
 }
 
 impl Extents {
     pub(crate) fn new(words: u32) -> Self {
-        Self { free: BTreeMap::from([(0, words)]) }
+        Self { free: BTreeMap::from([(0, words)]), words }
+    }
+
+    /// Free words, in however many pieces.
+    pub(crate) fn words(&self) -> u32 {
+        self.words
     }
 
     /// Takes `words` words at a multiple of `align` (a power of two). With `in_one_chunk` they do not cross a chunk boundary.
@@ -25,6 +32,7 @@ impl Extents {
             }
             (start + words <= from + length).then_some((from, length, start))
         })?;
+        self.words -= words;
         self.free.remove(&from);
         if start > from {
             self.free.insert(from, start - from);
@@ -40,6 +48,7 @@ impl Extents {
         if words == 0 {
             return;
         }
+        self.words += words;
         if let Some((&before, &length)) = self.free.range(..start).next_back()
             && before + length == start
         {
@@ -66,10 +75,12 @@ mod tests {
         let c = extents.take(2 * CHUNK_WORDS, 8, false).unwrap();
         assert_eq!((a, b, c), (0, CHUNK_WORDS, 2 * CHUNK_WORDS));
         assert_eq!(extents.take(CHUNK_WORDS, 1, false), None);
+        assert_eq!(extents.words(), CHUNK_WORDS - 100);
         extents.give(b, CHUNK_WORDS);
         extents.give(a, 100);
         extents.give(c, 2 * CHUNK_WORDS);
         assert_eq!(extents.free, BTreeMap::from([(0, 4 * CHUNK_WORDS)]));
+        assert_eq!(extents.words(), 4 * CHUNK_WORDS);
     }
 
     #[test]

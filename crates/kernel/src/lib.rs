@@ -56,7 +56,7 @@ pub use frame::Frame;
 pub use life::{Life, LifeCounts, LifeEvent};
 pub use load::Kernel;
 pub use mappings::{KernelMapping, MappingKind};
-pub use memory::Memory;
+pub use memory::{Memory, TableRoom};
 pub use messages::{Message, StackPart, decode_message};
 pub use process_record::RecordedProcess;
 pub use processes::KernelProcess;

@@ -15,7 +15,7 @@ use crate::counters::Skipped;
 use crate::error::load_error;
 use crate::layout::{self, Layout};
 use crate::life::{self, LifeCounts};
-use crate::memory::{MapMemory, tables_can_grow};
+use crate::memory::{MapMemory, TableRoom, tables_can_grow};
 use crate::messages::{Message, Ring};
 use crate::processes::Processes;
 use crate::python::{Python, Pythons};
@@ -227,6 +227,16 @@ impl Kernel {
     #[must_use]
     pub fn lookup(&self, table: &TableHandle, address: Svma) -> Option<Rule> {
         tables::lookup(&self.pool, table, address)
+    }
+
+    /// What tables and mappings may take, and what is left of it.
+    #[must_use]
+    pub fn table_room(&mut self) -> TableRoom {
+        TableRoom {
+            limit_bytes: self.pool.limit_bytes(),
+            free_bytes: self.pool.free_bytes(),
+            soon_free_bytes: self.pool.soon_free_bytes(),
+        }
     }
 
     /// Frees a table. No mapping of any process may refer to it.

@@ -15,6 +15,17 @@ pub struct Memory {
     pub fixed_bytes: usize,
 }
 
+/// Kernel memory for tables and mappings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableRoom {
+    /// What they may take.
+    pub limit_bytes: usize,
+    /// What is left of it, in however many pieces.
+    pub free_bytes: usize,
+    /// What was freed and is used again soon, when no program reads it any more.
+    pub soon_free_bytes: usize,
+}
+
 /// The hash tables whose size is a bound for a crowd, which few captures meet.
 const GROWING: [&str; 9] = [
     "totals_a",

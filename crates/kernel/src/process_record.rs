@@ -41,6 +41,11 @@ pub(crate) fn proc_exec_id(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes.get(std::mem::offset_of!(types::proc, exec_id)..)?.first_chunk()?))
 }
 
+/// The generation in the bytes of a `struct proc`.
+pub(crate) fn proc_generation(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(std::mem::offset_of!(types::proc, generation)..)?.first_chunk()?))
+}
+
 /// The flags in the bytes of a `struct proc`.
 pub(crate) fn proc_flags(bytes: &[u8]) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(FLAGS_AT..)?.first_chunk()?))

@@ -9,8 +9,8 @@ use crate::abi::control;
 use crate::control_words::ControlWords;
 use crate::mappings::{KernelMapping, MAPPING_WORDS, mapping_words};
 use crate::process_record::{
-    PROC_OTHER_KERNEL_STACKS, PROC_WAKER, RecordedProcess, proc_bytes, proc_exec_id, proc_flags, proc_python,
-    recorded_process, with_flags, with_python,
+    PROC_OTHER_KERNEL_STACKS, PROC_WAKER, RecordedProcess, proc_bytes, proc_exec_id, proc_flags,
+    proc_generation, proc_python, recorded_process, with_flags, with_python,
 };
 use crate::python::{Python, Pythons};
 use crate::table_pool::TablePool;
@@ -36,7 +36,24 @@ pub(crate) struct Processes {
     words: ControlWords,
     changed: u64,
     generation: u32,
-    lists: HashMap<u32, (u32, u32)>,
+    lists: HashMap<u32, List>,
+}
+
+/// The mappings of a process in the table pool.
+#[derive(Clone, Copy, Debug, Default)]
+struct List {
+    start: u32,
+    words: u32,
+    /// The generation of the process with which the programs got it.
+    generation: u32,
+}
+
+impl List {
+    fn give(self, pool: &mut TablePool) {
+        if self.words > 0 {
+            pool.give(self.start, self.words);
+        }
+    }
 }
 
 impl Processes {
@@ -51,32 +68,50 @@ impl Processes {
         process: &KernelProcess<'_>,
         new: bool,
     ) -> Result<bool, Error> {
-        // If the pool is full, the process gets an empty list: its old mappings are out of date.
-        let placed = place(pool, process.mappings);
-        let list = *placed.as_ref().unwrap_or(&(0, 0));
-        let count = list.1 / MAPPING_WORDS;
-        self.generation = self.generation.wrapping_add(1);
         // The update below may overwrite an exec that happens after this read. The report of that exec causes another update.
         let before = self.value(process.pid);
+        let same = self.lists.get(&process.pid).copied();
+        let same = same.filter(|list| is_list_of(pool, list, process.mappings));
+        // If the pool is full, the process gets an empty list: its old mappings are out of date.
+        let placed = match same {
+            Some(list) => Ok(list),
+            None => place(pool, process.mappings),
+        };
+        let mut list = placed.as_ref().copied().unwrap_or_default();
+        let is_known_list =
+            same.is_some() && before.as_deref().and_then(proc_generation) == Some(list.generation);
+        if !is_known_list {
+            self.generation = self.generation.wrapping_add(1);
+            list.generation = self.generation;
+        }
         let exec_id = before.as_deref().and_then(proc_exec_id).unwrap_or(0).max(process.exec_id);
         let kept = before.as_deref().and_then(proc_flags).unwrap_or(0) & PROC_OTHER_KERNEL_STACKS;
         let flags = if process.waker_only { PROC_WAKER } else { 0 } | kept;
         // An exec forgets the interpreter.
         let same_program = before.as_deref().and_then(proc_exec_id) == Some(exec_id);
         let python = before.as_deref().filter(|_| same_program).and_then(proc_python).unwrap_or(0);
-        let value = proc_bytes((list.0, count), self.generation, flags, python, exec_id);
+        let count = list.words / MAPPING_WORDS;
+        let value = proc_bytes((list.start, count), list.generation, flags, python, exec_id);
+        if before.as_deref() == Some(&value) {
+            return placed.map(|_| true);
+        }
         let how = if new { MapFlags::ANY } else { MapFlags::EXIST };
         let known = match self.map.update(&process.pid.to_ne_bytes(), &value, how) {
             Ok(()) => true,
             Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => false,
             Err(source) => {
-                pool.give(list.0, list.1);
+                if same.is_none() {
+                    list.give(pool);
+                }
                 return Err(Error::Map { action: "enter a process into", map: "procs", source });
             }
         };
-        let old = if known { self.lists.insert(process.pid, list) } else { Some(list) };
-        if let Some((start, words)) = old.filter(|old| old.1 > 0) {
-            pool.give(start, words);
+        let old = match known {
+            true => self.lists.insert(process.pid, list),
+            false => Some(list),
+        };
+        if let Some(old) = old.filter(|_| same.is_none()) {
+            old.give(pool);
         }
         self.tell();
         placed.map(|_| known)
@@ -89,8 +124,8 @@ impl Processes {
         if exec_id.is_some_and(|exec_id| exec_id > ended_ns) {
             return;
         }
-        if let Some((start, words)) = self.lists.remove(&pid).filter(|list| list.1 > 0) {
-            pool.give(start, words);
+        if let Some(list) = self.lists.remove(&pid) {
+            list.give(pool);
         }
         if exec_id.is_some() {
             let _ = self.map.delete(&pid.to_ne_bytes());
@@ -182,16 +217,23 @@ impl Processes {
     }
 }
 
-/// Writes mappings into the table pool. Returns their address and their number of words.
-fn place(pool: &mut TablePool, mappings: &[KernelMapping]) -> Result<(u32, u32), Error> {
+/// Whether a list of the table pool has these mappings and no others. Then it need not be written again.
+fn is_list_of(pool: &TablePool, list: &List, mappings: &[KernelMapping]) -> bool {
+    list.words == mappings.len() as u32 * MAPPING_WORDS
+        && pool.holds(list.start, mappings.iter().flat_map(mapping_words))
+}
+
+/// Writes mappings into the table pool.
+fn place(pool: &mut TablePool, mappings: &[KernelMapping]) -> Result<List, Error> {
     let words = mappings.len() as u32 * MAPPING_WORDS;
     if words == 0 {
-        return Ok((0, 0));
+        return Ok(List::default());
     }
     let start = pool.take(words, MAPPING_WORDS, false)?;
+    let list = List { start, words, generation: 0 };
     if let Err(error) = pool.write(start, mappings.iter().flat_map(mapping_words)) {
-        pool.give(start, words);
+        list.give(pool);
         return Err(error);
     }
-    Ok((start, words))
+    Ok(list)
 }

@@ -67,6 +67,12 @@ impl TablePool {
 
     /// Allocates words at a multiple of `align`. Pass them to [`Self::back`] before writing them.
     pub(crate) fn reserve(&mut self, words: u32, align: u32, in_one_chunk: bool) -> Result<u32, Error> {
+        self.end_quarantine();
+        let full = Error::TablePoolFull { words, limit_mib: (self.limit_bytes() >> 20) as u32 };
+        self.extents.take(words, align, in_one_chunk).ok_or(full)
+    }
+
+    fn end_quarantine(&mut self) {
         while let Some(&(since, start, length)) = self.quarantine.front() {
             if since.elapsed() < QUARANTINE {
                 break;
@@ -74,9 +80,22 @@ impl TablePool {
             self.extents.give(start, length);
             self.quarantine.pop_front();
         }
-        let full =
-            Error::TablePoolFull { words, limit_mib: ((self.chunks.len() * CHUNK_BYTES) >> 20) as u32 };
-        self.extents.take(words, align, in_one_chunk).ok_or(full)
+    }
+
+    /// Bytes that tables and mappings may have.
+    pub(crate) fn limit_bytes(&self) -> usize {
+        self.chunks.len() * CHUNK_BYTES
+    }
+
+    /// Bytes that can be allocated now, in however many pieces.
+    pub(crate) fn free_bytes(&mut self) -> usize {
+        self.end_quarantine();
+        self.extents.words() as usize * 4
+    }
+
+    /// Bytes that were freed and can be allocated soon.
+    pub(crate) fn soon_free_bytes(&self) -> usize {
+        self.quarantine.iter().map(|(_, _, words)| *words as usize * 4).sum()
     }
 
     /// Creates the chunks of reserved words, given as (start, words). One call for many is faster: each call waits for
@@ -126,6 +145,22 @@ impl TablePool {
     pub(crate) fn read(&self, at: u32) -> Option<u32> {
         let word = |chunk: &[AtomicU32]| chunk[(at % CHUNK_WORDS) as usize].load(Ordering::Relaxed);
         self.with_chunk(at / CHUNK_WORDS, word).ok()?
+    }
+
+    /// Whether these words stand from `start` on.
+    pub(crate) fn holds(&self, start: u32, words: impl IntoIterator<Item = u32>) -> bool {
+        let mut at = start;
+        let mut words = words.into_iter().peekable();
+        while words.peek().is_some() {
+            let compared = self.with_chunk(at / CHUNK_WORDS, |chunk| {
+                let rest = &chunk[(at % CHUNK_WORDS) as usize..];
+                let mut pairs = rest.iter().zip(&mut words);
+                pairs.all(|(place, word)| place.load(Ordering::Relaxed) == word).then_some(rest.len())
+            });
+            let Ok(Some(Some(length))) = compared else { return false };
+            at += length as u32;
+        }
+        true
     }
 
     /// Calls `action` with the words of a chunk, if it exists.

@@ -63,6 +63,7 @@ fn help_goes_to_standard_output_and_names_everything() {
         "--max-stacks",
         "--max-memory",
         "--ring-size",
+        "--table-memory",
         "doctor",
         "--version",
         "Exit status",

@@ -118,6 +118,9 @@ fn map_sizes() {
     for memory in ["0", "1023K", "65G", "much", "-1", ""] {
         good_with(&["--max-memory", memory], &[memory, "1M to 64G"]);
     }
+    for tables in ["0", "1023K", "512M", "much", ""] {
+        good_with(&["--table-memory", tables], &[tables, "from 1M to 256M"]);
+    }
 }
 
 #[test]

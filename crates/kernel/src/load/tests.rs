@@ -13,7 +13,7 @@ use super::Kernel;
 use crate::abi::skeleton::types;
 use crate::memory::{growing_bytes, grows, map_bytes, tables_can_grow};
 use crate::object::find_map;
-use crate::{Error, Message};
+use crate::{Error, KernelMapping, KernelProcess, MappingKind, Message};
 
 #[path = "../../tests/whole/following/mod.rs"]
 mod following;
@@ -40,6 +40,29 @@ fn beside_a_sleeper(body: impl FnOnce(u32)) {
         body(tid);
         drop(end);
     });
+}
+
+#[test]
+fn equal_mappings_are_not_written_again() {
+    let Some(mut kernel) = loaded() else { return };
+    let mapping = |at: u64| KernelMapping {
+        start: at << 13,
+        end: (at << 13) + 4096,
+        bias: 0,
+        kind: MappingKind::FramePointers,
+    };
+    let all: Vec<_> = (1..=1000).map(mapping).collect();
+    let mut add = |mappings: &[KernelMapping]| {
+        let process = KernelProcess { pid: 4_194_300, exec_id: 1, mappings, waker_only: false };
+        kernel.add_process(&process).unwrap();
+        let room = kernel.table_room();
+        (room.limit_bytes - room.free_bytes, room.soon_free_bytes)
+    };
+    let once = add(&all);
+    assert_eq!(once, (32_000, 0));
+    assert_eq!(add(&all), once);
+    assert_eq!(add(&all[1..]), (32_000 + 31_968, 32_000));
+    assert_eq!(add(&[]), (32_000 + 31_968, 32_000 + 31_968));
 }
 
 #[test]

@@ -482,6 +482,13 @@ impl<A> Builder<A> {
         self
     }
 
+    /// Kernel memory in bytes for unwind tables and the mappings of processes, taken as it is needed; 32 MiB by default. The table of
+    /// processes has one place for each 2 KiB of it, at least 16,384.
+    pub fn table_memory(mut self, bytes: u32) -> Self {
+        self.request.table_memory.set(Setting::Value(bytes));
+        self
+    }
+
     /// Cache unwind tables in this directory. It is created if it is missing, and must belong to this user alone. The
     /// default is `perf-agent/unwind` in `$XDG_CACHE_HOME`, else in `$HOME/.cache`; without both there is no cache.
     pub fn table_cache_dir(mut self, directory: impl Into<PathBuf>) -> Self {

@@ -123,6 +123,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--max-stacks", request.max_stacks.is_contradiction()),
         ("--ring-size", request.ring_bytes.is_contradiction()),
         ("--max-memory", request.max_memory_bytes.is_contradiction()),
+        ("--table-memory", request.table_memory.is_contradiction()),
         ("table_cache_dir", request.table_cache_dir.is_contradiction()),
         ("--self-check", request.self_check.is_contradiction()),
         ("--java-perf-map", request.java_perf_map.is_contradiction()),

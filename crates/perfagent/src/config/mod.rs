@@ -48,6 +48,8 @@ pub const DEFAULT_SAMPLE_RATE_HZ: u32 = 99;
 pub const DEFAULT_MAX_STACKS: u32 = 65_536;
 /// Default size in bytes of the ring that carries new stacks.
 pub const DEFAULT_RING_BYTES: u32 = 4 << 20;
+/// Kernel memory in bytes for unwind tables and mappings, by default.
+pub const DEFAULT_TABLE_MEMORY: u32 = 32 << 20;
 
 /// Default bytes for the stacks of a capture, or of an interval of it, all together.
 pub const DEFAULT_MAX_MEMORY_BYTES: u64 = recording::Limits::BYTES as u64;
@@ -145,6 +147,7 @@ pub struct Config {
     pub(crate) max_stacks: u32,
     pub(crate) ring_bytes: u32,
     pub(crate) max_memory_bytes: u64,
+    pub(crate) table_memory: u32,
     pub(crate) table_cache_dir: Option<PathBuf>,
     pub(crate) self_check: bool,
     pub(crate) java_perf_map: bool,
@@ -354,6 +357,12 @@ impl Config {
     #[must_use]
     pub fn ring_bytes(&self) -> u32 {
         self.ring_bytes
+    }
+
+    /// Kernel memory in bytes for unwind tables and the mappings of processes.
+    #[must_use]
+    pub fn table_memory(&self) -> u32 {
+        self.table_memory
     }
 
     /// The directory of the cache of unwind tables, if one was set.

@@ -56,6 +56,7 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("inject-python", Apply::Flag(|r| &mut r.inject_python)),
     ("tag", Apply::Value(|r, text| r.tags.push(tag(text)))),
     ("max-stacks", Apply::Value(|r, text| r.max_stacks.set(read(text, size(text))))),
+    ("table-memory", Apply::Value(|r, text| r.table_memory.set(read(text, size(text))))),
     ("ring-size", Apply::Value(|r, text| r.ring_bytes.set(read(text, size(text))))),
     ("max-memory", Apply::Value(|r, text| r.max_memory_bytes.set(read(text, parse_size(text))))),
     ("profile-output", Apply::Output(OutputKind::CpuProfile)),

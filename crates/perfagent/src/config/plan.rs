@@ -10,7 +10,7 @@ use super::request::{DefaultEnricher, Destination, Request};
 use super::setting::Setting;
 use super::{
     Callbacks, Config, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES,
-    DEFAULT_SAMPLE_RATE_HZ, Enrichment, Plan, PmuFormat, Targets, Unwind,
+    DEFAULT_SAMPLE_RATE_HZ, DEFAULT_TABLE_MEMORY, Enrichment, Plan, PmuFormat, Targets, Unwind,
 };
 use crate::OffCpuState;
 use crate::output::{FileTarget, OutputKind, OutputTarget};
@@ -76,6 +76,7 @@ pub(super) fn plan(request: Request) -> Plan {
         max_stacks: request.max_stacks.value().copied().unwrap_or(DEFAULT_MAX_STACKS),
         ring_bytes: request.ring_bytes.value().copied().unwrap_or(DEFAULT_RING_BYTES),
         max_memory_bytes: request.max_memory_bytes.value().copied().unwrap_or(DEFAULT_MAX_MEMORY_BYTES),
+        table_memory: request.table_memory.value().copied().unwrap_or(DEFAULT_TABLE_MEMORY),
         table_cache_dir: request.table_cache_dir.value().cloned(),
         self_check: request.self_check.is_on(),
         java_perf_map: request.java_perf_map.is_on(),

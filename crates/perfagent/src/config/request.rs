@@ -92,6 +92,7 @@ pub(super) struct Request {
     pub(super) max_stacks: Setting<u32>,
     pub(super) ring_bytes: Setting<u32>,
     pub(super) max_memory_bytes: Setting<u64>,
+    pub(super) table_memory: Setting<u32>,
     pub(super) table_cache_dir: Setting<PathBuf>,
     pub(super) self_check: Setting<bool>,
     pub(super) java_perf_map: Setting<bool>,

@@ -6,7 +6,8 @@ use crate::processes::Processes;
 use crate::python::Pythons;
 use crate::unwinding::TableStore;
 
-/// Enters what changed since the last call. A process that could not be entered is tried again at the next call.
+/// Enters what changed since the last call. A process that could not be entered is tried again at the next call, or when there is room for
+/// its mappings.
 pub(super) fn carry_over(
     processes: &mut Processes,
     kernel: &mut Kernel,
@@ -24,9 +25,13 @@ pub(super) fn carry_over(
         let mappings = tables.mappings(now.image);
         let process = KernelProcess { pid, exec_id: now.from_ns, mappings: &mappings, waker_only };
         // The kernel side may not record the process: it has ended or, with the whole system as target, was not sampled yet.
-        if let Err(error) = kernel.update_process(&process) {
-            failed = failed.and(Err(error));
-            again.push(pid);
+        match kernel.update_process(&process) {
+            Ok(_) => {}
+            Err(error @ kernel::Error::TablePoolFull { .. }) => tables.found_no_room(pid, &error),
+            Err(error) => {
+                failed = failed.and(Err(error));
+                again.push(pid);
+            }
         }
         if let Some(pythons) = &mut pythons {
             failed = failed.and(pythons.tell(pid, now.from_ns, kernel));

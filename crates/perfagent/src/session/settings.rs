@@ -12,6 +12,11 @@ use crate::{Config, Error, OffCpuState, PythonFrames, Targets};
 /// Name of the scheduler's event in ledgers.
 const SCHEDULER_EVENT: &str = "sched:sched_switch";
 
+/// Of the memory for tables, as much as a process takes with its mappings and its share of tables: there is a place for so many processes.
+const BYTES_OF_A_PROCESS: u32 = 2048;
+/// There are no fewer places than these.
+const LEAST_PROCESSES: u32 = 16_384;
+
 /// What the programs are loaded with.
 ///
 /// # Errors
@@ -41,6 +46,8 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Result<Settings, Erro
         threads: count_threads(&config.targets, pids),
         max_stacks: config.max_stacks,
         ring_bytes: config.ring_bytes,
+        table_pool_bytes: config.table_memory as usize,
+        max_processes: (config.table_memory / BYTES_OF_A_PROCESS).max(LEAST_PROCESSES),
         ..Settings::default()
     })
 }

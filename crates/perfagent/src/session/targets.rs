@@ -59,8 +59,7 @@ pub(super) fn enter_all(
         match kernel.add_process(&process) {
             // The process is known without mappings until there is memory for them.
             Err(error @ kernel::Error::TablePoolFull { .. }) => {
-                let message = format!("mappings of process {pid}: {error}; its stacks are truncated");
-                tables.warn_of_room(message);
+                tables.found_no_room(pid, &error);
             }
             added => added.map_err(load_error)?,
         }

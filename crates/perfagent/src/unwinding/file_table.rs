@@ -22,8 +22,8 @@ pub(super) enum State {
     None,
     /// Its file system does not answer; frame pointers are followed until it does.
     Unanswered,
-    /// It does not fit into the kernel's memory.
-    NoRoom,
+    /// It does not fit into the kernel's memory. It is tried again when there is room for so many bytes.
+    NoRoom(usize),
 }
 
 /// The table of one file, and who uses it.
@@ -35,18 +35,20 @@ pub(super) struct FileTable {
     pub(super) users: HashSet<u32>,
     /// Since when it is known to have none.
     pub(super) unused_since: Option<Instant>,
+    /// Samples that needed the table since it found no room.
+    pub(super) hits: u64,
 }
 
 impl FileTable {
     /// Nobody has asked for the table yet.
     pub(super) fn new(number: u64, file: Arc<MappedFile>) -> Self {
-        Self { number, state: State::Wanted, file, users: HashSet::new(), unused_since: None }
+        Self { number, state: State::Wanted, file, users: HashSet::new(), unused_since: None, hits: 0 }
     }
 
     /// How the walker goes through mappings of the file.
     pub(super) fn kind(&self) -> MappingKind {
         match &self.state {
-            State::Wanted | State::Pending | State::NoRoom => MappingKind::NotReady,
+            State::Wanted | State::Pending | State::NoRoom(_) => MappingKind::NotReady,
             State::Ready(handle) => KernelMapping::with_table(handle),
             State::None | State::Unanswered => MappingKind::FramePointers,
         }
@@ -56,6 +58,7 @@ impl FileTable {
     pub(super) fn want(&mut self, compiler: &Compiler) {
         match self.state {
             State::Pending => _ = compiler.bump(self.number),
+            State::NoRoom(_) => self.hits += 1,
             _ => self.submit(compiler, 1),
         }
     }

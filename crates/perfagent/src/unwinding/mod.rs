@@ -7,6 +7,8 @@ mod deferred;
 mod file_bytes;
 mod file_table;
 mod kept_tables;
+mod mapping_list;
+mod room;
 mod table_store;
 mod unwinders;
 mod user_walk;

@@ -14,6 +14,8 @@ use unwind::{Rule, Table};
 
 use super::file_table::{FileTable, State};
 use super::kept_tables::{Unused, no_longer_kept};
+use super::mapping_list::{MAX_ENTRIES, within_quota};
+use super::room::{Waiting, WaitingTable, that_fit};
 use crate::hooks::{CompiledTable, HookThread};
 use crate::{Error, Warning, WarningKind};
 
@@ -25,10 +27,6 @@ const MAX_COMPARED: usize = 8;
 
 /// Larger files are requested only when a sample hits them: most are never executed.
 const LIKELY_NEEDED: u64 = 8 << 20;
-
-/// Mappings of one process that are entered in the kernel, at 32 bytes each: a quarter of the memory that all processes and tables
-/// share there, and four times the default of `vm.max_map_count`.
-const MAX_MAPPINGS: usize = 1 << 18;
 
 /// A file that is not read within this time is given up: stacks wait no longer for its table either.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -65,6 +63,8 @@ pub(crate) struct TableStore {
     disabled: bool,
     warnings: Vec<Warning>,
     full: bool,
+    /// What found no room in the kernel's memory.
+    waiting: Waiting,
     /// Tables that could not be compiled or did not fit.
     failed: u64,
     /// Rules that the kernel side did not take, as their files have too many.
@@ -120,6 +120,7 @@ impl TableStore {
             disabled,
             warnings,
             full: false,
+            waiting: Waiting::default(),
             failed: 0,
             rules_left_out: 0,
             unanswered: 0,
@@ -129,10 +130,19 @@ impl TableStore {
     }
 
     /// Warns, once, that something did not fit into the kernel's memory.
-    pub(crate) fn warn_of_room(&mut self, message: String) {
+    fn warn_of_room(&mut self, message: String) {
         if !std::mem::replace(&mut self.full, true) {
-            self.warn(Warning::new(WarningKind::Tables, message, "profile fewer processes at a time"));
+            let hint = "raise --table-memory, or profile fewer processes at a time";
+            self.warn(Warning::new(WarningKind::Tables, message, hint));
         }
+    }
+
+    /// The mappings of a process did not fit into the kernel's memory. They are tried again when there is room.
+    pub(crate) fn found_no_room(&mut self, pid: u32, error: &kernel::Error) {
+        self.waiting.add(pid);
+        self.warn_of_room(format!(
+            "mappings of process {pid} and others: {error}; their stacks are truncated until there is room"
+        ));
     }
 
     fn warn(&mut self, warning: Warning) {
@@ -186,24 +196,22 @@ impl TableStore {
     /// The mappings of the image of a running process in the walker's form. Requests tables if eager. Until [`Self::forget`] the process
     /// keeps the tables of its files.
     pub(crate) fn mappings(&mut self, image: &Image) -> Vec<KernelMapping> {
-        let all = image.regions();
-        let known = all.len().min(MAX_MAPPINGS);
-        if known < all.len() && !std::mem::replace(&mut self.crowded, true) {
+        let regions = image.regions().iter();
+        let regions = regions.filter(|region| !matches!(region.kind(), RegionKind::KernelPage));
+        let list = within_quota(regions.map(|region| {
+            let (bias, kind) = self.unwinding(Some(image.pid), region);
+            KernelMapping { start: region.start.0, end: region.end.0, bias, kind }
+        }));
+        if list.left_out > 0 && !std::mem::replace(&mut self.crowded, true) {
             let message = format!(
-                "process {} maps code {} times, of which {MAX_MAPPINGS} are known in the kernel; stacks through others are \
+                "process {} maps code of files {} times, of which {MAX_ENTRIES} are known in the kernel; its stacks through others are \
                  truncated",
                 image.pid,
-                all.len()
+                list.entries.len() + list.left_out
             );
             self.warn(Warning::bare(WarningKind::Tables, message));
         }
-        let mut mappings = Vec::with_capacity(known);
-        for region in all.iter().take(known).filter(|region| !matches!(region.kind(), RegionKind::KernelPage))
-        {
-            let (bias, kind) = self.unwinding(Some(image.pid), region);
-            mappings.push(KernelMapping { start: region.start.0, end: region.end.0, bias, kind });
-        }
-        mappings
+        list.entries
     }
 
     /// Requests the table of the file that a region maps; of a large file only if eager.
@@ -292,6 +300,7 @@ impl TableStore {
         for opening in self.opening.values_mut() {
             opening.users.remove(&pid);
         }
+        self.waiting.forget(pid);
     }
 
     /// Tables that are being compiled, and files that are being opened for theirs.
@@ -321,7 +330,33 @@ impl TableStore {
             next = self.answers.try_recv().ok();
         }
         changed.extend(self.give_up());
+        changed.extend(self.try_again(kernel));
         changed
+    }
+
+    /// Requests tables again that found no room before, if there is some now. Returns the processes whose mappings may find room.
+    fn try_again(&mut self, kernel: &mut Kernel) -> HashSet<u32> {
+        if !self.full || !self.waiting.is_due(Instant::now()) {
+            return HashSet::new();
+        }
+        let waiting = self.entries.values().filter_map(|entry| match entry.state {
+            State::NoRoom(bytes) => Some(WaitingTable { number: entry.number, bytes, hits: entry.hits }),
+            _ => None,
+        });
+        let waiting: Vec<WaitingTable> = waiting.collect();
+        if waiting.is_empty() && !self.waiting.has_processes() {
+            return HashSet::new();
+        }
+        let free = kernel.table_room().free_bytes;
+        for number in that_fit(waiting, free) {
+            if let Some(entry) = self.keys.get(&number).and_then(|key| self.entries.get_mut(key)) {
+                self.failed -= 1;
+                let hits = std::mem::take(&mut entry.hits);
+                entry.state = State::Wanted;
+                entry.submit(&self.compiler, hits);
+            }
+        }
+        self.waiting.take_processes(free)
     }
 
     /// Gives up the tables of files whose file system does not answer. Returns the processes whose mappings have changed by that.
@@ -371,9 +406,9 @@ impl TableStore {
                 Err(error) => {
                     self.failed += 1;
                     self.warn_of_room(format!(
-                        "unwind table of {path} and others: {error}; their stacks are truncated"
+                        "unwind table of {path} and others: {error}; their stacks may be truncated until there is room"
                     ));
-                    State::NoRoom
+                    State::NoRoom(bytes_of(&table))
                 }
             },
             Err(error) => {
@@ -439,10 +474,13 @@ impl TableStore {
     }
 }
 
+/// About as many bytes as a table takes in the kernel.
+fn bytes_of(table: &Table) -> usize {
+    4 * table.rows.len() + 8 * table.pages.len() + 16 * table.rules.len()
+}
+
 #[cfg(test)]
 mod tests {
-    use profile::FileOffset;
-
     use super::*;
 
     #[test]
@@ -458,23 +496,5 @@ mod tests {
         image.regions().iter().for_each(|region| tables.request(region));
         assert!(!tables.entries.is_empty());
         assert_eq!(users(&tables), 0, "nobody would take it out again");
-    }
-
-    #[test]
-    fn one_process_cannot_use_up_the_memory_of_all() {
-        let mut tables = TableStore::new(false, true, None, HookThread::default()).unwrap();
-        let mut mappings = |count: u64| {
-            let region = |number: u64| {
-                let (start, end) = (Avma(number << 13), Avma((number << 13) + 0x1000));
-                Region::new(start, end, FileOffset(0), RegionKind::Anonymous)
-            };
-            let regions = (1..=count).map(region).collect();
-            let mappings = tables.mappings(&Image::new(7, 1, "many".to_owned(), None, regions));
-            (mappings.len(), mappings[0].start, tables.take_warnings().len())
-        };
-        let most = MAX_MAPPINGS as u64;
-        assert_eq!(mappings(most), (MAX_MAPPINGS, 1 << 13, 0));
-        assert_eq!(mappings(most + 1), (MAX_MAPPINGS, 1 << 13, 1));
-        assert_eq!(mappings(most + 2), (MAX_MAPPINGS, 1 << 13, 0), "told once");
     }
 }

@@ -231,6 +231,10 @@ fn map_size_ranges() {
     for ring in ["0", "3M", "2K", "2G", "4m", "8G"] {
         refused(good().option("ring-size", ring), "--ring-size", &[ring, "4K", "1G"]);
     }
+    for tables in ["0", "512K", "1T", "4m", "257M"] {
+        refused(good().option("table-memory", tables), "--table-memory", &[tables, "1M", "256M"]);
+    }
+    assert_eq!(judge(good().option("table-memory", "48M")).ok().unwrap().config.table_memory, 48 << 20);
     let plan = judge(good().option("max-stacks", "1K").option("ring-size", "64K")).ok().unwrap();
     assert_eq!((plan.config.max_stacks, plan.config.ring_bytes), (1024, 65_536));
 }
@@ -334,6 +338,7 @@ fn defaults_equal_those_of_the_command_line() {
             max_stacks: 65_536,
             max_memory_bytes: 256 << 20,
             ring_bytes: 4 << 20,
+            table_memory: 32 << 20,
             table_cache_dir: None,
             fetching: Fetching::default(),
             rotate: None,

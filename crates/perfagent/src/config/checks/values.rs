@@ -9,7 +9,8 @@ use crate::config::request::Request;
 use crate::config::setting::Setting;
 use crate::config::size::format_size;
 use crate::config::{
-    DEFAULT_MAX_MEMORY_BYTES, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, duration,
+    DEFAULT_MAX_MEMORY_BYTES, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ,
+    DEFAULT_TABLE_MEMORY, duration,
 };
 use crate::error::Error;
 use crate::output;
@@ -22,6 +23,7 @@ const STACKS_RANGE: std::ops::RangeInclusive<u32> = 1..=4_194_304;
 const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 30;
 /// Sizes of the ring: from one page to a size well within 32-bit positions.
 const RING_RANGE: std::ops::RangeInclusive<u32> = 4_096..=1 << 30;
+const TABLES_RANGE: std::ops::RangeInclusive<u32> = 1 << 20..=256 << 20;
 
 pub(super) fn pmu_format(request: &Request, _: &Facts) -> Result<(), Error> {
     let Setting::Unreadable(text) = &request.pmu_format else { return Ok(()) };
@@ -198,6 +200,16 @@ pub(super) fn map_sizes(request: &Request, _: &Facts) -> Result<(), Error> {
                 size(RING_RANGE.end())
             ),
             format!("the default is {}; suffixes are K, M, G", size(&DEFAULT_RING_BYTES)),
+        ));
+    }
+    let tables_fit = request.table_memory.value().is_some_and(|bytes| TABLES_RANGE.contains(bytes));
+    if let (Some(given), false) = (shown(&request.table_memory, format_size), tables_fit) {
+        let size = |bytes: &u32| format_size(u64::from(*bytes));
+        let (least, most) = (size(TABLES_RANGE.start()), size(TABLES_RANGE.end()));
+        return Err(Error::invalid(
+            "--table-memory",
+            format!("--table-memory `{given}` is not from {least} to {most}"),
+            format!("the default is {}; suffixes are K, M, G", size(&DEFAULT_TABLE_MEMORY)),
         ));
     }
     Ok(())

@@ -3,12 +3,16 @@
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod mappings;
 mod rules;
 
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use perfagent::{Ledger, Mode, Report};
+use perfagent::{AgentBuilder, Labels, Ledger, Mode, Report};
 use testkit::Process;
 
 /// The victim: see its source.
@@ -39,7 +43,36 @@ impl Programs {
 
 fn start(program: &Path, words: &[&str]) -> Process {
     let mut command = Command::new(program);
-    Process::start(command.args(words).stdin(Stdio::null()).stdout(Stdio::piped())).unwrap()
+    Process::start(command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap()
+}
+
+/// Waits until a program has said something.
+fn await_line(process: &mut Process) {
+    let mut line = String::new();
+    let output = process.stdout.take().unwrap();
+    assert!(std::io::BufReader::new(output).read_line(&mut line).unwrap() > 0, "it ended");
+}
+
+/// The thread of a capture. Beside it, other tests run in this process.
+struct CaptureThread(Arc<OnceLock<PathBuf>>);
+
+impl CaptureThread {
+    fn of(builder: AgentBuilder) -> (Self, AgentBuilder) {
+        let found = Arc::new(OnceLock::new());
+        let thread = Self(Arc::clone(&found));
+        let enricher = move |_: &_| {
+            found.get_or_init(|| std::fs::read_link("/proc/thread-self").unwrap());
+            Labels::new()
+        };
+        (thread, builder.add_label_enricher(enricher))
+    }
+
+    /// The CPU time that it has used.
+    fn cpu_time(&self) -> Duration {
+        let file = Path::new("/proc").join(self.0.get().unwrap()).join("schedstat");
+        let text = std::fs::read_to_string(file).unwrap();
+        Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+    }
 }
 
 fn ledger(report: &Report) -> &Ledger {

@@ -26,7 +26,7 @@ fn a_file_with_too_many_rules_costs_no_other_program_its_stacks() {
     let report = agent.stop().unwrap();
     drop(attacker);
     let (samples, percent) = rooted(&report, pid);
-    assert!(samples > 200 && percent > 97.0, "{percent} % of {samples}");
+    assert!(samples > 200 && percent > 90.0, "{percent} % of {samples}");
     assert!(ledger(&report).entries().iter().any(|(key, count)| key == "rules_left_out" && count != "0"));
     let told = report.warnings.iter().filter(|warning| warning.kind == WarningKind::Tables);
     let told = told
