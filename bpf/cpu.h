@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * On-CPU: one sample for each period of an event. It changes hash tables, so the event must not come as an NMI where
- * their locks do not notice that this CPU holds them already (before 5.11): ARCHITECTURE.md, Decisions.
+ * Samples: one for each period of the clock or of another event, by one program for each context in which events come.
+ * They change hash tables, so an event must not come as an NMI where the locks of tables do not notice that this CPU
+ * holds them already (before 5.11): ARCHITECTURE.md, Decisions.
  */
 #ifndef PERF_AGENT_CPU_H
 #define PERF_AGENT_CPU_H
@@ -45,10 +46,10 @@ static __always_inline bool first_sight(struct counters *c, u32 pid, struct proc
 	return true;
 }
 
-SEC("perf_event")
-int cpu_sample(void *ctx)
+/* A sample of the current thread. */
+static __always_inline int take_sample(void *ctx, enum sampler_context context)
 {
-	struct sample sample = {.slot = slot_of(CONTEXT_HARDIRQ)};
+	struct sample sample = {.slot = slot_of(context)};
 	struct cached_proc *cached;
 	struct sampler_state *s;
 	struct proc proc = {};
@@ -80,13 +81,37 @@ int cpu_sample(void *ctx)
 		return 0;
 	}
 	sample.exec_id = proc.exec_id;
-	end = walk_current(s, CONTEXT_HARDIRQ, &proc, &sample);
+	end = walk_current(s, context, &proc, &sample);
 	if (send_unwalked(ctx, s, &sample, end, 0))
 		return 0;
 	key = add_sample(s, &sample, s->walk.hash, end, s->walk.total);
 	if (single_samples && key)
 		send_single(s, sample.pid, sample.tid, key, REGS_PC((struct pt_regs *)ctx));
 	return 0;
+}
+
+/* Timers. */
+SEC("perf_event")
+int cpu_sample(void *ctx)
+{
+	return take_sample(ctx, CONTEXT_HARDIRQ);
+}
+
+/*
+ * What the kernel itself counts, such as page faults and switches: the current thread does it, and the kernel turns
+ * preemption off for the program.
+ */
+SEC("perf_event")
+int task_sample(void *ctx)
+{
+	return take_sample(ctx, CONTEXT_TASK);
+}
+
+/* Events of the hardware. */
+SEC("perf_event")
+int nmi_sample(void *ctx)
+{
+	return take_sample(ctx, CONTEXT_NMI);
 }
 
 #endif

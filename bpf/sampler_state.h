@@ -16,15 +16,13 @@
  * crates/kernel/src/layout.rs.
  */
 enum sampler_context {
-	CONTEXT_TASK = 0,    /* a task with preemption off: switches of threads */
+	CONTEXT_TASK = 0,    /* a task with preemption off: switches of threads, events that the kernel counts */
 	CONTEXT_SOFTIRQ = 1, /* no source runs there yet */
-	/*
-	 * Interrupts are off: the CPU clock, which is a timer, and wake-ups, which happen in each of these contexts. An
-	 * NMI would need a context of its own, but no event may be one: ARCHITECTURE.md, Decisions.
-	 */
+	/* Interrupts are off: the clocks, which are timers, and wake-ups, which happen in each of these contexts. */
 	CONTEXT_HARDIRQ = 2,
 	CONTEXT_CLAIMED = 3, /* a task that can be preempted: the program claims a slot, see claim_slot */
-	CONTEXTS = 4,
+	CONTEXT_NMI = 4,     /* events of the hardware, which may come as NMIs */
+	CONTEXTS = 5,
 };
 
 /* A copy of an element of `procs`, or that there is none. */
@@ -39,7 +37,7 @@ struct cached_proc {
 
 struct sampler_state {
 	u64 claims; /* of a slot of CONTEXT_CLAIMED: see claim.h */
-	u64 ticks;  /* runs of the program of the clock, also those that take no sample */
+	u64 ticks;  /* runs of the program of the sampling event, also those that take no sample */
 
 	/* The run of a program: read once at its begin, so that the run adds everything to one side. */
 	u32 slot;

@@ -24,7 +24,7 @@ enum off_state {
 
 /* The event whose occurrences a key counts. */
 enum event {
-	EVENT_CLOCK = 0,     /* samples of the clock */
+	EVENT_CLOCK = 0,     /* samples of the clock, or of the event that takes its place */
 	EVENT_SCHEDULER = 1, /* switches of threads */
 	EVENTS = 2,
 };

@@ -73,6 +73,7 @@ Examples:
   perf-agent --offcpu --wakers --kernel-stacks --pid 4711
   perf-agent --profile --offcpu --wall-output wall.pb.gz --pid 4711
   perf-agent --profile --sample-rate 999 -- ./server --port 8080
+  perf-agent --profile --event page-faults --pid 4711
   perf-agent --profile -a --rotate 1m --profile-output /var/tmp/cpu.pb.gz
   perf-agent --profile --pid 4711 --recording-output c.perf-agent && perf-agent render c.perf-agent -o flame.svg
   perf-agent symbolize cpu.pb.gz -o named.pb.gz --symbol-dir /srv/symbols
@@ -120,6 +121,7 @@ pub enum Action {
         mut_arg("per_pid", |option| option.hide(true)),
         mut_arg("per_thread", |option| option.hide(true)),
         mut_arg("rotate", |option| option.hide(true)),
+        mut_arg("event", |option| option.hide(true)),
         mut_arg("duration", |option| option.help("Length of the capture; the screen stays after it [default: until a key or the end of the targets ends it]")),
         mut_arg("profile", |option| option.help("Show on-CPU time [default: both, but with -a on-CPU time only]")),
         mut_arg("offcpu", |option| option.help("Show off-CPU time: where threads wait, and for how long")),
@@ -187,7 +189,7 @@ pub struct RenderArgs {
     #[arg(long, value_name = "NAME", requires = "output")]
     pub format: Option<String>,
 
-    /// The profile that --output writes: on-cpu, off-cpu, wall [default: the first one of the recording]
+    /// The profile that --output writes: on-cpu, event, off-cpu, wall [default: the first one of the recording]
     #[arg(long, value_name = "MODE", requires = "output")]
     pub mode: Option<String>,
 
@@ -312,6 +314,12 @@ pub struct SettingArgs {
     /// Samples per second and CPU, from 1 to kernel.perf_event_max_sample_rate [default: 99]
     #[arg(short = 'F', long, value_name = "HZ", allow_hyphen_values = true)]
     pub sample_rate: Option<Text>,
+
+    /// With --profile: sample this event instead of time on CPUs, with the stack of the thread that causes it: page-faults, minor-faults,
+    /// major-faults, context-switches, cpu-migrations, task-clock …, or, where there is a PMU, cycles, cache-misses …; as
+    /// 'EVENT period=N' at each Nth occurrence [default: each one; of clocks and hardware less often]
+    #[arg(long, value_name = "EVENT")]
+    pub event: Option<Text>,
 
     /// How stacks are unwound: fp (frame pointers only; stacks through code without them are cut, and the ledger counts
     /// these), dwarf (tables from unwind information, all compiled before the first sample; for a command, when it maps a

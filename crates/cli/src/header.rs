@@ -30,8 +30,15 @@ pub fn print(config: &Config, target: &str, length: Option<Duration>) {
         length += &format!(", one set of outputs every {every:?}");
     }
     debuginfod(&config.debuginfod_servers());
-    if config.cpu_profile() {
-        messages::note(&format!("on-CPU profile: {target}, {} Hz, {length}", config.sample_rate_hz()));
+    match config.event() {
+        Some((event, 1)) => messages::note(&format!("profile of {event}: {target}, each one, {length}")),
+        Some((event, period)) => {
+            messages::note(&format!("profile of {event}: {target}, one sample for {period}, {length}"));
+        }
+        None if config.cpu_profile() => {
+            messages::note(&format!("on-CPU profile: {target}, {} Hz, {length}", config.sample_rate_hz()));
+        }
+        None => {}
     }
     if config.pmu() {
         let events: Vec<_> = config.pmu_events().collect();

@@ -61,6 +61,7 @@ pub fn of_no_use_for_live(args: &LiveArgs) -> Option<&'static str> {
         ("--pmu-events", settings.pmu_events.is_some()),
         ("--per-pid", settings.per_pid == Some(true)),
         ("--rotate", settings.rotate.is_some()),
+        ("--event", settings.event.is_some()),
     ];
     given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
 }
@@ -75,6 +76,7 @@ fn texts<'a>(
         ("duration", &settings.duration),
         ("rotate", &settings.rotate),
         ("sample-rate", &settings.sample_rate),
+        ("event", &settings.event),
         ("unwind", &settings.unwind),
         ("python", &settings.python),
         ("offcpu-states", &settings.offcpu_states),

@@ -9,6 +9,7 @@ use libbpf_rs::libbpf_sys::BPF_F_NO_PREALLOC;
 use crate::abi::skeleton::{self, types};
 use crate::error::load_error;
 use crate::python::{MAX_PYTHONS, MAX_SENT_CODES};
+use crate::settings::SampledIn;
 use crate::{Error, OffCpu, Settings, memory};
 
 /// Entries of the map of threads where the kernel has no task storage for these programs (before Linux 5.12). Twice the
@@ -52,8 +53,9 @@ struct Slots {
 }
 
 impl Slots {
-    /// Gives slots to the contexts in which a program runs. The others begin where there are no slots.
-    fn of(cpus: u32, threads: bool) -> Self {
+    /// Gives slots to the contexts in which a program runs. The others begin where there are no slots. Programs that only count use those
+    /// of the timer, which are always there; those of the sampler do not depend on `threads`.
+    fn of(cpus: u32, threads: bool, sampled_in: SampledIn) -> Self {
         use types::sampler_context as contexts;
         let mut slots = Self { first: [u32::MAX - cpus; CONTEXTS], claimable: 0, all: 0 };
         let mut add = |context: contexts, number| {
@@ -61,8 +63,13 @@ impl Slots {
             slots.all += number;
         };
         add(contexts::CONTEXT_HARDIRQ, cpus);
-        if threads {
+        if sampled_in == SampledIn::Hardware {
+            add(contexts::CONTEXT_NMI, cpus);
+        }
+        if threads || sampled_in == SampledIn::Task {
             add(contexts::CONTEXT_TASK, cpus);
+        }
+        if threads {
             add(contexts::CONTEXT_CLAIMED, CLAIMABLE);
             slots.claimable = CLAIMABLE;
         }
@@ -70,9 +77,14 @@ impl Slots {
     }
 }
 
-/// The slot in which the program of the clock runs on a CPU. It is the same with and without other programs.
-pub(crate) fn clock_slot(cpu: u32, cpus: u32) -> u32 {
-    Slots::of(cpus, false).first[types::sampler_context::CONTEXT_HARDIRQ.0 as usize] + cpu
+/// The slot in which the program of the sampling event runs on a CPU. It is the same with and without other programs.
+pub(crate) fn sampler_slot(cpu: u32, cpus: u32, sampled_in: SampledIn) -> u32 {
+    let context = match sampled_in {
+        SampledIn::Timer => types::sampler_context::CONTEXT_HARDIRQ,
+        SampledIn::Task => types::sampler_context::CONTEXT_TASK,
+        SampledIn::Hardware => types::sampler_context::CONTEXT_NMI,
+    };
+    Slots::of(cpus, false, sampled_in).first[context.0 as usize] + cpu
 }
 
 const CONTEXTS: usize = types::sampler_context::CONTEXTS.0 as usize;
@@ -115,13 +127,14 @@ impl Layout<'_> {
         let Layout { settings, chunks, cpus, task_storage, growing } = *self;
         let threads = settings.follows_threads();
         let memos = Memos::of(cpus, threads);
+        let slots = Slots::of(cpus, threads, settings.sampled_in);
         for mut map in object.maps_mut() {
             if growing && memory::grows(&map.name().to_string_lossy()) {
                 map.set_map_flags(BPF_F_NO_PREALLOC).map_err(load_error)?;
             }
             let entries = match map.name().to_string_lossy().as_ref() {
-                "sampler_states" | "outboxes" | "rawboxes" => Slots::of(cpus, threads).all,
-                "python_walks" if settings.python => Slots::of(cpus, threads).all,
+                "sampler_states" | "outboxes" | "rawboxes" => slots.all,
+                "python_walks" if settings.python => slots.all,
                 "pythons" if settings.python => MAX_PYTHONS,
                 "sent_codes" if settings.python => MAX_SENT_CODES,
                 "memos" => cpus * (memos.sampler + memos.scheduler),
@@ -171,7 +184,7 @@ impl Layout<'_> {
         if bytes.len() != end {
             return Err(Error::Missing { kind: "map", name: ".rodata" });
         }
-        let slots = Slots::of(self.cpus, settings.follows_threads());
+        let slots = Slots::of(self.cpus, settings.follows_threads(), settings.sampled_in);
         let values = skeleton::types::rodata {
             first_slot: slots.first,
             claimable_slots: slots.claimable,
@@ -240,10 +253,20 @@ mod tests {
     #[test]
     fn each_context_with_programs_has_slots_of_its_own() {
         use types::sampler_context as contexts;
-        for (cpus, threads) in [(1, false), (1, true), (2, true), (128, true), (8192, false)] {
-            let slots = Slots::of(cpus, threads);
+        let timer = [(1, false), (1, true), (2, true), (128, true), (8192, false)];
+        let timer = timer.map(|(cpus, threads)| (cpus, threads, SampledIn::Timer));
+        let others = [(1, false), (2, true)].into_iter().flat_map(|(cpus, threads)| {
+            [SampledIn::Task, SampledIn::Hardware].map(|sampled_in| (cpus, threads, sampled_in))
+        });
+        for (cpus, threads, sampled_in) in timer.into_iter().chain(others) {
+            let slots = Slots::of(cpus, threads, sampled_in);
             let mut used = vec![false; slots.all as usize];
-            let per_cpu = [contexts::CONTEXT_TASK, contexts::CONTEXT_SOFTIRQ, contexts::CONTEXT_HARDIRQ];
+            let per_cpu = [
+                contexts::CONTEXT_TASK,
+                contexts::CONTEXT_SOFTIRQ,
+                contexts::CONTEXT_HARDIRQ,
+                contexts::CONTEXT_NMI,
+            ];
             let per_cpu = per_cpu.iter().map(|context| (slots.first[context.0 as usize], cpus));
             let claimed = (slots.first[contexts::CONTEXT_CLAIMED.0 as usize], slots.claimable);
             for (first, number) in per_cpu.chain([claimed]) {
@@ -257,8 +280,13 @@ mod tests {
                 }
             }
             assert!(used.iter().all(|used| *used), "{slots:?}");
-            let clock = slots.first[contexts::CONTEXT_HARDIRQ.0 as usize];
-            assert_eq!(clock_slot(cpus - 1, cpus), clock + cpus - 1);
+            let context = match sampled_in {
+                SampledIn::Timer => contexts::CONTEXT_HARDIRQ,
+                SampledIn::Task => contexts::CONTEXT_TASK,
+                SampledIn::Hardware => contexts::CONTEXT_NMI,
+            };
+            let first = slots.first[context.0 as usize];
+            assert_eq!(sampler_slot(cpus - 1, cpus, sampled_in), first + cpus - 1);
         }
     }
 

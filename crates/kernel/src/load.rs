@@ -22,6 +22,7 @@ use crate::python::{Python, Pythons};
 use crate::runs::{Runs, runs};
 use crate::sampler_states::SamplerStates;
 use crate::sched_stats::{ProcessId, ProcessStats, StatsMaps};
+use crate::settings::SampledIn;
 use crate::sides::{Cut, Sides, Sums};
 use crate::table_pool::TablePool;
 use crate::thread_iter::{self, ThreadIter};
@@ -54,6 +55,7 @@ pub struct Kernel {
     cpus: u32,
     scheduler_programs: Vec<&'static str>,
     follows_exits: bool,
+    sampled_in: SampledIn,
     sched_stats: StatsMaps,
     memory: MapMemory,
 }
@@ -120,6 +122,7 @@ impl Kernel {
             cpus,
             scheduler_programs: thread_iter::programs(settings),
             follows_exits: thread_iter::follows_exits(settings),
+            sampled_in: settings.sampled_in,
             sched_stats: StatsMaps::find(map, words.clone())?,
             words,
             memory,
@@ -197,16 +200,14 @@ impl Kernel {
         ended
     }
 
-    /// The program to attach to the sampling events. The events must be ordinary interrupts: an NMI could interrupt a
-    /// change of a table that the program also changes, and before Linux 5.11 that blocks the CPU forever.
+    /// The program to attach to the sampling events, which must happen where [`Settings::sampled_in`] says.
     ///
     /// # Errors
     /// [`Error::Missing`] if the object lacks it.
     pub fn with_sampler<T>(&self, attach: impl FnOnce(BorrowedFd<'_>) -> T) -> Result<T, Error> {
-        let program = self.object.progs().find(|program| program.name() == object::SAMPLER);
-        program
-            .map(|program| attach(program.as_fd()))
-            .ok_or(Error::Missing { kind: "program", name: object::SAMPLER })
+        let name = object::sampler(self.sampled_in);
+        let program = self.object.progs().find(|program| program.name() == name);
+        program.map(|program| attach(program.as_fd())).ok_or(Error::Missing { kind: "program", name })
     }
 
     /// Installs an unwind table, so that mappings can refer to it.
@@ -379,10 +380,10 @@ impl Kernel {
         self.sides.sampler_counters()
     }
 
-    /// How often the program of the clock ran on a CPU, whether it took a sample or not.
+    /// How often the program of the sampling event ran on a CPU, whether it took a sample or not.
     #[must_use]
     pub fn ticks(&self, cpu: u32) -> u64 {
-        self.sides.ticks(layout::clock_slot(cpu, self.cpus))
+        self.sides.ticks(layout::sampler_slot(cpu, self.cpus, self.sampled_in))
     }
 
     /// The counters of the programs that follow threads so far.

@@ -3,6 +3,7 @@
 use libbpf_rs::{Link, MapCore, MapHandle, Object, OpenObject};
 
 use crate::memory::{self, MapMemory, map_bytes};
+use crate::settings::SampledIn;
 use crate::{Error, Settings, thread_iter};
 
 /// The object that build.rs compiled, aligned because libelf reads it in place.
@@ -14,8 +15,15 @@ pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
 /// Programs that follow process life.
 pub(crate) const FOLLOWERS: [&str; 4] = ["process_fork", "process_exec", "process_renamed", "process_exit"];
+
 /// The program of the sampling events.
-pub(crate) const SAMPLER: &str = "cpu_sample";
+pub(crate) fn sampler(sampled_in: SampledIn) -> &'static str {
+    match sampled_in {
+        SampledIn::Timer => "cpu_sample",
+        SampledIn::Task => "task_sample",
+        SampledIn::Hardware => "nmi_sample",
+    }
+}
 
 /// The memory of all maps but the table pool's chunks. `growing`: the tables that can grow do.
 pub(crate) fn map_memory(object: &Object, growing: bool) -> Result<MapMemory, Error> {
@@ -68,7 +76,7 @@ pub(crate) fn choose_programs(object: &mut OpenObject, settings: &Settings) {
         wanted.extend([thread_iter::BEGIN, thread_iter::STILL_ASLEEP, thread_iter::SEAM, thread_iter::END]);
     }
     wanted.extend(FOLLOWERS);
-    wanted.push(SAMPLER);
+    wanted.push(sampler(settings.sampled_in));
     for mut program in object.progs_mut() {
         let is_wanted = wanted.iter().any(|name| program.name() == *name);
         program.set_autoload(is_wanted);

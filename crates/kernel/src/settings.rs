@@ -51,9 +51,23 @@ impl OffCpu {
     }
 }
 
+/// Where in the kernel the sampling event happens, which decides its program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SampledIn {
+    /// In the interrupt of a timer: the clocks.
+    #[default]
+    Timer,
+    /// In the thread itself: the events that the kernel counts, such as page faults.
+    Task,
+    /// In the interrupt of a hardware counter, which may be an NMI. Only where [`nmi_may_sample`](crate::nmi_may_sample).
+    Hardware,
+}
+
 /// The settings with which the programs are loaded.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Where the sampling event happens.
+    pub sampled_in: SampledIn,
     /// Secret of the stack hash.
     pub seed: u64,
     /// Record every process.
@@ -132,6 +146,7 @@ impl Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            sampled_in: SampledIn::Timer,
             seed: 0,
             whole_system: false,
             without_children: false,

@@ -29,6 +29,15 @@ const USE_CLOCKID: u64 = 1 << 25;
 
 const CLOCK_MONOTONIC: u32 = 1;
 
+/// How often samples are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// This number of times per second.
+    PerSecond(u64),
+    /// At each Nth event.
+    Every(u64),
+}
+
 /// How an event was sampled (`struct perf_event_attr`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
@@ -36,8 +45,8 @@ pub struct Attr {
     pub kind: u32,
     /// `config` of the kernel's attribute.
     pub config: u64,
-    /// Samples per second; `None`: each event is a sample.
-    pub rate: Option<u64>,
+    /// How often samples were taken.
+    pub rate: Rate,
     /// Samples have kernel frames.
     pub kernel_frames: bool,
 }
@@ -45,14 +54,18 @@ pub struct Attr {
 impl Attr {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut flags = INHERIT | MMAP | COMM | TASK | SAMPLE_ID_ALL | MMAP2 | COMM_EXEC | USE_CLOCKID;
-        if self.rate.is_some() {
-            flags |= FREQ;
-        }
+        let rate = match self.rate {
+            Rate::PerSecond(rate) => {
+                flags |= FREQ;
+                rate
+            }
+            Rate::Every(period) => period,
+        };
         if !self.kernel_frames {
             flags |= EXCLUDE_CALLCHAIN_KERNEL;
         }
         let mut bytes = Bytes::default();
-        bytes.u32(self.kind).u32(ATTR_BYTES).u64(self.config).u64(self.rate.unwrap_or(1));
+        bytes.u32(self.kind).u32(ATTR_BYTES).u64(self.config).u64(rate);
         bytes.u64(SAMPLE_TYPE).u64(0).u64(flags);
         // Up to the clock: wake-ups, breakpoints, branches, registers, stacks.
         bytes.raw(&[0; 44]).u32(CLOCK_MONOTONIC).raw(&[0; 16]);
@@ -77,7 +90,7 @@ mod tests {
 
     #[test]
     fn an_attribute_has_its_fields_where_the_kernel_has_them() {
-        let attr = Attr { kind: 1, config: 7, rate: Some(99), kernel_frames: false };
+        let attr = Attr { kind: 1, config: 7, rate: Rate::PerSecond(99), kernel_frames: false };
         let bytes = attr.encode();
         assert_eq!(bytes.len(), 112);
         let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -86,7 +99,8 @@ mod tests {
         assert_eq!((u64_at(24), u64_at(32)), (0x1_01a7, 0));
         assert_eq!(u64_at(40), 0x3a4_2702);
         assert_eq!(u32_at(92), 1, "CLOCK_MONOTONIC");
-        let with_kernel = Attr { rate: None, kernel_frames: true, ..attr }.encode();
+        let with_kernel = Attr { rate: Rate::Every(16), kernel_frames: true, ..attr }.encode();
+        assert_eq!(with_kernel[16..24], 16u64.to_ne_bytes());
         assert_eq!(u64::from_ne_bytes(with_kernel[40..48].try_into().unwrap()), 0x384_2302);
         let rest: Vec<usize> = (48..112).filter(|at| bytes[*at] != 0).collect();
         assert_eq!(rest, [92]);

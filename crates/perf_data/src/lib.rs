@@ -14,7 +14,7 @@ mod header;
 mod record;
 mod writer;
 
-pub use attr::{Attr, Event};
+pub use attr::{Attr, Event, Rate};
 pub use error::Error;
 pub use features::{Features, FileBuildId};
 pub use record::{FileIdentity, Process, Record, Sample, Stamp};

@@ -7,7 +7,9 @@ use linux_perf_data::linux_perf_event_reader::{
     CpuMode, EventRecord, Mmap2FileId, PerfClock, RawDataU64, SamplingPolicy,
 };
 use linux_perf_data::{DsoKey, PerfFileReader, PerfFileRecord};
-use perf_data::{Attr, Event, Features, FileBuildId, FileIdentity, Process, Record, Sample, Stamp, Writer};
+use perf_data::{
+    Attr, Event, Features, FileBuildId, FileIdentity, Process, Rate, Record, Sample, Stamp, Writer,
+};
 
 const BUILD_ID: [u8; 20] = [7; 20];
 
@@ -17,7 +19,7 @@ fn events() -> Vec<Event> {
         id,
         attr: Attr { kind: 1, config, rate, kernel_frames: true },
     };
-    vec![event("cpu-clock", 11, 0, Some(99)), event("off-cpu", 12, 10, None)]
+    vec![event("cpu-clock", 11, 0, Rate::PerSecond(99)), event("off-cpu", 12, 10, Rate::Every(1))]
 }
 
 fn features() -> Features {

@@ -3,10 +3,10 @@
 
 use std::io::Cursor;
 
-use perf_data::{Attr, Event, Features, FileIdentity, Process, Record, Sample, Stamp, Writer};
+use perf_data::{Attr, Event, Features, FileIdentity, Process, Rate, Record, Sample, Stamp, Writer};
 
 fn event(name: &str, id: u64) -> Event {
-    let attr = Attr { kind: 1, config: 0, rate: Some(99), kernel_frames: true };
+    let attr = Attr { kind: 1, config: 0, rate: Rate::PerSecond(99), kernel_frames: true };
     Event { name: name.to_owned(), id, attr }
 }
 

@@ -50,7 +50,7 @@ impl Report {
     /// The on-CPU profile as a value, if one was taken.
     #[must_use]
     pub fn cpu_profile(&self) -> Option<Profile> {
-        self.recording.profile(Mode::OnCpu)
+        self.recording.profile(Mode::OnCpu).or_else(|| self.recording.profile(Mode::Event))
     }
 
     /// The off-CPU profile as a value, if one was taken.

@@ -28,6 +28,18 @@ pub enum Fold {
     Max,
 }
 
+impl Unit {
+    /// The name in profiles.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Nanoseconds => "nanoseconds",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
 impl Fold {
     /// One value for two.
     #[must_use]
@@ -73,6 +85,24 @@ impl Event {
             period_unit: Unit::Nanoseconds,
             values: vec![ValueSpec::sum("samples", Unit::Count)],
         }
+    }
+
+    /// An event that is sampled instead of the clock: one value, the number of samples, each standing for a period. `kind` is what is
+    /// counted, as `page-faults`.
+    #[must_use]
+    pub fn sampled(name: &str, kind: &str, period: u64, period_unit: Unit) -> Self {
+        Self {
+            name: name.to_owned(),
+            period: Some(period),
+            period_unit,
+            values: vec![ValueSpec::sum(kind, Unit::Count)],
+        }
+    }
+
+    /// What is counted, as `page-faults`: the name of the first value.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.values.first().map_or("", |value| &value.name)
     }
 
     /// The scheduler: number of intervals, their time, and of that the time in which the thread could have run.

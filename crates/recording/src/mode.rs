@@ -13,6 +13,8 @@ pub enum Mode {
     OffCpu,
     /// Both in one profile.
     Wall,
+    /// Where an event happens that was sampled instead of time on CPUs.
+    Event,
     /// No profile: scheduler statistics and counters alone.
     Pmu,
 }
@@ -25,6 +27,7 @@ impl Mode {
             Self::OnCpu => "on-cpu",
             Self::OffCpu => "off-cpu",
             Self::Wall => "wall",
+            Self::Event => "event",
             Self::Pmu => "pmu",
         }
     }

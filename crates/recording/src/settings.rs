@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::Event;
 use crate::mode::Mode;
 use crate::off_cpu_state::OffCpuState;
 use crate::state::State;
@@ -25,8 +26,10 @@ pub struct Settings {
     pub agent_version: String,
     /// What kind of target.
     pub targets: TargetKind,
-    /// Whether an on-CPU profile was taken.
+    /// Whether an on-CPU profile was taken, or the profile of `event`.
     pub cpu_profile: bool,
+    /// The event that was sampled instead of time on CPUs.
+    pub event: Option<Event>,
     /// Whether an off-CPU profile was taken.
     pub off_cpu_profile: bool,
     /// Whether time on CPUs was taken too, for a profile of all time.
@@ -50,11 +53,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The profiles that the capture takes: on-CPU first; scheduler statistics if there is no profile.
+    /// The profiles that the capture takes: on-CPU, or that of the event, first; scheduler statistics if there is no profile.
     #[must_use]
     pub fn modes(&self) -> Vec<Mode> {
         let taken = [
-            (self.cpu_profile, Mode::OnCpu),
+            (self.cpu_profile && self.event.is_none(), Mode::OnCpu),
+            (self.cpu_profile && self.event.is_some(), Mode::Event),
             (self.off_cpu_profile, Mode::OffCpu),
             (self.wall_profile, Mode::Wall),
         ];
@@ -62,7 +66,13 @@ impl Settings {
         if modes.is_empty() { vec![Mode::Pmu] } else { modes }
     }
 
-    /// Length of a sampling period.
+    /// The profile that samples are shown in.
+    #[must_use]
+    pub fn sampled_mode(&self) -> Mode {
+        if self.event.is_some() { Mode::Event } else { Mode::OnCpu }
+    }
+
+    /// Length of a period of the clock.
     #[must_use]
     pub fn period_ns(&self) -> u64 {
         1_000_000_000 / u64::from(self.sample_rate_hz.max(1))
@@ -73,7 +83,7 @@ impl Settings {
     pub fn shows(&self, mode: Mode, state: State) -> bool {
         let off_cpu = state.off_cpu();
         match mode {
-            Mode::OnCpu => state == State::Sampled,
+            Mode::OnCpu | Mode::Event => state == State::Sampled,
             Mode::OffCpu => off_cpu.is_some_and(|state| self.off_cpu_states.contains(&state)),
             Mode::Wall => state == State::Sampled || off_cpu.is_some(),
             Mode::Pmu => false,

@@ -2,8 +2,8 @@
 
 use recording::{Count, EventId, MissingStack, Recording, Role, Stack, State, Task, TaskId, TaskStackId};
 
-/// The event of on-CPU samples.
-pub(crate) const CPU_CLOCK: EventId = EventId(0);
+/// The event of samples: the clock, or the one that was sampled instead.
+pub(crate) const SAMPLED: EventId = EventId(0);
 /// The event of off-CPU intervals and of time on CPUs.
 pub(crate) const SCHEDULER: EventId = EventId(1);
 
@@ -34,8 +34,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) time_ns: u64,
     /// Of that time, the part in which the thread could have run.
     pub(crate) runnable_ns: u64,
-    /// What one sample stands for.
-    pub(crate) period_ns: u64,
+    /// What one sample stands for, in the unit of its event.
+    pub(crate) period: u64,
 }
 
 impl Entry<'_> {
@@ -55,9 +55,9 @@ pub(crate) fn shown(recording: &Recording) -> impl Iterator<Item = Entry<'_>> {
     all(recording).filter(|entry| !entry.is_gate())
 }
 
-/// Length of a sampling period.
-pub(crate) fn period_ns(recording: &Recording) -> u64 {
-    let period = recording.event(CPU_CLOCK).and_then(|event| event.period);
+/// What one sample stands for, in the unit of its event.
+pub(crate) fn period(recording: &Recording) -> u64 {
+    let period = recording.event(SAMPLED).and_then(|event| event.period);
     period.unwrap_or_else(|| recording.settings.period_ns())
 }
 
@@ -70,7 +70,7 @@ fn entry<'a>(recording: &'a Recording, count: &Count) -> Option<Entry<'a>> {
         count: count.value(COUNT),
         time_ns: count.value(TIME),
         runnable_ns: count.value(RUNNABLE),
-        period_ns: period.unwrap_or_else(|| recording.settings.period_ns()),
+        period: period.unwrap_or_else(|| recording.settings.period_ns()),
     })
 }
 

@@ -151,6 +151,8 @@ impl TestRecording {
     }
 
     pub(crate) fn finish(self) -> SymbolizedRecording {
+        let clock = || Event::cpu_clock("software/cpu-clock", PERIOD_NS);
+        let sampled = self.settings.event.clone().unwrap_or_else(clock);
         let context = Context {
             settings: self.settings,
             span: Span { start_ns: 5, duration_ns: 1_000_000_000 },
@@ -158,10 +160,7 @@ impl TestRecording {
             origin: Origin::default(),
             kernel: KernelImage { build_id: BuildId::new(&[1, 2, 3, 4]).ok(), ..KernelImage::default() },
             main: None,
-            events: vec![
-                Event::cpu_clock("software/cpu-clock", PERIOD_NS),
-                Event::scheduler("sched:sched_switch"),
-            ],
+            events: vec![sampled, Event::scheduler("sched:sched_switch")],
             accounting: self.accounting,
         };
         let recording = self.builder.finish(context);

@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
+use perfagent::model::Unit;
 use perfagent::{Ledger, Mode};
 
 /// The line of a profile. `target`: whose profile it is; `early`: why the capture ended before its time.
 pub fn line(ledger: &Ledger, target: &str, early: Option<&str>) -> String {
     let mut facts = vec![target.to_owned(), length(ledger.elapsed)];
     if ledger.mode.has_stacks() {
-        let what = if ledger.mode == Mode::OnCpu { "sample" } else { "interval" };
+        let is_sampled = matches!(ledger.mode, Mode::OnCpu | Mode::Event);
+        let what = if is_sampled { "sample" } else { "interval" };
         let what = if ledger.samples == 1 { what.to_owned() } else { format!("{what}s") };
         let spent =
             if ledger.mode == Mode::OffCpu { Some(Duration::from_nanos(ledger.off_cpu_ns)) } else { None };
         let spent = spent.map(|spent| format!(" of {} in all", length(spent))).unwrap_or_default();
-        facts.push(format!("{} {what}{spent}", ledger.samples));
+        facts.push(format!("{} {what}{spent}{}", ledger.samples, each(ledger)));
         facts.extend(ledger.rooted_pct().map(|share| format!("{} % rooted", percent(share))));
         facts.extend(ledger.symbolized_pct().map(|share| format!("{} % named", percent(share))));
         let by_start = ledger.function_start_pct().filter(|share| *share > 0.0);
@@ -23,7 +25,18 @@ pub fn line(ledger: &Ledger, target: &str, early: Option<&str>) -> String {
         facts.push(format!("{} processes", ledger.processes));
     }
     facts.extend(early.map(|why| format!("ended early: {why}")));
-    format!("{}: {}", title(ledger.mode), facts.join(", "))
+    let title = ledger.sampled.as_ref().map_or(title(ledger.mode), |event| event.kind());
+    format!("{title}: {}", facts.join(", "))
+}
+
+/// What a sample of an event stands for, unless that is a single occurrence.
+fn each(ledger: &Ledger) -> String {
+    let Some(event) = ledger.sampled.as_ref() else { return String::new() };
+    match (event.period, event.period_unit) {
+        (None | Some(0 | 1), _) => String::new(),
+        (Some(period), Unit::Nanoseconds) => format!(" of {:?} each", Duration::from_nanos(period)),
+        (Some(period), _) => format!(" of {period} each"),
+    }
 }
 
 /// The name of a mode at the begin of a line.
@@ -54,6 +67,8 @@ fn length(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use perfagent::model::Event;
+
     use super::*;
 
     #[test]
@@ -72,6 +87,18 @@ mod tests {
         assert_eq!(
             said,
             "on-CPU: pid 7 (nginx), 10.0 s, 990 samples, 2 lost, ended early: the targets ended"
+        );
+        let sampled = |period, unit| Some(Event::sampled("software/x", "x", period, unit));
+        let of_event = |period, unit| {
+            let mut ledger = ledger.clone();
+            (ledger.mode, ledger.sampled) = (Mode::Event, sampled(period, unit));
+            line(&ledger, "pid 7", None)
+        };
+        assert_eq!(of_event(1, Unit::Count), "x: pid 7, 10.0 s, 990 samples, 2 lost");
+        assert_eq!(of_event(16, Unit::Count), "x: pid 7, 10.0 s, 990 samples of 16 each, 2 lost");
+        assert_eq!(
+            of_event(1_500_000, Unit::Nanoseconds),
+            "x: pid 7, 10.0 s, 990 samples of 1.5ms each, 2 lost"
         );
         (ledger.mode, ledger.off_cpu_ns) = (Mode::OffCpu, 2_500_000_000);
         ledger.walks[0] = 1;

@@ -1,7 +1,7 @@
 //! The kernel's verifier accepts the programs with each setting: it skips what a setting turns off. Without privileges these skip and say
 //! so.
 
-use kernel::{Error, Kernel, OffCpu, SchedStats, Settings, State};
+use kernel::{Error, Kernel, OffCpu, SampledIn, SchedStats, Settings, State};
 
 /// The name of a setting, and how it is set.
 type Change = (&'static str, fn(&mut Settings));
@@ -15,7 +15,7 @@ fn off_cpu(wakers: bool) -> Option<OffCpu> {
 fn the_programs_load_with_each_setting_and_with_all() {
     let _alone = crate::alone();
     let stats = Some(SchedStats { each_process: true, split_events: 8 });
-    let changes: [Change; 10] = [
+    let changes: [Change; 12] = [
         ("python", |settings| settings.python = true),
         ("whole system", |settings| settings.whole_system = true),
         ("kernel stacks", |settings| settings.kernel_stacks = true),
@@ -25,6 +25,8 @@ fn the_programs_load_with_each_setting_and_with_all() {
         ("threads", |settings| settings.per_thread = true),
         ("checks", |settings| settings.check_memo = true),
         ("namespace", |settings| settings.pid_namespace = 1),
+        ("events of threads", |settings| settings.sampled_in = SampledIn::Task),
+        ("events of the hardware", |settings| settings.sampled_in = SampledIn::Hardware),
         ("wakers", |settings| settings.off_cpu = off_cpu(true)),
     ];
     let mut all = Settings { off_cpu: off_cpu(false), sched_stats: stats, ..Settings::default() };

@@ -104,6 +104,12 @@ impl<A> Builder<A> {
         self
     }
 
+    /// Sample this event instead of time on CPUs: `EVENT [period=N]`, as `page-faults` or `context-switches period=10`. The profile
+    /// then counts the event, with the stack of the thread that causes it. Needs the on-CPU profile, whose place it takes.
+    pub fn event(self, event: &str) -> Self {
+        self.option("event", event)
+    }
+
     /// Take an off-CPU profile and write it to this file: a path, or an automatic name.
     pub fn off_cpu_profile(self, file: impl Into<FileTarget>) -> Self {
         self.with_off_cpu_profile().output_file(OutputKind::OffCpuProfile, file.into())

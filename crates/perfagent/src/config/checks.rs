@@ -16,14 +16,15 @@ use self::targets::{
     command_exists, comms, no_children, one_target, pids, some_target, target_kernel_stacks,
 };
 use self::values::{
-    capture_length, cpus, labels, map_sizes, memory, metrics_listen, min_block, off_cpu_states, outputs,
-    pmu_events, pmu_format, python_frames, sample_rate, tags, unwind_mode,
+    capture_length, cpus, event, labels, map_sizes, memory, metrics_listen, min_block, off_cpu_states,
+    outputs, pmu_events, pmu_format, python_frames, sample_rate, tags, unwind_mode,
 };
 use super::facts::Facts;
 use super::request::{DefaultEnricher, Destination, Request};
 use super::setting::Setting;
 use super::{Plan, plan, single_output};
 use crate::error::Error;
+use crate::output::{FileTarget, OutputKind};
 
 type Check = fn(&Request, &Facts) -> Result<(), Error>;
 
@@ -45,6 +46,7 @@ const CHECKS: &[Check] = &[
     pmu_format,
     unwind_mode,
     python_frames,
+    event,
     sample_rate,
     capture_length,
     rotation,
@@ -72,10 +74,20 @@ pub(super) fn check(request: Request) -> Result<Plan, Error> {
 
 fn check_with(mut request: Request, facts: &Facts) -> Result<Plan, Error> {
     single_output::settle(&mut request);
+    name_after_event(&mut request);
     for check in CHECKS {
         check(&request, facts)?;
     }
     Ok(plan::plan(request))
+}
+
+/// An automatic name of the profile of an event tells the event.
+fn name_after_event(request: &mut Request) {
+    let Some(event) = request.event.value().map(|event| event.kind.clone()) else { return };
+    let Some(output) = request.outputs.get_mut(&OutputKind::CpuProfile) else { return };
+    if let Setting::Value(FileTarget::Auto(name)) = &mut output.file {
+        *name = name.clone().of_event(&event);
+    }
 }
 
 fn symbol_fetching(request: &Request, _: &Facts) -> Result<(), Error> {
@@ -98,6 +110,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--profile", request.profile.is_contradiction()),
         ("--offcpu", request.off_cpu.is_contradiction()),
         ("--offcpu-states", request.off_cpu_states.is_contradiction()),
+        ("--event", request.event.is_contradiction()),
         ("--min-block", request.min_block.is_contradiction()),
         ("--wakers", request.wakers.is_contradiction()),
         ("--pmu", request.pmu.is_contradiction()),

@@ -10,6 +10,8 @@ mod checks;
 pub(crate) mod command;
 mod debuginfod;
 mod duration;
+mod event;
+mod event_names;
 mod facts;
 mod labels;
 mod options;
@@ -29,6 +31,7 @@ pub(crate) use checks::check_pid;
 pub use debuginfod::Debuginfod;
 pub(crate) use debuginfod::Fetching;
 pub use duration::{DurationError, parse_duration};
+pub(crate) use event::SampledEvent;
 pub(crate) use labels::{Enricher, Enrichment, RESERVED_LABELS};
 pub use labels::{Labels, Namespaces, ProcessInfo};
 pub use python::PythonFrames;
@@ -120,6 +123,8 @@ pub struct Config {
     pub(crate) cgroup: Option<String>,
     pub(crate) duration: Option<Duration>,
     pub(crate) cpu_profile: bool,
+    /// The event that is sampled instead of time on CPUs.
+    pub(crate) event: Option<SampledEvent>,
     pub(crate) off_cpu_profile: bool,
     pub(crate) off_cpu_states: Vec<OffCpuState>,
     pub(crate) min_block: Duration,
@@ -216,10 +221,16 @@ impl Config {
         self.duration
     }
 
-    /// Whether an on-CPU profile is taken.
+    /// Whether an on-CPU profile is taken, or that of [`Self::event`].
     #[must_use]
     pub fn cpu_profile(&self) -> bool {
         self.cpu_profile
+    }
+
+    /// The event that the profile samples instead of time on CPUs, as ledgers name it, and what each sample stands for.
+    #[must_use]
+    pub fn event(&self) -> Option<(&str, u64)> {
+        self.event.as_ref().map(|event| (event.name.as_str(), event.period))
     }
 
     /// Whether an off-CPU profile is taken.

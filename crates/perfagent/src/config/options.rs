@@ -8,6 +8,7 @@ use super::size::parse_size;
 use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
 
+use super::event::SampledEvent;
 use super::{PmuFormat, PythonFrames, Unwind, parse_duration};
 use crate::OffCpuState;
 use crate::output::{FileTarget, OutputKind};
@@ -27,6 +28,7 @@ enum Apply {
 /// All textual options, without the dashes.
 const OPTIONS: &[(&str, Apply)] = &[
     ("profile", Apply::Flag(|r| &mut r.profile)),
+    ("event", Apply::Value(|r, text| r.event.set(read(text, SampledEvent::parse(text).ok())))),
     ("offcpu", Apply::Flag(|r| &mut r.off_cpu)),
     ("wakers", Apply::Flag(|r| &mut r.wakers)),
     ("pmu", Apply::Flag(|r| &mut r.pmu)),

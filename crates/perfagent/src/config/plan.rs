@@ -42,6 +42,7 @@ pub(super) fn plan(request: Request) -> Plan {
         cgroup: request.cgroup.value().cloned(),
         duration: request.duration.value().copied(),
         cpu_profile: request.profile.is_on(),
+        event: request.event.value().cloned(),
         off_cpu_profile: request.off_cpu.is_on(),
         off_cpu_states: request
             .off_cpu_states

@@ -8,6 +8,7 @@ use std::time::Duration;
 use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
 
+use super::event::SampledEvent;
 use super::setting::Setting;
 use super::{Debuginfod, Enricher, Labels, PmuFormat, PythonFrames, Unwind};
 use crate::OffCpuState;
@@ -55,6 +56,8 @@ pub(super) struct Request {
     pub(super) commands: Vec<Command>,
     pub(super) duration: Setting<Duration>,
     pub(super) profile: Setting<bool>,
+    /// The event that is sampled instead of time on CPUs.
+    pub(super) event: Setting<SampledEvent>,
     pub(super) off_cpu: Setting<bool>,
     pub(super) off_cpu_states: Setting<Vec<OffCpuState>>,
     pub(super) min_block: Setting<Duration>,

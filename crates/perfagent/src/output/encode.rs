@@ -89,7 +89,7 @@ fn what(output: Encoded, modes: &[Mode]) -> Option<(Mode, &'static str)> {
     let of = |mode: Mode| modes.contains(&mode).then_some(mode);
     let shown = output.mode.or_else(|| modes.first().copied());
     Some(match output.kind {
-        OutputKind::CpuProfile => (of(Mode::OnCpu)?, "pprof"),
+        OutputKind::CpuProfile => (of(Mode::OnCpu).or_else(|| of(Mode::Event))?, "pprof"),
         OutputKind::OffCpuProfile => (of(Mode::OffCpu)?, "pprof"),
         OutputKind::WallProfile => (of(Mode::Wall)?, "pprof"),
         OutputKind::Folded => (of(shown?)?, "folded"),

@@ -28,6 +28,8 @@ pub enum Subject<'a> {
 pub struct AutoName {
     directory: PathBuf,
     stem: String,
+    /// The last part of the stem.
+    word: &'static str,
     extension: &'static str,
 }
 
@@ -47,7 +49,7 @@ pub fn auto_name(subject: Subject<'_>, timestamp: &str, kind: OutputKind) -> Aut
         Subject::Process { name, pid } => format!("{}-{timestamp}-{word}", sanitize(name, pid)),
         Subject::System => format!("{timestamp}-{word}"),
     };
-    AutoName { directory: PathBuf::new(), stem, extension }
+    AutoName { directory: PathBuf::new(), stem, word, extension }
 }
 
 impl AutoName {
@@ -55,6 +57,12 @@ impl AutoName {
     #[must_use]
     pub fn in_directory(self, directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into(), ..self }
+    }
+
+    /// The same name, of a profile of this event.
+    pub(crate) fn of_event(self, event: &str) -> Self {
+        let before = self.stem.strip_suffix(self.word).unwrap_or_default();
+        Self { stem: format!("{before}{}", sanitize(event.as_bytes(), 0)), ..self }
     }
 
     /// The same name for one interval of a capture that is cut. `time` is the start of the interval, `YYYYMMDDTHHMMSS.mmm`.
@@ -127,6 +135,13 @@ mod tests {
         let path =
             auto_name(Subject::Process { name: &name, pid: 1 }, "202604021430", OutputKind::CpuProfile);
         assert!(path.path(u32::MAX).as_os_str().len() < 200);
+    }
+
+    #[test]
+    fn an_event_takes_the_place_of_the_mode() {
+        let name = auto_name(Subject::System, "202604021430", OutputKind::CpuProfile);
+        let path = name.of_event("lib/page-faults").path(2);
+        assert_eq!(path.to_str(), Some("202604021430-lib_page-faults-2.pb.gz"));
     }
 
     #[test]

@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use formats::amount;
 use jiff::Timestamp;
-use profile::Profile;
-use recording::{Mode, SymbolizedRecording};
+use profile::{Profile, ValueType};
+use recording::{Event, Mode, SymbolizedRecording};
 
 use super::profiles::ledger;
 
 /// What is shown, of which target, on which machine.
 pub(super) fn title(symbolized: &SymbolizedRecording, mode: Mode) -> String {
-    let what = shown(mode);
+    let what = match &symbolized.recording.settings.event {
+        Some(event) if mode == Mode::Event => event.kind(),
+        _ => shown(mode),
+    };
     let origin = &symbolized.recording.origin;
     let target = if origin.target.is_empty() { String::new() } else { format!(": {}", origin.target) };
     let host = if origin.host.is_empty() { String::new() } else { format!(" on {}", origin.host) };
@@ -28,13 +31,22 @@ pub(super) fn subtitle(symbolized: &SymbolizedRecording, mode: Mode) -> String {
         start.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
         format!("{:.1} s", Duration::from_nanos(recording.span.duration_ns).as_secs_f64()),
     ];
-    if mode != Mode::OffCpu {
-        facts.push(format!("{} Hz", recording.settings.sample_rate_hz));
+    match &recording.settings.event {
+        Some(event) if mode == Mode::Event => facts.extend(every(event)),
+        _ if mode != Mode::OffCpu => facts.push(format!("{} Hz", recording.settings.sample_rate_hz)),
+        _ => {}
     }
-    let unit = if mode == Mode::OnCpu { "samples" } else { "intervals" };
+    let unit = if mode == recording.settings.sampled_mode() { "samples" } else { "intervals" };
     facts.extend(figure("samples").map(|count| format!("{count} {unit}")));
     facts.extend(figure("rooted_pct").map(|share| format!("{share} % rooted")));
     facts.join(", ")
+}
+
+/// What a sample stands for, unless that is a single event.
+fn every(event: &Event) -> Option<String> {
+    let period = event.period.filter(|period| *period > 1)?;
+    let amount = amount(period, &ValueType::new(event.kind(), event.period_unit.name()));
+    Some(format!("a sample each {amount}"))
 }
 
 fn shown(mode: Mode) -> &'static str {
@@ -84,8 +96,8 @@ fn comment<'a>(profile: &'a Profile, key: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use profile::{Builder, ValueType};
-    use recording::{FrozenLedger, Origin, Recording, Settings, Span};
+    use profile::Builder;
+    use recording::{FrozenLedger, Origin, Recording, Settings, Span, Unit};
 
     use super::*;
 
@@ -109,6 +121,22 @@ mod tests {
         assert_eq!(subtitle(&symbolized, Mode::OffCpu), "2023-11-14 22:13:20 UTC, 10.0 s");
         symbolized.recording.origin = Origin::default();
         assert_eq!(title(&symbolized, Mode::OffCpu), "Off-CPU time");
+    }
+
+    #[test]
+    fn an_event_is_told_by_its_name_and_its_period() {
+        let event = Event::sampled("software/page-faults", "page-faults", 16, Unit::Count);
+        let settings = Settings { event: Some(event), cpu_profile: true, ..Settings::default() };
+        let mut recording = Recording { settings, ..Recording::default() };
+        recording.origin.target = "pid 7".to_owned();
+        let symbolized = SymbolizedRecording { recording, ..SymbolizedRecording::default() };
+        assert_eq!(title(&symbolized, Mode::Event), "page-faults: pid 7");
+        let about = subtitle(&symbolized, Mode::Event);
+        assert!(about.ends_with("0.0 s, a sample each 16 page-faults"), "{about}");
+        let value = ValueType::new("page-faults", "count");
+        let comments = vec!["perf-agent.mode=event".to_owned()];
+        let profile = Builder::new(std::slice::from_ref(&value), value.clone(), 16).finish(0, 0, comments);
+        assert_eq!(title_of_profile(&profile, 0), "page-faults");
     }
 
     #[test]

@@ -72,9 +72,10 @@ pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
 fn late(parts: &mut Parts) -> Carried {
     let Parts { intake, settings, .. } = parts;
     intake.builder.resolve_pairs();
+    let sampled = settings.sampled_mode();
     let early = |mode: Mode| intake.builder.early_count(|state: State| settings.shows(mode, state));
     Carried {
-        samples: early(Mode::OnCpu),
+        samples: early(sampled),
         waits: early(Mode::OffCpu),
         time_ns: if settings.wall_profile { intake.builder.early_time_ns() } else { 0 },
     }

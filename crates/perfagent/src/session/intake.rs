@@ -23,7 +23,7 @@ const LAST_WALKS: Duration = Duration::from_secs(1);
 /// Of this, time for reading files that walks need.
 const LAST_FILES: Duration = Duration::from_millis(500);
 
-/// The event of on-CPU samples, in the recordings of a capture.
+/// The event of samples, in the recordings of a capture: the clock, or the event that is sampled instead.
 pub(super) const CPU_CLOCK: EventId = EventId(0);
 /// The event of off-CPU intervals.
 pub(super) const SCHEDULER: EventId = EventId(1);

@@ -10,7 +10,7 @@ use super::parts::{Interval, Parts};
 use crate::Config;
 use crate::output::InPlace;
 use crate::processes::monotonic_ns;
-use crate::timeline::{Timeline, TimelineSettings, Written};
+use crate::timeline::{Sampled, Timeline, TimelineSettings, Written};
 
 /// Begins the file, if one is asked for.
 pub(super) fn begin(parts: &mut Parts) {
@@ -33,12 +33,11 @@ fn begun(
     start_ns: u64,
 ) -> Option<Timeline> {
     let place = InPlace::open(config.perf_data.clone()?, config.rotate.is_some());
-    let settings = TimelineSettings {
-        rate_hz: config.sample_rate_hz.into(),
-        off_cpu: config.off_cpu_profile,
-        kernel,
-        kernel_frames,
+    let sampled = match &config.event {
+        Some(event) => Sampled::of_event(event),
+        None => Sampled::clock(config.sample_rate_hz.into()),
     };
+    let settings = TimelineSettings { sampled, off_cpu: config.off_cpu_profile, kernel, kernel_frames };
     Some(Timeline::begin(place, started, settings, start_ns))
 }
 

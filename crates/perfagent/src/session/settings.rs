@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use kernel::{ChosenCgroup, OffCpu, Settings, State};
 use recording::{Event, TargetKind};
 
+use crate::config::SampledEvent;
 use crate::processes::{count_threads, own_namespace};
 use crate::{Config, Error, OffCpuState, PythonFrames, Targets};
 
@@ -39,6 +40,7 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Result<Settings, Erro
         kernel_stacks_by_process: !config.target_kernel_stacks.is_empty(),
         python: shows_python(config),
         per_thread: config.per_thread,
+        sampled_in: config.event.as_ref().map(|event| event.sampled_in).unwrap_or_default(),
         single_samples: config.single_samples || config.perf_data.is_some(),
         single_intervals: config.perf_data.is_some() && config.off_cpu_profile,
         check_memo: config.self_check,
@@ -109,6 +111,7 @@ pub(super) fn for_recording(config: &Config) -> recording::Settings {
             Targets::Command(_) => TargetKind::Command,
         },
         cpu_profile: config.cpu_profile,
+        event: config.event.as_ref().map(SampledEvent::recorded),
         off_cpu_profile: config.off_cpu_profile,
         wall_profile: config.wall_profile,
         sample_rate_hz: config.sample_rate_hz,
@@ -125,9 +128,12 @@ pub(super) fn for_recording(config: &Config) -> recording::Settings {
 
 /// The events of recordings, in the order of their ids.
 pub(super) fn events(config: &Config) -> Vec<Event> {
-    let clock = events::EventSpec::cpu_clock(config.sample_rate_hz.into()).name();
-    let period_ns = 1_000_000_000 / u64::from(config.sample_rate_hz.max(1));
-    vec![Event::cpu_clock(&clock, period_ns), Event::scheduler(SCHEDULER_EVENT)]
+    let clock = || {
+        let name = events::EventSpec::cpu_clock(config.sample_rate_hz.into()).name();
+        Event::cpu_clock(&name, 1_000_000_000 / u64::from(config.sample_rate_hz.max(1)))
+    };
+    let sampled = config.event.as_ref().map_or_else(clock, SampledEvent::recorded);
+    vec![sampled, Event::scheduler(SCHEDULER_EVENT)]
 }
 
 #[cfg(test)]

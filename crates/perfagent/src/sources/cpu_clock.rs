@@ -74,9 +74,10 @@ impl Source for CpuClock {
         let ran = event_ns.into_iter().map(|(cpu, event_ns)| {
             let stolen = |at: &BTreeMap<u32, u64>| at.get(&cpu).copied().unwrap_or(0);
             let stolen_ns = stolen(&stolen_now).saturating_sub(stolen(&self.stolen_before));
-            (cpu, Ran { event_ns, times: kernel.ticks(cpu), stolen_ns })
+            (cpu, Ran::of_clock(event_ns, kernel.ticks(cpu), stolen_ns, self.rate_hz))
         });
-        accounting.not_run = not_run::estimate(&ran.collect(), throttled_ns, self.rate_hz);
+        let throttled = not_run::periods(throttled_ns, self.rate_hz);
+        accounting.not_run = not_run::estimate(&ran.collect(), throttled);
     }
 }
 

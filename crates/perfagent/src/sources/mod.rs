@@ -4,6 +4,7 @@
 //! tells what it knows about losses. Stacks and sums themselves arrive through the kernel side's ring and tables (`crate::kernel`), whatever
 //! the source. A new source is one file here and one line in `registry.rs`.
 
+mod counted_event;
 mod cpu_clock;
 mod cpus;
 mod not_run;

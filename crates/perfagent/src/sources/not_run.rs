@@ -1,4 +1,4 @@
-//! Periods of the clock in which the kernel ran no program: an estimate.
+//! Periods of the sampling event in which the kernel ran no program: of the clock an estimate.
 //!
 //! While a thread changes a BPF map, the kernel runs no BPF program of events on its CPU and counts nothing. The event itself goes on, and
 //! its program counts its runs: what is missing between the two was not run. Time that the hypervisor took, in which no timer fires, and
@@ -17,37 +17,46 @@ const MIN_TOLD: u64 = 10;
 /// What one CPU has done since the capture began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ran {
-    /// The event ran for this time.
-    pub(super) event_ns: u64,
+    /// Periods of the event.
+    pub(super) due: u64,
     /// Its program ran this number of times.
     pub(super) times: u64,
-    /// The hypervisor took this time.
-    pub(super) stolen_ns: u64,
+    /// Of the periods, those that the hypervisor took.
+    pub(super) stolen: u64,
 }
 
-/// The periods that are missing on the CPUs of an event. `throttled_ns`: of all of them together.
-pub(super) fn estimate(cpus: &BTreeMap<u32, Ran>, throttled_ns: u64, rate_hz: u32) -> NotRun {
-    let periods =
-        |ns: u64| u64::try_from(u128::from(ns) * u128::from(rate_hz) / 1_000_000_000).unwrap_or(u64::MAX);
+impl Ran {
+    /// Of a clock: the event ran for `event_ns`, of which the hypervisor took `stolen_ns`.
+    pub(super) fn of_clock(event_ns: u64, times: u64, stolen_ns: u64, rate_hz: u32) -> Self {
+        // Time of the hypervisor is told in ticks: the last one may have begun only.
+        let stolen = if stolen_ns == 0 { 0 } else { periods(stolen_ns, rate_hz) + 1 };
+        Self { due: periods(event_ns, rate_hz), times, stolen }
+    }
+}
+
+/// The periods of a clock in some time.
+pub(super) fn periods(ns: u64, rate_hz: u32) -> u64 {
+    u64::try_from(u128::from(ns) * u128::from(rate_hz) / 1_000_000_000).unwrap_or(u64::MAX)
+}
+
+/// The periods that are missing on the CPUs of an event. `throttled`: of all of them together.
+pub(super) fn estimate(cpus: &BTreeMap<u32, Ran>, throttled: u64) -> NotRun {
     let mut not_run = NotRun::default();
     let mut largest = 0;
     for (cpu, ran) in cpus {
-        let due = periods(ran.event_ns);
-        // Time of the hypervisor is told in ticks: the last one may have begun only.
-        let stolen = if ran.stolen_ns == 0 { 0 } else { periods(ran.stolen_ns) + 1 };
-        let missing = due.saturating_sub(ran.times).saturating_sub(stolen);
+        let missing = ran.due.saturating_sub(ran.times).saturating_sub(ran.stolen);
         if missing <= SLACK {
             continue;
         }
         not_run.periods += missing;
-        let thousandths = u32::try_from(u128::from(missing) * 1000 / u128::from(due.max(1))).unwrap_or(1000);
+        let thousandths =
+            u32::try_from(u128::from(missing) * 1000 / u128::from(ran.due.max(1))).unwrap_or(1000);
         if missing >= MIN_TOLD && thousandths > largest {
             largest = thousandths;
             not_run.worst = Some((*cpu, thousandths));
         }
     }
     // It is not known which CPUs were throttled, as no CPU lacks more than its own periods.
-    let throttled = periods(throttled_ns);
     not_run.periods = not_run.periods.saturating_sub(throttled);
     if not_run.periods == 0 || throttled > 0 {
         not_run.worst = None;
@@ -74,8 +83,8 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn of(cpus: [(u64, u64, u64); 2], throttled_ns: u64) -> NotRun {
-        let ran = cpus.map(|(event_ns, times, stolen_ns)| Ran { event_ns, times, stolen_ns });
-        estimate(&(0..).zip(ran).collect(), throttled_ns, 100)
+        let ran = cpus.map(|(event_ns, times, stolen_ns)| Ran::of_clock(event_ns, times, stolen_ns, 100));
+        estimate(&(0..).zip(ran).collect(), periods(throttled_ns, 100))
     }
 
     #[test]

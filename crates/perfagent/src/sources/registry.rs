@@ -3,6 +3,7 @@
 use kernel::{Kernel, Message};
 use recording::Accounting;
 
+use super::counted_event::CountedEvent;
 use super::cpu_clock::CpuClock;
 use super::sched_stats::SchedStats;
 use super::scheduler::Scheduler;
@@ -23,8 +24,12 @@ pub(crate) struct Sources {
 impl Sources {
     /// The sources that a configuration asks for, not opened yet.
     pub(crate) fn of(config: &Config) -> Self {
+        let sampler: Make = |config| match &config.event {
+            Some(event) => Box::new(CountedEvent::new(event, config)),
+            None => Box::new(CpuClock::new(config)),
+        };
         let all: [(bool, Make); 2] = [
-            (config.cpu_profile, |config| Box::new(CpuClock::new(config))),
+            (config.cpu_profile, sampler),
             (config.off_cpu_profile || config.pmu, |_| Box::new(Scheduler::default())),
         ];
         let stacks = all.iter().filter(|(wanted, _)| *wanted).map(|(_, make)| make(config)).collect();

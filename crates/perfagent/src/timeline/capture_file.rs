@@ -9,7 +9,7 @@ use perf_data::{Event, FileBuildId, Process, Record, Sample, Stamp};
 use recording::KernelImage;
 
 use super::announced::Announced;
-use super::events::{CLOCK_ID, OFF_CPU_ID, of_capture};
+use super::events::{CLOCK_ID, OFF_CPU_ID, Sampled, of_capture};
 use super::mappings::{self, BuildIds};
 use super::records::{Records, Written};
 use super::scheduler_code::SchedulerCode;
@@ -26,7 +26,7 @@ const KALLSYMS: &str = "/proc/kallsyms";
 /// What a file is about.
 #[derive(Clone, Debug)]
 pub(crate) struct TimelineSettings {
-    pub(crate) rate_hz: u64,
+    pub(crate) sampled: Sampled,
     /// Intervals off the CPU are samples too.
     pub(crate) off_cpu: bool,
     /// The kernel. It is told without kernel frames too: a kernel thread was interrupted somewhere, and readers warn where it is missing.
@@ -37,7 +37,7 @@ pub(crate) struct TimelineSettings {
 
 impl TimelineSettings {
     fn events(&self) -> Vec<Event> {
-        of_capture(self.rate_hz, self.off_cpu, self.kernel_frames)
+        of_capture(&self.sampled, self.off_cpu, self.kernel_frames)
     }
 
     /// Whether samples have such stacks.
@@ -284,7 +284,7 @@ impl Timeline {
         let (kernel, user) = chain.frames();
         let (id, period, kernel) = match event {
             kernel::Event::Scheduler => (OFF_CPU_ID, *value, self.scheduler.strip(kernel)),
-            _ => (CLOCK_ID, 1_000_000_000 / self.settings.rate_hz.max(1), kernel),
+            _ => (CLOCK_ID, self.settings.sampled.period, kernel),
         };
         let record = Record::Sample(Sample { period, kernel, user, interrupted: *pc });
         self.records.push(Stamp { of, time_ns: *time_ns, cpu: at.cpu, id }, &record);

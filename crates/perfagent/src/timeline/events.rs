@@ -1,6 +1,8 @@
 //! The events of the file: which ones a capture has, and by which number samples refer to them.
 
-use perf_data::{Attr, Event};
+use perf_data::{Attr, Event, Rate};
+
+use crate::config::SampledEvent;
 
 /// `PERF_TYPE_SOFTWARE`.
 const SOFTWARE: u32 = 1;
@@ -9,19 +11,45 @@ const CPU_CLOCK: u64 = 0;
 /// `PERF_COUNT_SW_BPF_OUTPUT`, as which `perf record --off-cpu` writes its samples.
 const BPF_OUTPUT: u64 = 10;
 
-/// The number of the samples of the clock. Records that are no samples have it too.
+/// The number of the samples of the clock, or of the event that is sampled instead. Records that are no samples have it too.
 pub(super) const CLOCK_ID: u64 = 1;
 /// The number of intervals off the CPU. Their period is their time in ns.
 pub(super) const OFF_CPU_ID: u64 = 2;
 
+/// What takes the samples.
+#[derive(Clone, Debug)]
+pub(crate) struct Sampled {
+    name: String,
+    /// `type` and `config` of the kernel's attribute.
+    numbers: (u32, u64),
+    rate: Rate,
+    /// What each sample stands for.
+    pub(super) period: u64,
+}
+
+impl Sampled {
+    /// The clock of each CPU.
+    pub(crate) fn clock(rate_hz: u64) -> Self {
+        let rate = Rate::PerSecond(rate_hz);
+        let period = 1_000_000_000 / rate_hz.max(1);
+        Self { name: "cpu-clock".to_owned(), numbers: (SOFTWARE, CPU_CLOCK), rate, period }
+    }
+
+    /// Another event.
+    pub(crate) fn of_event(event: &SampledEvent) -> Self {
+        let SampledEvent { kind, numbers, period, .. } = event;
+        Self { name: kind.clone(), numbers: *numbers, rate: Rate::Every(*period), period: *period }
+    }
+}
+
 /// The events of a capture.
-pub(super) fn of_capture(rate_hz: u64, off_cpu: bool, kernel_frames: bool) -> Vec<Event> {
-    let event = |name: &str, id, config, rate| Event {
+pub(super) fn of_capture(sampled: &Sampled, off_cpu: bool, kernel_frames: bool) -> Vec<Event> {
+    let event = |name: &str, id, (kind, config), rate| Event {
         name: name.to_owned(),
         id,
-        attr: Attr { kind: SOFTWARE, config, rate, kernel_frames },
+        attr: Attr { kind, config, rate, kernel_frames },
     };
-    let clock = event("cpu-clock", CLOCK_ID, CPU_CLOCK, Some(rate_hz));
-    let waits = off_cpu.then(|| event("off-cpu", OFF_CPU_ID, BPF_OUTPUT, None));
-    std::iter::once(clock).chain(waits).collect()
+    let of_samples = event(&sampled.name, CLOCK_ID, sampled.numbers, sampled.rate);
+    let waits = off_cpu.then(|| event("off-cpu", OFF_CPU_ID, (SOFTWARE, BPF_OUTPUT), Rate::Every(1)));
+    std::iter::once(of_samples).chain(waits).collect()
 }

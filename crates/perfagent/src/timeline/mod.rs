@@ -17,4 +17,5 @@ mod scheduler_code;
 mod stacks;
 
 pub(crate) use capture_file::{Timeline, TimelineSettings};
+pub(crate) use events::Sampled;
 pub(crate) use records::Written;

@@ -3,6 +3,7 @@
 mod attacks;
 mod children;
 mod cut;
+mod events;
 mod executed;
 mod filters;
 mod jit_dump;

@@ -36,12 +36,13 @@ pub(super) fn no_room(ledger: &Ledger) -> impl Iterator<Item = Finding> {
 pub(super) fn not_run(recording: &Recording) -> Option<Finding> {
     let NotRun { periods, worst } = recording.accounting.not_run;
     let (cpu, thousandths) = worst.filter(|(_, thousandths)| *thousandths > MAX_NOT_RUN_THOUSANDTHS)?;
+    let mode = recording.settings.sampled_mode().name();
     let message = format!(
-        "on-cpu: about {periods} periods have no sample, {}.{} % of those of CPU {cpu}: the kernel did not run the sampler",
+        "{mode}: about {periods} periods have no sample, {}.{} % of those of CPU {cpu}: the kernel did not run the sampler",
         thousandths / 10,
         thousandths % 10
     );
-    let hint = "a thread that changes BPF maps all the time, or a busy host, takes them; their time is missing in the profile";
+    let hint = "a thread that changes BPF maps all the time, or a busy host, takes them; they are missing in the profile";
     Some(Finding::new(FindingKind::NotRun, message, hint))
 }
 
@@ -50,6 +51,10 @@ pub(super) fn none(recording: &Recording, mode: Mode, ended_by: EndedBy) -> Find
     let settings = &recording.settings;
     let (reason, hint) = match mode {
         Mode::OffCpu => no_intervals(settings),
+        Mode::Event => (
+            "the event did not happen in the targets, or less often than its period",
+            "profile for longer, or while there is load; lower period=N",
+        ),
         _ => no_ticks(settings, recording.span.duration_ns, ended_by),
     };
     Finding::new(FindingKind::NoSamples, format!("no samples: {reason}"), hint)

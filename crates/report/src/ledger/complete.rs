@@ -10,7 +10,7 @@ use super::running::{not_kept, running, without_stack};
 use super::walks::{self, Walks};
 use super::wall_clock::WallClock;
 use crate::figures::{add, sum};
-use crate::selection::{self, CPU_CLOCK, Entry, SCHEDULER};
+use crate::selection::{self, Entry, SAMPLED, SCHEDULER};
 use crate::stack_lines::{StackLine, StackLines};
 use crate::wall_time::OnCpuTime;
 
@@ -98,7 +98,7 @@ fn without_content(recording: &Recording) -> Vec<Ledger> {
         let of_gate = Totals::sum(&totals.gate_count, |state| settings.shows(mode, state));
         ledger.samples = ledger.samples.saturating_sub(of_gate);
         ledger.elapsed = Duration::from_nanos(recording.span.duration_ns);
-        let event = if mode == Mode::OnCpu { CPU_CLOCK } else { SCHEDULER };
+        let event = if mode == settings.sampled_mode() { SAMPLED } else { SCHEDULER };
         if let Some(event) = recording.event(event) {
             ledger.event.clone_from(&event.name);
         }
@@ -112,7 +112,7 @@ fn without_content(recording: &Recording) -> Vec<Ledger> {
     for ledger in &mut ledgers {
         ledger.walks = Walks::default();
         (ledger.no_user_stack, ledger.frames) = (0, 0);
-        if ledger.mode == Mode::OnCpu {
+        if ledger.mode == settings.sampled_mode() {
             ledger.singles_lost = recording.singles.as_ref().map_or(0, |singles| singles.lost);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use recording::{Fetches, Mode, PythonCounter, PythonWalks, TrampolineCounts, WalkEnd};
+use recording::{Event, Fetches, Mode, PythonCounter, PythonWalks, TrampolineCounts, WalkEnd};
 
 use super::entries::Entries;
 use super::process::ProcessLedger;
@@ -21,8 +21,10 @@ pub struct Ledger {
     pub mode: Mode,
     /// The event that was sampled, as `software/cpu-clock`.
     pub event: String,
-    /// Samples per second and CPU; 0 off-CPU, where every interval counts.
+    /// Samples per second and CPU; 0 off-CPU, where every interval counts, and of other events than the clock.
     pub rate_hz: u32,
+    /// The event, if another one was sampled than time on CPUs.
+    pub sampled: Option<Event>,
     /// The CPUs that were sampled, in ascending order, if sampling was restricted.
     pub cpus: Option<Vec<u32>>,
     /// Name of the unwind mode.
@@ -233,6 +235,9 @@ impl Ledger {
         entries.put("event", &self.event);
         if matches!(self.mode, Mode::OnCpu | Mode::Wall) {
             entries.put("rate_hz", self.rate_hz);
+        }
+        if let Some(period) = self.sampled.as_ref().and_then(|event| event.period) {
+            entries.put("period", period);
         }
         if let Some(cpus) = &self.cpus {
             let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use recording::{Accounting, Counters, Mode, Settings, State, WalkEnd};
+use recording::{Accounting, Counters, Event, Mode, Settings, State, Unit, WalkEnd};
 
 use super::model::Ledger;
 use super::walks;
@@ -48,9 +48,17 @@ fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
     ledger.mode = mode;
     let (sampler, scheduler) = (&accounting.sampler, &accounting.scheduler);
     match mode {
-        Mode::OnCpu => {
-            ledger.event = CPU_CLOCK.to_owned();
-            ledger.rate_hz = settings.sample_rate_hz;
+        Mode::OnCpu | Mode::Event => {
+            match &settings.event {
+                Some(event) => {
+                    ledger.event.clone_from(&event.name);
+                    ledger.sampled = Some(event.clone());
+                }
+                None => {
+                    ledger.event = CPU_CLOCK.to_owned();
+                    ledger.rate_hz = settings.sample_rate_hz;
+                }
+            }
             ledger.cpus.clone_from(&settings.cpus);
             ledger.unwind.clone_from(&settings.unwind);
             take(&mut ledger, sampler);
@@ -60,8 +68,7 @@ fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
             // its stack is walked.
             let deferred = ledger.deferred;
             add(&mut ledger.samples, deferred);
-            let throttled = u128::from(accounting.throttled_ns) * u128::from(ledger.rate_hz) / 1_000_000_000;
-            ledger.throttled = u64::try_from(throttled).unwrap_or(u64::MAX);
+            ledger.throttled = throttled(settings, accounting.throttled_ns);
             ledger.not_run = accounting.not_run.periods;
         }
         Mode::OffCpu => {
@@ -84,6 +91,18 @@ fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
     add(&mut ledger.lost_no_memory, without_stack);
     ledger.samples = ledger.samples.saturating_sub(not_kept).saturating_sub(without_stack);
     ledger
+}
+
+/// The samples that throttled time would have had, as far as the event is a clock.
+fn throttled(settings: &Settings, throttled_ns: u64) -> u64 {
+    let throttled = match &settings.event {
+        Some(Event { period_unit: Unit::Nanoseconds, period: Some(period), .. }) => {
+            u128::from(throttled_ns / (*period).max(1))
+        }
+        Some(_) => 0,
+        None => u128::from(throttled_ns) * u128::from(settings.sample_rate_hz) / 1_000_000_000,
+    };
+    u64::try_from(throttled).unwrap_or(u64::MAX)
 }
 
 /// The figures of the capture as a whole.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use profile::Svma;
-use recording::{Accounting, Counters, MissingStack, Mode, Settings, Singles, State, WalkEnd};
+use recording::{Accounting, Counters, Event, MissingStack, Mode, Settings, Singles, State, Unit, WalkEnd};
 
 use super::complete::{complete, of_both};
 use super::model::Ledger;
@@ -76,6 +76,21 @@ fn the_version_is_that_of_the_agent_that_recorded() {
     let ledgers = running(&settings, &Accounting::default());
     assert_eq!(value(&ledgers[0], "version").as_deref(), Some("0.0.7"));
     assert_eq!(value(&Ledger::default(), "version").as_deref(), Some(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn an_event_is_told_with_its_period_and_without_a_rate() {
+    let of = |unit| {
+        let event = Some(Event::sampled("software/task-clock", "task-clock", 1_000_000, unit));
+        let settings = Settings { event, wall_profile: false, ..all_profiles() };
+        let accounting = Accounting { throttled_ns: 5_000_000, ..Accounting::default() };
+        running(&settings, &accounting).swap_remove(0)
+    };
+    let clock = of(Unit::Nanoseconds);
+    let keys = ["mode", "event", "period", "rate_hz", "throttled"].map(|key| value(&clock, key));
+    let keys = keys.each_ref().map(|value| value.as_deref());
+    assert_eq!(keys, [Some("event"), Some("software/task-clock"), Some("1000000"), None, Some("5")]);
+    assert_eq!(value(&of(Unit::Count), "throttled"), None);
 }
 
 /// Everything that the ledgers of a capture with these figures show.

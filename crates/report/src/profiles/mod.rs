@@ -19,7 +19,7 @@ use crate::wall_time::OnCpuTime;
 #[must_use]
 pub fn profile(symbolized: &SymbolizedRecording, mode: Mode, ledger: &[(String, String)]) -> Profile {
     let assembly = match mode {
-        Mode::OnCpu => on_cpu(symbolized),
+        Mode::OnCpu | Mode::Event => sampled(symbolized),
         Mode::OffCpu => off_cpu(symbolized),
         Mode::Wall => wall(symbolized),
         _ => Assembly::begin(symbolized, &[], ValueType::default(), 0),
@@ -30,21 +30,24 @@ pub fn profile(symbolized: &SymbolizedRecording, mode: Mode, ledger: &[(String, 
     assembly.finish(tags.chain(entries).collect())
 }
 
-/// Samples, each of which stands for a period of time.
-fn on_cpu(symbolized: &SymbolizedRecording) -> Assembly<'_> {
+/// Samples, each of which stands for a period of time, or of the event that was sampled.
+fn sampled(symbolized: &SymbolizedRecording) -> Assembly<'_> {
     let recording = &symbolized.recording;
-    let cpu = ValueType::new("cpu", "nanoseconds");
-    let types = [ValueType::new("samples", "count"), cpu.clone()];
-    let mut assembly = Assembly::begin(symbolized, &types, cpu, selection::period_ns(recording));
+    let value = match &recording.settings.event {
+        Some(event) => ValueType::new(event.kind(), event.period_unit.name()),
+        None => ValueType::new("cpu", "nanoseconds"),
+    };
+    let types = [ValueType::new("samples", "count"), value.clone()];
+    let mut assembly = Assembly::begin(symbolized, &types, value, selection::period(recording));
     let mut numbers = BTreeMap::new();
     for entry in selection::shown(recording).filter(|entry| entry.at.state == State::Sampled) {
         let locations = assembly.locations(&entry);
         let labels = labels::of(recording, entry.at.task);
-        let time_ns = signed(entry.count).saturating_mul(signed(entry.period_ns));
-        let number = assembly.add(labels, locations, &[signed(entry.count), time_ns]);
+        let value = signed(entry.count).saturating_mul(signed(entry.period));
+        let number = assembly.add(labels, locations, &[signed(entry.count), value]);
         numbers.insert(entry.stack_id, number);
     }
-    assembly.add_moments(selection::CPU_CLOCK, &numbers);
+    assembly.add_moments(selection::SAMPLED, &numbers);
     assembly
 }
 

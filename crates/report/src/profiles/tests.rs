@@ -1,11 +1,11 @@
 use profile::{Label, Mapping, Moment};
 use recording::{
-    CodeMapping, CodeMappingId, Count, EventId, FrameId, MissingStack, Mode, NameLine, OffCpuState, Single,
-    Singles, State, TaskStackId, ThreadId, WalkEnd,
+    CodeMapping, CodeMappingId, Count, Event, EventId, FrameId, MissingStack, Mode, NameLine, OffCpuState,
+    Single, Singles, State, TaskStackId, ThreadId, Unit, WalkEnd,
 };
 
 use super::profile;
-use crate::selection::{CPU_CLOCK, SCHEDULER};
+use crate::selection::{SAMPLED, SCHEDULER};
 use crate::test_recording::{PERIOD_NS, TestRecording, samples};
 
 fn of(capture: TestRecording, mode: Mode) -> Vec<String> {
@@ -40,6 +40,27 @@ fn a_sample_stands_for_a_period_and_has_the_labels_of_its_thread() {
 }
 
 #[test]
+fn a_sample_of_an_event_stands_for_its_period_in_its_own_unit() {
+    let sampled = |unit| {
+        let mut capture = TestRecording::new();
+        capture.settings.event = Some(Event::sampled("software/page-faults", "page-faults", 16, unit));
+        capture.settings.wall_profile = false;
+        let user = capture.frame("main");
+        let stack = capture.stack(&[], &[user], WalkEnd::Root, State::Sampled);
+        capture.add_samples(stack, 3);
+        capture.finish()
+    };
+    let symbolized = sampled(Unit::Count);
+    assert_eq!(symbolized.recording.settings.modes(), [Mode::Event, Mode::OffCpu]);
+    let made = profile(&symbolized, Mode::Event, &[]);
+    assert_eq!(samples(&made), ["main pid=7,comm=target,pod=p 3,48"]);
+    let types: Vec<_> = made.sample_types.iter().map(|of| (&*of.kind, &*of.unit)).collect();
+    assert_eq!(types, [("samples", "count"), ("page-faults", "count")]);
+    assert_eq!((made.period, &*made.default_sample_type), (16, "page-faults"));
+    assert_eq!(profile(&sampled(Unit::Nanoseconds), Mode::Event, &[]).period_type.unit, "nanoseconds");
+}
+
+#[test]
 fn single_samples_tell_their_times() {
     let mut capture = TestRecording::new();
     let [outer, inner] = ["outer", "inner"].map(|name| capture.frame(name));
@@ -52,10 +73,10 @@ fn single_samples_tell_their_times() {
     let mut symbolized = capture.finish();
     let single = |at_ns, event, stack| Single { at_ns, cpu: 0, tid: 7, event, stack, values: vec![1] };
     let samples = vec![
-        single(-3, CPU_CLOCK, stacks[1]),
+        single(-3, SAMPLED, stacks[1]),
         single(4, SCHEDULER, blocked),
-        single(5, CPU_CLOCK, stacks[0]),
-        single(6, CPU_CLOCK, stacks[1]),
+        single(5, SAMPLED, stacks[0]),
+        single(6, SAMPLED, stacks[1]),
     ];
     assert_eq!(profile(&symbolized, Mode::OnCpu, &[]).moments, []);
     symbolized.recording.singles = Some(Singles { samples, lost: 0 });

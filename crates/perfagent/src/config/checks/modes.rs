@@ -82,6 +82,7 @@ pub(super) fn settings_have_their_mode(request: &Request, _: &Facts) -> Result<(
     let profile = ("--profile", request.profile.is_on());
     let stacks = ("--profile or --offcpu", request.profile.is_on() || request.off_cpu.is_on());
     let settings = [
+        ("--event", request.event.is_given(), profile),
         ("--inject-python", request.inject_python.is_on(), profile),
         ("--java-perf-map", request.java_perf_map.is_on(), stacks),
         ("--offcpu-states", request.off_cpu_states.is_given(), off_cpu),
@@ -134,6 +135,10 @@ pub(super) fn wall_clock(request: &Request, _: &Facts) -> Result<(), Error> {
             "--wall-output requires --profile and --offcpu",
             "it is made of both: add them",
         ));
+    }
+    if request.event.is_given() {
+        let reason = "--wall-output and --event are mutually exclusive: a wall-clock profile needs the clock of each CPU";
+        return Err(Error::invalid(WALL, reason, "drop one of them"));
     }
     match request.min_block.value() {
         Some(length) if !length.is_zero() => Err(Error::invalid(

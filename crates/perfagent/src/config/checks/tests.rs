@@ -312,6 +312,7 @@ fn defaults_equal_those_of_the_command_line() {
             cgroup: None,
             duration: None,
             cpu_profile: true,
+            event: None,
             off_cpu_profile: false,
             off_cpu_states: vec![OffCpuState::Blocked, OffCpuState::IoWait],
             min_block: Duration::ZERO,

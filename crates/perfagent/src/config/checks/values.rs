@@ -3,6 +3,7 @@
 use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
 
+use crate::config::event::SampledEvent;
 use crate::config::facts::Facts;
 use crate::config::labels::RESERVED_LABELS;
 use crate::config::request::Request;
@@ -87,6 +88,24 @@ pub(super) fn python_frames(request: &Request, _: &Facts) -> Result<(), Error> {
         format!("--python `{text}` is none of auto, off, all"),
         "the default, auto, shows functions of Python in the places of the interpreter's frames",
     ))
+}
+
+pub(super) fn event(request: &Request, _: &Facts) -> Result<(), Error> {
+    const EVENT: &str = "--event";
+    if let Setting::Unreadable(text) = &request.event {
+        let reason = SampledEvent::parse(text).err().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let hint = "for example: --event page-faults, --event 'context-switches period=10'";
+        return Err(Error::invalid(EVENT, format!("{EVENT} `{text}`{reason}"), hint));
+    }
+    if request.event.is_given() && request.sample_rate.is_given() {
+        let reason = "--event and --sample-rate are mutually exclusive: an event is sampled by its count";
+        return Err(Error::invalid(
+            EVENT,
+            reason,
+            "drop --sample-rate; to sample less often: 'EVENT period=N'",
+        ));
+    }
+    Ok(())
 }
 
 pub(super) fn sample_rate(request: &Request, facts: &Facts) -> Result<(), Error> {

@@ -54,6 +54,7 @@ impl<I: Iterator<Item = u64>> Tape<I> {
             agent_version: self.text(),
             targets: [TargetKind::Processes, TargetKind::System, TargetKind::Command][self.below(3) as usize],
             cpu_profile: self.flag(),
+            event: self.option(Self::event),
             off_cpu_profile: self.flag(),
             wall_profile: self.flag(),
             sample_rate_hz: self.number() as u32,
@@ -372,7 +373,7 @@ fn sample_with_starts() -> SymbolizedRecording {
 }
 
 /// The same with what could not be sent to user space, and with what was fetched.
-pub(super) fn sample_3_0() -> SymbolizedRecording {
+pub(super) fn sample_4_0() -> SymbolizedRecording {
     let mut symbolized = sample_with_starts();
     Tape(numbers(22)).later_counters(&mut symbolized);
     symbolized.names.outcome.fetches = Some(Tape(numbers(23)).fetches());

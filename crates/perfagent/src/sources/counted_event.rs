@@ -1,0 +1,121 @@
+//! An event that the kernel or the hardware counts, in place of the clock: a sample at each Nth occurrence, on the CPU on which it happens.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use events::{EventKind, EventSpec, Followed, Options, Present, Rate, Set};
+use kernel::{Kernel, SampledIn, nmi_may_sample};
+use recording::{Accounting, Unit};
+use rustix::io::Errno;
+
+use super::not_run::{self, Ran};
+use super::source::{Opening, Source};
+use crate::config::SampledEvent;
+use crate::failure::{attach_error, load_error};
+use crate::{Config, Error};
+
+/// The event on all CPUs, or on those that were asked for.
+pub(crate) struct CountedEvent {
+    event: SampledEvent,
+    /// The CPUs that sampling is restricted to.
+    wanted: Option<Vec<u32>>,
+    events: Option<Set>,
+}
+
+impl CountedEvent {
+    pub(crate) fn new(event: &SampledEvent, config: &Config) -> Self {
+        Self { event: event.clone(), wanted: config.cpus.clone(), events: None }
+    }
+
+    fn spec(&self) -> EventSpec {
+        let (kind, config) = self.event.numbers;
+        EventSpec::new(EventKind::Raw { kind, config }, Rate::Period(self.event.period))
+    }
+
+    fn failed(&self, error: events::Error) -> Error {
+        if let Some(lack) = self.lack(&error) {
+            return lack;
+        }
+        match attach_error(&self.spec(), error) {
+            // The numbers of the event tell nobody anything.
+            Error::Attach { cpu, source, .. } => {
+                Error::Attach { event: self.event.name.clone(), cpu, source }
+            }
+            other => other,
+        }
+    }
+
+    /// What this machine lacks, if that is why the event cannot be opened.
+    fn lack(&self, error: &events::Error) -> Option<Error> {
+        let errno = error.errno().map(Errno::from_raw_os_error)?;
+        let is_unknown = matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV | Errno::INVAL);
+        let since = match self.event.sampled_in {
+            SampledIn::Hardware => {
+                "a processor that counts it, and a virtual machine or container that is given its PMU; \
+                 without one: --event task-clock, or another event that the kernel counts"
+            }
+            SampledIn::Task | SampledIn::Timer => "a later kernel",
+        };
+        is_unknown.then(|| Error::Unsupported {
+            feature: format!("the event {}", self.event.name),
+            since: since.to_owned(),
+        })
+    }
+}
+
+impl Source for CountedEvent {
+    fn open(&mut self, opening: &mut Opening<'_>) -> Result<(), Error> {
+        let cpus = self.wanted.as_deref().unwrap_or(opening.cpus);
+        let mut events = Set::open_all(&self.spec(), cpus, Options { deferred_enable: true })
+            .map_err(|error| self.failed(error))?;
+        if self.event.sampled_in == SampledIn::Hardware && !nmi_may_sample() {
+            return Err(Error::Unsupported {
+                feature: format!("sampling by {}, which comes as an NMI,", self.event.name),
+                since: "Linux 5.11 with CONFIG_DEBUG_INFO_BTF".to_owned(),
+            });
+        }
+        let attached = opening.kernel.with_sampler(|program| events.attach(program)).map_err(load_error)?;
+        attached.map_err(|error| self.failed(error))?;
+        self.events = Some(events);
+        Ok(())
+    }
+
+    fn enable(&mut self, _: &mut Kernel, _: u64) -> Result<(), Error> {
+        let enabled = self.events.as_mut().map_or(Ok(()), Set::enable);
+        enabled.map_err(|error| self.failed(error))
+    }
+
+    fn follow_cpus(&mut self, _: &mut Kernel, now: &Present) -> Followed {
+        let Some(events) = &mut self.events else { return Followed::default() };
+        let wanted = self.wanted.as_ref();
+        events.follow(&now.only(|cpu| wanted.is_none_or(|cpus| cpus.contains(&cpu))))
+    }
+
+    fn skipped_cpus(&self) -> &[u32] {
+        self.events.as_ref().map_or(&[], Set::skipped)
+    }
+
+    fn disable(&mut self, _: &mut Kernel, _: u64) -> Result<(), Error> {
+        let disabled = self.events.as_mut().map_or(Ok(()), Set::disable);
+        disabled.map_err(|error| self.failed(error))
+    }
+
+    fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
+        let Some(events) = &mut self.events else { return };
+        let throttled_ns = events.throttled_ns().unwrap_or(0);
+        accounting.throttled_ns += throttled_ns;
+        // Counts of the hardware are shared and scaled, and those of a clock lack idle time: only what the kernel counts is exact.
+        if self.event.unit == Unit::Count && self.event.sampled_in == SampledIn::Task {
+            let period = self.event.period.max(1);
+            let ran = counts(events).into_iter().map(|(cpu, count)| {
+                (cpu, Ran { due: count.unwrap_or(0) / period, times: kernel.ticks(cpu), stolen: 0 })
+            });
+            accounting.not_run = not_run::estimate(&ran.collect(), 0);
+        }
+    }
+}
+
+/// How often the event has happened on each CPU, before the program runs are counted.
+fn counts(events: &Set) -> BTreeMap<u32, io::Result<u64>> {
+    events.fds().map(|(cpu, fd)| (cpu, sys::perf::read_count(fd).map(|count| count.value))).collect()
+}

@@ -1,0 +1,119 @@
+//! Profiles of events with known answers: the number of page faults and switches in each function of a program.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use perfagent::{Agent, AgentBuilder, Error, Mode, Recording, Report};
+use testkit::Process;
+
+use crate::started::started;
+
+const SOURCE: &str = include_str!("causes.c");
+/// Faults in the functions of the program.
+const IN_ONE: u64 = 3000;
+const IN_OTHER: u64 = 1000;
+const IN_KERNEL: u64 = 500;
+
+/// A capture of the whole work of the program, and its number of switches; none if it is not possible here.
+fn captured(configure: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Option<(Report, u64)> {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path())?;
+    let mut program =
+        Process::start(Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap();
+    let agent = configure(Agent::builder().pid(program.pid()).with_cpu_profile()).build().unwrap();
+    if !started(&agent) {
+        return None;
+    }
+    program.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    Some((agent.stop().unwrap(), line.trim().parse().unwrap()))
+}
+
+fn compiled(folder: &Path) -> Option<std::path::PathBuf> {
+    let Some(compiler) = testkit::find_command("cc") else {
+        testkit::skipped("no C compiler");
+        return None;
+    };
+    let (source, program) = (folder.join("causes.c"), folder.join("causes"));
+    std::fs::write(&source, SOURCE).unwrap();
+    let arguments = ["-O1", "-fomit-frame-pointer", "-o"];
+    assert!(Command::new(compiler).args(arguments).arg(&program).arg(&source).status().unwrap().success());
+    Some(program)
+}
+
+/// The profile of the event as folded stacks.
+fn folded(recording: &Recording) -> Vec<(String, u64)> {
+    let mut text = Vec::new();
+    recording.encode_profile(Mode::Event, "folded", &mut text).unwrap();
+    let lines = String::from_utf8(text).unwrap();
+    let line = |line: &str| {
+        let (stack, value) = line.rsplit_once(' ').unwrap();
+        (stack.to_owned(), value.parse().unwrap())
+    };
+    lines.lines().map(line).collect()
+}
+
+/// The sum of the stacks that go from the start of the program to the end given.
+fn rooted(stacks: &[(String, u64)], end: &str) -> u64 {
+    let is_meant = |stack: &str| stack.starts_with("_start;") && stack.contains(&format!(";main;{end}"));
+    stacks.iter().filter(|(stack, _)| is_meant(stack)).map(|(_, value)| value).sum()
+}
+
+#[test]
+fn each_page_fault_counts_once_with_its_whole_stack() {
+    let Some((report, _)) = captured(|builder| builder.event("page-faults")) else { return };
+    let stacks = folded(report.recording());
+    assert_eq!(rooted(&stacks, "one;touch"), IN_ONE, "{stacks:?}");
+    assert_eq!(rooted(&stacks, "other;touch"), IN_OTHER, "{stacks:?}");
+    assert_eq!(rooted(&stacks, "in_kernel"), IN_KERNEL, "{stacks:?}");
+    let ledger = report.ledger(Mode::Event).unwrap();
+    let all: u64 = stacks.iter().map(|(_, value)| value).sum();
+    assert_eq!((ledger.samples, ledger.lost()), (all, 0));
+    let profile = report.cpu_profile().unwrap();
+    let types: Vec<_> = profile.sample_types.iter().map(|of| (&*of.kind, &*of.unit)).collect();
+    assert_eq!(types, [("samples", "count"), ("page-faults", "count")]);
+    assert_eq!((&*profile.period_type.kind, profile.period), ("page-faults", 1));
+    for comment in ["perf-agent.mode=event", "perf-agent.event=software/page-faults", "perf-agent.period=1"] {
+        assert!(profile.comments.iter().any(|one| one == comment), "{:?}", profile.comments);
+    }
+    assert!(!profile.comments.iter().any(|one| one.starts_with("perf-agent.rate_hz")));
+}
+
+#[test]
+fn a_sample_of_each_nth_fault_stands_for_n() {
+    const N: u64 = 8;
+    let Some((report, _)) = captured(|builder| builder.event("page-faults period=8")) else { return };
+    let stacks = folded(report.recording());
+    let found: u64 = ["one;touch", "other;touch", "in_kernel"].map(|end| rooted(&stacks, end)).iter().sum();
+    let faults = IN_ONE + IN_OTHER + IN_KERNEL;
+    // Each CPU counts by itself, the faults of all processes.
+    assert_eq!(found % N, 0, "{stacks:?}");
+    assert!(found.abs_diff(faults) <= faults / 4, "{found} of {faults}: {stacks:?}");
+}
+
+#[test]
+fn each_switch_counts_beside_the_off_cpu_profile() {
+    let both = |builder: AgentBuilder| builder.event("context-switches").with_off_cpu_profile();
+    let Some((report, switches)) = captured(both) else { return };
+    let found = rooted(&folded(report.recording()), "sleeper");
+    assert!((switches..=switches + 2).contains(&found), "{found} of {switches}");
+    assert!(report.ledger(Mode::OffCpu).unwrap().samples >= switches / 2);
+    assert_eq!(report.ledger(Mode::Event).unwrap().lost(), 0);
+}
+
+#[test]
+fn an_event_that_the_machine_does_not_count_is_refused_with_what_it_needs() {
+    let agent = Agent::builder().pid(std::process::id()).with_cpu_profile().event("cycles").build().unwrap();
+    match agent.start() {
+        Ok(()) => drop(agent.stop()),
+        Err(error @ Error::Privilege { .. }) => testkit::skip!("{error}"),
+        Err(error) => {
+            let message = error.to_string();
+            assert!(matches!(error, Error::Unsupported { .. }), "{message}");
+            assert!(message.contains("hardware/cycles") && message.contains("task-clock"), "{message}");
+        }
+    }
+}
