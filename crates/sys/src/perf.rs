@@ -3,6 +3,7 @@
 //! [`Attr`] is the kernel's `perf_event_attr` up to version 5 (112 bytes). All kernels from 4.8 on know all of it;
 //! newer kernels treat the missing rest as zero.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -164,7 +165,16 @@ const fn ioctl_number(direction: u32, number: u32, size: u32) -> u32 {
 
 const IOC_ENABLE: u32 = ioctl_number(0, 0, 0);
 const IOC_DISABLE: u32 = ioctl_number(0, 1, 0);
+const IOC_RESET: u32 = ioctl_number(0, 3, 0);
+const IOC_SET_OUTPUT: u32 = ioctl_number(0, 5, 0);
+const IOC_SET_FILTER: u32 = ioctl_number(1, 6, 8);
+const IOC_ID: u32 = ioctl_number(2, 7, 8);
 const IOC_SET_BPF: u32 = ioctl_number(1, 8, 4);
+
+/// The first size of the kernel's attribute, which every kernel takes.
+const SMALLEST_ATTR: usize = 64;
+/// Place of `size` in the attribute.
+const ATTR_SIZE: std::ops::Range<usize> = 4..8;
 
 /// Opens an event for `pid` (-1: all) on `cpu` (-1: any).
 ///
@@ -178,6 +188,35 @@ pub fn open(attr: &Attr, pid: i32, cpu: i32, group: Option<BorrowedFd<'_>>) -> i
     let fd = unsafe {
         libc::syscall(libc::SYS_perf_event_open, &raw mut attr, pid, cpu, group_fd, FLAG_FD_CLOEXEC)
     };
+    let fd = i32::try_from(fd).map_err(io::Error::other)?;
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just created this descriptor, and no other code has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// As [`open`], with the attribute in the kernel's bytes, as long as its own `size` says. `pid` is the descriptor of a cgroup's directory with the
+/// flag `PERF_FLAG_PID_CGROUP`. After `E2BIG` the attribute holds the kernel's size at its own.
+///
+/// # Errors
+/// The errno of `perf_event_open(2)`; `EINVAL` if `size` is not the length of `attr`.
+pub fn open_bytes(
+    attr: &mut [u8],
+    pid: i32,
+    cpu: i32,
+    group: Option<BorrowedFd<'_>>,
+    flags: u32,
+) -> io::Result<OwnedFd> {
+    let size = attr.get(ATTR_SIZE).and_then(|size| size.try_into().ok()).map(u32::from_ne_bytes);
+    if attr.len() < SMALLEST_ATTR || size.and_then(|size| usize::try_from(size).ok()) != Some(attr.len()) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let group_fd = group.map_or(-1, |fd| fd.as_raw_fd());
+    let flags = libc::c_ulong::from(flags) | FLAG_FD_CLOEXEC;
+    // SAFETY: `attr` has as many bytes as it states; the kernel writes nothing but its size.
+    let fd =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, attr.as_mut_ptr(), pid, cpu, group_fd, flags) };
     let fd = i32::try_from(fd).map_err(io::Error::other)?;
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -206,6 +245,44 @@ pub fn enable(event: BorrowedFd<'_>) -> io::Result<()> {
 /// The errno of the ioctl.
 pub fn disable(event: BorrowedFd<'_>) -> io::Result<()> {
     ioctl(event, IOC_DISABLE, 0)
+}
+
+/// Sets the count to 0.
+///
+/// # Errors
+/// The errno of the ioctl.
+pub fn reset(event: BorrowedFd<'_>) -> io::Result<()> {
+    ioctl(event, IOC_RESET, 0)
+}
+
+/// Writes the records of `event` into the ring of `owner`, which is an event of the same CPU and clock.
+///
+/// # Errors
+/// The errno of the ioctl.
+pub fn set_output(event: BorrowedFd<'_>, owner: BorrowedFd<'_>) -> io::Result<()> {
+    let owner = libc::c_ulong::try_from(owner.as_raw_fd()).map_err(io::Error::other)?;
+    ioctl(event, IOC_SET_OUTPUT, owner)
+}
+
+/// Lets only those occurrences of a tracepoint through that the filter describes.
+///
+/// # Errors
+/// The errno of the ioctl; `EINVAL` if the filter is not understood, `EEXIST` if the event has one.
+pub fn set_filter(event: BorrowedFd<'_>, filter: &CStr) -> io::Result<()> {
+    // SAFETY: the kernel reads a text that ends with NUL, and keeps no pointer to it.
+    let result = unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER as _, filter.as_ptr()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The kernel's number of the event, which its records carry.
+///
+/// # Errors
+/// The errno of the ioctl.
+pub fn event_id(event: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut id = 0u64;
+    // SAFETY: the kernel writes one word of 8 bytes.
+    let result = unsafe { libc::ioctl(event.as_raw_fd(), IOC_ID as _, &raw mut id) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(id) }
 }
 
 /// Runs the BPF program at every overflow of the event (4.1 and later). The event keeps its own reference.
@@ -338,6 +415,8 @@ mod tests {
         assert_eq!(IOC_ENABLE, bindings::ENABLE);
         assert_eq!(IOC_DISABLE, bindings::DISABLE);
         assert_eq!(IOC_SET_BPF, bindings::SET_BPF);
+        assert_eq!([IOC_RESET, IOC_SET_OUTPUT], [bindings::RESET, bindings::SET_OUTPUT]);
+        assert_eq!([IOC_SET_FILTER, IOC_ID], [bindings::SET_FILTER, bindings::ID]);
         assert_eq!(RECORD_MMAP2, bindings::PERF_RECORD_MMAP2);
         assert_eq!([RECORD_FORK, RECORD_EXIT], [bindings::PERF_RECORD_FORK, bindings::PERF_RECORD_EXIT]);
         assert_eq!(RECORD_LOST_SAMPLES, bindings::PERF_RECORD_LOST_SAMPLES);
@@ -362,6 +441,31 @@ mod tests {
         let shorter = Attr { read_format: FORMAT_TOTAL_TIME_ENABLED, ..attr };
         let event = open(&shorter, 0, -1, None).unwrap();
         assert_eq!(read_count(event.as_fd()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn an_attribute_in_bytes_is_as_long_as_it_says() {
+        let mut bytes = as_bytes(&Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, ..Attr::default() });
+        for len in [0, 7, 63, 104] {
+            let error = open_bytes(&mut bytes[..len], 0, -1, None, 0).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{len}");
+        }
+        let Ok(event) = open_bytes(&mut bytes, 0, -1, None, 0) else {
+            testkit::skip!("perf events are not permitted");
+        };
+        let other = open_bytes(&mut bytes, 0, -1, None, 0).unwrap();
+        assert_ne!(event_id(event.as_fd()).unwrap(), event_id(other.as_fd()).unwrap());
+        reset(event.as_fd()).unwrap();
+        assert!(set_filter(event.as_fd(), c"pid == 1").is_err(), "only tracepoints have filters");
+        assert!(set_output(event.as_fd(), event.as_fd()).is_err(), "its own ring");
+        bytes.resize(4096, 1);
+        bytes[ATTR_SIZE].copy_from_slice(&4096u32.to_ne_bytes());
+        let error = open_bytes(&mut bytes, 0, -1, None, 0).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::E2BIG));
+        assert!(
+            (64..4096).contains(&u32::from_ne_bytes(bytes[ATTR_SIZE].try_into().unwrap())),
+            "the kernel's size"
+        );
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn next_record<'a>(data: &'a [u8], at: usize, left: usize, wrapped: &'a mut Vec<
         return None;
     }
     let size = usize::from(u16::from_le_bytes([byte(6), byte(7)]));
-    if size < HEADER || size > left {
+    if size < HEADER || !size.is_multiple_of(HEADER) || size > left {
         return None;
     }
     match data.get(at..at + size) {
@@ -166,6 +166,7 @@ mod tests {
         let with_size = |size: u8| [0, 0, 0, 0, 0, 0, size, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         assert!(next_record(&with_size(7), 0, 16, &mut wrapped).is_none());
         assert!(next_record(&with_size(17), 0, 16, &mut wrapped).is_none());
+        assert!(next_record(&with_size(12), 0, 16, &mut wrapped).is_none(), "records are multiples of 8");
         assert!(next_record(&with_size(8), 0, 7, &mut wrapped).is_none());
         assert_eq!(next_record(&with_size(16), 0, 16, &mut wrapped).unwrap().len(), 16);
     }

@@ -2,3 +2,4 @@
 
 mod counting;
 mod kernel;
+mod monitor;

@@ -1,0 +1,202 @@
+//! Errors of the monitor: what was attempted, on what, why it failed, what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+use super::item::EventId;
+
+/// An error of the monitor.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MonitorError {
+    /// No such process or thread.
+    #[error("follow {what} {number}: there is no such {what}")]
+    NoSuchProcess {
+        /// "process" or "thread".
+        what: &'static str,
+        /// Its number.
+        number: u32,
+    },
+    /// The attribute contradicts itself.
+    #[error(transparent)]
+    InvalidAttr(#[from] perf_abi::InvalidAttr),
+    /// The kernel lacks a field of the attribute.
+    #[error(transparent)]
+    UnsupportedAttr(#[from] perf_abi::UnsupportedAttr),
+    /// No mount with cgroups that perf events can follow.
+    #[error("find the root of cgroups: no such directory; searched {}; give the directory, or mount cgroup2 there", searched.join(", "))]
+    CgroupRoot {
+        /// Where it was searched.
+        searched: Vec<String>,
+    },
+    /// No such cgroup.
+    #[error("follow cgroup {}: {source}; `ls` its parent to see what is there", path.display())]
+    CgroupNotFound {
+        /// Its directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The hierarchy has no controller for perf events.
+    #[error("follow cgroup {}: its hierarchy has no controller perf_event; name a cgroup of cgroup2, or of the hierarchy with perf_event", path.display())]
+    CgroupNoPerf {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// A directory that is no cgroup.
+    #[error("follow cgroup {}: the directory is no cgroup", path.display())]
+    NotACgroup {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// tracefs is not there.
+    #[error("find tracefs: searched {}; mount it with `mount -t tracefs none /sys/kernel/tracing`, or run as root if it is there", searched.join(", "))]
+    Tracefs {
+        /// Where it was searched.
+        searched: Vec<String>,
+    },
+    /// No such tracepoint.
+    #[error("find tracepoint {name}: there is no {}{}", path.display(), near_names(near))]
+    UnknownTracepoint {
+        /// The name.
+        name: String,
+        /// The directory that it would have.
+        path: PathBuf,
+        /// Similar names.
+        near: Vec<String>,
+    },
+    /// A format file cannot be understood.
+    #[error("read the format of tracepoint {name}: {source}")]
+    Format {
+        /// The name.
+        name: String,
+        /// The cause.
+        source: tracepoints::FormatError,
+    },
+    /// A file cannot be read.
+    #[error("read {}: {source}{}", path.display(), permission_hint(source))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The kernel refuses the filter.
+    #[error("filter {event} by {text:?}: {reason}")]
+    Filter {
+        /// The event.
+        event: String,
+        /// The filter.
+        text: String,
+        /// Why.
+        reason: String,
+    },
+    /// No memory for the ring.
+    #[error(
+        "map a ring of {pages} pages on CPU {cpu}: {source}; raise kernel.perf_event_mlock_kb, ask for fewer pages, or grant cap_ipc_lock"
+    )]
+    RingMemory {
+        /// Its pages.
+        pages: usize,
+        /// The CPU.
+        cpu: u32,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The machine or the kernel lacks the event.
+    #[error("open {event}: this machine has no such event ({source})")]
+    Unsupported {
+        /// The event.
+        event: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The event is registered already.
+    #[error(
+        "open {event}: it is registered already, and the kernel gives records of two software events of one kind the number of one of them; \
+         unregister the first one, or use a monitor of another process"
+    )]
+    Repeated {
+        /// The event.
+        event: String,
+    },
+    /// The event cannot be opened.
+    #[error("open {event} for {target} on CPU {cpu}: {source}{}", open_hint(source, target))]
+    Open {
+        /// The event.
+        event: String,
+        /// What it follows.
+        target: String,
+        /// The CPU.
+        cpu: u32,
+        /// The cause.
+        source: io::Error,
+    },
+    /// No CPU is online.
+    #[error("open events: no CPU is online")]
+    NoCpu,
+    /// The list of CPUs cannot be read.
+    #[error(transparent)]
+    Cpus(#[from] crate::Error),
+    /// No event has this number.
+    #[error("event {0:?} is not registered")]
+    NotRegistered(EventId),
+    /// It runs already.
+    #[error("the monitor runs already")]
+    AlreadyRunning,
+    /// It was closed.
+    #[error("the monitor is closed")]
+    Closed,
+    /// Waiting for the end of the run from within its callback.
+    #[error("the callback waits for its own end; the monitor stops when it returns")]
+    WouldDeadlock,
+    /// Another system call failed.
+    #[error("{attempt}: {source}")]
+    System {
+        /// What was attempted.
+        attempt: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+impl MonitorError {
+    /// Whether a missing privilege is the likely reason.
+    #[must_use]
+    pub fn is_permission(&self) -> bool {
+        match self {
+            Self::Open { source, .. } | Self::Read { source, .. } => is_permission(source),
+            Self::RingMemory { source, .. } => is_permission(source),
+            Self::Tracefs { .. } => !rustix::process::geteuid().is_root(),
+            _ => false,
+        }
+    }
+}
+
+fn is_permission(source: &io::Error) -> bool {
+    matches!(Errno::from_io_error(source), Some(Errno::ACCESS | Errno::PERM))
+}
+
+fn near_names(near: &[String]) -> String {
+    if near.is_empty() { String::new() } else { format!("; similar are {}", near.join(", ")) }
+}
+
+fn permission_hint(source: &io::Error) -> &'static str {
+    if is_permission(source) { "; run as root, or remount tracefs with a group that may read it" } else { "" }
+}
+
+fn open_hint(source: &io::Error, target: &str) -> &'static str {
+    match Errno::from_io_error(source) {
+        Some(Errno::ACCESS | Errno::PERM) if target == "the system" => {
+            "; needs cap_perfmon or kernel.perf_event_paranoid at -1; a process of your own (--pid) and software events of user code work without"
+        }
+        Some(Errno::ACCESS | Errno::PERM) => {
+            "; needs cap_perfmon, or a process of your own and kernel.perf_event_paranoid at most 1"
+        }
+        Some(Errno::MFILE | Errno::NFILE) => "; raise the limit of open files (ulimit -n)",
+        Some(Errno::BUSY) => "; another user holds the counter exclusively",
+        _ => "",
+    }
+}

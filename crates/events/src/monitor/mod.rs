@@ -1,0 +1,48 @@
+//! Events as a stream: tracepoints, software, hardware, cache and raw events, breakpoints; decoded and in order of time.
+//!
+//! A [`MonitorBuilder`] says what is followed: the system, processes, threads, cgroups. The [`EventMonitor`] registers events
+//! ([`EventRequest`], or a line of text by [`parse_event`]) and delivers [`Item`]s to a callback. Registrations, filters and stopping work while it runs, also from
+//! inside of the callback.
+//!
+//! All items of all CPUs come in order of time; what could not is flagged. Losses are counted for each event and CPU: delivered and lost
+//! together are what happened, on kernels from 6.0 on exactly. A slow callback leads to losses in the kernel, not to memory that grows.
+//! Probes, and counters that are only read, are not in here.
+//!
+//! ```no_run
+//! use events::monitor::{Body, EventRequest, MonitorBuilder, Source};
+//! let monitor = MonitorBuilder::default().source(Source::Pid(4711)).build()?;
+//! monitor.register(EventRequest::tracepoint("sched:sched_switch").filter("prev_prio < 100"))?;
+//! monitor.run(|item| {
+//!     if let Body::Event(fields) = &item.body {
+//!         println!("{} {:?}", item.meta.time_ns, fields.get("next_comm"));
+//!     }
+//! })?;
+//! # Ok::<(), events::monitor::MonitorError>(())
+//! ```
+
+mod builder;
+mod cgroup;
+mod counts;
+mod delivery;
+mod error;
+mod event_monitor;
+mod item;
+mod merge;
+mod names;
+mod opening;
+mod place;
+mod request;
+mod rings;
+mod state;
+mod target;
+mod tracefs;
+
+pub use builder::{Clock, MonitorBuilder, OnSourcesExited};
+pub use counts::{EventStats, MonitorStats};
+pub use error::MonitorError;
+pub use event_monitor::EventMonitor;
+pub use item::{Body, DecodeError, Decoded, Decoder, EventId, Fields, Item, Meta};
+pub use names::{EventTextError, NamedEvent, named_events, parse_event};
+pub use place::Source;
+pub use request::{Access, EventRequest};
+pub use tracefs::Tracefs;

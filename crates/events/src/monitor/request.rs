@@ -1,0 +1,149 @@
+//! What to monitor: an event, its attribute, its filter.
+
+use perf_abi::EventAttr;
+use perf_abi::numbers::event_type;
+
+use super::item::Decoder;
+
+/// How often clocks fire unless something else is asked for: each millisecond.
+const CLOCK_PERIOD_NS: u64 = 1_000_000;
+/// How often hardware events are sampled unless something else is asked for.
+const HARDWARE_HZ: u64 = 1000;
+
+/// What is watched by a hardware breakpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Reading.
+    pub read: bool,
+    /// Writing.
+    pub write: bool,
+    /// Execution.
+    pub execute: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Tracepoint(String),
+    Numbered { kind: u32, config: u64, name: String },
+    Breakpoint { address: u64, len: u64, access: Access },
+}
+
+/// An event to register.
+pub struct EventRequest {
+    pub(crate) what: What,
+    pub(crate) attr: Option<EventAttr>,
+    pub(crate) period: Option<u64>,
+    pub(crate) enabled: bool,
+    pub(crate) filter: Option<String>,
+    pub(crate) decoder: Option<Decoder>,
+}
+
+impl std::fmt::Debug for EventRequest {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { what, attr, period, enabled, filter, decoder: _ } = self;
+        let mut debug = out.debug_struct("EventRequest");
+        debug.field("what", what).field("attr", attr).field("period", period);
+        debug.field("enabled", enabled).field("filter", filter).finish_non_exhaustive()
+    }
+}
+
+impl EventRequest {
+    fn of(what: What) -> Self {
+        Self { what, attr: None, period: None, enabled: true, filter: None, decoder: None }
+    }
+
+    /// The tracepoint `group:event` or `group/event`.
+    #[must_use]
+    pub fn tracepoint(name: &str) -> Self {
+        Self::of(What::Tracepoint(name.replacen('/', ":", 1)))
+    }
+
+    /// An event by the kernel's numbers: hardware, software, cache or raw. `name` is what messages call it.
+    #[must_use]
+    pub fn numbered(kind: u32, config: u64, name: &str) -> Self {
+        Self::of(What::Numbered { kind, config, name: name.to_owned() })
+    }
+
+    /// Accesses to `len` bytes at an address: 1, 2, 4 or 8 bytes.
+    #[must_use]
+    pub fn breakpoint(address: u64, len: u64, access: Access) -> Self {
+        Self::of(What::Breakpoint { address, len, access })
+    }
+
+    /// Replaces the attribute. Type and config are those of the event in any case, and what the monitor needs is added.
+    #[must_use]
+    pub fn attr(self, attr: EventAttr) -> Self {
+        Self { attr: Some(attr), ..self }
+    }
+
+    /// Deliver every Nth occurrence only; for clocks one in N ns.
+    #[must_use]
+    pub fn period(self, period: u64) -> Self {
+        Self { period: Some(period), ..self }
+    }
+
+    /// Whether it is enabled from the start, which is the default.
+    #[must_use]
+    pub fn enabled(self, enabled: bool) -> Self {
+        Self { enabled, ..self }
+    }
+
+    /// Deliver only what passes the filter, in the language of tracefs. It is set before the event is enabled.
+    #[must_use]
+    pub fn filter(self, text: &str) -> Self {
+        Self { filter: Some(text.to_owned()).filter(|text| !text.is_empty()), ..self }
+    }
+
+    /// Make a value of each occurrence.
+    #[must_use]
+    pub fn decoder(self, decoder: Decoder) -> Self {
+        Self { decoder: Some(decoder), ..self }
+    }
+
+    /// What messages call it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.what {
+            What::Tracepoint(name) | What::Numbered { name, .. } => name.clone(),
+            What::Breakpoint { address, len, access } => {
+                let bit = |set: bool, letter: &'static str| if set { letter } else { "" };
+                let letters =
+                    [bit(access.read, "r"), bit(access.write, "w"), bit(access.execute, "x")].concat();
+                format!("bp:{address:#x}:{len}:{letters}")
+            }
+        }
+    }
+
+    /// The attribute before what the monitor adds to all. `tracepoint_id`: `config` of a tracepoint.
+    pub(crate) fn wanted_attr(&self, tracepoint_id: u64, default: Option<&EventAttr>) -> EventAttr {
+        let mut attr = self.attr.as_ref().or(default).cloned().unwrap_or_else(|| self.default_attr());
+        match self.what {
+            What::Tracepoint(_) => (attr.kind, attr.config) = (event_type::TRACEPOINT, tracepoint_id),
+            What::Numbered { kind, config, .. } => (attr.kind, attr.config) = (kind, config),
+            What::Breakpoint { address, len, access } => {
+                attr.kind = event_type::BREAKPOINT;
+                attr.bp_type =
+                    u32::from(access.read) | u32::from(access.write) << 1 | u32::from(access.execute) << 2;
+                (attr.config, attr.bp_addr, attr.bp_len) = (0, address, len);
+            }
+        }
+        if let Some(period) = self.period {
+            (attr.sample_period, attr.sample_freq, attr.freq) = (period, 0, false);
+        }
+        attr
+    }
+
+    fn default_attr(&self) -> EventAttr {
+        let base = EventAttr { inherit: true, sample_id_all: true, sample_period: 1, ..EventAttr::default() };
+        match self.what {
+            What::Tracepoint(_) => EventAttr::tracepoint(0),
+            What::Numbered { kind: event_type::SOFTWARE, config: 0 | 1, .. } => {
+                EventAttr { sample_period: CLOCK_PERIOD_NS, ..base }
+            }
+            What::Numbered { kind: event_type::SOFTWARE, .. } | What::Breakpoint { .. } => base,
+            What::Numbered { .. } => {
+                EventAttr { sample_period: 0, sample_freq: HARDWARE_HZ, freq: true, ..base }
+            }
+        }
+    }
+}
