@@ -46,8 +46,23 @@ static __always_inline bool first_sight(struct counters *c, u32 pid, struct proc
 	return true;
 }
 
-/* A sample of the current thread. */
-static __always_inline int take_sample(void *ctx, enum sampler_context context)
+/* Whether the program leaves this event out, because it takes a sample at each Nth one. */
+static __always_inline bool is_passed_over(struct sampler_state *s)
+{
+	if (sample_every <= 1)
+		return false;
+	s->passed++;
+	if (s->passed < sample_every)
+		return true;
+	s->passed = 0;
+	return false;
+}
+
+/*
+ * A sample of the current thread. An event of perf has registers and comes once in a period; a tracepoint has none, and
+ * comes each time.
+ */
+static __always_inline int take_sample(void *ctx, enum sampler_context context, bool is_perf_event)
 {
 	struct sample sample = {.slot = slot_of(context)};
 	struct cached_proc *cached;
@@ -70,6 +85,8 @@ static __always_inline int take_sample(void *ctx, enum sampler_context context)
 		return 0;
 	if (has_filters() && !passes_filters((void *)bpf_get_current_task(), sample.tid))
 		return 0;
+	if (!is_perf_event && is_passed_over(s))
+		return 0;
 	begin_run(s, sample.slot, EVENT_CLOCK);
 	c = counters_in(s);
 	if (cached->known) {
@@ -86,7 +103,8 @@ static __always_inline int take_sample(void *ctx, enum sampler_context context)
 		return 0;
 	key = add_sample(s, &sample, s->walk.hash, end, s->walk.total);
 	if (single_samples && key)
-		send_single(s, sample.pid, sample.tid, key, REGS_PC((struct pt_regs *)ctx));
+		send_single(s, sample.pid, sample.tid, key,
+			    is_perf_event ? REGS_PC((struct pt_regs *)ctx) : s->walk.start_pc & FRAME_PC);
 	return 0;
 }
 
@@ -94,7 +112,7 @@ static __always_inline int take_sample(void *ctx, enum sampler_context context)
 SEC("perf_event")
 int cpu_sample(void *ctx)
 {
-	return take_sample(ctx, CONTEXT_HARDIRQ);
+	return take_sample(ctx, CONTEXT_HARDIRQ, true);
 }
 
 /*
@@ -104,14 +122,20 @@ int cpu_sample(void *ctx)
 SEC("perf_event")
 int task_sample(void *ctx)
 {
-	return take_sample(ctx, CONTEXT_TASK);
+	return take_sample(ctx, CONTEXT_TASK, true);
 }
 
 /* Events of the hardware. */
 SEC("perf_event")
 int nmi_sample(void *ctx)
 {
-	return take_sample(ctx, CONTEXT_NMI);
+	return take_sample(ctx, CONTEXT_ANY, true);
+}
+
+SEC("tracepoint")
+int tracepoint_sample(void *ctx)
+{
+	return take_sample(ctx, CONTEXT_ANY, false);
 }
 
 #endif

@@ -181,6 +181,8 @@ const volatile u32 sched_memos = 1;
 const volatile bool single_samples = false;
 /* the same for each interval of the off-CPU profile */
 const volatile bool single_intervals = false;
+/* of a tracepoint, each Nth event of a CPU that is to be recorded is a sample */
+const volatile u64 sample_every = 1;
 /* the frames of Python are walked */
 const volatile bool python = false;
 /* inode of the agent's PID namespace, 0 if it is the first one */

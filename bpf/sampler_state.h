@@ -21,7 +21,11 @@ enum sampler_context {
 	/* Interrupts are off: the clocks, which are timers, and wake-ups, which happen in each of these contexts. */
 	CONTEXT_HARDIRQ = 2,
 	CONTEXT_CLAIMED = 3, /* a task that can be preempted: the program claims a slot, see claim_slot */
-	CONTEXT_NMI = 4,     /* events of the hardware, which may come as NMIs */
+	/*
+	 * Anywhere: events of the hardware, which may come as NMIs, and tracepoints. While one of their programs runs,
+	 * the kernel runs no other on that CPU (`bpf_prog_active`).
+	 */
+	CONTEXT_ANY = 4,
 	CONTEXTS = 5,
 };
 
@@ -38,6 +42,8 @@ struct cached_proc {
 struct sampler_state {
 	u64 claims; /* of a slot of CONTEXT_CLAIMED: see claim.h */
 	u64 ticks;  /* runs of the program of the sampling event, also those that take no sample */
+	u64 passed; /* events of recorded processes since the last sample, where the program counts them: `sample_every`
+		     */
 
 	/* The run of a program: read once at its begin, so that the run adds everything to one side. */
 	u32 slot;

@@ -63,8 +63,8 @@ impl Slots {
             slots.all += number;
         };
         add(contexts::CONTEXT_HARDIRQ, cpus);
-        if sampled_in == SampledIn::Hardware {
-            add(contexts::CONTEXT_NMI, cpus);
+        if matches!(sampled_in, SampledIn::Hardware | SampledIn::Tracepoint) {
+            add(contexts::CONTEXT_ANY, cpus);
         }
         if threads || sampled_in == SampledIn::Task {
             add(contexts::CONTEXT_TASK, cpus);
@@ -82,7 +82,7 @@ pub(crate) fn sampler_slot(cpu: u32, cpus: u32, sampled_in: SampledIn) -> u32 {
     let context = match sampled_in {
         SampledIn::Timer => types::sampler_context::CONTEXT_HARDIRQ,
         SampledIn::Task => types::sampler_context::CONTEXT_TASK,
-        SampledIn::Hardware => types::sampler_context::CONTEXT_NMI,
+        SampledIn::Hardware | SampledIn::Tracepoint => types::sampler_context::CONTEXT_ANY,
     };
     Slots::of(cpus, false, sampled_in).first[context.0 as usize] + cpu
 }
@@ -213,6 +213,7 @@ impl Layout<'_> {
             chosen_cgroup: settings.cgroup.map_or(0, |cgroup| cgroup.id),
             chosen_first_level: settings.cgroup.map_or(0, |cgroup| cgroup.levels.0),
             chosen_last_level: settings.cgroup.map_or(0, |cgroup| cgroup.levels.1),
+            sample_every: settings.sample_every.max(1),
             python: settings.python,
             check_memo: settings.check_memo,
             without_memo: settings.without_memo,
@@ -256,7 +257,8 @@ mod tests {
         let timer = [(1, false), (1, true), (2, true), (128, true), (8192, false)];
         let timer = timer.map(|(cpus, threads)| (cpus, threads, SampledIn::Timer));
         let others = [(1, false), (2, true)].into_iter().flat_map(|(cpus, threads)| {
-            [SampledIn::Task, SampledIn::Hardware].map(|sampled_in| (cpus, threads, sampled_in))
+            [SampledIn::Task, SampledIn::Hardware, SampledIn::Tracepoint]
+                .map(|sampled_in| (cpus, threads, sampled_in))
         });
         for (cpus, threads, sampled_in) in timer.into_iter().chain(others) {
             let slots = Slots::of(cpus, threads, sampled_in);
@@ -265,7 +267,7 @@ mod tests {
                 contexts::CONTEXT_TASK,
                 contexts::CONTEXT_SOFTIRQ,
                 contexts::CONTEXT_HARDIRQ,
-                contexts::CONTEXT_NMI,
+                contexts::CONTEXT_ANY,
             ];
             let per_cpu = per_cpu.iter().map(|context| (slots.first[context.0 as usize], cpus));
             let claimed = (slots.first[contexts::CONTEXT_CLAIMED.0 as usize], slots.claimable);
@@ -283,7 +285,7 @@ mod tests {
             let context = match sampled_in {
                 SampledIn::Timer => contexts::CONTEXT_HARDIRQ,
                 SampledIn::Task => contexts::CONTEXT_TASK,
-                SampledIn::Hardware => contexts::CONTEXT_NMI,
+                SampledIn::Hardware | SampledIn::Tracepoint => contexts::CONTEXT_ANY,
             };
             let first = slots.first[context.0 as usize];
             assert_eq!(sampler_slot(cpus - 1, cpus, sampled_in), first + cpus - 1);

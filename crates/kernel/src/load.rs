@@ -386,6 +386,14 @@ impl Kernel {
         self.sides.ticks(layout::sampler_slot(cpu, self.cpus, self.sampled_in))
     }
 
+    /// How often the kernel did not run the program of the sampling event, because another one of that sort ran on the CPU. Of tracepoints,
+    /// since Linux 6.7; 0 before.
+    #[must_use]
+    pub fn sampler_skipped(&self) -> u64 {
+        let name = object::sampler(self.sampled_in);
+        self.runs().filter(|(program, _)| program == name).map(|(_, runs)| runs.skipped).sum()
+    }
+
     /// The counters of the programs that follow threads so far.
     #[must_use]
     pub fn off_cpu_counters(&self) -> Counters {

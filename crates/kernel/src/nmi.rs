@@ -1,7 +1,7 @@
-//! Whether programs that change hash tables may run as NMIs on this kernel.
+//! Whether programs that change hash tables may run as NMIs, and where locks are held, on this kernel.
 
-use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Struct;
+use libbpf_rs::btf::{Btf, BtfType};
 
 /// Whether events of the hardware, which may come as NMIs, may take samples. An NMI could interrupt a change of a table that the program
 /// also changes. Before Linux 5.11 the program would then wait for its own CPU forever. Later kernels notice that: until 6.14 by the
@@ -12,5 +12,33 @@ pub fn nmi_may_sample() -> bool {
     let notes_its_cpu = btf
         .type_by_name::<Struct<'_>>("bpf_htab")
         .is_some_and(|table| table.iter().any(|member| member.name.is_some_and(|name| name == "map_locked")));
-    notes_its_cpu || btf.type_by_name::<Struct<'_>>("rqspinlock").is_some()
+    notes_its_cpu || has_resilient_locks(&btf)
+}
+
+/// Whether all locks of tables and rings notice that this CPU holds them: since Linux 6.15. Only there may a tracepoint take samples that
+/// happens while a program holds such a lock, as those of locks do.
+#[must_use]
+pub fn locks_notice_their_cpu() -> bool {
+    Btf::from_vmlinux().is_ok_and(|btf| has_resilient_locks(&btf))
+}
+
+fn has_resilient_locks(btf: &Btf<'_>) -> bool {
+    btf.type_by_name::<BtfType<'_>>("rqspinlock_t").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_running_kernel_is_judged_by_what_its_version_has() {
+        if !std::fs::exists("/sys/kernel/btf/vmlinux").unwrap() {
+            testkit::skip!("the kernel does not describe its types");
+        }
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
+        let version: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
+        assert_eq!(nmi_may_sample(), version >= (5, 11), "{release}");
+        assert_eq!(locks_notice_their_cpu(), version >= (6, 15), "{release}");
+    }
 }

@@ -22,6 +22,7 @@ pub(crate) fn sampler(sampled_in: SampledIn) -> &'static str {
         SampledIn::Timer => "cpu_sample",
         SampledIn::Task => "task_sample",
         SampledIn::Hardware => "nmi_sample",
+        SampledIn::Tracepoint => "tracepoint_sample",
     }
 }
 

@@ -61,6 +61,8 @@ pub enum SampledIn {
     Task,
     /// In the interrupt of a hardware counter, which may be an NMI. Only where [`nmi_may_sample`](crate::nmi_may_sample).
     Hardware,
+    /// At a tracepoint, which may be anywhere: only there too.
+    Tracepoint,
 }
 
 /// The settings with which the programs are loaded.
@@ -68,6 +70,8 @@ pub enum SampledIn {
 pub struct Settings {
     /// Where the sampling event happens.
     pub sampled_in: SampledIn,
+    /// Of a tracepoint, take a sample at each Nth event of a CPU that is to be recorded. The kernel counts the other events itself.
+    pub sample_every: u64,
     /// Secret of the stack hash.
     pub seed: u64,
     /// Record every process.
@@ -147,6 +151,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             sampled_in: SampledIn::Timer,
+            sample_every: 1,
             seed: 0,
             whole_system: false,
             without_children: false,

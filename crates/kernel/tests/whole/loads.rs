@@ -15,7 +15,7 @@ fn off_cpu(wakers: bool) -> Option<OffCpu> {
 fn the_programs_load_with_each_setting_and_with_all() {
     let _alone = crate::alone();
     let stats = Some(SchedStats { each_process: true, split_events: 8 });
-    let changes: [Change; 12] = [
+    let changes: [Change; 13] = [
         ("python", |settings| settings.python = true),
         ("whole system", |settings| settings.whole_system = true),
         ("kernel stacks", |settings| settings.kernel_stacks = true),
@@ -27,6 +27,10 @@ fn the_programs_load_with_each_setting_and_with_all() {
         ("namespace", |settings| settings.pid_namespace = 1),
         ("events of threads", |settings| settings.sampled_in = SampledIn::Task),
         ("events of the hardware", |settings| settings.sampled_in = SampledIn::Hardware),
+        ("tracepoints", |settings| {
+            settings.sampled_in = SampledIn::Tracepoint;
+            settings.sample_every = 10;
+        }),
         ("wakers", |settings| settings.off_cpu = off_cpu(true)),
     ];
     let mut all = Settings { off_cpu: off_cpu(false), sched_stats: stats, ..Settings::default() };

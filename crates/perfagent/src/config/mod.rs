@@ -31,7 +31,7 @@ pub(crate) use checks::check_pid;
 pub use debuginfod::Debuginfod;
 pub(crate) use debuginfod::Fetching;
 pub use duration::{DurationError, parse_duration};
-pub(crate) use event::SampledEvent;
+pub(crate) use event::{Counted, SampledEvent};
 pub(crate) use labels::{Enricher, Enrichment, RESERVED_LABELS};
 pub use labels::{Labels, Namespaces, ProcessInfo};
 pub use python::PythonFrames;

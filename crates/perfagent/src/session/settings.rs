@@ -41,6 +41,7 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Result<Settings, Erro
         python: shows_python(config),
         per_thread: config.per_thread,
         sampled_in: config.event.as_ref().map(|event| event.sampled_in).unwrap_or_default(),
+        sample_every: config.event.as_ref().map_or(1, |event| event.period),
         single_samples: config.single_samples || config.perf_data.is_some(),
         single_intervals: config.perf_data.is_some() && config.off_cpu_profile,
         check_memo: config.self_check,

@@ -17,26 +17,24 @@ use crate::{Config, Error};
 /// The event on all CPUs, or on those that were asked for.
 pub(crate) struct CountedEvent {
     event: SampledEvent,
+    spec: EventSpec,
     /// The CPUs that sampling is restricted to.
     wanted: Option<Vec<u32>>,
     events: Option<Set>,
 }
 
 impl CountedEvent {
-    pub(crate) fn new(event: &SampledEvent, config: &Config) -> Self {
-        Self { event: event.clone(), wanted: config.cpus.clone(), events: None }
-    }
-
-    fn spec(&self) -> EventSpec {
-        let (kind, config) = self.event.numbers;
-        EventSpec::new(EventKind::Raw { kind, config }, Rate::Period(self.event.period))
+    /// The event with these numbers of the kernel.
+    pub(crate) fn new(event: &SampledEvent, (kind, number): (u32, u64), config: &Config) -> Self {
+        let spec = EventSpec::new(EventKind::Raw { kind, config: number }, Rate::Period(event.period));
+        Self { event: event.clone(), spec, wanted: config.cpus.clone(), events: None }
     }
 
     fn failed(&self, error: events::Error) -> Error {
         if let Some(lack) = self.lack(&error) {
             return lack;
         }
-        match attach_error(&self.spec(), error) {
+        match attach_error(&self.spec, error) {
             // The numbers of the event tell nobody anything.
             Error::Attach { cpu, source, .. } => {
                 Error::Attach { event: self.event.name.clone(), cpu, source }
@@ -54,7 +52,7 @@ impl CountedEvent {
                 "a processor that counts it, and a virtual machine or container that is given its PMU; \
                  without one: --event task-clock, or another event that the kernel counts"
             }
-            SampledIn::Task | SampledIn::Timer => "a later kernel",
+            SampledIn::Task | SampledIn::Timer | SampledIn::Tracepoint => "a later kernel",
         };
         is_unknown.then(|| Error::Unsupported {
             feature: format!("the event {}", self.event.name),
@@ -66,7 +64,7 @@ impl CountedEvent {
 impl Source for CountedEvent {
     fn open(&mut self, opening: &mut Opening<'_>) -> Result<(), Error> {
         let cpus = self.wanted.as_deref().unwrap_or(opening.cpus);
-        let mut events = Set::open_all(&self.spec(), cpus, Options { deferred_enable: true })
+        let mut events = Set::open_all(&self.spec, cpus, Options { deferred_enable: true })
             .map_err(|error| self.failed(error))?;
         if self.event.sampled_in == SampledIn::Hardware && !nmi_may_sample() {
             return Err(Error::Unsupported {

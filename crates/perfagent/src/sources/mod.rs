@@ -12,6 +12,7 @@ mod registry;
 pub(crate) mod sched_stats;
 mod scheduler;
 mod source;
+mod tracepoint;
 
 pub(crate) use cpus::{CPU_CHECK_INTERVAL, CpuFollower};
 pub(crate) use registry::Sources;

@@ -8,6 +8,8 @@ use super::cpu_clock::CpuClock;
 use super::sched_stats::SchedStats;
 use super::scheduler::Scheduler;
 use super::source::{Opening, Source};
+use super::tracepoint::Tracepoint;
+use crate::config::Counted;
 use crate::{Config, Error, Warning};
 
 type Make = fn(&Config) -> Box<dyn Source>;
@@ -24,8 +26,11 @@ pub(crate) struct Sources {
 impl Sources {
     /// The sources that a configuration asks for, not opened yet.
     pub(crate) fn of(config: &Config) -> Self {
-        let sampler: Make = |config| match &config.event {
-            Some(event) => Box::new(CountedEvent::new(event, config)),
+        let sampler: Make = |config| match config.event.as_ref().map(|event| (event, &event.counted)) {
+            Some((event, Counted::ByNumbers(kind, number))) => {
+                Box::new(CountedEvent::new(event, (*kind, *number), config))
+            }
+            Some((event, Counted::Tracepoint(group, name))) => Box::new(Tracepoint::new(event, group, name)),
             None => Box::new(CpuClock::new(config)),
         };
         let all: [(bool, Make); 2] = [

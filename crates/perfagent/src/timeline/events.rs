@@ -2,7 +2,7 @@
 
 use perf_data::{Attr, Event, Rate};
 
-use crate::config::SampledEvent;
+use crate::config::{Counted, SampledEvent};
 
 /// `PERF_TYPE_SOFTWARE`.
 const SOFTWARE: u32 = 1;
@@ -37,8 +37,13 @@ impl Sampled {
 
     /// Another event.
     pub(crate) fn of_event(event: &SampledEvent) -> Self {
-        let SampledEvent { kind, numbers, period, .. } = event;
-        Self { name: kind.clone(), numbers: *numbers, rate: Rate::Every(*period), period: *period }
+        let SampledEvent { kind, counted, period, .. } = event;
+        let numbers = match counted {
+            Counted::ByNumbers(kind, config) => (*kind, *config),
+            // Readers of a tracepoint want its fields, which samples do not have.
+            Counted::Tracepoint(..) => (SOFTWARE, BPF_OUTPUT),
+        };
+        Self { name: kind.clone(), numbers, rate: Rate::Every(*period), period: *period }
     }
 }
 

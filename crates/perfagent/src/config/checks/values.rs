@@ -94,7 +94,7 @@ pub(super) fn event(request: &Request, _: &Facts) -> Result<(), Error> {
     const EVENT: &str = "--event";
     if let Setting::Unreadable(text) = &request.event {
         let reason = SampledEvent::parse(text).err().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let hint = "for example: --event page-faults, --event 'context-switches period=10'";
+        let hint = "for example: --event page-faults, --event 'context-switches period=10', --event sched:sched_switch";
         return Err(Error::invalid(EVENT, format!("{EVENT} `{text}`{reason}"), hint));
     }
     if request.event.is_given() && request.sample_rate.is_given() {

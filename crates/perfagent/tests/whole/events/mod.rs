@@ -104,6 +104,55 @@ fn each_switch_counts_beside_the_off_cpu_profile() {
     assert_eq!(report.ledger(Mode::Event).unwrap().lost(), 0);
 }
 
+/// Whether this kernel has the tracepoint.
+fn has_tracepoint(path: &str) -> bool {
+    let roots = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    roots.iter().any(|root| Path::new(root).join("events").join(path).is_dir())
+}
+
+#[test]
+fn each_call_and_each_switch_counts_at_its_tracepoint() {
+    if !has_tracepoint("syscalls/sys_enter_read") {
+        testkit::skip!("the kernel has no tracepoints of system calls here");
+    }
+    let read =
+        |builder: AgentBuilder| builder.event("tracepoint:syscalls:sys_enter_read").kernel_stacks(true);
+    let Some((report, _)) = captured(read) else { return };
+    assert_eq!(rooted(&folded(report.recording()), "in_kernel;"), IN_KERNEL);
+    let ledger = report.ledger(Mode::Event).unwrap();
+    assert_eq!((ledger.event.as_str(), ledger.lost()), ("syscalls:sys_enter_read", 0));
+
+    let Some((report, switches)) = captured(|builder| builder.event("sched:sched_switch")) else { return };
+    let found = rooted(&folded(report.recording()), "sleeper");
+    assert!((switches..=switches + 2).contains(&found), "{found} of {switches}");
+}
+
+#[test]
+fn only_events_of_targets_count_to_the_nth_of_a_tracepoint() {
+    const N: u64 = 7;
+    if !has_tracepoint("syscalls/sys_enter_read") {
+        testkit::skip!("the kernel has no tracepoints of system calls here");
+    }
+    let each_seventh = |builder: AgentBuilder| builder.event("syscalls:sys_enter_read period=7");
+    let Some((report, _)) = captured(each_seventh) else { return };
+    let found = rooted(&folded(report.recording()), "in_kernel;");
+    // Each CPU counts by itself, also the few calls elsewhere in the program.
+    let cpus = std::thread::available_parallelism().unwrap().get() as u64;
+    assert!(found.is_multiple_of(N) && found.abs_diff(IN_KERNEL) <= N * (cpus + 1), "{found}");
+}
+
+#[test]
+fn a_tracepoint_that_is_not_there_is_refused_with_its_neighbours() {
+    let builder = Agent::builder().pid(std::process::id()).with_cpu_profile().event("sched:sched_swich");
+    match builder.build().unwrap().start().unwrap_err() {
+        error @ Error::InvalidConfig { .. } => {
+            assert!(error.to_string().contains("sched:sched_swich"), "{error}");
+            assert!(error.hint().unwrap().contains("sched_switch"), "{:?}", error.hint());
+        }
+        error => testkit::skipped(error),
+    }
+}
+
 #[test]
 fn an_event_that_the_machine_does_not_count_is_refused_with_what_it_needs() {
     let agent = Agent::builder().pid(std::process::id()).with_cpu_profile().event("cycles").build().unwrap();
