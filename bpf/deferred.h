@@ -105,9 +105,11 @@ static __always_inline void address_raw(struct rawbox *box, struct sample *sampl
 }
 
 /* User space knows newer mappings, more tables, and every rule that unwind information can have. */
-static __always_inline bool may_be_walked_later(u32 end)
+static __always_inline bool may_be_walked_later(struct walk *w, u32 end)
 {
-	return end == WALK_TABLE_NOT_READY || end == WALK_NO_MAPPING || end == WALK_UNSUPPORTED_RULE;
+	if (end == WALK_NO_MAPPING)
+		return !w->nowhere;
+	return end == WALK_TABLE_NOT_READY || end == WALK_UNSUPPORTED_RULE;
 }
 
 /* Half of the ring is for walked stacks, which would be lost otherwise. */
@@ -213,7 +215,7 @@ static __always_inline bool send_unwalked(void *ctx, struct sampler_state *s, st
 {
 	u64 key;
 
-	if (may_be_walked_later(end)) {
+	if (may_be_walked_later(&s->walk, end)) {
 		key = since ? own_key(sample->pid, sample->tid, since, sample->state) : 0;
 		if (!defer_walk(ctx, s, sample, end, key))
 			return true;

@@ -12,7 +12,7 @@
 /* Asks user space to read the mappings of a process. Not 0: that is lost. */
 static __noinline int ask_for_mappings(struct counters *c, u32 pid, u32 flags)
 {
-	struct message message = {.kind = MESSAGE_PROC, .pid = pid, .state = flags & PROC_WAKER};
+	struct message message = {.kind = MESSAGE_PROC, .pid = pid, .state = flags & (PROC_WAKER | PROC_NEW)};
 
 	if (!bpf_ringbuf_output(&ring, &message, sizeof(message), BPF_RB_NO_WAKEUP))
 		return 0;
@@ -46,7 +46,7 @@ static __noinline struct proc *adopt_process(struct counters *c, u32 pid, u32 fl
 
 	if (!error) {
 		procs_changed();
-		lost = ask_for_mappings(c, pid, flags);
+		lost = ask_for_mappings(c, pid, proc.flags);
 	}
 	known = bpf_map_lookup_elem(&procs, &pid);
 	if (known && lost)

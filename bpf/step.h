@@ -179,12 +179,13 @@ __noinline int walk_step(u32 slot)
 			cached->rule = *rule;
 		}
 	}
-	if (found == FIND_NO_MAPPING) {
+	if (found == FIND_NO_MAPPING || found == FIND_NOWHERE) {
 		if (leave_uprobes(slot) || leave_vsyscall(slot))
 			return 0;
 		/* A caller outside of all mappings is no caller. The pc of a leaf is true in any case. */
 		if (!w->n)
 			w->n = 1;
+		w->nowhere = found == FIND_NOWHERE;
 		return guess_ends(w, w->guess == GUESS_NONE ? WALK_NO_MAPPING : WALK_FP_CHAIN);
 	}
 	w->n++;

@@ -16,6 +16,7 @@ enum find_result {
 	FIND_BY_FP = 2,
 	FIND_NOT_READY = 3,
 	FIND_NO_ROW = 4,
+	FIND_NOWHERE = 5,
 };
 
 static __always_inline struct mapping *mapping_in_pool(u32 address)
@@ -98,8 +99,11 @@ static __always_inline int find_rule(struct walk *w, u32 slot, u64 at, u32 *rule
 		if (walk_map(slot) != FOUND)
 			return FIND_NO_MAPPING;
 	}
-	if (w->map_kind != MAPPING_TABLE)
+	if (w->map_kind != MAPPING_TABLE) {
+		if (w->map_kind == MAPPING_NOWHERE)
+			return FIND_NOWHERE;
 		return w->map_kind == MAPPING_FP ? FIND_BY_FP : FIND_NOT_READY;
+	}
 	linked = at - w->map_bias;
 	page = (u32)(linked >> TEXT_PAGE_SHIFT) - w->first_page;
 	if (page >= w->pages)

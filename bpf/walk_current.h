@@ -116,7 +116,8 @@ static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_co
 	if ((end == WALK_FAULT || (end == WALK_NO_MAPPING && stack_is_gone(w))) && in_exec())
 		end = WALK_EXITING;
 	if (end == WALK_NO_MAPPING) {
-		mappings_are_stale(c, sample->pid);
+		if (!w->nowhere)
+			mappings_are_stale(c, sample->pid);
 		if (proc->flags & PROC_NEW)
 			end = WALK_TABLE_NOT_READY;
 	}

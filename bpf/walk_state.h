@@ -113,7 +113,7 @@ struct walk {
 	u32 map_pages; /* address in the table pool of its page entries */
 	u32 map_rules; /* and of the rules of its file */
 	u32 map_kind;
-	u32 map_pad;
+	u32 nowhere; /* the walk ended at an address that is known to be in no mapping */
 	u32 first_page;
 	u32 pages;
 

@@ -9,6 +9,7 @@ enum mapping_kind {
 	MAPPING_TABLE = 0,     /* `table` is the address in the table pool of a page_table */
 	MAPPING_FP = 1,	       /* no unwind information: frame pointers */
 	MAPPING_NOT_READY = 2, /* the table is being made */
+	MAPPING_NOWHERE = 3,   /* no mapping: walks came here, and user space has looked */
 };
 
 /* An executable mapping; 8-word aligned in the table pool, sorted by start within a process. */

@@ -15,6 +15,8 @@ pub enum MappingKind {
     FramePointers,
     /// Not yet: its table is still being compiled.
     NotReady,
+    /// There is no mapping: stacks led here, and the process was read since. Such a stack is not sent unwalked.
+    Nowhere,
 }
 
 /// An executable mapping as the programs see it.
@@ -44,6 +46,7 @@ pub(crate) fn mapping_words(mapping: &KernelMapping) -> [u32; MAPPING_WORDS as u
         MappingKind::Table(address) => (types::mapping_kind::MAPPING_TABLE, address),
         MappingKind::FramePointers => (types::mapping_kind::MAPPING_FP, 0),
         MappingKind::NotReady => (types::mapping_kind::MAPPING_NOT_READY, 0),
+        MappingKind::Nowhere => (types::mapping_kind::MAPPING_NOWHERE, 0),
     };
     let low = |value: u64| value as u32;
     let high = |value: u64| (value >> 32) as u32;

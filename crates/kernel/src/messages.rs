@@ -14,7 +14,7 @@ use crate::headers::{
     MESSAGE_STACK_PART, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
 };
 use crate::life::{self, Life, LifeEvent, MESSAGE_LIFE};
-use crate::process_record::PROC_WAKER;
+use crate::process_record::{PROC_NEW, PROC_WAKER};
 use crate::raw_stack::{Copied, RawStack};
 use crate::sections::Sections;
 use crate::single::SingleSample;
@@ -34,6 +34,8 @@ pub enum Message {
         pid: u32,
         /// The process is not recorded; it only wakes recorded threads.
         waker_only: bool,
+        /// The programs have no mappings of it at all.
+        is_new: bool,
     },
     /// A pair of a blocked stack and the stack of the waker that ended the wait; the sums of such intervals come under
     /// `hash`.
@@ -123,7 +125,8 @@ fn decode_one(bytes: &[u8]) -> Option<(Message, u64)> {
 fn decode(header: &Header, sections: &Sections<'_>) -> Option<Message> {
     match header.kind {
         MESSAGE_PROC => {
-            Some(Message::Process { pid: header.pid, waker_only: header.state & PROC_WAKER != 0 })
+            let (waker_only, is_new) = (header.state & PROC_WAKER != 0, header.state & PROC_NEW != 0);
+            Some(Message::Process { pid: header.pid, waker_only, is_new })
         }
         MESSAGE_WOKEN => {
             let [blocked, waker] = sections.woken?;

@@ -2,6 +2,8 @@
 
 use crate::abi::skeleton::types;
 
+/// Flag `PROC_NEW` of `bpf/abi/processes.h`: the mappings are not known yet.
+pub(crate) const PROC_NEW: u16 = 1;
 /// Flag `PROC_WAKER` of `bpf/abi/processes.h`: the process only wakes recorded threads.
 pub(crate) const PROC_WAKER: u16 = 4;
 /// Flag `PROC_OTHER_KERNEL_STACKS` of `bpf/abi/processes.h`: for kernel frames the process does not follow the default.

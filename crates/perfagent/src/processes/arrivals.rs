@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_message_waits_until_all_earlier_mappings_are_here() {
         let mut arrivals = Arrivals::default();
-        let asked = Message::Process { pid: 1, waker_only: false };
+        let asked = Message::Process { pid: 1, waker_only: false, is_new: true };
         arrivals.add(vec![mapping(3)], 10, vec![fork(11), asked]);
         assert_eq!(times(&mut arrivals), [3], "and what is behind it in the ring waits too");
         arrivals.add(vec![mapping(10), mapping(12)], 20, vec![fork(21)]);

@@ -18,6 +18,7 @@ use super::history::{Process, Program};
 use super::labels::Labeller;
 use super::losses::Losses;
 use super::names::NameLooks;
+use super::nowhere::{LostAt, Nowhere};
 use super::rereads::Rereads;
 use super::tally::Tally;
 use super::target_files::TargetFiles;
@@ -37,6 +38,7 @@ pub(crate) struct Processes {
     labeller: Labeller,
     changes: Changes,
     rereads: Rereads,
+    nowhere: Nowhere,
     looks: NameLooks,
     target_looks: TargetLooks,
     losses: Losses,
@@ -53,6 +55,7 @@ impl Processes {
             labeller,
             changes: Changes::default(),
             rereads: Rereads::default(),
+            nowhere: Nowhere::default(),
             looks: NameLooks::default(),
             target_looks: TargetLooks::default(),
             losses: Losses::default(),
@@ -221,6 +224,7 @@ impl Processes {
         let instance = ExecInstance::begun(pid, start, time_ns);
         process.begin(Program::new(image, instance, labels, time_ns, time_ns));
         self.looks.forget(pid);
+        self.nowhere.forget(pid);
         self.rereads.want_at_once(pid);
         self.changes.released.push(pid);
         self.changes.changed.insert(pid);
@@ -242,6 +246,7 @@ impl Processes {
         process.alive = false;
         process.end(time_ns);
         self.rereads.forget(pid);
+        self.nowhere.forget(pid);
         self.looks.forget(pid);
         self.changes.released.push(pid);
         self.changes.ended.push((pid, time_ns));
@@ -271,10 +276,14 @@ impl Processes {
 
     /// The programs ask for the mappings of a process. One that is not known here is older than the capture: the record
     /// of a younger one would have come before.
-    pub(crate) fn asked_for(&mut self, pid: u32, waker_only: bool) {
+    /// `is_new`: they have none yet, so they get at once what is known here.
+    pub(crate) fn asked_for(&mut self, pid: u32, waker_only: bool, is_new: bool) {
         if self.known.is_alive(pid) {
             self.rereads.want(pid);
-            self.changes.changed.insert(pid);
+            if is_new {
+                self.rereads.change_at_once(pid);
+                self.changes.changed.insert(pid);
+            }
             return;
         }
         // The number of a process that ended goes to another one with a record of its fork, unless that is no target.
@@ -283,7 +292,10 @@ impl Processes {
             self.changes.ended.push((pid, monotonic_ns()));
             return;
         }
-        match self.read(pid) {
+        let begun_ns = monotonic_ns();
+        let read = self.read(pid);
+        self.rereads.read(pid, begun_ns, monotonic_ns());
+        match read {
             Ok(image) if waker_only => self.enter_waker(image),
             Ok(image) => self.enter(image, 0),
             Err(error) => {
@@ -362,8 +374,15 @@ impl Processes {
     /// Reads processes again where that is wanted, and names that are due.
     pub(crate) fn read_again(&mut self) {
         let now_ns = monotonic_ns();
-        for pid in self.rereads.take_due(now_ns) {
-            self.reread(pid);
+        for pid in self.rereads.due(now_ns) {
+            if self.rereads.take(pid) {
+                let begun_ns = monotonic_ns();
+                self.reread(pid);
+                self.rereads.read(pid, begun_ns, monotonic_ns());
+                // Also if nothing was read: the programs may ask again.
+                self.changes.changed.insert(pid);
+                self.look_for_nowhere(pid);
+            }
         }
         let known = &self.known;
         self.rereads.begin_sweep(now_ns, || known.living_pids().collect());
@@ -422,9 +441,42 @@ impl Processes {
         self.changes.changed.extend(pids);
     }
 
-    /// The changes since the last call.
+    /// The changes since the last call. Those of a process whose mappings cost much to carry over come now and then only.
     pub(crate) fn take_changes(&mut self) -> Changes {
-        std::mem::take(&mut self.changes)
+        let mut changes = std::mem::take(&mut self.changes);
+        let now_ns = monotonic_ns();
+        let held_back = changes.changed.extract_if(|pid| !self.rereads.may_change(*pid, now_ns));
+        self.changes.changed = held_back.collect();
+        changes
+    }
+
+    /// To carry over the mappings of a process has cost so much.
+    pub(crate) fn charge(&mut self, pid: u32, cost: Duration) {
+        self.rereads.charge(pid, monotonic_ns(), u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// A stack of a process led to an address in no mapping.
+    pub(crate) fn lost_at(&mut self, lost: LostAt) {
+        if self.known.is_alive(lost.pid) {
+            self.nowhere.add(lost);
+            self.look_for_nowhere(lost.pid);
+        }
+    }
+
+    /// Finds out to which addresses stacks led before the process was last read, and are in no mapping.
+    fn look_for_nowhere(&mut self, pid: u32) {
+        let Some(read_ns) = self.rereads.last_read(pid) else { return };
+        let Some((now, _)) = self.known.present(pid) else { return };
+        if self.nowhere.look(pid, now.image, read_ns) {
+            // Each further sample would be sent. A process has few such addresses.
+            self.rereads.change_at_once(pid);
+            self.changes.changed.insert(pid);
+        }
+    }
+
+    /// Ranges in no mapping of a process that its stacks led to.
+    pub(crate) fn nowhere(&self, pid: u32) -> &[std::ops::Range<u64>] {
+        self.nowhere.of(pid)
     }
 
     /// Processes whose program has ended since the last call: their tables are needed no more.

@@ -1,10 +1,19 @@
 //! Decides which processes are read again from /proc, and when: single processes on request, and all of them after records were
-//! lost. Reading takes the time of the capture thread, so both are limited.
+//! lost. Reading takes the time of the capture thread, and the more of it the more a process maps. So one process gets at most a hundredth of
+//! a core, and all together a fiftieth; one that costs little is not held up by those that cost much.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A process that keeps running code outside of its known mappings is read again at most this often.
 const EACH_NS: u64 = 50_000_000;
+/// After a read or a change of its mappings, a process pauses for so many times as long as that took.
+const PAUSE: u64 = 99;
+/// Of all time, one part in so many is for reading processes because their code lies in no known mapping.
+const ALL_PART: u64 = 50;
+/// So much may be used at once.
+const BURST_NS: u64 = 100_000_000;
+/// A process that is read in less time is not held up by those that take more.
+const CHEAP_NS: u64 = 1_000_000;
 /// While records are lost without end, all processes are read again at most this often.
 const SWEEP_NS: u64 = 500_000_000;
 
@@ -17,8 +26,10 @@ const COMPARISONS: u32 = 2;
 #[derive(Default)]
 pub(super) struct Rereads {
     wanted: HashSet<u32>,
-    /// When a process was last read because it was wanted.
-    read_ns: HashMap<u32, u64>,
+    paces: HashMap<u32, Pace>,
+    /// Time used for such reads that the part for them has not made up for yet, and when it was computed.
+    debt_ns: u64,
+    debt_at_ns: u64,
     /// Records were lost since the last sweep began.
     sweep_wanted: bool,
     sweep_began_ns: Option<u64>,
@@ -31,6 +42,19 @@ pub(super) struct Rereads {
     compared_ns: Option<u64>,
 }
 
+/// How fast the mappings of a process are followed.
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    /// When it was last read because it was wanted.
+    read_ns: Option<u64>,
+    /// When it may be read again.
+    read_due_ns: u64,
+    /// When changes of its mappings may be carried over again.
+    change_due_ns: u64,
+    /// What the last read took.
+    cost_ns: u64,
+}
+
 impl Rereads {
     /// The mappings of a process are unknown or out of date.
     pub(super) fn want(&mut self, pid: u32) {
@@ -40,7 +64,7 @@ impl Rereads {
     /// The process has another program: nothing is known of its mappings.
     pub(super) fn want_at_once(&mut self, pid: u32) {
         self.wanted.insert(pid);
-        self.read_ns.remove(&pid);
+        self.paces.remove(&pid);
     }
 
     /// The mappings of every process may be out of date.
@@ -51,16 +75,69 @@ impl Rereads {
     /// The process has ended.
     pub(super) fn forget(&mut self, pid: u32) {
         self.wanted.remove(&pid);
-        self.read_ns.remove(&pid);
+        self.paces.remove(&pid);
     }
 
-    /// The processes that were asked for and whose time has come.
-    pub(super) fn take_due(&mut self, now_ns: u64) -> Vec<u32> {
-        let Self { wanted, read_ns, .. } = self;
-        let is_due = |pid: &u32| read_ns.get(pid).is_none_or(|read| now_ns - read >= EACH_NS);
-        let due: Vec<u32> = wanted.extract_if(is_due).collect();
-        read_ns.extend(due.iter().map(|pid| (*pid, now_ns)));
-        due
+    /// The processes that were asked for and whose time has come, those that cost least first.
+    pub(super) fn due(&mut self, now_ns: u64) -> Vec<u32> {
+        self.make_up(now_ns);
+        let due_ns = |pid: &u32| self.paces.get(pid).map_or(0, |pace| pace.read_due_ns);
+        let due = self.wanted.iter().filter(|pid| due_ns(pid) <= now_ns);
+        let mut due: Vec<(u64, u32)> = due.map(|pid| (self.cost_ns(*pid), *pid)).collect();
+        due.sort_unstable();
+        due.into_iter().map(|(_, pid)| pid).collect()
+    }
+
+    /// Whether one of these may be read now. Tell then how long it took: [`Self::read`].
+    pub(super) fn take(&mut self, pid: u32) -> bool {
+        let most = if self.cost_ns(pid) < CHEAP_NS { 2 * BURST_NS } else { BURST_NS };
+        self.debt_ns < most && self.wanted.remove(&pid)
+    }
+
+    /// What reading a process is likely to take.
+    fn cost_ns(&self, pid: u32) -> u64 {
+        let read = self.paces.get(&pid).filter(|pace| pace.read_ns.is_some());
+        read.map_or(CHEAP_NS, |pace| pace.cost_ns)
+    }
+
+    /// A process was read because it was wanted.
+    pub(super) fn read(&mut self, pid: u32, begun_ns: u64, ended_ns: u64) {
+        let cost_ns = ended_ns.saturating_sub(begun_ns);
+        self.debt_ns += cost_ns;
+        let pace = self.paces.entry(pid).or_default();
+        (pace.read_ns, pace.cost_ns) = (Some(begun_ns), cost_ns);
+        pace.read_due_ns = begun_ns.saturating_add(EACH_NS.max(cost_ns.saturating_mul(PAUSE)));
+    }
+
+    /// To carry over the mappings of a process has taken so long.
+    pub(super) fn charge(&mut self, pid: u32, now_ns: u64, cost_ns: u64) {
+        let pace = self.paces.entry(pid).or_default();
+        pace.change_due_ns = now_ns.saturating_add(cost_ns.saturating_mul(PAUSE));
+        pace.read_due_ns = pace.read_due_ns.max(pace.change_due_ns);
+    }
+
+    /// Whether a change of the mappings of a process may be carried over now.
+    pub(super) fn may_change(&self, pid: u32, now_ns: u64) -> bool {
+        self.paces.get(&pid).is_none_or(|pace| pace.change_due_ns <= now_ns)
+    }
+
+    /// The next change of a process is carried over at once.
+    pub(super) fn change_at_once(&mut self, pid: u32) {
+        if let Some(pace) = self.paces.get_mut(&pid) {
+            pace.change_due_ns = 0;
+        }
+    }
+
+    /// When the last read of a process that was wanted began.
+    pub(super) fn last_read(&self, pid: u32) -> Option<u64> {
+        self.paces.get(&pid)?.read_ns
+    }
+
+    /// Time makes up for the reads.
+    fn make_up(&mut self, now_ns: u64) {
+        let passed = now_ns.saturating_sub(self.debt_at_ns);
+        self.debt_ns = self.debt_ns.saturating_sub(passed / ALL_PART);
+        self.debt_at_ns = now_ns;
     }
 
     /// Begins a sweep over `all` if one is wanted and the last one is over.
@@ -116,6 +193,16 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    impl Rereads {
+        /// Reads what is due; each read takes no time.
+        fn take_due(&mut self, now_ns: u64) -> Vec<u32> {
+            let mut due = self.due(now_ns);
+            due.retain(|pid| self.take(*pid));
+            due.iter().for_each(|pid| self.read(*pid, now_ns, now_ns));
+            due
+        }
+    }
+
     #[test]
     fn a_process_is_read_again_once_in_a_while_and_at_once_after_exec() {
         let mut rereads = Rereads::default();
@@ -130,6 +217,44 @@ mod tests {
         rereads.want(7);
         rereads.forget(7);
         assert_eq!(rereads.take_due(900 * MS), [0; 0]);
+    }
+
+    #[test]
+    fn a_process_that_costs_much_is_read_seldom() {
+        let mut rereads = Rereads::default();
+        rereads.want(7);
+        assert_eq!(rereads.take_due(0), [7]);
+        rereads.read(7, 0, 20 * MS);
+        assert_eq!(rereads.last_read(7), Some(0));
+        rereads.want(7);
+        assert_eq!(rereads.take_due(1979 * MS), [0; 0]);
+        assert_eq!(rereads.take_due(1980 * MS), [7]);
+        rereads.charge(7, 2000 * MS, 10 * MS);
+        assert!(!rereads.may_change(7, 2989 * MS) && rereads.may_change(7, 2990 * MS));
+        rereads.want(7);
+        assert_eq!(rereads.take_due(2900 * MS), [0; 0]);
+        rereads.charge(7, 3000 * MS, 10 * MS);
+        rereads.change_at_once(7);
+        assert!(rereads.may_change(7, 3000 * MS));
+    }
+
+    #[test]
+    fn many_that_cost_much_get_a_fiftieth_of_a_core_and_hold_up_no_other() {
+        let mut rereads = Rereads::default();
+        let (mut used, mut quick) = (0, 0);
+        for now in (0..60_000).step_by(10) {
+            (1..200).for_each(|pid| rereads.want(pid));
+            for pid in rereads.due(now * MS) {
+                let cost = if pid == 1 { MS / 10 } else { 30 * MS };
+                if rereads.take(pid) {
+                    rereads.read(pid, now * MS, now * MS + cost);
+                    (used, quick) = (used + cost, quick + u32::from(pid == 1));
+                }
+            }
+        }
+        let most = 2 * BURST_NS + 60_000 * MS / ALL_PART + 30 * MS;
+        assert!(used <= most, "{} of {} ms", used / MS, most / MS);
+        assert!(quick > 100, "{quick}");
     }
 
     #[test]

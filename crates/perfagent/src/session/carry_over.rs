@@ -1,5 +1,7 @@
 //! Tells the kernel side what changed about processes.
 
+use std::time::Instant;
+
 use kernel::{Kernel, KernelProcess};
 
 use crate::processes::Processes;
@@ -15,14 +17,15 @@ pub(super) fn carry_over(
     mut pythons: Option<&mut Pythons>,
 ) -> Result<(), kernel::Error> {
     let changes = processes.take_changes();
-    let (mut failed, mut again) = (Ok(()), Vec::new());
+    let (mut failed, mut again, mut costs) = (Ok(()), Vec::new(), Vec::new());
     changes.released.iter().for_each(|pid| tables.forget(*pid));
     for pid in changes.changed {
         let Some((now, waker_only)) = processes.histories().present(pid) else { continue };
         if let Some(pythons) = pythons.as_mut().filter(|_| !waker_only) {
             pythons.look_at(pid, now);
         }
-        let mappings = tables.mappings(now.image);
+        let begun = Instant::now();
+        let mappings = tables.mappings(now.image, processes.nowhere(pid));
         let process = KernelProcess { pid, exec_id: now.from_ns, mappings: &mappings, waker_only };
         // The kernel side may not record the process: it has ended or, with the whole system as target, was not sampled yet.
         match kernel.update_process(&process) {
@@ -33,6 +36,7 @@ pub(super) fn carry_over(
                 again.push(pid);
             }
         }
+        costs.push((pid, begun.elapsed()));
         if let Some(pythons) = &mut pythons {
             failed = failed.and(pythons.tell(pid, now.from_ns, kernel));
         }
@@ -43,6 +47,7 @@ pub(super) fn carry_over(
             pythons.iter_mut().for_each(|pythons| pythons.forget(pid));
         }
     }
+    costs.into_iter().for_each(|(pid, cost)| processes.charge(pid, cost));
     processes.touch(again);
     failed
 }

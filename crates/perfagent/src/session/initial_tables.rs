@@ -113,7 +113,7 @@ impl TableWait<'_> {
         for pid in &opened {
             if let Some((now, _)) = self.processes.histories().present(*pid) {
                 // Looking at the mappings requests tables, unless they are requested at their first use.
-                drop(self.tables.mappings(now.image));
+                drop(self.tables.mappings(now.image, &[]));
             }
         }
         opened

@@ -12,12 +12,14 @@ use super::python_stacks::PythonStacks;
 use super::resolver::{Gate, Resolver};
 use super::{convert, settings};
 use crate::Config;
-use crate::processes::{ProcessSnapshot, Processes};
+use crate::processes::{LostAt, ProcessSnapshot, Processes};
 use crate::timeline::Timeline;
 use crate::unwinding::{DeferredStack, DeferredStacks, TableStore, Unwinders, Walked, walk};
 
 /// Time for walks in user space in one round: mappings and tables of other processes wait meanwhile.
 const WALKS_PER_ROUND: Duration = Duration::from_millis(5);
+/// Addresses in no mapping that are looked at in one round.
+const MAX_NOWHERE: usize = 1024;
 /// Time for the walks that are left at the end.
 const LAST_WALKS: Duration = Duration::from_secs(1);
 /// Of this, time for reading files that walks need.
@@ -58,6 +60,8 @@ pub(super) struct Intake {
     unwinders: Unwinders,
     /// Bytes of such stacks that have come since this was last asked for.
     unwalked_bytes: usize,
+    /// Where stacks led to that ended in no mapping.
+    nowhere: Vec<LostAt>,
     /// Ends of walks in user space: of samples, and of off-CPU intervals.
     deferred_walks: [[u64; recording::WalkEnd::ALL.len()]; 2],
     /// Distinct stacks since the sums were last taken.
@@ -80,6 +84,7 @@ impl Intake {
             held: HeldStacks::default(),
             unwinders: Unwinders::default(),
             unwalked_bytes: 0,
+            nowhere: Vec::new(),
             deferred_walks: Default::default(),
             undrained: 0,
             single_samples: config.single_samples,
@@ -210,7 +215,7 @@ impl Intake {
         for deferred in self.deferred.take() {
             if Instant::now() >= deadline && last {
                 let end = deferred.raw.stack.end;
-                let walked = Walked { frames: Vec::new(), end, left_the_copy: false };
+                let walked = Walked { frames: Vec::new(), end, left_the_copy: false, nowhere: None };
                 self.record_walked(deferred.raw, walked, context.processes);
             } else if Instant::now() >= deadline {
                 self.deferred.put_back(deferred);
@@ -228,7 +233,7 @@ impl Intake {
                 self.deferred.put_back(deferred);
             } else {
                 let end = WalkEnd::TableNotReady;
-                let walked = Walked { frames: Vec::new(), end, left_the_copy: false };
+                let walked = Walked { frames: Vec::new(), end, left_the_copy: false, nowhere: None };
                 self.record_walked(deferred.raw, walked, context.processes);
             }
             return;
@@ -265,6 +270,9 @@ impl Intake {
             walked.end = raw.stack.end;
         }
         self.count_walk(raw.stack.state, walked.end);
+        if let Some(address) = walked.nowhere.filter(|_| self.nowhere.len() < MAX_NOWHERE) {
+            self.nowhere.push(LostAt { pid: raw.stack.pid, time_ns: raw.stack.time_ns, address });
+        }
         if walked.end != WalkEnd::Root {
             let pcs: Vec<u64> = walked.frames.iter().map(|frame| frame.pc).collect();
             tracing::debug!(target: "perfagent", pid = raw.stack.pid, end = ?walked.end, bytes = raw.len(), "deferred walk {pcs:x?}");
@@ -370,6 +378,11 @@ impl Intake {
     /// Bytes of unwalked stacks that have come since the last call.
     pub(super) fn take_unwalked_bytes(&mut self) -> usize {
         std::mem::take(&mut self.unwalked_bytes)
+    }
+
+    /// Where stacks led to that ended in no mapping, since the last call.
+    pub(super) fn take_nowhere(&mut self) -> Vec<LostAt> {
+        std::mem::take(&mut self.nowhere)
     }
 
     /// Drops what walks no longer use.

@@ -37,6 +37,8 @@ pub(super) fn round(parts: &mut Parts, last: bool) -> bool {
     let mut context =
         WalkContext { processes: &parts.processes, tables: &mut parts.tables, kernel: &parts.kernel };
     parts.intake.walk_waiting(&mut context, last);
+    let nowhere = parts.intake.take_nowhere();
+    nowhere.into_iter().for_each(|lost| parts.processes.lost_at(lost));
     perf_data::round(parts, false);
     if parts.named.elapsed() >= NAMES_INTERVAL {
         parts.named = Instant::now();
@@ -142,9 +144,9 @@ fn handle_arrivals(parts: &mut Parts) -> bool {
                 tell_of_execs(&mut parts.processes, &parts.exec_hooks);
                 parts.processes.take_released().for_each(|pid| parts.tables.forget(pid));
             }
-            Message::Process { pid, waker_only } => {
-                busy = true;
-                parts.processes.asked_for(pid, waker_only);
+            Message::Process { pid, waker_only, is_new } => {
+                busy |= is_new;
+                parts.processes.asked_for(pid, waker_only, is_new);
             }
             _ => {}
         }

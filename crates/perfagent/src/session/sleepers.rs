@@ -86,7 +86,7 @@ fn walk_all(
             let snapshot = processes.histories().at(raw.stack.pid, raw.stack.exec_id);
             match snapshot.and_then(|snapshot| intake.walk_now(&raw, snapshot, tables, kernel)) {
                 Some(Walked { end: WalkEnd::Fault, .. }) if size < WHOLE => raws.push(raw),
-                Some(Walked { frames, end, left_the_copy }) => {
+                Some(Walked { frames, end, left_the_copy, .. }) => {
                     raw.stack.user = frames;
                     if !left_the_copy {
                         raw.stack.end = end;

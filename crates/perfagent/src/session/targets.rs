@@ -53,7 +53,7 @@ pub(super) fn enter_all(
     kernel: &mut Kernel,
 ) -> Result<(), Error> {
     for (pid, snapshot) in processes.histories().current() {
-        let mappings = tables.mappings(snapshot.image);
+        let mappings = tables.mappings(snapshot.image, &[]);
         let process =
             KernelProcess { pid, exec_id: snapshot.from_ns, mappings: &mappings, waker_only: false };
         match kernel.add_process(&process) {

@@ -1,6 +1,8 @@
 //! The list of mappings that the kernel side gets of one process. Code without a table needs no entry of its own for each mapping, and
 //! no process has more entries than its quota: what a process maps costs the others nothing.
 
+use std::ops::Range;
+
 use kernel::{KernelMapping, MappingKind};
 
 /// Entries of one process, at 32 bytes each. A browser or a JVM with all its libraries has a tenth.
@@ -37,6 +39,18 @@ pub(super) fn within_quota(mappings: impl Iterator<Item = KernelMapping>) -> Map
     let left_out = entries.len().saturating_sub(MAX_ENTRIES);
     entries.truncate(MAX_ENTRIES);
     MappingList { entries, left_out }
+}
+
+/// Adds ranges in no mapping that stacks led to. One that overlaps an entry is out of date.
+pub(super) fn with_nowhere(mut entries: Vec<KernelMapping>, nowhere: &[Range<u64>]) -> Vec<KernelMapping> {
+    for range in nowhere {
+        let at = entries.partition_point(|entry| entry.end <= range.start);
+        if entries.get(at).is_none_or(|entry| entry.start >= range.end) {
+            let kind = MappingKind::Nowhere;
+            entries.insert(at, KernelMapping { start: range.start, end: range.end, bias: 0, kind });
+        }
+    }
+    entries
 }
 
 /// Adds a mapping to the last entry if neither has a table and they are no farther apart.
@@ -96,6 +110,15 @@ mod tests {
         assert!(list.entries.len() <= MAX_PLAIN + 1, "{}", list.entries.len());
         assert_eq!(ranges(&list)[..2], [(0, 119_999), (200_000, 200_100)]);
         assert_eq!((list.entries.len(), list.left_out), (1001, 0));
+    }
+
+    #[test]
+    fn ranges_in_no_mapping_stand_between_the_others() {
+        let all = vec![mapping(10, 20, PLAIN), mapping(30, 40, MappingKind::Table(8))];
+        let list = with_nowhere(all, &[0..5, 20..30, 35..36, 15..17, 39..45, 50..60]);
+        let kinds: Vec<_> =
+            list.iter().map(|entry| (entry.start, entry.kind == MappingKind::Nowhere)).collect();
+        assert_eq!(kinds, [(0, true), (10, false), (20, true), (30, false), (50, true)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Unwind tables of the files that recorded processes map: requested, being compiled, in the kernel, or absent.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -14,7 +15,7 @@ use unwind::{Rule, Table};
 
 use super::file_table::{FileTable, State};
 use super::kept_tables::{Unused, no_longer_kept};
-use super::mapping_list::{MAX_ENTRIES, within_quota};
+use super::mapping_list::{MAX_ENTRIES, with_nowhere, within_quota};
 use super::room::{Waiting, WaitingTable, that_fit};
 use crate::hooks::{CompiledTable, HookThread};
 use crate::{Error, Warning, WarningKind};
@@ -195,7 +196,8 @@ impl TableStore {
 
     /// The mappings of the image of a running process in the walker's form. Requests tables if eager. Until [`Self::forget`] the process
     /// keeps the tables of its files.
-    pub(crate) fn mappings(&mut self, image: &Image) -> Vec<KernelMapping> {
+    /// `nowhere`: ranges in no mapping that stacks led to.
+    pub(crate) fn mappings(&mut self, image: &Image, nowhere: &[Range<u64>]) -> Vec<KernelMapping> {
         let regions = image.regions().iter();
         let regions = regions.filter(|region| !matches!(region.kind(), RegionKind::KernelPage));
         let list = within_quota(regions.map(|region| {
@@ -211,7 +213,7 @@ impl TableStore {
             );
             self.warn(Warning::bare(WarningKind::Tables, message));
         }
-        list.entries
+        with_nowhere(list.entries, nowhere)
     }
 
     /// Requests the table of the file that a region maps; of a large file only if eager.
@@ -487,7 +489,7 @@ mod tests {
     fn a_stack_of_a_process_that_has_ended_makes_it_no_user_of_tables() {
         let mut tables = TableStore::new(true, false, None, HookThread::default()).unwrap();
         let image = process::read_image(std::process::id(), &process::Files::new()).unwrap();
-        tables.mappings(&image);
+        tables.mappings(&image, &[]);
         let users =
             |tables: &TableStore| tables.entries.values().map(|entry| entry.users.len()).sum::<usize>();
         assert!(users(&tables) > 0);

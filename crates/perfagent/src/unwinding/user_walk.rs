@@ -32,6 +32,8 @@ pub(crate) struct Walked {
     /// It needed memory that the copy does not hold and that may be readable, as the stack of code that was interrupted by a signal
     /// whose handler has a stack of its own.
     pub(crate) left_the_copy: bool,
+    /// The address in no mapping at which it ended.
+    pub(crate) nowhere: Option<u64>,
 }
 
 /// Walks a stack. `None`: `wait` is set, and a table that it needs is still being compiled, or frame sections are still being read.
@@ -52,7 +54,7 @@ pub(crate) fn walk(
     };
     let mut frames = Vec::new();
     let mut now = full::Frame::leaf(&raw.registers, raw.pc);
-    let mut guess = None;
+    let (mut guess, mut nowhere) = (None, None);
     if cfg!(target_arch = "x86_64")
         && now.pc >= VSYSCALL_PAGE
         && let Ok(caller) = now.apply(&WITHOUT_FRAME, &memory)
@@ -69,6 +71,7 @@ pub(crate) fn walk(
             if frames.is_empty() {
                 frames.push(Frame { pc: now.pc, exact: true, by_frame_pointer: false });
             }
+            nowhere = Some(address.0);
             break guess.unwrap_or(WalkEnd::NoMapping);
         };
         // Ask for the table even if it is not needed here: the next samples are walked in the kernel.
@@ -129,7 +132,8 @@ pub(crate) fn walk(
             Err(_) => break WalkEnd::UnsupportedRule,
         }
     };
-    Some(Walked { frames, end, left_the_copy: end == WalkEnd::Fault && left_the_copy.get() })
+    let nowhere = nowhere.filter(|_| end == WalkEnd::NoMapping);
+    Some(Walked { frames, end, left_the_copy: end == WalkEnd::Fault && left_the_copy.get(), nowhere })
 }
 
 enum ByFramePointer {

@@ -53,16 +53,16 @@ fn one_that_was_read_and_is_asked_for_after_its_end_was_not_unread() {
     let mut processes = processes_of(true);
     processes.enter(image(PID), 0);
     processes.known.get_mut(PID).unwrap().alive = false;
-    processes.asked_for(PID, false);
+    processes.asked_for(PID, false, true);
     assert_eq!((processes.tally.unreadable, processes.tally.seen), (0, 1));
     assert!(processes.take_changes().ended.iter().any(|(pid, _)| *pid == PID), "the kernel side forgets it");
-    processes.asked_for(CHILD, false);
+    processes.asked_for(CHILD, false, true);
     assert_eq!((processes.tally.unreadable, processes.tally.seen), (1, 2));
     assert!(
         processes.take_changes().ended.iter().any(|(pid, _)| *pid == CHILD),
         "the kernel side forgets it"
     );
-    processes.asked_for(CHILD + 1, true);
+    processes.asked_for(CHILD + 1, true, true);
     assert_eq!((processes.tally.unreadable, processes.tally.seen), (1, 2), "no target");
 }
 
@@ -73,11 +73,11 @@ fn one_that_is_met_after_its_end_stays_ended_though_proc_lists_it() {
     processes.enter(image(own), 10);
     processes.follow(&life(own, 20, LifeEvent::Exit { comm: named("last"), parent: 0 }));
     drop(processes.take_changes());
-    processes.asked_for(own, false);
+    processes.asked_for(own, false, true);
     assert!(!processes.known.is_alive(own));
     assert_eq!(processes.take_changes().ended.len(), 1);
     // As one that wakes others it may be another process: its fork was not told.
-    processes.asked_for(own, true);
+    processes.asked_for(own, true, true);
     assert!(processes.known.is_alive(own));
 }
 

@@ -102,7 +102,7 @@ fn a_sample_that_is_walked_in_user_space_is_in_the_recording() {
     let processes = Processes::new(labeller, false).unwrap();
     intake.record_walked(
         raw,
-        Walked { frames: Vec::new(), end: WalkEnd::TableNotReady, left_the_copy: false },
+        Walked { frames: Vec::new(), end: WalkEnd::TableNotReady, left_the_copy: false, nowhere: None },
         &processes,
     );
     let recording = recorded(intake);

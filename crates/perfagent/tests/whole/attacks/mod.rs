@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod mappings;
+mod nowhere;
 mod rules;
 
 use std::io::BufRead;

@@ -1,0 +1,45 @@
+//! A process with tens of thousands of mappings whose stacks all end at a return address in no mapping.
+
+use std::time::Instant;
+
+use perfagent::Agent;
+
+use super::{CaptureThread, Programs, await_line, ledger, start};
+use crate::started::started;
+
+#[test]
+fn a_return_address_into_nothing_is_looked_for_now_and_then_and_sent_seldom() {
+    let programs = Programs::new();
+    let Some(attacker) = programs.compile("lost", include_str!("mappings.c")) else { return };
+    let mut attacker = start(&attacker, &["32000", "lost"]);
+    await_line(&mut attacker);
+    drop(attacker.stdin.take());
+    let (thread, builder) = CaptureThread::of(Agent::builder().pid(attacker.pid()));
+    let agent = builder.sample_rate(99).with_cpu_profile().build().unwrap();
+    if !started(&agent) {
+        return;
+    }
+    let counts = || {
+        let ledger = agent.ledger();
+        (ledger.samples, ledger.deferred)
+    };
+    let after = |samples: u64| testkit::until("samples come", || counts().0 >= samples);
+    testkit::until("the address is known to be in no mapping", || {
+        let (samples, sent) = counts();
+        after(samples + 50);
+        counts().1 - sent < 5
+    });
+    let ((samples, sent), begun, before) = (counts(), Instant::now(), thread.cpu_time());
+    after(samples + 200);
+    let used = (thread.cpu_time() - before).as_secs_f64() / begun.elapsed().as_secs_f64();
+    let sent = counts().1 - sent;
+    let report = agent.stop().unwrap();
+    drop(attacker);
+    let entries = ledger(&report).entries();
+    let count = |name: &str| -> u64 {
+        entries.iter().find(|(key, _)| *key == name).map_or(0, |(_, count)| count.parse().unwrap())
+    };
+    assert!(count("walks.no_mapping") * 10 > count("samples") * 9, "{entries:?}");
+    assert!(sent < 20, "{sent} of some 200 were sent unwalked");
+    assert!(used < 0.15, "{:.0} % of a core", used * 100.0);
+}
