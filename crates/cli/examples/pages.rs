@@ -8,6 +8,8 @@
 mod args;
 #[path = "../src/console.rs"]
 mod console;
+#[path = "../src/event_args.rs"]
+mod event_args;
 #[path = "../src/file_args.rs"]
 mod file_args;
 #[path = "../src/symbol_args.rs"]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::console::ConsoleArgs;
+use crate::event_args::EventsAction;
 use crate::file_args::FileArgs;
 use crate::symbol_args::SymbolArgs;
 use crate::values::{OutputPath, Text};
@@ -24,6 +25,7 @@ const USAGE: &str = "perf-agent [OPTIONS] --profile|--offcpu|--pmu --pid PID [--
        perf-agent merge FILE … -o OUT
        perf-agent top FILE [--sort cum] [--function NAME] [--by LABEL]
        perf-agent diff BEFORE AFTER [--fail-above PERCENT]
+       perf-agent events list|format|trace …
        perf-agent doctor [--json]
        perf-agent help [COMMAND]";
 
@@ -78,7 +80,8 @@ Examples:
   perf-agent --profile --pid 4711 --recording-output c.perf-agent && perf-agent render c.perf-agent -o flame.svg
   perf-agent symbolize cpu.pb.gz -o named.pb.gz --symbol-dir /srv/symbols
   perf-agent convert cpu.pb.gz -o cpu.speedscope.json
-  perf-agent top cpu.pb.gz --function malloc";
+  perf-agent top cpu.pb.gz --function malloc
+  perf-agent events trace -e sched:sched_process_exec --duration 10s";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -128,6 +131,9 @@ pub enum Action {
         mut_arg("command", |option| option.help("Start this command and show it and its descendants from the first instruction. It reads nothing and its output to this terminal is dropped: sh -c 'CMD >FILE' keeps it")),
     )]
     Live(Box<LiveArgs>),
+    /// List the events of this machine, show the fields of one, print them as they happen
+    #[command(subcommand)]
+    Events(EventsAction),
     /// Say what works here and how to fix the rest
     Doctor {
         /// Print an array of {check, status, value, affects, fix} instead of text

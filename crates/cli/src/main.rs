@@ -10,6 +10,8 @@ mod convert;
 mod diff;
 mod doctor;
 mod ending;
+mod event_args;
+mod events;
 mod exit_status;
 mod file_args;
 mod header;
@@ -78,7 +80,7 @@ fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<E
         CommandLine { action: Some(Action::Diff(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Top(args)), .. } => console::set_up(args.console),
         CommandLine { action: Some(Action::Live(args)), .. } => console::set_up(args.console),
-        CommandLine { action: Some(Action::Doctor { .. } | Action::Version), .. } => {
+        CommandLine { action: Some(Action::Doctor { .. } | Action::Events(_) | Action::Version), .. } => {
             console::set_up(ConsoleArgs::default())
         }
         CommandLine { action: None, capture } => console::set_up(capture.console),
@@ -102,6 +104,10 @@ fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<E
         CommandLine { action: Some(Action::Live(args)), .. } => {
             perfagent::raise_permitted()?;
             Ok(live_view::run(&args, interrupts, statuses))
+        }
+        CommandLine { action: Some(Action::Events(action)), .. } => {
+            perfagent::raise_permitted()?;
+            events::run(&action, interrupts, statuses)
         }
         CommandLine { action: Some(Action::Doctor { json }), .. } => {
             perfagent::raise_permitted()?;

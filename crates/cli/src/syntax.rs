@@ -63,6 +63,10 @@ fn explain(error: &Error) -> (String, String) {
             format!("write {name}, {name}=true or {name}=false"),
         ),
         ErrorKind::MissingRequiredArgument => missing(error),
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => (
+            "events needs a word that says what to do".to_owned(),
+            "write `perf-agent events list`, `format GROUP:NAME` or `trace -e EVENT`".to_owned(),
+        ),
         ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
             (format!("{name} needs a value"), format!("write `{name} VALUE` or `{name}=VALUE`; {SEE_HELP}"))
         }

@@ -6,6 +6,7 @@ mod commands;
 mod debuginfod;
 mod doctor;
 mod ending;
+mod events;
 mod help;
 mod inject_python;
 mod live;

@@ -239,9 +239,7 @@ fn perf_data_goes_beside_an_on_cpu_profile_into_a_file() {
 
 #[test]
 fn options_of_other_versions_do_not_exist() {
-    for subcommand in ["events", "why"] {
-        rejected(&[subcommand], &["this version has no subcommand", subcommand]);
-    }
+    rejected(&["why"], &["this version has no subcommand", "why"]);
 }
 
 #[test]

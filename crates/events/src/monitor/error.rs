@@ -106,7 +106,9 @@ pub enum MonitorError {
         source: io::Error,
     },
     /// The machine or the kernel lacks the event.
-    #[error("open {event}: this machine has no such event ({source})")]
+    #[error(
+        "open {event}: this machine has no such event; virtual machines often lack those of the processor"
+    )]
     Unsupported {
         /// The event.
         event: String,

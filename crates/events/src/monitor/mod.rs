@@ -20,6 +20,7 @@
 //! # Ok::<(), events::monitor::MonitorError>(())
 //! ```
 
+mod available;
 mod builder;
 mod cgroup;
 mod counts;
@@ -37,6 +38,7 @@ mod state;
 mod target;
 mod tracefs;
 
+pub use available::is_available;
 pub use builder::{Clock, MonitorBuilder, OnSourcesExited};
 pub use counts::{EventStats, MonitorStats};
 pub use error::MonitorError;
@@ -46,3 +48,6 @@ pub use names::{EventTextError, NamedEvent, named_events, parse_event};
 pub use place::Source;
 pub use request::{Access, EventRequest};
 pub use tracefs::Tracefs;
+
+pub use perf_abi::RecordBody;
+pub use tracepoints::{Field, Format, Value};

@@ -1,0 +1,158 @@
+//! An event as a line: text for people, or one JSON object.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use ::events::monitor::{Body, EventId, Fields, Item, MonitorStats, Value};
+use perfagent::visible;
+use serde_json::{Map, json};
+
+use super::thread_names::ThreadNames;
+
+/// Prints items.
+pub struct Printer<W> {
+    out: W,
+    as_json: bool,
+    /// By registration.
+    events: BTreeMap<EventId, String>,
+    threads: ThreadNames,
+    /// Events that were printed.
+    pub printed: u64,
+}
+
+impl<W: Write> Printer<W> {
+    /// Prints on `out`. `events`: what the events are called.
+    pub fn new(out: W, as_json: bool, events: BTreeMap<EventId, String>) -> Self {
+        Self { out, as_json, events, threads: ThreadNames::default(), printed: 0 }
+    }
+
+    /// Prints an event or a loss, and takes in what a record tells of threads.
+    pub fn item(&mut self, item: &Item<'_>) -> io::Result<()> {
+        let name = item.event.and_then(|id| self.events.get(&id)).map_or("threads", String::as_str);
+        match &item.body {
+            Body::Event(fields) => {
+                self.printed += 1;
+                let (pid, tid) = (item.meta.id.pid.unwrap_or(0), item.meta.id.tid.unwrap_or(0));
+                let comm = self.threads.of(tid);
+                if self.as_json {
+                    let line = event_as_json(name, item, (pid, tid, comm), fields);
+                    writeln!(self.out, "{line}")
+                } else {
+                    let (seconds, micros) =
+                        (item.meta.time_ns / 1_000_000_000, item.meta.time_ns / 1000 % 1_000_000);
+                    let late = if item.meta.late { " (late)" } else { "" };
+                    let (comm, cpu) = (visible(comm), item.meta.cpu);
+                    write!(self.out, "{comm:>16} {tid:>7} [{cpu:03}] {seconds}.{micros:06}{late} {name}:")?;
+                    own_values(fields)
+                        .try_for_each(|(name, value)| write!(self.out, " {name}={}", Shown(value)))?;
+                    writeln!(self.out)
+                }
+            }
+            Body::Lost(count) if self.as_json => {
+                let loss = json!({ "event": name, "cpu": item.meta.cpu, "count": count });
+                writeln!(self.out, "{}", json!({ "lost": loss }))
+            }
+            Body::Lost(count) => {
+                writeln!(
+                    self.out,
+                    "{count} of {name} are lost on CPU {}: nobody read them in time",
+                    item.meta.cpu
+                )
+            }
+            Body::Record(record) => {
+                self.threads.note(record);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Prints the last line of JSON, and passes on what it says for people.
+    pub fn totals(&mut self, stats: &MonitorStats) -> io::Result<Vec<String>> {
+        let of = |id: &EventId| stats.of(Some(*id));
+        if self.as_json {
+            let total = |(id, name): (&EventId, &String)| {
+                let stats = of(id);
+                (
+                    name.clone(),
+                    json!({ "delivered": stats.delivered, "lost": stats.lost, "late": stats.late }),
+                )
+            };
+            let all: Map<String, serde_json::Value> = self.events.iter().map(total).collect();
+            writeln!(self.out, "{}", json!({ "totals": all, "unknown": stats.unknown_id }))?;
+        }
+        self.out.flush()?;
+        let said = |(id, name): (&EventId, &String)| {
+            let stats = of(id);
+            let late = if stats.late > 0 { format!(", {} late", stats.late) } else { String::new() };
+            format!("{name}: {} seen, {} lost{late}", stats.delivered, stats.lost)
+        };
+        Ok(self.events.iter().map(said).collect())
+    }
+
+    /// Passes on what is held.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// The fields that only this tracepoint has.
+fn own_values<'a>(fields: &Fields<'a>) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
+    let own = fields.all().filter(|(field, _)| !field.common);
+    own.filter_map(|(field, value)| Some((field.name.as_str(), value?)))
+}
+
+fn event_as_json(
+    name: &str,
+    item: &Item<'_>,
+    (pid, tid, comm): (u32, u32, &str),
+    fields: &Fields<'_>,
+) -> serde_json::Value {
+    let values: Map<String, serde_json::Value> =
+        own_values(fields).map(|(name, value)| (name.to_owned(), as_json(value))).collect();
+    let mut line = json!({
+        "event": name, "time_ns": item.meta.time_ns, "wall_ns": item.meta.wall_ns, "cpu": item.meta.cpu,
+        "pid": pid, "tid": tid, "comm": comm, "fields": values,
+    });
+    if item.meta.late {
+        line["late"] = true.into();
+    }
+    line
+}
+
+fn as_json(value: Value<'_>) -> serde_json::Value {
+    match value {
+        Value::Unsigned(number) => number.into(),
+        Value::Signed(number) => number.into(),
+        Value::Text { text, .. } => String::from_utf8_lossy(text).into(),
+        Value::Array(elements) => elements.iter().map(as_json).collect(),
+        Value::Bytes(bytes) => hex(bytes).into(),
+        _ => serde_json::Value::Null,
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A value as people read it.
+struct Shown<'a>(Value<'a>);
+
+impl std::fmt::Display for Shown<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Value::Unsigned(number) => write!(out, "{number}"),
+            Value::Signed(number) => write!(out, "{number}"),
+            Value::Text { text, .. } => write!(out, "{}", visible(&String::from_utf8_lossy(text))),
+            Value::Array(elements) => {
+                out.write_str("[")?;
+                for (at, element) in elements.iter().enumerate() {
+                    write!(out, "{}{}", if at > 0 { ", " } else { "" }, Shown(element))?;
+                }
+                out.write_str("]")
+            }
+            Value::Bytes(bytes) => out.write_str(&hex(bytes)),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `events trace`: events as they happen.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use ::events::monitor::{Body, EventId, EventMonitor, MonitorBuilder, MonitorError, Source, parse_event};
+
+use super::failure::{failed, tell};
+use super::printer::Printer;
+use crate::event_args::TraceArgs;
+use crate::exit_status::ExitStatuses;
+use crate::messages;
+use crate::signals::Interrupts;
+
+/// How often the end is looked for, and what was printed is passed on.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Prints events until the end.
+pub fn run(args: &TraceArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<ExitCode> {
+    let duration =
+        match args.duration.as_ref().map(|text| perfagent::parse_duration(text.as_ref())).transpose() {
+            Ok(duration) => duration,
+            Err(error) => {
+                messages::error(&format!("--duration: {error}"), Some("write it as 10s, 500ms or 2m"));
+                return Ok(ExitCode::from(statuses.rejected));
+            }
+        };
+    let mut requests = Vec::new();
+    for event in &args.events.0 {
+        match parse_event(&event.text) {
+            Ok(request) => requests.push(match &event.filter {
+                Some(filter) => request.filter(filter),
+                None => request,
+            }),
+            Err(error) => {
+                tell(&error.to_string());
+                return Ok(ExitCode::from(statuses.rejected));
+            }
+        }
+    }
+    let opened = || -> Result<(EventMonitor, BTreeMap<EventId, String>), MonitorError> {
+        let pids = args.pid.iter().map(|pid| Source::Pid(*pid));
+        let cgroups = args.cgroup.iter().map(|path| Source::Cgroup(path.clone()));
+        let builder = pids.chain(cgroups).fold(MonitorBuilder::default(), MonitorBuilder::source);
+        let monitor = builder.build()?;
+        let mut names = BTreeMap::new();
+        for request in requests {
+            let name = request.name();
+            names.insert(monitor.register(request)?, name);
+        }
+        Ok((monitor, names))
+    };
+    let (monitor, names) = match opened() {
+        Ok(opened) => opened,
+        Err(error) => return Ok(failed(&error, statuses)),
+    };
+    let printed = print(args, &monitor, names, duration, interrupts);
+    let stats = monitor.stats();
+    if stats.corrupt_bytes + stats.unknown_id > 0 {
+        let what = format!(
+            "{} records of unknown events and {} bytes without sense were left out",
+            stats.unknown_id, stats.corrupt_bytes
+        );
+        messages::warning(
+            &what,
+            Some("another user of the same software event takes its number; end that one"),
+        );
+    }
+    match printed {
+        Ok(Ok(())) => Ok(ExitCode::SUCCESS),
+        Ok(Err(error)) => Ok(failed(&error, statuses)),
+        Err(error) => {
+            messages::error(&format!("write events to standard output: {error}"), None);
+            Ok(ExitCode::from(statuses.failed))
+        }
+    }
+}
+
+fn print(
+    args: &TraceArgs,
+    monitor: &EventMonitor,
+    names: BTreeMap<EventId, String>,
+    duration: Option<Duration>,
+    interrupts: &Interrupts,
+) -> io::Result<Result<(), MonitorError>> {
+    let printer = Arc::new(Mutex::new(Printer::new(BufWriter::new(io::stdout()), args.json, names)));
+    let (mut written, ended) = (Ok(()), AtomicBool::new(false));
+    let most = args.max_events.unwrap_or(u64::MAX);
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| watch(monitor, &printer, duration, interrupts, &ended));
+        let ran = monitor.run(|item| {
+            let mut printer = printer.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_event = matches!(item.body, Body::Event(_));
+            if written.is_err() || is_event && printer.printed >= most {
+                return;
+            }
+            written = printer.item(item);
+            if written.is_err() || printer.printed >= most {
+                // It ends with the next round; the rest is not printed.
+                let _it_stops_nevertheless = monitor.stop(false);
+            }
+        });
+        ended.store(true, Ordering::Release);
+        ran
+    });
+    written?;
+    let mut printer = printer.lock().unwrap_or_else(PoisonError::into_inner);
+    printer.totals(&monitor.stats())?.iter().for_each(|line| messages::note(line));
+    Ok(ran)
+}
+
+/// Ends the run when its time is over or a signal came, and passes on what was printed.
+fn watch<W: io::Write>(
+    monitor: &EventMonitor,
+    printer: &Mutex<Printer<W>>,
+    duration: Option<Duration>,
+    interrupts: &Interrupts,
+    ended: &AtomicBool,
+) {
+    let mut began = None;
+    while !ended.load(Ordering::Acquire) {
+        if began.is_none() && monitor.is_running() {
+            began = Some(Instant::now());
+        }
+        let is_over = began.zip(duration).is_some_and(|(began, duration)| began.elapsed() >= duration);
+        if is_over || interrupts.stop.is_cancelled() {
+            let _it_stops_nevertheless = monitor.stop(false);
+        }
+        // A failure is seen at the next event.
+        let _seen_later = printer.lock().unwrap_or_else(PoisonError::into_inner).flush();
+        std::thread::sleep(LOOK_EVERY);
+    }
+}

@@ -1,0 +1,25 @@
+//! Which numbered events this machine has.
+
+use rustix::io::Errno;
+use sys::perf::{Attr, open};
+
+/// Whether this machine has an event of this type and config. One that only a privilege is missing for is there.
+#[must_use]
+pub fn is_available(kind: u32, config: u64) -> bool {
+    let missing = [Errno::NOENT, Errno::OPNOTSUPP, Errno::NODEV, Errno::INVAL];
+    match open(&Attr { kind, config, ..Attr::default() }, 0, -1, None) {
+        Ok(_) => true,
+        Err(error) => !Errno::from_io_error(&error).is_some_and(|errno| missing.contains(&errno)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_available;
+
+    #[test]
+    fn events_of_the_kernel_are_there_and_others_are_not() {
+        assert!(is_available(1, 2), "page-faults");
+        assert!(!is_available(1, 4711) && !is_available(u32::MAX, 0));
+    }
+}
