@@ -43,9 +43,8 @@ pub(super) fn tracefs() -> Check {
     let mounted = mounts().into_iter().find(|mount| mount.kind == "tracefs").map(|mount| mount.point);
     let usual = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
     let place = mounted.or_else(|| usual.into_iter().find(|place| is_tracefs(place)));
-    let check = |status, value: String| {
-        Check::new("tracefs", "tracepoint events; no profile needs them", status, value)
-    };
+    let check =
+        |status, value: String| Check::new("tracefs", "tracepoints: --event GROUP:NAME", status, value);
     match place {
         None => check(Status::Warn, "not mounted".to_owned())
             .fixed_by("`mount -t tracefs tracefs /sys/kernel/tracing`"),
