@@ -1,22 +1,24 @@
 //! `perf-agent diff`: what changed between profiles, beyond chance.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use perfagent::{Change, Comparison, Part, WrittenProfile};
+use perfagent::{Change, Comparison, FileTarget, Part, Widths, WrittenProfile};
 
 use crate::exit_status::ExitStatuses;
-use crate::written_args::{Against, DiffArgs, Sort};
-use crate::{input, listing, messages};
+use crate::signals::Interrupts;
+use crate::written_args::{Against, DiffArgs, Sort, WidthsOf};
+use crate::{input, listing, messages, written_output};
 
 /// Functions in the table unless `--lines` says otherwise.
 const LINES: usize = 30;
 /// The status if a function grew by more than `--fail-above`.
 const GREW: u8 = 3;
 
-/// Compares the profiles and prints the functions that changed on standard output.
-pub fn run(args: &DiffArgs, statuses: ExitStatuses) -> anyhow::Result<ExitCode> {
-    let (before, after) = match sides(args) {
+/// Compares the profiles, prints the functions that changed on standard output, and draws the graph that was asked for.
+pub fn run(args: &DiffArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<ExitCode> {
+    let (before, after) = match picture(args).and_then(|()| sides(args)) {
         Ok(sides) => sides,
         Err((error, hint)) => {
             messages::error(&error, Some(&hint));
@@ -45,6 +47,18 @@ pub fn run(args: &DiffArgs, statuses: ExitStatuses) -> anyhow::Result<ExitCode> 
         Against::Time => perfagent::Against::Time,
         Against::Runs => perfagent::Against::Runs,
     };
+    let drawn = args.output.as_ref().map(|output| {
+        let output: &OsStr = output.as_ref();
+        let widths = match args.widths.unwrap_or_default() {
+            WidthsOf::Before => Widths::Before,
+            WidthsOf::After => Widths::After,
+        };
+        let (target, temporary) = (FileTarget::from_word(output), &interrupts.temporary_files);
+        (output, WrittenProfile::write_difference(&sides.0, &sides.1, against, widths, target, temporary))
+    });
+    if let Some((output, Err(error))) = drawn {
+        return Ok(written_output::end(output, Err(error), statuses));
+    }
     let comparison = match WrittenProfile::compare(sides.0, sides.1, against, part) {
         Ok(comparison) => comparison,
         Err(error) => {
@@ -58,10 +72,29 @@ pub fn run(args: &DiffArgs, statuses: ExitStatuses) -> anyhow::Result<ExitCode> 
         lines.push(format!("grew by more than {limit} %: {}", listed(&grew)));
     }
     listing::print(&lines)?;
+    if let Some((output, written)) = drawn {
+        written_output::end(output, written, statuses);
+    }
     Ok(if grew.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(GREW) })
 }
 
 type Files = Vec<PathBuf>;
+
+/// Whether the graph can be drawn where it is asked for, or the error and the hint.
+fn picture(args: &DiffArgs) -> Result<(), (String, String)> {
+    let Some(output) = args.output.as_ref().map(|output| Path::new(AsRef::<OsStr>::as_ref(output))) else {
+        return Ok(());
+    };
+    if output == Path::new("-") {
+        let error = "--output -: standard output has the table".to_owned();
+        return Err((error, "give a path that ends in .svg".to_owned()));
+    }
+    if output.extension() != Some(OsStr::new("svg")) {
+        let error = format!("--output {}: a difference is drawn as SVG", output.display());
+        return Err((error, "give a path that ends in .svg".to_owned()));
+    }
+    Ok(())
+}
 
 /// The files before and after, or the error and the hint.
 fn sides(args: &DiffArgs) -> Result<(Files, Files), (String, String)> {

@@ -100,7 +100,7 @@ fn dispatch(interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<E
         }
         CommandLine { action: Some(Action::Merge(args)), .. } => Ok(merge::run(&args, interrupts, statuses)),
         CommandLine { action: Some(Action::Top(args)), .. } => top::run(&args, statuses),
-        CommandLine { action: Some(Action::Diff(args)), .. } => diff::run(&args, statuses),
+        CommandLine { action: Some(Action::Diff(args)), .. } => diff::run(&args, interrupts, statuses),
         CommandLine { action: Some(Action::Live(args)), .. } => {
             perfagent::raise_permitted()?;
             Ok(live_view::run(&args, interrupts, statuses))

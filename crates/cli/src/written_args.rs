@@ -137,6 +137,14 @@ pub struct DiffArgs {
     #[arg(short = 'n', long, value_name = "N")]
     pub lines: Option<usize>,
 
+    /// Also draw the difference as a flame graph into this file, .svg: orange grew, blue shrank, grey may be chance
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<OutputPath>,
+
+    /// The side that gives the frames of the graph their widths: before, after. What it does not have is not drawn [default: after]
+    #[arg(long, value_name = "SIDE", hide_possible_values = true, requires = "output")]
+    pub widths: Option<WidthsOf>,
+
     /// End with status 3 if a function grew significantly and the lower end of its interval is above this many percent
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_above: Option<f64>,
@@ -159,6 +167,16 @@ pub enum Against {
     Time,
     /// The number of its profiles.
     Runs,
+}
+
+/// The side that gives frames their widths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum WidthsOf {
+    /// The profiles before.
+    Before,
+    /// The profiles after.
+    #[default]
+    After,
 }
 
 /// `5` or `5%`.

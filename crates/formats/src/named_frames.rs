@@ -61,6 +61,17 @@ impl NamedFrames {
         Self { of_locations, with_process, with_thread, merge }
     }
 
+    /// The frames of several profiles that are shown together: if stacks of one begin with an owner, those of all do.
+    pub(crate) fn of_several(profiles: &[&Profile], merge: Merge) -> Vec<Self> {
+        let mut all: Vec<Self> = profiles.iter().map(|profile| Self::new(profile, merge)).collect();
+        let with_process = all.iter().any(|of| of.with_process);
+        let with_thread = all.iter().any(|of| of.with_thread);
+        for of in &mut all {
+            (of.with_process, of.with_thread) = (with_process, with_thread);
+        }
+        all
+    }
+
     /// The process, and the thread, of a sample, as far as they are shown.
     pub(crate) fn owners(&self, sample: &Sample) -> Vec<NamedFrame> {
         let process = match self.merge {

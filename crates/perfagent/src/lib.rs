@@ -56,6 +56,7 @@ pub use config::{
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
 pub use finished::{CommandStatus, Ended, TargetProcess, Warning, WarningKind};
+pub use formats::flamegraph::Widths;
 pub use formats::{Merge, amount};
 pub use hooks::{CompiledTable, ExecutedProgram};
 pub use injection::PythonStats;

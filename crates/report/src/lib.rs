@@ -31,7 +31,9 @@ mod test_recording;
 mod wall_time;
 
 pub use self::advice::{Advice, AdviceKind, DebugPackage, Packages, advice, nameless_files};
-pub use self::comparison::{Against, Change, Comparison, ComparisonError, Part, compare};
+pub use self::comparison::{
+    Against, Change, Comparison, ComparisonError, Judge, Part, compare, counted_value,
+};
 pub use self::findings::{EndedBy, Finding, FindingKind};
 pub use self::hottest::{HotFunction, Hottest, Order, hottest, ranked};
 pub use self::label_shares::{label_keys, label_shares};

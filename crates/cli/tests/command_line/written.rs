@@ -143,6 +143,17 @@ fn a_change_beyond_chance_is_told_and_can_fail_a_build() {
     assert!(stdout(&grown).contains("+20.0 %"), "{}", stdout(&grown));
     assert!(stdout(&grown).ends_with("grew by more than 5 %: f\n"), "{}", stdout(&grown));
     assert_status(&run_in(folder, &["diff", "before.folded", "after.folded"]), 0);
+    done(folder, &["diff", "before.folded", "after.folded", "-o", "change.svg"]);
+    let graph = read(folder, "change.svg");
+    let figures = |name: &str| graph.split(&format!("<title>{name}\n")).nth(1).unwrap_or_default().to_owned();
+    assert!(figures("f").contains(": +20.0 % (95 %: ") && figures("f").contains("hsl(28,"), "{graph}");
+    assert!(!figures("f").split("</title>").next().unwrap().contains("not significant"), "{graph}");
+    assert!(graph.contains("before.folded → after.folded"), "{graph}");
+    for refused in ["change.html", "-"] {
+        let refused = run_in(folder, &["diff", "before.folded", "after.folded", "-o", refused]);
+        assert_status(&refused, 2);
+        assert!(stderr(&refused).contains("ends in .svg"), "{}", stderr(&refused));
+    }
     let one = run_in(folder, &["diff", "before.folded"]);
     assert_status(&one, 2);
     assert!(stderr(&one).contains("--base"), "{}", stderr(&one));

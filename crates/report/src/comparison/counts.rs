@@ -42,6 +42,12 @@ impl Counts {
     }
 }
 
+/// The number of the value that counts the samples of a profile.
+#[must_use]
+pub fn counted_value(profile: &Profile) -> Option<usize> {
+    profile.sample_types.iter().position(|of| of.unit == "count")
+}
+
 /// The samples of a side.
 pub(super) fn counts(
     profiles: &[(String, Profile)],
@@ -50,7 +56,7 @@ pub(super) fn counts(
 ) -> Result<Counts, ComparisonError> {
     let mut counts = Counts { functions: BTreeMap::new(), wholes: Vec::new(), exposures: Vec::new() };
     for (number, (name, profile)) in profiles.iter().enumerate() {
-        let Some(value) = profile.sample_types.iter().position(|of| of.unit == "count") else {
+        let Some(value) = counted_value(profile) else {
             let found: Vec<_> =
                 profile.sample_types.iter().map(|of| format!("{}/{}", of.kind, of.unit)).collect();
             return Err(ComparisonError::NoCount { name: name.clone(), found: found.join(", ") });

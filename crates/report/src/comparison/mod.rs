@@ -12,9 +12,13 @@ use std::cmp::Reverse;
 
 use profile::Profile;
 
+pub use self::counts::counted_value;
 use self::counts::{Counts, FunctionCounts, counts};
 pub use self::question::{Against, ComparisonError, Part};
 use self::significance::{Side, Verdict};
+
+/// Fewer samples on both sides together cannot show a change among many.
+const LEAST: u64 = 10;
 
 /// What became of a function.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -91,14 +95,12 @@ pub fn compare(
     let after = counts(after, against, part)?;
     let dispersion = significance::dispersion([&before, &after]);
     let mut functions: Vec<Change> = counts::paired(&before, &after)
-        .map(|((name, file), of_before, of_after)| {
-            change(name, file, (&before, of_before), (&after, of_after), against, dispersion)
+        .map(|(function, of_before, of_after)| {
+            let sides = (side(&before, of_before), side(&after, of_after));
+            change(function, sides, against, dispersion)
         })
         .collect();
-    let p_values: Vec<f64> = functions.iter().map(|change| change.p_value).collect();
-    for (change, is_discovery) in functions.iter_mut().zip(significance::discoveries(&p_values)) {
-        change.is_significant = is_discovery;
-    }
+    mark_discoveries(functions.iter_mut());
     functions.sort_by(|a, b| {
         let moved = |change: &Change| (change.shares.1 - change.shares.0).abs();
         let key = |change: &Change| Reverse(change.is_significant);
@@ -111,20 +113,63 @@ pub fn compare(
     Ok(Comparison { samples, functions, dispersion: dispersion.map(|of| of.factor) })
 }
 
+/// Judges counts that are not those of functions, as those of the frames of a graph.
+#[derive(Debug)]
+pub struct Judge {
+    against: Against,
+    sides: [(u64, f64); 2],
+    dispersion: Option<significance::Dispersion>,
+}
+
+impl Judge {
+    /// For two sides, as in [`compare`]. The scatter is measured by functions with what they called.
+    ///
+    /// # Errors
+    /// [`ComparisonError`]: a profile cannot be compared.
+    pub fn new(
+        before: &[(String, Profile)],
+        after: &[(String, Profile)],
+        against: Against,
+    ) -> Result<Self, ComparisonError> {
+        let (before, after) = (counts(before, against, Part::Total)?, counts(after, against, Part::Total)?);
+        let dispersion = significance::dispersion([&before, &after]);
+        let sides = [&before, &after].map(|side| (side.whole(), side.exposure()));
+        Ok(Self { against, sides, dispersion })
+    }
+
+    /// Judges samples before and after, all together: among many, some differ by chance. Pairs of less than ten samples are never
+    /// discoveries, and cost the others nothing: a graph has thousands of them.
+    #[must_use]
+    pub fn judge(&self, pairs: &[(u64, u64)]) -> Vec<Change> {
+        let [before, after] =
+            self.sides.map(|(whole, exposure)| move |count| Side { count, whole, exposure });
+        let mut changes: Vec<Change> = pairs
+            .iter()
+            .map(|(a, b)| change(("", ""), (before(*a), after(*b)), self.against, self.dispersion))
+            .collect();
+        mark_discoveries(changes.iter_mut().filter(|change| change.before + change.after >= LEAST));
+        changes
+    }
+}
+
+fn mark_discoveries<'a>(changes: impl Iterator<Item = &'a mut Change>) {
+    let mut changes: Vec<&mut Change> = changes.collect();
+    let p_values: Vec<f64> = changes.iter().map(|change| change.p_value).collect();
+    for (change, is_discovery) in changes.iter_mut().zip(significance::discoveries(&p_values)) {
+        change.is_significant = is_discovery;
+    }
+}
+
+fn side(counts: &Counts, of: &FunctionCounts) -> Side {
+    Side { count: of.sum(), whole: counts.whole(), exposure: counts.exposure() }
+}
+
 fn change(
-    name: &str,
-    file: &str,
-    (before, of_before): (&Counts, &FunctionCounts),
-    (after, of_after): (&Counts, &FunctionCounts),
+    (name, file): (&str, &str),
+    (a, b): (Side, Side),
     against: Against,
     dispersion: Option<significance::Dispersion>,
 ) -> Change {
-    let side = |counts: &Counts, of: &FunctionCounts| Side {
-        count: of.sum(),
-        whole: counts.whole(),
-        exposure: counts.exposure(),
-    };
-    let (a, b) = (side(before, of_before), side(after, of_after));
     let Verdict { percent, interval, p_value } = significance::judge(a, b, against, dispersion);
     let share = |side: Side| 100.0 * side.count as f64 / (side.whole.max(1)) as f64;
     Change {

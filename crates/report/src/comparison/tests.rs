@@ -135,3 +135,52 @@ fn profiles_that_cannot_be_compared_are_told() {
     timeless.duration_ns = 0;
     assert_eq!(told(timeless, Against::Time), "bad does not tell how long its capture was");
 }
+
+#[test]
+fn counts_of_frames_are_judged_as_those_of_functions() {
+    let side = |counts: &[i64]| [("capture".to_owned(), profile_of(counts))];
+    let (before, after) = (side(&[500, 300, 200]), side(&[500, 420, 80]));
+    let functions = compare(&before, &after, Against::Samples, Part::Own).unwrap().functions;
+    let pairs: Vec<_> = functions.iter().map(|of| (of.before, of.after)).collect();
+    let judged = Judge::new(&before, &after, Against::Samples).unwrap().judge(&pairs);
+    for (function, frame) in functions.iter().zip(&judged) {
+        let unnamed = Change { name: String::new(), file: String::new(), ..function.clone() };
+        assert_eq!(*frame, unnamed, "{}", function.name);
+    }
+    assert_eq!(judged.iter().filter(|of| of.is_significant).count(), 2);
+}
+
+#[test]
+fn frames_of_few_samples_hide_no_change() {
+    let side = |counts: &[i64]| [("capture".to_owned(), profile_of(counts))];
+    let judge = Judge::new(&side(&[1000]), &side(&[1000]), Against::Samples).unwrap();
+    let mut pairs = vec![(1, 1); 100_000];
+    pairs.extend([(0, 9), (100, 160)]);
+    let judged = judge.judge(&pairs);
+    let found: Vec<_> = judged.iter().filter(|of| of.is_significant).map(|of| of.after).collect();
+    assert_eq!(found, [160]);
+}
+
+/// Frames that stand on each other are not independent; still few graphs of 200 without a change may have a colour.
+#[test]
+fn graphs_without_a_change_stay_grey() {
+    let mut random = Random(7);
+    let weights = weights();
+    let colored = (0..200).filter(|_| {
+        let (before, after) = ([random.capture(&weights, 2000)], [random.capture(&weights, 2000)]);
+        let counts = compare(&before, &after, Against::Samples, Part::Own).unwrap().functions;
+        let own: Vec<_> = counts.iter().map(|of| (of.before, of.after)).collect();
+        let sums = own.iter().scan((0, 0), |sum, of| {
+            *sum = (sum.0 + of.0, sum.1 + of.1);
+            Some(*sum)
+        });
+        let pairs: Vec<_> = own.iter().copied().chain(sums).collect();
+        Judge::new(&before, &after, Against::Samples)
+            .unwrap()
+            .judge(&pairs)
+            .iter()
+            .any(|of| of.is_significant)
+    });
+    let colored = colored.count();
+    assert!(colored <= 5, "{colored} of 200");
+}

@@ -1,8 +1,10 @@
 //! SVG flame graphs.
 //!
 //! The SVG is self-contained and readable without its script, which adds zoom and search. A frame is as wide as its share of the
-//! profile. Its colour tells its kind, and its shade depends on its name alone.
+//! profile. Its colour tells its kind, and its shade depends on its name alone; in the picture of a difference, it tells the change.
 
+mod by_kind;
+mod difference;
 mod layout;
 mod svg;
 mod tree;
@@ -11,6 +13,8 @@ use std::io::{self, Write};
 
 use profile::Profile;
 
+use self::by_kind::ByKind;
+pub use self::difference::{Counted, Judgement, Widths, write_difference};
 use self::tree::Tree;
 use super::folded::check_value;
 use crate::{EncodeOptions, Encoder};
@@ -42,5 +46,6 @@ pub fn write(profile: &Profile, options: &EncodeOptions, out: &mut dyn Write) ->
     let tree = Tree::of(profile, value, options.merge);
     let rectangles = layout::rectangles(&tree, svg::FRAMES_WIDTH);
     let unit = profile.sample_types.get(value).cloned().unwrap_or_default();
-    svg::write(&svg::Picture { tree: &tree, rectangles: &rectangles, unit: &unit, options }, out)
+    let paint = ByKind { tree: &tree, unit: &unit };
+    svg::write(&svg::Picture { tree: &tree, rectangles: &rectangles, paint: &paint, options }, out)
 }

@@ -2,13 +2,10 @@
 
 use std::io::{self, Write};
 
-use profile::ValueType;
-
 use super::layout::Rectangle;
-use super::tree::{Node, Tree};
-use crate::kind_colors::{self, KINDS, KindColor};
+use super::tree::Tree;
+use crate::EncodeOptions;
 use crate::markup::escaped;
-use crate::{EncodeOptions, amount};
 
 /// Width of the picture where no script makes it as wide as its window.
 const WIDTH: f64 = 1200.0;
@@ -28,11 +25,21 @@ const CHARACTER: f64 = 6.9;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
+/// What the colours mean, and what is told of a frame.
+pub(super) trait Paint {
+    /// The colour of a node.
+    fn fill(&self, node: usize) -> String;
+    /// What the node's title tells below its name.
+    fn figures(&self, node: usize) -> String;
+    /// Colours with what they mean, as far as these nodes have them.
+    fn legend(&self, nodes: &[usize]) -> Vec<(String, &'static str)>;
+}
+
 /// What is drawn.
 pub(super) struct Picture<'a> {
     pub(super) tree: &'a Tree,
     pub(super) rectangles: &'a [Rectangle],
-    pub(super) unit: &'a ValueType,
+    pub(super) paint: &'a dyn Paint,
     pub(super) options: &'a EncodeOptions,
 }
 
@@ -82,19 +89,11 @@ pub(super) fn write(picture: &Picture<'_>, out: &mut dyn Write) -> io::Result<()
 
 fn write_legend(picture: &Picture<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut x = MARGIN;
-    for KindColor { kind, name, .. } in KINDS {
-        let is_shown = |rectangle: &Rectangle| {
-            rectangle.depth > 0 && picture.tree.node(rectangle.node).frame.kind == kind
-        };
-        if picture.rectangles.iter().any(is_shown) {
-            let fill = kind_colors::of(kind).plain();
-            writeln!(
-                out,
-                "<rect x=\"{x:.0}\" y=\"54\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{fill}\"/>"
-            )?;
-            writeln!(out, "<text class=\"legend\" x=\"{:.0}\" y=\"64\">{name}</text>", x + 17.0)?;
-            x += 17.0 + CHARACTER * name.chars().count() as f64 + 16.0;
-        }
+    let nodes: Vec<usize> = picture.rectangles.iter().filter(|of| of.depth > 0).map(|of| of.node).collect();
+    for (fill, name) in picture.paint.legend(&nodes) {
+        writeln!(out, "<rect x=\"{x:.0}\" y=\"54\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{fill}\"/>")?;
+        writeln!(out, "<text class=\"legend\" x=\"{:.0}\" y=\"64\">{name}</text>", x + 17.0)?;
+        x += 17.0 + CHARACTER * name.chars().count() as f64 + 16.0;
     }
     Ok(())
 }
@@ -112,7 +111,8 @@ fn write_frame(
     let row = if picture.options.inverted { rectangle.depth } else { rows - 1 - rectangle.depth };
     let y = HEAD + row * ROW;
     let name = escaped(&node.frame.name);
-    let figures = if picture.tree.root().total == 0 { String::new() } else { figures(picture, node) };
+    let figures =
+        if picture.tree.root().total == 0 { String::new() } else { picture.paint.figures(rectangle.node) };
     write!(
         out,
         "<g data-x=\"{}\" data-w=\"{}\"><title>{name}\n{figures}</title><rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" \
@@ -120,23 +120,13 @@ fn write_frame(
         rectangle.start,
         node.total,
         ROW - 1,
-        fill(node)
+        picture.paint.fill(rectangle.node)
     )?;
     let label = escaped(&fit(&node.frame.name, width));
     if !label.is_empty() {
         write!(out, "<text x=\"{:.2}\" y=\"{}\">{label}</text>", x + 3.0, y + 13)?;
     }
     writeln!(out, "</g>")
-}
-
-/// `1.234 s, 12.34 % (self 0.1 s, 1 %)`.
-fn figures(picture: &Picture<'_>, node: &Node) -> String {
-    let whole = picture.tree.root().total.max(1) as f64;
-    let of = |value: u64| format!("{}, {:.2} %", amount(value, picture.unit), 100.0 * value as f64 / whole);
-    if node.own == 0 || node.own == node.total {
-        return of(node.total);
-    }
-    format!("{}; self {}", of(node.total), of(node.own))
 }
 
 /// The begin of a name, as far as it fits.
@@ -149,10 +139,6 @@ fn fit(name: &str, width: f64) -> String {
         return String::new();
     }
     name.chars().take(room - 1).chain(['…']).collect()
-}
-
-fn fill(node: &Node) -> String {
-    kind_colors::of(node.frame.kind).shaded(&node.frame.name)
 }
 
 #[cfg(test)]

@@ -29,14 +29,14 @@ impl Tree {
     /// The tree of one value of a profile. Negative values count as nothing.
     pub(super) fn of(profile: &Profile, value: usize, merge: Merge) -> Self {
         let frames = NamedFrames::new(profile, merge);
-        let mut tree =
-            Self { nodes: vec![Node::new(NamedFrame { name: "all".to_owned(), kind: FrameKind::Owner })] };
+        let mut tree = Self::empty();
         for sample in &profile.samples {
             let value =
                 sample.values.get(value).copied().and_then(|value| u64::try_from(value).ok()).unwrap_or(0);
             if value > 0 {
                 let owners = frames.owners(sample);
-                tree.add(owners.iter().chain(frames.stack(sample)), value);
+                let path = tree.path(owners.iter().chain(frames.stack(sample)));
+                tree.add(&path, value);
             }
         }
         if tree.root().total == 0 {
@@ -45,9 +45,15 @@ impl Tree {
         tree
     }
 
-    fn add<'a>(&mut self, stack: impl Iterator<Item = &'a NamedFrame>, value: u64) {
+    /// A tree of the root alone.
+    pub(super) fn empty() -> Self {
+        Self { nodes: vec![Node::new(NamedFrame { name: "all".to_owned(), kind: FrameKind::Owner })] }
+    }
+
+    /// The nodes of a stack, outermost first, the root before them. Those that are missing come in without a value.
+    pub(super) fn path<'a>(&mut self, stack: impl Iterator<Item = &'a NamedFrame>) -> Vec<usize> {
+        let mut path = vec![0];
         let mut at = 0;
-        self.nodes[at].total = self.nodes[at].total.saturating_add(value);
         for frame in stack {
             let next = self.nodes.len();
             at = match self.nodes[at].children.get(frame) {
@@ -58,9 +64,26 @@ impl Tree {
                     next
                 }
             };
-            self.nodes[at].total = self.nodes[at].total.saturating_add(value);
+            path.push(at);
         }
-        self.nodes[at].own = self.nodes[at].own.saturating_add(value);
+        path
+    }
+
+    /// Adds a value to the nodes of a stack.
+    pub(super) fn add(&mut self, path: &[usize], value: u64) {
+        for at in path {
+            let node = &mut self.nodes[*at];
+            node.total = node.total.saturating_add(value);
+        }
+        if let Some(innermost) = path.last() {
+            let node = &mut self.nodes[*innermost];
+            node.own = node.own.saturating_add(value);
+        }
+    }
+
+    /// How many nodes there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
     }
 
     /// The node that stands for all stacks.

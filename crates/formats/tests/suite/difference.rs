@@ -1,0 +1,101 @@
+use formats::flamegraph::{self, Judgement, Widths};
+use formats::{EncodeOptions, folded};
+use profile::Profile;
+
+const ORANGE: &str = "hsl(28,";
+const BLUE: &str = "hsl(212,";
+const GREY: &str = "hsl(0,0%,";
+
+fn stacks(text: &str) -> Profile {
+    folded::decode(text.as_bytes()).unwrap()
+}
+
+/// More than 10 samples of difference are significant here.
+fn judge(pairs: &[(u64, u64)]) -> Vec<Judgement> {
+    let judged = |(a, b): &(u64, u64)| {
+        let percent = if *a == 0 { f64::INFINITY } else { 100.0 * (*b as f64 / *a as f64 - 1.0) };
+        Judgement { percent, interval: (percent - 1.0, percent + 1.0), is_significant: a.abs_diff(*b) > 10 }
+    };
+    pairs.iter().map(judged).collect()
+}
+
+fn drawn(before: &[&Profile], after: &[&Profile], widths: Widths) -> String {
+    let before: Vec<_> = before.iter().map(|profile| (*profile, 0)).collect();
+    let after: Vec<_> = after.iter().map(|profile| (*profile, 0)).collect();
+    let mut out = Vec::new();
+    let options = EncodeOptions { title: "a<b>".to_owned(), ..EncodeOptions::default() };
+    flamegraph::write_difference(&before, &after, widths, judge, &options, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// The title and the rest of the frame with this name.
+fn frame<'a>(graph: &'a str, name: &str) -> Option<&'a str> {
+    graph.split("<g data-x").find(|frame| frame.contains(&format!("<title>{name}\n")))
+}
+
+#[test]
+fn a_known_pair_has_its_colours_widths_and_figures() {
+    let before = stacks("main;f 100\nmain;g 100\nmain;h 50\nmain;gone 50\n");
+    let after = stacks("main;f 150\nmain;g 40\nmain;h 55\nmain;new 55\n");
+    let graph = drawn(&[&before], &[&after], Widths::After);
+    for (name, color, width) in [
+        ("f", ORANGE, "data-w=\"150\""),
+        ("g", BLUE, "data-w=\"40\""),
+        ("h", GREY, "data-w=\"55\""),
+        ("new", ORANGE, "data-w=\"55\""),
+        ("main", GREY, "data-w=\"300\""),
+    ] {
+        let frame = frame(&graph, name).unwrap();
+        assert!(frame.contains(color) && frame.contains(width), "{name}: {frame}");
+    }
+    assert!(frame(&graph, "gone").is_none());
+    let told =
+        "before 33.33 % (100 samples), after 50.00 % (150 samples): +50.0 % (95 %: +49.0 … +51.0 %)</title>";
+    assert!(graph.contains(told), "{graph}");
+    let h = "before 16.67 % (50 samples), after 18.33 % (55 samples): +10.0 % (95 %: +9.0 … +11.0 %), not significant";
+    assert!(graph.contains(h), "{graph}");
+    assert!(graph.contains("before 0.00 % (0 samples), after 18.33 % (55 samples): new"), "{graph}");
+    for meaning in ["twice or more", "more", "not significant", "less", "half or less"] {
+        assert!(graph.contains(&format!(">{meaning}</text>")), "{meaning}");
+    }
+}
+
+#[test]
+fn the_side_before_draws_what_vanished() {
+    let (before, after) = (stacks("main;f 50\nmain;gone 50\n"), stacks("main;f 50\nmain;new 50\n"));
+    let graph = drawn(&[&before], &[&after], Widths::Before);
+    let gone = frame(&graph, "gone").unwrap();
+    assert!(gone.contains("data-w=\"50\"") && gone.contains(BLUE) && gone.contains("-100.0 %"), "{gone}");
+    assert!(frame(&graph, "new").is_none());
+}
+
+#[test]
+fn profiles_of_a_side_add_up() {
+    let (one, two) = (stacks("main;f 50\n"), stacks("main;f 20\nmain;g 30\n"));
+    let graph = drawn(&[&one, &two], &[&one, &one, &one], Widths::After);
+    let f = frame(&graph, "f").unwrap();
+    assert!(f.contains("data-w=\"150\"") && f.contains("(70 samples), after 100.00 % (150 samples)"), "{f}");
+}
+
+#[test]
+fn names_are_only_text() {
+    let hostile = "</title><script>alert(1)</script>\"&]]>";
+    let before = stacks(&format!("main;{hostile} 5\n"));
+    let graph = drawn(&[&before], &[&before], Widths::After);
+    assert_eq!(graph.matches("<script>").count(), 1, "{graph}");
+    assert!(
+        graph.contains("&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&amp;]]&gt;"),
+        "{graph}"
+    );
+    assert!(graph.contains("a&lt;b&gt;</text>"), "{graph}");
+}
+
+#[test]
+fn too_few_judgements_are_an_error() {
+    let profile = stacks("main 5\n");
+    let side = [(&profile, 0)];
+    let options = EncodeOptions::default();
+    let none = |_: &[(u64, u64)]| Vec::new();
+    let drawn = flamegraph::write_difference(&side, &side, Widths::After, none, &options, &mut Vec::new());
+    assert_eq!(drawn.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+}
