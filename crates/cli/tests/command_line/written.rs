@@ -149,6 +149,12 @@ fn a_change_beyond_chance_is_told_and_can_fail_a_build() {
     assert!(figures("f").contains(": +20.0 % (95 %: ") && figures("f").contains("hsl(28,"), "{graph}");
     assert!(!figures("f").split("</title>").next().unwrap().contains("not significant"), "{graph}");
     assert!(graph.contains("before.folded → after.folded"), "{graph}");
+    // `main` is in all samples of all profiles.
+    let sides = ["--base", "before.folded", "--base", "before.folded", "after.folded", "after.folded"];
+    let several =
+        [&["diff", "-o", "several.svg", "--widths", "before", "--sort", "cum"][..], &sides].concat();
+    done(folder, &several);
+    assert!(read(folder, "several.svg").contains("before 50.00 % (10000 samples)"));
     for refused in ["change.html", "-"] {
         let refused = run_in(folder, &["diff", "before.folded", "after.folded", "-o", refused]);
         assert_status(&refused, 2);

@@ -125,7 +125,11 @@ fn binomial(b: u64, n: u64, q: f64) -> f64 {
     (2.0 * at_most.min(at_least)).min(1.0)
 }
 
+/// How likely a deviation of `z` or more is. One that is not defined, as that of a function in all samples of both sides, is no deviation.
 fn two_sided(z: f64, freedom: Option<f64>) -> f64 {
+    if z.is_nan() {
+        return 1.0;
+    }
     let beyond = match freedom.map(|freedom| StudentsT::new(0.0, 1.0, freedom)) {
         Some(Ok(student)) => student.sf(z.abs()),
         _ => Normal::standard().sf(z.abs()),
@@ -187,6 +191,10 @@ mod tests {
         assert!((binomial(0, 10, 0.5) - 2.0 / 1024.0).abs() < 1e-12);
         assert!((two_sided(2.0, None) - 0.045_500_26).abs() < 1e-6);
         assert!((two_sided(2.0, Some(10.0)) - 0.073_388_0).abs() < 1e-5);
+        for freedom in [None, Some(2.0)] {
+            assert_eq!(two_sided(f64::NAN, freedom), 1.0);
+            assert!(two_sided(f64::INFINITY, freedom) < 1e-9);
+        }
     }
 
     #[test]
