@@ -206,6 +206,7 @@ fn words_of_other_tools_lead_to_the_option_here() {
         ("--pids", "--pid (-p)"),
         ("--output", "-o PATH"),
         ("--call-graph", "--unwind"),
+        ("-e", "--event"),
         ("-U", "--kernel-stacks (-g)"),
         ("--subprocesses", "--no-children"),
     ] {
