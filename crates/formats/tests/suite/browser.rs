@@ -81,11 +81,16 @@ impl Browser {
         }
     }
 
-    /// Opens a file and waits until the page shows it or says that it cannot.
+    /// Opens a report and waits until the page shows it or says that it cannot.
     pub fn open(&mut self, file: &Path) {
+        let shown = "document.body?.classList.contains('ready') || document.getElementById('failed')?.hidden === false";
+        self.open_until(file, shown);
+    }
+
+    /// Opens a file and waits until an expression is true.
+    pub fn open_until(&mut self, file: &Path, shown: &str) {
         self.events.clear();
         self.tell("Page.navigate", json!({"url": format!("file://{}", file.display())}));
-        let shown = "document.body?.classList.contains('ready') || document.getElementById('failed')?.hidden === false";
         self.until(shown);
     }
 

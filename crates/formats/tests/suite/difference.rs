@@ -1,6 +1,9 @@
 use formats::flamegraph::{self, Judgement, Widths};
 use formats::{EncodeOptions, folded};
 use profile::Profile;
+use serde_json::json;
+
+use crate::browser::Browser;
 
 const ORANGE: &str = "hsl(28,";
 const BLUE: &str = "hsl(212,";
@@ -98,4 +101,36 @@ fn too_few_judgements_are_an_error() {
     let none = |_: &[(u64, u64)]| Vec::new();
     let drawn = flamegraph::write_difference(&side, &side, Widths::After, none, &options, &mut Vec::new());
     assert_eq!(drawn.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_browser_shows_the_picture_zooms_and_runs_no_name() {
+    let Some(mut browser) = Browser::start() else {
+        testkit::skip!("chromium is not installed");
+    };
+    let hostile = "</title><script>window.ran=1</script>";
+    let before = stacks(&format!("main;f 100\nmain;g;{hostile} 100\n"));
+    let after = stacks(&format!("main;f 150\nmain;g;{hostile} 50\n"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("difference.svg");
+    std::fs::write(&file, drawn(&[&before], &[&after], Widths::After)).unwrap();
+    // The script shows the word when it has drawn.
+    browser.open_until(&file, "document.getElementById('search')?.getAttribute('display') === 'inline'");
+    let find = "[...document.querySelectorAll('#frames g')].find((g) => g.textContent.startsWith('g\\n'))";
+    let width = format!("Number({find}.querySelector('rect').getAttribute('width'))");
+    let narrow = browser.value(&width).as_f64().unwrap();
+    browser.value(&format!("{find}.dispatchEvent(new MouseEvent('click'))"));
+    let wide = browser.value(&width).as_f64().unwrap();
+    assert!((wide / narrow - 4.0).abs() < 0.01, "{narrow} to {wide}");
+    let parts = format!("getComputedStyle({find}.querySelector('rect')).fill.match(/\\d+/g).map(Number)");
+    assert_eq!(browser.value(&format!("(([red, _, blue]) => blue > red + 100)({parts})")), true, "blue");
+    let mut back = |scheme: &str| {
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        browser.tell("Emulation.setEmulatedMedia", features);
+        browser.value("getComputedStyle(document.querySelector('.back')).fill")
+    };
+    assert_eq!(back("dark"), "rgb(27, 27, 29)");
+    assert_eq!(back("light"), "rgb(253, 253, 252)");
+    assert_eq!(browser.value("window.ran === undefined && document.querySelectorAll('script').length"), 1);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
 }
