@@ -37,9 +37,8 @@ impl Cost {
     }
 }
 
-/// Periods in which the kernel did not run the program of the clock, as while a thread changes BPF maps: an estimate. Files have it in their
-/// ledgers only.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Periods in which the kernel did not run the program of the clock, as while a thread changes BPF maps: an estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotRun {
     /// Their number, on all CPUs.
     pub periods: u64,
@@ -59,12 +58,10 @@ pub struct Accounting {
     /// Time in which the kernel throttled the sampling events, as far as it tells.
     pub throttled_ns: u64,
     /// Periods of the sampling events in which the kernel ran no program.
-    #[serde(skip)]
     pub not_run: NotRun,
     /// Counts that exceeded a limit of the recording, by number of [`State`].
     pub not_kept: [u64; State::ALL.len()],
     /// Counts whose stack never came, by number of [`State`].
-    #[serde(skip)]
     pub without_stack: [u64; State::ALL.len()],
     /// Of the counts that were kept, those whose waker exceeded a limit.
     pub wakers_not_kept: u64,

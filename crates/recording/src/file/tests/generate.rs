@@ -80,7 +80,12 @@ impl<I: Iterator<Item = u64>> Tape<I> {
             scheduler: self.counters(),
             deferred_walks: [self.array(), self.array()],
             throttled_ns: self.number(),
+            not_run: NotRun {
+                periods: self.number(),
+                worst: self.option(|tape| (tape.number() as u32, tape.number() as u32)),
+            },
             not_kept: self.array(),
+            without_stack: self.array(),
             never_began: self.flag(),
             cost: Cost {
                 agent_cpu_ns: self.number(),
