@@ -65,6 +65,13 @@ fn periods_that_the_kernel_does_not_run_are_told() {
         assert_eq!(figure("lost"), 0.0, "{way}");
         not_run / (samples + not_run)
     };
-    let (maps, plain) = (missing_share("maps"), missing_share("plain"));
+    // A busy host takes periods of both, and tells of none: the least of several runs is the program's own.
+    let (mut maps, mut plain) = (f64::MAX, f64::MAX);
+    for _ in 0..5 {
+        (maps, plain) = (missing_share("maps").min(maps), missing_share("plain").min(plain));
+        if plain < maps / 3.0 {
+            break;
+        }
+    }
     assert!(maps > 0.1 && plain < maps / 3.0, "{maps} with maps, {plain} without");
 }
