@@ -32,6 +32,11 @@ tree=$(git status --porcelain 2> /dev/null)
 
 # The reasons for which a test may be skipped here: of those for all users, and of those for this one.
 [ "$(id -u)" = 0 ] && user=root || user=other
+# Tracepoints are described in tracefs. Where it cannot be mounted their tests are skipped.
+tracefs=
+if [ $user = root ] && [ ! -d /sys/kernel/tracing/events ]; then
+    mount -t tracefs none /sys/kernel/tracing 2> /dev/null && tracefs=/sys/kernel/tracing
+fi
 awk -v user=$user '$1 == "all" || $1 == user { sub(/^[a-z]+ +/, ""); print }' tools/expected-skips.txt > "$logs/expected-skips"
 
 pass() { passed=$((passed + 1)); }
@@ -277,6 +282,7 @@ long() {
 }
 
 "$mode"
+[ -z "$tracefs" ] || umount "$tracefs"
 if [ "$(git status --porcelain 2> /dev/null)" = "$tree" ]; then pass; else fail "the tests changed the working tree"; fi
 
 echo
