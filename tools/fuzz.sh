@@ -11,7 +11,7 @@ shift
 target=${CARGO_TARGET_DIR:-$PWD/target}/fuzz
 for name in "${names[@]}"; do
     case $name in
-    elf | full | symbolize) seeds=compile ;;
+    elf | full | probe_target | symbolize) seeds=compile ;;
     *) seeds=$name ;;
     esac
     mkdir -p "$target/corpus/$name"

@@ -1,0 +1,7 @@
+//! Places of probes in programs that a compiler and a linker made. The programs are in the assembly of x86-64.
+#![cfg(target_arch = "x86_64")]
+#![allow(clippy::unwrap_used)]
+
+mod files;
+mod hostile;
+mod programs;

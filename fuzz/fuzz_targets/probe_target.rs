@@ -1,0 +1,21 @@
+//! Any bytes as ELF file: looking for places of probes neither panics nor hangs, and places are inside of the file.
+#![no_main]
+
+use std::path::Path;
+
+use probes::{Binary, Target};
+
+libfuzzer_sys::fuzz_target!(|file: &[u8]| {
+    let Ok(binary) = Binary::of_bytes(Path::new("file"), file.to_vec()) else { return };
+    let len = file.len() as u64;
+    for text in ["main", "_start+4", "a::b", "0x40"] {
+        let Ok(target) = Target::parse(text) else { continue };
+        if let Ok(location) = binary.locate(&target) {
+            let place = binary.place(&location);
+            assert!(location.offset < len && place.offset < len);
+        }
+    }
+    for probe in binary.usdt_probes() {
+        assert!(probe.sites.iter().all(|site| site.offset < len));
+    }
+});
