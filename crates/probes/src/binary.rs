@@ -67,6 +67,12 @@ impl Binary {
         &self.path
     }
 
+    /// Whether Go's compiler made it. Its programs do not survive probes of returns.
+    #[must_use]
+    pub fn is_go(&self) -> bool {
+        self.image.is_go()
+    }
+
     /// Where a target is. Names are looked up in `.symtab`, then in `.dynsym`, then in the separate debug file.
     ///
     /// # Errors

@@ -25,7 +25,8 @@ impl<'n> Near<'n> {
         if name.is_empty() || name.len() > MAX_NAME || self.wanted.len() > MAX_NAME {
             return;
         }
-        let limit = (self.wanted.len() / 4).clamp(1, 4);
+        // Two letters that changed places are two changes.
+        let limit = (self.wanted.len() / 4).clamp(if self.wanted.len() < 4 { 1 } else { 2 }, 4);
         if name.len().abs_diff(self.wanted.len()) > limit || self.compared >= MAX_COMPARED {
             return;
         }

@@ -10,8 +10,10 @@ use super::error::MonitorError;
 use super::event_monitor::{EventMonitor, Settings};
 use super::opening::Common;
 use super::place::{Source, Sources};
+use super::probe::remove_stale;
 use super::rings::Rings;
 use super::state::State;
+use super::tracefs::Tracefs;
 
 const DEFAULT_PAGES: usize = 64;
 const MAX_PAGES: usize = 1 << 16;
@@ -133,13 +135,17 @@ impl MonitorBuilder {
         self
     }
 
-    /// Opens the rings. The monitor is stopped and has no events.
+    /// Opens the rings. The monitor is stopped and has no events. Probes that processes of this library have left behind are removed, where that is
+    /// permitted.
     ///
     /// # Errors
     /// [`MonitorError`] if a source is not there, an attribute contradicts itself, or the rings cannot be had.
     pub fn build(self) -> Result<EventMonitor, MonitorError> {
         if let Some(attr) = &self.default_attr {
             attr.check()?;
+        }
+        if let Ok(tracefs) = Tracefs::find(self.tracing_dir.as_deref()) {
+            let _needs_privileges = remove_stale(&tracefs);
         }
         let pages =
             if self.pages == 0 { DEFAULT_PAGES } else { self.pages.min(MAX_PAGES).next_power_of_two() };

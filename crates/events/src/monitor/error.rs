@@ -115,6 +115,31 @@ pub enum MonitorError {
         /// The cause.
         source: io::Error,
     },
+    /// The kernel lacks probes of this kind.
+    #[error(
+        "open {event}: this kernel has no {what}; it needs {option}, or use a tracepoint: `perf-agent events list` shows them"
+    )]
+    NoProbes {
+        /// The event.
+        event: String,
+        /// What it lacks.
+        what: &'static str,
+        /// The kernel's options for it.
+        option: &'static str,
+    },
+    /// A probe cannot be made or removed.
+    #[error("{attempt} {event}: {reason}")]
+    Probe {
+        /// The event.
+        event: String,
+        /// "define" or "remove".
+        attempt: &'static str,
+        /// Why; in the kernel's words where it has any.
+        reason: String,
+    },
+    /// There is no such place for a probe.
+    #[error(transparent)]
+    Target(#[from] probes::ProbeError),
     /// The event is registered already.
     #[error(
         "open {event}: it is registered already, and the kernel gives records of two software events of one kind the number of one of them; \

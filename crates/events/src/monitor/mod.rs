@@ -1,4 +1,4 @@
-//! Events as a stream: tracepoints, software, hardware, cache and raw events, breakpoints; decoded and in order of time.
+//! Events as a stream: tracepoints, probes, software, hardware, cache and raw events, breakpoints; decoded and in order of time.
 //!
 //! A [`MonitorBuilder`] says what is followed: the system, processes, threads, cgroups. The [`EventMonitor`] registers events
 //! ([`EventRequest`], or a line of text by [`parse_event`]) and delivers [`Item`]s to a callback. Registrations, filters and stopping work while it runs, also from
@@ -6,7 +6,7 @@
 //!
 //! All items of all CPUs come in order of time; what could not is flagged. Losses are counted for each event and CPU: delivered and lost
 //! together are what happened, on kernels from 6.0 on exactly. A slow callback leads to losses in the kernel, not to memory that grows.
-//! Probes, and counters that are only read, are not in here.
+//! Counters that are only read are not in here.
 //!
 //! ```no_run
 //! use events::monitor::{Body, EventRequest, MonitorBuilder, Source};
@@ -32,6 +32,7 @@ mod merge;
 mod names;
 mod opening;
 mod place;
+mod probe;
 mod request;
 mod rings;
 mod state;
@@ -46,6 +47,7 @@ pub use event_monitor::EventMonitor;
 pub use item::{Body, DecodeError, Decoded, Decoder, EventId, Fields, Item, Meta};
 pub use names::{EventTextError, NamedEvent, named_events, parse_event};
 pub use place::Source;
+pub use probe::{Probe, remove_stale};
 pub use request::{Access, EventRequest};
 pub use tracefs::Tracefs;
 

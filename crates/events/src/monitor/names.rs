@@ -2,6 +2,7 @@
 
 use perf_abi::numbers::{cache, cache_op, cache_result, event_type, hardware, software};
 
+use super::probe::Probe;
 use super::request::{Access, EventRequest};
 
 /// A text that names no event.
@@ -103,7 +104,7 @@ pub fn named_events() -> Vec<NamedEvent> {
     all
 }
 
-/// Reads an event and its keys: `EVENT [period=N]`.
+/// Reads an event and its keys: `EVENT [period=N]`. All other keys of a probe are its arguments.
 ///
 /// # Errors
 /// [`EventTextError`] tells which part is not understood, and what is.
@@ -111,7 +112,12 @@ pub fn parse_event(text: &str) -> Result<EventRequest, EventTextError> {
     let refuse = |reason: String| EventTextError { text: text.to_owned(), reason };
     let mut words = text.split_ascii_whitespace();
     let event = words.next().ok_or_else(|| refuse("it is empty".to_owned()))?;
-    let mut request = event_of(event).map_err(refuse)?;
+    let probe = probe_of(event).transpose().map_err(refuse)?;
+    let mut request = probe
+        .clone()
+        .map_or_else(|| event_of(event), |probe| Ok(EventRequest::probe(probe)))
+        .map_err(refuse)?;
+    let mut arguments = Vec::new();
     for word in words {
         let (key, value) = word.split_once('=').ok_or_else(|| refuse(format!("`{word}` is no KEY=VALUE")))?;
         request = match key {
@@ -119,10 +125,23 @@ pub fn parse_event(text: &str) -> Result<EventRequest, EventTextError> {
                 Ok(period @ 1..) => request.period(period),
                 _ => return Err(refuse(format!("period: `{value}` is no number from 1 on"))),
             },
+            _ if probe.is_some() => {
+                arguments.push(word);
+                request
+            }
             _ => return Err(refuse(format!("there is no key `{key}`; there is period"))),
         };
     }
-    Ok(request)
+    Ok(match probe {
+        Some(probe) if !arguments.is_empty() => request.with_probe(probe.args(&arguments.join(" "))),
+        _ => request,
+    })
+}
+
+/// A probe, if the text begins with the kind of one.
+fn probe_of(text: &str) -> Option<Result<Probe, String>> {
+    let (kind, rest) = text.split_once(':')?;
+    Probe::parse(kind, rest)
 }
 
 fn event_of(text: &str) -> Result<EventRequest, String> {
@@ -138,9 +157,6 @@ fn event_of(text: &str) -> Result<EventRequest, String> {
             Ok(EventRequest::numbered(event_type::RAW, config, text))
         }
         "bp" => breakpoint(rest),
-        "kprobe" | "kretprobe" | "uprobe" | "uretprobe" | "usdt" => Err(format!(
-            "this version has no {kind} here; there are tracepoints (GROUP:NAME), software, hardware and cache events, raw:0xN, bp:ADDRESS"
-        )),
         _ => tracepoint(text),
     }
 }
@@ -228,6 +244,9 @@ mod tests {
             "Numbered { kind: 3, config: 65538, name: \"LLC-load-misses\" } None"
         );
         assert_eq!(shown("raw:0x1a8"), "Numbered { kind: 4, config: 424, name: \"raw:0x1a8\" } None");
+        let request = parse_event("uretprobe:/bin/sh:f a=%di:s64 period=3 b=+0(%si):string").unwrap();
+        let probe = Probe::uprobe("/bin/sh", "f").ret().args("a=%di:s64 b=+0(%si):string");
+        assert_eq!((request.what, request.period), (EventRequest::probe(probe).what, Some(3)));
         let access = "Access { read: true, write: true, execute: false }";
         assert_eq!(
             shown("bp:0x10:8:rw"),
@@ -244,7 +263,11 @@ mod tests {
             ("a:", "GROUP:NAME"),
             ("a:b:c", "GROUP:NAME"),
             ("raw:12", "0x1a8"),
-            ("kprobe:do_sys_open", "no kprobe"),
+            ("kprobe:", "name a function"),
+            ("uprobe:/bin/sh", "PATH:SYMBOL"),
+            ("uprobe:/bin/sh:f x", "KEY=VALUE"),
+            ("uprobe:/bin/sh:f period=x", "from 1 on"),
+            ("usdt:/bin/sh:f", "PATH:PROVIDER:NAME"),
             ("cycles period=0", "from 1 on"),
             ("cycles color=red", "no key `color`"),
             ("cycles period", "KEY=VALUE"),

@@ -137,6 +137,11 @@ impl Sources {
         all.filter(|place| !seen.contains(&(place.source, place.thread()))).collect()
     }
 
+    /// Whether some are processes or threads, whose events their children inherit.
+    pub fn follow_threads(&self) -> bool {
+        self.all.iter().any(|source| matches!(source, Source::Pid(_) | Source::Tid(_)))
+    }
+
     /// Whether all sources are cgroups that were removed.
     pub fn cgroups_are_gone(&self) -> bool {
         self.cgroups.len() == self.all.len() && self.cgroups.iter().all(|(_, cgroup)| cgroup.is_gone())

@@ -4,6 +4,7 @@ use perf_abi::EventAttr;
 use perf_abi::numbers::event_type;
 
 use super::item::Decoder;
+use super::probe::{Prepared, Probe};
 
 /// How often clocks fire unless something else is asked for: each millisecond.
 const CLOCK_PERIOD_NS: u64 = 1_000_000;
@@ -26,6 +27,7 @@ pub(crate) enum What {
     Tracepoint(String),
     Numbered { kind: u32, config: u64, name: String },
     Breakpoint { address: u64, len: u64, access: Access },
+    Probe(Probe),
 }
 
 /// An event to register.
@@ -70,6 +72,12 @@ impl EventRequest {
         Self::of(What::Breakpoint { address, len, access })
     }
 
+    /// A probe of a function of the kernel or of a program, or a USDT probe.
+    #[must_use]
+    pub fn probe(probe: Probe) -> Self {
+        Self::of(What::Probe(probe))
+    }
+
     /// Replaces the attribute. Type and config are those of the event in any case, and what the monitor needs is added.
     #[must_use]
     pub fn attr(self, attr: EventAttr) -> Self {
@@ -100,11 +108,17 @@ impl EventRequest {
         Self { decoder: Some(decoder), ..self }
     }
 
+    /// The same for a probe with other arguments.
+    pub(crate) fn with_probe(self, probe: Probe) -> Self {
+        Self { what: What::Probe(probe), ..self }
+    }
+
     /// What messages call it.
     #[must_use]
     pub fn name(&self) -> String {
         match &self.what {
             What::Tracepoint(name) | What::Numbered { name, .. } => name.clone(),
+            What::Probe(probe) => probe.name(),
             What::Breakpoint { address, len, access } => {
                 let bit = |set: bool, letter: &'static str| if set { letter } else { "" };
                 let letters =
@@ -115,9 +129,15 @@ impl EventRequest {
     }
 
     /// The attribute before what the monitor adds to all. `tracepoint_id`: `config` of a tracepoint.
-    pub(crate) fn wanted_attr(&self, tracepoint_id: u64, default: Option<&EventAttr>) -> EventAttr {
+    pub(crate) fn wanted_attr(
+        &self,
+        tracepoint_id: u64,
+        probe: Option<&Prepared>,
+        default: Option<&EventAttr>,
+    ) -> EventAttr {
         let mut attr = self.attr.as_ref().or(default).cloned().unwrap_or_else(|| self.default_attr());
         match self.what {
+            What::Probe(_) => probe.into_iter().for_each(|probe| probe.apply(&mut attr)),
             What::Tracepoint(_) => (attr.kind, attr.config) = (event_type::TRACEPOINT, tracepoint_id),
             What::Numbered { kind, config, .. } => (attr.kind, attr.config) = (kind, config),
             What::Breakpoint { address, len, access } => {
@@ -136,7 +156,7 @@ impl EventRequest {
     fn default_attr(&self) -> EventAttr {
         let base = EventAttr { inherit: true, sample_id_all: true, sample_period: 1, ..EventAttr::default() };
         match self.what {
-            What::Tracepoint(_) => EventAttr::tracepoint(0),
+            What::Tracepoint(_) | What::Probe(_) => EventAttr::tracepoint(0),
             What::Numbered { kind: event_type::SOFTWARE, config: 0 | 1, .. } => {
                 EventAttr { sample_period: CLOCK_PERIOD_NS, ..base }
             }

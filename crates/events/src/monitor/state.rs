@@ -17,6 +17,7 @@ use super::item::EventId;
 use super::merge::Merge;
 use super::opening::{OpenFd, open_all};
 use super::place::Sources;
+use super::probe::{Prepared, prepare};
 use super::request::{EventRequest, What};
 use super::rings::Rings;
 use super::target::{SharedByEvent, Target};
@@ -39,6 +40,8 @@ struct Registered {
     enabled: bool,
     filter_number: u32,
     fds: Vec<OpenFd>,
+    /// What the kernel knows of a probe. It is undone after the descriptors are closed.
+    _probe: Option<Prepared>,
     shared: Arc<SharedByEvent>,
 }
 
@@ -120,12 +123,20 @@ impl State {
 
     pub fn register(&mut self, mut request: EventRequest) -> Result<EventId, MonitorError> {
         let name = request.name();
-        let format = match &request.what {
-            What::Tracepoint(name) => Some(Tracefs::find(self.tracing_dir.as_deref())?.format(name)?),
+        let tracing_dir = self.tracing_dir.as_deref();
+        let probe = match &request.what {
+            What::Probe(probe) => {
+                let needs_definition = request.filter.is_some() || self.sources.follow_threads();
+                Some(prepare(probe, needs_definition, tracing_dir)?)
+            }
             _ => None,
         };
+        let format = match &request.what {
+            What::Tracepoint(name) => Some(Tracefs::find(tracing_dir)?.format(name)?),
+            _ => probe.as_ref().map(|probe| probe.format.clone()),
+        };
         let id = format.as_ref().map_or(0, |format| format.id);
-        let wanted = request.wanted_attr(id, self.default_attr.as_ref());
+        let wanted = request.wanted_attr(id, probe.as_ref(), self.default_attr.as_ref());
         wanted.check()?;
         let attr = self.rings.common.complete(wanted, format.is_some());
         let same = |event: &Registered| (event.attr.kind, event.attr.config) == (attr.kind, attr.config);
@@ -141,6 +152,7 @@ impl State {
             enabled: request.enabled,
             filter_number: 0,
             fds: Vec::new(),
+            _probe: probe,
             shared,
         };
         let number = EventId(self.last + 1);

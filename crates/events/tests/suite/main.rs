@@ -3,3 +3,4 @@
 mod counting;
 mod kernel;
 mod monitor;
+mod probes;

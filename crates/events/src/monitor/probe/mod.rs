@@ -1,0 +1,22 @@
+//! Probes as events: functions of the kernel and of files, their returns, and USDT probes.
+//!
+//! In: [`Probe`], what to probe; [`prepare`], which makes the kernel know it; [`remove_stale`], which removes what dead processes have left behind.
+//! A probe without arguments and filter that follows no thread needs no name: the kernel's event source for probes opens it, and it is gone with its
+//! descriptors. All others are definitions in tracefs, in the group `perf_agent`, removed when they are dropped. (An event of that source which
+//! children inherit counts nothing, so processes and threads need definitions too.)
+//! Not here: where a function is in its file (crate `probes`), opening events and their filters.
+
+mod arguments;
+mod definition;
+mod owner;
+mod pmu;
+mod prepared;
+mod probe_spec;
+mod sites;
+mod stale;
+mod usdt_argument;
+
+pub use probe_spec::Probe;
+pub use stale::remove_stale;
+
+pub(crate) use prepared::{Prepared, prepare};

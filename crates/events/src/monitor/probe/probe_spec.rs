@@ -1,0 +1,159 @@
+//! What to probe.
+
+use std::path::{Path, PathBuf};
+
+/// A function or a place in code that becomes an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    pub(crate) kind: ProbeKind,
+    pub(crate) is_return: bool,
+    pub(crate) arguments: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ProbeKind {
+    Kernel { target: String },
+    User { path: PathBuf, target: String },
+    Usdt { path: PathBuf, provider: String, name: String },
+}
+
+impl Probe {
+    fn of(kind: ProbeKind) -> Self {
+        Self { kind, is_return: false, arguments: String::new() }
+    }
+
+    /// A function of the kernel: `symbol`, `symbol+offset`, or an address `0x…`.
+    #[must_use]
+    pub fn kprobe(target: &str) -> Self {
+        Self::of(ProbeKind::Kernel { target: target.to_owned() })
+    }
+
+    /// A function of a program or library: `symbol`, `symbol+0xoffset`, or `0xoffset` in the file. A function is probed at the first instruction near its entry
+    /// that the kernel emulates, where that changes nothing but the cost.
+    #[must_use]
+    pub fn uprobe(path: impl AsRef<Path>, target: &str) -> Self {
+        Self::of(ProbeKind::User { path: path.as_ref().to_owned(), target: target.to_owned() })
+    }
+
+    /// A USDT probe of a program or library, at all its sites. Without [`args`](Self::args) its arguments are the fields `arg1`, `arg2`, …
+    #[must_use]
+    pub fn usdt(path: impl AsRef<Path>, provider: &str, name: &str) -> Self {
+        let (provider, name) = (provider.to_owned(), name.to_owned());
+        Self::of(ProbeKind::Usdt { path: path.as_ref().to_owned(), provider, name })
+    }
+
+    /// The return of the function, not its call.
+    #[must_use]
+    pub fn ret(self) -> Self {
+        Self { is_return: true, ..self }
+    }
+
+    /// Values that become fields, in the kernel's language: `a=%di:s64 s=+0(%si):string`. Of a USDT probe: `size=arg2`.
+    #[must_use]
+    pub fn args(self, text: &str) -> Self {
+        Self { arguments: text.to_owned(), ..self }
+    }
+
+    /// The kind, as texts of events begin.
+    pub(crate) fn kind_name(&self) -> &'static str {
+        match (&self.kind, self.is_return) {
+            (ProbeKind::Kernel { .. }, false) => "kprobe",
+            (ProbeKind::Kernel { .. }, true) => "kretprobe",
+            (ProbeKind::User { .. }, false) => "uprobe",
+            (ProbeKind::User { .. }, true) => "uretprobe",
+            (ProbeKind::Usdt { .. }, _) => "usdt",
+        }
+    }
+
+    /// What messages call it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let kind = self.kind_name();
+        match &self.kind {
+            ProbeKind::Kernel { target } => format!("{kind}:{target}"),
+            ProbeKind::User { path, target } => format!("{kind}:{}:{target}", path.display()),
+            ProbeKind::Usdt { path, provider, name } => {
+                format!("{kind}:{}:{provider}:{name}", path.display())
+            }
+        }
+    }
+
+    /// Reads what follows the kind in the text of an event: `PATH:SYMBOL` behind `uprobe:`. `None` if the kind is no probe.
+    pub(crate) fn parse(kind: &str, rest: &str) -> Option<Result<Self, String>> {
+        let user = |form: &str| {
+            let (path, target) = split_path(rest).ok_or_else(|| format!("`{rest}` is not {form}"))?;
+            if path.is_empty() || target.is_empty() {
+                Err(format!("`{rest}` is not {form}"))
+            } else {
+                Ok((path, target))
+            }
+        };
+        let kernel = || match rest {
+            "" => Err("name a function of the kernel".to_owned()),
+            _ => Ok(Self::kprobe(rest)),
+        };
+        let usdt = || {
+            let (path, names) = user("PATH:PROVIDER:NAME")?;
+            let named =
+                names.split_once(':').filter(|(provider, name)| !provider.is_empty() && !name.is_empty());
+            let (provider, name) = named.ok_or_else(|| format!("`{rest}` is not PATH:PROVIDER:NAME"))?;
+            Ok(Self::usdt(path, provider, name))
+        };
+        Some(match kind {
+            "kprobe" => kernel(),
+            "kretprobe" => kernel().map(Self::ret),
+            "uprobe" => user("PATH:SYMBOL").map(|(path, target)| Self::uprobe(path, target)),
+            "uretprobe" => user("PATH:SYMBOL").map(|(path, target)| Self::uprobe(path, target).ret()),
+            "usdt" => usdt(),
+            _ => return None,
+        })
+    }
+}
+
+/// The path ends at the first colon behind its last slash. Names of Go's functions contain slashes: then it ends at the first colon that a file ends at.
+fn split_path(text: &str) -> Option<(&str, &str)> {
+    let name = text.rfind('/').map_or(0, |slash| slash + 1);
+    if let Some(colon) = text.get(name..).and_then(|name| name.find(':')) {
+        return Some((text.get(..name + colon)?, text.get(name + colon + 1..)?));
+    }
+    let splits =
+        || text.match_indices(':').filter_map(|(at, _)| Some((text.get(..at)?, text.get(at + 1..)?)));
+    splits().find(|(path, _)| Path::new(path).is_file()).or_else(|| splits().next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_name_probes() {
+        for (kind, rest, wanted) in [
+            ("uprobe", "/lib/libc.so.6:malloc", Probe::uprobe("/lib/libc.so.6", "malloc")),
+            ("uretprobe", "/bin/a:b::c+0x4", Probe::uprobe("/bin/a", "b::c+0x4").ret()),
+            (
+                "uprobe",
+                "/proc/self/exe:example.com/a/b.(*T).f",
+                Probe::uprobe("/proc/self/exe", "example.com/a/b.(*T).f"),
+            ),
+            ("uprobe", "prog:f", Probe::uprobe("prog", "f")),
+            ("kprobe", "do_exit", Probe::kprobe("do_exit")),
+            ("kretprobe", "do_exit", Probe::kprobe("do_exit").ret()),
+            ("usdt", "/bin/a:app:start", Probe::usdt("/bin/a", "app", "start")),
+        ] {
+            let probe = Probe::parse(kind, rest).unwrap().unwrap();
+            assert_eq!(probe, wanted);
+            assert_eq!(probe.name(), format!("{kind}:{rest}"));
+        }
+        for (kind, rest) in [
+            ("uprobe", "/bin/a"),
+            ("uprobe", "/bin/a:"),
+            ("uprobe", ":f"),
+            ("usdt", "/bin/a:app"),
+            ("usdt", "/bin/a:app:"),
+            ("kprobe", ""),
+        ] {
+            assert!(Probe::parse(kind, rest).unwrap().is_err(), "{kind} {rest}");
+        }
+        assert_eq!(Probe::parse("sched", "sched_switch"), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! Where a probe goes in its file, and its arguments there.
+
+use std::path::Path;
+
+use probes::{Binary, ProbeError, Target, UsdtSite};
+
+use super::arguments::{are_as_at_the_entry, split};
+use super::probe_spec::{Probe, ProbeKind};
+use super::usdt_argument::fetched;
+
+/// A place in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Site {
+    pub offset: u64,
+    /// Where the counter of a USDT probe is.
+    pub counter: Option<u64>,
+    /// In the kernel's language.
+    pub arguments: Vec<String>,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoSite {
+    #[error(transparent)]
+    File(#[from] ProbeError),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The file of a probe, and its places there; none for the kernel's.
+pub(crate) fn sites(probe: &Probe) -> Result<Option<(&Path, Vec<Site>)>, NoSite> {
+    match &probe.kind {
+        ProbeKind::Kernel { .. } => Ok(None),
+        ProbeKind::User { path, target } => {
+            let arguments = split(&probe.arguments).map_err(NoSite::Refused)?;
+            let binary = Binary::open(path)?;
+            if probe.is_return && binary.is_go() {
+                let reason = "Go moves stacks, and the return address of the kernel with them, which ends the program; probe the call";
+                return Err(NoSite::Refused(reason.to_owned()));
+            }
+            let location = binary.locate(&Target::parse(target)?)?;
+            let offset = match are_as_at_the_entry(&arguments) {
+                true => binary.place(&location).offset,
+                false => location.offset,
+            };
+            Ok(Some((path, vec![Site { offset, counter: None, arguments }])))
+        }
+        ProbeKind::Usdt { path, provider, name } => {
+            if probe.is_return {
+                return Err(NoSite::Refused("a USDT probe is a place, which has no return".to_owned()));
+            }
+            let wanted = split(&probe.arguments).map_err(NoSite::Refused)?;
+            let sites = Binary::open(path)?.usdt(provider, name)?;
+            let arguments = usdt_arguments(&sites, &wanted).map_err(NoSite::Refused)?;
+            let site = |(site, arguments): (&UsdtSite, Vec<String>)| Site {
+                offset: site.offset,
+                counter: site.semaphore,
+                arguments,
+            };
+            Ok(Some((path, sites.iter().zip(arguments).map(site).collect())))
+        }
+    }
+}
+
+/// The arguments at each site: `NAME=argN` as wanted, or else all that can be read at every site.
+fn usdt_arguments(sites: &[UsdtSite], wanted: &[String]) -> Result<Vec<Vec<String>>, String> {
+    let there: Vec<Vec<Option<String>>> = sites.iter().map(|site| fetched(&site.arguments)).collect();
+    let readable = |number: usize| there.iter().all(|site| matches!(site.get(number), Some(Some(_))));
+    let most = there.iter().map(Vec::len).max().unwrap_or(0);
+    let chosen: Vec<(String, usize)> = if wanted.is_empty() {
+        (0..most)
+            .filter(|number| readable(*number))
+            .map(|number| (format!("arg{}", number + 1), number))
+            .collect()
+    } else {
+        let choose = |text: &String| {
+            let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=argN"))?;
+            let number: Option<usize> = value.strip_prefix("arg").and_then(|number| number.parse().ok());
+            let number = number
+                .and_then(|number| number.checked_sub(1))
+                .ok_or_else(|| format!("`{value}` is none of arg1, arg2, …"))?;
+            match readable(number) {
+                true => Ok((name.to_owned(), number)),
+                false if number >= most => Err(format!("it has {most} arguments, so there is no {value}")),
+                false => {
+                    let texts: Vec<&str> = sites.iter().map(|site| site.arguments.as_str()).collect();
+                    Err(format!(
+                        "the kernel cannot read {value} at each of its sites: `{}`",
+                        texts.join("`, `")
+                    ))
+                }
+            }
+        };
+        wanted.iter().map(choose).collect::<Result<_, String>>()?
+    };
+    let at_site = |site: &Vec<Option<String>>| {
+        let value =
+            |(name, number): &(String, usize)| Some(format!("{name}={}", site.get(*number)?.as_ref()?));
+        chosen.iter().filter_map(value).collect()
+    };
+    Ok(there.iter().map(at_site).collect())
+}
