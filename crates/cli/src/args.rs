@@ -25,7 +25,7 @@ const USAGE: &str = "perf-agent [OPTIONS] --profile|--offcpu|--pmu --pid PID [--
        perf-agent merge FILE … -o OUT
        perf-agent top FILE [--sort cum] [--function NAME] [--by LABEL]
        perf-agent diff BEFORE AFTER [--fail-above PERCENT]
-       perf-agent events list|format|trace …
+       perf-agent events list|format|trace|clean …
        perf-agent doctor [--json]
        perf-agent help [COMMAND]";
 
@@ -81,7 +81,8 @@ Examples:
   perf-agent symbolize cpu.pb.gz -o named.pb.gz --symbol-dir /srv/symbols
   perf-agent convert cpu.pb.gz -o cpu.speedscope.json
   perf-agent top cpu.pb.gz --function malloc
-  perf-agent events trace -e sched:sched_process_exec --duration 10s";
+  perf-agent events trace -e sched:sched_process_exec --duration 10s
+  perf-agent events trace -e 'uprobe:/bin/bash:readline' --pid 4711";
 
 /// The whole command line.
 #[derive(Debug, Parser)]

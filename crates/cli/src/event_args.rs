@@ -16,10 +16,10 @@ pub enum EventsAction {
         #[arg(long)]
         json: bool,
     },
-    /// Print the fields of a tracepoint: offset, size, kind, name
+    /// Print the fields of a tracepoint or probe: offset, size, kind, name
     Format {
-        /// GROUP:NAME, as in `perf-agent events list`
-        #[arg(value_name = "GROUP:NAME")]
+        /// GROUP:NAME, as in `perf-agent events list`, or a probe as for `events trace`
+        #[arg(value_name = "SPEC")]
         name: String,
         /// Print {name, id, fields} instead of text
         #[arg(long)]
@@ -27,6 +27,8 @@ pub enum EventsAction {
     },
     /// Print events as they happen, in order of time. Without --pid and --cgroup those of the whole system
     Trace(Box<TraceArgs>),
+    /// Remove the probes that processes of perf-agent left behind when they were killed. Probes of others and of those that live stay
+    Clean,
 }
 
 /// The options of `events trace`.
@@ -70,8 +72,9 @@ pub struct ChosenEvents(pub Vec<ChosenEvent>);
 impl Args for ChosenEvents {
     fn augment_args(command: Command) -> Command {
         let event = Arg::new("events").short('e').long("event").value_name("SPEC").action(ArgAction::Append).required(true).help(
-            "What to print: a tracepoint GROUP:NAME, an event by perf's name (page-faults, cycles), raw:0xN, or bp:ADDRESS:rwx; \
-             `period=N` behind it prints every Nth only. May be given several times",
+            "What to print: a tracepoint GROUP:NAME, an event by perf's name (page-faults, cycles), raw:0xN, bp:ADDRESS:rwx, or a probe: uprobe:PATH:SYMBOL, \
+             uretprobe:PATH:SYMBOL, usdt:PATH:PROVIDER:NAME, kprobe:SYMBOL, kretprobe:SYMBOL. Behind it, `period=N` prints every Nth only; all else are \
+             arguments of the probe: `a=%di:s64 s=+0(%si):string`. May be given several times",
         );
         let filter = Arg::new("filter").long("filter").value_name("TEXT").action(ArgAction::Append).help(
             "Print only what passes, in the kernel's language: 'prev_pid > 100 && next_comm ~ \"a*\"'. It belongs to the -e before it",

@@ -1,19 +1,33 @@
-//! `events format`: the fields of a tracepoint.
+//! `events format`: the fields of a tracepoint or probe.
 
 use std::process::ExitCode;
 
-use ::events::monitor::{Field, Tracefs};
+use ::events::monitor::{Field, format_of, parse_event};
 use serde_json::json;
 
-use super::failure::failed;
+use super::failure::{failed, tell};
 use crate::exit_status::ExitStatuses;
-use crate::listing;
+use crate::{listing, messages};
 
 /// Prints the fields.
 pub fn run(name: &str, as_json: bool, statuses: ExitStatuses) -> anyhow::Result<ExitCode> {
-    let name = name.strip_prefix("tracepoint:").or_else(|| name.strip_prefix("tp:")).unwrap_or(name);
-    let format = match Tracefs::find(None).and_then(|tracefs| tracefs.format(name)) {
-        Ok(format) => format,
+    let request = match parse_event(name) {
+        Ok(request) => request,
+        Err(error) => {
+            tell(&error.to_string());
+            return Ok(ExitCode::from(statuses.failed));
+        }
+    };
+    let name = request.name();
+    let format = match format_of(&request, None) {
+        Ok(Some(format)) => format,
+        Ok(None) => {
+            messages::error(
+                &format!("{name} has no fields of its own"),
+                Some("tracepoints and probes have some; `perf-agent events list` shows tracepoints"),
+            );
+            return Ok(ExitCode::from(statuses.failed));
+        }
         Err(error) => return Ok(failed(&error, statuses)),
     };
     let text = if as_json {

@@ -1,5 +1,6 @@
 //! `perf-agent events`: what the kernel can tell, and events as they happen. The crate `events` does the work; this is words and output.
 
+mod clean;
 mod failure;
 mod format;
 mod list;
@@ -22,6 +23,7 @@ pub fn run(
     match action {
         EventsAction::List { glob, json } => list::run(glob.as_deref(), *json),
         EventsAction::Format { name, json } => format::run(name, *json, statuses),
+        EventsAction::Clean => clean::run(statuses),
         EventsAction::Trace(args) => trace::run(args, interrupts, statuses),
     }
 }

@@ -150,7 +150,7 @@ fn what_cannot_be_traced_is_told_with_its_status() {
     rejected(&[], "events needs a word");
     rejected(&["trace"], "-e");
     rejected(&["trace", "-e", "nonsense"], "no such event");
-    rejected(&["trace", "-e", "kprobe:do_sys_open"], "no kprobe");
+    rejected(&["trace", "-e", "uprobe:/bin/sh"], "PATH:SYMBOL");
     rejected(&["trace", "--filter", "a", "-e", "page-faults"], "there is none");
     rejected(&["trace", "-e", "page-faults", "--duration", "soon"], "--duration");
     let failed = |words: &[&str], told: &str| {
@@ -167,6 +167,87 @@ fn what_cannot_be_traced_is_told_with_its_status() {
         return;
     }
     failed(&["sched:no_such_event"], "no_such_event");
+    failed(&["uprobe:/bin/sh:no_such_function"], "no_such_function");
     failed(&["sched:sched_switch", "--filter", "no_field == 1"], "does not understand it");
     failed(&["minor-faults", "-e", "minor-faults"], "registered already");
+}
+
+/// A program whose function `work` is called with 0 to 99 and a text, and returns twice the number. `None` where that cannot be probed; then the reason is printed.
+fn probed_program(folder: &Path) -> Option<String> {
+    let source = r#"
+        __attribute__((noinline, noclone)) long work(long n, const char *text) { __asm__ volatile("" :: "r"(text)); return n * 2; }
+        int main(int argc, char **argv) { long sum = 0; for (long n = 0; n < 100; n++) sum += work(n, "words of it"); return sum == 1; }"#;
+    if !cfg!(target_arch = "x86_64") || !Path::new("/sys/kernel/tracing/uprobe_events").exists() {
+        testkit::skipped("this kernel has no probes of programs");
+        return None;
+    }
+    let (input, output) = (folder.join("program.c"), folder.join("program"));
+    std::fs::write(&input, source).unwrap();
+    match Command::new("cc").args(["-O2", "-o"]).arg(&output).arg(&input).status() {
+        Ok(status) => assert!(status.success()),
+        Err(_) => {
+            testkit::skipped("no C compiler");
+            return None;
+        }
+    }
+    Some(output.to_str().unwrap().to_owned())
+}
+
+fn definitions() -> String {
+    std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap()
+}
+
+#[test]
+fn calls_and_returns_of_a_program_are_lines_with_their_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = probed_program(folder.path()) else { return };
+    let call = format!("uprobe:{program}:work n=%di:s64 text=+0(%si):string");
+    let ret = format!("uretprobe:{program}:work value=$retval:s64");
+    let format: Value = serde_json::from_str(&stdout(&run(&["events", "format", &call, "--json"]))).unwrap();
+    let own: Vec<&Value> =
+        format["fields"].as_array().unwrap().iter().filter(|field| field["common"] == false).collect();
+    let named: Vec<_> =
+        own.iter().map(|field| (field["name"].as_str().unwrap(), field["size"].as_u64().unwrap())).collect();
+    assert_eq!(named, [("__probe_ip", 8), ("n", 8), ("text", 4)]);
+    let (lines, output) = trace(&["-e", &call, "--filter", "n >= 50", "-e", &ret], || {
+        assert!(Command::new(&program).status().unwrap().success());
+    });
+    assert_status(&output, 0);
+    let of = |name: &str| {
+        let lines =
+            lines.iter().filter(|line| line["event"].as_str().is_some_and(|event| event.starts_with(name)));
+        lines.map(|line| line["fields"].clone()).collect::<Vec<_>>()
+    };
+    let calls = of("uprobe:");
+    let numbers: Vec<i64> = calls.iter().map(|fields| fields["n"].as_i64().unwrap()).collect();
+    assert_eq!(numbers, (50..100).collect::<Vec<_>>());
+    assert!(calls.iter().all(|fields| fields["text"] == "words of it"), "{calls:?}");
+    let values: Vec<i64> = of("uretprobe:").iter().map(|fields| fields["value"].as_i64().unwrap()).collect();
+    assert_eq!(values, (0..100).map(|n| n * 2).collect::<Vec<_>>());
+    assert!(!definitions().contains(&program), "{}", definitions());
+}
+
+#[test]
+fn what_a_killed_process_leaves_is_cleaned() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = probed_program(folder.path()) else { return };
+    let spec = format!("uprobe:{program}:work n=%di:s64");
+    let pid = std::process::id().to_string();
+    let start = || start_in(Path::new("/"), &["events", "trace", "-e", &spec, "--pid", &pid]);
+    let lines = || definitions().lines().filter(|line| line.contains(&program)).count();
+    let mut killed = start();
+    testkit::until("the probe is defined", || lines() == 1);
+    let lives = start();
+    testkit::until("another one is defined", || lines() == 2);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let cleaned = run(&["events", "clean"]);
+    assert_status(&cleaned, 0);
+    assert_eq!(lines(), 1, "that of the living process stays: {}", definitions());
+    // The kernel may still close the events of the killed process while another trace begins: then that one has removed it.
+    let own = format!("perf_agent:uprobe_{}_", killed.id());
+    assert!(stdout(&cleaned).is_empty() || stdout(&cleaned).contains(&own), "{}", stdout(&cleaned));
+    signal(&lives, "INT");
+    assert_status(&lives.wait_with_output().unwrap(), 0);
+    assert_eq!(lines(), 0, "{}", definitions());
 }

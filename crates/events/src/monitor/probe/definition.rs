@@ -71,21 +71,27 @@ impl Definition {
 
 impl Drop for Definition {
     fn drop(&mut self) {
-        let began = Instant::now();
-        while let Err(error) = remove(&self.list, &self.event) {
-            let is_busy = Errno::from_io_error(&error) == Some(Errno::BUSY);
-            if !is_busy || began.elapsed() > PATIENCE {
-                // Another monitor removes it after the end of this process.
-                break;
+        // Where it fails, another monitor removes it after the end of this process.
+        let _removed_later = remove(&self.list, &self.event, PATIENCE);
+    }
+}
+
+/// Removes an event of the group. While the kernel uses it, that is tried again for so long.
+pub(crate) fn remove(list: &Path, event: &str, patience: Duration) -> io::Result<()> {
+    let began = Instant::now();
+    loop {
+        match append(list, &format!("-:{GROUP}/{event}")) {
+            Err(error) if is_busy(&error) && began.elapsed() < patience => {
+                std::thread::sleep(Duration::from_millis(5));
             }
-            std::thread::sleep(Duration::from_millis(5));
+            result => return result,
         }
     }
 }
 
-/// Removes an event of the group.
-pub(crate) fn remove(list: &Path, event: &str) -> io::Result<()> {
-    append(list, &format!("-:{GROUP}/{event}"))
+/// Whether the kernel uses the event.
+pub(crate) fn is_busy(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::BUSY)
 }
 
 fn append(list: &Path, line: &str) -> io::Result<()> {

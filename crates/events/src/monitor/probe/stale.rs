@@ -3,19 +3,22 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
+use std::time::Duration;
 
-use super::definition::{GROUP, remove};
+use super::definition::{GROUP, is_busy, remove};
 use super::owner::start_time;
 use crate::monitor::error::MonitorError;
 use crate::monitor::tracefs::Tracefs;
 
 /// The files that list definitions.
 const LISTS: [&str; 2] = ["uprobe_events", "kprobe_events"];
+/// How long the kernel may still close the events of a process that has ended.
+const CLOSING: Duration = Duration::from_millis(100);
 /// Bytes that are read of a list.
 const MAX_LIST: u64 = 16 << 20;
 
-/// Removes the definitions of the group `perf_agent` whose process does not live any more, and returns their names. Those of other groups and of
-/// living processes stay.
+/// Removes the definitions of the group `perf_agent` whose process does not live any more, and returns their names. Those of other groups, of
+/// living processes, and those that are in use stay.
 ///
 /// # Errors
 /// [`MonitorError::Read`] if a list of probes is there and cannot be read, [`MonitorError::Probe`] for the first one that cannot be removed, after all
@@ -24,10 +27,10 @@ pub fn remove_stale(tracefs: &Tracefs) -> Result<Vec<String>, MonitorError> {
     let (mut removed, mut failed) = (Vec::new(), None);
     for list in LISTS.map(|list| tracefs.root().join(list)).into_iter().filter(|list| list.exists()) {
         for event in stale_in(&read(&list)?, |pid, start| start_time(pid) == Some(start)) {
-            match remove(&list, &event) {
+            match remove(&list, &event, CLOSING) {
                 Ok(()) => removed.push(format!("{GROUP}:{event}")),
-                // Another process removed it meanwhile.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                // Another process removed it meanwhile, or uses it: then its process is in another PID namespace.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound || is_busy(&error) => {}
                 Err(error) => {
                     failed.get_or_insert(MonitorError::Probe {
                         event: format!("{GROUP}:{event}"),
