@@ -2,7 +2,7 @@
 # The gate. Runs everything even if something fails; the last line is `N passed, N failed, N skipped`. Logs: target/gate.
 #   gate.sh          all of `make test`: formatting, lints, documentation, licences, direction of use, tests, other kernels
 #   gate.sh fast     formatting, direction of use, and the tests that need no root and run nothing as a whole
-#   gate.sh long     what takes longer than `make test` may: aarch64 in emulation, fuzzing, endurance
+#   gate.sh long     what takes longer than `make test` may: aarch64 in emulation, fuzzing, endurance, 500 agents among changing targets
 # Cargo builds two profiles: release for the shipped binary, dev (with overflow checks) for the tests.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -256,6 +256,8 @@ fast() {
 long() {
     if limit=3600 step build cargo build --release --locked -p cli -p bench; then
         limit=1200 step endurance "$target/release/bench" --out "$target/truth" endurance --check
+        # Each agent takes a second.
+        limit=3600 step chaos env PERF_AGENT_CHAOS_AGENTS=500 cargo test --locked -p truth --test whole chaos::
     fi
     local reason
     if limit=3600 run arm64 tests/vm/arm64.sh; then

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use truth::frame::{Capture, Frame};
+use truth::frame::{Capture, Frame, Stack};
 use truth::programs::Scheduling;
 use truth::session::{Finished, Session, Subject};
 use truth::target::Target;
@@ -47,6 +47,19 @@ fn adds_up(capture: &Capture, mode: &str, what: &str) {
     assert_eq!(number(capture, "samples"), accounted, "{what}, {mode}: {:?}", capture.comments);
 }
 
+/// Fails unless a profile has exactly the samples and frames of its ledger, and each loss has a cause.
+pub(super) fn accounts_for_all(capture: &Capture, mode: &str, what: &str) {
+    adds_up(capture, mode, what);
+    let comments = &capture.comments;
+    assert_eq!(number(capture, "samples"), capture.samples(), "{what}, {mode}: {comments:?}");
+    let lost = comments.iter().filter_map(|comment| comment.strip_prefix("perf-agent.lost."));
+    let lost: u64 = lost.map(|cause| cause.split_once('=').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(number(capture, "lost"), lost, "{what}, {mode}: {comments:?}");
+    let frames = |stack: &Stack| stack.count * stack.frames.iter().filter(is_of_stack).count() as u64;
+    let frames: u64 = capture.stacks.iter().map(frames).sum();
+    assert_eq!(number(capture, "frames"), frames, "{what}, {mode}: {comments:?}");
+}
+
 fn check(finished: &Finished, options: &[&str], what: &str) {
     let what = format!("{what} {options:?}");
     let mut profiles = Vec::new();
@@ -57,17 +70,17 @@ fn check(finished: &Finished, options: &[&str], what: &str) {
         profiles.push(("off-cpu", finished.off_cpu().unwrap()));
     }
     for (mode, capture) in &profiles {
-        adds_up(capture, mode, &what);
-        assert_eq!(number(capture, "samples"), capture.samples(), "{what}, {mode}: {:?}", capture.comments);
-        if !options.contains(&"--wakers") {
-            let frames =
-                capture.stacks.iter().map(|s| s.count * s.frames.iter().filter(is_of_stack).count() as u64);
+        // The frames of a waker stand beyond those of the stack.
+        if options.contains(&"--wakers") {
+            adds_up(capture, mode, &what);
             assert_eq!(
-                number(capture, "frames"),
-                frames.sum::<u64>(),
+                number(capture, "samples"),
+                capture.samples(),
                 "{what}, {mode}: {:?}",
                 capture.comments
             );
+        } else {
+            accounts_for_all(capture, mode, &what);
         }
     }
     if options.contains(&"--wall-output") {

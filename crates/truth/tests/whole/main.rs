@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's helper fails the test")]
 
 mod blocking;
+mod chaos;
 mod known_answers;
 mod ledgers;
 mod leftovers;

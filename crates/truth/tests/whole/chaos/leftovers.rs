@@ -1,0 +1,80 @@
+//! What is there after the end of an agent: its profiles, which account for all samples, and nothing else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process_group};
+use testkit::PATIENCE;
+use truth::leftovers::BpfObjects;
+use truth::profiler::read_pprof;
+
+use super::targets::Targets;
+use crate::ledgers::accounts_for_all;
+
+/// An agent that has ended.
+pub(super) struct Ended {
+    pub(super) pid: u32,
+    pub(super) folder: tempfile::TempDir,
+    pub(super) held: BpfObjects,
+    /// Whether it must have written all outputs.
+    pub(super) is_complete: bool,
+}
+
+/// The mode of an output by its name. `None`: it is no output.
+fn mode_of(name: &str) -> Option<&'static str> {
+    let stem = name.strip_suffix(".pb.gz")?;
+    [("on", "on-cpu"), ("off", "off-cpu")].into_iter().find_map(|(prefix, mode)| {
+        let time = stem.strip_prefix(prefix)?;
+        (time.is_empty() || time.starts_with('-')).then_some(mode)
+    })
+}
+
+/// Descriptors of any process whose files are in `folder`. The targets have none of their own for longer than a moment.
+fn descriptors_into(folder: &Path) -> Vec<PathBuf> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let all = processes.filter_map(|process| fs::read_dir(process.path().join("fd")).ok());
+    let all = all.flat_map(|descriptors| descriptors.flatten().map(|descriptor| descriptor.path()));
+    all.filter(|path| fs::read_link(path).is_ok_and(|file| file.starts_with(folder))).collect()
+}
+
+impl Ended {
+    /// Whether it was met with programs in the kernel.
+    pub(super) fn held_programs(&self) -> bool {
+        !self.held.programs.is_empty()
+    }
+
+    /// Checks each profile, also those of intervals that were complete before a SIGKILL. Returns how many there are.
+    pub(super) fn accounted_profiles(&self, mode: &[&str], what: &str) -> usize {
+        let outputs: Vec<_> = self.outputs().read_dir().unwrap().map(|entry| entry.unwrap()).collect();
+        for entry in &outputs {
+            let name = entry.file_name().into_string().unwrap();
+            let Some(mode) = mode_of(&name) else { panic!("{what}: {name} is left") };
+            let profile = read_pprof(&entry.path()).unwrap();
+            accounts_for_all(&profile, mode, &format!("{what}: {name}"));
+        }
+        let least = mode.iter().filter(|option| ["--profile", "--offcpu"].contains(option)).count();
+        assert!(!self.is_complete || outputs.len() >= least, "{what}: {outputs:?}");
+        outputs.len()
+    }
+
+    fn outputs(&self) -> PathBuf {
+        self.folder.path().join("outputs")
+    }
+
+    /// Fails if something of it is left: BPF objects, processes, open files of targets.
+    pub(super) fn leaves_nothing(&self, targets: &Targets, what: &str) {
+        let left = self.held.remaining(PATIENCE);
+        assert!(left.is_empty(), "{what}: {left:?}");
+        let group = Pid::from_raw(i32::try_from(self.pid).unwrap()).unwrap();
+        testkit::until(&format!("the end of all processes that belonged to {what}"), || {
+            test_kill_process_group(group) == Err(Errno::SRCH)
+        });
+        let mut open = Vec::new();
+        let is_clean = testkit::holds_within(PATIENCE, || {
+            open = descriptors_into(targets.folder());
+            open.is_empty()
+        });
+        assert!(is_clean, "{what}: {open:?}");
+    }
+}
