@@ -15,7 +15,7 @@ use crate::image::{Bytes, Image};
 use crate::location::{Function, Location};
 use crate::near::Near;
 use crate::placement::{self, Placement};
-use crate::symbol_table::{Symbol, named, named_in_source, symbols};
+use crate::symbol_table::{Symbol, named, named_in_source, symbols, variable};
 use crate::target::Target;
 use crate::usdt::{self, UsdtProbe, UsdtSite};
 
@@ -111,6 +111,12 @@ impl Binary {
         let known = all.iter().take(NAMED_USDT).map(text).collect();
         let (provider, name) = (provider.to_owned(), name.to_owned());
         Err(ProbeError::UnknownUsdt { path: self.path.clone(), provider, name, known })
+    }
+
+    /// The link-time address of a variable.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<u64> {
+        self.tables().find_map(|(image, kind)| variable(image, kind, name))
     }
 
     fn locate_symbol(&self, target: &Target, name: &str, offset: u64) -> Result<Location, ProbeError> {

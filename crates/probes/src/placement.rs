@@ -4,7 +4,7 @@
 //! exception behind it, which costs ten times as much. A probe therefore goes to the first emulated instruction near the entry, where
 //! the same holds as at the entry: the return address is at the stack pointer, and arguments are where the caller put them.
 //!
-//! Guaranteed: the place is passed once by each call that does not fault before it, and by nothing else in the function's own code: no jump leads to the
+//! Guaranteed: the place is passed once by each call that does not fault before it, and by nothing else in the function's own code: no direct jump leads to the
 //! code that is passed, and no other symbol begins there. Where that cannot be shown, the entry is the place.
 
 use iced_x86::{

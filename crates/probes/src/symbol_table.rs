@@ -21,6 +21,7 @@ const MAX_MANGLED: usize = 1024;
 const MAX_DEMANGLED: usize = 1 << 18;
 
 const STT_NOTYPE: u8 = 0;
+const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
 const STT_GNU_IFUNC: u8 = 10;
 const STB_LOCAL: u8 = 0;
@@ -39,6 +40,23 @@ pub(crate) struct Symbol<'f> {
 
 /// The symbols of a table of the file that may be functions.
 pub(crate) fn symbols(image: &Image, kind: SectionType) -> impl Iterator<Item = Symbol<'_>> {
+    of_types(image, kind, &[STT_NOTYPE, STT_FUNC, STT_GNU_IFUNC])
+}
+
+/// The link-time address of the variable with this name in the table; `None` if there are several.
+pub(crate) fn variable(image: &Image, kind: SectionType, name: &str) -> Option<u64> {
+    let all = of_types(image, kind, &[STT_NOTYPE, STT_OBJECT]);
+    match meant(all.filter(|symbol| symbol.name == name.as_bytes())).as_slice() {
+        [one] => Some(one.address),
+        _ => None,
+    }
+}
+
+fn of_types<'f>(
+    image: &'f Image,
+    kind: SectionType,
+    types: &'static [u8],
+) -> impl Iterator<Item = Symbol<'f>> + use<'f> {
     let tables = &image.layout.sections;
     let table = tables.iter().find(|section| section.kind == kind);
     let bytes = |section: Option<&Section>| {
@@ -52,16 +70,16 @@ pub(crate) fn symbols(image: &Image, kind: SectionType) -> impl Iterator<Item = 
     let entries = bytes(table).chunks_exact(ENTRY).take(MAX_ENTRIES);
     entries.enumerate().filter_map(move |(index, entry)| {
         let is_hidden = versions.get(index * 2 + 1).is_some_and(|high| high & 0x80 != 0);
-        symbol(entry, strings, is_hidden)
+        symbol(entry, strings, is_hidden, types)
     })
 }
 
-fn symbol<'f>(entry: &[u8], strings: &'f [u8], is_hidden: bool) -> Option<Symbol<'f>> {
+fn symbol<'f>(entry: &[u8], strings: &'f [u8], is_hidden: bool, types: &[u8]) -> Option<Symbol<'f>> {
     let name_at = u32::from_le_bytes(*entry.first_chunk()?);
     let info = *entry.get(4)?;
     let section = u16::from_le_bytes(*entry.get(6..)?.first_chunk()?);
     let kind = info & 0xf;
-    if !matches!(kind, STT_NOTYPE | STT_FUNC | STT_GNU_IFUNC) || section == constants::SHN_UNDEF.0 {
+    if !types.contains(&kind) || section == constants::SHN_UNDEF.0 {
         return None;
     }
     let rest = strings.get(name_at as usize..)?;
@@ -134,7 +152,9 @@ mod tests {
 
     #[test]
     fn versions_kinds_and_bindings_decide_what_is_meant() {
-        let read = |name, info, hidden| symbol(&entry(name, info, 1, 8, 9), STRINGS, hidden);
+        let read = |name, info, hidden| {
+            symbol(&entry(name, info, 1, 8, 9), STRINGS, hidden, &[STT_NOTYPE, STT_FUNC])
+        };
         let (new, old) = (read(1, 0x12, false).unwrap(), read(7, 0x12, false).unwrap());
         assert_eq!((new.name, old.name), (&b"f"[..], &b"f"[..]));
         assert!(new.rank < old.rank, "the default version");
@@ -144,8 +164,8 @@ mod tests {
         assert_eq!(read(17, 0x12, false), None, "a name without an end");
         assert_eq!(read(15, 0x11, false), None, "data");
         assert_eq!(read(4000, 0x12, false), None, "a name outside");
-        assert_eq!(symbol(&entry(15, 0x12, 0, 8, 9), STRINGS, false), None, "defined elsewhere");
-        assert_eq!(symbol(&entry(15, 0x12, 1, 8, 9)[..23], STRINGS, false), None, "cut");
+        assert_eq!(symbol(&entry(15, 0x12, 0, 8, 9), STRINGS, false, &[STT_FUNC]), None, "defined elsewhere");
+        assert_eq!(symbol(&entry(15, 0x12, 1, 8, 9)[..23], STRINGS, false, &[STT_FUNC]), None, "cut");
         let local = read(15, 0x02, false).unwrap();
         let label = read(15, 0x10, false).unwrap();
         let function = read(15, 0x12, false).unwrap();

@@ -41,7 +41,7 @@ struct Registered {
     filter_number: u32,
     fds: Vec<OpenFd>,
     /// What the kernel knows of a probe. It is undone after the descriptors are closed.
-    _probe: Option<Prepared>,
+    probe: Option<Prepared>,
     shared: Arc<SharedByEvent>,
 }
 
@@ -152,7 +152,7 @@ impl State {
             enabled: request.enabled,
             filter_number: 0,
             fds: Vec::new(),
-            _probe: probe,
+            probe,
             shared,
         };
         let number = EventId(self.last + 1);
@@ -230,6 +230,17 @@ impl State {
         let mut event = self.events.remove(&id).ok_or(MonitorError::NotRegistered(id))?;
         event.filter_number += 1;
         let filter = Some(text).filter(|text| !text.is_empty());
+        let defined = match (filter, &event.probe) {
+            (Some(_), Some(probe)) => probe.defined(self.tracing_dir.as_deref()),
+            _ => Ok(None),
+        };
+        let before = match defined {
+            Ok(probe) => probe.and_then(|probe| event.take(probe)),
+            Err(error) => {
+                self.events.insert(id, event);
+                return Err(error);
+            }
+        };
         let opened = self.open(id, &event, filter);
         let result = opened.and_then(|fds| {
             let mut old = std::mem::replace(&mut event.fds, fds);
@@ -252,6 +263,9 @@ impl State {
             }
             Ok(())
         });
+        if let (Err(_), Some(before)) = (&result, before) {
+            event.take(before);
+        }
         self.events.insert(id, event);
         result
     }
@@ -313,6 +327,13 @@ impl State {
 }
 
 impl Registered {
+    /// Uses this probe from the next opening on, and returns the one before.
+    fn take(&mut self, probe: Prepared) -> Option<Prepared> {
+        probe.apply(&mut self.attr);
+        self.format = Some(Arc::new(probe.format.clone()));
+        self.probe.replace(probe)
+    }
+
     fn switch(&self, on: bool) -> Result<(), MonitorError> {
         let switch: fn(BorrowedFd<'_>) -> io::Result<()> = if on { perf::enable } else { perf::disable };
         let switched = self.fds.iter().map(|fd| switch(fd.fd.as_fd())).fold(Ok(()), io::Result::and);

@@ -20,11 +20,12 @@ const SOURCE: &str = r#"
 #include <unistd.h>
 #include <sys/wait.h>
 __attribute__((section(".probes"), used)) volatile unsigned short work_semaphore = 0;
+int many = 0;
 #define NOTE(ARGS) asm volatile("990: nop\n.pushsection .note.stapsdt,\"?\",\"note\"\n.balign 4\n.4byte 992f-991f, 994f-993f, 3\n" \
     "991: .asciz \"stapsdt\"\n992: .balign 4\n993: .8byte 990b\n.8byte 0\n.8byte work_semaphore\n" \
     ".asciz \"app\"\n.asciz \"work\"\n.asciz \"" ARGS "\"\n994: .balign 4\n.popsection\n" :: "D"(n), "b"(n * 3));
 __attribute__((noinline, noclone)) long work(long n, const char *text, const int *numbers) {
-    if (work_semaphore) { if (n % 2) { NOTE("8@%%rdi -4@%%ebx 4@$7") } else { NOTE("8@%%rdi -4@%%ebx 4@$8") } }
+    if (work_semaphore) { if (n % 2) { NOTE("8@%%rdi -4@%%ebx 4@$7 -4@many(%%rip)") } else { NOTE("8@%%rdi -4@%%ebx 4@$8 -4@many(%%rip)") } }
     return n * 2 + numbers[0] + text[0] - 'a';
 }
 int main(int argc, char **argv) {
@@ -36,6 +37,7 @@ int main(int argc, char **argv) {
         int numbers[3] = { 0, (int)-n, 7 };
         snprintf(text, sizeof text, "a%ld", n % 10);
         asm volatile("" :: "r"(numbers) : "memory");
+        many = n + 100;
         sum += work(n, text, numbers);
     }
     return sum == 1;
@@ -238,6 +240,11 @@ fn a_probe_without_arguments_needs_no_definition_for_the_whole_system() {
     let call = permitted!(monitor.register(EventRequest::probe(Probe::uprobe(&path, "work"))));
     let ret = monitor.register(EventRequest::probe(Probe::uprobe(&path, "work").ret())).unwrap();
     assert!(own_definitions(path.to_str().unwrap()).is_empty());
+    // A filter on a field needs a definition; one that is refused changes nothing.
+    monitor.set_filter(ret, "no_field == 1").unwrap_err();
+    assert!(own_definitions(path.to_str().unwrap()).is_empty());
+    monitor.set_filter(ret, "__probe_ret_ip != 0").unwrap();
+    assert_eq!(own_definitions(path.to_str().unwrap()).len(), 1);
     let mut target = Target::start(&path, 3000, &[]);
     let pid = target.0.id();
     let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
@@ -277,6 +284,7 @@ fn a_usdt_probe_is_one_event_of_all_its_sites_and_raises_its_counter() {
         Some(value) => (number(Some(value)), 0),
         None => {
             let n = number(fields.get("arg1"));
+            assert_eq!(number(fields.get("arg4")), n + 100, "a variable of the program");
             assert_eq!(
                 (number(fields.get("arg2")), number(fields.get("arg3"))),
                 (n * 3, if n % 2 == 1 { 7 } else { 8 })
@@ -286,7 +294,7 @@ fn a_usdt_probe_is_one_event_of_all_its_sites_and_raises_its_counter() {
     });
     assert!((0..500).eq(seen[&all.0].values.iter().map(|(n, _)| *n)), "{:?}", seen[&all.0].values.len());
     assert!((0..500).map(|n| n * 3).eq(seen[&chosen.0].values.iter().map(|(n, _)| *n)));
-    for (arguments, wanted) in [("x=arg4", "it has 3 arguments"), ("x=%di", "arg1, arg2"), ("x", "NAME=argN")]
+    for (arguments, wanted) in [("x=arg5", "it has 4 arguments"), ("x=%di", "arg1, arg2"), ("x", "NAME=argN")]
     {
         let probe = Probe::usdt(&path, "app", "work").args(arguments);
         let error = monitor.register(EventRequest::probe(probe)).unwrap_err().to_string();

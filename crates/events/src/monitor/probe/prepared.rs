@@ -21,6 +21,7 @@ use crate::monitor::tracefs::Tracefs;
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub format: Format,
+    probe: Probe,
     means: Means,
 }
 
@@ -40,6 +41,18 @@ enum Means {
 }
 
 impl Prepared {
+    /// The same probe as a definition, for a filter on its fields. `None` if it is one, or if there can be none here: then only fields of all events can be
+    /// filtered on.
+    pub fn defined(&self, tracing_dir: Option<&Path>) -> Result<Option<Self>, MonitorError> {
+        if matches!(self.means, Means::Definition { .. }) {
+            return Ok(None);
+        }
+        match prepare(&self.probe, true, tracing_dir) {
+            Err(MonitorError::Tracefs { .. } | MonitorError::NoProbes { .. }) => Ok(None),
+            defined => defined.map(Some),
+        }
+    }
+
     /// Puts its numbers into an attribute.
     pub fn apply(&self, attr: &mut EventAttr) {
         match &self.means {
@@ -47,7 +60,9 @@ impl Prepared {
                 let name = name.as_ref().map_or(0, |name| name.as_ptr() as u64);
                 (attr.kind, attr.config, attr.config1, attr.config2) = (*kind, *config, name, *offset);
             }
-            Means::Definition { id, .. } => (attr.kind, attr.config) = (event_type::TRACEPOINT, *id),
+            Means::Definition { id, .. } => {
+                (attr.kind, attr.config, attr.config1, attr.config2) = (event_type::TRACEPOINT, *id, 0, 0);
+            }
         }
     }
 }
@@ -126,7 +141,7 @@ fn kernel(
 fn by_pmu(probe: &Probe, means: Means) -> Result<Prepared, MonitorError> {
     let format = pmu::format(probe.is_return);
     let format = format.map_err(|source| MonitorError::Format { name: probe.name(), source })?;
-    Ok(Prepared { format, means })
+    Ok(Prepared { format, means, probe: probe.clone() })
 }
 
 fn by_definition(
@@ -139,7 +154,11 @@ fn by_definition(
     let made = Definition::make(tracefs.root(), list, probe.kind_name(), letter, places);
     let definition = made.map_err(|reason| refused(probe, reason))?;
     let format = tracefs.format(&definition.full_name())?;
-    Ok(Prepared { means: Means::Definition { id: format.id, _definition: definition }, format })
+    Ok(Prepared {
+        means: Means::Definition { id: format.id, _definition: definition },
+        format,
+        probe: probe.clone(),
+    })
 }
 
 /// tracefs, if the kernel takes such definitions.
@@ -234,6 +253,39 @@ mod tests {
         for text in ["", "a b", "a\nb", "a+", "a+x", "0xg", "-:x"] {
             assert!(kernel_target(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn functions_of_the_kernel_are_defined_with_offset_and_arguments() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("events")).unwrap();
+        let list = folder.path().join("kprobe_events");
+        let text = |probe: Probe| {
+            std::fs::write(&list, "").unwrap();
+            // It is removed again, because this folder has no format of it.
+            assert!(matches!(
+                prepare(&probe, true, Some(folder.path())),
+                Err(MonitorError::UnknownTracepoint { .. })
+            ));
+            std::fs::read_to_string(&list).unwrap()
+        };
+        for (probe, letter, kind, place) in [
+            (Probe::kprobe("do_exit"), 'p', "kprobe", "do_exit"),
+            (Probe::kprobe("do_exit+0x10").args("a=%di  b=%si"), 'p', "kprobe", "do_exit+16 a=%di b=%si"),
+            (Probe::kprobe("do_exit").ret().args("r=$retval"), 'r', "kretprobe", "do_exit r=$retval"),
+            (Probe::kprobe("0xffffffff81000000"), 'p', "kprobe", "0xffffffff81000000"),
+        ] {
+            let text = text(probe);
+            let lines: Vec<&str> = text.lines().collect();
+            let [made, removed] = lines.as_slice() else { panic!("{text}") };
+            let name = removed.strip_prefix("-:").unwrap();
+            assert!(name.starts_with(&format!("perf_agent/{kind}_")), "{name}");
+            assert_eq!(made.trim_end(), format!("{letter}:{name} {place}"));
+        }
+        let missing = tempfile::tempdir().unwrap();
+        std::fs::create_dir(missing.path().join("events")).unwrap();
+        let error = prepare(&Probe::kprobe("do_exit"), true, Some(missing.path())).unwrap_err();
+        assert!(error.to_string().contains("CONFIG_KPROBE_EVENTS"), "{error}");
     }
 
     #[test]

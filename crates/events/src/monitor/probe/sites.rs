@@ -50,8 +50,9 @@ pub(crate) fn sites(probe: &Probe) -> Result<Option<(&Path, Vec<Site>)>, NoSite>
                 return Err(NoSite::Refused("a USDT probe is a place, which has no return".to_owned()));
             }
             let wanted = split(&probe.arguments).map_err(NoSite::Refused)?;
-            let sites = Binary::open(path)?.usdt(provider, name)?;
-            let arguments = usdt_arguments(&sites, &wanted).map_err(NoSite::Refused)?;
+            let binary = Binary::open(path)?;
+            let sites = binary.usdt(provider, name)?;
+            let arguments = usdt_arguments(&binary, &sites, &wanted).map_err(NoSite::Refused)?;
             let site = |(site, arguments): (&UsdtSite, Vec<String>)| Site {
                 offset: site.offset,
                 counter: site.semaphore,
@@ -63,8 +64,18 @@ pub(crate) fn sites(probe: &Probe) -> Result<Option<(&Path, Vec<Site>)>, NoSite>
 }
 
 /// The arguments at each site: `NAME=argN` as wanted, or else all that can be read at every site.
-fn usdt_arguments(sites: &[UsdtSite], wanted: &[String]) -> Result<Vec<Vec<String>>, String> {
-    let there: Vec<Vec<Option<String>>> = sites.iter().map(|site| fetched(&site.arguments)).collect();
+fn usdt_arguments(
+    binary: &Binary,
+    sites: &[UsdtSite],
+    wanted: &[String],
+) -> Result<Vec<Vec<String>>, String> {
+    let at = |site: &UsdtSite| {
+        // The kernel takes the site's address less its offset for the beginning of the file.
+        let place_of =
+            |name: &str| binary.variable(name)?.checked_sub(site.address)?.checked_add(site.offset);
+        fetched(&site.arguments, place_of)
+    };
+    let there: Vec<Vec<Option<String>>> = sites.iter().map(at).collect();
     let readable = |number: usize| there.iter().all(|site| matches!(site.get(number), Some(Some(_))));
     let most = there.iter().map(Vec::len).max().unwrap_or(0);
     let chosen: Vec<(String, usize)> = if wanted.is_empty() {
