@@ -1,7 +1,7 @@
 //! Measurements of perf-agent beside other profilers.
 //!
 //! In: kernel time per sample, what Python adds to it, slowdown, start-up, footprint, builds, real programs, time off the CPU, switches, scheduler metrics,
-//! endurance, names of code, and start-up over a synthetic fleet of processes. Guaranteed: profilers that are compared run during the same seconds or in
+//! endurance, memory beside short processes, names of code, and start-up over a synthetic fleet of processes. Guaranteed: profilers that are compared run during the same seconds or in
 //! alternating windows. Not here: any part of the product; programs with known answers and how profilers are run on them
 //! (crate `truth`).
 #![forbid(unsafe_code)]
@@ -10,6 +10,7 @@
 pub mod aggregate;
 pub mod big_libraries;
 pub mod build;
+pub mod churn;
 pub mod cost;
 pub mod endurance;
 pub mod fleet;

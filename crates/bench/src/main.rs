@@ -42,6 +42,8 @@ enum Task {
     Latency(SecondsArg),
     /// All modes together on a busy machine: memory over time, samples with and without the other modes, losses.
     Endurance(EnduranceArgs),
+    /// Memory of perf-agent each 10 s while short processes come and go.
+    Churn(ChurnArgs),
     /// The first seconds of builds: share of complete stacks, with and without tables on disk.
     Build(BuildArgs),
     /// Real programs: share of complete stacks, next to `perf record --call-graph dwarf` in the same run.
@@ -131,6 +133,22 @@ struct EnduranceArgs {
     /// Only with --check: allowed growth of the resident set, from the second quarter to the last, in per cent.
     #[arg(long, default_value_t = 20.0)]
     growth: f64,
+}
+
+#[derive(Debug, Args)]
+struct ChurnArgs {
+    /// Length of the capture in seconds.
+    #[arg(long, default_value_t = 120.0)]
+    seconds: f64,
+    /// Processes per second.
+    #[arg(long, default_value_t = 220.0)]
+    rate: f64,
+    /// Length of an interval, as for perf-agent; without it the capture is one.
+    #[arg(long)]
+    rotate: Option<String>,
+    /// Fail if the anonymous memory grows by more, from the second quarter to the last, in per cent.
+    #[arg(long)]
+    growth: Option<f64>,
 }
 
 #[derive(Debug, Args)]
@@ -284,6 +302,9 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Endurance(args) => {
             let limit = args.check.then_some(args.growth);
             table::endurance::endurance(out, &agent_path()?, args.seconds, limit)
+        }
+        Task::Churn(args) => {
+            table::churn::churn(&agent_path()?, args.seconds, args.rate, args.rotate.as_deref(), args.growth)
         }
         Task::Build(args) => {
             table::build::build(&(agent_path()?, args.more.clone()), args.rounds, &args.only)

@@ -1,6 +1,7 @@
 //! The tables that measurements print, one file each.
 
 pub mod build;
+pub mod churn;
 pub mod cost;
 pub mod endurance;
 pub mod footprint;
