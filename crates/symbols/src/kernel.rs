@@ -48,7 +48,7 @@ const DATA: u32 = u32::MAX;
 const MAX_FUNCTION: u64 = 4 << 20;
 /// Bytes of the list that are read.
 const MAX_LIST: u64 = 512 << 20;
-const MAX_LINE: usize = 4096;
+const MAX_LINE: u64 = 4096;
 
 impl Kernel {
     /// Reads the list. If that fails, [`Self::names`] has the reason.
@@ -74,16 +74,19 @@ impl Kernel {
         let mut this = Self::empty(KernelNames::Hidden);
         let mut reader = BufReader::with_capacity(1 << 16, list.take(MAX_LIST));
         let mut line = Vec::new();
-        let mut lines = 0u64;
+        let (mut lines, mut is_rest) = (0u64, false);
         loop {
             line.clear();
-            if reader.read_until(b'\n', &mut line)? == 0 {
+            if reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
                 break;
             }
             lines += 1;
-            if line.len() <= MAX_LINE {
+            // A longer line is no symbol.
+            let is_whole = line.ends_with(b"\n") || (line.len() as u64) < MAX_LINE;
+            if is_whole && !is_rest {
                 this.add(&String::from_utf8_lossy(&line));
             }
+            is_rest = !is_whole;
         }
         if lines == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the list is empty"));
@@ -193,6 +196,17 @@ ffffffffc0001000 t bpf_prog_0123_cpu_sample\t[bpf]
 
     fn name(kernel: &Kernel, address: u64) -> Option<String> {
         kernel.find(address).map(|line| line.name.into())
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_no_symbol() {
+        let long = |length: usize| format!("ffffffff81000000 t {}", "x".repeat(length));
+        // Where the line is cut, something that looks like a symbol begins.
+        let cut = format!("{}ffffffff81000100 t false\n", "y".repeat(MAX_LINE as usize));
+        let list = format!("{cut}{}\nffffffff81000200 t right\n{}", long(9000), long(5000));
+        let kernel = Kernel::parse(list.as_bytes()).unwrap();
+        assert_eq!(kernel.names(), KernelNames::Known(1));
+        assert_eq!(name(&kernel, 0xffff_ffff_8100_0200).as_deref(), Some("right"));
     }
 
     #[test]
