@@ -17,7 +17,7 @@ help:
 	@echo "make deb        Debian packages of what was built: perf-agent and perf-agent-dbgsym, in target/debian"
 	@echo "make truth      known-answer programs under perf-agent and perf record, as one table; cost per sample"
 	@echo "make bench      cost per sample, slowdown, start-up, footprint, real programs"
-	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (600)"
+	@echo "make fuzz       each fuzz target for TIME seconds (600)"
 	@echo "make format     format Rust and C"
 
 build:
@@ -58,7 +58,7 @@ bench:
 
 fuzz:
 	@command -v cargo-fuzz > /dev/null || { echo "error: cargo-fuzz is missing: cargo install --locked cargo-fuzz" >&2; exit 1; }
-	@tools/fuzz.sh $(or $(FUZZ_SECONDS),600)
+	@tools/fuzz.sh $(or $(TIME),$(FUZZ_SECONDS),600)
 
 format:
 	cargo fmt --all

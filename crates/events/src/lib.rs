@@ -35,7 +35,7 @@ mod throttle;
 
 pub use cpus::{Followed, Present, cpu_list, online_cpus};
 pub use error::Error;
-pub use record::{Malformed, Mmap, Record, Task, TimedRecord};
+pub use record::{Malformed, Mmap, Record, Task, TimedRecord, parse as parse_record};
 pub use set::{Options, Set};
 pub use side_band::{DEFAULT_RING_PAGES, SideBand, SideBandCounts};
 pub use spec::{EventKind, EventSpec, Rate, probe_hardware_cycles};

@@ -96,11 +96,11 @@ pub struct TimedRecord {
 #[error("malformed perf record")]
 pub struct Malformed;
 
-/// Reads a record with its header. None for kinds that are not known here.
+/// Reads a record of the side band with its header: its time, and what happened. None for kinds that are not known here.
 ///
 /// # Errors
 /// [`Malformed`] if it is shorter than its kind.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(u64, Record)>, Malformed> {
+pub fn parse(bytes: &[u8]) -> Result<Option<(u64, Record)>, Malformed> {
     let mut header = Fields(bytes);
     let (kind, misc) = (header.u32()?, header.u16()?);
     let body = bytes.get(HEADER..).ok_or(Malformed)?;

@@ -29,7 +29,7 @@ mod identity;
 mod image;
 mod labels;
 mod local_fs;
-mod maps;
+pub mod maps;
 mod memory_reader;
 mod open;
 mod open_failure;

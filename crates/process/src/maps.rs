@@ -7,19 +7,30 @@ pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
 /// One mapping. The path is as the kernel writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry<'a> {
+pub struct Entry<'a> {
+    /// First address.
     pub start: u64,
+    /// Address after the last one.
     pub end: u64,
+    /// Whether it is code.
     pub executable: bool,
+    /// Position in the file.
     pub offset: u64,
+    /// Major number of the file's device.
     pub dev_major: u32,
+    /// Minor number of the file's device.
     pub dev_minor: u32,
+    /// Inode of the file; 0 without a file.
     pub inode: u64,
+    /// The path, or a name in brackets, or empty.
     pub path: &'a [u8],
 }
 
 /// Calls `each` for every line. Returns whether all of the file was read and understood.
-pub(crate) fn for_each(file: impl Read, mut each: impl FnMut(Entry<'_>)) -> io::Result<bool> {
+///
+/// # Errors
+/// Those of `file`.
+pub fn for_each(file: impl Read, mut each: impl FnMut(Entry<'_>)) -> io::Result<bool> {
     let mut reader = BufReader::with_capacity(1 << 16, file.take(MAX_BYTES));
     let mut line = Vec::with_capacity(256);
     let mut complete = true;
@@ -78,7 +89,8 @@ fn number(digits: &[u8], radix: u32) -> Option<u64> {
 
 /// Undoes the kernel's escape of newlines. The kernel does not escape backslashes, so a file whose name really holds `\012`
 /// looks the same. Code that opens this path therefore compares the inode.
-pub(crate) fn unescape(path: &[u8]) -> Vec<u8> {
+#[must_use]
+pub fn unescape(path: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(path.len());
     let mut rest = path;
     while let Some((&byte, behind)) = rest.split_first() {

@@ -84,7 +84,9 @@ pub fn stat(pid: u32) -> Result<Stat, Error> {
     parse_stat(&text).ok_or_else(|| malformed(pid, path))
 }
 
-fn parse_stat(text: &[u8]) -> Option<Stat> {
+/// The content of `/proc/PID/stat`, whose name part may hold any bytes. None if it is malformed.
+#[must_use]
+pub fn parse_stat(text: &[u8]) -> Option<Stat> {
     // The name is in parentheses and may itself contain some.
     let open = text.iter().position(|&byte| byte == b'(')?;
     let close = text.iter().rposition(|&byte| byte == b')')?;

@@ -81,6 +81,12 @@ impl PerfMap {
         Ok(Self::over(owner.open(ended)?, ended))
     }
 
+    /// The map in a file that the caller trusts, of a program that goes on.
+    #[must_use]
+    pub fn of_file(file: File) -> Self {
+        Self::over(file, None)
+    }
+
     fn over(file: File, ended: Option<SystemTime>) -> Self {
         let mut map = Self {
             file,
