@@ -5,7 +5,7 @@ use unwind::abi::PAGE_SHIFT;
 use unwind::{PageSpan, Rule, Table};
 
 use crate::Error;
-use crate::abi::{CHUNK_WORDS, PAGE_TABLE_WORDS, RULE_WORDS};
+use crate::abi::{CHUNK_WORDS, MAX_RULES, PAGE_TABLE_WORDS, RULE_WORDS};
 use crate::rules::KeptRules;
 use crate::table_pool::TablePool;
 
@@ -24,6 +24,13 @@ impl TableHandle {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(|(_, words)| *words as usize * 4).sum()
+    }
+
+    /// About as many bytes as a table will take.
+    #[must_use]
+    pub fn bytes_for(table: &Table) -> usize {
+        let rules = table.rules.len().min(MAX_RULES);
+        4 * (table.rows.len() + 2 * table.pages.len() + RULE_WORDS as usize * rules)
     }
 
     /// Rules of the file beyond those that one file may have. Where one of them holds, the programs end a walk with
@@ -155,4 +162,25 @@ fn write_table(
     }
     pool.write(address, entries)?;
     Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use unwind::Row;
+
+    use super::*;
+
+    #[test]
+    fn a_table_with_too_many_rules_needs_no_room_for_those_that_are_left_out() {
+        let rows = vec![Row { offset: 0, rule: 1 }; 1000];
+        let with_rules = |count: usize| {
+            TableHandle::bytes_for(&Table {
+                rows: rows.clone(),
+                rules: vec![Rule::NONE; count],
+                ..Table::default()
+            })
+        };
+        assert_eq!(with_rules(10), 4000 + 16 * 10);
+        assert_eq!(with_rules(32_768), 4000 + 16 * MAX_RULES);
+    }
 }

@@ -410,7 +410,7 @@ impl TableStore {
                     self.warn_of_room(format!(
                         "unwind table of {path} and others: {error}; their stacks may be truncated until there is room"
                     ));
-                    State::NoRoom(bytes_of(&table))
+                    State::NoRoom(TableHandle::bytes_for(&table))
                 }
             },
             Err(error) => {
@@ -474,11 +474,6 @@ impl TableStore {
             }
         }
     }
-}
-
-/// About as many bytes as a table takes in the kernel.
-fn bytes_of(table: &Table) -> usize {
-    4 * table.rows.len() + 8 * table.pages.len() + 16 * table.rules.len()
 }
 
 #[cfg(test)]
