@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use testkit::{PATIENCE, Process};
 use truth::leftovers::BpfObjects;
 
-use super::leftovers::Ended;
+use super::leftovers::{Ended, all_processes};
 use super::random::Random;
 use super::targets::Targets;
 use crate::Setup;
@@ -37,6 +37,7 @@ pub(super) struct Agent {
     process: Process,
     folder: tempfile::TempDir,
     held: BpfObjects,
+    others: BTreeSet<u32>,
     end: End,
     is_handling: bool,
 }
@@ -92,8 +93,9 @@ impl Agent {
         // Whatever it starts is in its group.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(File::create(folder.path().join("messages")).unwrap());
+        let others = all_processes();
         let process = Process::start(&mut command).unwrap();
-        Self { process, folder, held: BpfObjects::default(), end, is_handling: false }
+        Self { process, folder, held: BpfObjects::default(), others, end, is_handling: false }
     }
 
     fn look(&mut self) {
@@ -168,7 +170,7 @@ impl Agent {
         });
         let status = self.process.wait().unwrap();
         let is_complete = self.check_status(status, signal, subject, deaths, what);
-        Ended { pid, folder: self.folder, held: self.held, is_complete }
+        Ended { pid, folder: self.folder, held: self.held, others: self.others, is_complete }
     }
 
     /// Whether it ended with its outputs.

@@ -1,5 +1,6 @@
 //! What is there after the end of an agent: its profiles, which account for all samples, and nothing else.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,8 @@ pub(super) struct Ended {
     pub(super) pid: u32,
     pub(super) folder: tempfile::TempDir,
     pub(super) held: BpfObjects,
+    /// Processes that were there before it.
+    pub(super) others: BTreeSet<u32>,
     /// Whether it must have written all outputs.
     pub(super) is_complete: bool,
 }
@@ -30,10 +33,17 @@ fn mode_of(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Descriptors of any process whose files are in `folder`. The targets have none of their own for longer than a moment.
-fn descriptors_into(folder: &Path) -> Vec<PathBuf> {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let all = processes.filter_map(|process| fs::read_dir(process.path().join("fd")).ok());
+/// The numbers of all processes.
+pub(super) fn all_processes() -> BTreeSet<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Descriptors of processes whose files are in `folder`, but for those of `others`: another profiler may run here. The targets have none of
+/// their own for longer than a moment.
+fn descriptors_into(folder: &Path, others: &BTreeSet<u32>) -> Vec<PathBuf> {
+    let processes = all_processes().into_iter().filter(|pid| !others.contains(pid));
+    let all = processes.filter_map(|process| fs::read_dir(format!("/proc/{process}/fd")).ok());
     let all = all.flat_map(|descriptors| descriptors.flatten().map(|descriptor| descriptor.path()));
     all.filter(|path| fs::read_link(path).is_ok_and(|file| file.starts_with(folder))).collect()
 }
@@ -72,7 +82,7 @@ impl Ended {
         });
         let mut open = Vec::new();
         let is_clean = testkit::holds_within(PATIENCE, || {
-            open = descriptors_into(targets.folder());
+            open = descriptors_into(targets.folder(), &self.others);
             open.is_empty()
         });
         assert!(is_clean, "{what}: {open:?}");
