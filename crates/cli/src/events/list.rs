@@ -10,6 +10,8 @@ use crate::{listing, messages};
 /// A line of the list.
 struct Line {
     name: String,
+    /// Another name of it.
+    also: Option<&'static str>,
     set: &'static str,
     available: bool,
 }
@@ -18,13 +20,16 @@ struct Line {
 pub fn run(glob: Option<&str>, as_json: bool) -> anyhow::Result<ExitCode> {
     let wanted = |name: &str| glob.is_none_or(|glob| matches(glob, name));
     let mut lines: Vec<Line> = Vec::new();
-    for event in named_events().into_iter().filter(|event| wanted(&event.name)) {
+    for event in
+        named_events().into_iter().filter(|event| wanted(&event.name) || event.also.is_some_and(wanted))
+    {
         let available = is_available(event.kind, event.config);
-        lines.push(Line { name: event.name, set: event.set, available });
+        lines.push(Line { name: event.name, also: event.also, set: event.set, available });
     }
     match Tracefs::find(None).and_then(|tracefs| tracefs.names()) {
         Ok(names) => lines.extend(names.into_iter().filter(|name| wanted(name)).map(|name| Line {
             name,
+            also: None,
             set: "tracepoint",
             available: true,
         })),
@@ -33,13 +38,17 @@ pub fn run(glob: Option<&str>, as_json: bool) -> anyhow::Result<ExitCode> {
     let text: Vec<String> = if as_json {
         let array: Vec<_> = lines
             .iter()
-            .map(|line| json!({ "name": line.name, "set": line.set, "available": line.available }))
+            .map(|line| json!({ "name": line.name, "also": line.also, "set": line.set, "available": line.available }))
             .collect();
         vec![serde_json::to_string_pretty(&array)?]
     } else {
-        let width = lines.iter().map(|line| line.name.len()).max().unwrap_or(0);
+        let names = |line: &Line| match line.also {
+            Some(also) => format!("{} or {also}", line.name),
+            None => line.name.clone(),
+        };
+        let width = lines.iter().map(|line| names(line).len()).max().unwrap_or(0);
         let note = |line: &Line| if line.available { "" } else { "  not on this machine" };
-        lines.iter().map(|line| format!("{:<width$}  {}{}", line.name, line.set, note(line))).collect()
+        lines.iter().map(|line| format!("{:<width$}  {}{}", names(line), line.set, note(line))).collect()
     };
     listing::print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -1,8 +1,8 @@
 //! Events as a stream: tracepoints, probes, software, hardware, cache and raw events, breakpoints; decoded and in order of time.
 //!
 //! A [`MonitorBuilder`] says what is followed: the system, processes, threads, cgroups. The [`EventMonitor`] registers events
-//! ([`EventRequest`], or a line of text by [`parse_event`]) and delivers [`Item`]s to a callback. Registrations, filters and stopping work while it runs, also from
-//! inside of the callback.
+//! ([`EventRequest`], or a line of text by [`parse_event`]) and delivers [`Item`]s to a callback. Registrations, filters and stopping work
+//! while it runs, also from inside of the callback.
 //!
 //! All items of all CPUs come in order of time; what could not is flagged. Losses are counted for each event and CPU: delivered and lost
 //! together are what happened, on kernels from 6.0 on exactly. A slow callback leads to losses in the kernel, not to memory that grows.
@@ -28,6 +28,7 @@ mod delivery;
 mod error;
 mod event_monitor;
 mod format_of;
+mod grammar;
 mod item;
 mod merge;
 mod names;
@@ -46,8 +47,9 @@ pub use counts::{EventStats, MonitorStats};
 pub use error::MonitorError;
 pub use event_monitor::EventMonitor;
 pub use format_of::format_of;
+pub use grammar::{EventName, EventText, EventTextError, parse_event, read_event};
 pub use item::{Body, DecodeError, Decoded, Decoder, EventId, Fields, Item, Meta};
-pub use names::{EventTextError, NamedEvent, named_events, parse_event};
+pub use names::{NamedEvent, named_events};
 pub use place::Source;
 pub use probe::{Probe, remove_stale};
 pub use request::{Access, EventRequest};

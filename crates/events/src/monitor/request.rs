@@ -108,11 +108,6 @@ impl EventRequest {
         Self { decoder: Some(decoder), ..self }
     }
 
-    /// The same for a probe with other arguments.
-    pub(crate) fn with_probe(self, probe: Probe) -> Self {
-        Self { what: What::Probe(probe), ..self }
-    }
-
     /// What messages call it.
     #[must_use]
     pub fn name(&self) -> String {

@@ -114,18 +114,26 @@ fn mounts_in(text: &str, kind: &str, option: Option<&str>) -> Vec<PathBuf> {
     text.lines().filter_map(place).collect()
 }
 
-/// Names with the same event in another group, or that contain the event's name.
+/// Names with the same event in another group, then those that contain the event's name, then those of its group that begin most like it.
 fn near(name: &str, all: &[String]) -> Vec<String> {
-    let event = name.split([':', '/']).next_back().unwrap_or(name);
+    let (group, event) = name.split_once([':', '/']).unwrap_or(("", name));
     if event.len() < 3 {
         return Vec::new();
     }
-    let same = all.iter().filter(|known| known.split(':').next_back() == Some(event));
-    let containing =
-        all.iter().filter(|known| known.contains(event) && known.split(':').next_back() != Some(event));
-    let stem = event.get(..event.len() - 1).unwrap_or(event);
-    let shorter = all.iter().filter(|known| !known.contains(event) && known.contains(stem));
-    same.chain(containing).chain(shorter).take(NEAR).cloned().collect()
+    let event_of = |known: &str| known.split_once(':').map_or("", |(_, event)| event).to_owned();
+    let in_common = |known: &str| {
+        event_of(known).bytes().zip(event.bytes()).take_while(|(one, other)| one == other).count()
+    };
+    let is_near = |known: &&String| {
+        known.contains(event)
+            || in_common(known) > 2 && known.split(':').next() == Some(group)
+            || in_common(known) + 1 >= event.len()
+    };
+    let mut found: Vec<&String> = all.iter().filter(is_near).collect();
+    found.sort_by_key(|known| {
+        (event_of(known) != event, !known.contains(event), std::cmp::Reverse(in_common(known)), *known)
+    });
+    found.into_iter().take(NEAR).cloned().collect()
 }
 
 #[cfg(test)]
@@ -151,8 +159,12 @@ broken line";
     fn similar_names_are_suggested() {
         let all = ["sched:sched_switch", "sched:sched_waking", "xyz:sched_switch"].map(str::to_owned);
         assert_eq!(near("shced:sched_switch", &all), ["sched:sched_switch", "xyz:sched_switch"]);
-        assert_eq!(near("sched:sched_switchs", &all), ["sched:sched_switch", "xyz:sched_switch"]);
+        assert_eq!(
+            near("sched:sched_switchs", &all),
+            ["sched:sched_switch", "xyz:sched_switch", "sched:sched_waking"]
+        );
         assert_eq!(near("sched:waking", &all), ["sched:sched_waking"]);
+        assert_eq!(near("sched:sched_swich", &all), ["sched:sched_switch", "sched:sched_waking"]);
         assert!(near("a:b", &all).is_empty());
     }
 

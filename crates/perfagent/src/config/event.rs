@@ -1,10 +1,18 @@
-//! The event of `--event`, read from its text: `EVENT [period=N]`.
+//! The event of `--event`: its unit, the period that suits it, and where in the kernel it happens. How events are written is in `events::monitor`.
 
+use events::monitor::{EventName, EventText, NamedEvent, read_event};
 use kernel::SampledIn;
+use perf_abi::numbers::{cache_result, event_type, hardware, software};
 use recording::Unit;
 
-use super::event_names::{self, NamedEvent};
-
+/// Periods of hardware events by how often they happen: primes, so that no loop runs in step with them.
+const OFTEN: u64 = 1_000_003;
+const SOMETIMES: u64 = 100_003;
+const RARELY: u64 = 10_007;
+/// The default period of clocks: 99 samples per second, as without an event.
+const CLOCK_NS: u64 = 1_000_000_000 / 99;
+/// Software events that count time.
+const CLOCKS: [u64; 2] = [software::CPU_CLOCK, software::TASK_CLOCK];
 /// The kernel takes no shorter period of a clock.
 const MIN_CLOCK_PERIOD_NS: u64 = 10_000;
 /// The kernel takes no larger period.
@@ -31,59 +39,83 @@ pub(crate) struct SampledEvent {
 pub(crate) enum Counted {
     /// An event that the kernel or the processor counts: `type` and `config` of the kernel's attribute.
     ByNumbers(u32, u64),
-    /// A tracepoint: its group and its name.
-    Tracepoint(String, String),
+    /// A tracepoint of this group.
+    Tracepoint(String),
 }
 
 impl SampledEvent {
-    /// Reads `EVENT [period=N]`, where EVENT is a name of perf, `sw:NAME`, `hw:NAME`, `raw:0xN`, `rHEX`, or a tracepoint:
-    /// `tracepoint:GROUP:NAME`, `tp:GROUP:NAME`, `GROUP:NAME`.
+    /// Reads an event as `perf-agent events trace` does, and gives it the period that suits it if it has none.
     ///
     /// # Errors
     /// What is wrong with the text.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let mut words = text.split_ascii_whitespace();
-        let word = words.next().ok_or("there is no event")?;
-        let found = find(word)?;
-        let mut period = None;
-        for word in words {
-            let (key, value) = word.split_once('=').ok_or_else(|| format!("`{word}` is no KEY=VALUE"))?;
-            match key {
-                "period" if period.is_some() => return Err("period is given twice".to_owned()),
-                "period" => period = Some(read_period(value, found.unit)?),
-                "value" => return Err(format!("each event counts one here: there is no value={value}")),
-                _ => return Err(format!("there is no key `{key}`: known is period")),
+        let EventText { name, period, .. } = read_event(text).map_err(|error| error.reason)?;
+        let event = match name {
+            EventName::Named(event) => Self::named(&event),
+            EventName::Raw(config) => Self::raw(config),
+            EventName::Tracepoint { group, event } => Self::tracepoint(group, &event),
+            EventName::Probe(_) => return Err("there are no profiles by probes".to_owned()),
+            _ => {
+                return Err(
+                    "there are no profiles by breakpoints; `perf-agent events trace` shows them".to_owned()
+                );
             }
+        };
+        let Some(period) = period else { return Ok(event) };
+        let least = if event.unit == Unit::Nanoseconds { MIN_CLOCK_PERIOD_NS } else { 1 };
+        if !(least..=MAX_PERIOD).contains(&period) {
+            return Err(format!("period: `{period}` is not in {least}..={MAX_PERIOD}"));
         }
-        Ok(Self { period: period.unwrap_or(found.period), ..found })
+        Ok(Self { period, ..event })
     }
 
-    fn named(class: &str, (kind, event): (String, NamedEvent)) -> Self {
+    fn named(event: &NamedEvent) -> Self {
+        // All events of caches are of the hardware, as ledgers name them.
+        let is_software = event.kind == event_type::SOFTWARE;
+        let is_clock = is_software && CLOCKS.contains(&event.config);
+        let class = if is_software { "software" } else { "hardware" };
         Self {
-            name: format!("{class}/{kind}"),
-            kind,
-            unit: event.unit,
-            period: event.period,
-            sampled_in: event.sampled_in,
+            name: format!("{class}/{}", event.name),
+            kind: event.name.clone(),
+            unit: if is_clock { Unit::Nanoseconds } else { Unit::Count },
+            period: match event.kind {
+                _ if is_clock => CLOCK_NS,
+                event_type::SOFTWARE => 1,
+                event_type::HARDWARE => period_of_hardware(event.config),
+                _ => period_of_cache(event.config),
+            },
+            sampled_in: match is_software {
+                true if is_clock => SampledIn::Timer,
+                true => SampledIn::Task,
+                false => SampledIn::Hardware,
+            },
             counted: Counted::ByNumbers(event.kind, event.config),
         }
     }
 
-    fn tracepoint(group: &str, event: &str) -> Option<Self> {
-        // Both become parts of a path.
-        let is_name = |name: &str| {
-            let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-            !name.is_empty() && name.bytes().all(is_of_name)
-        };
+    /// A raw event of the processor.
+    fn raw(config: u64) -> Self {
+        let kind = format!("r{config:x}");
+        Self {
+            name: format!("raw/{kind}"),
+            kind,
+            unit: Unit::Count,
+            period: RARELY,
+            sampled_in: SampledIn::Hardware,
+            counted: Counted::ByNumbers(event_type::RAW, config),
+        }
+    }
+
+    fn tracepoint(group: String, event: &str) -> Self {
         let name = format!("{group}:{event}");
-        (is_name(group) && is_name(event)).then(|| Self {
+        Self {
             kind: name.clone(),
             name,
             unit: Unit::Count,
             period: 1,
             sampled_in: SampledIn::Tracepoint,
-            counted: Counted::Tracepoint(group.to_owned(), event.to_owned()),
-        })
+            counted: Counted::Tracepoint(group),
+        }
     }
 
     /// The event as recordings have it.
@@ -92,41 +124,18 @@ impl SampledEvent {
     }
 }
 
-/// The event with its default period.
-fn find(word: &str) -> Result<SampledEvent, String> {
-    let unknown = || {
-        let known: Vec<_> = event_names::known().collect();
-        format!(
-            "unknown event {word:?}; known are {}, CACHE-loads and the like, raw:0xN, tracepoint:GROUP:NAME",
-            known.join(", ")
-        )
-    };
-    let software = |name| event_names::software(name).map(|event| SampledEvent::named("software", event));
-    let hardware = |name| event_names::hardware(name).map(|event| SampledEvent::named("hardware", event));
-    let raw = |digits: &str| {
-        let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let config = u64::from_str_radix(digits, 16).ok().filter(|_| is_number)?;
-        Some(SampledEvent::named("raw", (format!("r{config:x}"), NamedEvent::raw(config))))
-    };
-    match word.split_once(':') {
-        Some(("sw", name)) => software(name),
-        Some(("hw", name)) => hardware(name),
-        Some(("raw", number)) => number.strip_prefix("0x").and_then(raw),
-        Some(("tracepoint" | "tp", name)) => {
-            name.split_once(':').and_then(|(group, name)| SampledEvent::tracepoint(group, name))
-        }
-        Some((group, name)) => SampledEvent::tracepoint(group, name),
-        None => software(word).or_else(|| hardware(word)).or_else(|| raw(word.strip_prefix('r')?)),
+/// How often a hardware event is sampled.
+fn period_of_hardware(config: u64) -> u64 {
+    match config {
+        hardware::CACHE_REFERENCES | hardware::BRANCH_INSTRUCTIONS => SOMETIMES,
+        hardware::CACHE_MISSES | hardware::BRANCH_MISSES => RARELY,
+        _ => OFTEN,
     }
-    .ok_or_else(unknown)
 }
 
-fn read_period(text: &str, unit: Unit) -> Result<u64, String> {
-    let least = if unit == Unit::Nanoseconds { MIN_CLOCK_PERIOD_NS } else { 1 };
-    match text.parse() {
-        Ok(period) if (least..=MAX_PERIOD).contains(&period) => Ok(period),
-        _ => Err(format!("period=`{text}` is not in {least}..={MAX_PERIOD}")),
-    }
+/// The same of an event of a cache: the third byte of its number tells accesses from misses.
+fn period_of_cache(config: u64) -> u64 {
+    if config >> 16 & 0xff == cache_result::MISS { RARELY } else { SOMETIMES }
 }
 
 #[cfg(test)]
@@ -147,6 +156,9 @@ mod tests {
         let clock = parsed("sw:task-clock");
         assert_eq!((clock.period, clock.unit), (10_101_010, Unit::Nanoseconds));
         assert_eq!(parsed("hw:cycles period=7").period, 7);
+        assert_eq!(parsed("branches").period, SOMETIMES);
+        assert_eq!((parsed("LLC-loads").period, parsed("LLC-load-misses").period), (SOMETIMES, RARELY));
+        assert_eq!(parsed("LLC-load-misses").name, "hardware/LLC-load-misses");
         assert_eq!(parsed("raw:0x1c2").name, "raw/r1c2");
         assert_eq!(parsed("r1c2"), parsed("raw:0x1c2"));
         let switch = parsed("tracepoint:sched:sched_switch period=3");
@@ -155,7 +167,7 @@ mod tests {
             ("sched:sched_switch", "sched:sched_switch")
         );
         assert_eq!((switch.period, switch.sampled_in), (3, SampledIn::Tracepoint));
-        assert_eq!(switch.counted, Counted::Tracepoint("sched".to_owned(), "sched_switch".to_owned()));
+        assert_eq!(switch.counted, Counted::Tracepoint("sched".to_owned()));
         for word in ["tp:sched:sched_switch", "sched:sched_switch"] {
             assert_eq!(parsed(word), SampledEvent { period: 1, ..switch.clone() });
         }
@@ -164,22 +176,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told() {
         for (text, part) in [
-            ("", "no event"),
-            ("page-fault", "page-faults"),
-            ("sw:cycles", "unknown event"),
-            ("raw:1c2", "unknown event"),
-            ("r", "unknown event"),
-            ("page-faults 16", "`16` is no KEY=VALUE"),
-            ("page-faults period=0", "1..="),
-            ("page-faults period=9223372036854775808", "period=`9223372036854775808` is not in"),
+            ("", "empty"),
+            ("page-fault", "events list"),
+            ("page-faults period=0", "from 1 on"),
+            ("page-faults period=9223372036854775808", "`9223372036854775808` is not in"),
             ("task-clock period=9999", "10000..="),
-            ("cycles period=1 period=2", "twice"),
-            ("page-faults value=address", "no value=address"),
-            ("tracepoint:sched", "unknown event"),
-            ("sched:../x", "unknown event"),
-            ("tracepoint:a:b:c", "unknown event"),
-            ("uprobe:/bin/x:main", "unknown event"),
-            ("page-faults n=2", "no key `n`"),
+            ("uprobe:/bin/x:main", "by probes"),
+            ("bp:0x10:rw", "by breakpoints"),
+            ("page-faults value=address", "no key `value`"),
         ] {
             let refusal = SampledEvent::parse(text).unwrap_err();
             assert!(refusal.contains(part), "{text}: {refusal}");

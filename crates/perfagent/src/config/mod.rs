@@ -11,7 +11,6 @@ pub(crate) mod command;
 mod debuginfod;
 mod duration;
 mod event;
-mod event_names;
 mod facts;
 mod labels;
 mod options;

@@ -30,7 +30,7 @@ impl Sources {
             Some((event, Counted::ByNumbers(kind, number))) => {
                 Box::new(CountedEvent::new(event, (*kind, *number), config))
             }
-            Some((event, Counted::Tracepoint(group, name))) => Box::new(Tracepoint::new(event, group, name)),
+            Some((event, Counted::Tracepoint(group))) => Box::new(Tracepoint::new(event, group)),
             None => Box::new(CpuClock::new(config)),
         };
         let all: [(bool, Make); 2] = [

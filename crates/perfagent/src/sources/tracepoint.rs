@@ -4,8 +4,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
 
+use events::monitor::{MonitorError, Tracefs};
 use kernel::{Kernel, locks_notice_their_cpu, nmi_may_sample};
 use recording::{Accounting, NotRun};
 use sys::perf::{self, Attr};
@@ -17,27 +17,20 @@ use crate::{Error, privilege};
 
 /// `PERF_TYPE_TRACEPOINT`.
 const TRACEPOINT: u32 = 2;
-/// Where the file system of tracepoints is mounted.
-const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// Names that a refusal suggests.
-const SUGGESTED: usize = 8;
-
 /// A tracepoint.
 pub(crate) struct Tracepoint {
     name: String,
     period: u64,
     group: String,
-    event: String,
     opened: Option<OwnedFd>,
     /// Runs of the program that the kernel had skipped before the tracepoint was attached.
     skipped_before: u64,
 }
 
 impl Tracepoint {
-    pub(crate) fn new(sampled: &SampledEvent, group: &str, event: &str) -> Self {
+    pub(crate) fn new(sampled: &SampledEvent, group: &str) -> Self {
         let (name, period) = (sampled.name.clone(), sampled.period.max(1));
-        let (group, event) = (group.to_owned(), event.to_owned());
-        Self { name, period, group, event, opened: None, skipped_before: 0 }
+        Self { name, period, group: group.to_owned(), opened: None, skipped_before: 0 }
     }
 
     fn attach_error(&self, source: io::Error) -> Error {
@@ -66,56 +59,30 @@ impl Tracepoint {
 
     /// The number of the tracepoint.
     fn number(&self) -> Result<u64, Error> {
-        let roots = TRACEFS.map(|root| Path::new(root).join("events"));
-        let path = |root: &PathBuf| root.join(&self.group).join(&self.event).join("id");
-        let root = roots.iter().find(|root| root.is_dir()).unwrap_or(&roots[0]);
-        match std::fs::read_to_string(path(root)) {
-            Ok(text) => text
-                .trim()
-                .parse()
-                .map_err(|_| self.unreadable(&path(root), io::ErrorKind::InvalidData.into())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.unknown(root)),
-            Err(error) => Err(self.unreadable(&path(root), error)),
-        }
+        let found = Tracefs::find(None).and_then(|tracefs| tracefs.format(&self.name));
+        found.map(|format| format.id).map_err(|error| match error {
+            MonitorError::Tracefs { searched } => {
+                let reason =
+                    format!("--event {}: there is no tracefs; searched: {}", self.name, searched.join(", "));
+                Error::invalid("--event", reason, "mount -t tracefs tracefs /sys/kernel/tracing")
+            }
+            MonitorError::UnknownTracepoint { near, .. } => {
+                let reason = format!("--event {}: the running kernel has no such tracepoint", self.name);
+                let known =
+                    if near.is_empty() { String::new() } else { format!("near are {}; ", near.join(", ")) };
+                let hint = format!(
+                    "{known}`perf-agent events list` shows all; modules bring theirs when they are loaded"
+                );
+                Error::invalid("--event", reason, hint)
+            }
+            MonitorError::Read { path, source } => {
+                let attempt =
+                    format!("read the format of the tracepoint {} from {}", self.name, path.display());
+                Error::System { attempt, source }
+            }
+            other => Error::invalid("--event", format!("--event {}: {other}", self.name), ""),
+        })
     }
-
-    fn unreadable(&self, path: &Path, source: io::Error) -> Error {
-        let attempt = format!("read the number of the tracepoint {} from {}", self.name, path.display());
-        Error::System { attempt, source }
-    }
-
-    fn unknown(&self, root: &Path) -> Error {
-        let Some(groups) = names_in(root) else {
-            let reason = format!("--event {}: tracefs is not mounted at {}", self.name, TRACEFS.join(" or "));
-            return Error::invalid("--event", reason, "mount -t tracefs tracefs /sys/kernel/tracing");
-        };
-        let reason = format!("--event {}: the running kernel has no such tracepoint", self.name);
-        let hint = match names_in(&root.join(&self.group)) {
-            Some(events) => format!("{}: has {}", self.group, nearest(events, &self.event)),
-            None => format!(
-                "groups are {}; modules bring theirs when they are loaded",
-                nearest(groups, &self.group)
-            ),
-        };
-        Error::invalid("--event", reason, hint)
-    }
-}
-
-/// The names of the directories in a directory.
-fn names_in(directory: &Path) -> Option<Vec<String>> {
-    let entries = std::fs::read_dir(directory).ok()?.flatten();
-    let names = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    Some(names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
-}
-
-/// The names that begin most like this one.
-fn nearest(mut names: Vec<String>, wanted: &str) -> String {
-    let in_common =
-        |name: &str| name.bytes().zip(wanted.bytes()).take_while(|(one, other)| one == other).count();
-    names.sort_by_key(|name| (std::cmp::Reverse(in_common(name)), name.clone()));
-    let left_out = if names.len() > SUGGESTED { ", …" } else { "" };
-    names.truncate(SUGGESTED);
-    names.join(", ") + left_out
 }
 
 impl Source for Tracepoint {
@@ -145,18 +112,5 @@ impl Source for Tracepoint {
     fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
         let skipped = kernel.sampler_skipped().saturating_sub(self.skipped_before);
         accounting.not_run = NotRun { periods: skipped / self.period, worst: None };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_begin_alike_are_suggested() {
-        let names = ["sched_wakeup", "sched_switch", "sched_wait_task"].map(str::to_owned).to_vec();
-        assert_eq!(nearest(names, "sched_swich"), "sched_switch, sched_wait_task, sched_wakeup");
-        let many = (0..20).map(|number| number.to_string()).collect();
-        assert_eq!(nearest(many, "1"), "1, 10, 11, 12, 13, 14, 15, 16, …");
     }
 }
