@@ -111,17 +111,20 @@ impl Stopped {
 }
 
 /// Waits until it stands because of an interrupt, or because its whole process was stopped.
+///
+/// Any other stop that comes first may have used the interrupt up: for the signal of a timer, the kernel looks for interrupts, lets others run, and
+/// then stops the thread before the signal, which counts as the stop that was asked for. So the interrupt is made again, while the thread stands.
 fn until_stopped(tracee: &mut Tracee, deadline: Instant) -> Result<Stop, CallError> {
+    let resume = |tracee: &Tracee, signal| {
+        tracee.interrupt().map_err(CallError::io("stop a thread"))?;
+        tracee.resume(Until::Anything, signal).map_err(CallError::io("let a thread go on"))
+    };
     loop {
         match wait(tracee, deadline, "a thread did not stop")? {
             stop @ (Stop::Interrupted | Stop::Group) => return Ok(stop),
             // It gets what it would have got, and stops behind it.
-            Stop::Signal(signal) => {
-                tracee.resume(Until::Anything, signal).map_err(CallError::io("let a thread go on"))?;
-            }
-            Stop::SystemCall => {
-                tracee.resume(Until::Anything, 0).map_err(CallError::io("let a thread go on"))?;
-            }
+            Stop::Signal(signal) => resume(tracee, signal)?,
+            Stop::SystemCall => resume(tracee, 0)?,
             Stop::Exec | Stop::Ended => return Err(CallError::Ended),
         }
     }

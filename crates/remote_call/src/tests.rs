@@ -10,6 +10,8 @@ use testkit::Process;
 
 use super::*;
 
+mod storm;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 const SIGTERM: i32 = 15;
 const SIGUSR1: i32 = 10;
@@ -36,15 +38,21 @@ struct End {
 
 impl Target {
     fn start(mode: &str) -> Option<Self> {
+        Self::of("target.c", mode)
+    }
+
+    /// A program from this file, started with this word.
+    fn of(source: &str, mode: &str) -> Option<Self> {
         let gcc = testkit::find_command("gcc")?;
         if !fs::read_to_string("/proc/cpuinfo").unwrap().contains(" avx2 ") {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
         let (program, output) = (folder.path().join("target"), folder.path().join("output"));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/target.c");
-        let built =
-            Command::new(gcc).args(["-O2", "-mavx2", "-rdynamic", "-o"]).arg(&program).arg(source).status();
+        let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(source);
+        let mut gcc = Command::new(gcc);
+        gcc.args(["-O2", "-mavx2", "-rdynamic", "-pthread", "-o"]).arg(&program).arg(source);
+        let built = gcc.status();
         assert!(built.unwrap().success());
         let mut command = Command::new(program);
         command.arg(mode).stdin(Stdio::null()).stdout(fs::File::create(&output).unwrap());
