@@ -2,7 +2,8 @@
 # The gate. Runs everything even if something fails; the last line is `N passed, N failed, N skipped`. Logs: target/gate.
 #   gate.sh          all of `make test`: formatting, lints, documentation, licences, direction of use, tests, other kernels
 #   gate.sh fast     formatting, direction of use, and the tests that need no root and run nothing as a whole
-#   gate.sh long     what takes longer than `make test` may: aarch64 in emulation, fuzzing, endurance, 500 agents among changing targets
+#   gate.sh long     what takes longer than `make test` may: aarch64 in emulation, fuzzing, endurance, 500 agents among changing targets,
+#                  programs in Python that are switched on and off hundreds of times
 # Cargo builds two profiles: release for the shipped binary, dev (with overflow checks) for the tests.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -259,6 +260,7 @@ long() {
         # Each agent takes a second.
         limit=3600 step chaos env PERF_AGENT_CHAOS_AGENTS=500 cargo test --locked -p truth --test whole chaos::
     fi
+    limit=5400 step injection cargo test --locked -p python_trampoline --lib long_ -- --ignored --test-threads=1
     local reason
     if limit=3600 run arm64 tests/vm/arm64.sh; then
         reason=$(sed -n 's/^skipped: tests\/vm\/arm64.sh //p' "$logs/arm64.log" | head -n 1)

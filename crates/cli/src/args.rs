@@ -342,7 +342,7 @@ pub struct SettingArgs {
 
     /// Switch the perf trampoline of CPython 3.12 and later on for the time of the capture, so that functions in Python have addresses and
     /// a perf map of their own. It stops each process for a moment, and needs cap_sys_ptrace and --profile. With --pid, a process that
-    /// cannot be switched, as one with several threads, ends the start; others are counted
+    /// cannot be switched ends the start; others are counted
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub inject_python: Option<bool>,

@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::company;
 use crate::mark::Mark;
 use crate::refusal::{Refusal, Token};
 use crate::switch::{Off, On, switch_off, switch_on};
@@ -34,8 +33,6 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Injection {
     own: Mark,
-    /// Processes with several threads are left alone.
-    is_careful: bool,
     state: Mutex<State>,
 }
 
@@ -50,14 +47,7 @@ impl Injection {
     /// # Errors
     /// `/proc` cannot be read.
     pub fn new() -> Result<Self, process::Error> {
-        Ok(Self { own: Mark::own()?, is_careful: false, state: Mutex::default() })
-    }
-
-    /// Leaves processes alone that have several threads when they are to be switched on.
-    #[must_use]
-    pub fn careful(mut self) -> Self {
-        self.is_careful = true;
-        self
+        Ok(Self { own: Mark::own()?, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -69,12 +59,6 @@ impl Injection {
     /// # Errors
     /// Why it was skipped. Where the outcome is not known, it is switched off at the end.
     pub fn add(&self, pid: u32) -> Result<On, Refusal> {
-        if self.is_careful
-            && let Some(refusal) = company::refusal(pid)
-        {
-            *self.state().counts.skipped.entry(refusal.token).or_default() += 1;
-            return Err(refusal);
-        }
         // Whatever happens meanwhile, it is switched off at the end.
         self.state().on.push(pid);
         let result = switch_on(pid, &self.own);

@@ -18,7 +18,6 @@
 #![cfg(target_arch = "x86_64")]
 
 mod api;
-mod company;
 mod injection;
 mod mark;
 mod obstacle;

@@ -83,6 +83,6 @@ pub(crate) fn of_thread(pid: u32, tid: u32) -> Option<&'static str> {
 }
 
 /// The number of its threads; 0 if it has ended.
-pub(crate) fn threads(pid: u32) -> usize {
+fn threads(pid: u32) -> usize {
     process::task::threads(pid).map_or(0, |threads| threads.len())
 }

@@ -239,18 +239,3 @@ fn injection_is_over(program: &Program) -> bool {
     let injection = Injection::new().unwrap();
     injection.add_all(&[program.pid()], || true).is_empty() && !program.says()
 }
-
-#[test]
-fn processes_with_several_threads_are_left_alone_where_asked() {
-    let Some(interpreter) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
-    let injection = Injection::new().unwrap().careful();
-    let program = Program::start(&interpreter, &[], "join");
-    testkit::until("it has a thread", || process::task::threads(program.pid()).unwrap().len() == 2);
-    let refusal = injection.add(program.pid()).unwrap_err();
-    assert_eq!(refusal.token, Token::Other, "{refusal}");
-    assert!(refusal.cause.contains("it has 2 threads"), "{refusal}");
-    assert_eq!((injection.counts().skipped, injection.finish().failed), ([(Token::Other, 1)].into(), vec![]));
-    let alone = Program::start(&interpreter, &[], "sleep");
-    assert_eq!(injection.add(alone.pid()), Ok(On::Activated));
-    assert_eq!(injection.finish().deactivated, 1);
-}

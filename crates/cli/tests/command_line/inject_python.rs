@@ -8,17 +8,20 @@ use testkit::Process;
 use crate::capture::{privileged, signal, start_in};
 use crate::{run, run_in, stderr};
 
-/// Says at SIGUSR1 whether the trampoline is on, in the file `said`.
+/// Says at SIGUSR1 whether the trampoline is on, in the file `said`. Two threads compute.
 const PROGRAM: &str = r#"
-import os, signal, sys
+import os, signal, sys, threading
 def told(*_):
     said = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(said, b"on\n" if sys.is_stack_trampoline_active() else b"off\n")
     os.close(said)
 signal.signal(signal.SIGUSR1, told)
+def compute():
+    while True:
+        sum(range(100))
+threading.Thread(target=compute, daemon=True).start()
 open("runs", "w").close()
-while True:
-    sum(range(100))
+compute()
 "#;
 
 /// An interpreter whose trampoline can be switched.

@@ -11,7 +11,7 @@ pub(super) struct Engine(Injection);
 
 impl Engine {
     pub(super) fn new() -> Result<Self, Error> {
-        Injection::new().map(|injection| Self(injection.careful())).map_err(|error| Error::System {
+        Injection::new().map(Self).map_err(|error| Error::System {
             attempt: "find out the own start time, which marks what is switched on".to_owned(),
             source: std::io::Error::other(error),
         })

@@ -23,6 +23,19 @@ os.write(1, b"goes on\n")
 time.sleep(100000)
 "#;
 
+/// The first thread ends the program with the lock, while the other one is asked to take it.
+const ENDING: &str = r#"
+import ctypes, os, sys, threading, time
+reader = os.open(sys.argv[1], os.O_RDWR)
+sys.setswitchinterval(1000)
+read_with_lock = ctypes.PyDLL(None).read
+threading.Thread(target=time.sleep, args=(100000,), daemon=True).start()
+time.sleep(0.1)
+os.write(1, b"ready\n")
+read_with_lock(reader, ctypes.create_string_buffer(1), 1)
+sys.exit(7)
+"#;
+
 struct Fifo {
     path: PathBuf,
     _folder: tempfile::TempDir,
@@ -86,4 +99,36 @@ fn a_process_that_executes_another_program_is_not_taken_for_the_one_that_was_fou
     let refusal = with_held(&target, &Texts::new(""), |_| ()).unwrap_err();
     assert_eq!(refusal.token, Token::Exited, "{refusal}");
     assert!(refusal.cause.contains("executes another program"), "{refusal}");
+}
+
+#[test]
+fn a_program_that_ends_meanwhile_ends_as_it_should() {
+    for python in [interpreter(12), interpreter(13)].iter().flatten() {
+        for _ in 0..5 {
+            let fifo = Fifo::new();
+            let mut program = Program::run(Command::new(python).args(["-c", ENDING]).arg(&fifo.path));
+            let pid = program.pid();
+            let is_traced = |tid| {
+                let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
+                status.is_ok_and(|status| !status.contains("TracerPid:\t0\n"))
+            };
+            let switched = std::thread::scope(|scope| {
+                let switch = scope.spawn(|| switch_on(pid, &Mark::own().unwrap()));
+                // It asks for the lock, which takes until the program ends.
+                let is_asked = || process::task::threads(pid).unwrap().into_iter().any(is_traced);
+                testkit::until("its thread is asked", is_asked);
+                std::thread::sleep(Duration::from_millis(100));
+                assert!(is_asked());
+                fs::write(&fifo.path, "x").unwrap();
+                switch.join().unwrap()
+            });
+            let mut status = None;
+            testkit::until("it ends", || {
+                status = program.process.try_wait().unwrap();
+                status.is_some()
+            });
+            assert_eq!(status.unwrap().code(), Some(7), "{switched:?}");
+            assert_eq!(switched.unwrap_err().token, Token::Exited);
+        }
+    }
 }

@@ -8,6 +8,8 @@ use sys::ptrace::send_signal;
 
 use super::*;
 
+mod storm;
+
 const BUSY: &str = include_str!("busy.py");
 const SIGKILL: i32 = 9;
 const SIGUSR1: i32 = 10;
@@ -167,7 +169,10 @@ fn traced_by_one_that_is_killed(pid: u32, after: Option<Duration>) -> Duration {
                 && tracer.try_wait().unwrap().is_none()
             {}
             std::thread::sleep(after);
-            send_signal(tracer.pid(), tracer.pid(), SIGKILL).unwrap();
+            // Once it is known to have ended, its number is another's.
+            if tracer.try_wait().unwrap().is_none() {
+                send_signal(tracer.pid(), tracer.pid(), SIGKILL).unwrap();
+            }
         }
         None => assert!(lines.any(|line| line.ends_with("end")), "it ends"),
     }
@@ -241,12 +246,13 @@ impl Surface {
             )
         };
         let signals = |tid: u32| {
-            let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap();
+            // Of a thread that has ended meanwhile there is nothing.
+            let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
             let is_it =
                 |line: &&str| ["SigBlk", "SigIgn", "SigCgt"].iter().any(|name| line.starts_with(name));
-            (tid, status.lines().filter(is_it).map(str::to_owned).collect())
+            Some((tid, status.lines().filter(is_it).map(str::to_owned).collect()))
         };
-        let signals = process::task::threads(pid).unwrap().into_iter().map(signals).collect();
+        let signals = process::task::threads(pid).unwrap().into_iter().filter_map(signals).collect();
         Self { maps: maps.lines().map(mapping).collect(), signals }
     }
 
