@@ -7,6 +7,7 @@
 #include "arch.h"
 #include "thread_iter.h"
 #include "cpu.h"
+#include "probe.h"
 #include "sched.h"
 #include "wakers.h"
 

@@ -16,8 +16,8 @@
  * crates/kernel/src/layout.rs.
  */
 enum sampler_context {
-	CONTEXT_TASK = 0,    /* a task with preemption off: switches of threads, events that the kernel counts */
-	CONTEXT_SOFTIRQ = 1, /* no source runs there yet */
+	CONTEXT_TASK = 0,  /* a task with preemption off: switches of threads, events that the kernel counts */
+	CONTEXT_PROBE = 1, /* a task at a probe of its program: one at a time on a CPU, see probe.h */
 	/* Interrupts are off: the clocks, which are timers, and wake-ups, which happen in each of these contexts. */
 	CONTEXT_HARDIRQ = 2,
 	CONTEXT_CLAIMED = 3, /* a task that can be preempted: the program claims a slot, see claim_slot */
@@ -40,7 +40,7 @@ struct cached_proc {
 #define CACHED_PROCS 8
 
 struct sampler_state {
-	u64 claims; /* of a slot of CONTEXT_CLAIMED: see claim.h */
+	u64 claims; /* of a slot of CONTEXT_CLAIMED or CONTEXT_PROBE: see claim.h */
 	u64 ticks;  /* runs of the program of the sampling event, also those that take no sample */
 	u64 passed; /* events of recorded processes since the last sample, where the program counts them: `sample_every`
 		     */

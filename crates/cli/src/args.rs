@@ -323,7 +323,7 @@ pub struct SettingArgs {
     pub sample_rate: Option<Text>,
 
     /// With --profile: sample this event instead of time on CPUs, with the stack of the thread that causes it: page-faults, minor-faults,
-    /// major-faults, context-switches, cpu-migrations, task-clock …, a tracepoint as GROUP:NAME, or, where there is a PMU, cycles, cache-misses …; as
+    /// major-faults, context-switches, cpu-migrations, task-clock …, a tracepoint as GROUP:NAME, calls of a function as uprobe:PATH:FUNCTION, or, where there is a PMU, cycles, cache-misses …; as
     /// 'EVENT period=N' at each Nth occurrence [default: each one; of clocks and hardware less often]
     #[arg(long, value_name = "EVENT")]
     pub event: Option<Text>,

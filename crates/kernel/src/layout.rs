@@ -63,8 +63,12 @@ impl Slots {
             slots.all += number;
         };
         add(contexts::CONTEXT_HARDIRQ, cpus);
-        if matches!(sampled_in, SampledIn::Hardware | SampledIn::Tracepoint) {
-            add(contexts::CONTEXT_ANY, cpus);
+        match sampled_in {
+            SampledIn::Hardware | SampledIn::Tracepoint | SampledIn::Function => {
+                add(contexts::CONTEXT_ANY, cpus);
+            }
+            SampledIn::Program => add(contexts::CONTEXT_PROBE, cpus),
+            SampledIn::Timer | SampledIn::Task => {}
         }
         if threads || sampled_in == SampledIn::Task {
             add(contexts::CONTEXT_TASK, cpus);
@@ -82,7 +86,10 @@ pub(crate) fn sampler_slot(cpu: u32, cpus: u32, sampled_in: SampledIn) -> u32 {
     let context = match sampled_in {
         SampledIn::Timer => types::sampler_context::CONTEXT_HARDIRQ,
         SampledIn::Task => types::sampler_context::CONTEXT_TASK,
-        SampledIn::Hardware | SampledIn::Tracepoint => types::sampler_context::CONTEXT_ANY,
+        SampledIn::Hardware | SampledIn::Tracepoint | SampledIn::Function => {
+            types::sampler_context::CONTEXT_ANY
+        }
+        SampledIn::Program => types::sampler_context::CONTEXT_PROBE,
     };
     Slots::of(cpus, false, sampled_in).first[context.0 as usize] + cpu
 }
@@ -257,17 +264,23 @@ mod tests {
         let timer = [(1, false), (1, true), (2, true), (128, true), (8192, false)];
         let timer = timer.map(|(cpus, threads)| (cpus, threads, SampledIn::Timer));
         let others = [(1, false), (2, true)].into_iter().flat_map(|(cpus, threads)| {
-            [SampledIn::Task, SampledIn::Hardware, SampledIn::Tracepoint]
-                .map(|sampled_in| (cpus, threads, sampled_in))
+            [
+                SampledIn::Task,
+                SampledIn::Hardware,
+                SampledIn::Tracepoint,
+                SampledIn::Program,
+                SampledIn::Function,
+            ]
+            .map(|sampled_in| (cpus, threads, sampled_in))
         });
         for (cpus, threads, sampled_in) in timer.into_iter().chain(others) {
             let slots = Slots::of(cpus, threads, sampled_in);
             let mut used = vec![false; slots.all as usize];
             let per_cpu = [
                 contexts::CONTEXT_TASK,
-                contexts::CONTEXT_SOFTIRQ,
                 contexts::CONTEXT_HARDIRQ,
                 contexts::CONTEXT_ANY,
+                contexts::CONTEXT_PROBE,
             ];
             let per_cpu = per_cpu.iter().map(|context| (slots.first[context.0 as usize], cpus));
             let claimed = (slots.first[contexts::CONTEXT_CLAIMED.0 as usize], slots.claimable);
@@ -285,7 +298,8 @@ mod tests {
             let context = match sampled_in {
                 SampledIn::Timer => contexts::CONTEXT_HARDIRQ,
                 SampledIn::Task => contexts::CONTEXT_TASK,
-                SampledIn::Hardware | SampledIn::Tracepoint => contexts::CONTEXT_ANY,
+                SampledIn::Hardware | SampledIn::Tracepoint | SampledIn::Function => contexts::CONTEXT_ANY,
+                SampledIn::Program => contexts::CONTEXT_PROBE,
             };
             let first = slots.first[context.0 as usize];
             assert_eq!(sampler_slot(cpus - 1, cpus, sampled_in), first + cpus - 1);

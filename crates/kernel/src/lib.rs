@@ -59,7 +59,7 @@ pub use load::Kernel;
 pub use mappings::{KernelMapping, MappingKind};
 pub use memory::{Memory, TableRoom};
 pub use messages::{Message, StackPart, decode_message};
-pub use nmi::{locks_notice_their_cpu, nmi_may_sample};
+pub use nmi::{locks_notice_their_cpu, nmi_may_sample, probes_may_sample};
 pub use process_record::RecordedProcess;
 pub use processes::KernelProcess;
 pub use python::Python;

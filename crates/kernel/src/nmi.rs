@@ -1,4 +1,4 @@
-//! Whether programs that change hash tables may run as NMIs, and where locks are held, on this kernel.
+//! Whether the sampler may run on this kernel as NMIs, where locks are held, and where it can be preempted.
 
 use libbpf_rs::btf::types::Struct;
 use libbpf_rs::btf::{Btf, BtfType};
@@ -22,6 +22,18 @@ pub fn locks_notice_their_cpu() -> bool {
     Btf::from_vmlinux().is_ok_and(|btf| has_resilient_locks(&btf))
 }
 
+/// Whether a probe of a program may take samples. A kernel with private stacks for programs (6.13) must let the entry turn preemption off and call
+/// functions that are verified by themselves then: since 6.15.
+#[must_use]
+pub fn probes_may_sample() -> bool {
+    let Ok(btf) = Btf::from_vmlinux() else { return false };
+    let has = |name: &str, wanted: &str| {
+        let found = btf.type_by_name::<Struct<'_>>(name);
+        found.is_some_and(|found| found.iter().any(|member| member.name.is_some_and(|name| name == wanted)))
+    };
+    !has("bpf_prog_aux", "priv_stack_ptr") || has("bpf_subprog_info", "might_sleep")
+}
+
 fn has_resilient_locks(btf: &Btf<'_>) -> bool {
     btf.type_by_name::<BtfType<'_>>("rqspinlock_t").is_some()
 }
@@ -40,5 +52,6 @@ mod tests {
         let version: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
         assert_eq!(nmi_may_sample(), version >= (5, 11), "{release}");
         assert_eq!(locks_notice_their_cpu(), version >= (6, 15), "{release}");
+        assert_eq!(probes_may_sample(), !((6, 13)..(6, 15)).contains(&version), "{release}");
     }
 }

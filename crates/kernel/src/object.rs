@@ -23,6 +23,8 @@ pub(crate) fn sampler(sampled_in: SampledIn) -> &'static str {
         SampledIn::Task => "task_sample",
         SampledIn::Hardware => "nmi_sample",
         SampledIn::Tracepoint => "tracepoint_sample",
+        SampledIn::Program => "probe_sample",
+        SampledIn::Function => "kprobe_sample",
     }
 }
 

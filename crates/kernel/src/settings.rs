@@ -63,6 +63,10 @@ pub enum SampledIn {
     Hardware,
     /// At a tracepoint, which may be anywhere: only there too.
     Tracepoint,
+    /// At a probe of a program. Only where [`probes_may_sample`](crate::probes_may_sample).
+    Program,
+    /// At a probe of a function of the kernel, which may be anywhere: as at a tracepoint.
+    Function,
 }
 
 /// The settings with which the programs are loaded.
@@ -70,7 +74,7 @@ pub enum SampledIn {
 pub struct Settings {
     /// Where the sampling event happens.
     pub sampled_in: SampledIn,
-    /// Of a tracepoint, take a sample at each Nth event of a CPU that is to be recorded. The kernel counts the other events itself.
+    /// Of a tracepoint or probe, take a sample at each Nth event of a CPU that is to be recorded. The kernel counts the other events itself.
     pub sample_every: u64,
     /// Secret of the stack hash.
     pub seed: u64,

@@ -190,6 +190,11 @@ pub enum MonitorError {
 }
 
 impl MonitorError {
+    /// Whether the thread has ended for which an event was to be opened.
+    pub(crate) fn is_end_of_thread(&self) -> bool {
+        matches!(self, Self::Open { source, .. } if Errno::from_io_error(source) == Some(Errno::SRCH))
+    }
+
     /// Whether a missing privilege is the likely reason.
     #[must_use]
     pub fn is_permission(&self) -> bool {

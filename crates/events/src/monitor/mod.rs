@@ -51,7 +51,7 @@ pub use grammar::{EventName, EventText, EventTextError, parse_event, read_event}
 pub use item::{Body, DecodeError, Decoded, Decoder, EventId, Fields, Item, Meta};
 pub use names::{NamedEvent, named_events};
 pub use place::Source;
-pub use probe::{Probe, remove_stale};
+pub use probe::{Probe, ProbeEvent, remove_stale};
 pub use request::{Access, EventRequest};
 pub use tracefs::Tracefs;
 

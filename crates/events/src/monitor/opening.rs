@@ -70,16 +70,16 @@ impl Common {
     }
 }
 
-/// Opens one event at one place on one CPU, with a smaller attribute if the kernel asks for that.
+/// Opens one event at one place on one CPU, or for a thread on all, with a smaller attribute if the kernel asks for that.
 pub(crate) fn open_one(
     attr: &EventAttr,
     name: &str,
     place: &Place,
-    cpu: u32,
+    cpu: Option<u32>,
 ) -> Result<OwnedFd, MonitorError> {
     let bytes = perf_abi::encode(attr)?;
     let open = |bytes: &mut [u8]| {
-        perf::open_bytes(bytes, place.pid(), crate::spec::cpu_number(cpu), None, place.flags())
+        perf::open_bytes(bytes, place.pid(), cpu.map_or(-1, crate::spec::cpu_number), None, place.flags())
     };
     let mut sent = bytes;
     let result = match open(&mut sent) {
@@ -91,7 +91,7 @@ pub(crate) fn open_one(
         }
         result => result,
     };
-    result.map_err(|source| refused(attr, name, place, cpu, source))
+    result.map_err(|source| refused(attr, name, place, cpu.unwrap_or(0), source))
 }
 
 fn is(error: &io::Error, errno: Errno) -> bool {
@@ -143,7 +143,7 @@ pub(crate) fn open_all<'a>(
         for place in places.get(from..).unwrap_or_default() {
             for &cpu in cpus {
                 let Some(ring) = ring_of(cpu) else { continue };
-                let fd = match open_one(attr, name, place, cpu) {
+                let fd = match open_one(attr, name, place, Some(cpu)) {
                     Err(error) if is_gone(&error, place, cpu) => continue,
                     opened => opened?,
                 };

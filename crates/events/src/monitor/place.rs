@@ -153,7 +153,8 @@ impl Sources {
     }
 }
 
-fn threads(pid: u32) -> Result<Vec<u32>, MonitorError> {
+/// The threads of a process.
+pub(crate) fn threads(pid: u32) -> Result<Vec<u32>, MonitorError> {
     let missing = || MonitorError::NoSuchProcess { what: "process", number: pid };
     // /proc/TID of any thread has the threads of its process; only the process itself is one.
     let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| missing())?;

@@ -91,7 +91,7 @@ impl Rings {
         let mut events: Vec<OpenFd> = Vec::new();
         let mut ring: Option<Ring> = None;
         for place in places {
-            let fd = match open_one(attr, NAME, place, cpu) {
+            let fd = match open_one(attr, NAME, place, Some(cpu)) {
                 // The thread has ended, or the CPU is offline.
                 Err(MonitorError::Open { source, .. } | MonitorError::Unsupported { source, .. })
                     if matches!(Errno::from_io_error(&source), Some(Errno::SRCH | Errno::NODEV)) =>
@@ -224,7 +224,9 @@ fn attr(common: Common, mmaps: bool) -> EventAttr {
 /// Whether the kernel tells the lost records of each event.
 fn counts_lost(common: Common, places: &[Place], cpus: &[u32]) -> bool {
     let attr = attr(Common { counts_lost: true, ..common }, false);
-    let opened =
-        cpus.first().zip(places.first()).and_then(|(&cpu, place)| open_one(&attr, NAME, place, cpu).ok());
+    let opened = cpus
+        .first()
+        .zip(places.first())
+        .and_then(|(&cpu, place)| open_one(&attr, NAME, place, Some(cpu)).ok());
     opened.is_some_and(|fd| read_lost(fd.as_fd(), attr.read_format).is_some())
 }

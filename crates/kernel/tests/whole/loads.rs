@@ -15,7 +15,7 @@ fn off_cpu(wakers: bool) -> Option<OffCpu> {
 fn the_programs_load_with_each_setting_and_with_all() {
     let _alone = crate::alone();
     let stats = Some(SchedStats { each_process: true, split_events: 8 });
-    let changes: [Change; 13] = [
+    let changes: [Change; 15] = [
         ("python", |settings| settings.python = true),
         ("whole system", |settings| settings.whole_system = true),
         ("kernel stacks", |settings| settings.kernel_stacks = true),
@@ -31,6 +31,8 @@ fn the_programs_load_with_each_setting_and_with_all() {
             settings.sampled_in = SampledIn::Tracepoint;
             settings.sample_every = 10;
         }),
+        ("probes of programs", |settings| settings.sampled_in = SampledIn::Program),
+        ("probes of functions of the kernel", |settings| settings.sampled_in = SampledIn::Function),
         ("wakers", |settings| settings.off_cpu = off_cpu(true)),
     ];
     let mut all = Settings { off_cpu: off_cpu(false), sched_stats: stats, ..Settings::default() };

@@ -1,6 +1,6 @@
 //! The event of `--event`: its unit, the period that suits it, and where in the kernel it happens. How events are written is in `events::monitor`.
 
-use events::monitor::{EventName, EventText, NamedEvent, read_event};
+use events::monitor::{EventName, EventText, NamedEvent, Probe, read_event};
 use kernel::SampledIn;
 use perf_abi::numbers::{cache_result, event_type, hardware, software};
 use recording::Unit;
@@ -41,6 +41,8 @@ pub(crate) enum Counted {
     ByNumbers(u32, u64),
     /// A tracepoint of this group.
     Tracepoint(String),
+    /// A probe.
+    Probe(Probe),
 }
 
 impl SampledEvent {
@@ -54,7 +56,11 @@ impl SampledEvent {
             EventName::Named(event) => Self::named(&event),
             EventName::Raw(config) => Self::raw(config),
             EventName::Tracepoint { group, event } => Self::tracepoint(group, &event),
-            EventName::Probe(_) => return Err("there are no profiles by probes".to_owned()),
+            EventName::Probe(probe) if probe.has_arguments() => {
+                return Err("a profile takes no arguments of a probe; `perf-agent events trace` shows them"
+                    .to_owned());
+            }
+            EventName::Probe(probe) => Self::probe(probe),
             _ => {
                 return Err(
                     "there are no profiles by breakpoints; `perf-agent events trace` shows them".to_owned()
@@ -103,6 +109,18 @@ impl SampledEvent {
             period: RARELY,
             sampled_in: SampledIn::Hardware,
             counted: Counted::ByNumbers(event_type::RAW, config),
+        }
+    }
+
+    fn probe(probe: Probe) -> Self {
+        let name = probe.name();
+        Self {
+            kind: name.clone(),
+            name,
+            unit: Unit::Count,
+            period: 1,
+            sampled_in: if probe.is_of_kernel() { SampledIn::Function } else { SampledIn::Program },
+            counted: Counted::Probe(probe),
         }
     }
 
@@ -168,6 +186,10 @@ mod tests {
         );
         assert_eq!((switch.period, switch.sampled_in), (3, SampledIn::Tracepoint));
         assert_eq!(switch.counted, Counted::Tracepoint("sched".to_owned()));
+        let probe = parsed("uretprobe:/bin/x:main period=7");
+        assert_eq!((probe.name.as_str(), probe.period), ("uretprobe:/bin/x:main", 7));
+        assert_eq!((probe.sampled_in, probe.unit), (SampledIn::Program, Unit::Count));
+        assert_eq!(parsed("kprobe:vfs_read").sampled_in, SampledIn::Function);
         for word in ["tp:sched:sched_switch", "sched:sched_switch"] {
             assert_eq!(parsed(word), SampledEvent { period: 1, ..switch.clone() });
         }
@@ -181,7 +203,7 @@ mod tests {
             ("page-faults period=0", "from 1 on"),
             ("page-faults period=9223372036854775808", "`9223372036854775808` is not in"),
             ("task-clock period=9999", "10000..="),
-            ("uprobe:/bin/x:main", "by probes"),
+            ("uprobe:/bin/x:main a=%di", "no arguments"),
             ("bp:0x10:rw", "by breakpoints"),
             ("page-faults value=address", "no key `value`"),
         ] {

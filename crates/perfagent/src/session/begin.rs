@@ -191,7 +191,17 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
     let naming = Naming::start(&abandon, symbol_sources, &config.fetching)?;
     let mut sources = Sources::of(&config);
     let all: Vec<u32> = pids.iter().copied().chain(followed.iter().map(|one| one.pid)).collect();
-    sources.open(&mut Opening { kernel: &mut kernel, targets: &pids, pids: &all, cpus: &cpus })?;
+    let living = || match takes_descendants {
+        true => [&all[..], &descendants::living(&pids)].concat(),
+        false => all.clone(),
+    };
+    sources.open(&mut Opening {
+        kernel: &mut kernel,
+        targets: &pids,
+        pids: &all,
+        living: &living,
+        cpus: &cpus,
+    })?;
     cancel.check()?;
 
     let (started, start_ns) = (SystemTime::now(), monotonic_ns());

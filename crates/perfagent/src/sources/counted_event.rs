@@ -52,7 +52,7 @@ impl CountedEvent {
                 "a processor that counts it, and a virtual machine or container that is given its PMU; \
                  without one: --event task-clock, or another event that the kernel counts"
             }
-            SampledIn::Task | SampledIn::Timer | SampledIn::Tracepoint => "a later kernel",
+            _ => "a later kernel",
         };
         is_unknown.then(|| Error::Unsupported {
             feature: format!("the event {}", self.event.name),

@@ -8,6 +8,7 @@ mod counted_event;
 mod cpu_clock;
 mod cpus;
 mod not_run;
+mod probe;
 mod registry;
 pub(crate) mod sched_stats;
 mod scheduler;

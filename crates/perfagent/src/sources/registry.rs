@@ -5,6 +5,7 @@ use recording::Accounting;
 
 use super::counted_event::CountedEvent;
 use super::cpu_clock::CpuClock;
+use super::probe::Probe;
 use super::sched_stats::SchedStats;
 use super::scheduler::Scheduler;
 use super::source::{Opening, Source};
@@ -31,6 +32,7 @@ impl Sources {
                 Box::new(CountedEvent::new(event, (*kind, *number), config))
             }
             Some((event, Counted::Tracepoint(group))) => Box::new(Tracepoint::new(event, group)),
+            Some((event, Counted::Probe(place))) => Box::new(Probe::new(event, place)),
             None => Box::new(CpuClock::new(config)),
         };
         let all: [(bool, Make); 2] = [

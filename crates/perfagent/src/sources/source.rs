@@ -13,6 +13,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) targets: &'a [u32],
     /// The same, and those of their descendants.
     pub(crate) pids: &'a [u32],
+    /// Those of them that live now.
+    pub(crate) living: &'a dyn Fn() -> Vec<u32>,
     /// All online CPUs.
     pub(crate) cpus: &'a [u32],
 }

@@ -80,7 +80,11 @@ impl Tracepoint {
                     format!("read the format of the tracepoint {} from {}", self.name, path.display());
                 Error::System { attempt, source }
             }
-            other => Error::invalid("--event", format!("--event {}: {other}", self.name), ""),
+            other => Error::invalid(
+                "--event",
+                format!("--event {}: {other}", self.name),
+                "`perf-agent events format NAME` shows what the kernel tells of it",
+            ),
         })
     }
 }

@@ -40,8 +40,8 @@ impl Sampled {
         let SampledEvent { kind, counted, period, .. } = event;
         let numbers = match counted {
             Counted::ByNumbers(kind, config) => (*kind, *config),
-            // Readers of a tracepoint want its fields, which samples do not have.
-            Counted::Tracepoint(..) => (SOFTWARE, BPF_OUTPUT),
+            // Readers of a tracepoint or probe want its fields, which samples do not have.
+            Counted::Tracepoint(_) | Counted::Probe(_) => (SOFTWARE, BPF_OUTPUT),
         };
         Self { name: kind.clone(), numbers, rate: Rate::Every(*period), period: *period }
     }

@@ -53,6 +53,11 @@ impl Prepared {
         }
     }
 
+    /// What messages call it.
+    pub fn name(&self) -> String {
+        self.probe.name()
+    }
+
     /// Puts its numbers into an attribute.
     pub fn apply(&self, attr: &mut EventAttr) {
         match &self.means {

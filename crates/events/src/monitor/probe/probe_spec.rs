@@ -65,6 +65,18 @@ impl Probe {
         }
     }
 
+    /// Whether it has arguments.
+    #[must_use]
+    pub fn has_arguments(&self) -> bool {
+        !self.arguments.trim().is_empty()
+    }
+
+    /// Whether it probes a function of the kernel.
+    #[must_use]
+    pub fn is_of_kernel(&self) -> bool {
+        matches!(self.kind, ProbeKind::Kernel { .. })
+    }
+
     /// What messages call it.
     #[must_use]
     pub fn name(&self) -> String {

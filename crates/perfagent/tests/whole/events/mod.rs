@@ -1,6 +1,8 @@
 //! Profiles of events with known answers: the number of page faults and switches in each function of a program.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod probes;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,11 +20,20 @@ const IN_KERNEL: u64 = 500;
 
 /// A capture of the whole work of the program, and its number of switches; none if it is not possible here.
 fn captured(configure: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Option<(Report, u64)> {
+    captured_of(SOURCE, &[], |builder, _| configure(builder))
+}
+
+/// The same of another program, and the number that it prints. The configuration depends on its path.
+fn captured_of(
+    source: &str,
+    flags: &[String],
+    configure: impl FnOnce(AgentBuilder, &Path) -> AgentBuilder,
+) -> Option<(Report, u64)> {
     let folder = tempfile::tempdir().unwrap();
-    let program = compiled(folder.path())?;
+    let path = compiled(folder.path(), source, flags)?;
     let mut program =
-        Process::start(Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap();
-    let agent = configure(Agent::builder().pid(program.pid()).with_cpu_profile()).build().unwrap();
+        Process::start(Command::new(&path).stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap();
+    let agent = configure(Agent::builder().pid(program.pid()).with_cpu_profile(), &path).build().unwrap();
     if !started(&agent) {
         return None;
     }
@@ -32,15 +43,24 @@ fn captured(configure: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Option<(Rep
     Some((agent.stop().unwrap(), line.trim().parse().unwrap()))
 }
 
-fn compiled(folder: &Path) -> Option<std::path::PathBuf> {
+fn compiled(folder: &Path, text: &str, flags: &[String]) -> Option<std::path::PathBuf> {
     let Some(compiler) = testkit::find_command("cc") else {
         testkit::skipped("no C compiler");
         return None;
     };
     let (source, program) = (folder.join("causes.c"), folder.join("causes"));
-    std::fs::write(&source, SOURCE).unwrap();
+    std::fs::write(&source, text).unwrap();
     let arguments = ["-O1", "-fomit-frame-pointer", "-o"];
-    assert!(Command::new(compiler).args(arguments).arg(&program).arg(&source).status().unwrap().success());
+    assert!(
+        Command::new(compiler)
+            .args(arguments)
+            .arg(&program)
+            .args(flags)
+            .arg(&source)
+            .status()
+            .unwrap()
+            .success()
+    );
     Some(program)
 }
 

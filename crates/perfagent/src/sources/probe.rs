@@ -1,0 +1,127 @@
+//! A probe of a program or of the kernel, in place of the clock. One event has the program, which runs once for each hit; it chooses the
+//! processes and counts to the Nth itself. The probe stays until the end of the capture; the program is attached to begin and detached to end.
+
+use std::os::fd::BorrowedFd;
+
+use events::monitor::{MonitorError, Probe as Place, ProbeEvent};
+use kernel::{Kernel, SampledIn, locks_notice_their_cpu, nmi_may_sample, probes_may_sample};
+use recording::{Accounting, NotRun};
+use sys::perf;
+
+use super::source::{Opening, Source};
+use crate::config::SampledEvent;
+use crate::failure::load_error;
+use crate::{Error, Warning, WarningKind, privilege};
+
+const FORMS: &str =
+    "a probe is uprobe:PATH:FUNCTION, uretprobe:PATH:FUNCTION, usdt:PATH:PROVIDER:NAME or kprobe:FUNCTION";
+/// Functions of the kernel that may run while the sampler holds one of its locks.
+const OF_LOCKS: [&str; 6] = ["lock", "bpf", "htab", "rcu", "percpu", "ringbuf"];
+
+/// A probe.
+pub(crate) struct Probe {
+    sampled: SampledEvent,
+    place: Place,
+    opened: Option<ProbeEvent>,
+    /// Runs of the program that the kernel had skipped before it was attached.
+    skipped_before: u64,
+    warnings: Vec<Warning>,
+}
+
+impl Probe {
+    pub(crate) fn new(sampled: &SampledEvent, place: &Place) -> Self {
+        let (sampled, place) = (sampled.clone(), place.clone());
+        Self { sampled, place, opened: None, skipped_before: 0, warnings: Vec::new() }
+    }
+
+    /// Whether this kernel may take samples there.
+    fn check_kernel(&self) -> Result<(), Error> {
+        let name = &self.sampled.name;
+        let unsupported = |what: &str, since: &str| Error::Unsupported {
+            feature: format!("sampling at {name}, {what},"),
+            since: since.to_owned(),
+        };
+        if self.sampled.sampled_in == SampledIn::Program {
+            return match probes_may_sample() {
+                true => Ok(()),
+                false => Err(unsupported(
+                    "where a program may be preempted",
+                    "Linux 6.15, or 6.12 and before, with CONFIG_DEBUG_INFO_BTF",
+                )),
+            };
+        }
+        if !nmi_may_sample() {
+            return Err(unsupported("a function of the kernel", "Linux 5.11 with CONFIG_DEBUG_INFO_BTF"));
+        }
+        if OF_LOCKS.iter().any(|word| name.contains(word)) && !locks_notice_their_cpu() {
+            return Err(unsupported("which may happen where the sampler's own locks are held", "Linux 6.15"));
+        }
+        Ok(())
+    }
+
+    fn failed(&self, error: &MonitorError) -> Error {
+        if error.is_permission()
+            && let Err(missing) = privilege::require(false)
+        {
+            return missing;
+        }
+        Error::invalid("--event", format!("--event {}: {error}", self.sampled.name), FORMS)
+    }
+
+    fn attach(&self, kernel: &mut Kernel, event: BorrowedFd<'_>) -> Result<(), Error> {
+        let attached = kernel.with_sampler(|program| perf::set_bpf(event, program));
+        let failed = |source| Error::Attach { event: self.sampled.name.clone(), cpu: None, source };
+        attached.map_err(load_error)?.map_err(failed)
+    }
+}
+
+impl Source for Probe {
+    fn open(&mut self, opening: &mut Opening<'_>) -> Result<(), Error> {
+        self.check_kernel()?;
+        let opened = match opening.targets.is_empty() {
+            true => ProbeEvent::of_system(&self.place),
+            false => ProbeEvent::of_processes(&self.place, opening.living),
+        };
+        let opened = opened.map_err(|error| self.failed(&error))?;
+        let is_of_program = self.sampled.sampled_in == SampledIn::Program;
+        if is_of_program && !opening.targets.is_empty() && opened.is_of_all_processes() {
+            self.warnings.push(Warning::new(
+                WarningKind::Capture,
+                format!(
+                    "the probe {} is in all processes that use the file, not only in the targets: each hit costs them \
+                     a microsecond or more",
+                    self.sampled.name
+                ),
+                "mount tracefs, and run as a user who may define probes: mount -t tracefs tracefs /sys/kernel/tracing",
+            ));
+        }
+        self.opened = Some(opened);
+        Ok(())
+    }
+
+    fn enable(&mut self, kernel: &mut Kernel, _: u64) -> Result<(), Error> {
+        self.skipped_before = kernel.sampler_skipped();
+        let event = self.opened.as_ref().and_then(ProbeEvent::event);
+        event.map_or(Ok(()), |event| self.attach(kernel, event))
+    }
+
+    fn add_target(&mut self, _: &mut Kernel, pid: u32, _: u64) -> Result<(), Error> {
+        let added = self.opened.as_mut().map(|opened| opened.add(&[pid])).transpose();
+        added.map(drop).map_err(|error| self.failed(&error))
+    }
+
+    fn disable(&mut self, kernel: &mut Kernel, _: u64) -> Result<(), Error> {
+        self.opened = None;
+        // Runs that began before are still going on.
+        kernel.wait_for_programs().map_err(load_error)
+    }
+
+    fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
+        let skipped = kernel.sampler_skipped().saturating_sub(self.skipped_before);
+        accounting.not_run = NotRun { periods: skipped / self.sampled.period.max(1), worst: None };
+    }
+
+    fn take_warnings(&mut self) -> Vec<Warning> {
+        std::mem::take(&mut self.warnings)
+    }
+}
