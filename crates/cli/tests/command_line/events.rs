@@ -55,9 +55,12 @@ fn the_list_has_all_tracepoints_and_tells_what_works_here() {
         (&named("page-faults")["set"], &named("page-faults")["available"]),
         (&"software".into(), &true.into())
     );
-    let tracepoints = array.iter().filter(|event| event["set"] == "tracepoint").count();
+    // Other tests define probes meanwhile.
+    let is_fixed = |name: &str| !name.starts_with("perf_agent:");
+    let tracepoints = array.iter().filter(|event| event["set"] == "tracepoint");
+    let shown = tracepoints.filter(|event| event["name"].as_str().is_some_and(is_fixed)).count();
     let listed = std::fs::read_to_string("/sys/kernel/tracing/available_events").unwrap();
-    assert_eq!(tracepoints, listed.lines().count());
+    assert_eq!(shown, listed.lines().filter(|name| is_fixed(name)).count());
     assert_eq!(stdout(&run(&["events", "list", "sched:sched_switc?"])).lines().count(), 1);
 }
 
@@ -129,7 +132,9 @@ fn a_trace_ends_by_number_by_time_and_with_its_processes() {
     }
     let traced = run(&["events", "trace", "-e", "raw_syscalls:sys_enter", "--max-events", "7", "--json"]);
     assert_status(&traced, 0);
-    assert_eq!(lines(&stdout(&traced)).len(), 8, "{}", stdout(&traced));
+    // A busy machine adds lines of losses.
+    let seen = lines(&stdout(&traced)).iter().filter(|line| line.get("fields").is_some()).count();
+    assert_eq!(seen, 7, "{}", stdout(&traced));
     let silent =
         run(&["events", "trace", "-e", "sched:sched_switch", "--filter", "prev_prio > 4000", "-d", "300ms"]);
     assert_status(&silent, 0);
