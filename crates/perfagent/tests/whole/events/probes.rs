@@ -1,7 +1,5 @@
 //! Profiles at probes with known answers: the number of calls of a function by its callers, in a process and in its children.
 
-use std::path::Path;
-
 use perfagent::{Mode, Report};
 
 use super::{captured_of, folded, rooted};
@@ -13,19 +11,15 @@ const ALL: u64 = CALLS * (CHILDREN + 1);
 
 /// A capture of all calls at a probe: its kind, and what follows the function.
 fn captured(kind: &str, function: &str) -> Option<Report> {
-    let before = definitions();
     let flags = [format!("-DCALLS={CALLS}"), format!("-DCHILDREN={CHILDREN}")];
-    let event = |program: &Path| format!("{kind}:{}:{function}", program.display());
-    let (report, _) = captured_of(SOURCE, &flags, |builder, program| builder.event(&event(program)))?;
-    assert_eq!(definitions(), before, "nothing is left behind");
+    let mut path = String::new();
+    let (report, _) = captured_of(SOURCE, &flags, |builder, program| {
+        path = program.display().to_string();
+        builder.event(&format!("{kind}:{path}:{function}"))
+    })?;
+    let defined = std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap_or_default();
+    assert!(!defined.contains(&path), "nothing is left behind: {defined}");
     Some(report)
-}
-
-/// The probes that this process has defined.
-fn definitions() -> usize {
-    let own = format!("_{}_", std::process::id());
-    let text = std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap_or_default();
-    text.lines().filter(|line| line.contains(&own)).count()
 }
 
 #[test]
