@@ -1,5 +1,8 @@
 //! The options of `perf-agent events`.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 
 use crate::values::Text;
@@ -27,6 +30,8 @@ pub enum EventsAction {
     },
     /// Print events as they happen, in order of time. Without --pid and --cgroup those of the whole system
     Trace(Box<TraceArgs>),
+    /// Count events together, of processes, a cgroup, the whole system, or a command
+    Stat(Box<StatArgs>),
     /// Remove the probes that processes of perf-agent left behind when they were killed. Probes of others and of those that live stay
     Clean,
 }
@@ -56,6 +61,48 @@ pub struct TraceArgs {
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
+}
+
+/// The options of `events stat`.
+#[derive(Debug, Args)]
+pub struct StatArgs {
+    /// What to count, as for `events trace`, separated by commas: page-faults,sched:sched_switch. They are counted as one group. May be given several times
+    /// [default: task-clock, context-switches, cpu-migrations, page-faults, and of the processor cycles, instructions, branches and branch-misses if it counts them]
+    #[arg(long = "event", short = 'e', value_name = "LIST")]
+    pub events: Vec<String>,
+
+    /// Only this process, its threads, and the children that they start later; may be given several times
+    #[arg(long, short, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    pub pid: Vec<u32>,
+
+    /// Only this cgroup: a path below the mount of cgroups, or a whole path; may be given several times
+    #[arg(long, value_name = "CGROUP", conflicts_with = "pid")]
+    pub cgroup: Vec<String>,
+
+    /// The whole system, also while a command runs. The default without --pid, --cgroup and a command
+    #[arg(long, short, conflicts_with_all = ["pid", "cgroup"])]
+    pub all: bool,
+
+    /// Print what was counted each time so long has passed: 1s, 500ms
+    #[arg(long, short = 'I', value_name = "DURATION")]
+    pub interval: Option<Text>,
+
+    /// Stop after this time: 10s, 500ms, 2m [default: until Ctrl+C, or until the command or all processes have ended]
+    #[arg(long, short, value_name = "DURATION")]
+    pub duration: Option<Text>,
+
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write to this file [default: standard output; with a command, whose output that is, standard error]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Start this command and count until it ends; without other targets only it and its children, from its first instruction. The exit status is then the
+    /// command's
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
 }
 
 /// An event with its filter.

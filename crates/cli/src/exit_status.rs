@@ -59,14 +59,19 @@ impl ExitStatuses {
 }
 
 fn of_command_error(error: &Error) -> u8 {
-    match error.errno() {
+    of_exec_error(error.errno())
+}
+
+/// The status if a command cannot be executed.
+pub fn of_exec_error(errno: Option<i32>) -> u8 {
+    match errno {
         Some(ENOENT) => ExitStatuses::NOT_FOUND,
         _ => ExitStatuses::NOT_EXECUTABLE,
     }
 }
 
 /// The status of a command as shells show it: 128 is added to the number of a signal.
-fn of_command(status: ExitStatus) -> u8 {
+pub fn of_command(status: ExitStatus) -> u8 {
     let number = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(0);
     // The kernel keeps 8 bits of a status and 7 of a signal.
     number as u8

@@ -65,7 +65,8 @@ fn explain(error: &Error) -> (String, String) {
         ErrorKind::MissingRequiredArgument => missing(error),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => (
             "events needs a word that says what to do".to_owned(),
-            "write `perf-agent events list`, `format GROUP:NAME` or `trace -e EVENT`".to_owned(),
+            "write `perf-agent events list`, `format GROUP:NAME`, `trace -e EVENT` or `stat -e EVENT,EVENT`"
+                .to_owned(),
         ),
         ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
             (format!("{name} needs a value"), format!("write `{name} VALUE` or `{name}=VALUE`; {SEE_HELP}"))
@@ -75,6 +76,11 @@ fn explain(error: &Error) -> (String, String) {
             let prior = prior.split([' ', '=', '[']).next().unwrap_or_default();
             if prior == name && !name.is_empty() {
                 (format!("{name} was given twice"), format!("give {name} once"))
+            } else if name.starts_with('-') && prior.starts_with('-') {
+                (
+                    format!("{name} cannot be used with {prior}"),
+                    format!("leave out {name} or {prior}; {SEE_HELP}"),
+                )
             } else {
                 mixed()
             }
@@ -169,6 +175,14 @@ mod tests {
             let Err(Refusal::Syntax { error, .. }) = parse(words) else { panic!("{known}") };
             assert!(error.ends_with(&format!("is none of {known}")), "{error}");
         }
+    }
+
+    #[test]
+    fn options_that_exclude_each_other_are_named() {
+        let words = ["perf-agent", "events", "stat", "--pid", "1", "--cgroup", "x"].map(OsString::from);
+        let Err(Refusal::Syntax { error, hint }) = parse(words) else { panic!("both are taken") };
+        assert_eq!(error, "--pid cannot be used with --cgroup");
+        assert!(hint.starts_with("leave out --pid or --cgroup"), "{hint}");
     }
 
     #[test]

@@ -5,6 +5,8 @@ mod failure;
 mod format;
 mod list;
 mod printer;
+mod stat;
+mod stat_printer;
 mod thread_names;
 mod trace;
 
@@ -24,6 +26,7 @@ pub fn run(
         EventsAction::List { glob, json } => list::run(glob.as_deref(), *json),
         EventsAction::Format { name, json } => format::run(name, *json, statuses),
         EventsAction::Clean => clean::run(statuses),
+        EventsAction::Stat(args) => stat::run(args, interrupts, statuses),
         EventsAction::Trace(args) => trace::run(args, interrupts, statuses),
     }
 }

@@ -115,6 +115,23 @@ pub enum MonitorError {
         /// The cause.
         source: io::Error,
     },
+    /// A group without an event.
+    #[error("count events as a group: no event is given")]
+    EmptyGroup,
+    /// Records of a group that has none.
+    #[error("deliver the records of a group: none of its events is sampled; give one of them a period")]
+    NotSampled,
+    /// The kernel does not count the event together with those before it.
+    #[error(
+        "count {event} in one group with {leader}: the kernel refuses, though it counts it alone; \
+         the processor may have too few counters for all: count fewer events at a time"
+    )]
+    DoesNotFit {
+        /// The event.
+        event: String,
+        /// The first event of the group.
+        leader: String,
+    },
     /// The kernel lacks probes of this kind.
     #[error(
         "open {event}: this kernel has no {what}; it needs {option}, or use a tracepoint: `perf-agent events list` shows them"

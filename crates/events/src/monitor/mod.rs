@@ -6,7 +6,7 @@
 //!
 //! All items of all CPUs come in order of time; what could not is flagged. Losses are counted for each event and CPU: delivered and lost
 //! together are what happened, on kernels from 6.0 on exactly. A slow callback leads to losses in the kernel, not to memory that grows.
-//! Counters that are only read are not in here.
+//! Counters that are only read are in [`counting`](crate::counting) and [`group`](crate::group).
 //!
 //! ```no_run
 //! use events::monitor::{Body, EventRequest, MonitorBuilder, Source};
@@ -25,18 +25,19 @@ mod builder;
 mod cgroup;
 mod counts;
 mod delivery;
-mod error;
+pub(crate) mod error;
 mod event_monitor;
 mod format_of;
-mod grammar;
+pub(crate) mod grammar;
 mod item;
-mod merge;
+pub(crate) mod merge;
 mod names;
-mod opening;
-mod place;
-mod probe;
-mod request;
-mod rings;
+pub(crate) mod opening;
+pub(crate) mod place;
+pub(crate) mod probe;
+pub(crate) mod request;
+pub(crate) mod resolved;
+pub(crate) mod rings;
 mod state;
 mod target;
 mod tracefs;

@@ -14,8 +14,8 @@ use super::place::{Place, PlaceKind, Sources};
 
 /// Longest filter that the kernel takes.
 const MAX_FILTER: usize = 4095;
-/// Times that the threads of processes are read again until none is new.
-const ROUNDS: usize = 20;
+/// Times that processes and their threads are read again until none is new.
+pub(crate) const ROUNDS: usize = 20;
 
 /// What all events of a monitor have in common.
 #[derive(Clone, Copy, Debug)]
@@ -70,16 +70,18 @@ impl Common {
     }
 }
 
-/// Opens one event at one place on one CPU, or for a thread on all, with a smaller attribute if the kernel asks for that.
+/// Opens one event at one place on one CPU, or for a thread on all, with a smaller attribute if the kernel asks for that. With a `leader` it
+/// is counted whenever that is.
 pub(crate) fn open_one(
     attr: &EventAttr,
     name: &str,
     place: &Place,
     cpu: Option<u32>,
+    leader: Option<BorrowedFd<'_>>,
 ) -> Result<OwnedFd, MonitorError> {
     let bytes = perf_abi::encode(attr)?;
     let open = |bytes: &mut [u8]| {
-        perf::open_bytes(bytes, place.pid(), cpu.map_or(-1, crate::spec::cpu_number), None, place.flags())
+        perf::open_bytes(bytes, place.pid(), cpu.map_or(-1, crate::spec::cpu_number), leader, place.flags())
     };
     let mut sent = bytes;
     let result = match open(&mut sent) {
@@ -116,9 +118,9 @@ fn refused(attr: &EventAttr, name: &str, place: &Place, cpu: u32, source: io::Er
 }
 
 /// Whether the thread has ended or the CPU has gone meanwhile.
-fn is_gone(error: &MonitorError, place: &Place, cpu: u32) -> bool {
+pub(crate) fn is_gone(error: &MonitorError, place: &Place, cpu: u32) -> bool {
     match (error, &place.kind) {
-        (MonitorError::Open { source, .. }, _) if is(source, Errno::SRCH) => true,
+        _ if error.is_end_of_thread() => true,
         (MonitorError::Unsupported { source, .. }, PlaceKind::System | PlaceKind::Cgroup(_)) => {
             is(source, Errno::NODEV) && !crate::online_cpus().is_ok_and(|cpus| cpus.contains(&cpu))
         }
@@ -143,7 +145,7 @@ pub(crate) fn open_all<'a>(
         for place in places.get(from..).unwrap_or_default() {
             for &cpu in cpus {
                 let Some(ring) = ring_of(cpu) else { continue };
-                let fd = match open_one(attr, name, place, Some(cpu)) {
+                let fd = match open_one(attr, name, place, Some(cpu), None) {
                     Err(error) if is_gone(&error, place, cpu) => continue,
                     opened => opened?,
                 };
@@ -181,7 +183,7 @@ pub(crate) fn open_all<'a>(
     Ok(opened)
 }
 
-fn filter_text(event: &str, text: &str) -> Result<(String, CString), MonitorError> {
+pub(crate) fn filter_text(event: &str, text: &str) -> Result<(String, CString), MonitorError> {
     let refuse = |reason: &str| MonitorError::Filter {
         event: event.to_owned(),
         text: text.chars().take(200).collect(),
@@ -193,7 +195,12 @@ fn filter_text(event: &str, text: &str) -> Result<(String, CString), MonitorErro
     CString::new(text).map(|filter| (text.to_owned(), filter)).map_err(|_| refuse("it contains a NUL byte"))
 }
 
-fn set_filter(fd: &OwnedFd, event: &str, text: &str, filter: &CString) -> Result<(), MonitorError> {
+pub(crate) fn set_filter(
+    fd: &OwnedFd,
+    event: &str,
+    text: &str,
+    filter: &CString,
+) -> Result<(), MonitorError> {
     perf::set_filter(fd.as_fd(), filter).map_err(|source| {
         let reason = match Errno::from_io_error(&source) {
             Some(Errno::INVAL) => {

@@ -50,7 +50,7 @@ impl std::fmt::Debug for EventRequest {
 }
 
 impl EventRequest {
-    fn of(what: What) -> Self {
+    pub(crate) fn of(what: What) -> Self {
         Self { what, attr: None, period: None, enabled: true, filter: None, decoder: None }
     }
 

@@ -91,7 +91,7 @@ impl Rings {
         let mut events: Vec<OpenFd> = Vec::new();
         let mut ring: Option<Ring> = None;
         for place in places {
-            let fd = match open_one(attr, NAME, place, Some(cpu)) {
+            let fd = match open_one(attr, NAME, place, Some(cpu), None) {
                 // The thread has ended, or the CPU is offline.
                 Err(MonitorError::Open { source, .. } | MonitorError::Unsupported { source, .. })
                     if matches!(Errno::from_io_error(&source), Some(Errno::SRCH | Errno::NODEV)) =>
@@ -227,6 +227,6 @@ fn counts_lost(common: Common, places: &[Place], cpus: &[u32]) -> bool {
     let opened = cpus
         .first()
         .zip(places.first())
-        .and_then(|(&cpu, place)| open_one(&attr, NAME, place, Some(cpu)).ok());
+        .and_then(|(&cpu, place)| open_one(&attr, NAME, place, Some(cpu), None).ok());
     opened.is_some_and(|fd| read_lost(fd.as_fd(), attr.read_format).is_some())
 }

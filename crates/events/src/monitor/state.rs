@@ -17,11 +17,11 @@ use super::item::EventId;
 use super::merge::Merge;
 use super::opening::{OpenFd, open_all};
 use super::place::Sources;
-use super::probe::{Prepared, prepare};
-use super::request::{EventRequest, What};
+use super::probe::Prepared;
+use super::request::EventRequest;
+use super::resolved::Resolved;
 use super::rings::Rings;
 use super::target::{SharedByEvent, Target};
-use super::tracefs::Tracefs;
 
 /// Numbers of closed events whose records may still be in rings.
 const MAX_RETIRED: usize = 1 << 16;
@@ -124,20 +124,9 @@ impl State {
     pub fn register(&mut self, mut request: EventRequest) -> Result<EventId, MonitorError> {
         let name = request.name();
         let tracing_dir = self.tracing_dir.as_deref();
-        let probe = match &request.what {
-            What::Probe(probe) => {
-                let needs_definition = request.filter.is_some() || self.sources.follow_threads();
-                Some(prepare(probe, needs_definition, tracing_dir)?)
-            }
-            _ => None,
-        };
-        let format = match &request.what {
-            What::Tracepoint(name) => Some(Tracefs::find(tracing_dir)?.format(name)?),
-            _ => probe.as_ref().map(|probe| probe.format.clone()),
-        };
-        let id = format.as_ref().map_or(0, |format| format.id);
-        let wanted = request.wanted_attr(id, probe.as_ref(), self.default_attr.as_ref());
-        wanted.check()?;
+        let resolved = Resolved::of(&request, self.sources.follow_threads(), tracing_dir)?;
+        let wanted = resolved.attr(&request, self.default_attr.as_ref())?;
+        let Resolved { probe, format } = resolved;
         let attr = self.rings.common.complete(wanted, format.is_some());
         let same = |event: &Registered| (event.attr.kind, event.attr.config) == (attr.kind, attr.config);
         if attr.kind == event_type::SOFTWARE && self.events.values().any(same) {

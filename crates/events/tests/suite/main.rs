@@ -1,6 +1,7 @@
 //! Events and counters of this machine's kernel.
 
 mod counting;
+mod group;
 mod kernel;
 mod monitor;
 mod probes;

@@ -12,11 +12,8 @@ use perf_abi::EventAttr;
 use super::prepared::{Prepared, prepare};
 use super::probe_spec::Probe;
 use crate::monitor::error::MonitorError;
-use crate::monitor::opening::open_one;
+use crate::monitor::opening::{ROUNDS, open_one};
 use crate::monitor::place::{Place, PlaceKind, threads};
-
-/// Times that processes and their threads are read again until none is new.
-const ROUNDS: usize = 20;
 
 /// A probe that processes hit. It is gone when this is dropped.
 #[derive(Debug)]
@@ -36,8 +33,8 @@ impl ProbeEvent {
     /// [`MonitorError`]: there is no such place, or the kernel refuses the probe.
     pub fn of_system(probe: &Probe) -> Result<Self, MonitorError> {
         let prepared = prepare(probe, false, None)?;
-        let mut event = Self::of(prepared, false);
-        event.open(&PlaceKind::System)?;
+        let mut event = Self::of(prepared, true);
+        event.open(&PlaceKind::System, false)?;
         Ok(event)
     }
 
@@ -55,11 +52,9 @@ impl ProbeEvent {
             Ok(prepared) => prepared,
             Err(refusal) => return Self::of_system(probe).map_err(|_| refusal),
         };
-        let mut event = Self::of(prepared, true);
+        let mut event = Self::of(prepared, false);
         // An event that is inherited must not have the program: since its children get it too, the end of one detaches it from the probe.
-        event.attr.inherit = false;
-        event.open(&PlaceKind::Thread(std::process::id()))?;
-        event.attr.inherit = true;
+        event.open(&PlaceKind::Thread(std::process::id()), false)?;
         let mut pids = living();
         for _ in 0..ROUNDS {
             if !event.add(&pids)? {
@@ -74,10 +69,10 @@ impl ProbeEvent {
         Ok(event)
     }
 
-    fn of(prepared: Prepared, is_inherited: bool) -> Self {
-        let mut attr = EventAttr { disabled: true, inherit: is_inherited, ..EventAttr::default() };
+    fn of(prepared: Prepared, of_all_processes: bool) -> Self {
+        let mut attr = EventAttr { disabled: true, ..EventAttr::default() };
         prepared.apply(&mut attr);
-        Self { fds: Vec::new(), prepared, attr, known: BTreeSet::new(), of_all_processes: !is_inherited }
+        Self { fds: Vec::new(), prepared, attr, known: BTreeSet::new(), of_all_processes }
     }
 
     /// Opens it in further processes, and in what they start. Whether there was a thread that did not have it.
@@ -93,7 +88,7 @@ impl ProbeEvent {
             if !self.known.insert(tid) {
                 continue;
             }
-            match self.open(&PlaceKind::Thread(tid)) {
+            match self.open(&PlaceKind::Thread(tid), true) {
                 Ok(()) => is_new = true,
                 Err(error) if error.is_end_of_thread() => {}
                 Err(error) => return Err(error),
@@ -102,13 +97,14 @@ impl ProbeEvent {
         Ok(is_new)
     }
 
-    fn open(&mut self, kind: &PlaceKind) -> Result<(), MonitorError> {
+    fn open(&mut self, kind: &PlaceKind, inherit: bool) -> Result<(), MonitorError> {
         let place = Place { source: 0, kind: kind.clone() };
         let cpu = match kind {
             PlaceKind::Thread(_) => None,
             _ => Some(crate::online_cpus().ok().and_then(|cpus| cpus.first().copied()).unwrap_or(0)),
         };
-        self.fds.push(open_one(&self.attr, &self.prepared.name(), &place, cpu)?);
+        let attr = EventAttr { inherit, ..self.attr.clone() };
+        self.fds.push(open_one(&attr, &self.prepared.name(), &place, cpu, None)?);
         Ok(())
     }
 

@@ -1,0 +1,163 @@
+//! `perf-agent events stat`: counts beside those of perf, their ends, and what is said where there are none.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::capture::{assert_status, signal, start_in};
+use crate::{run, stderr, stdout};
+
+/// Runs `events stat`; `None` if this user may not count.
+fn stat(words: &[&str]) -> Option<Output> {
+    let output = run(&[&["events", "stat"], words].concat());
+    let text = stderr(&output);
+    if text.contains("needs cap_perfmon") || text.contains("tracefs") {
+        testkit::skipped(format_args!("{text}"));
+        return None;
+    }
+    Some(output)
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn value(lines: &[Value], event: &str) -> u64 {
+    let line = lines.iter().find(|line| line["event"] == event);
+    line.and_then(|line| line["value"].as_u64()).unwrap_or_else(|| panic!("{event}: {lines:?}"))
+}
+
+/// A command that makes children and many system calls.
+const WORK: [&str; 5] =
+    ["sh", "-c", "for i in 1 2 3 4 5; do cat /proc/self/maps > /dev/null; done; exit 7", "x", "y"];
+
+#[test]
+fn a_command_counts_as_in_perf() {
+    let events = "raw_syscalls:sys_enter,sched:sched_process_fork,page-faults,task-clock";
+    let Some(output) = stat(&[&["-e", events, "--json", "--"], &WORK[..]].concat()) else { return };
+    assert_status(&output, 7);
+    let ours = lines(&stderr(&output));
+    assert_eq!((ours.len(), stdout(&output).as_str()), (4, ""), "{ours:?}");
+    // perf's own numbers, with the values first: `-x,` separates them by commas.
+    let perf = Command::new("perf").args(["stat", "-x,", "-e", events, "--"]).args(WORK).output();
+    let Ok(perf) = perf else { testkit::skip!("perf is not installed") };
+    let text = stderr(&perf);
+    let theirs = |event: &str| {
+        let line =
+            text.lines().find(|line| line.contains(event)).unwrap_or_else(|| panic!("{event}: {text}"));
+        line.split(',').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert_eq!((value(&ours, "sched:sched_process_fork"), theirs("sched_process_fork")), (5, 5.0));
+    let near = |event: &str, theirs: f64, part: f64| {
+        let ours = value(&ours, event) as f64;
+        assert!((ours - theirs).abs() <= theirs * part, "{event}: {ours} and {theirs} of perf");
+    };
+    near("raw_syscalls:sys_enter", theirs("raw_syscalls:sys_enter"), 0.02);
+    near("page-faults", theirs("page-faults"), 0.1);
+    for line in &ours {
+        assert_eq!((&line["estimated"], &line["counted"]), (&Value::Bool(false), &line["value"]));
+        assert_eq!(line["enabled_ns"], line["running_ns"]);
+    }
+}
+
+#[test]
+fn a_process_is_counted_until_it_ends() {
+    let mut target = Command::new("sh")
+        .args(["-c", "read line; for i in 1 2 3; do /bin/true; done; read line"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = target.id().to_string();
+    let words = ["events", "stat", "-e", "sched:sched_process_fork,task-clock", "--json", "--pid", &pid];
+    let mut child = start_in(Path::new("/"), &words);
+    let fds = format!("/proc/{}/fd", child.id());
+    let is_counting = || {
+        let links =
+            std::fs::read_dir(&fds).unwrap().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        links.filter(|link| link.to_string_lossy().contains("perf_event")).count() == 2
+            || child.try_wait().unwrap().is_some()
+    };
+    testkit::until("events are open", is_counting);
+    std::thread::sleep(Duration::from_millis(200));
+    let mut input = target.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"go\n").unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    drop(input);
+    target.wait().unwrap();
+    let output = child.wait_with_output().unwrap();
+    if stderr(&output).contains("needs cap_perfmon") || stderr(&output).contains("tracefs") {
+        testkit::skip!("{}", stderr(&output));
+    }
+    assert_status(&output, 0);
+    assert_eq!(value(&lines(&stdout(&output)), "sched:sched_process_fork"), 3);
+}
+
+#[test]
+fn intervals_follow_each_other_and_a_signal_ends_the_last() {
+    let words = ["events", "stat", "-e", "task-clock,page-faults", "--json", "-a", "-I", "200ms"];
+    let child = start_in(Path::new("/"), &words);
+    std::thread::sleep(Duration::from_millis(1300));
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    if stderr(&output).contains("needs cap_perfmon") {
+        testkit::skip!("{}", stderr(&output));
+    }
+    assert_status(&output, 0);
+    let lines = lines(&stdout(&output));
+    let clocks: Vec<&Value> = lines.iter().filter(|line| line["event"] == "task-clock").collect();
+    assert!(clocks.len() >= 3, "{lines:?}");
+    let seconds = |line: &Value, key: &str| line[key].as_f64().unwrap();
+    assert_eq!(seconds(clocks[0], "from_s"), 0.0);
+    for pair in clocks.windows(2) {
+        assert_eq!(seconds(pair[0], "to_s"), seconds(pair[1], "from_s"));
+    }
+    let cpus = std::thread::available_parallelism().unwrap().get() as f64;
+    for line in &clocks[1..clocks.len() - 1] {
+        let rate = line["value"].as_f64().unwrap() / 1e9 / (seconds(line, "to_s") - seconds(line, "from_s"));
+        assert!((0.5 * cpus..1.5 * cpus).contains(&rate), "{rate} of {cpus} CPUs: {line}");
+    }
+}
+
+#[test]
+fn without_events_the_usual_ones_are_counted_into_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("counts");
+    let Some(output) = stat(&["-o", path.to_str().unwrap(), "--", "/bin/echo", "hello"]) else { return };
+    assert_status(&output, 0);
+    assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("hello\n", ""));
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("/bin/echo hello, 0.000 s to "), "{text}");
+    for event in ["task-clock", "context-switches", "cpu-migrations", "page-faults"] {
+        assert!(text.contains(event), "{text}");
+    }
+    assert!(!text.contains("not on this machine"), "nobody asked for what is not here: {text}");
+}
+
+#[test]
+fn what_cannot_be_counted_is_said() {
+    let Some(output) = stat(&["-e", "task-clock,LLC-prefetches,page-faults", "-d", "100ms"]) else { return };
+    let has_no_pmu = stdout(&run(&["events", "list", "LLC-prefetches"])).contains("not on this machine");
+    assert_status(&output, 0);
+    assert_eq!(stdout(&output).contains("not on this machine"), has_no_pmu, "{}", stdout(&output));
+    for (words, status, said) in [
+        (vec!["-e", "task-clock,no-such-event"], 2, "no-such-event"),
+        (vec!["-e", "sched:sched_switch period=5"], 2, "no period"),
+        (vec!["-d", "0s"], 2, "--duration"),
+        (vec!["-e", "sched:no_such"], 1, "sched:no_such"),
+        (vec!["--pid", "4194303"], 1, "no such process"),
+        (vec!["--cgroup", "no-such-cgroup"], 1, "no-such-cgroup"),
+        (vec!["-e", "task-clock", "-o", "/no/such/file"], 1, "/no/such/file"),
+        (vec!["--pid", "1", "-a"], 2, "cannot be used with"),
+        (vec!["--", "/no/such/program"], 127, "/no/such/program"),
+        (vec!["--", "/etc/passwd"], 126, "/etc/passwd"),
+    ] {
+        let output = run(&[vec!["events", "stat"], words.clone()].concat());
+        assert_status(&output, status);
+        assert!(stderr(&output).contains(said), "{words:?}: {}", stderr(&output));
+    }
+}
