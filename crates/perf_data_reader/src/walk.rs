@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use unwind::full::{Frame, FullUnwinder, KnownRegisters, REGISTERS};
+use unwind::full::{Frame, FullUnwinder};
 use unwind::{StepError, Table};
 
 use crate::bytes::u64_at;
@@ -24,34 +24,6 @@ const MAX_TABLES: usize = 64;
 const MAX_FOR_TABLE: usize = 256 << 20;
 /// `abi` of 64-bit code.
 const ABI_64: u64 = 2;
-
-/// The registers by bit of the mask (`asm/perf_regs.h`): their DWARF numbers, the pc as `REGISTERS`.
-#[cfg(not(target_arch = "aarch64"))]
-const NUMBERS: [Option<usize>; 24] = {
-    let mut numbers = [None; 24];
-    let dwarf = [0, 3, 2, 1, 4, 5, 6, 7, REGISTERS];
-    let mut bit = 0;
-    while bit < dwarf.len() {
-        numbers[bit] = Some(dwarf[bit]);
-        bit += 1;
-    }
-    let mut register = 8;
-    while register < 16 {
-        numbers[register + 8] = Some(register);
-        register += 1;
-    }
-    numbers
-};
-#[cfg(target_arch = "aarch64")]
-const NUMBERS: [Option<usize>; 33] = {
-    let mut numbers = [None; 33];
-    let mut bit = 0;
-    while bit < 33 {
-        numbers[bit] = Some(bit);
-        bit += 1;
-    }
-    numbers
-};
 
 /// What unwinds the code of one file.
 struct Sections {
@@ -101,19 +73,7 @@ impl Walker {
         by: &mut dyn Files,
         places: &mut Vec<Place>,
     ) {
-        let mut values = [None; REGISTERS + 1];
-        let bits = (0..64).filter(|bit| sample.mask >> bit & 1 == 1);
-        for (bit, value) in bits.zip(user.registers.iter()) {
-            if let Some(number) = NUMBERS.get(bit as usize).copied().flatten() {
-                values[number] = Some(value);
-            }
-        }
-        let pc = values[REGISTERS].unwrap_or(0);
-        let mut registers = KnownRegisters::unknown(pc);
-        for (number, value) in (0u8..).zip(&values[..REGISTERS]) {
-            registers.set(number, *value);
-        }
-        let mut now = Frame { pc, registers, exact: true };
+        let mut now = Frame::of_sample(sample.mask, user.registers.iter());
         let pid = sample.pid;
         if user.abi != ABI_64 || self.is_foreign {
             self.foreign += 1;
@@ -212,16 +172,8 @@ fn by_frame_pointer(
     memory: &impl Fn(u64) -> Option<u64>,
     broken: Cut,
 ) -> Result<Frame, Option<Cut>> {
-    let fp = now.fp().ok_or(Some(broken))?;
-    if fp == 0 {
-        return Err(None);
-    }
-    if fp % 8 != 0 || now.sp().is_some_and(|sp| fp < sp) {
-        return Err(Some(broken));
-    }
-    let saved = memory(fp).ok_or(Some(broken))?;
-    match memory(fp.wrapping_add(8)).ok_or(Some(broken))? {
-        0 => Err(None),
-        pc => Ok(Frame::caller_by_record(fp, saved, pc)),
-    }
+    now.by_frame_pointer(memory).map_err(|error| match error {
+        StepError::Root => None,
+        _ => Some(broken),
+    })
 }

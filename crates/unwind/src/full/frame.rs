@@ -3,6 +3,7 @@
 use super::native::FRAME_POINTER;
 use super::native::LINK_REGISTER;
 use super::native::PC;
+use super::native::PERF_NUMBERS;
 use super::native::REGISTERS;
 use super::native::STACK_POINTER;
 use super::native::code_address;
@@ -41,6 +42,12 @@ impl KnownRegisters {
         Self { values }
     }
 
+    /// The same with another pc.
+    pub(super) fn at(mut self, pc: u64) -> Self {
+        self.values[usize::from(PC)] = Some(pc);
+        self
+    }
+
     /// The value of a register, if known.
     #[must_use]
     pub fn get(&self, register: u8) -> Option<u64> {
@@ -73,6 +80,23 @@ impl Frame {
         Self { pc, registers: KnownRegisters::all(general, pc), exact: true }
     }
 
+    /// The innermost frame of a sample with `PERF_SAMPLE_REGS_USER`: `values` are those of the bits in `mask`, in their order. Without a pc it is at
+    /// address 0.
+    #[must_use]
+    pub fn of_sample(mask: u64, values: impl Iterator<Item = u64>) -> Self {
+        let bits = (0..u64::BITS).filter(|bit| mask >> bit & 1 == 1);
+        let mut registers = KnownRegisters::unknown(0);
+        let mut pc = 0;
+        for (bit, value) in bits.zip(values) {
+            match PERF_NUMBERS.get(bit as usize).copied().flatten() {
+                Some(PC) => pc = value,
+                Some(number) => registers.set(number, Some(value)),
+                None => {}
+            }
+        }
+        Self { pc, registers: registers.at(pc), exact: true }
+    }
+
     /// A caller with a known stack pointer and possibly a known frame pointer.
     #[must_use]
     pub fn caller(pc: u64, sp: u64, fp: Option<u64>) -> Self {
@@ -91,6 +115,27 @@ impl Frame {
             caller.registers.set(STACK_POINTER, None);
         }
         caller
+    }
+
+    /// The caller by the frame record that the frame pointer names.
+    ///
+    /// # Errors
+    /// [`StepError::Root`] at the outermost record; [`StepError::UnsupportedRule`] if the frame pointer is unknown, [`StepError::NotAbove`] if it names
+    /// no record above this frame, [`StepError::Fault`] if the record cannot be read.
+    pub fn by_frame_pointer(&self, memory: &impl Memory) -> Result<Self, StepError> {
+        let fp = self.fp().ok_or(StepError::UnsupportedRule)?;
+        if fp == 0 {
+            return Err(StepError::Root);
+        }
+        if fp % 8 != 0 || self.sp().is_some_and(|sp| fp < sp) {
+            return Err(StepError::NotAbove(fp));
+        }
+        let word = |address: u64| memory.read_u64(address).ok_or(StepError::Fault(address));
+        let saved = word(fp)?;
+        match word(fp.wrapping_add(8))? {
+            0 => Err(StepError::Root),
+            pc => Ok(Self::caller_by_record(fp, saved, pc)),
+        }
     }
 
     /// The stack pointer, if known.
@@ -198,5 +243,33 @@ mod tests {
         let own_caller = Frame::caller(0x40, 0x1110, Some(0x1100));
         assert_eq!(own_caller.apply(&by_fp, &memory), Err(StepError::NotAbove(0x1110)));
         assert_eq!(lost.apply(&Rule::ROOT, &memory), Err(StepError::Root));
+    }
+
+    #[test]
+    fn registers_come_in_the_order_of_their_bits() {
+        let frame = Frame::of_sample(1 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 16, 10..);
+        assert_eq!((frame.pc, frame.sp(), frame.fp(), frame.exact), (13, Some(12), Some(11), true));
+        // ax, r8 behind the flags, which no rule needs; bx was not asked for.
+        let of = |number| frame.registers.get(number);
+        assert_eq!((of(0), of(8), of(3), of(16)), (Some(10), Some(15), None, Some(13)));
+        assert_eq!(Frame::of_sample(1 << 63, 1..).pc, 0);
+    }
+
+    #[test]
+    fn frame_pointers_lead_upwards_to_the_root() {
+        let words = [(0x1000, 0x1020), (0x1008, 77), (0x1020, 0), (0x1028, 88)];
+        let memory = |address: u64| words.iter().find(|(at, _)| *at == address).map(|(_, word)| *word);
+        let caller = Frame::caller(5, 0xff0, Some(0x1000)).by_frame_pointer(&memory).unwrap();
+        assert_eq!(
+            (caller.pc, caller.sp(), caller.fp(), caller.exact),
+            (77, Some(0x1010), Some(0x1020), false)
+        );
+        let outermost = caller.by_frame_pointer(&memory).unwrap();
+        assert_eq!(outermost.by_frame_pointer(&memory), Err(StepError::Root));
+        let broken = |sp, fp| Frame::caller(5, sp, fp).by_frame_pointer(&memory).unwrap_err();
+        assert_eq!(broken(0xff0, None), StepError::UnsupportedRule);
+        assert_eq!(broken(0xff0, Some(0x1001)), StepError::NotAbove(0x1001));
+        assert_eq!(broken(0x1008, Some(0x1000)), StepError::NotAbove(0x1000));
+        assert_eq!(broken(0xff0, Some(0x2000)), StepError::Fault(0x2000));
     }
 }

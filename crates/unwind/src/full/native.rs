@@ -42,3 +42,31 @@ pub(super) const VENDOR: gimli::Vendor = match Machine::NATIVE {
 pub(super) fn code_address(return_address: u64) -> u64 {
     return_address & numbers::ADDRESS
 }
+
+/// The registers by bit of a mask (`arch/*/include/uapi/asm/perf_regs.h`): their DWARF numbers, the pc as [`PC`].
+#[cfg(not(target_arch = "aarch64"))]
+pub(super) const PERF_NUMBERS: [Option<u8>; 24] = {
+    let mut numbers = [None; 24];
+    let dwarf = [0, 3, 2, 1, 4, 5, 6, 7, REGISTERS as u8];
+    let mut bit = 0;
+    while bit < dwarf.len() {
+        numbers[bit] = Some(dwarf[bit]);
+        bit += 1;
+    }
+    let mut register = 8;
+    while register < 16 {
+        numbers[register + 8] = Some(register as u8);
+        register += 1;
+    }
+    numbers
+};
+#[cfg(target_arch = "aarch64")]
+pub(super) const PERF_NUMBERS: [Option<u8>; 33] = {
+    let mut numbers = [None; 33];
+    let mut bit = 0;
+    while bit < 33 {
+        numbers[bit] = Some(bit as u8);
+        bit += 1;
+    }
+    numbers
+};
