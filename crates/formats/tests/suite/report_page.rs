@@ -132,6 +132,7 @@ fn clicks_and_keys_at_three_sizes() {
         browser.key("N");
         assert_eq!(first, browser.text("current"));
         browser.search("");
+        browser.until("document.getElementById('matched').textContent === ''");
 
         browser.key("4");
         browser.until("document.querySelectorAll('#rows tr').length > 100");
