@@ -1,7 +1,7 @@
 //! perf events on all CPUs, and the kernel's records of mappings.
 //!
 //! [`EventSpec`] names the event to sample with ([`probe_hardware_cycles`] chooses one). [`Set`] opens it on every CPU
-//! and attaches a BPF program. [`counting`] has events that only count, [`group`] those that are counted together. [`SideBand`] reads the kernel's records of new
+//! and attaches a BPF program. [`counting`] has events that only count, [`group`] those that are counted together. [`stack_reader`] samples registers and stacks. [`SideBand`] reads the kernel's records of new
 //! executable mappings of all processes. [`monitor`] delivers events of any kind, decoded and in order of time. The first three follow CPUs that go offline and come back ([`Present`]).
 //!
 //! An error and a drop release everything that was opened. Nothing needs libbpf or a kernel newer than 4.8. The sizes
@@ -32,6 +32,7 @@ mod record;
 mod set;
 mod side_band;
 mod spec;
+pub mod stack_reader;
 mod throttle;
 
 pub use cpus::{Followed, Present, cpu_list, online_cpus};

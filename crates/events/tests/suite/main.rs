@@ -5,3 +5,4 @@ mod group;
 mod kernel;
 mod monitor;
 mod probes;
+mod stack_reader;
