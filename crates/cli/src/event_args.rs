@@ -119,7 +119,7 @@ pub struct ChosenEvents(pub Vec<ChosenEvent>);
 impl Args for ChosenEvents {
     fn augment_args(command: Command) -> Command {
         let event = Arg::new("events").short('e').long("event").value_name("SPEC").action(ArgAction::Append).required(true).help(
-            "What to print: a tracepoint GROUP:NAME, an event by perf's name (page-faults, cycles), raw:0xN, bp:ADDRESS:rwx, or a probe: uprobe:PATH:SYMBOL, \
+            "What to print: a tracepoint GROUP:NAME, an event by perf's name (page-faults, cycles), of a PMU (msr/tsc/), raw:0xN, bp:ADDRESS:rwx, or a probe: uprobe:PATH:SYMBOL, \
              uretprobe:PATH:SYMBOL, usdt:PATH:PROVIDER:NAME, kprobe:SYMBOL, kretprobe:SYMBOL. Behind it, `period=N` prints every Nth only; all else are \
              arguments of the probe: `a=%di:s64 s=+0(%si):string`. May be given several times",
         );

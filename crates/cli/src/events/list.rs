@@ -1,8 +1,8 @@
-//! `events list`: tracepoints, and the events of the processor and of the kernel.
+//! `events list`: tracepoints, and the events of the processor, of other event sources and of the kernel.
 
 use std::process::ExitCode;
 
-use ::events::monitor::{Tracefs, is_available, named_events};
+use ::events::monitor::{Tracefs, is_available, named_events, pmu_events};
 use serde_json::json;
 
 use crate::{listing, messages};
@@ -20,8 +20,10 @@ struct Line {
 pub fn run(glob: Option<&str>, as_json: bool) -> anyhow::Result<ExitCode> {
     let wanted = |name: &str| glob.is_none_or(|glob| matches(glob, name));
     let mut lines: Vec<Line> = Vec::new();
-    for event in
-        named_events().into_iter().filter(|event| wanted(&event.name) || event.also.is_some_and(wanted))
+    for event in named_events()
+        .into_iter()
+        .chain(pmu_events())
+        .filter(|event| wanted(&event.name) || event.also.is_some_and(wanted))
     {
         let available = is_available(event.kind, event.config);
         lines.push(Line { name: event.name, also: event.also, set: event.set, available });

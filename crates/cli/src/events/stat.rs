@@ -107,7 +107,7 @@ fn duration_of(option: &str, text: Option<&crate::values::Text>) -> Result<Optio
 fn wanted(args: &StatArgs) -> Result<Vec<GroupEvent>, String> {
     let lists = if args.events.is_empty() { vec![DEFAULT.to_owned()] } else { args.events.clone() };
     let mut wanted: Vec<GroupEvent> = Vec::new();
-    for text in lists.iter().flat_map(|list| list.split(',')) {
+    for text in lists.iter().flat_map(|list| split(list)) {
         let read = read_event(text.trim()).map_err(|error| error.to_string())?;
         if read.period.is_some() {
             return Err(format!(
@@ -120,6 +120,29 @@ fn wanted(args: &StatArgs) -> Result<Vec<GroupEvent>, String> {
         }
     }
     Ok(wanted)
+}
+
+/// The parts of a list. Commas between the terms of a PMU's event belong to it.
+fn split(list: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut pieces = list.split(',').peekable();
+    while let Some(piece) = pieces.next() {
+        let mut part = piece.to_owned();
+        if piece.contains('/') && !piece.contains(':') && !piece.trim_end().ends_with('/') {
+            let rest: Vec<&str> = pieces.clone().collect();
+            let is_end = |piece: &&str| piece.trim_end().ends_with('/') && piece.matches('/').count() == 1;
+            let taken = rest
+                .iter()
+                .position(is_end)
+                .filter(|end| !rest[..*end].iter().any(|piece| piece.contains(['/', ':'])));
+            for piece in rest.iter().take(taken.map_or(0, |end| end + 1)) {
+                part = format!("{part},{piece}");
+                pieces.next();
+            }
+        }
+        parts.push(part);
+    }
+    parts
 }
 
 fn open_output(args: &StatArgs) -> Result<Box<dyn Write>, String> {
@@ -264,6 +287,17 @@ mod tests {
         let command = StatArgs::augment_args(clap::Command::new("x").no_binary_name(true));
         let words = events.iter().flat_map(|event| ["-e", event]);
         StatArgs::from_arg_matches(&command.get_matches_from(words)).unwrap()
+    }
+
+    #[test]
+    fn commas_between_terms_are_no_ends() {
+        let parts = |list: &str| split(list).join(" ");
+        assert_eq!(
+            parts("cs,cpu/event=0x3c,umask=1,inv/,msr/tsc/"),
+            "cs cpu/event=0x3c,umask=1,inv/ msr/tsc/"
+        );
+        assert_eq!(parts("sched/sched_switch,cs,msr/tsc/"), "sched/sched_switch cs msr/tsc/");
+        assert_eq!(parts("uprobe:/bin/sh:main,cs,a/b"), "uprobe:/bin/sh:main cs a/b");
     }
 
     #[test]

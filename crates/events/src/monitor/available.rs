@@ -7,10 +7,12 @@ use sys::perf::{Attr, open};
 #[must_use]
 pub fn is_available(kind: u32, config: u64) -> bool {
     let missing = [Errno::NOENT, Errno::OPNOTSUPP, Errno::NODEV, Errno::INVAL];
-    match open(&Attr { kind, config, ..Attr::default() }, 0, -1, None) {
-        Ok(_) => true,
-        Err(error) => !Errno::from_io_error(&error).is_some_and(|errno| missing.contains(&errno)),
-    }
+    let is_missing = |pid, cpu| {
+        let opened = open(&Attr { kind, config, ..Attr::default() }, pid, cpu, None);
+        opened.is_err_and(|error| Errno::from_io_error(&error).is_some_and(|errno| missing.contains(&errno)))
+    };
+    // Some events belong to a whole CPU and to no thread.
+    !is_missing(0, -1) || !is_missing(-1, 0)
 }
 
 #[cfg(test)]

@@ -118,6 +118,12 @@ pub enum MonitorError {
     /// A group without an event.
     #[error("count events as a group: no event is given")]
     EmptyGroup,
+    /// The event source counts and takes no samples.
+    #[error("open {event}: it can be counted, but gives no records; `perf-agent events stat` counts it")]
+    OnlyCounted {
+        /// The event.
+        event: String,
+    },
     /// Records of a group that has none.
     #[error("deliver the records of a group: none of its events is sampled; give one of them a period")]
     NotSampled,

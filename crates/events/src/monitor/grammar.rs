@@ -1,11 +1,12 @@
 //! An event and its keys as text: `tracepoint:sched:sched_switch`, `sched:sched_switch period=10`, `page-faults`, `hw:cycles`, `raw:0x1a8`,
-//! `r1a8`, `bp:0x1234:4:rw`, `uprobe:/bin/sh:main n=%di:s32`.
+//! `r1a8`, `msr/tsc/`, `bp:0x1234:4:rw`, `uprobe:/bin/sh:main n=%di:s32`.
 //!
 //! In: the one grammar of events, for monitors and for profiles. The events that have names are in `names`, the targets of probes in `probe`.
 
 use perf_abi::numbers::event_type;
 
 use super::names::{NamedEvent, named_events};
+use super::pmus::pmu_event;
 use super::probe::Probe;
 use super::request::{Access, EventRequest};
 
@@ -30,7 +31,7 @@ pub enum EventName {
         /// Its name within the group.
         event: String,
     },
-    /// An event of the kernel's fixed sets.
+    /// An event of the kernel's fixed sets, or of a PMU of this machine.
     Named(NamedEvent),
     /// `config` of a raw event of the processor.
     Raw(u64),
@@ -118,6 +119,9 @@ pub fn parse_event(text: &str) -> Result<EventRequest, EventTextError> {
 }
 
 fn name_of(text: &str) -> Result<EventName, String> {
+    if text.ends_with('/') {
+        return pmu_event(text).map(EventName::Named);
+    }
     let Some((kind, rest)) = text.split_once(':') else {
         let raw = || text.strip_prefix('r').and_then(number_of_hex).map(EventName::Raw);
         return named(text, None)

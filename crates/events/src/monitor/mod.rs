@@ -34,6 +34,7 @@ pub(crate) mod merge;
 mod names;
 pub(crate) mod opening;
 pub(crate) mod place;
+mod pmus;
 pub(crate) mod probe;
 pub(crate) mod request;
 pub(crate) mod resolved;
@@ -52,6 +53,7 @@ pub use grammar::{EventName, EventText, EventTextError, parse_event, read_event}
 pub use item::{Body, DecodeError, Decoded, Decoder, EventId, Fields, Item, Meta};
 pub use names::{NamedEvent, named_events};
 pub use place::Source;
+pub use pmus::pmu_events;
 pub use probe::{Probe, ProbeEvent, remove_stale};
 pub use request::{Access, EventRequest};
 pub use tracefs::Tracefs;

@@ -12,7 +12,7 @@ pub struct NamedEvent {
     pub name: String,
     /// perf's other name for it, if it has one.
     pub also: Option<&'static str>,
-    /// "hardware", "software" or "cache".
+    /// "hardware", "software", "cache" or "pmu".
     pub set: &'static str,
     /// `type` of its attribute.
     pub kind: u32,

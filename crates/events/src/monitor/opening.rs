@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use perf_abi::numbers::{read_format, sample};
+use perf_abi::numbers::{event_type, read_format, sample};
 use perf_abi::{CounterGroup, EventAttr, InvalidAttr, SIZE};
 use rustix::io::Errno;
 use sys::perf;
@@ -93,7 +93,18 @@ pub(crate) fn open_one(
         }
         result => result,
     };
-    result.map_err(|source| refused(attr, name, place, cpu.unwrap_or(0), source))
+    result.map_err(|source| {
+        let samples = attr.sample_period > 0 || attr.sample_freq > 0;
+        let counts = EventAttr { sample_period: 0, sample_freq: 0, freq: false, ..attr.clone() };
+        if samples
+            && is(&source, Errno::INVAL)
+            && attr.kind > event_type::BREAKPOINT
+            && open_one(&counts, name, place, cpu, leader).is_ok()
+        {
+            return MonitorError::OnlyCounted { event: name.to_owned() };
+        }
+        refused(attr, name, place, cpu.unwrap_or(0), source)
+    })
 }
 
 fn is(error: &io::Error, errno: Errno) -> bool {
