@@ -58,6 +58,10 @@ pub struct TraceArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_events: Option<u64>,
 
+    /// Pages of each CPU's ring, rounded up to a power of two: with more, bursts lose less [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub ring_pages: Option<u32>,
+
     /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,

@@ -47,7 +47,7 @@ pub fn run(args: &TraceArgs, interrupts: &Interrupts, statuses: ExitStatuses) ->
         let pids = args.pid.iter().map(|pid| Source::Pid(*pid));
         let cgroups = args.cgroup.iter().map(|path| Source::Cgroup(path.clone()));
         let builder = pids.chain(cgroups).fold(MonitorBuilder::default(), MonitorBuilder::source);
-        let monitor = builder.build()?;
+        let monitor = builder.ring_pages(args.ring_pages.unwrap_or(0) as usize).build()?;
         let mut names = BTreeMap::new();
         for request in requests {
             let name = request.name();
@@ -61,6 +61,12 @@ pub fn run(args: &TraceArgs, interrupts: &Interrupts, statuses: ExitStatuses) ->
     };
     let printed = print(args, &monitor, names, duration, interrupts);
     let stats = monitor.stats();
+    if stats.events.values().any(|stats| stats.lost > 0) {
+        messages::warning(
+            "some events are lost: nobody read them in time",
+            Some("filter them (--filter), or give larger rings (--ring-pages 1024)"),
+        );
+    }
     if stats.corrupt_bytes + stats.unknown_id > 0 {
         let what = format!(
             "{} records of unknown events and {} bytes without sense were left out",

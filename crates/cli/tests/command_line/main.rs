@@ -7,6 +7,7 @@ mod debuginfod;
 mod doctor;
 mod ending;
 mod events;
+mod events_beside_perf;
 mod events_stat;
 mod help;
 mod inject_python;
