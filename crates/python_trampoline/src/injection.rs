@@ -6,11 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::mark::Mark;
+use crate::obstacle;
 use crate::refusal::{Refusal, Token};
 use crate::switch::{Off, On, switch_off, switch_on};
 
 /// For all processes of one start, or of the end.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a process is tried at the end that finds no safe place in time.
+const TRIES: usize = 3;
 /// Processes that are switched at the same time.
 const AT_ONCE: usize = 8;
 
@@ -99,7 +102,8 @@ impl Injection {
     /// run the interpreter are not counted.
     pub fn finish_forked(&self, pids: &[u32]) -> Counts {
         let late = || Refusal::new(Token::Timeout, "the time for all processes was over");
-        let off = |pid| match switch_off(pid, &self.own) {
+        let deadline = Instant::now() + PATIENCE;
+        let off = |pid| match self.switch_off(pid, deadline) {
             Ok(Off::Deactivated) => {
                 let mut state = self.state();
                 state.counts.activated += 1;
@@ -115,11 +119,18 @@ impl Injection {
         state.counts.clone()
     }
 
+    /// Many threads that compute may find no safe place in time, and find one in the next moment.
+    fn switch_off(&self, pid: u32, deadline: Instant) -> Result<Off, Refusal> {
+        let may_change = || Instant::now() < deadline && obstacle::of_process(pid).is_none();
+        again(|| switch_off(pid, &self.own), may_change)
+    }
+
     /// Switches off what was switched on.
     pub fn finish(&self) -> Counts {
         let on = std::mem::take(&mut self.state().on);
         let late = || Refusal::new(Token::Timeout, "the time for all processes was over");
-        let off = |pid| match switch_off(pid, &self.own) {
+        let deadline = Instant::now() + PATIENCE;
+        let off = |pid| match self.switch_off(pid, deadline) {
             Ok(Off::Deactivated) => {
                 self.state().counts.deactivated += 1;
                 Ok(())
@@ -144,6 +155,21 @@ impl Drop for Injection {
     fn drop(&mut self) {
         self.finish();
     }
+}
+
+/// Does something again that ends in [`Token::Timeout`], as long as that may change.
+fn again<T>(
+    mut act: impl FnMut() -> Result<T, Refusal>,
+    may_change: impl Fn() -> bool,
+) -> Result<T, Refusal> {
+    let mut result = act();
+    for _ in 1..TRIES {
+        match &result {
+            Err(refusal) if refusal.token == Token::Timeout && may_change() => result = act(),
+            _ => break,
+        }
+    }
+    result
 }
 
 /// Does something with each process, several at once, until `is_over` or the time for all is over.
@@ -191,5 +217,32 @@ impl fmt::Display for Counts {
             f.write_str(")")?;
         }
         write!(f, ", failed {}", failed.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of these results, one at each try, and how many tries that took.
+    fn tried(results: &[Result<u8, Token>], may_change: bool) -> (Result<u8, Token>, usize) {
+        let mut tries = 0;
+        let act = || {
+            tries += 1;
+            results[tries - 1].map_err(|token| Refusal::new(token, "cause"))
+        };
+        let result = again(act, || may_change).map_err(|refusal| refusal.token);
+        (result, tries)
+    }
+
+    #[test]
+    fn only_what_took_too_long_is_tried_again() {
+        let late = Err(Token::Timeout);
+        assert_eq!(tried(&[Ok(1)], true), (Ok(1), 1));
+        assert_eq!(tried(&[late, Ok(2)], true), (Ok(2), 2));
+        assert_eq!(tried(&[late, late, late], true), (late, TRIES));
+        assert_eq!(tried(&[late, Err(Token::Other)], true), (Err(Token::Other), 2));
+        assert_eq!(tried(&[late], false), (late, 1));
+        assert_eq!(tried(&[Err(Token::PtraceDenied)], true), (Err(Token::PtraceDenied), 1));
     }
 }
