@@ -3,38 +3,36 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use events::{EventKind, EventSpec, Followed, Options, Present, Rate, Set};
+use events::{EventKind, EventSpec, Followed, Present, Rate, Set};
 use kernel::{Kernel, SampledIn, nmi_may_sample};
 use recording::{Accounting, Unit};
 use rustix::io::Errno;
 
 use super::not_run::{self, Ran};
+use super::sampled_set::SampledSet;
 use super::source::{Opening, Source};
 use crate::config::SampledEvent;
-use crate::failure::{attach_error, load_error};
+use crate::failure::attach_error;
 use crate::{Config, Error};
 
 /// The event on all CPUs, or on those that were asked for.
 pub(crate) struct CountedEvent {
     event: SampledEvent,
-    spec: EventSpec,
-    /// The CPUs that sampling is restricted to.
-    wanted: Option<Vec<u32>>,
-    events: Option<Set>,
+    set: SampledSet,
 }
 
 impl CountedEvent {
     /// The event with these numbers of the kernel.
     pub(crate) fn new(event: &SampledEvent, (kind, number): (u32, u64), config: &Config) -> Self {
         let spec = EventSpec::new(EventKind::Raw { kind, config: number }, Rate::Period(event.period));
-        Self { event: event.clone(), spec, wanted: config.cpus.clone(), events: None }
+        Self { event: event.clone(), set: SampledSet::new(spec, config) }
     }
 
     fn failed(&self, error: events::Error) -> Error {
         if let Some(lack) = self.lack(&error) {
             return lack;
         }
-        match attach_error(&self.spec, error) {
+        match attach_error(self.set.spec(), error) {
             // The numbers of the event tell nobody anything.
             Error::Attach { cpu, source, .. } => {
                 Error::Attach { event: self.event.name.clone(), cpu, source }
@@ -63,43 +61,34 @@ impl CountedEvent {
 
 impl Source for CountedEvent {
     fn open(&mut self, opening: &mut Opening<'_>) -> Result<(), Error> {
-        let cpus = self.wanted.as_deref().unwrap_or(opening.cpus);
-        let mut events = Set::open_all(&self.spec, cpus, Options { deferred_enable: true })
-            .map_err(|error| self.failed(error))?;
+        self.set.open(opening).map_err(|error| self.failed(error))?;
         if self.event.sampled_in == SampledIn::Hardware && !nmi_may_sample() {
             return Err(Error::Unsupported {
                 feature: format!("sampling by {}, which comes as an NMI,", self.event.name),
                 since: "Linux 5.11 with CONFIG_DEBUG_INFO_BTF".to_owned(),
             });
         }
-        let attached = opening.kernel.with_sampler(|program| events.attach(program)).map_err(load_error)?;
-        attached.map_err(|error| self.failed(error))?;
-        self.events = Some(events);
-        Ok(())
+        self.set.attach(opening.kernel)?.map_err(|error| self.failed(error))
     }
 
     fn enable(&mut self, _: &mut Kernel, _: u64) -> Result<(), Error> {
-        let enabled = self.events.as_mut().map_or(Ok(()), Set::enable);
-        enabled.map_err(|error| self.failed(error))
+        self.set.enable().map_err(|error| self.failed(error))
     }
 
     fn follow_cpus(&mut self, _: &mut Kernel, now: &Present) -> Followed {
-        let Some(events) = &mut self.events else { return Followed::default() };
-        let wanted = self.wanted.as_ref();
-        events.follow(&now.only(|cpu| wanted.is_none_or(|cpus| cpus.contains(&cpu))))
+        self.set.follow_cpus(now)
     }
 
     fn skipped_cpus(&self) -> &[u32] {
-        self.events.as_ref().map_or(&[], Set::skipped)
+        self.set.skipped_cpus()
     }
 
     fn disable(&mut self, _: &mut Kernel, _: u64) -> Result<(), Error> {
-        let disabled = self.events.as_mut().map_or(Ok(()), Set::disable);
-        disabled.map_err(|error| self.failed(error))
+        self.set.disable().map_err(|error| self.failed(error))
     }
 
     fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
-        let Some(events) = &mut self.events else { return };
+        let Some(events) = self.set.events() else { return };
         let throttled_ns = events.throttled_ns().unwrap_or(0);
         accounting.throttled_ns += throttled_ns;
         // Counts of the hardware are shared and scaled, and those of a clock lack idle time: only what the kernel counts is exact.

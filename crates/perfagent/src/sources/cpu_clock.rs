@@ -2,22 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use events::{EventSpec, Followed, Options, Present, Set};
+use events::{EventSpec, Followed, Present};
 use kernel::Kernel;
 use recording::Accounting;
 
 use super::not_run::{self, Ran};
+use super::sampled_set::SampledSet;
 use super::source::{Opening, Source};
-use crate::failure::{attach_error, load_error};
+use crate::failure::attach_error;
 use crate::{Config, Error};
 
 /// The CPU clock of all CPUs, or of those that were asked for.
 pub(crate) struct CpuClock {
-    spec: EventSpec,
-    /// The CPUs that sampling is restricted to.
-    wanted: Option<Vec<u32>>,
+    set: SampledSet,
     rate_hz: u32,
-    events: Option<Set>,
     /// What the hypervisor had taken from each CPU before the events were enabled.
     stolen_before: BTreeMap<u32, u64>,
 }
@@ -26,46 +24,40 @@ impl CpuClock {
     pub(crate) fn new(config: &Config) -> Self {
         // Idle time is not recorded. The program leaves it out and not the kernel, so that each period has a run.
         let spec = EventSpec { exclude_idle: false, ..EventSpec::cpu_clock(config.sample_rate_hz.into()) };
-        let (wanted, rate_hz) = (config.cpus.clone(), config.sample_rate_hz);
-        Self { spec, wanted, rate_hz, events: None, stolen_before: BTreeMap::new() }
+        let (set, rate_hz) = (SampledSet::new(spec, config), config.sample_rate_hz);
+        Self { set, rate_hz, stolen_before: BTreeMap::new() }
+    }
+
+    fn failed(&self, error: events::Error) -> Error {
+        attach_error(self.set.spec(), error)
     }
 }
 
 impl Source for CpuClock {
     fn open(&mut self, opening: &mut Opening<'_>) -> Result<(), Error> {
-        let failed = |error| attach_error(&self.spec, error);
-        let cpus = self.wanted.as_deref().unwrap_or(opening.cpus);
-        let mut events =
-            Set::open_all(&self.spec, cpus, Options { deferred_enable: true }).map_err(failed)?;
-        let attached = opening.kernel.with_sampler(|program| events.attach(program)).map_err(load_error)?;
-        attached.map_err(failed)?;
-        self.events = Some(events);
-        Ok(())
+        self.set.open(opening).map_err(|error| self.failed(error))?;
+        self.set.attach(opening.kernel)?.map_err(|error| self.failed(error))
     }
 
     fn enable(&mut self, _: &mut Kernel, _: u64) -> Result<(), Error> {
         self.stolen_before = stolen_ns();
-        let Some(events) = &mut self.events else { return Ok(()) };
-        events.enable().map_err(|error| attach_error(&self.spec, error))
+        self.set.enable().map_err(|error| self.failed(error))
     }
 
     fn follow_cpus(&mut self, _: &mut Kernel, now: &Present) -> Followed {
-        let Some(events) = &mut self.events else { return Followed::default() };
-        let wanted = self.wanted.as_ref();
-        events.follow(&now.only(|cpu| wanted.is_none_or(|cpus| cpus.contains(&cpu))))
+        self.set.follow_cpus(now)
     }
 
     fn skipped_cpus(&self) -> &[u32] {
-        self.events.as_ref().map_or(&[], Set::skipped)
+        self.set.skipped_cpus()
     }
 
     fn disable(&mut self, _: &mut Kernel, _: u64) -> Result<(), Error> {
-        let Some(events) = &mut self.events else { return Ok(()) };
-        events.disable().map_err(|error| attach_error(&self.spec, error))
+        self.set.disable().map_err(|error| self.failed(error))
     }
 
     fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
-        let Some(events) = &mut self.events else { return };
+        let Some(events) = self.set.events() else { return };
         let throttled_ns = events.throttled_ns().unwrap_or(0);
         accounting.throttled_ns += throttled_ns;
         // Before the runs are counted: a period in between is no missing one.

@@ -1,16 +1,13 @@
 //! A probe of a program or of the kernel, in place of the clock. One event has the program, which runs once for each hit; it chooses the
 //! processes and counts to the Nth itself. The probe stays until the end of the capture; the program is attached to begin and detached to end.
 
-use std::os::fd::BorrowedFd;
-
 use events::monitor::{MonitorError, Probe as Place, ProbeEvent};
 use kernel::{Kernel, SampledIn, locks_notice_their_cpu, nmi_may_sample, probes_may_sample};
-use recording::{Accounting, NotRun};
-use sys::perf;
+use recording::Accounting;
 
+use super::program_event::ProgramEvent;
 use super::source::{Opening, Source};
 use crate::config::SampledEvent;
-use crate::failure::load_error;
 use crate::{Error, Warning, WarningKind, privilege};
 
 const FORMS: &str =
@@ -23,15 +20,14 @@ pub(crate) struct Probe {
     sampled: SampledEvent,
     place: Place,
     opened: Option<ProbeEvent>,
-    /// Runs of the program that the kernel had skipped before it was attached.
-    skipped_before: u64,
+    attached: ProgramEvent,
     warnings: Vec<Warning>,
 }
 
 impl Probe {
     pub(crate) fn new(sampled: &SampledEvent, place: &Place) -> Self {
         let (sampled, place) = (sampled.clone(), place.clone());
-        Self { sampled, place, opened: None, skipped_before: 0, warnings: Vec::new() }
+        Self { sampled, place, opened: None, attached: ProgramEvent::default(), warnings: Vec::new() }
     }
 
     /// Whether this kernel may take samples there.
@@ -67,12 +63,6 @@ impl Probe {
         }
         Error::invalid("--event", format!("--event {}: {error}", self.sampled.name), FORMS)
     }
-
-    fn attach(&self, kernel: &mut Kernel, event: BorrowedFd<'_>) -> Result<(), Error> {
-        let attached = kernel.with_sampler(|program| perf::set_bpf(event, program));
-        let failed = |source| Error::Attach { event: self.sampled.name.clone(), cpu: None, source };
-        attached.map_err(load_error)?.map_err(failed)
-    }
 }
 
 impl Source for Probe {
@@ -100,9 +90,9 @@ impl Source for Probe {
     }
 
     fn enable(&mut self, kernel: &mut Kernel, _: u64) -> Result<(), Error> {
-        self.skipped_before = kernel.sampler_skipped();
-        let event = self.opened.as_ref().and_then(ProbeEvent::event);
-        event.map_or(Ok(()), |event| self.attach(kernel, event))
+        let Some(event) = self.opened.as_ref().and_then(ProbeEvent::event) else { return Ok(()) };
+        let failed = |source| Error::Attach { event: self.sampled.name.clone(), cpu: None, source };
+        self.attached.attach(kernel, event)?.map_err(failed)
     }
 
     fn add_target(&mut self, _: &mut Kernel, pid: u32, _: u64) -> Result<(), Error> {
@@ -112,13 +102,11 @@ impl Source for Probe {
 
     fn disable(&mut self, kernel: &mut Kernel, _: u64) -> Result<(), Error> {
         self.opened = None;
-        // Runs that began before are still going on.
-        kernel.wait_for_programs().map_err(load_error)
+        self.attached.ended(kernel)
     }
 
     fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
-        let skipped = kernel.sampler_skipped().saturating_sub(self.skipped_before);
-        accounting.not_run = NotRun { periods: skipped / self.sampled.period.max(1), worst: None };
+        accounting.not_run = self.attached.not_run(kernel, self.sampled.period);
     }
 
     fn take_warnings(&mut self) -> Vec<Warning> {

@@ -7,30 +7,30 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use events::monitor::{MonitorError, Tracefs};
 use kernel::{Kernel, locks_notice_their_cpu, nmi_may_sample};
-use recording::{Accounting, NotRun};
+use recording::Accounting;
 use sys::perf::{self, Attr};
 
+use super::program_event::ProgramEvent;
 use super::source::{Opening, Source};
 use crate::config::SampledEvent;
-use crate::failure::load_error;
 use crate::{Error, privilege};
 
 /// `PERF_TYPE_TRACEPOINT`.
 const TRACEPOINT: u32 = 2;
+
 /// A tracepoint.
 pub(crate) struct Tracepoint {
     name: String,
     period: u64,
     group: String,
     opened: Option<OwnedFd>,
-    /// Runs of the program that the kernel had skipped before the tracepoint was attached.
-    skipped_before: u64,
+    attached: ProgramEvent,
 }
 
 impl Tracepoint {
     pub(crate) fn new(sampled: &SampledEvent, group: &str) -> Self {
-        let (name, period) = (sampled.name.clone(), sampled.period.max(1));
-        Self { name, period, group: group.to_owned(), opened: None, skipped_before: 0 }
+        let (name, period) = (sampled.name.clone(), sampled.period);
+        Self { name, period, group: group.to_owned(), opened: None, attached: ProgramEvent::default() }
     }
 
     fn attach_error(&self, source: io::Error) -> Error {
@@ -101,20 +101,17 @@ impl Source for Tracepoint {
     }
 
     fn enable(&mut self, kernel: &mut Kernel, _: u64) -> Result<(), Error> {
-        self.skipped_before = kernel.sampler_skipped();
         let Some(event) = &self.opened else { return Ok(()) };
-        let attached = kernel.with_sampler(|program| perf::set_bpf(event.as_fd(), program));
-        attached.map_err(load_error)?.map_err(|source| self.attach_error(source))
+        let attached = self.attached.attach(kernel, event.as_fd())?;
+        attached.map_err(|source| self.attach_error(source))
     }
 
     fn disable(&mut self, kernel: &mut Kernel, _: u64) -> Result<(), Error> {
         self.opened = None;
-        // Runs that began before are still going on.
-        kernel.wait_for_programs().map_err(load_error)
+        self.attached.ended(kernel)
     }
 
     fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
-        let skipped = kernel.sampler_skipped().saturating_sub(self.skipped_before);
-        accounting.not_run = NotRun { periods: skipped / self.period, worst: None };
+        accounting.not_run = self.attached.not_run(kernel, self.period);
     }
 }
