@@ -89,6 +89,7 @@ fn as_text(
     };
     let value = match count.scaled() {
         Ok(value) => value,
+        Err(_) if ran_never(count) => return ("0".to_owned(), "nothing ran meanwhile".to_owned()),
         Err(reason) => return ("-".to_owned(), reason.to_string()),
     };
     let seconds = span.until.saturating_sub(span.from).as_secs_f64();
@@ -125,6 +126,9 @@ fn as_json_line(line: &CountLine, count: Option<&Counted>, span: Span) -> serde_
             "value": value, "estimated": count.is_estimated(), "counted": count.value,
             "enabled_ns": count.enabled_ns, "running_ns": count.running_ns,
         }),
+        (Some(count), Some(Err(_))) if ran_never(count) => json!({
+            "value": 0, "estimated": false, "counted": 0, "enabled_ns": 0, "running_ns": 0,
+        }),
         (_, Some(Err(reason))) => json!({ "value": null, "reason": reason.to_string() }),
         _ => json!({ "value": null, "reason": line.missing.unwrap_or("could not be read") }),
     };
@@ -133,6 +137,11 @@ fn as_json_line(line: &CountLine, count: Option<&Counted>, span: Span) -> serde_
     };
     head.extend(rest);
     head.into()
+}
+
+/// No thread of a process ran, so there was nothing to count.
+fn ran_never(count: &Counted) -> bool {
+    count.enabled_ns == 0
 }
 
 /// A number with commas between thousands.
@@ -211,6 +220,16 @@ mod tests {
         assert_eq!(lines[5], "-  LLC-loads     not on this machine");
         assert_eq!((grouped(0), grouped(999), grouped(1000)), ("0".into(), "999".into(), "1,000".into()));
         assert_eq!((rate(0.5), rate(45.67), rate(123_456.0)), ("0.50".into(), "45.7".into(), "123 k".into()));
+    }
+
+    #[test]
+    fn what_slept_all_the_time_has_counts_of_zero() {
+        let slept = [(1, 0, 0); 4];
+        let text = printed(false, &slept);
+        assert!(text.lines().nth(1).unwrap().ends_with(" 0  task-clock    nothing ran meanwhile"), "{text}");
+        let json: serde_json::Value =
+            serde_json::from_str(printed(true, &slept).lines().next().unwrap()).unwrap();
+        assert_eq!((&json["value"], &json["estimated"]), (&0.into(), &false.into()));
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub struct EventGroup {
 }
 
 impl EventGroup {
-    /// Opens the events everywhere, disabled: the first leads, and all are counted when it is.
+    /// Opens the events everywhere, disabled: the first leads, and all are counted when it is. This process may have as many open files then as it is
+    /// allowed.
     ///
     /// # Errors
     /// [`MonitorError`] if a source is not there, or if an event cannot be opened or does not fit into the group. Nothing stays open then.
@@ -43,6 +44,7 @@ impl EventGroup {
         if events.is_empty() {
             return Err(MonitorError::EmptyGroup);
         }
+        sys::usage::raise_open_files();
         let sources = Sources::open(&options.sources, options.cgroup_root.as_deref())?;
         let tracing_dir = options.tracing_dir.as_deref();
         let member = |event| Member::of(event, sources.follow_threads(), tracing_dir);

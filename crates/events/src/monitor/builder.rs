@@ -135,7 +135,7 @@ impl MonitorBuilder {
         self
     }
 
-    /// Opens the rings. The monitor is stopped and has no events. Probes that processes of this library have left behind are removed, where that is
+    /// Opens the rings, with as many open files as this process may have. The monitor is stopped and has no events. Probes that processes of this library have left behind are removed, where that is
     /// permitted.
     ///
     /// # Errors
@@ -144,6 +144,7 @@ impl MonitorBuilder {
         if let Some(attr) = &self.default_attr {
             attr.check()?;
         }
+        sys::usage::raise_open_files();
         if let Ok(tracefs) = Tracefs::find(self.tracing_dir.as_deref()) {
             let _needs_privileges = remove_stale(&tracefs);
         }

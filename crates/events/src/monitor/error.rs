@@ -173,14 +173,14 @@ pub enum MonitorError {
         event: String,
     },
     /// The event cannot be opened.
-    #[error("open {event} for {target} on CPU {cpu}: {source}{}", open_hint(source, target))]
+    #[error("open {event} for {target}{}: {source}{}", on_cpu(*cpu), open_hint(source, target))]
     Open {
         /// The event.
         event: String,
         /// What it follows.
         target: String,
-        /// The CPU.
-        cpu: u32,
+        /// The CPU; none for a thread wherever it runs.
+        cpu: Option<u32>,
         /// The cause.
         source: io::Error,
     },
@@ -234,6 +234,10 @@ fn is_permission(source: &io::Error) -> bool {
     matches!(Errno::from_io_error(source), Some(Errno::ACCESS | Errno::PERM))
 }
 
+fn on_cpu(cpu: Option<u32>) -> String {
+    cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"))
+}
+
 fn near_names(near: &[String]) -> String {
     if near.is_empty() { String::new() } else { format!("; similar are {}", near.join(", ")) }
 }
@@ -250,7 +254,9 @@ fn open_hint(source: &io::Error, target: &str) -> &'static str {
         Some(Errno::ACCESS | Errno::PERM) => {
             "; needs cap_perfmon, or a process of your own and kernel.perf_event_paranoid at most 1"
         }
-        Some(Errno::MFILE | Errno::NFILE) => "; raise the limit of open files (ulimit -n)",
+        Some(Errno::MFILE | Errno::NFILE) => {
+            "; it takes a descriptor for each event and each thread or CPU: raise the limit of open files (ulimit -n), or name fewer events"
+        }
         Some(Errno::BUSY) => "; another user holds the counter exclusively",
         _ => "",
     }

@@ -103,7 +103,7 @@ pub(crate) fn open_one(
         {
             return MonitorError::OnlyCounted { event: name.to_owned() };
         }
-        refused(attr, name, place, cpu.unwrap_or(0), source)
+        refused(attr, name, place, cpu, source)
     })
 }
 
@@ -111,7 +111,7 @@ fn is(error: &io::Error, errno: Errno) -> bool {
     Errno::from_io_error(error) == Some(errno)
 }
 
-fn refused(attr: &EventAttr, name: &str, place: &Place, cpu: u32, source: io::Error) -> MonitorError {
+fn refused(attr: &EventAttr, name: &str, place: &Place, cpu: Option<u32>, source: io::Error) -> MonitorError {
     if let Some(error) = Sources::refusal(place, &source) {
         return error;
     }
