@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use sys::perf;
 use sys::ring::Ring;
+use sys::{bpf_link, perf};
 
 use crate::cpus::PerCpu;
 use crate::spec::cpu_number;
 use crate::throttle::Throttle;
 use crate::{Error, EventSpec, Followed, Present, monotonic_ns};
 
-/// How to open a [`Set`].
+/// How to open a [`PerfEventSet`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Leave the events disabled until [`Set::enable`], so that nothing fires before the program is attached.
+    /// Leave the events disabled until [`PerfEventSet::enable`], so that nothing fires before the program is attached.
     pub deferred_enable: bool,
 }
 
 /// One event per CPU. Dropping it closes the events, which also detaches the program.
 #[derive(Debug)]
-pub struct Set {
+pub struct PerfEventSet {
     spec: EventSpec,
     events: PerCpu<CpuEvent>,
     skipped: Vec<u32>,
@@ -39,10 +39,12 @@ struct CpuEvent {
     /// Unmapped before the event is closed. None if it could not be mapped.
     ring: Option<Ring>,
     throttle: Throttle,
+    /// Closed before the event. None without a program, and where the event itself has it.
+    link: Option<OwnedFd>,
     fd: OwnedFd,
 }
 
-impl Set {
+impl PerfEventSet {
     /// Opens the event on each of `cpus`. Offline CPUs (`ESRCH`, `ENODEV`) are left out.
     ///
     /// # Errors
@@ -76,7 +78,7 @@ impl Set {
     /// # Errors
     /// [`Error::Attach`]. CPUs before the named one keep the program until the set is dropped.
     pub fn attach(&mut self, program: BorrowedFd<'_>) -> Result<(), Error> {
-        self.events.iter().try_for_each(|(cpu, event)| event.attach(cpu, program))?;
+        self.events.iter_mut().try_for_each(|(cpu, event)| event.attach(cpu, program))?;
         let kept = program.try_clone_to_owned();
         let cpu = self.events.cpus().next().unwrap_or_default();
         self.program = Some(kept.map_err(|source| Error::Attach { cpu, source })?);
@@ -95,7 +97,7 @@ impl Set {
                 closed_throttled_ns.zip(of_event).map(|(sum, more)| sum.saturating_add(more));
         };
         let followed = events.follow(now, close, |cpu| {
-            let Some(event) = CpuEvent::open(spec, cpu)? else { return Ok(None) };
+            let Some(mut event) = CpuEvent::open(spec, cpu)? else { return Ok(None) };
             if let Some(program) = program {
                 event.attach(cpu, program.as_fd())?;
             }
@@ -125,6 +127,16 @@ impl Set {
     pub fn disable(&mut self) -> Result<(), Error> {
         self.enabled = false;
         self.switch("disable", perf::disable)
+    }
+
+    /// Stops all events, detaches the program and closes everything. A second time it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Switch`]; everything is closed nevertheless.
+    pub fn close(&mut self) -> Result<(), Error> {
+        let disabled = self.disable();
+        (self.events, self.program) = (PerCpu::default(), None);
+        disabled
     }
 
     fn switch(
@@ -185,15 +197,22 @@ impl CpuEvent {
             Ok(fd) => {
                 // The ring only counts throttling, so the event works without it.
                 let ring = Ring::map(fd.as_fd(), 1).ok();
-                Ok(Some(Self { ring, throttle: Throttle::default(), fd }))
+                Ok(Some(Self { ring, throttle: Throttle::default(), link: None, fd }))
             }
             Err(error) if is_offline(&error) => Ok(None),
             Err(source) => Err(Error::Open { event: spec.name(), cpu, source }),
         }
     }
 
-    fn attach(&self, cpu: u32, program: BorrowedFd<'_>) -> Result<(), Error> {
-        perf::set_bpf(self.fd.as_fd(), program).map_err(|source| Error::Attach { cpu, source })
+    /// By a link, which tools show, where the kernel has those (5.15).
+    fn attach(&mut self, cpu: u32, program: BorrowedFd<'_>) -> Result<(), Error> {
+        match bpf_link::link(self.fd.as_fd(), program) {
+            Ok(link) => self.link = Some(link),
+            Err(_) => {
+                perf::set_bpf(self.fd.as_fd(), program).map_err(|source| Error::Attach { cpu, source })?
+            }
+        }
+        Ok(())
     }
 
     fn ran_ns(&self) -> u64 {

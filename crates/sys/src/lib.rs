@@ -1,6 +1,6 @@
 //! Raw system calls behind safe functions.
 //!
-//! Perf events and their rings ([`perf`], [`ring`]), read-only file mappings that survive truncation ([`filemap`]),
+//! Perf events and their rings ([`perf`], [`ring`]), programs at them ([`bpf_link`]), read-only file mappings that survive truncation ([`filemap`]),
 //! threads without signals ([`thread`]), capabilities ([`caps`]), resource usage of this process ([`usage`]), children
 //! that wait before they exec ([`gate`]), the end of children that are traced ([`child`]), the memory of other processes ([`memory`]), files that were examined before they are
 //! read ([`reopen`]), and stopping threads of other processes (`ptrace`, x86-64 only).
@@ -8,6 +8,7 @@
 //! Every public function is safe to call with any argument. Descriptors are owned types. No allocation has a size that
 //! comes from the kernel or from a file. The callers decide what to open, when to fall back and what to tell the user.
 
+pub mod bpf_link;
 pub mod caps;
 pub mod child;
 pub mod filemap;

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use events::{
-    DEFAULT_RING_PAGES, Error, EventKind, EventSpec, Followed, Mmap, Options, Present, Rate, Record, Set,
-    SideBand, TimedRecord, online_cpus, probe_hardware_cycles,
+    DEFAULT_RING_PAGES, Error, EventKind, EventSpec, Followed, Mmap, Options, PerfEventSet, Present, Rate,
+    Record, SideBand, TimedRecord, online_cpus, probe_hardware_cycles,
 };
 use testkit::{PATIENCE, Process, burn};
 
@@ -167,12 +167,18 @@ fn offline_cpus_are_left_out() {
         testkit::skipped("in part: no CPU of this machine is offline");
     } else {
         cpus.push(last);
-        assert!(matches!(Set::open_all(&spec, &[last], Options::default()), Err(Error::NoCpu { .. })));
+        assert!(matches!(
+            PerfEventSet::open_all(&spec, &[last], Options::default()),
+            Err(Error::NoCpu { .. })
+        ));
     }
-    let Some(set) = permitted(Set::open_all(&spec, &cpus, Options::default())) else { return };
+    let Some(set) = permitted(PerfEventSet::open_all(&spec, &cpus, Options::default())) else { return };
     assert_eq!(set.cpus().count(), online);
     assert_eq!(set.skipped().len(), cpus.len() - online);
-    assert!(matches!(Set::open_all(&spec, &[], Options::default()), Err(Error::NoCpu { cpus: 0, .. })));
+    assert!(matches!(
+        PerfEventSet::open_all(&spec, &[], Options::default()),
+        Err(Error::NoCpu { cpus: 0, .. })
+    ));
 }
 
 #[test]
@@ -181,15 +187,16 @@ fn the_clock_or_cycles_can_be_opened() {
     let spec = probe_hardware_cycles(99, &cpus).unwrap();
     assert!(["software/cpu-clock", "hardware/cpu-cycles"].contains(&&*spec.name()));
     let options = Options { deferred_enable: true };
-    let Some(mut set) = permitted(Set::open_all(&spec, &cpus, options)) else { return };
+    let Some(mut set) = permitted(PerfEventSet::open_all(&spec, &cpus, options)) else { return };
     set.enable().unwrap();
     set.disable().unwrap();
+    assert_eq!((set.close().is_ok(), set.close().is_ok(), set.fds().count()), (true, true, 0));
 }
 
 #[test]
 fn events_and_records_follow_their_cpu() {
     let cpus = online_cpus().unwrap();
-    let all = Set::open_all(&EventSpec::cpu_clock(99), &cpus, Options::default());
+    let all = PerfEventSet::open_all(&EventSpec::cpu_clock(99), &cpus, Options::default());
     let Some(mut set) = permitted(all) else { return };
     let opened = |followed: Followed| {
         assert!(followed.missing.is_empty(), "{followed:?}");
@@ -224,7 +231,8 @@ fn events_and_records_follow_their_cpu() {
 #[test]
 fn a_rate_beyond_the_limit_is_refused_with_a_hint() {
     let cpus = online_cpus().unwrap();
-    let error = Set::open_all(&EventSpec::cpu_clock(u64::MAX >> 1), &cpus, Options::default()).unwrap_err();
+    let error =
+        PerfEventSet::open_all(&EventSpec::cpu_clock(u64::MAX >> 1), &cpus, Options::default()).unwrap_err();
     if !error.is_permission() {
         assert!(error.to_string().contains("perf_event_max_sample_rate"), "{error}");
     }
@@ -234,7 +242,9 @@ fn a_rate_beyond_the_limit_is_refused_with_a_hint() {
 fn only_programs_can_be_attached() {
     let cpus = online_cpus().unwrap();
     let options = Options { deferred_enable: true };
-    let Some(mut set) = permitted(Set::open_all(&EventSpec::cpu_clock(99), &cpus, options)) else { return };
+    let Some(mut set) = permitted(PerfEventSet::open_all(&EventSpec::cpu_clock(99), &cpus, options)) else {
+        return;
+    };
     let file = tempfile::tempfile().unwrap();
     assert!(matches!(set.attach(file.as_fd()), Err(Error::Attach { .. })));
 }
@@ -242,7 +252,7 @@ fn only_programs_can_be_attached() {
 #[test]
 fn throttled_time_is_measured() {
     let cpus = online_cpus().unwrap();
-    let calm = permitted(Set::open_all(&EventSpec::cpu_clock(99), &cpus, Options::default()));
+    let calm = permitted(PerfEventSet::open_all(&EventSpec::cpu_clock(99), &cpus, Options::default()));
     let Some(mut calm) = calm else { return };
     burn(Duration::from_millis(50));
     assert_eq!(calm.throttled_ns(), Some(0));
@@ -254,7 +264,7 @@ fn throttled_time_is_measured() {
         return;
     }
     let spec = EventSpec::new(EventKind::CpuClock, Rate::Period(1));
-    let mut set = Set::open_all(&spec, &cpus, Options::default()).unwrap();
+    let mut set = PerfEventSet::open_all(&spec, &cpus, Options::default()).unwrap();
     let start = Instant::now();
     let mut throttled = 0;
     // Without a program, samples share the ring with throttle records.

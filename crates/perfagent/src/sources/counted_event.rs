@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use events::{EventKind, EventSpec, Followed, Present, Rate, Set};
+use events::{EventKind, EventSpec, Followed, PerfEventSet, Present, Rate};
 use kernel::{Kernel, SampledIn, nmi_may_sample};
 use recording::{Accounting, Unit};
 use rustix::io::Errno;
@@ -103,6 +103,6 @@ impl Source for CountedEvent {
 }
 
 /// How often the event has happened on each CPU, before the program runs are counted.
-fn counts(events: &Set) -> BTreeMap<u32, io::Result<u64>> {
+fn counts(events: &PerfEventSet) -> BTreeMap<u32, io::Result<u64>> {
     events.fds().map(|(cpu, fd)| (cpu, sys::perf::read_count(fd).map(|count| count.value))).collect()
 }

@@ -1,7 +1,7 @@
 //! The sampler at an event of each CPU: of all, or of those that were asked for. Opening, switching, and following CPUs that come and go.
 //! Not here: which event, what its errors mean, and how many samples were due.
 
-use events::{EventSpec, Followed, Options, Present, Set};
+use events::{EventSpec, Followed, Options, PerfEventSet, Present};
 use kernel::Kernel;
 
 use super::source::Opening;
@@ -14,7 +14,7 @@ pub(super) struct SampledSet {
     /// The CPUs that sampling is restricted to.
     wanted: Option<Vec<u32>>,
     /// None until it is opened.
-    events: Option<Set>,
+    events: Option<PerfEventSet>,
 }
 
 impl SampledSet {
@@ -27,14 +27,14 @@ impl SampledSet {
     }
 
     /// The open event.
-    pub(super) fn events(&mut self) -> Option<&mut Set> {
+    pub(super) fn events(&mut self) -> Option<&mut PerfEventSet> {
         self.events.as_mut()
     }
 
     /// Opens the event, which samples nothing yet.
     pub(super) fn open(&mut self, opening: &Opening<'_>) -> Result<(), events::Error> {
         let cpus = self.wanted.as_deref().unwrap_or(opening.cpus);
-        self.events = Some(Set::open_all(&self.spec, cpus, Options { deferred_enable: true })?);
+        self.events = Some(PerfEventSet::open_all(&self.spec, cpus, Options { deferred_enable: true })?);
         Ok(())
     }
 
@@ -45,11 +45,11 @@ impl SampledSet {
     }
 
     pub(super) fn enable(&mut self) -> Result<(), events::Error> {
-        self.events.as_mut().map_or(Ok(()), Set::enable)
+        self.events.as_mut().map_or(Ok(()), PerfEventSet::enable)
     }
 
     pub(super) fn disable(&mut self) -> Result<(), events::Error> {
-        self.events.as_mut().map_or(Ok(()), Set::disable)
+        self.events.as_mut().map_or(Ok(()), PerfEventSet::disable)
     }
 
     pub(super) fn follow_cpus(&mut self, now: &Present) -> Followed {
@@ -59,6 +59,6 @@ impl SampledSet {
     }
 
     pub(super) fn skipped_cpus(&self) -> &[u32] {
-        self.events.as_ref().map_or(&[], Set::skipped)
+        self.events.as_ref().map_or(&[], PerfEventSet::skipped)
     }
 }
