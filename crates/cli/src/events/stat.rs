@@ -19,6 +19,10 @@ const DEFAULT: &str =
     "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses";
 /// The end is looked for at least so often.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// A command that gets the same signal has so long to end, and is counted until then.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Printing more often would only measure the printing.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Counts until the end and prints.
 pub fn run(args: &StatArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<ExitCode> {
@@ -28,7 +32,7 @@ pub fn run(args: &StatArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> 
     ) {
         (Ok(interval), Ok(duration)) => (interval, duration),
         (Err(error), _) | (_, Err(error)) => {
-            messages::error(&error, Some("write it as 10s, 500ms or 2m; longer than nothing"));
+            messages::error(&error, Some("write it as 10s, 500ms or 2m; at least 1ms"));
             return Ok(ExitCode::from(statuses.rejected));
         }
     };
@@ -37,13 +41,6 @@ pub fn run(args: &StatArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> 
         Err(error) => {
             tell(&error);
             return Ok(ExitCode::from(statuses.rejected));
-        }
-    };
-    let out = match open_output(args) {
-        Ok(out) => out,
-        Err(error) => {
-            messages::error(&error, None);
-            return Ok(ExitCode::from(statuses.failed));
         }
     };
     let child = match waiting(&args.command) {
@@ -74,6 +71,13 @@ pub fn run(args: &StatArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> 
         Ok(group) => group,
         Err(error) => return Ok(failed(&error, statuses)),
     };
+    let out = match open_output(args) {
+        Ok(out) => out,
+        Err(error) => {
+            messages::error(&error, None);
+            return Ok(ExitCode::from(statuses.failed));
+        }
+    };
     if args.events.is_empty() {
         lines.retain(|line| line.missing.is_none());
     }
@@ -97,7 +101,7 @@ pub fn run(args: &StatArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> 
 fn duration_of(option: &str, text: Option<&crate::values::Text>) -> Result<Option<Duration>, String> {
     let Some(text) = text else { return Ok(None) };
     match perfagent::parse_duration(text.as_ref()) {
-        Ok(Duration::ZERO) => Err(format!("{option}: no time at all")),
+        Ok(duration) if duration < SHORTEST_INTERVAL => Err(format!("{option}: {duration:?} is too short")),
         Ok(duration) => Ok(Some(duration)),
         Err(error) => Err(format!("{option}: {error}")),
     }
@@ -225,9 +229,12 @@ impl Counting {
         let began = Instant::now();
         self.child = child.map(GatedChild::release).transpose().map_err(Failure::Command)?;
         let (mut before, mut from, mut status) = (GroupReading::default(), Duration::ZERO, None);
-        let mut due = self.interval;
+        let (mut due, mut stopped) = (self.interval, None);
         loop {
             let elapsed = began.elapsed();
+            if interrupts.stop.is_cancelled() {
+                stopped = stopped.or(Some(elapsed));
+            }
             status = status.or(self
                 .child
                 .as_mut()
@@ -236,7 +243,7 @@ impl Counting {
                 .map_err(Failure::Command)?
                 .flatten());
             let is_over = status.is_some()
-                || interrupts.stop.is_cancelled()
+                || stopped.is_some_and(|at| self.child.is_none() || elapsed >= at + LAST_WORDS)
                 || self.duration.is_some_and(|duration| elapsed >= duration)
                 || self.child.is_none() && self.group.sources_are_gone();
             if is_over {

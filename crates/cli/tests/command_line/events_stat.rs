@@ -124,6 +124,30 @@ fn intervals_follow_each_other_and_a_signal_ends_the_last() {
 }
 
 #[test]
+fn a_command_that_gets_the_same_signal_has_time_to_end() {
+    let script = "trap 'sleep 0.1; exit 9' INT; echo ready; while :; do sleep 0.01; done";
+    let words = ["events", "stat", "-e", "task-clock", "--", "sh", "-c", script];
+    let mut child = start_in(Path::new("/"), &words);
+    let mut line = [0; 6];
+    if std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).is_err() {
+        testkit::skip!("{}", stderr(&child.wait_with_output().unwrap()));
+    }
+    let children =
+        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap_or_default();
+    let of_thread = |tid: &str| {
+        std::fs::read_to_string(format!("/proc/{}/task/{tid}/children", child.id())).unwrap_or_default()
+    };
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().flatten();
+    let all: String = threads.map(|thread| of_thread(thread.file_name().to_str().unwrap())).collect();
+    let shell = children.split_whitespace().chain(all.split_whitespace()).next().unwrap().to_owned();
+    signal(&child, "INT");
+    assert!(Command::new("kill").args(["-INT", &shell]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_status(&output, 9);
+    assert!(stderr(&output).contains("task-clock"), "{}", stderr(&output));
+}
+
+#[test]
 fn without_events_the_usual_ones_are_counted_into_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("counts");
@@ -148,6 +172,7 @@ fn what_cannot_be_counted_is_said() {
         (vec!["-e", "task-clock,no-such-event"], 2, "no-such-event"),
         (vec!["-e", "sched:sched_switch period=5"], 2, "no period"),
         (vec!["-d", "0s"], 2, "--duration"),
+        (vec!["-I", "10us"], 2, "too short"),
         (vec!["-e", "sched:no_such"], 1, "sched:no_such"),
         (vec!["--pid", "4194303"], 1, "no such process"),
         (vec!["--cgroup", "no-such-cgroup"], 1, "no-such-cgroup"),
