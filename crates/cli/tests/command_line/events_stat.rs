@@ -132,16 +132,14 @@ fn a_command_that_gets_the_same_signal_has_time_to_end() {
     if std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).is_err() {
         testkit::skip!("{}", stderr(&child.wait_with_output().unwrap()));
     }
-    let children =
-        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap_or_default();
     let of_thread = |tid: &str| {
         std::fs::read_to_string(format!("/proc/{}/task/{tid}/children", child.id())).unwrap_or_default()
     };
     let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().flatten();
     let all: String = threads.map(|thread| of_thread(thread.file_name().to_str().unwrap())).collect();
-    let shell = children.split_whitespace().chain(all.split_whitespace()).next().unwrap().to_owned();
+    let shell = all.split_whitespace().next().unwrap();
     signal(&child, "INT");
-    assert!(Command::new("kill").args(["-INT", &shell]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-INT", shell]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_status(&output, 9);
     assert!(stderr(&output).contains("task-clock"), "{}", stderr(&output));
