@@ -236,6 +236,24 @@ fn what_cannot_be_opened_leaves_nothing_open() {
     assert_eq!(leader, "task-clock");
     assert!(refused.unwrap_err().to_string().contains("fewer events"));
     assert_eq!(descriptors(), before);
+    let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    let (sampled, counted) =
+        (events("cpu-clock period=1000000,page-faults"), events("task-clock,page-faults"));
+    let cycle = |events: &[GroupEvent]| {
+        let mut group = EventGroup::open(events, &own()).unwrap();
+        group.enable().unwrap();
+        assert_eq!(group.read().failed_reads, 0);
+    };
+    cycle(&sampled);
+    let mapped = mappings();
+    for _ in 0..250 {
+        cycle(&sampled);
+        cycle(&counted);
+    }
+    assert!(
+        descriptors() == before && mappings() <= mapped + 2,
+        "{before} descriptors, {mapped} mappings before"
+    );
 }
 
 #[test]
