@@ -26,6 +26,7 @@
 pub mod counting;
 mod cpus;
 mod error;
+pub mod flight_recorder;
 pub mod group;
 pub mod monitor;
 mod record;

@@ -1,6 +1,6 @@
 //! Raw system calls behind safe functions.
 //!
-//! Perf events and their rings ([`perf`], [`ring`]), programs at them ([`bpf_link`]), read-only file mappings that survive truncation ([`filemap`]),
+//! Perf events and their rings ([`perf`], [`ring`], [`overwrite_ring`]), programs at them ([`bpf_link`]), read-only file mappings that survive truncation ([`filemap`]),
 //! threads without signals ([`thread`]), capabilities ([`caps`]), resource usage of this process ([`usage`]), children
 //! that wait before they exec ([`gate`]), the end of children that are traced ([`child`]), the memory of other processes ([`memory`]), files that were examined before they are
 //! read ([`reopen`]), and stopping threads of other processes (`ptrace`, x86-64 only).
@@ -14,6 +14,7 @@ pub mod child;
 pub mod filemap;
 pub mod gate;
 pub mod memory;
+pub mod overwrite_ring;
 pub mod perf;
 #[cfg(target_arch = "x86_64")]
 pub mod ptrace;

@@ -125,6 +125,8 @@ constants! {
     SAMPLE_ID_ALL: u64 = 1 << 18;
     /// Flag: mapping records carry device and inode.
     MMAP2: u64 = 1 << 23;
+    /// Flag: the ring keeps the newest records, each before the one that was written last.
+    WRITE_BACKWARD: u64 = 1 << 27;
     /// Flag, with [`INHERIT`] since Linux 5.13: only for threads of the same process.
     INHERIT_THREAD: u64 = 1 << 35;
     /// Flag: time stamps from `clockid`.
@@ -170,6 +172,7 @@ const IOC_SET_OUTPUT: u32 = ioctl_number(0, 5, 0);
 const IOC_SET_FILTER: u32 = ioctl_number(1, 6, 8);
 const IOC_ID: u32 = ioctl_number(2, 7, 8);
 const IOC_SET_BPF: u32 = ioctl_number(1, 8, 4);
+const IOC_PAUSE_OUTPUT: u32 = ioctl_number(1, 9, 4);
 
 /// The first size of the kernel's attribute, which every kernel takes.
 const SMALLEST_ATTR: usize = 64;
@@ -294,6 +297,14 @@ pub fn set_bpf(event: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()>
     ioctl(event, IOC_SET_BPF, program)
 }
 
+/// Writes no records into the ring of an event, or does again.
+///
+/// # Errors
+/// The errno of the ioctl; `EINVAL` for an event without a ring.
+pub fn pause_output(event: BorrowedFd<'_>, paused: bool) -> io::Result<()> {
+    ioctl(event, IOC_PAUSE_OUTPUT, libc::c_ulong::from(paused))
+}
+
 /// The count of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
@@ -415,6 +426,7 @@ mod tests {
         assert_eq!(IOC_ENABLE, bindings::ENABLE);
         assert_eq!(IOC_DISABLE, bindings::DISABLE);
         assert_eq!(IOC_SET_BPF, bindings::SET_BPF);
+        assert_eq!(IOC_PAUSE_OUTPUT, bindings::PAUSE_OUTPUT);
         assert_eq!([IOC_RESET, IOC_SET_OUTPUT], [bindings::RESET, bindings::SET_OUTPUT]);
         assert_eq!([IOC_SET_FILTER, IOC_ID], [bindings::SET_FILTER, bindings::ID]);
         assert_eq!(RECORD_MMAP2, bindings::PERF_RECORD_MMAP2);

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Offsets of `data_head` and `data_tail` in the kernel's `perf_event_mmap_page`.
-const DATA_HEAD: usize = 1024;
+pub(crate) const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 
 /// Bytes of `perf_event_header`: type, misc, size.
@@ -111,7 +111,12 @@ impl Ring {
 
 /// The record at `at` of a ring with `left` filled bytes from there. A record that wraps around the end is assembled in
 /// `wrapped`. None for an impossible size.
-fn next_record<'a>(data: &'a [u8], at: usize, left: usize, wrapped: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+pub(crate) fn next_record<'a>(
+    data: &'a [u8],
+    at: usize,
+    left: usize,
+    wrapped: &'a mut Vec<u8>,
+) -> Option<&'a [u8]> {
     let byte = |i: usize| data[(at + i) % data.len()];
     if left < HEADER {
         return None;

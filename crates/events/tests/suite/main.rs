@@ -1,6 +1,7 @@
 //! Events and counters of this machine's kernel.
 
 mod counting;
+mod flight_recorder;
 mod group;
 mod kernel;
 mod monitor;
