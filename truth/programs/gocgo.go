@@ -56,10 +56,7 @@ static void c_start_thread(void)
 import "C"
 
 import (
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 )
 
@@ -139,13 +136,14 @@ func start(kind string) {
 	}
 }
 
+// `KIND...`, and words of goprofile.go.
 func main() {
-	for _, kind := range os.Args[1:] {
-		start(kind)
+	var own ownProfile
+	for _, word := range os.Args[1:] {
+		if !own.take(word) {
+			start(word)
+		}
 	}
 	time.Sleep(200 * time.Millisecond)
-	fmt.Println("ready")
-	over := make(chan os.Signal, 1)
-	signal.Notify(over, syscall.SIGTERM)
-	<-over
+	own.untilTerminated()
 }

@@ -5,14 +5,10 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/pprof"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -183,53 +179,18 @@ func caught(x *uint64) {
 	}
 }
 
-// `KIND...`, and if asked for: `profiled`, with Go's own CPU profile on; `profile=FILE`, with that profile of the time from a line
-// on standard input to SIGTERM in the file; `rate=HZ` of it.
+// `KIND...`, and words of goprofile.go.
 func main() {
 	kinds := map[string]func(int){
 		"now": now, "allocate": allocate, "grow": grow, "exchange": exchange, "yield": yield, "signals": signals, "loop": loop,
 		"calls": calls, "panics": panics,
 	}
-	var written io.Writer
-	waits, rate := false, 0
+	var own ownProfile
 	for i, word := range os.Args[1:] {
-		name, value, _ := strings.Cut(word, "=")
-		switch name {
-		case "profiled":
-			written = io.Discard
-		case "profile":
-			file, err := os.Create(value)
-			check(err)
-			written, waits = file, true
-		case "rate":
-			number, err := strconv.Atoi(value)
-			check(err)
-			rate = number
-		default:
-			go kinds[name](i)
+		if !own.take(word) {
+			go kinds[word](i)
 		}
 	}
 	time.Sleep(200 * time.Millisecond)
-	fmt.Println("ready")
-	if waits {
-		_, err := fmt.Scanln(new(string))
-		check(err)
-	}
-	if written != nil {
-		if rate != 0 {
-			// What follows says that it cannot set the rate again, and goes on with this one.
-			runtime.SetCPUProfileRate(rate)
-		}
-		check(pprof.StartCPUProfile(written))
-	}
-	over := make(chan os.Signal, 1)
-	signal.Notify(over, syscall.SIGTERM)
-	<-over
-	pprof.StopCPUProfile()
-}
-
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
+	own.untilTerminated()
 }

@@ -1,7 +1,7 @@
 //! Measurements of perf-agent beside other profilers.
 //!
 //! In: kernel time per sample, what Python adds to it, slowdown, start-up, footprint, builds, real programs, time off the CPU, switches, scheduler metrics,
-//! endurance, memory beside short processes, names of code, and start-up over a synthetic fleet of processes. Guaranteed: profilers that are compared run during the same seconds or in
+//! endurance, memory beside short processes, names of code, Go programs beside Go's own profile, and start-up over a synthetic fleet of processes. Guaranteed: profilers that are compared run during the same seconds or in
 //! alternating windows. Not here: any part of the product; programs with known answers and how profilers are run on them
 //! (crate `truth`).
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ pub mod cost;
 pub mod endurance;
 pub mod fleet;
 pub mod footprint;
+pub mod go_profile;
 pub mod latency;
 pub mod offcpu;
 pub mod real;

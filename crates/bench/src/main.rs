@@ -25,7 +25,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Kernel cost per sample, as a ratio to a bare `bpf_get_stack` on a frame-pointer build in the same run.
-    Cost(Length),
+    Cost(CostArgs),
     /// Kernel cost per sample that the frames of Python add, as a ratio to the sample of 40 native frames in the same run.
     Python(PythonArgs),
     /// How much slower a program runs under each profiler, in alternating windows.
@@ -48,6 +48,8 @@ enum Task {
     Build(BuildArgs),
     /// Real programs: share of complete stacks, next to `perf record --call-graph dwarf` in the same run.
     Real(RealArgs),
+    /// Shares of CPU time in Go programs of several versions, beside Go's own CPU profile of the same seconds.
+    GoProfile(GoProfileArgs),
     /// Start-up of the library over a synthetic fleet, with the time for each binary's unwind table: a JSON file for each
     /// run.
     Scenario(ScenarioArgs),
@@ -75,6 +77,18 @@ struct Length {
     /// Further arguments for perf-agent.
     #[arg(last = true)]
     more: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct CostArgs {
+    #[command(flatten)]
+    length: Length,
+    /// What fills the caches: the program and the profilers themselves, a sweep by the program, or compilers on all CPUs.
+    #[arg(long, value_enum, default_value = "own")]
+    caches: table::cost::Caches,
+    /// Measurements of each case; medians are shown.
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
 }
 
 #[derive(Debug, Args)]
@@ -207,6 +221,22 @@ struct RealArgs {
 }
 
 #[derive(Debug, Args)]
+struct GoProfileArgs {
+    /// Only programs whose name contains one of these words.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Length of each capture in seconds.
+    #[arg(long, default_value_t = 15.0)]
+    seconds: f64,
+    /// Sampling rate of both profilers in Hz. Go's cannot be higher than the kernel's clock ticks, 250 Hz on many systems.
+    #[arg(long, default_value_t = 199)]
+    rate: u32,
+    /// Further arguments for perf-agent.
+    #[arg(last = true)]
+    more: Vec<String>,
+}
+
+#[derive(Debug, Args)]
 struct ScenarioArgs {
     #[command(flatten)]
     setting: Setting,
@@ -274,8 +304,14 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<()> {
     let out = cli.out.as_path();
     match &cli.task {
-        Task::Cost(length) => {
-            table::cost::cost(out, &Profiler::agent(&length.more)?, length.seconds, length.rate)
+        Task::Cost(args) => {
+            let setting = table::cost::Setting {
+                seconds: args.length.seconds,
+                rate_hz: args.length.rate,
+                caches: args.caches,
+                rounds: args.rounds,
+            };
+            table::cost::cost(out, &Profiler::agent(&args.length.more)?, setting)
         }
         Task::Python(args) => {
             let agent = (agent_path()?, args.more.clone());
@@ -312,6 +348,10 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Real(args) => {
             let plan = Plan { seconds: args.seconds, rate_hz: args.rate };
             table::real::real(&args.only, &Profiler::agent(&[])?, plan)
+        }
+        Task::GoProfile(args) => {
+            let plan = Plan { seconds: args.seconds, rate_hz: args.rate };
+            table::go_profile::go_profile(out, &Profiler::agent(&args.more)?, plan, &args.only)
         }
         Task::Scenario(args) => {
             table::scenario::scenario(out, &args.setting, args.runs, args.seconds, &args.json)

@@ -80,7 +80,7 @@ pub struct Build {
     pub source: &'static str,
     /// Flags, in order, before the source.
     pub flags: Vec<String>,
-    /// Arguments after the source, libraries: `{out}` is the output folder.
+    /// Arguments after the source, libraries and further sources: `{out}` is the output folder, `{sources}` that of the sources.
     pub libraries: Vec<String>,
 }
 
@@ -118,7 +118,10 @@ impl Build {
         arguments.extend(self.flags.iter().cloned());
         arguments.extend(["-o".into(), target_new.display().to_string()]);
         arguments.push(sources.join(self.source).display().to_string());
-        arguments.extend(self.libraries.iter().map(|l| l.replace("{out}", &out.display().to_string())));
+        let (out_path, sources_path) = (out.display().to_string(), sources.display().to_string());
+        arguments.extend(
+            self.libraries.iter().map(|l| l.replace("{out}", &out_path).replace("{sources}", &sources_path)),
+        );
 
         let stamp = out.join(format!("{}.command", self.output));
         let version = if let Compiler::GoAt(version) = self.compiler { Some(version) } else { None };

@@ -19,7 +19,7 @@ use recursion::{Kind, start};
 use sum::{Sum, capture};
 
 pub use bare::Bare;
-pub use recursion::Motion;
+pub use recursion::{Leaf, Motion};
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
@@ -55,13 +55,13 @@ pub fn measure(
     out: &Path,
     agent: &Profiler,
     frames: usize,
-    motion: Motion,
+    (motion, leaf): (Motion, Leaf),
     seconds: f64,
     rate_hz: u32,
 ) -> Result<Cost> {
     let _stats = BpfStats::enable()?;
-    let (profiled, baseline) =
-        (start(out, Kind::Plain, frames, motion)?, start(out, Kind::FramePointers, frames, motion)?);
+    let profiled = start(out, Kind::Plain, frames, motion, leaf)?;
+    let baseline = start(out, Kind::FramePointers, frames, motion, leaf)?;
     let cpu = turns::last_cpu()?;
     for target in [&profiled, &baseline] {
         turns::bind(target.pid(), cpu)?;
@@ -101,9 +101,9 @@ pub fn measure(
 /// As [`measure`].
 pub fn turned_away_ns(out: &Path, agent: &Profiler, seconds: f64, rate_hz: u32) -> Result<f64> {
     let _stats = BpfStats::enable()?;
-    let target = start(out, Kind::Plain, 40, Motion::Staying)?;
+    let target = start(out, Kind::Plain, 40, Motion::Staying, Leaf::Computes)?;
     turns::stop(target.pid())?;
-    let other = start(out, Kind::Plain, 40, Motion::Staying)?;
+    let other = start(out, Kind::Plain, 40, Motion::Staying, Leaf::Computes)?;
     turns::bind(other.pid(), turns::last_cpu()?)?;
     let capture = capture(agent, target.pid(), seconds, rate_hz)?;
     let runs =

@@ -11,7 +11,7 @@ use truth::frame::Capture;
 use truth::profiler::{BpfStats, Profiler};
 use truth::target::Target;
 
-use super::recursion::{Kind, Motion, start};
+use super::recursion::{Kind, Leaf, Motion, start};
 use super::sum::{Sum, capture};
 use super::turns;
 
@@ -70,7 +70,7 @@ pub fn measure(
     std::fs::write(file.path(), PROGRAM).context("write the program")?;
     let python = Target::start_command(Command::new(interpreter).arg(file.path()).arg(frames.to_string()))
         .with_context(|| format!("start {}", interpreter.display()))?;
-    let native = start(out, Kind::Plain, NATIVE_FRAMES, Motion::Staying)?;
+    let native = start(out, Kind::Plain, NATIVE_FRAMES, Motion::Staying, Leaf::Computes)?;
     let cpu = turns::last_cpu()?;
     for target in [&python, &native] {
         turns::bind(target.pid(), cpu)?;

@@ -39,6 +39,16 @@ impl Motion {
     }
 }
 
+/// What the program does where its stack is deepest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leaf {
+    /// It computes with registers.
+    #[default]
+    Computes,
+    /// It reads 16 MiB again and again, one word of each cache line.
+    Sweeps,
+}
+
 /// How it is built.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
@@ -47,12 +57,17 @@ pub(super) enum Kind {
 }
 
 /// Starts it with a stack of so many frames.
-pub(super) fn start(out: &Path, kind: Kind, frames: usize, motion: Motion) -> Result<Target> {
+pub(super) fn start(out: &Path, kind: Kind, frames: usize, motion: Motion, leaf: Leaf) -> Result<Target> {
     let (name, flags) = match kind {
         Kind::Plain => ("recurse-gcc-O2-dynamic", "-O2 -fomit-frame-pointer"),
         Kind::FramePointers => ("recurse-fp", "-O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer"),
     };
     let path = Build::new(name, Compiler::Gcc, "recurse.c", flags).run(&sources(), out)?;
     let depth = frames.saturating_sub(FRAMES_AROUND).max(1).to_string();
-    Target::start_command(Command::new(path).args([&depth, &motion.rounds().to_string()]))
+    let mut command = Command::new(path);
+    command.args([&depth, &motion.rounds().to_string()]);
+    if leaf == Leaf::Sweeps {
+        command.arg("sweep");
+    }
+    Target::start_command(&mut command)
 }

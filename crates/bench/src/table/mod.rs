@@ -5,6 +5,7 @@ pub mod churn;
 pub mod cost;
 pub mod endurance;
 pub mod footprint;
+pub mod go_profile;
 pub mod latency;
 pub mod offcpu;
 pub mod python;

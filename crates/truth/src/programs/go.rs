@@ -3,6 +3,8 @@
 use super::program::{MAIN, Program, THREAD, c};
 use crate::compile::{Build, Compiler};
 
+/// The second source of both programs.
+const PROFILE: &str = "{sources}/goprofile.go";
 /// Below a function of the program: the runtime, on whichever stack, packages of Go, and with cgo the C library.
 const LIBRARY: &str = "(@libc / _cgo_* / x_cgo_* / runtime.* / internal/* / time.* / sync* / syscall.* / strconv.* / os* / gogo / gcWriteBarrier* / gosave* / callRet / \
                        memeqbody / aeshashbody / indexbytebody / cmpbody / countbody / @[vdso]){0,60}";
@@ -53,7 +55,7 @@ fn goroutines(
     flag: &'static str,
     kinds: &'static str,
 ) -> Program {
-    let mut build = Build::new(output, compiler, "gostacks.go", "");
+    let mut build = Build::new(output, compiler, "gostacks.go", "").with(PROFILE);
     build.flags.extend(Some(flag).filter(|flag| !flag.is_empty()).map(str::to_owned));
     let panics = "main.panics (main.fall* / main.caught / runtime.gopanic / runtime.sigpanic / runtime.panic* / \
                   runtime.deferreturn / runtime.goPanic* / runtime.call* / runtime.reflectcall){0,40}";
@@ -68,7 +70,7 @@ fn goroutines(
 }
 
 fn with_c(name: &str, compiler: Compiler, output: &str, flag: &str) -> Program {
-    let build = Build::new(output, compiler, "gocgo.go", flag);
+    let build = Build::new(output, compiler, "gocgo.go", flag).with(PROFILE);
     let functions = "(main.into / main.back / main.sorted) (main._Cfunc_* / runtime.* / main.sorted.* / _cgo_* / \
                      c_spin / c_back / c_sort / c_compare / _cgo_topofstack / @libc / <plt>){0,30}";
     let start = "main.start.*{0,1}";
@@ -81,7 +83,7 @@ fn with_c(name: &str, compiler: Compiler, output: &str, flag: &str) -> Program {
 }
 
 fn shared_library() -> Program {
-    let library = Build::new("libgocgo.so", Compiler::Go, "gocgo.go", "-buildmode=c-shared");
+    let library = Build::new("libgocgo.so", Compiler::Go, "gocgo.go", "-buildmode=c-shared").with(PROFILE);
     Program::new(
         "go-c-shared",
         vec![library, c("gohost", "gohost.c")],
