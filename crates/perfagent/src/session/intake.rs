@@ -229,7 +229,7 @@ impl Intake {
     fn walk_deferred(&mut self, deferred: DeferredStack, context: &mut WalkContext<'_>, wait: bool) {
         let raw = &deferred.raw;
         let Some(snapshot) = context.processes.histories().at(raw.stack.pid, raw.stack.exec_id) else {
-            if wait {
+            if wait && deferred.may_have_a_program() {
                 self.deferred.put_back(deferred);
             } else {
                 let end = WalkEnd::TableNotReady;

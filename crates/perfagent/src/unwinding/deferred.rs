@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use kernel::RawStack;
 
-/// A table that takes longer is not waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// A table that takes longer is not waited for. It is much time because workers compile slowly on a machine with many more busy threads than
+/// CPUs; a file that does not answer is given up long before, by those who read it.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A program that is not known after this time has ended, and is forgotten.
+const PROGRAM: Duration = Duration::from_secs(5);
 /// Mappings of a process may arrive this much later than its stacks.
 const FRESH: Duration = Duration::from_millis(200);
 /// Bytes of stacks that may wait.
@@ -57,6 +60,11 @@ impl DeferredStack {
     /// Whether mappings of its process may still be on their way.
     pub(crate) fn is_fresh(&self) -> bool {
         self.since.elapsed() < FRESH
+    }
+
+    /// Whether the program that it is of may still become known.
+    pub(crate) fn may_have_a_program(&self) -> bool {
+        self.since.elapsed() < PROGRAM
     }
 
     /// Whether a table is still worth waiting for.

@@ -101,7 +101,7 @@ impl TableStore {
         let spawn = |name: String, body: Box<dyn FnOnce() + Send>| {
             let name = name.trim_start_matches("perfagent-").to_owned();
             let body = move || {
-                crate::priority::go_with_others();
+                crate::priority::go_soon();
                 body();
             };
             sys::thread::spawn_quiet_thread(&name, body).map(drop)

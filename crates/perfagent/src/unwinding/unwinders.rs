@@ -69,7 +69,7 @@ impl Default for Unwinders {
     fn default() -> Self {
         let spawn = |body: Box<dyn FnOnce() + Send>| {
             let body = || {
-                crate::priority::go_with_others();
+                crate::priority::go_soon();
                 body();
             };
             sys::thread::spawn_quiet_thread("frame", body).map(drop)
