@@ -4,6 +4,7 @@
 mod capture;
 mod commands;
 mod debuginfod;
+mod difference_page;
 mod doctor;
 mod ending;
 mod events;
