@@ -17,6 +17,7 @@ mod memory;
 mod metrics;
 mod perf_data;
 mod perf_data_input;
+mod pgo;
 mod rejected;
 mod render;
 mod symbolize;
