@@ -22,6 +22,7 @@ mod rejected;
 mod render;
 mod symbolize;
 mod targets;
+mod timelines;
 mod written;
 
 use std::process::{Command, Output};
