@@ -179,8 +179,9 @@ const volatile u32 sampler_memos = MEMOS_PER_CPU;
 const volatile u32 sched_memos = 1;
 /* besides the sums, a message is sent for each sample of the clock */
 const volatile bool single_samples = false;
-/* the same for each interval of the off-CPU profile */
+/* the same for each interval of the off-CPU profile that lasts so long */
 const volatile bool single_intervals = false;
+const volatile u64 single_min_ns = 0;
 /* of a tracepoint, each Nth event of a CPU that is to be recorded is a sample */
 const volatile u64 sample_every = 1;
 /* the frames of Python are walked */

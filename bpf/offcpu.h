@@ -213,7 +213,7 @@ static __always_inline void end_interval(struct sampler_state *s, struct task_st
 	if (!add_time(s, t->state, key, now - from, waited_in(t, from, now)) || !state_is(profiled_states, t->state))
 		return;
 	count(c, COUNT_SAMPLES, 1);
-	if (single_intervals)
+	if (single_intervals && elapsed >= single_min_ns)
 		send_interval(s, t, blocked, now);
 }
 

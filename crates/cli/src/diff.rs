@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use perfagent::{Change, Comparison, FileTarget, Part, Widths, WrittenProfile};
+use perfagent::{Change, Comparison, DifferenceFormat, FileTarget, Part, Widths, WrittenProfile};
 
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
@@ -18,8 +18,8 @@ const GREW: u8 = 3;
 
 /// Compares the profiles, prints the functions that changed on standard output, and draws the graph that was asked for.
 pub fn run(args: &DiffArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<ExitCode> {
-    let (before, after) = match picture(args).and_then(|()| sides(args)) {
-        Ok(sides) => sides,
+    let ((before, after), format) = match sides(args).and_then(|sides| Ok((sides, format(args)?))) {
+        Ok(asked) => asked,
         Err((error, hint)) => {
             messages::error(&error, Some(&hint));
             return Ok(ExitCode::from(statuses.rejected));
@@ -54,7 +54,8 @@ pub fn run(args: &DiffArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> 
             WidthsOf::After => Widths::After,
         };
         let (target, temporary) = (FileTarget::from_word(output), &interrupts.temporary_files);
-        (output, WrittenProfile::write_difference(&sides.0, &sides.1, against, widths, target, temporary))
+        let look = (format, widths);
+        (output, WrittenProfile::write_difference(&sides.0, &sides.1, against, look, target, temporary))
     });
     if let Some((output, Err(error))) = drawn {
         return Ok(written_output::end(output, Err(error), statuses));
@@ -80,20 +81,20 @@ pub fn run(args: &DiffArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> 
 
 type Files = Vec<PathBuf>;
 
-/// Whether the graph can be drawn where it is asked for, or the error and the hint.
-fn picture(args: &DiffArgs) -> Result<(), (String, String)> {
+/// How the difference is drawn where it is asked for, or the error and the hint.
+fn format(args: &DiffArgs) -> Result<DifferenceFormat, (String, String)> {
     let Some(output) = args.output.as_ref().map(|output| Path::new(AsRef::<OsStr>::as_ref(output))) else {
-        return Ok(());
+        return Ok(DifferenceFormat::default());
     };
+    let hint = "give a path that ends in .svg or .html".to_owned();
     if output == Path::new("-") {
-        let error = "--output -: standard output has the table".to_owned();
-        return Err((error, "give a path that ends in .svg".to_owned()));
+        return Err(("--output -: standard output has the table".to_owned(), hint));
     }
-    if output.extension() != Some(OsStr::new("svg")) {
-        let error = format!("--output {}: a difference is drawn as SVG", output.display());
-        return Err((error, "give a path that ends in .svg".to_owned()));
+    match output.extension().and_then(OsStr::to_str) {
+        Some("svg") => Ok(DifferenceFormat::Svg),
+        Some("html" | "htm") => Ok(DifferenceFormat::Html),
+        _ => Err((format!("--output {}: a difference is drawn as SVG or HTML", output.display()), hint)),
     }
-    Ok(())
 }
 
 /// The files before and after, or the error and the hint.
@@ -130,15 +131,13 @@ fn text(comparison: &Comparison, args: &DiffArgs) -> Vec<String> {
         Against::Runs => "per run",
     };
     let mut lines = vec![format!("{before} samples before, {after} after; {which}, {against}")];
-    if let Some(factor) = comparison.dispersion {
-        lines.push(format!("profiles of one side scatter {factor:.1} times as much as chance alone"));
-    }
     let found: Vec<&Change> = comparison.discoveries().collect();
     let all = comparison.functions.len();
     if found.is_empty() {
         lines.push(format!("no function of {all} changed significantly"));
     } else {
-        lines.push(format!("{} functions of {all} changed significantly:", found.len()));
+        let functions = if found.len() == 1 { "function" } else { "functions" };
+        lines.push(format!("{} {functions} of {all} changed significantly:", found.len()));
         lines.push(format!(
             "{:>7}  {:>7}  {:>9}  {:>22}  function",
             "before", "after", "change", "95 % interval"
@@ -149,20 +148,7 @@ fn text(comparison: &Comparison, args: &DiffArgs) -> Vec<String> {
             lines.push(format!("… {} more functions (-n)", found.len() - limit));
         }
     }
-    let visible: Vec<String> = [10.0, 1.0]
-        .into_iter()
-        .filter_map(|share| {
-            let smallest = comparison.smallest_visible(share)?;
-            Some(format!("{smallest:.0} % in a function with {share} % of the samples"))
-        })
-        .collect();
-    if !visible.is_empty() {
-        let needed = comparison.samples_needed(5.0);
-        lines.push(format!(
-            "the smallest change that could be seen: {}; one of 5 % needs {needed} samples in the function on each side",
-            visible.join(", ")
-        ));
-    }
+    lines.extend(perfagent::comparison_limits(comparison));
     lines
 }
 
@@ -208,7 +194,7 @@ mod tests {
         assert_eq!(lines[1], "2 functions of 3 changed significantly:");
         assert_eq!(lines[3], " 50.00%   29.97%    -40.1 %         -46.4 … -32.8 %  g");
         assert!(lines[4].contains("+39.9 %") && lines[4].ends_with("  f"), "{}", lines[4]);
-        assert!(lines[5].starts_with("the smallest change that could be seen: "), "{}", lines[5]);
+        assert!(lines[5].starts_with("not detectable: changes below "), "{}", lines[5]);
         assert_eq!(listed(&grew(&comparison, 29.0)), "f");
         assert_eq!(listed(&grew(&comparison, 31.0)), "none", "the lower end counts");
     }

@@ -120,7 +120,8 @@ pub struct DiffArgs {
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// A profile of the side BEFORE. Repeatable: with several profiles on both sides, the scatter between them is measured, and widens all intervals
+    /// A profile of the side BEFORE. Repeatable: with several profiles on a side, as runs or the files of --rotate, the scatter of each function between
+    /// them is measured, and widens its interval
     #[arg(long, value_name = "FILE")]
     pub base: Vec<PathBuf>,
 
@@ -137,7 +138,7 @@ pub struct DiffArgs {
     #[arg(short = 'n', long, value_name = "N")]
     pub lines: Option<usize>,
 
-    /// Also draw the difference as a flame graph into this file, .svg: orange grew, blue shrank, grey may be chance
+    /// Also draw the difference into this file: .svg, a flame graph; .html, a page to explore. Orange grew, blue shrank, grey may be chance
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<OutputPath>,
 

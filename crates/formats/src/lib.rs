@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod amount;
+mod difference;
 mod encoder;
 mod kind_colors;
 mod markup;
@@ -13,6 +14,7 @@ mod named_frames;
 pub mod registry;
 
 pub use amount::amount;
+pub use difference::{Counted, Difference, Measured, Widths};
 pub use encoder::{EncodeOptions, Encoder, Merge};
 pub use named_frames::{FrameKind, NamedFrame, NamedFrames};
-pub use registry::{flamegraph, folded, pprof};
+pub use registry::{flamegraph, folded, html, pprof};

@@ -1,5 +1,7 @@
 //! The settings with which the programs are loaded.
 
+use std::time::Duration;
+
 use crate::sum_key::State;
 
 /// Off-CPU recording.
@@ -92,9 +94,9 @@ pub struct Settings {
     pub kernel_stacks_by_process: bool,
     /// Send each sample of the clock as a message of its own too: see [`Kernel::take_samples`](crate::Kernel::take_samples).
     pub single_samples: bool,
-    /// The same for each interval of the off-CPU profile. Its value is its whole time, also if a seam split it; its key is that of the
+    /// The same for each interval of the off-CPU profile that lasts at least so long; none without. Its value is its whole time, also if a seam split it; its key is that of the
     /// blocked stack, also with wakers.
-    pub single_intervals: bool,
+    pub single_intervals: Option<Duration>,
     /// Take samples of these threads only, by their numbers in the agent's PID namespace. Empty: of all.
     pub tids: Vec<u32>,
     /// Take samples of this control group and of those below it only.
@@ -164,7 +166,7 @@ impl Default for Settings {
             kernel_stacks: false,
             kernel_stacks_by_process: false,
             single_samples: false,
-            single_intervals: false,
+            single_intervals: None,
             tids: Vec::new(),
             cgroup: None,
             python: false,

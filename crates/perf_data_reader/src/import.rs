@@ -222,11 +222,12 @@ impl Imported {
             };
             let attr = self.attrs.all.get(event).ok_or_else(|| short("a sample"))?;
             let sample = Sample::parse(attr, body).ok_or_else(|| short("a sample"))?;
-            if let Some(time) = attr.time_of_sample(body) {
+            let time = attr.time_of_sample(body);
+            if let Some(time) = time {
                 self.first_time = Some(self.first_time.map_or(time, |first| first.min(time)));
                 self.last_time = self.last_time.max(time);
             }
-            self.sample(event, misc, &sample, by)
+            self.sample(event, misc, (&sample, time), by)
         } else {
             let record = Record::parse(kind, misc, body).ok_or_else(|| short("a record"))?;
             self.other(record)
@@ -284,13 +285,14 @@ impl Imported {
         &mut self,
         event: usize,
         misc: u16,
-        sample: &Sample<'_>,
+        (sample, time): (&Sample<'_>, Option<u64>),
         by: &mut dyn Files,
     ) -> Result<(), Full> {
         let stack = self.stack(misc, sample, by)?;
         let Sample { pid, tid, period, .. } = *sample;
         let (process, thread) = (self.processes.name_of(pid), self.processes.name_of(tid));
-        self.stacks.add(event, Task { pid, process, tid, thread }, stack, period, &mut self.budget)?;
+        let task = Task { pid, process, tid, thread };
+        self.stacks.add(event, task, stack, (time, period), &mut self.budget)?;
         if let Some(samples) = self.samples.get_mut(event) {
             *samples += 1;
         }

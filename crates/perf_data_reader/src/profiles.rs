@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use profile::{
-    Builder, FileOffset, Function, KERNEL_MAPPING, Label, Line, LocationId, Mapping, MappingId, Profile,
-    Svma, ValueType,
+    Builder, FileOffset, Function, KERNEL_MAPPING, Label, Line, LocationId, Mapping, MappingId, Moment,
+    Profile, Svma, ValueType,
 };
 
 use crate::files::{Files, FoundName};
@@ -56,12 +56,16 @@ pub(crate) fn profile(imported: &mut Imported, event: usize, by: &mut dyn Files)
         identities: Vec::new(),
         kernel: Vec::new(),
     };
-    let sums: Vec<_> =
-        imported.stacks.of_event(event).map(|(task, stack, sum)| (task, stack.to_vec(), sum)).collect();
+    let sums: Vec<_> = imported
+        .stacks
+        .of_event(event)
+        .map(|(number, task, stack, sum)| (number, task, stack.to_vec(), sum))
+        .collect();
+    let mut numbers = HashMap::new();
     if imported.kernel.build_id.is_none() {
         imported.kernel.build_id = by.kernel();
     }
-    for (task, stack, sum) in sums {
+    for (number, task, stack, sum) in sums {
         let locations = stack.iter().map(|number| out.location(*number, imported, by)).collect();
         let text = |key: &str, number| Label::str(key, imported.processes.name(number));
         let labels = vec![
@@ -71,7 +75,16 @@ pub(crate) fn profile(imported: &mut Imported, event: usize, by: &mut dyn Files)
             text("thread", task.thread),
         ];
         let value = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        out.builder.add(labels, locations, &[value(sum.samples), value(sum.periods)]);
+        let sample = out.builder.add(labels, locations, &[value(sum.samples), value(sum.periods)]);
+        numbers.insert(number, sample);
+    }
+    let first = imported.first_time.unwrap_or_default();
+    for (number, time, period) in imported.stacks.times() {
+        let Some(sample) = numbers.get(&number).copied() else { continue };
+        let at_ns = i64::try_from(time.saturating_sub(first)).unwrap_or(i64::MAX);
+        // The period of a wait is how long it lasted.
+        let lasted_ns = if name == OFF_CPU { period } else { 0 };
+        out.builder.add_moment(Moment { at_ns, lasted_ns, sample });
     }
     let comments = comments(imported, &attr.name, &out.kernel);
     let span = imported.last_time.saturating_sub(imported.first_time.unwrap_or(imported.last_time));

@@ -1,5 +1,6 @@
 //! Places in code, stacks of them, and how often each stack came: each is kept once.
 
+use indexmap::map::Entry;
 use indexmap::{IndexMap, IndexSet};
 
 use crate::budget::{Budget, Full};
@@ -73,6 +74,54 @@ pub(crate) struct Sum {
     pub(crate) periods: u64,
 }
 
+/// When a sample was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Time {
+    /// The number of its sum.
+    sum: u32,
+    time: u64,
+    period: u64,
+}
+
+/// The times of all samples or, of many, of each second, fourth, eighth one and so on: they are for a picture.
+#[derive(Default)]
+struct Times {
+    kept: Vec<Time>,
+    /// One of 2 to this power is kept.
+    power: u32,
+    seen: u64,
+}
+
+impl Times {
+    /// Times that are kept.
+    const MOST: usize = 1 << 20;
+
+    fn add(&mut self, time: Time) {
+        let is_kept = self.seen.trailing_zeros() >= self.power;
+        self.seen += 1;
+        if !is_kept {
+            return;
+        }
+        if self.kept.len() == Self::MOST {
+            self.power += 1;
+            let mut number = 0_u32;
+            self.kept.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            return self.add_again(time);
+        }
+        self.kept.push(time);
+    }
+
+    /// Keeps the time that came when there was no more room, if it still belongs to those that are kept.
+    fn add_again(&mut self, time: Time) {
+        if (self.seen - 1).trailing_zeros() >= self.power {
+            self.kept.push(time);
+        }
+    }
+}
+
 /// What samples showed.
 #[derive(Default)]
 pub(crate) struct Stacks {
@@ -80,6 +129,7 @@ pub(crate) struct Stacks {
     stacks: IndexSet<Box<[u32]>>,
     tasks: IndexSet<Task>,
     sums: IndexMap<(u32, u32, u32), Sum>,
+    times: Times,
     /// Stacks as they stand in the file, after what else decides their places.
     remembered: IndexMap<Box<[u64]>, u32>,
     remembered_bytes: usize,
@@ -124,7 +174,7 @@ impl Stacks {
         event: usize,
         task: Task,
         stack: u32,
-        period: u64,
+        (time, period): (Option<u64>, u64),
         budget: &mut Budget,
     ) -> Result<(), Full> {
         let (task, is_new) = self.tasks.insert_full(task);
@@ -132,29 +182,56 @@ impl Stacks {
             budget.charge(ITEM)?;
         }
         let key = (u32::try_from(event).map_err(|_| Full)?, u32::try_from(task).map_err(|_| Full)?, stack);
-        let sum = match self.sums.get_mut(&key) {
-            Some(sum) => sum,
-            None => {
-                budget.charge(ITEM)?;
-                self.sums.entry(key).or_default()
-            }
-        };
+        let entry = self.sums.entry(key);
+        let number = u32::try_from(entry.index()).map_err(|_| Full)?;
+        if matches!(entry, Entry::Vacant(_)) {
+            budget.charge(ITEM)?;
+        }
+        let sum = entry.or_default();
         sum.samples += 1;
         sum.periods = sum.periods.saturating_add(period);
+        if let Some(time) = time {
+            self.times.add(Time { sum: number, time, period });
+        }
         Ok(())
     }
 
-    /// The sums of an event.
-    pub(crate) fn of_event(&self, event: usize) -> impl Iterator<Item = (Task, &[u32], Sum)> {
-        let of_event = move |(key, _): &(&(u32, u32, u32), &Sum)| key.0 as usize == event;
-        self.sums.iter().filter(of_event).filter_map(|((_, task, stack), sum)| {
+    /// The sums of an event, each with its number.
+    pub(crate) fn of_event(&self, event: usize) -> impl Iterator<Item = (u32, Task, &[u32], Sum)> {
+        let of_event = move |(_, (key, _)): &(u32, (&(u32, u32, u32), &Sum))| key.0 as usize == event;
+        (0..).zip(&self.sums).filter(of_event).filter_map(|(number, ((_, task, stack), sum))| {
             let task = self.tasks.get_index(*task as usize)?;
             let stack = self.stacks.get_index(*stack as usize)?;
-            Some((*task, &**stack, *sum))
+            Some((number, *task, &**stack, *sum))
         })
+    }
+
+    /// The times of samples, each with the number of its sum and its period.
+    pub(crate) fn times(&self) -> impl Iterator<Item = (u32, u64, u64)> {
+        self.times.kept.iter().map(|of| (of.sum, of.time, of.period))
     }
 
     pub(crate) fn place(&self, number: u32) -> Option<Place> {
         self.places.get_index(number as usize).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_times_every_second_one_is_kept_and_so_on() {
+        let mut times = Times::default();
+        let most = Times::MOST as u64;
+        for time in 0..most {
+            times.add(Time { sum: 0, time, period: 1 });
+        }
+        assert_eq!(times.kept.len(), Times::MOST);
+        for time in most..3 * most {
+            times.add(Time { sum: 0, time, period: 1 });
+        }
+        let kept: Vec<u64> = times.kept.iter().map(|of| of.time).collect();
+        assert_eq!(kept, (0..3 * most).step_by(4).collect::<Vec<_>>());
     }
 }

@@ -14,6 +14,7 @@ mod capabilities;
 mod capture_report;
 mod child;
 mod config;
+mod difference;
 pub mod doctor;
 mod error;
 mod export;
@@ -54,10 +55,10 @@ pub use config::{
     DEFAULT_SAMPLE_RATE_HZ, DEFAULT_TABLE_MEMORY, Debuginfod, DurationError, Labels, Namespaces, PmuFormat,
     ProcessInfo, PythonFrames, Targets, Unwind, parse_duration,
 };
+pub use difference::DifferenceFormat;
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
 pub use finished::{CommandStatus, Ended, TargetProcess, Warning, WarningKind};
-pub use formats::flamegraph::Widths;
-pub use formats::{Merge, amount};
+pub use formats::{Merge, Widths, amount};
 pub use hooks::{CompiledTable, ExecutedProgram};
 pub use injection::PythonStats;
 pub use metrics::{
@@ -76,7 +77,8 @@ pub use recorded::{Recording, SymbolizedRecording};
 pub use recording::{Mode, OffCpuState, TrampolineCounts};
 pub use report::{
     Advice, AdviceKind, Against, Change, Comparison, HotFunction, Hottest, Ledger, Neighbours, Order, Part,
-    ProcessLedger, WallClock, hottest, label_keys, label_shares, neighbours, ranked,
+    ProcessLedger, WallClock, hottest, label_keys, label_shares, limits as comparison_limits, neighbours,
+    ranked,
 };
 pub use rotation::Rotation;
 pub use symbolizer::Symbolizer;

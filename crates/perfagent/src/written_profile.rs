@@ -2,12 +2,12 @@
 
 use std::io::Read;
 
-use formats::EncodeOptions;
-use formats::flamegraph::{Counted, Judgement, Widths};
+use formats::Widths;
 use profile::Profile;
 use recording::FileIdentity;
-use report::{Against, Comparison, Judge, Part};
+use report::{Against, Comparison, Part};
 
+use crate::difference::{self, DifferenceFormat};
 use crate::output::{self, Drawing, FileTarget, TemporaryFiles};
 use crate::{Error, Symbolizer};
 
@@ -90,8 +90,9 @@ impl WrittenProfile {
             .map_err(|error| Error::Compare { reason: error.to_string() })
     }
 
-    /// Draws the difference of two sides of profiles, each with the name of its file, as an SVG flame graph: widths of one side, colours by
-    /// the change. Each frame is judged with its callers, and keeps a neutral colour if its change may be chance. Gives the number of bytes.
+    /// Writes the difference of two sides of profiles, each with the name of its file, as an SVG flame graph or an HTML page: widths of one side,
+    /// colours by the change. Each frame is judged with its callers, and keeps a neutral colour if its change may be chance. The page shows every
+    /// view of a report so, and a table of functions with their changes. Gives the number of bytes.
     ///
     /// # Errors
     /// [`Error::Compare`], as [`compare`](Self::compare) gives it; [`Error::Output`]: the target could not be written.
@@ -99,42 +100,19 @@ impl WrittenProfile {
         before: &[(String, Self)],
         after: &[(String, Self)],
         against: Against,
-        widths: Widths,
+        (format, widths): (DifferenceFormat, Widths),
         target: FileTarget,
         temporary: &TemporaryFiles,
     ) -> Result<u64, Error> {
         let side = |profiles: &[(String, Self)]| -> Vec<(String, Profile)> {
             profiles.iter().map(|(name, profile)| (name.clone(), profile.0.clone())).collect()
         };
-        let refused = |error: report::ComparisonError| Error::Compare { reason: error.to_string() };
-        let judge = Judge::new(&side(before), &side(after), against).map_err(refused)?;
-        let names = |profiles: &[(String, Self)]| -> String {
-            profiles.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" + ")
-        };
-        let by = match against {
-            Against::Samples => "shares of all samples",
-            Against::Time => "samples per second",
-            Against::Runs => "samples per run",
-        };
-        let wide = if widths == Widths::Before { "before" } else { "after" };
-        let options = EncodeOptions {
-            title: format!("{} → {}", names(before), names(after)),
-            subtitle: format!("{by}; widths: {wide}; grey: may be chance (Benjamini-Hochberg at 1 %)"),
-            ..EncodeOptions::default()
-        };
-        let judged = |pairs: &[(u64, u64)]| {
-            let shown = |change: report::Change| Judgement {
-                percent: change.percent,
-                interval: change.interval,
-                is_significant: change.is_significant,
-            };
-            judge.judge(pairs).into_iter().map(shown).collect()
-        };
-        let (before, after) = (counted(before), counted(after));
-        let mut picture = Vec::new();
-        formats::flamegraph::write_difference(&before, &after, widths, judged, &options, &mut picture)
-            .map_err(|source| Error::Output { which: target.describe(), source })?;
-        output::write_bytes(&picture, target, temporary)
+        let bytes = difference::bytes(&side(before), &side(after), against, format, widths);
+        let bytes = bytes.map_err(|error| match error {
+            difference::DifferenceError::Compare(error) => Error::Compare { reason: error.to_string() },
+            difference::DifferenceError::Encode(source) => Error::Output { which: target.describe(), source },
+        })?;
+        output::write_bytes(&bytes, target, temporary)
     }
 
     /// Names the places that have no name, or only the start of their function. All others keep what they have. The figures about names in
@@ -195,12 +173,6 @@ impl WrittenProfile {
     ) -> Result<u64, Error> {
         output::write_written(&self.0, (format, value), drawing, target, temporary)
     }
-}
-
-/// Each profile with the value that counts its samples. Profiles without one were refused.
-fn counted(profiles: &[(String, WrittenProfile)]) -> Vec<Counted<'_>> {
-    let value = |profile: &Profile| report::counted_value(profile).unwrap_or_default();
-    profiles.iter().map(|(_, profile)| (&profile.0, value(&profile.0))).collect()
 }
 
 impl From<Profile> for WrittenProfile {

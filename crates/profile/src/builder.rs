@@ -81,9 +81,9 @@ impl Builder {
         number
     }
 
-    /// Adds the time of one of the samples with this number. Times are added in their order.
-    pub fn add_moment(&mut self, at_ns: i64, sample: u32) {
-        self.profile.moments.push(Moment { at_ns, sample });
+    /// Adds the time of one of the samples with a number. Times are added in their order.
+    pub fn add_moment(&mut self, moment: Moment) {
+        self.profile.moments.push(moment);
     }
 
     /// The finished profile with its times (see [`Profile`]) and comments.

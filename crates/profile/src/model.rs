@@ -200,11 +200,13 @@ pub struct Sample {
     pub labels: Vec<Label>,
 }
 
-/// When one of the samples that a [`Sample`] stands for was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// When one of the samples that a [`Sample`] stands for was taken, or ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// In ns from the start of the capture.
     pub at_ns: i64,
+    /// For how many ns it had lasted then, as a wait does; 0 of a sample of a moment.
+    pub lasted_ns: u64,
     /// Index into [`Profile::samples`].
     pub sample: u32,
 }

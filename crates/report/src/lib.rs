@@ -32,7 +32,8 @@ mod wall_time;
 
 pub use self::advice::{Advice, AdviceKind, DebugPackage, Packages, advice, nameless_files};
 pub use self::comparison::{
-    Against, Change, Comparison, ComparisonError, Judge, Part, compare, counted_value,
+    Against, Change, Comparison, ComparisonError, Judge, Part, Tally, compare, counted_value, exposure,
+    found, limits,
 };
 pub use self::findings::{EndedBy, Finding, FindingKind};
 pub use self::hottest::{HotFunction, Hottest, Order, hottest, ranked};

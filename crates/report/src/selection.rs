@@ -9,7 +9,7 @@ pub(crate) const SCHEDULER: EventId = EventId(1);
 
 /// Positions in the schemas of both events: the clock has the first alone.
 const COUNT: usize = 0;
-const TIME: usize = 1;
+pub(crate) const TIME: usize = 1;
 const RUNNABLE: usize = 2;
 
 /// A stack of a task in a state.

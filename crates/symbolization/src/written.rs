@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use profile::{Builder, KERNEL_MAPPING, Line, Location, LocationId, Mapping, MappingId, Profile};
+use profile::{Builder, KERNEL_MAPPING, Line, Location, LocationId, Mapping, MappingId, Moment, Profile};
 use recording::{
     CodeMapping, CodeMappingId, FileIdentity, Frame, FrameId, KernelImage, KernelNaming, Module, ModuleId,
     ModuleKind, Names, Recording, kernel_comments,
@@ -157,10 +157,19 @@ fn with_names(profile: Profile, frames: &HashMap<LocationId, FrameId>, names: &N
         let mapping = location.mapping.and_then(|MappingId(mapping)| mappings.get(mapping as usize).copied());
         locations.push(builder.location(mapping, location.address, lines));
     }
-    let Profile { sample_types, default_sample_type, time_ns, duration_ns, comments, samples, .. } = profile;
-    for sample in samples.into_iter().filter(|sample| sample.values.len() == sample_types.len()) {
+    let Profile {
+        sample_types, default_sample_type, time_ns, duration_ns, comments, samples, moments, ..
+    } = profile;
+    let mut numbers = Vec::with_capacity(samples.len());
+    for sample in samples {
+        let has_all = sample.values.len() == sample_types.len();
         let stack = sample.locations.iter().filter_map(|id| locations.get(id.0 as usize).copied()).collect();
-        builder.add(sample.labels, stack, &sample.values);
+        numbers.push(has_all.then(|| builder.add(sample.labels, stack, &sample.values)));
+    }
+    for moment in moments {
+        if let Some(Some(sample)) = numbers.get(moment.sample as usize).copied() {
+            builder.add_moment(Moment { sample, ..moment });
+        }
     }
     let named = builder.finish(time_ns, duration_ns, comments);
     Profile { default_sample_type, ..named }
@@ -234,7 +243,9 @@ mod tests {
             .map(|address| builder.location(Some(mapping), *address, lines(*address).into_iter().collect()))
             .collect();
         let fact = builder.synthetic("[truncated: unreadable stack]");
-        builder.add(vec![Label::num("pid", 7)], stack.into_iter().chain([fact]).collect(), &[3, 30]);
+        let sample =
+            builder.add(vec![Label::num("pid", 7)], stack.into_iter().chain([fact]).collect(), &[3, 30]);
+        builder.add_moment(Moment { at_ns: 5, lasted_ns: 3, sample });
         let mut profile = builder.finish(1, 2, vec!["k=v".to_owned()]);
         profile.default_sample_type = "samples".to_owned();
         profile
@@ -301,6 +312,7 @@ mod tests {
             assert_eq!((mappings, comments), (&profile.mappings, &profile.comments));
             assert_eq!(named.profile.default_sample_type, "samples");
             assert_eq!(named.profile.samples[0].values, [3, 30]);
+            assert_eq!(named.profile.moments, [Moment { at_ns: 5, lasted_ns: 3, sample: 0 }]);
             let again = symbolize_profile(&mut symbolizer, named.profile.clone());
             assert_eq!((again.named, &again.profile), (0, &named.profile));
         }

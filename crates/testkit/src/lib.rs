@@ -1,11 +1,12 @@
 //! What the tests of several crates need.
 //!
 //! In: child processes that end with their test, CPU time to burn, waiting with a deadline, skipping with a reason,
-//! commands and the built `perf-agent`, how far its start has come, temporary perf maps, rights. Guaranteed: nothing outlives the value that
+//! commands and the built `perf-agent`, a browser, how far its start has come, temporary perf maps, rights. Guaranteed: nothing outlives the value that
 //! stands for it; no test is skipped without a line with the reason.
 //! Not here: any part of the product, and anything that only one crate tests.
 #![forbid(unsafe_code)]
 
+mod browser;
 mod burn;
 mod command;
 mod perf_map;
@@ -15,6 +16,7 @@ mod sampler;
 mod skip;
 mod wait;
 
+pub use browser::Browser;
 pub use burn::burn;
 pub use command::{find_command, perf_agent};
 pub use perf_map::PerfMap;

@@ -4,6 +4,7 @@
 mod capture;
 mod commands;
 mod debuginfod;
+mod difference_page;
 mod doctor;
 mod ending;
 mod events;
@@ -16,10 +17,12 @@ mod memory;
 mod metrics;
 mod perf_data;
 mod perf_data_input;
+mod pgo;
 mod rejected;
 mod render;
 mod symbolize;
 mod targets;
+mod timelines;
 mod written;
 
 use std::process::{Command, Output};

@@ -155,10 +155,10 @@ fn a_change_beyond_chance_is_told_and_can_fail_a_build() {
         [&["diff", "-o", "several.svg", "--widths", "before", "--sort", "cum"][..], &sides].concat();
     done(folder, &several);
     assert!(read(folder, "several.svg").contains("before 50.00 % (10000 samples)"));
-    for refused in ["change.html", "-"] {
+    for refused in ["change.txt", "-"] {
         let refused = run_in(folder, &["diff", "before.folded", "after.folded", "-o", refused]);
         assert_status(&refused, 2);
-        assert!(stderr(&refused).contains("ends in .svg"), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("ends in .svg or .html"), "{}", stderr(&refused));
     }
     let one = run_in(folder, &["diff", "before.folded"]);
     assert_status(&one, 2);

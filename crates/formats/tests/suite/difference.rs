@@ -1,9 +1,9 @@
-use formats::flamegraph::{self, Judgement, Widths};
-use formats::{EncodeOptions, folded};
+use formats::flamegraph::{self, Judgement, Tally};
+use formats::{Counted, Difference, EncodeOptions, Measured, Widths, folded};
 use profile::Profile;
 use serde_json::json;
 
-use crate::browser::Browser;
+use testkit::Browser;
 
 const ORANGE: &str = "hsl(28,";
 const BLUE: &str = "hsl(212,";
@@ -14,20 +14,26 @@ fn stacks(text: &str) -> Profile {
 }
 
 /// More than 10 samples of difference are significant here.
-fn judge(pairs: &[(u64, u64)]) -> Vec<Judgement> {
-    let judged = |(a, b): &(u64, u64)| {
+fn judge(pairs: &[(Tally, Tally)]) -> Vec<Judgement> {
+    let judged = |(Tally { count: a, .. }, Tally { count: b, .. }): &(Tally, Tally)| {
         let percent = if *a == 0 { f64::INFINITY } else { 100.0 * (*b as f64 / *a as f64 - 1.0) };
         Judgement { percent, interval: (percent - 1.0, percent + 1.0), is_significant: a.abs_diff(*b) > 10 }
     };
     pairs.iter().map(judged).collect()
 }
 
+/// Profiles of 100 samples each, as far as their exposure tells.
+fn side<'a>(profiles: &[&'a Profile]) -> Vec<Counted<'a>> {
+    let counted = |profile: &&'a Profile| Counted { name: "folded", profile, value: 0, exposure: 100.0 };
+    profiles.iter().map(counted).collect()
+}
+
 fn drawn(before: &[&Profile], after: &[&Profile], widths: Widths) -> String {
-    let before: Vec<_> = before.iter().map(|profile| (*profile, 0)).collect();
-    let after: Vec<_> = after.iter().map(|profile| (*profile, 0)).collect();
+    let (before, after) = (side(before), side(after));
+    let difference = Difference { before: &before, after: &after, measured: Measured::Share, widths };
     let mut out = Vec::new();
     let options = EncodeOptions { title: "a<b>".to_owned(), ..EncodeOptions::default() };
-    flamegraph::write_difference(&before, &after, widths, judge, &options, &mut out).unwrap();
+    flamegraph::write_difference(&difference, judge, &options, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -81,6 +87,28 @@ fn profiles_of_a_side_add_up() {
 }
 
 #[test]
+fn tallies_have_the_squares_of_each_profile() {
+    let (one, two) = (stacks("main;f 50\n"), stacks("main;f 20\nmain;f;g 10\nmain;h 7\n"));
+    let (before, after) = (side(&[&one, &two]), side(&[&two]));
+    let difference =
+        Difference { before: &before, after: &after, measured: Measured::Share, widths: Widths::After };
+    let check = |pairs: &[(Tally, Tally)]| {
+        let expected = [
+            (87, 2500.0 + 37.0 * 37.0),
+            (87, 2500.0 + 37.0 * 37.0),
+            (80, 2500.0 + 900.0),
+            (10, 100.0),
+            (7, 49.0),
+        ];
+        let told: Vec<_> = pairs.iter().map(|(of, _)| (of.count, (of.squares * 100.0).round())).collect();
+        assert_eq!(told, expected);
+        assert_eq!(pairs[2].1, Tally { count: 30, squares: 9.0 });
+        judge(pairs)
+    };
+    flamegraph::write_difference(&difference, check, &EncodeOptions::default(), &mut Vec::new()).unwrap();
+}
+
+#[test]
 fn names_are_only_text() {
     let hostile = "</title><script>alert(1)</script>\"&]]>";
     let before = stacks(&format!("main;{hostile} 5\n"));
@@ -96,10 +124,11 @@ fn names_are_only_text() {
 #[test]
 fn too_few_judgements_are_an_error() {
     let profile = stacks("main 5\n");
-    let side = [(&profile, 0)];
-    let options = EncodeOptions::default();
-    let none = |_: &[(u64, u64)]| Vec::new();
-    let drawn = flamegraph::write_difference(&side, &side, Widths::After, none, &options, &mut Vec::new());
+    let side = side(&[&profile]);
+    let difference =
+        Difference { before: &side, after: &side, measured: Measured::Share, widths: Widths::After };
+    let none = |_: &[(Tally, Tally)]| Vec::new();
+    let drawn = flamegraph::write_difference(&difference, none, &EncodeOptions::default(), &mut Vec::new());
     assert_eq!(drawn.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
 }
 

@@ -159,7 +159,7 @@ fn times_are_counted_in_parts_of_the_capture() {
     let mut profile = example();
     assert!(Data::of(&page(&profile, &EncodeOptions::default())).header["time"].is_null());
     profile.duration_ns = 6_000_000;
-    let moment = |at_ns, sample| Moment { at_ns, sample };
+    let moment = |at_ns, sample| Moment { at_ns, lasted_ns: 0, sample };
     profile.moments = vec![
         moment(-5, 0),
         moment(9_999, 0),
@@ -169,11 +169,41 @@ fn times_are_counted_in_parts_of_the_capture() {
         moment(7, 99),
     ];
     let data = Data::of(&page(&profile, &EncodeOptions::default()));
-    assert_eq!(data.header["time"], serde_json::json!({"bins": 600, "width": 10_001}));
+    assert_eq!(data.header["time"], serde_json::json!({"bins": 600, "width": 10_001, "of": "samples"}));
     // The samples are the rows 2, 1 and 0: see above.
     assert_eq!(data.numbers["time.bin"], [0, 0, 1, 599]);
     assert_eq!(data.numbers["time.row"], [1, 2, 2, 0]);
     assert_eq!(data.numbers["time.count"], [1, 2, 1, 1]);
+}
+
+/// Parts of 10,000 ns. A wait counts in each part as long as it was in it, and what was before the capture in none.
+#[test]
+fn waits_are_counted_as_long_as_they_last() {
+    let mut profile = example();
+    profile.duration_ns = 6_000_000;
+    let moment = |at_ns, lasted_ns, sample| Moment { at_ns, lasted_ns, sample };
+    profile.moments =
+        vec![moment(5_000, 9_000, 0), moment(25_000, 21_000, 1), moment(26_000, 1_000, 1), moment(7, 0, 2)];
+    let data = Data::of(&page(&profile, &EncodeOptions::default()));
+    assert_eq!(data.header["time"], serde_json::json!({"bins": 600, "width": 10_000, "of": "time"}));
+    assert_eq!(data.numbers["time.bin"], [0, 0, 1, 2]);
+    assert_eq!(data.numbers["time.row"], [1, 2, 1, 1]);
+    assert_eq!(data.numbers["time.count"], [6_000, 5_000, 10_000, 6_000]);
+}
+
+/// Waits of many stacks, each in all parts of the time: there are fewer parts then.
+#[test]
+fn many_long_waits_have_fewer_parts() {
+    let mut builder = Builder::new(&[ValueType::new("blocks", "count")], ValueType::default(), 1);
+    for number in 0..3_000_u32 {
+        let leaf = builder.synthetic(&format!("f{number}"));
+        let sample = builder.add(Vec::new(), vec![leaf], &[1]);
+        builder.add_moment(Moment { at_ns: 6_000_000, lasted_ns: 6_000_000, sample });
+    }
+    let data = Data::of(&page(&builder.finish(0, 6_000_000, Vec::new()), &EncodeOptions::default()));
+    assert_eq!(data.header["time"]["bins"], 300);
+    assert_eq!(data.numbers["time.row"].len(), 900_000);
+    assert_eq!(data.numbers["time.count"].iter().sum::<u64>(), 3_000 * 6_000_000);
 }
 
 #[test]

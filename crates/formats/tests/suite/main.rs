@@ -1,8 +1,8 @@
 //! The writers against goldens, their own reader and `go tool pprof`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
-mod browser;
 mod difference;
+mod difference_page;
 mod flamegraph;
 mod folded;
 mod html;

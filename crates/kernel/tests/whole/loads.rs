@@ -1,6 +1,8 @@
 //! The kernel's verifier accepts the programs with each setting: it skips what a setting turns off. Without privileges these skip and say
 //! so.
 
+use std::time::Duration;
+
 use kernel::{Error, Kernel, OffCpu, SampledIn, SchedStats, Settings, State};
 
 /// The name of a setting, and how it is set.
@@ -21,7 +23,7 @@ fn the_programs_load_with_each_setting_and_with_all() {
         ("kernel stacks", |settings| settings.kernel_stacks = true),
         ("kernel stacks by process", |settings| settings.kernel_stacks_by_process = true),
         ("single samples", |settings| settings.single_samples = true),
-        ("single intervals", |settings| settings.single_intervals = true),
+        ("single intervals", |settings| settings.single_intervals = Some(Duration::from_millis(1))),
         ("threads", |settings| settings.per_thread = true),
         ("checks", |settings| settings.check_memo = true),
         ("namespace", |settings| settings.pid_namespace = 1),

@@ -81,6 +81,8 @@ fn samples_have_the_places_names_and_processes_of_their_time() {
             "8/ls : /bin/ls+10 [unknown]+998 [1, 1000000]",
         ]
     );
+    let times: Vec<_> = profile.moments.iter().map(|of| (of.at_ns, of.lasted_ns, of.sample)).collect();
+    assert_eq!(times, [(0, 0, 0), (2, 0, 1), (20, 0, 2), (21, 0, 0)], "from the first sample of the file on");
     let kinds: Vec<_> = profile.sample_types.iter().map(|of| (of.kind.as_str(), of.unit.as_str())).collect();
     assert_eq!(kinds, [("samples", "count"), ("cpu", "nanoseconds")]);
     assert_eq!((profile.period, profile.duration_ns), (1_000_000, 21));

@@ -142,6 +142,7 @@ pub struct Config {
     pub(crate) target_kernel_stacks: BTreeMap<u32, bool>,
     pub(crate) per_thread: bool,
     pub(crate) single_samples: bool,
+    pub(crate) single_intervals: bool,
     /// Path of the perf.data file, if one is written.
     pub(crate) perf_data: Option<std::path::PathBuf>,
     pub(crate) drawing: Drawing,

@@ -17,7 +17,8 @@ use crate::output::{FileTarget, OutputKind, OutputTarget};
 
 /// The plan of a request that passed all checks.
 pub(super) fn plan(request: Request) -> Plan {
-    let single_samples = request.single_samples.is_on() || shows_times(&request);
+    let single_samples = request.single_samples.is_on() || (request.profile.is_on() && shows_times(&request));
+    let single_intervals = request.off_cpu.is_on() && shows_times(&request);
     let mut command: Option<Command> = None;
     let targets = if let Some(given) = request.commands.into_iter().next() {
         let program = given.get_program().to_owned();
@@ -69,6 +70,7 @@ pub(super) fn plan(request: Request) -> Plan {
             .collect(),
         per_thread: request.per_thread.is_on(),
         single_samples,
+        single_intervals,
         perf_data: request.outputs.get(&OutputKind::PerfData).and_then(path_of),
         drawing: request.drawing,
         cpus,
@@ -126,7 +128,7 @@ pub(super) fn plan(request: Request) -> Plan {
 /// The path of an output that goes to a file with a chosen name.
 /// Whether an output shows when samples were taken.
 fn shows_times(request: &Request) -> bool {
-    request.profile.is_on() && request.outputs.get(&OutputKind::Html).is_some_and(Destination::is_given)
+    request.outputs.get(&OutputKind::Html).is_some_and(Destination::is_given)
 }
 
 fn path_of(output: &Destination) -> Option<PathBuf> {

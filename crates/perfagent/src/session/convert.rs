@@ -64,14 +64,17 @@ pub(crate) fn sums(sums: kernel::Sums) -> Values {
 // Both sides have the same slots.
 const _: () = assert!(recording::VALUE_SLOTS == kernel::VALUE_SLOTS);
 
-/// A single sample.
+/// A single sample, or a single interval with its time.
 pub(crate) fn occurrence(sample: &kernel::SingleSample) -> Occurrence {
     Occurrence {
         time_ns: sample.time_ns,
         cpu: sample.at.cpu,
         tid: sample.tid,
         interval: sample.at.side_changes,
-        values: sample.values.to_vec(),
+        values: match sample.event {
+            kernel::Event::Scheduler => std::iter::once(1).chain(sample.values).collect(),
+            _ => sample.values.to_vec(),
+        },
     }
 }
 

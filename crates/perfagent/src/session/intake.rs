@@ -66,8 +66,9 @@ pub(super) struct Intake {
     deferred_walks: [[u64; recording::WalkEnd::ALL.len()]; 2],
     /// Distinct stacks since the sums were last taken.
     undrained: u64,
-    /// Single samples are recorded.
+    /// Single samples are recorded, and single intervals off CPU.
     single_samples: bool,
+    single_intervals: bool,
     /// Single samples lost in earlier intervals.
     samples_lost_before: u64,
 }
@@ -77,7 +78,11 @@ impl Intake {
         let limits = Limits::of_bytes(usize::try_from(config.max_memory_bytes).unwrap_or(usize::MAX));
         let builder = Builder::new(limits).with_events(&settings::events(config));
         Self {
-            builder: if config.single_samples { builder.with_single_samples() } else { builder },
+            builder: if config.single_samples || config.single_intervals {
+                builder.with_single_samples()
+            } else {
+                builder
+            },
             resolver: Resolver::new(config, gate, python),
             timeline: None,
             deferred: DeferredStacks::default(),
@@ -88,6 +93,7 @@ impl Intake {
             deferred_walks: Default::default(),
             undrained: 0,
             single_samples: config.single_samples,
+            single_intervals: config.single_intervals,
             samples_lost_before: 0,
         }
     }
@@ -352,9 +358,13 @@ impl Intake {
 
     /// Takes in single samples. Their stacks may come later.
     pub(super) fn take_samples(&mut self, kernel: &Kernel) -> Result<(), kernel::Error> {
-        if self.single_samples || self.timeline.is_some() {
+        if self.single_samples || self.single_intervals || self.timeline.is_some() {
             for sample in kernel.take_samples()? {
-                if self.single_samples && sample.event == Event::Clock {
+                let is_recorded = match sample.event {
+                    Event::Scheduler => self.single_intervals,
+                    _ => self.single_samples,
+                };
+                if is_recorded {
                     self.builder.add_sample(sample.hash, convert::occurrence(&sample));
                 }
                 if let Some(timeline) = &mut self.timeline {

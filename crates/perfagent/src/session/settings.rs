@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
 
 use kernel::{ChosenCgroup, OffCpu, Settings, State};
 use recording::{Event, TargetKind};
@@ -43,7 +44,7 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Result<Settings, Erro
         sampled_in: config.event.as_ref().map(|event| event.sampled_in).unwrap_or_default(),
         sample_every: config.event.as_ref().map_or(1, |event| event.period),
         single_samples: config.single_samples || config.perf_data.is_some(),
-        single_intervals: config.perf_data.is_some() && config.off_cpu_profile,
+        single_intervals: single_intervals(config),
         check_memo: config.self_check,
         pid_namespace: own_namespace(),
         threads: count_threads(&config.targets, pids),
@@ -53,6 +54,13 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Result<Settings, Erro
         max_processes: (config.table_memory / BYTES_OF_A_PROCESS).max(LEAST_PROCESSES),
         ..Settings::default()
     })
+}
+
+/// How long an interval lasts that is sent by itself: perf.data has all; the timeline of a page shows no short ones.
+fn single_intervals(config: &Config) -> Option<Duration> {
+    const SHOWN: Duration = Duration::from_millis(1);
+    let all = config.perf_data.is_some().then_some(Duration::ZERO);
+    all.or_else(|| config.single_intervals.then_some(SHOWN)).filter(|_| config.off_cpu_profile)
 }
 
 fn chosen_cgroup(word: &str) -> Result<ChosenCgroup, Error> {

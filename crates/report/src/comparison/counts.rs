@@ -5,24 +5,25 @@ use std::collections::BTreeMap;
 use profile::Profile;
 
 use super::question::{Against, ComparisonError, Part};
-use crate::hottest::{Order, ranked};
+use super::significance::Side;
+use crate::hottest::{Order, ranked, spent};
 
 /// The samples of one side.
 pub(super) struct Counts {
     /// By name and file.
     functions: BTreeMap<(String, String), FunctionCounts>,
     /// Samples of each profile.
-    pub(super) wholes: Vec<u64>,
-    /// What the samples of each profile are measured against besides `wholes`: seconds, or 1 for a run.
+    wholes: Vec<u64>,
+    /// What the samples of each profile are measured against.
     exposures: Vec<f64>,
 }
 
 /// The samples of a function in each profile of its side.
 #[derive(Default)]
-pub(super) struct FunctionCounts(pub(super) Vec<u64>);
+pub(super) struct FunctionCounts(Vec<u64>);
 
 impl FunctionCounts {
-    pub(super) fn sum(&self) -> u64 {
+    fn sum(&self) -> u64 {
         self.0.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 }
@@ -32,13 +33,44 @@ impl Counts {
         self.wholes.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    pub(super) fn exposure(&self) -> f64 {
-        self.exposures.iter().sum()
+    /// A function of this side.
+    pub(super) fn side(&self, function: &FunctionCounts) -> Side {
+        let counts = function.0.iter().zip(&self.exposures);
+        let squares = counts.map(|(count, exposure)| (*count as f64).powi(2) / exposure).sum();
+        self.counted(Tally { count: function.sum(), squares })
     }
 
-    /// The functions.
-    pub(super) fn functions(&self) -> impl Iterator<Item = &FunctionCounts> {
-        self.functions.values()
+    /// Something else that was counted on this side.
+    pub(super) fn counted(&self, of: Tally) -> Side {
+        Side {
+            count: of.count,
+            squares: of.squares,
+            whole: self.whole(),
+            exposure: self.exposures.iter().sum(),
+            profiles: self.wholes.len(),
+        }
+    }
+}
+
+/// What was counted of something on one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Its samples.
+    pub count: u64,
+    /// The sum over the profiles of the square of its samples, divided by the [`exposure`] of the profile.
+    pub squares: f64,
+}
+
+/// What the counts of a profile are measured against: its samples, its seconds, or 1 for a run.
+#[must_use]
+pub fn exposure(profile: &Profile, against: Against) -> f64 {
+    match against {
+        Against::Samples => {
+            let value = counted_value(profile).unwrap_or_default();
+            profile.samples.iter().fold(0_u64, |sum, sample| sum.saturating_add(spent(sample, value))) as f64
+        }
+        Against::Time => profile.duration_ns as f64 / 1e9,
+        Against::Runs => 1.0,
     }
 }
 
@@ -81,11 +113,7 @@ pub(super) fn counts(
             of.0[number] = count;
         }
         counts.wholes.push(ranked.whole);
-        counts.exposures.push(match against {
-            Against::Samples => ranked.whole as f64,
-            Against::Time => profile.duration_ns as f64 / 1e9,
-            Against::Runs => 1.0,
-        });
+        counts.exposures.push(exposure(profile, against));
     }
     Ok(counts)
 }

@@ -5,6 +5,7 @@
 //! Values that are no counts, as nanoseconds, are shown but never judged by.
 
 mod counts;
+mod limits;
 mod question;
 mod significance;
 
@@ -12,10 +13,11 @@ use std::cmp::Reverse;
 
 use profile::Profile;
 
-pub use self::counts::counted_value;
-use self::counts::{Counts, FunctionCounts, counts};
+use self::counts::{Counts, counts};
+pub use self::counts::{Tally, counted_value, exposure};
+pub use self::limits::{found, limits};
 pub use self::question::{Against, ComparisonError, Part};
-use self::significance::{Side, Verdict};
+use self::significance::{Dispersion, Side, Verdict};
 
 /// Fewer samples on both sides together cannot show a change among many.
 const LEAST: u64 = 10;
@@ -40,6 +42,10 @@ pub struct Change {
     pub interval: (f64, f64),
     /// How likely a difference of this size is if nothing changed.
     pub p_value: f64,
+    /// How much more its samples scatter between the profiles of a side than by chance, as a multiple of the variance; only with several profiles.
+    pub dispersion: Option<f64>,
+    /// The smallest change, in percent, that would be found in 80 of 100 comparisons; infinite where a side would have less than one sample.
+    pub visible_percent: f64,
     /// Whether it is a discovery.
     pub is_significant: bool,
 }
@@ -50,10 +56,11 @@ pub struct Change {
 pub struct Comparison {
     /// Samples before and after.
     pub samples: (u64, u64),
-    /// All functions of both sides: discoveries first, each part by the size of the change in samples.
+    /// All functions of both sides: discoveries first, each part by the size of the change in what is compared, as shares or samples per second.
     pub functions: Vec<Change>,
-    /// The scatter between runs, as a multiple of what counts alone would scatter; only with several profiles on both sides. 1 if they
-    /// scatter no more than that.
+    /// The profiles before and after.
+    pub profiles: (usize, usize),
+    /// The mean of the functions' own [`dispersion`](Change::dispersion); only with several profiles on a side. Below 1: they scatter no more than by chance.
     pub dispersion: Option<f64>,
 }
 
@@ -67,21 +74,26 @@ impl Comparison {
     /// None: the function would have less than one sample.
     #[must_use]
     pub fn smallest_visible(&self, share: f64) -> Option<f64> {
-        let smaller = self.samples.0.min(self.samples.1) as f64 * share / 100.0;
-        (smaller >= 1.0).then(|| {
-            significance::smallest_visible(smaller, self.functions.len(), self.dispersion.unwrap_or(1.0))
-        })
+        let of = |samples: u64| samples as f64 * share / 100.0;
+        let (before, after) = (of(self.samples.0), of(self.samples.1));
+        (before.min(after) >= 1.0)
+            .then(|| significance::smallest_visible((before, after), self.functions.len(), self.common()))
     }
 
-    /// The samples IN a function that each side needs, so that a change of `percent` is found in 80 of 100 comparisons.
+    /// The samples IN a function that each side needs, so that a change of `percent` is found in 20 of 20 comparisons.
     #[must_use]
     pub fn samples_needed(&self, percent: f64) -> u64 {
-        significance::samples_needed(percent, self.functions.len(), self.dispersion.unwrap_or(1.0))
+        significance::samples_needed(percent, self.functions.len(), self.common())
+    }
+
+    fn common(&self) -> Option<Dispersion> {
+        let freedom = (self.profiles.0 + self.profiles.1).saturating_sub(2);
+        self.dispersion.map(|phi| Dispersion { phi, freedom })
     }
 }
 
-/// Compares two sides, each of one or several profiles with their names. With several profiles on both sides, the scatter between them is
-/// measured and widens all intervals.
+/// Compares two sides, each of one or several profiles with their names. With several profiles on a side, as runs or the intervals of a rotated capture, the
+/// scatter of each function between them is measured and widens its interval.
 ///
 /// # Errors
 /// [`ComparisonError`]: a profile cannot be compared.
@@ -91,18 +103,23 @@ pub fn compare(
     against: Against,
     part: Part,
 ) -> Result<Comparison, ComparisonError> {
+    let profiles = (before.len(), after.len());
     let before = counts(before, against, part)?;
     let after = counts(after, against, part)?;
-    let dispersion = significance::dispersion([&before, &after]);
-    let mut functions: Vec<Change> = counts::paired(&before, &after)
-        .map(|(function, of_before, of_after)| {
-            let sides = (side(&before, of_before), side(&after, of_after));
-            change(function, sides, against, dispersion)
-        })
+    let paired: Vec<_> = counts::paired(&before, &after)
+        .map(|(function, of_before, of_after)| (function, (before.side(of_before), after.side(of_after))))
         .collect();
+    let sides: Vec<_> = paired.iter().map(|(_, sides)| *sides).collect();
+    let mut functions: Vec<Change> =
+        paired.into_iter().map(|(function, sides)| change(function, sides, against)).collect();
     mark_discoveries(functions.iter_mut());
+    let all = functions.len();
+    for (change, sides) in functions.iter_mut().zip(&sides) {
+        change.visible_percent = visible_percent(*sides, all, against);
+    }
+    let exposures = sides.first().map_or((1.0, 1.0), |(a, b)| (a.exposure, b.exposure));
     functions.sort_by(|a, b| {
-        let moved = |change: &Change| (change.shares.1 - change.shares.0).abs();
+        let moved = |of: &Change| (of.after as f64 / exposures.1 - of.before as f64 / exposures.0).abs();
         let key = |change: &Change| Reverse(change.is_significant);
         key(a)
             .cmp(&key(b))
@@ -110,19 +127,19 @@ pub fn compare(
             .then_with(|| (&a.name, &a.file).cmp(&(&b.name, &b.file)))
     });
     let samples = (before.whole(), after.whole());
-    Ok(Comparison { samples, functions, dispersion: dispersion.map(|of| of.factor) })
+    let dispersion = significance::common_dispersion(&sides, against).map(|of| of.phi);
+    Ok(Comparison { samples, functions, profiles, dispersion })
 }
 
 /// Judges counts that are not those of functions, as those of the frames of a graph.
-#[derive(Debug)]
 pub struct Judge {
     against: Against,
-    sides: [(u64, f64); 2],
-    dispersion: Option<significance::Dispersion>,
+    before: Counts,
+    after: Counts,
 }
 
 impl Judge {
-    /// For two sides, as in [`compare`]. The scatter is measured by functions with what they called.
+    /// For two sides, as in [`compare`].
     ///
     /// # Errors
     /// [`ComparisonError`]: a profile cannot be compared.
@@ -131,22 +148,17 @@ impl Judge {
         after: &[(String, Profile)],
         against: Against,
     ) -> Result<Self, ComparisonError> {
-        let (before, after) = (counts(before, against, Part::Total)?, counts(after, against, Part::Total)?);
-        let dispersion = significance::dispersion([&before, &after]);
-        let sides = [&before, &after].map(|side| (side.whole(), side.exposure()));
-        Ok(Self { against, sides, dispersion })
+        let side = |profiles| counts(profiles, against, Part::Total);
+        Ok(Self { against, before: side(before)?, after: side(after)? })
     }
 
-    /// Judges samples before and after, all together: among many, some differ by chance. Pairs of less than ten samples are never
+    /// Judges what was counted before and after, all together: among many, some differ by chance. Pairs of less than ten samples are never
     /// discoveries, and cost the others nothing: a graph has thousands of them.
     #[must_use]
-    pub fn judge(&self, pairs: &[(u64, u64)]) -> Vec<Change> {
-        let [before, after] =
-            self.sides.map(|(whole, exposure)| move |count| Side { count, whole, exposure });
-        let mut changes: Vec<Change> = pairs
-            .iter()
-            .map(|(a, b)| change(("", ""), (before(*a), after(*b)), self.against, self.dispersion))
-            .collect();
+    pub fn judge(&self, pairs: &[(Tally, Tally)]) -> Vec<Change> {
+        let sides = |(a, b): &(Tally, Tally)| (self.before.counted(*a), self.after.counted(*b));
+        let mut changes: Vec<Change> =
+            pairs.iter().map(|pair| change(("", ""), sides(pair), self.against)).collect();
         mark_discoveries(changes.iter_mut().filter(|change| change.before + change.after >= LEAST));
         changes
     }
@@ -160,17 +172,8 @@ fn mark_discoveries<'a>(changes: impl Iterator<Item = &'a mut Change>) {
     }
 }
 
-fn side(counts: &Counts, of: &FunctionCounts) -> Side {
-    Side { count: of.sum(), whole: counts.whole(), exposure: counts.exposure() }
-}
-
-fn change(
-    (name, file): (&str, &str),
-    (a, b): (Side, Side),
-    against: Against,
-    dispersion: Option<significance::Dispersion>,
-) -> Change {
-    let Verdict { percent, interval, p_value } = significance::judge(a, b, against, dispersion);
+fn change((name, file): (&str, &str), (a, b): (Side, Side), against: Against) -> Change {
+    let Verdict { percent, interval, p_value, dispersion } = significance::judge(a, b, against);
     let share = |side: Side| 100.0 * side.count as f64 / (side.whole.max(1)) as f64;
     Change {
         name: name.to_owned(),
@@ -181,8 +184,20 @@ fn change(
         percent,
         interval,
         p_value,
+        dispersion: dispersion.map(|of| of.phi),
+        visible_percent: f64::INFINITY,
         is_significant: false,
     }
+}
+
+/// The smallest change that would be found in a function: of the samples that both sides would have if nothing had changed.
+fn visible_percent((a, b): (Side, Side), functions: usize, against: Against) -> f64 {
+    let both = (a.count + b.count) as f64 / (a.exposure + b.exposure);
+    let expected = (both * a.exposure, both * b.exposure);
+    if expected.0.min(expected.1) < 1.0 {
+        return f64::INFINITY;
+    }
+    significance::smallest_visible(expected, functions, significance::dispersion(a, b, against))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Comparisons of made-up captures whose truth is known.
 
+use std::slice;
+
 use profile::{Builder, Profile, ValueType};
 
 use super::*;
@@ -14,6 +16,20 @@ impl Random {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A number with Poisson's distribution; above 100 with the normal one of the same mean and variance.
+    fn poisson(&mut self, mean: f64) -> i64 {
+        if mean > 100.0 {
+            let normal = (0..12).map(|_| self.next()).sum::<f64>() - 6.0;
+            return (mean + mean.sqrt() * normal).round() as i64;
+        }
+        let (mut count, mut left) = (-1, (-mean).exp().recip());
+        while left > 1.0 {
+            left *= self.next();
+            count += 1;
+        }
+        count
     }
 
     /// A capture of `samples` samples, each in one of the functions with these weights.
@@ -43,6 +59,12 @@ fn profile_of(counts: &[i64]) -> Profile {
     builder.finish(0, 1_000_000_000, Vec::new())
 }
 
+/// Counts of sides of one profile.
+fn tallies(pairs: impl IntoIterator<Item = (u64, u64)>) -> Vec<(Tally, Tally)> {
+    let tally = |count| Tally { count, squares: 0.0 };
+    pairs.into_iter().map(|(a, b)| (tally(a), tally(b))).collect()
+}
+
 fn weights() -> Vec<f64> {
     (1..=100).map(|number| 1.0 / f64::from(number)).collect()
 }
@@ -61,30 +83,62 @@ fn without_a_change_there_is_hardly_a_discovery() {
     assert!(count <= 4, "{count} of 200");
 }
 
+/// By time, so that the change of one function is one in its rate: the number that the program tells is enough each time.
 #[test]
-fn a_change_is_found_with_the_samples_that_the_formula_asks_for() {
+fn a_change_of_five_percent_is_found_in_20_of_20_with_the_samples_that_the_formula_asks_for() {
     let mut random = Random(2);
-    let before_weights = [60.0, 20.0, 20.0];
-    // f1 costs 20 % more.
-    let after_weights = [60.0, 24.0, 20.0];
-    let probe = compare(
-        &[random.capture(&before_weights, 1_000)],
-        &[random.capture(&before_weights, 1_000)],
-        Against::Samples,
-        Part::Own,
-    );
-    // A share sees less of a change than 20 %: 24 of 104 samples instead of 20 of 100. One of 5 samples is in the function.
-    let visible = 100.0 * (24.0 / 104.0 / 0.20 - 1.0);
-    let samples = probe.unwrap().samples_needed(visible) * 5;
+    let weights = vec![1.0; 100];
+    let probe = random.capture(&weights, 5_000);
+    let probe = compare(slice::from_ref(&probe), slice::from_ref(&probe), Against::Time, Part::Own).unwrap();
+    let needed = probe.samples_needed(5.0) as f64;
+    assert!((35_000.0..37_000.0).contains(&needed), "{needed}");
     let found = (0..20).filter(|_| {
-        let before = random.capture(&before_weights, samples);
-        let after = random.capture(&after_weights, samples);
-        let found = compare(&[before], &[after], Against::Samples, Part::Own).unwrap();
-        found.discoveries().any(|change| change.name == "f1" && change.percent > 0.0)
+        let mut side = |first: f64| {
+            let counts: Vec<i64> =
+                (0..100).map(|of| random.poisson(if of == 0 { first } else { needed / 10.0 })).collect();
+            [("capture".to_owned(), profile_of(&counts))]
+        };
+        let (before, after) = (side(needed), side(needed * 1.05));
+        let found = compare(&before, &after, Against::Time, Part::Own).unwrap();
+        found.discoveries().any(|change| change.name == "f0" && change.percent > 0.0)
     });
-    let count = found.count();
-    // 16 are expected; fewer than 11 come in one of 400 cases.
-    assert!(count >= 11, "{count} of 20 with {samples} samples");
+    assert_eq!(found.count(), 20);
+}
+
+/// One function works in bursts: in some intervals of a rotated capture it has five times its samples. Judged by its sum alone, it would change all the time.
+#[test]
+fn bursts_between_intervals_are_no_change_and_hide_no_change_of_others() {
+    let mut random = Random(4);
+    let mut side = |steady: f64| -> Vec<(String, Profile)> {
+        let mut interval = |_| {
+            let bursts = if random.next() < 0.2 { 500.0 } else { 20.0 };
+            let counts: Vec<i64> =
+                [bursts, steady, 500.0, 300.0, 80.0].map(|mean| random.poisson(mean)).to_vec();
+            ("interval".to_owned(), profile_of(&counts))
+        };
+        (0..30).map(&mut interval).collect()
+    };
+    let (mut false_movers, mut false_by_sums, mut found) = (0, 0, 0);
+    for _ in 0..20 {
+        let (before, after) = (side(200.0), side(240.0));
+        let changes = |before: &[(String, Profile)], after: &[(String, Profile)]| {
+            let found = compare(before, after, Against::Time, Part::Own).unwrap();
+            found.discoveries().map(|change| change.name.clone()).collect::<Vec<_>>()
+        };
+        let pooled = |side: &[(String, Profile)]| [("all".to_owned(), crate::merge(side).unwrap())];
+        let by_intervals = changes(&before, &after);
+        let by_sums = changes(&pooled(&before), &pooled(&after));
+        false_movers += usize::from(by_intervals.iter().any(|name| name == "f0"));
+        false_by_sums += usize::from(by_sums.iter().any(|name| name == "f0"));
+        found += usize::from(by_intervals.iter().any(|name| name == "f1"));
+    }
+    assert!(false_by_sums >= 12, "the bursts are no bursts: {false_by_sums}");
+    assert!(false_movers <= 1, "{false_movers} of 20");
+    assert_eq!(found, 20);
+    let comparison = compare(&side(200.0), &side(200.0), Against::Time, Part::Own).unwrap();
+    let of = |name: &str| comparison.functions.iter().find(|of| of.name == name).unwrap();
+    assert!(of("f0").dispersion.unwrap() > 50.0 && of("f1").dispersion.unwrap() < 2.0, "{comparison:?}");
+    assert!(of("f0").visible_percent > 5.0 * of("f1").visible_percent, "{comparison:?}");
 }
 
 #[test]
@@ -141,10 +195,11 @@ fn counts_of_frames_are_judged_as_those_of_functions() {
     let side = |counts: &[i64]| [("capture".to_owned(), profile_of(counts))];
     let (before, after) = (side(&[500, 300, 200]), side(&[500, 520, 80]));
     let functions = compare(&before, &after, Against::Samples, Part::Own).unwrap().functions;
-    let pairs: Vec<_> = functions.iter().map(|of| (of.before, of.after)).collect();
+    let pairs = tallies(functions.iter().map(|of| (of.before, of.after)));
     let judged = Judge::new(&before, &after, Against::Samples).unwrap().judge(&pairs);
     for (function, frame) in functions.iter().zip(&judged) {
-        let unnamed = Change { name: String::new(), file: String::new(), ..function.clone() };
+        let (name, file) = (String::new(), String::new());
+        let unnamed = Change { name, file, visible_percent: f64::INFINITY, ..function.clone() };
         assert_eq!(*frame, unnamed, "{}", function.name);
     }
     assert_eq!(judged.iter().filter(|of| of.is_significant).count(), 2);
@@ -156,7 +211,7 @@ fn frames_of_few_samples_hide_no_change() {
     let judge = Judge::new(&side(&[1000]), &side(&[1000]), Against::Samples).unwrap();
     let mut pairs = vec![(1, 1); 100_000];
     pairs.extend([(0, 9), (100, 160)]);
-    let judged = judge.judge(&pairs);
+    let judged = judge.judge(&tallies(pairs));
     let found: Vec<_> = judged.iter().filter(|of| of.is_significant).map(|of| of.after).collect();
     assert_eq!(found, [160]);
 }
@@ -174,7 +229,7 @@ fn graphs_without_a_change_stay_grey() {
             *sum = (sum.0 + of.0, sum.1 + of.1);
             Some(*sum)
         });
-        let pairs: Vec<_> = own.iter().copied().chain(sums).collect();
+        let pairs = tallies(own.iter().copied().chain(sums));
         Judge::new(&before, &after, Against::Samples)
             .unwrap()
             .judge(&pairs)

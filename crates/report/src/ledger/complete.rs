@@ -112,7 +112,7 @@ fn without_content(recording: &Recording) -> Vec<Ledger> {
     for ledger in &mut ledgers {
         ledger.walks = Walks::default();
         (ledger.no_user_stack, ledger.frames) = (0, 0);
-        if ledger.mode == settings.sampled_mode() {
+        if ledger.mode == settings.sampled_mode() || ledger.mode == Mode::OffCpu {
             ledger.singles_lost = recording.singles.as_ref().map_or(0, |singles| singles.lost);
         }
     }

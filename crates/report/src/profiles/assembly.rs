@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use profile::{Avma, Builder, KERNEL_MAPPING, Label, LocationId, MappingId, Profile, ValueType};
+use profile::{Avma, Builder, KERNEL_MAPPING, Label, LocationId, MappingId, Moment, Profile, ValueType};
 use recording::{EventId, Recording, SymbolizedRecording, TaskStackId, kernel_comments};
 
 use super::locations::Locations;
 use crate::figures::signed;
-use crate::selection::Entry;
+use crate::selection::{self, Entry};
 use crate::stack_lines::{StackLine, StackLines};
 
 /// A profile of a recording while samples are added.
@@ -64,7 +64,8 @@ impl<'a> Assembly<'a> {
         let singles = self.recording.singles.iter().flat_map(|singles| &singles.samples);
         for single in singles.filter(|single| single.event == event) {
             if let Some(number) = numbers.get(&single.stack) {
-                self.builder.add_moment(single.at_ns, *number);
+                let lasted_ns = single.values.get(selection::TIME).copied().unwrap_or_default();
+                self.builder.add_moment(Moment { at_ns: single.at_ns, lasted_ns, sample: *number });
             }
         }
     }

@@ -57,6 +57,7 @@ fn off_cpu(symbolized: &SymbolizedRecording) -> Assembly<'_> {
     let off_cpu = ValueType::new("offcpu", "nanoseconds");
     let types = [ValueType::new("blocks", "count"), off_cpu.clone()];
     let mut assembly = Assembly::begin(symbolized, &types, off_cpu, 1);
+    let (mut numbers, mut has_wakers) = (BTreeMap::new(), false);
     for entry in selection::shown(recording) {
         let Some(state) = entry.at.state.off_cpu() else { continue };
         if !recording.settings.shows(Mode::OffCpu, entry.at.state) {
@@ -65,7 +66,13 @@ fn off_cpu(symbolized: &SymbolizedRecording) -> Assembly<'_> {
         let locations = assembly.locations(&entry);
         let mut labels = labels::of(recording, entry.at.task);
         labels.push(Label::str("state", state.name()));
-        assembly.add(labels, locations, &[signed(entry.count), signed(entry.time_ns)]);
+        let number = assembly.add(labels, locations, &[signed(entry.count), signed(entry.time_ns)]);
+        numbers.insert(entry.stack_id, number);
+        has_wakers |= entry.waker.is_some();
+    }
+    // A single interval does not tell its waker.
+    if !has_wakers {
+        assembly.add_moments(selection::SCHEDULER, &numbers);
     }
     assembly
 }

@@ -90,7 +90,33 @@ fn single_samples_tell_their_times() {
         made.moments.iter().map(leaf).collect::<Vec<_>>(),
         [(-3, "inner"), (5, "outer"), (6, "inner")]
     );
-    assert_eq!(profile(&symbolized, Mode::OffCpu, &[]).moments, []);
+    assert_eq!(profile(&symbolized, Mode::OffCpu, &[]).moments, [], "no interval was counted");
+}
+
+#[test]
+fn single_intervals_tell_when_they_ended_and_how_long_they_lasted() {
+    let moments = |with_waker: bool| {
+        let mut capture = TestRecording::new();
+        let [read, wait, wake] = ["read", "wait", "wake"].map(|name| capture.frame(name));
+        let stacks = [read, wait].map(|frame| {
+            let stack = capture.stack(&[], &[frame], WalkEnd::Root, State::Blocked);
+            capture.add_intervals(stack, 2, 50, 10);
+            stack
+        });
+        if with_waker {
+            let waker = capture.stack(&[], &[wake], WalkEnd::Root, State::Blocked);
+            capture.add_woken(stacks[0], waker, 1, 5);
+        }
+        let mut symbolized = capture.finish();
+        let single =
+            |at_ns, stack, ns| Single { at_ns, cpu: 0, tid: 7, event: SCHEDULER, stack, values: vec![1, ns] };
+        let samples = vec![single(9, stacks[1], 40), single(70, stacks[0], 50)];
+        symbolized.recording.singles = Some(Singles { samples, lost: 0 });
+        profile(&symbolized, Mode::OffCpu, &[]).moments
+    };
+    let moment = |at_ns, lasted_ns, sample| Moment { at_ns, lasted_ns, sample };
+    assert_eq!(moments(false), [moment(9, 40, 1), moment(70, 50, 0)]);
+    assert_eq!(moments(true), [], "an interval does not tell which of the wakers ended it");
 }
 
 #[test]

@@ -10,22 +10,22 @@ use profile::Profile;
 use super::layout;
 use super::svg::{self, FRAMES_WIDTH, Paint, Picture};
 use super::tree::Tree;
+use crate::difference::count;
 use crate::named_frames::NamedFrames;
-use crate::{EncodeOptions, Merge};
+use crate::{Counted, Difference, EncodeOptions, Merge, Widths};
 
 /// A change from which on a colour is as strong as it gets: twice, or half.
 const STRONGEST: f64 = 2.0;
 /// Frames that did not change significantly.
 const NEUTRAL: &str = "hsl(0,0%,78%)";
 
-/// Which side gives the widths.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Widths {
-    /// The one before.
-    Before,
-    /// The one after.
-    #[default]
-    After,
+/// What was counted of a frame on one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Its samples.
+    pub count: u64,
+    /// The sum over the profiles of the square of its samples, divided by the exposure of the profile.
+    pub squares: f64,
 }
 
 /// What is known of a change.
@@ -39,46 +39,31 @@ pub struct Judgement {
     pub is_significant: bool,
 }
 
-/// A profile, and the number of its value that counts samples.
-pub type Counted<'a> = (&'a Profile, usize);
-
-/// Draws the difference. `judge` gets the samples of each frame, before and after, and gives as many judgements.
+/// Draws the difference. `judge` gets what was counted of each frame, before and after, and gives as many judgements.
 ///
 /// # Errors
 /// Those of `out`; [`io::ErrorKind::InvalidInput`] if `judge` does not give a judgement for each frame.
 pub fn write_difference(
-    before: &[Counted<'_>],
-    after: &[Counted<'_>],
-    widths: Widths,
-    judge: impl FnOnce(&[(u64, u64)]) -> Vec<Judgement>,
+    difference: &Difference<'_>,
+    judge: impl FnOnce(&[(Tally, Tally)]) -> Vec<Judgement>,
     options: &EncodeOptions,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let (wide, other) = match widths {
-        Widths::Before => (before, after),
-        Widths::After => (after, before),
-    };
-    let all: Vec<&Profile> = wide.iter().chain(other).map(|(profile, _)| *profile).collect();
-    let frames = NamedFrames::of_several(&all, Merge::Comm);
-    let (wide_frames, other_frames) = frames.split_at(wide.len());
+    let profiles: Vec<&Profile> = difference.all().map(|of| of.profile).collect();
+    let frames = NamedFrames::of_several(&profiles, Merge::Comm);
+    let (before, after) = frames.split_at(difference.before.len());
     let mut tree = Tree::empty();
-    each_stack(&mut tree, wide, wide_frames, |tree, path, count| tree.add(path, count));
-    let mut others: Vec<u64> = Vec::new();
-    each_stack(&mut tree, other, other_frames, |tree, path, count| {
-        others.resize(tree.len(), 0);
-        for at in path {
-            others[*at] = others[*at].saturating_add(count);
+    let mut side = |profiles: &[Counted<'_>], frames: &[NamedFrames], is_wide| {
+        let mut tallies = Vec::new();
+        for (profile, frames) in profiles.iter().zip(frames) {
+            add(&mut tree, &mut tallies, profile, frames, is_wide);
         }
-    });
-    others.resize(tree.len(), 0);
-    let pairs: Vec<(u64, u64)> = others
-        .iter()
-        .enumerate()
-        .map(|(node, other)| match widths {
-            Widths::Before => (tree.node(node).total, *other),
-            Widths::After => (*other, tree.node(node).total),
-        })
-        .collect();
+        tallies
+    };
+    let before = side(difference.before, before, difference.widths == Widths::Before);
+    let after = side(difference.after, after, difference.widths == Widths::After);
+    let of = |tallies: &[Tally], node: usize| tallies.get(node).copied().unwrap_or_default();
+    let pairs: Vec<_> = (0..tree.len()).map(|node| (of(&before, node), of(&after, node))).collect();
     let judgements = judge(&pairs);
     if judgements.len() != pairs.len() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not every frame was judged"));
@@ -88,27 +73,34 @@ pub fn write_difference(
     svg::write(&Picture { tree: &tree, rectangles: &rectangles, paint: &paint, options }, out)
 }
 
-fn each_stack(
-    tree: &mut Tree,
-    side: &[Counted<'_>],
-    frames: &[NamedFrames],
-    mut take: impl FnMut(&mut Tree, &[usize], u64),
-) {
-    for ((profile, value), frames) in side.iter().zip(frames) {
-        for sample in &profile.samples {
-            let count = sample.values.get(*value).and_then(|count| u64::try_from(*count).ok()).unwrap_or(0);
-            if count > 0 {
-                let owners = frames.owners(sample);
-                let path = tree.path(owners.iter().chain(frames.stack(sample)));
-                take(tree, &path, count);
-            }
+/// Adds the stacks of a profile to the tree, with their samples if these give the widths, and to the tallies of its side.
+fn add(tree: &mut Tree, tallies: &mut Vec<Tally>, of: &Counted<'_>, frames: &NamedFrames, is_wide: bool) {
+    let mut counts: Vec<u64> = Vec::new();
+    for sample in &of.profile.samples {
+        let count = count(of, sample);
+        if count == 0 {
+            continue;
         }
+        let owners = frames.owners(sample);
+        let path = tree.path(owners.iter().chain(frames.stack(sample)));
+        counts.resize(tree.len(), 0);
+        for at in &path {
+            counts[*at] = counts[*at].saturating_add(count);
+        }
+        if is_wide {
+            tree.add(&path, count);
+        }
+    }
+    tallies.resize(tree.len(), Tally::default());
+    for (tally, count) in tallies.iter_mut().zip(counts) {
+        tally.count = tally.count.saturating_add(count);
+        tally.squares += (count as f64).powi(2) / of.exposure.max(f64::MIN_POSITIVE);
     }
 }
 
 /// The look of a difference. All fields by number of the node.
 struct ByChange<'a> {
-    pairs: &'a [(u64, u64)],
+    pairs: &'a [(Tally, Tally)],
     judgements: &'a [Judgement],
 }
 
@@ -128,9 +120,9 @@ impl Paint for ByChange<'_> {
 
     /// `before 10.00 % (10 samples), after 20.00 % (20 samples): +100.0 % (95 %: +10.0 … +300.0 %)`.
     fn figures(&self, node: usize) -> String {
-        let side = |of: fn(&(u64, u64)) -> u64| {
-            let whole = self.pairs.first().map_or(1, of).max(1) as f64;
-            let count = self.pairs.get(node).map_or(0, of);
+        let side = |of: fn(&(Tally, Tally)) -> Tally| {
+            let whole = self.pairs.first().map_or(1, |pair| of(pair).count).max(1) as f64;
+            let count = self.pairs.get(node).map_or(0, |pair| of(pair).count);
             format!("{:.2} % ({count} samples)", 100.0 * count as f64 / whole)
         };
         let (before, after) = (side(|pair| pair.0), side(|pair| pair.1));

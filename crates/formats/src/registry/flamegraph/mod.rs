@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use profile::Profile;
 
 use self::by_kind::ByKind;
-pub use self::difference::{Counted, Judgement, Widths, write_difference};
+pub use self::difference::{Judgement, Tally, write_difference};
 use self::tree::Tree;
 use super::folded::check_value;
 use crate::{EncodeOptions, Encoder};

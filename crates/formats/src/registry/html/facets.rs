@@ -11,7 +11,18 @@ const OWNERS: [&str; 4] = ["comm", "pid", "thread", "tid"];
 pub(super) struct Facet<'a> {
     pub(super) name: &'a str,
     pub(super) values: IndexSet<String>,
-    of: fn(&Sample, &str) -> Option<String>,
+    of: Of,
+}
+
+/// Where a facet takes the value of a sample from.
+#[derive(Debug)]
+enum Of {
+    /// The profile that the sample is from. All values are known from the beginning.
+    Profile,
+    /// Its labels.
+    Labels(fn(&Sample) -> Option<String>),
+    /// The label with the name of the facet.
+    Label,
 }
 
 /// All properties, and the distinct combinations of their values.
@@ -24,28 +35,53 @@ pub(super) struct Facets<'a> {
 
 impl<'a> Facets<'a> {
     /// The properties of the samples of a profile, without values so far.
-    pub(super) fn new(profile: &'a Profile) -> Self {
-        let labels = profile.samples.iter().flat_map(|sample| &sample.labels);
-        let keys: IndexSet<&str> = labels.map(|label| label.key.as_str()).collect();
-        let facet = |name, of| Facet { name, values: IndexSet::new(), of };
+    pub(super) fn of_report(profile: &'a Profile) -> Self {
         let mut all = vec![
-            facet("program", |sample, _| label(sample, "comm")),
-            facet("process", |sample, _| numbered(sample, "comm", "pid")),
-            facet("thread", |sample, _| numbered(sample, "thread", "tid")),
+            facet("program", Of::Labels(|sample| label(sample, "comm"))),
+            facet("process", Of::Labels(|sample| numbered(sample, "comm", "pid"))),
+            facet("thread", Of::Labels(|sample| numbered(sample, "thread", "tid"))),
         ];
-        all.extend(keys.into_iter().filter(|key| !OWNERS.contains(key)).map(|key| facet(key, label)));
+        all.extend(others(&[profile]));
         Self { all, groups: IndexSet::new() }
     }
 
-    /// The number of the group that a sample belongs to.
-    pub(super) fn group(&mut self, sample: &Sample) -> u32 {
-        let value = |facet: &mut Facet<'_>| match (facet.of)(sample, facet.name) {
-            Some(value) => number(facet.values.insert_full(value).0 + 1),
-            None => 0,
+    /// The properties that samples of several profiles have in common: numbers of processes and threads are none. The first one is the profile
+    /// itself, whose values are these names.
+    pub(super) fn of_profiles(names: IndexSet<String>, profiles: &[&'a Profile]) -> Self {
+        let mut all = vec![
+            Facet { name: "profile", values: names, of: Of::Profile },
+            facet("program", Of::Labels(|sample| label(sample, "comm"))),
+            facet("thread", Of::Label),
+        ];
+        all.extend(others(profiles));
+        Self { all, groups: IndexSet::new() }
+    }
+
+    /// The number of the group that a sample of profile number `profile` belongs to.
+    pub(super) fn group(&mut self, profile: usize, sample: &Sample) -> u32 {
+        let value = |facet: &mut Facet<'_>| {
+            let value = match facet.of {
+                Of::Profile => return number(profile + 1),
+                Of::Labels(of) => of(sample),
+                Of::Label => label(sample, facet.name),
+            };
+            value.map_or(0, |value| number(facet.values.insert_full(value).0 + 1))
         };
         let group = self.all.iter_mut().map(value).collect();
         number(self.groups.insert_full(group).0)
     }
+}
+
+fn facet(name: &str, of: Of) -> Facet<'_> {
+    Facet { name, values: IndexSet::new(), of }
+}
+
+/// The labels that are no owners, as facets.
+fn others<'a>(profiles: &[&'a Profile]) -> impl Iterator<Item = Facet<'a>> {
+    let samples = profiles.iter().flat_map(|profile| &profile.samples);
+    let labels = samples.flat_map(|sample| &sample.labels);
+    let keys: IndexSet<&str> = labels.map(|label| label.key.as_str()).collect();
+    keys.into_iter().filter(|key| !OWNERS.contains(key)).map(|key| facet(key, Of::Label))
 }
 
 fn number(index: usize) -> u32 {
@@ -83,8 +119,8 @@ mod tests {
         builder.add(labels(2, "blocked"), second, &[1]);
         builder.add(Vec::new(), first, &[1]);
         let profile = builder.finish(0, 0, Vec::new());
-        let mut facets = Facets::new(&profile);
-        let groups: Vec<u32> = profile.samples.iter().map(|sample| facets.group(sample)).collect();
+        let mut facets = Facets::of_report(&profile);
+        let groups: Vec<u32> = profile.samples.iter().map(|sample| facets.group(0, sample)).collect();
         assert_eq!(groups, [0, 0, 1, 2]);
         let all: Vec<_> = facets.all.iter().map(|facet| (facet.name, facet.values.len())).collect();
         assert_eq!(all, [("program", 1), ("process", 2), ("thread", 0), ("state", 1)]);

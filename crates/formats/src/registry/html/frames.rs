@@ -1,9 +1,8 @@
-//! The distinct frames of a profile, each with what is known about its function.
+//! The distinct frames of the profiles of a page, each with what is known about its function.
 
 use indexmap::IndexSet;
 use profile::{Location, MappingId, Profile, Sample, visible};
 
-use crate::Merge;
 use crate::named_frames::{FrameKind, NamedFrames};
 
 /// A frame of the report.
@@ -19,58 +18,67 @@ pub(super) struct Frame {
     pub(super) module: String,
 }
 
-/// The number of a frame in [`Frames::all`].
+/// The number of a frame in a [`FrameSet`].
 pub(super) type FrameId = u32;
 
 /// Longer stacks lose the frames next to their leaf.
 const MAX_DEPTH: usize = 4096;
 
-/// The frames of a profile.
-pub(super) struct Frames {
-    named: NamedFrames,
+/// The distinct frames of all profiles of a page.
+pub(super) struct FrameSet {
     all: IndexSet<Frame>,
-    /// By number of the location, outermost first.
-    of_locations: Vec<Vec<FrameId>>,
     /// The frame that stands for frames beyond [`MAX_DEPTH`].
     deeper: FrameId,
 }
 
-impl Frames {
-    pub(super) fn new(profile: &Profile, merge: Merge) -> Self {
-        let named = NamedFrames::new(profile, merge);
+impl FrameSet {
+    pub(super) fn new() -> Self {
         let mut all = IndexSet::new();
         let deeper = number(&mut all, bare("[deeper frames are left out]".to_owned(), FrameKind::Fact));
+        Self { all, deeper }
+    }
+
+    /// All frames, by their number.
+    pub(super) fn all(self) -> IndexSet<Frame> {
+        self.all
+    }
+}
+
+/// The frames of one profile.
+pub(super) struct Frames {
+    named: NamedFrames,
+    /// By number of the location, outermost first.
+    of_locations: Vec<Vec<FrameId>>,
+}
+
+impl Frames {
+    pub(super) fn new(profile: &Profile, named: NamedFrames, set: &mut FrameSet) -> Self {
         let mut of_locations = Vec::new();
         for (position, location) in profile.locations.iter().enumerate() {
             let frames = frames_at(profile, &named, position, location);
-            of_locations.push(frames.map(|frame| number(&mut all, frame)).collect());
+            of_locations.push(frames.map(|frame| number(&mut set.all, frame)).collect());
         }
-        Self { named, all, of_locations, deeper }
+        Self { named, of_locations }
     }
 
     /// The frames of a sample, outermost first, those of its process and thread before them.
-    pub(super) fn stack(&mut self, sample: &Sample, into: &mut Vec<FrameId>) {
+    pub(super) fn stack(&self, sample: &Sample, set: &mut FrameSet, into: &mut Vec<FrameId>) {
         into.clear();
         for owner in self.named.owners(sample) {
-            into.push(number(&mut self.all, bare(owner.name, FrameKind::Owner)));
+            into.push(number(&mut set.all, bare(owner.name, FrameKind::Owner)));
         }
         for location in sample.locations.iter().rev() {
             let frames = self.of_locations.get(location.0 as usize).map_or(&[][..], Vec::as_slice);
             let room = MAX_DEPTH.saturating_sub(into.len());
             into.extend(frames.iter().take(room));
             if frames.len() > room {
-                into.push(self.deeper);
+                into.push(set.deeper);
                 return;
             }
         }
         if into.is_empty() {
-            into.push(number(&mut self.all, bare("[no stack]".to_owned(), FrameKind::Fact)));
+            into.push(number(&mut set.all, bare("[no stack]".to_owned(), FrameKind::Fact)));
         }
-    }
-
-    /// All frames, by their number.
-    pub(super) fn all(&self) -> &IndexSet<Frame> {
-        &self.all
     }
 }
 

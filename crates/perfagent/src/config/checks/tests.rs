@@ -331,6 +331,7 @@ fn defaults_equal_those_of_the_command_line() {
             target_kernel_stacks: std::collections::BTreeMap::new(),
             per_thread: false,
             single_samples: false,
+            single_intervals: false,
             perf_data: None,
             drawing: Drawing::default(),
             cpus: None,

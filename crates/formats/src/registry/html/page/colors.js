@@ -26,6 +26,13 @@ class Colors {
         return color;
     }
 
+    // Of a change: orange for more, blue for less, which people who do not tell red from green tell too; grey for what may be chance.
+    ofChange(strength) {
+        if (Number.isNaN(strength)) return this.isDark ? "#4a4845" : "#d2cfc9";
+        const hue = strength > 0 ? 28 : 212, size = Math.abs(strength);
+        return this.isDark ? `hsl(${hue},${50 + 25 * size}%,${26 + 16 * size}%)` : `hsl(${hue},88%,${84 - 26 * size}%)`;
+    }
+
     get match() {
         return this.isDark ? MATCH.dark : MATCH.light;
     }

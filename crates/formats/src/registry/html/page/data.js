@@ -14,7 +14,7 @@ async function unpacked(bytes) {
 
 // Numbers up to 2^53 are exact.
 function numbersOf(bytes, column) {
-    const large = column.name.startsWith("row.value"), out = new (large ? Float64Array : Int32Array)(column.n);
+    const large = column.name.startsWith("row.value") || column.name === "time.count", out = new (large ? Float64Array : Int32Array)(column.n);
     let at = column.at, last = 0;
     for (let i = 0; i < column.n; i++) {
         let byte = bytes[at++], item = byte & 127;
@@ -58,11 +58,11 @@ function opened(bytes) {
     return { header, read };
 }
 
-// The counts of rows by part of the time, and the sum of each row.
-function timesOf({ bins, width }, read, rows) {
+// The counts of rows by part of the time, of samples or of time, and the sum of each row.
+function timesOf({ bins, width, of }, read, rows) {
     const bin = read("time.bin"), row = read("time.row"), count = read("time.count"), whole = new Float64Array(rows);
     for (let i = 0; i < row.length; i++) whole[row[i]] += count[i];
-    return { bins, width, bin, row, count, whole };
+    return { bins, width, of, bin, row, count, whole };
 }
 
 // All that the page shows. Functions are frames with equal names in one module.
@@ -95,12 +95,20 @@ function modelOf({ header, read }) {
         return { name, values: ["(none)", ...read(`facet.${number}`)], of };
     });
     const rows = { node: read("row.node"), group: read("row.group") };
-    return {
+    const model = {
         header, frames, firstFrame, values, facets,
         texts: read("text"),
         tree: treeOfColumns(read("node.up"), read("node.frame")),
         rows,
         groups: facets.length ? facets[0].of.length : 0,
         times: header.time && timesOf(header.time, read, rows.node.length),
+        difference: null,
+        // The groups of samples of each side; a report has one side with all.
+        sides: [null],
     };
+    if (header.difference) {
+        const difference = (model.difference = new Difference(model));
+        model.sides = SIDES.map((_, side) => difference.groups((profile) => profile.side === side));
+    }
+    return model;
 }

@@ -2,19 +2,28 @@
 
 const MAX_SHOWN = 2000;
 
-// What is known about a frame of a graph, as lines of text.
-function factsOf(model, state, { graph }, node, whole) {
-    const { tree, total, self } = graph, { frames, header, texts } = model, frame = tree.frame[node];
-    const of = header.values[state.value];
+// What is known about a frame of a graph, as texts.
+function factsOf({ model, state, views }, { tree, total, self, changes }, node) {
+    const { frames, header, texts } = model, frame = tree.frame[node], figures = [];
+    const of = header.values[state.value], whole = views.flame(state).total[0];
     const share = (value) => `${amount(value, of)} (${percent(value, whole)})`;
-    if (frame < 0) return { name: "all", place: "", kind: "", total: share(total[node]), self: "" };
+    if (!changes) {
+        figures.push(share(total[node]));
+        if (frame >= 0 && self[node] > 0) figures.push(`self ${share(self[node])}`);
+    } else {
+        figures.push(changes.told(node, 0), changes.told(node, 1));
+        if (frame >= 0 && changes.isComplete) {
+            const change = changes.change(node), isFound = changes.isFound(node);
+            figures.push(`${growthText(change)} (95 %: ${intervalText(change)})`, isFound ? "significant" : "may be chance");
+        }
+    }
+    if (frame < 0) return { name: "all", place: "", kind: "", figures };
     const place = texts[frames.file[frame]] + (frames.line[frame] ? `:${frames.line[frame]}` : "");
     return {
         name: frames.name[frame],
         place: [place, texts[frames.module[frame]]].filter(Boolean).join("  ·  "),
         kind: header.kinds[frames.kind[frame]].name,
-        total: share(total[node]),
-        self: self[node] > 0 ? share(self[node]) : "",
+        figures,
     };
 }
 
@@ -29,8 +38,7 @@ class Details {
         const { tip } = this;
         tip.hidden = !facts;
         if (!facts) return;
-        const figures = facts.self ? `${facts.total}  ·  self ${facts.self}` : facts.total;
-        const lines = [cut(facts.name, 400), figures, [facts.kind, cut(facts.place, 200)].filter(Boolean).join("  ·  ")];
+        const lines = [cut(facts.name, 400), facts.figures.join("  ·  "), [facts.kind, cut(facts.place, 200)].filter(Boolean).join("  ·  ")];
         tip.replaceChildren(...lines.filter(Boolean).map((text, index) => this.page.make("div", text, index ? "" : "name")));
         const { width, height } = tip.getBoundingClientRect();
         tip.style.setProperty("left", `${Math.max(4, Math.min(x + 14, window.innerWidth - width - 8))}px`);
@@ -45,8 +53,7 @@ class Details {
             line.replaceChildren(page.make("span", "Click a frame to zoom, or use the arrow keys. Press ? for all keys.", "faint"));
             return;
         }
-        const parts = [page.make("strong", cut(facts.name, MAX_SHOWN)), page.make("span", facts.total, "figure")];
-        if (facts.self) parts.push(page.make("span", `self ${facts.self}`, "figure"));
+        const parts = [page.make("strong", cut(facts.name, MAX_SHOWN)), ...facts.figures.map((figure) => page.make("span", figure, "figure"))];
         const rest = [facts.kind, cut(facts.place, MAX_SHOWN), about].filter(Boolean).join("  ·  ");
         if (rest) parts.push(page.make("span", rest, "faint"));
         line.replaceChildren(...parts);
@@ -62,8 +69,8 @@ class Details {
             area.select();
             const copied = document.execCommand("copy");
             area.remove();
-            if (!copied) return this.page.say("The browser does not let this page copy.");
+            if (!copied) return this.page.messages.say("The browser does not let this page copy.");
         }
-        this.page.say(`Copied: ${what}`);
+        this.page.messages.say(`Copied: ${what}`);
     }
 }

@@ -116,13 +116,14 @@ class Graph {
     }
 
     drawLine(row, y) {
-        const { context, colors, frames, isMatch } = this, { frame } = this.parts[row.part].graph.tree;
+        const { context, colors, frames, isMatch } = this, { tree, changes } = this.parts[row.part].graph, { frame } = tree;
         for (let i = 0; i < row.node.length; i++) {
             const of = row.node[i] < 0 ? -2 : frame[row.node[i]], x = row.x[i], w = row.w[i];
             const matches = of >= 0 && isMatch && isMatch[of] === 1;
             if (of === -2) context.fillStyle = colors.narrow;
             else if (of === -1) context.fillStyle = colors.root;
-            else context.fillStyle = matches ? colors.match : colors.of(frames.kind[of], frames.shade[of]);
+            else if (matches) context.fillStyle = colors.match;
+            else context.fillStyle = changes ? colors.ofChange(changes.strength[row.node[i]]) : colors.of(frames.kind[of], frames.shade[of]);
             context.globalAlpha = row.depth < row.zoomDepth ? 0.55 : isMatch && !matches ? 0.6 : 1;
             context.fillRect(x, y, w > 3 ? w - 1 : Math.max(w - 0.3, 0.7), ROW - 1);
             if (w < 26 || of === -2) continue;

@@ -14,6 +14,7 @@ const KEYS = [
     ["i", "icicle: outermost functions at the top"],
     ["o", "order: by name, heaviest first"],
     ["d", "dark or light"],
+    ["w", "of a difference: widths before, after"],
     ["c, C", "copy the name, the stack"],
     ["?", "these keys"],
 ];
@@ -21,30 +22,30 @@ const KEYS = [
 // What a key does, by its name.
 function actionsOf(page) {
     const toggle = (name) => () => page.go({ [name]: !page.state[name] });
-    const graph = (way) => () => page.step(way);
-    const isDown = () => page.isDown();
+    const { current, search } = page;
     return {
         1: () => page.show("flame"), 2: () => page.show("inverted"), 3: () => page.show("sandwich"), 4: () => page.show("table"),
         "/": () => page.element("search").focus(),
-        n: () => page.nextMatch(1),
-        N: () => page.nextMatch(-1),
-        ArrowUp: () => page.step(isDown() ? "parent" : "child"),
-        ArrowDown: () => page.step(isDown() ? "child" : "parent"),
-        ArrowLeft: graph("previous"),
-        ArrowRight: graph("next"),
-        Enter: () => page.zoomToCurrent(),
+        n: () => search.next(1),
+        N: () => search.next(-1),
+        ArrowUp: () => current.step(current.isDown() ? "parent" : "child"),
+        ArrowDown: () => current.step(current.isDown() ? "child" : "parent"),
+        ArrowLeft: () => current.step("previous"),
+        ArrowRight: () => current.step("next"),
+        Enter: () => current.zoom(),
         Escape: () => page.back(),
         0: () => page.reset(),
-        s: () => page.act("sandwich"),
-        f: () => page.act("focus"),
-        h: () => page.act("hide"),
+        s: () => current.act("sandwich"),
+        f: () => current.act("focus"),
+        h: () => current.act("hide"),
         r: toggle("fold"),
         i: toggle("icicle"),
         o: () => page.switchOrder(),
         d: () => page.switchTheme(),
-        c: () => page.act("name"),
-        C: () => page.act("stack"),
-        "?": () => page.toggleHelp(),
+        w: () => page.switchWidths(),
+        c: () => current.act("name"),
+        C: () => current.act("stack"),
+        "?": () => page.messages.toggleHelp(),
     };
 }
 
@@ -59,7 +60,7 @@ function listenToKeys(page) {
         if (event.ctrlKey || event.metaKey || event.altKey) return;
         if (field) {
             if (event.key === "Escape") field.blur();
-            else if (event.key === "Enter" && field.type === "search") page.nextMatch(event.shiftKey ? -1 : 1);
+            else if (event.key === "Enter" && field.type === "search") page.search.next(event.shiftKey ? -1 : 1);
             return;
         }
         // Buttons and check boxes take Enter, and the box of the table scrolls by arrows.
@@ -74,6 +75,7 @@ function listenToKeys(page) {
 }
 
 function showKeys(page) {
-    const entries = KEYS.flatMap(([key, does]) => [page.make("dt", key), page.make("dd", does)]);
+    const known = KEYS.filter(([key]) => key !== "w" || page.model.difference);
+    const entries = known.flatMap(([key, does]) => [page.make("dt", key), page.make("dd", does)]);
     page.element("keys").replaceChildren(...entries);
 }

@@ -1,8 +1,8 @@
 // How complete the profile is, always in view: figures of the ledger, warnings, and the whole ledger in a list that unfolds.
 
 // A figure of the strip: what it says, and whether it is poor.
-function figuresOf(header) {
-    const ledger = new Map(header.ledger), figures = [];
+function figuresOf(entries) {
+    const ledger = new Map(entries), figures = [];
     const number = (key) => (ledger.has(key) ? Number(ledger.get(key)) : NaN);
     const add = (text, isPoor, about) => figures.push({ text, isPoor, about });
     const samples = number("samples"), lost = number("lost"), off = ledger.get("mode") === "off-cpu";
@@ -20,33 +20,52 @@ function figuresOf(header) {
     return figures;
 }
 
+// Of a difference: the samples of both sides, how many frames changed, and what is poor about any profile.
+function comparedFigures({ model, views, state }) {
+    const { difference } = model, { sides } = difference.measure(views, state);
+    const figures = sides.map(({ samples }, side) => {
+        return { text: `${samples.toLocaleString("en-US")} samples ${SIDES[side]}`, isPoor: samples === 0, about: "all that are compared" };
+    });
+    for (const { name, ledger } of difference.profiles) {
+        for (const { text, isPoor, about } of figuresOf(ledger)) if (isPoor) figures.push({ text: `${cut(name, 40)}: ${text}`, isPoor, about });
+    }
+    return figures;
+}
+
 function showLedger(page) {
-    const { header } = page.model, { make, element } = page;
-    const figures = figuresOf(header);
-    const chips = figures.map(({ text, isPoor, about }) => {
+    const { header, difference } = page.model, { make, element } = page;
+    const chipOf = ({ text, isPoor, about }) => {
         const chip = make("span", text, isPoor ? "chip poor" : "chip");
         chip.title = about;
         return chip;
-    });
-    if (!header.ledger.length) chips.push(make("span", "This profile has no ledger: what it lacks is not known", "chip"));
+    };
+    const chips = difference ? comparedFigures(page).map(chipOf) : figuresOf(header.ledger).map(chipOf);
+    if (!difference && !header.ledger.length) chips.push(make("span", "This profile has no ledger: what it lacks is not known", "chip"));
     element("figures").replaceChildren(...chips);
-    element("warnings").replaceChildren(...header.warnings.map((text) => make("li", text)));
-    element("warnings").hidden = !header.warnings.length;
-    const entries = header.ledger.flatMap(([key, value]) => [make("dt", key), make("dd", cut(value, MAX_SHOWN))]);
+    for (const [id, texts] of [["warnings", header.warnings], ["notes", difference ? difference.notes : []]]) {
+        element(id).replaceChildren(...texts.map((text) => make("li", text)));
+        element(id).hidden = !texts.length;
+    }
+    const told = difference ? difference.profiles.flatMap(({ name, ledger }) => ledger.map(([key, value]) => [`${name}: ${key}`, value])) : header.ledger;
+    const entries = told.flatMap(([key, value]) => [make("dt", key), make("dd", cut(value, MAX_SHOWN))]);
     const comments = header.comments.flatMap((comment) => [make("dt", "comment"), make("dd", cut(comment, MAX_SHOWN))]);
     element("ledger").replaceChildren(...entries, ...comments);
     element("ledger-box").hidden = !entries.length && !comments.length;
     element("made-by").textContent = `${header.program}. This page is one file: it loads and sends nothing.`;
 }
 
+// The colours with what they mean: kinds of frames that there are, or changes.
 function showLegend(page) {
-    const { frames, header } = page.model, used = new Set(frames.kind);
-    const items = header.kinds.flatMap(({ name }, kind) => {
-        if (!used.has(kind)) return [];
+    const { frames, header, difference } = page.model, { colors } = page, used = new Set(frames.kind);
+    const changes = [["twice or more", 1], ["more", 0.4], ["may be chance", NaN], ["less", -0.4], ["half or less", -1]];
+    const known = difference
+        ? changes.map(([name, strength]) => [name, colors.ofChange(strength)])
+        : header.kinds.map(({ name }, kind) => [name, colors.of(kind, 0)]).filter((_, kind) => used.has(kind));
+    const items = known.map(([name, color]) => {
         const item = page.make("span", name, "key"), swatch = page.make("i", "", "swatch");
-        swatch.style.setProperty("background", page.colors.of(kind, 0));
+        swatch.style.setProperty("background", color);
         item.prepend(swatch);
-        return [item];
+        return item;
     });
     page.element("legend").replaceChildren(...items);
 }

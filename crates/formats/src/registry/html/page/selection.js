@@ -11,22 +11,22 @@ function groupsOn(model, off, except) {
     return on;
 }
 
-// The part of each row's samples in a range of bins; null for all time.
+// The part of each row's samples or time in a range of bins; null for all time. Where times are not known, it is that of the range.
 function partsInRange(model, range) {
     if (!range || !model.times) return null;
     const { bin, row, count, whole } = model.times, part = new Float64Array(model.rows.node.length);
     for (let i = 0; i < bin.length; i++) if (bin[i] >= range[0] && bin[i] < range[1]) part[row[i]] += count[i];
-    for (let i = 0; i < part.length; i++) part[i] = whole[i] ? part[i] / whole[i] : 0;
+    for (let i = 0; i < part.length; i++) part[i] = whole[i] ? part[i] / whole[i] : (range[1] - range[0]) / model.times.bins;
     return part;
 }
 
-// The selected values by node of the tree of all stacks.
-function selectedValues(model, state) {
+// The selected values by node of the tree of all stacks. `among`: for each group whether it is asked at all, or null.
+function selectedValues(model, state, among) {
     const values = model.values[state.value], { node, group } = model.rows;
     const on = groupsOn(model, state.off), part = partsInRange(model, state.range);
     const self = new Float64Array(model.tree.count);
     for (let row = 0; row < node.length; row++) {
-        if (on[group[row]]) self[node[row]] += part ? values[row] * part[row] : values[row];
+        if (on[group[row]] && (!among || among[group[row]])) self[node[row]] += part ? values[row] * part[row] : values[row];
     }
     return self;
 }
@@ -57,19 +57,4 @@ function binSums(model, state) {
 // Whether a facet lets the reader choose.
 function isChoice(facet) {
     return facet.values.length > 2 || (facet.values.length === 2 && facet.of.includes(0));
-}
-
-// For each frame whether its name matches: a regular expression, or if it is none, a part of the name.
-function matchingFrames(model, word) {
-    const { name, count } = model.frames, isMatch = new Uint8Array(count);
-    let test;
-    try {
-        const pattern = new RegExp(word, "i");
-        test = (text) => pattern.test(text);
-    } catch {
-        const lower = word.toLowerCase();
-        test = (text) => text.toLowerCase().includes(lower);
-    }
-    if (word) for (let frame = 0; frame < count; frame++) isMatch[frame] = test(name[frame]) ? 1 : 0;
-    return isMatch;
 }

@@ -10,14 +10,17 @@ class Sidebar {
         this.opened = new Set();
         this.box.addEventListener("change", (event) => this.toggled(event.target));
         this.box.addEventListener("click", (event) => this.clicked(event.target));
-        page.element("sidebar").hidden = !page.model.facets.some(isChoice);
+        // Of two profiles that are compared, none can be left out.
+        const { facets, difference } = page.model;
+        this.isShown = (facet) => isChoice(facet) && !(difference?.profiles.length === 2 && facet === facets[0]);
+        page.element("sidebar").hidden = !facets.some(this.isShown);
     }
 
     show() {
         const { model, state, make } = this.page, sums = facetSums(model, state);
         const of = model.header.values[state.value], focused = document.activeElement?.id;
         const sections = model.facets.map((facet, number) => {
-            if (!isChoice(facet)) return null;
+            if (!this.isShown(facet)) return null;
             const section = make("fieldset"), head = make("legend", facet.name);
             const whole = sums[number].reduce((sum, value) => sum + value, 0);
             const order = Array.from(facet.values.keys()).sort((a, b) => sums[number][b] - sums[number][a] || a - b);

@@ -1,18 +1,28 @@
-// The table of functions: flat is what was counted in a function itself, cumulative with all that it called.
+// The table of functions, of which each column sorts. What the columns are depends on what is shown: values, or changes.
 
 const MAX_ROWS = 300;
 
 class Table {
     constructor(page) {
         this.page = page;
-        this.sort = "flat";
+        this.columns = page.model.difference ? new ChangeColumns(page) : new ValueColumns(page);
+        this.sort = this.columns.sort;
         this.body = page.element("rows");
-        for (const order of ["flat", "cum", "name"]) {
-            page.element(`by-${order}`).addEventListener("click", () => {
-                this.sort = order;
+        const heads = this.columns.heads.concat([{ id: "name", text: "Function" }, { text: "Where" }]);
+        page.element("heads").replaceChildren(...heads.map(({ id, text, span, is }) => {
+            const head = page.make("th", id ? "" : text, is);
+            head.colSpan = span || 1;
+            head.scope = span ? "colgroup" : "col";
+            if (!id) return head;
+            const button = page.make("button", text);
+            button.id = `by-${id}`;
+            button.addEventListener("click", () => {
+                this.sort = id;
                 this.show();
             });
-        }
+            head.append(button);
+            return head;
+        }));
         this.body.addEventListener("click", (event) => {
             const button = event.target.closest("button");
             if (button) page.sandwich(Number(button.dataset.fn));
@@ -20,54 +30,82 @@ class Table {
     }
 
     show() {
-        const { model, state, views } = this.page, { frames, firstFrame, header } = model;
-        const { flat, cum } = views.functions(state), { isMatch } = views.matches(state);
-        const whole = views.flame(state).total[0], of = header.values[state.value], isOwner = header.kinds.length - 1;
-        const shown = [];
+        const { page, columns } = this, { model, state, views } = page, { frames, firstFrame, header } = model;
+        const { isMatch } = views.matches(state), isOwner = header.kinds.length - 1, shown = [];
+        columns.prepare();
         for (let fn = 0; fn < firstFrame.length; fn++) {
             const frame = firstFrame[fn];
-            if (cum[fn] > 0 && frames.kind[frame] !== isOwner && (!state.search || isMatch[frame])) shown.push(fn);
+            if (columns.has(fn) && frames.kind[frame] !== isOwner && (!state.search || isMatch[frame])) shown.push(fn);
         }
-        const name = (fn) => frames.rank[firstFrame[fn]];
-        const orders = {
-            flat: (a, b) => flat[b] - flat[a] || cum[b] - cum[a] || name(a) - name(b),
-            cum: (a, b) => cum[b] - cum[a] || flat[b] - flat[a] || name(a) - name(b),
-            name: (a, b) => name(a) - name(b),
-        };
-        shown.sort(orders[this.sort]);
-        for (const order of Object.keys(orders)) {
-            const head = this.page.element(`by-${order}`).closest("th");
-            head.setAttribute("aria-sort", order !== this.sort ? "none" : order === "name" ? "ascending" : "descending");
+        const byName = (a, b) => frames.rank[firstFrame[a]] - frames.rank[firstFrame[b]];
+        const order = this.sort === "name" ? byName : columns.order(this.sort);
+        shown.sort((a, b) => order(a, b) || byName(a, b));
+        for (const button of page.element("heads").querySelectorAll("button")) {
+            const isSorted = button.id === `by-${this.sort}`;
+            button.closest("th").setAttribute("aria-sort", !isSorted ? "none" : this.sort === "name" ? "ascending" : "descending");
         }
-        this.most = Math.max(...shown.slice(0, MAX_ROWS).map((fn) => cum[fn]), 0);
-        this.body.replaceChildren(...shown.slice(0, MAX_ROWS).map((fn) => this.row(fn, flat[fn], cum[fn], whole, of)));
-        const rest = shown.length - MAX_ROWS;
-        this.page.element("rows-note").textContent = rest > 0 ? `${rest.toLocaleString("en-US")} more: search to see them` : "";
-        this.page.element("rows-count").textContent = `${shown.length.toLocaleString("en-US")} functions`;
-        this.shown = shown;
+        const listed = shown.slice(0, MAX_ROWS), rest = shown.length - MAX_ROWS;
+        columns.measure(listed);
+        this.body.replaceChildren(...listed.map((fn) => this.row(fn)));
+        page.element("rows-note").textContent = rest > 0 ? `${rest.toLocaleString("en-US")} more: search to see them` : "";
+        page.element("rows-count").textContent = columns.caption(shown);
     }
 
-    row(fn, flat, cum, whole, of) {
-        const { make, model } = this.page, { frames, texts, firstFrame } = model, frame = firstFrame[fn];
-        const row = make("tr");
-        const share = (value) => {
-            const cell = make("td", percent(value, whole), "share");
-            cell.style.setProperty("--share", `${(100 * value) / this.most}%`);
-            return cell;
-        };
-        const link = make("button", cut(frames.name[frame], 500), "link");
+    row(fn) {
+        const { make, model, colors } = this.page, { frames, texts, firstFrame } = model, frame = firstFrame[fn];
+        const row = make("tr"), name = make("td", "", "name"), both = make("div", "", "named");
+        const swatch = make("i", "", "swatch"), link = make("button", cut(frames.name[frame], 500), "link");
         link.dataset.fn = fn;
         link.title = "Show its callers and callees";
-        const swatch = make("i", "", "swatch");
-        swatch.style.setProperty("background", this.page.colors.of(frames.kind[frame], 0));
-        const name = make("td", "", "name"), both = make("div", "", "named");
+        swatch.style.setProperty("background", colors.of(frames.kind[frame], 0));
         both.append(swatch, link);
         name.append(both);
         const path = texts[frames.file[frame]] || texts[frames.module[frame]];
         const line = texts[frames.file[frame]] && frames.line[frame] ? `:${frames.line[frame]}` : "";
         const place = make("td", cut(path.split("/").slice(-2).join("/"), 100) + line, "place");
         place.title = cut(path, MAX_SHOWN) + line;
-        row.append(make("td", amount(flat, of), "number"), share(flat), make("td", amount(cum, of), "number"), share(cum), name, place);
+        row.append(...this.columns.cells(fn), name, place);
         return row;
+    }
+}
+
+// Flat is what was counted in a function itself, cumulative with all that it called.
+class ValueColumns {
+    constructor(page) {
+        this.page = page;
+        this.sort = "flat";
+        this.heads = [{ id: "flat", text: "Flat", span: 2 }, { id: "cum", text: "Cumulative", span: 2 }];
+    }
+
+    prepare() {
+        const { state, views } = this.page;
+        Object.assign(this, views.functions(state)[0], { whole: views.flame(state).total[0] });
+    }
+
+    has(fn) {
+        return this.cum[fn] > 0;
+    }
+
+    order(sort) {
+        const [first, second] = sort === "flat" ? [this.flat, this.cum] : [this.cum, this.flat];
+        return (a, b) => first[b] - first[a] || second[b] - second[a];
+    }
+
+    // Bars are as long as their share of the largest value.
+    measure(listed) {
+        this.most = Math.max(...listed.map((fn) => this.cum[fn]), 0);
+    }
+
+    caption(shown) {
+        return `${shown.length.toLocaleString("en-US")} functions`;
+    }
+
+    cells(fn) {
+        const { make, model, state } = this.page, of = model.header.values[state.value];
+        return [this.flat[fn], this.cum[fn]].flatMap((value) => {
+            const cell = make("td", percent(value, this.whole), "share");
+            cell.style.setProperty("--share", `${(100 * value) / this.most}%`);
+            return [make("td", amount(value, of), "number"), cell];
+        });
     }
 }

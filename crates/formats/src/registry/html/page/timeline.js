@@ -1,4 +1,4 @@
-// The timeline: selected samples by time, and a range to select by dragging or by keys. Profiles without times have none.
+// The timeline: selected samples, or how long selected threads waited, by time, and a range to select by dragging or by keys. Profiles without times have none.
 
 class Timeline {
     constructor(page) {
@@ -66,11 +66,11 @@ class Timeline {
         const { range } = this.page.state, whole = this.sums.selected.reduce((sum, count) => sum + count, 0);
         const part = range ? this.sums.selected.subarray(...range).reduce((sum, count) => sum + count, 0) : whole;
         const text = range
-            ? `${this.seconds(range[0])} to ${this.seconds(range[1])}: ${percent(part, whole)} of the samples`
+            ? `${this.seconds(range[0])} to ${this.seconds(range[1])}: ${percent(part, whole)} of the ${this.page.model.times.of}`
             : `${this.seconds(this.bins)}: drag to select a range`;
         this.page.element("range").textContent = text;
         this.page.element("whole-time").hidden = !range;
-        this.canvas.setAttribute("aria-label", `Samples by time. ${text}. Arrow keys select a range.`);
+        this.canvas.setAttribute("aria-label", `The ${this.page.model.times.of} of the profile over the capture. ${text}. Arrow keys select a range.`);
         this.draw();
     }
 

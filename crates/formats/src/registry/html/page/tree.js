@@ -36,13 +36,12 @@ function totalsOf(tree, self) {
     return total;
 }
 
-// A tree that grows, with values: `add` gives the child of a node with a frame. Children have higher numbers than their parents.
+// A tree that grows: `add` gives the child of a node with a frame. Children have higher numbers than their parents.
 class GrowingTree {
     constructor(expected) {
         this.count = 1;
         this.parent = new Int32Array(expected + 1);
         this.frame = new Int32Array(expected + 1);
-        this.self = new Float64Array(expected + 1);
         this.frame[0] = -1;
         this.parent[0] = -1;
         this.resize(1 << 12);
@@ -75,8 +74,8 @@ class GrowingTree {
             at = this.slot(parent, frame);
         }
         if (this.count === this.parent.length) {
-            for (const name of ["parent", "frame", "self"]) {
-                const larger = new this[name].constructor(this.count * 2);
+            for (const name of ["parent", "frame"]) {
+                const larger = new Int32Array(this.count * 2);
                 larger.set(this[name]);
                 this[name] = larger;
             }
@@ -104,9 +103,9 @@ function listsByRank({ count, parent, frame }, rank) {
 
 // The same of a tree in preorder, the heaviest siblings first.
 function listsByWeight({ count, end }, total) {
-    const first = new Int32Array(count), next = new Int32Array(count);
+    const first = new Int32Array(count), next = new Int32Array(count), children = [];
     for (let node = 0; node < count; node++) {
-        const children = [];
+        children.length = 0;
         for (let child = node + 1; child < end[node]; child = end[child]) children.push(child);
         if (children.length > 1) children.sort((a, b) => total[b] - total[a] || a - b);
         for (let i = children.length - 1; i >= 0; i--) {
@@ -117,9 +116,9 @@ function listsByWeight({ count, end }, total) {
     return { first, next };
 }
 
-// The same tree in preorder with siblings as in the lists, with its values.
-function inPreorder({ count, parent, frame, self }, { first, next }) {
-    const position = new Int32Array(count), tree = emptyTree(count), placed = new Float64Array(count);
+// The same tree in preorder with siblings as in the lists, and where each node went.
+function inPreorder({ count, parent, frame }, { first, next }) {
+    const position = new Int32Array(count), tree = emptyTree(count);
     tree.frame[0] = -1;
     tree.parent[0] = -1;
     let node = 0, at = 0;
@@ -131,7 +130,7 @@ function inPreorder({ count, parent, frame, self }, { first, next }) {
             tree.frame[at] = frame[node];
             tree.depth[at] = tree.depth[above] + 1;
         }
-        placed[at++] = self[node];
+        at++;
         if (first[node]) {
             node = first[node];
             continue;
@@ -140,20 +139,5 @@ function inPreorder({ count, parent, frame, self }, { first, next }) {
         if (node <= 0) break;
         node = next[node];
     }
-    return valued(setEnds(tree), placed);
-}
-
-// A tree with its values.
-function valued(tree, self) {
-    return { tree, self, total: totalsOf(tree, self) };
-}
-
-// A growing tree as a finished one, siblings by name.
-function finished(growing, rank) {
-    return inPreorder(growing, listsByRank(growing, rank));
-}
-
-// The same with the heaviest siblings first.
-function heaviestFirst({ tree, self, total }) {
-    return inPreorder({ ...tree, self }, listsByWeight(tree, total));
+    return { tree: setEnds(tree), position };
 }

@@ -1,4 +1,5 @@
 //! Chromium without a window, driven through its debugging pipe: commands and answers in JSON, each ended by NUL.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A browser with one page. It ends with this value.
+#[derive(Debug)]
 pub struct Browser {
     process: Child,
     commands: Option<ChildStdin>,
@@ -21,7 +23,7 @@ pub struct Browser {
 impl Browser {
     /// None if Chromium is not installed.
     pub fn start() -> Option<Self> {
-        let program = testkit::find_command("chromium")?;
+        let program = crate::find_command("chromium")?;
         let profile = tempfile::tempdir().unwrap();
         // The pipe is expected at descriptors 3 and 4, and root cannot have the sandbox.
         let script = "exec \"$0\" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
@@ -109,7 +111,7 @@ impl Browser {
 
     /// Waits until an expression is true.
     pub fn until(&mut self, expression: &str) {
-        testkit::until(expression, || self.value(expression) == true);
+        crate::until(expression, || self.value(expression) == true);
     }
 
     /// Presses a key.
