@@ -26,8 +26,11 @@ static __always_inline struct cached_proc *cached_proc(struct sampler_state *s, 
 	cached->pid = pid;
 	cached->changes = changes;
 	cached->known = known != NULL;
-	if (known)
+	if (known) {
+		/* Copies do not outlast an epoch: it counts as a change. */
+		note_process(known);
 		cached->proc = *known;
+	}
 	return cached;
 }
 

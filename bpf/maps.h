@@ -278,6 +278,31 @@ static __always_inline struct memo *memo_at(u32 index)
 	return bpf_map_lookup_elem(&memos, &index);
 }
 
+/* By `use` of a page table, the epoch of the last walk that went through a mapping with that table. User space maps the
+ * section. */
+u32 table_uses[TABLE_USES] SEC(".data.uses") = {};
+
+static __always_inline u32 epoch_now(void)
+{
+	return (u32)control_word(CONTROL_EPOCH);
+}
+
+static __always_inline void note_use(u32 use, u32 epoch)
+{
+	use &= TABLE_USES - 1;
+	if (table_uses[use] != epoch)
+		table_uses[use] = epoch;
+}
+
+/* Notes that a stack of a process is taken in this epoch. */
+static __always_inline void note_process(struct proc *proc)
+{
+	u32 epoch = epoch_now();
+
+	if (proc->epoch != epoch)
+		proc->epoch = epoch;
+}
+
 static __always_inline struct chunk *chunk_at(u32 index)
 {
 	u32 zero = 0;

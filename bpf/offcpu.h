@@ -80,6 +80,7 @@ static __always_inline bool proc_of(struct counters *c, struct thread *t, u32 of
 		lose(c, off, COUNT_LOST_NO_MEMORY);
 	if (!known)
 		return false;
+	note_process(known);
 	*proc = *known;
 	return true;
 }

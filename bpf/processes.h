@@ -39,7 +39,8 @@ static __always_inline void mappings_are_stale(struct counters *c, u32 pid)
  */
 static __noinline struct proc *adopt_process(struct counters *c, u32 pid, u32 flags, u32 is_sample)
 {
-	struct proc proc = {.flags = PROC_NEW | PROC_ASKED | flags, .exec_id = bpf_ktime_get_ns()};
+	struct proc proc = {
+	    .flags = PROC_NEW | PROC_ASKED | flags, .exec_id = bpf_ktime_get_ns(), .epoch = epoch_now()};
 	long error = bpf_map_update_elem(&procs, &pid, &proc, BPF_NOEXIST);
 	struct proc *known;
 	int lost = 0;
@@ -77,6 +78,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	if (known && !(known->flags & PROC_WAKER) && !without_children) {
 		proc = *known;
 		proc.exec_id = now;
+		proc.epoch = epoch_now();
 		if (bpf_map_update_elem(&procs, &child_pid, &proc, BPF_ANY))
 			count_alone(EVENT_CLOCK, COUNT_PROCS_LOST, 1);
 		else

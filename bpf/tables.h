@@ -82,6 +82,8 @@ __noinline int walk_map(u32 slot)
 	w->pages = table->pages;
 	w->map_pages = mapping->table + sizeof(*table) / 4;
 	w->map_rules = table->rules;
+	if (w->generation >> 32)
+		note_use(table->use, (u32)(w->generation >> 32));
 	return FOUND;
 }
 

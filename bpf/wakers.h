@@ -96,6 +96,8 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 		if (proc) {
 			struct proc known = *proc;
 
+			note_process(proc);
+
 			sample.exec_id = known.exec_id;
 			end = walk_current(s, CONTEXT_HARDIRQ, &known, &sample);
 			hash = s->walk.hash;

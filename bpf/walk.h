@@ -70,7 +70,7 @@ __noinline int walk_run(u32 slot)
  * Walks the stack of a thread; the result is in w->end, hash, total, and its frames in the memo w->memo, root
  * first. The caller has set w->start_*, mappings, count and slot.
  */
-static __always_inline void walk_stack(struct walk *w, u32 slot, u64 exec_id, u32 tid, u32 generation)
+static __always_inline void walk_stack(struct walk *w, u32 slot, u64 exec_id, u32 tid, u64 generation)
 {
 	struct memo *m = memo_at(w->memo);
 

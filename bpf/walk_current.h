@@ -24,7 +24,7 @@ static __always_inline void check_walk(struct counters *c, struct walk *w, u32 s
 
 	w->depth = 0;
 	/* No rule is remembered under a number that there was not before, so that all are searched. */
-	w->generation = (u32)bpf_ktime_get_ns() | 1U << 31;
+	w->generation = generation_in((u32)(w->generation >> 32), (u32)bpf_ktime_get_ns() | 1U << 31);
 	walk_run(slot);
 	walk_rehash(w, slot);
 	count(c, COUNT_MEMO_CHECKED, 1);
@@ -104,7 +104,7 @@ static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_co
 		if (m)
 			m->depth = 0;
 	}
-	walk_stack(w, sample->slot, sample->exec_id, sample->tid, proc->generation);
+	walk_stack(w, sample->slot, sample->exec_id, sample->tid, generation_in(epoch_now(), proc->generation));
 	count(c, COUNT_FRAMES, w->total);
 	count(c, COUNT_FRAMES_WALKED, w->n);
 	if (w->matched) {

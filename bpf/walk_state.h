@@ -65,8 +65,7 @@ struct cfa_word {
  */
 struct cached_rule {
 	u64 pc; /* with FRAME_EXACT */
-	u32 generation;
-	u32 pad;
+	u64 generation;
 	struct rule rule;
 };
 
@@ -98,8 +97,8 @@ struct walk {
 
 	u32 mappings; /* of the process, see struct proc */
 	u32 count;
-	u32 generation;
-	u32 pad;
+	u64 generation; /* see generation_in */
+
 	u32 end;     /* enum walk_end */
 	u32 n;	     /* frames[] in use: those that were walked, innermost first */
 	u32 depth;   /* frames of the memo that may still be met */
@@ -137,10 +136,9 @@ struct walk {
 /* The last walk of a thread, root first, if it ended at the root. */
 struct memo {
 	u64 exec_id;
+	u64 generation;
 	u32 tid;
-	u32 generation;
 	u32 depth; /* 0: empty */
-	u32 pad;
 	struct frame frames[MAX_USER_FRAMES];
 	struct cfa_word cfas[MAX_USER_FRAMES];
 	u64 hashes[MAX_USER_FRAMES]; /* of a frame and everything outward */
@@ -159,6 +157,16 @@ static long read_user(void *to, u32 size, u64 from);
 static u64 saved_register(u64 regs, u32 dwarf_number, u64 *value);
 static u64 hash_seed(void);
 static u64 thread_pointer(void); /* of the walked thread; 0: not known */
+static void note_use(u32 use, u32 epoch);
+
+/*
+ * The number of a process's mappings and tables, with the epoch in its upper half. So nothing is remembered from an
+ * earlier epoch, and a walk looks each of its tables up, which notes their use.
+ */
+static __always_inline u64 generation_in(u32 epoch, u32 generation)
+{
+	return (u64)epoch << 32 | generation;
+}
 
 /* Where the rule of a pc is remembered. */
 static __always_inline struct cached_rule *cached_rule_of(struct walk *w, u64 pc)

@@ -18,13 +18,18 @@ enum control_word {
 	 */
 	CONTROL_SEAM_NS = 3,
 	CONTROL_PREVIOUS_SEAM_NS = 5,
-	CONTROL_GATHERED_SEAM_NS = 7, /* the seam whose records user space gathers now; 0: none */
-	CONTROL_STATS_CHANGES = 8,    /* as CONTROL_SIDE_CHANGES, for the statistics of processes */
+	/*
+	 * The epoch. It advances each second while room for tables or processes is scarce; the programs note it where
+	 * they use one. Each walk reads it, so it is among the first eight words, which share a cache line.
+	 */
+	CONTROL_EPOCH = 7,
+	CONTROL_GATHERED_SEAM_NS = 8, /* the seam whose records user space gathers now; 0: none */
+	CONTROL_STATS_CHANGES = 9,    /* as CONTROL_SIDE_CHANGES, for the statistics of processes */
 	/* When the programs began and ended to follow threads, CLOCK_MONOTONIC; 0: not yet. */
-	CONTROL_FOLLOWED_FROM_NS = 9,
-	CONTROL_FOLLOWED_TO_NS = 10,
-	CONTROL_TELLS_ALL_LIVES = 11, /* not 0: forks and exits of processes that are not recorded are told too */
-	CONTROL_WORDS = 12,
+	CONTROL_FOLLOWED_FROM_NS = 10,
+	CONTROL_FOLLOWED_TO_NS = 11,
+	CONTROL_TELLS_ALL_LIVES = 12, /* not 0: forks and exits of processes that are not recorded are told too */
+	CONTROL_WORDS = 13,
 };
 
 #endif

@@ -37,9 +37,11 @@ struct proc {
 	/* A time (CLOCK_MONOTONIC). It changes with exec and with the name, and distinguishes processes with equal
 	 * pids. */
 	unsigned long long exec_id;
+	unsigned int epoch; /* the last in which a program took a stack of it: CONTROL_EPOCH */
+	unsigned int pad;
 };
 
 _Static_assert(sizeof(struct mapping) == 32, "8 words a mapping");
-_Static_assert(sizeof(struct proc) == 24, "process");
+_Static_assert(sizeof(struct proc) == 32, "process");
 
 #endif

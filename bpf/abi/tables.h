@@ -77,8 +77,12 @@ struct page_table {
 	unsigned int first_page; /* link-time address >> TEXT_PAGE_SHIFT of the first entry */
 	unsigned int pages;	 /* number of entries that follow */
 	unsigned int rules;	 /* address of the rules of the file, RULE_WORDS each; 4-word aligned */
-	unsigned int pad;
+	unsigned int use;	 /* place in `table_uses` */
 };
+
+/* Places for the last uses of tables. Where there are more tables, some share a place, and each counts as used when one
+ * is. */
+#define TABLE_USES 16384
 
 /* The rows of one text page: sorted, each is `offset | rule << 16`; rule 0 is a gap. They never cross the boundary of a
  * chunk. */

@@ -23,6 +23,8 @@ pub(crate) const CHUNK_BYTES: usize = 4 * CHUNK_WORDS as usize;
 /// `MAX_RULES` and `RULE_WORDS` of `bpf/abi/tables.h`.
 pub(crate) const MAX_RULES: usize = 8192;
 pub(crate) const RULE_WORDS: u32 = 4;
+/// `TABLE_USES` of `bpf/abi/tables.h`.
+pub(crate) const TABLE_USES: u32 = 16_384;
 /// Words of `struct page_table`.
 pub(crate) const PAGE_TABLE_WORDS: u32 = 4;
 
@@ -31,7 +33,7 @@ const _: () = {
     assert!(size_of::<types::rule>() == 4 * RULE_WORDS as usize);
     assert!(size_of::<types::page_table>() == 4 * PAGE_TABLE_WORDS as usize);
     assert!(size_of::<types::mapping>() == 32);
-    assert!(size_of::<types::proc>() == 24);
+    assert!(size_of::<types::proc>() == 32);
     assert!(size_of::<types::message>() == 64);
     assert!(size_of::<types::section>() == 8);
     assert!(size_of::<types::raw_stack>() == 8);
@@ -74,6 +76,7 @@ pub(crate) mod control {
     pub(crate) const FOLLOWED_FROM_NS: u32 = control_word::CONTROL_FOLLOWED_FROM_NS.0;
     pub(crate) const FOLLOWED_TO_NS: u32 = control_word::CONTROL_FOLLOWED_TO_NS.0;
     pub(crate) const TELLS_ALL_LIVES: u32 = control_word::CONTROL_TELLS_ALL_LIVES.0;
+    pub(crate) const EPOCH: u32 = control_word::CONTROL_EPOCH.0;
     pub(crate) const GATHERED_SEAM_NS: u32 = control_word::CONTROL_GATHERED_SEAM_NS.0;
     /// The number of words.
     pub(crate) const WORDS: u32 = control_word::CONTROL_WORDS.0;

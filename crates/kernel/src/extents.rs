@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::abi::CHUNK_WORDS;
 
 /// Free extents of a range of word addresses.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Extents {
     /// start -> length
     free: BTreeMap<u32, u32>,

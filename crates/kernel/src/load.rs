@@ -15,16 +15,18 @@ use crate::counters::Skipped;
 use crate::error::load_error;
 use crate::layout::{self, Layout};
 use crate::life::{self, LifeCounts};
-use crate::memory::{MapMemory, TableRoom, tables_can_grow};
+use crate::memory::{MapMemory, ProcessPlaces, TableRoom, tables_can_grow};
 use crate::messages::{Message, Ring};
-use crate::processes::Processes;
+use crate::processes::{ProcessUse, Processes};
 use crate::python::{Python, Pythons};
+use crate::room::TableTrial;
 use crate::runs::{Runs, runs};
 use crate::sampler_states::SamplerStates;
 use crate::sched_stats::{ProcessId, ProcessStats, StatsMaps};
 use crate::settings::SampledIn;
 use crate::sides::{Cut, Sides, Sums};
 use crate::table_pool::TablePool;
+use crate::table_uses::TableUses;
 use crate::thread_iter::{self, ThreadIter};
 use crate::{
     Counters, Error, KernelProcess, Memory, RecordedProcess, Settings, SingleSample, TableHandle, log,
@@ -52,6 +54,8 @@ pub struct Kernel {
     /// The link of the program that sees threads exit, which is detached after those.
     exits_link: Vec<Link>,
     words: ControlWords,
+    table_uses: TableUses,
+    epoch: u32,
     cpus: u32,
     scheduler_programs: Vec<&'static str>,
     follows_exits: bool,
@@ -124,6 +128,8 @@ impl Kernel {
             follows_exits: thread_iter::follows_exits(settings),
             sampled_in: settings.sampled_in,
             sched_stats: StatsMaps::find(map, words.clone())?,
+            table_uses: TableUses::new(&map(TableUses::MAP)?)?,
+            epoch: 0,
             words,
             memory,
             object,
@@ -215,7 +221,25 @@ impl Kernel {
     /// # Errors
     /// [`Error::TablePoolFull`] at the limit of [`Settings::table_pool_bytes`]; [`Error::Map`], [`Error::Mmap`].
     pub fn install_table(&mut self, table: &Table) -> Result<TableHandle, Error> {
-        tables::install(&mut self.pool, table)
+        tables::install(&mut self.pool, table, self.table_uses.number(self.epoch))
+    }
+
+    /// Begins the next epoch, and gives its number. Programs note from now on which tables and processes they use in it; each thread's
+    /// next walk finds nothing that is remembered from an earlier epoch. At first the epoch is 0, and nothing is noted.
+    pub fn begin_epoch(&mut self) -> u32 {
+        self.epoch = self.processes.begin_epoch();
+        self.epoch
+    }
+
+    /// The last epoch in which a walk used a table, or in which it was installed.
+    #[must_use]
+    pub fn last_use(&self, table: &TableHandle) -> u32 {
+        self.table_uses.last(table.use_number)
+    }
+
+    /// A copy of what is free for tables and mappings, to try what would find room. `soon`: with what was freed and is used again soon.
+    pub fn table_trial(&mut self, soon: bool) -> TableTrial {
+        TableTrial(self.pool.free_extents(soon))
     }
 
     /// Whether the table behind a handle is equal to this one.
@@ -284,6 +308,24 @@ impl Kernel {
     /// Forgets a process that ended before `ended_ns` (CLOCK_MONOTONIC). A later process with the same number stays.
     pub fn remove_process(&mut self, pid: u32, ended_ns: u64) {
         self.processes.remove(&mut self.pool, pid, ended_ns);
+    }
+
+    /// The places for processes.
+    #[must_use]
+    pub fn process_places(&self) -> ProcessPlaces {
+        self.processes.places()
+    }
+
+    /// When each process was last used.
+    #[must_use]
+    pub fn last_uses_of_processes(&self) -> Vec<ProcessUse> {
+        self.processes.last_uses()
+    }
+
+    /// Forgets a process that lives and of which no program took a stack after this epoch. With the whole system as target the programs
+    /// meet it again at its next sample. False: a program took a stack of it meanwhile.
+    pub fn forget_process(&mut self, pid: u32, epoch: u32) -> bool {
+        self.processes.forget(&mut self.pool, pid, epoch)
     }
 
     /// The `exec_id` under which the programs now record a process; none if they do not record it.

@@ -26,6 +26,17 @@ pub struct TableRoom {
     pub soon_free_bytes: usize,
 }
 
+/// Places for processes that the programs know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessPlaces {
+    /// All of them.
+    pub all: usize,
+    /// Those that are taken.
+    pub taken: usize,
+    /// Bytes that the mappings of these processes take of the memory for tables and mappings.
+    pub mapping_bytes: usize,
+}
+
 /// The hash tables whose size is a bound for a crowd, which few captures meet.
 const GROWING: [&str; 9] = [
     "totals_a",

@@ -27,15 +27,22 @@ pub(crate) fn proc_bytes(
     flags: u16,
     python: u16,
     exec_id: u64,
-) -> [u8; 24] {
-    let mut bytes = [0; 24];
+    epoch: u32,
+) -> [u8; 32] {
+    let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&mappings.to_ne_bytes());
     bytes[4..8].copy_from_slice(&count.to_ne_bytes());
     bytes[8..12].copy_from_slice(&generation.to_ne_bytes());
     bytes[12..14].copy_from_slice(&flags.to_ne_bytes());
     bytes[14..16].copy_from_slice(&python.to_ne_bytes());
-    bytes[16..].copy_from_slice(&exec_id.to_ne_bytes());
+    bytes[16..24].copy_from_slice(&exec_id.to_ne_bytes());
+    bytes[24..28].copy_from_slice(&epoch.to_ne_bytes());
     bytes
+}
+
+/// The last epoch in which a program took a stack of it, in the bytes of a `struct proc`.
+pub(crate) fn proc_epoch(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(std::mem::offset_of!(types::proc, epoch)..)?.first_chunk()?))
 }
 
 /// The `exec_id` in the bytes of a `struct proc`.

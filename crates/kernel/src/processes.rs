@@ -8,8 +8,9 @@ use crate::Error;
 use crate::abi::control;
 use crate::control_words::ControlWords;
 use crate::mappings::{KernelMapping, MAPPING_WORDS, mapping_words};
+use crate::memory::ProcessPlaces;
 use crate::process_record::{
-    PROC_OTHER_KERNEL_STACKS, PROC_WAKER, RecordedProcess, proc_bytes, proc_exec_id, proc_flags,
+    PROC_OTHER_KERNEL_STACKS, PROC_WAKER, RecordedProcess, proc_bytes, proc_epoch, proc_exec_id, proc_flags,
     proc_generation, proc_python, recorded_process, with_flags, with_python,
 };
 use crate::python::{Python, Pythons};
@@ -30,11 +31,23 @@ pub struct KernelProcess<'a> {
     pub waker_only: bool,
 }
 
+/// When a process was last used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessUse {
+    /// Its number in the agent's PID namespace.
+    pub pid: u32,
+    /// The last epoch in which a program took a stack of it.
+    pub epoch: u32,
+    /// Bytes of its mappings in the table pool.
+    pub mapping_bytes: usize,
+}
+
 pub(crate) struct Processes {
     map: MapHandle,
     /// A change of a control word tells the programs to read `map` again.
     words: ControlWords,
     changed: u64,
+    epoch: u32,
     generation: u32,
     lists: HashMap<u32, List>,
 }
@@ -58,7 +71,7 @@ impl List {
 
 impl Processes {
     pub(crate) fn new(map: MapHandle, words: ControlWords) -> Self {
-        Self { map, words, changed: 0, generation: 0, lists: HashMap::new() }
+        Self { map, words, changed: 0, epoch: 0, generation: 0, lists: HashMap::new() }
     }
 
     /// Adds a process (`new`), or updates one that the programs still know. Returns false if they no longer know it.
@@ -70,6 +83,9 @@ impl Processes {
     ) -> Result<bool, Error> {
         // The update below may overwrite an exec that happens after this read. The report of that exec causes another update.
         let before = self.value(process.pid);
+        if before.is_none() && !new {
+            return Ok(false);
+        }
         let same = self.lists.get(&process.pid).copied();
         let same = same.filter(|list| is_list_of(pool, list, process.mappings));
         // If the pool is full, the process gets an empty list: its old mappings are out of date.
@@ -91,7 +107,8 @@ impl Processes {
         let same_program = before.as_deref().and_then(proc_exec_id) == Some(exec_id);
         let python = before.as_deref().filter(|_| same_program).and_then(proc_python).unwrap_or(0);
         let count = list.words / MAPPING_WORDS;
-        let value = proc_bytes((list.start, count), list.generation, flags, python, exec_id);
+        let epoch = before.as_deref().and_then(proc_epoch).unwrap_or(self.epoch);
+        let value = proc_bytes((list.start, count), list.generation, flags, python, exec_id, epoch);
         if before.as_deref() == Some(&value) {
             return placed.map(|_| true);
         }
@@ -131,6 +148,43 @@ impl Processes {
             let _ = self.map.delete(&pid.to_ne_bytes());
             self.tell();
         }
+    }
+
+    /// Begins the next epoch, and gives its number. From now on programs note it in the processes and tables that they use.
+    pub(crate) fn begin_epoch(&mut self) -> u32 {
+        self.epoch += 1;
+        self.words.set(control::EPOCH, self.epoch.into());
+        self.tell();
+        self.epoch
+    }
+
+    /// The places for processes. A process that the programs have just met may not count yet.
+    pub(crate) fn places(&self) -> ProcessPlaces {
+        let words: usize = self.lists.values().map(|list| list.words as usize).sum();
+        let all = self.map.max_entries() as usize;
+        ProcessPlaces { all, taken: self.lists.len(), mapping_bytes: 4 * words }
+    }
+
+    /// The processes, and for each the last epoch in which a program took a stack of it.
+    pub(crate) fn last_uses(&self) -> Vec<ProcessUse> {
+        let last = |(pid, list): (&u32, &List)| {
+            let epoch = proc_epoch(&self.value(*pid)?)?;
+            Some(ProcessUse { pid: *pid, epoch, mapping_bytes: 4 * list.words as usize })
+        };
+        self.lists.iter().filter_map(last).collect()
+    }
+
+    /// Forgets a process that lives, unless a program took a stack of it after this epoch. False: it did.
+    pub(crate) fn forget(&mut self, pool: &mut TablePool, pid: u32, epoch: u32) -> bool {
+        if self.value(pid).as_deref().and_then(proc_epoch).is_some_and(|last| last > epoch) {
+            return false;
+        }
+        let _ = self.map.delete(&pid.to_ne_bytes());
+        if let Some(list) = self.lists.remove(&pid) {
+            list.give(pool);
+        }
+        self.tell();
+        true
     }
 
     /// Tells the programs after each change that their cached copies are out of date.

@@ -98,6 +98,16 @@ impl TablePool {
         self.quarantine.iter().map(|(_, _, words)| *words as usize * 4).sum()
     }
 
+    /// A copy of the words that are free, or will be soon.
+    pub(crate) fn free_extents(&mut self, soon: bool) -> Extents {
+        self.end_quarantine();
+        let mut extents = self.extents.clone();
+        if soon {
+            self.quarantine.iter().for_each(|(_, start, words)| extents.give(*start, *words));
+        }
+        extents
+    }
+
     /// Creates the chunks of reserved words, given as (start, words). One call for many is faster: each call waits for
     /// running programs.
     pub(crate) fn back(&mut self, parts: &[(u32, u32)]) -> Result<(), Error> {

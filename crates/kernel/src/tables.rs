@@ -5,17 +5,23 @@ use unwind::abi::PAGE_SHIFT;
 use unwind::{PageSpan, Rule, Table};
 
 use crate::Error;
-use crate::abi::{CHUNK_WORDS, MAX_RULES, PAGE_TABLE_WORDS, RULE_WORDS};
+#[cfg(test)]
+use crate::abi::MAX_RULES;
+use crate::abi::{CHUNK_WORDS, PAGE_TABLE_WORDS, RULE_WORDS};
 use crate::rules::KeptRules;
 use crate::table_pool::TablePool;
+use crate::table_shape::{Part, TableShape};
 
 /// An installed table, which the programs can use.
 #[derive(Debug)]
 pub struct TableHandle {
     /// Address of the page table in the table pool.
     pub(crate) address: u32,
-    /// (start, words) of everything that was allocated for it.
+    /// (start, words) of everything that was allocated for it: in the order of its shape, without parts of no words.
     parts: Vec<(u32, u32)>,
+    shape: TableShape,
+    /// Its number among the uses of tables.
+    pub(crate) use_number: u32,
     rules_left_out: usize,
 }
 
@@ -26,11 +32,20 @@ impl TableHandle {
         self.parts.iter().map(|(_, words)| *words as usize * 4).sum()
     }
 
-    /// About as many bytes as a table will take.
+    pub(crate) fn parts(&self) -> &[(u32, u32)] {
+        &self.parts
+    }
+
+    /// The parts that a table would consist of.
     #[must_use]
-    pub fn bytes_for(table: &Table) -> usize {
-        let rules = table.rules.len().min(MAX_RULES);
-        4 * (table.rows.len() + 2 * table.pages.len() + RULE_WORDS as usize * rules)
+    pub fn shape_for(table: &Table) -> TableShape {
+        shape_with(&KeptRules::of(table), table)
+    }
+
+    /// The parts that it consists of.
+    #[must_use]
+    pub fn shape(&self) -> &TableShape {
+        &self.shape
     }
 
     /// Rules of the file beyond those that one file may have. Where one of them holds, the programs end a walk with
@@ -42,13 +57,14 @@ impl TableHandle {
 }
 
 /// Writes a table: first the rows and rules, then the pages that refer to them. The programs do not see it until a mapping refers
-/// to it.
-pub(crate) fn install(pool: &mut TablePool, table: &Table) -> Result<TableHandle, Error> {
+/// to it. Its uses are noted under `use_number`.
+pub(crate) fn install(pool: &mut TablePool, table: &Table, use_number: u32) -> Result<TableHandle, Error> {
     let kept = KeptRules::of(table);
+    let shape = shape_with(&kept, table);
     let mut parts = Vec::new();
-    let result = write_table(pool, &kept, table, &mut parts);
+    let result = write_table(pool, &kept, table, &shape, use_number, &mut parts);
     match result {
-        Ok(address) => Ok(TableHandle { address, parts, rules_left_out: kept.left_out }),
+        Ok(address) => Ok(TableHandle { address, parts, shape, use_number, rules_left_out: kept.left_out }),
         Err(error) => {
             give(pool, parts);
             Err(error)
@@ -118,47 +134,58 @@ pub(crate) fn lookup(pool: &TablePool, table: &TableHandle, address: Svma) -> Op
     Some(Rule::of_words([pool.read(rule)?, pool.read(rule + 1)?, pool.read(rule + 2)?, pool.read(rule + 3)?]))
 }
 
-fn write_table(
-    pool: &mut TablePool,
-    kept: &KeptRules<'_>,
-    table: &Table,
-    parts: &mut Vec<(u32, u32)>,
-) -> Result<u32, Error> {
-    let words = PAGE_TABLE_WORDS + 2 * table.pages.len() as u32;
-    let address = pool.reserve(words, PAGE_TABLE_WORDS, false)?;
-    parts.push((address, words));
-    let words_of_rules = RULE_WORDS * kept.rules.len() as u32;
-    let rules = pool.reserve(words_of_rules, RULE_WORDS, false)?;
-    parts.push((rules, words_of_rules));
+fn shape_with(kept: &KeptRules<'_>, table: &Table) -> TableShape {
+    let part = |words, align, in_one_chunk| Part { words, align, in_one_chunk };
+    let pages = part(PAGE_TABLE_WORDS + 2 * table.pages.len() as u32, PAGE_TABLE_WORDS, false);
+    let rules = part(RULE_WORDS * kept.rules.len() as u32, RULE_WORDS, false);
+    let rows = groups(table).map(|(_, rows)| part(rows, 1, true));
+    TableShape([pages, rules].into_iter().chain(rows).collect())
+}
 
-    // Reserve all words first, then create their chunks together.
-    let mut starts = Vec::with_capacity(table.pages.len());
+/// As many pages as fit into a chunk, so that one allocation serves them all: their number, and that of their rows.
+fn groups(table: &Table) -> impl Iterator<Item = (usize, u32)> {
     let mut next = 0;
-    while next < table.pages.len() {
-        // Take as many pages as fit into a chunk, so that one allocation serves them all.
+    std::iter::from_fn(move || {
         let first = next;
         let mut rows = 0;
         while next < table.pages.len() && rows + table.pages[next].count <= CHUNK_WORDS {
             rows += table.pages[next].count;
             next += 1;
         }
+        (next > first).then_some((next - first, rows))
+    })
+}
+
+fn write_table(
+    pool: &mut TablePool,
+    kept: &KeptRules<'_>,
+    table: &Table,
+    shape: &TableShape,
+    use_number: u32,
+    parts: &mut Vec<(u32, u32)>,
+) -> Result<u32, Error> {
+    // Reserve all words first, then create their chunks together.
+    let mut starts = Vec::with_capacity(shape.0.len());
+    for part in &shape.0 {
         let mut start = 0;
-        if rows > 0 {
-            start = pool.reserve(rows, 1, true)?;
-            parts.push((start, rows));
+        if part.words > 0 {
+            start = pool.reserve(part.words, part.align, part.in_one_chunk)?;
+            parts.push((start, part.words));
         }
-        for page in &table.pages[first..next] {
-            starts.push(start);
-            start += page.count;
-        }
+        starts.push(start);
     }
     pool.back(parts)?;
 
+    let (address, rules) = (starts[0], starts[1]);
     pool.write(rules, kept.rules.iter().flat_map(Rule::words))?;
-    let mut entries = vec![table.first_page as u32, table.pages.len() as u32, rules, 0];
-    for (page, start) in table.pages.iter().zip(starts) {
-        pool.write(start, packed(table, page, kept))?;
-        entries.extend([start, page.count]);
+    let mut entries = vec![table.first_page as u32, table.pages.len() as u32, rules, use_number];
+    let mut pages = table.pages.iter();
+    for ((number, _), mut start) in groups(table).zip(starts.into_iter().skip(2)) {
+        for page in pages.by_ref().take(number) {
+            pool.write(start, packed(table, page, kept))?;
+            entries.extend([start, page.count]);
+            start += page.count;
+        }
     }
     pool.write(address, entries)?;
     Ok(address)
@@ -174,13 +201,24 @@ mod tests {
     fn a_table_with_too_many_rules_needs_no_room_for_those_that_are_left_out() {
         let rows = vec![Row { offset: 0, rule: 1 }; 1000];
         let with_rules = |count: usize| {
-            TableHandle::bytes_for(&Table {
-                rows: rows.clone(),
-                rules: vec![Rule::NONE; count],
-                ..Table::default()
-            })
+            let pages = vec![PageSpan { first_row: 0, count: 1000 }];
+            let (rows, rules) = (rows.clone(), vec![Rule::NONE; count]);
+            TableHandle::shape_for(&Table { pages, rows, rules, ..Table::default() }).bytes()
         };
-        assert_eq!(with_rules(10), 4000 + 16 * 10);
-        assert_eq!(with_rules(32_768), 4000 + 16 * MAX_RULES);
+        let head = 4 * (PAGE_TABLE_WORDS as usize + 2);
+        assert_eq!(with_rules(10), head + 4000 + 16 * 10);
+        // The first of those that are kept stands for all that are not.
+        assert_eq!(with_rules(32_768), head + 4000 + 16 * MAX_RULES);
+    }
+
+    #[test]
+    fn the_rows_of_many_pages_are_allocated_by_the_chunk() {
+        let pages: Vec<PageSpan> =
+            (0..5).map(|page| PageSpan { first_row: page * 7000, count: 7000 }).collect();
+        let rows = vec![Row { offset: 0, rule: 0 }; 35_000];
+        let table = Table { pages, rows, rules: vec![Rule::NONE], ..Table::default() };
+        let words: Vec<u32> = TableHandle::shape_for(&table).0.iter().map(|part| part.words).collect();
+        assert_eq!(words, [4 + 10, 4, 14_000, 14_000, 7000]);
+        assert!(groups(&table).map(|(pages, _)| pages).eq([2, 2, 1]));
     }
 }

@@ -77,9 +77,15 @@ pub struct Accounting {
     pub side_band_lost: u64,
     /// Files whose unwind table could not be made or did not fit into the kernel's memory.
     pub tables_failed: u64,
-    /// Unwind rules of files that have more different ones than a file may have. Files have this and the next three in their ledgers only.
+    /// Unwind rules of files that have more different ones than a file may have. Files have this and the next five in their ledgers only.
     #[serde(skip)]
     pub rules_left_out: u64,
+    /// How often an unwind table left the kernel's memory for others.
+    #[serde(skip)]
+    pub tables_evicted: u64,
+    /// How often a process that was not sampled for long left the kernel's memory.
+    #[serde(skip)]
+    pub processes_evicted: u64,
     /// Distinct stacks whose Python frames could not be put into their places.
     #[serde(skip)]
     pub python_merge_failed: u64,
@@ -119,6 +125,8 @@ impl Accounting {
             (&mut after.not_run.periods, before.not_run.periods),
             (&mut after.wakers_not_kept, before.wakers_not_kept),
             (&mut after.python_merge_failed, before.python_merge_failed),
+            (&mut after.tables_evicted, before.tables_evicted),
+            (&mut after.processes_evicted, before.processes_evicted),
             (&mut after.renames_skipped, before.renames_skipped),
             (&mut after.life_lost, before.life_lost),
             (&mut after.side_band_lost, before.side_band_lost),

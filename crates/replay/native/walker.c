@@ -51,6 +51,8 @@ struct surroundings {
 	u32 generation;
 	u32 mappings;
 	u32 mapping_count;
+	u32 epoch;
+	u32 pad;
 };
 
 struct outcome {
@@ -76,6 +78,7 @@ struct replay {
 	struct walk walks[SLOTS];
 	struct memo memos[SLOTS * MEMOS_PER_CPU];
 	struct python_slot pythons[SLOTS];
+	u32 uses[TABLE_USES];
 };
 
 /* A walk that interrupts another one. Mirrored in src/native.rs. */
@@ -157,6 +160,11 @@ static u64 thread_pointer(void)
 	return around->thread_pointer;
 }
 
+static void note_use(u32 use, u32 epoch)
+{
+	here->uses[use % TABLE_USES] = epoch;
+}
+
 static u64 hash_seed(void)
 {
 	return around->seed;
@@ -214,7 +222,7 @@ static void walk_in(u32 slot, struct replay *replay, const struct surroundings *
 	struct memo *m;
 	u32 i;
 
-	walk_stack(w, slot, around->exec_id, around->tid, around->generation);
+	walk_stack(w, slot, around->exec_id, around->tid, generation_in(around->epoch, around->generation));
 	give_outcome(w, outcome);
 	m = &replay->memos[w->memo];
 	for (i = 0; i < w->total && i < MAX_USER_FRAMES; i++)
@@ -283,6 +291,12 @@ void replay_again(struct replay *replay, const struct surroundings *surroundings
 	give_outcome(w, outcome);
 	for (i = 0; i < w->total && i < MAX_USER_FRAMES; i++)
 		give_frame(&w->frames[i], &frames[i]);
+}
+
+/* The last epoch in which a walk used the table with this `use`. */
+u32 replay_last_use(const struct replay *replay, u32 use)
+{
+	return replay->uses[use % TABLE_USES];
 }
 
 /* Forgets the last walks and their cached rules. */

@@ -34,6 +34,8 @@ struct Surroundings {
     generation: u32,
     mappings: u32,
     mapping_count: u32,
+    epoch: u32,
+    pad: u32,
 }
 
 #[repr(C)]
@@ -111,6 +113,7 @@ unsafe extern "C" {
     fn replay_new() -> *mut c_void;
     fn replay_free(replay: *mut c_void);
     fn replay_forget(replay: *mut c_void);
+    fn replay_last_use(replay: *const c_void, number: u32) -> u32;
     fn replay_walk(
         replay: *mut c_void,
         around: *const Surroundings,
@@ -207,6 +210,7 @@ pub(crate) struct Input<'a> {
     pub(crate) generation: u32,
     pub(crate) mappings: u32,
     pub(crate) mapping_count: u32,
+    pub(crate) epoch: u32,
 }
 
 /// The walker's state of one CPU, with its memos.
@@ -234,6 +238,12 @@ impl State {
     pub(crate) fn forget(&mut self) {
         // SAFETY: the pointer comes from replay_new and is freed on drop only.
         unsafe { replay_forget(self.state.as_ptr()) }
+    }
+
+    /// The last epoch in which a walk used the table with this number.
+    pub(crate) fn last_use(&self, number: u32) -> u32 {
+        // SAFETY: as in `forget`; C only reads, at an index within its bounds.
+        unsafe { replay_last_use(self.state.as_ptr(), number) }
     }
 
     /// A walk, with the thread's memo.
@@ -344,6 +354,8 @@ fn surroundings(input: &Input<'_>, segments: &[Segment]) -> Surroundings {
         generation: input.generation,
         mappings: input.mappings,
         mapping_count: input.mapping_count,
+        epoch: input.epoch,
+        pad: 0,
     }
 }
 

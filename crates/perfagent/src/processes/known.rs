@@ -1,6 +1,6 @@
 //! The recorded processes and their history: which program a process ran when a stack was taken.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,8 @@ const OPEN_TIME: Duration = Duration::from_millis(1);
 /// All processes that are recorded, or were lately.
 pub(crate) struct Processes {
     files: TargetFiles,
+    /// Processes with files that are still to be opened.
+    waiting: HashSet<u32>,
     known: Histories,
     labeller: Labeller,
     changes: Changes,
@@ -51,6 +53,7 @@ impl Processes {
     pub(crate) fn new(labeller: Labeller, system: bool) -> Result<Self, Error> {
         Ok(Self {
             files: TargetFiles::start()?,
+            waiting: HashSet::new(),
             known: Histories::default(),
             labeller,
             changes: Changes::default(),
@@ -87,10 +90,11 @@ impl Processes {
     /// Takes in which files were opened, after waiting for them for no longer than `wait`. Gives the processes that map them.
     pub(crate) fn take_opened(&mut self, wait: Duration) -> Vec<u32> {
         let opened = self.files.take(wait);
-        let changed = if opened.answered > 0 { self.known.settle_files() } else { Vec::new() };
+        let changed =
+            if opened.answered > 0 { self.known.settle_files(&mut self.waiting) } else { Vec::new() };
         for pid in &changed {
             self.changes.changed.insert(*pid);
-            self.look_for_unreadable_files(*pid);
+            self.look_at_files(*pid);
         }
         for file in opened.late {
             let late = self.known.current().filter(|(_, now)| now.image.maps(&file)).map(|(pid, _)| pid);
@@ -145,11 +149,15 @@ impl Processes {
             self.known.insert(pid, process);
         }
         self.changes.changed.insert(pid);
-        self.look_for_unreadable_files(pid);
+        self.look_at_files(pid);
     }
 
-    /// Counts a process with code in a file that could not be opened, once.
-    fn look_for_unreadable_files(&mut self, pid: u32) {
+    /// The image of a process has changed: notes whether files of it are still to be opened, and counts a process with code in a file that
+    /// could not be opened, once.
+    fn look_at_files(&mut self, pid: u32) {
+        if self.known.present(pid).is_some_and(|(now, _)| now.image.is_opening()) {
+            self.waiting.insert(pid);
+        }
         if let Some(process) = self.known.get_mut(pid).filter(|process| !process.unreadable)
             && process.present().is_some_and(|now| now.image.has_unreadable_files())
         {
@@ -270,7 +278,7 @@ impl Processes {
         };
         self.files.map(Arc::make_mut(&mut program.image), &mapping);
         self.changes.changed.insert(mmap.pid);
-        self.look_for_unreadable_files(mmap.pid);
+        self.look_at_files(mmap.pid);
         true
     }
 
@@ -433,7 +441,7 @@ impl Processes {
         program.image = Arc::new(image);
         self.changes.changed.insert(pid);
         self.renamed(pid, &comm, monotonic_ns());
-        self.look_for_unreadable_files(pid);
+        self.look_at_files(pid);
     }
 
     /// Processes whose mappings name tables that have just become ready.

@@ -28,6 +28,8 @@ pub(super) fn total(parts: &mut Parts) -> Accounting {
         side_band_lost: losses.side_band,
         tables_failed: parts.tables.failed(),
         rules_left_out: parts.tables.rules_left_out(),
+        tables_evicted: parts.tables.evicted(),
+        processes_evicted: parts.process_places.evicted(),
         python_merge_failed: python.map_or(0, PythonStacks::merge_failed),
         python_unsupported: python.map_or(0, |python| python.pythons.unsupported()),
         trampolines: parts.shared.python_stats().map(|stats| stats.counts),

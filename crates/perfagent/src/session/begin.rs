@@ -16,6 +16,7 @@ use super::descendants::{self, Descendant};
 use super::initial_tables::{self, TableWait};
 use super::intake::Intake;
 use super::parts::{Interval, Parts, Warnings};
+use super::process_places::ProcessPlaces;
 use super::python_stacks::PythonStacks;
 use super::resolver::Gate;
 use super::settings::shows_python;
@@ -157,7 +158,7 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
     cancel.check()?;
     // A child is followed only if the kernel side knows its parent. With the whole system as target, every process is followed.
     if !system {
-        enter_all(&processes, &mut tables, &mut kernel)?;
+        enter_all(&processes, &mut tables, &mut kernel, usize::MAX)?;
     }
     let (shows_python, injects) = (shows_python(&config), injector.is_some());
     let mut python = (shows_python || injects)
@@ -171,7 +172,9 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
     };
     let ready = wait.wait(tables_by, &shared, cancel)?;
     if system {
-        enter_all(&processes, &mut tables, &mut kernel)?;
+        // The programs meet the others at their first sample.
+        let most = kernel.process_places().all / 2;
+        enter_all(&processes, &mut tables, &mut kernel, most)?;
     }
     if !system || injects {
         processes.touch(ready);
@@ -226,6 +229,7 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
         processes,
         arrivals,
         tables,
+        process_places: ProcessPlaces::new(system),
         naming,
         injector: None,
         exec_hooks,

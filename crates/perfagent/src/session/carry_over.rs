@@ -20,7 +20,11 @@ pub(super) fn carry_over(
     let (mut failed, mut again, mut costs) = (Ok(()), Vec::new(), Vec::new());
     changes.released.iter().for_each(|pid| tables.forget(*pid));
     for pid in changes.changed {
-        let Some((now, waker_only)) = processes.histories().present(pid) else { continue };
+        let Some((now, waker_only)) = processes.histories().present(pid) else {
+            // It has ended, and the programs know it no more.
+            tables.written(pid);
+            continue;
+        };
         if let Some(pythons) = pythons.as_mut().filter(|_| !waker_only) {
             pythons.look_at(pid, now);
         }
@@ -29,8 +33,12 @@ pub(super) fn carry_over(
         let process = KernelProcess { pid, exec_id: now.from_ns, mappings: &mappings, waker_only };
         // The kernel side may not record the process: it has ended or, with the whole system as target, was not sampled yet.
         match kernel.update_process(&process) {
-            Ok(_) => {}
-            Err(error @ kernel::Error::TablePoolFull { .. }) => tables.found_no_room(pid, &error),
+            Ok(_) => tables.written(pid),
+            Err(error @ kernel::Error::TablePoolFull { .. }) => {
+                // The process has an empty list now.
+                tables.written(pid);
+                tables.found_no_room(pid, mappings.len(), &error);
+            }
             Err(error) => {
                 failed = failed.and(Err(error));
                 again.push(pid);

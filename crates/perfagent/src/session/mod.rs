@@ -23,6 +23,7 @@ mod main_mapping;
 mod origin;
 mod parts;
 mod perf_data;
+mod process_places;
 mod python_stacks;
 mod resolver;
 mod result;

@@ -10,6 +10,7 @@ use recording::Accounting;
 
 use super::intake::Intake;
 use super::live_context::LiveContext;
+use super::process_places::ProcessPlaces;
 use super::shared::Shared;
 use crate::child::ChildHandle;
 use crate::hooks::{ExecutedProgram, HookThread};
@@ -112,6 +113,7 @@ pub(super) struct Parts {
     /// Records and messages that are not applied yet.
     pub(super) arrivals: Arrivals,
     pub(super) tables: TableStore,
+    pub(super) process_places: ProcessPlaces,
     pub(super) intake: Intake,
     pub(super) naming: Naming,
     /// Switches trampolines of CPython, if that was asked for and until the end.

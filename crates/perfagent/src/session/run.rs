@@ -92,9 +92,13 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
             busy_until = Instant::now() + BUSY_FOR;
         }
         drain_if_half_full(&mut parts);
+        let Parts { process_places, kernel, processes, tables, .. } = &mut parts;
+        process_places.make_room(kernel, processes, tables);
         parts.processes.look_for_ended_targets();
         added_targets.follow_ready(&mut parts);
-        if !matches!(parts.config.targets, Targets::System) && parts.processes.histories().alive() == 0 {
+        if !matches!(parts.config.targets, Targets::System)
+            && !parts.processes.histories().has_living_target()
+        {
             ended_by = Ended::TargetsExited;
             break;
         }

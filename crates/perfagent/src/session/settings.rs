@@ -16,8 +16,10 @@ const SCHEDULER_EVENT: &str = "sched:sched_switch";
 
 /// Of the memory for tables, as much as a process takes with its mappings and its share of tables: there is a place for so many processes.
 const BYTES_OF_A_PROCESS: u32 = 2048;
-/// There are no fewer places than these.
+/// There are no fewer places than these. With the whole system as target, processes that are not sampled make place for others, so
+/// fewer are enough.
 const LEAST_PROCESSES: u32 = 16_384;
+const LEAST_OF_SYSTEM: u32 = 1024;
 
 /// What the programs are loaded with.
 ///
@@ -51,7 +53,7 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Result<Settings, Erro
         max_stacks: config.max_stacks,
         ring_bytes: config.ring_bytes,
         table_pool_bytes: config.table_memory as usize,
-        max_processes: (config.table_memory / BYTES_OF_A_PROCESS).max(LEAST_PROCESSES),
+        max_processes: places(config),
         ..Settings::default()
     })
 }
@@ -61,6 +63,12 @@ fn single_intervals(config: &Config) -> Option<Duration> {
     const SHOWN: Duration = Duration::from_millis(1);
     let all = config.perf_data.is_some().then_some(Duration::ZERO);
     all.or_else(|| config.single_intervals.then_some(SHOWN)).filter(|_| config.off_cpu_profile)
+}
+
+/// Places for processes.
+fn places(config: &Config) -> u32 {
+    let least = if matches!(config.targets, Targets::System) { LEAST_OF_SYSTEM } else { LEAST_PROCESSES };
+    (config.table_memory / BYTES_OF_A_PROCESS).max(least)
 }
 
 fn chosen_cgroup(word: &str) -> Result<ChosenCgroup, Error> {

@@ -46,22 +46,27 @@ pub(super) fn read_all(processes: &mut Processes, from_ns: u64) {
     }
 }
 
-/// Makes all known processes known to the kernel side, with the tables that are ready.
+/// Makes all known processes known to the kernel side, with the tables that are ready; no more than `most`.
 pub(super) fn enter_all(
     processes: &Processes,
     tables: &mut TableStore,
     kernel: &mut Kernel,
+    most: usize,
 ) -> Result<(), Error> {
-    for (pid, snapshot) in processes.histories().current() {
+    for (pid, snapshot) in processes.histories().current().take(most) {
         let mappings = tables.mappings(snapshot.image, &[]);
         let process =
             KernelProcess { pid, exec_id: snapshot.from_ns, mappings: &mappings, waker_only: false };
         match kernel.add_process(&process) {
             // The process is known without mappings until there is memory for them.
             Err(error @ kernel::Error::TablePoolFull { .. }) => {
-                tables.found_no_room(pid, &error);
+                tables.written(pid);
+                tables.found_no_room(pid, mappings.len(), &error);
             }
-            added => added.map_err(load_error)?,
+            added => {
+                added.map_err(load_error)?;
+                tables.written(pid);
+            }
         }
     }
     Ok(())

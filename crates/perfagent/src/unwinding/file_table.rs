@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use kernel::{KernelMapping, MappingKind, TableHandle};
+use kernel::{KernelMapping, MappingKind, TableHandle, TableShape};
 use process::MappedFile;
 use tables::Compiler;
 
 use super::file_bytes::TableInput;
+use super::room::Pauses;
 
 /// How far the table of a file is.
 pub(super) enum State {
@@ -22,8 +23,8 @@ pub(super) enum State {
     None,
     /// Its file system does not answer; frame pointers are followed until it does.
     Unanswered,
-    /// It does not fit into the kernel's memory. It is tried again when there is room for so many bytes.
-    NoRoom(usize),
+    /// There is no room for it in the kernel's memory, or others needed its room more. It is tried again when samples need it.
+    NoRoom(TableShape),
 }
 
 /// The table of one file, and who uses it.
@@ -37,12 +38,28 @@ pub(super) struct FileTable {
     pub(super) unused_since: Option<Instant>,
     /// Samples that needed the table since it found no room.
     pub(super) hits: u64,
+    /// The last epoch in which a sample was walked with it in user space, or needed it and found no room.
+    pub(super) used: u32,
+    /// It left the kernel for others, and no sample has needed it since.
+    pub(super) left: bool,
+    /// When it is tried again after it found no room.
+    pub(super) pauses: Pauses,
 }
 
 impl FileTable {
     /// Nobody has asked for the table yet.
     pub(super) fn new(number: u64, file: Arc<MappedFile>) -> Self {
-        Self { number, state: State::Wanted, file, users: HashSet::new(), unused_since: None, hits: 0 }
+        Self {
+            number,
+            state: State::Wanted,
+            file,
+            users: HashSet::new(),
+            unused_since: None,
+            hits: 0,
+            used: 0,
+            left: false,
+            pauses: Pauses::default(),
+        }
     }
 
     /// How the walker goes through mappings of the file.
@@ -54,22 +71,25 @@ impl FileTable {
         }
     }
 
-    /// A sample needs this table. Tables that most samples need are compiled first.
-    pub(super) fn want(&mut self, compiler: &Compiler) {
+    /// A sample needs this table, in this epoch. Tables that most samples need are compiled first. True: it is compiled from now on.
+    pub(super) fn want(&mut self, compiler: &Compiler, epoch: u32) -> bool {
+        (self.used, self.left) = (epoch, false);
         match self.state {
             State::Pending => _ = compiler.bump(self.number),
             State::NoRoom(_) => self.hits += 1,
-            _ => self.submit(compiler, 1),
+            _ => return self.submit(compiler, 1),
         }
+        false
     }
 
-    /// Has the table compiled unless that was asked for before.
-    pub(super) fn submit(&mut self, compiler: &Compiler, priority: u64) {
-        if !matches!(self.state, State::Wanted) {
-            return;
+    /// Has the table compiled unless that was asked for before. True: it is compiled from now on.
+    pub(super) fn submit(&mut self, compiler: &Compiler, priority: u64) -> bool {
+        if !matches!(self.state, State::Wanted)
+            || !compiler.submit(self.number, priority, Box::new(TableInput(Arc::clone(&self.file))))
+        {
+            return false;
         }
-        if compiler.submit(self.number, priority, Box::new(TableInput(Arc::clone(&self.file)))) {
-            self.state = State::Pending;
-        }
+        self.state = State::Pending;
+        true
     }
 }

@@ -3,14 +3,21 @@
 //! Compiling a table happens on worker threads (crate `tables`). Which process maps what is not known here: `processes` asks for tables
 //! and is told which processes have new ones.
 
+mod build_ids;
 mod deferred;
+mod eviction;
+mod evictions;
 mod file_bytes;
 mod file_table;
 mod kept_tables;
+mod leaving;
 mod mapping_list;
+mod pool_room;
 mod room;
+mod scarcity;
 mod table_store;
 mod unwinders;
+mod used_files;
 mod user_walk;
 
 pub(crate) use deferred::{DeferredStack, DeferredStacks};

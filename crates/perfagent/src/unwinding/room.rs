@@ -1,37 +1,64 @@
-//! What waits for memory of the kernel side, and when it is tried again: not before there is room for it, and not in each round, because
-//! each try costs time.
+//! What waits for memory of the kernel side, and when it is tried again: not in each round, because each try costs time, and the less often
+//! the more often it failed.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Time between two looks for room.
-const EACH: Duration = Duration::from_secs(1);
-/// The mappings of a process are tried again when so much is free: more than one process may have.
-const FOR_MAPPINGS: usize = 1 << 20;
-/// A table needs its room in few pieces, so a little more than its size must be free.
-const SLACK: usize = 64 << 10;
+const EACH: Duration = Duration::from_millis(250);
+/// After the first try that failed, the next one comes after this time; after each further one, after twice the time before.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(64);
 
-/// What waits for room.
-#[derive(Default)]
-pub(super) struct Waiting {
-    /// Processes whose mappings found no room.
-    processes: HashSet<u32>,
-    looked: Option<Instant>,
+/// When something that found no room may be tried again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pauses {
+    next: Duration,
+    due: Option<Instant>,
+    /// When it last found room.
+    found: Option<Instant>,
 }
 
-/// A table that found no room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct WaitingTable {
-    pub(super) number: u64,
-    pub(super) bytes: usize,
-    /// Samples that needed it since it was last tried.
-    pub(super) hits: u64,
+impl Default for Pauses {
+    fn default() -> Self {
+        Self { next: FIRST_PAUSE, due: None, found: None }
+    }
+}
+
+impl Pauses {
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.due.is_none_or(|due| due <= now)
+    }
+
+    /// It found no room, or lost it again.
+    pub(super) fn pause(&mut self, now: Instant) {
+        if self.found.take().is_some_and(|found| now.saturating_duration_since(found) >= LONGEST_PAUSE) {
+            self.next = FIRST_PAUSE;
+        }
+        self.due = Some(now + self.next);
+        self.next = (2 * self.next).min(LONGEST_PAUSE);
+    }
+
+    /// It has found room.
+    pub(super) fn has_room(&mut self, now: Instant) {
+        self.found = Some(now);
+    }
+}
+
+/// The lists of mappings that wait for room.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// Processes, and how many mappings each has.
+    processes: HashMap<u32, (usize, Pauses)>,
+    looked: Option<Instant>,
 }
 
 impl Waiting {
     /// The mappings of a process found no room.
-    pub(super) fn add(&mut self, pid: u32) {
-        self.processes.insert(pid);
+    pub(super) fn add(&mut self, pid: u32, mappings: usize, now: Instant) {
+        let (count, pauses) = self.processes.entry(pid).or_default();
+        *count = mappings;
+        pauses.pause(now);
     }
 
     pub(super) fn forget(&mut self, pid: u32) {
@@ -51,23 +78,18 @@ impl Waiting {
         is_due
     }
 
-    /// The processes whose mappings may find room now.
-    pub(super) fn take_processes(&mut self, free: usize) -> HashSet<u32> {
-        if free < FOR_MAPPINGS { HashSet::new() } else { std::mem::take(&mut self.processes) }
+    /// The processes that may be tried again, and how many mappings each has.
+    pub(super) fn due(&self, now: Instant) -> impl Iterator<Item = (u32, usize)> {
+        let due = self.processes.iter().filter(move |(_, (_, pauses))| pauses.is_due(now));
+        due.map(|(pid, (mappings, _))| (*pid, *mappings))
     }
-}
 
-/// The numbers of the tables for which there is room, those first that most samples need. A table that no sample needs does not come.
-pub(super) fn that_fit(mut tables: Vec<WaitingTable>, mut free: usize) -> Vec<u64> {
-    tables.retain(|table| table.hits > 0);
-    tables.sort_unstable_by_key(|table| (std::cmp::Reverse(table.hits), table.number));
-    let fit = tables.into_iter().filter(|table| {
-        let needed = table.bytes + SLACK;
-        let fits = needed <= free;
-        free -= if fits { needed } else { 0 };
-        fits
-    });
-    fit.map(|table| table.number).collect()
+    /// A process found no room again.
+    pub(super) fn pause(&mut self, pid: u32, now: Instant) {
+        if let Some((_, pauses)) = self.processes.get_mut(&pid) {
+            pauses.pause(now);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -75,23 +97,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_most_samples_need_gets_room_first() {
-        let table = |number: u64, hits: u64| WaitingTable { number, bytes: 1 << 20, hits };
-        let all = vec![table(1, 5), table(2, 0), table(3, 70), table(4, 6)];
-        assert_eq!(that_fit(all.clone(), 5 << 20), [3, 4, 1]);
-        assert_eq!(that_fit(all.clone(), (2 << 20) + 2 * SLACK), [3, 4]);
-        assert_eq!(that_fit(all, 1 << 20), [0; 0]);
+    fn what_finds_no_room_is_tried_less_and_less_often() {
+        let begin = Instant::now();
+        let mut pauses = Pauses::default();
+        assert!(pauses.is_due(begin));
+        let mut waits = Vec::new();
+        for _ in 0..10 {
+            pauses.pause(begin);
+            waits.push((1..1000).find(|n| pauses.is_due(begin + *n * FIRST_PAUSE)).unwrap());
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]);
+        // It had room for a moment, and then for long.
+        pauses.has_room(begin);
+        pauses.pause(begin + LONGEST_PAUSE / 2);
+        assert!(!pauses.is_due(begin + LONGEST_PAUSE));
+        pauses.has_room(begin);
+        pauses.pause(begin + LONGEST_PAUSE);
+        assert!(pauses.is_due(begin + LONGEST_PAUSE + FIRST_PAUSE));
     }
 
     #[test]
-    fn processes_without_room_are_tried_again_when_there_is_some() {
+    fn lists_without_room_are_tried_again_after_their_pause() {
         let (mut waiting, now) = (Waiting::default(), Instant::now());
-        waiting.add(7);
-        waiting.add(8);
+        waiting.add(7, 100, now);
+        waiting.add(8, 200, now);
         waiting.forget(8);
         assert!(waiting.is_due(now) && !waiting.is_due(now + EACH / 2) && waiting.is_due(now + EACH));
-        assert_eq!(waiting.take_processes(FOR_MAPPINGS - 1), HashSet::new());
-        assert_eq!(waiting.take_processes(FOR_MAPPINGS), HashSet::from([7]));
+        assert_eq!(waiting.due(now).count(), 0);
+        assert!(waiting.due(now + FIRST_PAUSE).eq([(7, 100)]));
+        waiting.pause(7, now + FIRST_PAUSE);
+        assert_eq!(waiting.due(now + 2 * FIRST_PAUSE).count(), 0);
+        assert_eq!(waiting.due(now + 3 * FIRST_PAUSE).count(), 1);
+        waiting.forget(7);
         assert!(!waiting.has_processes());
     }
 }

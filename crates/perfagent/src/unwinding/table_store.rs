@@ -7,16 +7,23 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use kernel::{Kernel, KernelMapping, MappingKind, TableHandle};
+use kernel::{Kernel, KernelMapping, MappingKind, TableHandle, TableShape};
 use process::{FileKey, FileKind, Image, MappedFile, OpeningFile, Region, RegionKind};
 use profile::{Avma, Svma};
 use tables::{Answer, Cache, Compiler};
 use unwind::{Rule, Table};
 
+use super::build_ids::BuildIds;
+use super::eviction::{Held, Need, Shares, plan};
+use super::evictions::Evictions;
 use super::file_table::{FileTable, State};
 use super::kept_tables::{Unused, no_longer_kept};
+use super::leaving::LeavingTables;
 use super::mapping_list::{MAX_ENTRIES, with_nowhere, within_quota};
-use super::room::{Waiting, WaitingTable, that_fit};
+use super::pool_room::{Group, PoolRoom};
+use super::room::Waiting;
+use super::scarcity::Scarcity;
+use super::used_files::UsedFiles;
 use crate::hooks::{CompiledTable, HookThread};
 use crate::{Error, Warning, WarningKind};
 
@@ -57,6 +64,11 @@ pub(crate) struct TableStore {
     opening: HashMap<usize, Opening>,
     /// Key by number of request.
     keys: HashMap<u64, FileKey>,
+    used_files: UsedFiles,
+    /// The files whose table is in the kernel.
+    installed: BuildIds,
+    /// Files whose table is being compiled.
+    compiling: usize,
     next_number: u64,
     /// Request a table when its file is mapped, not when a sample hits it.
     eager: bool,
@@ -64,9 +76,14 @@ pub(crate) struct TableStore {
     disabled: bool,
     warnings: Vec<Warning>,
     full: bool,
-    /// What found no room in the kernel's memory.
+    /// Lists of mappings that found no room in the kernel's memory.
     waiting: Waiting,
-    /// Tables that could not be compiled or did not fit.
+    /// Files whose table found no room there, by number.
+    without_room: HashSet<u64>,
+    leaving: LeavingTables<TableHandle>,
+    evictions: Evictions,
+    scarcity: Scarcity,
+    /// Tables that could not be compiled.
     failed: u64,
     /// Rules that the kernel side did not take, as their files have too many.
     rules_left_out: u64,
@@ -116,12 +133,19 @@ impl TableStore {
             entries: HashMap::new(),
             opening: HashMap::new(),
             keys: HashMap::new(),
+            used_files: UsedFiles::default(),
+            installed: BuildIds::default(),
+            compiling: 0,
             next_number: 0,
             eager,
             disabled,
             warnings,
             full: false,
             waiting: Waiting::default(),
+            without_room: HashSet::new(),
+            leaving: LeavingTables::default(),
+            evictions: Evictions::default(),
+            scarcity: Scarcity::default(),
             failed: 0,
             rules_left_out: 0,
             unanswered: 0,
@@ -139,8 +163,8 @@ impl TableStore {
     }
 
     /// The mappings of a process did not fit into the kernel's memory. They are tried again when there is room.
-    pub(crate) fn found_no_room(&mut self, pid: u32, error: &kernel::Error) {
-        self.waiting.add(pid);
+    pub(crate) fn found_no_room(&mut self, pid: u32, mappings: usize, error: &kernel::Error) {
+        self.waiting.add(pid, mappings, Instant::now());
         self.warn_of_room(format!(
             "mappings of process {pid} and others: {error}; their stacks are truncated until there is room"
         ));
@@ -154,6 +178,8 @@ impl TableStore {
 
     pub(crate) fn take_warnings(&mut self) -> Vec<Warning> {
         let mut warnings = std::mem::take(&mut self.warnings);
+        let out = self.without_room.iter().filter_map(|number| self.out_of_room(*number));
+        warnings.extend(self.evictions.warning(out.map(|entry| (entry.file.path(), entry.hits))));
         let (files, whose) = match std::mem::take(&mut self.unanswered) {
             0 => return warnings,
             1 => ("1 file".to_owned(), "whose file system does"),
@@ -165,14 +191,31 @@ impl TableStore {
         warnings
     }
 
+    /// The table of the file with this number, if it is needed and found no room.
+    fn out_of_room(&self, number: u64) -> Option<&FileTable> {
+        let entry = self.keys.get(&number).and_then(|key| self.entries.get(key))?;
+        (matches!(entry.state, State::NoRoom(_)) && entry.hits > 0).then_some(entry)
+    }
+
     /// The thread that tells the host program about finished tables; it is told of no further ones.
     pub(crate) fn take_hooks(&mut self) -> HookThread<CompiledTable> {
         std::mem::take(&mut self.hooks)
     }
 
-    /// Tables that could not be compiled or did not fit, so far.
+    /// Tables that could not be compiled, and those that have no room at present, but for those that left and are not needed.
     pub(crate) fn failed(&self) -> u64 {
-        self.failed
+        let entries = self.without_room.iter().filter_map(|number| self.entries.get(self.keys.get(number)?));
+        self.failed + entries.filter(|entry| !entry.left).count() as u64
+    }
+
+    /// The present epoch: see [`Kernel::begin_epoch`].
+    pub(crate) fn epoch(&self) -> u32 {
+        self.scarcity.epoch()
+    }
+
+    /// How often a table left the kernel for others, so far.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evictions.count()
     }
 
     /// Rules that the kernel side did not take, so far.
@@ -224,7 +267,7 @@ impl TableStore {
         }
         self.unwinding(None, region);
         if let Some(entry) = self.entries.get_mut(&file.key()) {
-            entry.submit(&self.compiler, 0);
+            self.compiling += usize::from(entry.submit(&self.compiler, 0));
         }
     }
 
@@ -241,7 +284,9 @@ impl TableStore {
             && !self.disabled
         {
             let new = || Opening { file: Arc::clone(file), users: HashSet::new() };
-            self.opening.entry(Arc::as_ptr(file).addr()).or_insert_with(new).users.extend(user);
+            let address = Arc::as_ptr(file).addr();
+            self.opening.entry(address).or_insert_with(new).users.extend(user);
+            user.into_iter().for_each(|pid| self.used_files.maps_opening(pid, address));
             return (0, MappingKind::NotReady);
         }
         let Some(file) = region.file().filter(|file| file.kind() != FileKind::NotElf) else {
@@ -260,8 +305,9 @@ impl TableStore {
             FileTable::new(number, Arc::clone(file))
         });
         entry.users.extend(user);
+        user.into_iter().for_each(|pid| self.used_files.maps(pid, entry.number));
         if self.eager {
-            entry.submit(&self.compiler, 0);
+            self.compiling += usize::from(entry.submit(&self.compiler, 0));
         }
         (bias, entry.kind())
     }
@@ -271,13 +317,14 @@ impl TableStore {
         let (bias, kind) = self.unwinding(None, region);
         if let Some(file) = region.file() {
             let entry = self.entries.get_mut(&file.key());
-            if let Some(FileTable { state: State::Ready(handle), .. }) = entry {
+            if let Some(FileTable { state: State::Ready(handle), used, .. }) = entry {
+                *used = self.scarcity.epoch();
                 let rule = kernel.lookup(handle, Svma(at.0.wrapping_sub(bias)));
                 return rule
                     .map_or(UnwindMethod::FramePointer { for_want_of_a_row: true }, UnwindMethod::Rule);
             }
             if let Some(entry) = entry.filter(|_| kind == MappingKind::NotReady) {
-                entry.want(&self.compiler);
+                self.compiling += usize::from(entry.want(&self.compiler, self.scarcity.epoch()));
                 return UnwindMethod::NotReady;
             }
         }
@@ -290,25 +337,36 @@ impl TableStore {
     /// A walk ended in this file because its table was missing.
     pub(crate) fn hit(&mut self, file: &MappedFile) {
         if let Some(entry) = self.entries.get_mut(&file.key()) {
-            entry.want(&self.compiler);
+            self.compiling += usize::from(entry.want(&self.compiler, self.scarcity.epoch()));
         }
     }
 
     /// A process has ended or has another image.
     pub(crate) fn forget(&mut self, pid: u32) {
-        for entry in self.entries.values_mut() {
-            entry.users.remove(&pid);
+        let used = self.used_files.forget(pid);
+        for number in used.numbers {
+            if let Some(entry) = self.keys.get(&number).and_then(|key| self.entries.get_mut(key)) {
+                entry.users.remove(&pid);
+            }
         }
-        for opening in self.opening.values_mut() {
-            opening.users.remove(&pid);
+        for address in used.opening {
+            if let Some(opening) = self.opening.get_mut(&address) {
+                opening.users.remove(&pid);
+            }
         }
         self.waiting.forget(pid);
+        self.leaving.no_longer_named_by(pid);
+    }
+
+    /// The list of mappings of a process was written into the kernel.
+    pub(crate) fn written(&mut self, pid: u32) {
+        self.waiting.forget(pid);
+        self.leaving.no_longer_named_by(pid);
     }
 
     /// Tables that are being compiled, and files that are being opened for theirs.
     pub(crate) fn pending(&self) -> usize {
-        let compiled = self.entries.values().filter(|entry| matches!(entry.state, State::Pending)).count();
-        compiled + self.opening().count()
+        self.compiling + self.opening().count()
     }
 
     /// Files that processes wait for.
@@ -319,7 +377,13 @@ impl TableStore {
     /// Puts finished tables into the kernel, waiting up to `timeout` for the first. Returns the processes whose
     /// mappings have changed by that.
     pub(crate) fn install_finished(&mut self, kernel: &mut Kernel, timeout: Duration) -> HashSet<u32> {
-        self.opening.retain(|_, opening| !opening.file.is_answered() && !opening.users.is_empty());
+        self.opening.retain(|address, opening| {
+            let stays = !opening.file.is_answered() && !opening.users.is_empty();
+            if !stays {
+                self.used_files.opened(opening.users.iter(), *address);
+            }
+            stays
+        });
         let mut changed = HashSet::new();
         let first = if timeout.is_zero() {
             self.answers.try_recv().ok()
@@ -332,33 +396,132 @@ impl TableStore {
             next = self.answers.try_recv().ok();
         }
         changed.extend(self.give_up());
-        changed.extend(self.try_again(kernel));
+        changed.extend(self.make_room(kernel));
         changed
     }
 
-    /// Requests tables again that found no room before, if there is some now. Returns the processes whose mappings may find room.
-    fn try_again(&mut self, kernel: &mut Kernel) -> HashSet<u32> {
-        if !self.full || !self.waiting.is_due(Instant::now()) {
+    /// Frees what has left, and finds room for what is needed. Returns the processes whose mappings are to be written anew.
+    fn make_room(&mut self, kernel: &mut Kernel) -> HashSet<u32> {
+        let now = Instant::now();
+        self.leaving.take_unnamed().into_iter().for_each(|table| kernel.remove_table(table));
+        let waits = !self.without_room.is_empty() || self.waiting.has_processes();
+        self.scarcity.look(kernel, waits, now);
+        if !waits || !self.waiting.is_due(now) {
             return HashSet::new();
         }
-        let waiting = self.entries.values().filter_map(|entry| match entry.state {
-            State::NoRoom(bytes) => Some(WaitingTable { number: entry.number, bytes, hits: entry.hits }),
+        let due = self.without_room.iter().filter_map(|number| self.out_of_room(*number));
+        let tables: Vec<&FileTable> =
+            due.filter(|entry| entry.pauses.is_due(now) && !entry.users.is_empty()).collect();
+        let lists: Vec<(HashSet<u32>, TableShape)> = self
+            .waiting
+            .due(now)
+            .map(|(pid, mappings)| (HashSet::from([pid]), TableShape::of_mappings(mappings)))
+            .collect();
+        if tables.is_empty() && lists.is_empty() {
+            return HashSet::new();
+        }
+        let epoch = self.scarcity.epoch();
+        let shapes = tables.iter().filter_map(|entry| match &entry.state {
+            State::NoRoom(shape) => Some((*entry, shape)),
             _ => None,
         });
-        let waiting: Vec<WaitingTable> = waiting.collect();
-        if waiting.is_empty() && !self.waiting.has_processes() {
-            return HashSet::new();
+        let of_tables = shapes.map(|(entry, shape)| {
+            let need =
+                Need { needed: entry.used, hits: entry.hits, bytes: shape.bytes(), users: &entry.users };
+            (need, shape)
+        });
+        // Without its list, no stack of a process is walked.
+        let of_lists = lists.iter().map(|(users, shape)| {
+            (Need { needed: epoch, hits: u64::MAX, bytes: shape.bytes(), users }, shape)
+        });
+        let (needs, shapes): (Vec<Need<'_>>, Vec<&TableShape>) = of_tables.chain(of_lists).unzip();
+        let groups = self.groups(kernel);
+        let held: Vec<Held<'_>> = groups.iter().map(Group::held).collect();
+        let share = |pid: u32| self.bytes_of(pid);
+        let shares = Shares::new(kernel.table_room().limit_bytes / 2, share);
+        let mut soon = PoolRoom::new(kernel.table_trial(true), &groups, &shapes);
+        self.leaving.iter().for_each(|table| soon.frees(table));
+        let rooms = (PoolRoom::new(kernel.table_trial(false), &groups, &shapes), soon);
+        let plan = plan((&held, &needs), shares, epoch, rooms);
+        let number_of = |at: &usize| tables.get(*at).map(|entry| entry.number);
+        let pid_of = |at: &usize| lists[*at - tables.len()].0.iter().copied().next();
+        let fit: Vec<u64> = plan.fit.iter().filter_map(number_of).collect();
+        let stay_out: Vec<u64> = plan.stay_out.iter().filter_map(number_of).collect();
+        let is_list = |at: &&usize| **at >= tables.len();
+        let mut changed: HashSet<u32> = plan.fit.iter().filter(is_list).filter_map(pid_of).collect();
+        let lists_out: Vec<u32> = plan.stay_out.iter().filter(is_list).filter_map(pid_of).collect();
+        let leave: Vec<(Vec<u64>, Arc<TableHandle>)> =
+            plan.leave.iter().map(|at| (groups[*at].numbers(), Arc::clone(&groups[*at].handle))).collect();
+        for number in fit {
+            self.try_again(number);
         }
-        let free = kernel.table_room().free_bytes;
-        for number in that_fit(waiting, free) {
+        for number in stay_out {
             if let Some(entry) = self.keys.get(&number).and_then(|key| self.entries.get_mut(key)) {
-                self.failed -= 1;
-                let hits = std::mem::take(&mut entry.hits);
-                entry.state = State::Wanted;
-                entry.submit(&self.compiler, hits);
+                entry.pauses.pause(now);
             }
         }
-        self.waiting.take_processes(free)
+        lists_out.into_iter().for_each(|pid| self.waiting.pause(pid, now));
+        for (numbers, handle) in leave {
+            changed.extend(self.evict(&numbers, handle, now));
+        }
+        changed
+    }
+
+    /// Requests a table again that found no room before.
+    fn try_again(&mut self, number: u64) {
+        if let Some(entry) = self.keys.get(&number).and_then(|key| self.entries.get_mut(key)) {
+            let hits = std::mem::take(&mut entry.hits);
+            entry.state = State::Wanted;
+            self.without_room.remove(&number);
+            self.compiling += usize::from(entry.submit(&self.compiler, hits));
+        }
+    }
+
+    /// A table leaves the kernel, for all files that share it. Returns the processes whose lists of mappings name it.
+    fn evict(&mut self, numbers: &[u64], handle: Arc<TableHandle>, now: Instant) -> HashSet<u32> {
+        let mut named_by = HashSet::new();
+        for number in numbers {
+            let Some(entry) = self.keys.get(number).and_then(|key| self.entries.get_mut(key)) else {
+                continue;
+            };
+            tracing::debug!(target: "perfagent", path = entry.file.path(), "unwind table: leaves for others");
+            self.installed.remove(entry.file.build_id(), *number);
+            entry.state = State::Wanted;
+            if !entry.users.is_empty() {
+                entry.state = State::NoRoom(handle.shape().clone());
+                (entry.hits, entry.used, entry.left) = (0, 0, true);
+                entry.pauses.pause(now);
+                self.without_room.insert(*number);
+                self.evictions.add();
+            }
+            named_by.extend(&entry.users);
+        }
+        self.leaving.add(handle, named_by.clone());
+        named_by
+    }
+
+    /// The tables in the kernel, each with the files that share it.
+    fn groups(&self, kernel: &Kernel) -> Vec<Group<'_>> {
+        let mut groups: HashMap<usize, Group<'_>> = HashMap::new();
+        for entry in self.entries.values() {
+            let State::Ready(handle) = &entry.state else { continue };
+            let new =
+                || Group { handle: Arc::clone(handle), used: kernel.last_use(handle), files: Vec::new() };
+            let group = groups.entry(Arc::as_ptr(handle).addr()).or_insert_with(new);
+            group.used = group.used.max(entry.used);
+            group.files.push(entry);
+        }
+        groups.into_values().collect()
+    }
+
+    /// Bytes of the tables in the kernel that a process uses.
+    fn bytes_of(&self, pid: u32) -> usize {
+        let entries = self.used_files.of(pid).filter_map(|number| self.entries.get(self.keys.get(&number)?));
+        let ready = entries.filter_map(|entry| match &entry.state {
+            State::Ready(handle) => Some(handle.bytes()),
+            _ => None,
+        });
+        ready.sum()
     }
 
     /// Gives up the tables of files whose file system does not answer. Returns the processes whose mappings have changed by that.
@@ -369,6 +532,9 @@ impl TableStore {
                 continue;
             };
             tracing::debug!(target: "perfagent", path = entry.file.path(), "unwind table: no answer");
+            if matches!(entry.state, State::Pending) {
+                self.compiling -= 1;
+            }
             entry.state = State::Unanswered;
             self.failed += 1;
             self.unanswered += 1;
@@ -381,9 +547,13 @@ impl TableStore {
         let key = self.keys.get(&answer.key);
         let Some(entry) = key.and_then(|key| self.entries.get_mut(key)) else { return HashSet::new() };
         let file = Arc::clone(&entry.file);
-        if matches!(entry.state, State::Unanswered) {
-            self.failed -= 1;
-            self.unanswered = self.unanswered.saturating_sub(1);
+        match entry.state {
+            State::Pending => self.compiling -= 1,
+            State::Unanswered => {
+                self.failed -= 1;
+                self.unanswered = self.unanswered.saturating_sub(1);
+            }
+            _ => {}
         }
         let path = file.path();
         tracing::debug!(target: "perfagent", path, source = ?answer.source, elapsed = ?answer.elapsed, "unwind table");
@@ -406,11 +576,10 @@ impl TableStore {
                     State::Ready(handle)
                 }
                 Err(error) => {
-                    self.failed += 1;
                     self.warn_of_room(format!(
                         "unwind table of {path} and others: {error}; their stacks may be truncated until there is room"
                     ));
-                    State::NoRoom(TableHandle::bytes_for(&table))
+                    State::NoRoom(TableHandle::shape_for(&table))
                 }
             },
             Err(error) => {
@@ -422,6 +591,17 @@ impl TableStore {
             }
         };
         let Some(entry) = self.entries.get_mut(&file.key()) else { return HashSet::new() };
+        match &state {
+            State::Ready(_) => {
+                self.installed.add(file.build_id(), entry.number);
+                entry.pauses.has_room(Instant::now());
+            }
+            State::NoRoom(_) => {
+                entry.pauses.pause(Instant::now());
+                self.without_room.insert(entry.number);
+            }
+            _ => {}
+        }
         entry.state = state;
         entry.users.clone()
     }
@@ -434,10 +614,8 @@ impl TableStore {
         file: &MappedFile,
         table: &Table,
     ) -> Result<Arc<TableHandle>, kernel::Error> {
-        let copies = self
-            .entries
-            .values()
-            .filter(|entry| file.build_id().is_some() && entry.file.build_id() == file.build_id());
+        let copies = self.installed.with(file.build_id());
+        let copies = copies.filter_map(|number| self.entries.get(self.keys.get(&number)?));
         let same = copies.filter_map(|entry| match &entry.state {
             State::Ready(handle) => Some(handle),
             _ => None,
@@ -465,9 +643,13 @@ impl TableStore {
             unused.push(Unused { number: entry.number, since, bytes });
         }
         for number in no_longer_kept(unused, now) {
-            let entry = self.keys.remove(&number).and_then(|key| self.entries.remove(&key));
+            let Some(entry) = self.keys.remove(&number).and_then(|key| self.entries.remove(&key)) else {
+                continue;
+            };
+            self.without_room.remove(&number);
+            self.installed.remove(entry.file.build_id(), number);
             // A copy of the file may still use the table.
-            if let Some(State::Ready(handle)) = entry.map(|entry| entry.state)
+            if let State::Ready(handle) = entry.state
                 && let Some(handle) = Arc::into_inner(handle)
             {
                 kernel.remove_table(handle);

@@ -16,3 +16,4 @@ mod recorded;
 mod recorder;
 mod reference;
 mod synthetic;
+mod uses;

@@ -128,6 +128,10 @@ pub struct Ledger {
     /// Unwind rules that the programs did not get, as their files have more different ones than a file may have. Walks that need them
     /// are made in user space, within the allowances for unwalked stacks, or end with `unsupported_rule`.
     pub rules_left_out: u64,
+    /// How often an unwind table left the kernel's memory for one that was needed more.
+    pub tables_evicted: u64,
+    /// How often a process that was not sampled for long left the kernel's memory. It comes back with its next sample.
+    pub processes_evicted: u64,
     /// Names that processes had for too short a time to be shown: samples of that time have the name before.
     pub renames_skipped: u64,
     /// Targets. Of the whole system: all processes that there were, kernel threads too.
@@ -271,6 +275,8 @@ impl Ledger {
             ("side_band_lost", self.side_band_lost),
             ("tables_failed", self.tables_failed),
             ("rules_left_out", self.rules_left_out),
+            ("tables_evicted", self.tables_evicted),
+            ("processes_evicted", self.processes_evicted),
             ("renames_skipped", self.renames_skipped),
         ]);
     }

@@ -117,6 +117,8 @@ fn of_whole(settings: &Settings, accounting: &Accounting) -> Ledger {
         unreadable_processes: accounting.unreadable_processes,
         tables_failed: accounting.tables_failed,
         rules_left_out: accounting.rules_left_out,
+        tables_evicted: accounting.tables_evicted,
+        processes_evicted: accounting.processes_evicted,
         python_merge_failed: accounting.python_merge_failed,
         python_unsupported: accounting.python_unsupported,
         trampolines: accounting.trampolines.clone(),

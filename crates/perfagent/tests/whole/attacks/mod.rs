@@ -5,7 +5,9 @@
 
 mod mappings;
 mod nowhere;
+mod processes;
 mod rules;
+mod tables;
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
