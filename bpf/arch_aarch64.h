@@ -40,6 +40,14 @@ struct pt_regs {
 #define REGS_ENTRY_PROBED(regs) ((s64)BPF_CORE_READ(regs, syscallno))
 #define ENTRY_BY_INTERRUPT -1
 
+/* A system call of 64-bit code: its number, and its arguments, which stay as they are until it returns. */
+#define CALL_FUTEX 98
+#define REGS_CALL_PROBED(regs) ((s64)BPF_CORE_READ(regs, syscallno))
+#define REGS_ARG1_PROBED(regs) BPF_CORE_READ(regs, orig_x0)
+#define REGS_ARG2_PROBED(regs) BPF_CORE_READ(regs, regs[1])
+#define REGS_ARG3_PROBED(regs) BPF_CORE_READ(regs, regs[2])
+#define REGS_ARG5_PROBED(regs) BPF_CORE_READ(regs, regs[4])
+
 /* PSR_MODE_MASK and PSR_MODE32_BIT (arch/arm64/include/uapi/asm/ptrace.h): 0 is 64-bit user code. */
 #define PSTATE_MODE 0x1f
 #define USER64_MODE 0

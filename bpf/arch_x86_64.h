@@ -53,6 +53,14 @@ struct task_struct___x86 {
 #define REGS_ENTRY_PROBED(regs) ((s64)BPF_CORE_READ(regs, orig_ax))
 #define ENTRY_BY_INTERRUPT -1
 
+/* A system call of 64-bit code: its number, and its arguments, which stay as they are until it returns. */
+#define CALL_FUTEX 202
+#define REGS_CALL_PROBED(regs) ((s64)BPF_CORE_READ(regs, orig_ax))
+#define REGS_ARG1_PROBED(regs) BPF_CORE_READ(regs, di)
+#define REGS_ARG2_PROBED(regs) BPF_CORE_READ(regs, si)
+#define REGS_ARG3_PROBED(regs) BPF_CORE_READ(regs, dx)
+#define REGS_ARG5_PROBED(regs) BPF_CORE_READ(regs, r8)
+
 #define USER64_MODE 0x33 /* __USER_CS */
 #define USER32_CS 0x23	 /* __USER32_CS, arch/x86/include/asm/segment.h: 32-bit code, which has other tables */
 

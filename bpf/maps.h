@@ -182,6 +182,11 @@ const volatile bool single_samples = false;
 /* the same for each interval of the off-CPU profile that lasts so long */
 const volatile bool single_intervals = false;
 const volatile u64 single_min_ns = 0;
+/* waits for locks are recorded */
+const volatile bool locks = false;
+/* as `recorded_states`, the states in which stacks are walked: for locks, of threads that hold them, also if no time is
+ * recorded */
+const volatile u8 walked_states = 0;
 /* of a tracepoint, each Nth event of a CPU that is to be recorded is a sample */
 const volatile u64 sample_every = 1;
 /* the frames of Python are walked */

@@ -7,14 +7,9 @@
 #define PERF_AGENT_OFFCPU_H
 
 #include "deferred.h"
+#include "lock_waits.h"
 #include "processes.h"
-#include "seam.h"
 #include "walk_current.h"
-
-static __always_inline bool state_is(u8 states, u32 state)
-{
-	return states >> state & 1;
-}
 
 /* A stretch is lost. It counts if the off-CPU profile shows its state. A stretch for the wall-clock profile alone is
  * missing from the sum of that profile. */
@@ -187,16 +182,33 @@ static __always_inline bool is_first_wait(struct thread *t)
 static __always_inline void end_interval(struct sampler_state *s, struct task_struct *task, struct thread *t, u64 now)
 {
 	u64 elapsed = now - t->since, key, blocked, from;
+	bool for_lock = locks && t->lock;
 	struct counters *c = counters_in(s);
 
 	if (is_first_wait(t))
 		t->seen = t->key = first_wait_key(s, task, t);
 	t->flags &= ~THREAD_NEW;
 	key = t->key;
-	if (s->gathers)
+	if (s->gathers) {
+		open_lock_at_seam(s, t, task);
 		note_seam(s, t, key);
+	}
+	if (for_lock) {
+		begin_lock_run(s, t, task, t->state)->now = now;
+		if (end_lock_wait(s->slot))
+			add_lock_length(s->slot);
+		t->lock = 0;
+		t->owner = 0;
+	}
 	if (!key)
 		return;
+	if (!state_is(recorded_states, t->state)) {
+		/* Its stack was walked because it might hold a lock, or wait for one. */
+		t->key = 0;
+		if (key != t->seen && !for_lock)
+			enter_sums(side_of(s), key, 0, SUMS_END, 0);
+		return;
+	}
 	if (elapsed < min_block_ns) {
 		t->key = 0;
 		/* User space has to know that no sum follows under a key that only this stretch has. */

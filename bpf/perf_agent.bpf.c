@@ -46,6 +46,8 @@ struct abi {
 	enum value_limit value_limit;
 	struct total total;
 	struct woken woken;
+	struct lock_wait lock_wait;
+	enum lock_kind lock_kind;
 	struct life life;
 	struct life_counts life_counts;
 	enum life_event life_event;

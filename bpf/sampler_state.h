@@ -39,6 +39,25 @@ struct cached_proc {
 
 #define CACHED_PROCS 8
 
+/* A thread and its wait for a lock, as the functions of locks.h and lock_waits.h work on it. */
+struct lock_run {
+	u64 task;     /* address of the task of the thread */
+	u64 own_name; /* see locks.h */
+	u64 stack;    /* key of the stack with which it left its CPU */
+	u64 lock;     /* address of the lock; 0: it waits for none */
+	u64 owner;    /* key of the stack of the owner; 0: not known */
+	u64 waker;    /* key of the stack that ended the wait; 0: none */
+	u64 since;
+	u64 now;
+	u64 open_key; /* see tell_open_lock */
+	u32 pid;
+	u32 tid;
+	u32 state;    /* enum off_state */
+	u32 kind;     /* enum lock_kind */
+	u32 released; /* see struct lock_wait */
+	u32 length;   /* the same */
+};
+
 struct sampler_state {
 	u64 claims; /* of a slot of CONTEXT_CLAIMED or CONTEXT_PROBE: see claim.h */
 	u64 ticks;  /* runs of the program of the sampling event, also those that take no sample */
@@ -53,9 +72,11 @@ struct sampler_state {
 	u64 seam_ns; /* the last seam before this run; 0: none */
 
 	struct cached_proc procs[CACHED_PROCS];
-	struct counters counters[2 * EVENTS]; /* see counters_index */
-	struct pending_counts pending[2];     /* by side */
+	struct counters counters[2 * COUNTED_EVENTS]; /* see counters_index */
+	struct pending_counts pending[2];	      /* by side */
 	struct walk walk;
+	struct lock_run lock_run;
+	struct seam_record seam_record; /* that is being written */
 };
 
 /* The maps are mapped by user space: it reads and empties counters without a system call for each slot. */
@@ -116,7 +137,7 @@ static __always_inline u32 side_of(struct sampler_state *s)
 
 static __always_inline struct counters *counters_in(struct sampler_state *s)
 {
-	return &s->counters[s->counts & (2 * EVENTS - 1)];
+	return &s->counters[s->counts & (2 * COUNTED_EVENTS - 1)];
 }
 
 /* Not atomic: the slot belongs to the program alone while it runs. */

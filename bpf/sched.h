@@ -62,8 +62,17 @@ static __always_inline void switched_out(void *ctx, struct sampler_state *s, str
 	t->runnable = off == OFF_PREEMPTED ? now : 0;
 	t->flags &= ~THREAD_CUT;
 	t->key = 0;
-	if (state_is(recorded_states, off))
+	if (state_is(walked_states, off))
 		take_stack(ctx, s, t, off);
+	if (locks) {
+		struct lock_run *l = begin_lock_run(s, t, task, off);
+
+		leave_for_lock(s->slot);
+		t->own_name = l->own_name;
+		t->lock = l->lock;
+		t->owner = l->owner;
+		t->lock_kind = l->kind;
+	}
 }
 
 /* A thread comes to a CPU, and no program saw it leave the last one. What it did meanwhile is not known. */
@@ -90,7 +99,12 @@ static __noinline int switched_in(struct sampler_state *s, struct thread *t, str
 	t->since = now;
 	t->runnable = 0;
 	t->waker = 0;
+	t->released = 0;
 	t->flags &= ~(THREAD_ASLEEP | THREAD_CUT);
+	if (locks) {
+		begin_lock_run(s, t, task, OFF_NONE);
+		note_holder(s->slot);
+	}
 	return 0;
 }
 
@@ -98,6 +112,8 @@ static __noinline int switched_in(struct sampler_state *s, struct thread *t, str
 static __always_inline void ended(struct sampler_state *s, struct thread *t, struct task_struct *task, u64 now)
 {
 	leave(s, t, task, now, OFF_BLOCKED);
+	if (locks)
+		forget_holder(t);
 	t->since = 0;
 	t->key = 0;
 	forget_thread(task);

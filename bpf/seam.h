@@ -19,7 +19,7 @@
 #ifndef PERF_AGENT_SEAM_H
 #define PERF_AGENT_SEAM_H
 
-#include "threads.h"
+#include "locks.h"
 
 /* By `id` of the thread. Emptied at each seam. */
 struct {
@@ -98,32 +98,48 @@ static __always_inline bool is_split(struct sampler_state *s, struct thread *t)
 
 /*
  * Writes the seam record of a thread: the parts of its present stretch and of its life before the last seam. With key 0
- * it writes only the part of its life. `flags`: BPF_NOEXIST unless the program ends the stretch. Not inlined, because a
- * record takes much of the stack.
+ * it writes only the part of its life. `flags`: BPF_NOEXIST unless the program ends the stretch. The record is put
+ * together in the sampler state, because it would take much of the stack.
  */
 static __noinline int write_seam_record(struct sampler_state *s, struct thread *t, u64 key, u64 flags)
 {
-	struct seam_record record = {.seam_ns = s->seam_ns, .key = key};
+	struct seam_record *record = &s->seam_record;
 	u64 previous = control_word(CONTROL_PREVIOUS_SEAM_NS + side_of(s));
 	u64 seam = s->seam_ns, from = t->since, id = t->id;
 	u64 min_ns = t->state == OFF_NONE ? 0 : min_block_ns;
+	/* Of other states, only the stack is wanted: of waits for locks. */
+	bool has_time = t->state == OFF_NONE || state_is(recorded_states, t->state);
 	long error;
 
-	if (key && accounted_at(seam, t->since, min_ns)) {
+	*record = (struct seam_record){.seam_ns = seam, .key = key};
+	if (key && has_time && accounted_at(seam, t->since, min_ns)) {
 		if (accounted_at(previous, t->since, min_ns))
 			from = previous;
-		record.value = seam - from;
-		record.waited = t->state == OFF_NONE ? 0 : waited_in(t, from, seam);
+		record->value = seam - from;
+		record->waited = t->state == OFF_NONE ? 0 : waited_in(t, from, seam);
+	}
+	if (locks && t->lock && key && t->since < seam) {
+		record->lock = s->lock_run.open_key;
+		record->lock_ns = seam - (t->since > previous ? t->since : previous);
 	}
 	from = t->born > previous ? t->born : previous;
 	if (wall_clock && from < seam)
-		record.lifetime = seam - from;
-	if (!record.key && !record.lifetime)
+		record->lifetime = seam - from;
+	if (!record->key && !record->lifetime)
 		return 0;
-	error = bpf_map_update_elem(&seam_records, &id, &record, flags);
+	error = bpf_map_update_elem(&seam_records, &id, record, flags);
 	if (error && error != -EEXIST)
 		count(counters_in(s), COUNT_SEAMS_LOST, 1);
 	return 0;
+}
+
+/* The wait of a thread for a lock may be split at the seam: tells its key, which the seam record has. */
+static __always_inline void open_lock_at_seam(struct sampler_state *s, struct thread *t, struct task_struct *task)
+{
+	if (!locks || !t->lock || !t->key)
+		return;
+	begin_lock_run(s, t, task, t->state);
+	tell_open_lock(s->slot);
 }
 
 /*

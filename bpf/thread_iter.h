@@ -44,9 +44,11 @@ static __always_inline u32 look_at(struct task_struct *task, struct thread *t)
 	if (off == OFF_NONE)
 		return OFF_NONE;
 	t->flags |= THREAD_ASLEEP;
-	if (!state_is(recorded_states, off))
+	if (!state_is(walked_states, off))
 		return OFF_NONE;
 	t->key = key_asleep(t);
+	if (locks && off == OFF_BLOCKED)
+		note_lock_asleep(task, t);
 	return off;
 }
 
@@ -100,6 +102,23 @@ static __always_inline void report_asleep(struct seq_file *seq, struct task_stru
 	release_slot(s);
 }
 
+/* Notes what a thread does that may hold locks. */
+static __always_inline void note_thread(struct task_struct *task, struct thread *t)
+{
+	struct sampler_state *s;
+	u32 slot;
+
+	s = claim_slot(&slot);
+	if (!s) {
+		count_alone(EVENT_SCHEDULER, COUNT_OWNERS_LOST, 1);
+		return;
+	}
+	begin_lock_run(s, t, task, t->state);
+	note_first_holder(slot);
+	t->own_name = s->lock_run.own_name;
+	release_slot(s);
+}
+
 SEC("iter/task")
 int threads_at_begin(struct bpf_iter__task *ctx)
 {
@@ -141,6 +160,8 @@ int threads_at_begin(struct bpf_iter__task *ctx)
 		if (switches == task->nvcsw + task->nivcsw || t->since != followed_from())
 			break;
 	}
+	if (locks)
+		note_thread(task, t);
 	/* Also one that runs by now: its time is in the sums of that key. */
 	if (asleep != OFF_NONE)
 		report_asleep(ctx->meta->seq, task, &first, asleep);
@@ -179,6 +200,7 @@ static __always_inline void split_at_seam(struct sampler_state *s, struct task_s
 		key = split && wall_clock ? on_cpu_key(s, task, &now) : 0;
 	else if (is_first_wait(&now))
 		key = split ? first_wait_key(s, task, &now) : 0;
+	open_lock_at_seam(s, &now, task);
 	/* If the stretch has ended meanwhile, the program that ended it has written the seam record. */
 	barrier();
 	if (t->since == now.since || now.since >= s->seam_ns)

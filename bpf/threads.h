@@ -23,12 +23,17 @@ struct thread {
 	u64 ran;      /* its time on CPUs when it left the last one, as the scheduler accounts it */
 	u64 start;    /* begin of its process: distinguishes processes with equal pids */
 	u64 id;	      /* of this record; an exec may change the number of the thread, not this */
+	u64 lock;     /* address of the lock that it waits for; 0: it does not */
+	u64 owner;    /* key of the stack of the thread that held the lock when the wait began; 0: not known */
+	u64 own_name; /* its number in its own PID namespace, and that namespace: see locks.h; 0: not asked yet */
 	u32 pid;
 	u32 tid;
 	u32 cpu; /* the last one, + 1 */
 	u32 epoch;
 	u32 state; /* enum off_state */
 	u32 flags;
+	u32 lock_kind; /* enum lock_kind */
+	u32 released;  /* its last waker was in a futex call on the same address */
 };
 
 #define THREAD_ASLEEP 1 /* it has not run since the capture began */
@@ -111,6 +116,11 @@ static __always_inline u32 off_state_of(u64 state)
 	return state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD) ? OFF_IOWAIT : OFF_BLOCKED;
 }
 
+static __always_inline bool state_is(u8 states, u32 state)
+{
+	return states >> state & 1;
+}
+
 static __always_inline bool is_recorded(struct proc *proc)
 {
 	return proc && !(proc->flags & PROC_WAKER);
@@ -171,8 +181,10 @@ int BPF_PROG(thread_execs, struct task_struct *task, int old_number)
 		return 0;
 	if (task_storage) {
 		t = bpf_task_storage_get(&threads, task, NULL, 0);
-		if (t)
+		if (t) {
 			t->tid = t->pid;
+			t->own_name = 0;
+		}
 		return 0;
 	}
 	t = bpf_map_lookup_elem(&threads_by_id, &old);
@@ -180,6 +192,7 @@ int BPF_PROG(thread_execs, struct task_struct *task, int old_number)
 		return 0;
 	moved = *t;
 	moved.tid = moved.pid;
+	moved.own_name = 0;
 	bpf_map_delete_elem(&threads_by_id, &old);
 	forget_thread(task);
 	if (!enter_thread(task, &moved))

@@ -63,7 +63,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 	struct sample sample = {.slot = slot_of(CONTEXT_HARDIRQ), .event = EVENT_SCHEDULER, .state = STATE_WAKER};
 	u32 end = WALK_NONE, frames = 0;
 	struct thread *t = chosen_thread_of(task);
-	u64 key, hash = seed;
+	u64 key, hash = seed, lock = 0;
 	enum waker_context context;
 	struct sampler_state *s;
 	struct counters *c;
@@ -75,6 +75,11 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 	 */
 	if (!t || bpf_get_current_task() == (u64)task)
 		return 0;
+	if (locks) {
+		lock = futex_waited_for(task);
+		if (!lock && !wakers)
+			return 0;
+	}
 	s = state_at(sample.slot);
 	if (!s)
 		return 0; /* unreachable: sized by the number of possible CPUs */
@@ -113,6 +118,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 	key = key_of(&sample, hash, end);
 	/* A waker of an earlier wake-up does not count. */
 	t->waker = make_waker_known(s, &sample, key, end, frames) ? key : 0;
+	t->released = lock && sample.tid && is_in_futex(lock);
 	return 0;
 }
 

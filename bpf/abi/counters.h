@@ -44,6 +44,10 @@ enum counter {
 	COUNT_CODES_SENT = 53,
 	COUNT_CODES_UNSENT = 54,     /* they did not fit into the ring; the next walk sends them again */
 	COUNT_CODES_UNREADABLE = 55, /* frames without a name, because their code object could not be read */
+	COUNT_LOCK_WAITS = 60,	     /* waits for locks that were recorded */
+	COUNT_LOCKS_LOST = 61,	     /* waits for locks that were not, for lack of room */
+	COUNT_OWNERS_LOST = 62,	     /* waits for locks that were recorded without their owner, though it was known */
+	COUNT_LENGTHS_LOST = 63,     /* waits for locks whose length is missing in the distribution */
 	COUNTERS = 64,
 };
 

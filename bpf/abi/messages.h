@@ -16,6 +16,7 @@ enum message_kind {
 	MESSAGE_STACK_PART = 8,	  /* bytes that belong to the next MESSAGE_RAW with its tid and time */
 	MESSAGE_CODE = 9,	  /* a code object of an interpreter; `hash` is its address */
 	MESSAGE_INTERPRETED = 10, /* interpreted frames that belong to the next MESSAGE_RAW with its tid and time */
+	MESSAGE_LOCK = 11,	  /* waits for a lock: see struct lock_wait */
 };
 
 /* The head of a message; sections follow. */
@@ -48,6 +49,7 @@ enum section_kind {
 	SECTION_SAMPLED_AT = 11,	/* struct sampled_at */
 	SECTION_CODE_OBJECT = 12,	/* struct python_code and its bytes */
 	SECTION_INTERPRETED_WALK = 13,	/* 8 bytes: how the walk of the interpreter's frames ended, and flags */
+	SECTION_LOCK = 14,		/* struct lock_wait */
 };
 
 /* The head of a section. */
@@ -101,11 +103,36 @@ struct woken {
 	unsigned long long waker;
 };
 
+/* How a thread waits for a lock. */
+enum lock_kind {
+	LOCK_NONE = 0,	 /* it does not */
+	LOCK_WAIT = 1,	 /* FUTEX_WAIT */
+	LOCK_BITSET = 2, /* FUTEX_WAIT_BITSET */
+	LOCK_PI = 3,	 /* FUTEX_LOCK_PI: the word has the number of the owner */
+};
+
+/* In MESSAGE_LOCK: what the waits have in common whose sums come under the hash of the message. */
+struct lock_wait {
+	unsigned long long stack; /* key of the stack of the waiter */
+	unsigned long long
+	    owner; /* key of the stack of the thread that held the lock when the wait began; 0: not known */
+	unsigned long long waker;   /* key of the stack that ended the wait; 0: none */
+	unsigned long long address; /* of the lock */
+	unsigned int kind;	    /* enum lock_kind */
+	unsigned int released;	    /* the waker was in a futex call on the same address */
+	unsigned int length;	    /* of EVENT_LOCK_LENGTH: the bucket of the lengths + 1; else 0 */
+	unsigned int pad;
+};
+
+/* Buckets of lengths: 8 for each power of two, and one for each ns below 8. */
+#define LENGTH_SUB_SHIFT 3
+
 _Static_assert(sizeof(struct message) == 64, "message header");
 _Static_assert(sizeof(struct section) == 8, "section header");
 _Static_assert(sizeof(struct sampled_at) == 8, "a word");
 _Static_assert(sizeof(struct interpreted_frame) == 16, "two words a frame");
 _Static_assert(sizeof(struct linked_stack) == 16, "two words a stack");
 _Static_assert(sizeof(struct woken) == 16, "two keys");
+_Static_assert(sizeof(struct lock_wait) == 48, "four words and four halves");
 
 #endif

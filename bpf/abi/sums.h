@@ -26,7 +26,10 @@ enum off_state {
 enum event {
 	EVENT_CLOCK = 0,     /* samples of the clock, or of the event that takes its place */
 	EVENT_SCHEDULER = 1, /* switches of threads */
-	EVENTS = 2,
+	COUNTED_EVENTS = 2,  /* those before have counters of their own */
+	/* Waits for locks, which are intervals of the scheduler too; and the same waits by their length. */
+	EVENT_LOCK = 2,
+	EVENT_LOCK_LENGTH = 3,
 };
 
 /* How the values of several occurrences become one. */
@@ -47,8 +50,10 @@ enum fold {
 enum event_schema {
 	SCHEMA_CLOCK = SCHEMA(FOLD_SUM, FOLD_NONE, FOLD_NONE), /* samples; each stands for one period */
 	SCHEMA_SCHEDULER =
-	    SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_SUM),		/* intervals, their time, and the runnable part of it */
-	SCHEMA_TEST = SCHEMA(FOLD_SUM, FOLD_SQUARES, FOLD_MAX), /* only for tests */
+	    SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_SUM),	    /* intervals, their time, and the runnable part of it */
+	SCHEMA_LOCK = SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_MAX), /* waits, their time, and the longest */
+	SCHEMA_LOCK_LENGTH = SCHEMA(FOLD_SUM, FOLD_NONE, FOLD_NONE), /* waits of about this length */
+	SCHEMA_TEST = SCHEMA(FOLD_SUM, FOLD_SQUARES, FOLD_MAX),	     /* only for tests */
 };
 
 /* The low byte of every key has the state and the event of its sums. The rest is a hash. */
@@ -90,10 +95,12 @@ struct seam_record {
 	unsigned long long value;    /* ns of the stretch; 0: it may still be too short to be recorded */
 	unsigned long long waited;   /* of these, the time in which the thread could have run */
 	unsigned long long lifetime; /* ns of its life */
+	unsigned long long lock;     /* key of the wait for a lock that the stretch is; 0: it is none */
+	unsigned long long lock_ns;  /* ns of that wait */
 };
 
 _Static_assert(sizeof(struct total) == 24, "sums of a stack");
 _Static_assert(sizeof(struct pending_counts) == 1024, "pending counts");
-_Static_assert(sizeof(struct seam_record) == 40, "a thread at a seam");
+_Static_assert(sizeof(struct seam_record) == 56, "a thread at a seam");
 
 #endif

@@ -15,9 +15,9 @@ use crate::written_args::{ConvertArgs, DiffArgs, MergeArgs, TopArgs};
 const ABOUT: &str =
     "A Linux profiler: complete, named stacks of running processes, as pprof, folded stacks and SVG";
 
-const USAGE: &str = "perf-agent [OPTIONS] --profile|--offcpu|--pmu --pid PID [--pid PID …]
-       perf-agent [OPTIONS] --profile|--offcpu|--pmu -a
-       perf-agent [OPTIONS] --profile|--offcpu|--pmu -- CMD [ARGS…]
+const USAGE: &str = "perf-agent [OPTIONS] --profile|--offcpu|--pmu|--locks --pid PID [--pid PID …]
+       perf-agent [OPTIONS] --profile|--offcpu|--pmu|--locks -a
+       perf-agent [OPTIONS] --profile|--offcpu|--pmu|--locks -- CMD [ARGS…]
        perf-agent live [OPTIONS] --pid PID|-a|-- CMD
        perf-agent render FILE [OUTPUT OPTIONS]
        perf-agent symbolize IN -o OUT [--symbol-dir DIR …] [--vmlinux FILE] [--system-map FILE]
@@ -73,6 +73,7 @@ Examples:
   perf-agent --profile -a --kernel-stacks --duration 30s --html-output report.html
   perf-agent --pmu --pmu-events task-clock,page-faults --pid 4711
   perf-agent --offcpu --wakers --kernel-stacks --pid 4711
+  perf-agent --locks --pid 4711
   perf-agent --profile --offcpu --wall-output wall.pb.gz --pid 4711
   perf-agent --profile --sample-rate 999 -- ./server --port 8080
   perf-agent --profile --event page-faults --pid 4711
@@ -121,6 +122,7 @@ pub enum Action {
     /// Show a running capture on the terminal: the hottest functions, the call tree, processes and threads, each second anew. ? lists the keys
     #[command(
         mut_arg("pmu", |option| option.hide(true)),
+        mut_arg("locks", |option| option.hide(true)),
         mut_arg("pmu_events", |option| option.hide(true)),
         mut_arg("per_pid", |option| option.hide(true)),
         mut_arg("per_thread", |option| option.hide(true)),
@@ -196,7 +198,7 @@ pub struct RenderArgs {
     #[arg(long, value_name = "NAME", requires = "output")]
     pub format: Option<String>,
 
-    /// The profile that --output writes: on-cpu, event, off-cpu, wall [default: the first one of the recording]
+    /// The profile that --output writes: on-cpu, event, off-cpu, wall, locks [default: the first one of the recording]
     #[arg(long, value_name = "MODE", requires = "output")]
     pub mode: Option<String>,
 
@@ -266,6 +268,12 @@ pub struct ModeArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub pmu: Option<bool>,
+
+    /// Report which locks threads wait for (mutexes, conditions, semaphores, joins …), how often and how long, who held them and who
+    /// ended the waits
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "true|false", hide_possible_values = true)]
+    pub locks: Option<bool>,
 }
 
 #[derive(Debug, Args)]
@@ -331,7 +339,7 @@ pub struct SettingArgs {
     /// How stacks are unwound: fp (frame pointers only; stacks through code without them are cut, and the ledger counts
     /// these), dwarf (tables from unwind information, all compiled before the first sample; for a command, when it maps a
     /// file), auto (as dwarf, but with -a the tables are compiled in order of use, and with --pid the capture starts
-    /// after at most 5s with --offcpu, else 100ms) [default: auto]
+    /// after at most 5s with --offcpu or --locks, else 100ms) [default: auto]
     #[arg(long, value_name = "MODE")]
     pub unwind: Option<Text>,
 
@@ -394,7 +402,7 @@ pub struct SettingArgs {
 #[command(next_help_heading = "Outputs")]
 pub struct OutputArgs {
     /// The output of the one mode that runs: its profile in the format of the extension (.pb.gz, .folded, .svg, .html, .perf.data,
-    /// any other is pprof), or the report of --pmu; - is standard output
+    /// any other is pprof), or the report of --pmu or --locks; - is standard output
     #[arg(short = 'o', value_name = "PATH")]
     pub output: Option<OutputPath>,
 

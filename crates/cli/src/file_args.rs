@@ -24,6 +24,11 @@ pub struct FileArgs {
     #[arg(long, value_name = "PATH")]
     pub wall_output: Option<OutputPath>,
 
+    /// The report of --locks: text, or a pprof profile of contentions and their delay if the name ends with .pb.gz [default for a
+    /// capture: standard output]
+    #[arg(long, value_name = "PATH")]
+    pub locks_output: Option<OutputPath>,
+
     /// Folded stacks. If several profiles are taken, each has a file of its own: stacks.folded becomes
     /// stacks.on-cpu.folded and stacks.off-cpu.folded
     #[arg(long, value_name = "PATH")]
@@ -97,6 +102,7 @@ impl FileArgs {
             ("profile-output", &self.profile_output),
             ("offcpu-output", &self.offcpu_output),
             ("wall-output", &self.wall_output),
+            ("locks-output", &self.locks_output),
             ("folded-output", &self.folded_output),
             ("flamegraph-output", &self.flamegraph_output),
             ("html-output", &self.html_output),

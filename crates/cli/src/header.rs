@@ -44,6 +44,9 @@ pub fn print(config: &Config, target: &str, length: Option<Duration>) {
         let events: Vec<_> = config.pmu_events().collect();
         messages::note(&format!("metrics: {target}, {}, {length}", events.join(" ")));
     }
+    if config.locks() {
+        messages::note(&format!("locks: {target}, {length}"));
+    }
     if config.off_cpu_profile() {
         let states: Vec<_> = config.off_cpu_states().iter().map(|state| state.name()).collect();
         messages::note(&format!("off-CPU profile: {target}, {}, {length}", states.join(" and ")));

@@ -58,6 +58,7 @@ pub fn of_no_use_for_live(args: &LiveArgs) -> Option<&'static str> {
     let LiveArgs { modes, settings, .. } = args;
     let given = [
         ("--pmu", modes.pmu == Some(true)),
+        ("--locks", modes.locks == Some(true)),
         ("--pmu-events", settings.pmu_events.is_some()),
         ("--per-pid", settings.per_pid == Some(true)),
         ("--rotate", settings.rotate.is_some()),
@@ -116,10 +117,11 @@ fn flags(
     symbols: &SymbolArgs,
     builder: AgentBuilder,
 ) -> AgentBuilder {
-    let setters: [(Option<bool>, Setter); 12] = [
+    let setters: [(Option<bool>, Setter); 13] = [
         (modes.profile, AgentBuilder::with_cpu_profile),
         (modes.offcpu, AgentBuilder::with_off_cpu_profile),
         (modes.pmu, AgentBuilder::pmu),
+        (modes.locks, AgentBuilder::with_locks),
         (target.all, AgentBuilder::system_wide),
         (target.no_children, |builder| builder.no_children(true)),
         (settings.per_pid, AgentBuilder::per_pid),
@@ -143,14 +145,21 @@ fn with_command(words: &[OsString], builder: AgentBuilder) -> AgentBuilder {
     builder.command(command)
 }
 
-/// Gives an automatic name to each profile without a path, unless pictures or texts of all profiles are asked for instead.
+/// Gives an automatic name to each profile without a path, unless pictures or texts of all profiles are asked for instead. The report of
+/// `--locks` goes to standard output without a path.
 fn with_profiles(
     args: &CaptureArgs,
     mut builder: AgentBuilder,
     automatic_name: impl Fn(OutputKind) -> AutoName,
 ) -> AgentBuilder {
     let CaptureArgs { modes, outputs, .. } = args;
-    if outputs.output.is_some() || outputs.files.shows_profiles() {
+    if outputs.output.is_some() {
+        return builder;
+    }
+    if modes.locks == Some(true) && outputs.files.locks_output.is_none() {
+        builder = builder.option("locks-output", "-");
+    }
+    if outputs.files.shows_profiles() {
         return builder;
     }
     if modes.profile == Some(true) && outputs.files.profile_output.is_none() {

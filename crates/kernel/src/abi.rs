@@ -52,7 +52,8 @@ const _: () = {
     assert!(size_of::<types::life_counts>() == 16);
     assert!(size_of::<types::total>() == 8 * types::value_limit::VALUE_SLOTS.0 as usize);
     assert!(size_of::<types::woken>() == 16);
-    assert!(size_of::<types::seam_record>() == 40);
+    assert!(size_of::<types::lock_wait>() == 48);
+    assert!(size_of::<types::seam_record>() == 56);
     assert!(unwind::abi::cfa::UNSUPPORTED as u32 == types::cfa_kind::CFA_UNSUPPORTED.0);
     assert!(unwind::abi::cfa::PLT as u32 == types::cfa_kind::CFA_PLT.0);
     assert!(unwind::abi::cfa::FP_DEREF as u32 == types::cfa_kind::CFA_FP_DEREF.0);

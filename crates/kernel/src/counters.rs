@@ -39,6 +39,10 @@ pub(crate) enum Counter {
     UnsentOfProcess = types::counter::COUNT_UNSENT_OF_PROCESS.0 as isize,
     UnsentOfMachine = types::counter::COUNT_UNSENT_OF_MACHINE.0 as isize,
     UnsentRingFull = types::counter::COUNT_UNSENT_RING_FULL.0 as isize,
+    LockWaits = types::counter::COUNT_LOCK_WAITS.0 as isize,
+    LocksLost = types::counter::COUNT_LOCKS_LOST.0 as isize,
+    OwnersLost = types::counter::COUNT_OWNERS_LOST.0 as isize,
+    LengthsLost = types::counter::COUNT_LENGTHS_LOST.0 as isize,
 }
 
 /// Sums over all CPUs.
@@ -103,6 +107,14 @@ pub struct Counters {
     pub unsent_of_machine: u64,
     /// The same: they did not fit into the ring.
     pub unsent_ring_full: u64,
+    /// Waits for locks that were recorded.
+    pub lock_waits: u64,
+    /// Waits for locks that were not recorded for lack of room.
+    pub locks_lost: u64,
+    /// Owners of locks, of waits or of threads, for which there was no room.
+    pub owners_lost: u64,
+    /// Waits for locks whose length is missing in the distribution.
+    pub lengths_lost: u64,
     /// Walks of Python's frames.
     pub python: PythonWalks,
     walks: [u64; WALK_ENDS],
@@ -157,6 +169,10 @@ impl Counters {
             unsent_of_process: at(Counter::UnsentOfProcess),
             unsent_of_machine: at(Counter::UnsentOfMachine),
             unsent_ring_full: at(Counter::UnsentRingFull),
+            lock_waits: at(Counter::LockWaits),
+            locks_lost: at(Counter::LocksLost),
+            owners_lost: at(Counter::OwnersLost),
+            lengths_lost: at(Counter::LengthsLost),
             python: PythonWalks::from_sums(sums),
             walks,
         }

@@ -6,6 +6,7 @@ pub(crate) const MESSAGE_STACK: u32 = types::message_kind::MESSAGE_STACK.0;
 pub(crate) const MESSAGE_PROC: u32 = types::message_kind::MESSAGE_PROC.0;
 pub(crate) const MESSAGE_RAW: u32 = types::message_kind::MESSAGE_RAW.0;
 pub(crate) const MESSAGE_WOKEN: u32 = types::message_kind::MESSAGE_WOKEN.0;
+pub(crate) const MESSAGE_LOCK: u32 = types::message_kind::MESSAGE_LOCK.0;
 pub(crate) const MESSAGE_SAMPLE: u32 = types::message_kind::MESSAGE_SAMPLE.0;
 pub(crate) const MESSAGE_STACK_PART: u32 = types::message_kind::MESSAGE_STACK_PART.0;
 pub(crate) const MESSAGE_CODE: u32 = types::message_kind::MESSAGE_CODE.0;

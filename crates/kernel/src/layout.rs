@@ -145,7 +145,10 @@ impl Layout<'_> {
                 "pythons" if settings.python => MAX_PYTHONS,
                 "sent_codes" if settings.python => MAX_SENT_CODES,
                 "memos" => cpus * (memos.sampler + memos.scheduler),
-                "seam_records" if settings.off_cpu.is_some() => {
+                "lock_holders" if settings.locks => {
+                    MAX_THREADS.saturating_add(settings.threads.saturating_mul(2))
+                }
+                "seam_records" if settings.splits_intervals() => {
                     MAX_SEAM_RECORDS.saturating_add(settings.threads.saturating_mul(2))
                 }
                 "threads" => {
@@ -202,8 +205,10 @@ impl Layout<'_> {
             split_by_process: settings.split_events(),
             wall_clock: off_cpu.is_some_and(|off_cpu| off_cpu.wall_clock),
             wakers: off_cpu.is_some_and(|off_cpu| off_cpu.wakers),
+            locks: settings.locks,
             task_storage: self.task_storage,
             recorded_states,
+            walked_states: settings.walked_states(),
             profiled_states,
             possible_cpus: self.cpus,
             sampler_memos: memos.sampler,

@@ -116,7 +116,7 @@ impl Kernel {
             pythons: Pythons::new(map("pythons")?),
             processes: Processes::new(map("procs")?, words.clone()),
             skipped: Skipped::default(),
-            splits: settings.off_cpu.is_some(),
+            splits: settings.splits_intervals(),
             kernel_stacks: settings.kernel_stacks,
             sides: Sides::new(tables, map("seam_records")?, states, words.clone()),
             ring: Ring::new(&map("ring")?)?,

@@ -10,10 +10,11 @@ use crate::attached::Attached;
 use crate::code_message::CodeMessage;
 use crate::frame::{self, Frame};
 use crate::headers::{
-    Header, MESSAGE_CODE, MESSAGE_INTERPRETED, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_SAMPLE, MESSAGE_STACK,
-    MESSAGE_STACK_PART, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
+    Header, MESSAGE_CODE, MESSAGE_INTERPRETED, MESSAGE_LOCK, MESSAGE_PROC, MESSAGE_RAW, MESSAGE_SAMPLE,
+    MESSAGE_STACK, MESSAGE_STACK_PART, MESSAGE_STILL_ASLEEP, MESSAGE_WOKEN,
 };
 use crate::life::{self, Life, LifeEvent, MESSAGE_LIFE};
+use crate::lock_message::LockMessage;
 use crate::process_record::{PROC_NEW, PROC_WAKER};
 use crate::raw_stack::{Copied, RawStack};
 use crate::sections::Sections;
@@ -47,6 +48,8 @@ pub enum Message {
         /// Key of the waker's stack.
         waker: u64,
     },
+    /// What waits for a lock have in common whose sums come under one key.
+    Lock(LockMessage),
     /// A thread has not run since its stack was requested.
     StillAsleep {
         /// The hash of that stack.
@@ -132,6 +135,7 @@ fn decode(header: &Header, sections: &Sections<'_>) -> Option<Message> {
             let [blocked, waker] = sections.woken?;
             Some(Message::Woken { hash: header.hash, blocked, waker })
         }
+        MESSAGE_LOCK => Some(Message::Lock(LockMessage::new(header, sections.lock?)?)),
         MESSAGE_SAMPLE => Some(Message::Sample(SingleSample::new(header, sections)?)),
         MESSAGE_STILL_ASLEEP => Some(Message::StillAsleep { hash: header.hash }),
         MESSAGE_STACK => {

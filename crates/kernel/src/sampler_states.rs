@@ -16,7 +16,7 @@ const WORDS: usize = size_of::<types::sampler_state>() / 8;
 const TICKS_AT: usize = offset_of!(types::sampler_state, ticks) / 8;
 const COUNTERS_AT: usize = offset_of!(types::sampler_state, counters) / 8;
 /// Events with counters of their own.
-const EVENTS: usize = types::event::EVENTS.0 as usize;
+const EVENTS: usize = types::event::COUNTED_EVENTS.0 as usize;
 /// The programs add to one side while user space empties the other.
 const SIDES: usize = 2;
 const PENDING_AT: usize = offset_of!(types::sampler_state, pending) / 8;

@@ -35,6 +35,8 @@ impl Schema {
         Self::decode(match event {
             Event::Clock => event_schema::SCHEMA_CLOCK,
             Event::Scheduler => event_schema::SCHEMA_SCHEDULER,
+            Event::Lock => event_schema::SCHEMA_LOCK,
+            Event::LockLength => event_schema::SCHEMA_LOCK_LENGTH,
         })
     }
 
@@ -72,6 +74,8 @@ mod tests {
         let folds = |event| Schema::of(event).folds().collect::<Vec<_>>();
         assert_eq!(folds(Event::Clock), [Fold::Sum]);
         assert_eq!(folds(Event::Scheduler), [Fold::Sum; 3]);
+        assert_eq!(folds(Event::Lock), [Fold::Sum, Fold::Sum, Fold::Max]);
+        assert_eq!(folds(Event::LockLength), [Fold::Sum]);
     }
 
     /// The programs' own code adds occurrences to the values of two sides; user space joins the sides.

@@ -17,6 +17,7 @@ const LINKED_STACKS: u32 = section_kind::SECTION_LINKED_STACKS.0;
 const TIME_BIN: u32 = section_kind::SECTION_TIME_BIN.0;
 const SAMPLED_AT: u32 = section_kind::SECTION_SAMPLED_AT.0;
 const CODE_OBJECT: u32 = section_kind::SECTION_CODE_OBJECT.0;
+const LOCK: u32 = section_kind::SECTION_LOCK.0;
 const INTERPRETED_WALK: u32 = section_kind::SECTION_INTERPRETED_WALK.0;
 
 const MAX_INTERPRETED_FRAMES: usize = section_limit::MAX_INTERPRETED_FRAMES.0 as usize;
@@ -49,6 +50,8 @@ pub(crate) struct Sections<'a> {
     pub(crate) stack: Option<StackBytes<'a>>,
     /// Keys of the blocked stack and of the waker's.
     pub(crate) woken: Option<[u64; 2]>,
+    /// What waits for a lock have in common.
+    pub(crate) lock: Option<&'a [u8; 48]>,
     /// Frames of an interpreter, innermost first.
     interpreted: &'a [[u8; 16]],
     /// How the walk of these ended.
@@ -100,6 +103,7 @@ impl<'a> Sections<'a> {
                 self.stack = Some(StackBytes { holes: u64::from_ne_bytes(*holes), bytes });
             }
             WOKEN => self.woken = Some([word(0)?, word(1)?]),
+            LOCK => self.lock = Some(content.first_chunk()?),
             INTERPRETED_FRAMES => self.interpreted = pairs(content, count, MAX_INTERPRETED_FRAMES)?,
             INTERPRETED_WALK => self.interpreted_walk = Some(word(0)?),
             CODE_OBJECT => self.code_object = Some(content),
@@ -160,6 +164,7 @@ mod tests {
             section(USER_REGISTERS, 0, &words(&registers)),
             section(999, 3, &words(&[1])),
             section(WOKEN, 0, &words(&[7, 8])),
+            section(LOCK, 0, &words(&[1, 2, 3, 4, 5, 6])),
             section(INTERPRETED_FRAMES, 2, &words(&[0xc0de, 3 | 5 << 33, 0xc0df, 9 | 1 << 32])),
             section(OBJECT, 0, &words(&[0x7f00_1234])),
             section(VALUES, 2, &words(&[40, 41, 42])),
@@ -198,7 +203,7 @@ mod tests {
         let bytes = all();
         // Cut anywhere but between two sections, it is refused.
         let mut whole = vec![0];
-        for content in [32, 8, 8 * (REGISTERS + 1), 8, 16, 32, 8, 24, 32, 8, 8, 19] {
+        for content in [32, 8, 8 * (REGISTERS + 1), 8, 16, 48, 32, 8, 24, 32, 8, 8, 19] {
             whole.push(whole[whole.len() - 1] + 8 + content);
         }
         for length in 0..=bytes.len() {
@@ -210,6 +215,7 @@ mod tests {
             section(NATIVE_FRAMES, 1, &[0; 9]),
             section(USER_REGISTERS, 0, &words(&[1; REGISTERS])),
             section(WOKEN, 0, &words(&[1])),
+            section(LOCK, 0, &words(&[1; 5])),
             section(STACK, 0, &[0; 7]),
             section(INTERPRETED_FRAMES, 2, &words(&[1, 2, 3])),
             section(INTERPRETED_FRAMES, 1, &[0; 17]),

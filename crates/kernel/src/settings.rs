@@ -86,6 +86,8 @@ pub struct Settings {
     pub without_children: bool,
     /// Record time off the CPUs.
     pub off_cpu: Option<OffCpu>,
+    /// Record waits for locks, with their owners and wakers.
+    pub locks: bool,
     /// Take statistics of the scheduler.
     pub sched_stats: Option<SchedStats>,
     /// Also take kernel stacks.
@@ -126,12 +128,24 @@ pub struct Settings {
 impl Settings {
     /// Whether threads are followed through the scheduler.
     pub(crate) fn follows_threads(&self) -> bool {
-        self.off_cpu.is_some() || self.sched_stats.is_some()
+        self.splits_intervals() || self.sched_stats.is_some()
+    }
+
+    /// Whether intervals of threads are recorded, and split at a cut.
+    pub(crate) fn splits_intervals(&self) -> bool {
+        self.off_cpu.is_some() || self.locks
+    }
+
+    /// The states in which stacks are walked, as a mask. What the owner of a lock waits for tells why others wait for it.
+    pub(crate) fn walked_states(&self) -> u8 {
+        let (_, recorded) = self.off_cpu.as_ref().map_or((0, 0), OffCpu::masks);
+        let of_locks = if self.locks { State::Blocked.bit() | State::IoWait.bit() } else { 0 };
+        recorded | of_locks
     }
 
     /// Sums that the kernel holds between two drains.
     pub(crate) fn sums(&self) -> u32 {
-        let sleepers = if self.off_cpu.is_some() { self.threads } else { 0 };
+        let sleepers = if self.splits_intervals() { self.threads } else { 0 };
         self.max_stacks.saturating_add(sleepers)
     }
 
@@ -149,7 +163,7 @@ impl Settings {
     }
 
     pub(crate) fn follows_wakers(&self) -> bool {
-        self.off_cpu.as_ref().is_some_and(|off_cpu| off_cpu.wakers)
+        self.locks || self.off_cpu.as_ref().is_some_and(|off_cpu| off_cpu.wakers)
     }
 }
 
@@ -162,6 +176,7 @@ impl Default for Settings {
             whole_system: false,
             without_children: false,
             off_cpu: None,
+            locks: false,
             sched_stats: None,
             kernel_stacks: false,
             kernel_stacks_by_process: false,

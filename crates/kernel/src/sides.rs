@@ -63,6 +63,10 @@ pub struct OpenStretch {
     pub value: u64,
     /// The part of this time in which the thread was runnable.
     pub waited: u64,
+    /// Key of the wait for a lock that the interval is, as long as nobody has ended it; 0: it is none.
+    pub lock: u64,
+    /// Time of that wait before the seam.
+    pub lock_ns: u64,
 }
 
 /// Counters of the sampler and of the programs that follow threads.
@@ -214,12 +218,13 @@ impl Sides {
         // A program that ended an interval meanwhile may still be writing its record.
         pool.wait_for_programs()?;
         let mut lifetime_ns = 0;
-        let emptied = batch::empty(&self.seam_records, |[_], [seam_ns, key, value, waited, lived]| {
-            if seam_ns == self.seam_ns {
-                lifetime_ns += lived;
-                self.open.extend((key != 0).then_some(OpenStretch { key, value, waited }));
-            }
-        });
+        let emptied =
+            batch::empty(&self.seam_records, |[_], [seam_ns, key, value, waited, lived, lock, lock_ns]| {
+                if seam_ns == self.seam_ns {
+                    lifetime_ns += lived;
+                    self.open.extend((key != 0).then_some(OpenStretch { key, value, waited, lock, lock_ns }));
+                }
+            });
         emptied.map_err(not_emptied("seam_records"))?;
         self.gathers = false;
         let lifetime = Counter::LifetimeNs as usize;

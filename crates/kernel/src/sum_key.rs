@@ -71,11 +71,15 @@ pub enum Event {
     Clock = types::event::EVENT_CLOCK.0 as isize,
     /// The scheduler: a count is an interval of a thread on or off CPU.
     Scheduler = types::event::EVENT_SCHEDULER.0 as isize,
+    /// Waits for locks: a count is a wait. Each is an interval of the scheduler too.
+    Lock = types::event::EVENT_LOCK.0 as isize,
+    /// The same waits by their length.
+    LockLength = types::event::EVENT_LOCK_LENGTH.0 as isize,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Clock, Self::Scheduler];
+    pub const ALL: [Self; 4] = [Self::Clock, Self::Scheduler, Self::Lock, Self::LockLength];
 
     /// The event in a key: `KEY_EVENT_SHIFT` of `bpf/abi/sums.h`. The programs make no key with an unknown number, for which this
     /// is none.

@@ -76,9 +76,9 @@ pub use profile::visible;
 pub use recorded::{Recording, SymbolizedRecording};
 pub use recording::{Mode, OffCpuState, TrampolineCounts};
 pub use report::{
-    Advice, AdviceKind, Against, Change, Comparison, HotFunction, Hottest, Ledger, Neighbours, Order, Part,
-    ProcessLedger, WallClock, hottest, label_keys, label_shares, limits as comparison_limits, neighbours,
-    ranked,
+    Advice, AdviceKind, Against, Change, Comparison, HeldBy, HotFunction, Hottest, Ledger, LockClass,
+    LockReport, LockRow, Neighbours, Order, Part, ProcessLedger, StackShare, WallClock, hottest, label_keys,
+    label_shares, limits as comparison_limits, lock_text, neighbours, ranked,
 };
 pub use rotation::Rotation;
 pub use symbolizer::Symbolizer;

@@ -11,7 +11,7 @@ use crate::late_recording::LateRecording;
 use crate::output::{
     self, Contents, Drawing, FileTarget, OutputKind, OutputReport, OutputTarget, Outputs, TemporaryFiles,
 };
-use crate::{Advice, CancelToken, Error, Symbolizer, Warning, model, packages, session};
+use crate::{Advice, CancelToken, Error, LockReport, Symbolizer, Warning, model, packages, session};
 
 /// A capture, or an interval of one, as data: stacks, counts, names and the ledger. It needs neither the agent nor the machine that it
 /// comes from. Clones share the data.
@@ -99,6 +99,12 @@ impl Recording {
         output::profile(self.model(), mode)
     }
 
+    /// Which locks threads waited for, if that was recorded. [`lock_text`](crate::lock_text) makes text of it.
+    #[must_use]
+    pub fn locks(&self) -> Option<LockReport> {
+        report::locks(self.model())
+    }
+
     /// Keys and values of the ledger of a mode, in their order; none if the recording has no such profile.
     #[must_use]
     pub fn ledger(&self, mode: Mode) -> &[(String, String)] {
@@ -145,6 +151,7 @@ impl Recording {
     ) -> Vec<OutputReport> {
         let (mut opened, mut reports) = (Vec::new(), Vec::new());
         for (kind, file) in outputs {
+            let kind = file.kind_of(kind);
             match output::open_target(OutputTarget::File(file)) {
                 Ok(target) => opened.push((kind, target)),
                 Err(error) => reports.push(OutputReport { kind, path: None, bytes: 0, result: Err(error) }),

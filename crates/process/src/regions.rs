@@ -80,6 +80,13 @@ impl Regions {
         self.list.first_not(|region| region.end <= address).filter(|region| region.start <= address)
     }
 
+    /// The last region that begins at an address or before it.
+    #[must_use]
+    pub fn last_before(&self, address: Avma) -> Option<&Region> {
+        let behind = self.list.partition_point(|region| region.start <= address);
+        self.list.range(behind.checked_sub(1)?..behind).next()
+    }
+
     pub(crate) fn counts(&self) -> KindCounts {
         self.counts
     }

@@ -65,6 +65,8 @@ pub struct Accounting {
     pub without_stack: [u64; State::ALL.len()],
     /// Of the counts that were kept, those whose waker exceeded a limit.
     pub wakers_not_kept: u64,
+    /// Waits for locks that exceeded a limit of the recording, or whose stack never came.
+    pub locks_not_kept: u64,
     /// Targets. Of the whole system: all processes that there were, kernel threads too.
     pub processes: u64,
     /// Processes of which mappings, or files with code, could not be read.
@@ -124,6 +126,7 @@ impl Accounting {
             (&mut after.throttled_ns, before.throttled_ns),
             (&mut after.not_run.periods, before.not_run.periods),
             (&mut after.wakers_not_kept, before.wakers_not_kept),
+            (&mut after.locks_not_kept, before.locks_not_kept),
             (&mut after.python_merge_failed, before.python_merge_failed),
             (&mut after.tables_evicted, before.tables_evicted),
             (&mut after.processes_evicted, before.processes_evicted),

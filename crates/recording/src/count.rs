@@ -29,6 +29,30 @@ pub enum Role {
     Waker,
     /// It held what was waited for.
     Owner,
+    /// It ended the wait by a call on the same lock: it held the lock last, or signalled.
+    Releaser,
+    /// The lock itself: a stack of one frame, the variable of a file that it is.
+    Place,
+}
+
+/// How threads wait for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LockKind {
+    /// By `FUTEX_WAIT`, as for most mutexes.
+    Wait,
+    /// By `FUTEX_WAIT_BITSET`, as for most other things.
+    WaitBitset,
+    /// By `FUTEX_LOCK_PI`, as for mutexes with priority inheritance.
+    PriorityInheritance,
+}
+
+/// What something happened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Object {
+    /// Its address in the process.
+    pub address: u64,
+    /// How threads wait for it, if it is a lock.
+    pub lock: Option<LockKind>,
 }
 
 /// A further stack of a count.
@@ -49,9 +73,10 @@ pub struct Count {
     pub stack: TaskStackId,
     /// Further stacks by role.
     pub links: Vec<Link>,
-    /// What it happened to, as the address of a lock.
-    pub object: Option<u64>,
-    /// Number of the time bin, where counts are split by time.
+    /// What it happened to, as a lock.
+    pub object: Option<Object>,
+    /// Number of the time bin, where counts are split by time; of [`EventId::LOCK_LENGTHS`](crate::EventId::LOCK_LENGTHS), that of the
+    /// lengths: see [`length_bounds`](crate::length_bounds).
     pub time_bin: Option<u32>,
     /// As many values as the event's schema has.
     pub values: Vec<u64>,
@@ -68,5 +93,11 @@ impl Count {
     #[must_use]
     pub fn linked(&self, role: Role) -> Option<TaskStackId> {
         self.links.iter().find(|link| link.role == role).map(|link| link.stack)
+    }
+
+    /// The stack that ended the wait.
+    #[must_use]
+    pub fn waker(&self) -> Option<TaskStackId> {
+        self.linked(Role::Waker).or_else(|| self.linked(Role::Releaser))
     }
 }

@@ -52,6 +52,14 @@ pub struct Counters {
     pub lifetime_ns: u64,
     /// Threads whose time up to the end of the interval is missing for lack of room.
     pub seams_lost: u64,
+    /// Waits for locks that were recorded.
+    pub lock_waits: u64,
+    /// Waits for locks that were not recorded for lack of room.
+    pub locks_lost: u64,
+    /// Owners of locks, of waits or of threads, for which there was no room.
+    pub owners_lost: u64,
+    /// Waits for locks whose length is missing in the distribution.
+    pub lengths_lost: u64,
     /// Stacks that user space could have walked and that were not sent to it, because their process had sent its share.
     /// In files this and the next two have a section of their own.
     #[serde(skip)]
@@ -126,6 +134,10 @@ impl Counters {
             wakers_lost: joined(|c| c.wakers_lost),
             lifetime_ns: joined(|c| c.lifetime_ns),
             seams_lost: joined(|c| c.seams_lost),
+            lock_waits: joined(|c| c.lock_waits),
+            locks_lost: joined(|c| c.locks_lost),
+            owners_lost: joined(|c| c.owners_lost),
+            lengths_lost: joined(|c| c.lengths_lost),
             unsent_of_process: joined(|c| c.unsent_of_process),
             unsent_of_machine: joined(|c| c.unsent_of_machine),
             unsent_ring_full: joined(|c| c.unsent_ring_full),

@@ -6,6 +6,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventId(pub u32);
 
+impl EventId {
+    /// Waits for locks.
+    pub const LOCKS: Self = Self(2);
+    /// The same waits by their length.
+    pub const LOCK_LENGTHS: Self = Self(3);
+
+    /// Whether it is about locks.
+    #[must_use]
+    pub fn is_of_locks(self) -> bool {
+        self == Self::LOCKS || self == Self::LOCK_LENGTHS
+    }
+}
+
 /// What a value is measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Unit {
@@ -117,6 +130,33 @@ impl Event {
                 ValueSpec::sum("time", Unit::Nanoseconds),
                 ValueSpec::sum("runnable", Unit::Nanoseconds),
             ],
+        }
+    }
+
+    /// Waits for locks: their number, their time, and the longest.
+    #[must_use]
+    pub fn locks() -> Self {
+        let longest = ValueSpec { fold: Fold::Max, ..ValueSpec::sum("longest", Unit::Nanoseconds) };
+        Self {
+            name: "futex".to_owned(),
+            period: None,
+            period_unit: Unit::Nanoseconds,
+            values: vec![
+                ValueSpec::sum("waits", Unit::Count),
+                ValueSpec::sum("time", Unit::Nanoseconds),
+                longest,
+            ],
+        }
+    }
+
+    /// The same waits by their length: their number.
+    #[must_use]
+    pub fn lock_lengths() -> Self {
+        Self {
+            name: "futex lengths".to_owned(),
+            period: None,
+            period_unit: Unit::Count,
+            values: vec![ValueSpec::sum("waits", Unit::Count)],
         }
     }
 }

@@ -17,6 +17,8 @@ pub enum Mode {
     Event,
     /// No profile: scheduler statistics and counters alone.
     Pmu,
+    /// Which locks threads wait for.
+    Locks,
 }
 
 impl Mode {
@@ -29,6 +31,7 @@ impl Mode {
             Self::Wall => "wall",
             Self::Event => "event",
             Self::Pmu => "pmu",
+            Self::Locks => "locks",
         }
     }
 

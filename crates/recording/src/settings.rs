@@ -34,6 +34,8 @@ pub struct Settings {
     pub off_cpu_profile: bool,
     /// Whether time on CPUs was taken too, for a profile of all time.
     pub wall_profile: bool,
+    /// Whether waits for locks were recorded.
+    pub locks: bool,
     /// On-CPU samples per second and CPU.
     pub sample_rate_hz: u32,
     /// The CPUs that were sampled, in ascending order, if sampling was restricted.
@@ -61,6 +63,7 @@ impl Settings {
             (self.cpu_profile && self.event.is_some(), Mode::Event),
             (self.off_cpu_profile, Mode::OffCpu),
             (self.wall_profile, Mode::Wall),
+            (self.locks, Mode::Locks),
         ];
         let modes: Vec<_> = taken.into_iter().filter(|(taken, _)| *taken).map(|(_, mode)| mode).collect();
         if modes.is_empty() { vec![Mode::Pmu] } else { modes }
@@ -78,7 +81,8 @@ impl Settings {
         1_000_000_000 / u64::from(self.sample_rate_hz.max(1))
     }
 
-    /// Whether the profile of a mode shows what was recorded in a state.
+    /// Whether the profile of a mode shows what was recorded in a state. Waits for locks have an event of their own; see
+    /// [`EventId::LOCKS`](crate::EventId::LOCKS).
     #[must_use]
     pub fn shows(&self, mode: Mode, state: State) -> bool {
         let off_cpu = state.off_cpu();
@@ -86,7 +90,7 @@ impl Settings {
             Mode::OnCpu | Mode::Event => state == State::Sampled,
             Mode::OffCpu => off_cpu.is_some_and(|state| self.off_cpu_states.contains(&state)),
             Mode::Wall => state == State::Sampled || off_cpu.is_some(),
-            Mode::Pmu => false,
+            Mode::Pmu | Mode::Locks => false,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The counts of a recording, each with the stack, task and values that it refers to.
 
-use recording::{Count, EventId, MissingStack, Recording, Role, Stack, State, Task, TaskId, TaskStackId};
+use recording::{
+    Count, EventId, FrameId, MissingStack, Object, Recording, Role, Stack, State, Task, TaskId, TaskStackId,
+};
 
 /// The event of samples: the clock, or the one that was sampled instead.
 pub(crate) const SAMPLED: EventId = EventId(0);
@@ -11,6 +13,8 @@ pub(crate) const SCHEDULER: EventId = EventId(1);
 const COUNT: usize = 0;
 pub(crate) const TIME: usize = 1;
 const RUNNABLE: usize = 2;
+/// Of waits for locks, at the position of the runnable time.
+const LONGEST: usize = 2;
 
 /// A stack of a task in a state.
 #[derive(Clone, Copy)]
@@ -45,9 +49,57 @@ impl Entry<'_> {
     }
 }
 
-/// All counts in their order, those of the agent's own work too. Counts that refer to nothing are left out.
+/// All counts in their order, those of the agent's own work too. Counts that refer to nothing are left out, and waits for locks: they are
+/// intervals too.
 pub(crate) fn all(recording: &Recording) -> impl Iterator<Item = Entry<'_>> {
-    recording.counts.iter().filter_map(|count| entry(recording, count))
+    let counts = recording.counts.iter().filter(|count| !count.event.is_of_locks());
+    counts.filter_map(|count| entry(recording, count))
+}
+
+/// Waits for a lock that have their stacks in common.
+#[derive(Clone, Copy)]
+pub(crate) struct LockWaits<'a> {
+    /// The waits as an entry: their stack, number and time.
+    pub(crate) entry: Entry<'a>,
+    /// The lock. None: the recording could not keep apart so many.
+    pub(crate) lock: Option<Object>,
+    /// The variable that the lock is.
+    pub(crate) place: Option<FrameId>,
+    /// The stack of the thread that held it when the waits began.
+    pub(crate) owner: Option<StackRef<'a>>,
+    /// The stack that ended the waits.
+    pub(crate) waker: Option<StackRef<'a>>,
+    /// It did so by a call on the same lock.
+    pub(crate) released: bool,
+    /// The longest wait.
+    pub(crate) longest_ns: u64,
+}
+
+/// All waits for locks, in their order.
+pub(crate) fn lock_waits(recording: &Recording) -> impl Iterator<Item = LockWaits<'_>> {
+    let counts = recording.counts.iter().filter(|count| count.event == EventId::LOCKS);
+    let waits = counts.filter_map(|count| {
+        let linked = |role| count.linked(role).and_then(|stack| stack_ref(recording, stack));
+        Some(LockWaits {
+            // Profiles of locks show the stacks of the waiters alone.
+            entry: Entry { waker: None, runnable_ns: 0, ..entry(recording, count)? },
+            lock: count.object,
+            place: linked(Role::Place).and_then(|place| place.stack.frames.first().copied()),
+            owner: linked(Role::Owner),
+            waker: count.waker().and_then(|stack| stack_ref(recording, stack)),
+            released: count.linked(Role::Releaser).is_some(),
+            longest_ns: count.value(LONGEST),
+        })
+    });
+    waits.filter(|waits| !waits.entry.is_gate())
+}
+
+/// Waits for locks by their length: stack, lock, bucket of lengths and number.
+pub(crate) fn lock_lengths(
+    recording: &Recording,
+) -> impl Iterator<Item = (TaskStackId, Option<Object>, u32, u64)> {
+    let counts = recording.counts.iter().filter(|count| count.event == EventId::LOCK_LENGTHS);
+    counts.filter_map(|count| Some((count.stack, count.object, count.time_bin?, count.value(COUNT))))
 }
 
 /// The counts that profiles may show, in their order.
@@ -66,7 +118,7 @@ fn entry<'a>(recording: &'a Recording, count: &Count) -> Option<Entry<'a>> {
     Some(Entry {
         stack_id: count.stack,
         at: stack_ref(recording, count.stack)?,
-        waker: count.linked(Role::Waker).and_then(|waker| stack_ref(recording, waker)),
+        waker: count.waker().and_then(|waker| stack_ref(recording, waker)),
         count: count.value(COUNT),
         time_ns: count.value(TIME),
         runnable_ns: count.value(RUNNABLE),

@@ -160,7 +160,12 @@ impl TestRecording {
             origin: Origin::default(),
             kernel: KernelImage { build_id: BuildId::new(&[1, 2, 3, 4]).ok(), ..KernelImage::default() },
             main: None,
-            events: vec![sampled, Event::scheduler("sched:sched_switch")],
+            events: vec![
+                sampled,
+                Event::scheduler("sched:sched_switch"),
+                Event::locks(),
+                Event::lock_lengths(),
+            ],
             accounting: self.accounting,
         };
         let recording = self.builder.finish(context);

@@ -62,6 +62,7 @@ mod symbol_records;
 mod symbol_tables;
 mod symbolizer;
 mod symtab;
+mod variables;
 mod xz;
 
 pub use demangle::demangle;

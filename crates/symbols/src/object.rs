@@ -24,6 +24,7 @@ use crate::stamp::Stamp;
 use crate::stats::Stats;
 use crate::symbol_records::Symbol;
 use crate::symtab::SymbolTable;
+use crate::variables::variables;
 use dwarf::SharedBytes;
 use elf::constants::SHT_SYMTAB;
 use profile::BuildId;
@@ -297,6 +298,30 @@ impl Object {
         }
         self.count_cut_tables(stats);
         named
+    }
+
+    /// Whether there is code at a link-time address.
+    pub fn is_code(&self, address: u64) -> bool {
+        self.main.is_code(address)
+    }
+
+    /// The variables at link-time addresses, in order: from the separate debug file, else from the mapped file.
+    pub fn variables(
+        &mut self,
+        addresses: &[u64],
+        object: &ObjectFile,
+        options: &Options,
+    ) -> Vec<Option<SourceLine>> {
+        self.search_separate(&Search::of(object, options), object);
+        let mut found = match &self.separate {
+            Separate::Found(debug) => variables(&debug.elf, addresses),
+            Separate::NotSearched | Separate::Missing => vec![None; addresses.len()],
+        };
+        if found.iter().any(Option::is_none) {
+            let mapped = variables(&self.main, addresses);
+            found.iter_mut().zip(mapped).for_each(|(found, mapped)| *found = found.take().or(mapped));
+        }
+        found
     }
 
     /// Where the functions at link-time addresses begin, in order.

@@ -103,6 +103,22 @@ impl Symbolizer {
         names
     }
 
+    /// The variables at link-time addresses of a file, in order: for addresses that are no code. Empty for unknown addresses.
+    pub fn variables(&mut self, file: &ObjectFile, svmas: &[Svma]) -> Vec<Vec<SourceLine>> {
+        let Self { options, cache, stats, .. } = self;
+        let mut names = vec![Vec::new(); svmas.len()];
+        if let Some(Some(object)) = cache.entry(file, stats) {
+            let data: Vec<usize> =
+                (0..svmas.len()).filter(|index| !object.is_code(svmas[*index].0)).collect();
+            let addresses: Vec<u64> = data.iter().map(|index| svmas[*index].0).collect();
+            let found =
+                if data.is_empty() { Vec::new() } else { object.variables(&addresses, file, options) };
+            data.iter().zip(found).for_each(|(index, variable)| names[*index].extend(variable));
+        }
+        self.cache.evict(&self.options, &mut self.stats);
+        names
+    }
+
     /// Where the functions at link-time addresses of a file begin, in order: for addresses without a name. Symbols are not asked.
     pub fn function_starts(&mut self, file: &ObjectFile, svmas: &[Svma]) -> Vec<Option<Svma>> {
         let addresses: Vec<u64> = svmas.iter().map(|a| a.0).collect();

@@ -9,12 +9,17 @@ use perfagent::{Ledger, Mode};
 pub fn line(ledger: &Ledger, target: &str, early: Option<&str>) -> String {
     let mut facts = vec![target.to_owned(), length(ledger.elapsed)];
     if ledger.mode.has_stacks() {
-        let is_sampled = matches!(ledger.mode, Mode::OnCpu | Mode::Event);
-        let what = if is_sampled { "sample" } else { "interval" };
+        let (what, spent_ns) = match ledger.mode {
+            Mode::OnCpu | Mode::Event => ("sample", None),
+            Mode::OffCpu => ("interval", Some(ledger.off_cpu_ns)),
+            Mode::Locks => ("wait", Some(ledger.lock_ns)),
+            _ => ("interval", None),
+        };
         let what = if ledger.samples == 1 { what.to_owned() } else { format!("{what}s") };
-        let spent =
-            if ledger.mode == Mode::OffCpu { Some(Duration::from_nanos(ledger.off_cpu_ns)) } else { None };
-        let spent = spent.map(|spent| format!(" of {} in all", length(spent))).unwrap_or_default();
+        let spent = spent_ns
+            .map(Duration::from_nanos)
+            .map(|spent| format!(" of {} in all", length(spent)))
+            .unwrap_or_default();
         facts.push(format!("{} {what}{spent}{}", ledger.samples, each(ledger)));
         facts.extend(ledger.rooted_pct().map(|share| format!("{} % rooted", percent(share))));
         facts.extend(ledger.symbolized_pct().map(|share| format!("{} % named", percent(share))));
@@ -45,6 +50,7 @@ pub fn title(mode: Mode) -> &'static str {
         Mode::OnCpu => "on-CPU",
         Mode::OffCpu => "off-CPU",
         Mode::Wall => "wall-clock",
+        Mode::Locks => "locks",
         _ => "metrics",
     }
 }

@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use perfagent::{CommandStatus, Ledger, OutputReport, Recording, Report};
+use perfagent::{CommandStatus, Ledger, Mode, OutputReport, Recording, Report};
 
 use crate::console::{Tone, console};
 use crate::messages;
@@ -61,7 +61,9 @@ fn profiles(recording: &Recording, ledgers: &[Ledger], target: &str, early: Opti
     }
     for ledger in ledgers {
         messages::strong(&facts::line(ledger, target, early));
-        if let Some(profile) = recording.profile(ledger.mode) {
+        // Which functions wait for locks, their report tells better.
+        let profile = if ledger.mode == Mode::Locks { None } else { recording.profile(ledger.mode) };
+        if let Some(profile) = profile {
             let hottest = perfagent::hottest(&profile, HOTTEST);
             hot_table::lines(&hottest, console()).iter().for_each(|line| messages::styled(line));
         }

@@ -17,6 +17,8 @@ fn help_goes_to_standard_output_and_names_everything() {
         "--offcpu-states",
         "--min-block",
         "--wakers",
+        "--locks",
+        "--locks-output",
         "--offcpu-output",
         "--wall-output",
         "--pmu",

@@ -54,7 +54,7 @@ fn targets() {
 fn modes() {
     rejected(&["--pid", "1"], &["required", "--profile"]);
     rejected(&["--pid", "1", "--profile=false"], &["required", "--profile"]);
-    let either = "--profile or --offcpu";
+    let either = "--profile or --offcpu or --locks";
     for (output, modes) in
         [("--profile-output", "--profile"), ("--folded-output", either), ("--flamegraph-output", either)]
     {
@@ -63,6 +63,18 @@ fn modes() {
         let text = rejected(&["--pid", "1", "--pmu", output, "x"], &[&format!("{output} requires {modes}")]);
         assert!(text.contains(&format!("hint: add {modes}, or drop {output}")), "{text}");
     }
+}
+
+#[test]
+fn locks() {
+    rejected(&["--pid", "1", "--locks-output", "x"], &["required", "--locks"]);
+    rejected(&["--pid", "1", "--pmu", "--locks-output", "x"], &["--locks-output requires --locks"]);
+    let short = ["--offcpu", "--locks", "--min-block", "1ms", "--pid", "1"];
+    let text = rejected(&short, &["--locks and --min-block are mutually exclusive"]);
+    assert!(text.contains("hint: drop --min-block"), "{text}");
+    rejected(&["--locks", "--rotate", "1s", "--pid", "1"], &["--locks-output must be a file with --rotate"]);
+    rejected(&["--locks", "--offcpu", "-o", "x", "--pid", "1"], &["one mode, and there are 2"]);
+    rejected(&["--locks", "--wakers", "--pid", "1"], &["--wakers requires --offcpu"]);
 }
 
 #[test]

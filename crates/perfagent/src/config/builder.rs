@@ -168,6 +168,24 @@ impl<A> Builder<A> {
         self
     }
 
+    /// Record which locks threads wait for, who held them and who ended the waits. The report has it as a value; see
+    /// [`lock_report`](Self::lock_report).
+    pub fn with_locks(mut self) -> Self {
+        self.request.locks.set(Setting::Value(true));
+        self
+    }
+
+    /// As [`with_locks`](Self::with_locks), and write what was found to this file: as text, or as a profile of contentions and their delay
+    /// if the name ends with `.pb.gz`.
+    pub fn lock_report(self, file: impl Into<FileTarget>) -> Self {
+        self.with_locks().output_file(OutputKind::LockReport, file.into())
+    }
+
+    /// As [`lock_report`](Self::lock_report), as text, to a sink.
+    pub fn lock_report_to(self, sink: impl Sink + 'static) -> Self {
+        self.with_locks().output_sink(OutputKind::LockReport, Box::new(sink))
+    }
+
     /// The events to count, by name; cycles, instructions and cache-misses by default.
     pub fn pmu_events<S: AsRef<str>>(self, events: impl IntoIterator<Item = S>) -> Self {
         let events: Vec<String> = events.into_iter().map(|event| event.as_ref().to_owned()).collect();

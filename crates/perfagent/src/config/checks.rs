@@ -8,7 +8,7 @@ mod targets;
 mod values;
 
 use self::filters::filters;
-use self::modes::{outputs_have_their_mode, per_pid, settings_have_their_mode, some_mode, wall_clock};
+use self::modes::{locks, outputs_have_their_mode, per_pid, settings_have_their_mode, some_mode, wall_clock};
 use self::perf_data::perf_data;
 use self::rotation::rotation;
 pub(crate) use self::targets::check_pid;
@@ -41,6 +41,7 @@ const CHECKS: &[Check] = &[
     outputs_have_their_mode,
     settings_have_their_mode,
     wall_clock,
+    locks,
     off_cpu_states,
     min_block,
     pmu_format,
@@ -114,6 +115,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--min-block", request.min_block.is_contradiction()),
         ("--wakers", request.wakers.is_contradiction()),
         ("--pmu", request.pmu.is_contradiction()),
+        ("--locks", request.locks.is_contradiction()),
         ("--pmu-events", request.pmu_events.is_contradiction()),
         ("--pmu-format", request.pmu_format.is_contradiction()),
         ("--per-pid", request.per_pid.is_contradiction()),

@@ -129,6 +129,7 @@ pub struct Config {
     pub(crate) min_block: Duration,
     pub(crate) wakers: bool,
     pub(crate) wall_profile: bool,
+    pub(crate) locks: bool,
     pub(crate) pmu: bool,
     pub(crate) pmu_events: Vec<CounterSpec>,
     pub(crate) per_pid: bool,
@@ -267,6 +268,22 @@ impl Config {
     #[must_use]
     pub fn pmu(&self) -> bool {
         self.pmu
+    }
+
+    /// Whether waits for locks are recorded.
+    #[must_use]
+    pub fn locks(&self) -> bool {
+        self.locks
+    }
+
+    /// Whether stacks are taken at all: scheduler statistics alone need none.
+    pub(crate) fn takes_stacks(&self) -> bool {
+        self.cpu_profile || self.follows_waits()
+    }
+
+    /// Whether waits of threads are recorded, which begin with a stack.
+    pub(crate) fn follows_waits(&self) -> bool {
+        self.off_cpu_profile || self.locks
     }
 
     /// Names of the events that are counted.

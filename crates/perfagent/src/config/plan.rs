@@ -53,6 +53,7 @@ pub(super) fn plan(request: Request) -> Plan {
         min_block: request.min_block.value().copied().unwrap_or_default(),
         wakers: request.wakers.is_on(),
         pmu: request.pmu.is_on(),
+        locks: request.locks.is_on(),
         pmu_events: request.pmu_events.value().cloned().unwrap_or_else(CounterSpec::defaults),
         per_pid: request.per_pid.is_on(),
         metrics_listen: request.metrics_listen.value().cloned(),
@@ -95,7 +96,7 @@ pub(super) fn plan(request: Request) -> Plan {
             (kind, _) => kind,
         };
         let target = match to.file {
-            Setting::Value(file) => OutputTarget::File(file),
+            Setting::Value(file) => return Some((file.kind_of(kind), OutputTarget::File(file))),
             _ => OutputTarget::Sink(to.sinks.into_iter().next()?),
         };
         Some((kind, target))

@@ -63,6 +63,8 @@ pub(super) struct Request {
     pub(super) min_block: Setting<Duration>,
     pub(super) wakers: Setting<bool>,
     pub(super) pmu: Setting<bool>,
+    /// Waits for locks are recorded.
+    pub(super) locks: Setting<bool>,
     /// The events to count.
     pub(super) pmu_events: Setting<Vec<CounterSpec>>,
     pub(super) pmu_format: Setting<PmuFormat>,

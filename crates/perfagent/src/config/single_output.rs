@@ -37,6 +37,7 @@ fn modes(request: &Request) -> Vec<OutputKind> {
         (request.profile.is_on(), OutputKind::CpuProfile),
         (request.off_cpu.is_on(), OutputKind::OffCpuProfile),
         (request.pmu.is_on(), OutputKind::PmuReport),
+        (request.locks.is_on(), OutputKind::LockReport),
     ];
     all.into_iter().filter_map(|(is_on, kind)| is_on.then_some(kind)).collect()
 }

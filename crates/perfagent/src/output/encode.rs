@@ -35,6 +35,10 @@ pub(crate) fn encode(output: Encoded, contents: &Contents<'_>, out: &mut dyn Wri
     match output.kind {
         OutputKind::PmuReport => out.write_all(text_report(contents.metrics.ok_or_else(missing)?).as_bytes()),
         OutputKind::PmuJson => out.write_all(json_report(contents.metrics.ok_or_else(missing)?).as_bytes()),
+        OutputKind::LockReport => {
+            let report = report::locks(contents.recording).ok_or_else(missing)?;
+            out.write_all(report::lock_text(&report).as_bytes())
+        }
         OutputKind::Recording => recording::file::write_symbolized(contents.recording, out).map(drop),
         _ => {
             let (mode, format) = what(output, &modes(contents.recording)).ok_or_else(missing)?;
@@ -92,11 +96,14 @@ fn what(output: Encoded, modes: &[Mode]) -> Option<(Mode, &'static str)> {
         OutputKind::CpuProfile => (of(Mode::OnCpu).or_else(|| of(Mode::Event))?, "pprof"),
         OutputKind::OffCpuProfile => (of(Mode::OffCpu)?, "pprof"),
         OutputKind::WallProfile => (of(Mode::Wall)?, "pprof"),
+        OutputKind::LockProfile => (of(Mode::Locks)?, "pprof"),
         OutputKind::Folded => (of(shown?)?, "folded"),
         OutputKind::FlameGraph => (of(shown?)?, "flamegraph"),
         OutputKind::Html => (of(shown?)?, "html"),
-        OutputKind::PmuReport | OutputKind::PmuJson | OutputKind::Recording | OutputKind::PerfData => {
-            return None;
-        }
+        OutputKind::PmuReport
+        | OutputKind::PmuJson
+        | OutputKind::LockReport
+        | OutputKind::Recording
+        | OutputKind::PerfData => return None,
     })
 }

@@ -14,6 +14,10 @@ pub enum OutputKind {
     PmuReport,
     /// The report of the metrics as JSON.
     PmuJson,
+    /// Which locks threads wait for, as text.
+    LockReport,
+    /// The same as a profile of contentions and their delay, gzip-compressed pprof.
+    LockProfile,
     /// Folded stacks, one file for each profile: `NAME.MODE.EXT` if there are several. A sink, a device or standard output gets the first
     /// profile.
     Folded,
@@ -36,6 +40,7 @@ impl OutputKind {
             Self::OffCpuProfile => "--offcpu-output",
             Self::WallProfile => "--wall-output",
             Self::PmuReport | Self::PmuJson => "--pmu-output",
+            Self::LockReport | Self::LockProfile => "--locks-output",
             Self::Folded => "--folded-output",
             Self::FlameGraph => "--flamegraph-output",
             Self::Html => "--html-output",
@@ -49,7 +54,12 @@ impl OutputKind {
     pub fn is_binary(self) -> bool {
         matches!(
             self,
-            Self::CpuProfile | Self::OffCpuProfile | Self::WallProfile | Self::Recording | Self::PerfData
+            Self::CpuProfile
+                | Self::OffCpuProfile
+                | Self::WallProfile
+                | Self::LockProfile
+                | Self::Recording
+                | Self::PerfData
         )
     }
 
@@ -61,6 +71,8 @@ impl OutputKind {
             Self::WallProfile => ("wall", "pb.gz"),
             Self::PmuReport => ("pmu", "txt"),
             Self::PmuJson => ("pmu", "json"),
+            Self::LockReport => ("locks", "txt"),
+            Self::LockProfile => ("locks", "pb.gz"),
             Self::Folded => ("on-cpu", "folded"),
             Self::FlameGraph => ("on-cpu", "svg"),
             Self::Html => ("on-cpu", "html"),

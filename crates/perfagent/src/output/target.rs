@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::kind::OutputKind;
 use super::names::AutoName;
 use super::place::{Place, place_of};
 use super::sink::Sink;
@@ -30,6 +31,16 @@ impl FileTarget {
         match self {
             Self::Path(path) => !is_direct(path),
             Self::Auto(_) | Self::Stdout => false,
+        }
+    }
+
+    /// The output that an option means by a file of this name: what is known of locks is text, or a profile if the name ends with
+    /// `.pb.gz`.
+    pub(crate) fn kind_of(&self, kind: OutputKind) -> OutputKind {
+        let is_profile = |path: &Path| formats::registry::extension_of(path) == Some("pb.gz");
+        match (kind, self) {
+            (OutputKind::LockReport, Self::Path(path)) if is_profile(path) => OutputKind::LockProfile,
+            _ => kind,
         }
     }
 

@@ -53,13 +53,14 @@ fn shown(mode: Mode) -> &'static str {
     match mode {
         Mode::OffCpu => "Off-CPU time",
         Mode::Wall => "Wall-clock time",
+        Mode::Locks => "Waits for locks",
         _ => "On-CPU time",
     }
 }
 
 /// What the value of a written profile is: of our own profiles the time that they show, of others the name of the value.
 pub(super) fn title_of_profile(profile: &Profile, value: usize) -> String {
-    let modes = [Mode::OnCpu, Mode::OffCpu, Mode::Wall];
+    let modes = [Mode::OnCpu, Mode::OffCpu, Mode::Wall, Mode::Locks];
     let mode = modes.into_iter().find(|mode| comment(profile, "perf-agent.mode") == Some(mode.name()));
     let kind = || profile.sample_types.get(value).map(|of| of.kind.clone()).unwrap_or_default();
     mode.map_or_else(kind, |mode| shown(mode).to_owned())

@@ -51,6 +51,7 @@ pub(super) fn of_interval(parts: &mut Parts) -> Accounting {
     accounting.deferred_walks = parts.intake.deferred_walks();
     accounting.not_kept = parts.intake.builder.not_kept();
     accounting.wakers_not_kept = parts.intake.builder.wakers_not_kept();
+    accounting.locks_not_kept = parts.intake.builder.locks_not_kept();
     accounting
 }
 

@@ -118,7 +118,7 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
 
     let system = matches!(config.targets, Targets::System);
     // Scheduler statistics alone need no stacks.
-    let without_tables = config.unwind == Unwind::Fp || !(config.cpu_profile || config.off_cpu_profile);
+    let without_tables = config.unwind == Unwind::Fp || !config.takes_stacks();
     let eager = !system || config.unwind == Unwind::Dwarf;
     let Callbacks { enrichment, table_hooks, exec_hooks, symbol_sources } = callbacks;
     let (table_hooks, exec_hooks) = (table_hooks.start()?, exec_hooks.start()?);

@@ -5,7 +5,42 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use recording::{Attached, Counters, Occurrence, PythonCounter, PythonWalks, Role, State, Values, WalkEnd};
+use recording::{
+    Attached, Counters, EventId, LockKind, Object, Occurrence, PythonCounter, PythonWalks, Role, State,
+    Values, WalkEnd,
+};
+
+/// The event that a key counts. The programs make no key with an unknown number.
+pub(crate) fn event_of_key(hash: u64) -> EventId {
+    event(kernel::Event::of_key(hash).unwrap_or(kernel::Event::Clock))
+}
+
+/// An event of the programs in the recordings of a capture.
+pub(crate) fn event(event: kernel::Event) -> EventId {
+    match event {
+        kernel::Event::Scheduler => EventId(1),
+        kernel::Event::Lock => EventId::LOCKS,
+        kernel::Event::LockLength => EventId::LOCK_LENGTHS,
+        // The clock, or the event that is sampled instead.
+        _ => EventId(0),
+    }
+}
+
+/// A lock with the further stacks of waits for it, by their keys.
+pub(crate) fn lock(message: &kernel::LockMessage) -> Attached {
+    let kind = match message.kind {
+        kernel::LockKind::WaitBitset => LockKind::WaitBitset,
+        kernel::LockKind::PriorityInheritance => LockKind::PriorityInheritance,
+        _ => LockKind::Wait,
+    };
+    let waker = if message.released { Role::Releaser } else { Role::Waker };
+    let links = [(Role::Owner, message.owner), (waker, message.waker)];
+    Attached {
+        links: links.into_iter().filter_map(|(role, key)| Some((role, key?))).collect(),
+        object: Some(Object { address: message.address, lock: Some(kind) }),
+        time_bin: message.bucket,
+    }
+}
 
 /// The end of a walk.
 pub(crate) fn walk_end(end: kernel::WalkEnd) -> WalkEnd {
@@ -52,7 +87,8 @@ fn role(role: kernel::Role) -> Option<Role> {
 /// What a message tells of a stack besides its frames; `None` if that is nothing.
 pub(crate) fn attached(attached: &kernel::Attached) -> Option<Attached> {
     let links = attached.links.iter().filter_map(|link| Some((role(link.role)?, link.key))).collect();
-    let attached = Attached { links, object: attached.object, time_bin: attached.time_bin };
+    let object = attached.object.map(|address| Object { address, lock: None });
+    let attached = Attached { links, object, time_bin: attached.time_bin };
     (attached != Attached::default()).then_some(attached)
 }
 
@@ -136,6 +172,10 @@ pub(crate) fn counters(counters: &kernel::Counters) -> Counters {
         wakers_lost: counters.wakers_lost,
         lifetime_ns: counters.lifetime_ns,
         seams_lost: counters.seams_lost,
+        lock_waits: counters.lock_waits,
+        locks_lost: counters.locks_lost,
+        owners_lost: counters.owners_lost,
+        lengths_lost: counters.lengths_lost,
         unsent_of_process: counters.unsent_of_process,
         unsent_of_machine: counters.unsent_of_machine,
         unsent_ring_full: counters.unsent_ring_full,

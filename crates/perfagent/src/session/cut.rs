@@ -42,10 +42,12 @@ pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
         std::thread::sleep(ARRIVALS_CHECK);
         round(parts, false);
     }
-    let open: HashSet<u64> = taken.open.iter().map(|stretch| stretch.key).collect();
+    let open: HashSet<u64> = taken.open.iter().flat_map(|stretch| [stretch.key, stretch.lock]).collect();
     for stretch in &taken.open {
         let time = StackSums { count: 0, value: stretch.value, waited: stretch.waited };
         parts.intake.builder.add_open(stretch.key, time);
+        let of_lock = StackSums { count: 0, value: stretch.lock_ns, waited: 0 };
+        parts.intake.builder.add_open(stretch.lock, of_lock);
     }
     let before = &parts.interval.before;
     let mut figures = total.since(before);
@@ -77,6 +79,7 @@ fn late(parts: &mut Parts) -> Carried {
     Carried {
         samples: early(sampled),
         waits: early(Mode::OffCpu),
+        locks: intake.builder.early_locks(),
         time_ns: if settings.wall_profile { intake.builder.early_time_ns() } else { 0 },
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     let mut warnings = parts.warnings.take();
     let hooks = parts.tables.take_hooks();
     warnings.extend(parts.tables.take_warnings());
-    let stacks = parts.config.cpu_profile || parts.config.off_cpu_profile;
+    let stacks = parts.config.takes_stacks();
     warnings.extend(parts.processes.take_warnings(stacks));
     if let Some(python) = &mut parts.intake.resolver.python {
         warnings.extend(python.take_warnings());

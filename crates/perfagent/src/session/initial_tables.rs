@@ -27,7 +27,7 @@ pub(super) fn patience(config: &Config) -> Option<Duration> {
         // The command has not been executed yet: its present mappings are not those that it will run.
         Targets::Command(_) => Some(CACHED),
         _ if config.unwind == Unwind::Dwarf => None,
-        Targets::Pids(_) if config.off_cpu_profile => Some(OFF_CPU),
+        Targets::Pids(_) if config.follows_waits() => Some(OFF_CPU),
         _ => Some(CACHED),
     }
 }

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use kernel::{CodeMessage, Event, Frame, Kernel, RawStack, SampledAt, StackMessage, State, WalkEnd};
+use kernel::{
+    CodeMessage, Event, Frame, Kernel, LockMessage, RawStack, SampledAt, StackMessage, State, WalkEnd,
+};
 use profile::Avma;
-use recording::{Builder, EventId, Key, Limits, MissingStack, StackSums};
+use recording::{Builder, EventId, Key, Limits, LockKey, MissingStack, Role, StackSums};
 
 use super::held_stacks::HeldStacks;
 use super::python_stacks::PythonStacks;
@@ -71,6 +73,10 @@ pub(super) struct Intake {
     single_intervals: bool,
     /// Single samples lost in earlier intervals.
     samples_lost_before: u64,
+    /// Waits for locks are recorded.
+    records_locks: bool,
+    /// Of threads that slept at the start: the key of the stack of the owner of the lock that a thread waits for, by the key of its own.
+    owners_asleep: HashMap<u64, u64>,
 }
 
 impl Intake {
@@ -95,6 +101,8 @@ impl Intake {
             single_samples: config.single_samples,
             single_intervals: config.single_intervals,
             samples_lost_before: 0,
+            records_locks: config.locks,
+            owners_asleep: HashMap::new(),
         }
     }
 
@@ -156,6 +164,42 @@ impl Intake {
         self.undrained += 1;
         let state = convert::state(State::of_key(hash));
         self.builder.enter_pair(hash, SCHEDULER, state, blocked, waker);
+    }
+
+    /// Whether waits for locks are recorded.
+    pub(super) fn records_locks(&self) -> bool {
+        self.records_locks
+    }
+
+    /// Takes in who holds locks for which threads sleep, by the keys of both stacks.
+    pub(super) fn add_owners_asleep(&mut self, owners: HashMap<u64, u64>) {
+        self.owners_asleep.extend(owners);
+    }
+
+    /// Takes in what waits for a lock have in common whose sums come under one key.
+    pub(super) fn take_lock(&mut self, message: &LockMessage, processes: &Processes) {
+        self.undrained += 1;
+        let snapshot = processes.histories().at(message.pid, message.exec_id);
+        let of_length = message.bucket.is_some();
+        let place = snapshot.filter(|_| !of_length).and_then(|snapshot| {
+            self.resolver.lock_place(&mut self.builder, message.pid, message.address, snapshot)
+        });
+        let mut attached = convert::lock(message);
+        if let Some(owner) =
+            self.owners_asleep.get(&message.stack).filter(|_| message.owner.is_none() && !of_length)
+        {
+            attached.links.push((Role::Owner, *owner));
+        }
+        let key = LockKey {
+            event: convert::event(message.event),
+            state: recording::State::Blocked,
+            stack: message.stack,
+            pid: message.pid,
+            exec_id: message.exec_id,
+            attached,
+            place,
+        };
+        self.builder.enter_lock(message.hash, key);
     }
 
     /// Takes in a thread that slept when the capture began. `walked`: its stack was walked while it still slept.
@@ -414,7 +458,7 @@ impl Intake {
 /// Adds sums of the kernel side under their key.
 fn add(builder: &mut Builder, hash: u64, sums: kernel::Sums) {
     let state = State::of_key(hash);
-    builder.add(hash, event_of(state), convert::state(state), convert::sums(sums));
+    builder.add(hash, convert::event_of_key(hash), convert::state(state), convert::sums(sums));
 }
 
 /// The walk ended because a table was missing: asks for it, and for those that frames further out are likely to need.

@@ -35,7 +35,7 @@ pub(super) fn share_metrics(parts: &mut Parts, duration: Duration) {
 /// Shares the state of the agent with the metrics endpoint.
 pub(super) fn share_health(parts: &mut Parts) {
     let mut health = health::of(&parts.ledgers);
-    if parts.config.cpu_profile || parts.config.off_cpu_profile {
+    if parts.config.takes_stacks() {
         parts.naming.tell(&mut health);
     }
     let memory = parts.kernel.memory();

@@ -19,6 +19,7 @@ mod intake;
 mod kernel_image;
 mod live_context;
 mod live_stats;
+mod lock_owners;
 mod main_mapping;
 mod origin;
 mod parts;

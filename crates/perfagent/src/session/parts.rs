@@ -71,6 +71,8 @@ pub(super) struct Interval {
 pub(super) struct Carried {
     pub(super) samples: u64,
     pub(super) waits: u64,
+    /// Waits for locks.
+    pub(super) locks: u64,
     /// Time of threads. 0 without a wall-clock profile.
     pub(super) time_ns: u64,
 }
@@ -80,6 +82,7 @@ impl Carried {
     pub(super) fn add_to(&self, accounting: &mut Accounting) {
         accounting.sampler.samples += self.samples;
         accounting.scheduler.samples += self.waits;
+        accounting.scheduler.lock_waits += self.locks;
         accounting.scheduler.lifetime_ns += self.time_ns;
     }
 
@@ -88,6 +91,7 @@ impl Carried {
         let Accounting { sampler, scheduler, .. } = accounting;
         sampler.samples = sampler.samples.saturating_sub(self.samples);
         scheduler.samples = scheduler.samples.saturating_sub(self.waits);
+        scheduler.lock_waits = scheduler.lock_waits.saturating_sub(self.locks);
         scheduler.lifetime_ns = scheduler.lifetime_ns.saturating_sub(self.time_ns);
     }
 }

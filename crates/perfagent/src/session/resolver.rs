@@ -148,6 +148,37 @@ impl Resolver {
         self.frame(builder, Avma(frame.pc), frame.exact || is_trampoline, snapshot).map(Some)
     }
 
+    /// The stack of one frame that a lock is, if it is a variable of a file that a process has loaded: in its `.data` or `.bss`, which follow
+    /// its code at a distance that does not depend on where it was loaded.
+    pub(super) fn lock_place(
+        &mut self,
+        builder: &mut Builder,
+        pid: u32,
+        address: u64,
+        snapshot: ProcessSnapshot<'_>,
+    ) -> Option<TaskStackId> {
+        let regions = snapshot.image.regions();
+        let region = regions.last_before(Avma(address))?;
+        let file = region.file().filter(|file| file.kind() == FileKind::Elf)?;
+        let bias = region.start.0.wrapping_sub(file.svma_of(region.offset_of(region.start))?.0);
+        let svma = Svma(address.wrapping_sub(bias));
+        let segment =
+            file.segments().iter().find(|segment| (segment.start..segment.limit).contains(&svma))?;
+        let module = self.module_id(builder, file)?;
+        let mapping = builder.mapping(CodeMapping {
+            module,
+            start: segment.start,
+            limit: segment.limit,
+            file_offset: segment.file_offset,
+        })?;
+        let frame = builder.frame(Frame::Native { mapping, svma, exact: true })?;
+        let labels = vec![Label::str("comm", snapshot.comm)];
+        let task = builder.task(Some(pid), labels, None)?;
+        let stack =
+            Stack { frames: [frame].into(), kernel_frames: 0, end: recording::WalkEnd::Root, missing: None };
+        builder.task_stack(task, stack, State::Blocked)
+    }
+
     /// Whether it is of a command before its first instruction, when it waits for the capture to begin.
     pub(super) fn is_gate(&self, message: &StackMessage) -> bool {
         let is_it = |gate: Gate| (gate.pid, gate.exec_id) == (message.pid, message.exec_id);
@@ -212,16 +243,18 @@ impl Resolver {
         file: &Arc<MappedFile>,
         offset: profile::FileOffset,
     ) -> Option<CodeMappingId> {
-        let module = match self.module_ids.get(&file.key()) {
-            Some(id) => *id,
-            None => {
-                let id = builder.module(module_of(file))?;
-                self.module_ids.insert(file.key(), id);
-                self.modules.entry(id).or_insert_with(|| LiveModule { file: Arc::clone(file) });
-                id
-            }
-        };
+        let module = self.module_id(builder, file)?;
         builder.mapping(code_mapping(module, file, offset))
+    }
+
+    fn module_id(&mut self, builder: &mut Builder, file: &Arc<MappedFile>) -> Option<ModuleId> {
+        if let Some(id) = self.module_ids.get(&file.key()) {
+            return Some(*id);
+        }
+        let id = builder.module(module_of(file))?;
+        self.module_ids.insert(file.key(), id);
+        self.modules.entry(id).or_insert_with(|| LiveModule { file: Arc::clone(file) });
+        Some(id)
     }
 
     fn program_id(&mut self, builder: &mut Builder, instance: &Arc<LiveInstance>) -> Option<ExecInstanceId> {

@@ -135,6 +135,7 @@ fn handle_arrivals(parts: &mut Parts) -> bool {
             }
             Message::Code(code) => parts.intake.take_code(code, &parts.processes),
             Message::Woken { hash, blocked, waker } => parts.intake.take_pair(hash, blocked, waker),
+            Message::Lock(lock) => parts.intake.take_lock(&lock, &parts.processes),
             Message::Life(life) => {
                 let is_known = parts.processes.follow(&life);
                 if let Some(timeline) = parts.intake.timeline.as_mut().filter(|_| is_known) {

@@ -152,7 +152,7 @@ fn prune(parts: &mut Parts) {
 
 /// Disables the sources and ends the capture.
 fn stop(mut parts: Parts, ended_by: Ended) -> CaptureResult {
-    if parts.config.off_cpu_profile {
+    if parts.config.follows_waits() {
         // So that there is room for the sums of all threads that sleep now.
         drain(&mut parts);
     }

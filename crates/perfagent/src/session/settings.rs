@@ -35,6 +35,7 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Result<Settings, Erro
         whole_system: matches!(config.targets, Targets::System),
         without_children: config.no_children,
         off_cpu: config.off_cpu_profile.then(|| off_cpu(config)),
+        locks: config.locks,
         sched_stats: config.pmu.then_some(kernel::SchedStats {
             each_process: config.per_pid,
             split_events: config.pmu_events.len().min(kernel::MAX_SPLIT_EVENTS) as u8,
@@ -113,9 +114,7 @@ fn nanoseconds(duration: std::time::Duration) -> u64 {
 /// Whether functions in Python are to be found.
 pub(super) fn shows_python(config: &Config) -> bool {
     // Scheduler statistics alone need no stacks. Elsewhere than on x86-64 no interpreter is known.
-    cfg!(target_arch = "x86_64")
-        && config.python != PythonFrames::Off
-        && (config.cpu_profile || config.off_cpu_profile)
+    cfg!(target_arch = "x86_64") && config.python != PythonFrames::Off && config.takes_stacks()
 }
 
 /// What recordings keep of the configuration.
@@ -131,6 +130,7 @@ pub(super) fn for_recording(config: &Config) -> recording::Settings {
         event: config.event.as_ref().map(SampledEvent::recorded),
         off_cpu_profile: config.off_cpu_profile,
         wall_profile: config.wall_profile,
+        locks: config.locks,
         sample_rate_hz: config.sample_rate_hz,
         cpus: config.cpus.clone(),
         unwind: config.unwind.name().to_owned(),
@@ -150,7 +150,7 @@ pub(super) fn events(config: &Config) -> Vec<Event> {
         Event::cpu_clock(&name, 1_000_000_000 / u64::from(config.sample_rate_hz.max(1)))
     };
     let sampled = config.event.as_ref().map_or_else(clock, SampledEvent::recorded);
-    vec![sampled, Event::scheduler(SCHEDULER_EVENT)]
+    vec![sampled, Event::scheduler(SCHEDULER_EVENT), Event::locks(), Event::lock_lengths()]
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use kernel::{Kernel, Message, RawStack, StackMessage, WalkEnd};
 
 use super::intake::Intake;
+use super::lock_owners;
 use crate::processes::Processes;
 use crate::unwinding::{TableStore, Walked};
 
@@ -50,6 +51,9 @@ pub(super) fn take_in(
     intake.may_wait_for_files(Duration::ZERO);
     if stacks.is_empty() {
         return Ok(());
+    }
+    if intake.records_locks() {
+        intake.add_owners_asleep(lock_owners::of_sleepers(&stacks, processes));
     }
     let confirmed = kernel.still_asleep();
     let still: HashSet<u64> =

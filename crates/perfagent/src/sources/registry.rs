@@ -37,7 +37,7 @@ impl Sources {
         };
         let all: [(bool, Make); 2] = [
             (config.cpu_profile, sampler),
-            (config.off_cpu_profile || config.pmu, |_| Box::new(Scheduler::default())),
+            (config.follows_waits() || config.pmu, |_| Box::new(Scheduler::default())),
         ];
         let stacks = all.iter().filter(|(wanted, _)| *wanted).map(|(_, make)| make(config)).collect();
         Self { stacks, sched_stats: config.pmu.then(|| SchedStats::new(config)) }

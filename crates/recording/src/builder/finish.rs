@@ -7,7 +7,7 @@ use crate::builder::keys::Place;
 use crate::builder::singles::fit_values;
 use crate::builder::table::{Item, Room, Table};
 use crate::builder::tables::Tables;
-use crate::count::{Count, Link, TaskStackId};
+use crate::count::{Count, Link, Object, TaskStackId};
 use crate::event::EventId;
 use crate::model::Recording;
 use crate::module::{CodeMappingId, ModuleId};
@@ -65,7 +65,7 @@ pub(super) fn recording(
 }
 
 /// The order of counts.
-fn order(count: &Count) -> (TaskStackId, &[Link], EventId, Option<u64>, Option<u32>) {
+fn order(count: &Count) -> (TaskStackId, &[Link], EventId, Option<Object>, Option<u32>) {
     (count.stack, &count.links, count.event, count.object, count.time_bin)
 }
 

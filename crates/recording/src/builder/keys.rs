@@ -7,7 +7,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use crate::count::{Link, Role, TaskStackId};
+use crate::count::{Link, Object, Role, TaskStackId};
 use crate::event::{Event, EventId};
 use crate::state::State;
 use crate::values::{Folds, Values};
@@ -43,10 +43,29 @@ struct Known {
 pub struct Attached {
     /// Further stacks by role, by their keys.
     pub links: Vec<(Role, u64)>,
-    /// What it happened to, as the address of a lock.
-    pub object: Option<u64>,
+    /// What it happened to, as a lock.
+    pub object: Option<Object>,
     /// Number of the time bin.
     pub time_bin: Option<u32>,
+}
+
+/// What waits for a lock have in common whose sums come under one key.
+#[derive(Clone, Debug)]
+pub struct LockKey {
+    /// The event: [`EventId::LOCKS`] or [`EventId::LOCK_LENGTHS`].
+    pub event: EventId,
+    /// What the waiters were doing.
+    pub state: State,
+    /// Key of the stack of the waiters.
+    pub stack: u64,
+    /// The process, and the time at which its program began: they tell when the key cannot come again.
+    pub pid: u32,
+    /// See `pid`; ns of the monotonic clock.
+    pub exec_id: u64,
+    /// The lock with the further stacks, and the bucket of lengths as time bin.
+    pub attached: Attached,
+    /// The lock as a stack of one frame, if it is a variable of a file.
+    pub place: Option<TaskStackId>,
 }
 
 /// A stack, or the key of a stack that is still on its way.
@@ -65,7 +84,7 @@ struct Linked {
     /// The key of its stack, if that is the key of one interval alone.
     once: Option<u64>,
     links: Vec<(Role, Side)>,
-    object: Option<u64>,
+    object: Option<Object>,
     time_bin: Option<u32>,
     /// The process and the begin of its program; none of a pair.
     program: Option<(u32, u64)>,
@@ -118,7 +137,7 @@ pub(super) struct Place {
     pub(super) event: EventId,
     pub(super) stack: TaskStackId,
     pub(super) links: Vec<Link>,
-    pub(super) object: Option<u64>,
+    pub(super) object: Option<Object>,
     pub(super) time_bin: Option<u32>,
 }
 
@@ -152,7 +171,12 @@ pub(super) struct Keys {
     /// crowd out the blocked stacks.
     sums_attached: usize,
     /// Sums whose stack is still on its way: in the ring, or waiting for unwind tables.
-    early: HashMap<u64, (State, Values)>,
+    early: HashMap<u64, Early>,
+    /// Stacks of one interval alone of which sums have come, with the number of drains then: an interval that is a wait for a lock
+    /// has two sums, and one of them may still be on its way. None are kept without locks.
+    over: HashMap<u64, (TaskStackId, u32)>,
+    /// Waits for locks are recorded.
+    has_locks: bool,
     /// Time of intervals that go on, whose stack is still on its way.
     early_open: HashMap<u64, Values>,
     /// How often sums were taken.
@@ -161,6 +185,16 @@ pub(super) struct Keys {
     /// Occurrences whose stack never came, by number of [`State`].
     pub(super) without_stack: [u64; State::ALL.len()],
     pub(super) wakers_not_kept: u64,
+    /// Waits for locks that exceeded a limit, or whose stack never came.
+    pub(super) locks_not_kept: u64,
+}
+
+/// Sums whose stack is still on its way.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    event: EventId,
+    state: State,
+    sums: Values,
 }
 
 impl Keys {
@@ -173,11 +207,14 @@ impl Keys {
             sums: HashMap::new(),
             sums_attached: 0,
             early: HashMap::new(),
+            over: HashMap::new(),
+            has_locks: false,
             early_open: HashMap::new(),
             drains: 0,
             not_kept: [0; State::ALL.len()],
             without_stack: [0; State::ALL.len()],
             wakers_not_kept: 0,
+            locks_not_kept: 0,
         }
     }
 
@@ -192,7 +229,7 @@ impl Keys {
 
     /// Enters a key with its stack.
     pub(super) fn enter(&mut self, hash: u64, key: Key, state: State) {
-        let early = self.early.remove(&hash).map(|(_, sums)| sums);
+        let early = self.early.remove(&hash).map(|early| early.sums);
         if let Some(sums) = early {
             self.add_to(Place::of(key.event, key.stack), state, sums);
         }
@@ -200,6 +237,9 @@ impl Keys {
             self.add_time(Place::of(key.event, key.stack), time);
         }
         let is_over = key.once && early.is_some_and(tells_an_end);
+        if is_over {
+            self.end_once(hash, key.stack);
+        }
         if !is_over && (self.known.len() < self.limit || self.known.contains_key(&hash)) {
             self.known.insert(hash, Known { key, state, heard: self.drains });
         }
@@ -220,11 +260,30 @@ impl Keys {
         });
     }
 
+    /// Enters the key of waits for a lock. The stacks are known by their keys, before or after this.
+    pub(super) fn enter_lock(&mut self, hash: u64, key: LockKey) {
+        self.has_locks = true;
+        let LockKey { event, state, stack, pid, exec_id, attached, place } = key;
+        self.enter_linked(hash, || {
+            let mut linked = Linked::new(event, state, Side::Key(stack), &attached);
+            linked.links.extend(place.map(|place| (Role::Place, Side::Stack(place))));
+            Linked { program: Some((pid, exec_id)), ..linked }
+        });
+    }
+
+    /// The only sums of a key of one interval have come. Its stack is still needed where the interval is a wait for a lock too.
+    fn end_once(&mut self, hash: u64, stack: TaskStackId) {
+        self.known.remove(&hash);
+        if self.has_locks && self.over.len() < self.limit {
+            self.over.insert(hash, (stack, self.drains));
+        }
+    }
+
     fn enter_linked(&mut self, hash: u64, new: impl FnOnce() -> Linked) {
         if self.linked.len() >= self.limit && !self.linked.contains_key(&hash) {
             return;
         }
-        let early = self.early.remove(&hash).map(|(_, sums)| sums).unwrap_or_default();
+        let early = self.early.remove(&hash).map(|early| early.sums).unwrap_or_default();
         let mut linked = self.linked.remove(&hash).unwrap_or_else(new);
         linked.heard = self.drains;
         linked.sums.join(early, self.folds(linked.event));
@@ -242,8 +301,10 @@ impl Keys {
             let (key, state) = (known.key, known.state);
             self.add_to(Place::of(key.event, key.stack), state, sums);
             if key.once && tells_an_end(sums) {
-                self.known.remove(&hash);
+                self.end_once(hash, key.stack);
             }
+        } else if let Some((stack, _)) = self.over.get(&hash).copied() {
+            self.add_to(Place::of(event, stack), state, sums);
         } else if let Some(mut linked) = self.linked.remove(&hash) {
             linked.sums.join(sums, self.folds(linked.event));
             linked.heard = self.drains;
@@ -251,9 +312,10 @@ impl Keys {
         } else if tells_an_end(sums) {
             if self.early.len() < self.limit || self.early.contains_key(&hash) {
                 let folds = self.folds(event);
-                self.early.entry(hash).or_insert((state, Values::default())).1.join(sums, folds);
+                let new = Early { event, state, sums: Values::default() };
+                self.early.entry(hash).or_insert(new).sums.join(sums, folds);
             } else {
-                self.not_kept[state as usize] += sums.count();
+                self.count_not_kept(event, state, sums.count());
             }
         }
     }
@@ -268,7 +330,7 @@ impl Keys {
         if let Some(total) = self.sums_of(place) {
             total.join(sums, folds);
         } else if is_bare {
-            self.not_kept[state as usize] += sums.count();
+            self.count_not_kept(bare.event, state, sums.count());
         } else {
             self.add_without_waker(bare, state, sums);
         }
@@ -276,12 +338,22 @@ impl Keys {
 
     /// Adds the sums of intervals whose waker is not known, or exceeds a limit.
     fn add_without_waker(&mut self, place: Place, state: State, sums: Values) {
-        let folds = self.folds(place.event);
+        let (folds, bare_event) = (self.folds(place.event), place.event);
         if let Some(total) = self.sums_of(place) {
             total.join(sums, folds);
             self.wakers_not_kept += sums.count();
         } else {
-            self.not_kept[state as usize] += sums.count();
+            self.count_not_kept(bare_event, state, sums.count());
+        }
+    }
+
+    /// Counts occurrences that exceed a limit.
+    pub(super) fn count_not_kept(&mut self, event: EventId, state: State, count: u64) {
+        match event {
+            EventId::LOCKS => self.locks_not_kept += count,
+            // The same waits once more.
+            EventId::LOCK_LENGTHS => {}
+            _ => self.not_kept[state as usize] += count,
         }
     }
 
@@ -329,44 +401,62 @@ impl Keys {
 
     /// Ended intervals and samples of which a stack is still on its way, of the states in question.
     pub(super) fn early_count(&self, of: impl Fn(State) -> bool) -> u64 {
-        let early = self.early.values().map(|(state, sums)| (*state, sums.count()));
-        let linked = self.linked.values().map(|linked| (linked.state, linked.sums.count()));
-        early.chain(linked).filter(|(state, _)| of(*state)).map(|(_, count)| count).sum()
+        let all = self.all_early().filter(|early| !early.event.is_of_locks() && of(early.state));
+        all.map(|early| early.sums.count()).sum()
+    }
+
+    /// Waits for locks of which a stack is still on its way.
+    pub(super) fn early_locks(&self) -> u64 {
+        let all = self.all_early().filter(|early| early.event == EventId::LOCKS);
+        all.map(|early| early.sums.count()).sum()
+    }
+
+    /// All sums of which a stack is still on its way.
+    fn all_early(&self) -> impl Iterator<Item = Early> {
+        let linked = self.linked.values().map(|of| Early { event: of.event, state: of.state, sums: of.sums });
+        self.early.values().copied().chain(linked)
     }
 
     /// Time of which a stack is still on its way: of ended intervals, on CPUs, and of intervals that go on.
     pub(super) fn early_time_ns(&self) -> u64 {
         let time = |Values([_, time, ..]): Values| time;
-        let early = self.early.values().map(|(state, sums)| (*state, *sums));
-        let linked = self.linked.values().map(|linked| (linked.state, linked.sums));
-        let ended = early.chain(linked).filter(|(state, sums)| state.is_time() && sums.count() > 0);
-        let ended: u64 = ended.map(|(_, sums)| time(sums)).sum();
+        let is_time =
+            |early: &Early| !early.event.is_of_locks() && early.state.is_time() && early.sums.count() > 0;
+        let ended: u64 = self.all_early().filter(is_time).map(|early| time(early.sums)).sum();
         ended.saturating_add(self.early_open.values().map(|sums| time(*sums)).sum())
     }
 
     /// Finds the stacks of a linked key, and hands its sums over to them. Whether the key may still be needed.
     fn resolve(&mut self, linked: &mut Linked) -> bool {
         if let Side::Key(hash) = linked.stack
-            && let Some(known) = self.known.get(&hash)
+            && let Some((stack, once)) = self.stack_of(hash)
         {
-            linked.stack = Side::Stack(known.key.stack);
-            linked.once = known.key.once.then_some(hash);
+            linked.stack = Side::Stack(stack);
+            linked.once = once.then_some(hash);
         }
         for side in linked.links.iter_mut().map(|(_, side)| side) {
             if let Side::Key(hash) = *side
-                && let Some(known) = self.known.get(&hash)
+                && let Some((stack, _)) = self.stack_of(hash)
             {
-                *side = Side::Stack(known.key.stack);
+                *side = Side::Stack(stack);
             }
         }
         let Some(place) = linked.place() else { return true };
         let sums = std::mem::take(&mut linked.sums);
         self.add_to(place, linked.state, sums);
         if let Some(hash) = linked.once.filter(|_| sums.count() > 0) {
-            self.known.remove(&hash);
+            if let Some(key) = self.key(hash) {
+                self.end_once(hash, key.stack);
+            }
             return false;
         }
         true
+    }
+
+    /// The stack of a key, and whether it is the key of one interval alone.
+    fn stack_of(&self, hash: u64) -> Option<(TaskStackId, bool)> {
+        let known = self.known.get(&hash).map(|known| (known.key.stack, known.key.once));
+        known.or_else(|| self.over.get(&hash).map(|(stack, _)| (*stack, true)))
     }
 
     /// Resolves a linked key, and keeps it if it may still be needed.
@@ -388,6 +478,7 @@ impl Keys {
         self.drains += 1;
         self.resolve_linked();
         let drains = self.drains;
+        self.over.retain(|_, (_, since)| drains - *since < KEPT_DRAINS);
         self.linked.retain(|_, linked| linked.may_come(drains, &mut may_come));
         self.known.retain(|_, known| {
             if known.state.is_waker() {
@@ -409,6 +500,7 @@ impl Keys {
     fn shrink(&mut self) {
         self.known.shrink_to(2 * self.known.len());
         self.linked.shrink_to(2 * self.linked.len());
+        self.over.shrink_to(2 * self.over.len());
         self.early.shrink_to(2 * self.early.len());
         self.early_open.shrink_to(2 * self.early_open.len());
     }
@@ -441,9 +533,13 @@ impl Keys {
                 Side::Stack(stack) => renumber(*stack).inspect(|next| *stack = *next).is_some(),
             })
         });
+        self.over.retain(|_, (stack, since)| {
+            let next = if drains - *since < KEPT_DRAINS { renumber(*stack) } else { None };
+            next.inspect(|next| *stack = *next).is_some()
+        });
         self.shrink();
         (self.not_kept, self.without_stack) = Default::default();
-        self.wakers_not_kept = 0;
+        (self.wakers_not_kept, self.locks_not_kept) = (0, 0);
         self.sums_attached = 0;
         std::mem::take(&mut self.sums)
     }
@@ -452,8 +548,15 @@ impl Keys {
     pub(super) fn settle(&mut self, was_short: bool) {
         self.early_open.clear();
         let mut lost = [0; State::ALL.len()];
-        for (_, (state, sums)) in std::mem::take(&mut self.early) {
-            lost[state as usize] += sums.count();
+        let mut lose = |keys: &mut Self, event: EventId, state: State, count| {
+            if event.is_of_locks() {
+                keys.count_not_kept(event, state, count);
+            } else {
+                lost[state as usize] += count;
+            }
+        };
+        for (_, Early { event, state, sums }) in std::mem::take(&mut self.early) {
+            lose(self, event, state, sums.count());
         }
         for (_, mut linked) in std::mem::take(&mut self.linked) {
             self.resolve(&mut linked);
@@ -461,7 +564,7 @@ impl Keys {
             linked.links.retain(|(_, side)| matches!(side, Side::Stack(_)));
             match linked.place() {
                 Some(place) => self.add_without_waker(place, linked.state, sums),
-                None => lost[linked.state as usize] += sums.count(),
+                None => lose(self, linked.event, linked.state, sums.count()),
             }
         }
         let lost_for = if was_short { &mut self.not_kept } else { &mut self.without_stack };

@@ -26,7 +26,7 @@ use self::singles::SingleSamples;
 use self::tables::Tables;
 
 pub use self::context::{Context, Renumbering};
-pub use self::keys::{Attached, Key};
+pub use self::keys::{Attached, Key, LockKey};
 pub use self::singles::Occurrence;
 
 /// How many items of a kind are kept at most, and how much memory they take.
@@ -195,6 +195,11 @@ impl Builder {
         self.keys.enter_pair(hash, event, state, blocked, waker);
     }
 
+    /// Enters the key of waits for a lock: what is summed up under `hash` has these stacks and this lock in common.
+    pub fn enter_lock(&mut self, hash: u64, key: LockKey) {
+        self.keys.enter_lock(hash, key);
+    }
+
     /// Adds the values of an event that came together under a key.
     pub fn add(&mut self, hash: u64, event: EventId, state: State, values: impl Into<Values>) {
         self.keys.add(hash, event, state, values.into());
@@ -244,6 +249,12 @@ impl Builder {
         self.keys.early_count(of)
     }
 
+    /// Waits for locks of which a stack is still on its way. A cut carries them into the next interval.
+    #[must_use]
+    pub fn early_locks(&self) -> u64 {
+        self.keys.early_locks()
+    }
+
     /// Time of which a stack is still on its way. A cut carries it into the next interval.
     #[must_use]
     pub fn early_time_ns(&self) -> u64 {
@@ -265,6 +276,12 @@ impl Builder {
     #[must_use]
     pub fn wakers_not_kept(&self) -> u64 {
         self.keys.wakers_not_kept
+    }
+
+    /// Waits for locks that exceeded a limit.
+    #[must_use]
+    pub fn locks_not_kept(&self) -> u64 {
+        self.keys.locks_not_kept
     }
 
     /// Keys, pairs and early sums that are held.
@@ -301,6 +318,7 @@ impl Builder {
         context.accounting.not_kept = self.keys.not_kept;
         context.accounting.without_stack = self.keys.without_stack;
         context.accounting.wakers_not_kept = self.keys.wakers_not_kept;
+        context.accounting.locks_not_kept = self.keys.locks_not_kept;
         let next = &mut self.tables;
         let mut numbers = HashMap::new();
         let sums = self
@@ -321,6 +339,7 @@ impl Builder {
         context.accounting.not_kept = self.keys.not_kept;
         context.accounting.without_stack = self.keys.without_stack;
         context.accounting.wakers_not_kept = self.keys.wakers_not_kept;
+        context.accounting.locks_not_kept = self.keys.locks_not_kept;
         let singles = self.singles.map(|mut singles| {
             singles.settle();
             singles.take(context.start_ns)

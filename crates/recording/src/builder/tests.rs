@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use profile::{Avma, FileOffset, Label, Svma};
 
 use super::*;
-use crate::count::{Link, Role};
+use crate::count::{Link, Object, Role};
 use crate::event::{Event, Fold, Unit, ValueSpec};
 use crate::module::{FileIdentity, ModuleKind};
 use crate::values::StackSums;
@@ -206,7 +206,7 @@ fn a_source_can_tell_squares_and_maxima_of_an_object_and_its_owner_by_time() {
     let [waiting, owner] = [("/waits", 1), ("/owns", 2)].map(|(path, at)| stack_in(&mut builder, path, at));
     let attached = |object, time_bin| Attached {
         links: vec![(Role::Owner, 2)],
-        object: Some(object),
+        object: Some(Object { address: object, lock: None }),
         time_bin: Some(time_bin),
     };
     let key = |stack| Key { event: lock_waits, ..key(stack) };
@@ -225,7 +225,8 @@ fn a_source_can_tell_squares_and_maxima_of_an_object_and_its_owner_by_time() {
         let of = |count: &crate::Count| {
             let linked: Vec<_> = count.links.iter().map(|Link { role, stack }| (*role, *stack)).collect();
             assert_eq!((count.event, linked), (lock_waits, vec![(Role::Owner, TaskStackId(1))]));
-            (path_of(recording, 0).to_owned(), count.object, count.time_bin, count.values.clone())
+            let address = count.object.map(|object| object.address);
+            (path_of(recording, 0).to_owned(), address, count.time_bin, count.values.clone())
         };
         recording.counts.iter().map(of).collect::<Vec<_>>()
     };

@@ -19,9 +19,7 @@ pub(crate) fn of(symbolized: &SymbolizedRecording, ledgers: &[Ledger], ended_by:
     let mut findings = names::of(&symbolized.names.outcome);
     findings.extend(samples::not_run(recording));
     // A wall-clock profile lacks nothing that neither of the others lacks.
-    for ledger in
-        ledgers.iter().filter(|ledger| matches!(ledger.mode, Mode::OnCpu | Mode::Event | Mode::OffCpu))
-    {
+    for ledger in ledgers.iter().filter(|ledger| ledger.mode != Mode::Wall && ledger.mode.has_stacks()) {
         findings.extend(samples::no_room(ledger));
         if ledger.samples == 0 {
             findings.push(samples::none(recording, ledger.mode, ended_by));

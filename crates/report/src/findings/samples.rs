@@ -51,6 +51,10 @@ pub(super) fn none(recording: &Recording, mode: Mode, ended_by: EndedBy) -> Find
     let settings = &recording.settings;
     let (reason, hint) = match mode {
         Mode::OffCpu => no_intervals(settings),
+        Mode::Locks => (
+            "no thread of the targets waited for a lock",
+            "profile while there is load; locks that are taken by spinning, and those of Go, are not seen",
+        ),
         Mode::Event => (
             "the event did not happen in the targets, or less often than its period",
             "profile for longer, or while there is load; lower period=N",

@@ -3,14 +3,16 @@
 
 use std::time::Duration;
 
-use recording::{Frame, FrameId, MissingStack, Mode, ModuleKind, Recording, State, SymbolizedRecording};
+use recording::{
+    EventId, Frame, FrameId, MissingStack, Mode, ModuleKind, Recording, State, SymbolizedRecording,
+};
 
 use super::model::Ledger;
 use super::running::{not_kept, running, without_stack};
 use super::walks::{self, Walks};
 use super::wall_clock::WallClock;
 use crate::figures::{add, sum};
-use crate::selection::{self, Entry, SAMPLED, SCHEDULER};
+use crate::selection::{self, Entry, LockWaits, SAMPLED, SCHEDULER};
 use crate::stack_lines::{StackLine, StackLines};
 use crate::wall_time::OnCpuTime;
 
@@ -39,11 +41,15 @@ pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
                     lines.fill(&entry, &mut buffer);
                     Frames::of(&buffer, symbolized)
                 });
-                add(&mut ledger.frames_named, frames.named.saturating_mul(entry.count));
-                add(&mut ledger.frames_by_start, frames.by_start.saturating_mul(entry.count));
-                add(&mut ledger.frames_no_start, frames.no_start.saturating_mul(entry.count));
-                add(&mut ledger.frames_shown, frames.all.saturating_mul(entry.count));
+                frames.add_to(ledger, entry.count);
             }
+        }
+    }
+    for ledger in ledgers.iter_mut().filter(|ledger| ledger.mode == Mode::Locks) {
+        for waits in selection::lock_waits(recording) {
+            lines.fill(&waits.entry, &mut buffer);
+            Frames::of(&buffer, symbolized).add_to(ledger, waits.entry.count);
+            add_lock_waits(ledger, &waits);
         }
     }
     for ledger in ledgers.iter_mut().filter(|ledger| ledger.mode.has_stacks()) {
@@ -80,6 +86,24 @@ impl Frames {
         }
         frames
     }
+
+    /// Adds the frames of samples.
+    fn add_to(self, ledger: &mut Ledger, samples: u64) {
+        add(&mut ledger.frames_named, self.named.saturating_mul(samples));
+        add(&mut ledger.frames_by_start, self.by_start.saturating_mul(samples));
+        add(&mut ledger.frames_no_start, self.no_start.saturating_mul(samples));
+        add(&mut ledger.frames_shown, self.all.saturating_mul(samples));
+    }
+}
+
+/// Adds waits for a lock.
+fn add_lock_waits(ledger: &mut Ledger, waits: &LockWaits<'_>) {
+    let entry = &waits.entry;
+    add_stack(ledger, entry);
+    add_process(ledger, entry);
+    add(&mut ledger.lock_ns, entry.time_ns);
+    add(&mut ledger.owners_seen, if waits.owner.is_some() { entry.count } else { 0 });
+    add(&mut ledger.released, if waits.released { entry.count } else { 0 });
 }
 
 /// Whether a frame is in a file whose functions could be known.
@@ -98,13 +122,17 @@ fn without_content(recording: &Recording) -> Vec<Ledger> {
         let of_gate = Totals::sum(&totals.gate_count, |state| settings.shows(mode, state));
         ledger.samples = ledger.samples.saturating_sub(of_gate);
         ledger.elapsed = Duration::from_nanos(recording.span.duration_ns);
-        let event = if mode == settings.sampled_mode() { SAMPLED } else { SCHEDULER };
+        let event = match mode {
+            Mode::Locks => EventId::LOCKS,
+            mode if mode == settings.sampled_mode() => SAMPLED,
+            _ => SCHEDULER,
+        };
         if let Some(event) = recording.event(event) {
             ledger.event.clone_from(&event.name);
         }
     }
     if settings.wall_profile
-        && let [on_cpu, off_cpu] = &ledgers[..]
+        && let [on_cpu, off_cpu, ..] = &ledgers[..]
     {
         let wall = wall_clock(recording, &totals, on_cpu, off_cpu);
         ledgers.push(wall);

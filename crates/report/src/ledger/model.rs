@@ -57,6 +57,16 @@ pub struct Ledger {
     pub wakers_lost: u64,
     /// Off-CPU: the time recorded.
     pub off_cpu_ns: u64,
+    /// Locks: the time of the recorded waits.
+    pub lock_ns: u64,
+    /// Locks: waits of which the owner at their begin is known. Known at the end.
+    pub owners_seen: u64,
+    /// Locks: waits that ended by a call on the same lock. Known at the end.
+    pub released: u64,
+    /// Locks: owners, of waits or of threads, for which there was no room.
+    pub owners_lost: u64,
+    /// Locks: waits whose length is missing in the distribution.
+    pub lengths_lost: u64,
     /// The sums of the wall-clock profile, if there is one.
     pub wall_clock: Option<WallClock>,
     /// Samples by the end of the walk of their user stack, in the order of [`Ledger::walk_names`]. While the capture goes on: all
@@ -266,6 +276,8 @@ impl Ledger {
             ("skipped.min_block_ns", self.skipped_min_block_ns),
             ("skipped.outside_namespace", self.outside_namespace),
             ("wakers_lost", self.wakers_lost),
+            ("owners_lost", self.owners_lost),
+            ("lengths_lost", self.lengths_lost),
             ("threads_lost", self.threads_lost),
             ("processes_lost", self.processes_lost),
             ("requests_lost", self.requests_lost),
@@ -312,6 +324,11 @@ impl Ledger {
     fn put_times(&self, entries: &mut Entries) {
         if self.mode == Mode::OffCpu {
             entries.put("offcpu_ms", self.off_cpu_ns / 1_000_000);
+        }
+        if self.mode == Mode::Locks {
+            entries.put("locks_ms", self.lock_ns / 1_000_000);
+            entries.put("owners_seen", self.owners_seen);
+            entries.put("released", self.released);
         }
         if let Some(wall) = &self.wall_clock {
             wall.put_into(entries);

@@ -11,6 +11,7 @@ use crate::figures::{add, sum};
 /// The events as the ledger names them.
 const CPU_CLOCK: &str = "software/cpu-clock";
 const SCHEDULER: &str = "sched:sched_switch";
+const FUTEX: &str = "futex";
 
 /// Positions in [`Accounting::deferred_walks`].
 const OF_SAMPLES: usize = 0;
@@ -79,6 +80,14 @@ fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
             add_deferred(&mut ledger, &accounting.deferred_walks[OF_INTERVALS]);
             add(&mut ledger.wakers_lost, accounting.wakers_not_kept);
         }
+        Mode::Locks => {
+            ledger.event = FUTEX.to_owned();
+            ledger.unwind.clone_from(&settings.unwind);
+            take(&mut ledger, scheduler);
+            take_losses(&mut ledger, scheduler, sampler);
+            add_deferred(&mut ledger, &accounting.deferred_walks[OF_INTERVALS]);
+            of_locks(&mut ledger, accounting);
+        }
         // There are no samples; processes and threads may be missing.
         _ => {
             ledger.event = SCHEDULER.to_owned();
@@ -91,6 +100,19 @@ fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
     add(&mut ledger.lost_no_memory, without_stack);
     ledger.samples = ledger.samples.saturating_sub(not_kept).saturating_sub(without_stack);
     ledger
+}
+
+/// What is known of waits for locks. The other intervals of threads are none of them, and what is lost of those neither.
+fn of_locks(ledger: &mut Ledger, accounting: &Accounting) {
+    let scheduler = &accounting.scheduler;
+    ledger.samples = scheduler.lock_waits.saturating_sub(accounting.locks_not_kept);
+    ledger.lost_ring_full = 0;
+    ledger.lost_map_full = scheduler.locks_lost;
+    ledger.lost_memory_limit = accounting.locks_not_kept;
+    (ledger.lost_busy, ledger.outside_namespace) = (0, 0);
+    (ledger.skipped_min_block, ledger.skipped_min_block_ns) = (0, 0);
+    ledger.owners_lost = scheduler.owners_lost;
+    ledger.lengths_lost = scheduler.lengths_lost;
 }
 
 /// The samples that throttled time would have had, as far as the event is a clock.

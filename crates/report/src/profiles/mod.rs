@@ -12,6 +12,7 @@ use recording::{Mode, State, SymbolizedRecording};
 
 use self::assembly::Assembly;
 use crate::figures::signed;
+use crate::locks::LockNames;
 use crate::selection;
 use crate::wall_time::OnCpuTime;
 
@@ -22,6 +23,7 @@ pub fn profile(symbolized: &SymbolizedRecording, mode: Mode, ledger: &[(String, 
         Mode::OnCpu | Mode::Event => sampled(symbolized),
         Mode::OffCpu => off_cpu(symbolized),
         Mode::Wall => wall(symbolized),
+        Mode::Locks => locks(symbolized),
         _ => Assembly::begin(symbolized, &[], ValueType::default(), 0),
     };
     let recording = &symbolized.recording;
@@ -73,6 +75,24 @@ fn off_cpu(symbolized: &SymbolizedRecording) -> Assembly<'_> {
     // A single interval does not tell its waker.
     if !has_wakers {
         assembly.add_moments(selection::SCHEDULER, &numbers);
+    }
+    assembly
+}
+
+/// Waits for locks, at the stacks of the waiters, with what they waited for as labels.
+fn locks(symbolized: &SymbolizedRecording) -> Assembly<'_> {
+    let recording = &symbolized.recording;
+    let delay = ValueType::new("delay", "nanoseconds");
+    let types = [ValueType::new("contentions", "count"), delay.clone()];
+    let mut assembly = Assembly::begin(symbolized, &types, delay, 1);
+    let names = LockNames::new(symbolized);
+    for waits in selection::lock_waits(recording) {
+        let entry = &waits.entry;
+        let locations = assembly.locations(entry);
+        let mut labels = labels::of(recording, entry.at.task);
+        labels.push(Label::str("lock", &names.of(&waits)));
+        labels.push(Label::str("class", names.class_of(&waits).name()));
+        assembly.add(labels, locations, &[signed(entry.count), signed(entry.time_ns)]);
     }
     assembly
 }

@@ -12,6 +12,7 @@ mod local_file;
 mod object_files;
 mod perf_map;
 mod shortfalls;
+mod variable;
 
 use crate::options::Options;
 use crate::source::SymbolSource;
@@ -28,10 +29,11 @@ type MakeStandard = fn(&Parts) -> Box<dyn SymbolSource>;
 type MakeSource = Box<dyn FnOnce() -> Box<dyn SymbolSource> + Send>;
 
 /// All sources in the order in which they are asked. A new source is one file and one line here.
-const REGISTRY: [MakeStandard; 8] = [
+const REGISTRY: [MakeStandard; 9] = [
     |parts| Box::new(debuginfod::Debuginfod::new(parts.files.clone(), parts.options.fetch.clone())),
     |parts| Box::new(debug_file::DebugFile::new(parts.files.clone())),
     |parts| Box::new(local_file::LocalFile::new(parts.files.clone())),
+    |parts| Box::new(variable::Variable::new(parts.files.clone())),
     |_| Box::new(jit_dump::JitDumpFiles::default()),
     |_| Box::new(perf_map::PerfMapFiles::default()),
     |parts| Box::new(kernel::Kernel::new(&parts.options)),
@@ -70,7 +72,7 @@ impl Sources {
         self
     }
 
-    /// Leaves out the source of this crate that has this name: "debuginfod", "debug file", "local file", "jitdump", "perf map",
+    /// Leaves out the source of this crate that has this name: "debuginfod", "debug file", "local file", "variable", "jitdump", "perf map",
     /// "kernel", "interpreter" or "function start".
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {

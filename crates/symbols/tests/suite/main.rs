@@ -14,6 +14,7 @@ mod oracle;
 mod records;
 mod speed;
 mod tables;
+mod variables;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

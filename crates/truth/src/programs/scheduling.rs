@@ -13,6 +13,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("mayflies", "mayflies.c"),
     ("sleepers", "sleepers.c"),
     ("leaver", "leaver.c"),
+    ("locks", "locks.c"),
     ("pacer", "pacer.c"),
     ("pingpong", "pingpong.c"),
     ("siege", "siege.c"),

@@ -7,6 +7,7 @@ mod known_answers;
 mod ledgers;
 mod leftovers;
 mod lives;
+mod locks;
 mod measuring;
 mod privileges;
 mod scheduling;

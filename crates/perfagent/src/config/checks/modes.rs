@@ -38,6 +38,17 @@ const MODES: &[Mode] = &[
         ],
     },
     Mode { option: "--pmu", is_on: |request| request.pmu.is_on(), outputs: &[OutputKind::PmuReport] },
+    Mode {
+        option: "--locks",
+        is_on: |request| request.locks.is_on(),
+        outputs: &[
+            OutputKind::LockReport,
+            OutputKind::Folded,
+            OutputKind::FlameGraph,
+            OutputKind::Html,
+            OutputKind::Recording,
+        ],
+    },
 ];
 
 pub(super) fn some_mode(request: &Request, _: &Facts) -> Result<(), Error> {
@@ -80,7 +91,8 @@ pub(super) fn output_without_mode(request: &Request) -> Option<(&'static str, St
 pub(super) fn settings_have_their_mode(request: &Request, _: &Facts) -> Result<(), Error> {
     let (off_cpu, pmu) = (("--offcpu", request.off_cpu.is_on()), ("--pmu", request.pmu.is_on()));
     let profile = ("--profile", request.profile.is_on());
-    let stacks = ("--profile or --offcpu", request.profile.is_on() || request.off_cpu.is_on());
+    let has_stacks = request.profile.is_on() || request.off_cpu.is_on() || request.locks.is_on();
+    let stacks = ("--profile, --offcpu or --locks", has_stacks);
     let settings = [
         ("--event", request.event.is_given(), profile),
         ("--inject-python", request.inject_python.is_on(), profile),
@@ -121,6 +133,16 @@ pub(super) fn per_pid(request: &Request, _: &Facts) -> Result<(), Error> {
         ));
     }
     Ok(())
+}
+
+/// Every wait for a lock counts: short ones are what contention consists of.
+pub(super) fn locks(request: &Request, _: &Facts) -> Result<(), Error> {
+    let is_cut = request.min_block.value().is_some_and(|length| !length.is_zero());
+    if !request.locks.is_on() || !is_cut {
+        return Ok(());
+    }
+    let reason = "--locks and --min-block are mutually exclusive: contention consists of many short waits";
+    Err(Error::invalid("--min-block", reason, "drop --min-block, or take the off-CPU profile alone"))
 }
 
 /// A wall-clock profile needs both other profiles, without `--min-block`.

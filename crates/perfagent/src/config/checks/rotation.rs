@@ -19,8 +19,8 @@ pub(super) fn rotation(request: &Request, _: &Facts) -> Result<(), Error> {
         return Ok(());
     }
     let refused = |reason: String, hint: String| Err(Error::invalid(ROTATE, reason, hint));
-    if !(request.profile.is_on() || request.off_cpu.is_on()) {
-        let reason = format!("{ROTATE} requires --profile or --offcpu");
+    if !(request.profile.is_on() || request.off_cpu.is_on() || request.locks.is_on()) {
+        let reason = format!("{ROTATE} requires --profile, --offcpu or --locks");
         return refused(reason, format!("add one of them, or drop {ROTATE}"));
     }
     let examples = format!("durations look like {}", duration::EXAMPLES);

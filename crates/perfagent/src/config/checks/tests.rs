@@ -104,11 +104,15 @@ fn modes() {
     refused(empty().pid(1).option("profile", "false"), "--profile", &["required"]);
     let request = empty().pid(1).option("folded-output", "x").into_request();
     let error = outputs_have_their_mode(&request, &facts()).unwrap_err();
-    assert_eq!(error.to_string(), "--folded-output requires --profile or --offcpu");
+    assert_eq!(error.to_string(), "--folded-output requires --profile or --offcpu or --locks");
     let Err(error) = check_with(request, &facts()) else { panic!("accepted") };
-    assert!(error.hint().unwrap().contains("--folded-output requires --profile or --offcpu: add"));
+    assert!(error.hint().unwrap().contains("--folded-output requires --profile or --offcpu or --locks: add"));
     let pmu = || empty().pid(1).pmu();
-    refused(pmu().option("folded-output", "x"), "--folded-output", &["requires --profile or --offcpu"]);
+    refused(
+        pmu().option("folded-output", "x"),
+        "--folded-output",
+        &["requires --profile or --offcpu or --locks"],
+    );
     refused(pmu().option("profile-output", "x"), "--profile-output", &["requires --profile"]);
     let off_cpu = || empty().pid(1).with_off_cpu_profile();
     for (option, value) in
@@ -319,6 +323,7 @@ fn defaults_equal_those_of_the_command_line() {
             wakers: false,
             wall_profile: false,
             pmu: false,
+            locks: false,
             pmu_events: CounterSpec::defaults(),
             per_pid: false,
             metrics_listen: None,

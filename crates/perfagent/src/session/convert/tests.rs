@@ -36,6 +36,7 @@ fn shown(sampler: [u64; COUNTERS], scheduler: [u64; COUNTERS]) -> Vec<(String, S
         cpu_profile: true,
         off_cpu_profile: true,
         wall_profile: true,
+        locks: true,
         off_cpu_states: crate::OffCpuState::NAMES.map(|(_, state)| state).to_vec(),
         ..Settings::default()
     };
@@ -76,7 +77,18 @@ fn whatever_the_programs_count_is_shown() {
             all.iter().zip(&nothing).any(|((_, now), (_, before))| now != before && now.contains("7654321"))
         };
         // Only the programs that follow threads count these.
-        let of_threads = ["WAKERS", "LIFETIME", "UNSEEN", "SWITCHES", "READS", "SKIPPED_MIN_BLOCK", "SEAMS"];
+        let of_threads = [
+            "WAKERS",
+            "LIFETIME",
+            "UNSEEN",
+            "SWITCHES",
+            "READS",
+            "SKIPPED_MIN_BLOCK",
+            "SEAMS",
+            "LOCK",
+            "OWNERS",
+            "LENGTHS",
+        ];
         assert!(changed(&by_scheduler), "{name}, of the programs that follow threads, is shown nowhere");
         assert!(
             changed(&by_sampler) || of_threads.iter().any(|what| name.contains(what)),

@@ -220,3 +220,95 @@ fn keys_have_limits_whatever_is_known_of_them() {
     let held = [keys.early.len(), keys.early_open.len(), keys.known.len(), keys.linked.len()];
     assert_eq!((held, keys.not_kept[State::Sampled as usize]), ([2; 4], 1));
 }
+
+/// Waits for a lock in the stack under a key, which the stack under another one ended.
+fn lock_key(stack: u64, waker: u64) -> LockKey {
+    let object = Some(Object { address: 0x10, lock: None });
+    LockKey {
+        event: EventId::LOCKS,
+        state: State::Blocked,
+        stack,
+        pid: 1,
+        exec_id: 1,
+        attached: Attached { links: vec![(Role::Releaser, waker)], object, time_bin: None },
+        place: Some(TaskStackId(50)),
+    }
+}
+
+fn lock_place(stack: u32, waker: u32) -> Place {
+    let link = |role, stack| Link { role, stack: TaskStackId(stack) };
+    Place {
+        event: EventId::LOCKS,
+        links: vec![link(Role::Releaser, waker), link(Role::Place, 50)],
+        object: Some(Object { address: 0x10, lock: None }),
+        ..Place::of(EVENT, TaskStackId(stack))
+    }
+}
+
+#[test]
+fn an_interval_that_is_a_wait_for_a_lock_too_is_in_both_sums_whichever_comes_first() {
+    for lock_first in [false, true] {
+        for stack_first in [false, true] {
+            let mut keys = keys();
+            let stack = |keys: &mut Keys| keys.enter(1, key(7, 1, true), State::Blocked);
+            let interval = |keys: &mut Keys| keys.add(1, EVENT, State::Blocked, sums(1, 5));
+            let lock = |keys: &mut Keys| {
+                keys.enter_lock(3, lock_key(1, 2));
+                keys.add(3, EventId::LOCKS, State::Blocked, sums(1, 5));
+            };
+            keys.enter(2, key(9, 1, false), State::Waker);
+            keys.enter_lock(13, lock_key(11, 2));
+            if stack_first {
+                stack(&mut keys);
+            }
+            if lock_first {
+                lock(&mut keys);
+                interval(&mut keys);
+            } else {
+                interval(&mut keys);
+                lock(&mut keys);
+            }
+            if !stack_first {
+                stack(&mut keys);
+            }
+            keys.release(|_, _| true);
+            let of_lock = keys.sums.get(&lock_place(7, 9)).copied().unwrap_or_default();
+            assert_eq!((of(&keys, 7, None), of_lock), ((1, 5), sums(1, 5)), "{lock_first} {stack_first}");
+            for _ in 0..4 {
+                keys.release(|_, _| false);
+            }
+            assert_eq!((keys.held(), keys.over.len()), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn waits_for_locks_are_counted_apart_from_intervals() {
+    let mut keys = keys();
+    keys.enter_lock(3, lock_key(1, 2));
+    keys.add(3, EventId::LOCKS, State::Blocked, sums(4, 9));
+    keys.add(5, EventId::LOCK_LENGTHS, State::Blocked, sums(4, 0));
+    assert_eq!((keys.early_count(|_| true), keys.early_locks(), keys.early_time_ns()), (0, 4, 0));
+    keys.settle(false);
+    let lost = (keys.without_stack, keys.not_kept, keys.locks_not_kept);
+    assert_eq!(lost, ([0; State::ALL.len()], [0; State::ALL.len()], 4));
+}
+
+#[test]
+fn time_of_a_wait_for_a_lock_that_goes_on_is_in_the_interval_that_ends() {
+    let mut keys = keys();
+    keys.enter(1, key(7, 1, false), State::Blocked);
+    keys.enter(2, key(9, 1, false), State::Waker);
+    keys.begin_cut();
+    let open =
+        LockKey { attached: Attached { links: Vec::new(), ..lock_key(1, 2).attached }, ..lock_key(1, 2) };
+    keys.enter_lock(4, open);
+    keys.add_open(4, sums(0, 7));
+    let taken = keys.cut(&HashSet::from([1, 4]), |stack| Some(TaskStackId(stack.0 + 100)));
+    let place = Place { links: vec![Link { role: Role::Place, stack: TaskStackId(50) }], ..lock_place(7, 9) };
+    assert_eq!(taken.get(&place), Some(&sums(0, 7)));
+    // It ends in the next interval, in a stack with another number there.
+    keys.enter_lock(3, LockKey { place: Some(TaskStackId(50)), ..lock_key(1, 2) });
+    keys.add(3, EventId::LOCKS, State::Blocked, sums(1, 3));
+    assert_eq!(keys.sums.get(&lock_place(107, 109)), Some(&sums(1, 3)));
+}

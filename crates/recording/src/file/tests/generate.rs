@@ -57,6 +57,7 @@ impl<I: Iterator<Item = u64>> Tape<I> {
             event: self.option(Self::event),
             off_cpu_profile: self.flag(),
             wall_profile: self.flag(),
+            locks: self.flag(),
             sample_rate_hz: self.number() as u32,
             cpus: self.option(|tape| tape.list(9, |tape| tape.number() as u32)),
             unwind: self.text(),
@@ -168,7 +169,10 @@ impl<I: Iterator<Item = u64>> Tape<I> {
                 role: if tape.flag() { Role::Waker } else { Role::Owner },
                 stack: TaskStackId(tape.below(of.task_stacks.len())),
             }),
-            object: self.option(Self::number),
+            object: self.option(|tape| Object {
+                address: tape.number(),
+                lock: tape.option(|tape| if tape.flag() { LockKind::Wait } else { LockKind::WaitBitset }),
+            }),
             time_bin: self.option(|tape| tape.number() as u32),
             values: self.list(values + 1, Self::number),
         }
@@ -378,7 +382,7 @@ fn sample_with_starts() -> SymbolizedRecording {
 }
 
 /// The same with what could not be sent to user space, and with what was fetched.
-pub(super) fn sample_4_0() -> SymbolizedRecording {
+pub(super) fn sample_5_0() -> SymbolizedRecording {
     let mut symbolized = sample_with_starts();
     Tape(numbers(22)).later_counters(&mut symbolized);
     symbolized.names.outcome.fetches = Some(Tape(numbers(23)).fetches());

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::*;
 
-use self::generate::{Tape, numbers, recordings, sample, sample_4_0};
+use self::generate::{Tape, numbers, recordings, sample, sample_5_0};
 
 /// Where files are that earlier versions wrote.
 const OLD_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/recording");
@@ -59,7 +59,7 @@ proptest! {
 /// new minor version needs a file more.
 #[test]
 fn files_of_earlier_versions_are_read() {
-    let files = [("sample", "contents", (4, 0), sample_4_0())];
+    let files = [("sample", "contents", (5, 0), sample_5_0())];
     for (file, contents, (major, minor), symbolized) in files {
         let path = |name: &str| Path::new(OLD_FILES).join(name);
         if std::env::var_os("PERFAGENT_WRITE_SAMPLE").is_some() && (major, minor) == (MAJOR, MINOR) {

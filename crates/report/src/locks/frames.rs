@@ -1,0 +1,41 @@
+//! The names of the functions of a stack.
+
+use recording::{Frame, FrameId, Names, Recording, Stack};
+
+/// The functions of user frames of a stack, innermost first, inlined ones too. A function without a name is told by its file.
+pub(super) fn functions(recording: &Recording, names: &Names, stack: &Stack) -> Vec<String> {
+    let (_, user) = stack.split();
+    user.iter().flat_map(|frame| functions_at(recording, names, *frame)).collect()
+}
+
+fn functions_at(recording: &Recording, names: &Names, frame: FrameId) -> Vec<String> {
+    let lines = names.of(frame);
+    if lines.len() > 0 {
+        return lines.map(|line| line.name.to_owned()).collect();
+    }
+    vec![match recording.frame(frame) {
+        Some(Frame::Native { mapping, svma, .. }) => match recording.mapping(*mapping) {
+            Some((_, module)) => {
+                let start = names.start(frame).unwrap_or(*svma);
+                format!("{}+{:#x}", file_name(&module.path), start.0)
+            }
+            None => UNKNOWN.to_owned(),
+        },
+        Some(Frame::Jit { .. }) => "[jit]".to_owned(),
+        Some(Frame::Interpreted { .. }) => "[interpreted]".to_owned(),
+        _ => UNKNOWN.to_owned(),
+    }]
+}
+
+const UNKNOWN: &str = "[unknown]";
+
+/// The last component of a path.
+pub(super) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The first functions of a stack as one line.
+pub(super) fn chain(functions: &[String], most: usize) -> String {
+    let shown: Vec<_> = functions.iter().take(most).map(String::as_str).collect();
+    if shown.is_empty() { "[no stack]".to_owned() } else { shown.join(" < ") }
+}
