@@ -16,6 +16,7 @@ mod child;
 mod config;
 pub mod doctor;
 mod error;
+mod event_stacks;
 mod export;
 mod failure;
 mod finished;
@@ -55,6 +56,7 @@ pub use config::{
     ProcessInfo, PythonFrames, Targets, Unwind, parse_duration,
 };
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
+pub use event_stacks::{EventFrame, EventStack, EventStacks};
 pub use finished::{CommandStatus, Ended, TargetProcess, Warning, WarningKind};
 pub use formats::flamegraph::Widths;
 pub use formats::{Merge, amount};
