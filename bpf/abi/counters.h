@@ -44,6 +44,9 @@ enum counter {
 	COUNT_CODES_SENT = 53,
 	COUNT_CODES_UNSENT = 54,     /* they did not fit into the ring; the next walk sends them again */
 	COUNT_CODES_UNREADABLE = 55, /* frames without a name, because their code object could not be read */
+	/* Of the occurrences of an event that has a value, those that are recorded without it: */
+	COUNT_VALUES_UNREADABLE = 56,
+	COUNT_VALUES_NEGATIVE = 57, /* or too large for a sum */
 	COUNTERS = 64,
 };
 

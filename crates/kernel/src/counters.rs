@@ -39,6 +39,8 @@ pub(crate) enum Counter {
     UnsentOfProcess = types::counter::COUNT_UNSENT_OF_PROCESS.0 as isize,
     UnsentOfMachine = types::counter::COUNT_UNSENT_OF_MACHINE.0 as isize,
     UnsentRingFull = types::counter::COUNT_UNSENT_RING_FULL.0 as isize,
+    ValuesUnreadable = types::counter::COUNT_VALUES_UNREADABLE.0 as isize,
+    ValuesNegative = types::counter::COUNT_VALUES_NEGATIVE.0 as isize,
 }
 
 /// Sums over all CPUs.
@@ -103,6 +105,10 @@ pub struct Counters {
     pub unsent_of_machine: u64,
     /// The same: they did not fit into the ring.
     pub unsent_ring_full: u64,
+    /// Samples of an event that has a value whose value could not be read.
+    pub values_unreadable: u64,
+    /// The same: the value was negative, or too large for a sum.
+    pub values_negative: u64,
     /// Walks of Python's frames.
     pub python: PythonWalks,
     walks: [u64; WALK_ENDS],
@@ -157,6 +163,8 @@ impl Counters {
             unsent_of_process: at(Counter::UnsentOfProcess),
             unsent_of_machine: at(Counter::UnsentOfMachine),
             unsent_ring_full: at(Counter::UnsentRingFull),
+            values_unreadable: at(Counter::ValuesUnreadable),
+            values_negative: at(Counter::ValuesNegative),
             python: PythonWalks::from_sums(sums),
             walks,
         }

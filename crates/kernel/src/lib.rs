@@ -47,6 +47,7 @@ mod sum_key;
 mod table_pool;
 mod tables;
 mod thread_iter;
+mod value_plan;
 mod walk_end;
 
 pub use attached::{Attached, InterpretedFrame, InterpretedWalk, LinkedStack, Role, SampledAt};
@@ -74,4 +75,5 @@ pub use single::SingleSample;
 pub use stack_message::StackMessage;
 pub use sum_key::{Event, State};
 pub use tables::TableHandle;
+pub use value_plan::{MAX_VALUE_STEPS, ProbeRegister, ValueFrom, ValuePlan};
 pub use walk_end::WalkEnd;

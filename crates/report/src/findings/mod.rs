@@ -23,6 +23,7 @@ pub(crate) fn of(symbolized: &SymbolizedRecording, ledgers: &[Ledger], ended_by:
         ledgers.iter().filter(|ledger| matches!(ledger.mode, Mode::OnCpu | Mode::Event | Mode::OffCpu))
     {
         findings.extend(samples::no_room(ledger));
+        findings.extend(samples::without_value(ledger));
         if ledger.samples == 0 {
             findings.push(samples::none(recording, ledger.mode, ended_by));
         }
