@@ -17,5 +17,6 @@
 #include "abi/sched_stats.h"
 #include "abi/sums.h"
 #include "abi/tables.h"
+#include "abi/value.h"
 
 #endif

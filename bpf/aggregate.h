@@ -9,6 +9,7 @@
 #include "single.h"
 #include "stackhash.h"
 #include "task.h"
+#include "value.h"
 #include "values.h"
 
 /* A sample without its user frames. */
@@ -23,6 +24,7 @@ struct sample {
 	u32 python_sections; /* the walk of Python's frames has a result, in the `python_walk` of the slot */
 	u64 exec_id;
 	u64 kernel_hash;
+	u64 value;		  /* of an event that has one; else 0 */
 	struct task_struct *task; /* its name is the thread name; NULL: the current task */
 };
 
@@ -251,7 +253,7 @@ static __noinline int add_unseen(struct sampler_state *s, struct sample *sample,
 		return 0;
 	}
 	count(c, COUNT_STACKS_SENT, 1);
-	error = enter_values(side_of(s), key, SCHEMA_CLOCK, 1, 0, 0);
+	error = enter_values(side_of(s), key, SCHEMA_VALUE, 1, sample->value, 0);
 	if (!error)
 		return 1;
 	total = find_total(side_of(s), key);
@@ -259,7 +261,7 @@ static __noinline int add_unseen(struct sampler_state *s, struct sample *sample,
 		count(c, cause_of(error, COUNT_LOST_MAP_FULL), 1);
 		return 0;
 	}
-	add_values(total, SCHEMA_CLOCK, 1, 0, 0);
+	add_values(total, SCHEMA_VALUE, 1, sample->value, 0);
 	return 1;
 }
 
@@ -274,7 +276,13 @@ static __always_inline u64 add_sample(struct sampler_state *s, struct sample *sa
 	struct total *total;
 
 	pending = &s->pending[side].at[key >> (64 - PENDING_COUNTS_SHIFT)];
-	if (pending->key == key && key) {
+	if (has_value()) {
+		total = find_total(side, key);
+		if (total)
+			add_values(total, SCHEMA_VALUE, 1, sample->value, 0);
+		else if (!add_unseen(s, sample, key, end, user_frames))
+			return 0;
+	} else if (pending->key == key && key) {
 		pending->count++;
 	} else {
 		total = find_total(side, key);

@@ -62,6 +62,24 @@ static __always_inline bool is_passed_over(struct sampler_state *s)
 }
 
 /*
+ * Sends a sample that was taken at `pc` and added to the sums under `key`. A function of its own, because of its room
+ * on the stack.
+ */
+static __noinline int send_single(struct sampler_state *s, struct sample *sample, u64 key, u64 pc)
+{
+	struct single single = {.message = {.pid = sample->pid,
+					    .tid = sample->tid,
+					    .hash = key,
+					    .exec_id = pc,
+					    .event = sample->event,
+					    .time = bpf_ktime_get_ns()},
+				.values = {0, sample->value}};
+
+	send_one(s, &single, 1);
+	return 0;
+}
+
+/*
  * A sample of the current thread. An event of perf has registers and comes once in a period; a tracepoint has none, and
  * comes each time.
  */
@@ -101,12 +119,14 @@ static __always_inline int take_sample(void *ctx, enum sampler_context context, 
 		return 0;
 	}
 	sample.exec_id = proc.exec_id;
+	if (has_value())
+		take_value(ctx, c, &sample.value);
 	end = walk_current(s, context, &proc, &sample);
 	if (send_unwalked(ctx, s, &sample, end, 0))
 		return 0;
 	key = add_sample(s, &sample, s->walk.hash, end, s->walk.total);
 	if (single_samples && key)
-		send_single(s, sample.pid, sample.tid, key,
+		send_single(s, &sample, key,
 			    is_perf_event ? REGS_PC((struct pt_regs *)ctx) : s->walk.start_pc & FRAME_PC);
 	return 0;
 }

@@ -92,6 +92,9 @@ static __always_inline void address_raw(struct rawbox *box, struct sample *sampl
 	name_of(sample, box->message.thread);
 	box->message.time = now;
 	box->at_head = (struct section){.kind = SECTION_SAMPLED_AT, .bytes = sizeof(box->at)};
+	box->values_head = (struct section){.kind = SECTION_VALUES, .count = 2, .bytes = sizeof(box->values)};
+	box->values[0] = 1;
+	box->values[1] = sample->value;
 	box->registers_head = (struct section){.kind = SECTION_REGISTERS, .bytes = sizeof(box->registers)};
 	box->kernel_head = (struct section){.kind = SECTION_KERNEL_FRAMES, .count = kernel};
 	if (!stack_bytes) {

@@ -84,6 +84,8 @@ struct rawbox {
 	struct message message;
 	struct section at_head;
 	struct sampled_at at;
+	struct section values_head;
+	u64 values[2];
 	struct section registers_head;
 	struct raw_registers registers;
 	struct section kernel_head;
@@ -189,6 +191,8 @@ const volatile bool locks = false;
 const volatile u8 walked_states = 0;
 /* of a tracepoint, each Nth event of a CPU that is to be recorded is a sample */
 const volatile u64 sample_every = 1;
+/* where the value of the sampled event is */
+const volatile struct value_plan value_plan = {};
 /* the frames of Python are walked */
 const volatile bool python = false;
 /* inode of the agent's PID namespace, 0 if it is the first one */

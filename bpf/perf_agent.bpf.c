@@ -64,6 +64,9 @@ struct abi {
 	struct event_count event_count;
 	struct process_event process_event;
 	struct counters counters;
+	enum value_base value_base;
+	enum value_step_limit value_step_limit;
+	struct value_plan value_plan;
 } abi = {};
 
 char LICENSE[] SEC("license") = "GPL";

@@ -10,7 +10,7 @@ struct single {
 	struct section at_head;
 	struct sampled_at at;
 	struct section values_head;
-	u64 values[1];
+	u64 values[2]; /* the second one is there if the event has a value */
 };
 
 static __always_inline struct sampled_at sampled_here(struct sampler_state *s)
@@ -18,31 +18,17 @@ static __always_inline struct sampled_at sampled_here(struct sampler_state *s)
 	return (struct sampled_at){.cpu = bpf_get_smp_processor_id(), .side_changes = s->changes};
 }
 
-/* Sends a sample. Of its message, process, thread, key, event, state and time are there. */
+/* Sends a sample. Of its message, process, thread, key, event, state and time are there, and the second value. */
 static __always_inline void send_one(struct sampler_state *s, struct single *single, u64 value)
 {
 	single->message.kind = MESSAGE_SAMPLE;
 	single->message.bytes = sizeof(*single) - sizeof(single->message);
 	single->at_head = (struct section){.kind = SECTION_SAMPLED_AT, .bytes = sizeof(single->at)};
 	single->at = sampled_here(s);
-	single->values_head = (struct section){.kind = SECTION_VALUES, .count = 1, .bytes = sizeof(single->values)};
+	single->values_head = (struct section){.kind = SECTION_VALUES, .count = 2, .bytes = sizeof(single->values)};
 	single->values[0] = value;
 	if (send_beside_life(single, sizeof(*single), sizeof(*single)))
 		count(counters_in(s), COUNT_SINGLES_LOST, 1);
-}
-
-/*
- * Sends a sample that was taken at `pc` and added to the sums under `key`. A function of its own, because of its room
- * on the stack.
- */
-static __noinline int send_single(struct sampler_state *s, u32 pid, u32 tid, u64 key, u64 pc)
-{
-	struct single single = {
-	    .message = {
-		.pid = pid, .tid = tid, .hash = key, .exec_id = pc, .event = EVENT_CLOCK, .time = bpf_ktime_get_ns()}};
-
-	send_one(s, &single, 1);
-	return 0;
 }
 
 #endif

@@ -48,6 +48,9 @@ enum counter {
 	COUNT_LOCKS_LOST = 61,	     /* waits for locks that were not, for lack of room */
 	COUNT_OWNERS_LOST = 62,	     /* waits for locks that were recorded without their owner, though it was known */
 	COUNT_LENGTHS_LOST = 63,     /* waits for locks whose length is missing in the distribution */
+	/* Of the occurrences of an event that has a value, those that are recorded without it: */
+	COUNT_VALUES_UNREADABLE = 56,
+	COUNT_VALUES_NEGATIVE = 57, /* or too large for a sum */
 	COUNTERS = 64,
 };
 

@@ -49,6 +49,7 @@ enum fold {
  */
 enum event_schema {
 	SCHEMA_CLOCK = SCHEMA(FOLD_SUM, FOLD_NONE, FOLD_NONE), /* samples; each stands for one period */
+	SCHEMA_VALUE = SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_NONE),  /* samples, and a value of each */
 	SCHEMA_SCHEDULER =
 	    SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_SUM),	    /* intervals, their time, and the runnable part of it */
 	SCHEMA_LOCK = SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_MAX), /* waits, their time, and the longest */

@@ -13,6 +13,9 @@ libfuzzer_sys::fuzz_target!(|file: &[u8]| {
         if let Ok(location) = binary.locate(&target) {
             let place = binary.place(&location);
             assert!(location.offset < len && place.offset < len);
+            for text in ["n", "argv->a.b", "p->next->x:u32"] {
+                let _any_answer = binary.parameter(&target, &location, &place, text);
+            }
         }
     }
     for probe in binary.usdt_probes() {

@@ -58,7 +58,15 @@ pub struct TraceArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_events: Option<u64>,
 
-    /// Pages of each CPU's ring, rounded up to a power of two: with more, bursts lose less [default: 64]
+    /// With the stack of each event: the frames of the kernel and of the program, innermost first, also where programs have no frame pointers
+    #[arg(long)]
+    pub stacks: bool,
+
+    /// Of each stack, copy so many bytes: a multiple of 8. Longer stacks are cut, and tell so [default: 16384]
+    #[arg(long, value_name = "BYTES", requires = "stacks", value_parser = clap::value_parser!(u32).range(8..=65_528))]
+    pub stack_bytes: Option<u32>,
+
+    /// Pages of each CPU's ring, rounded up to a power of two: with more, bursts lose less [default: 64; with --stacks 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub ring_pages: Option<u32>,
 

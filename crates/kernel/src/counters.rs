@@ -43,6 +43,8 @@ pub(crate) enum Counter {
     LocksLost = types::counter::COUNT_LOCKS_LOST.0 as isize,
     OwnersLost = types::counter::COUNT_OWNERS_LOST.0 as isize,
     LengthsLost = types::counter::COUNT_LENGTHS_LOST.0 as isize,
+    ValuesUnreadable = types::counter::COUNT_VALUES_UNREADABLE.0 as isize,
+    ValuesNegative = types::counter::COUNT_VALUES_NEGATIVE.0 as isize,
 }
 
 /// Sums over all CPUs.
@@ -115,6 +117,10 @@ pub struct Counters {
     pub owners_lost: u64,
     /// Waits for locks whose length is missing in the distribution.
     pub lengths_lost: u64,
+    /// Samples of an event that has a value whose value could not be read.
+    pub values_unreadable: u64,
+    /// The same: the value was negative, or too large for a sum.
+    pub values_negative: u64,
     /// Walks of Python's frames.
     pub python: PythonWalks,
     walks: [u64; WALK_ENDS],
@@ -173,6 +179,8 @@ impl Counters {
             locks_lost: at(Counter::LocksLost),
             owners_lost: at(Counter::OwnersLost),
             lengths_lost: at(Counter::LengthsLost),
+            values_unreadable: at(Counter::ValuesUnreadable),
+            values_negative: at(Counter::ValuesNegative),
             python: PythonWalks::from_sums(sums),
             walks,
         }

@@ -58,6 +58,9 @@ pub enum Error {
         /// The error of the system call.
         source: io::Error,
     },
+    /// A value is where the programs cannot read it.
+    #[error("the programs cannot read a value there: too many loads, or bits outside of its bytes")]
+    ValuePlan,
     /// The table pool is at its configured limit.
     #[error(
         "no room for {words} more words of unwind tables and mappings: the limit of {limit_mib} MiB is reached"

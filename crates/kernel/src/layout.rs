@@ -195,6 +195,9 @@ impl Layout<'_> {
             return Err(Error::Missing { kind: "map", name: ".rodata" });
         }
         let slots = Slots::of(self.cpus, settings.follows_threads(), settings.sampled_in);
+        let value_plan =
+            settings.value.as_ref().map(|plan| plan.encode().ok_or(Error::ValuePlan)).transpose()?;
+        let value_plan = value_plan.unwrap_or_default();
         let values = skeleton::types::rodata {
             first_slot: slots.first,
             claimable_slots: slots.claimable,
@@ -227,6 +230,7 @@ impl Layout<'_> {
             chosen_first_level: settings.cgroup.map_or(0, |cgroup| cgroup.levels.0),
             chosen_last_level: settings.cgroup.map_or(0, |cgroup| cgroup.levels.1),
             sample_every: settings.sample_every.max(1),
+            value_plan,
             python: settings.python,
             check_memo: settings.check_memo,
             without_memo: settings.without_memo,

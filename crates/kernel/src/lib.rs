@@ -51,6 +51,7 @@ mod table_shape;
 mod table_uses;
 mod tables;
 mod thread_iter;
+mod value_plan;
 mod walk_end;
 
 pub use attached::{Attached, InterpretedFrame, InterpretedWalk, LinkedStack, Role, SampledAt};
@@ -81,4 +82,5 @@ pub use stack_message::StackMessage;
 pub use sum_key::{Event, State};
 pub use table_shape::TableShape;
 pub use tables::TableHandle;
+pub use value_plan::{MAX_VALUE_STEPS, ProbeRegister, ValueFrom, ValuePlan};
 pub use walk_end::WalkEnd;

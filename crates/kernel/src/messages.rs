@@ -147,7 +147,12 @@ fn decode(header: &Header, sections: &Sections<'_>) -> Option<Message> {
             let (registers, copied) = (sections.registers?, Copied::of(sections.stack.unwrap_or_default()));
             let at = sections.sampled_at.unwrap_or_default();
             let stack = stack(header, sections, Vec::new())?;
-            Some(Message::Raw(RawStack::new(stack, registers.at, frame::address(registers.pc), at, copied)))
+            let value = sections
+                .values
+                .and_then(|values| values.get(1))
+                .map_or(0, |value| u64::from_ne_bytes(*value));
+            let raw = RawStack::new(stack, registers.at, frame::address(registers.pc), at, copied);
+            Some(Message::Raw(raw.with_value(value)))
         }
         MESSAGE_STACK_PART => Some(Message::StackPart(StackPart {
             tid: header.tid,

@@ -26,6 +26,8 @@ pub struct RawStack {
     pub pc: u64,
     /// Where the sample was taken. Without meaning for a thread that was asleep.
     pub at: SampledAt,
+    /// The value of the sample, if its event has one; else 0.
+    pub value: u64,
     /// A copy of the user stack, from the red zone on.
     copy: Copied,
     /// Of a stack that is longer, its other end, and its address.
@@ -65,7 +67,12 @@ impl RawStack {
         at: SampledAt,
         copy: Copied,
     ) -> Self {
-        Self { stack, registers, pc, at, copy, begin: None }
+        Self { stack, registers, pc, at, value: 0, copy, begin: None }
+    }
+
+    /// The same with the value of the sample.
+    pub(crate) fn with_value(self, value: u64) -> Self {
+        Self { value, ..self }
     }
 
     /// Adds the bytes where the thread began, which lie at `start`.

@@ -40,6 +40,12 @@ impl Schema {
         })
     }
 
+    /// The schema of the sampling event if it has a value: samples, and the sum of their values.
+    #[must_use]
+    pub fn of_values() -> Self {
+        Self::decode(event_schema::SCHEMA_VALUE)
+    }
+
     /// How the slots fold. The slots behind the last one are not used.
     pub fn folds(self) -> impl Iterator<Item = Fold> {
         self.0.into_iter().map_while(std::convert::identity)
@@ -73,6 +79,7 @@ mod tests {
     fn the_schemas_are_those_of_the_programs() {
         let folds = |event| Schema::of(event).folds().collect::<Vec<_>>();
         assert_eq!(folds(Event::Clock), [Fold::Sum]);
+        assert!(Schema::of_values().folds().eq([Fold::Sum; 2]));
         assert_eq!(folds(Event::Scheduler), [Fold::Sum; 3]);
         assert_eq!(folds(Event::Lock), [Fold::Sum, Fold::Sum, Fold::Max]);
         assert_eq!(folds(Event::LockLength), [Fold::Sum]);

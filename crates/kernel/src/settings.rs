@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::sum_key::State;
+use crate::value_plan::ValuePlan;
 
 /// Off-CPU recording.
 #[derive(Clone, Debug)]
@@ -78,6 +79,8 @@ pub struct Settings {
     pub sampled_in: SampledIn,
     /// Of a tracepoint or probe, take a sample at each Nth event of a CPU that is to be recorded. The kernel counts the other events itself.
     pub sample_every: u64,
+    /// Where the sampling event has a value to be summed up beside the number of its occurrences: see [`Schema::of_values`](crate::Schema::of_values).
+    pub value: Option<ValuePlan>,
     /// Secret of the stack hash.
     pub seed: u64,
     /// Record every process.
@@ -172,6 +175,7 @@ impl Default for Settings {
         Self {
             sampled_in: SampledIn::Timer,
             sample_every: 1,
+            value: None,
             seed: 0,
             whole_system: false,
             without_children: false,

@@ -17,6 +17,7 @@ mod config;
 mod difference;
 pub mod doctor;
 mod error;
+mod event_stacks;
 mod export;
 mod failure;
 mod finished;
@@ -57,6 +58,7 @@ pub use config::{
 };
 pub use difference::DifferenceFormat;
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};
+pub use event_stacks::{EventFrame, EventStack, EventStacks};
 pub use finished::{CommandStatus, Ended, TargetProcess, Warning, WarningKind};
 pub use formats::{Merge, Widths, amount};
 pub use hooks::{CompiledTable, ExecutedProgram};

@@ -14,6 +14,7 @@ use crate::error::ProbeError;
 use crate::image::{Bytes, Image};
 use crate::location::{Function, Location};
 use crate::near::Near;
+use crate::parameters::{self, InFunction, Parameter, ParameterError};
 use crate::placement::{self, Placement};
 use crate::symbol_table::{Symbol, named, named_in_source, symbols, variable};
 use crate::target::Target;
@@ -84,10 +85,45 @@ impl Binary {
         }
     }
 
+    /// A probe at the location itself.
+    #[must_use]
+    pub fn unplaced(&self, location: &Location) -> Placement {
+        placement::unplaced(location)
+    }
+
     /// Where a probe of the function at a location costs least and sees the same. The place itself if the target was no function by its name.
     #[must_use]
     pub fn place(&self, location: &Location) -> Placement {
         placement::place(&self.image, location)
+    }
+
+    /// Where a parameter, or what it leads to (`request->part.id`), is when a probe at `placement` is hit, by the debug information of the file or of its
+    /// separate debug file. `target`, `location`: the function or place, as it was located.
+    ///
+    /// # Errors
+    /// [`ProbeError::Parameter`].
+    pub fn parameter(
+        &self,
+        target: &Target,
+        location: &Location,
+        placement: &Placement,
+        text: &str,
+    ) -> Result<Parameter, ProbeError> {
+        let is_entry = location.function.is_some();
+        let at = InFunction { function: location.address, at: placement.address, is_entry };
+        let found = match parameters::parameter(&self.image, at, text) {
+            Err(ParameterError::NoDebugInfo) => {
+                let debug = self.debug_image().ok_or(ParameterError::NoDebugInfo);
+                debug.and_then(|debug| parameters::parameter(debug, at, text))
+            }
+            found => found,
+        };
+        found.map_err(|source| ProbeError::Parameter {
+            path: self.path.clone(),
+            target: target.to_string(),
+            parameter: text.to_owned(),
+            source: Box::new(source),
+        })
     }
 
     /// All USDT probes, in order of their names.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::parameters::ParameterError;
+
 /// Why a target has no place in a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -99,6 +101,18 @@ pub enum ProbeError {
         target: String,
         /// Where the instruction begins in the file.
         begin: u64,
+    },
+    /// A parameter of the function cannot be read by its name.
+    #[error("parameter {parameter} of {target} in {}: {source}", path.display())]
+    Parameter {
+        /// The file.
+        path: PathBuf,
+        /// The function or place.
+        target: String,
+        /// The parameter, as it was given.
+        parameter: String,
+        /// Why.
+        source: Box<ParameterError>,
     },
     /// The file has no such USDT probe.
     #[error(

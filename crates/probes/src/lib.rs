@@ -1,10 +1,11 @@
 //! Where probes go in a file: the file offset of a uprobe's target, the sites of USDT probes, and the cheapest place for a probe of a function.
 //!
 //! In: [`Target`], a target as text; [`Binary`], a file in which [`Binary::locate`] finds targets, [`Binary::place`] finds the
-//! instruction that costs least, and [`Binary::usdt`] finds the sites of a USDT probe with their semaphores and arguments.
+//! instruction that costs least, [`Binary::parameter`] finds where a function has a parameter there, and [`Binary::usdt`] finds the sites of a USDT
+//! probe with their semaphores and arguments.
 //! Guaranteed: files are not trusted: no panic, and memory and time are bounded whatever their bytes are. An offset
 //! is returned only if it is in an executable segment, and not inside of an instruction where the code can be decoded. Nothing is asked of the kernel.
-//! Not here: opening probes (crate `events`), names of addresses (crate `symbols`), types of arguments.
+//! Not here: opening probes (crate `events`), names of addresses (crate `symbols`).
 //!
 //! ```
 //! use probes::{Binary, Target};
@@ -22,6 +23,7 @@ mod error;
 mod image;
 mod location;
 mod near;
+mod parameters;
 mod placement;
 mod symbol_table;
 mod target;
@@ -30,6 +32,7 @@ mod usdt;
 pub use binary::Binary;
 pub use error::ProbeError;
 pub use location::Location;
+pub use parameters::{Parameter, ParameterError};
 pub use placement::Placement;
 pub use target::Target;
 pub use usdt::{UsdtProbe, UsdtSite};

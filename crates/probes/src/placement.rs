@@ -34,9 +34,14 @@ pub struct Placement {
     pub is_emulated: bool,
 }
 
+/// The location itself.
+pub(crate) fn unplaced(location: &Location) -> Placement {
+    Placement { offset: location.offset, address: location.address, is_emulated: false }
+}
+
 /// The place for a probe of the function at the location, or the location itself if it is no entry of a function.
 pub(crate) fn place(image: &Image, location: &Location) -> Placement {
-    let here = Placement { offset: location.offset, address: location.address, is_emulated: false };
+    let here = unplaced(location);
     if !image.is_x86() {
         return here;
     }

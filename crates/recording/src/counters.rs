@@ -70,6 +70,12 @@ pub struct Counters {
     /// The same, because they did not fit into the ring.
     #[serde(skip)]
     pub unsent_ring_full: u64,
+    /// Samples of an event that has a value whose value could not be read. Files have this and the next one in their ledgers only.
+    #[serde(skip)]
+    pub values_unreadable: u64,
+    /// The same: the value was negative, or too large for a sum.
+    #[serde(skip)]
+    pub values_negative: u64,
     /// Walks of Python frames, by number of [`PythonCounter`](crate::PythonCounter). Files have them in their ledgers only.
     #[serde(skip)]
     pub python: PythonWalks,
@@ -141,6 +147,8 @@ impl Counters {
             unsent_of_process: joined(|c| c.unsent_of_process),
             unsent_of_machine: joined(|c| c.unsent_of_machine),
             unsent_ring_full: joined(|c| c.unsent_ring_full),
+            values_unreadable: joined(|c| c.values_unreadable),
+            values_negative: joined(|c| c.values_negative),
             python,
             walks,
         }

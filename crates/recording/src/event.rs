@@ -118,6 +118,12 @@ impl Event {
         self.values.first().map_or("", |value| &value.name)
     }
 
+    /// What is summed up of a sampled event besides the number of its samples, if it has such a value.
+    #[must_use]
+    pub fn summed(&self) -> Option<&ValueSpec> {
+        self.values.get(1)
+    }
+
     /// The scheduler: number of intervals, their time, and of that the time in which the thread could have run.
     #[must_use]
     pub fn scheduler(name: &str) -> Self {

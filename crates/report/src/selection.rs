@@ -15,6 +15,8 @@ pub(crate) const TIME: usize = 1;
 const RUNNABLE: usize = 2;
 /// Of waits for locks, at the position of the runnable time.
 const LONGEST: usize = 2;
+/// Position in the schema of a sampled event that has a value.
+const VALUE: usize = 1;
 
 /// A stack of a task in a state.
 #[derive(Clone, Copy)]
@@ -38,6 +40,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) time_ns: u64,
     /// Of that time, the part in which the thread could have run.
     pub(crate) runnable_ns: u64,
+    /// The sum of the values of the samples, if their event has one.
+    pub(crate) value: u64,
     /// What one sample stands for, in the unit of its event.
     pub(crate) period: u64,
 }
@@ -122,6 +126,7 @@ fn entry<'a>(recording: &'a Recording, count: &Count) -> Option<Entry<'a>> {
         count: count.value(COUNT),
         time_ns: count.value(TIME),
         runnable_ns: count.value(RUNNABLE),
+        value: count.value(VALUE),
         period: period.unwrap_or_else(|| recording.settings.period_ns()),
     })
 }

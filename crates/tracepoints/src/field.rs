@@ -135,6 +135,12 @@ fn element_of(base: &str, signed: bool) -> Option<Element> {
 }
 
 impl Field {
+    /// Whether it is a single number.
+    #[must_use]
+    pub fn is_number(&self) -> bool {
+        self.kind == FieldKind::Integer
+    }
+
     /// The value in a record. None if the record is too short for it.
     #[must_use]
     pub fn value<'a>(&self, record: &'a [u8]) -> Option<Value<'a>> {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use ::events::monitor::{Body, EventId, Fields, Item, MonitorStats, Value};
-use perfagent::visible;
+use ::events::monitor::{Body, EventId, Fields, Item, MonitorStats, RecordBody, Value};
+use ::events::stack_reader::StackSample;
+use perfagent::{EventFrame, EventStack, EventStacks, visible};
 use serde_json::{Map, json};
 
 use super::thread_names::ThreadNames;
@@ -26,16 +27,20 @@ impl<W: Write> Printer<W> {
         Self { out, as_json, events, threads: ThreadNames::default(), printed: 0 }
     }
 
-    /// Prints an event or a loss, and takes in what a record tells of threads.
-    pub fn item(&mut self, item: &Item<'_>) -> io::Result<()> {
+    /// Prints an event or a loss, and takes in what a record tells of threads. `stacks`: if the stack of each event is printed too.
+    pub fn item(&mut self, item: &Item<'_>, stacks: Option<&mut EventStacks>) -> io::Result<()> {
         let name = item.event.and_then(|id| self.events.get(&id)).map_or("threads", String::as_str);
         match &item.body {
             Body::Event(fields) => {
                 self.printed += 1;
                 let (pid, tid) = (item.meta.id.pid.unwrap_or(0), item.meta.id.tid.unwrap_or(0));
                 let comm = self.threads.of(tid);
+                let stack = stacks.map(|stacks| stacks.of(&StackSample::of(&fields.sample)));
                 if self.as_json {
-                    let line = event_as_json(name, item, (pid, tid, comm), fields);
+                    let mut line = event_as_json(name, item, (pid, tid, comm), fields);
+                    if let Some(stack) = &stack {
+                        add_stack_as_json(stack, &mut line);
+                    }
                     writeln!(self.out, "{line}")
                 } else {
                     let (seconds, micros) =
@@ -43,9 +48,14 @@ impl<W: Write> Printer<W> {
                     let late = if item.meta.late { " (late)" } else { "" };
                     let (comm, cpu) = (visible(comm), item.meta.cpu);
                     write!(self.out, "{comm:>16} {tid:>7} [{cpu:03}] {seconds}.{micros:06}{late} {name}:")?;
-                    own_values(fields)
-                        .try_for_each(|(name, value)| write!(self.out, " {name}={}", Shown(value)))?;
-                    writeln!(self.out)
+                    for (name, value) in own_values(fields) {
+                        match value {
+                            Some(value) => write!(self.out, " {name}={}", Shown(value))?,
+                            None => write!(self.out, " {name}=null")?,
+                        }
+                    }
+                    writeln!(self.out)?;
+                    stack.map_or(Ok(()), |stack| write_stack(&stack, &mut self.out))
                 }
             }
             Body::Lost(count) if self.as_json => {
@@ -61,6 +71,9 @@ impl<W: Write> Printer<W> {
             }
             Body::Record(record) => {
                 self.threads.note(record);
+                if let (Some(stacks), Some(pid)) = (stacks, changed_process(record)) {
+                    stacks.forget(pid);
+                }
                 Ok(())
             }
             _ => Ok(()),
@@ -96,10 +109,10 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// The fields that only this tracepoint has.
-fn own_values<'a>(fields: &Fields<'a>) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
+/// The fields that only this tracepoint has, with their values; none where the record has none.
+fn own_values<'a>(fields: &Fields<'a>) -> impl Iterator<Item = (&'a str, Option<Value<'a>>)> + use<'a> {
     let own = fields.all().filter(|(field, _)| !field.common);
-    own.filter_map(|(field, value)| Some((field.name.as_str(), value?)))
+    own.map(|(field, value)| (field.name.as_str(), value))
 }
 
 fn event_as_json(
@@ -108,8 +121,9 @@ fn event_as_json(
     (pid, tid, comm): (u32, u32, &str),
     fields: &Fields<'_>,
 ) -> serde_json::Value {
-    let values: Map<String, serde_json::Value> =
-        own_values(fields).map(|(name, value)| (name.to_owned(), as_json(value))).collect();
+    let values: Map<String, serde_json::Value> = own_values(fields)
+        .map(|(name, value)| (name.to_owned(), value.map_or(serde_json::Value::Null, as_json)))
+        .collect();
     let mut line = json!({
         "event": name, "time_ns": item.meta.time_ns, "wall_ns": item.meta.wall_ns, "cpu": item.meta.cpu,
         "pid": pid, "tid": tid, "comm": comm, "fields": values,
@@ -118,6 +132,52 @@ fn event_as_json(
         line["late"] = true.into();
     }
     line
+}
+
+/// The process whose program a record tells to have changed or ended.
+fn changed_process(record: &RecordBody<'_>) -> Option<u32> {
+    match record {
+        RecordBody::Comm { pid, exec: true, .. } => Some(*pid),
+        RecordBody::Exit(task) if task.pid == task.tid => Some(task.pid),
+        _ => None,
+    }
+}
+
+/// One line for each frame, then a blank one.
+fn write_stack(stack: &EventStack, out: &mut impl Write) -> io::Result<()> {
+    for EventFrame { address, function, module, source, .. } in &stack.frames {
+        let function = function.as_ref().map_or("[unknown]".into(), |name| visible(name));
+        write!(out, "{address:>26x} {function}")?;
+        if let Some(module) = module {
+            write!(out, " ({})", visible(module))?;
+        }
+        if let Some((file, line)) = source {
+            write!(out, " {}:{line}", visible(file))?;
+        }
+        writeln!(out)?;
+    }
+    if let Some(reason) = stack.cut {
+        writeln!(out, "{:>26} [cut: {reason}]", "")?;
+    }
+    writeln!(out)
+}
+
+fn add_stack_as_json(stack: &EventStack, line: &mut serde_json::Value) {
+    let frame = |frame: &EventFrame| {
+        let mut object = Map::from_iter([("address".to_owned(), format!("{:#x}", frame.address).into())]);
+        let texts = [("function", &frame.function), ("module", &frame.module)];
+        for (key, text) in texts {
+            object.extend(text.as_ref().map(|text| (key.to_owned(), text.as_str().into())));
+        }
+        if let Some((file, line)) = &frame.source {
+            object.extend([("file".to_owned(), file.as_str().into()), ("line".to_owned(), (*line).into())]);
+        }
+        serde_json::Value::Object(object)
+    };
+    line["stack"] = stack.frames.iter().map(frame).collect();
+    if let Some(reason) = stack.cut {
+        line["cut"] = reason.into();
+    }
 }
 
 fn as_json(value: Value<'_>) -> serde_json::Value {

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use ::events::monitor::{Body, EventId, EventMonitor, MonitorBuilder, MonitorError, Source, parse_event};
 
+use perfagent::EventStacks;
+
 use super::failure::{failed, tell};
 use super::printer::Printer;
 use crate::event_args::TraceArgs;
@@ -19,6 +21,11 @@ use crate::signals::Interrupts;
 
 /// How often the end is looked for, and what was printed is passed on.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Bytes that are copied of each stack unless something else is asked for.
+const STACK_BYTES: u32 = 16 << 10;
+/// Pages of the ring of each CPU for events with their stacks.
+const RING_PAGES_OF_STACKS: u32 = 1024;
 
 /// Prints events until the end.
 pub fn run(args: &TraceArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> anyhow::Result<ExitCode> {
@@ -33,10 +40,14 @@ pub fn run(args: &TraceArgs, interrupts: &Interrupts, statuses: ExitStatuses) ->
     let mut requests = Vec::new();
     for event in &args.events.0 {
         match parse_event(&event.text) {
-            Ok(request) => requests.push(match &event.filter {
-                Some(filter) => request.filter(filter),
-                None => request,
-            }),
+            Ok(request) => {
+                let request = match &event.filter {
+                    Some(filter) => request.filter(filter),
+                    None => request,
+                };
+                let stack_bytes = args.stack_bytes.unwrap_or(STACK_BYTES) & !7;
+                requests.push(if args.stacks { request.stacks(stack_bytes) } else { request });
+            }
             Err(error) => {
                 tell(&error.to_string());
                 return Ok(ExitCode::from(statuses.rejected));
@@ -46,8 +57,9 @@ pub fn run(args: &TraceArgs, interrupts: &Interrupts, statuses: ExitStatuses) ->
     let opened = || -> Result<(EventMonitor, BTreeMap<EventId, String>), MonitorError> {
         let pids = args.pid.iter().map(|pid| Source::Pid(*pid));
         let cgroups = args.cgroup.iter().map(|path| Source::Cgroup(path.clone()));
+        let ring_pages = if args.stacks { RING_PAGES_OF_STACKS } else { 0 };
         let builder = pids.chain(cgroups).fold(MonitorBuilder::default(), MonitorBuilder::source);
-        let monitor = builder.ring_pages(args.ring_pages.unwrap_or(0) as usize).build()?;
+        let monitor = builder.ring_pages(args.ring_pages.unwrap_or(ring_pages) as usize).build()?;
         let mut names = BTreeMap::new();
         for request in requests {
             let name = request.name();
@@ -95,6 +107,10 @@ fn print(
     interrupts: &Interrupts,
 ) -> io::Result<Result<(), MonitorError>> {
     let printer = Arc::new(Mutex::new(Printer::new(BufWriter::new(io::stdout()), args.json, names)));
+    let mut stacks = args.stacks.then(EventStacks::default);
+    if let Some(stacks) = &mut stacks {
+        args.pid.iter().for_each(|pid| stacks.expect(*pid));
+    }
     let (mut written, ended) = (Ok(()), AtomicBool::new(false));
     let most = args.max_events.unwrap_or(u64::MAX);
     let ran = std::thread::scope(|scope| {
@@ -105,7 +121,7 @@ fn print(
             if written.is_err() || is_event && printer.printed >= most {
                 return;
             }
-            written = printer.item(item);
+            written = printer.item(item, stacks.as_mut());
             if written.is_err() || printer.printed >= most {
                 // It ends with the next round; the rest is not printed.
                 let _it_stops_nevertheless = monitor.stop(false);

@@ -232,6 +232,88 @@ fn calls_and_returns_of_a_program_are_lines_with_their_values() {
     assert!(!definitions().contains(&program), "{}", definitions());
 }
 
+/// A program without frame pointers that waits for a line and calls `work` from `one` and `two` in turn.
+const CALLER: &str = r#"
+#include <stdio.h>
+struct request { int id; };
+__attribute__((noipa)) int work(int n, struct request *request) { asm volatile("" :: "r"(request) : "memory"); return n; }
+__attribute__((noipa)) int one(int n, struct request *request) { int got = work(n, request); asm volatile("" ::: "memory"); return got; }
+__attribute__((noipa)) int two(int n, struct request *request) { int got = work(n, request); asm volatile("" ::: "memory"); return got; }
+int main(void) {
+    struct request request;
+    if (getchar() == EOF) return 1;
+    for (int i = 0; i < 20; i++) { request.id = 100 + i; (i % 2 ? one : two)(i, &request); }
+    return 0;
+}
+"#;
+
+/// What `events trace` with these words says of all calls of that program; none without a compiler or the right to probe.
+fn traced_calls(more: &[&str]) -> Option<String> {
+    let folder = tempfile::tempdir().unwrap();
+    if !cfg!(target_arch = "x86_64") || !Path::new("/sys/kernel/tracing/uprobe_events").exists() {
+        testkit::skipped("this kernel has no probes of programs");
+        return None;
+    }
+    let cc = testkit::find_command("gcc")?;
+    let (source, program) = (folder.path().join("caller.c"), folder.path().join("caller"));
+    std::fs::write(&source, CALLER).unwrap();
+    let options = ["-O1", "-g", "-fomit-frame-pointer", "-o"];
+    assert!(Command::new(cc).args(options).arg(&program).arg(&source).status().unwrap().success());
+    let mut target = Command::new(&program);
+    let mut target = testkit::Process::start(target.stdin(std::process::Stdio::piped())).unwrap();
+    let event = format!("uprobe:{}:work n=arg:n id=arg:request->id", program.display());
+    let pid = target.pid().to_string();
+    let words = [&["events", "trace", "-e", &event, "--pid", &pid, "--stacks"], more].concat();
+    let child = start_in(folder.path(), &words);
+    let fds = format!("/proc/{}/fd", child.id());
+    let opened = || {
+        let links = std::fs::read_dir(&fds).into_iter().flatten();
+        let links = links.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        links.filter(|link| link.to_string_lossy().contains("perf_event")).count() > 2
+    };
+    testkit::until("events are open or refused", || {
+        opened() || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_err() || !Path::new(&fds).exists()
+    });
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::io::Write::write_all(&mut target.stdin.take().unwrap(), b"go\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    if !output.status.success() {
+        testkit::skipped(stderr(&output));
+        return None;
+    }
+    Some(stdout(&output))
+}
+
+#[test]
+fn each_event_carries_its_whole_stack_without_frame_pointers() {
+    let Some(text) = traced_calls(&["--json"]) else { return };
+    let events: Vec<Value> = lines(&text).into_iter().filter(|line| line["event"].is_string()).collect();
+    assert_eq!(events.len(), 20, "{text}");
+    for (call, event) in events.iter().enumerate() {
+        assert_eq!((&event["fields"]["n"], &event["fields"]["id"]), (&call.into(), &(100 + call).into()));
+        let functions: Vec<&str> = event["stack"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|frame| frame["function"].as_str())
+            .collect();
+        let caller = if call % 2 == 1 { "one" } else { "two" };
+        assert!(functions.starts_with(&["work", caller, "main"]), "{functions:?}");
+        assert_eq!((functions.last(), &event["cut"]), (Some(&"_start"), &Value::Null), "{functions:?}");
+        assert!(event["stack"][2]["file"].as_str().unwrap().ends_with("caller.c"), "{event}");
+    }
+}
+
+#[test]
+fn stacks_are_lines_below_their_event_and_tell_where_they_are_cut() {
+    let Some(text) = traced_calls(&[]) else { return };
+    let blocks: Vec<&str> = text.split("\n\n").filter(|block| !block.trim().is_empty()).collect();
+    assert_eq!(blocks.len(), 20, "{text}");
+    assert!(blocks.iter().all(|block| block.lines().nth(3).unwrap().contains(" main (")), "{text}");
+    let Some(text) = traced_calls(&["--stack-bytes", "8"]) else { return };
+    assert_eq!(text.matches("[cut: the copy of the stack ends here]").count(), 20, "{text}");
+}
+
 #[test]
 fn what_a_killed_process_leaves_is_cleaned() {
     let folder = tempfile::tempdir().unwrap();

@@ -72,9 +72,11 @@ pub struct EventText {
     pub name: EventName,
     /// Every how many occurrences, at least 1; for clocks each how many ns.
     pub period: Option<u64>,
+    /// The field or argument whose values profiles sum up: `value=FIELD` or `value=FIELD:UNIT`. Streams have all fields.
+    pub value: Option<String>,
 }
 
-/// Reads an event and its keys: `EVENT [period=N]`. All other keys of a probe are its arguments.
+/// Reads an event and its keys: `EVENT [period=N] [value=FIELD]`. All other keys of a probe are its arguments, and so is a `value` that tells a place.
 ///
 /// # Errors
 /// [`EventTextError`] tells which part is not understood, and what is.
@@ -83,17 +85,21 @@ pub fn read_event(text: &str) -> Result<EventText, EventTextError> {
     let mut words = text.split_ascii_whitespace();
     let event = words.next().ok_or_else(|| refuse("it is empty".to_owned()))?;
     let name = name_of(event).map_err(refuse)?;
-    let (mut period, mut arguments) = (None, Vec::new());
+    let (mut period, mut value, mut arguments) = (None, None, Vec::new());
     for word in words {
-        let (key, value) = word.split_once('=').ok_or_else(|| refuse(format!("`{word}` is no KEY=VALUE")))?;
+        let (key, text) = word.split_once('=').ok_or_else(|| refuse(format!("`{word}` is no KEY=VALUE")))?;
         match (key, &name) {
             ("period", _) if period.is_some() => return Err(refuse("period is given twice".to_owned())),
-            ("period", _) => match value.parse() {
+            ("period", _) => match text.parse() {
                 Ok(number @ 1..) => period = Some(number),
-                _ => return Err(refuse(format!("period: `{value}` is no number from 1 on"))),
+                _ => return Err(refuse(format!("period: `{text}` is no number from 1 on"))),
             },
+            ("value", _) if is_field(text) && value.is_some() => {
+                return Err(refuse("value is given twice".to_owned()));
+            }
+            ("value", _) if is_field(text) => value = Some(text.to_owned()),
             (_, EventName::Probe(_)) => arguments.push(word),
-            _ => return Err(refuse(format!("there is no key `{key}`; there is period"))),
+            _ => return Err(refuse(format!("there is no key `{key}`; there are period and value"))),
         }
     }
     let name = match name {
@@ -102,7 +108,7 @@ pub fn read_event(text: &str) -> Result<EventText, EventTextError> {
         }
         name => name,
     };
-    Ok(EventText { name, period })
+    Ok(EventText { name, period, value })
 }
 
 /// The same as a request.
@@ -110,12 +116,34 @@ pub fn read_event(text: &str) -> Result<EventText, EventTextError> {
 /// # Errors
 /// As [`read_event`].
 pub fn parse_event(text: &str) -> Result<EventRequest, EventTextError> {
-    let EventText { name, period } = read_event(text)?;
+    let EventText { name, period, value } = read_event(text)?;
+    let name = match (name, value) {
+        // Of a probe, it is an argument with that name.
+        (EventName::Probe(probe), Some(value)) => {
+            let argument = format!("value={value}");
+            EventName::Probe(probe.and_args(&argument))
+        }
+        (_, Some(_)) => {
+            let reason = "`value` is a key of profiles; here all fields are shown".to_owned();
+            return Err(EventTextError { text: text.to_owned(), reason });
+        }
+        (name, None) => name,
+    };
     let request = name.request();
     Ok(match period {
         Some(period) => request.period(period),
         None => request,
     })
+}
+
+/// Whether a text names a field, with or without a unit. The places of arguments begin with other letters, or have another type.
+fn is_field(text: &str) -> bool {
+    let (name, unit) = text.split_once(':').unwrap_or((text, "count"));
+    let is_name = name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_');
+    is_name
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        && !unit.contains("->")
+        && name != "arg"
 }
 
 fn name_of(text: &str) -> Result<EventName, String> {
@@ -246,6 +274,21 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_a_field_in_a_profile_and_an_argument_where_it_tells_a_place() {
+        let value = |text: &str| read_event(text).unwrap().value;
+        assert_eq!(value("block:block_rq_issue value=bytes").as_deref(), Some("bytes"));
+        assert_eq!(value("uprobe:/bin/sh:f n=%di:s64 value=n:bytes").as_deref(), Some("n:bytes"));
+        for place in ["%di:s64", "$retval", "+8(%di):u32", "\\7", "@0x10", "arg:request->id"] {
+            let probe = Probe::uprobe("/bin/sh", "f").args(&format!("value={place}"));
+            let read = read_event(&format!("uprobe:/bin/sh:f value={place}")).unwrap();
+            assert_eq!((read.value, read.name), (None, EventName::Probe(probe)), "{place}");
+        }
+        let request = parse_event("usdt:/bin/sh:p:n a=arg1 value=arg2").unwrap();
+        let probe = Probe::usdt("/bin/sh", "p", "n").args("a=arg1 value=arg2");
+        assert_eq!(request.what, EventRequest::probe(probe).what);
+    }
+
+    #[test]
     fn what_is_no_event_is_refused_with_the_reason() {
         for (text, reason) in [
             ("", "empty"),
@@ -269,6 +312,9 @@ mod tests {
             ("cycles period=0", "from 1 on"),
             ("cycles color=red", "no key `color`"),
             ("cycles period", "KEY=VALUE"),
+            ("a:b value=c value=d", "twice"),
+            ("a:b value=c", "key of profiles"),
+            ("a:b value=%di", "no key `value`"),
             ("bp:0x10", "rwx"),
             ("bp:0x10:3:r", "lengths"),
             ("bp:0x10:rx", "none of r, w, rw, x"),

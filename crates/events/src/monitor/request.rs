@@ -1,10 +1,11 @@
 //! What to monitor: an event, its attribute, its filter.
 
 use perf_abi::EventAttr;
-use perf_abi::numbers::event_type;
+use perf_abi::numbers::{event_type, sample};
 
 use super::item::Decoder;
 use super::probe::{Prepared, Probe};
+use crate::stack_reader::registers;
 
 /// How often clocks fire unless something else is asked for: each millisecond.
 const CLOCK_PERIOD_NS: u64 = 1_000_000;
@@ -38,20 +39,26 @@ pub struct EventRequest {
     pub(crate) enabled: bool,
     pub(crate) filter: Option<String>,
     pub(crate) decoder: Option<Decoder>,
+    /// Bytes of the user stack that are copied with each occurrence.
+    pub(crate) stack_bytes: Option<u32>,
 }
 
 impl std::fmt::Debug for EventRequest {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { what, attr, period, enabled, filter, decoder: _ } = self;
+        let Self { what, attr, period, enabled, filter, decoder: _, stack_bytes } = self;
         let mut debug = out.debug_struct("EventRequest");
         debug.field("what", what).field("attr", attr).field("period", period);
-        debug.field("enabled", enabled).field("filter", filter).finish_non_exhaustive()
+        debug
+            .field("enabled", enabled)
+            .field("filter", filter)
+            .field("stack_bytes", stack_bytes)
+            .finish_non_exhaustive()
     }
 }
 
 impl EventRequest {
     pub(crate) fn of(what: What) -> Self {
-        Self { what, attr: None, period: None, enabled: true, filter: None, decoder: None }
+        Self { what, attr: None, period: None, enabled: true, filter: None, decoder: None, stack_bytes: None }
     }
 
     /// The tracepoint `group:event` or `group/event`.
@@ -108,6 +115,14 @@ impl EventRequest {
         Self { decoder: Some(decoder), ..self }
     }
 
+    /// Deliver each occurrence with the user registers, a copy of so many bytes of the user stack and the kernel's call chain, as
+    /// [`StackSample::of`](crate::stack_reader::StackSample::of) takes them. The bytes are a multiple of 8, at most
+    /// [`MAX_STACK_BYTES`](crate::stack_reader::MAX_STACK_BYTES).
+    #[must_use]
+    pub fn stacks(self, bytes: u32) -> Self {
+        Self { stack_bytes: Some(bytes), ..self }
+    }
+
     /// What messages call it.
     #[must_use]
     pub fn name(&self) -> String {
@@ -141,6 +156,11 @@ impl EventRequest {
                     u32::from(access.read) | u32::from(access.write) << 1 | u32::from(access.execute) << 2;
                 (attr.config, attr.bp_addr, attr.bp_len) = (0, address, len);
             }
+        }
+        if let Some(bytes) = self.stack_bytes {
+            attr.sample_type |= sample::CALLCHAIN | sample::REGS_USER | sample::STACK_USER;
+            (attr.sample_regs_user, attr.sample_stack_user) = (registers::GENERAL, bytes);
+            attr.exclude_callchain_user = true;
         }
         if let Some(period) = self.period {
             (attr.sample_period, attr.sample_freq, attr.freq) = (period, 0, false);

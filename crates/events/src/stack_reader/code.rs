@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use process::{Bytes, FileKey, Files, Image, Region, RegionKind};
-use profile::Avma;
+use process::{Bytes, FileKey, Files, Image, MappedFile, Region, RegionKind};
+use profile::{Avma, Svma};
 use unwind::full::{Frame, FullUnwinder};
 use unwind::{Memory, StepError, Table};
 
@@ -38,6 +38,15 @@ pub struct ProcessCode {
     files: HashMap<FileKey, FileCode>,
 }
 
+/// Where an address is in a file.
+#[derive(Clone, Copy, Debug)]
+pub struct CodePlace<'a> {
+    /// The file.
+    pub file: &'a MappedFile,
+    /// The address as the file has it.
+    pub svma: Svma,
+}
+
 impl ProcessCode {
     /// Reads the mappings of a process, and opens the files behind them. Files that cannot be read have no rules.
     ///
@@ -56,6 +65,14 @@ impl ProcessCode {
             }
         }
         Ok(Self { image, files })
+    }
+
+    /// The file behind an address, and where the address is in it; none if no file is mapped there.
+    #[must_use]
+    pub fn place(&self, address: u64) -> Option<CodePlace<'_>> {
+        let region = self.image.find(Avma(address))?;
+        let file = region.file()?;
+        Some(CodePlace { file, svma: file.svma_of(region.offset_of(Avma(address)))? })
     }
 
     /// The caller of a frame.

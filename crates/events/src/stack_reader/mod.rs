@@ -28,7 +28,7 @@ mod sample;
 mod walk;
 mod walk_end;
 
-pub use code::{CodeError, ProcessCode};
+pub use code::{CodeError, CodePlace, ProcessCode};
 pub use config::{MAX_STACK_BYTES, StackConfig, StackReaderError};
 pub use reader::{StackCloser, StackEvents, StackItem, StackReader};
 pub use sample::StackSample;

@@ -5,5 +5,6 @@ mod flight_recorder;
 mod group;
 mod kernel;
 mod monitor;
+mod parameters;
 mod probes;
 mod stack_reader;

@@ -3,7 +3,9 @@
 use events::monitor::{EventName, EventText, NamedEvent, Probe, read_event};
 use kernel::SampledIn;
 use perf_abi::numbers::{cache_result, event_type, hardware, software};
-use recording::Unit;
+use recording::{Unit, ValueSpec};
+
+use super::event_value::EventValue;
 
 /// Periods of hardware events by how often they happen: primes, so that no loop runs in step with them.
 const OFTEN: u64 = 1_000_003;
@@ -32,6 +34,8 @@ pub(crate) struct SampledEvent {
     /// Where in the kernel it happens.
     pub(crate) sampled_in: SampledIn,
     pub(crate) counted: Counted,
+    /// What is summed up besides the number of occurrences.
+    pub(crate) value: Option<EventValue>,
 }
 
 /// What the event is to the kernel.
@@ -51,22 +55,35 @@ impl SampledEvent {
     /// # Errors
     /// What is wrong with the text.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let EventText { name, period, .. } = read_event(text).map_err(|error| error.reason)?;
+        let EventText { name, period, value, .. } = read_event(text).map_err(|error| error.reason)?;
+        let mut value = value.as_deref().map(EventValue::parse).transpose()?;
         let event = match name {
             EventName::Named(event) => Self::named(&event),
             EventName::Raw(config) => Self::raw(config),
             EventName::Tracepoint { group, event } => Self::tracepoint(group, &event),
-            EventName::Probe(probe) if probe.has_arguments() => {
-                return Err("a profile takes no arguments of a probe; `perf-agent events trace` shows them"
-                    .to_owned());
+            EventName::Probe(probe) => {
+                if value.is_none() && probe.has_argument("value") {
+                    value = Some(EventValue::parse("value")?);
+                }
+                if value.is_none() && probe.has_arguments() {
+                    return Err(
+                        "a profile sums one argument of a probe up: name it, as in a=%di:u64 value=a; \
+                         `perf-agent events trace` shows all"
+                            .to_owned(),
+                    );
+                }
+                Self::probe(if value.is_some() { probe.read_by_program() } else { probe })
             }
-            EventName::Probe(probe) => Self::probe(probe),
             _ => {
                 return Err(
                     "there are no profiles by breakpoints; `perf-agent events trace` shows them".to_owned()
                 );
             }
         };
+        if value.is_some() && matches!(event.counted, Counted::ByNumbers(..)) {
+            return Err(format!("{} has no fields; value=FIELD is for tracepoints and probes", event.kind));
+        }
+        let event = Self { value, ..event };
         let Some(period) = period else { return Ok(event) };
         let least = if event.unit == Unit::Nanoseconds { MIN_CLOCK_PERIOD_NS } else { 1 };
         if !(least..=MAX_PERIOD).contains(&period) {
@@ -96,6 +113,7 @@ impl SampledEvent {
                 false => SampledIn::Hardware,
             },
             counted: Counted::ByNumbers(event.kind, event.config),
+            value: None,
         }
     }
 
@@ -109,6 +127,7 @@ impl SampledEvent {
             period: RARELY,
             sampled_in: SampledIn::Hardware,
             counted: Counted::ByNumbers(event_type::RAW, config),
+            value: None,
         }
     }
 
@@ -121,6 +140,7 @@ impl SampledEvent {
             period: 1,
             sampled_in: if probe.is_of_kernel() { SampledIn::Function } else { SampledIn::Program },
             counted: Counted::Probe(probe),
+            value: None,
         }
     }
 
@@ -133,12 +153,15 @@ impl SampledEvent {
             period: 1,
             sampled_in: SampledIn::Tracepoint,
             counted: Counted::Tracepoint(group),
+            value: None,
         }
     }
 
     /// The event as recordings have it.
     pub(crate) fn recorded(&self) -> recording::Event {
-        recording::Event::sampled(&self.name, &self.kind, self.period, self.unit)
+        let mut event = recording::Event::sampled(&self.name, &self.kind, self.period, self.unit);
+        event.values.extend(self.value.iter().map(|value| ValueSpec::sum(&value.field, value.unit)));
+        event
     }
 }
 
@@ -190,6 +213,11 @@ mod tests {
         assert_eq!((probe.name.as_str(), probe.period), ("uretprobe:/bin/x:main", 7));
         assert_eq!((probe.sampled_in, probe.unit), (SampledIn::Program, Unit::Count));
         assert_eq!(parsed("kprobe:vfs_read").sampled_in, SampledIn::Function);
+        let summed = parsed("uprobe:/bin/x:main n=%di:u32 value=n:bytes");
+        assert_eq!(summed.value, Some(EventValue { field: "n".to_owned(), unit: Unit::Bytes }));
+        let recorded = summed.recorded();
+        assert_eq!((recorded.kind(), recorded.values[1].name.as_str()), ("uprobe:/bin/x:main", "n"));
+        assert_eq!(parsed("uprobe:/bin/x:main value=%di").value.unwrap().field, "value");
         for word in ["tp:sched:sched_switch", "sched:sched_switch"] {
             assert_eq!(parsed(word), SampledEvent { period: 1, ..switch.clone() });
         }
@@ -203,9 +231,10 @@ mod tests {
             ("page-faults period=0", "from 1 on"),
             ("page-faults period=9223372036854775808", "`9223372036854775808` is not in"),
             ("task-clock period=9999", "10000..="),
-            ("uprobe:/bin/x:main a=%di", "no arguments"),
+            ("uprobe:/bin/x:main a=%di", "name it"),
+            ("a:b value=c:miles", "miles"),
             ("bp:0x10:rw", "by breakpoints"),
-            ("page-faults value=address", "no key `value`"),
+            ("page-faults value=address", "has no fields"),
         ] {
             let refusal = SampledEvent::parse(text).unwrap_err();
             assert!(refusal.contains(part), "{text}: {refusal}");

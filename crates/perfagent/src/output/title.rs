@@ -12,8 +12,11 @@ use super::profiles::ledger;
 /// What is shown, of which target, on which machine.
 pub(super) fn title(symbolized: &SymbolizedRecording, mode: Mode) -> String {
     let what = match &symbolized.recording.settings.event {
-        Some(event) if mode == Mode::Event => event.kind(),
-        _ => shown(mode),
+        Some(event) if mode == Mode::Event => match event.summed() {
+            Some(summed) => format!("{} of {}", summed.name, event.kind()),
+            None => event.kind().to_owned(),
+        },
+        _ => shown(mode).to_owned(),
     };
     let origin = &symbolized.recording.origin;
     let target = if origin.target.is_empty() { String::new() } else { format!(": {}", origin.target) };

@@ -128,7 +128,9 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
     // Workers open files and compile tables while the programs are loaded.
     initial_tables::request_early(&mut processes, &mut tables, &expected);
     // Before any target is read: its life, and that of its children, is reported from here on.
-    let mut kernel = Kernel::load(&settings::for_kernel(&config, &expected)?).map_err(load_error)?;
+    let mut sources = Sources::of(&config);
+    let for_kernel = settings::for_kernel(&config, &expected, sources.value_plan()?)?;
+    let mut kernel = Kernel::load(&for_kernel).map_err(load_error)?;
     kernel.follow_processes().map_err(load_error)?;
     for pid in &pids {
         let unread = KernelProcess { pid: *pid, exec_id: from_ns, mappings: &[], waker_only: false };
@@ -192,7 +194,6 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
     }
     cancel.check()?;
     let naming = Naming::start(&abandon, symbol_sources, &config.fetching)?;
-    let mut sources = Sources::of(&config);
     let all: Vec<u32> = pids.iter().copied().chain(followed.iter().map(|one| one.pid)).collect();
     let living = || match takes_descendants {
         true => [&all[..], &descendants::living(&pids)].concat(),

@@ -115,14 +115,18 @@ pub(crate) fn occurrence(sample: &kernel::SingleSample) -> Occurrence {
 }
 
 /// The same of a sample that was walked in user space.
-pub(crate) fn walked_occurrence(stack: &kernel::StackMessage, at: kernel::SampledAt) -> Occurrence {
+pub(crate) fn walked_occurrence(
+    stack: &kernel::StackMessage,
+    at: kernel::SampledAt,
+    value: u64,
+) -> Occurrence {
     Occurrence {
         time_ns: stack.time_ns,
         cpu: at.cpu,
         tid: stack.tid,
         interval: at.side_changes,
         // It is one sample.
-        values: vec![1],
+        values: vec![1, value],
     }
 }
 
@@ -179,6 +183,8 @@ pub(crate) fn counters(counters: &kernel::Counters) -> Counters {
         unsent_of_process: counters.unsent_of_process,
         unsent_of_machine: counters.unsent_of_machine,
         unsent_ring_full: counters.unsent_ring_full,
+        values_unreadable: counters.values_unreadable,
+        values_negative: counters.values_negative,
         python: python(&counters.python),
         walks,
     }

@@ -335,22 +335,28 @@ impl Intake {
         stack.end = walked.end;
         let snapshot = processes.histories().at(stack.pid, stack.exec_id);
         if stack.hash == 0 {
-            self.add_single(&stack, raw.at, snapshot);
+            self.add_single(&stack, raw.at, raw.value, snapshot);
         } else {
             self.enter(&stack, snapshot, true, None);
         }
     }
 
     /// A sample whose sums no key stands for.
-    fn add_single(&mut self, stack: &StackMessage, at: SampledAt, snapshot: Option<ProcessSnapshot<'_>>) {
+    fn add_single(
+        &mut self,
+        stack: &StackMessage,
+        at: SampledAt,
+        value: u64,
+        snapshot: Option<ProcessSnapshot<'_>>,
+    ) {
         if let Some(timeline) = &mut self.timeline {
             timeline.walked(stack, at);
         }
         match self.resolver.resolve(&mut self.builder, stack, snapshot, None) {
             Some(id) => {
-                let one = StackSums { count: 1, value: 1, waited: 0 };
+                let one = StackSums { count: 1, value, waited: 0 };
                 self.builder.add_single(event_of(stack.state), id, one);
-                let sample = convert::walked_occurrence(stack, at);
+                let sample = convert::walked_occurrence(stack, at, value);
                 self.builder.add_walked_sample(event_of(stack.state), id, sample);
             }
             None => self.builder.count_not_kept(convert::state(stack.state)),

@@ -137,7 +137,7 @@ fn report_on(
 pub(crate) fn warning(finding: Finding) -> Warning {
     let kind = match finding.kind {
         FindingKind::NoSamples => WarningKind::NoSamples,
-        FindingKind::Lost | FindingKind::NotRun => WarningKind::Lost,
+        FindingKind::Lost | FindingKind::NotRun | FindingKind::Values => WarningKind::Lost,
         _ => WarningKind::Names,
     };
     let hint = match finding.kind {

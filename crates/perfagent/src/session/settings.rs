@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
-use kernel::{ChosenCgroup, OffCpu, Settings, State};
+use kernel::{ChosenCgroup, OffCpu, Settings, State, ValuePlan};
 use recording::{Event, TargetKind};
 
 use crate::config::SampledEvent;
@@ -21,11 +21,11 @@ const BYTES_OF_A_PROCESS: u32 = 2048;
 const LEAST_PROCESSES: u32 = 16_384;
 const LEAST_OF_SYSTEM: u32 = 1024;
 
-/// What the programs are loaded with.
+/// What the programs are loaded with. `value`: where they read that of the sampled event.
 ///
 /// # Errors
 /// The chosen control group has gone.
-pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Result<Settings, Error> {
+pub(super) fn for_kernel(config: &Config, pids: &[u32], value: Option<ValuePlan>) -> Result<Settings, Error> {
     let cgroup = config.cgroup.as_deref().map(chosen_cgroup).transpose()?;
     Ok(Settings {
         tids: config.tids.clone(),
@@ -46,6 +46,7 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32]) -> Result<Settings, Erro
         per_thread: config.per_thread,
         sampled_in: config.event.as_ref().map(|event| event.sampled_in).unwrap_or_default(),
         sample_every: config.event.as_ref().map_or(1, |event| event.period),
+        value,
         single_samples: config.single_samples || config.perf_data.is_some(),
         single_intervals: single_intervals(config),
         check_memo: config.self_check,

@@ -16,6 +16,7 @@ pub(crate) mod sched_stats;
 mod scheduler;
 mod source;
 mod tracepoint;
+mod value;
 
 pub(crate) use cpus::{CPU_CHECK_INTERVAL, CpuFollower};
 pub(crate) use registry::Sources;

@@ -1,12 +1,13 @@
 //! A probe of a program or of the kernel, in place of the clock. One event has the program, which runs once for each hit; it chooses the
 //! processes and counts to the Nth itself. The probe stays until the end of the capture; the program is attached to begin and detached to end.
 
-use events::monitor::{MonitorError, Probe as Place, ProbeEvent};
-use kernel::{Kernel, SampledIn, locks_notice_their_cpu, nmi_may_sample, probes_may_sample};
+use events::monitor::{ArgumentPlace, MonitorError, Probe as Place, ProbeEvent};
+use kernel::{Kernel, SampledIn, ValuePlan, locks_notice_their_cpu, nmi_may_sample, probes_may_sample};
 use recording::Accounting;
 
 use super::program_event::ProgramEvent;
 use super::source::{Opening, Source};
+use super::value;
 use crate::config::SampledEvent;
 use crate::{Error, Warning, WarningKind, privilege};
 
@@ -66,6 +67,15 @@ impl Probe {
 }
 
 impl Source for Probe {
+    fn value_plan(&mut self) -> Result<Option<ValuePlan>, Error> {
+        let Some(value) = &self.sampled.value else { return Ok(None) };
+        let place = ArgumentPlace::of(&self.place, &value.field).map_err(|error| self.failed(&error))?;
+        value::of_argument(place).map(Some).map_err(|reason| {
+            let reason = format!("--event {} value={}: {reason}", self.sampled.name, value.field);
+            Error::invalid("--event", reason, "`perf-agent events trace` shows all arguments")
+        })
+    }
+
     fn open(&mut self, opening: &mut Opening<'_>) -> Result<(), Error> {
         self.check_kernel()?;
         let opened = match opening.targets.is_empty() {

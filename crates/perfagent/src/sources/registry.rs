@@ -1,6 +1,6 @@
 //! Which sources a capture has.
 
-use kernel::{Kernel, Message};
+use kernel::{Kernel, Message, ValuePlan};
 use recording::Accounting;
 
 use super::counted_event::CountedEvent;
@@ -47,6 +47,11 @@ impl Sources {
         // Counters first: they are to count what the other sources take.
         let stats = self.sched_stats.iter_mut().map(|stats| stats as &mut (dyn Source + 'static));
         stats.chain(self.stacks.iter_mut().map(|source| &mut **source))
+    }
+
+    /// Where the programs read the value of the sampled event, if it has one.
+    pub(crate) fn value_plan(&mut self) -> Result<Option<ValuePlan>, Error> {
+        self.each().find_map(|source| source.value_plan().transpose()).transpose()
     }
 
     /// Opens all events, disabled.

@@ -1,7 +1,7 @@
 //! The trait of all sources.
 
 use events::{Followed, Present};
-use kernel::{Kernel, Message};
+use kernel::{Kernel, Message, ValuePlan};
 use recording::Accounting;
 
 use crate::{Error, Warning};
@@ -21,6 +21,11 @@ pub(crate) struct Opening<'a> {
 
 /// Something that makes the capture take stacks or counts.
 pub(crate) trait Source {
+    /// Where the programs read the value of the event, if it has one. Asked before they are loaded.
+    fn value_plan(&mut self) -> Result<Option<ValuePlan>, Error> {
+        Ok(None)
+    }
+
     /// Opens the events, disabled.
     fn open(&mut self, opening: &mut Opening<'_>) -> Result<(), Error>;
 

@@ -5,14 +5,15 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use events::monitor::{MonitorError, Tracefs};
-use kernel::{Kernel, locks_notice_their_cpu, nmi_may_sample};
+use events::monitor::{Format, MonitorError, Tracefs};
+use kernel::{Kernel, ValuePlan, locks_notice_their_cpu, nmi_may_sample};
 use recording::Accounting;
 use sys::perf::{self, Attr};
 
 use super::program_event::ProgramEvent;
 use super::source::{Opening, Source};
-use crate::config::SampledEvent;
+use super::value;
+use crate::config::{EventValue, SampledEvent};
 use crate::{Error, privilege};
 
 /// `PERF_TYPE_TRACEPOINT`.
@@ -23,14 +24,15 @@ pub(crate) struct Tracepoint {
     name: String,
     period: u64,
     group: String,
+    value: Option<EventValue>,
     opened: Option<OwnedFd>,
     attached: ProgramEvent,
 }
 
 impl Tracepoint {
     pub(crate) fn new(sampled: &SampledEvent, group: &str) -> Self {
-        let (name, period) = (sampled.name.clone(), sampled.period);
-        Self { name, period, group: group.to_owned(), opened: None, attached: ProgramEvent::default() }
+        let SampledEvent { name, period, value, .. } = sampled.clone();
+        Self { name, period, group: group.to_owned(), value, opened: None, attached: ProgramEvent::default() }
     }
 
     fn attach_error(&self, source: io::Error) -> Error {
@@ -57,10 +59,10 @@ impl Tracepoint {
         Ok(())
     }
 
-    /// The number of the tracepoint.
-    fn number(&self) -> Result<u64, Error> {
+    /// What the kernel tells of the tracepoint.
+    fn format(&self) -> Result<Format, Error> {
         let found = Tracefs::find(None).and_then(|tracefs| tracefs.format(&self.name));
-        found.map(|format| format.id).map_err(|error| match error {
+        found.map_err(|error| match error {
             MonitorError::Tracefs { searched } => {
                 let reason =
                     format!("--event {}: there is no tracefs; searched: {}", self.name, searched.join(", "));
@@ -90,10 +92,18 @@ impl Tracepoint {
 }
 
 impl Source for Tracepoint {
+    fn value_plan(&mut self) -> Result<Option<ValuePlan>, Error> {
+        let Some(EventValue { field, .. }) = &self.value else { return Ok(None) };
+        value::of_field(&self.format()?, field).map(Some).map_err(|reason| {
+            let hint = format!("`perf-agent events format {}` shows its fields", self.name);
+            Error::invalid("--event", format!("--event {} value={field}: {reason}", self.name), hint)
+        })
+    }
+
     fn open(&mut self, opening: &mut Opening<'_>) -> Result<(), Error> {
         self.check_kernel()?;
         let attr =
-            Attr { kind: TRACEPOINT, config: self.number()?, flags: perf::DISABLED, ..Attr::default() };
+            Attr { kind: TRACEPOINT, config: self.format()?.id, flags: perf::DISABLED, ..Attr::default() };
         let cpu = opening.cpus.first().copied().unwrap_or(0);
         let opened = perf::open(&attr, -1, i32::try_from(cpu).unwrap_or(0), None);
         self.opened = Some(opened.map_err(|source| self.attach_error(source))?);

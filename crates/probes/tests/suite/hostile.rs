@@ -17,6 +17,60 @@ fn program() -> &'static [u8] {
     })
 }
 
+/// A program with debug information, and where that begins in the file.
+fn described() -> Option<&'static (Vec<u8>, usize)> {
+    const SOURCE: &str = "struct part { struct { int a : 3; }; struct part *next; union { long b; char c[4]; }; } part;\n\
+        __attribute__((noinline)) long known(int n, struct part *p, const char *s) { return n + p->next->b + s[0]; }\n\
+        int main(int n, char **s) { return known(n, &part, s[0]); }";
+    static DESCRIBED: OnceLock<Option<(Vec<u8>, usize)>> = OnceLock::new();
+    let described = || {
+        let folder = tempfile::tempdir().unwrap();
+        let program = crate::programs::compiled(folder.path(), "described", SOURCE, &["-g"])?;
+        let file = std::fs::read(&program).unwrap();
+        let stripped = program.with_extension("stripped");
+        let strip =
+            std::process::Command::new("strip").args(["-g", "-o"]).args([&stripped, &program]).status();
+        assert!(strip.unwrap().success());
+        // The sections of debug information are behind all others but symbols and their names.
+        let begin = std::fs::metadata(stripped).unwrap().len() as usize / 2;
+        Some((file, begin))
+    };
+    DESCRIBED.get_or_init(described).as_ref()
+}
+
+/// The parameters that can be read.
+fn parameters(file: Vec<u8>) -> usize {
+    let Ok(binary) = Binary::of_bytes(Path::new("described"), file) else { return 0 };
+    let target = Target::parse("known").unwrap();
+    let Ok(location) = binary.locate(&target) else { return 0 };
+    let place = binary.place(&location);
+    let texts = ["n", "p->a", "p->next->b", "p->next->next->c", "s", "p->nothing"];
+    texts.iter().filter(|text| binary.parameter(&target, &location, &place, text).is_ok()).count()
+}
+
+#[test]
+fn parameters_are_there_before_the_damage() {
+    let Some((file, _)) = described() else { testkit::skip!("no C compiler") };
+    // Signed bits are refused.
+    assert_eq!(parameters(file.clone()), 4);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn damaged_debug_information_gives_errors(
+        damage in prop::collection::vec((any::<usize>(), any::<u8>()), 1..60),
+    ) {
+        let Some((file, begin)) = described() else { return Ok(()) };
+        let mut file = file.clone();
+        let len = file.len() - begin;
+        for (at, byte) in damage {
+            file[begin + at % len] = byte;
+        }
+        let _any_number = parameters(file);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]

@@ -10,6 +10,8 @@ pub enum FindingKind {
     Lost,
     /// The kernel did not run the sampler.
     NotRun,
+    /// Samples are recorded without the value that their event has.
+    Values,
     /// Code stays without names, for a reason that symbolization knows.
     Names,
     /// The kernel hides its addresses. What to do about that depends on the machine of the capture: there is no hint.

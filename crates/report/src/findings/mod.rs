@@ -21,6 +21,7 @@ pub(crate) fn of(symbolized: &SymbolizedRecording, ledgers: &[Ledger], ended_by:
     // A wall-clock profile lacks nothing that neither of the others lacks.
     for ledger in ledgers.iter().filter(|ledger| ledger.mode != Mode::Wall && ledger.mode.has_stacks()) {
         findings.extend(samples::no_room(ledger));
+        findings.extend(samples::without_value(ledger));
         if ledger.samples == 0 {
             findings.push(samples::none(recording, ledger.mode, ended_by));
         }

@@ -32,6 +32,28 @@ pub(super) fn no_room(ledger: &Ledger) -> impl Iterator<Item = Finding> {
     })
 }
 
+/// Samples of an event that has a value which are recorded without it.
+pub(super) fn without_value(ledger: &Ledger) -> impl Iterator<Item = Finding> {
+    let causes = [
+        (
+            ledger.values_unreadable,
+            "it could not be read",
+            "the address may be wrong, or its page not in memory",
+        ),
+        (
+            ledger.values_negative,
+            "it was negative, or 2^63 and more",
+            "such values are often errors; give the type, as in n=%di:s32",
+        ),
+    ];
+    let mode = ledger.mode.name();
+    let of = ledger.samples;
+    causes.into_iter().filter(|(without, ..)| *without > 0).map(move |(without, cause, hint)| {
+        let message = format!("{mode}: {without} of {of} samples are counted without their value: {cause}");
+        Finding::new(FindingKind::Values, message, hint)
+    })
+}
+
 /// Periods of the clock in which the kernel ran no program, if a CPU lacks more than it should.
 pub(super) fn not_run(recording: &Recording) -> Option<Finding> {
     let NotRun { periods, worst } = recording.accounting.not_run;

@@ -47,6 +47,10 @@ pub struct Ledger {
     pub throttled: u64,
     /// Estimate of the periods in which the kernel did not run the sampler; in no other figure.
     pub not_run: u64,
+    /// Samples of an event that has a value that were recorded without it, because it could not be read.
+    pub values_unreadable: u64,
+    /// The same: it was negative, or too large for a sum.
+    pub values_negative: u64,
     /// Samples of processes that do not exist in the agent's PID namespace.
     pub outside_namespace: u64,
     /// Off-CPU intervals shorter than asked for.
@@ -253,6 +257,9 @@ impl Ledger {
         if let Some(period) = self.sampled.as_ref().and_then(|event| event.period) {
             entries.put("period", period);
         }
+        if let Some(summed) = self.sampled.as_ref().and_then(Event::summed) {
+            entries.put("value", &summed.name);
+        }
         if let Some(cpus) = &self.cpus {
             let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
             entries.put("cpus", cpus.join(","));
@@ -272,6 +279,8 @@ impl Ledger {
             ("lost.unseen", self.lost_unseen),
             ("throttled", self.throttled),
             ("not_run", self.not_run),
+            ("bad_value", self.values_unreadable),
+            ("negative_value", self.values_negative),
             ("skipped.min_block", self.skipped_min_block),
             ("skipped.min_block_ns", self.skipped_min_block_ns),
             ("skipped.outside_namespace", self.outside_namespace),

@@ -179,6 +179,8 @@ fn take(ledger: &mut Ledger, counters: &Counters) {
     ledger.unsent_of_process = counters.unsent_of_process;
     ledger.unsent_of_machine = counters.unsent_of_machine;
     ledger.unsent_ring_full = counters.unsent_ring_full;
+    ledger.values_unreadable = counters.values_unreadable;
+    ledger.values_negative = counters.values_negative;
     ledger.python_walks = counters.python;
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::slice;
 
 use profile::{Label, Profile, ValueType};
-use recording::{Mode, State, SymbolizedRecording};
+use recording::{Event, Mode, State, SymbolizedRecording};
 
 use self::assembly::Assembly;
 use crate::figures::signed;
@@ -32,21 +32,25 @@ pub fn profile(symbolized: &SymbolizedRecording, mode: Mode, ledger: &[(String, 
     assembly.finish(tags.chain(entries).collect())
 }
 
-/// Samples, each of which stands for a period of time, or of the event that was sampled.
+/// Samples, each of which stands for a period of time, or of the event that was sampled. The value of such an event is scaled by the
+/// period too.
 fn sampled(symbolized: &SymbolizedRecording) -> Assembly<'_> {
     let recording = &symbolized.recording;
     let value = match &recording.settings.event {
         Some(event) => ValueType::new(event.kind(), event.period_unit.name()),
         None => ValueType::new("cpu", "nanoseconds"),
     };
-    let types = [ValueType::new("samples", "count"), value.clone()];
+    let mut types = vec![ValueType::new("samples", "count"), value.clone()];
+    let summed = recording.settings.event.as_ref().and_then(Event::summed);
+    types.extend(summed.map(|summed| ValueType::new(&summed.name, summed.unit.name())));
     let mut assembly = Assembly::begin(symbolized, &types, value, selection::period(recording));
     let mut numbers = BTreeMap::new();
     for entry in selection::shown(recording).filter(|entry| entry.at.state == State::Sampled) {
         let locations = assembly.locations(&entry);
         let labels = labels::of(recording, entry.at.task);
-        let value = signed(entry.count).saturating_mul(signed(entry.period));
-        let number = assembly.add(labels, locations, &[signed(entry.count), value]);
+        let scaled = |value: u64| signed(value).saturating_mul(signed(entry.period));
+        let values = [signed(entry.count), scaled(entry.count), scaled(entry.value)];
+        let number = assembly.add(labels, locations, values.get(..types.len()).unwrap_or(&values));
         numbers.insert(entry.stack_id, number);
     }
     assembly.add_moments(selection::SAMPLED, &numbers);

@@ -6,6 +6,7 @@
 //! children inherit counts nothing, so processes and threads need definitions too.)
 //! Not here: where a function is in its file (crate `probes`), opening events and their filters.
 
+mod argument_place;
 mod arguments;
 mod definition;
 mod owner;
@@ -17,6 +18,7 @@ mod sites;
 mod stale;
 mod usdt_argument;
 
+pub use argument_place::{ArgumentFrom, ArgumentPlace};
 pub use probe_event::ProbeEvent;
 pub use probe_spec::Probe;
 pub use stale::remove_stale;

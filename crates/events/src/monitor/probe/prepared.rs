@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_abi::EventAttr;
 use perf_abi::numbers::event_type;
-use tracepoints::Format;
+use tracepoints::{Field, FieldKind, Format};
 
 use super::arguments::split;
 use super::definition::Definition;
@@ -53,6 +53,20 @@ impl Prepared {
         }
     }
 
+    /// Adds fields that no record has.
+    fn without_values(mut self, names: &[String]) -> Self {
+        self.format.fields.extend(names.iter().map(|name| Field {
+            name: name.clone(),
+            type_text: "optimized out".to_owned(),
+            offset: usize::MAX,
+            size: 8,
+            signed: false,
+            common: false,
+            kind: FieldKind::Integer,
+        }));
+        self
+    }
+
     /// What messages call it.
     pub fn name(&self) -> String {
         self.probe.name()
@@ -82,8 +96,13 @@ pub(crate) fn prepare(
         NoSite::File(error) => MonitorError::from(error),
         NoSite::Refused(reason) => refused(probe, reason),
     })?;
-    match &found {
-        Some((path, sites)) => user(probe, path, sites, needs_definition, tracing_dir),
+    match found {
+        Some((path, mut sites)) => {
+            if probe.is_read_by_program {
+                sites.iter_mut().for_each(|site| site.arguments.clear());
+            }
+            user(probe, path, &sites, needs_definition, tracing_dir)
+        }
         None => kernel(probe, needs_definition, tracing_dir),
     }
 }
@@ -105,7 +124,9 @@ fn user(
         && let Some(config) = pmu.config(probe.is_return, site.counter)
         && let Ok(name) = CString::new(path.as_os_str().as_bytes())
     {
-        return by_pmu(probe, Means::Pmu { kind: pmu.kind, config, name: Some(name), offset: site.offset });
+        let prepared =
+            by_pmu(probe, Means::Pmu { kind: pmu.kind, config, name: Some(name), offset: site.offset })?;
+        return Ok(prepared.without_values(&site.optimized_out));
     }
     let tracefs = tracefs_with("uprobe_events", probe, tracing_dir)?;
     let link = PlainPath::of(path).map_err(|error| refused(probe, error))?;
@@ -114,7 +135,9 @@ fn user(
         let counter = site.counter.map_or(String::new(), |counter| format!("({counter:#x})"));
         format!("{file}:{:#x}{counter} {}", site.offset, site.arguments.join(" "))
     };
-    by_definition(probe, &tracefs, "uprobe_events", &sites.iter().map(place).collect::<Vec<_>>())
+    let prepared =
+        by_definition(probe, &tracefs, "uprobe_events", &sites.iter().map(place).collect::<Vec<_>>())?;
+    Ok(prepared.without_values(sites.first().map_or(&[], |site| &site.optimized_out)))
 }
 
 fn kernel(
@@ -125,7 +148,12 @@ fn kernel(
     let ProbeKind::Kernel { target } = &probe.kind else {
         return Err(refused(probe, "it is none of the kernel".to_owned()));
     };
-    let arguments = split(&probe.arguments).map_err(|reason| refused(probe, reason))?;
+    let arguments = if probe.is_read_by_program { "" } else { &probe.arguments };
+    let arguments = split(arguments).map_err(|reason| refused(probe, reason))?;
+    if arguments.iter().any(|argument| argument.contains("=arg:")) {
+        let reason = "parameters by name are for functions of programs; name the register, as in a=%di:u64";
+        return Err(refused(probe, reason.to_owned()));
+    }
     let (symbol, offset) = kernel_target(target).map_err(|reason| refused(probe, reason))?;
     let pmu = Pmu::find("kprobe");
     if let Some(pmu) = pmu.filter(|_| arguments.is_empty() && !needs_definition)

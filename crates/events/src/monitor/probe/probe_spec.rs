@@ -8,6 +8,8 @@ pub struct Probe {
     pub(crate) kind: ProbeKind,
     pub(crate) is_return: bool,
     pub(crate) arguments: String,
+    /// The kernel is not told of the arguments; they only decide the place.
+    pub(crate) is_read_by_program: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub(crate) enum ProbeKind {
 
 impl Probe {
     fn of(kind: ProbeKind) -> Self {
-        Self { kind, is_return: false, arguments: String::new() }
+        Self { kind, is_return: false, arguments: String::new(), is_read_by_program: false }
     }
 
     /// A function of the kernel: `symbol`, `symbol+offset`, or an address `0x…`.
@@ -54,6 +56,18 @@ impl Probe {
         Self { arguments: text.to_owned(), ..self }
     }
 
+    /// The same with one argument more.
+    pub(crate) fn and_args(self, text: &str) -> Self {
+        let arguments = format!("{} {text}", self.arguments).trim().to_owned();
+        Self { arguments, ..self }
+    }
+
+    /// The arguments are read by a program at the probe, which goes where they can be read; the kernel makes no fields of them.
+    #[must_use]
+    pub fn read_by_program(self) -> Self {
+        Self { is_read_by_program: true, ..self }
+    }
+
     /// The kind, as texts of events begin.
     pub(crate) fn kind_name(&self) -> &'static str {
         match (&self.kind, self.is_return) {
@@ -69,6 +83,13 @@ impl Probe {
     #[must_use]
     pub fn has_arguments(&self) -> bool {
         !self.arguments.trim().is_empty()
+    }
+
+    /// Whether it has an argument with this name.
+    #[must_use]
+    pub fn has_argument(&self, name: &str) -> bool {
+        let named = |argument: &str| argument.split_once('=').is_some_and(|(known, _)| known == name);
+        self.arguments.split_ascii_whitespace().any(named)
     }
 
     /// Whether it probes a function of the kernel.

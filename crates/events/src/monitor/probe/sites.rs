@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use probes::{Binary, ProbeError, Target, UsdtSite};
+use probes::{Binary, Location, Parameter, Placement, ProbeError, Target, UsdtSite};
 
 use super::arguments::{are_as_at_the_entry, split};
 use super::probe_spec::{Probe, ProbeKind};
@@ -16,6 +16,8 @@ pub(crate) struct Site {
     pub counter: Option<u64>,
     /// In the kernel's language.
     pub arguments: Vec<String>,
+    /// Names of arguments that the program does not keep here.
+    pub optimized_out: Vec<String>,
 }
 
 /// Why there is none.
@@ -38,12 +40,19 @@ pub(crate) fn sites(probe: &Probe) -> Result<Option<(&Path, Vec<Site>)>, NoSite>
                 let reason = "Go moves stacks, and the return address of the kernel with them, which ends the program; probe the call";
                 return Err(NoSite::Refused(reason.to_owned()));
             }
-            let location = binary.locate(&Target::parse(target)?)?;
-            let offset = match are_as_at_the_entry(&arguments) {
-                true => binary.place(&location).offset,
-                false => location.offset,
-            };
-            Ok(Some((path, vec![Site { offset, counter: None, arguments }])))
+            if probe.is_return && arguments.iter().any(|argument| parameter_of(argument).is_some()) {
+                let reason =
+                    "at its return a function no longer has its parameters; probe the call, or take $retval";
+                return Err(NoSite::Refused(reason.to_owned()));
+            }
+            let target = Target::parse(target)?;
+            let location = binary.locate(&target)?;
+            let at = |placement| site_at(&binary, (&target, &location), placement, &arguments);
+            // Where a probe is cheap, if it sees the same there.
+            let site = at(binary.place(&location))?;
+            let site =
+                if are_as_at_the_entry(&site.arguments) { site } else { at(binary.unplaced(&location))? };
+            Ok(Some((path, vec![site])))
         }
         ProbeKind::Usdt { path, provider, name } => {
             if probe.is_return {
@@ -57,10 +66,38 @@ pub(crate) fn sites(probe: &Probe) -> Result<Option<(&Path, Vec<Site>)>, NoSite>
                 offset: site.offset,
                 counter: site.semaphore,
                 arguments,
+                optimized_out: Vec::new(),
             };
             Ok(Some((path, sites.iter().zip(arguments).map(site).collect())))
         }
     }
+}
+
+/// The parameter that an argument asks for by its name: `request->id` of `a=arg:request->id`.
+fn parameter_of(argument: &str) -> Option<(&str, &str)> {
+    let (name, value) = argument.split_once('=')?;
+    Some((name, value.strip_prefix("arg:")?))
+}
+
+/// The site of a probe at a place, with its parameters in the kernel's language.
+fn site_at(
+    binary: &Binary,
+    (target, location): (&Target, &Location),
+    placement: Placement,
+    wanted: &[String],
+) -> Result<Site, NoSite> {
+    let (mut arguments, mut optimized_out) = (Vec::new(), Vec::new());
+    for argument in wanted {
+        let Some((name, parameter)) = parameter_of(argument) else {
+            arguments.push(argument.clone());
+            continue;
+        };
+        match binary.parameter(target, location, &placement, parameter)? {
+            Parameter::At(place) => arguments.push(format!("{name}={place}")),
+            Parameter::OptimizedOut => optimized_out.push(name.to_owned()),
+        }
+    }
+    Ok(Site { offset: placement.offset, counter: None, arguments, optimized_out })
 }
 
 /// The arguments at each site: `NAME=argN` as wanted, or else all that can be read at every site.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod probes;
+mod values;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
