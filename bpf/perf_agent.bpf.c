@@ -8,6 +8,7 @@
 #include "thread_iter.h"
 #include "cpu.h"
 #include "probe.h"
+#include "heap.h"
 #include "sched.h"
 #include "wakers.h"
 
@@ -62,6 +63,10 @@ struct abi {
 	struct event_count event_count;
 	struct process_event process_event;
 	struct counters counters;
+	enum heap_count heap_count;
+	struct heap_counts heap_counts;
+	struct object_id object_id;
+	struct object object;
 } abi = {};
 
 char LICENSE[] SEC("license") = "GPL";

@@ -96,10 +96,11 @@ fn read(path: &Path) -> Result<Recording, String> {
 }
 
 /// The outputs of recordings.
-const KINDS: [OutputKind; 7] = [
+const KINDS: [OutputKind; 8] = [
     OutputKind::CpuProfile,
     OutputKind::OffCpuProfile,
     OutputKind::WallProfile,
+    OutputKind::HeapProfile,
     OutputKind::Folded,
     OutputKind::FlameGraph,
     OutputKind::Html,

@@ -19,6 +19,7 @@
 mod binary;
 mod boundary;
 mod error;
+mod functions;
 mod image;
 mod location;
 mod near;

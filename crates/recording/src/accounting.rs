@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
+use crate::heap_counts::HeapCounts;
 use crate::state::State;
 use crate::trampoline_counts::TrampolineCounts;
 use crate::walk_end::WalkEnd;
@@ -77,7 +78,7 @@ pub struct Accounting {
     pub side_band_lost: u64,
     /// Files whose unwind table could not be made or did not fit into the kernel's memory.
     pub tables_failed: u64,
-    /// Unwind rules of files that have more different ones than a file may have. Files have this and the next three in their ledgers only.
+    /// Unwind rules of files that have more different ones than a file may have. Files have this and the next four in their ledgers only.
     #[serde(skip)]
     pub rules_left_out: u64,
     /// Distinct stacks whose Python frames could not be put into their places.
@@ -89,6 +90,11 @@ pub struct Accounting {
     /// Processes whose trampolines of CPython were switched, if that was asked for.
     #[serde(skip)]
     pub trampolines: Option<TrampolineCounts>,
+    /// Windows in which allocations were recorded; 0: all of them were. With windows, totals are not known, and not what is in use.
+    pub heap_windows: u64,
+    /// What was counted of allocations, if they were recorded.
+    #[serde(skip)]
+    pub heap: Option<HeapCounts>,
     /// Length of the interval.
     pub elapsed_ns: u64,
     /// The capture was cancelled before it began: there is little to tell.

@@ -10,7 +10,11 @@ pub fn line(ledger: &Ledger, target: &str, early: Option<&str>) -> String {
     let mut facts = vec![target.to_owned(), length(ledger.elapsed)];
     if ledger.mode.has_stacks() {
         let is_sampled = matches!(ledger.mode, Mode::OnCpu | Mode::Event);
-        let what = if is_sampled { "sample" } else { "interval" };
+        let what = match ledger.mode {
+            Mode::Heap => "allocation",
+            _ if is_sampled => "sample",
+            _ => "interval",
+        };
         let what = if ledger.samples == 1 { what.to_owned() } else { format!("{what}s") };
         let spent =
             if ledger.mode == Mode::OffCpu { Some(Duration::from_nanos(ledger.off_cpu_ns)) } else { None };
@@ -45,6 +49,7 @@ pub fn title(mode: Mode) -> &'static str {
         Mode::OnCpu => "on-CPU",
         Mode::OffCpu => "off-CPU",
         Mode::Wall => "wall-clock",
+        Mode::Heap => "heap",
         _ => "metrics",
     }
 }

@@ -5,12 +5,13 @@ use std::path::Path;
 use perfagent::{OutputKind, OutputReport};
 
 /// Outputs from which a command goes on, the most useful one first.
-const KINDS: [OutputKind; 6] = [
+const KINDS: [OutputKind; 7] = [
     OutputKind::Html,
     OutputKind::FlameGraph,
     OutputKind::CpuProfile,
     OutputKind::OffCpuProfile,
     OutputKind::WallProfile,
+    OutputKind::HeapProfile,
     OutputKind::Recording,
 ];
 

@@ -12,6 +12,7 @@ mod debuginfod;
 mod duration;
 mod event;
 mod facts;
+mod heap;
 mod labels;
 mod options;
 mod plan;
@@ -31,6 +32,7 @@ pub use debuginfod::Debuginfod;
 pub(crate) use debuginfod::Fetching;
 pub use duration::{DurationError, parse_duration};
 pub(crate) use event::{Counted, SampledEvent};
+pub use heap::HeapMode;
 pub(crate) use labels::{Enricher, Enrichment, RESERVED_LABELS};
 pub use labels::{Labels, Namespaces, ProcessInfo};
 pub use python::PythonFrames;
@@ -124,6 +126,8 @@ pub struct Config {
     pub(crate) cpu_profile: bool,
     /// The event that is sampled instead of time on CPUs.
     pub(crate) event: Option<SampledEvent>,
+    /// Allocations are recorded in place of samples; `cpu_profile` is set then.
+    pub(crate) heap: Option<HeapMode>,
     pub(crate) off_cpu_profile: bool,
     pub(crate) off_cpu_states: Vec<OffCpuState>,
     pub(crate) min_block: Duration,
@@ -230,6 +234,12 @@ impl Config {
     #[must_use]
     pub fn event(&self) -> Option<(&str, u64)> {
         self.event.as_ref().map(|event| (event.name.as_str(), event.period))
+    }
+
+    /// How allocations are recorded, if they are. [`Self::cpu_profile`] is true then: they take the place of samples.
+    #[must_use]
+    pub fn heap(&self) -> Option<HeapMode> {
+        self.heap
     }
 
     /// Whether an off-CPU profile is taken.

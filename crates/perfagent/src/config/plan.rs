@@ -17,6 +17,7 @@ use crate::output::{FileTarget, OutputKind, OutputTarget};
 
 /// The plan of a request that passed all checks.
 pub(super) fn plan(request: Request) -> Plan {
+    let takes_heap = request.takes_heap();
     let single_samples = request.single_samples.is_on() || shows_times(&request);
     let mut command: Option<Command> = None;
     let targets = if let Some(given) = request.commands.into_iter().next() {
@@ -41,8 +42,9 @@ pub(super) fn plan(request: Request) -> Plan {
         tids: request.tids.into_iter().flatten().collect(),
         cgroup: request.cgroup.value().cloned(),
         duration: request.duration.value().copied(),
-        cpu_profile: request.profile.is_on(),
+        cpu_profile: request.profile.is_on() || takes_heap,
         event: request.event.value().cloned(),
+        heap: request.heap.value().copied().flatten(),
         off_cpu_profile: request.off_cpu.is_on(),
         off_cpu_states: request
             .off_cpu_states

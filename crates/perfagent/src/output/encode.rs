@@ -92,6 +92,7 @@ fn what(output: Encoded, modes: &[Mode]) -> Option<(Mode, &'static str)> {
         OutputKind::CpuProfile => (of(Mode::OnCpu).or_else(|| of(Mode::Event))?, "pprof"),
         OutputKind::OffCpuProfile => (of(Mode::OffCpu)?, "pprof"),
         OutputKind::WallProfile => (of(Mode::Wall)?, "pprof"),
+        OutputKind::HeapProfile => (of(Mode::Heap)?, "pprof"),
         OutputKind::Folded => (of(shown?)?, "folded"),
         OutputKind::FlameGraph => (of(shown?)?, "flamegraph"),
         OutputKind::Html => (of(shown?)?, "html"),

@@ -10,6 +10,8 @@ pub enum OutputKind {
     OffCpuProfile,
     /// On-CPU and off-CPU time as one profile, gzip-compressed pprof.
     WallProfile,
+    /// The profile of allocations, gzip-compressed pprof.
+    HeapProfile,
     /// The report of the metrics as text.
     PmuReport,
     /// The report of the metrics as JSON.
@@ -35,6 +37,7 @@ impl OutputKind {
             Self::CpuProfile => "--profile-output",
             Self::OffCpuProfile => "--offcpu-output",
             Self::WallProfile => "--wall-output",
+            Self::HeapProfile => "--heap-output",
             Self::PmuReport | Self::PmuJson => "--pmu-output",
             Self::Folded => "--folded-output",
             Self::FlameGraph => "--flamegraph-output",
@@ -49,7 +52,12 @@ impl OutputKind {
     pub fn is_binary(self) -> bool {
         matches!(
             self,
-            Self::CpuProfile | Self::OffCpuProfile | Self::WallProfile | Self::Recording | Self::PerfData
+            Self::CpuProfile
+                | Self::OffCpuProfile
+                | Self::WallProfile
+                | Self::HeapProfile
+                | Self::Recording
+                | Self::PerfData
         )
     }
 
@@ -59,6 +67,7 @@ impl OutputKind {
             Self::CpuProfile => ("on-cpu", "pb.gz"),
             Self::OffCpuProfile => ("off-cpu", "pb.gz"),
             Self::WallProfile => ("wall", "pb.gz"),
+            Self::HeapProfile => ("heap", "pb.gz"),
             Self::PmuReport => ("pmu", "txt"),
             Self::PmuJson => ("pmu", "json"),
             Self::Folded => ("on-cpu", "folded"),

@@ -6,7 +6,7 @@ use flate2::Crc;
 pub const MAGIC: [u8; 8] = *b"\x89perfrec";
 
 /// Major version: a reader refuses others.
-pub const MAJOR: u16 = 4;
+pub const MAJOR: u16 = 5;
 
 /// Minor version: a reader accepts all.
 pub const MINOR: u16 = 0;

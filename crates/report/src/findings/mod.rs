@@ -19,8 +19,9 @@ pub(crate) fn of(symbolized: &SymbolizedRecording, ledgers: &[Ledger], ended_by:
     let mut findings = names::of(&symbolized.names.outcome);
     findings.extend(samples::not_run(recording));
     // A wall-clock profile lacks nothing that neither of the others lacks.
-    for ledger in
-        ledgers.iter().filter(|ledger| matches!(ledger.mode, Mode::OnCpu | Mode::Event | Mode::OffCpu))
+    for ledger in ledgers
+        .iter()
+        .filter(|ledger| matches!(ledger.mode, Mode::OnCpu | Mode::Event | Mode::Heap | Mode::OffCpu))
     {
         findings.extend(samples::no_room(ledger));
         if ledger.samples == 0 {

@@ -8,6 +8,8 @@
 
 mod arguments;
 mod definition;
+mod function_place;
+mod function_probe;
 mod owner;
 mod pmu;
 mod prepared;
@@ -17,6 +19,8 @@ mod sites;
 mod stale;
 mod usdt_argument;
 
+pub use function_place::FunctionPlace;
+pub use function_probe::FunctionProbe;
 pub use probe_event::ProbeEvent;
 pub use probe_spec::Probe;
 pub use stale::remove_stale;
