@@ -9,6 +9,7 @@
 #include "abi/control.h"
 #include "abi/counters.h"
 #include "abi/frame.h"
+#include "abi/heap.h"
 #include "abi/life.h"
 #include "abi/messages.h"
 #include "abi/processes.h"

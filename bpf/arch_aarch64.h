@@ -33,6 +33,13 @@ struct pt_regs {
 /* What follows the registers differs from kernel to kernel. */
 #define REGS_BYTES bpf_core_type_size(struct pt_regs)
 
+/* Arguments at the entry of a function, its result, and what its return takes off the stack (AAPCS64, 6). */
+#define REGS_ARG1(regs) ((regs)->regs[0])
+#define REGS_ARG2(regs) ((regs)->regs[1])
+#define REGS_ARG3(regs) ((regs)->regs[2])
+#define REGS_RESULT(regs) ((regs)->regs[0])
+#define RETURN_POPS 0
+
 /*
  * The kernel was entered by an interrupt or a fault, not by a call: the entry code (arch/arm64/kernel/entry.S) leaves
  * NO_SYSCALL for the number of the call.

@@ -46,6 +46,13 @@ struct task_struct___x86 {
 #define REGS_MODE_PROBED(regs) BPF_CORE_READ(regs, cs)
 #define REGS_BYTES sizeof(struct pt_regs)
 
+/* Arguments at the entry of a function, its result, and what its return takes off the stack (x86-64 psABI, 3.2). */
+#define REGS_ARG1(regs) ((regs)->di)
+#define REGS_ARG2(regs) ((regs)->si)
+#define REGS_ARG3(regs) ((regs)->dx)
+#define REGS_RESULT(regs) ((regs)->ax)
+#define RETURN_POPS 8
+
 /*
  * The kernel was entered by an interrupt or a fault, not by a call: the entry code (arch/x86/entry/entry_64.S) leaves
  * -1 for the number of the call. Interrupts that came in user mode run on the task's own stack.

@@ -148,6 +148,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned in_execve : 1;
+	u64 self_exec_id;
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	void *stack;

@@ -8,6 +8,7 @@
 #include "thread_iter.h"
 #include "cpu.h"
 #include "probe.h"
+#include "heap.h"
 #include "sched.h"
 #include "wakers.h"
 
@@ -67,6 +68,10 @@ struct abi {
 	enum value_base value_base;
 	enum value_step_limit value_step_limit;
 	struct value_plan value_plan;
+	enum heap_count heap_count;
+	struct heap_counts heap_counts;
+	struct object_id object_id;
+	struct object object;
 } abi = {};
 
 char LICENSE[] SEC("license") = "GPL";

@@ -21,6 +21,7 @@ enum off_state {
 #define STATE_WAKER_IN_SOFTIRQ                                                                                         \
 	6 /* a waker in a softirq: an interrupt, or deferred work in a system call; its kernel frames tell */
 #define STATE_NOT_RUN_YET 7 /* runnable, between the creation of a thread and its first moment on a CPU */
+#define STATE_FREED 8	    /* objects that the stack has allocated and that were freed */
 
 /* The event whose occurrences a key counts. */
 enum event {
@@ -54,6 +55,7 @@ enum event_schema {
 	    SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_SUM),	    /* intervals, their time, and the runnable part of it */
 	SCHEMA_LOCK = SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_MAX), /* waits, their time, and the longest */
 	SCHEMA_LOCK_LENGTH = SCHEMA(FOLD_SUM, FOLD_NONE, FOLD_NONE), /* waits of about this length */
+	SCHEMA_HEAP = SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_NONE), /* objects and their bytes, in the place of samples */
 	SCHEMA_TEST = SCHEMA(FOLD_SUM, FOLD_SQUARES, FOLD_MAX),	     /* only for tests */
 };
 

@@ -128,6 +128,7 @@ pub enum Action {
         mut_arg("per_thread", |option| option.hide(true)),
         mut_arg("rotate", |option| option.hide(true)),
         mut_arg("event", |option| option.hide(true)),
+        mut_arg("heap", |option| option.hide(true)),
         mut_arg("duration", |option| option.help("Length of the capture; the screen stays after it [default: until a key or the end of the targets ends it]")),
         mut_arg("profile", |option| option.help("Show on-CPU time [default: both, but with -a on-CPU time only]")),
         mut_arg("offcpu", |option| option.help("Show off-CPU time: where threads wait, and for how long")),
@@ -263,6 +264,11 @@ pub struct ModeArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub offcpu: Option<bool>,
+
+    /// Take a profile of allocations: which stacks allocate memory, and what of it is in use at the end. Where that costs the target more than 5 % of its CPU
+    /// time, only a window of each second is recorded, which shows shares; --heap=exact records everything at any price
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "exact")]
+    pub heap: Option<Text>,
 
     /// Report how the scheduler treats the target (time slices, waits for a CPU, switches), and count events
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",

@@ -19,6 +19,10 @@ pub struct FileArgs {
     #[arg(long, value_name = "PATH")]
     pub offcpu_output: Option<OutputPath>,
 
+    /// The profile of --heap, likewise
+    #[arg(long, value_name = "PATH")]
+    pub heap_output: Option<OutputPath>,
+
     /// Both profiles as one, with the label `state` (on-cpu, runqueue, blocked, iowait). Its sum is threads x time. Needs
     /// a capture with --profile --offcpu; to be rendered later, one that had this option too
     #[arg(long, value_name = "PATH")]
@@ -101,6 +105,7 @@ impl FileArgs {
         let all = [
             ("profile-output", &self.profile_output),
             ("offcpu-output", &self.offcpu_output),
+            ("heap-output", &self.heap_output),
             ("wall-output", &self.wall_output),
             ("locks-output", &self.locks_output),
             ("folded-output", &self.folded_output),

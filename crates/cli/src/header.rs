@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use perfagent::{Config, TargetProcess, Targets};
+use perfagent::{Config, HeapMode, TargetProcess, Targets};
 
 use crate::messages;
 
@@ -34,6 +34,15 @@ pub fn print(config: &Config, target: &str, length: Option<Duration>) {
         Some((event, 1)) => messages::note(&format!("profile of {event}: {target}, each one, {length}")),
         Some((event, period)) => {
             messages::note(&format!("profile of {event}: {target}, one sample for {period}, {length}"));
+        }
+        None if config.heap().is_some() => {
+            let how = match config.heap() {
+                Some(HeapMode::Exact) => {
+                    "each allocation and each free, at about 2.5 µs of the target's CPU time for each"
+                }
+                _ => "each allocation and each free as long as that is cheap",
+            };
+            messages::note(&format!("heap profile: {target}, {how}, {length}"));
         }
         None if config.cpu_profile() => {
             messages::note(&format!("on-CPU profile: {target}, {} Hz, {length}", config.sample_rate_hz()));

@@ -101,6 +101,7 @@ const KINDS: [OutputKind; 8] = [
     OutputKind::OffCpuProfile,
     OutputKind::WallProfile,
     OutputKind::LockReport,
+    OutputKind::HeapProfile,
     OutputKind::Folded,
     OutputKind::FlameGraph,
     OutputKind::Html,

@@ -15,7 +15,7 @@ use crate::values::Text;
 /// What the command line asks for. The library checks it when it builds the agent.
 pub fn builder(args: &CaptureArgs) -> AgentBuilder {
     let CaptureArgs { modes, target, settings, outputs, symbols, advanced, .. } = args;
-    let builder = texts(target, settings, symbols).chain(further_texts(args));
+    let builder = texts(modes, target, settings, symbols).chain(further_texts(args));
     let builder = builder.fold(AgentBuilder::default(), |builder, (name, text)| builder.option(name, text));
     let single = outputs.output.iter().map(|path| ("output", path));
     let builder = single.fold(builder, |builder, (name, path)| builder.option(name, path));
@@ -35,7 +35,7 @@ pub fn builder(args: &CaptureArgs) -> AgentBuilder {
 /// each thread would cost the machine something.
 pub fn live_builder(args: &LiveArgs) -> AgentBuilder {
     let LiveArgs { modes, target, settings, symbols, .. } = args;
-    let builder = texts(target, settings, symbols);
+    let builder = texts(modes, target, settings, symbols);
     let builder = builder.fold(AgentBuilder::default(), |builder, (name, text)| builder.option(name, text));
     let builder = flags(modes, target, settings, symbols, builder).debuginfod_from_env(true).per_thread(true);
     let builder = match (modes.profile, modes.offcpu) {
@@ -63,12 +63,14 @@ pub fn of_no_use_for_live(args: &LiveArgs) -> Option<&'static str> {
         ("--per-pid", settings.per_pid == Some(true)),
         ("--rotate", settings.rotate.is_some()),
         ("--event", settings.event.is_some()),
+        ("--heap", modes.heap.is_some()),
     ];
     given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
 }
 
 /// The options of captures and of `live` whose value the library reads.
 fn texts<'a>(
+    modes: &'a ModeArgs,
     target: &'a TargetArgs,
     settings: &'a SettingArgs,
     symbols: &'a SymbolArgs,
@@ -78,6 +80,7 @@ fn texts<'a>(
         ("rotate", &settings.rotate),
         ("sample-rate", &settings.sample_rate),
         ("event", &settings.event),
+        ("heap", &modes.heap),
         ("unwind", &settings.unwind),
         ("python", &settings.python),
         ("offcpu-states", &settings.offcpu_states),
@@ -164,6 +167,11 @@ fn with_profiles(
     }
     if modes.profile == Some(true) && outputs.files.profile_output.is_none() {
         builder = builder.cpu_profile(automatic_name(OutputKind::CpuProfile));
+    }
+    if modes.heap.as_ref().is_some_and(|how| AsRef::<str>::as_ref(how) != "false")
+        && outputs.files.heap_output.is_none()
+    {
+        builder = builder.heap_output(automatic_name(OutputKind::HeapProfile));
     }
     if modes.offcpu == Some(true) && outputs.files.offcpu_output.is_none() {
         builder = builder.off_cpu_profile(automatic_name(OutputKind::OffCpuProfile));

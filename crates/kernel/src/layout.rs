@@ -8,6 +8,7 @@ use libbpf_rs::libbpf_sys::BPF_F_NO_PREALLOC;
 
 use crate::abi::skeleton::{self, types};
 use crate::error::load_error;
+use crate::heap::MAX_CALLS;
 use crate::python::{MAX_PYTHONS, MAX_SENT_CODES};
 use crate::settings::SampledIn;
 use crate::{Error, OffCpu, Settings, memory};
@@ -67,7 +68,7 @@ impl Slots {
             SampledIn::Hardware | SampledIn::Tracepoint | SampledIn::Function => {
                 add(contexts::CONTEXT_ANY, cpus);
             }
-            SampledIn::Program => add(contexts::CONTEXT_PROBE, cpus),
+            SampledIn::Program | SampledIn::Allocator => add(contexts::CONTEXT_PROBE, cpus),
             SampledIn::Timer | SampledIn::Task => {}
         }
         if threads || sampled_in == SampledIn::Task {
@@ -89,7 +90,7 @@ pub(crate) fn sampler_slot(cpu: u32, cpus: u32, sampled_in: SampledIn) -> u32 {
         SampledIn::Hardware | SampledIn::Tracepoint | SampledIn::Function => {
             types::sampler_context::CONTEXT_ANY
         }
-        SampledIn::Program => types::sampler_context::CONTEXT_PROBE,
+        SampledIn::Program | SampledIn::Allocator => types::sampler_context::CONTEXT_PROBE,
     };
     Slots::of(cpus, false, sampled_in).first[context.0 as usize] + cpu
 }
@@ -169,6 +170,8 @@ impl Layout<'_> {
                 }
                 // TablePool::wait_for_programs needs one more entry.
                 "table_pool" => chunks + 1,
+                "live_objects" if settings.sampled_in == SampledIn::Allocator => settings.live_objects,
+                "heap_calls" if settings.sampled_in == SampledIn::Allocator => MAX_CALLS,
                 "chosen_threads" => settings.tids.len().max(1) as u32,
                 "procs" => settings.max_processes,
                 "totals_a" | "totals_b" => settings.sums(),
@@ -280,6 +283,7 @@ mod tests {
                 SampledIn::Tracepoint,
                 SampledIn::Program,
                 SampledIn::Function,
+                SampledIn::Allocator,
             ]
             .map(|sampled_in| (cpus, threads, sampled_in))
         });
@@ -309,7 +313,7 @@ mod tests {
                 SampledIn::Timer => contexts::CONTEXT_HARDIRQ,
                 SampledIn::Task => contexts::CONTEXT_TASK,
                 SampledIn::Hardware | SampledIn::Tracepoint | SampledIn::Function => contexts::CONTEXT_ANY,
-                SampledIn::Program => contexts::CONTEXT_PROBE,
+                SampledIn::Program | SampledIn::Allocator => contexts::CONTEXT_PROBE,
             };
             let first = slots.first[context.0 as usize];
             assert_eq!(sampler_slot(cpus - 1, cpus, sampled_in), first + cpus - 1);

@@ -13,6 +13,7 @@ use crate::abi::{CHUNK_BYTES, control};
 use crate::control_words::ControlWords;
 use crate::counters::Skipped;
 use crate::error::load_error;
+use crate::heap::{HeapCounter, HeapCounts, HeapMaps, HeapProgram};
 use crate::layout::{self, Layout};
 use crate::life::{self, LifeCounts};
 use crate::memory::{MapMemory, ProcessPlaces, TableRoom, tables_can_grow};
@@ -61,6 +62,7 @@ pub struct Kernel {
     follows_exits: bool,
     sampled_in: SampledIn,
     sched_stats: StatsMaps,
+    heap: HeapMaps,
     memory: MapMemory,
 }
 
@@ -130,6 +132,7 @@ impl Kernel {
             sched_stats: StatsMaps::find(map, words.clone())?,
             table_uses: TableUses::new(&map(TableUses::MAP)?)?,
             epoch: 0,
+            heap: HeapMaps::find(map)?,
             words,
             memory,
             object,
@@ -214,6 +217,50 @@ impl Kernel {
         let name = object::sampler(self.sampled_in);
         let program = self.object.progs().find(|program| program.name() == name);
         program.map(|program| attach(program.as_fd())).ok_or(Error::Missing { kind: "program", name })
+    }
+
+    /// A program for functions of allocators, with [`SampledIn::Allocator`].
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if the object lacks it.
+    pub fn with_heap_program<T>(
+        &self,
+        which: HeapProgram,
+        attach: impl FnOnce(BorrowedFd<'_>) -> T,
+    ) -> Result<T, Error> {
+        let name = which.name();
+        let program = self.object.progs().find(|program| program.name() == name);
+        program.map(|program| attach(program.as_fd())).ok_or(Error::Missing { kind: "program", name })
+    }
+
+    /// What these programs have counted.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn heap_counts(&self) -> Result<HeapCounts, Error> {
+        self.heap.counts()
+    }
+
+    /// What counts calls on another thread.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn heap_counter(&self) -> Result<HeapCounter, Error> {
+        self.heap.counter()
+    }
+
+    /// Live objects that are known at most.
+    #[must_use]
+    pub fn live_object_capacity(&self) -> u32 {
+        self.heap.capacity()
+    }
+
+    /// Makes room in the table of live objects: takes out those of some processes. In the sums they stay in use.
+    ///
+    /// # Errors
+    /// [`Error::Map`].
+    pub fn forget_objects(&mut self, of: impl FnMut(u32) -> bool) -> Result<(), Error> {
+        self.heap.forget(of)
     }
 
     /// Installs an unwind table, so that mappings can refer to it.

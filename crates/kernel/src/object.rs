@@ -2,6 +2,7 @@
 
 use libbpf_rs::{Link, MapCore, MapHandle, Object, OpenObject};
 
+use crate::heap::HeapProgram;
 use crate::memory::{self, MapMemory, map_bytes};
 use crate::settings::SampledIn;
 use crate::{Error, Settings, thread_iter};
@@ -25,6 +26,7 @@ pub(crate) fn sampler(sampled_in: SampledIn) -> &'static str {
         SampledIn::Tracepoint => "tracepoint_sample",
         SampledIn::Program => "probe_sample",
         SampledIn::Function => "kprobe_sample",
+        SampledIn::Allocator => HeapProgram::Sized.name(),
     }
 }
 
@@ -79,7 +81,10 @@ pub(crate) fn choose_programs(object: &mut OpenObject, settings: &Settings) {
         wanted.extend([thread_iter::BEGIN, thread_iter::STILL_ASLEEP, thread_iter::SEAM, thread_iter::END]);
     }
     wanted.extend(FOLLOWERS);
-    wanted.push(sampler(settings.sampled_in));
+    match settings.sampled_in {
+        SampledIn::Allocator => wanted.extend(HeapProgram::ALL.map(HeapProgram::name)),
+        sampled_in => wanted.push(sampler(sampled_in)),
+    }
     for mut program in object.progs_mut() {
         let is_wanted = wanted.iter().any(|name| program.name() == *name);
         program.set_autoload(is_wanted);

@@ -70,6 +70,8 @@ pub enum SampledIn {
     Program,
     /// At a probe of a function of the kernel, which may be anywhere: as at a tracepoint.
     Function,
+    /// At functions of an allocator: there are several programs, see [`HeapProgram`](crate::HeapProgram). As at a probe of a program.
+    Allocator,
 }
 
 /// The settings with which the programs are loaded.
@@ -126,6 +128,8 @@ pub struct Settings {
     pub max_processes: u32,
     /// Bytes of unwind tables and mappings.
     pub table_pool_bytes: usize,
+    /// With [`SampledIn::Allocator`]: live objects that are known at one time.
+    pub live_objects: u32,
 }
 
 impl Settings {
@@ -198,6 +202,7 @@ impl Default for Settings {
             ring_bytes: 4 << 20,
             max_processes: 16_384,
             table_pool_bytes: 32 << 20,
+            live_objects: 1 << 18,
         }
     }
 }

@@ -22,11 +22,13 @@ pub enum State {
     WakerInSoftirq = 6,
     /// As `Preempted`, from the creation of a thread to its first time on a CPU.
     NotRunYet = 7,
+    /// Not a state: objects that the stack has allocated and that were freed.
+    Freed = 8,
 }
 
 impl State {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Sampled,
         Self::Blocked,
         Self::IoWait,
@@ -35,6 +37,7 @@ impl State {
         Self::Waker,
         Self::WakerInSoftirq,
         Self::NotRunYet,
+        Self::Freed,
     ];
 
     /// The state in a key: `KEY_STATE` of `bpf/abi/sums.h`. The programs make no key with an unknown number; it would count as
@@ -48,6 +51,12 @@ impl State {
     #[must_use]
     pub fn is_waker(self) -> bool {
         matches!(self, Self::Waker | Self::WakerInSoftirq)
+    }
+
+    /// The key of the objects that were freed of those that were allocated under this key.
+    #[must_use]
+    pub fn freed_key(allocated: u64) -> u64 {
+        allocated & !0xf | Self::Freed as u64
     }
 
     pub(crate) fn bit(self) -> u8 {

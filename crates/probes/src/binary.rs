@@ -11,6 +11,7 @@ use sys::filemap::FileMap;
 
 use crate::boundary::instruction_around;
 use crate::error::ProbeError;
+use crate::functions;
 use crate::image::{Bytes, Image};
 use crate::location::{Function, Location};
 use crate::near::Near;
@@ -89,6 +90,13 @@ impl Binary {
     #[must_use]
     pub fn unplaced(&self, location: &Location) -> Placement {
         placement::unplaced(location)
+    }
+
+    /// Where the functions with these names are, as far as the file defines them itself: the number of the name, and its place. A place with several
+    /// names is given once, with one of them. The separate debug file is not asked.
+    #[must_use]
+    pub fn functions(&self, names: &[&str]) -> Vec<(usize, Location)> {
+        functions::functions(&self.image, names)
     }
 
     /// Where a probe of the function at a location costs least and sees the same. The place itself if the target was no function by its name.

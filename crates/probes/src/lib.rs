@@ -20,6 +20,7 @@
 mod binary;
 mod boundary;
 mod error;
+mod functions;
 mod image;
 mod location;
 mod near;

@@ -126,7 +126,8 @@ pub(crate) fn named_in_source<'f>(image: &'f Image, kind: SectionType, name: &st
     meant(symbols(image, kind).filter(is_candidate).take(MAX_DEMANGLED).filter(is_named))
 }
 
-fn meant<'f>(all: impl Iterator<Item = Symbol<'f>>) -> Vec<Symbol<'f>> {
+/// The symbols that are meant where several have a name, each address once.
+pub(crate) fn meant<'f>(all: impl Iterator<Item = Symbol<'f>>) -> Vec<Symbol<'f>> {
     let mut found: Vec<Symbol<'f>> = all.collect();
     let best = found.iter().map(|symbol| symbol.rank).min();
     found.retain(|symbol| Some(symbol.rank) == best);

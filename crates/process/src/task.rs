@@ -28,6 +28,8 @@ pub struct Stat {
     pub parent: u32,
     /// Whether it is a kernel thread.
     pub is_kernel_thread: bool,
+    /// CPU time of all its threads, also of those that have ended, in clock ticks.
+    pub cpu_ticks: u64,
     /// Start in clock ticks since boot. It tells apart processes with the same PID.
     pub start_time_ticks: u64,
 }
@@ -95,12 +97,15 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
     let state = fields.next()?.chars().next()?;
     let parent = fields.next()?.parse().ok()?;
     let flags: u64 = fields.nth(4)?.parse().ok()?;
-    let start_time_ticks = fields.nth(12)?.parse().ok()?;
+    let user: u64 = fields.nth(4)?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    let start_time_ticks = fields.nth(6)?.parse().ok()?;
     Some(Stat {
         comm: String::from_utf8_lossy(comm).into_owned(),
         state,
         parent,
         is_kernel_thread: flags & PF_KTHREAD != 0,
+        cpu_ticks: user.saturating_add(system),
         start_time_ticks,
     })
 }

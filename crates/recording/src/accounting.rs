@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
+use crate::heap_counts::HeapCounts;
 use crate::state::State;
 use crate::trampoline_counts::TrampolineCounts;
 use crate::walk_end::WalkEnd;
@@ -97,6 +98,11 @@ pub struct Accounting {
     /// Processes whose trampolines of CPython were switched, if that was asked for.
     #[serde(skip)]
     pub trampolines: Option<TrampolineCounts>,
+    /// Windows in which allocations were recorded; 0: all of them were. With windows, totals are not known, and not what is in use.
+    pub heap_windows: u64,
+    /// What was counted of allocations, if they were recorded.
+    #[serde(skip)]
+    pub heap: Option<HeapCounts>,
     /// Length of the interval.
     pub elapsed_ns: u64,
     /// The capture was cancelled before it began: there is little to tell.

@@ -124,6 +124,17 @@ impl Event {
         self.values.get(1)
     }
 
+    /// Allocations: the number of objects, and their bytes. Those that were freed are counted in the same way, in a state of their own.
+    #[must_use]
+    pub fn heap() -> Self {
+        Self {
+            name: "heap".to_owned(),
+            period: None,
+            period_unit: Unit::Bytes,
+            values: vec![ValueSpec::sum("objects", Unit::Count), ValueSpec::sum("space", Unit::Bytes)],
+        }
+    }
+
     /// The scheduler: number of intervals, their time, and of that the time in which the thread could have run.
     #[must_use]
     pub fn scheduler(name: &str) -> Self {

@@ -15,6 +15,8 @@ pub enum Mode {
     Wall,
     /// Where an event happens that was sampled instead of time on CPUs.
     Event,
+    /// Where memory is allocated, and what of it is in use.
+    Heap,
     /// No profile: scheduler statistics and counters alone.
     Pmu,
     /// Which locks threads wait for.
@@ -30,6 +32,7 @@ impl Mode {
             Self::OffCpu => "off-cpu",
             Self::Wall => "wall",
             Self::Event => "event",
+            Self::Heap => "heap",
             Self::Pmu => "pmu",
             Self::Locks => "locks",
         }

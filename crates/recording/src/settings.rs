@@ -30,6 +30,8 @@ pub struct Settings {
     pub cpu_profile: bool,
     /// The event that was sampled instead of time on CPUs.
     pub event: Option<Event>,
+    /// Whether allocations were recorded in the place of samples: then `cpu_profile` is set too.
+    pub heap_profile: bool,
     /// Whether an off-CPU profile was taken.
     pub off_cpu_profile: bool,
     /// Whether time on CPUs was taken too, for a profile of all time.
@@ -59,8 +61,7 @@ impl Settings {
     #[must_use]
     pub fn modes(&self) -> Vec<Mode> {
         let taken = [
-            (self.cpu_profile && self.event.is_none(), Mode::OnCpu),
-            (self.cpu_profile && self.event.is_some(), Mode::Event),
+            (self.cpu_profile, self.sampled_mode()),
             (self.off_cpu_profile, Mode::OffCpu),
             (self.wall_profile, Mode::Wall),
             (self.locks, Mode::Locks),
@@ -72,7 +73,11 @@ impl Settings {
     /// The profile that samples are shown in.
     #[must_use]
     pub fn sampled_mode(&self) -> Mode {
-        if self.event.is_some() { Mode::Event } else { Mode::OnCpu }
+        match &self.event {
+            _ if self.heap_profile => Mode::Heap,
+            Some(_) => Mode::Event,
+            None => Mode::OnCpu,
+        }
     }
 
     /// Length of a period of the clock.
@@ -87,7 +92,8 @@ impl Settings {
     pub fn shows(&self, mode: Mode, state: State) -> bool {
         let off_cpu = state.off_cpu();
         match mode {
-            Mode::OnCpu | Mode::Event => state == State::Sampled,
+            // Freed objects are no occurrences of their own: they are taken off those that were allocated.
+            Mode::OnCpu | Mode::Event | Mode::Heap => state == State::Sampled,
             Mode::OffCpu => off_cpu.is_some_and(|state| self.off_cpu_states.contains(&state)),
             Mode::Wall => state == State::Sampled || off_cpu.is_some(),
             Mode::Pmu | Mode::Locks => false,

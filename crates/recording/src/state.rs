@@ -24,11 +24,13 @@ pub enum State {
     WakerInSoftirq,
     /// It was created and waited for its first moment on a CPU.
     NotRunYet,
+    /// Its stack has allocated objects that were freed.
+    Freed,
 }
 
 impl State {
     /// All states, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Sampled,
         Self::Blocked,
         Self::IoWait,
@@ -37,6 +39,7 @@ impl State {
         Self::Waker,
         Self::WakerInSoftirq,
         Self::NotRunYet,
+        Self::Freed,
     ];
 
     /// Whether the stack is that of a thread that woke another one.
@@ -52,7 +55,7 @@ impl State {
             Self::Blocked => Some(OffCpuState::Blocked),
             Self::IoWait => Some(OffCpuState::IoWait),
             Self::Preempted | Self::NotRunYet => Some(OffCpuState::Preempted),
-            Self::Sampled | Self::OnCpu | Self::Waker | Self::WakerInSoftirq => None,
+            Self::Sampled | Self::OnCpu | Self::Waker | Self::WakerInSoftirq | Self::Freed => None,
         }
     }
 

@@ -39,6 +39,8 @@ pub struct Stack {
     pub count: u64,
     /// Time in ns, if the profiler measures it.
     pub ns: u64,
+    /// All values of the profile.
+    pub values: Vec<i64>,
     /// The label `state` of an off-CPU profile, or empty.
     pub state: String,
     /// Process id, 0 if unknown.

@@ -49,6 +49,7 @@ fn output(folder: &Path, mode: &str) -> PathBuf {
         "--pmu" => "pmu.json",
         "--offcpu" => "off.pb.gz",
         "--wall-output" => "wall.pb.gz",
+        "--heap" => "heap.pb.gz",
         _ => "on.pb.gz",
     })
 }
@@ -69,6 +70,7 @@ impl Session {
                 "--profile" => command.arg("--profile-output").arg(output(at, option)),
                 "--offcpu" => command.arg("--offcpu-output").arg(output(at, option)),
                 "--wall-output" => command.arg(output(at, option)),
+                "--heap=exact" | "--heap" => command.arg("--heap-output").arg(output(at, "--heap")),
                 "--pmu" => command.args(["--pmu-format", "json", "--pmu-output"]).arg(output(at, option)),
                 _ => &mut command,
             };
@@ -170,6 +172,14 @@ impl Finished {
     /// If it is missing or no profile.
     pub fn wall(&self) -> Result<Capture> {
         self.capture("--wall-output")
+    }
+
+    /// The profile of allocations.
+    ///
+    /// # Errors
+    /// If it is missing or no profile.
+    pub fn heap(&self) -> Result<Capture> {
+        self.capture("--heap")
     }
 
     /// The report of scheduler metrics.

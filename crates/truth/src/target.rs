@@ -154,6 +154,21 @@ impl Target {
         self.lines.iter().collect()
     }
 
+    /// The lines that the program prints up to this one.
+    ///
+    /// # Errors
+    /// If it does not come within two minutes.
+    pub fn lines_until(&self, last: &str) -> Result<Vec<String>> {
+        let mut lines = Vec::new();
+        loop {
+            match self.lines.recv_timeout(READY_BY) {
+                Ok(line) if line == last => return Ok(lines),
+                Ok(line) => lines.push(line),
+                Err(_) => bail!("the program did not print {last}; it printed {lines:?}"),
+            }
+        }
+    }
+
     /// Asks the program to end by SIGTERM and collects the lines that it still prints.
     ///
     /// # Errors

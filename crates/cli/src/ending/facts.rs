@@ -11,6 +11,7 @@ pub fn line(ledger: &Ledger, target: &str, early: Option<&str>) -> String {
     if ledger.mode.has_stacks() {
         let (what, spent_ns) = match ledger.mode {
             Mode::OnCpu | Mode::Event => ("sample", None),
+            Mode::Heap => ("allocation", None),
             Mode::OffCpu => ("interval", Some(ledger.off_cpu_ns)),
             Mode::Locks => ("wait", Some(ledger.lock_ns)),
             _ => ("interval", None),
@@ -51,6 +52,7 @@ pub fn title(mode: Mode) -> &'static str {
         Mode::OffCpu => "off-CPU",
         Mode::Wall => "wall-clock",
         Mode::Locks => "locks",
+        Mode::Heap => "heap",
         _ => "metrics",
     }
 }

@@ -12,6 +12,7 @@ const KINDS: [OutputKind; 7] = [
     OutputKind::OffCpuProfile,
     OutputKind::WallProfile,
     OutputKind::LockProfile,
+    OutputKind::HeapProfile,
     OutputKind::Recording,
 ];
 

@@ -11,7 +11,9 @@ use super::request::{DefaultEnricher, Request};
 use super::setting::Setting;
 use metrics::MetricsExporter;
 
-use super::{Config, Debuginfod, Labels, Plan, PmuFormat, ProcessInfo, PythonFrames, Unwind, checks};
+use super::{
+    Config, Debuginfod, HeapMode, Labels, Plan, PmuFormat, ProcessInfo, PythonFrames, Unwind, checks,
+};
 use crate::OffCpuState;
 use crate::error::Error;
 use crate::hooks::{CompiledTable, ExecutedProgram};
@@ -108,6 +110,17 @@ impl<A> Builder<A> {
     /// then counts the event, with the stack of the thread that causes it. Needs the on-CPU profile, whose place it takes.
     pub fn event(self, event: &str) -> Self {
         self.option("event", event)
+    }
+
+    /// Record allocations of the targets in place of samples: objects and bytes by stack, allocated and in use at the end.
+    pub fn heap(mut self, mode: HeapMode) -> Self {
+        self.request.heap.set(Setting::Value(Some(mode)));
+        self
+    }
+
+    /// Write the profile of [`heap`](Self::heap) to this file: a path, or an automatic name.
+    pub fn heap_output(self, file: impl Into<FileTarget>) -> Self {
+        self.output_file(OutputKind::HeapProfile, file.into())
     }
 
     /// Take an off-CPU profile and write it to this file: a path, or an automatic name.

@@ -1,6 +1,7 @@
 //! The table of checks, in their order. The first check that refuses a request gives the error.
 
 mod filters;
+mod heap;
 mod modes;
 mod perf_data;
 mod rotation;
@@ -8,6 +9,7 @@ mod targets;
 mod values;
 
 use self::filters::filters;
+use self::heap::heap;
 use self::modes::{locks, outputs_have_their_mode, per_pid, settings_have_their_mode, some_mode, wall_clock};
 use self::perf_data::perf_data;
 use self::rotation::rotation;
@@ -35,6 +37,7 @@ const CHECKS: &[Check] = &[
     one_target,
     some_target,
     no_children,
+    heap,
     some_mode,
     per_pid,
     single_output::check,
@@ -112,6 +115,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--offcpu", request.off_cpu.is_contradiction()),
         ("--offcpu-states", request.off_cpu_states.is_contradiction()),
         ("--event", request.event.is_contradiction()),
+        ("--heap", request.heap.is_contradiction()),
         ("--min-block", request.min_block.is_contradiction()),
         ("--wakers", request.wakers.is_contradiction()),
         ("--pmu", request.pmu.is_contradiction()),

@@ -13,6 +13,7 @@ mod duration;
 mod event;
 mod event_value;
 mod facts;
+mod heap;
 mod labels;
 mod options;
 mod plan;
@@ -33,6 +34,7 @@ pub(crate) use debuginfod::Fetching;
 pub use duration::{DurationError, parse_duration};
 pub(crate) use event::{Counted, SampledEvent};
 pub(crate) use event_value::EventValue;
+pub use heap::HeapMode;
 pub(crate) use labels::{Enricher, Enrichment, RESERVED_LABELS};
 pub use labels::{Labels, Namespaces, ProcessInfo};
 pub use python::PythonFrames;
@@ -126,6 +128,8 @@ pub struct Config {
     pub(crate) cpu_profile: bool,
     /// The event that is sampled instead of time on CPUs.
     pub(crate) event: Option<SampledEvent>,
+    /// Allocations are recorded in place of samples; `cpu_profile` is set then.
+    pub(crate) heap: Option<HeapMode>,
     pub(crate) off_cpu_profile: bool,
     pub(crate) off_cpu_states: Vec<OffCpuState>,
     pub(crate) min_block: Duration,
@@ -234,6 +238,12 @@ impl Config {
     #[must_use]
     pub fn event(&self) -> Option<(&str, u64)> {
         self.event.as_ref().map(|event| (event.name.as_str(), event.period))
+    }
+
+    /// How allocations are recorded, if they are. [`Self::cpu_profile`] is true then: they take the place of samples.
+    #[must_use]
+    pub fn heap(&self) -> Option<HeapMode> {
+        self.heap
     }
 
     /// Whether an off-CPU profile is taken.

@@ -9,7 +9,7 @@ use events::counting::CounterSpec;
 use metrics::endpoint::ListenAddress;
 
 use super::event::SampledEvent;
-use super::{PmuFormat, PythonFrames, Unwind, parse_duration};
+use super::{HeapMode, PmuFormat, PythonFrames, Unwind, parse_duration};
 use crate::OffCpuState;
 use crate::output::{FileTarget, OutputKind};
 
@@ -29,6 +29,7 @@ enum Apply {
 const OPTIONS: &[(&str, Apply)] = &[
     ("profile", Apply::Flag(|r| &mut r.profile)),
     ("event", Apply::Value(|r, text| r.event.set(read(text, SampledEvent::parse(text).ok())))),
+    ("heap", Apply::Value(|r, text| r.heap.set(read(text, HeapMode::parse(text).ok())))),
     ("offcpu", Apply::Flag(|r| &mut r.off_cpu)),
     ("wakers", Apply::Flag(|r| &mut r.wakers)),
     ("pmu", Apply::Flag(|r| &mut r.pmu)),
@@ -63,6 +64,7 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("ring-size", Apply::Value(|r, text| r.ring_bytes.set(read(text, size(text))))),
     ("max-memory", Apply::Value(|r, text| r.max_memory_bytes.set(read(text, parse_size(text))))),
     ("profile-output", Apply::Output(OutputKind::CpuProfile)),
+    ("heap-output", Apply::Output(OutputKind::HeapProfile)),
     ("offcpu-output", Apply::Output(OutputKind::OffCpuProfile)),
     ("wall-output", Apply::Output(OutputKind::WallProfile)),
     ("pmu-output", Apply::Output(OutputKind::PmuReport)),

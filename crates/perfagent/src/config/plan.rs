@@ -17,6 +17,7 @@ use crate::output::{FileTarget, OutputKind, OutputTarget};
 
 /// The plan of a request that passed all checks.
 pub(super) fn plan(request: Request) -> Plan {
+    let takes_heap = request.takes_heap();
     let single_samples = request.single_samples.is_on() || (request.profile.is_on() && shows_times(&request));
     let single_intervals = request.off_cpu.is_on() && shows_times(&request);
     let mut command: Option<Command> = None;
@@ -42,8 +43,9 @@ pub(super) fn plan(request: Request) -> Plan {
         tids: request.tids.into_iter().flatten().collect(),
         cgroup: request.cgroup.value().cloned(),
         duration: request.duration.value().copied(),
-        cpu_profile: request.profile.is_on(),
+        cpu_profile: request.profile.is_on() || takes_heap,
         event: request.event.value().cloned(),
+        heap: request.heap.value().copied().flatten(),
         off_cpu_profile: request.off_cpu.is_on(),
         off_cpu_states: request
             .off_cpu_states
@@ -126,12 +128,12 @@ pub(super) fn plan(request: Request) -> Plan {
     }
 }
 
-/// The path of an output that goes to a file with a chosen name.
 /// Whether an output shows when samples were taken.
 fn shows_times(request: &Request) -> bool {
     request.outputs.get(&OutputKind::Html).is_some_and(Destination::is_given)
 }
 
+/// The path of an output that goes to a file with a chosen name.
 fn path_of(output: &Destination) -> Option<PathBuf> {
     match output.file.value()? {
         FileTarget::Path(path) => Some(path.clone()),

@@ -10,7 +10,7 @@ use metrics::endpoint::ListenAddress;
 
 use super::event::SampledEvent;
 use super::setting::Setting;
-use super::{Debuginfod, Enricher, Labels, PmuFormat, PythonFrames, Unwind};
+use super::{Debuginfod, Enricher, HeapMode, Labels, PmuFormat, PythonFrames, Unwind};
 use crate::OffCpuState;
 use crate::export::Exporters;
 use crate::hooks::{CompiledTable, ExecutedProgram, Hooks};
@@ -58,6 +58,8 @@ pub(super) struct Request {
     pub(super) profile: Setting<bool>,
     /// The event that is sampled instead of time on CPUs.
     pub(super) event: Setting<SampledEvent>,
+    /// How allocations are recorded; none: they are not.
+    pub(super) heap: Setting<Option<HeapMode>>,
     pub(super) off_cpu: Setting<bool>,
     pub(super) off_cpu_states: Setting<Vec<OffCpuState>>,
     pub(super) min_block: Setting<Duration>,
@@ -107,6 +109,11 @@ pub(super) struct Request {
 }
 
 impl Request {
+    /// Whether allocations are recorded.
+    pub(super) fn takes_heap(&self) -> bool {
+        matches!(self.heap.value(), Some(Some(_)))
+    }
+
     pub(super) fn output(&mut self, kind: OutputKind) -> &mut Destination {
         self.outputs.entry(kind).or_default()
     }

@@ -35,6 +35,7 @@ pub(super) fn check(request: &Request, _: &Facts) -> Result<(), Error> {
 fn modes(request: &Request) -> Vec<OutputKind> {
     let all = [
         (request.profile.is_on(), OutputKind::CpuProfile),
+        (request.takes_heap(), OutputKind::HeapProfile),
         (request.off_cpu.is_on(), OutputKind::OffCpuProfile),
         (request.pmu.is_on(), OutputKind::PmuReport),
         (request.locks.is_on(), OutputKind::LockReport),

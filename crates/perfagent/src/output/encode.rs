@@ -97,6 +97,7 @@ fn what(output: Encoded, modes: &[Mode]) -> Option<(Mode, &'static str)> {
         OutputKind::OffCpuProfile => (of(Mode::OffCpu)?, "pprof"),
         OutputKind::WallProfile => (of(Mode::Wall)?, "pprof"),
         OutputKind::LockProfile => (of(Mode::Locks)?, "pprof"),
+        OutputKind::HeapProfile => (of(Mode::Heap)?, "pprof"),
         OutputKind::Folded => (of(shown?)?, "folded"),
         OutputKind::FlameGraph => (of(shown?)?, "flamegraph"),
         OutputKind::Html => (of(shown?)?, "html"),

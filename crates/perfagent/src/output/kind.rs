@@ -10,6 +10,8 @@ pub enum OutputKind {
     OffCpuProfile,
     /// On-CPU and off-CPU time as one profile, gzip-compressed pprof.
     WallProfile,
+    /// The profile of allocations, gzip-compressed pprof.
+    HeapProfile,
     /// The report of the metrics as text.
     PmuReport,
     /// The report of the metrics as JSON.
@@ -39,6 +41,7 @@ impl OutputKind {
             Self::CpuProfile => "--profile-output",
             Self::OffCpuProfile => "--offcpu-output",
             Self::WallProfile => "--wall-output",
+            Self::HeapProfile => "--heap-output",
             Self::PmuReport | Self::PmuJson => "--pmu-output",
             Self::LockReport | Self::LockProfile => "--locks-output",
             Self::Folded => "--folded-output",
@@ -58,6 +61,7 @@ impl OutputKind {
                 | Self::OffCpuProfile
                 | Self::WallProfile
                 | Self::LockProfile
+                | Self::HeapProfile
                 | Self::Recording
                 | Self::PerfData
         )
@@ -69,6 +73,7 @@ impl OutputKind {
             Self::CpuProfile => ("on-cpu", "pb.gz"),
             Self::OffCpuProfile => ("off-cpu", "pb.gz"),
             Self::WallProfile => ("wall", "pb.gz"),
+            Self::HeapProfile => ("heap", "pb.gz"),
             Self::PmuReport => ("pmu", "txt"),
             Self::PmuJson => ("pmu", "json"),
             Self::LockReport => ("locks", "txt"),

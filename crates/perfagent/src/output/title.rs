@@ -36,10 +36,16 @@ pub(super) fn subtitle(symbolized: &SymbolizedRecording, mode: Mode) -> String {
     ];
     match &recording.settings.event {
         Some(event) if mode == Mode::Event => facts.extend(every(event)),
-        _ if mode != Mode::OffCpu => facts.push(format!("{} Hz", recording.settings.sample_rate_hz)),
+        _ if !matches!(mode, Mode::OffCpu | Mode::Heap) => {
+            facts.push(format!("{} Hz", recording.settings.sample_rate_hz))
+        }
         _ => {}
     }
-    let unit = if mode == recording.settings.sampled_mode() { "samples" } else { "intervals" };
+    let unit = match mode {
+        Mode::Heap => "allocations",
+        _ if mode == recording.settings.sampled_mode() => "samples",
+        _ => "intervals",
+    };
     facts.extend(figure("samples").map(|count| format!("{count} {unit}")));
     facts.extend(figure("rooted_pct").map(|share| format!("{share} % rooted")));
     facts.join(", ")
@@ -57,6 +63,7 @@ fn shown(mode: Mode) -> &'static str {
         Mode::OffCpu => "Off-CPU time",
         Mode::Wall => "Wall-clock time",
         Mode::Locks => "Waits for locks",
+        Mode::Heap => "Memory in use",
         _ => "On-CPU time",
     }
 }

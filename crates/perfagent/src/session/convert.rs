@@ -72,6 +72,7 @@ pub(crate) fn state(state: kernel::State) -> State {
         kernel::State::Waker => State::Waker,
         kernel::State::WakerInSoftirq => State::WakerInSoftirq,
         kernel::State::NotRunYet => State::NotRunYet,
+        kernel::State::Freed => State::Freed,
     }
 }
 

@@ -34,12 +34,12 @@ pub(super) const SCHEDULER: EventId = EventId(1);
 
 /// The event that takes stacks in a state.
 fn event_of(state: State) -> EventId {
-    if state == State::Sampled { CPU_CLOCK } else { SCHEDULER }
+    if matches!(state, State::Sampled | State::Freed) { CPU_CLOCK } else { SCHEDULER }
 }
 
 /// Whether walks in user space belong to on-CPU samples (0) or to off-CPU intervals (1).
 fn group_of(state: State) -> usize {
-    usize::from(state != State::Sampled)
+    usize::from(event_of(state) != CPU_CLOCK)
 }
 
 /// What is used to walk a stack in user space.
@@ -68,6 +68,9 @@ pub(super) struct Intake {
     deferred_walks: [[u64; recording::WalkEnd::ALL.len()]; 2],
     /// Distinct stacks since the sums were last taken.
     undrained: u64,
+    /// Allocations are recorded: the innermost frame is the allocator's own, and objects that are freed come under a key that follows from
+    /// that of their allocation.
+    allocations: bool,
     /// Single samples are recorded, and single intervals off CPU.
     single_samples: bool,
     single_intervals: bool,
@@ -98,6 +101,7 @@ impl Intake {
             nowhere: Vec::new(),
             deferred_walks: Default::default(),
             undrained: 0,
+            allocations: config.heap.is_some(),
             single_samples: config.single_samples,
             single_intervals: config.single_intervals,
             samples_lost_before: 0,
@@ -232,6 +236,9 @@ impl Intake {
         once: bool,
         missing: Option<MissingStack>,
     ) {
+        if self.allocations && stack.state == State::Sampled {
+            return self.enter_allocation(stack, snapshot, missing);
+        }
         match &mut self.timeline {
             Some(timeline) if self.resolver.is_gate(stack) => timeline.leave_out(stack),
             Some(timeline) => timeline.stack(stack, once),
@@ -243,6 +250,27 @@ impl Intake {
             match convert::attached(&stack.attached) {
                 None => self.builder.enter(stack.hash, key),
                 Some(attached) => self.builder.enter_attached(stack.hash, key, &attached),
+            }
+        }
+    }
+
+    /// Enters the keys of a stack that allocates: of all its objects, and of those of them that are freed.
+    fn enter_allocation(
+        &mut self,
+        stack: &StackMessage,
+        snapshot: Option<ProcessSnapshot<'_>>,
+        missing: Option<MissingStack>,
+    ) {
+        let mut stack = stack.clone();
+        // The function that is probed would be the innermost one of all stacks.
+        if stack.user.len() > 1 && stack.user.first().is_some_and(|frame| frame.exact) {
+            stack.user.remove(0);
+        }
+        for (state, hash) in [(State::Sampled, stack.hash), (State::Freed, State::freed_key(stack.hash))] {
+            stack.state = state;
+            if let Some(id) = self.resolver.resolve(&mut self.builder, &stack, snapshot, missing) {
+                let (pid, exec_id) = (stack.pid, stack.exec_id);
+                self.builder.enter(hash, Key { event: CPU_CLOCK, stack: id, pid, exec_id, once: false });
             }
         }
     }

@@ -11,6 +11,7 @@ use super::parts::Parts;
 use super::perf_data;
 use crate::hooks::{ExecutedProgram, HookThread};
 use crate::processes::{Arrival, Losses, Processes};
+use crate::{Warning, WarningKind};
 
 /// Time between two deliveries of new frames to be named.
 const NAMES_INTERVAL: Duration = Duration::from_millis(500);
@@ -19,6 +20,11 @@ const NAMES_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) fn round(parts: &mut Parts, last: bool) -> bool {
     receive(parts, last);
     let mut busy = handle_arrivals(parts);
+    if !last {
+        for error in parts.sources.advance(&mut parts.kernel) {
+            parts.warnings.add(Warning::bare(WarningKind::Capture, error.to_string()));
+        }
+    }
     let ready = parts.tables.install_finished(&mut parts.kernel, Duration::ZERO);
     busy |= !ready.is_empty() || parts.tables.pending() > 0;
     parts.processes.touch(ready);
@@ -111,6 +117,9 @@ fn handle_arrivals(parts: &mut Parts) -> bool {
         let message = match arrival {
             Arrival::Mapping(time_ns, mmap) => {
                 let is_known = parts.processes.mapped(&mmap);
+                if is_known && mmap.executable {
+                    parts.sources.mapped(&mmap);
+                }
                 if let Some(timeline) = parts.intake.timeline.as_mut().filter(|_| is_known) {
                     timeline.mapping(time_ns, &mmap);
                 }

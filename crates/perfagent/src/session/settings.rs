@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
-use kernel::{ChosenCgroup, OffCpu, Settings, State, ValuePlan};
+use kernel::{ChosenCgroup, OffCpu, SampledIn, Settings, State, ValuePlan};
 use recording::{Event, TargetKind};
 
 use crate::config::SampledEvent;
@@ -16,6 +16,8 @@ const SCHEDULER_EVENT: &str = "sched:sched_switch";
 
 /// Of the memory for tables, as much as a process takes with its mappings and its share of tables: there is a place for so many processes.
 const BYTES_OF_A_PROCESS: u32 = 2048;
+/// Kernel memory of a live object, of which there are as many as fit into the memory of the capture.
+const BYTES_OF_AN_OBJECT: u64 = 128;
 /// There are no fewer places than these. With the whole system as target, processes that are not sampled make place for others, so
 /// fewer are enough.
 const LEAST_PROCESSES: u32 = 16_384;
@@ -44,7 +46,11 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32], value: Option<ValuePlan>
         kernel_stacks_by_process: !config.target_kernel_stacks.is_empty(),
         python: shows_python(config),
         per_thread: config.per_thread,
-        sampled_in: config.event.as_ref().map(|event| event.sampled_in).unwrap_or_default(),
+        sampled_in: match config.heap {
+            Some(_) => SampledIn::Allocator,
+            None => config.event.as_ref().map(|event| event.sampled_in).unwrap_or_default(),
+        },
+        live_objects: u32::try_from(config.max_memory_bytes / BYTES_OF_AN_OBJECT).unwrap_or(u32::MAX),
         sample_every: config.event.as_ref().map_or(1, |event| event.period),
         value,
         single_samples: config.single_samples || config.perf_data.is_some(),
@@ -129,6 +135,7 @@ pub(super) fn for_recording(config: &Config) -> recording::Settings {
         },
         cpu_profile: config.cpu_profile,
         event: config.event.as_ref().map(SampledEvent::recorded),
+        heap_profile: config.heap.is_some(),
         off_cpu_profile: config.off_cpu_profile,
         wall_profile: config.wall_profile,
         locks: config.locks,
@@ -150,7 +157,10 @@ pub(super) fn events(config: &Config) -> Vec<Event> {
         let name = events::EventSpec::cpu_clock(config.sample_rate_hz.into()).name();
         Event::cpu_clock(&name, 1_000_000_000 / u64::from(config.sample_rate_hz.max(1)))
     };
-    let sampled = config.event.as_ref().map_or_else(clock, SampledEvent::recorded);
+    let sampled = match config.heap {
+        Some(_) => Event::heap(),
+        None => config.event.as_ref().map_or_else(clock, SampledEvent::recorded),
+    };
     vec![sampled, Event::scheduler(SCHEDULER_EVENT), Event::locks(), Event::lock_lengths()]
 }
 

@@ -7,6 +7,7 @@
 mod counted_event;
 mod cpu_clock;
 mod cpus;
+mod heap;
 mod not_run;
 mod probe;
 mod program_event;

@@ -1,10 +1,12 @@
 //! Which sources a capture has.
 
+use events::Mmap;
 use kernel::{Kernel, Message, ValuePlan};
 use recording::Accounting;
 
 use super::counted_event::CountedEvent;
 use super::cpu_clock::CpuClock;
+use super::heap::Heap;
 use super::probe::Probe;
 use super::sched_stats::SchedStats;
 use super::scheduler::Scheduler;
@@ -33,6 +35,7 @@ impl Sources {
             }
             Some((event, Counted::Tracepoint(group))) => Box::new(Tracepoint::new(event, group)),
             Some((event, Counted::Probe(place))) => Box::new(Probe::new(event, place)),
+            None if config.heap.is_some() => Box::new(Heap::new(config)),
             None => Box::new(CpuClock::new(config)),
         };
         let all: [(bool, Make); 2] = [
@@ -72,6 +75,16 @@ impl Sources {
     /// A living descendant of a target that was added, which the kernel side records from `now_ns` on. The first error ends it.
     pub(crate) fn add_descendant(&mut self, kernel: &mut Kernel, pid: u32, now_ns: u64) -> Result<(), Error> {
         self.each().try_for_each(|source| source.add_descendant(kernel, pid, now_ns))
+    }
+
+    /// A recorded process has mapped a file with code.
+    pub(crate) fn mapped(&mut self, mapping: &Mmap) {
+        self.each().for_each(|source| source.mapped(mapping));
+    }
+
+    /// Does what mappings have made due; the errors of what could not be done.
+    pub(crate) fn advance(&mut self, kernel: &mut Kernel) -> Vec<Error> {
+        self.each().filter_map(|source| source.advance(kernel).err()).collect()
     }
 
     /// Stacks that existed when the sources were enabled.

@@ -1,6 +1,6 @@
 //! The trait of all sources.
 
-use events::{Followed, Present};
+use events::{Followed, Mmap, Present};
 use kernel::{Kernel, Message, ValuePlan};
 use recording::Accounting;
 
@@ -41,6 +41,17 @@ pub(crate) trait Source {
     /// A living descendant of such a target.
     fn add_descendant(&mut self, kernel: &mut Kernel, pid: u32, now_ns: u64) -> Result<(), Error> {
         self.add_target(kernel, pid, now_ns)
+    }
+
+    /// A recorded process has mapped a file with code.
+    fn mapped(&mut self, mapping: &Mmap) {
+        let _ = mapping;
+    }
+
+    /// Does what mappings have made due. Called often; nothing is to be waited for.
+    fn advance(&mut self, kernel: &mut Kernel) -> Result<(), Error> {
+        let _ = kernel;
+        Ok(())
     }
 
     /// Stacks that exist already when the source is enabled, as those of threads that sleep.

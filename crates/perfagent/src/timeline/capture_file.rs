@@ -45,7 +45,7 @@ impl TimelineSettings {
         match state {
             State::Sampled => true,
             State::Blocked | State::IoWait | State::Preempted | State::NotRunYet => self.off_cpu,
-            State::OnCpu | State::Waker | State::WakerInSoftirq => false,
+            State::OnCpu | State::Waker | State::WakerInSoftirq | State::Freed => false,
         }
     }
 }

@@ -81,6 +81,10 @@ pub(super) fn none(recording: &Recording, mode: Mode, ended_by: EndedBy) -> Find
             "the event did not happen in the targets, or less often than its period",
             "profile for longer, or while there is load; lower period=N",
         ),
+        Mode::Heap => (
+            "the targets allocated no memory by the functions that are probed",
+            "profile for longer, or while there is load; docs/heap.md tells which allocators are known",
+        ),
         _ => no_ticks(settings, recording.span.duration_ns, ended_by),
     };
     Finding::new(FindingKind::NoSamples, format!("no samples: {reason}"), hint)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use recording::{Event, Fetches, Mode, PythonCounter, PythonWalks, TrampolineCounts, WalkEnd};
+use recording::{Event, Fetches, HeapCounts, Mode, PythonCounter, PythonWalks, TrampolineCounts, WalkEnd};
 
 use super::entries::Entries;
 use super::process::ProcessLedger;
@@ -101,6 +101,10 @@ pub struct Ledger {
     pub python_unsupported: u64,
     /// Processes whose perf trampolines of CPython were switched on and off, if that was asked for.
     pub trampolines: Option<TrampolineCounts>,
+    /// Windows in which allocations were recorded; 0: all of them were.
+    pub heap_windows: u64,
+    /// What was counted of allocations, if they were recorded.
+    pub heap: Option<HeapCounts>,
     /// User frames of all samples; while the capture goes on, of the walks so far.
     pub frames: u64,
     /// Frames whose rule the programs looked up in tables rather than took from the memo.
@@ -229,6 +233,7 @@ impl Ledger {
             entries.put("lost", self.lost());
         }
         self.put_losses(&mut entries);
+        self.put_heap(&mut entries);
         if self.mode.has_stacks() {
             self.put_walks(&mut entries);
             self.put_times(&mut entries);
@@ -300,6 +305,16 @@ impl Ledger {
             ("processes_evicted", self.processes_evicted),
             ("renames_skipped", self.renames_skipped),
         ]);
+    }
+
+    fn put_heap(&self, entries: &mut Entries) {
+        if self.mode == Mode::Heap {
+            entries.put("heap.shows", if self.heap_windows > 0 { "shares, not totals" } else { "totals" });
+            entries.put_unless_zero([("heap.windows", self.heap_windows)]);
+        }
+        for (key, count) in self.heap.iter().flat_map(HeapCounts::entries) {
+            entries.put(key, count);
+        }
     }
 
     fn put_walks(&self, entries: &mut Entries) {

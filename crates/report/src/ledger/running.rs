@@ -10,6 +10,7 @@ use crate::figures::{add, sum};
 
 /// The events as the ledger names them.
 const CPU_CLOCK: &str = "software/cpu-clock";
+const HEAP: &str = "heap";
 const SCHEDULER: &str = "sched:sched_switch";
 const FUTEX: &str = "futex";
 
@@ -49,8 +50,12 @@ fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
     ledger.mode = mode;
     let (sampler, scheduler) = (&accounting.sampler, &accounting.scheduler);
     match mode {
-        Mode::OnCpu | Mode::Event => {
+        Mode::OnCpu | Mode::Event | Mode::Heap => {
             match &settings.event {
+                _ if mode == Mode::Heap => {
+                    HEAP.clone_into(&mut ledger.event);
+                    (ledger.heap, ledger.heap_windows) = (accounting.heap, accounting.heap_windows);
+                }
                 Some(event) => {
                     ledger.event.clone_from(&event.name);
                     ledger.sampled = Some(event.clone());

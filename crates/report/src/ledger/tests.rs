@@ -364,8 +364,8 @@ fn figures_of_any_size_saturate() {
         sampler: Counters { threads_lost: u64::MAX, lost_no_memory: 1, lost_ring_full: u64::MAX, ..most },
         scheduler: Counters { processes_lost: u64::MAX, ..most },
         deferred_walks: [[u64::MAX; WalkEnd::ALL.len()]; 2],
-        not_kept: [u64::MAX; 8],
-        without_stack: [u64::MAX; 8],
+        not_kept: [u64::MAX; State::ALL.len()],
+        without_stack: [u64::MAX; State::ALL.len()],
         wakers_not_kept: u64::MAX,
         throttled_ns: u64::MAX,
         ..Accounting::default()

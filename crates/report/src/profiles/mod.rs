@@ -1,6 +1,7 @@
 //! From a recording with names to a [`Profile`].
 
 mod assembly;
+mod heap;
 mod labels;
 mod locations;
 
@@ -24,6 +25,7 @@ pub fn profile(symbolized: &SymbolizedRecording, mode: Mode, ledger: &[(String, 
         Mode::OffCpu => off_cpu(symbolized),
         Mode::Wall => wall(symbolized),
         Mode::Locks => locks(symbolized),
+        Mode::Heap => heap::of(symbolized),
         _ => Assembly::begin(symbolized, &[], ValueType::default(), 0),
     };
     let recording = &symbolized.recording;

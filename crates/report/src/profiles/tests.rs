@@ -1,7 +1,7 @@
 use profile::{Label, Mapping, Moment};
 use recording::{
     CodeMapping, CodeMappingId, Count, Event, EventId, FrameId, MissingStack, Mode, NameLine, OffCpuState,
-    Single, Singles, State, TaskStackId, ThreadId, Unit, WalkEnd,
+    Single, Singles, StackSums, State, TaskStackId, ThreadId, Unit, WalkEnd,
 };
 
 use super::profile;
@@ -416,4 +416,42 @@ fn ids_that_refer_to_nothing_do_no_harm() {
     assert_eq!(samples(&made), ["[unknown];[unknown] pid=7,comm=target,pod=p 1,10000000"]);
     let report = crate::Report::of(&symbolized, crate::EndedBy::Request);
     assert_eq!(report.ledgers.len(), 3);
+}
+
+#[test]
+fn what_was_allocated_and_not_freed_is_in_use() {
+    let capture = |windows| {
+        let mut capture = TestRecording::new();
+        (capture.settings.heap_profile, capture.settings.off_cpu_profile, capture.settings.wall_profile) =
+            (true, false, false);
+        capture.accounting.heap_windows = windows;
+        let (keeps, frees) = (capture.frame("keeps"), capture.frame("frees"));
+        for (frame, state, count, bytes) in
+            [(keeps, State::Sampled, 3, 300), (frees, State::Sampled, 5, 50), (frees, State::Freed, 4, 40)]
+        {
+            let stack = capture.stack(&[], &[frame], WalkEnd::Root, state);
+            capture.builder.add_single(SAMPLED, stack, StackSums { count, value: bytes, waited: 0 });
+        }
+        capture.finish()
+    };
+    let symbolized = capture(0);
+    assert_eq!(symbolized.recording.settings.modes(), [Mode::Heap]);
+    let made = profile(&symbolized, Mode::Heap, &[]);
+    assert_eq!(
+        samples(&made),
+        ["keeps pid=7,comm=target,pod=p 3,300,3,300", "frees pid=7,comm=target,pod=p 5,50,1,10"]
+    );
+    let types: Vec<_> = made.sample_types.iter().map(|of| format!("{}/{}", of.kind, of.unit)).collect();
+    assert_eq!(
+        types,
+        ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"]
+    );
+    assert_eq!(
+        (&*made.default_sample_type, &*made.period_type.kind, &*made.period_type.unit),
+        ("inuse_space", "space", "bytes")
+    );
+    // Windows miss allocations and frees: what is in use is not known.
+    let made = profile(&capture(7), Mode::Heap, &[]);
+    assert_eq!(samples(&made), ["keeps pid=7,comm=target,pod=p 3,300", "frees pid=7,comm=target,pod=p 5,50"]);
+    assert_eq!(made.default_sample_type, "alloc_space");
 }

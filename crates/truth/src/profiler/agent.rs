@@ -72,7 +72,8 @@ pub fn read_pprof(file: &Path) -> Result<Capture> {
     let profile = formats::pprof::decode(&bytes).with_context(|| format!("decode {}", file.display()))?;
     let stacks = profile.samples.iter().map(|sample| {
         let value = |index: usize| sample.values.get(index).and_then(|v| u64::try_from(*v).ok()).unwrap_or(0);
-        let mut stack = Stack { count: value(0), ns: value(1), ..Stack::default() };
+        let mut stack =
+            Stack { count: value(0), ns: value(1), values: sample.values.clone(), ..Stack::default() };
         for id in sample.locations.iter().rev() {
             add_frame(&profile, *id, &mut stack);
         }

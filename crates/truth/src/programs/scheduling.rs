@@ -8,6 +8,7 @@ use super::program::sources;
 use crate::compile::{Build, Compiler};
 
 const SOURCES: &[(&str, &str)] = &[
+    ("allocations", "allocations.c"),
     ("blocking", "blocking.c"),
     ("hogs", "hogs.c"),
     ("mayflies", "mayflies.c"),

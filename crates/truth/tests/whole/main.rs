@@ -3,6 +3,7 @@
 
 mod blocking;
 mod chaos;
+mod heap;
 mod known_answers;
 mod ledgers;
 mod leftovers;

@@ -9,6 +9,8 @@
 mod argument_place;
 mod arguments;
 mod definition;
+mod function_place;
+mod function_probe;
 mod owner;
 mod pmu;
 mod prepared;
@@ -19,6 +21,8 @@ mod stale;
 mod usdt_argument;
 
 pub use argument_place::{ArgumentFrom, ArgumentPlace};
+pub use function_place::FunctionPlace;
+pub use function_probe::FunctionProbe;
 pub use probe_event::ProbeEvent;
 pub use probe_spec::Probe;
 pub use stale::remove_stale;

@@ -11,6 +11,7 @@ use tracepoints::{Field, FieldKind, Format};
 
 use super::arguments::split;
 use super::definition::Definition;
+use super::function_place::FunctionPlace;
 use super::pmu::{self, Pmu};
 use super::probe_spec::{Probe, ProbeKind};
 use super::sites::{NoSite, Site, sites};
@@ -105,6 +106,28 @@ pub(crate) fn prepare(
         }
         None => kernel(probe, needs_definition, tracing_dir),
     }
+}
+
+/// Makes a probe of several functions known. `name`: what messages call it.
+pub(crate) fn prepare_functions(
+    name: &str,
+    places: &[FunctionPlace],
+    is_return: bool,
+) -> Result<Prepared, MonitorError> {
+    let probe = Probe::uprobe(places.first().map_or("".as_ref(), |place| place.path.as_path()), name);
+    let probe = if is_return { probe.ret() } else { probe };
+    let tracefs = tracefs_with("uprobe_events", &probe, None)?;
+    // The links are used until the definition is made.
+    let links: Vec<PlainPath> = places
+        .iter()
+        .map(|place| PlainPath::of(&place.path).map_err(|error| refused(&probe, error)))
+        .collect::<Result<_, _>>()?;
+    let place = |(link, place): (&PlainPath, &FunctionPlace)| {
+        let file = link.path.to_str().ok_or_else(|| refused(&probe, "its path is no text".to_owned()))?;
+        Ok(format!("{file}:{:#x}", place.offset))
+    };
+    let texts = links.iter().zip(places).map(place).collect::<Result<Vec<_>, MonitorError>>()?;
+    by_definition(&probe, &tracefs, "uprobe_events", &texts)
 }
 
 fn refused(probe: &Probe, reason: String) -> MonitorError {

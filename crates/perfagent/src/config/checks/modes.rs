@@ -37,6 +37,17 @@ const MODES: &[Mode] = &[
             OutputKind::Recording,
         ],
     },
+    Mode {
+        option: "--heap",
+        is_on: Request::takes_heap,
+        outputs: &[
+            OutputKind::HeapProfile,
+            OutputKind::Folded,
+            OutputKind::FlameGraph,
+            OutputKind::Html,
+            OutputKind::Recording,
+        ],
+    },
     Mode { option: "--pmu", is_on: |request| request.pmu.is_on(), outputs: &[OutputKind::PmuReport] },
     Mode {
         option: "--locks",

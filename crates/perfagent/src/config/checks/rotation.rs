@@ -19,6 +19,11 @@ pub(super) fn rotation(request: &Request, _: &Facts) -> Result<(), Error> {
         return Ok(());
     }
     let refused = |reason: String, hint: String| Err(Error::invalid(ROTATE, reason, hint));
+    if request.takes_heap() {
+        let reason =
+            format!("{ROTATE} and --heap are mutually exclusive: what is in use belongs to no interval");
+        return refused(reason, "drop one of them".to_owned());
+    }
     if !(request.profile.is_on() || request.off_cpu.is_on() || request.locks.is_on()) {
         let reason = format!("{ROTATE} requires --profile, --offcpu or --locks");
         return refused(reason, format!("add one of them, or drop {ROTATE}"));

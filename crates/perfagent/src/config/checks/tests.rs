@@ -7,7 +7,7 @@ use events::counting::CounterSpec;
 
 use super::*;
 use crate::config::labels::RESERVED_LABELS;
-use crate::config::{Config, Fetching, Labels, PythonFrames, Targets, Unwind};
+use crate::config::{Config, Fetching, HeapMode, Labels, PythonFrames, Targets, Unwind};
 use crate::output::{Drawing, FileTarget, MemorySink, OutputKind, OutputTarget};
 use crate::{AgentBuilder, OffCpuState};
 
@@ -317,6 +317,7 @@ fn defaults_equal_those_of_the_command_line() {
             duration: None,
             cpu_profile: true,
             event: None,
+            heap: None,
             off_cpu_profile: false,
             off_cpu_states: vec![OffCpuState::Blocked, OffCpuState::IoWait],
             min_block: Duration::ZERO,
@@ -364,4 +365,30 @@ fn the_rate_limit_comes_from_the_kernel() {
     let limit: u32 = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate")
         .map_or(100_000, |text| text.trim().parse().unwrap());
     assert_eq!(Facts::read().max_sample_rate, limit);
+}
+
+#[test]
+fn allocations_take_the_place_of_samples() {
+    let heap = || empty().pid(1).option("heap", "true");
+    let plan = judge(heap().option("heap-output", "/tmp/heap.pb.gz")).ok().unwrap();
+    assert_eq!((plan.config.heap, plan.config.cpu_profile), (Some(HeapMode::WhileCheap), true));
+    let exact = judge(empty().pid(1).option("heap", "exact")).ok().unwrap();
+    assert_eq!(exact.config.heap, Some(HeapMode::Exact));
+    assert_eq!(
+        refusal(empty().pid(1).option("heap", "false")).1,
+        "a kind of capture is required: --profile, --offcpu, --heap, --pmu"
+    );
+    for (builder, part) in [
+        (empty().pid(1).option("heap", "some"), "`some` is not exact"),
+        (heap().with_cpu_profile(), "--profile are mutually exclusive"),
+        (empty().system_wide().option("heap", "true"), "-a are mutually exclusive"),
+        (heap().kernel_stacks(true), "--kernel-stacks are mutually exclusive"),
+        (heap().rotate(Duration::from_secs(1)), "--rotate and --heap are mutually exclusive"),
+        (heap().event("page-faults"), "--event requires --profile"),
+        (good().option("heap-output", "/tmp/heap.pb.gz"), "--heap-output requires --heap"),
+        (heap().option("heap", "exact"), "given twice"),
+    ] {
+        let (_, reason) = refusal(builder);
+        assert!(reason.contains(part), "{reason}");
+    }
 }

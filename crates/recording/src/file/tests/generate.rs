@@ -55,6 +55,7 @@ impl<I: Iterator<Item = u64>> Tape<I> {
             targets: [TargetKind::Processes, TargetKind::System, TargetKind::Command][self.below(3) as usize],
             cpu_profile: self.flag(),
             event: self.option(Self::event),
+            heap_profile: self.flag(),
             off_cpu_profile: self.flag(),
             wall_profile: self.flag(),
             locks: self.flag(),

@@ -1,0 +1,167 @@
+//! The allocators in the files that processes have mapped: where their functions are to be probed.
+//!
+//! Guaranteed: files are opened on a thread of its own, so that one whose file system does not answer holds up nothing but its own probes; each file is read once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use events::Mmap;
+use events::monitor::FunctionPlace;
+use kernel::HeapProgram;
+use probes::Binary;
+
+use super::functions;
+use crate::Error;
+
+/// Files of one process that are looked at.
+const MAX_FILES: usize = 4096;
+
+/// The functions whose price decides that of all.
+const FREQUENT: [&str; 6] = ["malloc", "calloc", "realloc", "free", "_Znwm", "_ZdlPv"];
+
+/// Device (major, minor) and inode.
+type FileNumber = (u32, u32, u64);
+
+/// A file that may have an allocator, by the paths under which it can be opened.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    number: Option<FileNumber>,
+    paths: Vec<PathBuf>,
+}
+
+/// Where an allocator is to be probed, by program.
+pub(super) type Places = BTreeMap<HeapProgram, Vec<FunctionPlace>>;
+
+/// What was found in a file.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) places: Places,
+    /// The instruction at one of the places is not emulated by the kernel, so that a hit costs ten times as much.
+    pub(super) is_dear: bool,
+    /// Go's compiler made the file.
+    pub(super) is_go: bool,
+}
+
+/// Looks for allocators.
+pub(super) struct Allocators {
+    known: BTreeSet<FileNumber>,
+    ask: Sender<Candidate>,
+    answers: Receiver<Found>,
+    pending: usize,
+}
+
+impl Allocators {
+    pub(super) fn start() -> Result<Self, Error> {
+        let (ask, asked) = channel::<Candidate>();
+        let (answer, answers) = channel();
+        let look = move || {
+            let names = functions::names();
+            for candidate in asked {
+                if answer.send(look_into(&candidate, &names)).is_err() {
+                    break;
+                }
+            }
+        };
+        sys::thread::spawn_quiet_thread("alloc", look).map_err(|source| Error::System {
+            attempt: "start a thread that looks for allocators".to_owned(),
+            source,
+        })?;
+        Ok(Self { known: BTreeSet::new(), ask, answers, pending: 0 })
+    }
+
+    /// Asks for the files that a process has mapped, as far as they are new.
+    pub(super) fn ask_for_process(&mut self, pid: u32) {
+        for candidate in mapped_by(pid) {
+            self.ask_for(candidate);
+        }
+    }
+
+    /// Asks for a file that a process has just mapped, if it is new.
+    pub(super) fn ask_for_mapping(&mut self, mapping: &Mmap) {
+        let number = (mapping.dev_major, mapping.dev_minor, mapping.inode);
+        let end = mapping.address.saturating_add(mapping.len);
+        if mapping.inode != 0 {
+            self.ask_for(candidate(mapping.pid, mapping.address, end, number, &mapping.path));
+        }
+    }
+
+    /// Asks for a file that will be mapped.
+    pub(super) fn ask_for_file(&mut self, path: &Path) {
+        self.ask_for(Candidate { number: number_of(path), paths: vec![path.to_owned()] });
+    }
+
+    fn ask_for(&mut self, candidate: Candidate) {
+        if candidate.number.is_some_and(|number| !self.known.insert(number)) {
+            return;
+        }
+        self.pending += usize::from(self.ask.send(candidate).is_ok());
+    }
+
+    /// The answers that come within this time.
+    pub(super) fn take(&mut self, wait: Duration) -> Vec<Found> {
+        let by = Instant::now() + wait;
+        let mut all = Vec::new();
+        while self.pending > 0 {
+            let Ok(found) = self.answers.recv_timeout(by.saturating_duration_since(Instant::now())) else {
+                break;
+            };
+            self.pending -= 1;
+            all.push(found);
+        }
+        all
+    }
+}
+
+fn candidate(pid: u32, start: u64, end: u64, number: FileNumber, path: &[u8]) -> Candidate {
+    let mapping = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
+    let mut paths = vec![mapping];
+    if let Ok(path) = std::str::from_utf8(path)
+        && path.starts_with('/')
+    {
+        paths.push(PathBuf::from(format!("/proc/{pid}/root{path}")));
+    }
+    Candidate { number: Some(number), paths }
+}
+
+/// The files with code that a process has mapped.
+fn mapped_by(pid: u32) -> Vec<Candidate> {
+    let mut all = Vec::new();
+    let Ok(maps) = File::open(format!("/proc/{pid}/maps")) else { return all };
+    let _what_was_read = process::maps::for_each(maps, |entry| {
+        if entry.executable && entry.inode != 0 && all.len() < MAX_FILES {
+            let number = (entry.dev_major, entry.dev_minor, entry.inode);
+            all.push(candidate(pid, entry.start, entry.end, number, &process::maps::unescape(entry.path)));
+        }
+    });
+    all
+}
+
+/// Device and inode of a file, as far as file systems show the same ones to `stat` as in mappings.
+fn number_of(path: &Path) -> Option<FileNumber> {
+    let stat = rustix::fs::stat(path).ok()?;
+    Some((rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev), stat.st_ino))
+}
+
+fn look_into(candidate: &Candidate, names: &[&str]) -> Found {
+    let opened = candidate.paths.iter().find_map(|path| {
+        let is_it = path.starts_with("/proc") && path.to_string_lossy().contains("/map_files/")
+            || candidate.number.is_none_or(|number| number_of(path).is_none_or(|other| other == number));
+        Some((Binary::open(path).ok().filter(|_| is_it)?, path))
+    });
+    let Some((binary, path)) = opened else { return Found::default() };
+    let functions = binary.functions(names);
+    let numbers: Vec<usize> = functions.iter().map(|(number, _)| *number).collect();
+    let mut found = Found { is_go: binary.is_go(), ..Found::default() };
+    for ((number, location), program) in functions.iter().zip(functions::programs(&numbers)) {
+        let Some(program) = program else { continue };
+        let placement = binary.place(location);
+        let is_frequent = names.get(*number).is_some_and(|name| FREQUENT.contains(name));
+        found.is_dear |= is_frequent && !placement.is_emulated;
+        let place = FunctionPlace { path: path.clone(), offset: placement.offset };
+        found.places.entry(program).or_default().push(place);
+    }
+    found
+}

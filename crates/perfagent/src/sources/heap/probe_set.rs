@@ -1,0 +1,115 @@
+//! The probes of some allocators: one event for each program.
+
+use std::os::fd::AsFd as _;
+
+use events::monitor::{FunctionPlace, FunctionProbe, MonitorError};
+use kernel::{HeapProgram, Kernel};
+use sys::perf;
+
+use super::allocators::Places;
+use super::programs::Programs;
+use crate::Error;
+use crate::failure::load_error;
+
+/// In the order in which they are opened and attached: a call whose entry is seen must have its return seen, and an object whose allocation is
+/// seen, its free. They are closed in the opposite order.
+const ORDER: [HeapProgram; 8] = [
+    HeapProgram::Returned,
+    HeapProgram::Freed,
+    HeapProgram::Sized,
+    HeapProgram::Zeroed,
+    HeapProgram::Aligned,
+    HeapProgram::Placed,
+    HeapProgram::Resized,
+    HeapProgram::ResizedArray,
+];
+
+/// The probes of some allocators.
+pub(super) struct ProbeSet {
+    probes: Vec<(HeapProgram, FunctionProbe)>,
+}
+
+impl ProbeSet {
+    /// Makes the kernel know the probes. They are in no process yet.
+    pub(super) fn define(places: &Places) -> Result<Self, MonitorError> {
+        let mut probes = Vec::new();
+        for program in ORDER {
+            let is_return = program == HeapProgram::Returned;
+            let places: Vec<FunctionPlace> = match is_return {
+                true => returns(places).cloned().collect(),
+                false => places.get(&program).cloned().unwrap_or_default(),
+            };
+            if !places.is_empty() {
+                probes.push((program, FunctionProbe::define(name(program), &places, is_return)?));
+            }
+        }
+        Ok(Self { probes })
+    }
+
+    /// Inserts the breakpoints into the processes that `living` tells, and into what they start.
+    pub(super) fn open(&mut self, living: &dyn Fn() -> Vec<u32>) -> Result<(), MonitorError> {
+        self.probes.iter_mut().try_for_each(|(_, probe)| probe.open(living))
+    }
+
+    /// Inserts them into one more process.
+    pub(super) fn add(&mut self, pid: u32) -> Result<(), MonitorError> {
+        self.probes.iter_mut().try_for_each(|(_, probe)| probe.add(&[pid]).map(drop))
+    }
+
+    /// Begins to record.
+    pub(super) fn attach(&self, kernel: &Kernel) -> Result<(), Error> {
+        for (program, probe) in &self.probes {
+            let Some(event) = probe.event() else { continue };
+            let attached = kernel.with_heap_program(*program, |program| perf::set_bpf(event, program));
+            attached.map_err(load_error)?.map_err(|source| Error::Attach {
+                event: name(*program).to_owned(),
+                cpu: None,
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Records what allocates from now on, and not what frees. False: no process is left, or the kernel refuses.
+    pub(super) fn open_window(&mut self, living: &dyn Fn() -> Vec<u32>, programs: &Programs) -> bool {
+        let mut is_open = true;
+        for (program, probe) in self.probes.iter_mut().filter(|(program, _)| *program != HeapProgram::Freed) {
+            let program = match program {
+                HeapProgram::Returned => HeapProgram::ReturnedAlone,
+                other => *other,
+            };
+            let opened = probe.open(living).is_ok();
+            let attached = probe
+                .event()
+                .zip(programs.get(&program))
+                .is_some_and(|(event, program)| perf::set_bpf(event, program.as_fd()).is_ok());
+            is_open &= opened && attached;
+        }
+        is_open
+    }
+
+    /// Takes the breakpoints out.
+    pub(super) fn close(&mut self) {
+        self.probes.iter_mut().rev().for_each(|(_, probe)| probe.close());
+    }
+}
+
+/// The places of all functions that allocate.
+fn returns(places: &Places) -> impl Iterator<Item = &FunctionPlace> {
+    let allocating = places.iter().filter(|(program, _)| **program != HeapProgram::Freed);
+    allocating.flat_map(|(_, places)| places)
+}
+
+/// What messages call the probes of a program.
+fn name(program: HeapProgram) -> &'static str {
+    match program {
+        HeapProgram::Sized => "malloc",
+        HeapProgram::Zeroed => "calloc",
+        HeapProgram::Aligned => "aligned_alloc",
+        HeapProgram::Placed => "posix_memalign",
+        HeapProgram::Resized => "realloc",
+        HeapProgram::ResizedArray => "reallocarray",
+        HeapProgram::Returned | HeapProgram::ReturnedAlone => "malloc",
+        HeapProgram::Freed => "free",
+    }
+}
