@@ -184,15 +184,15 @@ const volatile bool single_samples = false;
 /* the same for each interval of the off-CPU profile that lasts so long */
 const volatile bool single_intervals = false;
 const volatile u64 single_min_ns = 0;
+/* of a tracepoint, each Nth event of a CPU that is to be recorded is a sample */
+const volatile u64 sample_every = 1;
+/* where the value of the sampled event is */
+const volatile struct value_plan value_plan = {};
 /* waits for locks are recorded */
 const volatile bool locks = false;
 /* as `recorded_states`, the states in which stacks are walked: for locks, of threads that hold them, also if no time is
  * recorded */
 const volatile u8 walked_states = 0;
-/* of a tracepoint, each Nth event of a CPU that is to be recorded is a sample */
-const volatile u64 sample_every = 1;
-/* where the value of the sampled event is */
-const volatile struct value_plan value_plan = {};
 /* the frames of Python are walked */
 const volatile bool python = false;
 /* inode of the agent's PID namespace, 0 if it is the first one */
