@@ -15,7 +15,7 @@
  */
 __noinline int copy_stack(u32 slot, u64 from, u32 end_after)
 {
-	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &slot);
+	struct rawbox *box = rawbox_at(slot);
 	u32 done = 0, end = 0, missing = 0, i;
 	u64 holes = 0;
 
@@ -58,7 +58,7 @@ static __always_inline u64 begin_of_stack(u64 sp)
 /* Copies the user registers by DWARF number, from the place that the walk has found. */
 __noinline int copy_registers(u32 slot)
 {
-	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &slot);
+	struct rawbox *box = rawbox_at(slot);
 	struct walk *w = walk_at(slot);
 	u32 i;
 
@@ -134,7 +134,7 @@ static __always_inline u32 send_raw(struct rawbox *box, u64 size)
  */
 static __noinline u32 send_begin(struct sample *sample, u64 bottom, u64 now)
 {
-	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample->slot);
+	struct rawbox *box = rawbox_at(sample->slot);
 	u64 begin = begin_of_stack(bottom), from;
 	u32 size;
 
@@ -164,21 +164,15 @@ static __noinline u32 send_python(struct sample *sample, u64 now)
 	return send_beside_life(box, sizeof(struct message) + size, sizeof(*box)) ? 0 : size;
 }
 
-/*
- * Sends the sample with its unwalked stack; its sums come under `key`, unless that is 0. Returns not 0 if it was not
- * sent: the caller then records the stack as far as it was walked. Not inlined, because few samples come here.
- */
-static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct sample *sample, u32 end, u64 key)
+/* The same, in a box that is claimed. */
+static __always_inline int send_in_box(void *ctx, struct sampler_state *s, struct rawbox *box, struct sample *sample,
+				       u32 end, u64 key, u64 now)
 {
-	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample->slot);
-	u64 now = bpf_ktime_get_ns(), bottom;
-	u32 refused, size, sent, begin;
+	u32 size, sent, begin;
 	long kernel = 0;
+	u64 bottom;
 
-	refused = has_room_for_raw() ? refused_by_allowance(sample->pid, end, now) : COUNT_UNSENT_RING_FULL;
-	if (refused)
-		count(counters_in(s), refused, 1);
-	if (refused || !box || copy_registers(sample->slot))
+	if (copy_registers(sample->slot))
 		return 1;
 	bottom = box->registers.at[STACK_POINTER] - RED_ZONE;
 	begin = send_begin(sample, bottom, now);
@@ -200,6 +194,33 @@ static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct samp
 	}
 	count(counters_in(s), COUNT_DEFERRED, 1);
 	return 0;
+}
+
+/*
+ * Sends the sample with its unwalked stack; its sums come under `key`, unless that is 0. Returns not 0 if it was not
+ * sent: the caller then records the stack as far as it was walked. Not inlined, because few samples come here.
+ */
+static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct sample *sample, u32 end, u64 key)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct rawbox *box;
+	u32 refused;
+	int failed;
+
+	refused = has_room_for_raw() ? refused_by_allowance(sample->pid, end, now) : COUNT_UNSENT_RING_FULL;
+	if (refused) {
+		count(counters_in(s), refused, 1);
+		return 1;
+	}
+	box = claim_rawbox(s, sample->slot);
+	if (!box) {
+		/* So many CPUs send stacks at this moment. */
+		count(counters_in(s), COUNT_UNSENT_OF_MACHINE, 1);
+		return 1;
+	}
+	failed = send_in_box(ctx, s, box, sample, end, key, now);
+	release(&box->claims);
+	return failed;
 }
 
 /* A key for a single stretch of a thread, on or off a CPU, that began at `since`. */

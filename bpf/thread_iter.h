@@ -58,7 +58,7 @@ static __always_inline void write_asleep(struct seq_file *seq, struct task_struc
 {
 	struct sample sample = {
 	    .slot = slot, .pid = t->pid, .tid = t->tid, .event = EVENT_SCHEDULER, .state = off, .task = task};
-	struct rawbox *box = bpf_map_lookup_elem(&rawboxes, &sample.slot);
+	struct rawbox *box = rawbox_at(sample.slot);
 	struct proc *proc = bpf_map_lookup_elem(&procs, &t->pid);
 	struct walk *w = walk_at(sample.slot);
 	struct user_registers user = {};
@@ -91,6 +91,7 @@ static __always_inline void write_asleep(struct seq_file *seq, struct task_struc
 static __always_inline void report_asleep(struct seq_file *seq, struct task_struct *task, struct thread *t, u32 off)
 {
 	struct sampler_state *s;
+	struct rawbox *box;
 	u32 slot;
 
 	s = claim_slot(&slot);
@@ -98,7 +99,13 @@ static __always_inline void report_asleep(struct seq_file *seq, struct task_stru
 		count_alone(EVENT_SCHEDULER, COUNT_THREADS_LOST, 1);
 		return;
 	}
-	write_asleep(seq, task, t, off, slot);
+	box = claim_rawbox(s, slot);
+	if (box) {
+		write_asleep(seq, task, t, off, slot);
+		release(&box->claims);
+	} else {
+		count_alone(EVENT_SCHEDULER, COUNT_THREADS_LOST, 1);
+	}
 	release_slot(s);
 }
 
