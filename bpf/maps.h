@@ -139,9 +139,14 @@ struct {
  */
 u64 allowances[1 + 2 * ALLOWANCES] SEC(".data.allowances") = {};
 
-/* Settings, fixed when the programs are loaded. */
+/* Settings, fixed when the programs are loaded. Those of 64 bits come first, so that there are no gaps before them. */
 const volatile u64 seed = 0;
 const volatile u64 min_block_ns = 0;
+const volatile u64 single_min_ns = 0;
+/* of a tracepoint, each Nth event of a CPU that is to be recorded is a sample */
+const volatile u64 sample_every = 1;
+/* where the value of the sampled event is */
+const volatile struct value_plan value_plan = {};
 /* filters of samples: only this control group, which is at one of these levels; only threads in `chosen_threads` */
 const volatile u64 chosen_cgroup = 0;
 const volatile u32 chosen_first_level = 0;
@@ -183,16 +188,11 @@ const volatile u32 sched_memos = 1;
 const volatile bool single_samples = false;
 /* the same for each interval of the off-CPU profile that lasts so long */
 const volatile bool single_intervals = false;
-const volatile u64 single_min_ns = 0;
 /* waits for locks are recorded */
 const volatile bool locks = false;
 /* as `recorded_states`, the states in which stacks are walked: for locks, of threads that hold them, also if no time is
  * recorded */
 const volatile u8 walked_states = 0;
-/* of a tracepoint, each Nth event of a CPU that is to be recorded is a sample */
-const volatile u64 sample_every = 1;
-/* where the value of the sampled event is */
-const volatile struct value_plan value_plan = {};
 /* the frames of Python are walked */
 const volatile bool python = false;
 /* inode of the agent's PID namespace, 0 if it is the first one */
