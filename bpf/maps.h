@@ -93,7 +93,6 @@ struct rawbox {
 	struct section stack_head;
 	struct raw_stack raw;
 	u8 stack[RAW_MASK + 1 + SMALLEST_PAGE];
-	u64 claims; /* see claim_rawbox */
 };
 
 struct {
@@ -140,9 +139,14 @@ struct {
  */
 u64 allowances[1 + 2 * ALLOWANCES] SEC(".data.allowances") = {};
 
-/* Settings, fixed when the programs are loaded. */
+/* Settings, fixed when the programs are loaded. Those of 64 bits come first, so that there are no gaps before them. */
 const volatile u64 seed = 0;
 const volatile u64 min_block_ns = 0;
+const volatile u64 single_min_ns = 0;
+/* of a tracepoint, each Nth event of a CPU that is to be recorded is a sample */
+const volatile u64 sample_every = 1;
+/* where the value of the sampled event is */
+const volatile struct value_plan value_plan = {};
 /* filters of samples: only this control group, which is at one of these levels; only threads in `chosen_threads` */
 const volatile u64 chosen_cgroup = 0;
 const volatile u32 chosen_first_level = 0;
@@ -184,11 +188,6 @@ const volatile u32 sched_memos = 1;
 const volatile bool single_samples = false;
 /* the same for each interval of the off-CPU profile that lasts so long */
 const volatile bool single_intervals = false;
-const volatile u64 single_min_ns = 0;
-/* of a tracepoint, each Nth event of a CPU that is to be recorded is a sample */
-const volatile u64 sample_every = 1;
-/* where the value of the sampled event is */
-const volatile struct value_plan value_plan = {};
 /* waits for locks are recorded */
 const volatile bool locks = false;
 /* as `recorded_states`, the states in which stacks are walked: for locks, of threads that hold them, also if no time is
@@ -196,8 +195,6 @@ const volatile bool locks = false;
 const volatile u8 walked_states = 0;
 /* the frames of Python are walked */
 const volatile bool python = false;
-/* boxes for unwalked stacks, for all slots together */
-const volatile u32 raw_boxes = 1;
 /* inode of the agent's PID namespace, 0 if it is the first one */
 const volatile u32 pid_namespace = 0;
 
@@ -231,38 +228,6 @@ static __always_inline struct sampler_state *claim_slot(u32 *slot)
 static __always_inline void release_slot(struct sampler_state *s)
 {
 	release(&s->claims);
-}
-
-/* The box that the program in this slot has claimed. */
-static __always_inline struct rawbox *rawbox_at(u32 slot)
-{
-	struct sampler_state *s = state_at(slot);
-	u32 index;
-
-	if (!s)
-		return NULL;
-	index = s->rawbox;
-	return bpf_map_lookup_elem(&rawboxes, &index);
-}
-
-/*
- * Claims a box for an unwalked stack, until its claims are released. Boxes are large and seldom needed, so where there
- * are many CPUs there are fewer boxes than slots. NULL: all that were tried are in use, and the caller counts that.
- */
-static __always_inline struct rawbox *claim_rawbox(struct sampler_state *s, u32 slot)
-{
-	struct rawbox *box;
-	u32 index, i;
-
-	for (i = 0; i < CLAIM_TRIES; i++) {
-		index = (slot + i) % raw_boxes;
-		box = bpf_map_lookup_elem(&rawboxes, &index);
-		if (box && claim(&box->claims)) {
-			s->rawbox = index;
-			return box;
-		}
-	}
-	return NULL;
 }
 
 /*

@@ -7,6 +7,7 @@ mod debuginfod;
 mod difference_page;
 mod doctor;
 mod ending;
+mod event_values;
 mod events;
 mod events_beside_perf;
 mod events_stat;

@@ -160,6 +160,17 @@ mod tests {
     }
 
     #[test]
+    fn samples_without_their_value_are_told_by_cause() {
+        let ledger = Ledger { samples: 9, values_unreadable: 2, mode: Mode::Event, ..Ledger::default() };
+        let told: Vec<_> = without_value(&ledger).map(|finding| (finding.kind, finding.message)).collect();
+        let message = "event: 2 of 9 samples are counted without their value: it could not be read";
+        assert_eq!(told, [(FindingKind::Values, message.to_owned())]);
+        let negative = Ledger { values_negative: 1, ..Ledger::default() };
+        assert!(without_value(&negative).next().unwrap().message.contains("negative"));
+        assert_eq!(without_value(&Ledger::default()).count(), 0);
+    }
+
+    #[test]
     fn each_cause_of_a_loss_is_told_with_its_figure() {
         let ledger = Ledger {
             lost_map_full: 7,

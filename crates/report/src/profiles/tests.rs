@@ -1,7 +1,7 @@
 use profile::{Label, Mapping, Moment};
 use recording::{
     CodeMapping, CodeMappingId, Count, Event, EventId, FrameId, MissingStack, Mode, NameLine, OffCpuState,
-    Single, Singles, StackSums, State, TaskStackId, ThreadId, Unit, WalkEnd,
+    Single, Singles, StackSums, State, TaskStackId, ThreadId, Unit, ValueSpec, WalkEnd,
 };
 
 use super::profile;
@@ -37,6 +37,21 @@ fn a_sample_stands_for_a_period_and_has_the_labels_of_its_thread() {
     assert_eq!(made.default_sample_type, "cpu");
     let kernel = made.mappings.iter().find(|mapping| mapping.filename == "[kernel.kallsyms]").unwrap();
     assert_eq!(kernel.build_id.as_ref().map(ToString::to_string).as_deref(), Some("01020304"));
+}
+
+#[test]
+fn the_value_of_an_event_is_summed_beside_its_samples_and_scaled_as_they_are() {
+    let mut capture = TestRecording::new();
+    let mut event = Event::sampled("block:block_rq_issue", "block:block_rq_issue", 4, Unit::Count);
+    event.values.push(ValueSpec::sum("bytes", Unit::Bytes));
+    capture.settings.event = Some(event);
+    let user = capture.frame("main");
+    let stack = capture.stack(&[], &[user], WalkEnd::Root, State::Sampled);
+    capture.builder.add_single(SAMPLED, stack, StackSums { count: 3, value: 4096, waited: 0 });
+    let made = profile(&capture.finish(), Mode::Event, &[]);
+    assert_eq!(samples(&made), ["main pid=7,comm=target,pod=p 3,12,16384"]);
+    let types: Vec<_> = made.sample_types.iter().map(|of| (&*of.kind, &*of.unit)).collect();
+    assert_eq!(types, [("samples", "count"), ("block:block_rq_issue", "count"), ("bytes", "bytes")]);
 }
 
 #[test]
