@@ -1,13 +1,17 @@
 use std::time::Duration;
 
 use profile::Svma;
-use recording::{Accounting, Counters, Event, MissingStack, Mode, Settings, Singles, State, Unit, WalkEnd};
+use recording::{
+    Accounting, Counters, Event, MissingStack, Mode, Settings, Single, Singles, State, TaskStackId, Unit,
+    WalkEnd,
+};
 
 use super::complete::{complete, of_both};
 use super::model::Ledger;
 use super::process::ProcessLedger;
 use super::running::running;
 use super::wall_clock::WallClock;
+use crate::selection::SCHEDULER;
 use crate::test_recording::TestRecording;
 
 fn value(ledger: &Ledger, key: &str) -> Option<String> {
@@ -272,6 +276,12 @@ fn samples_that_are_missing_among_the_single_samples_are_told_and_are_not_lost()
     let ledgers = complete(&symbolized);
     let told = ledgers.iter().map(|ledger| (value(ledger, "singles_lost"), ledger.lost()));
     assert_eq!(told.collect::<Vec<_>>(), [(Some("5".to_owned()), 0), (None, 0), (None, 0)]);
+    // Where single intervals are recorded, they may be missing too.
+    let wait =
+        Single { at_ns: 1, cpu: 0, tid: 7, event: SCHEDULER, stack: TaskStackId(0), values: vec![1, 9] };
+    symbolized.recording.singles = Some(Singles { samples: vec![wait], lost: 5 });
+    let told: Vec<_> = complete(&symbolized).iter().map(|ledger| value(ledger, "singles_lost")).collect();
+    assert_eq!(told, [Some("5".to_owned()), Some("5".to_owned()), None]);
 }
 
 #[test]
