@@ -93,6 +93,7 @@ struct rawbox {
 	struct section stack_head;
 	struct raw_stack raw;
 	u8 stack[RAW_MASK + 1 + SMALLEST_PAGE];
+	u64 claims; /* see claim_rawbox */
 };
 
 struct {
@@ -195,6 +196,8 @@ const volatile bool locks = false;
 const volatile u8 walked_states = 0;
 /* the frames of Python are walked */
 const volatile bool python = false;
+/* boxes for unwalked stacks, for all slots together */
+const volatile u32 raw_boxes = 1;
 /* inode of the agent's PID namespace, 0 if it is the first one */
 const volatile u32 pid_namespace = 0;
 
@@ -228,6 +231,38 @@ static __always_inline struct sampler_state *claim_slot(u32 *slot)
 static __always_inline void release_slot(struct sampler_state *s)
 {
 	release(&s->claims);
+}
+
+/* The box that the program in this slot has claimed. */
+static __always_inline struct rawbox *rawbox_at(u32 slot)
+{
+	struct sampler_state *s = state_at(slot);
+	u32 index;
+
+	if (!s)
+		return NULL;
+	index = s->rawbox;
+	return bpf_map_lookup_elem(&rawboxes, &index);
+}
+
+/*
+ * Claims a box for an unwalked stack, until its claims are released. Boxes are large and seldom needed, so where there
+ * are many CPUs there are fewer boxes than slots. NULL: all that were tried are in use, and the caller counts that.
+ */
+static __always_inline struct rawbox *claim_rawbox(struct sampler_state *s, u32 slot)
+{
+	struct rawbox *box;
+	u32 index, i;
+
+	for (i = 0; i < CLAIM_TRIES; i++) {
+		index = (slot + i) % raw_boxes;
+		box = bpf_map_lookup_elem(&rawboxes, &index);
+		if (box && claim(&box->claims)) {
+			s->rawbox = index;
+			return box;
+		}
+	}
+	return NULL;
 }
 
 /*

@@ -277,7 +277,13 @@ fn a_side_without_samples_a_hostile_name_and_owners() {
     assert_eq!(browser.value("document.querySelector('#facets legend').textContent"), "program");
     browser.key("4");
     browser.until("document.querySelectorAll('#rows tr').length === 2");
-    assert!(rows(&mut browser)[0].ends_with(hostile), "owners are no functions: {:?}", rows(&mut browser));
+    assert!(rows(&mut browser)[0].ends_with(hostile), "{:?}", rows(&mut browser));
+    // The program and a function of it have one name.
+    browser.value("document.getElementById('counted').click()");
+    let cumulative = rows(&mut browser);
+    assert_eq!(cumulative.len(), 2, "owners are no functions: {cumulative:?}");
+    assert!(cumulative[0].starts_with("50.00 %|64.29 %|"), "{cumulative:?}");
+    assert!(cumulative[1].starts_with("100.00 %|100.00 %|+0.0 %"), "{cumulative:?}");
     browser.key("1");
     let out = format!("{}#off0=1", file.display());
     browser.open_until(&PathBuf::from(out), "document.getElementById('empty')?.hidden === false");

@@ -140,8 +140,12 @@ fn without_content(recording: &Recording) -> Vec<Ledger> {
     for ledger in &mut ledgers {
         ledger.walks = Walks::default();
         (ledger.no_user_stack, ledger.frames) = (0, 0);
-        if ledger.mode == settings.sampled_mode() || ledger.mode == Mode::OffCpu {
-            ledger.singles_lost = recording.singles.as_ref().map_or(0, |singles| singles.lost);
+        if let Some(singles) = &recording.singles {
+            // They are lost together: intervals only where there are any.
+            let has_intervals = || singles.samples.iter().any(|single| single.event == SCHEDULER);
+            if ledger.mode == settings.sampled_mode() || (ledger.mode == Mode::OffCpu && has_intervals()) {
+                ledger.singles_lost = singles.lost;
+            }
         }
     }
     ledgers

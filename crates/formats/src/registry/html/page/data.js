@@ -65,7 +65,7 @@ function timesOf({ bins, width, of }, read, rows) {
     return { bins, width, of, bin, row, count, whole };
 }
 
-// All that the page shows. Functions are frames with equal names in one module.
+// All that the page shows. Functions are frames with equal names in one module; owners of stacks are none of them.
 function modelOf({ header, read }) {
     const frames = {
         count: 0,
@@ -74,9 +74,9 @@ function modelOf({ header, read }) {
     };
     frames.count = frames.name.length;
     frames.fn = new Int32Array(frames.count);
-    const functions = new Map(), firstFrame = [];
+    const functions = new Map(), firstFrame = [], isOwner = header.kinds.length - 1;
     for (let frame = 0; frame < frames.count; frame++) {
-        const key = frames.module[frame] + "\0" + frames.name[frame];
+        const key = [frames.kind[frame] === isOwner, frames.module[frame], frames.name[frame]].join("\0");
         let fn = functions.get(key);
         if (fn === undefined) {
             functions.set(key, (fn = firstFrame.length));
