@@ -141,6 +141,13 @@ impl Target {
             if (interpreter.version.major, interpreter.version.minor) < FIRST {
                 return Err(too_old(interpreter.version));
             }
+            if interpreter.layout.free_threaded {
+                let cause = format!(
+                    "CPython {} is a free-threaded build: no lock keeps its other threads from running meanwhile",
+                    interpreter.version
+                );
+                return Err(Refusal::new(Token::Other, cause));
+            }
             let at = |range: &Range<_>| bias(file, range);
             let evaluator = interpreter.evaluator.ranges.iter().map(at).collect();
             return Ok((Api::find(file, code)?, file, evaluator));

@@ -280,9 +280,8 @@ impl Pythons {
                 _ => continue,
             };
             let (pid, interpreter) = (*pid, Arc::clone(&process.interpreter));
-            let runtime = interpreter.runtime.0.wrapping_add(process.bias);
-            let read =
-                move || calibrate(&interpreter.layout, runtime, |address, len| memory(pid, address, len));
+            let bias = process.bias;
+            let read = move || calibrate(&interpreter, bias, |address, len| memory(pid, address, len));
             // Each process may have a page that does not come: it counts as a device.
             let ticket = self.readers.ask((u32::MAX, pid), read);
             match pause {
@@ -363,8 +362,8 @@ impl Process {
 fn unsupported(pid: u32, error: InterpreterError) -> Warning {
     let message = format!("stacks of process {pid} and its like show no functions in Python: {error}");
     let hint = match error {
-        InterpreterError::PyPy => "run it with CPython 3.8 to 3.14",
-        _ => "run CPython 3.8 to 3.14; from 3.12 on `python3 -X perf` names functions in any build",
+        InterpreterError::PyPy => "run it with CPython 3.8 to 3.15",
+        _ => "run CPython 3.8 to 3.15; from 3.12 on `python3 -X perf` names functions in any build",
     };
     Warning::new(WarningKind::Names, message, hint)
 }
