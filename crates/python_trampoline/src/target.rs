@@ -142,11 +142,11 @@ impl Target {
                 return Err(too_old(interpreter.version));
             }
             if interpreter.layout.free_threaded {
-                let cause = format!(
-                    "CPython {} is a free-threaded build: no lock keeps its other threads from running meanwhile",
-                    interpreter.version
-                );
-                return Err(Refusal::new(Token::Other, cause));
+                let version = interpreter.version;
+                // Nothing keeps its other threads from running meanwhile.
+                let cause =
+                    format!("CPython {version} is a free-threaded build, whose trampolines are left alone");
+                return Err(Refusal::new(Token::NoPerfTrampoline, cause));
             }
             let at = |range: &Range<_>| bias(file, range);
             let evaluator = interpreter.evaluator.ranges.iter().map(at).collect();
