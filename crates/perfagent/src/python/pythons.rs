@@ -11,7 +11,7 @@ use profile::{Avma, Svma};
 
 use super::asleep::{self, Asleep};
 use super::calibration::{Found, NotYet, calibrate, thread_states};
-use super::files::{InImage, InterpreterFiles};
+use super::files::{InImage, InterpreterFiles, maps_named};
 use crate::processes::{ExecInstance, ProcessSnapshot, Processes};
 use crate::{Warning, WarningKind};
 
@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// The longest time between two looks.
 const LAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Between two looks at files that are being opened.
+const OPENING: Duration = Duration::from_millis(2);
 
 /// Distinct causes that are told.
 const MAX_TOLD: usize = 16;
@@ -250,6 +253,44 @@ impl Pythons {
             && Instant::now() < deadline
         {}
         Ok(())
+    }
+
+    /// Looks at those of these processes that map a file named like an interpreter, and goes on until the interpreters are known, but for no
+    /// longer than `patience`. Nobody may have looked at them yet, and their files may still have to be opened.
+    pub(crate) fn find_named(
+        &mut self,
+        pids: &[u32],
+        patience: Duration,
+        processes: &Processes,
+        kernel: &mut Kernel,
+    ) -> Result<(), kernel::Error> {
+        let deadline = Instant::now() + patience;
+        let mut left: Vec<u32> = pids.to_vec();
+        loop {
+            left.retain(|pid| {
+                let Some((now, false)) = processes.histories().present(*pid) else { return false };
+                if !maps_named(now.image) {
+                    return false;
+                }
+                self.look_at(*pid, now);
+                self.is_in_doubt(*pid)
+            });
+            if left.is_empty() || Instant::now() >= deadline {
+                return Ok(());
+            }
+            self.advance(OPENING, processes, kernel)?;
+            std::thread::sleep(OPENING);
+        }
+    }
+
+    /// Whether it may soon be known where the interpreter of a process keeps its frames.
+    fn is_in_doubt(&self, pid: u32) -> bool {
+        let is_read = |process: &Process| match process.state {
+            State::Read { .. } => true,
+            State::Waits { pause, .. } => pause == FIRST_PAUSE,
+            State::Found(_) | State::GivenUp => false,
+        };
+        self.awaiting.contains_key(&pid) || self.processes.get(&pid).is_some_and(is_read)
     }
 
     /// The frames of threads of a process that sleep, by their numbers in the innermost PID namespace. `None`: the process runs no interpreter, or that is

@@ -74,12 +74,7 @@ impl PythonStacks {
         if self.frames == PythonFrames::Off {
             return Ok(());
         }
-        for pid in pids {
-            if let Some((now, false)) = processes.histories().present(*pid) {
-                self.pythons.look_at(*pid, now);
-            }
-        }
-        self.pythons.find_all(FIND, processes, kernel)
+        self.pythons.find_named(pids, FIND, processes, kernel)
     }
 
     /// Adds to the stacks of threads of one process that sleep the frames of their functions, from the memory of the process.
