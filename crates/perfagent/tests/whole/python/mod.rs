@@ -105,7 +105,11 @@ fn are_native_frames_kept(stacks: &[&Captured], version: &str) {
 
 #[test]
 fn all_keeps_the_evaluator_and_off_shows_it_alone() {
-    let Some((version, python)) = installed().pop() else { return };
+    // Stripped builds have no names for parts of the evaluator.
+    let has_names = |python: &std::path::Path| python.to_string_lossy().contains(".pyenv");
+    let Some((version, python)) = installed().into_iter().rev().find(|(_, python)| has_names(python)) else {
+        return;
+    };
     let Some(all) = capture_running(Command::new(&python), "each", PythonFrames::All) else { return };
     // A stack whose native walk was cut may have functions beyond it.
     let with_python = || all.all.iter().filter(|stack| stack.python().next().is_some());
