@@ -85,13 +85,45 @@ static __always_inline bool python_outermost(struct python_walk *p)
 	return true;
 }
 
+/* How a walk ends that has come to the end of the chain. */
+static __always_inline u32 python_end_of_chain(struct python_walk *p)
+{
+	struct interpreted_frame *last = &p->frames[(p->total - 1) & (MAX_INTERPRETED_FRAMES - 1)];
+
+	if (!p->total)
+		return PYTHON_NO_FRAME;
+	return last->marks & INTERPRETED_OUTERMOST ? PYTHON_ROOT : PYTHON_OPEN;
+}
+
+/* The address of the first instruction of what the frame runs that lies in the window from here on: of the code object
+ * p->code, or of the thread's copy. */
+static __always_inline u64 python_first_unit(u32 slot, u32 at)
+{
+	struct python_walk *p = python_walk_at(slot);
+	struct python *in;
+
+	if (!p)
+		return 0;
+	in = python_at(p->index);
+	if (!in)
+		return 0;
+	if (in->code_copies) {
+		p->copy = (u32)word_of_window(p, at, in->frame_copy);
+		if (p->copy)
+			/* As of a function that has not begun. */
+			return python_find_copy(slot) ? word_of_window(p, at, in->frame_instruction) + 2
+						      : p->first_unit;
+	}
+	return p->code + in->code_first_unit;
+}
+
 /* Takes the frame p->frame and goes on to its caller. */
 __noinline int python_step(u32 slot)
 {
 	struct python_walk *p = python_walk_at(slot);
 	u64 offset, code, word;
 	struct python *in;
-	u32 at, marks = 0;
+	u32 at, stamp, marks = 0;
 	u8 entry;
 
 	if (!p)
@@ -116,23 +148,22 @@ __noinline int python_step(u32 slot)
 		code = word_of_window(p, at, in->frame_code);
 		if (in->tagged)
 			code &= ~3ULL;
+		p->code = code;
+		stamp = python_stamp(slot);
 		word = word_of_window(p, at, in->frame_instruction);
 		if (in->family != PYTHON_HEAP_FRAMES)
-			word -= code + in->code_first_unit;
+			word -= python_first_unit(slot, at);
 		if (in->family == PYTHON_HEAP_FRAMES || (in->family == PYTHON_ENTRY_FRAMES && entry))
 			marks = INTERPRETED_OUTERMOST;
-		p->code = code;
-		if (!python_push(p, code, (u32)word, python_stamp(slot) << INTERPRETED_STAMP_SHIFT | marks))
+		if (!python_push(p, code, (u32)word, stamp << INTERPRETED_STAMP_SHIFT | marks))
 			return DONE;
 	}
 	p->frame = word_of_window(p, at, in->frame_previous);
 	if (in->tagged)
 		p->frame &= ~3ULL;
-	if (p->frame)
+	if (p->frame && p->frame != p->base_frame)
 		return MORE;
-	offset = p->total - 1;
-	p->end =
-	    p->frames[offset & (MAX_INTERPRETED_FRAMES - 1)].marks & INTERPRETED_OUTERMOST ? PYTHON_ROOT : PYTHON_OPEN;
+	p->end = python_end_of_chain(p);
 	return DONE;
 }
 
@@ -215,10 +246,12 @@ static __always_inline u32 find_state(struct python_walk *p, struct python *in)
 		return PYTHON_NO_STATE;
 	if (in->slot_table && read_user(&at, sizeof(at), pointer + in->slot_table))
 		return PYTHON_FAULT;
-	/* Threads that never met the interpreter have no table. */
-	if (!at)
+	if (at && in->slot_block && read_user(&at, sizeof(at), at + in->slot_block))
+		return PYTHON_FAULT;
+	/* Threads that never met the interpreter have no table and no block. */
+	if (!at || at == ~0ULL)
 		return PYTHON_NO_STATE;
-	if (read_user(&state, sizeof(state), at + in->slot))
+	if (read_user(&state, sizeof(state), at + (s64)in->slot))
 		return PYTHON_FAULT;
 	/* To 3.11 the slot keeps the state of the first interpreter, while another one may run; a program that makes
 	 * states by itself may leave it empty. */
@@ -239,13 +272,17 @@ static __always_inline u32 find_state(struct python_walk *p, struct python *in)
 static __always_inline u32 find_frame(struct python_walk *p, struct python *in, u32 slot)
 {
 	u64 interp = word_of_window(p, 0, in->tstate_interp);
-	u32 counter = 0;
+	u32 counter = 0, copies = 0;
 
 	p->frame = word_of_window(p, 0, in->tstate_frame);
+	p->base_frame = in->tstate_base_frame ? word_of_window(p, 0, in->tstate_base_frame) : 0;
+	if (p->frame == p->base_frame)
+		return PYTHON_NO_FRAME;
 	/* A count of 0 has overflowed and tells nothing. */
 	if (in->interp_code_counter && !read_user(&counter, sizeof(counter), interp + in->interp_code_counter) &&
-	    counter)
-		p->epoch = PYTHON_COUNTED | counter;
+	    counter &&
+	    !(in->interp_copies_counter && read_user(&copies, sizeof(copies), interp + in->interp_copies_counter)))
+		p->epoch = PYTHON_COUNTED | (u64)copies << 32 | counter;
 	if (p->frame && (in->family == PYTHON_ENTRY_FRAMES || in->family == PYTHON_SHIMS)) {
 		if (python_outer_cframe(slot))
 			return PYTHON_FAULT;

@@ -9,9 +9,9 @@
 
 #include "python_walk.h"
 
-static __always_inline u64 word_of_code(struct python_walk *p, u32 field)
+static __always_inline u64 word_of_code(struct python_walk *p, struct python *in, u32 field)
 {
-	u64 *word = (void *)&p->head[(field - PYTHON_CODE_FROM) & (PYTHON_FIELDS - 1)];
+	u64 *word = (void *)&p->head[(field - in->code_from) & (PYTHON_FIELDS - 1)];
 
 	return *word;
 }
@@ -92,9 +92,9 @@ __noinline int python_send_code(u32 slot)
 	name = &p->name;
 	file = &p->file;
 	table = &p->table;
-	find_string(in, word_of_code(p, in->code_name), PYTHON_NAME_BYTES, name);
-	find_string(in, word_of_code(p, in->code_filename), PYTHON_FILE_BYTES, file);
-	find_bytes(in, word_of_code(p, in->code_line_table), PYTHON_TABLE_BYTES, table);
+	find_string(in, word_of_code(p, in, in->code_name), PYTHON_NAME_BYTES, name);
+	find_string(in, word_of_code(p, in, in->code_filename), PYTHON_FILE_BYTES, file);
+	find_bytes(in, word_of_code(p, in, in->code_line_table), PYTHON_TABLE_BYTES, table);
 	read_part(name, bytes, 0, PYTHON_NAME_BYTES);
 	at = name->bytes;
 	keep_in_register(at);
@@ -106,7 +106,7 @@ __noinline int python_send_code(u32 slot)
 	read_part(table, bytes, at, PYTHON_TABLE_BYTES);
 	code->address = p->code;
 	code->stamp = p->stamp;
-	code->first_line = (u32)word_of_code(p, in->code_first_line);
+	code->first_line = (u32)word_of_code(p, in, in->code_first_line);
 	code->name_bytes = name->bytes;
 	code->file_bytes = file->bytes;
 	code->table_bytes = table->bytes;
@@ -141,16 +141,16 @@ __noinline int python_look(u32 slot)
 	if (!in)
 		return 0;
 	p->stamp = 0;
-	if (read_user(p->head, PYTHON_CODE_BYTES, p->code + PYTHON_CODE_FROM)) {
+	if (read_user(p->head, PYTHON_CODE_BYTES, p->code + in->code_from)) {
 		p->unreadable++;
 		return 0;
 	}
 	if (in->code_version)
-		version = (u32)word_of_code(p, in->code_version);
-	hash = hash_mix(hash_seed(), (u64)version << 32 | (u32)word_of_code(p, in->code_first_line));
-	hash = hash_mix(hash, word_of_code(p, in->code_name));
-	hash = hash_mix(hash, word_of_code(p, in->code_filename));
-	hash = hash_mix(hash, word_of_code(p, in->code_line_table));
+		version = (u32)word_of_code(p, in, in->code_version);
+	hash = hash_mix(hash_seed(), (u64)version << 32 | (u32)word_of_code(p, in, in->code_first_line));
+	hash = hash_mix(hash, word_of_code(p, in, in->code_name));
+	hash = hash_mix(hash, word_of_code(p, in, in->code_filename));
+	hash = hash_mix(hash, word_of_code(p, in, in->code_line_table));
 	p->stamp = (u32)(hash >> 33);
 	key = hash_mix(hash_mix(hash, p->code), p->exec_id);
 	if (!code_was_sent(key)) {
@@ -166,7 +166,14 @@ __noinline int python_look(u32 slot)
 	known->exec_id = p->exec_id;
 	known->epoch = p->epoch;
 	known->stamp = p->stamp;
+	known->copy = 0;
 	return 0;
+}
+
+/* Whether what is known of the code object p->code is of this epoch. */
+static __always_inline bool is_of_epoch(struct python_walk *p, struct stamped_code *known)
+{
+	return known->code == p->code && known->exec_id == p->exec_id && known->epoch == p->epoch;
 }
 
 /* The stamp of the code object p->code. */
@@ -178,10 +185,42 @@ static __always_inline u32 python_stamp(u32 slot)
 	if (!p)
 		return 0;
 	known = stamped(p, p->code);
-	if (known->code == p->code && known->exec_id == p->exec_id && known->epoch == p->epoch)
+	if (is_of_epoch(p, known))
 		return known->stamp;
 	python_look(slot);
 	return p->stamp;
+}
+
+/* Without a global lock each thread may run its own copy of the instructions of a code object. Finds where the copy
+ * p->copy of p->code begins. Not 0: that could not be read. */
+__noinline int python_find_copy(u32 slot)
+{
+	struct python_walk *p = python_walk_at(slot);
+	u64 copies = 0, count = 0, first = 0;
+	struct stamped_code *known;
+	struct python *in;
+
+	if (!p)
+		return 1;
+	in = python_at(p->index);
+	if (!in)
+		return 1;
+	known = stamped(p, p->code);
+	if (is_of_epoch(p, known) && known->copy == p->copy) {
+		p->first_unit = known->first_unit;
+		return 0;
+	}
+	if (read_user(&copies, sizeof(copies), p->code + in->code_copies) || read_user(&count, sizeof(count), copies) ||
+	    p->copy >= count || read_user(&first, sizeof(first), copies + 8 * (p->copy + 1ULL))) {
+		p->unreadable++;
+		return 1;
+	}
+	p->first_unit = first;
+	if (is_of_epoch(p, known)) {
+		known->copy = p->copy;
+		known->first_unit = first;
+	}
+	return 0;
 }
 
 #endif

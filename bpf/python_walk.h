@@ -21,7 +21,8 @@ struct stamped_code {
 	u64 exec_id;
 	u64 epoch;
 	u32 stamp;
-	u32 pad;
+	u32 copy;	/* of its instructions, by its number; 0: none is known */
+	u64 first_unit; /* of that copy */
 };
 
 /* The part of a string or of bytes that is sent. */
@@ -38,14 +39,18 @@ struct python_walk {
 	u32 pid;
 	u32 index; /* of the interpreter in `pythons` */
 
-	u64 frame; /* the next one */
-	u64 code;  /* argument of python_stamp, python_look, python_send_code */
+	u64 frame;	/* the next one */
+	u64 base_frame; /* the chain ends before it */
+	u64 code;	/* argument of python_stamp, python_look, python_send_code, python_find_copy */
+	u64 first_unit; /* result of python_find_copy */
 	u64 epoch;
 	u64 hash;  /* result */
 	u32 total; /* result: frames */
 	u32 end;   /* result: enum python_end */
 	u32 flags; /* result: PYTHON_HALF_LINKED */
 	u32 stamp;
+	u32 copy; /* argument of python_find_copy */
+	u32 pad;
 
 	u64 win_start;
 	u64 win_last; /* last offset at which a frame may be read */

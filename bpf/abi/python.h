@@ -23,8 +23,7 @@ enum python_family {
 #define PYTHON_STATE_BYTES 192
 /* A frame has at most this many bytes that matter. */
 #define PYTHON_FRAME_BYTES 128
-/* The part of a code object that tells one from another that had its address: from here on, so many bytes. */
-#define PYTHON_CODE_FROM 36
+/* The part of a code object that tells one from another that had its address has so many bytes. */
 #define PYTHON_CODE_BYTES 112
 
 #define PYTHON_EVALUATORS 3
@@ -42,24 +41,31 @@ struct python {
 	/* The code of the evaluator before its first opcode: the call may not be in the chain of frames yet. */
 	struct python_range before_dispatch;
 	/* Where a thread keeps its state: at `slot` from the thread pointer; or, if `slot_table` is not 0, from the
-	 * address that is kept there. */
+	 * address that is kept there; or, if `slot_block` is not 0 either, from the address that is kept there from
+	 * that address on. Without one it is 0, a block may be all ones. */
 	unsigned int slot_table;
-	unsigned int slot;
+	unsigned int slot_block;
+	int slot;
 	unsigned int interp_code_counter;      /* 0: none */
+	unsigned int interp_copies_counter;    /* 0: none */
 	unsigned short runtime_tstate_current; /* 0: none */
 	unsigned short family;		       /* enum python_family */
 	unsigned short tagged;		       /* the lowest two bits of pointers in frames are marks */
 	unsigned short tstate_interp;
 	unsigned short tstate_thread_id;
 	unsigned short tstate_frame;
+	unsigned short tstate_base_frame; /* of no function, at the end of each chain; 0: there is none */
 	unsigned short cframe_current_frame;
 	unsigned short frame_previous;
 	unsigned short frame_code;
 	unsigned short frame_instruction;
 	unsigned short frame_entry; /* is_entry or owner, a byte */
+	unsigned short frame_copy;  /* the number of the thread's copy of the instructions, an int */
 	unsigned short frame_bytes;
 	unsigned short code_first_unit;
-	/* From PYTHON_CODE_FROM on: */
+	unsigned short code_copies; /* 0: none */
+	/* The next ones are within PYTHON_CODE_BYTES from `code_from` on. */
+	unsigned short code_from;
 	unsigned short code_first_line;
 	unsigned short code_version; /* 0: none */
 	unsigned short code_filename;
@@ -117,7 +123,7 @@ struct python_code {
 };
 
 _Static_assert(sizeof(struct python_range) == 16, "two words");
-_Static_assert(sizeof(struct python) == 136, "an interpreter");
+_Static_assert(sizeof(struct python) == 152, "an interpreter");
 _Static_assert(sizeof(struct python_code) == 32, "four words");
 
 #endif

@@ -42,7 +42,7 @@ const _: () = {
     assert!(size_of::<types::interpreted_frame>() == 16);
     assert!(std::mem::offset_of!(types::interpreted_frame, instruction) == 8);
     assert!(std::mem::offset_of!(types::interpreted_frame, marks) == 12);
-    assert!(size_of::<types::python>() == 136);
+    assert!(size_of::<types::python>() == 152);
     assert!(size_of::<types::python_range>() == 16);
     assert!(size_of::<types::python_code>() == 32);
     assert!(std::mem::offset_of!(types::python_code, address) == 0);

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use interpreters::python::{Family, Layout, Slot};
+use interpreters::python::{Family, Layout, Slot, slot};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use profile::Avma;
 
@@ -17,10 +17,10 @@ pub(crate) const MAX_PYTHONS: u32 = 1024;
 pub(crate) const MAX_SENT_CODES: u32 = 16_384;
 
 const EVALUATORS: usize = 3;
-/// `PYTHON_STATE_BYTES`, `PYTHON_FRAME_BYTES` and `PYTHON_CODE_FROM` of `bpf/abi/python.h`, and the end of the part of a code object.
+/// `PYTHON_STATE_BYTES`, `PYTHON_FRAME_BYTES` and `PYTHON_CODE_BYTES` of `bpf/abi/python.h`.
 const STATE_BYTES: u32 = 192;
 const FRAME_BYTES: u32 = 128;
-const CODE: Range<u32> = 36..148;
+const CODE_BYTES: u32 = 112;
 
 /// An interpreter in a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,14 +48,18 @@ impl Python {
         };
         let of_state = |at| within(at, 8, 0..STATE_BYTES);
         let of_frame = |at, bytes| within(at, bytes, 0..layout.frame_bytes);
-        let of_code = |at, bytes| within(at, bytes, CODE);
+        let fields = [layout.code_first_line, layout.code_filename, layout.code_name, layout.code_line_table];
+        let code_from = fields.into_iter().min()?;
+        let of_code = |at, bytes| within(at, bytes, code_from..code_from.checked_add(CODE_BYTES)?);
         let heap_frames = layout.family == Family::HeapFrames;
         if layout.frame_bytes > FRAME_BYTES {
             return None;
         }
-        let (slot_table, slot) = match self.slot {
-            Slot::Near { offset } => (0, offset),
-            Slot::Far { table, offset } => (table, offset),
+        let distance = |offset: u32| i32::try_from(offset).ok();
+        let (slot_table, slot_block, slot) = match self.slot {
+            Slot::Near { offset } => (0, 0, offset),
+            Slot::Far { table, offset } => (table, 0, distance(offset)?),
+            Slot::Block { entry, offset } => (slot::VECTOR, entry, distance(offset)?),
         };
         let mut evaluator = self.evaluator.iter().map(range).chain(std::iter::repeat_with(no_range));
         Some(types::python {
@@ -63,21 +67,27 @@ impl Python {
             evaluator: [(); EVALUATORS].map(|()| evaluator.next().unwrap_or_else(no_range)),
             before_dispatch: self.before_dispatch.as_ref().map_or_else(no_range, range),
             slot_table,
+            slot_block,
             slot,
             interp_code_counter: layout.interp_code_counter,
+            interp_copies_counter: layout.interp_copies_counter,
             runtime_tstate_current: short(layout.runtime_tstate_current)?,
             family: layout.family as u16,
             tagged: layout.tagged_pointers.into(),
             tstate_interp: of_state(layout.tstate_interp)?,
             tstate_thread_id: of_state(layout.tstate_thread_id)?,
             tstate_frame: of_state(layout.tstate_frame)?,
+            tstate_base_frame: of_state(layout.tstate_base_frame)?,
             cframe_current_frame: short(layout.cframe_current_frame)?,
             frame_previous: of_frame(layout.frame_previous, 8)?,
             frame_code: of_frame(layout.frame_code, 8)?,
             frame_instruction: of_frame(layout.frame_instruction, if heap_frames { 4 } else { 8 })?,
             frame_entry: of_frame(layout.frame_entry, 1)?,
+            frame_copy: if layout.code_copies == 0 { 0 } else { of_frame(layout.frame_copy, 4)? },
             frame_bytes: short(layout.frame_bytes)?,
             code_first_unit: short(layout.code_first_unit)?,
+            code_copies: short(layout.code_copies)?,
+            code_from: short(code_from)?,
             code_first_line: of_code(layout.code_first_line, 4)?,
             code_version: if layout.code_version == 0 { 0 } else { of_code(layout.code_version, 4)? },
             code_filename: of_code(layout.code_filename, 8)?,
@@ -171,7 +181,8 @@ mod tests {
     fn the_record_has_the_places_of_the_layout() {
         let record = python().record().expect("the programs can follow it");
         assert_eq!((record.tstate_frame, record.frame_entry, record.code_name), (56, 68, 128));
-        assert_eq!((record.slot_table, record.slot, record.family), (0, 0x318, 1));
+        assert_eq!((record.slot_table, record.slot_block, record.slot, record.family), (0, 0, 0x318, 1));
+        assert_eq!((record.code_from, record.tstate_base_frame, record.code_copies), (72, 0, 0));
         let ranges = record.evaluator.map(|range| (range.start, range.end));
         assert_eq!(ranges, [(0x2000, 0x3000), (0x5000, 0x6000), (0, 0)]);
     }
@@ -187,7 +198,8 @@ mod tests {
         assert!(!with(|layout| layout.tstate_frame = STATE_BYTES - 7));
         assert!(!with(|layout| layout.frame_bytes = FRAME_BYTES + 1));
         assert!(!with(|layout| layout.frame_code = layout.frame_bytes));
-        assert!(!with(|layout| layout.code_name = CODE.start - 1));
+        assert!(!with(|layout| layout.code_name = layout.code_first_line + CODE_BYTES - 7));
+        assert!(!with(|layout| layout.code_version = layout.code_first_line - 4));
         assert!(!with(|layout| layout.code_line_table = u32::MAX));
     }
 }

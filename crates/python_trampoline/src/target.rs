@@ -141,6 +141,13 @@ impl Target {
             if (interpreter.version.major, interpreter.version.minor) < FIRST {
                 return Err(too_old(interpreter.version));
             }
+            if interpreter.layout.free_threaded {
+                let version = interpreter.version;
+                // Nothing keeps its other threads from running meanwhile.
+                let cause =
+                    format!("CPython {version} is a free-threaded build, whose trampolines are left alone");
+                return Err(Refusal::new(Token::NoPerfTrampoline, cause));
+            }
             let at = |range: &Range<_>| bias(file, range);
             let evaluator = interpreter.evaluator.ranges.iter().map(at).collect();
             return Ok((Api::find(file, code)?, file, evaluator));

@@ -56,13 +56,17 @@ pub struct Code {
 /// function, or its frames cannot be read.
 pub fn walk(layout: &Layout, state: u64, read: impl Fn(u64, usize) -> Vec<u8>) -> Option<Chain> {
     let mut next = word(&read, state, layout.tstate_frame)?;
+    let end = match layout.tstate_base_frame {
+        0 => 0,
+        field => word(&read, state, field)?,
+    };
     if matches!(layout.family, Family::EntryFrames | Family::Shims) {
         next = word(&read, next, layout.cframe_current_frame)?;
     }
     let has_shims = matches!(layout.family, Family::Shims | Family::DebugOffsets);
     let untagged = |address: u64| if layout.tagged_pointers { address & !3 } else { address };
     let mut chain = Chain::default();
-    while next != 0 && chain.frames.len() < MAX_FRAMES {
+    while next != 0 && next != end && chain.frames.len() < MAX_FRAMES {
         let frame = read(next, layout.frame_bytes as usize);
         let entry = *frame.get(layout.frame_entry as usize)?;
         if has_shims && entry >= OWNED_BY_C_STACK {
@@ -75,7 +79,7 @@ pub fn walk(layout: &Layout, state: u64, read: impl Fn(u64, usize) -> Vec<u8>) -
             let (instruction, outermost) = match layout.family {
                 Family::HeapFrames => (half_at(&frame, layout.frame_instruction)?, true),
                 family => {
-                    let from = code.wrapping_add(layout.code_first_unit.into());
+                    let from = first_unit(layout, code, &frame, &read)?;
                     let instruction = word_at(&frame, layout.frame_instruction)?.wrapping_sub(from);
                     (instruction as u32, family == Family::EntryFrames && entry != 0)
                 }
@@ -84,7 +88,7 @@ pub fn walk(layout: &Layout, state: u64, read: impl Fn(u64, usize) -> Vec<u8>) -
         }
         next = untagged(word_at(&frame, layout.frame_previous)?);
     }
-    chain.is_whole = next == 0 && chain.frames.last().is_some_and(|last| last.outermost);
+    chain.is_whole = (next == 0 || next == end) && chain.frames.last().is_some_and(|last| last.outermost);
     (!chain.frames.is_empty()).then_some(chain)
 }
 
@@ -106,6 +110,22 @@ pub fn code(layout: &Layout, address: u64, read: impl Fn(u64, usize) -> Vec<u8>)
     let length = usize::try_from(word(&read, table, layout.bytes_length)?).ok()?.min(TABLE);
     let line_table = read(table.wrapping_add(layout.bytes_bytes.into()), length);
     Some(Code { name, file, first_line, line_table })
+}
+
+/// The address of the first instruction of the code object that a frame runs, or of the copy of its instructions that it runs.
+fn first_unit(
+    layout: &Layout,
+    code: u64,
+    frame: &[u8],
+    read: &impl Fn(u64, usize) -> Vec<u8>,
+) -> Option<u64> {
+    let number = if layout.code_copies == 0 { 0 } else { half_at(frame, layout.frame_copy)? };
+    if number == 0 {
+        return Some(code.wrapping_add(layout.code_first_unit.into()));
+    }
+    let copies = word(read, code, layout.code_copies)?;
+    let is_one = u64::from(number) < word(read, copies, 0)?;
+    is_one.then(|| word(read, copies.wrapping_add(8 * (u64::from(number) + 1)), 0)).flatten()
 }
 
 fn word(read: &impl Fn(u64, usize) -> Vec<u8>, address: u64, offset: u32) -> Option<u64> {

@@ -8,8 +8,12 @@ use super::debug_offsets::DebugOffsetsError;
 use super::evaluator::Evaluator;
 use super::layout::Layout;
 use super::symbols::{Place, Symbol, Symbols};
+use super::thread_variable::ThreadVariable;
 use super::version::{Family, Stage, Version};
 use super::version_text;
+
+/// The minor version from which on threads keep their state in a variable.
+const FIRST_WITH_THREAD_VARIABLE: u8 = 15;
 
 /// What is known of an interpreter from its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub struct Interpreter {
     pub evaluator: Evaluator,
     /// Where the fields of its data are.
     pub layout: Layout,
+    /// The variable in which threads keep their state. `None` for versions that keep it under a key of the threading library.
+    pub thread_variable: Option<ThreadVariable>,
 }
 
 /// How a file tells its version.
@@ -39,7 +45,7 @@ pub enum VersionSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum InterpreterError {
     /// Too old, or newer than what is known.
-    #[error("CPython {0} is not supported; versions from 3.8 to 3.14 are")]
+    #[error("CPython {0} is not supported; versions from 3.8 to 3.15 are")]
     Version(Version),
     /// An alpha or beta, whose data nobody knows.
     #[error(
@@ -47,7 +53,7 @@ pub enum InterpreterError {
     )]
     PreRelease(Version),
     /// Another implementation.
-    #[error("PyPy is not supported; CPython from 3.8 to 3.14 is")]
+    #[error("PyPy is not supported; CPython from 3.8 to 3.15 is")]
     PyPy,
     /// Not x86-64.
     #[error("CPython is supported on x86-64 only, not on machine {0} of ELF files")]
@@ -66,7 +72,12 @@ pub enum InterpreterError {
         /// The name of the symbol.
         symbol: &'static str,
     },
-    /// What it tells of itself cannot be, or it is a free-threaded build.
+    /// Its threads keep their state in a way that is not known.
+    #[error(
+        "CPython {0}: the code of PyGILState_GetThisThreadState does not tell where threads keep their state"
+    )]
+    NoThreadVariable(Version),
+    /// What it tells of itself cannot be.
     #[error("CPython {version}: {error}")]
     DebugOffsets {
         /// The version.
@@ -82,8 +93,8 @@ impl Interpreter {
     /// # Errors
     /// It has one whose frames cannot be walked.
     pub fn of_file(file: &[u8]) -> Result<Option<Self>, InterpreterError> {
-        let Some(layout) = elf::Layout::parse(file) else { return Ok(None) };
-        let symbols = Symbols::read(&layout, file);
+        let Some(elf) = elf::Layout::parse(file) else { return Ok(None) };
+        let symbols = Symbols::read(&elf, file);
         if symbols.get(Symbol::PyPy).is_some() {
             return Err(InterpreterError::PyPy);
         }
@@ -95,11 +106,11 @@ impl Interpreter {
         if !is_interpreter {
             return Ok(None);
         }
-        if layout.machine != EM_X86_64 {
-            return Err(InterpreterError::Machine(layout.machine.0));
+        if elf.machine != EM_X86_64 {
+            return Err(InterpreterError::Machine(elf.machine.0));
         }
         let (version, stage, version_source) =
-            version(&layout, file, &symbols).ok_or(InterpreterError::NoVersion)?;
+            version(&elf, file, &symbols).ok_or(InterpreterError::NoVersion)?;
         let family = version.family().ok_or(InterpreterError::Version(version))?;
         if stage == Stage::Early {
             return Err(InterpreterError::PreRelease(version));
@@ -111,14 +122,24 @@ impl Interpreter {
         let runtime = symbols.get(Symbol::Runtime).ok_or(missing("_PyRuntime"))?;
         let evaluator = symbols
             .get(Symbol::Evaluator)
-            .and_then(|function| Evaluator::read(&layout, file, function))
+            .and_then(|function| Evaluator::read(&elf, file, function))
             .ok_or(missing("_PyEval_EvalFrameDefault"))?;
         let layout = match Layout::of(version) {
             Some(known) => known,
-            None => Layout::from_debug_offsets(bytes_of(&layout, file, runtime), version)
+            None => Layout::from_debug_offsets(bytes_of(&elf, file, runtime), version)
                 .map_err(|error| InterpreterError::DebugOffsets { version, error })?,
         };
-        Ok(Some(Self { version, version_source, runtime: Svma(runtime.address), evaluator, layout }))
+        let thread_variable = match version.minor {
+            ..FIRST_WITH_THREAD_VARIABLE => None,
+            _ => {
+                let function =
+                    symbols.get(Symbol::OwnState).ok_or(missing("PyGILState_GetThisThreadState"))?;
+                let variable = ThreadVariable::of_code(&elf, file, function);
+                Some(variable.ok_or(InterpreterError::NoThreadVariable(version))?)
+            }
+        };
+        let runtime = Svma(runtime.address);
+        Ok(Some(Self { version, version_source, runtime, evaluator, layout, thread_variable }))
     }
 }
 

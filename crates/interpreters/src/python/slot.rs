@@ -4,15 +4,19 @@
 //! that it belongs to, so the place is where all threads have one of their own states. Nothing below the thread pointer is searched:
 //! the stack of the thread ends there, with copies that stay from earlier calls.
 //!
+//! From 3.15 on it is a thread-local variable instead, whose place the code tells ([`ThreadVariable`]); then the threads only confirm it.
+//!
 //! Guaranteed: a place is told only if all threads agree on it, and no other place would do as well.
+
+use super::thread_variable::ThreadVariable;
 
 /// The place, by the thread pointer (the base of `fs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
     /// The word at `thread pointer + offset`.
     Near {
-        /// In bytes.
-        offset: u32,
+        /// In bytes; below 0 for variables of the program, and of libraries that are there from the start.
+        offset: i32,
     },
     /// The word at `*(thread pointer + table) + offset`: glibc from the 33rd key on, and musl.
     Far {
@@ -21,6 +25,35 @@ pub enum Slot {
         /// In bytes, from the table.
         offset: u32,
     },
+    /// The word at `*(*(thread pointer + 8) + entry) + offset`: a thread-local variable of a library. The block of the library is -1 in
+    /// threads that have none.
+    Block {
+        /// In bytes, from the vector of blocks.
+        entry: u32,
+        /// In bytes, from the block.
+        offset: u32,
+    },
+}
+
+/// Where a thread keeps the vector of its blocks, from its thread pointer on.
+pub const VECTOR: u32 = 8;
+
+impl Slot {
+    /// What a thread has at the place; 0: nothing. `None`: it cannot be read. `read` gives memory of the process, as far as it is readable.
+    pub fn value(&self, thread_pointer: u64, read: &impl Fn(u64, usize) -> Vec<u8>) -> Option<u64> {
+        let at = |address: u64, offset: u32| word(&read(address.wrapping_add(offset.into()), 8), 0);
+        match *self {
+            Self::Near { offset } => at(thread_pointer.wrapping_add_signed(offset.into()), 0),
+            Self::Far { table, offset } => match at(thread_pointer, table)? {
+                0 => Some(0),
+                table => at(table, offset),
+            },
+            Self::Block { entry, offset } => match at(at(thread_pointer, VECTOR)?, entry)? {
+                0 | u64::MAX => Some(0),
+                block => at(block, offset),
+            },
+        }
+    }
 }
 
 /// One thread state, as the lists of the interpreter have it.
@@ -61,13 +94,63 @@ pub fn find(states: &[ThreadState], read: impl Fn(u64, usize) -> Vec<u8>) -> Opt
     let near: Vec<u32> = common(&threads, |thread| Some(thread.block.clone()));
     match near[..] {
         [] => far(&threads, &read),
-        [offset] => Some(Slot::Near { offset }),
+        [offset] => near_place(offset),
         // A key of glibc has an odd number in front that counts its uses.
         _ => only(
             near.iter().filter(|offset| threads.iter().all(|thread| is_numbered(&thread.block, **offset))),
         )
-        .map(|offset| Slot::Near { offset: *offset }),
+        .and_then(|offset| near_place(*offset)),
     }
+}
+
+/// The place of a thread-local variable, if the threads have their states there. `bias` is added to link-time addresses, `read` as in [`find`].
+///
+/// `None`: the process has not set it up yet, or it is not there.
+pub fn of_variable(
+    variable: &ThreadVariable,
+    bias: u64,
+    states: &[ThreadState],
+    read: impl Fn(u64, usize) -> Vec<u8>,
+) -> Option<Slot> {
+    let at = |address: u64| word(&read(address.wrapping_add(bias), 8), 0);
+    let static_place =
+        |distance: u64| i32::try_from(distance.cast_signed()).ok().map(|offset| Slot::Near { offset });
+    // The vector has two words for each block in glibc, and one in musl.
+    let blocks = |module: u64, distance: u64| {
+        let offset = u32::try_from(distance).ok()?;
+        let entry = |words: u64| u32::try_from(module.checked_mul(words)?).ok();
+        Some([16, 8].map(|words| entry(words).map(|entry| Slot::Block { entry, offset })))
+    };
+    let places = match *variable {
+        ThreadVariable::At { offset } => [Some(Slot::Near { offset }), None],
+        ThreadVariable::Told { word } => [static_place(at(word.0)?), None],
+        ThreadVariable::OfModule { words, more } => {
+            blocks(at(words.0)?, at(words.0.wrapping_add(8))?.checked_add(more.into())?)?
+        }
+        ThreadVariable::Described { words } => [static_place(at(words.0.wrapping_add(8))?), None],
+    };
+    places.into_iter().flatten().find(|place| is_place(place, states, &read))
+}
+
+/// Whether each thread has one of its states at a place, or nothing, and at least half of them one.
+fn is_place(place: &Slot, states: &[ThreadState], read: &impl Fn(u64, usize) -> Vec<u8>) -> bool {
+    let states = &states[..states.len().min(MAX_THREADS)];
+    let (mut with_state, mut all) = (0, 0);
+    for state in states.iter().filter(|state| is_pointer(state.thread_id)) {
+        let value = place.value(state.thread_id, read).unwrap_or(0);
+        let is_own = |other: &ThreadState| other.thread_id == state.thread_id && other.address == value;
+        match value {
+            0 => {}
+            _ if states.iter().any(is_own) => with_state += 1,
+            _ => return false,
+        }
+        all += 1;
+    }
+    with_state > 0 && 2 * with_state >= all
+}
+
+fn near_place(offset: u32) -> Option<Slot> {
+    i32::try_from(offset).ok().map(|offset| Slot::Near { offset })
 }
 
 fn threads(states: &[ThreadState], read: &impl Fn(u64, usize) -> Vec<u8>) -> Vec<Thread> {

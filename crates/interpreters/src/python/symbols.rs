@@ -34,18 +34,21 @@ pub(super) enum Symbol {
     CodeType,
     /// Only builds for debugging have it: they count references.
     CountedReferences,
+    /// The function that returns the state of the thread that calls it.
+    OwnState,
     /// Only PyPy has it.
     PyPy,
 }
 
 /// The name of each [`Symbol`], in their order.
-const NAMES: [&[u8]; 7] = [
+const NAMES: [&[u8]; 8] = [
     b"_PyRuntime\0",
     b"_PyEval_EvalFrameDefault\0",
     b"Py_Version\0",
     b"Py_GetVersion\0",
     b"PyCode_Type\0",
     b"_Py_NegativeRefcount\0",
+    b"PyGILState_GetThisThreadState\0",
     b"rpython_startup_code\0",
 ];
 

@@ -31,7 +31,7 @@ pub enum Family {
     EntryFrames,
     /// 3.12: a shim, a frame without a function, lies outside of the outermost frame of an evaluator frame.
     Shims,
-    /// 3.13 and 3.14: as [`Family::Shims`], and the interpreter itself tells most offsets.
+    /// 3.13 to 3.15: as [`Family::Shims`], and the interpreter itself tells most offsets.
     DebugOffsets,
 }
 
@@ -74,7 +74,7 @@ impl Version {
             (3, 8..=10) => Some(Family::HeapFrames),
             (3, 11) => Some(Family::EntryFrames),
             (3, 12) => Some(Family::Shims),
-            (3, 13 | 14) => Some(Family::DebugOffsets),
+            (3, 13..=15) => Some(Family::DebugOffsets),
             _ => None,
         }
     }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn only_known_versions_have_a_family() {
-        let families = [7, 8, 10, 11, 12, 13, 14, 15].map(|minor| version(3, minor, 0).family());
+        let families = [7, 8, 10, 11, 12, 13, 15, 16].map(|minor| version(3, minor, 0).family());
         assert_eq!(
             families,
             [

@@ -159,6 +159,7 @@ fn check(program: &Path, file: &Path) {
         slot.is_some()
     });
     let Some(Slot::Near { offset }) = slot else { panic!("{}: {slot:?}", found.version) };
+    let offset = u32::try_from(offset).unwrap();
     // The first keys of glibc, each with a number in front.
     assert!((0x318..0x518).contains(&offset) && offset % 16 == 8, "{}: {offset:#x}", found.version);
     if found.layout.runtime_auto_tss_key != 0 {

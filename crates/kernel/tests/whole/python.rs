@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use interpreters::python::{Interpreter, Layout, Slot, lines, slot};
+use interpreters::python::{Interpreter, Slot, lines, slot};
 use kernel::{
     Attached, CodeMessage, Error, Kernel, KernelProcess, Message, OffCpu, Python, PythonEnd, Settings, State,
 };
@@ -82,13 +82,18 @@ impl Target {
         panic!("no interpreter in\n{maps}");
     }
 
-    fn slot(&self, runtime: u64, layout: &Layout) -> Slot {
+    fn slot(&self, python: &Interpreter, bias: u64) -> Slot {
+        let (runtime, layout) = (python.runtime.0.wrapping_add(bias), &python.layout);
         let interpreter = self.word(runtime + u64::from(layout.runtime_interpreters_head));
         let state = self.word(interpreter + u64::from(layout.interp_threads_head));
         let thread_id = self.word(state + u64::from(layout.tstate_thread_id));
         let states = [slot::ThreadState { address: state, thread_id }];
-        slot::find(&states, |address, length| self.read(address, length))
-            .expect("a place of the thread state")
+        let read = |address, length| self.read(address, length);
+        let found = match &python.thread_variable {
+            Some(variable) => slot::of_variable(variable, bias, &states, read),
+            None => slot::find(&states, read),
+        };
+        found.expect("a place of the thread state")
     }
 }
 
@@ -106,6 +111,7 @@ fn pythons() -> Vec<PathBuf> {
     let built = built.filter(|at| wanted.iter().any(|v| at.file_name().to_string_lossy().starts_with(v)));
     let mut found: Vec<_> = built.map(|at| at.path().join("bin/python3")).collect();
     found.push("/usr/bin/python3.11".into());
+    found.extend(std::env::split_paths(&std::env::var_os("PERFAGENT_PYTHONS").unwrap_or_default()));
     found.retain(|path| path.exists());
     found.sort();
     found
@@ -170,7 +176,7 @@ fn the_frames_of_a_sleeping_recursion_are_those_of_the_program() {
         let in_process = Python {
             layout: python.layout,
             runtime: Avma(runtime),
-            slot: target.slot(runtime, &python.layout),
+            slot: target.slot(&python, bias),
             evaluator: python.evaluator.ranges.iter().map(|of| range(of, bias)).collect(),
             before_dispatch: python.evaluator.before_dispatch.as_ref().map(|of| range(of, bias)),
         };

@@ -46,7 +46,9 @@ pub(super) fn read_asleep(
         if !tids.contains(&tid) || asleep.threads.contains_key(&tid) {
             continue;
         }
-        let Some(address) = state_of(state.thread_id, slot, &read) else { continue };
+        let Some(address) = slot.value(state.thread_id, &read).filter(|address| *address != 0) else {
+            continue;
+        };
         let Some(chain) = chain::walk(layout, address, &read) else { continue };
         let is_new = |frame: &&chain::ChainFrame| frame.code != 0;
         for frame in chain.frames.iter().filter(is_new) {
@@ -60,18 +62,6 @@ pub(super) fn read_asleep(
         asleep.threads.insert(tid, (frames, chain.is_whole));
     }
     asleep
-}
-
-/// The state that a thread has at its own place.
-fn state_of(thread: u64, slot: &Slot, read: &impl Fn(u64, usize) -> Vec<u8>) -> Option<u64> {
-    let word = |address: u64, offset: u32| {
-        read(address.wrapping_add(offset.into()), 8).first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-    };
-    match slot {
-        Slot::Near { offset } => word(thread, *offset),
-        Slot::Far { table, offset } => word(word(thread, *table)?, *offset),
-    }
-    .filter(|address| *address != 0)
 }
 
 /// The stamp 0 is that of these frames and their code objects alone.

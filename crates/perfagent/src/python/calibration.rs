@@ -4,7 +4,7 @@
 //! believed.
 
 use interpreters::python::slot::{self, ThreadState};
-use interpreters::python::{Layout, Slot};
+use interpreters::python::{Interpreter, Layout, Slot};
 
 /// Interpreters of a process that are looked at.
 const MAX_INTERPRETERS: usize = 16;
@@ -29,17 +29,22 @@ pub(super) enum NotYet {
     NoCommonPlace,
 }
 
-/// Finds the place. `read` gives memory of the process, as far as it is readable.
+/// Finds the place in a process where the interpreter's file has this bias. `read` gives memory of the process, as far as it is readable.
 pub(super) fn calibrate(
-    layout: &Layout,
-    runtime: u64,
+    interpreter: &Interpreter,
+    bias: u64,
     read: impl Fn(u64, usize) -> Vec<u8>,
 ) -> Result<Found, NotYet> {
-    let (states, interpreters) = thread_states(layout, runtime, MAX_THREADS, &read);
+    let runtime = interpreter.runtime.0.wrapping_add(bias);
+    let (states, interpreters) = thread_states(&interpreter.layout, runtime, MAX_THREADS, &read);
     if states.is_empty() {
         return Err(NotYet::NoThreads);
     }
-    let slot = slot::find(&states, read).ok_or(NotYet::NoCommonPlace)?;
+    let slot = match &interpreter.thread_variable {
+        Some(variable) => slot::of_variable(variable, bias, &states, read),
+        None => slot::find(&states, read),
+    };
+    let slot = slot.ok_or(NotYet::NoCommonPlace)?;
     Ok(Found { slot, interpreters })
 }
 

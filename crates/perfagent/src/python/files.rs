@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use interpreters::python::{Interpreter, InterpreterError};
-use process::{FileKey, FileKind, Image, MappedFile, Region, WorkerPool};
+use process::{FileKey, FileKind, Image, MappedFile, Region, RegionKind, WorkerPool};
 
 /// A file that cannot be read within this time counts as one without an interpreter.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -79,7 +79,7 @@ impl InterpreterFiles {
                         candidates.push(region);
                     }
                 }
-                None => opening |= matches!(region.kind(), process::RegionKind::Opening(_)),
+                None => opening |= matches!(region.kind(), RegionKind::Opening(_)),
             }
         }
         for region in &candidates {
@@ -155,8 +155,21 @@ impl InterpreterFiles {
 /// The program itself, and every file that is named like an interpreter.
 fn may_hold_interpreter(file: &MappedFile, exe: Option<&str>) -> bool {
     let path = file.path();
+    file.kind() == FileKind::Elf && (exe == Some(path) || is_named(path))
+}
+
+fn is_named(path: &str) -> bool {
     let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    file.kind() == FileKind::Elf && (exe == Some(path) || NAMES.iter().any(|known| name.starts_with(known)))
+    NAMES.iter().any(|known| name.starts_with(known))
+}
+
+/// Whether an image maps a file that is named like an interpreter; it may still have to be opened.
+pub(super) fn maps_named(image: &Image) -> bool {
+    let is_it = |region: &Region| match region.kind() {
+        RegionKind::Opening(file) => is_named(file.unanswered().path()),
+        kind => kind.file().is_some_and(|file| is_named(file.path())),
+    };
+    image.regions().iter().any(is_it)
 }
 
 /// Reads a file. One that cannot be read as a whole counts as one without an interpreter: its pages would be zeros.

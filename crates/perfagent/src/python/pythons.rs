@@ -11,7 +11,7 @@ use profile::{Avma, Svma};
 
 use super::asleep::{self, Asleep};
 use super::calibration::{Found, NotYet, calibrate, thread_states};
-use super::files::{InImage, InterpreterFiles};
+use super::files::{InImage, InterpreterFiles, maps_named};
 use crate::processes::{ExecInstance, ProcessSnapshot, Processes};
 use crate::{Warning, WarningKind};
 
@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// The longest time between two looks.
 const LAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Between two looks at files that are being opened.
+const OPENING: Duration = Duration::from_millis(2);
 
 /// Distinct causes that are told.
 const MAX_TOLD: usize = 16;
@@ -252,6 +255,44 @@ impl Pythons {
         Ok(())
     }
 
+    /// Looks at those of these processes that map a file named like an interpreter, and goes on until the interpreters are known, but for no
+    /// longer than `patience`. Nobody may have looked at them yet, and their files may still have to be opened.
+    pub(crate) fn find_named(
+        &mut self,
+        pids: &[u32],
+        patience: Duration,
+        processes: &Processes,
+        kernel: &mut Kernel,
+    ) -> Result<(), kernel::Error> {
+        let deadline = Instant::now() + patience;
+        let mut left: Vec<u32> = pids.to_vec();
+        loop {
+            left.retain(|pid| {
+                let Some((now, false)) = processes.histories().present(*pid) else { return false };
+                if !maps_named(now.image) {
+                    return false;
+                }
+                self.look_at(*pid, now);
+                self.is_in_doubt(*pid)
+            });
+            if left.is_empty() || Instant::now() >= deadline {
+                return Ok(());
+            }
+            self.advance(OPENING, processes, kernel)?;
+            std::thread::sleep(OPENING);
+        }
+    }
+
+    /// Whether it may soon be known where the interpreter of a process keeps its frames.
+    fn is_in_doubt(&self, pid: u32) -> bool {
+        let is_read = |process: &Process| match process.state {
+            State::Read { .. } => true,
+            State::Waits { pause, .. } => pause == FIRST_PAUSE,
+            State::Found(_) | State::GivenUp => false,
+        };
+        self.awaiting.contains_key(&pid) || self.processes.get(&pid).is_some_and(is_read)
+    }
+
     /// The frames of threads of a process that sleep, by their numbers in the innermost PID namespace. `None`: the process runs no interpreter, or that is
     /// not known yet, or its memory does not come.
     pub(crate) fn read_asleep(&mut self, pid: u32, tids: HashSet<u32>) -> Option<Asleep> {
@@ -280,9 +321,8 @@ impl Pythons {
                 _ => continue,
             };
             let (pid, interpreter) = (*pid, Arc::clone(&process.interpreter));
-            let runtime = interpreter.runtime.0.wrapping_add(process.bias);
-            let read =
-                move || calibrate(&interpreter.layout, runtime, |address, len| memory(pid, address, len));
+            let bias = process.bias;
+            let read = move || calibrate(&interpreter, bias, |address, len| memory(pid, address, len));
             // Each process may have a page that does not come: it counts as a device.
             let ticket = self.readers.ask((u32::MAX, pid), read);
             match pause {
@@ -363,8 +403,8 @@ impl Process {
 fn unsupported(pid: u32, error: InterpreterError) -> Warning {
     let message = format!("stacks of process {pid} and its like show no functions in Python: {error}");
     let hint = match error {
-        InterpreterError::PyPy => "run it with CPython 3.8 to 3.14",
-        _ => "run CPython 3.8 to 3.14; from 3.12 on `python3 -X perf` names functions in any build",
+        InterpreterError::PyPy => "run it with CPython 3.8 to 3.15",
+        _ => "run CPython 3.8 to 3.15; from 3.12 on `python3 -X perf` names functions in any build",
     };
     Warning::new(WarningKind::Names, message, hint)
 }

@@ -141,6 +141,19 @@ impl Intake {
         }
     }
 
+    /// Waits a moment until it is known where the interpreters of these processes keep their frames.
+    pub(super) fn find_pythons(
+        &mut self,
+        pids: &[u32],
+        processes: &Processes,
+        kernel: &mut Kernel,
+    ) -> Result<(), kernel::Error> {
+        match &mut self.resolver.python {
+            Some(python) => python.find(pids, processes, kernel),
+            None => Ok(()),
+        }
+    }
+
     /// Adds to the stacks of threads of one process that sleep their functions in Python.
     pub(super) fn read_python_asleep(
         &mut self,

@@ -2,20 +2,23 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use interpreters::python::merge::{self, Outcome, Position};
 use interpreters::python::{Interpreter, lines};
-use kernel::{CodeMessage, InterpretedFrame, InterpretedWalk, PythonEnd, StackMessage, WalkEnd};
+use kernel::{CodeMessage, InterpretedFrame, InterpretedWalk, Kernel, PythonEnd, StackMessage, WalkEnd};
 use process::{Image, RegionKind};
 use profile::Avma;
 use recording::{Builder, CodeObject, CodeObjectId, Frame, FrameId};
 
-use crate::processes::{ExecInstance, ProcessSnapshot};
+use crate::processes::{ExecInstance, ProcessSnapshot, Processes};
 use crate::python::{CodeStore, Pythons, SentCode};
 use crate::{PythonFrames, Warning};
 
 /// Bytes of names and lines of an interval. Functions beyond them have no names.
 const MAX_BYTES: usize = 64 << 20;
+/// How long the threads that sleep at the start wait for the interpreters of their processes to be known.
+const FIND: Duration = Duration::from_millis(500);
 
 /// What is known of programs in Python.
 pub(super) struct PythonStacks {
@@ -58,6 +61,20 @@ impl PythonStacks {
         if let Some(snapshot) = snapshot {
             self.codes.add(snapshot.instance, code);
         }
+    }
+
+    /// Waits a moment until it is known where the interpreters of these processes keep their frames: with the whole system as target nobody has
+    /// looked at them yet.
+    pub(super) fn find(
+        &mut self,
+        pids: &[u32],
+        processes: &Processes,
+        kernel: &mut Kernel,
+    ) -> Result<(), kernel::Error> {
+        if self.frames == PythonFrames::Off {
+            return Ok(());
+        }
+        self.pythons.find_named(pids, FIND, processes, kernel)
     }
 
     /// Adds to the stacks of threads of one process that sleep the frames of their functions, from the memory of the process.

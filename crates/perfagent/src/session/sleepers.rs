@@ -38,6 +38,8 @@ pub(super) fn take_in(
             _ => unwalked.entry(raw.stack.pid).or_default().push(raw),
         }
     }
+    let pids: Vec<u32> = unwalked.keys().copied().collect();
+    let found = intake.find_pythons(&pids, processes, kernel);
     intake.may_wait_for_files(FILES);
     for (pid, mut raws) in unwalked {
         let before = stacks.len();
@@ -50,7 +52,7 @@ pub(super) fn take_in(
     }
     intake.may_wait_for_files(Duration::ZERO);
     if stacks.is_empty() {
-        return Ok(());
+        return found;
     }
     if intake.records_locks() {
         intake.add_owners_asleep(lock_owners::of_sleepers(&stacks, processes));
@@ -69,7 +71,7 @@ pub(super) fn take_in(
         let walked = was_walked && still.contains(&stack.hash);
         intake.take_sleeper(stack, snapshot, walked);
     }
-    confirmed.map(drop)
+    found.and(confirmed.map(drop))
 }
 
 /// The stacks of sleeping threads of one process, walked if the process is known and its memory can be read.

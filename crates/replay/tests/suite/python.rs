@@ -3,7 +3,7 @@
 use replay::{MAX_PYTHON_FRAMES, PythonEnd, Replay, Thread};
 
 use crate::python_image::{
-    CFRAME, CODES, FRAMES, Frame, Image, Kind, RING, SHIM, STATE, THREAD_POINTER, shown,
+    CFRAME, CODES, COUNTER, FRAMES, Frame, INTERPRETER, Image, Kind, RING, SHIM, STATE, THREAD_POINTER, shown,
 };
 use crate::synthetic::{self, Base, Machine, program};
 
@@ -150,6 +150,91 @@ fn the_slot_may_be_behind_a_pointer() {
     image.set(THREAD_POINTER + 0x80, CODES + 0x8000);
     image.set(CODES + 0x8028, STATE);
     assert_eq!(shown(&image.walk()), [(0, 0, true)]);
+}
+
+#[test]
+fn the_slot_may_be_below_the_thread_pointer_or_in_the_block_of_a_library() {
+    let mut image = Image::new(Kind::Direct);
+    let frames = calls(&mut image, 1, |_| 0);
+    image.chain(&[frames[0], SHIM], FRAMES);
+    // The thread pointer is in the middle of its page.
+    image.registers.thread_pointer = THREAD_POINTER + 0x800;
+    image.set(STATE + 152, THREAD_POINTER + 0x800);
+    image.python.slot = -0x28;
+    assert_eq!(image.walk().end, PythonEnd::NoState);
+    image.set(THREAD_POINTER + 0x800 - 0x28, STATE);
+    assert_eq!(shown(&image.walk()), [(0, 0, true)]);
+
+    let (vector, block) = (CODES + 0x8000, CODES + 0x9000);
+    (image.python.slot_table, image.python.slot_block, image.python.slot) = (8, 0x30, 0x18);
+    image.set(THREAD_POINTER + 0x808, vector);
+    for none in [0, u64::MAX] {
+        image.set(vector + 0x30, none);
+        assert_eq!(image.walk().end, PythonEnd::NoState, "the thread has no block yet");
+    }
+    image.set(vector + 0x30, block);
+    image.set(block + 0x18, STATE);
+    assert_eq!(shown(&image.walk()), [(0, 0, true)]);
+    image.set(vector + 0x30, 0x10);
+    assert_eq!(image.walk().end, PythonEnd::Fault);
+}
+
+/// The frame that ends each chain from 3.15 on is no evaluator of its own.
+#[test]
+fn the_chain_may_end_with_a_frame_of_the_thread_itself() {
+    let mut image = Image::new(Kind::Direct);
+    image.python.tstate_base_frame = 80;
+    let frames = calls(&mut image, 2, |_| 0);
+    image.chain(&[frames[0], frames[1], SHIM, SHIM], FRAMES);
+    image.set(STATE + 80, FRAMES);
+    let walk = image.walk();
+    assert_eq!((shown(&walk), walk.end), (vec![(0, 0, false), (1, 2, true)], PythonEnd::Root));
+    image.chain(&[frames[0], SHIM], FRAMES);
+    let walk = image.walk();
+    assert_eq!((shown(&walk), walk.end), (vec![(0, 0, false)], PythonEnd::Open), "no evaluator began");
+    image.begin(FRAMES);
+    let walk = image.walk();
+    assert_eq!((shown(&walk), walk.end), (vec![], PythonEnd::NoFrame));
+}
+
+/// Without a global lock, threads run copies of instructions.
+#[test]
+fn the_instruction_is_counted_from_the_beginning_of_the_copy_that_runs() {
+    const COPIES: u32 = 0x98;
+    let (array, copy) = (CODES + 0x8000, CODES + 0x9000);
+    let mut image = Image::new(Kind::Direct);
+    (image.python.code_copies, image.python.frame_copy) = (COPIES as u16, 80);
+    image.python.frame_bytes = 84;
+    image.python.interp_code_counter = COUNTER;
+    let frames = calls(&mut image, 1, |_| 0);
+    image.chain(&[frames[0], SHIM], FRAMES);
+    let frame = FRAMES + 88;
+    image.set(INTERPRETER + u64::from(COUNTER), 1);
+    image.set(CODES + u64::from(COPIES), array);
+    image.set(array, 3);
+    image.set(array + 8 * 3, copy);
+    let of_copy = |image: &mut Image, number: u64, replay: &mut Replay| {
+        let word = image.memory.word(frame + 80).unwrap() & !0xffff_ffff;
+        image.set(frame + 80, word | number);
+        image.set(frame + 56, copy + 6);
+        image.walk_with(replay)
+    };
+    let mut replay = Replay::new();
+    let first = of_copy(&mut image, 2, &mut replay);
+    assert_eq!(shown(&first), [(0, 6, true)]);
+    let again = of_copy(&mut image, 2, &mut replay);
+    assert_eq!(shown(&again), [(0, 6, true)]);
+    assert!(again.reads < first.reads, "where the copy begins is remembered");
+    // Another thread has the copy of this number now.
+    image.python.interp_copies_counter = COUNTER + 8;
+    image.set(INTERPRETER + u64::from(COUNTER) + 8, 1);
+    image.set(array + 8 * 3, copy + 4);
+    assert_eq!(shown(&of_copy(&mut image, 2, &mut replay)), [(0, 2, true)]);
+    // There is no such copy: the first line of the function.
+    for number in [3, u64::from(u32::MAX)] {
+        let walk = of_copy(&mut image, number, &mut replay);
+        assert_eq!((shown(&walk), walk.end), (vec![(0, -2_i32 as u32, true)], PythonEnd::Root));
+    }
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn word() -> impl Strategy<Value = u64> {
 
 fn interpreter() -> impl Strategy<Value = Python> {
     let offsets =
-        prop::collection::vec(prop_oneof![9 => (0..25_u16).prop_map(|word| 8 * word), 1 => any::<u16>()], 23);
+        prop::collection::vec(prop_oneof![9 => (0..25_u16).prop_map(|word| 8 * word), 1 => any::<u16>()], 27);
     let ranges = prop::collection::vec((word(), word()), 4);
     (offsets, ranges, 0..5_u16, any::<bool>(), prop_oneof![Just(0), any::<u32>()]).prop_map(
         |(at, ranges, family, is_far, counter)| Python {
@@ -114,8 +114,10 @@ fn interpreter() -> impl Strategy<Value = Python> {
             evaluator: [0, 1, 2].map(|i| [ranges[i].0, ranges[i].1]),
             before_dispatch: [0, if family % 2 == 0 { u64::MAX } else { ranges[3].1 }],
             slot_table: if is_far { 8 } else { 0 },
+            slot_block: if is_far && family % 2 == 0 { at[23].into() } else { 0 },
             slot: at[0].into(),
             interp_code_counter: counter,
+            interp_copies_counter: if family % 2 == 0 { counter } else { 0 },
             runtime_tstate_current: at[1],
             family,
             tagged: family / 3,
@@ -123,13 +125,17 @@ fn interpreter() -> impl Strategy<Value = Python> {
             // The state of the thread may be anywhere, so that most walks reach frames.
             tstate_thread_id: 0,
             tstate_frame: at[3],
+            tstate_base_frame: if family % 2 == 0 { at[26] } else { 0 },
             cframe_current_frame: at[4],
             frame_previous: at[5],
             frame_code: at[6],
             frame_instruction: at[7],
             frame_entry: at[8],
+            frame_copy: at[24],
             frame_bytes: at[9],
             code_first_unit: at[10],
+            code_copies: if family > 2 { at[25] } else { 0 },
+            code_from: at[11],
             code_first_line: at[11],
             code_version: at[12],
             code_filename: at[13],
@@ -162,14 +168,14 @@ proptest! {
         registers.thread_pointer = MEMORY + 8 * thread;
         // The state is where the slot says, and names its thread.
         let state = MEMORY + 8 * (thread / 2);
-        memory.set_word(registers.thread_pointer + u64::from(python.slot), state);
+        memory.set_word(registers.thread_pointer.wrapping_add_signed(python.slot.into()), state);
         memory.set_word(state, registers.thread_pointer);
         let mut replay = Replay::new();
         for _ in 0..2 {
             let walk = replay.walk_python(&Thread::default(), &registers, &memory, &python, RING);
             prop_assert!(walk.frames.len() <= MAX_PYTHON_FRAMES);
-            // At most two reads for the window of a frame, and 9 for a code object.
-            prop_assert!(walk.reads < 100 + MAX_PYTHON_FRAMES as u64 * 13, "{} reads", walk.reads);
+            // At most two reads for the window of a frame, 9 for a code object, and 3 for the copy of its instructions.
+            prop_assert!(walk.reads < 100 + MAX_PYTHON_FRAMES as u64 * 16, "{} reads", walk.reads);
         }
     }
 }

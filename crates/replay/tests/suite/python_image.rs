@@ -37,6 +37,7 @@ fn interpreter(kind: Kind) -> Python {
         frame_code: 32,
         frame_instruction: 96,
         frame_bytes: 100,
+        code_from: 40,
         code_first_line: 40,
         code_filename: 104,
         code_name: 112,
@@ -59,6 +60,7 @@ fn interpreter(kind: Kind) -> Python {
         frame_entry: 68,
         frame_bytes: 69,
         code_first_unit: 184,
+        code_from: 72,
         code_first_line: 72,
         code_filename: 112,
         code_name: 128,
@@ -73,6 +75,7 @@ fn interpreter(kind: Kind) -> Python {
         frame_entry: 70,
         frame_bytes: 71,
         code_first_unit: 192,
+        code_from: 68,
         code_first_line: 68,
         code_version: 92,
         ..entry
@@ -117,7 +120,7 @@ impl Image {
         let mut registers = Registers::of(0x1000, 0, 0);
         registers.thread_pointer = THREAD_POINTER;
         let mut image = Self { python, memory, registers, kind };
-        image.set(THREAD_POINTER + u64::from(python.slot), STATE);
+        image.set(THREAD_POINTER.wrapping_add_signed(python.slot.into()), STATE);
         image.set(STATE + u64::from(python.tstate_thread_id), THREAD_POINTER);
         image.set(STATE + u64::from(python.tstate_interp), INTERPRETER);
         image.begin(0);

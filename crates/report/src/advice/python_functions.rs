@@ -40,7 +40,7 @@ fn remedy(ledger: &Ledger) -> Option<Option<String>> {
         sum([PythonCounter::NoState, PythonCounter::OtherThread, PythonCounter::Fault, PythonCounter::Open]
             .map(failed));
     if ledger.python_unsupported > 0 {
-        let remedy = "run CPython 3.8 to 3.14; from 3.12 on `python3 -X perf` names functions in any build";
+        let remedy = "run CPython 3.8 to 3.15; from 3.12 on `python3 -X perf` names functions in any build";
         Some(Some(remedy.to_owned()))
     } else if cut > 0 || ledger.python_merge_failed > 0 {
         Some(Some(

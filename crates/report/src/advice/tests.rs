@@ -202,7 +202,7 @@ fn functions_in_python_that_are_missing_are_told_with_the_cause() {
     let unsupported = capture(|capture| capture.accounting.python_unsupported = 1, 40);
     let message = "60 % of the stacks run Python and do not show its functions: ";
     assert!(unsupported.len() == 1 && unsupported[0].starts_with(message), "{unsupported:?}");
-    assert!(unsupported[0].contains("CPython 3.8 to 3.14"), "{unsupported:?}");
+    assert!(unsupported[0].contains("CPython 3.8 to 3.15"), "{unsupported:?}");
     let faults = capture(|capture| capture.accounting.sampler.python[PythonCounter::Fault as usize] = 60, 40);
     assert!(faults.len() == 1 && faults[0].contains("--verbose"), "{faults:?}");
     // Few calls that are just beginning; and functions that were not asked for.

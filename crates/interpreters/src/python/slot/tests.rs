@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use profile::Svma;
+
 use super::*;
 
 /// Memory by words; what has none is 0 within the regions and unreadable outside.
@@ -56,7 +58,7 @@ fn found(memory: &Memory, states: &[ThreadState]) -> Option<Slot> {
     find(states, |address, len| memory.read(address, len))
 }
 
-const NEAR: Option<Slot> = Some(Slot::Near { offset: KEY as u32 });
+const NEAR: Option<Slot> = Some(Slot::Near { offset: KEY as i32 });
 
 #[test]
 fn the_place_that_all_threads_have_is_found() {
@@ -131,5 +133,82 @@ proptest! {
             states.into_iter().map(|(address, thread_id)| ThreadState { address: address & !7, thread_id: thread_id >> 17 & !7 }).collect();
         let bytes: Vec<u8> = words.iter().cycle().take(0x400).flat_map(|word| word.to_le_bytes()).collect();
         let _ = find(&states, |_, _| bytes[..len].to_vec());
+    }
+}
+
+const BIAS: u64 = 0x5600_0000_0000;
+const WORDS: u64 = 0x4000;
+
+fn of(variable: ThreadVariable, memory: &Memory, states: &[ThreadState]) -> Option<Slot> {
+    of_variable(&variable, BIAS, states, |address, len| memory.read(address, len))
+}
+
+/// Threads with their state in a variable below their thread pointer.
+fn with_variable(threads: u64, offset: i64) -> (Memory, Vec<ThreadState>) {
+    let (mut memory, states) = glibc(threads);
+    memory.regions.push((BIAS + WORDS, 0x100));
+    for state in &states {
+        memory.regions.push((state.thread_id - 0x1000, 0x1000));
+        memory.words.insert(state.thread_id.wrapping_add_signed(offset), state.address);
+    }
+    (memory, states)
+}
+
+#[test]
+fn a_variable_of_the_program_is_where_the_code_says() {
+    let (mut memory, states) = with_variable(3, -0x28);
+    let at = |offset| ThreadVariable::At { offset };
+    assert_eq!(of(at(-0x28), &memory, &states), Some(Slot::Near { offset: -0x28 }));
+    assert_eq!(of(at(-0x30), &memory, &states), None, "no thread has a state there");
+    // A thread that was not told its state yet.
+    memory.words.insert(thread(2) - 0x28, 0);
+    assert_eq!(of(at(-0x28), &memory, &states), Some(Slot::Near { offset: -0x28 }));
+    // A thread has the state of another one there.
+    memory.words.insert(thread(2) - 0x28, state(1).address);
+    assert_eq!(of(at(-0x28), &memory, &states), None);
+    // Most of the threads have none there: it is the variable of threads that hold the lock.
+    memory.words.extend([(thread(1) - 0x28, 0), (thread(2) - 0x28, 0)]);
+    assert_eq!(of(at(-0x28), &memory, &states), None);
+}
+
+#[test]
+fn the_word_that_the_loader_has_set_tells_the_distance() {
+    let (mut memory, states) = with_variable(3, -0x28);
+    let (told, described) =
+        (ThreadVariable::Told { word: Svma(WORDS) }, ThreadVariable::Described { words: Svma(WORDS + 0x10) });
+    assert_eq!(of(told, &memory, &states), None, "it has not set the word");
+    memory.words.extend([(BIAS + WORDS, -0x28_i64 as u64), (BIAS + WORDS + 0x18, -0x28_i64 as u64)]);
+    assert_eq!(of(told, &memory, &states), Some(Slot::Near { offset: -0x28 }));
+    assert_eq!(of(described, &memory, &states), Some(Slot::Near { offset: -0x28 }));
+    memory.words.extend([(BIAS + WORDS, 1 << 40), (BIAS + WORDS + 0x18, 1 << 40)]);
+    assert_eq!((of(told, &memory, &states), of(described, &memory, &states)), (None, None));
+}
+
+#[test]
+fn a_variable_of_a_library_is_in_the_block_that_each_thread_has_for_it() {
+    for words in [1, 2] {
+        let (mut memory, states) = glibc(3);
+        let variable = ThreadVariable::OfModule { words: Svma(WORDS), more: 0x10 };
+        memory.regions.push((BIAS + WORDS, 0x100));
+        memory.words.extend([(BIAS + WORDS, 3), (BIAS + WORDS + 8, 0x20)]);
+        for (number, state) in (0..).zip(&states) {
+            let (vector, block) =
+                (0x7000_0000_0000 + number * 0x10_0000, 0x7100_0000_0000 + number * 0x10_0000);
+            memory.regions.extend([(vector, 0x100), (block, 0x100)]);
+            memory.words.extend([
+                (state.thread_id + 8, vector),
+                (vector + 24 * words, block),
+                (block + 0x30, state.address),
+            ]);
+        }
+        let found = Some(Slot::Block { entry: 24 * words as u32, offset: 0x30 });
+        assert_eq!(of(variable, &memory, &states), found);
+        // A thread that has not used the library yet.
+        memory.words.insert(0x7000_0020_0000 + 24 * words, u64::MAX);
+        assert_eq!(of(variable, &memory, &states), found);
+        memory.words.insert(BIAS + WORDS, 4);
+        assert_eq!(of(variable, &memory, &states), None, "it is another module");
+        memory.words.insert(BIAS + WORDS, u64::MAX);
+        assert_eq!(of(variable, &memory, &states), None);
     }
 }

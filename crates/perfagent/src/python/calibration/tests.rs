@@ -31,16 +31,18 @@ print('ready', flush=True)
 run(4)
 ";
 
-/// The programs of all interpreters from 3.8 to 3.14.
+/// The programs of all interpreters from 3.8 to 3.15.
 fn installed() -> Vec<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let built = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
     let programs = built.map(|folder| folder.path().join("bin/python3"));
     let known = |path: &PathBuf| {
-        let script = "import sys; sys.exit(not (3, 8) <= sys.version_info[:2] <= (3, 14))";
+        let script = "import sys; sys.exit(not (3, 8) <= sys.version_info[:2] <= (3, 15))";
         Command::new(path).args(["-c", script]).status().is_ok_and(|status| status.success())
     };
-    programs.chain([PathBuf::from("/usr/bin/python3")]).filter(known).collect()
+    let named = std::env::var_os("PERFAGENT_PYTHONS").unwrap_or_default();
+    let named: Vec<PathBuf> = std::env::split_paths(&named).collect();
+    programs.chain([PathBuf::from("/usr/bin/python3")]).chain(named).filter(known).collect()
 }
 
 /// A word of the process.
@@ -58,14 +60,6 @@ fn text(pid: u32, address: u64, layout: &Layout) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// What the place has in a thread.
-fn state_of(pid: u32, thread: u64, slot: &Slot) -> u64 {
-    match slot {
-        Slot::Near { offset } => word(pid, thread + u64::from(*offset)),
-        Slot::Far { table, offset } => word(pid, word(pid, thread + u64::from(*table)) + u64::from(*offset)),
-    }
-}
-
 /// The names of the functions of a thread, innermost first.
 fn functions(pid: u32, state: u64, interpreter: &Interpreter) -> Vec<String> {
     let layout = &interpreter.layout;
@@ -74,8 +68,9 @@ fn functions(pid: u32, state: u64, interpreter: &Interpreter) -> Vec<String> {
     if matches!(layout.family, Family::EntryFrames | Family::Shims) {
         frame = at(frame, layout.cframe_current_frame);
     }
+    let end = if layout.tstate_base_frame == 0 { 0 } else { at(state, layout.tstate_base_frame) };
     let mut names = Vec::new();
-    while frame != 0 {
+    while frame != end {
         let entry = if layout.frame_entry == 0 { 0 } else { at(frame, layout.frame_entry) as u8 };
         // The frame of a shim belongs to no function.
         let is_shim = matches!(layout.family, Family::Shims | Family::DebugOffsets) && entry >= 3;
@@ -108,7 +103,7 @@ fn found(image: &Image) -> (std::sync::Arc<Interpreter>, u64) {
 fn the_place_leads_each_thread_to_its_frames() {
     let programs = installed();
     if programs.is_empty() {
-        testkit::skip!("no interpreter of Python from 3.8 to 3.14 is installed");
+        testkit::skip!("no interpreter of Python from 3.8 to 3.15 is installed");
     }
     for program in programs {
         let mut command = Command::new(&program);
@@ -129,11 +124,11 @@ fn the_place_leads_each_thread_to_its_frames() {
         };
         // The main thread may still be on its way to sleep.
         testkit::until("all threads sleep", || {
-            let Ok(Found { slot, .. }) = calibrate(&interpreter.layout, runtime, read) else { return false };
+            let Ok(Found { slot, .. }) = calibrate(&interpreter, bias, read) else { return false };
             let states = thread_states(&interpreter.layout, runtime, MAX_THREADS, &read).0;
             let mut stacks: Vec<Vec<String>> = states
                 .into_iter()
-                .map(|state| functions(pid, state_of(pid, state.thread_id, &slot), &interpreter))
+                .map(|state| functions(pid, slot.value(state.thread_id, &read).unwrap(), &interpreter))
                 .collect();
             stacks.sort_by_key(|stack| stack.iter().position(|name| name == "run"));
             println!("{}: {slot:?}", interpreter.version);
@@ -141,7 +136,7 @@ fn the_place_leads_each_thread_to_its_frames() {
                 && stacks.iter().zip(1..).all(|(stack, depth)| stack.starts_with(&asleep(depth)))
         });
         let asleep_in = |tids: &HashSet<u32>| {
-            let Found { slot, .. } = calibrate(&interpreter.layout, runtime, read).unwrap();
+            let Found { slot, .. } = calibrate(&interpreter, bias, read).unwrap();
             let states = thread_states(&interpreter.layout, runtime, MAX_THREADS, &read).0;
             read_asleep(&interpreter.layout, &states, &slot, tids, read)
         };

@@ -118,7 +118,7 @@ fn shown(builder: Builder) -> Vec<String> {
 #[test]
 fn functions_stand_in_the_places_of_their_evaluators() {
     let Some((_process, image, evaluator)) = interpreter() else {
-        testkit::skip!("no interpreter of Python from 3.8 to 3.14 is installed");
+        testkit::skip!("no interpreter of Python from 3.8 to 3.15 is installed");
     };
     let (image, instance) = (Arc::new(image), Arc::new(ExecInstance::begun(1, 0, 1)));
     let snapshot =

@@ -98,17 +98,26 @@ pub fn capture_running(mut python: Command, what: &str, frames: PythonFrames) ->
     Some(stacks(agent.stop().unwrap().recording(), Mode::OnCpu))
 }
 
-/// Records the waits of a program that says that it is ready, when `sleeps` is true of it. None: captures are not possible here.
-pub fn capture_asleep(mut python: Command, mut sleeps: impl FnMut(u32) -> bool) -> Option<Stacks> {
+/// Records the waits of a program that says that it is ready, when `sleeps` is true of it, alone or with all others of the machine. None:
+/// captures are not possible here.
+pub fn capture_asleep(
+    mut python: Command,
+    with_others: bool,
+    mut sleeps: impl FnMut(u32) -> bool,
+) -> Option<Stacks> {
     let mut process = Process::start(python.stdin(Stdio::null()).stdout(Stdio::piped())).unwrap();
     process.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
     testkit::until("the program sleeps", || sleeps(process.pid()));
-    let agent = Agent::builder().pid(process.pid()).with_off_cpu_profile().build().unwrap();
+    let builder =
+        if with_others { Agent::builder().system_wide() } else { Agent::builder().pid(process.pid()) };
+    let agent = builder.with_off_cpu_profile().build().unwrap();
     if !started(&agent) {
         return None;
     }
     agent.wait(Duration::from_millis(300));
-    Some(stacks(agent.stop().unwrap().recording(), Mode::OffCpu))
+    let mut stacks = stacks(agent.stop().unwrap().recording(), Mode::OffCpu);
+    stacks.all.retain(|stack| stack.pid == process.pid());
+    Some(stacks)
 }
 
 /// Profiles a command for a while, on CPUs or off them.

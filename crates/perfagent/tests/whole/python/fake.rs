@@ -93,12 +93,12 @@ fn a_program_with_the_name_of_an_interpreter_and_a_damaged_file_is_a_program() {
 #[test]
 fn an_interpreter_that_is_not_supported_is_told_with_version_and_remedy() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compiled(folder.path(), "python3", &["-DVERSION=0x030f02f0"]) else { return };
+    let Some(program) = compiled(folder.path(), "python3", &["-DVERSION=0x031002f0"]) else { return };
     let Some(report) = profile(Command::new(&program).arg("circle")) else { return };
     let told: Vec<_> = report.warnings.iter().filter(|warning| warning.message.contains("Python")).collect();
     let [warning] = told[..] else { panic!("{:?}", report.warnings) };
-    assert!(warning.message.contains("CPython 3.15.2 is not supported"), "{warning:?}");
-    assert!(warning.hint.as_deref().is_some_and(|hint| hint.contains("3.8 to 3.14")), "{warning:?}");
+    assert!(warning.message.contains("CPython 3.16.2 is not supported"), "{warning:?}");
+    assert!(warning.hint.as_deref().is_some_and(|hint| hint.contains("3.8 to 3.15")), "{warning:?}");
     let shown = stacks(report.recording(), Mode::OnCpu);
     assert_eq!(walks(&shown.ledger, "python.unsupported_version"), 1, "{:?}", shown.ledger);
     assert!(shown.all.iter().all(|stack| stack.python().next().is_none()));

@@ -3,18 +3,21 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Version as `3.08`, `3.11` and the program, the oldest first. None: says so.
+/// Version as `3.08`, `3.11` and the program, the oldest first: those of pyenv and of the system, and those that `PERFAGENT_PYTHONS` names with
+/// colons between them. None: says so.
 pub fn installed() -> Vec<(String, PathBuf)> {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let built = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
     let programs = built.map(|folder| folder.path().join("bin/python3"));
-    let of_system = (8..=14).map(|minor| PathBuf::from(format!("/usr/bin/python3.{minor}")));
+    let of_system = (8..=15).map(|minor| PathBuf::from(format!("/usr/bin/python3.{minor}")));
+    let named = std::env::var_os("PERFAGENT_PYTHONS").unwrap_or_default();
+    let named = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
     let mut found: Vec<(String, PathBuf)> =
-        programs.chain(of_system).filter_map(|path| Some((version(&path)?, path))).collect();
-    found.retain(|(version, _)| ("3.08".."3.15").contains(&version.as_str()));
+        programs.chain(of_system).chain(named).filter_map(|path| Some((version(&path)?, path))).collect();
+    found.retain(|(version, _)| ("3.08".."3.16").contains(&version.as_str()));
     found.sort();
     if found.is_empty() {
-        testkit::skipped("no interpreter of Python from 3.8 to 3.14 is installed");
+        testkit::skipped("no interpreter of Python from 3.8 to 3.15 is installed");
     }
     found
 }
