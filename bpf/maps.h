@@ -181,14 +181,14 @@ const volatile u32 sampler_memos = MEMOS_PER_CPU;
 const volatile u32 sched_memos = 1;
 /* besides the sums, a message is sent for each sample of the clock */
 const volatile bool single_samples = false;
-/* the same for each interval of the off-CPU profile that lasts so long */
+/* the same for each interval of the off-CPU profile that lasts at least `single_min_ns` */
 const volatile bool single_intervals = false;
-const volatile u64 single_min_ns = 0;
 /* waits for locks are recorded */
 const volatile bool locks = false;
 /* as `recorded_states`, the states in which stacks are walked: for locks, of threads that hold them, also if no time is
  * recorded */
 const volatile u8 walked_states = 0;
+const volatile u64 single_min_ns = 0;
 /* of a tracepoint, each Nth event of a CPU that is to be recorded is a sample */
 const volatile u64 sample_every = 1;
 /* where the value of the sampled event is */

@@ -96,7 +96,7 @@ fn read(path: &Path) -> Result<Recording, String> {
 }
 
 /// The outputs of recordings.
-const KINDS: [OutputKind; 8] = [
+const KINDS: [OutputKind; 9] = [
     OutputKind::CpuProfile,
     OutputKind::OffCpuProfile,
     OutputKind::WallProfile,

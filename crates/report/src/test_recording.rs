@@ -152,7 +152,10 @@ impl TestRecording {
 
     pub(crate) fn finish(self) -> SymbolizedRecording {
         let clock = || Event::cpu_clock("software/cpu-clock", PERIOD_NS);
-        let sampled = self.settings.event.clone().unwrap_or_else(clock);
+        let sampled = match &self.settings.event {
+            _ if self.settings.heap_profile => Event::heap(),
+            event => event.clone().unwrap_or_else(clock),
+        };
         let context = Context {
             settings: self.settings,
             span: Span { start_ns: 5, duration_ns: 1_000_000_000 },

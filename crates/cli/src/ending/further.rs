@@ -5,7 +5,7 @@ use std::path::Path;
 use perfagent::{OutputKind, OutputReport};
 
 /// Outputs from which a command goes on, the most useful one first.
-const KINDS: [OutputKind; 7] = [
+const KINDS: [OutputKind; 8] = [
     OutputKind::Html,
     OutputKind::FlameGraph,
     OutputKind::CpuProfile,

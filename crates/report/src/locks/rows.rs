@@ -95,7 +95,7 @@ impl<'a> Rows<'a> {
     fn key(&mut self, waits: &LockWaits<'a>) -> RowKey {
         let class = self.names.class_of(waits);
         let process = process_of(&self.symbolized.recording, &waits.entry.at);
-        if !class.is_held() {
+        if class.is_told_by_place() {
             let mut place = self.functions(&waits.entry.at);
             place.truncate(PLACE);
             return RowKey::Place(class, process, place);
@@ -120,7 +120,7 @@ impl<'a> Rows<'a> {
         let waiter = self.functions(&entry.at);
         if row.name.is_empty() {
             row.process = process_of(&self.symbolized.recording, &entry.at);
-            row.name = if class.is_held() { self.names.of(waits) } else { chain(&waiter, PLACE) };
+            row.name = if class.is_told_by_place() { chain(&waiter, PLACE) } else { self.names.of(waits) };
             row.file = self.names.file(waits).map(str::to_owned);
         }
         row.pids.extend(entry.at.task.pid.map(|pid| (pid, ())));
