@@ -55,8 +55,8 @@ enum event_schema {
 	    SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_SUM),	    /* intervals, their time, and the runnable part of it */
 	SCHEMA_LOCK = SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_MAX), /* waits, their time, and the longest */
 	SCHEMA_LOCK_LENGTH = SCHEMA(FOLD_SUM, FOLD_NONE, FOLD_NONE), /* waits of about this length */
-	SCHEMA_HEAP = SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_NONE), /* objects and their bytes, in the place of samples */
-	SCHEMA_TEST = SCHEMA(FOLD_SUM, FOLD_SQUARES, FOLD_MAX),	     /* only for tests */
+	SCHEMA_HEAP = SCHEMA(FOLD_SUM, FOLD_SUM, FOLD_NONE),	/* objects and their bytes, in the place of samples */
+	SCHEMA_TEST = SCHEMA(FOLD_SUM, FOLD_SQUARES, FOLD_MAX), /* only for tests */
 };
 
 /* The low byte of every key has the state and the event of its sums. The rest is a hash. */

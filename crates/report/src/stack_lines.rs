@@ -129,7 +129,7 @@ fn text<'a>(labels: &'a [Label], key: &str) -> Option<&'a str> {
 }
 
 /// The outermost line of a stack that is missing or not complete.
-fn outermost(stack: &Stack) -> Option<&'static str> {
+pub(crate) fn outermost(stack: &Stack) -> Option<&'static str> {
     if let Some(missing) = stack.missing {
         return Some(match missing {
             MissingStack::AsleepBefore => "[asleep since before the capture]",

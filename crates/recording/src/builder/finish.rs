@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::builder::context::{Context, Renumbering};
-use crate::builder::keys::Place;
+use crate::builder::linked::Place;
 use crate::builder::singles::fit_values;
 use crate::builder::table::{Item, Room, Table};
 use crate::builder::tables::Tables;

@@ -3,6 +3,7 @@
 mod context;
 mod finish;
 mod keys;
+mod linked;
 mod singles;
 mod table;
 mod tables;
@@ -26,7 +27,8 @@ use self::singles::SingleSamples;
 use self::tables::Tables;
 
 pub use self::context::{Context, Renumbering};
-pub use self::keys::{Attached, Key, LockKey};
+pub use self::keys::Key;
+pub use self::linked::{Attached, LockKey};
 pub use self::singles::Occurrence;
 
 /// How many items of a kind are kept at most, and how much memory they take.

@@ -8,6 +8,8 @@ use recording::LockKind;
 pub enum LockClass {
     /// One thread has it, the others wait.
     Mutex,
+    /// The same, where each waiting thread sleeps on a word of its own: monitors of the JVM, mutexes of parking_lot, locks of PostgreSQL.
+    Monitor,
     /// Many readers have it, or one writer.
     ReadWrite,
     /// The lock of an interpreter: one thread runs code of the language.
@@ -33,7 +35,8 @@ pub enum LockClass {
 }
 
 use LockClass::{
-    Barrier, Condition, Idle, Interpreter, Join, Mutex, Once, Other, Parker, ReadWrite, Runtime, Semaphore,
+    Barrier, Condition, Idle, Interpreter, Join, Monitor, Mutex, Once, Other, Parker, ReadWrite, Runtime,
+    Semaphore,
 };
 
 impl LockClass {
@@ -42,6 +45,7 @@ impl LockClass {
     pub fn name(self) -> &'static str {
         match self {
             Mutex => "mutex",
+            Monitor => "monitor",
             ReadWrite => "rwlock",
             Interpreter => "interpreter lock",
             Runtime => "runtime lock",
@@ -59,7 +63,12 @@ impl LockClass {
     /// Whether a thread holds it while others wait: its waits are contention. Of the others, most waits are for work.
     #[must_use]
     pub fn is_held(self) -> bool {
-        matches!(self, Mutex | ReadWrite | Interpreter | Runtime | Once)
+        matches!(self, Mutex | Monitor | ReadWrite | Interpreter | Runtime | Once)
+    }
+
+    /// Whether its address tells nothing, because each thread waits on a word of its own, or for something else of other threads.
+    pub(super) fn is_told_by_place(self) -> bool {
+        self == Monitor || !self.is_held()
     }
 }
 
@@ -119,9 +128,9 @@ const FUNCTIONS: &[(Name, LockClass)] = &[
     (Has("JoinInner"), Join),
     (Has("::thread::Thread::join"), Join),
     (Has("::thread::unix::Thread::join"), Join),
-    (Has("RawMutex::lock"), Mutex),
-    (Has("raw_mutex::RawMutex"), Mutex),
-    (Has("raw_rwlock::RawRwLock"), ReadWrite),
+    (Has("RawMutex::lock"), Monitor),
+    (Has("raw_mutex::RawMutex"), Monitor),
+    (Has("raw_rwlock::RawRwLock"), Monitor),
     (Has("parking_lot::condvar::Condvar"), Condition),
     (Has("runtime::park::"), Parker),
     (Has("multi_thread::park::"), Parker),
@@ -136,11 +145,15 @@ const FUNCTIONS: &[(Name, LockClass)] = &[
     (Begins("PyMutex_Lock"), Mutex),
     (Begins("PyThread_acquire_lock"), Mutex),
     // The JVM
-    (Begins("ObjectMonitor::enter"), Mutex),
-    (Has("ObjectMonitor::EnterI"), Mutex),
+    (Begins("ObjectMonitor::enter"), Monitor),
+    (Has("ObjectMonitor::EnterI"), Monitor),
     (Begins("ObjectMonitor::wait"), Condition),
     (Begins("PlatformMonitor::wait"), Condition),
     (Begins("Monitor::wait"), Condition),
+    (Begins("MonitorLocker::wait"), Condition),
+    (Begins("JVM_MonitorWait"), Condition),
+    (Begins("PosixSemaphore::wait"), Semaphore),
+    (Begins("Semaphore::wait"), Semaphore),
     (Begins("Mutex::lock"), Mutex),
     (Begins("Parker::park"), Parker),
     (Is("Unsafe_Park"), Parker),
@@ -152,7 +165,7 @@ const FUNCTIONS: &[(Name, LockClass)] = &[
     (Begins("runtime.notetsleep"), Idle),
     (Begins("runtime.futexsleep"), Idle),
     // PostgreSQL, MariaDB and MySQL, libuv
-    (Begins("LWLockAcquire"), Mutex),
+    (Begins("LWLockAcquire"), Monitor),
     (Begins("rw_lock_"), ReadWrite),
     (Begins("uv_mutex_lock"), Mutex),
     (Begins("uv_cond_"), Condition),
@@ -178,6 +191,7 @@ const GLUE: &[Name] = &[
     Begins("cfunction_"),
     Begins("object_vacall"),
     Begins("slot_tp_call"),
+    Is("Interpreter"),
     Begins("gen_send_ex"),
     Begins("gen_iternext"),
 ];
@@ -222,6 +236,16 @@ const INNER: &[Name] = &[
     Begins("PGSemaphoreLock"),
     Begins("os::Linux"),
     Begins("os::Posix"),
+    Begins("ObjectMonitor::"),
+    Begins("ObjectSynchronizer::"),
+    Begins("complete_monitor_locking"),
+    Begins("os::PlatformEvent::"),
+    Begins("SharedRuntime::"),
+    Begins("InterpreterRuntime::"),
+    Begins("Runtime1::"),
+    Begins("PlatformEvent::"),
+    Begins("ParkEvent"),
+    Begins("LWLock"),
     Begins("runtime."),
 ];
 
@@ -319,6 +343,7 @@ mod tests {
             ("futex_wait std::sys::sync::thread_parking::futex::Parker::park std::thread::park f", Parker),
             ("___pthread_cond_wait Parker::park Unsafe_Park [jit]", Parker),
             ("__lll_lock_wait __pthread_mutex_cond_lock ___pthread_cond_wait worker", Mutex),
+            ("___pthread_cond_wait PlatformEvent::park ObjectMonitor::EnterI(JavaThread*) L.lookup", Monitor),
             ("PyThread_acquire_lock_timed Condition.wait Queue.get worker", Condition),
             ("runtime.futex runtime.futexsleep runtime.lock2 runtime.schedule", Runtime),
             ("runtime.futex runtime.futexsleep runtime.notesleep runtime.mPark", Idle),

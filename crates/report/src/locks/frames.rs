@@ -11,7 +11,7 @@ pub(super) fn functions(recording: &Recording, names: &Names, stack: &Stack) -> 
 fn functions_at(recording: &Recording, names: &Names, frame: FrameId) -> Vec<String> {
     let lines = names.of(frame);
     if lines.len() > 0 {
-        return lines.map(|line| line.name.to_owned()).collect();
+        return lines.map(|line| without_parameters(line.name).to_owned()).collect();
     }
     vec![match recording.frame(frame) {
         Some(Frame::Native { mapping, svma, .. }) => match recording.mapping(*mapping) {
@@ -38,4 +38,46 @@ pub(super) fn file_name(path: &str) -> &str {
 pub(super) fn chain(functions: &[String], most: usize) -> String {
     let shown: Vec<_> = functions.iter().take(most).map(String::as_str).collect();
     if shown.is_empty() { "[no stack]".to_owned() } else { shown.join(" < ") }
+}
+
+/// The name of a function of C++ without its parameters.
+fn without_parameters(name: &str) -> &str {
+    let whole = name.strip_suffix(" const").unwrap_or(name);
+    if !whole.ends_with(')') {
+        return name;
+    }
+    let mut depth = 0u32;
+    for (at, c) in whole.char_indices().rev() {
+        match c {
+            ')' => depth += 1,
+            '(' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            let before = &whole[..at];
+            return if before.is_empty() || before.ends_with("operator") { name } else { before };
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_left_out() {
+        for (name, short) in [
+            ("ObjectMonitor::EnterI(JavaThread*)", "ObjectMonitor::EnterI"),
+            ("a::b(void (*)(int), c) const", "a::b"),
+            ("(anonymous namespace)::f()", "(anonymous namespace)::f"),
+            ("std::function<int (int)>::operator()(int) const", "std::function<int (int)>::operator()"),
+            ("x::operator()", "x::operator()"),
+            ("main", "main"),
+            ("unbalanced)", "unbalanced)"),
+            ("()", "()"),
+        ] {
+            assert_eq!(without_parameters(name), short);
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use profile::LabelValue;
-use recording::{MissingStack, Recording, State, SymbolizedRecording, TaskStackId};
+use recording::{Recording, State, SymbolizedRecording, TaskStackId};
 
 use super::class::{LockClass, is_glue, is_outermost, of_lock};
 use super::frames::{chain, functions};
@@ -14,6 +14,7 @@ use super::model::{HeldBy, LockReport, LockRow, StackShare};
 use super::names::LockNames;
 use crate::figures::add;
 use crate::selection::{self, LockWaits, StackRef};
+use crate::stack_lines::outermost;
 
 /// What rows are kept apart by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +95,7 @@ impl<'a> Rows<'a> {
     fn key(&mut self, waits: &LockWaits<'a>) -> RowKey {
         let class = self.names.class_of(waits);
         let process = process_of(&self.symbolized.recording, &waits.entry.at);
-        if !class.is_held() {
+        if class.is_told_by_place() {
             let mut place = self.functions(&waits.entry.at);
             place.truncate(PLACE);
             return RowKey::Place(class, process, place);
@@ -119,7 +120,7 @@ impl<'a> Rows<'a> {
         let waiter = self.functions(&entry.at);
         if row.name.is_empty() {
             row.process = process_of(&self.symbolized.recording, &entry.at);
-            row.name = if class.is_held() { self.names.of(waits) } else { chain(&waiter, PLACE) };
+            row.name = if class.is_told_by_place() { chain(&waiter, PLACE) } else { self.names.of(waits) };
             row.file = self.names.file(waits).map(str::to_owned);
         }
         row.pids.extend(entry.at.task.pid.map(|pid| (pid, ())));
@@ -173,9 +174,8 @@ impl<'a> Rows<'a> {
             if all.iter().any(|name| !is_glue(name)) {
                 all.retain(|name| !is_glue(name));
             }
-            if all.is_empty() {
-                all.extend(at.stack.missing.map(|missing| told(missing).to_owned()));
-            }
+            // Why a stack is not complete, or not there.
+            all.extend(outermost(at.stack).map(str::to_owned));
             all
         });
         made.clone()
@@ -184,14 +184,6 @@ impl<'a> Rows<'a> {
 
 /// What ends waits besides threads: time limits and signals.
 const INTERRUPT: &str = "[interrupt: a time limit was over]";
-
-fn told(missing: MissingStack) -> &'static str {
-    match missing {
-        MissingStack::AsleepBefore => "[asleep since before the capture]",
-        MissingStack::NotRunYet => "[not run yet]",
-        MissingStack::Gate => "[gate]",
-    }
-}
 
 fn process_of(recording: &Recording, at: &StackRef<'_>) -> String {
     let comm = recording.labels(at.task.labels).iter().find(|label| label.key == "comm");

@@ -1,4 +1,5 @@
 use super::*;
+use crate::count::{Link, Object};
 use crate::values::StackSums;
 
 const EVENT: EventId = EventId(1);
