@@ -153,7 +153,7 @@ mod tests {
             assert!(records.unwrap() >= times.len() as u64);
             times
         };
-        assert_eq!(times(), []);
+        assert!(times().is_empty());
         perf::enable(event.as_fd()).unwrap();
         // A page has room for 256 records of 16 bytes.
         testkit::until("the ring is full", || {
