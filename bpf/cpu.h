@@ -67,15 +67,15 @@ static __always_inline bool is_passed_over(struct sampler_state *s)
  */
 static __noinline int send_single(struct sampler_state *s, struct sample *sample, u64 key, u64 pc)
 {
-	struct single single = {.message = {.pid = sample->pid,
-					    .tid = sample->tid,
-					    .hash = key,
-					    .exec_id = pc,
-					    .event = sample->event,
-					    .time = bpf_ktime_get_ns()},
-				.values = {0, sample->value}};
+	struct single_with_value both = {.single.message = {.pid = sample->pid,
+							    .tid = sample->tid,
+							    .hash = key,
+							    .exec_id = pc,
+							    .event = sample->event,
+							    .time = bpf_ktime_get_ns()},
+					 .second = sample->value};
 
-	send_one(s, &single, 1);
+	send_one(s, &both.single, 1, sizeof(both.second));
 	return 0;
 }
 

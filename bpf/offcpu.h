@@ -143,7 +143,7 @@ static __noinline int send_interval(struct sampler_state *s, struct thread *t, u
 	    .message = {
 		.pid = t->pid, .tid = t->tid, .hash = key, .event = EVENT_SCHEDULER, .state = t->state, .time = now}};
 
-	send_one(s, &single, now - t->since);
+	send_one(s, &single, now - t->since, 0);
 	return 0;
 }
 

@@ -54,7 +54,7 @@ fn targets() {
 fn modes() {
     rejected(&["--pid", "1"], &["required", "--profile"]);
     rejected(&["--pid", "1", "--profile=false"], &["required", "--profile"]);
-    let either = "--profile or --offcpu or --locks";
+    let either = "--profile or --offcpu or --heap or --locks";
     for (output, modes) in
         [("--profile-output", "--profile"), ("--folded-output", either), ("--flamegraph-output", either)]
     {

@@ -104,14 +104,14 @@ fn modes() {
     refused(empty().pid(1).option("profile", "false"), "--profile", &["required"]);
     let request = empty().pid(1).option("folded-output", "x").into_request();
     let error = outputs_have_their_mode(&request, &facts()).unwrap_err();
-    assert_eq!(error.to_string(), "--folded-output requires --profile or --offcpu or --locks");
+    assert_eq!(error.to_string(), "--folded-output requires --profile or --offcpu or --heap or --locks");
     let Err(error) = check_with(request, &facts()) else { panic!("accepted") };
-    assert!(error.hint().unwrap().contains("--folded-output requires --profile or --offcpu or --locks: add"));
+    assert!(error.hint().unwrap().contains("--folded-output requires --profile or --offcpu or --heap or --locks: add"));
     let pmu = || empty().pid(1).pmu();
     refused(
         pmu().option("folded-output", "x"),
         "--folded-output",
-        &["requires --profile or --offcpu or --locks"],
+        &["requires --profile or --offcpu or --heap or --locks"],
     );
     refused(pmu().option("profile-output", "x"), "--profile-output", &["requires --profile"]);
     let off_cpu = || empty().pid(1).with_off_cpu_profile();
@@ -376,7 +376,7 @@ fn allocations_take_the_place_of_samples() {
     assert_eq!(exact.config.heap, Some(HeapMode::Exact));
     assert_eq!(
         refusal(empty().pid(1).option("heap", "false")).1,
-        "a kind of capture is required: --profile, --offcpu, --heap, --pmu"
+        "a kind of capture is required: --profile, --offcpu, --heap, --pmu, --locks"
     );
     for (builder, part) in [
         (empty().pid(1).option("heap", "some"), "`some` is not exact"),
