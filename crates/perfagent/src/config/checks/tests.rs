@@ -106,7 +106,12 @@ fn modes() {
     let error = outputs_have_their_mode(&request, &facts()).unwrap_err();
     assert_eq!(error.to_string(), "--folded-output requires --profile or --offcpu or --heap or --locks");
     let Err(error) = check_with(request, &facts()) else { panic!("accepted") };
-    assert!(error.hint().unwrap().contains("--folded-output requires --profile or --offcpu or --heap or --locks: add"));
+    assert!(
+        error
+            .hint()
+            .unwrap()
+            .contains("--folded-output requires --profile or --offcpu or --heap or --locks: add")
+    );
     let pmu = || empty().pid(1).pmu();
     refused(
         pmu().option("folded-output", "x"),
