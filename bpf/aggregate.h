@@ -17,11 +17,11 @@ struct sample {
 	u32 slot;
 	u32 pid;
 	u32 tid;
-	u32 kernel_frames;
-	u16 event;	     /* enum event */
-	u16 state;	     /* enum off_state, or one of the numbers after it */
-	u32 flags;	     /* of its process, see struct proc; set only with kernel_stacks_by_process */
-	u32 python_sections; /* the walk of Python's frames has a result, in the `python_walk` of the slot */
+	u16 event; /* enum event */
+	u16 state; /* enum off_state, or one of the numbers after it */
+	u32 flags; /* of its process, see struct proc; set only with kernel_stacks_by_process */
+	u16 kernel_frames;
+	u16 python_sections; /* the walk of Python's frames has a result, in the `python_walk` of the slot */
 	u64 exec_id;
 	u64 kernel_hash;
 	u64 value;		  /* of an event that has one; else 0 */
