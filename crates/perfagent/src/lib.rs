@@ -74,7 +74,7 @@ pub use output::{
 pub use perf_data_file::{PerfDataEvent, PerfDataFile};
 pub use privilege::{raise_permitted, setcap_line};
 pub use processes::process_of;
-pub use profile::visible;
+pub use profile::{grouped, visible};
 pub use recorded::{Recording, SymbolizedRecording};
 pub use recording::{Mode, OffCpuState, TrampolineCounts};
 pub use report::{

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use ::events::group::{Counted, GroupReading};
-use perfagent::visible;
+use perfagent::{grouped, visible};
 use serde_json::json;
 
 /// Whether an event counts ns.
@@ -142,19 +142,6 @@ fn as_json_line(line: &CountLine, count: Option<&Counted>, span: Span) -> serde_
 /// No thread of a process ran, so there was nothing to count.
 fn ran_never(count: &Counted) -> bool {
     count.enabled_ns == 0
-}
-
-/// A number with commas between thousands.
-fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A rate in three digits.

@@ -14,17 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sys::gate::GatedChild;
 use testkit::burn;
 
-/// Opens what needs rights, or skips the test.
-macro_rules! permitted {
-    ($result:expr) => {
-        match $result {
-            Err(error) if error.is_permission() || matches!(error, MonitorError::Tracefs { .. }) => {
-                testkit::skip!("{error}")
-            }
-            result => result.unwrap(),
-        }
-    };
-}
+use crate::permitted::permitted;
 
 fn events(names: &str) -> Vec<GroupEvent> {
     names.split(',').map(|name| GroupEvent::parse(name).unwrap()).collect()

@@ -6,5 +6,6 @@ mod group;
 mod kernel;
 mod monitor;
 mod parameters;
+mod permitted;
 mod probes;
 mod stack_reader;

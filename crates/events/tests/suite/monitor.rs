@@ -15,17 +15,7 @@ use perf_abi::{EventAttr, RecordBody};
 use testkit::until;
 use tracepoints::Value;
 
-/// Opens what needs root and tracefs, or skips the test.
-macro_rules! permitted {
-    ($result:expr) => {
-        match $result {
-            Err(error) if error.is_permission() || matches!(error, MonitorError::Tracefs { .. }) => {
-                testkit::skip!("{error}")
-            }
-            result => result.unwrap(),
-        }
-    };
-}
+use crate::permitted::permitted;
 
 fn own_pid() -> u32 {
     std::process::id()

@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 use events::monitor::{ArgumentPlace, Body, MonitorBuilder, MonitorError, Probe, Source, Value, parse_event};
 use testkit::Process;
 
+use crate::permitted::permitted_probe;
+
 const CALLS: u64 = 200;
 
 /// Waits for a line, then calls `work` with values that follow from the number of the call.
@@ -153,21 +155,6 @@ fn shown(value: Option<Value<'_>>) -> String {
     }
 }
 
-/// Without the right to probe, or without tracefs, tests are skipped.
-macro_rules! permitted {
-    ($result:expr) => {
-        match $result {
-            Err(error)
-                if error.is_permission()
-                    || matches!(error, MonitorError::Tracefs { .. } | MonitorError::NoProbes { .. }) =>
-            {
-                testkit::skip!("{error}")
-            }
-            result => result.unwrap(),
-        }
-    };
-}
-
 #[test]
 fn parameters_have_the_values_of_the_call_with_and_without_optimization() {
     let mut compiled = 0;
@@ -179,7 +166,7 @@ fn parameters_have_the_values_of_the_call_with_and_without_optimization() {
         let arguments: Vec<String> =
             names.enumerate().map(|(number, text)| format!("a{number}=arg:{text}")).collect();
         let event = format!("uprobe:{program}:work {}", arguments.join(" "));
-        let all = permitted!(collected(&program, &event));
+        let all = permitted_probe!(collected(&program, &event));
         assert_eq!(all.len() as u64, CALLS, "{}", compiler.name());
         for (call, values) in (0i64..).zip(&all) {
             let numbers = PARAMETERS.iter().map(|(text, expected)| (*text, expected(call)));
@@ -199,7 +186,7 @@ fn a_parameter_behind_the_address_of_a_result_is_found() {
     for compiler in &COMPILERS {
         let folder = tempfile::tempdir().unwrap();
         let Some(program) = compiler.compile(folder.path()) else { continue };
-        let all = permitted!(collected(&program, &format!("uprobe:{program}:widened n=arg:n")));
+        let all = permitted_probe!(collected(&program, &format!("uprobe:{program}:widened n=arg:n")));
         let found: Vec<String> = all.into_iter().flatten().map(|(_, value)| value).collect();
         let expected: Vec<String> = (1..=CALLS).map(|n| n.to_string()).collect();
         assert_eq!(found, expected, "{}", compiler.name());
@@ -211,7 +198,8 @@ fn an_event_stays_where_a_parameter_was_optimized_out() {
     let compiler = &COMPILERS[4];
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compiler.compile(folder.path()) else { testkit::skip!("clang is missing") };
-    let all = permitted!(collected(&program, &format!("uprobe:{program}:helper b=arg:used a=arg:unused")));
+    let all =
+        permitted_probe!(collected(&program, &format!("uprobe:{program}:helper b=arg:used a=arg:unused")));
     assert_eq!(all.len() as u64, CALLS);
     for (call, values) in (0..).zip(&all) {
         let expected = [("b".to_owned(), (call + 2).to_string()), ("a".to_owned(), "null".to_owned())];

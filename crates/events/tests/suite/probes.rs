@@ -12,6 +12,8 @@ use events::monitor::{
     remove_stale,
 };
 
+use crate::permitted::permitted_probe;
+
 /// Waits for a line, then calls `work` as often as its argument says, and exits. A USDT probe fires only while someone uses it. With a second
 /// argument a child does the work.
 const SOURCE: &str = r#"
@@ -43,21 +45,6 @@ int main(int argc, char **argv) {
     return sum == 1;
 }
 "#;
-
-/// Opens what needs root and tracefs, or skips the test.
-macro_rules! permitted {
-    ($result:expr) => {
-        match $result {
-            Err(error)
-                if error.is_permission()
-                    || matches!(error, MonitorError::Tracefs { .. } | MonitorError::NoProbes { .. }) =>
-            {
-                testkit::skip!("{error}")
-            }
-            result => result.unwrap(),
-        }
-    };
-}
 
 fn compiled(folder: &Path, name: &str, options: &[&str]) -> Option<PathBuf> {
     let cc = testkit::find_command("cc")?;
@@ -163,9 +150,9 @@ fn calls_and_returns_are_all_counted_with_their_values_however_the_program_is_li
         };
         let mut target = Target::start(&path, calls, &[]);
         let built = MonitorBuilder::default().source(target.source()).ring_pages(1024).build();
-        let monitor = permitted!(built);
+        let monitor = permitted_probe!(built);
         let call = Probe::uprobe(&path, "work").args("n=%di:s64 text=+0(%si):string list=+0(%dx):s32[3]");
-        let call = permitted!(monitor.register(EventRequest::probe(call)));
+        let call = permitted_probe!(monitor.register(EventRequest::probe(call)));
         let ret = Probe::uprobe(&path, "work").ret().args("value=$retval:s64");
         let ret = monitor.register(EventRequest::probe(ret)).unwrap();
         let seen = collect(&monitor, &mut target, |fields| {
@@ -210,9 +197,9 @@ fn filters_on_arguments_and_children_work_and_nothing_is_left() {
         return testkit::skipped("no C compiler");
     };
     let mut target = Target::start(&path, 1000, &["in a child"]);
-    let monitor = permitted!(MonitorBuilder::default().source(target.source()).build());
+    let monitor = permitted_probe!(MonitorBuilder::default().source(target.source()).build());
     let text = format!("uprobe:{}:work n=%di:s64 period=1", path.display());
-    let few = permitted!(monitor.register(parse_event(&text).unwrap().filter("n >= 10 && n < 15")));
+    let few = permitted_probe!(monitor.register(parse_event(&text).unwrap().filter("n >= 10 && n < 15")));
     let plain = monitor.register(parse_event(&format!("uprobe:{}:work", path.display())).unwrap()).unwrap();
     let left = || own_definitions(path.to_str().unwrap());
     assert!(left().len() == 2 && left()[0].contains("n=%di:s64"), "{:?}", left());
@@ -236,8 +223,8 @@ fn a_probe_without_arguments_needs_no_definition_for_the_whole_system() {
     if !Path::new("/sys/bus/event_source/devices/uprobe").exists() {
         return testkit::skipped("the kernel has no event source for probes");
     }
-    let monitor = permitted!(MonitorBuilder::default().ring_pages(512).build());
-    let call = permitted!(monitor.register(EventRequest::probe(Probe::uprobe(&path, "work"))));
+    let monitor = permitted_probe!(MonitorBuilder::default().ring_pages(512).build());
+    let call = permitted_probe!(monitor.register(EventRequest::probe(Probe::uprobe(&path, "work"))));
     let ret = monitor.register(EventRequest::probe(Probe::uprobe(&path, "work").ret())).unwrap();
     assert!(own_definitions(path.to_str().unwrap()).is_empty());
     // A filter on a field needs a definition; one that is refused changes nothing.
@@ -276,8 +263,8 @@ fn a_usdt_probe_is_one_event_of_all_its_sites_and_raises_its_counter() {
         return testkit::skipped("no C compiler");
     };
     let mut target = Target::start(&path, 500, &[]);
-    let monitor = permitted!(MonitorBuilder::default().source(target.source()).build());
-    let all = permitted!(monitor.register(EventRequest::probe(Probe::usdt(&path, "app", "work"))));
+    let monitor = permitted_probe!(MonitorBuilder::default().source(target.source()).build());
+    let all = permitted_probe!(monitor.register(EventRequest::probe(Probe::usdt(&path, "app", "work"))));
     let chosen = parse_event(&format!("usdt:{}:app:work thrice=arg2", path.display())).unwrap();
     let chosen = monitor.register(chosen).unwrap();
     let seen = collect(&monitor, &mut target, |fields| match fields.get("thrice") {
@@ -307,7 +294,7 @@ fn a_usdt_probe_is_one_event_of_all_its_sites_and_raises_its_counter() {
 #[test]
 fn errors_say_what_the_kernel_says_and_leave_nothing() {
     let exe = std::env::current_exe().unwrap();
-    let monitor = permitted!(MonitorBuilder::default().source(Source::Pid(std::process::id())).build());
+    let monitor = permitted_probe!(MonitorBuilder::default().source(Source::Pid(std::process::id())).build());
     let register = |probe: Probe| monitor.register(EventRequest::probe(probe));
     let error = match register(Probe::uprobe(&exe, "main").args("wrong=%di:s65")) {
         Err(error) if error.is_permission() || matches!(error, MonitorError::NoProbes { .. }) => {
@@ -327,11 +314,11 @@ fn errors_say_what_the_kernel_says_and_leave_nothing() {
 
 #[test]
 fn functions_of_the_kernel_are_probed_or_refused_with_what_is_missing() {
-    let tracefs = permitted!(Tracefs::find(None));
-    let monitor = permitted!(MonitorBuilder::default().source(Source::Pid(std::process::id())).build());
+    let tracefs = permitted_probe!(Tracefs::find(None));
+    let monitor = permitted_probe!(MonitorBuilder::default().source(Source::Pid(std::process::id())).build());
     let registered = monitor.register(EventRequest::probe(Probe::kprobe("do_exit")));
     if tracefs.root().join("kprobe_events").exists() {
-        permitted!(registered);
+        permitted_probe!(registered);
         let error = monitor.register(EventRequest::probe(Probe::kprobe("no_such_function"))).unwrap_err();
         assert!(error.to_string().contains("no_such_function"), "{error}");
         return;
@@ -346,7 +333,7 @@ fn functions_of_the_kernel_are_probed_or_refused_with_what_is_missing() {
 
 #[test]
 fn only_what_dead_processes_have_left_is_removed() {
-    let tracefs = permitted!(Tracefs::find(None));
+    let tracefs = permitted_probe!(Tracefs::find(None));
     let list = tracefs.root().join("uprobe_events");
     let define = |line: &str| {
         OpenOptions::new().append(true).open(&list).and_then(|mut file| file.write_all(line.as_bytes()))

@@ -1,9 +1,10 @@
 //! The head: what is watched, the facts, the load of the last minute, the heaviest processes.
 
+use profile::grouped;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 
-use super::text::{cut, grouped, length, percent, put, put_right};
+use super::text::{cut, length, percent, put, put_right};
 use super::theme::Theme;
 use crate::app::App;
 use crate::interval::Mode;

@@ -43,19 +43,6 @@ pub(super) fn percent(value: u64, whole: u64) -> String {
     format!("{:.1}%", value as f64 * 100.0 / whole as f64)
 }
 
-/// A number with commas: 12,345.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A time in ns.
 pub(super) fn time(ns: f64) -> String {
     match ns / 1e9 {
@@ -78,6 +65,8 @@ pub fn length(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use profile::grouped;
+
     use super::*;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use profile::visible;
+use profile::{grouped, visible};
 
 use super::frames::chain;
 use super::model::{HeldBy, LockReport, LockRow, StackShare};
@@ -81,16 +81,7 @@ fn write_held(out: &mut String, row: &LockRow, all_ns: u64) -> std::fmt::Result 
         longest(row),
         p99(row)
     )?;
-    for (number, share) in row.waiters.iter().take(STACKS).enumerate() {
-        let head = if number == 0 { "waits in" } else { "" };
-        writeln!(
-            out,
-            "  {head:9} {:>8} {:>9}  {}",
-            grouped(share.waits),
-            length(share.time_ns),
-            shown(share)
-        )?;
-    }
+    write_stacks(out, "waits in", &row.waiters)?;
     // Where no owner is ever known, the lock does not tell it.
     let is_told = row.owners.iter().any(|(held_by, _)| *held_by != HeldBy::Unknown);
     for (number, (held_by, waits)) in row.owners.iter().take(STACKS).enumerate().filter(|_| is_told) {
@@ -103,16 +94,7 @@ fn write_held(out: &mut String, row: &LockRow, all_ns: u64) -> std::fmt::Result 
         };
         writeln!(out, "  {head:9} {:>8} {:>9}  {what}", grouped(*waits), "")?;
     }
-    for (number, share) in row.wakers.iter().take(STACKS).enumerate() {
-        let head = if number == 0 { "let go by" } else { "" };
-        writeln!(
-            out,
-            "  {head:9} {:>8} {:>9}  {}",
-            grouped(share.waits),
-            length(share.time_ns),
-            shown(share)
-        )?;
-    }
+    write_stacks(out, "let go by", &row.wakers)?;
     Ok(())
 }
 
@@ -155,6 +137,21 @@ fn p99(row: &LockRow) -> String {
     row.p99_ns.map_or_else(|| "-".to_owned(), length)
 }
 
+/// Some stacks with their waits and times, under one heading.
+fn write_stacks(out: &mut String, heading: &str, shares: &[StackShare]) -> std::fmt::Result {
+    for (number, share) in shares.iter().take(STACKS).enumerate() {
+        let head = if number == 0 { heading } else { "" };
+        writeln!(
+            out,
+            "  {head:9} {:>8} {:>9}  {}",
+            grouped(share.waits),
+            length(share.time_ns),
+            shown(share)
+        )?;
+    }
+    Ok(())
+}
+
 fn shown(share: &StackShare) -> String {
     match share.thread.as_ref().filter(|thread| !thread.is_empty()) {
         Some(thread) => format!("{} (thread {})", line(&share.functions), visible(thread)),
@@ -185,19 +182,6 @@ fn shortened(name: &str) -> String {
 
 fn waits_of(number: u64) -> String {
     if number == 1 { "1 wait".to_owned() } else { format!("{} waits", grouped(number)) }
-}
-
-/// A number with commas: 1,234,567.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A length of time with three digits: 1.25 ms.
