@@ -90,8 +90,10 @@ static void run_two(void *(*body)(void *), long ms)
 {
 	pthread_t threads[2];
 
-	for (int i = 0; i < 2; i++)
-		threads[i] = thread_start(body, (void *)ms);
+	threads[0] = thread_start(body, (void *)ms);
+	/* So that the first one sleeps at the barrier. */
+	sleep_us(5000);
+	threads[1] = thread_start(body, (void *)ms);
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 }
