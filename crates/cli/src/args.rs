@@ -266,7 +266,7 @@ pub struct ModeArgs {
     pub offcpu: Option<bool>,
 
     /// Take a profile of allocations: which stacks allocate memory, and what of it is in use at the end. Where that costs the target more than 5 % of its CPU
-    /// time, only a window of each second is recorded, which shows shares; --heap=exact records everything at any price
+    /// time, only short windows are recorded, which show shares; --heap=exact records everything at any price
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "exact")]
     pub heap: Option<Text>,
 

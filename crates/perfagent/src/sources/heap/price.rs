@@ -12,7 +12,7 @@ const OF_A_DEAR_CALL: Duration = Duration::from_micros(20);
 /// It may cost this part of what the targets use without it,
 const SHARE: f64 = 0.05;
 /// and this at once, as while a program starts.
-const AT_ONCE_NS: f64 = 100e6;
+const AT_ONCE_NS: f64 = 50e6;
 
 /// What a call costs.
 pub(super) fn of_a_call(is_dear: bool) -> Duration {
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn a_start_may_be_dear_and_what_goes_on_may_not() {
-        assert!(!bill(49_000, 110).is_too_dear(), "98 ms of a start");
-        assert!(bill(60_000, 130).is_too_dear());
+        assert!(!bill(24_000, 60).is_too_dear(), "48 ms of a start");
+        assert!(bill(30_000, 70).is_too_dear());
         assert!(!bill(20_000, 1000).is_too_dear());
         assert!(!bill(200_000, 10_000).is_too_dear(), "4 %");
         assert!(bill(400_000, 10_000).is_too_dear(), "9 %");

@@ -1,7 +1,7 @@
 //! Recording for as long as it is cheap: on a thread of its own, which has the probes.
 //!
-//! At first every call is recorded. When that costs more than it may, the breakpoints are taken out, and from then on they are inserted for a short window in each second
-//! only, at a random moment of it. Windows show shares, not totals, and not what is in use.
+//! At first every call is recorded. When that costs more than it may, the breakpoints are taken out, and from then on they are inserted for short windows only, at random
+//! moments about a second apart, and less often where even that is too dear. Windows show shares, not totals, and not what is in use.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -22,8 +22,9 @@ const LOOK_OFTEN: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(200);
 /// A capture is young for this long.
 const YOUNG: Duration = Duration::from_secs(1);
-/// There is one window in each.
-const EACH: Duration = Duration::from_secs(1);
+/// Least time between two windows, to which a random time comes.
+const EACH: Duration = Duration::from_millis(500);
+const RANDOM: Duration = Duration::from_secs(1);
 /// The longest window.
 const WINDOW: Duration = Duration::from_millis(20);
 /// Calls that end a window.
@@ -117,19 +118,31 @@ impl Drop for Watch {
 
 impl Watcher {
     fn run(mut self, orders: &Receiver<Order>) {
-        let Some(bill) = self.record_all(orders) else { return };
+        let (mut times, mut bill) = (CpuTime::default(), Bill::default());
+        let mut before = self.work(&mut times);
+        if self.record_all(orders, &mut times, &mut before, &mut bill).is_none() {
+            return;
+        }
         self.close();
         self.tell(|told| {
             // From the first moment without breakpoints on, totals are not known.
             told.windows = 1;
             let message = format!(
-                "heap: recording every allocation has taken the targets about {} ms of CPU time, more than 5 %: from now on only a window \
-                 of each second is recorded; the profile tells shares, not totals, and not what is in use",
+                "heap: recording every allocation has taken the targets about {} ms of CPU time, more than 5 %: from now on only short \
+                 windows about a second apart are recorded; the profile tells shares, not totals, and not what is in use",
                 bill.cost_ms()
             );
             told.warnings.push(Warning::new(WarningKind::Capture, message, "--heap=exact records everything at any price"));
         });
-        while self.record_window(orders).is_some() {}
+        while self.wait(orders, EACH).is_some() {
+            let now = self.work(&mut times);
+            bill.add(now.since(before), self.of_a_call);
+            before = now;
+            // Inserting and removing breakpoints takes a busy machine long, and the calls meanwhile are dear too: they are paid for first.
+            if !bill.is_too_dear() && self.record_window(orders).is_none() {
+                return;
+            }
+        }
     }
 
     fn tell(&self, tell: impl FnOnce(&mut Told)) {
@@ -157,25 +170,28 @@ impl Watcher {
     }
 
     /// Records all calls until that is too dear. None: it is to end.
-    fn record_all(&mut self, orders: &Receiver<Order>) -> Option<Bill> {
+    fn record_all(
+        &mut self,
+        orders: &Receiver<Order>,
+        times: &mut CpuTime,
+        before: &mut Work,
+        bill: &mut Bill,
+    ) -> Option<()> {
         let begun = Instant::now();
-        let (mut times, mut bill) = (CpuTime::default(), Bill::default());
-        let mut before = self.work(&mut times);
         loop {
             self.wait(orders, if begun.elapsed() < YOUNG { LOOK_OFTEN } else { LOOK })?;
-            let now = self.work(&mut times);
-            bill.add(now.since(before), self.of_a_call);
+            let now = self.work(times);
+            bill.add(now.since(*before), self.of_a_call);
+            *before = now;
             if bill.is_too_dear() {
-                return Some(bill);
+                return Some(());
             }
-            before = now;
         }
     }
 
-    /// Records a window of the next second. None: it is to end.
+    /// Records a window at a random moment of the next time. None: it is to end.
     fn record_window(&mut self, orders: &Receiver<Order>) -> Option<()> {
-        let before = Duration::from_nanos(random() % (EACH - WINDOW).as_nanos().max(1) as u64);
-        self.wait(orders, before)?;
+        self.wait(orders, Duration::from_nanos(random() % RANDOM.as_nanos() as u64))?;
         let (calls, begun) = (self.counter.calls(), Instant::now());
         if self.open() {
             while begun.elapsed() < WINDOW && self.counter.calls().wrapping_sub(calls) < WINDOW_CALLS {
@@ -184,7 +200,7 @@ impl Watcher {
         }
         self.close();
         self.tell(|told| told.windows += 1);
-        self.wait(orders, EACH.saturating_sub(before + begun.elapsed()))
+        Some(())
     }
 
     /// Inserts the breakpoints of what allocates. False: no process is left.
