@@ -99,7 +99,7 @@ fn base_name(file: &str) -> String {
 }
 
 /// Compares every seventh byte of the chosen functions. Gives the share of equal answers, and the number of inlined calls.
-fn compare(path: &Path, wanted: impl Fn(&str) -> bool) -> Option<(f64, usize)> {
+pub fn compare(path: &Path, wanted: impl Fn(&str) -> bool) -> Option<(f64, usize)> {
     let all = functions(path, &[]);
     let starts: HashMap<&str, u64> = all.iter().map(|(start, _, name)| (name.as_str(), *start)).collect();
     // llvm-symbolizer takes the name of the outermost function from the symbol table, which may be another one of the same function, or that of
@@ -135,7 +135,7 @@ fn compare(path: &Path, wanted: impl Fn(&str) -> bool) -> Option<(f64, usize)> {
 }
 
 /// Compiles a program and compares all its own functions. `words`: the compiler and its options.
-fn check(folder: &Path, source: &str, words: &str, least_inlined: usize) {
+pub fn check(folder: &Path, source: &str, words: &str, least_inlined: usize) {
     let mut command: Vec<&str> = words.split(' ').collect();
     command.extend(["-o", "program", source]);
     if run(folder, &command).is_none() {
@@ -147,7 +147,8 @@ fn check(folder: &Path, source: &str, words: &str, least_inlined: usize) {
     assert!(inlined >= least_inlined, "{words}: {inlined} inlined calls");
 }
 
-fn folder() -> tempfile::TempDir {
+/// A folder with the sources.
+pub fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [("work.c", C), ("work.cc", CPP), ("work.rs", RUST)] {
         std::fs::write(folder.path().join(name), text).unwrap();
@@ -200,41 +201,4 @@ fn rust_with_inlined_calls() {
     let own = |name: &str| name.contains("map_work");
     let Some((equal, inlined)) = compare(&folder.path().join("program"), own) else { return };
     assert!(equal == 1.0 && inlined > 50, "{equal} {inlined}");
-}
-
-#[test]
-fn split_units_in_files_and_in_a_package() {
-    for words in ["gcc -gdwarf-5", "gcc -gdwarf-4", "clang -gdwarf-5", "clang -gdwarf-4"] {
-        let folder = folder();
-        let words = format!("{words} -O2 -gsplit-dwarf");
-        check(folder.path(), "work.c", &words, 5);
-        let Ok(packed) = Command::new("llvm-dwp").args(["-e", "program"]).current_dir(folder.path()).status()
-        else {
-            testkit::skipped("llvm-dwp is not installed");
-            return;
-        };
-        if !packed.success() {
-            // llvm-dwp 14 refuses what GCC writes for version 5.
-            continue;
-        }
-        let lines = |what: &str| {
-            let (_, inlined) =
-                compare(&folder.path().join("program"), |name| name.ends_with("_work")).unwrap();
-            assert!(inlined > 5, "{words}: {what}: {inlined} inlined calls");
-        };
-        std::fs::rename(folder.path().join("program.dwp"), folder.path().join("away")).unwrap();
-        for entry in std::fs::read_dir(folder.path()).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "dwo") {
-                std::fs::remove_file(path).unwrap();
-            }
-        }
-        let path = folder.path().join("program");
-        let (start, _, _) =
-            functions(&path, &[]).into_iter().find(|function| function.2 == "outer_work").unwrap();
-        let without = Symbolizer::new(options()).object(&object(&path), &[Svma(start)]).remove(0);
-        assert_eq!((without.len(), without[0].name.as_str()), (1, "outer_work"), "from the symbol table");
-        std::fs::rename(folder.path().join("away"), folder.path().join("program.dwp")).unwrap();
-        lines("package");
-    }
 }

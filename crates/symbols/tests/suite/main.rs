@@ -11,8 +11,10 @@ mod kernel;
 mod mini;
 mod native;
 mod oracle;
+mod package;
 mod records;
 mod speed;
+mod split;
 mod tables;
 mod variables;
 
