@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use truth::profiler::{Profiler, agent_path};
 use truth::run::Plan;
 
-/// Measures perf-agent beside other profilers. All but `symbolize` and `report` need root.
+/// Measures perf-agent beside other profilers. All but `symbolize`, `symbol-table` and `report` need root.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
@@ -56,6 +56,8 @@ enum Task {
     /// Names, lines and inlined calls of addresses of one file, beside the crate addr2line and llvm-symbolizer: CPU time, memory, and how many
     /// answers are those of llvm-symbolizer. Needs no root.
     Symbolize(SymbolizeArgs),
+    /// The first name of a file with many functions and no debug information, beside llvm-symbolizer. Needs gcc and no root.
+    SymbolTable(SymbolTableArgs),
     /// Runs a command and prints its CPU time and memory. Used by `symbolize`.
     #[command(hide = true)]
     SymbolizeMeasured(MeasuredArgs),
@@ -267,6 +269,16 @@ struct SymbolizeArgs {
 }
 
 #[derive(Debug, Args)]
+struct SymbolTableArgs {
+    /// Functions of the file.
+    #[arg(long, default_value_t = 500_000)]
+    functions: usize,
+    /// Alternating rounds; medians are shown.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+}
+
+#[derive(Debug, Args)]
 struct MeasuredArgs {
     /// File of the standard input.
     input: PathBuf,
@@ -281,6 +293,8 @@ struct MeasuredArgs {
 struct WithArgs {
     tool: String,
     file: PathBuf,
+    /// Where perf-agent keeps names for later runs.
+    names: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -359,8 +373,9 @@ fn run(cli: &Cli) -> Result<()> {
         Task::Symbolize(args) => {
             table::symbolize::symbolize(&args.file, args.addresses, args.rounds, args.differences)
         }
+        Task::SymbolTable(args) => table::symbolize::symbol_table(args.functions, args.rounds),
         Task::SymbolizeMeasured(args) => bench::symbolize::measured(&args.input, &args.output, &args.command),
-        Task::SymbolizeWith(args) => bench::symbolize::answer(&args.tool, &args.file),
+        Task::SymbolizeWith(args) => bench::symbolize::answer(&args.tool, &args.file, &args.names),
         Task::Report(args) => table::scenario::report(&args.files),
     }
 }

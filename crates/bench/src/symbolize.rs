@@ -1,27 +1,41 @@
 //! CPU time, memory and answers of symbolizers, for addresses spread over the code of one file.
 //!
 //! Each tool runs in a process of its own, which reads addresses from a file and writes the answers to one, so that nothing of one run helps
-//! the next but the kernel's cache of the file. All tools write linkage names; perf-agent makes readable ones too, as it does for a
-//! profile.
+//! the next but the kernel's cache of the file, and for [`LATER`] what perf-agent keeps of files for later runs. All tools write linkage names;
+//! perf-agent makes readable ones too, as it does for a profile.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use addr2line::gimli::{self, EndianSlice, LittleEndian};
 use anyhow::{Context as _, Result, bail};
 use elf::Layout;
 use profile::Svma;
-use symbols::{ObjectFile, ObjectSource, Options, Symbolizer};
+use symbols::{ObjectFile, ObjectSource, Options, RecordStore, Symbolizer};
 use sys::filemap::FileMap;
 
 /// The tools, as they are called in tables.
-pub const TOOLS: [&str; 3] = ["perf-agent", "crate addr2line", "llvm-symbolizer"];
+pub const TOOLS: [&str; 4] = [OURS, LATER, "crate addr2line", PEER];
+
+/// perf-agent, which meets the file for the first time.
+pub const OURS: &str = "perf-agent";
+
+/// perf-agent, which kept what an earlier run learned of the file.
+pub const LATER: &str = "perf-agent, a later run";
+
+/// The tool whose answers are compared.
+pub const PEER: &str = "llvm-symbolizer";
 
 /// Largest size of a section that is decompressed.
 const MAX_SECTION: u64 = 1 << 30;
+
+/// Before the time that a tool tells on standard error.
+const ANSWERS: &str = "answers ";
 
 /// Bytes of answers that are written at once.
 const BUFFER: usize = 1 << 20;
@@ -31,6 +45,10 @@ const BUFFER: usize = 1 << 20;
 pub struct Cost {
     /// CPU seconds, user and system.
     pub cpu_s: f64,
+    /// The part of it without reading addresses and printing answers; of tools that tell it.
+    pub answers_s: Option<f64>,
+    /// Seconds from the start to the end of the process.
+    pub wall_s: f64,
     /// Largest resident set, file pages included.
     pub peak_mib: f64,
 }
@@ -56,26 +74,53 @@ pub fn addresses(file: &Path, count: usize) -> Result<Vec<u64>> {
     Ok(chosen.into_iter().collect())
 }
 
-/// Runs a tool once over the addresses in `input`, and writes its answers to `output`.
+/// A shared library of so many functions without debug information, with names as C++ has them.
+///
+/// # Errors
+/// If it cannot be assembled.
+pub fn library(folder: &Path, functions: usize) -> Result<PathBuf> {
+    let (source, library) = (folder.join("library.s"), folder.join("library.so"));
+    let mut out = BufWriter::with_capacity(BUFFER, File::create(&source)?);
+    writeln!(out, "    .text")?;
+    for number in 0..functions {
+        let name = format!("_ZN7library6detail11Component{:03}15function{number:07}ERKSsi", number % 1000);
+        writeln!(
+            out,
+            "    .globl {name}\n    .type {name}, @function\n{name}:\n    .skip 16\n    .size {name}, 16"
+        )?;
+    }
+    out.flush()?;
+    let mut command = Command::new("gcc");
+    command.args(["-shared", "-nostdlib", "-o"]).arg(&library).arg(&source);
+    let status = command.status().context("run gcc")?;
+    if !status.success() {
+        bail!("gcc ended with {status}");
+    }
+    Ok(library)
+}
+
+/// Runs a tool once over the addresses in `input`, and writes its answers to `output`. `names`: where perf-agent keeps names for later runs.
 ///
 /// # Errors
 /// If it cannot be run or fails.
-pub fn run(tool: &str, file: &Path, input: &Path, output: &Path) -> Result<Cost> {
+pub fn run(tool: &str, file: &Path, input: &Path, output: &Path, names: &Path) -> Result<Cost> {
     let own = std::env::current_exe()?;
     let mut command = Command::new(&own);
     command.arg("symbolize-measured").arg(input).arg(output).arg("--");
-    if tool == "llvm-symbolizer" {
+    if tool == PEER {
         command.args([tool, "--no-demangle", "--functions=linkage", "--inlines"]);
         command.arg(format!("--obj={}", file.display()));
     } else {
-        command.arg(&own).arg("symbolize-with").arg(tool).arg(file);
+        command.arg(&own).arg("symbolize-with").arg(tool).arg(file).arg(names);
     }
     let told = command.output().with_context(|| format!("run {tool}"))?;
     let text = String::from_utf8_lossy(&told.stdout).into_owned();
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let more = String::from_utf8_lossy(&told.stderr);
+    let answers_s = more.lines().find_map(|line| line.strip_prefix(ANSWERS)?.parse().ok());
     match numbers[..] {
-        [cpu_s, peak_mib] if told.status.success() => Ok(Cost { cpu_s, peak_mib }),
-        _ => bail!("{tool} failed: {text}{}", String::from_utf8_lossy(&told.stderr)),
+        [cpu_s, wall_s, peak_mib] if told.status.success() => Ok(Cost { cpu_s, answers_s, wall_s, peak_mib }),
+        _ => bail!("{tool} failed: {text}{more}"),
     }
 }
 
@@ -87,10 +132,12 @@ pub fn measured(input: &Path, output: &Path, command: &[String]) -> Result<()> {
     let (program, arguments) = command.split_first().context("no command")?;
     let mut child = Command::new(program);
     child.args(arguments).stdin(File::open(input)?).stdout(File::create(output)?);
+    let started = Instant::now();
     let status = child.status().with_context(|| format!("run {program}"))?;
+    let wall_s = started.elapsed().as_secs_f64();
     let usage = sys::usage::usage_of_children()?;
     println!(
-        "{:.3} {:.1}",
+        "{:.4} {wall_s:.4} {:.1}",
         (usage.user + usage.system).as_secs_f64(),
         usage.peak_rss_bytes as f64 / 1048576.0
     );
@@ -104,7 +151,7 @@ pub fn measured(input: &Path, output: &Path, command: &[String]) -> Result<()> {
 ///
 /// # Errors
 /// If the tool is unknown or the file cannot be read.
-pub fn answer(tool: &str, file: &Path) -> Result<()> {
+pub fn answer(tool: &str, file: &Path, names: &Path) -> Result<()> {
     let lines = std::io::stdin().lock().lines();
     let parse = |line: std::io::Result<String>| {
         let line = line?;
@@ -112,13 +159,14 @@ pub fn answer(tool: &str, file: &Path) -> Result<()> {
     };
     let addresses = lines.map(parse).collect::<Result<Vec<u64>>>()?;
     match tool {
-        "perf-agent" => ours(file, &addresses),
+        OURS => ours(file, &addresses, None),
+        LATER => ours(file, &addresses, Some(RecordStore::open(names, RecordStore::CAP_BYTES)?)),
         "crate addr2line" => addr2line(file, &addresses),
         _ => bail!("unknown tool {tool}"),
     }
 }
 
-fn ours(file: &Path, addresses: &[u64]) -> Result<()> {
+fn ours(file: &Path, addresses: &[u64], names: Option<RecordStore>) -> Result<()> {
     let object = ObjectFile {
         source: ObjectSource::Path(file.to_owned()),
         display_path: file.to_string_lossy().into_owned(),
@@ -126,10 +174,15 @@ fn ours(file: &Path, addresses: &[u64]) -> Result<()> {
         build_id: None,
     };
     let svmas: Vec<Svma> = addresses.iter().copied().map(Svma).collect();
-    let mut symbolizer = Symbolizer::new(Options::default());
+    let mut symbolizer = Symbolizer::new(Options { records: names.map(Arc::new), ..Options::default() });
     let mut out = BufWriter::with_capacity(BUFFER, std::io::stdout().lock());
+    let cpu = || sys::usage::usage().map(|usage| usage.user + usage.system);
+    let mut spent = Duration::ZERO;
     for batch in svmas.chunks(8192) {
-        for lines in symbolizer.object(&object, batch) {
+        let before = cpu()?;
+        let answers = symbolizer.object(&object, batch);
+        spent += cpu()?.saturating_sub(before);
+        for lines in answers {
             if lines.is_empty() {
                 writeln!(out, "??\n??:0:0")?;
             }
@@ -140,6 +193,8 @@ fn ours(file: &Path, addresses: &[u64]) -> Result<()> {
         }
     }
     out.flush()?;
+    symbolizer.save_records();
+    eprintln!("{ANSWERS}{:.4}", spent.as_secs_f64());
     Ok(())
 }
 
