@@ -15,6 +15,19 @@ use object::pod;
 
 use crate::elf_file::ElfFile;
 
+/// A symbol that stands for code. Tables of large files are in no order, so what is needed of a symbol is read once.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    start: u64,
+    /// The start, if it has no size.
+    end: u64,
+    /// Position in the string table.
+    name: u32,
+    /// Number in the table.
+    index: u32,
+    is_function: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     start: u64,
@@ -42,6 +55,8 @@ struct Source<'f> {
     names: &'f [u8],
     /// Executable sections, sorted.
     code: Vec<Range<u64>>,
+    /// Whether an address may be in several of them.
+    overlaps: bool,
 }
 
 impl SymbolTable {
@@ -49,44 +64,50 @@ impl SymbolTable {
     /// section table still shows which addresses are code.
     pub fn read(file: &ElfFile, kind: SectionType) -> Option<Self> {
         let section = file.sections().iter().find(|s| s.kind == kind)?;
+        let section_bytes = section.size;
         let strings = file.sections().get(section.link as usize)?.clone();
         let mut code: Vec<_> =
             file.sections().iter().filter(|s| s.is_code()).map(Section::addresses).collect();
         code.sort_by_key(|r| r.start);
-        let source = Source { symbols: entries(file.data(section))?, names: file.data(&strings), code };
-        // Large files have millions of symbols, so only their order is kept.
-        let mut order = Vec::new();
+        let overlaps = code.windows(2).any(|pair| pair[1].start < pair[0].end);
+        let source = Source {
+            symbols: self::entries(file.data(section))?,
+            names: file.data(&strings),
+            code,
+            overlaps,
+        };
+        let mut entries = Vec::new();
+        let mut section = 0..0;
         for (part, symbols) in (0u32..).zip(source.symbols.chunks(PART)) {
             let numbered = (part * PART as u32..).zip(symbols);
-            order.extend(numbered.filter(|(_, symbol)| source.is_code(symbol)).map(|(index, _)| index));
-            if order.len() > MAX_FUNCTIONS {
+            entries.extend(numbered.filter_map(|(index, symbol)| source.entry(index, symbol, &mut section)));
+            if entries.len() > MAX_FUNCTIONS {
                 break;
             }
             // Entries that stand for no code are not read again.
             file.release();
         }
-        let is_cut = section.size > MAX_BYTES || order.len() > MAX_FUNCTIONS;
-        order.truncate(MAX_FUNCTIONS);
-        source.sort(&mut order);
+        let is_cut = section_bytes > MAX_BYTES || entries.len() > MAX_FUNCTIONS;
+        entries.truncate(MAX_FUNCTIONS);
+        entries.sort_unstable_by_key(|entry| (entry.start, entry.index));
         // Each symbol is compared once: a comparison reads names.
-        order.dedup_by(|later, kept| {
-            let is_same_start = source.start(*later) == source.start(*kept);
-            if is_same_start && source.rank(*later) < source.rank(*kept) {
+        entries.dedup_by(|later, kept| {
+            let is_same_start = later.start == kept.start;
+            if is_same_start && source.rank(later.index) < source.rank(kept.index) {
                 *kept = *later;
             }
             is_same_start
         });
         // A label inside of a function is not a function.
         let mut function_end = 0;
-        order.retain(|index| {
-            let range = source.range(*index);
-            if is_function(&source.symbols[*index as usize]) {
-                function_end = function_end.max(range.end);
+        entries.retain(|entry| {
+            if entry.is_function {
+                function_end = function_end.max(entry.end);
                 return true;
             }
-            range.start >= function_end
+            entry.start >= function_end
         });
-        let intervals = flatten(&source, &order);
+        let intervals = flatten(&source, &entries);
         file.release();
         Some(Self { intervals, strings, is_cut })
     }
@@ -133,10 +154,8 @@ const MAX_NAME: usize = 64 << 10;
 const MAX_COMPARED: usize = 1 << 10;
 /// Entries that are read of a table. The largest programs have less than five million symbols.
 const MAX_ENTRIES: usize = 16 << 20;
-/// Bits that the number of an entry needs.
-const INDEX_BITS: u32 = MAX_ENTRIES.ilog2();
 /// Entries of code that are kept of a table.
-const MAX_FUNCTIONS: usize = 8 << 20;
+const MAX_FUNCTIONS: usize = 4 << 20;
 /// Bytes of a table that has [`MAX_ENTRIES`].
 const MAX_BYTES: u64 = (MAX_ENTRIES * size_of::<Sym64<LittleEndian>>()) as u64;
 /// Entries that are read before the memory of the file is released.
@@ -167,45 +186,27 @@ pub(crate) fn entries<T: pod::Pod>(data: &[u8]) -> Option<&[T]> {
 }
 
 impl<'f> Source<'f> {
-    fn is_code(&self, symbol: &Sym64<LittleEndian>) -> bool {
-        let first_of_name = || self.names.get(symbol.st_name.get(LittleEndian) as usize);
-        (is_function(symbol) || symbol.st_type() == constants::STT_NOTYPE)
-            && symbol.st_shndx.get(LittleEndian) != constants::SHN_UNDEF
-            && self.section(symbol.st_value.get(LittleEndian)).is_some()
-            // `$x`, `$d.1` mark code and data on ARM.
-            && first_of_name().is_some_and(|first| !matches!(first, 0 | b'$'))
+    /// A symbol of code. `section`: an executable section, which is replaced if the symbol is in another one; most are in the same.
+    fn entry(&self, index: u32, symbol: &Sym64<LittleEndian>, section: &mut Range<u64>) -> Option<Entry> {
+        let is_function = is_function(symbol);
+        if !is_function && symbol.st_type() != constants::STT_NOTYPE
+            || symbol.st_shndx.get(LittleEndian) == constants::SHN_UNDEF
+        {
+            return None;
+        }
+        let (start, name) = (symbol.st_value.get(LittleEndian), symbol.st_name.get(LittleEndian));
+        if self.overlaps || !section.contains(&start) {
+            *section = self.section(start)?.clone();
+        }
+        // `$x`, `$d.1` mark code and data on ARM.
+        let has_name = self.names.get(name as usize).is_some_and(|first| !matches!(first, 0 | b'$'));
+        let end = start.saturating_add(symbol.st_size.get(LittleEndian)).min(section.end);
+        has_name.then_some(Entry { start, end, name, index, is_function })
     }
 
     fn section(&self, address: u64) -> Option<&Range<u64>> {
         let index = self.code.partition_point(|r| r.start <= address).checked_sub(1)?;
         self.code.get(index).filter(|r| r.contains(&address))
-    }
-
-    fn start(&self, index: u32) -> u64 {
-        self.symbols[index as usize].st_value.get(LittleEndian)
-    }
-
-    /// Sorts symbols by start, then by number. Start and number are compared as one number: the table itself would be read in no order,
-    /// several times for each symbol.
-    fn sort(&self, order: &mut [u32]) {
-        let first = self.code.first().map_or(0, |section| section.start);
-        let last = self.code.iter().map(|section| section.end).max().unwrap_or(first);
-        if last.saturating_sub(first) >> (u64::BITS - INDEX_BITS) != 0 {
-            order.sort_unstable_by_key(|index| (self.start(*index), *index));
-            return;
-        }
-        let key = |index: &u32| self.start(*index).wrapping_sub(first) << INDEX_BITS | u64::from(*index);
-        let mut keys: Vec<u64> = order.iter().map(key).collect();
-        keys.sort_unstable();
-        let numbers = keys.iter().map(|key| (key & ((1 << INDEX_BITS) - 1)) as u32);
-        order.iter_mut().zip(numbers).for_each(|(index, number)| *index = number);
-    }
-
-    /// The addresses of a symbol; empty if it has no size.
-    fn range(&self, index: u32) -> Range<u64> {
-        let start = self.start(index);
-        let end = start.saturating_add(self.symbols[index as usize].st_size.get(LittleEndian));
-        start..self.section(start).map_or(start, |section| end.min(section.end))
     }
 
     fn rank(&self, index: u32) -> Rank<'f> {
@@ -226,9 +227,9 @@ impl<'f> Source<'f> {
     }
 }
 
-/// `order` is sorted by start, without equal starts.
-fn flatten(source: &Source<'_>, order: &[u32]) -> Vec<Interval> {
-    let mut out: Vec<Interval> = Vec::with_capacity(order.len());
+/// `entries` are sorted by start, without equal starts.
+fn flatten(source: &Source<'_>, entries: &[Entry]) -> Vec<Interval> {
+    let mut out: Vec<Interval> = Vec::with_capacity(entries.len());
     let mut push = |start: u64, end: u64, name: u32| {
         if let (true, Ok(size)) = (end > start, u32::try_from(end.saturating_sub(start))) {
             out.push(Interval { start, size, name });
@@ -237,9 +238,8 @@ fn flatten(source: &Source<'_>, order: &[u32]) -> Vec<Interval> {
     // Symbols that have begun and not ended, the innermost last.
     let mut open: Vec<(u64, u32)> = Vec::new();
     let mut at = 0;
-    for (position, index) in order.iter().enumerate() {
-        let range = source.range(*index);
-        let start = range.start;
+    for (position, entry) in entries.iter().enumerate() {
+        let start = entry.start;
         while let Some((end, name)) = open.pop() {
             push(at, end.min(start), name);
             at = at.max(end.min(start));
@@ -249,13 +249,13 @@ fn flatten(source: &Source<'_>, order: &[u32]) -> Vec<Interval> {
             }
         }
         at = start;
-        let end = if range.end > start {
-            range.end
+        let end = if entry.end > start {
+            entry.end
         } else {
             let section_end = source.section(start).map_or(start, |section| section.end);
-            order.get(position + 1).map_or(section_end, |next| source.start(*next).min(section_end))
+            entries.get(position + 1).map_or(section_end, |next| next.start.min(section_end))
         };
-        open.push((end, source.symbols[*index as usize].st_name.get(LittleEndian)));
+        open.push((end, entry.name));
     }
     while let Some((end, name)) = open.pop() {
         push(at, end, name);
@@ -263,31 +263,4 @@ fn flatten(source: &Source<'_>, order: &[u32]) -> Vec<Interval> {
     }
     out.shrink_to_fit();
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use object::{U16, U32, U64};
-
-    use super::*;
-
-    #[test]
-    fn symbols_are_sorted_by_start_then_number_however_far_apart_code_is() {
-        let at = |start| Sym64 {
-            st_name: U32::new(LittleEndian, 0),
-            st_info: constants::SymbolInfo(0),
-            st_other: constants::SymbolOther(0),
-            st_shndx: U16::new(LittleEndian, constants::SymbolSection(1)),
-            st_value: U64::new(LittleEndian, start),
-            st_size: U64::new(LittleEndian, 1),
-        };
-        let end = 0x1000 + (1 << (u64::BITS - INDEX_BITS));
-        for last in [end - 1, end, u64::MAX - 1] {
-            let symbols = [last, 0x1002, 0x1000, 0x1002, 0x1001, 0x1000].map(at);
-            let code = vec![0x1000..0x2000, last..last + 1];
-            let mut order = vec![5, 4, 3, 2, 1, 0];
-            Source { symbols: &symbols, names: &[], code }.sort(&mut order);
-            assert_eq!(order, [2, 5, 4, 1, 3, 0], "last at {last:#x}");
-        }
-    }
 }
