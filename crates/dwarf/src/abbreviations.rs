@@ -33,15 +33,17 @@ pub(crate) struct Shape {
     fixed: Option<u32>,
     /// Where `DW_AT_sibling` is, as a 4-byte reference, if that is always the same place.
     sibling: Option<u16>,
-    /// Positions in [`Abbreviations::specs`].
-    specs: (u32, u32),
+    /// Where its attributes are, from the begin of the table.
+    specs_at: u32,
     /// Positions in [`Abbreviations::skips`].
     skips: (u32, u32),
+    /// Positions in [`Abbreviations::steps`], if it is a function or a call.
+    steps: Option<(u32, u32)>,
 }
 
 /// How to get over attributes.
 #[derive(Clone, Copy, Debug)]
-enum Skip {
+pub(crate) enum Skip {
     Bytes(u32),
     Leb,
     String,
@@ -51,6 +53,80 @@ enum Skip {
     Indirect,
 }
 
+/// One step over the attributes of a function or a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// Attributes that nobody asks for.
+    Skip(Skip),
+    /// One that somebody asks for, in a form that compilers write mostly.
+    Plain(DwAt, Plain),
+    /// The same in another form.
+    Other(AttributeSpecification),
+}
+
+/// Forms of attributes that compilers write mostly.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Plain {
+    Reference4,
+    Address8,
+    String4,
+    Ranges4,
+    Number1,
+    Number2,
+    Number4,
+    Number8,
+    Constant(u64),
+}
+
+impl Plain {
+    /// The form of an attribute, if it is one of them.
+    #[inline]
+    pub fn of(spec: &AttributeSpecification, encoding: Encoding) -> Option<Self> {
+        let is_32 = encoding.format == Format::Dwarf32;
+        let is_number = matches!(
+            spec.name(),
+            dw::DW_AT_call_file
+                | dw::DW_AT_call_line
+                | dw::DW_AT_call_column
+                | dw::DW_AT_decl_line
+                | dw::DW_AT_high_pc
+        );
+        Some(match spec.form() {
+            dw::DW_FORM_ref4 => Self::Reference4,
+            dw::DW_FORM_addr if encoding.address_size == 8 => Self::Address8,
+            dw::DW_FORM_strp if is_32 => Self::String4,
+            dw::DW_FORM_sec_offset if is_32 && spec.name() == dw::DW_AT_ranges => Self::Ranges4,
+            dw::DW_FORM_data1 if is_number => Self::Number1,
+            dw::DW_FORM_data2 if is_number => Self::Number2,
+            dw::DW_FORM_data4 if is_number => Self::Number4,
+            dw::DW_FORM_data8 if is_number => Self::Number8,
+            dw::DW_FORM_implicit_const if is_number => {
+                Self::Constant(u64::try_from(spec.implicit_const_value()?).ok()?)
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Whether somebody asks for an attribute of a function or a call.
+pub(crate) fn is_asked(name: DwAt) -> bool {
+    matches!(
+        name,
+        dw::DW_AT_low_pc
+            | dw::DW_AT_high_pc
+            | dw::DW_AT_ranges
+            | dw::DW_AT_abstract_origin
+            | dw::DW_AT_specification
+            | dw::DW_AT_name
+            | dw::DW_AT_linkage_name
+            | dw::DW_AT_MIPS_linkage_name
+            | dw::DW_AT_decl_line
+            | dw::DW_AT_call_file
+            | dw::DW_AT_call_line
+            | dw::DW_AT_call_column
+    )
+}
+
 /// The abbreviations of a unit.
 #[derive(Debug, Default)]
 pub(crate) struct Abbreviations {
@@ -58,8 +134,8 @@ pub(crate) struct Abbreviations {
     dense: Vec<Shape>,
     /// Those with other numbers.
     sparse: BTreeMap<u64, Shape>,
-    specs: Vec<AttributeSpecification>,
     skips: Vec<Skip>,
+    steps: Vec<Step>,
     /// Bytes that were read.
     pub read: usize,
 }
@@ -68,19 +144,20 @@ impl Abbreviations {
     /// Reads a table. It ends where it is damaged.
     pub fn read(section: &[u8], at: usize, encoding: Encoding) -> Self {
         let mut this = Self::default();
+        let mut specs = Vec::new();
         let rest = section.get(at..).unwrap_or_default();
         let rest = &rest[..rest.len().min(MAX_ABBREVIATIONS)];
         let mut at = 0;
         while let Some((code, tag, has_children)) = head(rest, &mut at) {
-            let first_spec = this.specs.len() as u32;
+            let specs_at = at as u32;
+            specs.clear();
             let mut has_code = false;
             loop {
                 let Some(spec) = specification(rest, &mut at) else { return this };
                 let Some(spec) = spec else { break };
                 has_code |= matches!(spec.name(), dw::DW_AT_low_pc | dw::DW_AT_ranges);
-                this.specs.push(spec);
+                specs.push(spec);
             }
-            let specs = (first_spec, this.specs.len() as u32);
             let kind = match tag {
                 dw::DW_TAG_subprogram if has_code => Kind::Function,
                 dw::DW_TAG_inlined_subroutine => Kind::Inlined,
@@ -96,10 +173,16 @@ impl Abbreviations {
                 | dw::DW_TAG_skeleton_unit => Kind::Scope,
                 _ => Kind::Other,
             };
-            let Some((fixed, sibling, skips)) = this.skips_of(specs, encoding) else { return this };
-            this.insert(code, Shape { kind, has_children, fixed, sibling, specs, skips });
+            let Some((fixed, sibling, skips)) = this.skips_of(&specs, encoding) else { return this };
+            let has_steps = matches!(tag, dw::DW_TAG_subprogram | dw::DW_TAG_inlined_subroutine);
+            let steps = if has_steps { this.steps_of(&specs, encoding) } else { None };
+            this.insert(code, Shape { kind, has_children, fixed, sibling, specs_at, skips, steps });
             this.read = at;
         }
+        // They are kept as long as the file.
+        this.dense.shrink_to_fit();
+        this.skips.shrink_to_fit();
+        this.steps.shrink_to_fit();
         this
     }
 
@@ -117,20 +200,52 @@ impl Abbreviations {
         self.dense.get(index).or_else(|| self.sparse.get(&code))
     }
 
-    pub fn specs(&self, shape: &Shape) -> &[AttributeSpecification] {
-        self.specs.get(shape.specs.0 as usize..shape.specs.1 as usize).unwrap_or_default()
+    /// The attributes of an entry of this shape, from the section and the position that the table was read from.
+    pub fn specs(shape: &Shape, section: &[u8], at: usize) -> Vec<AttributeSpecification> {
+        let table = section.get(at..).unwrap_or_default();
+        let mut at = shape.specs_at as usize;
+        std::iter::from_fn(|| specification(table, &mut at).flatten()).collect()
+    }
+
+    /// The steps over an entry of this shape, if it is a function or a call.
+    #[inline]
+    pub fn steps(&self, shape: &Shape) -> Option<&[Step]> {
+        let (first, end) = shape.steps?;
+        self.steps.get(first as usize..end as usize)
+    }
+
+    /// The steps over these attributes. `None` if a form is unknown.
+    fn steps_of(&mut self, specs: &[AttributeSpecification], encoding: Encoding) -> Option<(u32, u32)> {
+        let first = self.steps.len();
+        for spec in specs {
+            let skip = skip_of(spec.form(), encoding)?;
+            if is_asked(spec.name()) {
+                let plain = Plain::of(spec, encoding).map(|plain| Step::Plain(spec.name(), plain));
+                self.steps.push(plain.unwrap_or(Step::Other(*spec)));
+                continue;
+            }
+            let is_first = self.steps.len() == first;
+            match (skip, self.steps.last_mut()) {
+                (Skip::Bytes(0), _) => {}
+                (Skip::Bytes(more), Some(Step::Skip(Skip::Bytes(bytes)))) if !is_first => {
+                    *bytes = bytes.checked_add(more)?;
+                }
+                _ => self.steps.push(Step::Skip(skip)),
+            }
+        }
+        Some((first as u32, self.steps.len() as u32))
     }
 
     /// How to get over these attributes. `None` if a form is unknown.
     #[expect(clippy::type_complexity, reason = "three fields of one structure")]
     fn skips_of(
         &mut self,
-        specs: (u32, u32),
+        specs: &[AttributeSpecification],
         encoding: Encoding,
     ) -> Option<(Option<u32>, Option<u16>, (u32, u32))> {
         let first = self.skips.len();
         let mut sibling = None;
-        for spec in &self.specs[specs.0 as usize..specs.1 as usize] {
+        for spec in specs {
             let skip = skip_of(spec.form(), encoding)?;
             let before = match &self.skips[first..] {
                 [] => Some(0),
@@ -149,19 +264,27 @@ impl Abbreviations {
                 _ => self.skips.push(skip),
             }
         }
-        let skips = (first as u32, self.skips.len() as u32);
         let fixed = match &self.skips[first..] {
             [] => Some(0),
             [Skip::Bytes(bytes)] => Some(*bytes),
             _ => None,
         };
-        Some((fixed, sibling, skips))
+        if fixed.is_some() {
+            self.skips.truncate(first);
+        }
+        Some((fixed, sibling, (first as u32, self.skips.len() as u32)))
     }
 
     /// Gets over one attribute. `None` if it is damaged.
     #[inline]
     pub fn skip_one(form: DwForm, data: &[u8], at: &mut usize, encoding: Encoding) -> Option<()> {
         apply(skip_of(form, encoding)?, data, at, encoding)
+    }
+
+    /// Gets over attributes of one step. `None` if they are damaged.
+    #[inline]
+    pub fn skip_step(skip: Skip, data: &[u8], at: &mut usize, encoding: Encoding) -> Option<()> {
+        apply(skip, data, at, encoding)
     }
 
     /// Gets over the attributes of an entry. `None` if they are damaged.
@@ -197,14 +320,14 @@ pub(crate) fn root(section: &[u8], at: usize, code: u64) -> (Option<RootShape>, 
     let mut find = || {
         let mut specs = Vec::new();
         while let Some((found, tag, _)) = head(rest, &mut at) {
+            if found != code {
+                skip_specifications(rest, &mut at)?;
+                continue;
+            }
             while let Some(spec) = specification(rest, &mut at)? {
-                if found == code {
-                    specs.push(spec);
-                }
+                specs.push(spec);
             }
-            if found == code {
-                return Some((tag, specs));
-            }
+            return Some((tag, specs));
         }
         None
     };
@@ -220,7 +343,26 @@ fn head(data: &[u8], at: &mut usize) -> Option<(u64, DwTag, bool)> {
     Some((code, tag, has_children))
 }
 
+/// Gets over attributes and their end. `None` if they are damaged.
+fn skip_specifications(data: &[u8], at: &mut usize) -> Option<()> {
+    loop {
+        // Most are two bytes.
+        match data.get(*at..)?.first_chunk() {
+            Some([0, 0]) => {
+                *at += 2;
+                return Some(());
+            }
+            Some([name, form]) if name | form < 0x80 && u16::from(*form) != dw::DW_FORM_implicit_const.0 => {
+                *at += 2;
+            }
+            _ if specification(data, at)?.is_none() => return Some(()),
+            _ => {}
+        }
+    }
+}
+
 /// One attribute; `Some(None)` behind the last one, `None` if it is damaged.
+#[inline]
 fn specification(data: &[u8], at: &mut usize) -> Option<Option<AttributeSpecification>> {
     let name = u16::try_from(uleb(data, at)?).ok()?;
     let form = u16::try_from(uleb(data, at)?).ok()?;

@@ -4,6 +4,7 @@ use gimli::AttributeValue;
 use gimli::constants as dw;
 
 use crate::abbreviations::{Abbreviations, Kind, Shape};
+use crate::bytes::uleb;
 use crate::flatten::Interval;
 use crate::limits::{MAX_CALLS_OF_UNIT, MAX_DEPTH, MAX_INLINED, MAX_RANGES_OF_UNIT, Work};
 use crate::names::EntryRef;
@@ -46,12 +47,13 @@ impl Default for Room {
 }
 
 impl Calls {
-    /// Reads the function whose entry is at a position. What is behind damaged entries is missing.
-    pub fn read(view: &View<'_>, entry: usize, own: EntryRef, room: &mut Room, work: &mut Work) -> Self {
+    /// Reads the function whose entry is at a position, in place of another one. What is behind damaged entries is missing.
+    pub fn read(&mut self, view: &View<'_>, entry: usize, own: EntryRef, room: &mut Room, work: &mut Work) {
         let function = Call { parent: 0, depth: 0, origin: Some(own), file: 0, line: 0, column: 0 };
-        let mut this = Self { calls: vec![function], intervals: Vec::new() };
-        let _ = this.scan(view, entry, own, room, work);
-        this
+        self.calls.clear();
+        self.calls.push(function);
+        self.intervals.clear();
+        let _ = self.scan(view, entry, own, room, work);
     }
 
     fn scan(
@@ -75,20 +77,19 @@ impl Calls {
         // Entries from this depth on belong to another function.
         let mut foreign = usize::MAX;
         while work.take(1) {
-            let shape = match view.shape(&mut at)? {
-                Some(shape) => shape,
-                None => {
-                    depth -= 1;
-                    inside.truncate(depth.max(1));
-                    if depth == 0 {
-                        return Some(());
-                    }
-                    if depth < foreign {
-                        foreign = usize::MAX;
-                    }
-                    continue;
+            let number = uleb(data, &mut at)?;
+            if number == 0 {
+                depth -= 1;
+                inside.truncate(depth.max(1));
+                if depth == 0 {
+                    return Some(());
                 }
-            };
+                if depth < foreign {
+                    foreign = usize::MAX;
+                }
+                continue;
+            }
+            let shape = view.abbreviations.get(number)?;
             let attributes = at;
             let parent = inside.last().copied().unwrap_or(0);
             let mut current = parent;
@@ -133,22 +134,12 @@ impl Calls {
         let depth = self.calls.get(parent as usize)?.depth + 1;
         let mut call = Call { parent, depth, origin: None, file: 0, line: 0, column: 0 };
         let mut bounds = Bounds::default();
-        let is_wanted = |name| {
-            let own =
-                [dw::DW_AT_abstract_origin, dw::DW_AT_call_file, dw::DW_AT_call_line, dw::DW_AT_call_column];
-            Bounds::has(name) || own.contains(&name)
-        };
-        view.attributes(shape, at, work, is_wanted, |name, value| {
-            if bounds.take(name, value) {
-                return;
-            }
-            match name {
-                dw::DW_AT_abstract_origin => call.origin = EntryRef::of(value, own, view.head.start),
-                dw::DW_AT_call_file => call.file = file_of(value).unwrap_or(0),
-                dw::DW_AT_call_line => call.line = small(value),
-                dw::DW_AT_call_column => call.column = small(value),
-                _ => {}
-            }
+        view.attributes(shape, at, work, |name, value| match name {
+            dw::DW_AT_abstract_origin => call.origin = EntryRef::of(value, own, view.head.start),
+            dw::DW_AT_call_file => call.file = file_of(value).unwrap_or(0),
+            dw::DW_AT_call_line => call.line = small(value),
+            dw::DW_AT_call_column => call.column = small(value),
+            name => drop(bounds.take(name, value)),
         })?;
         if depth as usize > MAX_INLINED {
             return Some(None);

@@ -20,13 +20,20 @@ pub(crate) struct Piece {
     pub value: u32,
 }
 
-/// The pieces, sorted. There are less than twice as many as intervals.
-pub(crate) fn flatten<P: Ord + Copy>(mut intervals: Vec<Interval<P>>) -> Vec<Piece> {
+/// The pieces, sorted. There are less than twice as many as intervals, which are sorted.
+pub(crate) fn flatten<P: Ord + Copy>(intervals: &mut Vec<Interval<P>>) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::with_capacity(intervals.len());
+    flatten_into(intervals, &mut pieces);
+    pieces
+}
+
+/// The same into memory that was used before.
+pub(crate) fn flatten_into<P: Ord + Copy>(intervals: &mut Vec<Interval<P>>, pieces: &mut Vec<Piece>) {
+    pieces.clear();
     intervals.retain(|interval| interval.start < interval.end);
     if !intervals.is_sorted_by_key(|interval| interval.start) {
-        intervals.sort_by_key(|interval| interval.start);
+        intervals.sort_unstable_by_key(|interval| interval.start);
     }
-    let mut pieces: Vec<Piece> = Vec::with_capacity(intervals.len());
     let mut open: BinaryHeap<(P, u64, u32)> = BinaryHeap::with_capacity(intervals.len().min(32));
     let mut rest = intervals.iter().peekable();
     let mut at = 0;
@@ -36,11 +43,11 @@ pub(crate) fn flatten<P: Ord + Copy>(mut intervals: Vec<Interval<P>>) -> Vec<Pie
         }
         let next = rest.peek().map(|interval| interval.start);
         match (open.peek(), next) {
-            (None, None) => return pieces,
+            (None, None) => return,
             (None, Some(next)) => at = next,
             (Some((_, end, value)), next) => {
                 let until = next.map_or(*end, |next| next.min(*end));
-                push(&mut pieces, Piece { start: at, end: until, value: *value });
+                push(pieces, Piece { start: at, end: until, value: *value });
                 at = until;
             }
         }
@@ -76,7 +83,7 @@ mod tests {
             priority: *priority,
             value,
         });
-        flatten(intervals.collect()).iter().map(|piece| (piece.start, piece.end, piece.value)).collect()
+        flatten(&mut intervals.collect()).iter().map(|piece| (piece.start, piece.end, piece.value)).collect()
     }
 
     #[test]
@@ -94,7 +101,7 @@ mod tests {
 
     #[test]
     fn an_address_is_in_at_most_one_piece() {
-        let pieces = flatten(vec![Interval { start: 3, end: 5, priority: 0, value: 7 }]);
+        let pieces = flatten(&mut vec![Interval { start: 3, end: 5, priority: 0, value: 7 }]);
         assert_eq!(
             [2, 3, 4, 5].map(|at| find(&pieces, at).map(|piece| piece.value)),
             [None, Some(7), Some(7), None]

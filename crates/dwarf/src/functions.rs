@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::abbreviations::{Abbreviations, Kind};
+use crate::bytes::uleb;
 use crate::code::Code;
 use crate::flatten::{self, Interval, Piece};
 use crate::limits::{MAX_RANGES_OF_UNIT, Work};
@@ -37,7 +38,7 @@ impl Functions {
         let mut this = Self { ranges: Vec::new(), pieces: Vec::new(), is_complete };
         let mut intervals = Vec::new();
         let _ = this.scan(view, code, &mut intervals, work);
-        this.pieces = flatten::flatten(intervals);
+        this.pieces = flatten::flatten(&mut intervals);
         this.ranges.shrink_to_fit();
         this
     }
@@ -54,18 +55,19 @@ impl Functions {
         let mut depth = 0u32;
         loop {
             let entry = at;
-            let shape = match view.shape(&mut at)? {
-                Some(shape) => shape,
-                None if depth <= 1 => return Some(()),
-                None => {
-                    depth -= 1;
-                    continue;
+            let number = uleb(data, &mut at)?;
+            if number == 0 {
+                if depth <= 1 {
+                    return Some(());
                 }
-            };
+                depth -= 1;
+                continue;
+            }
+            let shape = view.abbreviations.get(number)?;
             let attributes = at;
             if shape.kind == Kind::Function {
                 let mut bounds = Bounds::default();
-                view.attributes(shape, &mut at, work, Bounds::has, |name, value| {
+                view.attributes(shape, &mut at, work, |name, value| {
                     bounds.take(name, value);
                 })?;
                 let (first, entry) = (self.ranges.len(), u32::try_from(entry - start).ok()?);

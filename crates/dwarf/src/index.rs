@@ -48,7 +48,7 @@ impl Index {
                 sequences.into_iter().flatten().for_each(enter);
             }
         }
-        this.pieces = flatten::flatten(intervals.clone());
+        this.pieces = flatten::flatten(&mut intervals);
         let is_shared = |interval: &Interval<_>| {
             let piece = flatten::find(&this.pieces, interval.start);
             piece.is_none_or(|piece| piece.value != interval.value || piece.end < interval.end)

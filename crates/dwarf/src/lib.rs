@@ -13,11 +13,15 @@
 #![forbid(unsafe_code)]
 
 mod abbreviations;
+#[cfg(test)]
+mod beside_gimli;
 mod bytes;
 mod calls;
 mod code;
 mod flatten;
 mod functions;
+#[cfg(test)]
+mod hostile;
 mod index;
 mod limits;
 mod lines;

@@ -50,6 +50,18 @@ impl Work {
         self.0 == 0
     }
 
+    /// So much.
+    #[cfg(test)]
+    pub fn new(amount: u64) -> Self {
+        Self(amount)
+    }
+
+    /// How much is left.
+    #[cfg(test)]
+    pub fn left(&self) -> u64 {
+        self.0
+    }
+
     /// Takes an amount. `false` if there is not so much left.
     #[inline]
     pub fn take(&mut self, amount: usize) -> bool {

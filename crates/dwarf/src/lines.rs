@@ -43,9 +43,9 @@ impl<'a> Lines<'a> {
         Some(Self { program })
     }
 
-    /// The rows that have addresses in sorted ranges, sorted and without overlaps.
-    pub fn rows(&self, wanted: &[Range<u64>], work: &mut Work) -> Vec<Row> {
-        let mut rows: Vec<Row> = Vec::new();
+    /// The rows that have addresses in sorted ranges, sorted and without overlaps, in place of others.
+    pub fn rows(&self, wanted: &[Range<u64>], rows: &mut Vec<Row>, work: &mut Work) {
+        rows.clear();
         let mut at = 0;
         // Between this and the next wanted range nothing is wanted.
         let mut unwanted = 0..wanted.first().map_or(u64::MAX, |range| range.start);
@@ -77,7 +77,6 @@ impl<'a> Lines<'a> {
             end = end.max(row.end);
             row.start < row.end
         });
-        rows
     }
 
     /// The address ranges of all sequences, at most so many.
@@ -153,30 +152,46 @@ const START: Registers =
     Registers { address: 0, operation: 0, file: 1, line: 1, column: 0, is_dropped: false };
 
 /// Runs a line program up to its end, to what is damaged, or until a row is not taken. Of several rows at one address the last one counts.
-fn run(header: &LineProgramHeader<Slice<'_>>, work: &mut Work, mut take: impl FnMut(Row) -> bool) {
-    let mut last: Option<Registers> = None;
-    let mut emit = |now: &Registers, ends: bool| {
-        let row = last.filter(|last| last.address < now.address && !now.is_dropped);
-        last = (!ends && !now.is_dropped).then_some(*now);
-        row.is_none_or(|row| {
-            take(Row {
-                start: row.address,
-                end: now.address,
-                file: row.file,
-                line: row.line,
-                column: row.column,
-            })
-        })
-    };
+fn run(header: &LineProgramHeader<Slice<'_>>, work: &mut Work, take: impl FnMut(Row) -> bool) {
     let buffer = header.raw_program_buf();
-    let _ = execute(header, buffer.slice(), work, &mut emit);
+    let mut rows = Rows { last: START, is_open: false, take };
+    let _ = execute(header, buffer.slice(), work, &mut rows);
+}
+
+/// Makes rows of the states of the registers.
+struct Rows<F> {
+    last: Registers,
+    /// Whether there is a last state, from which a row goes on.
+    is_open: bool,
+    take: F,
+}
+
+impl<F: FnMut(Row) -> bool> Rows<F> {
+    /// Ends the last row and begins another one, or nothing at the end of a sequence. `false` if the row was not taken.
+    #[inline(always)]
+    fn emit(&mut self, now: &Registers, ends: bool) -> bool {
+        let last = &self.last;
+        let is_taken = !self.is_open
+            || last.address >= now.address
+            || now.is_dropped
+            || (self.take)(Row {
+                start: last.address,
+                end: now.address,
+                file: last.file,
+                line: last.line,
+                column: last.column,
+            });
+        self.is_open = !ends && !now.is_dropped;
+        self.last = *now;
+        is_taken
+    }
 }
 
 fn execute(
     header: &LineProgramHeader<Slice<'_>>,
     data: &[u8],
     work: &mut Work,
-    emit: &mut impl FnMut(&Registers, bool) -> bool,
+    rows: &mut Rows<impl FnMut(Row) -> bool>,
 ) -> Option<()> {
     let (base, range) = (header.line_base(), header.line_range());
     let opcode_base = header.opcode_base();
@@ -209,7 +224,7 @@ fn execute(
             let (steps, lines) = special[usize::from(opcode)];
             registers.line = registers.line.wrapping_add_signed(lines.into());
             advance(&mut registers, steps.into());
-            if !work.take(1) || !emit(&registers, false) {
+            if !work.take(1) || !rows.emit(&registers, false) {
                 return None;
             }
             continue;
@@ -222,7 +237,7 @@ fn execute(
                 at = end;
                 match operand.split_first() {
                     Some((1, _)) => {
-                        if !work.take(1) || !emit(&registers, true) {
+                        if !work.take(1) || !rows.emit(&registers, true) {
                             return None;
                         }
                         registers = START;
@@ -232,7 +247,7 @@ fn execute(
                 }
             }
             dw::DW_LNS_copy => {
-                if !work.take(1) || !emit(&registers, false) {
+                if !work.take(1) || !rows.emit(&registers, false) {
                     return None;
                 }
             }
@@ -242,6 +257,10 @@ fn execute(
             }
             dw::DW_LNS_set_file => registers.file = u32::try_from(uleb(data, &mut at)?).unwrap_or(u32::MAX),
             dw::DW_LNS_set_column => registers.column = u32::try_from(uleb(data, &mut at)?).unwrap_or(0),
+            dw::DW_LNS_negate_stmt
+            | dw::DW_LNS_set_basic_block
+            | dw::DW_LNS_set_prologue_end
+            | dw::DW_LNS_set_epilogue_begin => {}
             dw::DW_LNS_const_add_pc => advance(&mut registers, steps(255)),
             dw::DW_LNS_fixed_advance_pc => {
                 let by = u16::from_le_bytes(*data.get(at..)?.first_chunk()?);

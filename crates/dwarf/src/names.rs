@@ -55,6 +55,8 @@ pub(crate) struct Description {
 const MAX_KEPT_ABBREVIATIONS: usize = 8 << 20;
 const MAX_KEPT_VIEWS: usize = 4096;
 const MAX_KEPT_NAMES: usize = 1 << 18;
+/// Functions whose names are found without a search.
+const RECENT: usize = 1 << 10;
 
 /// What one look-up leaves for the next one of the same file. It holds no bytes of the file.
 #[derive(Debug, Default)]
@@ -84,7 +86,9 @@ pub(crate) struct Context<'a> {
     views: HashMap<(Place, usize), Option<Rc<View<'a>>>>,
     kept: Kept,
     /// Texts by where their bytes are.
-    texts: HashMap<(usize, usize), Option<TextId>>,
+    texts: HashMap<usize, Option<TextId>>,
+    /// Some of [`Kept::names`], by the lower bits of positions: a unit inlines few functions many times.
+    recent: Box<[Option<(EntryRef, Description)>; RECENT]>,
     /// What split units take from their skeleton.
     relocated: Option<(u64, DebugAddrBase, DebugRngListsBase)>,
 }
@@ -102,6 +106,7 @@ impl<'a> Context<'a> {
             views: HashMap::new(),
             kept: Kept::default(),
             texts: HashMap::new(),
+            recent: Box::new([None; RECENT]),
             relocated: None,
         }
     }
@@ -145,14 +150,14 @@ impl<'a> Context<'a> {
     fn read_view(&mut self, place: Place, unit: usize, work: &mut Work) -> Option<View<'a>> {
         let space = Rc::clone(self.space(place)?);
         let head = *space.units.heads.get(unit)?;
-        let mut root = Root::read(&space, &head, work)?;
+        let abbreviations = self.abbreviations(place, &space, head.abbreviations, head.encoding, work)?;
+        let mut root = Root::read_known(&space, &head, &abbreviations, work)?;
         if let (Place::Split, Some((low_pc, addresses, rnglists))) = (place, self.relocated) {
             (root.low_pc, root.addresses) = (low_pc, addresses);
             if head.encoding.version < 5 {
                 root.rnglists = rnglists;
             }
         }
-        let abbreviations = self.abbreviations(place, &space, head.abbreviations, head.encoding, work)?;
         Some(View { space, head, root, abbreviations })
     }
 
@@ -182,6 +187,18 @@ impl<'a> Context<'a> {
 
     /// What is known of the function that an entry is about.
     pub fn describe(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Description {
+        let place = entry.at % RECENT;
+        match self.recent[place] {
+            Some((known, described)) if known == entry => described,
+            _ => {
+                let described = self.search(entry, texts, work);
+                self.recent[place] = Some((entry, described));
+                described
+            }
+        }
+    }
+
+    fn search(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Description {
         if let Some(known) = self.kept.names.get(&entry) {
             return *known;
         }
@@ -214,18 +231,7 @@ impl<'a> Context<'a> {
         let shape = view.shape(&mut at)??;
         let mut read = Entry::default();
         let (mut name, mut linkage_name) = (None, None);
-        let is_wanted = |attribute| {
-            matches!(
-                attribute,
-                dw::DW_AT_name
-                    | dw::DW_AT_linkage_name
-                    | dw::DW_AT_MIPS_linkage_name
-                    | dw::DW_AT_decl_line
-                    | dw::DW_AT_abstract_origin
-                    | dw::DW_AT_specification
-            )
-        };
-        view.attributes(shape, &mut at, work, is_wanted, |attribute, value| match attribute {
+        view.attributes(shape, &mut at, work, |attribute, value| match attribute {
             dw::DW_AT_name => name = Some(value),
             dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => linkage_name = Some(value),
             dw::DW_AT_decl_line => read.line = small(value),
@@ -234,10 +240,17 @@ impl<'a> Context<'a> {
             }
             _ => {}
         })?;
+        let strings = gimli::Section::reader(&space.dwarf.debug_str).slice().as_ptr().addr();
         let mut text = |value: Option<Value<'a>>| {
-            let bytes = value.and_then(|value| view.string(value))?.slice();
-            // The same bytes have the same number, without another look at them.
-            let key = (bytes.as_ptr().addr(), bytes.len());
+            let value = value?;
+            // A text ends at a zero, so that the same place has the same number, without another look at it.
+            if let AttributeValue::DebugStrRef(offset) = value
+                && let Some(known) = self.texts.get(&strings.wrapping_add(offset.0))
+            {
+                return *known;
+            }
+            let bytes = view.string(value)?.slice();
+            let key = bytes.as_ptr().addr();
             *self.texts.entry(key).or_insert_with(|| if bytes.is_empty() { None } else { texts.enter(bytes) })
         };
         read.linkage_name = text(linkage_name);

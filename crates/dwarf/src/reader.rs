@@ -20,7 +20,7 @@ use crate::sections::Sections;
 use crate::split::{SplitSource, SplitUnit};
 use crate::stats::Stats;
 use crate::texts::{TextId, Texts};
-use crate::unit::{Hits, UnitReader};
+use crate::unit::{Hits, Scratch, UnitReader};
 use crate::units::{UnitHead, Units};
 use crate::view::Space;
 
@@ -74,25 +74,32 @@ impl Reader {
         split: &mut dyn SplitSource,
         addresses: &[u64],
     ) -> Vec<Option<Found>> {
-        if self.texts.is_full() || self.records.heap_bytes() > MAX_RECORDS {
-            self.forget();
-        }
         let sorted = sorted(addresses);
-        self.read(file, split, &sorted);
+        self.learn(file, split, &sorted);
         let mut found: Vec<Option<Found>> = Vec::with_capacity(sorted.len());
-        self.answer(
-            &sorted,
-            |_| true,
-            |frames, function| {
-                let answer = Found { frames: frames.to_vec(), function };
-                found.push(Some(answer).filter(|answer| !answer.frames.is_empty()));
-            },
-        );
+        self.answers(&sorted, |frames, function| {
+            let answer = Found { frames: frames.to_vec(), function };
+            found.push(Some(answer).filter(|answer| !answer.frames.is_empty()));
+        });
         if addresses == &*sorted {
             return found;
         }
         let position = |address: &u64| sorted.binary_search(address).ok();
         addresses.iter().map(|address| found.get(position(address)?).cloned().flatten()).collect()
+    }
+
+    /// Reads all that the file says of addresses, for [`Self::answers`]. The file must be the same in all calls.
+    pub fn learn(&mut self, file: &DebugFile<'_>, split: &mut dyn SplitSource, addresses: &[u64]) {
+        if self.texts.is_full() || self.records.heap_bytes() > MAX_RECORDS {
+            self.forget();
+        }
+        self.read(file, split, &sorted(addresses));
+    }
+
+    /// What [`Self::learn`] read of sorted addresses: `each` is given the functions at each, none if nothing is known, and the first address of the
+    /// outermost one.
+    pub fn answers(&self, sorted: &[u64], each: impl FnMut(&[Frame], Option<u64>)) {
+        self.answer(sorted, |_| true, each);
     }
 
     /// The same from what is known already, of sorted addresses: `each` is given the functions at each, none if nothing is known, and the first address
@@ -250,12 +257,15 @@ impl Reader {
             }
         }
         let mut lost = Vec::new();
+        let mut scratch = Scratch::default();
         for (unit, addresses) in by_unit {
-            lost.extend(self.read_unit(&mut context, file, split, (unit, &addresses), &mut work));
+            let to = (&mut scratch, &mut work);
+            lost.extend(self.read_unit(&mut context, file, split, (unit, &addresses), to));
         }
         for address in lost {
             for unit in self.index.others(address, &mut work) {
-                if self.read_unit(&mut context, file, split, (unit, &[address]), &mut work).is_empty() {
+                let to = (&mut scratch, &mut work);
+                if self.read_unit(&mut context, file, split, (unit, &[address]), to).is_empty() {
                     break;
                 }
             }
@@ -275,7 +285,7 @@ impl Reader {
         file: &DebugFile<'a>,
         split: &mut dyn SplitSource,
         (unit, addresses): (u32, &[u64]),
-        work: &mut Work,
+        (scratch, work): (&mut Scratch, &mut Work),
     ) -> Vec<u64> {
         let Some(skeleton) = context.view(Place::Main, unit as usize, work) else {
             self.stats.refused_units += 1;
@@ -295,13 +305,19 @@ impl Reader {
             };
             split.with_unit(&wanted, &mut |sections| {
                 let main = (Rc::clone(&context.main), context.supplementary.clone());
-                lost = UnitReader { records, texts, work }.read_split(main, &skeleton, sections, &mut hits);
+                lost = UnitReader { records, texts, work, scratch }
+                    .read_split(main, &skeleton, sections, &mut hits);
             });
             self.stats.missing_split_units += u64::from(lost.is_none());
         }
         let Self { records, texts, .. } = self;
         let lost = lost.unwrap_or_else(|| {
-            UnitReader { records, texts, work }.read(context, (Place::Main, &skeleton), &skeleton, &mut hits)
+            UnitReader { records, texts, work, scratch }.read(
+                context,
+                (Place::Main, &skeleton),
+                &skeleton,
+                &mut hits,
+            )
         });
         if let Some(functions) = hits.known
             && self.kept + functions.ranges.len() <= MAX_KEPT_RANGES

@@ -4,12 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hashbrown::HashMap;
-
 use crate::bytes::{add, put, put_difference, uleb};
 use crate::flatten::Piece;
-use crate::limits::{MAX_CALLS_OF_UNIT, MAX_INLINED};
-use crate::lines::Row;
+use crate::limits::MAX_INLINED;
 use crate::saved::Saved;
 use crate::texts::TextId;
 
@@ -49,6 +46,16 @@ pub(crate) struct Node {
     pub start_line: u32,
 }
 
+/// Addresses of one line of one file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line {
+    pub start: u64,
+    pub end: u64,
+    pub file: Option<TextId>,
+    pub line: u32,
+    pub column: u32,
+}
+
 /// From this address on, up to the next segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Segment {
@@ -70,22 +77,21 @@ pub(crate) struct Parts<'p> {
     pub nodes: &'p [Node],
     /// Where the calls are, sorted.
     pub calls: &'p [Piece],
-    /// Lines, sorted; the file of each.
-    pub rows: &'p [Row],
-    pub files: &'p HashMap<u32, Option<TextId>>,
+    /// Lines, sorted.
+    pub lines: &'p [Line],
 }
 
 /// Where the bytes of a record are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Position and length in [`Records::bytes`].
-    Own(usize, usize),
+    /// Number of a part of [`Records::bytes`], position and length there.
+    Own(usize, usize, usize),
     /// Number of the record of an earlier reader.
     Saved(usize),
 }
 
-/// Bytes of a node at least.
-const NODE_BYTES: usize = 6;
+/// Bytes of a part of the records, about.
+const PART: usize = 256 << 10;
 
 /// All records of a file.
 #[derive(Debug, Default)]
@@ -94,28 +100,42 @@ pub(crate) struct Records {
     saved: Option<Saved>,
     /// By start: end, and position in [`Self::bytes`].
     ranges: BTreeMap<u64, (u64, Place)>,
-    bytes: Vec<u8>,
+    /// In parts, which are not moved when there are more records.
+    bytes: Vec<Vec<u8>>,
     /// Addresses in no unit.
     nothing: BTreeSet<u64>,
-    /// Room for the segments of a record, whose number comes before them.
+    /// Room for nodes and segments of a record, whose number comes before them.
     packed: Vec<u8>,
+    /// Room for the positions of nodes.
+    positions: Vec<u32>,
 }
 
 impl Records {
     /// Packs a record. One at the same start is replaced.
     pub fn add(&mut self, parts: &Parts<'_>) {
-        let at = self.bytes.len();
-        let out = &mut self.bytes;
+        if self.bytes.last().is_none_or(|part| part.len() >= PART) {
+            self.bytes.push(Vec::with_capacity(PART + PART / 4));
+        }
+        let part = self.bytes.len() - 1;
+        let Self { bytes, packed, positions, .. } = self;
+        let Some(out) = bytes.last_mut() else { return };
+        let at = out.len();
         put(out, parts.function.map_or(0, |function| parts.start.wrapping_sub(function).wrapping_add(1)));
-        put(out, parts.nodes.len() as u64);
+        packed.clear();
+        positions.clear();
         for node in parts.nodes {
+            positions.push(packed.len() as u32);
             let numbers =
                 [node.parent, number(node.name), number(node.file), node.line, node.column, node.start_line];
-            numbers.iter().for_each(|number| put(out, (*number).into()));
+            numbers.iter().for_each(|number| put(packed, (*number).into()));
         }
+        put(out, positions.len() as u64);
+        put(out, packed.len() as u64);
+        let width = width(packed.len());
+        positions.iter().for_each(|position| out.extend_from_slice(&position.to_le_bytes()[..width]));
+        out.extend_from_slice(packed);
         let mut last = Segment { address: parts.start, ..Segment::default() };
         let mut count = 0u64;
-        let packed = &mut self.packed;
         packed.clear();
         segments(parts, |segment| {
             if count > 0 && (Segment { address: last.address, ..segment }) == last {
@@ -133,7 +153,7 @@ impl Records {
         });
         put(out, count);
         out.extend_from_slice(packed);
-        let place = Place::Own(at, out.len() - at);
+        let place = Place::Own(part, at, out.len() - at);
         self.ranges.insert(parts.start, (parts.end, place));
     }
 
@@ -194,7 +214,9 @@ impl Records {
 
     fn data(&self, place: Place) -> &[u8] {
         let bytes = match place {
-            Place::Own(at, length) => self.bytes.get(at..).and_then(|rest| rest.get(..length)),
+            Place::Own(part, at, length) => {
+                self.bytes.get(part).and_then(|part| part.get(at..)?.get(..length))
+            }
             Place::Saved(index) => {
                 self.saved.as_ref().and_then(|saved| saved.record(index)).map(|(_, _, bytes)| bytes)
             }
@@ -215,15 +237,41 @@ impl Records {
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.bytes.capacity() + self.ranges.len() * 64 + self.nothing.len() * 16
+        self.bytes.iter().map(Vec::capacity).sum::<usize>() + self.ranges.len() * 64 + self.nothing.len() * 16
     }
 }
 
 /// Memory for one record, used again for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    nodes: Vec<Numbers>,
     frames: Vec<Frame>,
+}
+
+/// The nodes of a record: most answers need few of many.
+struct Nodes<'d> {
+    positions: &'d [u8],
+    /// Bytes of a position.
+    width: usize,
+    data: &'d [u8],
+}
+
+/// Bytes of the position of a node, if all nodes have so many.
+fn width(bytes: usize) -> usize {
+    if bytes <= usize::from(u16::MAX) { 2 } else { 4 }
+}
+
+impl Nodes<'_> {
+    /// A node by its number. `None` if the record is damaged.
+    fn get(&self, number: u32) -> Option<Numbers> {
+        let at = (number as usize).checked_mul(self.width)?;
+        let bytes = self.positions.get(at..at.checked_add(self.width)?)?;
+        let mut at = bytes.iter().rev().fold(0, |at, byte| at << 8 | usize::from(*byte));
+        let mut numbers = Numbers::default();
+        for number in &mut numbers {
+            *number = uleb(self.data, &mut at)? as u32;
+        }
+        Some(numbers)
+    }
 }
 
 /// A node as it is packed: parent, name, file, line, column, line of the declaration.
@@ -233,7 +281,7 @@ fn unpack(
     data: &[u8],
     start: u64,
     addresses: &[u64],
-    Room { nodes, frames: room }: &mut Room,
+    Room { frames: room }: &mut Room,
     each: &mut impl FnMut(&[Frame], Option<u64>),
 ) -> Option<()> {
     let mut at = 0;
@@ -241,17 +289,12 @@ fn unpack(
         0 => None,
         distance => Some(start.wrapping_sub(distance - 1)),
     };
-    let count = uleb(data, &mut at)?;
-    let count = usize::try_from(count).ok().filter(|count| *count <= MAX_CALLS_OF_UNIT + 1)?;
-    nodes.clear();
-    nodes.reserve(count.min(data.len() / NODE_BYTES + 1));
-    for _ in 0..count {
-        let mut numbers = Numbers::default();
-        for number in &mut numbers {
-            *number = uleb(data, &mut at)? as u32;
-        }
-        nodes.push(numbers);
-    }
+    let count = usize::try_from(uleb(data, &mut at)?).ok()?;
+    let bytes = usize::try_from(uleb(data, &mut at)?).ok()?;
+    let width = width(bytes);
+    let (positions, rest) = data.get(at..)?.split_at_checked(count.checked_mul(width)?)?;
+    let nodes = Nodes { positions, width, data: rest.get(..bytes)? };
+    at += positions.len() + bytes;
     let mut left = uleb(data, &mut at)?;
     let mut current = Segment { address: start, ..Segment::default() };
     // Where the next segment begins, once that was read.
@@ -278,7 +321,7 @@ fn unpack(
             }
             current.column = uleb(data, &mut at)? as u32;
         }
-        frames(nodes, &current, room);
+        frames(&nodes, &current, room);
         each(room, function);
     }
     Some(())
@@ -286,14 +329,18 @@ fn unpack(
 
 /// Joins calls and lines. Each segment goes up to the next one, the last to the end.
 fn segments(parts: &Parts<'_>, mut each: impl FnMut(Segment)) {
-    let (mut calls, mut rows) = (parts.calls.iter().peekable(), parts.rows.iter().peekable());
+    let (mut calls, mut lines) = (parts.calls, parts.lines);
     let mut at = parts.start;
     while at < parts.end {
-        while calls.next_if(|piece| piece.end <= at).is_some() {}
-        while rows.next_if(|row| row.end <= at).is_some() {}
+        while let Some((_, rest)) = calls.split_first().filter(|(piece, _)| piece.end <= at) {
+            calls = rest;
+        }
+        while let Some((_, rest)) = lines.split_first().filter(|(line, _)| line.end <= at) {
+            lines = rest;
+        }
         let mut end = parts.end;
         let mut segment = Segment { address: at, ..Segment::default() };
-        match calls.peek() {
+        match calls.first() {
             Some(piece) if piece.start <= at => {
                 segment.node = piece.value;
                 end = end.min(piece.end);
@@ -301,14 +348,14 @@ fn segments(parts: &Parts<'_>, mut each: impl FnMut(Segment)) {
             Some(piece) => end = end.min(piece.start),
             None => {}
         }
-        match rows.peek() {
-            Some(row) if row.start <= at => {
-                segment.file = number(parts.files.get(&row.file).copied().flatten());
-                segment.line = row.line;
-                segment.column = row.column;
-                end = end.min(row.end);
+        match lines.first() {
+            Some(line) if line.start <= at => {
+                segment.file = number(line.file);
+                segment.line = line.line;
+                segment.column = line.column;
+                end = end.min(line.end);
             }
-            Some(row) => end = end.min(row.start),
+            Some(line) => end = end.min(line.start),
             None => {}
         }
         each(segment);
@@ -316,13 +363,13 @@ fn segments(parts: &Parts<'_>, mut each: impl FnMut(Segment)) {
     }
 }
 
-fn frames(nodes: &[Numbers], segment: &Segment, frames: &mut Vec<Frame>) {
+fn frames(nodes: &Nodes<'_>, segment: &Segment, frames: &mut Vec<Frame>) {
     let (mut file, mut line, mut column) = (segment.file, segment.line, segment.column);
     frames.clear();
     let mut number = segment.node;
     // Each call is in one with a smaller number.
     for _ in 0..=MAX_INLINED + 1 {
-        let node = nodes.get(number as usize).copied().unwrap_or_default();
+        let node = nodes.get(number).unwrap_or_default();
         let [parent, name, call_file, call_line, call_column, start_line] = node;
         if name | file | line | column | start_line != 0 {
             frames.push(Frame { name: text(name), file: text(file), line, column, start_line });
@@ -354,7 +401,7 @@ mod tests {
             Node { name: name(0), start_line: 5, ..Node::default() },
             Node { parent: 0, name: name(1), file: name(9), line: 7, column: 2, start_line: 1 },
         ];
-        let row = |start, end, line| Row { start, end, file: 1, line, column: 3 };
+        let line = |start, end, line| Line { start, end, file: name(8), line, column: 3 };
         let mut records = Records::default();
         records.add(&Parts {
             start: 100,
@@ -362,8 +409,7 @@ mod tests {
             function: Some(90),
             nodes: &nodes,
             calls: &[Piece { start: 104, end: 108, value: 1 }],
-            rows: &[row(95, 106, 10), row(106, 110, 11)],
-            files: &HashMap::from([(1, name(8))]),
+            lines: &[line(95, 106, 10), line(106, 110, 11)],
         });
         let addresses = [100, 103, 104, 106, 108, 110, 119];
         let mut told = Vec::new();
@@ -382,5 +428,35 @@ mod tests {
             [outer(10), outer(10), inner(10), inner(11), outer(11), vec![(0, None, 0)], vec![(0, None, 0)]]
         );
         assert_eq!((records.find(99), records.find(120)), (None, None));
+    }
+
+    #[test]
+    fn each_of_few_and_of_many_nodes_comes_back() {
+        for count in [1, 2, 9, 5000, 20_000] {
+            let node = |number| Node { parent: 0, name: Some(TextId(number)), line: 7, ..Node::default() };
+            let nodes: Vec<Node> = (0..count).map(node).collect();
+            let calls = (0..count).map(|value| {
+                let start = 100 + u64::from(value);
+                Piece { start, end: start + 1, value }
+            });
+            let mut records = Records::default();
+            records.add(&Parts {
+                start: 100,
+                end: 100 + u64::from(count),
+                function: None,
+                nodes: &nodes,
+                calls: &calls.collect::<Vec<_>>(),
+                lines: &[],
+            });
+            let addresses: Vec<u64> = (100..100 + u64::from(count)).collect();
+            let mut expected = 0;
+            let (start, _, place) = records.find(100).unwrap();
+            records.answer((start, place), &addresses, &mut Room::default(), |frames, _| {
+                assert_eq!(frames[0].name, Some(TextId(expected)));
+                assert_eq!(frames.len(), 1 + usize::from(expected != 0));
+                expected += 1;
+            });
+            assert_eq!(expected, count);
+        }
     }
 }

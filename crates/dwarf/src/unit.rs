@@ -12,9 +12,9 @@ use crate::code::Code;
 use crate::flatten::{self, Interval, Piece};
 use crate::functions::{FunctionRange, Functions};
 use crate::limits::{MAX_RECORDS, Work};
-use crate::lines::Lines;
+use crate::lines::{Lines, Row};
 use crate::names::{Context, EntryRef, Place};
-use crate::records::{Node, Parts, Records};
+use crate::records::{Line, Node, Parts, Records};
 use crate::sections::Sections;
 use crate::texts::{TextId, Texts};
 use crate::units::Units;
@@ -35,6 +35,19 @@ pub(crate) struct UnitReader<'r> {
     pub records: &'r mut Records,
     pub texts: &'r mut Texts,
     pub work: &'r mut Work,
+    pub scratch: &'r mut Scratch,
+}
+
+/// Memory that is used for one unit after the other.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// Rows of a unit.
+    rows: Vec<Row>,
+    /// Rows of a range, with their paths.
+    lines: Vec<Line>,
+    /// A function in one range.
+    calls: Calls,
+    record: Record,
 }
 
 /// A range of addresses that gets a record.
@@ -88,34 +101,50 @@ impl UnitReader<'_> {
         let (wanted, lost) = self.wanted(&functions, hits.addresses);
         let ranges: Vec<Range<u64>> = wanted.iter().map(|hit| hit.start..hit.end).collect();
         let lines = Lines::open(skeleton);
-        let rows = lines.as_ref().map(|lines| lines.rows(&ranges, self.work)).unwrap_or_default();
-        let mut paths = Paths { lines, skeleton, known: HashMap::new(), path: Vec::new() };
+        let Scratch { rows, lines: of_range, calls: of_whole, record } = &mut *self.scratch;
+        rows.clear();
+        if let Some(lines) = &lines {
+            lines.rows(&ranges, rows, self.work);
+        }
+        let mut paths = Paths { lines, skeleton, known: HashMap::new(), last: None, path: Vec::new() };
         let mut room = Room::default();
-        let mut calls: HashMap<u32, Calls> = HashMap::new();
+        // A function in several ranges is read once.
+        let mut of_parts: HashMap<u32, Calls> = HashMap::new();
         for hit in &wanted {
             let first = rows.partition_point(|row| row.end <= hit.start);
             let end = rows.partition_point(|row| row.start < hit.end).max(first);
-            let rows = &rows[first..end];
-            for row in rows {
-                paths.enter(row.file, self.texts);
-            }
-            let (mut nodes, mut pieces) = (Vec::new(), Vec::new());
+            of_range.clear();
+            of_range.extend(rows[first..end].iter().map(|row| Line {
+                start: row.start,
+                end: row.end,
+                file: paths.enter(row.file, self.texts),
+                line: row.line,
+                column: row.column,
+            }));
+            record.clear();
             if let Some(function) = hit.function {
                 let entry = view.head.start + function.entry as usize;
                 let own = EntryRef { place, at: entry };
-                let calls = calls
-                    .entry(function.entry)
-                    .or_insert_with(|| Calls::read(view, entry, own, &mut room, self.work));
-                (nodes, pieces) = self.nodes(context, calls, hit, &mut paths);
+                let mut read = |calls: &mut Calls| calls.read(view, entry, own, &mut room, self.work);
+                let calls = if function.is_part {
+                    of_parts.entry(function.entry).or_insert_with(|| {
+                        let mut calls = Calls::default();
+                        read(&mut calls);
+                        calls
+                    })
+                } else {
+                    read(of_whole);
+                    &*of_whole
+                };
+                record.fill((self.texts, self.work), context, calls, hit, &mut paths);
             }
             self.records.add(&Parts {
                 start: hit.start,
                 end: hit.end,
                 function: hit.function.filter(|function| !function.is_part).map(|function| function.start),
-                nodes: &nodes,
-                calls: &pieces,
-                rows,
-                files: &paths.known,
+                nodes: &record.nodes,
+                calls: &record.pieces,
+                lines: of_range,
             });
         }
         hits.known = Some(functions);
@@ -142,34 +171,56 @@ impl UnitReader<'_> {
         }
         (wanted, lost)
     }
+}
+
+/// What a record is made of, in memory that is used for one after the other.
+#[derive(Default)]
+struct Record {
+    nodes: Vec<Node>,
+    pieces: Vec<Piece>,
+    /// Where calls are in the range.
+    intervals: Vec<Interval<(u32, u32)>>,
+    /// Number of the node of each call.
+    numbers: Vec<Option<u32>>,
+    /// Calls that have no node yet, each inside of the next one.
+    chain: Vec<u32>,
+}
+
+impl Record {
+    fn clear(&mut self) {
+        self.nodes.clear();
+        self.pieces.clear();
+        self.intervals.clear();
+        self.numbers.clear();
+        self.chain.clear();
+    }
 
     /// A function and those of its calls that have code in a range, and where they have it.
-    fn nodes(
+    fn fill(
         &mut self,
+        (texts, work): (&mut Texts, &mut Work),
         context: &mut Context<'_>,
         calls: &Calls,
         hit: &Hit,
         paths: &mut Paths<'_, '_>,
-    ) -> (Vec<Node>, Vec<Piece>) {
-        let inside =
-            calls.intervals.iter().filter(|interval| interval.start < hit.end && hit.start < interval.end);
-        let clipped = inside.map(|interval| Interval {
+    ) {
+        let Self { nodes, pieces, intervals, numbers, chain } = self;
+        // Each range of a function goes through all calls of the function. Without work left, it has its function only.
+        let is_paid = work.take(calls.intervals.len() + calls.calls.len());
+        let (all, count) = if is_paid { (&*calls.intervals, calls.calls.len()) } else { (&[][..], 1) };
+        let inside = all.iter().filter(|interval| interval.start < hit.end && hit.start < interval.end);
+        intervals.extend(inside.map(|interval| Interval {
             start: interval.start.max(hit.start),
             end: interval.end.min(hit.end),
             ..*interval
-        });
-        let mut intervals = Vec::with_capacity(calls.intervals.len());
-        intervals.extend(clipped);
-        let mut pieces = flatten::flatten(intervals);
-        let mut nodes: Vec<Node> = Vec::with_capacity(calls.calls.len().min(2 * pieces.len() + 1));
-        // Number of the node of each call.
-        let mut numbers: Vec<Option<u32>> = vec![None; calls.calls.len()];
+        }));
+        flatten::flatten_into(intervals, pieces);
+        numbers.resize(count, None);
         let known = |numbers: &[Option<u32>], call: u32| numbers.get(call as usize).copied().flatten();
-        let mut chain = Vec::new();
         for wanted in [0].into_iter().chain(pieces.iter().map(|piece| piece.value)) {
             // Outer ones come first.
             let mut next = wanted;
-            while known(&numbers, next).is_none() {
+            while known(numbers, next).is_none() {
                 chain.push(next);
                 next = calls.calls.get(next as usize).map_or(0, |call| call.parent);
                 if chain.last() == Some(&next) {
@@ -178,10 +229,10 @@ impl UnitReader<'_> {
             }
             while let Some(number) = chain.pop() {
                 let Some(call) = calls.calls.get(number as usize) else { continue };
-                let described = call.origin.map(|origin| context.describe(origin, self.texts, self.work));
+                let described = call.origin.map(|origin| context.describe(origin, texts, work));
                 let described = described.unwrap_or_default();
-                let file = if number == 0 { None } else { paths.enter(call.file as u32, self.texts) };
-                let parent = known(&numbers, call.parent).unwrap_or(0);
+                let file = if number == 0 { None } else { paths.enter(call.file as u32, texts) };
+                let parent = known(numbers, call.parent).unwrap_or(0);
                 if let Some(place) = numbers.get_mut(number as usize) {
                     *place = Some(nodes.len() as u32);
                 }
@@ -195,10 +246,9 @@ impl UnitReader<'_> {
                 });
             }
         }
-        for piece in &mut pieces {
-            piece.value = known(&numbers, piece.value).unwrap_or(0);
+        for piece in pieces {
+            piece.value = known(numbers, piece.value).unwrap_or(0);
         }
-        (nodes, pieces)
     }
 }
 
@@ -207,15 +257,25 @@ struct Paths<'p, 'a> {
     lines: Option<Lines<'a>>,
     skeleton: &'p View<'a>,
     known: HashMap<u32, Option<TextId>>,
+    /// The one that was asked for last.
+    last: Option<(u32, Option<TextId>)>,
     path: Vec<u8>,
 }
 
 impl Paths<'_, '_> {
+    #[inline]
     fn enter(&mut self, file: u32, texts: &mut Texts) -> Option<TextId> {
-        let Self { lines, skeleton, known, path } = self;
-        *known.entry(file).or_insert_with(|| {
+        if let Some((last, text)) = self.last
+            && last == file
+        {
+            return text;
+        }
+        let Self { lines, skeleton, known, path, .. } = self;
+        let text = *known.entry(file).or_insert_with(|| {
             lines.as_ref()?.path(skeleton, file.into(), path)?;
             texts.enter(path)
-        })
+        });
+        self.last = Some((file, text));
+        text
     }
 }

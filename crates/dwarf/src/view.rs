@@ -11,7 +11,7 @@ use gimli::{
     EndianSlice, EntriesRaw, LittleEndian, RangeListsOffset, RawRangeListsOffset, UnitOffset,
 };
 
-use crate::abbreviations::{self, Abbreviations, Shape};
+use crate::abbreviations::{self, Abbreviations, Plain, Shape, Step, is_asked};
 use crate::bytes::uleb;
 use crate::limits::{MAX_RANGES_OF_ENTRY, Work};
 use crate::sections::{Sections, Slice};
@@ -73,62 +73,48 @@ pub(crate) fn attributes<'a>(
     for spec in specs {
         if !is_wanted(spec.name()) {
             Abbreviations::skip_one(spec.form(), data, at, head.encoding)?;
-        } else if let Some(value) = plain_value(data, at, head.encoding, spec) {
-            each(spec.name(), value);
+        } else if let Some(plain) = Plain::of(spec, head.encoding) {
+            each(spec.name(), plain_value(data, at, plain)?);
         } else {
-            let none = NoAbbreviations::default();
-            let bytes = EndianSlice::new(data.get(*at..)?, LittleEndian);
-            let mut entries = EntriesRaw::new(bytes, head.encoding, &none, UnitOffset(*at));
-            each(spec.name(), entries.read_attribute(*spec).ok()?.value());
-            *at = entries.next_offset().0;
+            each(spec.name(), other_value(data, at, head, *spec)?);
         }
     }
     Some(())
 }
 
-/// The value of an attribute of functions and inlined calls in the forms that compilers write mostly, as gimli would give it, but for numbers of
-/// files, which are numbers here. `None`, and `at` as it was, for all others.
+/// The value of an attribute in a plain form, as gimli would give it, but for numbers of files, which are numbers here.
 #[inline]
-fn plain_value<'a>(
-    data: &'a [u8],
-    at: &mut usize,
-    encoding: gimli::Encoding,
-    spec: &AttributeSpecification,
-) -> Option<Value<'a>> {
+fn plain_value<'a>(data: &'a [u8], at: &mut usize, plain: Plain) -> Option<Value<'a>> {
     let rest = data.get(*at..)?;
-    let is_32 = encoding.format == gimli::Format::Dwarf32;
     let word = || rest.first_chunk().map(|bytes| u32::from_le_bytes(*bytes) as usize);
-    let is_number = matches!(
-        spec.name(),
-        dw::DW_AT_call_file
-            | dw::DW_AT_call_line
-            | dw::DW_AT_call_column
-            | dw::DW_AT_decl_line
-            | dw::DW_AT_high_pc
-    );
-    let (value, length) = match spec.form() {
-        dw::DW_FORM_ref4 => (AttributeValue::UnitRef(UnitOffset(word()?)), 4),
-        dw::DW_FORM_addr if encoding.address_size == 8 => {
-            (AttributeValue::Addr(u64::from_le_bytes(*rest.first_chunk()?)), 8)
-        }
-        dw::DW_FORM_strp if is_32 => (AttributeValue::DebugStrRef(gimli::DebugStrOffset(word()?)), 4),
-        dw::DW_FORM_sec_offset if is_32 && spec.name() == dw::DW_AT_ranges => {
-            (AttributeValue::RangeListsRef(RawRangeListsOffset(word()?)), 4)
-        }
-        dw::DW_FORM_data1 if is_number => (AttributeValue::Udata((*rest.first()?).into()), 1),
-        dw::DW_FORM_data2 if is_number => {
-            (AttributeValue::Udata(u16::from_le_bytes(*rest.first_chunk()?).into()), 2)
-        }
-        dw::DW_FORM_data4 if is_number => (AttributeValue::Udata(word()? as u64), 4),
-        dw::DW_FORM_data8 if is_number => {
-            (AttributeValue::Udata(u64::from_le_bytes(*rest.first_chunk()?)), 8)
-        }
-        dw::DW_FORM_implicit_const if is_number => {
-            (AttributeValue::Udata(u64::try_from(spec.implicit_const_value()?).ok()?), 0)
-        }
-        _ => return None,
+    let long = || rest.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    let (value, length) = match plain {
+        Plain::Reference4 => (AttributeValue::UnitRef(UnitOffset(word()?)), 4),
+        Plain::Address8 => (AttributeValue::Addr(long()?), 8),
+        Plain::String4 => (AttributeValue::DebugStrRef(gimli::DebugStrOffset(word()?)), 4),
+        Plain::Ranges4 => (AttributeValue::RangeListsRef(RawRangeListsOffset(word()?)), 4),
+        Plain::Number1 => (AttributeValue::Udata((*rest.first()?).into()), 1),
+        Plain::Number2 => (AttributeValue::Udata(u16::from_le_bytes(*rest.first_chunk()?).into()), 2),
+        Plain::Number4 => (AttributeValue::Udata(word()? as u64), 4),
+        Plain::Number8 => (AttributeValue::Udata(long()?), 8),
+        Plain::Constant(value) => (AttributeValue::Udata(value), 0),
     };
     *at += length;
+    Some(value)
+}
+
+/// The value of any attribute.
+fn other_value<'a>(
+    data: &'a [u8],
+    at: &mut usize,
+    head: &UnitHead,
+    spec: AttributeSpecification,
+) -> Option<Value<'a>> {
+    let none = NoAbbreviations::default();
+    let bytes = EndianSlice::new(data.get(*at..)?, LittleEndian);
+    let mut entries = EntriesRaw::new(bytes, head.encoding, &none, UnitOffset(*at));
+    let value = entries.read_attribute(spec).ok()?.value();
+    *at = entries.next_offset().0;
     Some(value)
 }
 
@@ -140,11 +126,42 @@ impl<'a> Root<'a> {
         let code = uleb(data, &mut at)?;
         let (found, read) = abbreviations::root(space.abbrev, head.abbreviations, code);
         let (tag, specs) = found.filter(|(_, specs)| work.take(read + 16 * specs.len()))?;
+        let root = Self::of(space, head, &mut at, &specs)?;
+        Some(Self { is_partial: tag == dw::DW_TAG_partial_unit, ..root })
+    }
+
+    /// Reads the root entry of a unit whose abbreviations are known; it is not told whether the unit is partial.
+    pub fn read_known(
+        space: &Space<'a>,
+        head: &UnitHead,
+        known: &Abbreviations,
+        work: &mut Work,
+    ) -> Option<Self> {
+        let data = space.info.get(..head.end)?;
+        let mut at = head.entries;
+        match known.get(uleb(data, &mut at)?) {
+            Some(shape) => {
+                let specs = Abbreviations::specs(shape, space.abbrev, head.abbreviations);
+                work.take(16 * specs.len()).then(|| Self::of(space, head, &mut at, &specs))?
+            }
+            // The table is damaged before it.
+            None => Self::read(space, head, work),
+        }
+    }
+
+    /// Reads a root entry, whose attributes begin at a position.
+    fn of(
+        space: &Space<'a>,
+        head: &UnitHead,
+        at: &mut usize,
+        specs: &[AttributeSpecification],
+    ) -> Option<Self> {
+        let data = space.info.get(..head.end)?;
         let file_type = space.dwarf.file_type;
         let mut root = Self {
             low_pc: 0,
             bounds: Bounds::default(),
-            is_partial: tag == dw::DW_TAG_partial_unit,
+            is_partial: false,
             lines: None,
             name: None,
             directory: None,
@@ -157,9 +174,9 @@ impl<'a> Root<'a> {
         let (mut name, mut directory, mut split, mut split_id) = (None, None, None, head.dwo_id);
         attributes(
             data,
-            &mut at,
+            at,
             head,
-            &specs,
+            specs,
             |_| true,
             |attribute, value| match (attribute, value) {
                 (attribute, value) if root.bounds.take(attribute, value) => {}
@@ -221,6 +238,7 @@ impl<'a> Root<'a> {
     }
 
     /// The address ranges of an entry, at most [`MAX_RANGES_OF_ENTRY`]. Empty ones are left out.
+    #[inline]
     pub fn ranges(
         &self,
         space: &Space<'a>,
@@ -252,21 +270,48 @@ impl<'a> Root<'a> {
                 return Some(());
             }
         };
+        let mut count = 0;
+        let mut enter = |begin: u64, end: u64| {
+            if begin < end {
+                each(begin..end);
+            }
+            count += 1;
+            count < MAX_RANGES_OF_ENTRY
+        };
+        let section = gimli::Section::reader(dwarf.ranges.debug_rnglists()).slice();
+        let mut at = offset.0;
+        if head.encoding.version >= 5 && head.encoding.address_size == 8 {
+            // Most lists have nothing else than such pairs.
+            while section.get(at) == Some(&dw::DW_RLE_offset_pair.0) {
+                at += 1;
+                let (begin, end) = (uleb(section, &mut at)?, uleb(section, &mut at)?);
+                let (begin, end) = (self.low_pc.wrapping_add(begin), self.low_pc.wrapping_add(end));
+                let is_code = self.low_pc < TOMBSTONE && begin < TOMBSTONE;
+                if !work.take(8) || is_code && !enter(begin, end) {
+                    return Some(());
+                }
+            }
+            if section.get(at) == Some(&dw::DW_RLE_end_of_list.0) {
+                return Some(());
+            }
+        }
+        let offset = RangeListsOffset(at);
         let list = dwarf.ranges.ranges(offset, head.encoding, self.low_pc, &dwarf.debug_addr, self.addresses);
         let mut list = list.ok()?;
-        for _ in 0..MAX_RANGES_OF_ENTRY {
-            match list.next() {
-                Ok(Some(range)) if work.take(8) => {
-                    if range.begin < range.end {
-                        each(range.begin..range.end);
-                    }
-                }
+        // Entries that are no range cost work, too.
+        while let (true, Ok(Some(raw))) = (work.take(8), list.next_raw()) {
+            match list.convert_raw(raw) {
+                Ok(Some(range)) if enter(range.begin, range.end) => {}
+                Ok(None) => {}
                 _ => break,
             }
         }
         Some(())
     }
 }
+
+/// Code of this address and behind was dropped by the linker.
+const TOMBSTONE: u64 = u64::MAX - 1;
 
 /// The attributes that tell the addresses of an entry.
 #[derive(Clone, Debug, Default)]
@@ -277,12 +322,6 @@ pub(crate) struct Bounds<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    /// Whether an attribute is one of them.
-    #[inline]
-    pub fn has(name: DwAt) -> bool {
-        matches!(name, dw::DW_AT_low_pc | dw::DW_AT_high_pc | dw::DW_AT_ranges)
-    }
-
     /// Takes an attribute if it is one of them.
     #[inline]
     pub fn take(&mut self, name: DwAt, value: Value<'a>) -> bool {
@@ -312,20 +351,34 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Reads the wanted attributes of an entry of this shape.
+    /// Reads the attributes of an entry of this shape that are about functions and calls. `each` may be given others as well.
+    #[inline]
     pub fn attributes(
         &self,
         shape: &Shape,
         at: &mut usize,
         work: &mut Work,
-        is_wanted: impl Fn(DwAt) -> bool,
-        each: impl FnMut(DwAt, Value<'a>),
+        mut each: impl FnMut(DwAt, Value<'a>),
     ) -> Option<()> {
-        let specs = self.abbreviations.specs(shape);
-        if !work.take(4 * specs.len()) {
+        let (data, head) = (self.data(), &self.head);
+        let Some(steps) = self.abbreviations.steps(shape) else {
+            let specs = Abbreviations::specs(shape, self.space.abbrev, head.abbreviations);
+            if !work.take(16 * specs.len()) {
+                return None;
+            }
+            return attributes(data, at, head, &specs, is_asked, each);
+        };
+        if !work.take(4 * steps.len()) {
             return None;
         }
-        attributes(self.data(), at, &self.head, specs, is_wanted, each)
+        for step in steps {
+            match step {
+                Step::Skip(skip) => Abbreviations::skip_step(*skip, data, at, head.encoding)?,
+                Step::Plain(name, plain) => each(*name, plain_value(data, at, *plain)?),
+                Step::Other(spec) => each(spec.name(), other_value(data, at, head, *spec)?),
+            }
+        }
+        Some(())
     }
 
     pub fn string(&self, value: Value<'a>) -> Option<Slice<'a>> {

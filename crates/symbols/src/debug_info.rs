@@ -73,31 +73,32 @@ impl DebugInfo {
         has_function: &dyn Fn(u64) -> bool,
         stats: &mut Stats,
     ) -> Option<Vec<Option<Found>>> {
-        if let Some(known) = self.known(addresses) {
-            return Some(known);
-        }
-        let found = self.read(addresses, file, search, has_function, stats)?;
-        let Self { reader, names, .. } = self;
-        names.follow(reader);
-        let mut left = MAX_ANSWER;
-        let mut convert = |found: dwarf::Found| Found {
-            lines: names.lines(reader, &found.frames, &mut left),
-            function: found.function,
-        };
-        Some(found.into_iter().map(|found| found.map(&mut convert)).collect())
-    }
-
-    /// The same, if nothing needs to be read.
-    fn known(&mut self, addresses: &[u64]) -> Option<Vec<Option<Found>>> {
         if !addresses.is_sorted() {
             let mut sorted = addresses.to_vec();
             sorted.sort_unstable();
-            let found = self.known(&sorted)?;
+            let found = self.find(&sorted, file, search, has_function, stats)?;
             let position = |address: &u64| sorted.binary_search(address).ok();
             return Some(
                 addresses.iter().map(|address| found.get(position(address)?).cloned().flatten()).collect(),
             );
         }
+        if let Some(known) = self.known(addresses) {
+            return Some(known);
+        }
+        self.learn(addresses, file, search, has_function, stats)?;
+        let Self { reader, names, .. } = self;
+        names.follow(reader);
+        let mut found = Vec::with_capacity(addresses.len());
+        let mut left = MAX_ANSWER;
+        reader.answers(addresses, |frames, function| {
+            let convert = || Found { lines: names.lines(reader, frames, &mut left), function };
+            found.push((!frames.is_empty()).then(convert));
+        });
+        Some(found)
+    }
+
+    /// The same of sorted addresses, if nothing needs to be read.
+    fn known(&mut self, addresses: &[u64]) -> Option<Vec<Option<Found>>> {
         let Self { reader, names, .. } = self;
         let mut found = Vec::with_capacity(addresses.len());
         let mut left = MAX_ANSWER;
@@ -108,14 +109,15 @@ impl DebugInfo {
         is_known.then_some(found)
     }
 
-    fn read(
+    /// Reads what the file says of addresses. `None` if it is damaged.
+    fn learn(
         &mut self,
         addresses: &[u64],
         file: Option<&File>,
         search: &Search<'_>,
         has_function: &dyn Fn(u64) -> bool,
         stats: &mut Stats,
-    ) -> Option<Vec<Option<dwarf::Found>>> {
+    ) -> Option<()> {
         if self.sections.is_none() {
             let Some(own) = DebugSections::load(&self.elf, "") else {
                 tracing::debug!("read debug information of {}: a section is damaged", search.path.display());
@@ -134,7 +136,8 @@ impl DebugInfo {
             has_function,
         };
         let mut split = SplitFiles::new(search, &mut self.split_log);
-        Some(self.reader.find(&debug_file, &mut split, addresses))
+        self.reader.learn(&debug_file, &mut split, addresses);
+        Some(())
     }
 
     fn alternate(&mut self, file: Option<&File>, search: &Search<'_>) -> Option<&Alternate> {

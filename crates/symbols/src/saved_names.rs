@@ -31,7 +31,7 @@ impl SavedNames {
     /// What a file begins with. Raised where the layout changes, or what the parts say of equal files. Names are made readable by other crates,
     /// whose versions a test compares with those in use.
     pub const VERSION: &[u8] =
-        b"perf-agent names 1; cpp_demangle 0.5.1; gimli 0.34.0; rustc-demangle 0.1.28\n";
+        b"perf-agent names 2; cpp_demangle 0.5.1; gimli 0.34.0; rustc-demangle 0.1.28\n";
 
     /// The content of a file.
     pub(crate) fn write(parts: [&[u8]; PARTS]) -> Vec<u8> {
