@@ -96,10 +96,12 @@ static __always_inline int take_sample(void *ctx, enum sampler_context context, 
 	s = state_at(sample.slot);
 	if (!s)
 		return 0; /* unreachable: sized by the number of possible CPUs */
-	/* Periods that are missing here were not run: the event counts no less while a CPU is idle. */
+	/* Periods that are missing here were not run. */
 	s->ticks++;
-	if (!current_numbers(&sample.pid, &sample.tid))
-		return 0; /* idle */
+	if (!current_numbers(&sample.pid, &sample.tid)) {
+		s->idle_ticks++;
+		return 0;
+	}
 	cached = cached_proc(s, sample.pid);
 	/* Keep the path above minimal: most samples are not ours. */
 	if (cached->known ? cached->proc.flags & PROC_WAKER : !whole_system)

@@ -59,8 +59,9 @@ struct lock_run {
 };
 
 struct sampler_state {
-	u64 claims; /* of a slot of CONTEXT_CLAIMED or CONTEXT_PROBE: see claim.h */
-	u64 ticks;  /* runs of the program of the sampling event, also those that take no sample */
+	u64 claims;	/* of a slot of CONTEXT_CLAIMED or CONTEXT_PROBE: see claim.h */
+	u64 ticks;	/* runs of the program of the sampling event, also those that take no sample */
+	u64 idle_ticks; /* of these, those while the CPU was idle */
 	u64 passed; /* events of recorded processes since the last sample, where the program counts them: `sample_every`
 		     */
 

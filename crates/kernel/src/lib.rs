@@ -74,6 +74,7 @@ pub use python::Python;
 pub use python_walks::{PythonEnd, PythonWalks};
 pub use raw_stack::RawStack;
 pub use room::TableTrial;
+pub use sampler_states::Ticks;
 pub use sched_stats::{EventCount, ProcessId, ProcessStats};
 pub use schema::{Fold, Schema};
 pub use sections::VALUE_SLOTS;

@@ -22,7 +22,7 @@ use crate::processes::{ProcessUse, Processes};
 use crate::python::{Python, Pythons};
 use crate::room::TableTrial;
 use crate::runs::{Runs, runs};
-use crate::sampler_states::SamplerStates;
+use crate::sampler_states::{SamplerStates, Ticks};
 use crate::sched_stats::{ProcessId, ProcessStats, StatsMaps};
 use crate::settings::SampledIn;
 use crate::sides::{Cut, Sides, Sums};
@@ -469,9 +469,9 @@ impl Kernel {
         self.sides.sampler_counters()
     }
 
-    /// How often the program of the sampling event ran on a CPU, whether it took a sample or not.
+    /// How often the program of the sampling event ran on a CPU.
     #[must_use]
-    pub fn ticks(&self, cpu: u32) -> u64 {
+    pub fn ticks(&self, cpu: u32) -> Ticks {
         self.sides.ticks(layout::sampler_slot(cpu, self.cpus, self.sampled_in))
     }
 

@@ -14,6 +14,7 @@ use crate::sum_key::Event;
 
 const WORDS: usize = size_of::<types::sampler_state>() / 8;
 const TICKS_AT: usize = offset_of!(types::sampler_state, ticks) / 8;
+const IDLE_TICKS_AT: usize = offset_of!(types::sampler_state, idle_ticks) / 8;
 const COUNTERS_AT: usize = offset_of!(types::sampler_state, counters) / 8;
 /// Events with counters of their own.
 const EVENTS: usize = types::event::COUNTED_EVENTS.0 as usize;
@@ -25,6 +26,7 @@ const PENDING_WORDS: usize = size_of::<types::pending_counts>() / 8;
 const _: () = {
     assert!(size_of::<types::sampler_state>().is_multiple_of(8));
     assert!(offset_of!(types::sampler_state, ticks).is_multiple_of(8));
+    assert!(offset_of!(types::sampler_state, idle_ticks).is_multiple_of(8));
     assert!(offset_of!(types::sampler_state, counters).is_multiple_of(8));
     assert!(offset_of!(types::sampler_state, pending).is_multiple_of(8));
     assert!(size_of::<types::counters>() == COUNTERS * 8);
@@ -32,6 +34,15 @@ const _: () = {
     assert!(size_of::<types::pending_count>() == 16);
     assert!(offset_of!(types::pending_count, key) == 0 && offset_of!(types::pending_count, count) == 8);
 };
+
+/// Runs of the program of the sampling event on a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ticks {
+    /// Whether they took a sample or not.
+    pub all: u64,
+    /// Of these, those while the CPU was idle. Some CPUs have none: Linux 6.18 in a virtual machine ran none on one of two idle CPUs.
+    pub idle: u64,
+}
 
 /// The states of all slots.
 pub(crate) struct SamplerStates {
@@ -65,10 +76,12 @@ impl SamplerStates {
         at.map(|at| self.words().get(at..at + COUNTERS).unwrap_or_default())
     }
 
-    /// How often the program of the clock ran in a slot.
-    pub(crate) fn ticks(&self, slot: u32) -> u64 {
-        let at = slot as usize * WORDS + TICKS_AT;
-        self.words().get(at).map_or(0, |ticks| ticks.load(Ordering::Relaxed))
+    /// How often the program of the sampling event ran in a slot.
+    pub(crate) fn ticks(&self, slot: u32) -> Ticks {
+        let word = |at: usize| {
+            self.words().get(slot as usize * WORDS + at).map_or(0, |ticks| ticks.load(Ordering::Relaxed))
+        };
+        Ticks { all: word(TICKS_AT), idle: word(IDLE_TICKS_AT) }
     }
 
     /// Adds up the counters of an event on one side.

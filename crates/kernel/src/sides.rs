@@ -12,7 +12,7 @@ use libbpf_rs::{MapCore, MapHandle};
 use crate::abi::control;
 use crate::control_words::{ControlWords, Switch};
 use crate::counters::{COUNTERS, Counter};
-use crate::sampler_states::SamplerStates;
+use crate::sampler_states::{SamplerStates, Ticks};
 use crate::sections::VALUE_SLOTS;
 use crate::sum_key::Event;
 use crate::table_pool::TablePool;
@@ -248,8 +248,8 @@ impl Sides {
         Ok(self.switch.other())
     }
 
-    /// How often the program of the clock ran in a slot.
-    pub(crate) fn ticks(&self, slot: u32) -> u64 {
+    /// How often the program of the sampling event ran in a slot.
+    pub(crate) fn ticks(&self, slot: u32) -> Ticks {
         self.states.ticks(slot)
     }
 

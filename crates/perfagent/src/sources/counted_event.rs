@@ -95,7 +95,10 @@ impl Source for CountedEvent {
         if self.event.unit == Unit::Count && self.event.sampled_in == SampledIn::Task {
             let period = self.event.period.max(1);
             let ran = counts(events).into_iter().map(|(cpu, count)| {
-                (cpu, Ran { due: count.unwrap_or(0) / period, times: kernel.ticks(cpu), stolen: 0 })
+                (
+                    cpu,
+                    Ran { due: count.unwrap_or(0) / period, times: kernel.ticks(cpu).all, ..Ran::default() },
+                )
             });
             accounting.not_run = not_run::estimate(&ran.collect(), 0);
         }

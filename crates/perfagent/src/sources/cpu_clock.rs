@@ -6,7 +6,7 @@ use events::{EventSpec, Followed, Present};
 use kernel::Kernel;
 use recording::Accounting;
 
-use super::not_run::{self, Ran};
+use super::not_run::{self, CpuTimes, Ran};
 use super::sampled_set::SampledSet;
 use super::source::{Opening, Source};
 use crate::failure::attach_error;
@@ -16,16 +16,16 @@ use crate::{Config, Error};
 pub(crate) struct CpuClock {
     set: SampledSet,
     rate_hz: u32,
-    /// What the hypervisor had taken from each CPU before the events were enabled.
-    stolen_before: BTreeMap<u32, u64>,
+    /// What each CPU had done before the events were enabled.
+    before: BTreeMap<u32, CpuTimes>,
 }
 
 impl CpuClock {
     pub(crate) fn new(config: &Config) -> Self {
-        // Idle time is not recorded. The program leaves it out and not the kernel, so that each period has a run.
+        // Idle time is not recorded. The program leaves it out and not the kernel, so that most periods have a run.
         let spec = EventSpec { exclude_idle: false, ..EventSpec::cpu_clock(config.sample_rate_hz.into()) };
         let (set, rate_hz) = (SampledSet::new(spec, config), config.sample_rate_hz);
-        Self { set, rate_hz, stolen_before: BTreeMap::new() }
+        Self { set, rate_hz, before: BTreeMap::new() }
     }
 
     fn failed(&self, error: events::Error) -> Error {
@@ -40,7 +40,7 @@ impl Source for CpuClock {
     }
 
     fn enable(&mut self, _: &mut Kernel, _: u64) -> Result<(), Error> {
-        self.stolen_before = stolen_ns();
+        self.before = cpu_times();
         self.set.enable().map_err(|error| self.failed(error))
     }
 
@@ -62,19 +62,20 @@ impl Source for CpuClock {
         accounting.throttled_ns += throttled_ns;
         // Before the runs are counted: a period in between is no missing one.
         let event_ns = events.ran_ns();
-        let stolen_now = stolen_ns();
+        let now = cpu_times();
         let ran = event_ns.into_iter().map(|(cpu, event_ns)| {
-            let stolen = |at: &BTreeMap<u32, u64>| at.get(&cpu).copied().unwrap_or(0);
-            let stolen_ns = stolen(&stolen_now).saturating_sub(stolen(&self.stolen_before));
-            (cpu, Ran::of_clock(event_ns, kernel.ticks(cpu), stolen_ns, self.rate_hz))
+            let at = |times: &BTreeMap<u32, CpuTimes>| times.get(&cpu).copied().unwrap_or_default();
+            let ticks = kernel.ticks(cpu);
+            let meanwhile = at(&now).since(at(&self.before));
+            (cpu, Ran::of_clock(event_ns, ticks.all, ticks.idle, meanwhile, self.rate_hz))
         });
         let throttled = not_run::periods(throttled_ns, self.rate_hz);
         accounting.not_run = not_run::estimate(&ran.collect(), throttled);
     }
 }
 
-/// The time that the hypervisor has taken from each CPU; nothing where that cannot be read.
-fn stolen_ns() -> BTreeMap<u32, u64> {
+/// What each CPU has done so far; nothing where that cannot be read.
+fn cpu_times() -> BTreeMap<u32, CpuTimes> {
     let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-    not_run::stolen_ns(&std::fs::read_to_string("/proc/stat").unwrap_or_default(), tick_ns)
+    not_run::cpu_times(&std::fs::read_to_string("/proc/stat").unwrap_or_default(), tick_ns)
 }

@@ -1,8 +1,8 @@
 //! Periods of the sampling event in which the kernel ran no program: of the clock an estimate.
 //!
 //! While a thread changes a BPF map, the kernel runs no BPF program of events on its CPU and counts nothing. The event itself goes on, and
-//! its program counts its runs: what is missing between the two was not run. Time that the hypervisor took, in which no timer fires, and
-//! throttled time have other causes; where they are coarse, the estimate is low.
+//! its program counts its runs: what is missing between the two was not run. Time that the hypervisor took, in which no timer fires,
+//! throttled time, and idle time, which some CPUs report to no program, have other causes; where they are coarse, the estimate is low.
 
 use std::collections::BTreeMap;
 
@@ -21,16 +21,40 @@ pub(super) struct Ran {
     pub(super) due: u64,
     /// Its program ran this number of times.
     pub(super) times: u64,
-    /// Of the periods, those that the hypervisor took.
-    pub(super) stolen: u64,
+    /// Periods that may be missing for another reason: the hypervisor took them, or the CPU was idle.
+    pub(super) excused: u64,
+}
+
+/// Of the time of a CPU, what has no run of the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CpuTimes {
+    idle_ns: u64,
+    /// That the hypervisor took.
+    stolen_ns: u64,
+}
+
+impl CpuTimes {
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            idle_ns: self.idle_ns.saturating_sub(before.idle_ns),
+            stolen_ns: self.stolen_ns.saturating_sub(before.stolen_ns),
+        }
+    }
 }
 
 impl Ran {
-    /// Of a clock: the event ran for `event_ns`, of which the hypervisor took `stolen_ns`.
-    pub(super) fn of_clock(event_ns: u64, times: u64, stolen_ns: u64, rate_hz: u32) -> Self {
-        // Time of the hypervisor is told in ticks: the last one may have begun only.
-        let stolen = if stolen_ns == 0 { 0 } else { periods(stolen_ns, rate_hz) + 1 };
-        Self { due: periods(event_ns, rate_hz), times, stolen }
+    /// Of a clock: the event ran for `event_ns`, its program `times`, of which `idle_times` on the idle CPU, which meanwhile did this.
+    pub(super) fn of_clock(
+        event_ns: u64,
+        times: u64,
+        idle_times: u64,
+        meanwhile: CpuTimes,
+        rate_hz: u32,
+    ) -> Self {
+        // These times are told in ticks: the last one may have begun only.
+        let most = |ns| if ns == 0 { 0 } else { periods(ns, rate_hz) + 1 };
+        let idle = most(meanwhile.idle_ns).saturating_sub(idle_times);
+        Self { due: periods(event_ns, rate_hz), times, excused: most(meanwhile.stolen_ns) + idle }
     }
 }
 
@@ -44,7 +68,7 @@ pub(super) fn estimate(cpus: &BTreeMap<u32, Ran>, throttled: u64) -> NotRun {
     let mut not_run = NotRun::default();
     let mut largest = 0;
     for (cpu, ran) in cpus {
-        let missing = ran.due.saturating_sub(ran.times).saturating_sub(ran.stolen);
+        let missing = ran.due.saturating_sub(ran.times).saturating_sub(ran.excused);
         if missing <= SLACK {
             continue;
         }
@@ -64,13 +88,17 @@ pub(super) fn estimate(cpus: &BTreeMap<u32, Ran>, throttled: u64) -> NotRun {
     not_run
 }
 
-/// The time that the hypervisor took from each CPU, from the text of `/proc/stat` (proc_stat(5)). `tick_ns`: its unit.
-pub(super) fn stolen_ns(stat: &str, tick_ns: u64) -> BTreeMap<u32, u64> {
+/// What each CPU has done since the system began, from the text of `/proc/stat` (proc_stat(5)). `tick_ns`: its unit.
+pub(super) fn cpu_times(stat: &str, tick_ns: u64) -> BTreeMap<u32, CpuTimes> {
     let of_line = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
         let cpu = words.next()?.parse().ok()?;
-        let ticks: u64 = words.nth(7)?.parse().ok()?;
-        Some((cpu, ticks.saturating_mul(tick_ns)))
+        // user, nice, system, idle, iowait, irq, softirq, steal
+        let mut ns = [0_u64; 8];
+        for ns in &mut ns {
+            *ns = words.next()?.parse::<u64>().ok()?.saturating_mul(tick_ns);
+        }
+        Some((cpu, CpuTimes { idle_ns: ns[3].saturating_add(ns[4]), stolen_ns: ns[7] }))
     };
     // The line of all CPUs together has no number.
     stat.lines().filter(|line| !line.starts_with("cpu ")).filter_map(of_line).collect()
@@ -83,7 +111,9 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn of(cpus: [(u64, u64, u64); 2], throttled_ns: u64) -> NotRun {
-        let ran = cpus.map(|(event_ns, times, stolen_ns)| Ran::of_clock(event_ns, times, stolen_ns, 100));
+        let ran = cpus.map(|(event_ns, times, stolen_ns)| {
+            Ran::of_clock(event_ns, times, 0, CpuTimes { idle_ns: 0, stolen_ns }, 100)
+        });
         estimate(&(0..).zip(ran).collect(), periods(throttled_ns, 100))
     }
 
@@ -108,8 +138,25 @@ mod tests {
     }
 
     #[test]
-    fn time_of_the_hypervisor_is_the_eighth_figure() {
+    fn idle_time_needs_no_runs() {
+        let missing = |times, idle_times, idle_ns| {
+            let ran = Ran::of_clock(10 * SECOND, times, idle_times, CpuTimes { idle_ns, stolen_ns: 0 }, 100);
+            estimate(&BTreeMap::from([(0, ran)]), 0).periods
+        };
+        assert_eq!(missing(1000, 900, 9 * SECOND), 0, "a CPU that reports its idle time");
+        assert_eq!(missing(100, 0, 9 * SECOND), 0, "one that does not");
+        assert_eq!(missing(600, 500, 9 * SECOND), 0, "one that does at times");
+        assert_eq!(missing(960, 900, 9 * SECOND), 39, "missing ones of a busy time, without the last tick");
+        assert_eq!(missing(60, 0, 9 * SECOND), 39, "the same on a CPU that does not");
+        assert_eq!(missing(960, 910, 9 * SECOND), 40, "idle time is coarse");
+    }
+
+    #[test]
+    fn times_are_the_fourth_fifth_and_eighth_figures() {
         let stat = "cpu  1 2 3 4 5 6 7 80 9 10\ncpu0 1 2 3 4 5 6 7 30 9 10\ncpu12 1 2 3 4 5 6 7 50 9 10\ncpux 1\ncpu3 1 2\nintr 5 0\n";
-        assert_eq!(stolen_ns(stat, 10), BTreeMap::from([(0, 300), (12, 500)]));
+        let told = |stolen_ns| CpuTimes { idle_ns: 90, stolen_ns };
+        assert_eq!(cpu_times(stat, 10), BTreeMap::from([(0, told(300)), (12, told(500))]));
+        let large = format!("cpu0 1 2 3 {0} {0} 6 7 8", u64::MAX);
+        assert_eq!(cpu_times(&large, 10)[&0].idle_ns, u64::MAX);
     }
 }

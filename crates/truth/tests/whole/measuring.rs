@@ -49,6 +49,31 @@ fn the_ledger_tells_the_time_in_the_kernel() {
     assert!(told > 0.0 && told + 0.1 >= seen && told < 3.0 * seen, "{told} ms, seen {seen} ms");
 }
 
+/// Some CPUs run no program of the clock while they are idle. (Seen on one of two CPUs of a virtual machine.)
+#[test]
+fn an_idle_cpu_lacks_no_periods() {
+    let Some(setup) = Setup::get() else { return };
+    let flags = "-O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer";
+    let program =
+        Build::new("recurse-fp", Compiler::Gcc, "recurse.c", flags).run(&sources(), &out()).unwrap();
+    let cpus = std::thread::available_parallelism().unwrap().get().min(4);
+    for cpu in 0..cpus {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &cpu.to_string()]).arg(&program).args(["30", "20000000"]);
+        let target = Target::start_command(&mut command).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        // A busy host takes periods and tells of none: the least of several runs counts.
+        let share = (0..3).map(|_| {
+            let scope = Scope::Process(target.pid());
+            let capture = setup.profiler().start(scope, 1.0, 499, folder.path()).unwrap().finish().unwrap();
+            let figure = |key| capture.ledger(key).map_or(0.0, |value| value.parse::<f64>().unwrap());
+            figure("not_run") / figure("samples")
+        });
+        let least = share.fold(f64::MAX, f64::min);
+        assert!(least < 0.1, "busy on CPU {cpu}: {least} of the samples");
+    }
+}
+
 #[test]
 fn periods_that_the_kernel_does_not_run_are_told() {
     // The program makes maps, which needs rights of its own.
