@@ -23,6 +23,10 @@ const QUARANTINE: Duration = Duration::from_secs(2);
 /// The largest number of chunks mapped at a time; 1 MiB.
 const MAX_WINDOWS: usize = 16;
 
+/// Where chunks are missing, as many after the last one are made with them; 512 KiB. Each making waits some ms for running programs,
+/// and tables that become ready one after the other mostly need one chunk.
+const AHEAD: u32 = 8;
+
 pub(crate) struct TablePool {
     outer: MapHandle,
     /// The entry after the last chunk, for [`Self::wait_for_programs`].
@@ -108,13 +112,10 @@ impl TablePool {
         extents
     }
 
-    /// Creates the chunks of reserved words, given as (start, words). One call for many is faster: each call waits for
-    /// running programs.
+    /// Creates the chunks of reserved words, given as (start, words), and some ahead of need. One call for many is faster: each call
+    /// waits for running programs.
     pub(crate) fn back(&mut self, parts: &[(u32, u32)]) -> Result<(), Error> {
-        let range =
-            |&(start, words): &(u32, u32)| start / CHUNK_WORDS..=(start + words.max(1) - 1) / CHUNK_WORDS;
-        let missing = parts.iter().flat_map(range).filter(|index| self.chunks[*index as usize].is_none());
-        let missing: BTreeSet<u32> = missing.collect();
+        let missing = to_make(parts, self.chunks.len() as u32, |index| self.chunks[index as usize].is_some());
         let made = missing.into_iter().map(|index| Ok((index, new_chunk()?)));
         let made: Vec<(u32, MapHandle)> = made.collect::<Result<_, Error>>()?;
         let entries: Vec<(u32, i32)> =
@@ -206,6 +207,17 @@ impl TablePool {
     }
 }
 
+/// The chunks to make for reserved words, of `all` chunks. `exists`: whether a chunk was made already.
+fn to_make(parts: &[(u32, u32)], all: u32, exists: impl Fn(u32) -> bool) -> BTreeSet<u32> {
+    let range = |&(start, words): &(u32, u32)| start / CHUNK_WORDS..=(start + words.max(1) - 1) / CHUNK_WORDS;
+    let mut missing: BTreeSet<u32> = parts.iter().flat_map(range).filter(|index| !exists(*index)).collect();
+    if let Some(last) = missing.last().copied() {
+        let ahead = last + 1..all.min(last + 1 + AHEAD);
+        missing.extend(ahead.filter(|index| !exists(*index)));
+    }
+    missing
+}
+
 /// Number of updates at the same time. Each waits some ms until all running programs have ended; updates at the same
 /// time share that wait.
 const AT_A_TIME: usize = 8;
@@ -265,5 +277,23 @@ impl RawForms for std::os::fd::BorrowedFd<'_> {
 
     fn as_raw_bytes(&self) -> [u8; 4] {
         self.as_raw().to_ne_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_made_for_several_tables_at_once() {
+        let made = |parts: &[(u32, u32)], exists: fn(u32) -> bool| {
+            to_make(parts, 32, exists).into_iter().collect::<Vec<u32>>()
+        };
+        assert_eq!(made(&[(0, 1)], |_| false), (0..9).collect::<Vec<u32>>(), "one, and those ahead");
+        assert!(made(&[(3 * CHUNK_WORDS, 5)], |index| index < 9).is_empty(), "it exists");
+        assert_eq!(made(&[(9 * CHUNK_WORDS - 1, 2)], |index| index < 9), (9..18).collect::<Vec<u32>>());
+        assert_eq!(made(&[(0, 1), (4 * CHUNK_WORDS, 1)], |index| index == 5), [0, 4, 6, 7, 8, 9, 10, 11, 12]);
+        assert_eq!(made(&[(30 * CHUNK_WORDS, 1)], |_| false), [30, 31], "no more than there are");
+        assert!(made(&[], |_| false).is_empty());
     }
 }
