@@ -55,6 +55,12 @@ fn rare() -> Vec<Program> {
             .chain(format!("{MAIN} trap // @libc on_trap spin")),
         Program::new("restartable-sequence", vec![c("restarted", "restarted.c")], "{out}/restarted")
             .chain(format!("{MAIN} attempt (sequence / sequence_aborted)")),
+        // The generated code has no name.
+        Program::new("high-addresses-static", vec![static_c("high-static", "high.c")], "{out}/high-static")
+            .chain(format!("{STATIC_MAIN} switching on_high_stack <any> back_in_c spin"))
+            // Frame pointers are all there is of that code, and in its first and last instructions it has none.
+            .demanding(99.0)
+            .standalone(),
     ]
 }
 
