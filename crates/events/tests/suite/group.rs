@@ -117,6 +117,7 @@ fn threads_that_start_while_it_is_opened_count_once() {
             })
         })
         .collect();
+    let (mut clocks, mut mosts) = (0, 0);
     for _ in 0..10 {
         let opened = EventGroup::open(&events("task-clock,context-switches,page-faults"), &own());
         let Ok(mut group) = opened else {
@@ -131,10 +132,11 @@ fn threads_that_start_while_it_is_opened_count_once() {
         let most = clock_ns(ClockId::ProcessCPUTime) - before;
         let reading = group.read();
         let clock = values(&reading)[0];
-        // perf's clock goes on while a hypervisor has the CPU; the scheduler's does not.
-        assert!(clock as f64 <= most as f64 * 1.5 + 20_000_000.0, "{clock} of {most}: {reading:?}");
         assert!(group.uncounted() > 0 || clock * 4 >= most, "{clock} of {most}: {reading:?}");
+        (clocks, mosts) = (clocks + clock, mosts + most);
     }
+    // perf's clock goes on while a hypervisor has the CPU; the scheduler's does not. That is much of single rounds only.
+    assert!(clocks as f64 <= mosts as f64 * 1.5 + 20_000_000.0, "{clocks} of {mosts}");
     stop.store(true, Ordering::Relaxed);
     storm.into_iter().for_each(|thread| thread.join().unwrap());
 }
