@@ -127,8 +127,8 @@ fn text(comparison: &Comparison, args: &DiffArgs) -> Vec<String> {
     let which = if args.sort == Some(Sort::Cum) { "cum" } else { "flat" };
     let against = match args.against.unwrap_or_default() {
         Against::Samples => "of all samples",
-        Against::Time => "per second",
-        Against::Runs => "per run",
+        Against::Time => "samples per second",
+        Against::Runs => "samples per run",
     };
     let mut lines = vec![format!("{before} samples before, {after} after; {which}, {against}")];
     let found: Vec<&Change> = comparison.discoveries().collect();
@@ -139,11 +139,12 @@ fn text(comparison: &Comparison, args: &DiffArgs) -> Vec<String> {
         let functions = if found.len() == 1 { "function" } else { "functions" };
         lines.push(format!("{} {functions} of {all} changed significantly:", found.len()));
         lines.push(format!(
-            "{:>7}  {:>7}  {:>9}  {:>22}  function",
+            "{:>8}  {:>8}  {:>9}  {:>22}  function",
             "before", "after", "change", "95 % interval"
         ));
         let limit = args.lines.unwrap_or(LINES);
-        lines.extend(found.iter().take(limit).map(|change| row(change)));
+        let against = args.against.unwrap_or_default();
+        lines.extend(found.iter().take(limit).map(|change| row(change, comparison.exposures, against)));
         if found.len() > limit {
             lines.push(format!("… {} more functions (-n)", found.len() - limit));
         }
@@ -152,12 +153,17 @@ fn text(comparison: &Comparison, args: &DiffArgs) -> Vec<String> {
     lines
 }
 
-fn row(change: &Change) -> String {
+fn row(change: &Change, exposures: (f64, f64), against: Against) -> String {
     let interval = format!("{:+.1} … {:+.1} %", change.interval.0, change.interval.1);
     let percent =
         if change.percent.is_infinite() { "new".to_owned() } else { format!("{:+.1} %", change.percent) };
-    let (before, after) = change.shares;
-    format!("{before:>6.2}%  {after:>6.2}%  {percent:>9}  {interval:>22}  {}", name(change))
+    let measured = |samples: u64, exposure: f64, share: f64| match against {
+        Against::Samples => format!("{share:.2}%"),
+        Against::Time | Against::Runs => format!("{:.2}", samples as f64 / exposure),
+    };
+    let before = measured(change.before, exposures.0, change.shares.0);
+    let after = measured(change.after, exposures.1, change.shares.1);
+    format!("{before:>8}  {after:>8}  {percent:>9}  {interval:>22}  {}", name(change))
 }
 
 fn name(change: &Change) -> String {
@@ -180,10 +186,24 @@ mod tests {
         Words::parse_from(["diff"].iter().chain(words)).diff
     }
 
+    fn side(runs: &[&str]) -> Vec<(String, WrittenProfile)> {
+        let read = |folded: &&str| WrittenProfile::read_from(folded.as_bytes()).unwrap();
+        runs.iter().map(|run| ((*run).to_owned(), read(run))).collect()
+    }
+
     fn comparison(before: &str, after: &str) -> Comparison {
-        let side =
-            |folded: &str| vec![(folded.to_owned(), WrittenProfile::read_from(folded.as_bytes()).unwrap())];
-        WrittenProfile::compare(side(before), side(after), perfagent::Against::Samples, Part::Own).unwrap()
+        WrittenProfile::compare(side(&[before]), side(&[after]), perfagent::Against::Samples, Part::Own)
+            .unwrap()
+    }
+
+    #[test]
+    fn runs_are_told_in_samples_of_a_run() {
+        let (before, after) = (side(&["main;f 500\nmain;g 500"]), side(&["main;f 700\nmain;g 490"]));
+        let comparison = WrittenProfile::compare(before, after, perfagent::Against::Runs, Part::Own).unwrap();
+        let lines = text(&comparison, &args(&["a", "b", "--against", "runs"]));
+        assert_eq!(lines[0], "1000 samples before, 1190 after; flat, samples per run");
+        let f = lines.iter().find(|line| line.ends_with("  f")).unwrap();
+        assert_eq!(f.split_whitespace().take(3).collect::<Vec<_>>(), ["500.00", "700.00", "+40.0"]);
     }
 
     #[test]
@@ -192,7 +212,7 @@ mod tests {
         let lines = text(&comparison, &args(&["a", "b"]));
         assert_eq!(lines[0], "1000 samples before, 1001 after; flat, of all samples");
         assert_eq!(lines[1], "2 functions of 3 changed significantly:");
-        assert_eq!(lines[3], " 50.00%   29.97%    -40.1 %         -46.4 … -32.8 %  g");
+        assert_eq!(lines[3], "  50.00%    29.97%    -40.1 %         -46.4 … -32.8 %  g");
         assert!(lines[4].contains("+39.9 %") && lines[4].ends_with("  f"), "{}", lines[4]);
         assert!(lines[5].starts_with("not detectable: changes below "), "{}", lines[5]);
         assert_eq!(listed(&grew(&comparison, 29.0)), "f");

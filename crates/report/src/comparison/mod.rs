@@ -56,6 +56,8 @@ pub struct Change {
 pub struct Comparison {
     /// Samples before and after.
     pub samples: (u64, u64),
+    /// What the samples before and after are measured against: all samples of the side, its seconds, or its runs.
+    pub exposures: (f64, f64),
     /// All functions of both sides: discoveries first, each part by the size of the change in what is compared, as shares or samples per second.
     pub functions: Vec<Change>,
     /// The profiles before and after.
@@ -128,7 +130,7 @@ pub fn compare(
     });
     let samples = (before.whole(), after.whole());
     let dispersion = significance::common_dispersion(&sides, against).map(|of| of.phi);
-    Ok(Comparison { samples, functions, profiles, dispersion })
+    Ok(Comparison { samples, exposures, functions, profiles, dispersion })
 }
 
 /// Judges counts that are not those of functions, as those of the frames of a graph.
