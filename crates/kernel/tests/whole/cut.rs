@@ -240,6 +240,8 @@ fn the_intervals_together_have_what_one_capture_has() {
     // Each interval has exactly the time of each thread that there was.
     let last = cut.intervals.len() - 2;
     let mut inexact = Vec::new();
+    // A busy machine may let that thread wait for a CPU until it parks.
+    let mut parks = false;
     for (number, interval) in cut.intervals.iter().enumerate().take(last).skip(1) {
         let length = interval.to_ns - interval.from_ns;
         let times = tids.iter().map(|(name, tid)| {
@@ -255,9 +257,12 @@ fn the_intervals_together_have_what_one_capture_has() {
                 inexact.push((number, what, time, expected));
             }
         }
-        let blocked = cut.of_thread(interval, tids["waits"]);
-        assert_eq!(blocked.get(&State::Blocked).copied().unwrap_or_default(), (0, length));
+        let blocked =
+            cut.of_thread(interval, tids["waits"]).get(&State::Blocked).copied().unwrap_or_default();
+        assert!(blocked == (0, length) || !parks, "{blocked:?} of {length}");
+        parks |= blocked.1 > 0;
     }
+    assert!(parks);
     // Not where this process was held up in the moment in which it writes a seam down: both sides of one seam, at most.
     let seams = inexact.last().zip(inexact.first()).map_or(0, |(last, first)| last.0 - first.0);
     assert!(seams < 2, "{inexact:?}");

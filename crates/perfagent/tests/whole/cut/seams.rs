@@ -141,10 +141,10 @@ fn the_least_length_of_a_wait_is_that_of_the_whole_wait() {
     let sums = by_thread(&intervals);
     println!("{sums:?} of {threads:?}");
     for sleeper in of(&threads, "sleeps", &sums) {
-        // Six waits of 700 ms begin within 4 s.
-        assert_eq!(sleeper.waits, 6, "{sums:?}");
-        // A busy machine wakes them late; the last wait begins within 4 s.
-        assert!((4_190_000_000..4_900_000_000).contains(&sleeper.off_cpu_ns), "{sums:?}");
+        // Six waits of 700 ms begin within 4 s; on a busy machine, which wakes them late, five.
+        assert!((5..=6).contains(&sleeper.waits), "{sums:?}");
+        // The last wait begins within 4 s.
+        assert!((4_000_000_000..4_900_000_000).contains(&sleeper.off_cpu_ns), "{sums:?}");
     }
     let naps = of(&threads, "naps", &sums)[0];
     assert_eq!((naps.waits, naps.off_cpu_ns), (0, 0), "{sums:?}");
