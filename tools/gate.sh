@@ -65,7 +65,10 @@ run() { # NAME COMMAND…
 step() { if run "$@"; then pass; else fail "$1"; return 1; fi; }
 
 # The names of the tests that failed.
-failed_tests() { awk '/^test .* \.\.\. FAILED$/ { print $2 }' "$1"; }
+failed_tests() { # LOG
+    # The name of another test that has just begun may stand before it.
+    sed -nE 's/^(.* )?test ([^ ]+) \.\.\. FAILED$/\2/p' "$1"
+}
 
 # Why a test failed: the messages of its panics, on one line.
 cause() { # LOG TEST

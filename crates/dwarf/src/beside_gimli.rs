@@ -129,7 +129,7 @@ fn both_find_the_same_entries() {
 }
 
 #[test]
-#[ignore = "measures; needs a release build and a large file, named by DWARF_LARGE_FILE"]
+#[ignore = "measures; needs a release build and a large file"]
 fn time_of_both() {
     let path = std::env::var_os("DWARF_LARGE_FILE").map_or_else(|| "/proc/self/exe".into(), PathBuf::from);
     let file = File::read(path.to_str().unwrap());
