@@ -16,7 +16,7 @@ most_on=64
 most_both=128
 
 for tool in qemu-system-x86_64:qemu-system-x86 cpio:cpio; do
-    command -v "${tool%%:*}" > /dev/null || { echo "skipped: tests/vm because ${tool%%:*} is missing (package ${tool#*:})"; exit 0; }
+    command -v "${tool%%:*}" > /dev/null || { echo "skipped: tests/vm/many_cpus.sh because ${tool%%:*} is missing (package ${tool#*:})"; exit 0; }
 done
 for binary in "$agent" "$truth"; do
     [ -x "$binary" ] || { echo "many_cpus.sh: $binary is missing: cargo build --release -p cli -p truth" >&2; exit 1; }

@@ -319,27 +319,28 @@ impl Intake {
         }
     }
 
-    fn walk_deferred(&mut self, deferred: DeferredStack, context: &mut WalkContext<'_>, wait: bool) {
+    fn walk_deferred(&mut self, mut deferred: DeferredStack, context: &mut WalkContext<'_>, wait: bool) {
         let raw = &deferred.raw;
         let Some(snapshot) = context.processes.histories().at(raw.stack.pid, raw.stack.exec_id) else {
-            match if wait { deferred.awaiting_its_program() } else { Err(deferred) } {
-                Ok(deferred) => self.deferred.put_back(deferred),
-                Err(deferred) => {
-                    let end = WalkEnd::TableNotReady;
-                    let walked = Walked { frames: Vec::new(), end, left_the_copy: false, nowhere: None };
-                    self.record_walked(deferred.raw, walked, context.processes);
-                }
+            if wait && deferred.awaits_its_program() {
+                self.deferred.put_back(deferred);
+            } else {
+                let end = WalkEnd::TableNotReady;
+                let walked = Walked { frames: Vec::new(), end, left_the_copy: false, nowhere: None };
+                self.record_walked(deferred.raw, walked, context.processes);
             }
             return;
         };
         match walk(raw, snapshot.image, &mut self.unwinders, context.tables, context.kernel, wait) {
             // The code may be in a mapping that is still to be read.
-            Some(walked) if walked.end == WalkEnd::NoMapping && wait => match deferred.awaiting_mappings() {
-                Ok(deferred) => self.deferred.put_back(deferred),
-                Err(deferred) => self.record_walked(deferred.raw, walked, context.processes),
-            },
+            Some(walked) if walked.end == WalkEnd::NoMapping && wait && deferred.awaits_mappings() => {
+                self.deferred.put_back(deferred);
+            }
             Some(walked) => self.record_walked(deferred.raw, walked, context.processes),
-            None => self.deferred.put_back(deferred.awaiting_files()),
+            None => {
+                deferred.awaits_files();
+                self.deferred.put_back(deferred);
+            }
         }
     }
 

@@ -76,19 +76,19 @@ impl DeferredStacks {
 }
 
 impl DeferredStack {
-    /// Mappings of its process may still be on their way. `Err`: not any more.
-    pub(crate) fn awaiting_mappings(self) -> Result<Self, Self> {
-        self.awaiting(FRESH)
+    /// Lets it wait for mappings of its process. False: they are not on their way any more.
+    pub(crate) fn awaits_mappings(&mut self) -> bool {
+        self.awaits(FRESH)
     }
 
-    /// The program that it is of may still become known. `Err`: not any more.
-    pub(crate) fn awaiting_its_program(self) -> Result<Self, Self> {
-        self.awaiting(PROGRAM)
+    /// Lets it wait for the program that it is of. False: that has ended.
+    pub(crate) fn awaits_its_program(&mut self) -> bool {
+        self.awaits(PROGRAM)
     }
 
-    /// It needs a table, or frame sections.
-    pub(crate) fn awaiting_files(self) -> Self {
-        self.awaiting(PATIENCE).unwrap_or_else(|late| late)
+    /// Lets it wait for a table or frame sections, as long as that is worth it: see [`Self::is_patient`].
+    pub(crate) fn awaits_files(&mut self) {
+        self.awaits(PATIENCE);
     }
 
     /// Whether a table is still worth waiting for.
@@ -96,13 +96,10 @@ impl DeferredStack {
         self.since.elapsed() < PATIENCE
     }
 
-    /// It waits for news until this time after it came. `Err`: that time is over.
-    fn awaiting(mut self, time: Duration) -> Result<Self, Self> {
-        if self.since.elapsed() >= time {
-            return Err(self);
-        }
+    /// Without news it is walked again when so much time has passed since it came. False: it has.
+    fn awaits(&mut self, time: Duration) -> bool {
         self.again = Some(self.since + time);
-        Ok(self)
+        self.since.elapsed() < time
     }
 }
 
@@ -132,7 +129,10 @@ mod tests {
     fn taken(stacks: &mut DeferredStacks, news: &News, later: Duration) -> Vec<u32> {
         let due = stacks.take_due(news, Instant::now() + later);
         let pids = due.iter().map(|one| one.raw.stack.pid).collect();
-        due.into_iter().for_each(|one| stacks.put_back(one.awaiting_files()));
+        for mut one in due {
+            one.awaits_files();
+            stacks.put_back(one);
+        }
         pids
     }
 
@@ -159,7 +159,6 @@ mod tests {
         let due = stacks.take_due(&News::default(), Instant::now());
         due.into_iter().for_each(|one| stacks.put_back(one));
         assert_eq!(taken(&mut stacks, &News::default(), Duration::ZERO), [7]);
-        let late = stacks.take().remove(0);
-        assert!(late.awaiting_its_program().is_ok());
+        assert!(stacks.take()[0].awaits_its_program());
     }
 }
