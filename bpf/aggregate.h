@@ -48,7 +48,7 @@ static __always_inline bool takes_kernel_stack(struct sample *sample)
 /* Puts the kernel stack into the outbox. User frames follow it if the stack is sent. */
 static __always_inline void take_kernel_stack(void *ctx, struct sample *sample)
 {
-	struct outbox *box = bpf_map_lookup_elem(&outboxes, &sample->slot);
+	struct outbox *box = outbox_by(&sample->slot);
 	u32 n, i;
 	u64 hash = seed;
 	long size;
@@ -73,7 +73,7 @@ static __always_inline void take_kernel_stack(void *ctx, struct sample *sample)
 /* One batch of gather_frames. */
 __noinline int gather_batch(u32 slot)
 {
-	struct outbox *box = bpf_map_lookup_elem(&outboxes, &slot);
+	struct outbox *box = outbox_at(slot);
 	struct walk *w = walk_at(slot);
 	u32 i, at, to;
 	struct memo *m;
@@ -143,7 +143,7 @@ static __noinline u32 put_python(u32 slot, u32 at)
 
 static __always_inline bool send_stack(struct sample *sample, u64 hash, u32 end, u32 user_frames)
 {
-	struct outbox *box = bpf_map_lookup_elem(&outboxes, &sample->slot);
+	struct outbox *box = outbox_by(&sample->slot);
 	u32 native = OUTBOX_KERNEL_FRAMES + sample->kernel_frames, end_at, size;
 
 	if (!box)

@@ -124,9 +124,12 @@ static __always_inline int take_sample(void *ctx, enum sampler_context context, 
 	if (has_value())
 		take_value(ctx, c, &sample.value);
 	end = walk_current(s, context, &proc, &sample);
-	if (send_unwalked(ctx, s, &sample, end, 0))
+	if (send_unwalked(ctx, s, &sample, end, 0)) {
+		end_walk(s, &sample);
 		return 0;
+	}
 	key = add_sample(s, &sample, s->walk.hash, end, s->walk.total);
+	end_walk(s, &sample);
 	if (single_samples && key)
 		send_single(s, &sample, key,
 			    is_perf_event ? REGS_PC((struct pt_regs *)ctx) : s->walk.start_pc & FRAME_PC);

@@ -180,6 +180,7 @@ static __always_inline u64 walk_for_key(void *ctx, struct sampler_state *s, stru
 	struct cached_proc *cached = cached_proc(s, call->pid);
 	struct proc proc = {};
 	u32 end;
+	u64 key;
 
 	/* Another process with the same code may have hit the probe. */
 	if (!cached->known || cached->proc.flags & PROC_WAKER)
@@ -190,7 +191,9 @@ static __always_inline u64 walk_for_key(void *ctx, struct sampler_state *s, stru
 	proc = cached->proc;
 	sample.exec_id = proc.exec_id;
 	end = walk_current(s, CONTEXT_PROBE, &proc, &sample);
-	return make_key(ctx, s, &sample, end, &call->walks_later);
+	key = make_key(ctx, s, &sample, end, &call->walks_later);
+	end_walk(s, &sample);
+	return key;
 }
 
 /* A key as above. */

@@ -51,30 +51,6 @@ struct {
 	__type(value, struct total);
 } totals_b SEC(".maps");
 
-/* Powers of two, so that a masked index stays inside: of native frames, and of a whole message. */
-#define OUTBOX_NATIVE_WORDS 1024
-#define OUTBOX_WORDS 2048
-_Static_assert(MAX_USER_FRAMES + MAX_KERNEL_FRAMES + 5 < OUTBOX_NATIVE_WORDS,
-	       "every stack fits, with the heads of its sections");
-_Static_assert(OUTBOX_NATIVE_WORDS * 8 + MAX_INTERPRETED_FRAMES * sizeof(struct interpreted_frame) <= OUTBOX_WORDS * 8,
-	       "interpreted frames fit behind it");
-
-/* A message being put together: sections of words, the kernel frames first. */
-struct outbox {
-	struct message message;
-	u64 words[OUTBOX_WORDS];
-};
-
-/* Where the kernel frames begin, behind the head of their section. */
-#define OUTBOX_KERNEL_FRAMES 1
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct outbox);
-} outboxes SEC(".maps");
-
 /* Room for the largest read at a masked offset. */
 #define RAW_MASK 0xffff
 _Static_assert(RAW_STACK_BYTES <= RAW_MASK, "the mask covers every stack");
@@ -196,8 +172,9 @@ const volatile bool locks = false;
 const volatile u8 walked_states = 0;
 /* the frames of Python are walked */
 const volatile bool python = false;
-/* boxes for unwalked stacks, for all slots together */
+/* boxes for unwalked stacks, and states of walks of Python's frames, for all slots together */
 const volatile u32 raw_boxes = 1;
+const volatile u32 python_states = 1;
 /* inode of the agent's PID namespace, 0 if it is the first one */
 const volatile u32 pid_namespace = 0;
 
@@ -289,14 +266,52 @@ static __always_inline struct walk *walk_at(u32 slot)
 	return s ? &s->walk : NULL;
 }
 
-static __always_inline struct outbox *outbox_at(u32 slot)
+/* By the address of a slot: with the slot itself, clang keeps more in stack frames that have no room for it. */
+static __always_inline struct outbox *outbox_by(u32 *slot)
 {
-	return bpf_map_lookup_elem(&outboxes, &slot);
+	struct sampler_state *s = bpf_map_lookup_elem(&sampler_states, slot);
+
+	return s ? &s->walk.outbox : NULL;
 }
 
+static __always_inline struct outbox *outbox_at(u32 slot)
+{
+	return outbox_by(&slot);
+}
+
+/* The state that the program in this slot has claimed. */
 static __always_inline struct python_walk *python_walk_at(u32 slot)
 {
-	return bpf_map_lookup_elem(&python_walks, &slot);
+	struct sampler_state *s = state_at(slot);
+
+	return s ? bpf_map_lookup_elem(&python_walks, &s->python) : NULL;
+}
+
+/*
+ * Claims a state for a walk of Python's frames, until release_python_walk. They are large, and most CPUs run no Python
+ * at a given moment, so where there are many CPUs there are fewer of them than slots. NULL: all that were tried are in
+ * use.
+ */
+static __noinline struct python_walk *claim_python_walk(struct sampler_state *s, u32 slot)
+{
+	struct python_walk *p;
+	u32 i;
+
+	for (i = 0; i < CLAIM_TRIES; i++) {
+		s->python = (slot + i) % python_states;
+		p = bpf_map_lookup_elem(&python_walks, &s->python);
+		if (p && claim(&p->claims))
+			return p;
+	}
+	return NULL;
+}
+
+static __always_inline void release_python_walk(struct sampler_state *s)
+{
+	struct python_walk *p = bpf_map_lookup_elem(&python_walks, &s->python);
+
+	if (p)
+		release(&p->claims);
 }
 
 static __always_inline struct python *python_at(u32 index)

@@ -95,16 +95,15 @@ static __always_inline void take_stack(void *ctx, struct sampler_state *s, struc
 	if (send_unwalked(ctx, s, &sample, end, t->since)) {
 		/* A key of its own: only the walk in user space tells which stack it is. */
 		t->key = own_key(t->pid, t->tid, t->since, off);
-		return;
+	} else {
+		key = key_of(&sample, s->walk.hash, end);
+		if ((key == t->seen && t->epoch == s->changes) || make_known(s, &sample, key, end, s->walk.total)) {
+			t->seen = key;
+			t->epoch = s->changes;
+			t->key = key;
+		}
 	}
-	key = key_of(&sample, s->walk.hash, end);
-	if (key != t->seen || t->epoch != s->changes) {
-		if (!make_known(s, &sample, key, end, s->walk.total))
-			return;
-		t->seen = key;
-		t->epoch = s->changes;
-	}
-	t->key = key;
+	end_walk(s, &sample);
 }
 
 /* One key for both stacks, which is made known to user space. If that fails, the key of the blocked stack. */

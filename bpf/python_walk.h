@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
-/* The state of a walk of Python's frames: one for each slot. The native build gives the functions at the end as maps.h
- * does. */
+/* The state of a walk of Python's frames, which a slot claims for the time of one sample. The native build gives the
+ * functions at the end as maps.h does. */
 #ifndef PERF_AGENT_PYTHON_WALK_H
 #define PERF_AGENT_PYTHON_WALK_H
 
@@ -34,7 +34,8 @@ struct python_part {
 };
 
 struct python_walk {
-	u64 walks; /* so far */
+	u64 claims; /* see claim_python_walk */
+	u64 walks;  /* so far */
 	u64 exec_id;
 	u32 pid;
 	u32 index; /* of the interpreter in `pythons` */
@@ -68,8 +69,6 @@ struct python_walk {
 	struct interpreted_frame frames[MAX_INTERPRETED_FRAMES];
 	struct stamped_code stamped[STAMPED_CODES];
 };
-
-struct outbox;
 
 static struct python_walk *python_walk_at(u32 slot);
 static struct python *python_at(u32 index);

@@ -71,7 +71,7 @@ struct sampler_state {
 	u32 counts;  /* index of the counters that the run adds to */
 	u32 gathers; /* user space gathers the records of `seam_ns` now */
 	u32 rawbox;  /* the box for an unwalked stack that the run has claimed */
-	u32 pad;
+	u32 python;  /* the state for a walk of Python's frames that the run has claimed */
 	u64 seam_ns; /* the last seam before this run; 0: none */
 
 	struct cached_proc procs[CACHED_PROCS];

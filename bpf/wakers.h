@@ -118,6 +118,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 	key = key_of(&sample, hash, end);
 	/* A waker of an earlier wake-up does not count. */
 	t->waker = make_waker_known(s, &sample, key, end, frames) ? key : 0;
+	end_walk(s, &sample);
 	t->released = lock && sample.tid && is_in_futex(lock);
 	return 0;
 }

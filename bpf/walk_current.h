@@ -50,12 +50,15 @@ static __noinline int stack_is_gone(struct walk *w)
  * Walks the Python frames of the current thread, after its native walk, because an evaluator frame tells whether its
  * call has begun. They are part of the stack, so their hash is part of its hash.
  */
-static __always_inline void add_python(struct counters *c, struct walk *w, struct proc *proc, struct sample *sample)
+static __always_inline void add_python(struct sampler_state *s, struct counters *c, struct proc *proc,
+				       struct sample *sample)
 {
-	struct python_walk *p = python_walk_at(sample->slot);
+	struct python_walk *p = claim_python_walk(s, sample->slot);
 
-	if (!p)
+	if (!p) {
+		count(c, COUNT_PYTHON_WALKS + PYTHON_FAULT, 1);
 		return;
+	}
 	p->index = proc->python - 1;
 	p->pid = sample->pid;
 	p->exec_id = sample->exec_id;
@@ -72,11 +75,19 @@ static __always_inline void add_python(struct counters *c, struct walk *w, struc
 		count(c, COUNT_CODES_UNSENT, p->unsent);
 	if (p->unreadable)
 		count(c, COUNT_CODES_UNREADABLE, p->unreadable);
-	w->hash = hash_mix(hash_mix(w->hash, p->hash), p->end | p->flags);
+	s->walk.hash = hash_mix(hash_mix(s->walk.hash, p->hash), p->end | p->flags);
 	sample->python_sections = 1;
 }
 
-/* Walks the user stack of the current thread. Returns how it ended; hash and length are in the walk. */
+/* To be called when the sample of a walk is added, sent or lost. */
+static __always_inline void end_walk(struct sampler_state *s, struct sample *sample)
+{
+	if (python && sample->python_sections)
+		release_python_walk(s);
+}
+
+/* Walks the user stack of the current thread. Returns how it ended; hash and length are in the walk. After the sample
+ * comes end_walk. */
 static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_context context, struct proc *proc,
 					struct sample *sample)
 {
@@ -122,7 +133,7 @@ static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_co
 			end = WALK_TABLE_NOT_READY;
 	}
 	if (python && proc->python && end != WALK_EXITING)
-		add_python(c, w, proc, sample);
+		add_python(s, c, proc, sample);
 	return end;
 }
 

@@ -8,7 +8,7 @@
 #ifndef PERF_AGENT_WALK_STATE_H
 #define PERF_AGENT_WALK_STATE_H
 
-#include "abi.h"
+#include "outbox.h"
 
 #define WINDOW 4096
 #define WINDOW_FIRST 512
@@ -129,8 +129,14 @@ struct walk {
 
 	struct cached_rule rules[CACHED_RULES];
 	u8 window[WINDOW + 8];
-	struct frame frames[MAX_USER_FRAMES];
-	struct cfa_word cfas[MAX_USER_FRAMES];
+	/* A walk ends by moving its frames to the memo, and messages are put together after walks. */
+	union {
+		struct {
+			struct frame frames[MAX_USER_FRAMES];
+			struct cfa_word cfas[MAX_USER_FRAMES];
+		};
+		struct outbox outbox;
+	};
 };
 
 /* The last walk of a thread, root first, if it ended at the root. */

@@ -258,19 +258,21 @@ fast() {
 }
 
 long() {
-    if limit=3600 step build cargo build --release --locked -p cli -p bench; then
+    if limit=3600 step build cargo build --release --locked -p cli -p bench -p truth; then
         limit=1200 step endurance "$target/release/bench" --out "$target/truth" endurance --check
         # Each agent takes a second.
         limit=3600 step chaos env PERF_AGENT_CHAOS_AGENTS=500 cargo test --locked -p truth --test whole chaos::
     fi
     limit=5400 step injection cargo test --locked -p python_trampoline --lib long_ -- --ignored --test-threads=1
-    local reason
-    if limit=3600 run arm64 tests/vm/arm64.sh; then
-        reason=$(sed -n 's/^skipped: tests\/vm\/arm64.sh //p' "$logs/arm64.log" | head -n 1)
-        if [ -n "$reason" ]; then skip "arm64: $reason"; else pass; fi
-    else
-        fail arm64
-    fi
+    local reason guest
+    for guest in many_cpus arm64; do
+        if limit=3600 run "$guest" "tests/vm/$guest.sh"; then
+            reason=$(sed -n "s/^skipped: tests\/vm\/$guest.sh //p" "$logs/$guest.log" | head -n 1)
+            if [ -n "$reason" ]; then skip "$guest: $reason"; else pass; fi
+        else
+            fail "$guest"
+        fi
+    done
     if ! cargo +nightly --version > /dev/null 2>&1 && ! run nightly rustup toolchain install nightly --profile minimal; then
         skip "fuzzing: no nightly Rust, and none can be installed"
         return

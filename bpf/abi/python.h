@@ -86,10 +86,10 @@ enum python_end {
 	PYTHON_ROOT = 0,	 /* at the end of the chain */
 	PYTHON_NO_STATE = 1,	 /* the thread runs no Python */
 	PYTHON_OTHER_THREAD = 2, /* what is in the slot is not the state of this thread */
-	PYTHON_FAULT = 3,
-	PYTHON_LIMIT = 4,    /* more than MAX_INTERPRETED_FRAMES */
-	PYTHON_NO_FRAME = 5, /* the thread runs no Python function now */
-	PYTHON_OPEN = 6,     /* the outermost frame is not one where an evaluator began */
+	PYTHON_FAULT = 3,	 /* memory could not be read, or so many CPUs walk such frames at this moment */
+	PYTHON_LIMIT = 4,	 /* more than MAX_INTERPRETED_FRAMES */
+	PYTHON_NO_FRAME = 5,	 /* the thread runs no Python function now */
+	PYTHON_OPEN = 6,	 /* the outermost frame is not one where an evaluator began */
 	PYTHON_ENDS = 7,
 };
 

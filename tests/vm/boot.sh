@@ -22,6 +22,16 @@ plant() { # KERNEL
     cp "$(dirname "$(dirname "$1")")/busybox" "$tree/bin/busybox"
 }
 
+# Puts a file into the tree, with the shared libraries that it needs.
+put() { # FILE DESTINATION
+    mkdir -p "$tree$(dirname "$2")"
+    cp -L "$1" "$tree$2"
+    { ldd "$1" 2> /dev/null || true; } | awk '/=> \// { print $3 } /^[ \t]*\// { print $1 }' | while read -r library; do
+        mkdir -p "$tree$(dirname "$library")"
+        [ -e "$tree$library" ] || cp -L "$library" "$tree$library"
+    done
+}
+
 # Writes /init: the common beginning, then standard input.
 init() { # PORT
     {

@@ -32,15 +32,6 @@ flock "$target/truth" "$truth" build --out "$target/truth" --standalone --only "
 gcc -O2 -o "$work/tsc" "$here/tsc.c"
 options=tsc_early_khz=$("$work/tsc")
 
-put() { # FILE DESTINATION: with the shared libraries that it needs
-    mkdir -p "$tree$(dirname "$2")"
-    cp -L "$1" "$tree$2"
-    { ldd "$1" 2> /dev/null || true; } | awk '/=> \// { print $3 } /^[ \t]*\// { print $1 }' | while read -r library; do
-        mkdir -p "$tree$(dirname "$library")"
-        [ -e "$tree$library" ] || cp -L "$library" "$tree$library"
-    done
-}
-
 for version in "$@"; do
     kernel=$("$here/kernel.sh" "$version")
     plant "$kernel"

@@ -44,6 +44,8 @@ enum Task {
     Endurance(EnduranceArgs),
     /// Memory of perf-agent each 10 s while short processes come and go.
     Churn(ChurnArgs),
+    /// Start, end, CPU and memory of perf-agent with -a beside a crowd of processes, threads, programs and mapped code.
+    Scale(ScaleArgs),
     /// The first seconds of builds: share of complete stacks, with and without tables on disk.
     Build(BuildArgs),
     /// Real programs: share of complete stacks, next to `perf record --call-graph dwarf` in the same run.
@@ -165,6 +167,31 @@ struct ChurnArgs {
     /// Fail if the anonymous memory grows by more, from the second quarter to the last, in per cent.
     #[arg(long)]
     growth: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+struct ScaleArgs {
+    /// Processes of the crowd.
+    #[arg(long, default_value_t = 5000)]
+    processes: usize,
+    /// Threads of all of them together. Their number has limits: `kernel.pid_max`, `kernel.threads-max`.
+    #[arg(long, default_value_t = 100_000)]
+    threads: usize,
+    /// Distinct programs.
+    #[arg(long, default_value_t = 2000)]
+    binaries: usize,
+    /// GiB of mapped code, in sparse files.
+    #[arg(long, default_value_t = 50)]
+    text_gib: usize,
+    /// Wake-ups of all threads together in a second.
+    #[arg(long, default_value_t = 2500)]
+    wakeups: usize,
+    /// Length of each capture in seconds.
+    #[arg(long, default_value_t = 20.0)]
+    seconds: f64,
+    /// Further arguments for perf-agent.
+    #[arg(last = true)]
+    more: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -355,6 +382,11 @@ fn run(cli: &Cli) -> Result<()> {
         }
         Task::Churn(args) => {
             table::churn::churn(&agent_path()?, args.seconds, args.rate, args.rotate.as_deref(), args.growth)
+        }
+        Task::Scale(args) => {
+            let ScaleArgs { processes, threads, binaries, text_gib, wakeups, seconds, ref more } = *args;
+            let size = bench::crowd::Size { processes, threads, binaries, text_gib, wakeups };
+            table::scale::scale(out, &agent_path()?, size, seconds, more)
         }
         Task::Build(args) => {
             table::build::build(&(agent_path()?, args.more.clone()), args.rounds, &args.only)

@@ -25,6 +25,7 @@ mod life;
 mod load;
 mod lock_message;
 mod log;
+mod mapping_lists;
 mod mappings;
 mod memory;
 mod messages;

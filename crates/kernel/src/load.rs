@@ -80,18 +80,22 @@ impl Kernel {
     /// a program; [`Error::Mmap`], [`Error::Map`] if a map cannot be set up.
     pub fn load(settings: &Settings) -> Result<Self, Error> {
         log::install();
+        Self::load_for(settings, libbpf_rs::num_possible_cpus().map_err(load_error)? as u32)
+    }
+
+    /// For a machine with so many possible CPUs.
+    fn load_for(settings: &Settings, cpus: u32) -> Result<Self, Error> {
         if !settings.follows_threads() {
-            return Self::load_with(settings, false);
+            return Self::load_with(settings, cpus, false);
         }
-        match Self::load_with(settings, true) {
+        match Self::load_with(settings, cpus, true) {
             // Before Linux 5.12 these programs cannot use task storage.
-            Err(Error::Load { .. } | Error::Map { .. }) => Self::load_with(settings, false),
+            Err(Error::Load { .. } | Error::Map { .. }) => Self::load_with(settings, cpus, false),
             loaded => loaded,
         }
     }
 
-    fn load_with(settings: &Settings, task_storage: bool) -> Result<Self, Error> {
-        let cpus = libbpf_rs::num_possible_cpus().map_err(load_error)? as u32;
+    fn load_with(settings: &Settings, cpus: u32, task_storage: bool) -> Result<Self, Error> {
         let chunks = (settings.table_pool_bytes / CHUNK_BYTES).clamp(1, 4096) as u32;
         let mut object = ObjectBuilder::default()
             .name("perf_agent")

@@ -1,12 +1,13 @@
 //! The recorded processes and their mappings, in the map `procs` and the table pool.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::Error;
 use crate::abi::control;
 use crate::control_words::ControlWords;
+use crate::mapping_lists::{List, MappingLists};
 use crate::mappings::{KernelMapping, MAPPING_WORDS, mapping_words};
 use crate::memory::ProcessPlaces;
 use crate::process_record::{
@@ -49,29 +50,12 @@ pub(crate) struct Processes {
     changed: u64,
     epoch: u32,
     generation: u32,
-    lists: HashMap<u32, List>,
-}
-
-/// The mappings of a process in the table pool.
-#[derive(Clone, Copy, Debug, Default)]
-struct List {
-    start: u32,
-    words: u32,
-    /// The generation of the process with which the programs got it.
-    generation: u32,
-}
-
-impl List {
-    fn give(self, pool: &mut TablePool) {
-        if self.words > 0 {
-            pool.give(self.start, self.words);
-        }
-    }
+    lists: MappingLists,
 }
 
 impl Processes {
     pub(crate) fn new(map: MapHandle, words: ControlWords) -> Self {
-        Self { map, words, changed: 0, epoch: 0, generation: 0, lists: HashMap::new() }
+        Self { map, words, changed: 0, epoch: 0, generation: 0, lists: MappingLists::default() }
     }
 
     /// Adds a process (`new`), or updates one that the programs still know. Returns false if they no longer know it.
@@ -86,7 +70,7 @@ impl Processes {
         if before.is_none() && !new {
             return Ok(false);
         }
-        let same = self.lists.get(&process.pid).copied();
+        let same = self.lists.get(process.pid);
         let same = same.filter(|list| is_list_of(pool, list, process.mappings));
         // If the pool is full, the process gets an empty list: its old mappings are out of date.
         let placed = match same {
@@ -141,7 +125,7 @@ impl Processes {
         if exec_id.is_some_and(|exec_id| exec_id > ended_ns) {
             return;
         }
-        if let Some(list) = self.lists.remove(&pid) {
+        if let Some(list) = self.lists.remove(pid) {
             list.give(pool);
         }
         if exec_id.is_some() {
@@ -160,16 +144,15 @@ impl Processes {
 
     /// The places for processes. A process that the programs have just met may not count yet.
     pub(crate) fn places(&self) -> ProcessPlaces {
-        let words: usize = self.lists.values().map(|list| list.words as usize).sum();
         let all = self.map.max_entries() as usize;
-        ProcessPlaces { all, taken: self.lists.len(), mapping_bytes: 4 * words }
+        ProcessPlaces { all, taken: self.lists.len(), mapping_bytes: 4 * self.lists.words() }
     }
 
     /// The processes, and for each the last epoch in which a program took a stack of it.
     pub(crate) fn last_uses(&self) -> Vec<ProcessUse> {
-        let last = |(pid, list): (&u32, &List)| {
-            let epoch = proc_epoch(&self.value(*pid)?)?;
-            Some(ProcessUse { pid: *pid, epoch, mapping_bytes: 4 * list.words as usize })
+        let last = |(pid, list): (u32, List)| {
+            let epoch = proc_epoch(&self.value(pid)?)?;
+            Some(ProcessUse { pid, epoch, mapping_bytes: 4 * list.words as usize })
         };
         self.lists.iter().filter_map(last).collect()
     }
@@ -180,7 +163,7 @@ impl Processes {
             return false;
         }
         let _ = self.map.delete(&pid.to_ne_bytes());
-        if let Some(list) = self.lists.remove(&pid) {
+        if let Some(list) = self.lists.remove(pid) {
             list.give(pool);
         }
         self.tell();

@@ -12,7 +12,7 @@ pub enum PythonEnd {
     NoState = python_end::PYTHON_NO_STATE.0 as isize,
     /// What is kept for the thread is not the state of this thread.
     OtherThread = python_end::PYTHON_OTHER_THREAD.0 as isize,
-    /// Memory could not be read.
+    /// Memory could not be read, or so many CPUs walked such frames at that moment that there was no room for one more walk.
     Fault = python_end::PYTHON_FAULT.0 as isize,
     /// There are more frames than a walk takes.
     Limit = python_end::PYTHON_LIMIT.0 as isize,

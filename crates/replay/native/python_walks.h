@@ -3,14 +3,6 @@
 #ifndef REPLAY_PYTHON_WALKS_H
 #define REPLAY_PYTHON_WALKS_H
 
-/* As in bpf/maps.h. */
-#define OUTBOX_WORDS 2048
-
-struct outbox {
-	struct message message;
-	u64 words[OUTBOX_WORDS];
-};
-
 #include "python.h"
 
 /* Code objects that were sent: as in the kernel's map, a later one may replace an earlier one. */
@@ -19,7 +11,6 @@ struct outbox {
 /* The state of walks of Python's frames in one slot. */
 struct python_slot {
 	struct python_walk walk;
-	struct outbox outbox;
 	u64 sent[SENT_CODES];
 };
 
@@ -53,9 +44,9 @@ static struct python_walk *python_walk_at(u32 slot)
 
 static struct outbox *outbox_at(u32 slot)
 {
-	struct python_slot *at = python_slot_at(slot);
+	struct walk *w = walk_at(slot);
 
-	return at ? &at->outbox : NULL;
+	return w ? &w->outbox : NULL;
 }
 
 static struct python *python_at(u32 index)

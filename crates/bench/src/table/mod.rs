@@ -11,6 +11,7 @@ pub mod offcpu;
 pub mod python;
 pub mod real;
 mod reproduce;
+pub mod scale;
 pub mod scenario;
 pub mod slowdown;
 pub mod startup;

@@ -13,7 +13,7 @@ use super::Kernel;
 use crate::abi::skeleton::types;
 use crate::memory::{growing_bytes, grows, map_bytes, tables_can_grow};
 use crate::object::find_map;
-use crate::{Error, KernelMapping, KernelProcess, MappingKind, Message};
+use crate::{Error, KernelMapping, KernelProcess, MappingKind, Message, OffCpu, Settings};
 
 #[path = "../../tests/whole/following/mod.rs"]
 mod following;
@@ -88,6 +88,31 @@ fn tables_for_a_crowd_are_empty_at_the_start_and_no_memory_is_left_out() {
     }
     let now = kernel.memory().fixed_bytes;
     assert!(if grow { now < whole } else { now == whole }, "{now} of {whole}");
+}
+
+/// Memory of all loaded maps, as the kernel tells it.
+fn told_bytes(kernel: &Kernel) -> usize {
+    let kept = kernel.object.maps().filter_map(|map| MapHandle::try_from(&map).ok());
+    kept.filter(|map| map.info().is_ok()).map(|map| growing_bytes(&map)).sum()
+}
+
+#[test]
+fn each_possible_cpu_takes_bounded_memory() {
+    if loaded().is_none() {
+        return;
+    }
+    let off_cpu = OffCpu { states: Vec::new(), min_block_ns: 0, wall_clock: false, wakers: true };
+    let both = |python| Settings { off_cpu: Some(off_cpu.clone()), python, ..Settings::default() };
+    let on = |python| Settings { python, ..Settings::default() };
+    for (settings, most_kib) in [(on(false), 64), (on(true), 64), (both(false), 128), (both(true), 128)] {
+        let bytes = |cpus| told_bytes(&Kernel::load_for(&settings, cpus).expect("it loads as before"));
+        let [few, more, many] = [2, 256, 512].map(bytes);
+        // Maps are rounded up to pages.
+        let each = (many - more + 8192) / 256;
+        assert!(each < most_kib << 10, "{each} bytes with {settings:?}");
+        // Pools are full before so many CPUs.
+        assert!((many - few) / 512 < (most_kib + 8) << 10, "{few} {more} {many} with {settings:?}");
+    }
 }
 
 #[test]

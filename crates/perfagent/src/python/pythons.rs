@@ -293,6 +293,11 @@ impl Pythons {
         self.awaiting.contains_key(&pid) || self.processes.get(&pid).is_some_and(is_read)
     }
 
+    /// Whether a process runs an interpreter, as far as that is known.
+    pub(crate) fn runs(&self, pid: u32) -> bool {
+        self.processes.get(&pid).is_some_and(|process| matches!(process.state, State::Found(_)))
+    }
+
     /// The frames of threads of a process that sleep, by their numbers in the innermost PID namespace. `None`: the process runs no interpreter, or that is
     /// not known yet, or its memory does not come.
     pub(crate) fn read_asleep(&mut self, pid: u32, tids: HashSet<u32>) -> Option<Asleep> {

@@ -298,12 +298,14 @@ impl Intake {
         for stack in self.held.take_ready(context.processes, last) {
             self.take_or_hold(&stack, context, false);
         }
-        self.unwinders.take_finished(Duration::ZERO);
+        let sections = self.unwinders.take_finished(Duration::ZERO);
+        let news = context.tables.take_news().with_sections(sections);
         if last {
             self.unwinders.may_wait(LAST_FILES);
         }
         let deadline = Instant::now() + if last { LAST_WALKS } else { WALKS_PER_ROUND };
-        for deferred in self.deferred.take() {
+        let due = if last { self.deferred.take() } else { self.deferred.take_due(&news, Instant::now()) };
+        for deferred in due {
             if Instant::now() >= deadline && last {
                 let end = deferred.raw.stack.end;
                 let walked = Walked { frames: Vec::new(), end, left_the_copy: false, nowhere: None };
@@ -317,10 +319,10 @@ impl Intake {
         }
     }
 
-    fn walk_deferred(&mut self, deferred: DeferredStack, context: &mut WalkContext<'_>, wait: bool) {
+    fn walk_deferred(&mut self, mut deferred: DeferredStack, context: &mut WalkContext<'_>, wait: bool) {
         let raw = &deferred.raw;
         let Some(snapshot) = context.processes.histories().at(raw.stack.pid, raw.stack.exec_id) else {
-            if wait && deferred.may_have_a_program() {
+            if wait && deferred.awaits_its_program() {
                 self.deferred.put_back(deferred);
             } else {
                 let end = WalkEnd::TableNotReady;
@@ -331,11 +333,14 @@ impl Intake {
         };
         match walk(raw, snapshot.image, &mut self.unwinders, context.tables, context.kernel, wait) {
             // The code may be in a mapping that is still to be read.
-            Some(walked) if walked.end == WalkEnd::NoMapping && wait && deferred.is_fresh() => {
+            Some(walked) if walked.end == WalkEnd::NoMapping && wait && deferred.awaits_mappings() => {
                 self.deferred.put_back(deferred);
             }
             Some(walked) => self.record_walked(deferred.raw, walked, context.processes),
-            None => self.deferred.put_back(deferred),
+            None => {
+                deferred.awaits_files();
+                self.deferred.put_back(deferred);
+            }
         }
     }
 

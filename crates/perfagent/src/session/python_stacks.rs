@@ -85,6 +85,10 @@ impl PythonStacks {
         snapshot: Option<ProcessSnapshot<'_>>,
     ) {
         let Some(snapshot) = snapshot.filter(|_| self.frames != PythonFrames::Off) else { return };
+        // The numbers of its threads cost a file each.
+        if !self.pythons.runs(pid) {
+            return;
+        }
         // The memory has the number that a thread has in its own namespace.
         let inner = |tid: u32| process::task::ns_pids(tid).ok()?.last().copied();
         let numbers: HashMap<u32, u32> =

@@ -5,6 +5,10 @@
 //! needed; of these, those that were used longest ago leave first. A process has a quota: half of the memory. Tables that only processes
 //! beyond their quota use leave before all others, also those in use; and what only such processes need makes none but them leave, after
 //! everybody else was served. Among equals, what most samples need is served first.
+//!
+//! Several processes within their quota may keep all memory in use. Then tables in use leave too, if each process that uses them has more
+//! than the process in need would have with what it needs. So one among n processes has at least the nth part of the memory, if it needs as
+//! much now. Nothing goes back and forth: what left cannot make that leave for which it left.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -68,6 +72,15 @@ impl<F: Fn(u32) -> usize> Shares<F> {
         users.all(|pid| *self.share(*pid) + more > self.quota)
     }
 
+    /// What the process with the least of them has. None: there is no process.
+    fn least<'a>(&mut self, users: impl Iterator<Item = &'a u32>) -> Option<usize> {
+        users.map(|pid| *self.share(*pid)).min()
+    }
+
+    fn gets(&mut self, need: &Need<'_>) {
+        need.users.iter().for_each(|pid| *self.share(*pid) += need.bytes);
+    }
+
     fn leaves(&mut self, held: &Held<'_>) {
         for pid in held.users.iter().copied().flatten() {
             let share = self.share(*pid);
@@ -100,16 +113,20 @@ pub(super) fn plan<R: Room, F: Fn(u32) -> usize + Clone>(
     served.sort_by_key(|at| (large[*at], Reverse(needs[*at].hits), *at));
     let mut oldest: Vec<usize> = (0..held.len()).collect();
     oldest.sort_by_key(|at| (held[*at].used, *at));
+    let mut largest = oldest.clone();
+    largest.sort_by_key(|at| Reverse(shares.least(held[*at].users.iter().copied().flatten())));
     let mut has_left = vec![false; held.len()];
     let mut failures = 0;
     let mut plan = Plan::default();
     for need in served {
         if now.take(need) {
             soon.take(need);
+            shares.gets(&needs[need]);
             plan.fit.push(need);
             continue;
         }
         if soon.take(need) {
+            shares.gets(&needs[need]);
             continue;
         }
         let (mut trial, mut trial_shares, mut trial_left) = (soon.clone(), shares.clone(), has_left.clone());
@@ -123,11 +140,17 @@ pub(super) fn plan<R: Room, F: Fn(u32) -> usize + Clone>(
                     (!large[need] || is_idle) && shares.are_large(one.users.iter().copied().flatten(), 0)
                 }
                 Class::Idle => !large[need] && is_idle,
+                Class::OfLarger => {
+                    let is_urgent = needs[need].needed.saturating_add(IDLE) > epoch;
+                    let other = shares.least(one.users.iter().copied().flatten());
+                    let own = shares.least(needs[need].users.iter());
+                    !large[need] && is_urgent && own.is_some_and(|own| Some(own + needs[need].bytes) < other)
+                }
             }
         };
         let mut fits = false;
-        'all: for class in [Class::Unused, Class::OfLarge, Class::Idle] {
-            for at in &oldest {
+        'all: for class in [Class::Unused, Class::OfLarge, Class::Idle, Class::OfLarger] {
+            for at in if matches!(class, Class::OfLarger) { &largest } else { &oldest } {
                 if trial_left[*at] || !may_leave(*at, class, &mut trial_shares) {
                     continue;
                 }
@@ -147,6 +170,7 @@ pub(super) fn plan<R: Room, F: Fn(u32) -> usize + Clone>(
         if fits {
             plan.leave.append(&mut leave);
             (soon, shares, has_left) = (trial, trial_shares, trial_left);
+            shares.gets(&needs[need]);
         } else {
             plan.stay_out.push(need);
         }
@@ -160,6 +184,7 @@ enum Class {
     Unused,
     OfLarge,
     Idle,
+    OfLarger,
 }
 
 #[cfg(test)]
@@ -256,14 +281,40 @@ mod tests {
         ];
         let plan = planned(&all, &[need(20, 10, 500, &large), need(20, 10, 1, &small)], 0);
         assert_eq!(plan, Plan { leave: vec![0], stay_out: vec![0], ..Plan::default() });
-        // With 45 bytes it is within its quota, so no more of it leaves.
+        // With 45 bytes it is within its quota, and would have less than the other one.
         let other = HashSet::from([3]);
-        let plan = planned(&all, &[need(40, 10, 1, &other)], 0);
+        let plan = planned(&all, &[need(46, 10, 1, &other)], 0);
         assert_eq!((plan.leave, plan.stay_out), (vec![], vec![0]));
         // There is room for one of two.
         let plan =
             planned(&[held(60, 10, &[&large])], &[need(30, 10, 500, &large), need(30, 10, 1, &small)], 0);
         assert_eq!(plan, Plan { fit: vec![1], stay_out: vec![0], ..Plan::default() });
+    }
+
+    #[test]
+    fn processes_within_their_quota_do_not_keep_out_one_that_has_less() {
+        let [a, b, c, small] = [1, 2, 3, 4].map(|pid| HashSet::from([pid]));
+        let shared = HashSet::from([3, 4]);
+        // All of them in use, and none beyond its quota: 40, 30 and 30 bytes.
+        let all = [
+            held(10, 10, &[&a]),
+            held(30, 10, &[&a]),
+            held(20, 10, &[&b]),
+            held(10, 10, &[&b]),
+            held(20, 10, &[&c]),
+            held(10, 10, &[&shared]),
+        ];
+        // It has 10 of the 100 bytes. The largest one gives way, as long as it has more.
+        let plan = planned(&all, &[need(10, 10, 1, &small)], 0);
+        assert_eq!(plan, Plan { leave: vec![0], ..Plan::default() });
+        let plan = planned(&all, &[need(19, 10, 1, &small)], 0);
+        assert_eq!(plan.leave, [0, 1]);
+        // With 25 bytes it would have more than the others but the first, and that has less than 35 when one of its tables has left.
+        let plan = planned(&all, &[need(35, 10, 1, &small)], 0);
+        assert_eq!((plan.leave, plan.stay_out), (vec![], vec![0]));
+        // Those that gave way have no more than it: they make nothing of it leave.
+        let after = [held(30, 10, &[&a]), held(30, 10, &[&b]), held(20, 10, &[&c]), held(20, 10, &[&small])];
+        assert_eq!(planned(&after, &[need(10, 10, 99, &a)], 0).stay_out, [0]);
     }
 
     #[test]

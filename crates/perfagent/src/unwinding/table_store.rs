@@ -1,29 +1,24 @@
 //! Unwind tables of the files that recorded processes map: requested, being compiled, in the kernel, or absent.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use kernel::{Kernel, KernelMapping, MappingKind, TableHandle, TableShape};
-use process::{FileKey, FileKind, Image, MappedFile, OpeningFile, Region, RegionKind};
+use kernel::{Kernel, KernelMapping, MappingKind, TableHandle};
+use process::{FileKind, Image, MappedFile, Region, RegionKind};
 use profile::{Avma, Svma};
 use tables::{Answer, Cache, Compiler};
 use unwind::{Rule, Table};
 
-use super::build_ids::BuildIds;
-use super::eviction::{Held, Need, Shares, plan};
-use super::evictions::Evictions;
 use super::file_table::{FileTable, State};
-use super::kept_tables::{Unused, no_longer_kept};
-use super::leaving::LeavingTables;
-use super::mapping_list::{MAX_ENTRIES, with_nowhere, within_quota};
-use super::pool_room::{Group, PoolRoom};
-use super::room::Waiting;
-use super::scarcity::Scarcity;
-use super::used_files::UsedFiles;
+use super::file_tables::FileTables;
+use super::making_room::RoomMaker;
+use super::mapping_list::{with_nowhere, within_quota};
+use super::news::News;
+use super::table_warnings::TableWarnings;
 use crate::hooks::{CompiledTable, HookThread};
 use crate::{Error, Warning, WarningKind};
 
@@ -39,9 +34,6 @@ const LIKELY_NEEDED: u64 = 8 << 20;
 /// A file that is not read within this time is given up: stacks wait no longer for its table either.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Warnings that are kept: a target can make as many broken files as it likes. All of them are counted.
-const MAX_WARNINGS: usize = 64;
-
 /// How an address is unwound.
 pub(crate) enum UnwindMethod {
     Rule(Rule),
@@ -49,48 +41,20 @@ pub(crate) enum UnwindMethod {
     NotReady,
 }
 
-/// A file that is still to be opened, and the processes that map it.
-struct Opening {
-    file: Arc<OpeningFile>,
-    users: HashSet<u32>,
-}
-
 /// The tables of all files of all recorded processes.
 pub(crate) struct TableStore {
     compiler: Compiler,
     answers: Receiver<Answer>,
-    entries: HashMap<FileKey, FileTable>,
-    /// By address.
-    opening: HashMap<usize, Opening>,
-    /// Key by number of request.
-    keys: HashMap<u64, FileKey>,
-    used_files: UsedFiles,
-    /// The files whose table is in the kernel.
-    installed: BuildIds,
+    files: FileTables,
+    room: RoomMaker,
     /// Files whose table is being compiled.
     compiling: usize,
-    next_number: u64,
     /// Request a table when its file is mapped, not when a sample hits it.
     eager: bool,
     /// Follow frame pointers only.
     disabled: bool,
-    warnings: Vec<Warning>,
-    full: bool,
-    /// Lists of mappings that found no room in the kernel's memory.
-    waiting: Waiting,
-    /// Files whose table found no room there, by number.
-    without_room: HashSet<u64>,
-    leaving: LeavingTables<TableHandle>,
-    evictions: Evictions,
-    scarcity: Scarcity,
-    /// Tables that could not be compiled.
-    failed: u64,
-    /// Rules that the kernel side did not take, as their files have too many.
-    rules_left_out: u64,
-    /// Files whose file system did not answer in time.
-    unanswered: u64,
-    /// The warning about a process with too many mappings was given.
-    crowded: bool,
+    told: TableWarnings,
+    news: News,
     hooks: HookThread<CompiledTable>,
 }
 
@@ -102,7 +66,7 @@ impl TableStore {
         cache: Option<&Path>,
         hooks: HookThread<CompiledTable>,
     ) -> Result<Self, Error> {
-        let mut warnings = Vec::new();
+        let mut told = TableWarnings::default();
         // Without tables the cache is not used, so its errors do not matter.
         let cache = match cache {
             _ if disabled => Ok(None),
@@ -110,7 +74,7 @@ impl TableStore {
             None => Cache::open_default(),
         };
         let cache = cache.unwrap_or_else(|error| {
-            warnings.push(Warning::bare(WarningKind::Tables, error.to_string()));
+            told.add(Warning::bare(WarningKind::Tables, error.to_string()));
             None
         });
         let most = if disabled { 1 } else { MAX_THREADS };
@@ -130,71 +94,28 @@ impl TableStore {
         Ok(Self {
             compiler,
             answers,
-            entries: HashMap::new(),
-            opening: HashMap::new(),
-            keys: HashMap::new(),
-            used_files: UsedFiles::default(),
-            installed: BuildIds::default(),
+            files: FileTables::default(),
+            room: RoomMaker::default(),
             compiling: 0,
-            next_number: 0,
             eager,
             disabled,
-            warnings,
-            full: false,
-            waiting: Waiting::default(),
-            without_room: HashSet::new(),
-            leaving: LeavingTables::default(),
-            evictions: Evictions::default(),
-            scarcity: Scarcity::default(),
-            failed: 0,
-            rules_left_out: 0,
-            unanswered: 0,
-            crowded: false,
+            told,
+            news: News::default(),
             hooks,
         })
     }
 
-    /// Warns, once, that something did not fit into the kernel's memory.
-    fn warn_of_room(&mut self, message: String) {
-        if !std::mem::replace(&mut self.full, true) {
-            let hint = "raise --table-memory, or profile fewer processes at a time";
-            self.warn(Warning::new(WarningKind::Tables, message, hint));
-        }
-    }
-
     /// The mappings of a process did not fit into the kernel's memory. They are tried again when there is room.
     pub(crate) fn found_no_room(&mut self, pid: u32, mappings: usize, error: &kernel::Error) {
-        self.waiting.add(pid, mappings, Instant::now());
-        self.warn_of_room(format!(
+        self.room.add_list(pid, mappings);
+        self.told.add_full(format!(
             "mappings of process {pid} and others: {error}; their stacks are truncated until there is room"
         ));
     }
 
-    fn warn(&mut self, warning: Warning) {
-        if self.warnings.len() < MAX_WARNINGS {
-            self.warnings.push(warning);
-        }
-    }
-
     pub(crate) fn take_warnings(&mut self) -> Vec<Warning> {
-        let mut warnings = std::mem::take(&mut self.warnings);
-        let out = self.without_room.iter().filter_map(|number| self.out_of_room(*number));
-        warnings.extend(self.evictions.warning(out.map(|entry| (entry.file.path(), entry.hits))));
-        let (files, whose) = match std::mem::take(&mut self.unanswered) {
-            0 => return warnings,
-            1 => ("1 file".to_owned(), "whose file system does"),
-            files => (format!("{files} files"), "whose file systems do"),
-        };
-        let message =
-            format!("no unwind tables for {files} {whose} not answer; frame pointers are followed there");
-        warnings.push(Warning::bare(WarningKind::Tables, message));
-        warnings
-    }
-
-    /// The table of the file with this number, if it is needed and found no room.
-    fn out_of_room(&self, number: u64) -> Option<&FileTable> {
-        let entry = self.keys.get(&number).and_then(|key| self.entries.get(key))?;
-        (matches!(entry.state, State::NoRoom(_)) && entry.hits > 0).then_some(entry)
+        let of_room = self.room.warning(&self.files);
+        self.told.take(of_room)
     }
 
     /// The thread that tells the host program about finished tables; it is told of no further ones.
@@ -204,37 +125,27 @@ impl TableStore {
 
     /// Tables that could not be compiled, and those that have no room at present, but for those that left and are not needed.
     pub(crate) fn failed(&self) -> u64 {
-        let entries = self.without_room.iter().filter_map(|number| self.entries.get(self.keys.get(number)?));
-        self.failed + entries.filter(|entry| !entry.left).count() as u64
+        self.told.failed() + self.room.missing(&self.files)
+    }
+
+    /// What has come since the last call.
+    pub(crate) fn take_news(&mut self) -> News {
+        std::mem::take(&mut self.news)
     }
 
     /// The present epoch: see [`Kernel::begin_epoch`].
     pub(crate) fn epoch(&self) -> u32 {
-        self.scarcity.epoch()
+        self.room.epoch()
     }
 
     /// How often a table left the kernel for others, so far.
     pub(crate) fn evicted(&self) -> u64 {
-        self.evictions.count()
+        self.room.evicted()
     }
 
     /// Rules that the kernel side did not take, so far.
     pub(crate) fn rules_left_out(&self) -> u64 {
-        self.rules_left_out
-    }
-
-    /// Counts and tells which rules of a file the kernel side did not take.
-    fn look_for_rules_left_out(&mut self, path: &str, table: &Table, handle: &TableHandle) {
-        let left_out = handle.rules_left_out();
-        if left_out == 0 {
-            return;
-        }
-        self.rules_left_out += left_out as u64;
-        let all = table.rules.len();
-        let message = format!(
-            "{path} has {all} different unwind rules, of which {left_out} are left out; stacks through it may be cut, other programs lose nothing"
-        );
-        self.warn(Warning::bare(WarningKind::Tables, message));
+        self.told.rules_left_out()
     }
 
     /// The mappings of the image of a running process in the walker's form. Requests tables if eager. Until [`Self::forget`] the process
@@ -247,14 +158,8 @@ impl TableStore {
             let (bias, kind) = self.unwinding(Some(image.pid), region);
             KernelMapping { start: region.start.0, end: region.end.0, bias, kind }
         }));
-        if list.left_out > 0 && !std::mem::replace(&mut self.crowded, true) {
-            let message = format!(
-                "process {} maps code of files {} times, of which {MAX_ENTRIES} are known in the kernel; its stacks through others are \
-                 truncated",
-                image.pid,
-                list.entries.len() + list.left_out
-            );
-            self.warn(Warning::bare(WarningKind::Tables, message));
+        if list.left_out > 0 {
+            self.told.add_crowded(image.pid, list.entries.len() + list.left_out);
         }
         with_nowhere(list.entries, nowhere)
     }
@@ -266,7 +171,7 @@ impl TableStore {
             return;
         }
         self.unwinding(None, region);
-        if let Some(entry) = self.entries.get_mut(&file.key()) {
+        if let Some(entry) = self.files.of_file(file) {
             self.compiling += usize::from(entry.submit(&self.compiler, 0));
         }
     }
@@ -283,10 +188,7 @@ impl TableStore {
         if let RegionKind::Opening(file) = region.kind()
             && !self.disabled
         {
-            let new = || Opening { file: Arc::clone(file), users: HashSet::new() };
-            let address = Arc::as_ptr(file).addr();
-            self.opening.entry(address).or_insert_with(new).users.extend(user);
-            user.into_iter().for_each(|pid| self.used_files.maps_opening(pid, address));
+            self.files.enter_opening(file, user);
             return (0, MappingKind::NotReady);
         }
         let Some(file) = region.file().filter(|file| file.kind() != FileKind::NotElf) else {
@@ -297,15 +199,7 @@ impl TableStore {
         if self.disabled {
             return plain;
         }
-        let key = file.key();
-        let entry = self.entries.entry(key.clone()).or_insert_with(|| {
-            let number = self.next_number;
-            self.next_number += 1;
-            self.keys.insert(number, key);
-            FileTable::new(number, Arc::clone(file))
-        });
-        entry.users.extend(user);
-        user.into_iter().for_each(|pid| self.used_files.maps(pid, entry.number));
+        let entry = self.files.enter(file, user);
         if self.eager {
             self.compiling += usize::from(entry.submit(&self.compiler, 0));
         }
@@ -316,15 +210,15 @@ impl TableStore {
     pub(crate) fn unwinding_at(&mut self, region: &Region, at: Avma, kernel: &Kernel) -> UnwindMethod {
         let (bias, kind) = self.unwinding(None, region);
         if let Some(file) = region.file() {
-            let entry = self.entries.get_mut(&file.key());
+            let (epoch, entry) = (self.room.epoch(), self.files.of_file(file));
             if let Some(FileTable { state: State::Ready(handle), used, .. }) = entry {
-                *used = self.scarcity.epoch();
+                *used = epoch;
                 let rule = kernel.lookup(handle, Svma(at.0.wrapping_sub(bias)));
                 return rule
                     .map_or(UnwindMethod::FramePointer { for_want_of_a_row: true }, UnwindMethod::Rule);
             }
             if let Some(entry) = entry.filter(|_| kind == MappingKind::NotReady) {
-                self.compiling += usize::from(entry.want(&self.compiler, self.scarcity.epoch()));
+                self.compiling += usize::from(entry.want(&self.compiler, epoch));
                 return UnwindMethod::NotReady;
             }
         }
@@ -336,54 +230,33 @@ impl TableStore {
 
     /// A walk ended in this file because its table was missing.
     pub(crate) fn hit(&mut self, file: &MappedFile) {
-        if let Some(entry) = self.entries.get_mut(&file.key()) {
-            self.compiling += usize::from(entry.want(&self.compiler, self.scarcity.epoch()));
+        let epoch = self.room.epoch();
+        if let Some(entry) = self.files.of_file(file) {
+            self.compiling += usize::from(entry.want(&self.compiler, epoch));
         }
     }
 
     /// A process has ended or has another image.
     pub(crate) fn forget(&mut self, pid: u32) {
-        let used = self.used_files.forget(pid);
-        for number in used.numbers {
-            if let Some(entry) = self.keys.get(&number).and_then(|key| self.entries.get_mut(key)) {
-                entry.users.remove(&pid);
-            }
-        }
-        for address in used.opening {
-            if let Some(opening) = self.opening.get_mut(&address) {
-                opening.users.remove(&pid);
-            }
-        }
-        self.waiting.forget(pid);
-        self.leaving.no_longer_named_by(pid);
+        self.files.forget(pid);
+        self.room.has_list(pid);
     }
 
     /// The list of mappings of a process was written into the kernel.
     pub(crate) fn written(&mut self, pid: u32) {
-        self.waiting.forget(pid);
-        self.leaving.no_longer_named_by(pid);
+        self.news.processes.insert(pid);
+        self.room.has_list(pid);
     }
 
     /// Tables that are being compiled, and files that are being opened for theirs.
     pub(crate) fn pending(&self) -> usize {
-        self.compiling + self.opening().count()
-    }
-
-    /// Files that processes wait for.
-    fn opening(&self) -> impl Iterator<Item = &Opening> {
-        self.opening.values().filter(|opening| !opening.file.is_answered() && !opening.users.is_empty())
+        self.compiling + self.files.opening()
     }
 
     /// Puts finished tables into the kernel, waiting up to `timeout` for the first. Returns the processes whose
     /// mappings have changed by that.
     pub(crate) fn install_finished(&mut self, kernel: &mut Kernel, timeout: Duration) -> HashSet<u32> {
-        self.opening.retain(|address, opening| {
-            let stays = !opening.file.is_answered() && !opening.users.is_empty();
-            if !stays {
-                self.used_files.opened(opening.users.iter(), *address);
-            }
-            stays
-        });
+        self.files.forget_opened();
         let mut changed = HashSet::new();
         let first = if timeout.is_zero() {
             self.answers.try_recv().ok()
@@ -392,167 +265,51 @@ impl TableStore {
         };
         let mut next = first;
         while let Some(answer) = next {
+            self.news.of_files = true;
             changed.extend(self.install(kernel, answer));
             next = self.answers.try_recv().ok();
         }
         changed.extend(self.give_up());
-        changed.extend(self.make_room(kernel));
-        changed
-    }
-
-    /// Frees what has left, and finds room for what is needed. Returns the processes whose mappings are to be written anew.
-    fn make_room(&mut self, kernel: &mut Kernel) -> HashSet<u32> {
-        let now = Instant::now();
-        self.leaving.take_unnamed().into_iter().for_each(|table| kernel.remove_table(table));
-        let waits = !self.without_room.is_empty() || self.waiting.has_processes();
-        self.scarcity.look(kernel, waits, now);
-        if !waits || !self.waiting.is_due(now) {
-            return HashSet::new();
-        }
-        let due = self.without_room.iter().filter_map(|number| self.out_of_room(*number));
-        let tables: Vec<&FileTable> =
-            due.filter(|entry| entry.pauses.is_due(now) && !entry.users.is_empty()).collect();
-        let lists: Vec<(HashSet<u32>, TableShape)> = self
-            .waiting
-            .due(now)
-            .map(|(pid, mappings)| (HashSet::from([pid]), TableShape::of_mappings(mappings)))
-            .collect();
-        if tables.is_empty() && lists.is_empty() {
-            return HashSet::new();
-        }
-        let epoch = self.scarcity.epoch();
-        let shapes = tables.iter().filter_map(|entry| match &entry.state {
-            State::NoRoom(shape) => Some((*entry, shape)),
-            _ => None,
-        });
-        let of_tables = shapes.map(|(entry, shape)| {
-            let need =
-                Need { needed: entry.used, hits: entry.hits, bytes: shape.bytes(), users: &entry.users };
-            (need, shape)
-        });
-        // Without its list, no stack of a process is walked.
-        let of_lists = lists.iter().map(|(users, shape)| {
-            (Need { needed: epoch, hits: u64::MAX, bytes: shape.bytes(), users }, shape)
-        });
-        let (needs, shapes): (Vec<Need<'_>>, Vec<&TableShape>) = of_tables.chain(of_lists).unzip();
-        let groups = self.groups(kernel);
-        let held: Vec<Held<'_>> = groups.iter().map(Group::held).collect();
-        let share = |pid: u32| self.bytes_of(pid);
-        let shares = Shares::new(kernel.table_room().limit_bytes / 2, share);
-        let mut soon = PoolRoom::new(kernel.table_trial(true), &groups, &shapes);
-        self.leaving.iter().for_each(|table| soon.frees(table));
-        let rooms = (PoolRoom::new(kernel.table_trial(false), &groups, &shapes), soon);
-        let plan = plan((&held, &needs), shares, epoch, rooms);
-        let number_of = |at: &usize| tables.get(*at).map(|entry| entry.number);
-        let pid_of = |at: &usize| lists[*at - tables.len()].0.iter().copied().next();
-        let fit: Vec<u64> = plan.fit.iter().filter_map(number_of).collect();
-        let stay_out: Vec<u64> = plan.stay_out.iter().filter_map(number_of).collect();
-        let is_list = |at: &&usize| **at >= tables.len();
-        let mut changed: HashSet<u32> = plan.fit.iter().filter(is_list).filter_map(pid_of).collect();
-        let lists_out: Vec<u32> = plan.stay_out.iter().filter(is_list).filter_map(pid_of).collect();
-        let leave: Vec<(Vec<u64>, Arc<TableHandle>)> =
-            plan.leave.iter().map(|at| (groups[*at].numbers(), Arc::clone(&groups[*at].handle))).collect();
-        for number in fit {
-            self.try_again(number);
-        }
-        for number in stay_out {
-            if let Some(entry) = self.keys.get(&number).and_then(|key| self.entries.get_mut(key)) {
-                entry.pauses.pause(now);
-            }
-        }
-        lists_out.into_iter().for_each(|pid| self.waiting.pause(pid, now));
-        for (numbers, handle) in leave {
-            changed.extend(self.evict(&numbers, handle, now));
-        }
+        let made = self.room.make(kernel, &mut self.files);
+        made.fit.into_iter().for_each(|number| self.try_again(number));
+        changed.extend(made.changed);
         changed
     }
 
     /// Requests a table again that found no room before.
     fn try_again(&mut self, number: u64) {
-        if let Some(entry) = self.keys.get(&number).and_then(|key| self.entries.get_mut(key)) {
+        self.room.forget_table(number);
+        if let Some(entry) = self.files.get_mut(number) {
             let hits = std::mem::take(&mut entry.hits);
             entry.state = State::Wanted;
-            self.without_room.remove(&number);
             self.compiling += usize::from(entry.submit(&self.compiler, hits));
         }
-    }
-
-    /// A table leaves the kernel, for all files that share it. Returns the processes whose lists of mappings name it.
-    fn evict(&mut self, numbers: &[u64], handle: Arc<TableHandle>, now: Instant) -> HashSet<u32> {
-        let mut named_by = HashSet::new();
-        for number in numbers {
-            let Some(entry) = self.keys.get(number).and_then(|key| self.entries.get_mut(key)) else {
-                continue;
-            };
-            tracing::debug!(target: "perfagent", path = entry.file.path(), "unwind table: leaves for others");
-            self.installed.remove(entry.file.build_id(), *number);
-            entry.state = State::Wanted;
-            if !entry.users.is_empty() {
-                entry.state = State::NoRoom(handle.shape().clone());
-                (entry.hits, entry.used, entry.left) = (0, 0, true);
-                entry.pauses.pause(now);
-                self.without_room.insert(*number);
-                self.evictions.add();
-            }
-            named_by.extend(&entry.users);
-        }
-        self.leaving.add(handle, named_by.clone());
-        named_by
-    }
-
-    /// The tables in the kernel, each with the files that share it.
-    fn groups(&self, kernel: &Kernel) -> Vec<Group<'_>> {
-        let mut groups: HashMap<usize, Group<'_>> = HashMap::new();
-        for entry in self.entries.values() {
-            let State::Ready(handle) = &entry.state else { continue };
-            let new =
-                || Group { handle: Arc::clone(handle), used: kernel.last_use(handle), files: Vec::new() };
-            let group = groups.entry(Arc::as_ptr(handle).addr()).or_insert_with(new);
-            group.used = group.used.max(entry.used);
-            group.files.push(entry);
-        }
-        groups.into_values().collect()
-    }
-
-    /// Bytes of the tables in the kernel that a process uses.
-    fn bytes_of(&self, pid: u32) -> usize {
-        let entries = self.used_files.of(pid).filter_map(|number| self.entries.get(self.keys.get(&number)?));
-        let ready = entries.filter_map(|entry| match &entry.state {
-            State::Ready(handle) => Some(handle.bytes()),
-            _ => None,
-        });
-        ready.sum()
     }
 
     /// Gives up the tables of files whose file system does not answer. Returns the processes whose mappings have changed by that.
     fn give_up(&mut self) -> HashSet<u32> {
         let mut changed = HashSet::new();
         for number in self.compiler.give_up(PATIENCE) {
-            let Some(entry) = self.keys.get(&number).and_then(|key| self.entries.get_mut(key)) else {
-                continue;
-            };
+            self.news.of_files = true;
+            let Some(entry) = self.files.get_mut(number) else { continue };
             tracing::debug!(target: "perfagent", path = entry.file.path(), "unwind table: no answer");
             if matches!(entry.state, State::Pending) {
                 self.compiling -= 1;
             }
             entry.state = State::Unanswered;
-            self.failed += 1;
-            self.unanswered += 1;
+            self.told.add_unanswered();
             changed.extend(&entry.users);
         }
         changed
     }
 
     fn install(&mut self, kernel: &mut Kernel, answer: Answer) -> HashSet<u32> {
-        let key = self.keys.get(&answer.key);
-        let Some(entry) = key.and_then(|key| self.entries.get_mut(key)) else { return HashSet::new() };
+        let number = answer.key;
+        let Some(entry) = self.files.get_mut(number) else { return HashSet::new() };
         let file = Arc::clone(&entry.file);
         match entry.state {
             State::Pending => self.compiling -= 1,
-            State::Unanswered => {
-                self.failed -= 1;
-                self.unanswered = self.unanswered.saturating_sub(1);
-            }
+            State::Unanswered => self.told.answered_late(),
             _ => {}
         }
         let path = file.path();
@@ -568,41 +325,34 @@ impl TableStore {
                 cached: matches!(answer.source, tables::Source::Cached),
             });
         }
-        let state = match answer.table {
-            Ok(table) if table.is_empty() => State::None,
+        let result = match answer.table {
+            Ok(table) if table.is_empty() => Ok(None),
             Ok(table) => match self.share_or_install(kernel, &file, &table) {
                 Ok(handle) => {
-                    self.look_for_rules_left_out(path, &table, &handle);
-                    State::Ready(handle)
+                    self.told.add_left_out(path, &table, handle.rules_left_out());
+                    Ok(Some(handle))
                 }
                 Err(error) => {
-                    self.warn_of_room(format!(
+                    self.told.add_full(format!(
                         "unwind table of {path} and others: {error}; their stacks may be truncated until there is room"
                     ));
-                    State::NoRoom(TableHandle::shape_for(&table))
+                    Err(TableHandle::shape_for(&table))
                 }
             },
             Err(error) => {
-                self.failed += 1;
-                let message =
-                    format!("no unwind table for {path}: {error}; frame pointers are followed there");
-                self.warn(Warning::bare(WarningKind::Tables, message));
-                State::None
+                self.told.add_failed(path, error);
+                Ok(None)
             }
         };
-        let Some(entry) = self.entries.get_mut(&file.key()) else { return HashSet::new() };
-        match &state {
-            State::Ready(_) => {
-                self.installed.add(file.build_id(), entry.number);
-                entry.pauses.has_room(Instant::now());
-            }
-            State::NoRoom(_) => {
-                entry.pauses.pause(Instant::now());
-                self.without_room.insert(entry.number);
-            }
-            _ => {}
+        if let Ok(Some(handle)) = &result {
+            self.files.installed(number, Arc::clone(handle));
         }
-        entry.state = state;
+        let Some(entry) = self.files.get_mut(number) else { return HashSet::new() };
+        match result {
+            Ok(Some(_)) => {}
+            Ok(None) => entry.state = State::None,
+            Err(shape) => self.room.add_table(entry, shape),
+        }
         entry.users.clone()
     }
 
@@ -614,13 +364,8 @@ impl TableStore {
         file: &MappedFile,
         table: &Table,
     ) -> Result<Arc<TableHandle>, kernel::Error> {
-        let copies = self.installed.with(file.build_id());
-        let copies = copies.filter_map(|number| self.entries.get(self.keys.get(&number)?));
-        let same = copies.filter_map(|entry| match &entry.state {
-            State::Ready(handle) => Some(handle),
-            _ => None,
-        });
-        match same.take(MAX_COMPARED).find(|handle| kernel.is_same_table(handle, table)) {
+        let mut copies = self.files.copies(file.build_id()).take(MAX_COMPARED);
+        match copies.find(|handle| kernel.is_same_table(handle, table)) {
             Some(handle) => Ok(Arc::clone(handle)),
             None => kernel.install_table(table).map(Arc::new),
         }
@@ -628,26 +373,8 @@ impl TableStore {
 
     /// Frees tables of files that no recorded process has mapped for a while, and those used least lately before if they are many.
     pub(crate) fn free_unused(&mut self, kernel: &mut Kernel) {
-        let now = Instant::now();
-        let mut unused = Vec::new();
-        for entry in self.entries.values_mut() {
-            if !entry.users.is_empty() || matches!(entry.state, State::Pending) {
-                entry.unused_since = None;
-                continue;
-            }
-            let since = *entry.unused_since.get_or_insert(now);
-            let bytes = match &entry.state {
-                State::Ready(handle) if !self.full => Some(handle.bytes()),
-                _ => None,
-            };
-            unused.push(Unused { number: entry.number, since, bytes });
-        }
-        for number in no_longer_kept(unused, now) {
-            let Some(entry) = self.keys.remove(&number).and_then(|key| self.entries.remove(&key)) else {
-                continue;
-            };
-            self.without_room.remove(&number);
-            self.installed.remove(entry.file.build_id(), number);
+        for entry in self.files.take_unused(!self.told.is_full()) {
+            self.room.forget_table(entry.number);
             // A copy of the file may still use the table.
             if let State::Ready(handle) = entry.state
                 && let Some(handle) = Arc::into_inner(handle)
@@ -667,13 +394,12 @@ mod tests {
         let mut tables = TableStore::new(true, false, None, HookThread::default()).unwrap();
         let image = process::read_image(std::process::id(), &process::Files::new()).unwrap();
         tables.mappings(&image, &[]);
-        let users =
-            |tables: &TableStore| tables.entries.values().map(|entry| entry.users.len()).sum::<usize>();
+        let users = |tables: &TableStore| tables.files.all().map(|entry| entry.users.len()).sum::<usize>();
         assert!(users(&tables) > 0);
         tables.forget(image.pid);
         // Its last stack needs tables.
         image.regions().iter().for_each(|region| tables.request(region));
-        assert!(!tables.entries.is_empty());
+        assert!(tables.files.all().next().is_some());
         assert_eq!(users(&tables), 0, "nobody would take it out again");
     }
 }

@@ -101,9 +101,10 @@ impl Unwinders {
         self.may_wait = time;
     }
 
-    /// Takes what the workers have read, after waiting for no longer than `wait`.
-    pub(crate) fn take_finished(&mut self, wait: Duration) {
+    /// Takes what the workers have read, after waiting for no longer than `wait`. Whether there was something.
+    pub(crate) fn take_finished(&mut self, wait: Duration) -> bool {
         let taken = self.workers.take(wait);
+        let some = !taken.given_up.is_empty() || !taken.finished.is_empty();
         let given_up = taken.given_up.into_iter().map(|ticket| (ticket, None));
         for (number, unwinder) in given_up.chain(taken.finished) {
             let awaited =
@@ -117,6 +118,7 @@ impl Unwinders {
             bytes += entry.bytes();
             bytes <= MAX_ALL_BYTES
         });
+        some
     }
 
     fn of(&mut self, file: &Arc<MappedFile>) -> Option<&Entry> {
@@ -148,9 +150,10 @@ impl Unwinders {
         State::Awaited(self.workers.ask(device, move || make(FileBytes::of(&file).ok()?)))
     }
 
-    /// Drops the unwinders that no walk has used since the last call.
+    /// Drops the unwinders that no walk has used since the last call. Walks wait for those that are still being read, and do not ask again.
     pub(crate) fn release_unused(&mut self) {
-        self.entries.retain_mut(|entry| std::mem::take(&mut entry.used));
+        self.entries
+            .retain_mut(|entry| std::mem::take(&mut entry.used) || matches!(entry.state, State::Awaited(_)));
     }
 }
 

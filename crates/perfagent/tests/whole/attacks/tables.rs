@@ -138,6 +138,18 @@ fn a_process_that_uses_more_tables_than_there_is_memory_costs_others_no_stacks()
 }
 
 #[test]
+fn processes_that_use_all_memory_together_keep_out_no_other() {
+    let Some(attack) = Attack::new() else { return };
+    // Each has more than a third of the memory in use, and none has half of it.
+    let attackers = || (0..3).map(|_| attack.start("always", 9)).collect();
+    let is_served = |_: &Agent, tries: usize| tries >= 2;
+    let Some((report, pid)) = attacked(&attack, attackers, is_served) else { return };
+    let (samples, percent) = rooted(&report, pid);
+    assert!(samples > 300 && percent > 97.0, "{percent} % of {samples}");
+    assert!(count(ledger(&report), "tables_evicted") > 0);
+}
+
+#[test]
 fn tables_that_are_not_used_any_more_leave_for_those_that_are() {
     let Some(attack) = Attack::new() else { return };
     // None has half of the memory, and all of them more than there is.
