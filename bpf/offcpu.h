@@ -135,12 +135,19 @@ static __always_inline u64 woken_key(struct sampler_state *s, struct thread *t)
 	return key;
 }
 
-/* Sends an interval of the off-CPU profile that ended at `now`, as a whole: also one that a seam split. */
-static __noinline int send_interval(struct sampler_state *s, struct thread *t, u64 key, u64 now)
+/*
+ * Sends an interval of the off-CPU profile that ended at `now`, as a whole: also one that a seam split. `waker`: whose
+ * sum it is in besides that of the blocked stack; 0: none.
+ */
+static __noinline int send_interval(struct sampler_state *s, struct thread *t, u64 key, u64 waker, u64 now)
 {
-	struct single single = {
-	    .message = {
-		.pid = t->pid, .tid = t->tid, .hash = key, .event = EVENT_SCHEDULER, .state = t->state, .time = now}};
+	struct single single = {.message = {.pid = t->pid,
+					    .tid = t->tid,
+					    .hash = key,
+					    .exec_id = waker,
+					    .event = EVENT_SCHEDULER,
+					    .state = t->state,
+					    .time = now}};
 
 	send_one(s, &single, now - t->since, 0);
 	return 0;
@@ -226,7 +233,7 @@ static __always_inline void end_interval(struct sampler_state *s, struct task_st
 		return;
 	count(c, COUNT_SAMPLES, 1);
 	if (single_intervals && elapsed >= single_min_ns)
-		send_interval(s, t, blocked, now);
+		send_interval(s, t, blocked, key == blocked ? 0 : t->waker, now);
 }
 
 /* A stretch on a CPU has ended: it is part of a wall-clock profile, under the process or thread alone. */

@@ -13,6 +13,8 @@ use crate::{input, listing, messages, written_output};
 
 /// Functions in the table unless `--lines` says otherwise.
 const LINES: usize = 30;
+/// Width of the columns before and after.
+const WIDTH: usize = 8;
 /// The status if a function grew by more than `--fail-above`.
 const GREW: u8 = 3;
 
@@ -125,10 +127,10 @@ fn listed(changes: &[&Change]) -> String {
 fn text(comparison: &Comparison, args: &DiffArgs) -> Vec<String> {
     let (before, after) = comparison.samples;
     let which = if args.sort == Some(Sort::Cum) { "cum" } else { "flat" };
-    let against = match args.against.unwrap_or_default() {
-        Against::Samples => "of all samples",
-        Against::Time => "samples per second",
-        Against::Runs => "samples per run",
+    let against = match comparison.against {
+        perfagent::Against::Samples => "of all samples",
+        perfagent::Against::Time => "samples per second",
+        perfagent::Against::Runs => "samples per run",
     };
     let mut lines = vec![format!("{before} samples before, {after} after; {which}, {against}")];
     let found: Vec<&Change> = comparison.discoveries().collect();
@@ -139,12 +141,11 @@ fn text(comparison: &Comparison, args: &DiffArgs) -> Vec<String> {
         let functions = if found.len() == 1 { "function" } else { "functions" };
         lines.push(format!("{} {functions} of {all} changed significantly:", found.len()));
         lines.push(format!(
-            "{:>8}  {:>8}  {:>9}  {:>22}  function",
+            "{:>WIDTH$}  {:>WIDTH$}  {:>9}  {:>22}  function",
             "before", "after", "change", "95 % interval"
         ));
         let limit = args.lines.unwrap_or(LINES);
-        let against = args.against.unwrap_or_default();
-        lines.extend(found.iter().take(limit).map(|change| row(change, comparison.exposures, against)));
+        lines.extend(found.iter().take(limit).map(|change| row(change, comparison.against)));
         if found.len() > limit {
             lines.push(format!("… {} more functions (-n)", found.len() - limit));
         }
@@ -153,17 +154,17 @@ fn text(comparison: &Comparison, args: &DiffArgs) -> Vec<String> {
     lines
 }
 
-fn row(change: &Change, exposures: (f64, f64), against: Against) -> String {
+fn row(change: &Change, against: perfagent::Against) -> String {
     let interval = format!("{:+.1} … {:+.1} %", change.interval.0, change.interval.1);
     let percent =
         if change.percent.is_infinite() { "new".to_owned() } else { format!("{:+.1} %", change.percent) };
-    let measured = |samples: u64, exposure: f64, share: f64| match against {
-        Against::Samples => format!("{share:.2}%"),
-        Against::Time | Against::Runs => format!("{:.2}", samples as f64 / exposure),
+    let figure = |share: f64, rate: f64| match against {
+        perfagent::Against::Samples => format!("{share:.2}%"),
+        perfagent::Against::Time | perfagent::Against::Runs => format!("{rate:.2}"),
     };
-    let before = measured(change.before, exposures.0, change.shares.0);
-    let after = measured(change.after, exposures.1, change.shares.1);
-    format!("{before:>8}  {after:>8}  {percent:>9}  {interval:>22}  {}", name(change))
+    let before = figure(change.shares.0, change.rates.0);
+    let after = figure(change.shares.1, change.rates.1);
+    format!("{before:>WIDTH$}  {after:>WIDTH$}  {percent:>9}  {interval:>22}  {}", name(change))
 }
 
 fn name(change: &Change) -> String {
@@ -175,6 +176,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use perfagent::Against::{Runs, Samples};
 
     #[derive(Parser)]
     struct Words {
@@ -186,29 +188,15 @@ mod tests {
         Words::parse_from(["diff"].iter().chain(words)).diff
     }
 
-    fn side(runs: &[&str]) -> Vec<(String, WrittenProfile)> {
-        let read = |folded: &&str| WrittenProfile::read_from(folded.as_bytes()).unwrap();
-        runs.iter().map(|run| ((*run).to_owned(), read(run))).collect()
-    }
-
-    fn comparison(before: &str, after: &str) -> Comparison {
-        WrittenProfile::compare(side(&[before]), side(&[after]), perfagent::Against::Samples, Part::Own)
-            .unwrap()
-    }
-
-    #[test]
-    fn runs_are_told_in_samples_of_a_run() {
-        let (before, after) = (side(&["main;f 500\nmain;g 500"]), side(&["main;f 700\nmain;g 490"]));
-        let comparison = WrittenProfile::compare(before, after, perfagent::Against::Runs, Part::Own).unwrap();
-        let lines = text(&comparison, &args(&["a", "b", "--against", "runs"]));
-        assert_eq!(lines[0], "1000 samples before, 1190 after; flat, samples per run");
-        let f = lines.iter().find(|line| line.ends_with("  f")).unwrap();
-        assert_eq!(f.split_whitespace().take(3).collect::<Vec<_>>(), ["500.00", "700.00", "+40.0"]);
+    fn comparison(before: &str, after: &str, against: perfagent::Against) -> Comparison {
+        let side =
+            |folded: &str| vec![(folded.to_owned(), WrittenProfile::read_from(folded.as_bytes()).unwrap())];
+        WrittenProfile::compare(side(before), side(after), against, Part::Own).unwrap()
     }
 
     #[test]
     fn changes_are_told_with_their_interval_and_what_could_not_be_seen() {
-        let comparison = comparison("main;f 500\nmain;g 500", "main;f 700\nmain;g 300\nmain;h 1\n");
+        let comparison = comparison("main;f 500\nmain;g 500", "main;f 700\nmain;g 300\nmain;h 1\n", Samples);
         let lines = text(&comparison, &args(&["a", "b"]));
         assert_eq!(lines[0], "1000 samples before, 1001 after; flat, of all samples");
         assert_eq!(lines[1], "2 functions of 3 changed significantly:");
@@ -217,6 +205,15 @@ mod tests {
         assert!(lines[5].starts_with("not detectable: changes below "), "{}", lines[5]);
         assert_eq!(listed(&grew(&comparison, 29.0)), "f");
         assert_eq!(listed(&grew(&comparison, 31.0)), "none", "the lower end counts");
+    }
+
+    #[test]
+    fn against_runs_the_columns_are_samples_of_a_run() {
+        let comparison = comparison("main;f 500\nmain;g 500", "main;f 2000\nmain;g 500", Runs);
+        let lines = text(&comparison, &args(&["a", "b", "--against", "runs"]));
+        assert_eq!(lines[0], "1000 samples before, 2500 after; flat, samples per run");
+        assert!(lines[3].starts_with("  500.00   2000.00   +300.0 %"), "{}", lines[3]);
+        assert!(lines.last().unwrap().contains("g (500.00 to 500.00 per run, "), "{lines:?}");
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct SingleSample {
     pub at: SampledAt,
     /// The interrupted pc, in user code or in the kernel; 0 for an interval.
     pub pc: u64,
+    /// Of an interval: the key of the stack that ended it, if its sums are those of both stacks.
+    pub waker: Option<u64>,
     /// By the schema of the event; 0 in slots that the event does not use.
     pub values: [u64; VALUE_SLOTS],
 }
@@ -35,15 +37,21 @@ impl SingleSample {
         for (value, word) in values.iter_mut().zip(sections.values?) {
             *value = u64::from_ne_bytes(*word);
         }
+        let event = Event::try_from(u32::from(header.event)).ok()?;
+        let (pc, waker) = match event {
+            Event::Scheduler => (0, Some(header.exec_id).filter(|key| *key != 0)),
+            _ => (header.exec_id, None),
+        };
         Some(Self {
             hash: header.hash,
             pid: header.pid,
             tid: header.tid,
-            event: Event::try_from(u32::from(header.event)).ok()?,
+            event,
             state: State::try_from(u32::from(header.state)).ok()?,
             time_ns: header.time,
             at: sections.sampled_at?,
-            pc: header.exec_id,
+            pc,
+            waker,
             values,
         })
     }

@@ -21,6 +21,9 @@ pub struct Single {
     pub stack: TaskStackId,
     /// As many values as the event's schema has.
     pub values: Vec<u64>,
+    /// The stack that ended a wait, if the counts have the wait under it too. A file has it in a section of its own.
+    #[serde(skip)]
+    pub waker: Option<TaskStackId>,
 }
 
 /// The single samples of a recording.

@@ -34,6 +34,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) at: StackRef<'a>,
     /// The stack that ended the intervals.
     pub(crate) waker: Option<StackRef<'a>>,
+    /// Its number.
+    pub(crate) waker_id: Option<TaskStackId>,
     /// Samples or intervals.
     pub(crate) count: u64,
     /// Time of the intervals, or on CPUs.
@@ -86,7 +88,7 @@ pub(crate) fn lock_waits(recording: &Recording) -> impl Iterator<Item = LockWait
         let linked = |role| count.linked(role).and_then(|stack| stack_ref(recording, stack));
         Some(LockWaits {
             // Profiles of locks show the stacks of the waiters alone.
-            entry: Entry { waker: None, runnable_ns: 0, ..entry(recording, count)? },
+            entry: Entry { waker: None, waker_id: None, runnable_ns: 0, ..entry(recording, count)? },
             lock: count.object,
             place: linked(Role::Place).and_then(|place| place.stack.frames.first().copied()),
             owner: linked(Role::Owner),
@@ -123,6 +125,7 @@ fn entry<'a>(recording: &'a Recording, count: &Count) -> Option<Entry<'a>> {
         stack_id: count.stack,
         at: stack_ref(recording, count.stack)?,
         waker: count.waker().and_then(|waker| stack_ref(recording, waker)),
+        waker_id: count.waker(),
         count: count.value(COUNT),
         time_ns: count.value(TIME),
         runnable_ns: count.value(RUNNABLE),

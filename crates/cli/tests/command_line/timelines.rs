@@ -21,6 +21,16 @@ fn listed(browser: &mut Browser, from: f64, to: f64) -> Vec<String> {
 /// Two programs sleep one after the other, and a shell waits for both: a wait is there from its begin on, not only when it ends.
 #[test]
 fn waits_are_on_the_timeline_while_they_last() {
+    check_waits(&[]);
+}
+
+/// Here the stacks of a wait are that of the thread and that of its waker, of which the shell has two.
+#[test]
+fn waits_with_their_wakers_are_on_the_timeline() {
+    check_waits(&["--wakers"]);
+}
+
+fn check_waits(options: &[&str]) {
     let Some(mut browser) = Browser::start() else {
         testkit::skip!("chromium is not installed");
     };
@@ -28,7 +38,8 @@ fn waits_are_on_the_timeline_while_they_last() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let words = ["--offcpu", "--html-output", "waits.html", "--", "sh", "-c", "sleep 2; sleep 2; true"];
+    let command = ["--", "sh", "-c", "sleep 2; sleep 2; true"];
+    let words = [&["--offcpu", "--html-output", "waits.html"], options, &command].concat();
     assert_status(&run_in(folder.path(), &words), 0);
     browser.open(&folder.path().join("waits.html"));
     browser.until("document.querySelectorAll('#facets fieldset').length > 0");

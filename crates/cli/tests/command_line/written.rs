@@ -104,7 +104,7 @@ fn files_that_are_no_profiles_are_refused_with_the_place() {
     for (file, told) in [
         ("cut.folded", "line 2 of the folded stacks, at offset 9"),
         ("cut.pb.gz", "decompress the pprof file at offset"),
-        ("noise", "decode the pprof message"),
+        ("noise", "decode the pprof message at offset 0: "),
         ("no such file", "No such file"),
     ] {
         let output = run_in(folder, &["top", file]);

@@ -257,6 +257,48 @@ fn selected_hidden_and_focused() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
+/// The tree that Chromium gives to screen readers.
+#[test]
+fn each_control_has_a_name_of_its_own_for_screen_readers() {
+    let mut browser = browser!();
+    let (_folder, file) = written(&profile(&many(1_000)));
+    browser.open(&file);
+    browser.tell("Accessibility.enable", json!({}));
+    for (key, view) in [("1", "Flame graph"), ("2", "Inverted"), ("3", "Sandwich"), ("4", "Table")] {
+        browser.key(key);
+        browser.until(&format!("document.querySelector('[aria-selected=true]').textContent === '{view}'"));
+        let tree = browser.tell("Accessibility.getFullAXTree", json!({}));
+        let told = |node: &serde_json::Value, what: &str| node[what]["value"].as_str().unwrap_or("").to_owned();
+        let nodes = tree["nodes"].as_array().unwrap().iter().filter(|node| node["ignored"] != true);
+        let all: Vec<_> = nodes.map(|node| (told(node, "role"), told(node, "name"))).collect();
+        let of = |role: &str| -> Vec<&str> {
+            all.iter().filter(|(of, _)| of == role).map(|(_, name)| name.as_str()).collect()
+        };
+        for role in ["button", "checkbox", "tab", "combobox", "searchbox", "application", "image", "group"] {
+            let mut names = of(role);
+            // The list of views has no name, nor has the group of the ledger, whose triangle has one.
+            names.retain(|name| role != "group" || !name.is_empty());
+            assert!(names.iter().all(|name| !name.is_empty()), "{view}, {role}: {names:?}");
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count, "{view}, {role}: {names:?}");
+        }
+        assert_eq!(of("tab"), ["Flame graph", "Inverted", "Sandwich", "Table"]);
+        assert!(of("button").contains(&"only: iowait"), "{:?}", of("button"));
+        match view {
+            "Table" => assert!(of("table")[0].contains("functions"), "{all:?}"),
+            _ => assert!(of("application")[0].starts_with(view), "{:?}", of("application")),
+        }
+    }
+    browser.key("1");
+    browser.key("ArrowDown");
+    let live = browser.value(
+        "[...document.querySelectorAll('[role=status]')].map((of) => of.textContent).filter((of) => of.includes('main'))",
+    );
+    assert_eq!(live.as_array().unwrap().len(), 1, "the current frame is told: {live}");
+}
+
 #[test]
 fn recursion_is_folded_and_counts_once() {
     let mut browser = browser!();

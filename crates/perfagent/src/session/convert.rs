@@ -108,6 +108,7 @@ pub(crate) fn occurrence(sample: &kernel::SingleSample) -> Occurrence {
         cpu: sample.at.cpu,
         tid: sample.tid,
         interval: sample.at.side_changes,
+        waker: sample.waker,
         values: match sample.event {
             kernel::Event::Scheduler => std::iter::once(1).chain(sample.values).collect(),
             _ => sample.values.to_vec(),
@@ -126,6 +127,7 @@ pub(crate) fn walked_occurrence(
         cpu: at.cpu,
         tid: stack.tid,
         interval: at.side_changes,
+        waker: None,
         // It is one sample.
         values: vec![1, value],
     }

@@ -316,7 +316,8 @@ impl Builder {
     pub fn cut(&mut self, mut context: Context, open: &HashSet<u64>) -> (Recording, Renumbering) {
         let old = std::mem::replace(&mut self.tables, Tables::within(self.limits.items, self.limits.bytes));
         self.was_short |= old.room.was_short;
-        let singles = self.singles.as_mut().map(|singles| singles.take(context.start_ns));
+        let stack_of = |hash| self.keys.key(hash).map(|key| key.stack);
+        let singles = self.singles.as_mut().map(|singles| singles.take(context.start_ns, stack_of));
         context.accounting.not_kept = self.keys.not_kept;
         context.accounting.without_stack = self.keys.without_stack;
         context.accounting.wakers_not_kept = self.keys.wakers_not_kept;
@@ -344,7 +345,7 @@ impl Builder {
         context.accounting.locks_not_kept = self.keys.locks_not_kept;
         let singles = self.singles.map(|mut singles| {
             singles.settle();
-            singles.take(context.start_ns)
+            singles.take(context.start_ns, |hash| self.keys.key(hash).map(|key| key.stack))
         });
         finish::recording(self.tables, self.keys.sums(), singles, context)
     }

@@ -19,6 +19,8 @@ pub struct Occurrence {
     pub tid: u32,
     /// Number of the interval that its sum belongs to, as the kernel side counts: see [`Builder::set_seam`](crate::Builder::set_seam).
     pub interval: u32,
+    /// The key of the stack that ended a wait.
+    pub waker: Option<u64>,
     /// By the schema of the event.
     pub values: Vec<u64>,
 }
@@ -109,11 +111,15 @@ impl SingleSamples {
         self.known.extend(early.into_iter().map(|occurrence| Known { event, stack, occurrence }));
     }
 
-    /// The samples of the interval that ends. `start_ns`: its begin, of the monotonic clock.
-    pub(super) fn take(&mut self, start_ns: u64) -> Singles {
+    /// The samples of the interval that ends. `start_ns`: its begin, of the monotonic clock. `stack_of`: the stack of a key, if it is known.
+    pub(super) fn take(
+        &mut self,
+        start_ns: u64,
+        stack_of: impl Fn(u64) -> Option<TaskStackId>,
+    ) -> Singles {
         let known = std::mem::take(&mut self.known);
         self.held -= known.len();
-        let mut samples: Vec<Single> = known.into_iter().map(|known| known.single(start_ns)).collect();
+        let mut samples: Vec<Single> = known.into_iter().map(|known| known.single(start_ns, &stack_of)).collect();
         samples.sort_by_key(|single| (single.at_ns, single.cpu));
         Singles { samples, lost: std::mem::take(&mut self.lost) }
     }
@@ -135,10 +141,11 @@ impl SingleSamples {
 }
 
 impl Known {
-    fn single(self, start_ns: u64) -> Single {
-        let Occurrence { time_ns, cpu, tid, values, .. } = self.occurrence;
+    fn single(self, start_ns: u64, stack_of: impl Fn(u64) -> Option<TaskStackId>) -> Single {
+        let Occurrence { time_ns, cpu, tid, values, waker, .. } = self.occurrence;
+        let waker = waker.and_then(stack_of);
         let at_ns = time_ns.wrapping_sub(start_ns) as i64;
-        Single { at_ns, cpu, tid, event: self.event, stack: self.stack, values }
+        Single { at_ns, cpu, tid, event: self.event, stack: self.stack, values, waker }
     }
 }
 

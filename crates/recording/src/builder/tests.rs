@@ -117,7 +117,7 @@ fn the_executable_of_the_target_is_named_even_if_no_stack_goes_through_it() {
 }
 
 fn occurrence(time_ns: u64, interval: u32) -> Occurrence {
-    Occurrence { time_ns, cpu: 3, tid: 8, interval, values: vec![1, 1, 0] }
+    Occurrence { time_ns, cpu: 3, tid: 8, interval, waker: None, values: vec![1, 1, 0] }
 }
 
 /// Time, stack and values of the single samples.
@@ -166,6 +166,38 @@ fn a_single_sample_is_in_the_interval_of_its_sum() {
     assert_eq!(singles(&second), [(-80, "/b", &[1][..]), (10, "/a", &[1]), (20, "/c", &[1])]);
     assert_eq!(second.counts.iter().map(|count| count.value(0)).sum::<u64>(), 3);
     assert_eq!(second.singles.unwrap().lost, 6, "one has no stack");
+}
+
+/// The waker's stack may become known after the wait, and the wait may be in the interval after that of the stack.
+#[test]
+fn a_single_wait_has_the_stack_that_ended_it() {
+    let woken = |time_ns, interval| Occurrence { waker: Some(9), ..occurrence(time_ns, interval) };
+    let wakers = |recording: &Recording| -> Vec<Option<u64>> {
+        let singles = recording.singles.as_ref().unwrap();
+        let address = |waker: crate::TaskStackId| {
+            let frames = &recording.stack(recording.task_stack(waker).unwrap().stack).unwrap().frames;
+            match recording.frames[frames[0].0 as usize] {
+                Frame::Native { svma, .. } => svma.0,
+                ref other => panic!("{other:?}"),
+            }
+        };
+        singles.samples.iter().map(|single| single.waker.map(address)).collect()
+    };
+    let mut builder = Builder::new(Limits::default()).with_single_samples();
+    let blocked = stack_in(&mut builder, "/blocked", 1);
+    builder.enter(1, key(blocked));
+    builder.add_sample(1, woken(110, 0));
+    builder.add_sample(1, occurrence(120, 0));
+    builder.add_sample(1, Occurrence { waker: Some(8), ..occurrence(130, 0) });
+    let waker = stack_in(&mut builder, "/waker", 2);
+    builder.enter(9, key(waker));
+    builder.begin_cut();
+    builder.set_seam(1);
+    builder.add_sample(1, woken(210, 1));
+    let (first, _) = builder.cut(Context { start_ns: 100, ..context() }, &HashSet::from([1, 9]));
+    assert_eq!(wakers(&first), [Some(2), None, None], "no stack is known under the last one's key");
+    let second = builder.finish(Context { start_ns: 200, ..context() });
+    assert_eq!(wakers(&second), [Some(2)]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::io::Read;
 use profile::{Avma, BuildId};
 
 use crate::accounting::Accounting;
+use crate::count::TaskStackId;
 use crate::fetches::Fetches;
 use crate::file::check::{self, Problem};
 use crate::file::error::ReadError;
@@ -97,6 +98,15 @@ impl Parts {
             Kind::SinglesLost => content.items(|lost: u64| {
                 let singles = all.singles.get_or_insert_default();
                 singles.lost = singles.lost.saturating_add(lost);
+                Ok(())
+            }),
+            // A file may lack it.
+            Kind::SingleWakers => content.items(|(number, waker): (u32, TaskStackId)| {
+                check::single_waker(all, (number, waker))?;
+                let samples = all.singles.as_mut().map_or(&mut [][..], |singles| &mut singles.samples);
+                if let Some(single) = samples.get_mut(number as usize) {
+                    single.waker = Some(waker);
+                }
                 Ok(())
             }),
             Kind::Texts => content.items(|text| names.text(text)),

@@ -9,7 +9,7 @@ pub const MAGIC: [u8; 8] = *b"\x89perfrec";
 pub const MAJOR: u16 = 5;
 
 /// Minor version: a reader accepts all.
-pub const MINOR: u16 = 0;
+pub const MINOR: u16 = 1;
 
 /// Largest content of a section.
 pub const MAX_CONTENT: usize = 1 << 20;
@@ -49,6 +49,7 @@ pub(super) enum Kind {
     Counts,
     Singles,
     SinglesLost,
+    SingleWakers,
     Texts,
     LineLists,
     NamedFrames,
@@ -65,7 +66,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// All kinds with their numbers and names.
-    pub(super) const ALL: [(Self, u16, &'static str); 26] = [
+    pub(super) const ALL: [(Self, u16, &'static str); 27] = [
         (Self::Modules, 1, "modules"),
         (Self::Mappings, 2, "mappings"),
         (Self::Capture, 3, "capture"),
@@ -80,6 +81,7 @@ impl Kind {
         (Self::Counts, 12, "counts"),
         (Self::Singles, 18, "single samples"),
         (Self::SinglesLost, 19, "lost single samples"),
+        (Self::SingleWakers, 26, "wakers of single samples"),
         (Self::Texts, 13, "texts"),
         (Self::LineLists, 14, "line lists"),
         (Self::NamedFrames, 15, "named frames"),

@@ -33,7 +33,9 @@ pub(super) fn recording(to: &mut SectionWriter<impl Write>, recording: &Recordin
     to.table(Kind::Counts, &all.counts, |item| check::count(all, item))?;
     let Some(singles) = &all.singles else { return Ok(()) };
     to.table(Kind::Singles, &singles.samples, |item| check::single(all, item))?;
-    to.table(Kind::SinglesLost, [singles.lost], |_| Ok(()))
+    to.table(Kind::SinglesLost, [singles.lost], |_| Ok(()))?;
+    let wakers = (0_u32..).zip(&singles.samples).filter_map(|(number, of)| Some((number, of.waker?)));
+    to.table(Kind::SingleWakers, wakers, |waker| check::single_waker(all, *waker))
 }
 
 /// Writes what a recording with names has besides.

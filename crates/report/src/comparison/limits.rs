@@ -2,7 +2,7 @@
 
 use profile::visible;
 
-use super::{Change, Comparison};
+use super::{Against, Change, Comparison};
 
 /// Functions that are told by name.
 const NAMED: usize = 5;
@@ -50,7 +50,7 @@ pub fn limits(comparison: &Comparison) -> Vec<String> {
         let share = |of: &Change| of.shares.0.max(of.shares.1);
         share(b).total_cmp(&share(a)).then_with(|| a.name.cmp(&b.name))
     });
-    let told: Vec<String> = hottest.iter().take(NAMED).map(|change| unchanged(change)).collect();
+    let told: Vec<String> = hottest.iter().take(NAMED).map(|change| unchanged(change, comparison.against)).collect();
     if !told.is_empty() {
         lines.push(format!("the hottest without a significant change: {}", told.join("; ")));
     }
@@ -78,13 +78,18 @@ fn scatter(comparison: &Comparison) -> Option<String> {
     Some(told)
 }
 
-/// `parse [app] (12.1 % to 12.4 %, 8 % would be found)`.
-fn unchanged(change: &Change) -> String {
-    let (before, after) = change.shares;
+/// `parse [app] (12.1 % to 12.4 %, 8 % would be found)`, or with samples per second or run.
+fn unchanged(change: &Change, against: Against) -> String {
+    let ((share_before, share_after), (before, after)) = (change.shares, change.rates);
+    let figures = match against {
+        Against::Samples => format!("{share_before:.1} % to {share_after:.1} %"),
+        Against::Time => format!("{before:.2} to {after:.2} per second"),
+        Against::Runs => format!("{before:.2} to {after:.2} per run"),
+    };
     let seen = change.visible_percent;
     let found =
         if seen.is_finite() { format!("{seen:.0} % would be found") } else { "too few samples".to_owned() };
-    format!("{} ({before:.1} % to {after:.1} %, {found})", name(change))
+    format!("{} ({figures}, {found})", name(change))
 }
 
 /// A function with its file.
@@ -117,7 +122,8 @@ mod tests {
             change("warm", (5.0, 4.0), false),
             Change { visible_percent: f64::INFINITY, ..change("hot", (1.0, 60.0), false) },
         ];
-        let of = Comparison { samples: (10_000, 10_000), functions, profiles: (1, 1), dispersion: None };
+        let samples = (10_000, 10_000);
+        let of = Comparison { samples, functions, profiles: (1, 1), ..Comparison::default() };
         assert_eq!(found(&of), "1 of 4 functions changed significantly: grew +0.0 %");
         assert_eq!(found(&Comparison::default()), "no function of 0 changed significantly");
         let lines = limits(&of);
@@ -128,6 +134,12 @@ mod tests {
         let hottest = "hot (1.0 % to 60.0 %, too few samples); warm (5.0 % to 4.0 %, 12 % would be found)";
         assert_eq!(lines[1], format!("the hottest without a significant change: {hottest}"));
         assert_eq!(limits(&Comparison::default()), Vec::<String>::new());
+        let told = |against| {
+            let of = Change { rates: (0.5, 12.0), ..change("f", (10.0, 11.0), false) };
+            limits(&Comparison { against, functions: vec![of], ..Comparison::default() }).pop().unwrap()
+        };
+        assert!(told(Against::Time).ends_with("f (0.50 to 12.00 per second, 12 % would be found)"));
+        assert!(told(Against::Runs).ends_with("f (0.50 to 12.00 per run, 12 % would be found)"));
     }
 
     #[test]

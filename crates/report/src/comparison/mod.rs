@@ -36,6 +36,8 @@ pub struct Change {
     pub after: u64,
     /// What it had before and after, in percent of all samples of the side.
     pub shares: (f64, f64),
+    /// Its samples before and after by what they are measured against: parts of all samples, samples per second, or samples per run.
+    pub rates: (f64, f64),
     /// After divided by before, less 1, in percent; infinite for a function that is new.
     pub percent: f64,
     /// The interval of `percent` that contains the true change in 95 of 100 comparisons.
@@ -54,10 +56,10 @@ pub struct Change {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
+    /// What samples are measured against.
+    pub against: Against,
     /// Samples before and after.
     pub samples: (u64, u64),
-    /// What the samples before and after are measured against: all samples of the side, its seconds, or its runs.
-    pub exposures: (f64, f64),
     /// All functions of both sides: discoveries first, each part by the size of the change in what is compared, as shares or samples per second.
     pub functions: Vec<Change>,
     /// The profiles before and after.
@@ -130,7 +132,7 @@ pub fn compare(
     });
     let samples = (before.whole(), after.whole());
     let dispersion = significance::common_dispersion(&sides, against).map(|of| of.phi);
-    Ok(Comparison { samples, exposures, functions, profiles, dispersion })
+    Ok(Comparison { against, samples, functions, profiles, dispersion })
 }
 
 /// Judges counts that are not those of functions, as those of the frames of a graph.
@@ -177,12 +179,14 @@ fn mark_discoveries<'a>(changes: impl Iterator<Item = &'a mut Change>) {
 fn change((name, file): (&str, &str), (a, b): (Side, Side), against: Against) -> Change {
     let Verdict { percent, interval, p_value, dispersion } = significance::judge(a, b, against);
     let share = |side: Side| 100.0 * side.count as f64 / (side.whole.max(1)) as f64;
+    let rate = |side: Side| side.count as f64 / side.exposure;
     Change {
         name: name.to_owned(),
         file: file.to_owned(),
         before: a.count,
         after: b.count,
         shares: (share(a), share(b)),
+        rates: (rate(a), rate(b)),
         percent,
         interval,
         p_value,

@@ -173,6 +173,23 @@ fn discoveries_come_first_and_both_sides_have_all_functions() {
 }
 
 #[test]
+fn rates_are_of_what_samples_are_measured_against() {
+    let before = [("a".to_owned(), profile_of(&[100, 300]))];
+    let mut long = profile_of(&[300, 300]);
+    long.duration_ns = 2_000_000_000;
+    let after = [("b".to_owned(), profile_of(&[100, 100])), ("c".to_owned(), long)];
+    let rates = |against| {
+        let found = compare(&before, &after, against, Part::Own).unwrap();
+        assert_eq!(found.against, against);
+        found.functions.iter().find(|of| of.name == "f0").map(|of| of.rates).unwrap()
+    };
+    assert_eq!(rates(Against::Samples), (0.25, 0.5));
+    assert_eq!(rates(Against::Runs), (100.0, 200.0));
+    let (per_second, after) = rates(Against::Time);
+    assert!((per_second - 100.0).abs() < 1e-9 && (after - 400.0 / 3.0).abs() < 1e-9, "{per_second} {after}");
+}
+
+#[test]
 fn profiles_that_cannot_be_compared_are_told() {
     let good = || vec![("good".to_owned(), profile_of(&[1]))];
     let told = |profile: Profile, against| {

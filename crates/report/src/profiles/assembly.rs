@@ -10,6 +10,9 @@ use crate::figures::signed;
 use crate::selection::{self, Entry};
 use crate::stack_lines::{StackLine, StackLines};
 
+/// A stack, and that of the waker.
+pub(super) type Stacks = (TaskStackId, Option<TaskStackId>);
+
 /// A profile of a recording while samples are added.
 pub(super) struct Assembly<'a> {
     recording: &'a Recording,
@@ -59,11 +62,11 @@ impl<'a> Assembly<'a> {
         self.builder.add(labels, locations, values)
     }
 
-    /// Adds the times of single samples of an event, whose stacks have these numbers of samples.
-    pub(super) fn add_moments(&mut self, event: EventId, numbers: &BTreeMap<TaskStackId, u32>) {
+    /// Adds the times of single samples of an event. `numbers`: those of the samples, by their stacks and those of their wakers.
+    pub(super) fn add_moments(&mut self, event: EventId, numbers: &BTreeMap<Stacks, u32>) {
         let singles = self.recording.singles.iter().flat_map(|singles| &singles.samples);
         for single in singles.filter(|single| single.event == event) {
-            if let Some(number) = numbers.get(&single.stack) {
+            if let Some(number) = numbers.get(&(single.stack, single.waker)) {
                 let lasted_ns = single.values.get(selection::TIME).copied().unwrap_or_default();
                 self.builder.add_moment(Moment { at_ns: single.at_ns, lasted_ns, sample: *number });
             }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::slice;
 
 use profile::{Label, Profile, ValueType};
-use recording::{Event, Mode, State, SymbolizedRecording};
+use recording::{Event, Mode, Recording, State, SymbolizedRecording};
 
 use self::assembly::Assembly;
 use crate::figures::signed;
@@ -53,7 +53,7 @@ fn sampled(symbolized: &SymbolizedRecording) -> Assembly<'_> {
         let scaled = |value: u64| signed(value).saturating_mul(signed(entry.period));
         let values = [signed(entry.count), scaled(entry.count), scaled(entry.value)];
         let number = assembly.add(labels, locations, values.get(..types.len()).unwrap_or(&values));
-        numbers.insert(entry.stack_id, number);
+        numbers.insert((entry.stack_id, None), number);
     }
     assembly.add_moments(selection::SAMPLED, &numbers);
     assembly
@@ -65,7 +65,7 @@ fn off_cpu(symbolized: &SymbolizedRecording) -> Assembly<'_> {
     let off_cpu = ValueType::new("offcpu", "nanoseconds");
     let types = [ValueType::new("blocks", "count"), off_cpu.clone()];
     let mut assembly = Assembly::begin(symbolized, &types, off_cpu, 1);
-    let (mut numbers, mut has_wakers) = (BTreeMap::new(), false);
+    let mut numbers = BTreeMap::new();
     for entry in selection::shown(recording) {
         let Some(state) = entry.at.state.off_cpu() else { continue };
         if !recording.settings.shows(Mode::OffCpu, entry.at.state) {
@@ -75,14 +75,18 @@ fn off_cpu(symbolized: &SymbolizedRecording) -> Assembly<'_> {
         let mut labels = labels::of(recording, entry.at.task);
         labels.push(Label::str("state", state.name()));
         let number = assembly.add(labels, locations, &[signed(entry.count), signed(entry.time_ns)]);
-        numbers.insert(entry.stack_id, number);
-        has_wakers |= entry.waker.is_some();
+        numbers.insert((entry.stack_id, entry.waker_id), number);
     }
-    // A single interval does not tell its waker.
-    if !has_wakers {
+    if !has_lost_wakers(recording) {
         assembly.add_moments(selection::SCHEDULER, &numbers);
     }
     assembly
+}
+
+/// Whether counts have wakers, but no single wait has: recordings of earlier versions are so. Which of the stacks a wait belongs to is not known then.
+fn has_lost_wakers(recording: &Recording) -> bool {
+    let mut singles = recording.singles.iter().flat_map(|singles| &singles.samples);
+    selection::shown(recording).any(|entry| entry.waker_id.is_some()) && singles.all(|of| of.waker.is_none())
 }
 
 /// Waits for locks, at the stacks of the waiters, with what they waited for as labels.

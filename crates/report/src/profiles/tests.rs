@@ -86,7 +86,7 @@ fn single_samples_tell_their_times() {
     });
     let blocked = capture.stack(&[], &[outer], WalkEnd::Root, State::Blocked);
     let mut symbolized = capture.finish();
-    let single = |at_ns, event, stack| Single { at_ns, cpu: 0, tid: 7, event, stack, values: vec![1] };
+    let single = |at_ns, event, stack| Single { at_ns, cpu: 0, tid: 7, event, stack, values: vec![1], waker: None };
     let samples = vec![
         single(-3, SAMPLED, stacks[1]),
         single(4, SCHEDULER, blocked),
@@ -109,8 +109,8 @@ fn single_samples_tell_their_times() {
 }
 
 #[test]
-fn single_intervals_tell_when_they_ended_and_how_long_they_lasted() {
-    let moments = |with_waker: bool| {
+fn single_intervals_tell_when_they_ended_how_long_they_lasted_and_who_ended_them() {
+    let moments = |told: bool| {
         let mut capture = TestRecording::new();
         let [read, wait, wake] = ["read", "wait", "wake"].map(|name| capture.frame(name));
         let stacks = [read, wait].map(|frame| {
@@ -118,20 +118,31 @@ fn single_intervals_tell_when_they_ended_and_how_long_they_lasted() {
             capture.add_intervals(stack, 2, 50, 10);
             stack
         });
-        if with_waker {
-            let waker = capture.stack(&[], &[wake], WalkEnd::Root, State::Blocked);
-            capture.add_woken(stacks[0], waker, 1, 5);
-        }
+        let waker = capture.stack(&[], &[wake], WalkEnd::Root, State::Waker);
+        capture.add_woken(stacks[0], waker, 1, 5);
         let mut symbolized = capture.finish();
-        let single =
-            |at_ns, stack, ns| Single { at_ns, cpu: 0, tid: 7, event: SCHEDULER, stack, values: vec![1, ns] };
-        let samples = vec![single(9, stacks[1], 40), single(70, stacks[0], 50)];
+        let single = |at_ns, stack, ns| Single {
+            at_ns,
+            cpu: 0,
+            tid: 7,
+            event: SCHEDULER,
+            stack,
+            values: vec![1, ns],
+            waker: None,
+        };
+        let woken = Single { waker: told.then_some(waker), ..single(80, stacks[0], 5) };
+        let samples = vec![single(9, stacks[1], 40), single(70, stacks[0], 50), woken];
         symbolized.recording.singles = Some(Singles { samples, lost: 0 });
-        profile(&symbolized, Mode::OffCpu, &[]).moments
+        let made = profile(&symbolized, Mode::OffCpu, &[]);
+        let sample = |moment: &Moment| {
+            let sample = &made.samples[moment.sample as usize];
+            (moment.at_ns, moment.lasted_ns, sample.locations.len(), sample.values[1])
+        };
+        made.moments.iter().map(sample).collect::<Vec<_>>()
     };
-    let moment = |at_ns, lasted_ns, sample| Moment { at_ns, lasted_ns, sample };
-    assert_eq!(moments(false), [moment(9, 40, 1), moment(70, 50, 0)]);
-    assert_eq!(moments(true), [], "an interval does not tell which of the wakers ended it");
+    // The stack with a waker has `[woken by]` and the frame of the waker besides.
+    assert_eq!(moments(true), [(9, 40, 1, 50), (70, 50, 1, 50), (80, 5, 3, 5)]);
+    assert_eq!(moments(false), [], "recordings of earlier versions do not tell which of the wakers it was");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use profile::{
 };
 use prost::Message as _;
 
-use super::memory::memory_of;
+use super::memory::{malformed_at, memory_of};
 use super::proto;
 
 /// The longest uncompressed message that [`decode`] takes.
@@ -36,8 +36,14 @@ pub enum DecodeError {
     #[error("the pprof message is longer than {MAX_MESSAGE_BYTES} bytes uncompressed")]
     TooLong,
     /// The bytes are not a `profile.proto` message.
-    #[error("decode the pprof message: {0}")]
-    Protobuf(#[from] prost::DecodeError),
+    #[error("decode the pprof message at offset {at}: {source}")]
+    #[non_exhaustive]
+    Protobuf {
+        /// Where the first malformed item of the uncompressed message begins.
+        at: usize,
+        /// What is wrong.
+        source: prost::DecodeError,
+    },
     /// A reference names a missing entry.
     #[error("the pprof message refers to {kind} {id}, which it does not contain")]
     Reference {
@@ -101,7 +107,9 @@ fn decode_plain(message: &[u8]) -> Result<Profile, DecodeError> {
     if memory_of(message) > MAX_MEMORY {
         return Err(DecodeError::TooManyItems);
     }
-    Reader::new(proto::Profile::decode(message)?)?.profile()
+    let decoded = proto::Profile::decode(message);
+    let at_offset = |source| DecodeError::Protobuf { at: malformed_at(message), source };
+    Reader::new(decoded.map_err(at_offset)?)?.profile()
 }
 
 /// Position in a table by id; ids may come in any order.

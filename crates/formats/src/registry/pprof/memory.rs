@@ -1,6 +1,9 @@
-//! How much memory a message takes when it is decoded: a message of two bytes becomes a structure of a hundred.
-//!
-//! The fields are only counted. What is malformed is left to the decoder.
+//! The fields of a message before it is decoded: how much memory they will take, since a message of two bytes becomes a structure of a hundred,
+//! and which of them is malformed, since the decoder does not tell.
+
+use prost::Message as _;
+
+use super::proto;
 
 /// Memory of an item of a table, about: the largest of them.
 const ITEM: u64 = 96;
@@ -27,6 +30,20 @@ pub(super) fn memory_of(message: &[u8]) -> u64 {
         }
     }
     memory
+}
+
+/// Where the first item begins that cannot be decoded; the end if there is none.
+pub(super) fn malformed_at(message: &[u8]) -> usize {
+    let mut fields = Fields(message);
+    loop {
+        let start = message.len() - fields.0.len();
+        let is_whole = fields.next().is_some();
+        // Each field by itself is a message too.
+        let field = message.get(start..message.len() - fields.0.len()).unwrap_or_default();
+        if !is_whole || proto::Profile::decode(field).is_err() {
+            return start;
+        }
+    }
 }
 
 enum Field<'a> {
@@ -81,6 +98,18 @@ impl<'a> Iterator for Fields<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_malformed_item_is_found() {
+        // Two samples, the second of which has a label that ends behind it.
+        let message = [0x12, 2, 0x08, 1, 0x12, 4, 0x1a, 9, 0x08, 1, 0x48, 7];
+        assert_eq!(malformed_at(&message), 4);
+        assert_eq!(malformed_at(&message[..4]), 4, "nothing is malformed");
+        // Another kind of number than the field has; a length behind the end; a group.
+        assert_eq!(malformed_at(&[0x48, 7, 0x49, 0, 0, 0, 0, 0, 0, 0, 0]), 2);
+        assert_eq!(malformed_at(&[0x48, 7, 0x12, 0xff, 1]), 2);
+        assert_eq!(malformed_at(&[0x13]), 0);
+    }
 
     #[test]
     fn many_small_items_take_much_memory() {

@@ -189,6 +189,7 @@ impl<I: Iterator<Item = u64>> Tape<I> {
                 tid: tape.number() as u32,
                 stack: TaskStackId(tape.below(of.task_stacks.len())),
                 values: tape.list(of.events[event.0 as usize].values.len() + 1, Self::number),
+                waker: tape.option(|tape| TaskStackId(tape.below(of.task_stacks.len()))),
                 event,
             }
         });
@@ -358,7 +359,7 @@ fn sample_whole() -> SymbolizedRecording {
     let mut symbolized = sample();
     let all = &mut symbolized.recording;
     let event = EventId(all.events.iter().position(|event| !event.values.is_empty()).unwrap() as u32);
-    let single = |at_ns, cpu| Single { at_ns, cpu, tid: 7, event, stack: TaskStackId(0), values: vec![3] };
+    let single = |at_ns, cpu| Single { at_ns, cpu, tid: 7, event, stack: TaskStackId(0), values: vec![3], waker: None };
     all.singles = Some(Singles { samples: vec![single(-5, 1), single(1_000_000, 0)], lost: 9 });
     let build_id = all.kernel.build_id.take();
     let mut kernels = (0..).map(|seed| Tape(numbers(seed)).kernel(build_id.clone()));
@@ -387,6 +388,16 @@ pub(super) fn sample_5_0() -> SymbolizedRecording {
     let mut symbolized = sample_with_starts();
     Tape(numbers(22)).later_counters(&mut symbolized);
     symbolized.names.outcome.fetches = Some(Tape(numbers(23)).fetches());
+    symbolized
+}
+
+/// The same with a waker of a single sample.
+pub(super) fn sample_5_1() -> SymbolizedRecording {
+    let mut symbolized = sample_5_0();
+    let singles = symbolized.recording.singles.iter_mut().flat_map(|singles| &mut singles.samples);
+    for single in singles.skip(1) {
+        single.waker = Some(TaskStackId(1));
+    }
     symbolized
 }
 

@@ -9,7 +9,7 @@ use crate::file::section::{Kind, file_header};
 
 /// The error for the sample with another content of the first section of a kind.
 fn refusal(kind: Kind, content: &[u8]) -> ReadError {
-    let mut parts = parts(&bytes_of(&sample_5_0()));
+    let mut parts = parts(&bytes_of(&sample_5_1()));
     let at = parts.iter().position(|part| part.kind == kind.number()).unwrap();
     parts[at] = Part::plain(kind, content);
     let bytes = file(&parts);
@@ -146,7 +146,7 @@ fn ids_without_an_item_are_refused() {
     };
     let single = |event, stack| {
         let (event, stack) = (EventId(event), TaskStackId(stack));
-        encoded(&Single { at_ns: 0, cpu: 0, tid: 0, event, stack, values: Vec::new() })
+        encoded(&Single { at_ns: 0, cpu: 0, tid: 0, event, stack, values: Vec::new(), waker: None })
     };
     let cases = [
         (Kind::Mappings, encoded(&mapping), "module"),
@@ -163,6 +163,7 @@ fn ids_without_an_item_are_refused() {
         (Kind::Counts, count(99, 0, 0), "event"),
         (Kind::Singles, single(99, 0), "event"),
         (Kind::Singles, single(0, 99), "task stack"),
+        (Kind::SingleWakers, encoded(&(99u32, TaskStackId(0))), "single sample"),
         (Kind::LineLists, encoded(&vec![(0u32, 0u32, 0u32, 1u32, 1u32, 1u32); 99]), "text"),
         (Kind::NamedFrames, encoded(&(99u32, 0u32)), "frame"),
     ];
@@ -187,7 +188,7 @@ fn malformed_items_are_refused_with_their_byte() {
     let event = all.counts[0].event;
     let values = vec![1; all.events[event.0 as usize].values.len() + 1];
     let stack_id = TaskStackId(0);
-    let single = Single { at_ns: 0, cpu: 0, tid: 0, event, stack: stack_id, values: values.clone() };
+    let single = Single { at_ns: 0, cpu: 0, tid: 0, event, stack: stack_id, values: values.clone(), waker: None };
     let count = Count { event, stack: stack_id, links: Vec::new(), object: None, time_bin: None, values };
     let cases = [
         (

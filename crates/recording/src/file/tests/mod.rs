@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::*;
 
-use self::generate::{Tape, numbers, recordings, sample, sample_5_0};
+use self::generate::{Tape, numbers, recordings, sample, sample_5_0, sample_5_1};
 
 /// Where files are that earlier versions wrote.
 const OLD_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/recording");
@@ -59,7 +59,10 @@ proptest! {
 /// new minor version needs a file more.
 #[test]
 fn files_of_earlier_versions_are_read() {
-    let files = [("sample", "contents", (5, 0), sample_5_0())];
+    let files = [
+        ("sample-5-0", "contents-5-0", (5, 0), sample_5_0()),
+        ("sample-5-1", "contents-5-1", (5, 1), sample_5_1()),
+    ];
     for (file, contents, (major, minor), symbolized) in files {
         let path = |name: &str| Path::new(OLD_FILES).join(name);
         if std::env::var_os("PERFAGENT_WRITE_SAMPLE").is_some() && (major, minor) == (MAJOR, MINOR) {

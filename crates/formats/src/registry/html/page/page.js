@@ -134,6 +134,8 @@ class Page {
         const { state, views, element } = this, isTable = state.view === "table";
         const found = views.matches(state);
         for (const view of VIEWS) element(`view-${view}`).setAttribute("aria-selected", String(view === state.view));
+        const graph = element(`view-${state.view}`).textContent;
+        element("canvas").setAttribute("aria-label", `${graph}. Arrow keys go from frame to frame, Enter zooms, 4 shows the same as a table.`);
         for (const name of ["icicle", "fold"]) element(name).setAttribute("aria-pressed", String(state[name]));
         element("order").setAttribute("aria-pressed", String(orderOf(state) === "weight"));
         element("widths").textContent = `Widths: ${state.widths}`;

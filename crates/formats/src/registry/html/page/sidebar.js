@@ -48,12 +48,14 @@ class Sidebar {
         label.title = `${cut(model.facets[facet].values[value], 500)}\n${told}`;
         label.append(input, name, make("span", share, "figure"));
         const line = make("div", "", "choice");
-        line.append(label, this.action(facet, `only-${value}`, "only"));
+        line.append(label, this.action(facet, `only-${value}`, "only", name.textContent));
         return line;
     }
 
-    action(facet, what, text) {
+    // A screen reader is told what the button is for: there are many of each text. `of`: its value, or else the list.
+    action(facet, what, text, of = this.page.model.facets[facet].name) {
         const button = this.page.make("button", text, "link small");
+        button.setAttribute("aria-label", `${text}: ${of}`);
         button.dataset.facet = facet;
         button.dataset.what = what;
         button.id = `facet-${facet}-${what}`;
