@@ -149,3 +149,56 @@ fn output() -> io::Result<std::fs::File> {
     let opened = OpenOptions::new().write(true).custom_flags(flags).open("/proc/self/fd/1");
     opened.or_else(|_| Ok(rustix::io::dup(rustix::stdio::stdout())?.into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
+
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    use super::*;
+
+    /// Tells the test to be the program that panics.
+    const CHILD: &str = "PERFAGENT_TEST_PANICS_IN_A_SCREEN";
+    const NAME: &str = "screen::tests::a_panic_of_any_thread_is_told_on_the_screen_of_before";
+
+    #[test]
+    fn a_panic_of_any_thread_is_told_on_the_screen_of_before() {
+        if std::env::var_os(CHILD).is_some() {
+            let screen = Screen::enter().unwrap();
+            let panicked = std::thread::spawn(|| panic!("on purpose")).join();
+            // Not by dropping the screen: a panic with `panic = "abort"` drops nothing.
+            std::mem::forget(screen);
+            std::process::exit(if panicked.is_err() { 7 } else { 8 });
+        }
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
+        let terminal = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty()).unwrap();
+        let before = tcgetattr(&terminal).unwrap();
+        let stdio = || Stdio::from(terminal.try_clone().unwrap());
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .envs([(CHILD, "1"), ("RUST_BACKTRACE", "0")])
+            .stdin(stdio())
+            .stdout(stdio())
+            .stderr(stdio())
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(7));
+        let after = tcgetattr(&terminal).unwrap();
+        assert_eq!(after.local_modes, before.local_modes);
+        assert_eq!(after.input_modes, before.input_modes);
+        drop(terminal);
+        // The end of the terminal is an error.
+        let mut told = Vec::new();
+        let _end = File::from(master).read_to_end(&mut told);
+        let told = String::from_utf8_lossy(&told).into_owned();
+        let places = ["\x1b[?1049h", "\x1b[?1049l", "on purpose"].map(|part| told.rfind(part));
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{told:?}");
+    }
+}

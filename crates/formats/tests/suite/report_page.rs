@@ -292,6 +292,9 @@ fn each_control_has_a_name_of_its_own_for_screen_readers() {
         }
     }
     browser.key("1");
+    browser.until("!document.getElementById('graph').hidden");
+    // The first key chooses the frame of all.
+    browser.key("ArrowDown");
     browser.key("ArrowDown");
     let live = browser.value(
         "[...document.querySelectorAll('[role=status]')].map((of) => of.textContent).filter((of) => of.includes('main'))",
