@@ -268,7 +268,8 @@ fn each_control_has_a_name_of_its_own_for_screen_readers() {
         browser.key(key);
         browser.until(&format!("document.querySelector('[aria-selected=true]').textContent === '{view}'"));
         let tree = browser.tell("Accessibility.getFullAXTree", json!({}));
-        let told = |node: &serde_json::Value, what: &str| node[what]["value"].as_str().unwrap_or("").to_owned();
+        let told =
+            |node: &serde_json::Value, what: &str| node[what]["value"].as_str().unwrap_or("").to_owned();
         let nodes = tree["nodes"].as_array().unwrap().iter().filter(|node| node["ignored"] != true);
         let all: Vec<_> = nodes.map(|node| (told(node, "role"), told(node, "name"))).collect();
         let of = |role: &str| -> Vec<&str> {

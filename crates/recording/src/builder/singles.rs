@@ -112,14 +112,11 @@ impl SingleSamples {
     }
 
     /// The samples of the interval that ends. `start_ns`: its begin, of the monotonic clock. `stack_of`: the stack of a key, if it is known.
-    pub(super) fn take(
-        &mut self,
-        start_ns: u64,
-        stack_of: impl Fn(u64) -> Option<TaskStackId>,
-    ) -> Singles {
+    pub(super) fn take(&mut self, start_ns: u64, stack_of: impl Fn(u64) -> Option<TaskStackId>) -> Singles {
         let known = std::mem::take(&mut self.known);
         self.held -= known.len();
-        let mut samples: Vec<Single> = known.into_iter().map(|known| known.single(start_ns, &stack_of)).collect();
+        let mut samples: Vec<Single> =
+            known.into_iter().map(|known| known.single(start_ns, &stack_of)).collect();
         samples.sort_by_key(|single| (single.at_ns, single.cpu));
         Singles { samples, lost: std::mem::take(&mut self.lost) }
     }

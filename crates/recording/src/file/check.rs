@@ -75,7 +75,10 @@ pub(super) fn single(recording: &Recording, single: &Single) -> Result<(), Probl
 }
 
 /// The number of a single sample, and the stack that ended it.
-pub(super) fn single_waker(recording: &Recording, (number, waker): (u32, TaskStackId)) -> Result<(), Problem> {
+pub(super) fn single_waker(
+    recording: &Recording,
+    (number, waker): (u32, TaskStackId),
+) -> Result<(), Problem> {
     let samples = recording.singles.as_ref().map_or(0, |singles| singles.samples.len());
     id("single sample", number, samples)?;
     id("task stack", waker.0, recording.task_stacks.len())

@@ -50,7 +50,8 @@ pub fn limits(comparison: &Comparison) -> Vec<String> {
         let share = |of: &Change| of.shares.0.max(of.shares.1);
         share(b).total_cmp(&share(a)).then_with(|| a.name.cmp(&b.name))
     });
-    let told: Vec<String> = hottest.iter().take(NAMED).map(|change| unchanged(change, comparison.against)).collect();
+    let told: Vec<String> =
+        hottest.iter().take(NAMED).map(|change| unchanged(change, comparison.against)).collect();
     if !told.is_empty() {
         lines.push(format!("the hottest without a significant change: {}", told.join("; ")));
     }

@@ -277,8 +277,15 @@ fn samples_that_are_missing_among_the_single_samples_are_told_and_are_not_lost()
     let told = ledgers.iter().map(|ledger| (value(ledger, "singles_lost"), ledger.lost()));
     assert_eq!(told.collect::<Vec<_>>(), [(Some("5".to_owned()), 0), (None, 0), (None, 0)]);
     // Where single intervals are recorded, they may be missing too.
-    let wait =
-        Single { at_ns: 1, cpu: 0, tid: 7, event: SCHEDULER, stack: TaskStackId(0), values: vec![1, 9], waker: None };
+    let wait = Single {
+        at_ns: 1,
+        cpu: 0,
+        tid: 7,
+        event: SCHEDULER,
+        stack: TaskStackId(0),
+        values: vec![1, 9],
+        waker: None,
+    };
     symbolized.recording.singles = Some(Singles { samples: vec![wait], lost: 5 });
     let told: Vec<_> = complete(&symbolized).iter().map(|ledger| value(ledger, "singles_lost")).collect();
     assert_eq!(told, [Some("5".to_owned()), Some("5".to_owned()), None]);

@@ -86,7 +86,8 @@ fn single_samples_tell_their_times() {
     });
     let blocked = capture.stack(&[], &[outer], WalkEnd::Root, State::Blocked);
     let mut symbolized = capture.finish();
-    let single = |at_ns, event, stack| Single { at_ns, cpu: 0, tid: 7, event, stack, values: vec![1], waker: None };
+    let single =
+        |at_ns, event, stack| Single { at_ns, cpu: 0, tid: 7, event, stack, values: vec![1], waker: None };
     let samples = vec![
         single(-3, SAMPLED, stacks[1]),
         single(4, SCHEDULER, blocked),

@@ -359,7 +359,15 @@ fn sample_whole() -> SymbolizedRecording {
     let mut symbolized = sample();
     let all = &mut symbolized.recording;
     let event = EventId(all.events.iter().position(|event| !event.values.is_empty()).unwrap() as u32);
-    let single = |at_ns, cpu| Single { at_ns, cpu, tid: 7, event, stack: TaskStackId(0), values: vec![3], waker: None };
+    let single = |at_ns, cpu| Single {
+        at_ns,
+        cpu,
+        tid: 7,
+        event,
+        stack: TaskStackId(0),
+        values: vec![3],
+        waker: None,
+    };
     all.singles = Some(Singles { samples: vec![single(-5, 1), single(1_000_000, 0)], lost: 9 });
     let build_id = all.kernel.build_id.take();
     let mut kernels = (0..).map(|seed| Tape(numbers(seed)).kernel(build_id.clone()));

@@ -188,7 +188,8 @@ fn malformed_items_are_refused_with_their_byte() {
     let event = all.counts[0].event;
     let values = vec![1; all.events[event.0 as usize].values.len() + 1];
     let stack_id = TaskStackId(0);
-    let single = Single { at_ns: 0, cpu: 0, tid: 0, event, stack: stack_id, values: values.clone(), waker: None };
+    let single =
+        Single { at_ns: 0, cpu: 0, tid: 0, event, stack: stack_id, values: values.clone(), waker: None };
     let count = Count { event, stack: stack_id, links: Vec::new(), object: None, time_bin: None, values };
     let cases = [
         (
