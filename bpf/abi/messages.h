@@ -24,15 +24,14 @@ struct message {
 	unsigned int kind;
 	unsigned int pid;
 	unsigned int tid;
-	unsigned int end;	 /* enum walk_end */
-	unsigned long long hash; /* of MESSAGE_STACK_PART: the address of the first byte */
-	unsigned long long
-	    exec_id;	       /* of MESSAGE_SAMPLE: the interrupted pc; of an interval the key of its waker's stack */
-	unsigned int bytes;    /* of all sections, with their heads */
-	unsigned short state;  /* enum off_state, or one of the numbers after it */
-	unsigned short event;  /* enum event */
-	char thread[COMM_LEN]; /* the thread's name */
-	unsigned long long time; /* of a stack: when it was taken, CLOCK_MONOTONIC */
+	unsigned int end;	    /* enum walk_end */
+	unsigned long long hash;    /* of MESSAGE_STACK_PART: the address of the first byte */
+	unsigned long long exec_id; /* of MESSAGE_SAMPLE: the interrupted pc, or an interval's waker */
+	unsigned int bytes;	    /* of all sections, with their heads */
+	unsigned short state;	    /* enum off_state, or one of the numbers after it */
+	unsigned short event;	    /* enum event */
+	char thread[COMM_LEN];	    /* the thread's name */
+	unsigned long long time;    /* of a stack: when it was taken, CLOCK_MONOTONIC */
 };
 
 /* User space skips sections of kinds that it does not know. */
