@@ -45,8 +45,10 @@ export PERF_AGENT=/bin/perf-agent
 uname -r
 truth check --out /truth --prebuilt --standalone --only $programs --seconds 3 --rate 99 --floor 99 --tries 3
 status=\$?
-# The emulated processor has 5-level paging, so that program has code and a stack above 47 bits.
-if timeout 2 /truth/high-static must | grep -q ready; then echo "ok       addresses above 47 bits"; else status=1; echo "FAILED   addresses above 47 bits"; fi
+# The emulated processor has 5-level paging. Where the kernel has it too, that program has code and a stack above 47 bits.
+if ! grep -qw la57 /proc/cpuinfo; then echo "left out addresses above 47 bits: this kernel has no 5-level paging"
+elif timeout 2 /truth/high-static must | grep -q ready; then echo "ok       addresses above 47 bits"
+else status=1; echo "FAILED   addresses above 47 bits"; fi
 truth offcpu --out /truth --prebuilt --standalone --seconds 1.5 --tolerance 35 --per-block-us 1000 --crowd 500 --tries 3 || status=1
 # A processor goes offline and online during a capture. On a slow machine the capture begins late, so longer ones follow.
 seen=1
