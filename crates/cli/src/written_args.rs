@@ -126,7 +126,7 @@ pub struct DiffArgs {
     pub base: Vec<PathBuf>,
 
     /// What the samples of a function are measured against: samples (all of its side, for services whose load differs), time (the duration
-    /// of the captures), runs (the number of profiles, for runs of the same work) [default: samples]
+    /// of the captures: samples per second), runs (the number of profiles, for runs of the same work: samples per run) [default: samples]
     #[arg(long, value_name = "WHAT", hide_possible_values = true)]
     pub against: Option<Against>,
 

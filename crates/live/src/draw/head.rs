@@ -61,8 +61,10 @@ fn facts(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let cost = format!("  agent {:.1}% CPU {} MiB", app.status.agent_pct, app.status.agent_mib);
     let x = put(buffer, area, x, y, &cost, theme.plain());
     if app.status.names_left > 0 {
+        let room = usize::from(area.right().saturating_sub(x));
         let names = format!("  {} names to come", grouped(app.status.names_left));
-        put(buffer, area, x, y, &names, theme.faint());
+        let told = [names.as_str(), "  naming"].into_iter().find(|text| text.len() <= room);
+        put(buffer, area, x, y, told.unwrap_or_default(), theme.faint());
     }
 }
 

@@ -101,6 +101,18 @@ fn the_first_screen_has_facts_load_processes_and_functions() {
 }
 
 #[test]
+fn names_to_come_are_told_as_there_is_room() {
+    let mut app = app();
+    app.status.names_left = 1234;
+    let told = |app: &mut App, width| screen(app, width, 24)[1].clone();
+    let facts = told(&mut app, 200).strip_suffix("  1,234 names to come").unwrap().to_owned();
+    let length = facts.len() as u16;
+    assert_eq!(told(&mut app, length + 21), format!("{facts}  1,234 names to come"));
+    assert_eq!(told(&mut app, length + 20), format!("{facts}  naming"));
+    assert_eq!(told(&mut app, length + 7), facts);
+}
+
+#[test]
 fn a_wide_screen_has_the_tree_beside_the_functions() {
     let lines = screen(&mut app(), 200, 60);
     let (left, right) = lines[5].split_once('│').unwrap();
