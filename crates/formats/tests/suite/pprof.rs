@@ -88,6 +88,15 @@ fn a_bomb_is_refused() {
     assert!(matches!(decode(&bomb), Err(DecodeError::TooLong)));
 }
 
+/// An input that fuzzing found: the empty text stands twice in the table of texts, and a label refers to the second one.
+#[test]
+fn a_label_with_another_empty_text_survives() {
+    let found = include_bytes!("../../../../fuzz/corpus/pprof/empty-text");
+    let profile = decode(found).unwrap();
+    assert!(profile.samples[0].labels.iter().any(|label| label.value == LabelValue::Num(0)));
+    assert_eq!(decode(&encode(&profile)).unwrap(), profile);
+}
+
 proptest! {
     #[test]
     fn damaged_messages_do_no_harm(at in 0usize..10_000, byte: u8, cut in 0usize..10_000, plain: bool) {

@@ -212,9 +212,9 @@ impl Reader {
         }
         let label = |label: &proto::Label| {
             // A text label with the empty string has the same bytes as the number 0.
-            let value = match label.str {
-                0 => LabelValue::Num(label.num),
-                index => LabelValue::Str(self.text(index)?.to_owned()),
+            let value = match self.text(label.str)? {
+                "" => LabelValue::Num(label.num),
+                text => LabelValue::Str(text.to_owned()),
             };
             Ok(Label { key: self.text(label.key)?.to_owned(), value })
         };
