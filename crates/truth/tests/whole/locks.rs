@@ -138,7 +138,8 @@ fn waits_for_locks_are_those_that_the_program_knows_with_owner_and_waker() {
         "condition  await_condition < thread_taker",
         "semaphore  await_semaphore < thread_taker",
         "join       await_end < main",
-        "barrier    contend < thread_lock_2us",
+        // The first thread of the program's begin may take longer to its barrier than the second.
+        "barrier    contend < thread_lock_1ms",
         "(thread giver)",
     ] {
         assert!(text.contains(wanted), "{wanted}\n{text}");
