@@ -14,6 +14,18 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
+# Ends the script where a guest of x86-64 cannot be made: without QEMU with one line and success, without a binary with an error.
+require() { # WHAT BINARY…
+    local what=$1 tool binary
+    shift
+    for tool in qemu-system-x86_64:qemu-system-x86 cpio:cpio; do
+        command -v "${tool%%:*}" > /dev/null || { echo "skipped: $what because ${tool%%:*} is missing (package ${tool#*:})"; exit 0; }
+    done
+    for binary in "$@"; do
+        [ -x "$binary" ] || { echo "$(basename "$0"): $binary is missing: cargo build --release -p cli -p truth" >&2; exit 1; }
+    done
+}
+
 # An empty tree with the busybox of a kernel from kernel.sh; sets `tree`.
 plant() { # KERNEL
     tree=$work/tree

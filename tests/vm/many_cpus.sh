@@ -15,14 +15,8 @@ version=${1:-6.1}
 most_on=64
 most_both=128
 
-for tool in qemu-system-x86_64:qemu-system-x86 cpio:cpio; do
-    command -v "${tool%%:*}" > /dev/null || { echo "skipped: tests/vm/many_cpus.sh because ${tool%%:*} is missing (package ${tool#*:})"; exit 0; }
-done
-for binary in "$agent" "$truth"; do
-    [ -x "$binary" ] || { echo "many_cpus.sh: $binary is missing: cargo build --release -p cli -p truth" >&2; exit 1; }
-done
-
 . "$here/boot.sh"
+require tests/vm/many_cpus.sh "$agent" "$truth"
 
 program=recurse-gcc-O2-static-36
 mkdir -p "$target/truth"

@@ -12,14 +12,8 @@ agent=${PERF_AGENT:-$target/release/perf-agent}
 truth=${TRUTH:-$target/release/truth}
 [ $# -gt 0 ] || set -- 5.10 6.1 6.12
 
-for tool in qemu-system-x86_64:qemu-system-x86 cpio:cpio; do
-    command -v "${tool%%:*}" > /dev/null || { echo "skipped: tests/vm because ${tool%%:*} is missing (package ${tool#*:})"; exit 0; }
-done
-for binary in "$agent" "$truth"; do
-    [ -x "$binary" ] || { echo "run.sh: $binary is missing: cargo build --release -p cli -p truth" >&2; exit 1; }
-done
-
 . "$here/boot.sh"
+require tests/vm "$agent" "$truth"
 
 programs=recurse-gcc-O2-static-36,recurse-gcc-O3-lto-static-pie-500,threads-musl-static,signal-altstack-static,vdso-static
 programs+=,syscalls-static,threads-64-static,uprobes-static,high-addresses-static

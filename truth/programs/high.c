@@ -6,7 +6,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "generated.h"
 #include "spin.h"
+#include "switching.h"
 
 #define STACK_BYTES (256UL << 10)
 
@@ -27,36 +29,7 @@ EXACT void on_high_stack(long rounds)
 	NO_TAIL_CALL;
 }
 
-/* switching(rounds, stack) */
-__asm__(".text\n"
-	".globl switching\n"
-	".type switching, @function\n"
-	"switching:\n"
-	".cfi_startproc\n"
-	"push %rbp\n"
-	".cfi_def_cfa_offset 16\n"
-	".cfi_offset %rbp, -16\n"
-	"mov %rsp, %rbp\n"
-	".cfi_def_cfa_register %rbp\n"
-	"mov %rsi, %rsp\n"
-	"call on_high_stack\n"
-	"mov %rbp, %rsp\n"
-	"pop %rbp\n"
-	".cfi_def_cfa %rsp, 8\n"
-	"ret\n"
-	".cfi_endproc\n"
-	".size switching, . - switching\n");
-void switching(long rounds, char *stack);
-
-/* push rbp; mov rbp, rsp; mov rax, TARGET; call rax; pop rbp; ret */
-static void emit(unsigned char *at, const void *target)
-{
-	static const unsigned char head[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8}, tail[] = {0xff, 0xd0, 0x5d, 0xc3};
-
-	memcpy(at, head, sizeof(head));
-	memcpy(at + 6, &target, 8);
-	memcpy(at + 14, tail, sizeof(tail));
-}
+SWITCHING(on_high_stack);
 
 static char *memory_at(unsigned long address, unsigned long bytes, int protection)
 {

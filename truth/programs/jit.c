@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "generated.h"
 #include "spin.h"
 
 typedef long (*code_t)(long);
@@ -15,16 +16,6 @@ EXACT long back_in_c(long rounds)
 	long result = spin(rounds);
 	NO_TAIL_CALL;
 	return result;
-}
-
-/* push rbp; mov rbp, rsp; mov rax, TARGET; call rax; pop rbp; ret */
-static unsigned char *emit(unsigned char *at, const void *target)
-{
-	static const unsigned char head[] = { 0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8 }, tail[] = { 0xff, 0xd0, 0x5d, 0xc3 };
-	memcpy(at, head, sizeof(head));
-	memcpy(at + 6, &target, 8);
-	memcpy(at + 14, tail, sizeof(tail));
-	return at + 18;
 }
 
 EXACT long enter(code_t code, long rounds)

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "spin.h"
+#include "switching.h"
 
 #define SIZE (256 << 10)
 
@@ -14,26 +15,7 @@ EXACT void on_own_stack(long rounds)
 	NO_TAIL_CALL;
 }
 
-/* switching(rounds, stack) */
-__asm__(".text\n"
-	".globl switching\n"
-	".type switching, @function\n"
-	"switching:\n"
-	".cfi_startproc\n"
-	"push %rbp\n"
-	".cfi_def_cfa_offset 16\n"
-	".cfi_offset %rbp, -16\n"
-	"mov %rsp, %rbp\n"
-	".cfi_def_cfa_register %rbp\n"
-	"mov %rsi, %rsp\n"
-	"call on_own_stack\n"
-	"mov %rbp, %rsp\n"
-	"pop %rbp\n"
-	".cfi_def_cfa %rsp, 8\n"
-	"ret\n"
-	".cfi_endproc\n"
-	".size switching, . - switching\n");
-void switching(long rounds, char *stack);
+SWITCHING(on_own_stack);
 
 static char *above, *below;
 

@@ -24,7 +24,7 @@ fn waits_are_on_the_timeline_while_they_last() {
     check_waits(&[]);
 }
 
-/// Here the stacks of a wait are that of the thread and that of its waker, of which the shell has two.
+/// Each wait has two stacks: that of the thread, and that of the thread that woke it. The shell's waits have two wakers.
 #[test]
 fn waits_with_their_wakers_are_on_the_timeline() {
     check_waits(&["--wakers"]);
