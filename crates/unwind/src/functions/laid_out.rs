@@ -90,8 +90,8 @@ struct Reading<'a> {
     targets: BTreeSet<u64>,
     /// Places at which another function without a prologue may begin, in order.
     doubts: Vec<u64>,
-    /// Such places behind calls, since which rbp was neither saved nor restored.
-    doubts_of_calls: Vec<u64>,
+    /// How many of them lie before the last instruction that saves rbp.
+    before_save: usize,
     /// It jumps by a table.
     has_table: bool,
     /// The register that the last instruction added to: distances in a table are added to its address.
@@ -106,7 +106,7 @@ impl<'a> Reading<'a> {
             jumps: Vec::new(),
             targets: BTreeSet::new(),
             doubts: Vec::new(),
-            doubts_of_calls: Vec::new(),
+            before_save: 0,
             has_table: false,
             sum: Register::None,
         }
@@ -164,18 +164,18 @@ impl<'a> Reading<'a> {
         match behind {
             Behind::Unreached if is_aligned || !self.has_table => self.doubts.push(at),
             // The last call of a function may never return, and need no padding.
-            Behind::Maybe => self.doubts_of_calls.push(at),
+            Behind::Maybe => self.doubts.push(at),
             _ => {}
         }
     }
 
-    /// Code that restores rbp and has not saved it belongs to the function that has.
+    /// Code that restores rbp belongs to the function that has saved it, and so does what lies between.
     fn look_at_rbp(&mut self, instruction: &Instruction) {
         let is_rbp = instruction.op0_register() == Register::RBP;
         match instruction.mnemonic() {
-            Mnemonic::Pop if is_rbp => self.doubts_of_calls.clear(),
-            Mnemonic::Leave => self.doubts_of_calls.clear(),
-            Mnemonic::Push if is_rbp => self.doubts.append(&mut self.doubts_of_calls),
+            Mnemonic::Pop if is_rbp => self.doubts.truncate(self.before_save),
+            Mnemonic::Leave => self.doubts.truncate(self.before_save),
+            Mnemonic::Push if is_rbp => self.before_save = self.doubts.len(),
             _ => {}
         }
     }
@@ -202,9 +202,6 @@ impl<'a> Reading<'a> {
             _ if instruction.mnemonic() == Mnemonic::Hlt => Behind::Unreached,
             _ => Behind::Reached,
         };
-        if behind == Behind::Unreached {
-            self.doubts.append(&mut self.doubts_of_calls);
-        }
         let adds = instruction.mnemonic() == Mnemonic::Add;
         self.sum = if adds { instruction.op0_register() } else { Register::None };
         behind
@@ -222,8 +219,6 @@ impl<'a> Reading<'a> {
     /// The part of this function, which ends at `end`, that surely belongs to it: up to the first doubtful place that no jump leads to and
     /// over which none leads.
     fn known_until(mut self, end: u64) -> Range<u64> {
-        self.doubts.append(&mut self.doubts_of_calls);
-        self.doubts.sort_unstable();
         self.jumps.sort_unstable_by_key(|(at, target)| *at.min(target));
         let mut jumps = self.jumps.iter().filter(|(at, target)| *at.max(target) < end).peekable();
         // As far as the jumps lead that begin before a place.
