@@ -23,7 +23,8 @@ EXACT void short_life(void)
 
 EXACT void bear(char **argv, int exec)
 {
-	char *child[] = { argv[0], "child", argv[1] ? argv[2] : NULL, NULL };
+	char *milliseconds = argv[1] ? argv[2] : NULL;
+	char *child[] = { argv[0], "child", milliseconds, NULL };
 	pid_t pid = fork();
 	if (pid == 0) {
 		if (exec)
