@@ -137,7 +137,7 @@ fn single<'a>(
 
 /// Prints the ledger of each profile.
 fn print_ledgers(recording: &Recording) {
-    for mode in recording.modes() {
-        ending::print_ledger(&format!("ledger of {}:", mode.name()), recording.ledger(mode));
+    for (mode, word) in recording.named_modes() {
+        ending::print_ledger(&format!("ledger of {word}:"), recording.ledger(mode));
     }
 }

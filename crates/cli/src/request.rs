@@ -64,7 +64,7 @@ pub fn of_no_use_for_live(args: &LiveArgs) -> Option<&'static str> {
         ("--pmu-events", settings.pmu_events.is_some()),
         ("--per-pid", settings.per_pid == Some(true)),
         ("--rotate", settings.rotate.is_some()),
-        ("--event", settings.event.is_some()),
+        ("--event", !settings.event.is_empty()),
         ("--heap", modes.heap.is_some()),
     ];
     given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
@@ -81,7 +81,6 @@ fn texts<'a>(
         ("duration", &settings.duration),
         ("rotate", &settings.rotate),
         ("sample-rate", &settings.sample_rate),
-        ("event", &settings.event),
         ("heap", &modes.heap),
         ("unwind", &settings.unwind),
         ("python", &settings.python),
@@ -91,10 +90,11 @@ fn texts<'a>(
         ("cgroup", &target.cgroup),
     ];
     let single = single.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
+    let events = settings.event.iter().map(|event| ("event", event));
     let pids = target.pid.iter().map(|pid| ("pid", pid));
     let comms = target.comm.iter().map(|name| ("comm", name));
     let tids = target.tid.iter().map(|tid| ("tid", tid));
-    single.chain(symbols.texts()).chain(pids).chain(comms).chain(tids)
+    single.chain(symbols.texts()).chain(events).chain(pids).chain(comms).chain(tids)
 }
 
 /// The other options whose value the library reads.
