@@ -24,7 +24,7 @@ build:
 	@command -v cargo > /dev/null || { echo "error: cargo is missing: install stable Rust, see https://rustup.rs" >&2; exit 1; }
 	@tools/packages.sh build
 	cargo build --profile dist --locked -p cli
-	cargo run --release --locked --quiet -p cli --example pages -- $(or $(CARGO_TARGET_DIR),target)/dist/pages
+	cargo run --profile dist --locked --quiet -p cli --example pages -- $(or $(CARGO_TARGET_DIR),target)/dist/pages
 
 install:
 	@tools/install.sh "$(or $(CARGO_TARGET_DIR),target)/dist" "$(DESTDIR)$(PREFIX)"

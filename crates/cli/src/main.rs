@@ -17,6 +17,7 @@ mod file_args;
 mod header;
 mod input;
 mod later_names;
+mod library_types;
 mod listing;
 mod live_view;
 mod merge;

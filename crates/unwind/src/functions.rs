@@ -96,6 +96,28 @@ impl FunctionIndex {
         parts::reached(&image, &self.described, function, Self::MAX_PARTS)
     }
 
+    /// The described code that contains these addresses, and all that it jumps to, directly or through other code: functions that end in
+    /// jumps to each other, and their parts. `None` if there are more than `max`. `elf` is the file that this was read from.
+    #[must_use]
+    pub fn jumping_together(&self, elf: &[u8], addresses: &[u64], max: usize) -> Option<Vec<Range<u64>>> {
+        let image = Image::parse(elf).ok()?;
+        parts::closure(&image, &self.described, addresses, max)
+    }
+
+    /// The described code that the code of a range calls directly, at most `max` pieces, in the order of the calls.
+    #[must_use]
+    pub fn called_by(&self, elf: &[u8], from: Range<u64>, max: usize) -> Vec<Range<u64>> {
+        let Ok(image) = Image::parse(elf) else { return Vec::new() };
+        parts::called(&image, &self.described, from, max)
+    }
+
+    /// Whether a described function begins at an address.
+    #[must_use]
+    pub fn begins_at(&self, address: u64) -> bool {
+        let found = covering(&self.described, address, Described::range);
+        found.is_some_and(|found| found.start == address && found.kind == Kind::Function)
+    }
+
     /// Bytes that dropping this would free.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {

@@ -35,8 +35,7 @@ pub(super) fn of(recording: &Recording, ledger: &Ledger) -> Option<Advice> {
         return None;
     }
     let mut places: BTreeMap<(WalkEnd, Place), u64> = BTreeMap::new();
-    let shown =
-        selection::shown(recording).filter(|entry| recording.settings.shows(ledger.mode, entry.at.state));
+    let shown = selection::shown_in(recording, ledger.mode);
     for entry in shown {
         let end = entry.at.stack.end;
         if end != WalkEnd::Root && !end.is_no_walk() && entry.at.stack.missing.is_none() {
