@@ -5,7 +5,8 @@ use interpreters::python::Interpreter;
 
 libfuzzer_sys::fuzz_target!(|file: &[u8]| {
     if let Ok(Some(found)) = Interpreter::of_file(file) {
-        assert!(found.evaluator.ranges.iter().all(|range| range.start < range.end));
+        let evaluator = &found.evaluator;
+        assert!(evaluator.ranges.iter().chain(&evaluator.entry).all(|range| range.start < range.end));
         let first = &found.evaluator.ranges[0];
         assert!(
             found

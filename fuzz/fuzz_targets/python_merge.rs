@@ -2,19 +2,22 @@
 //! thread state ends.
 #![no_main]
 
-use interpreters::python::merge::{PythonFrame, Stack, merge};
+use interpreters::python::merge::{NativeFrame, PythonFrame, Stack, merge};
 use interpreters::python::slot::{self, ThreadState};
 use interpreters::python::{Family, Outcome, Position};
 
-libfuzzer_sys::fuzz_target!(|input: (u8, Vec<bool>, Vec<(bool, bool)>, Vec<(u64, u64)>, &[u8])| {
-    let (flags, evaluators, python, states, memory) = input;
+libfuzzer_sys::fuzz_target!(|input: (u8, Vec<u8>, Vec<(bool, bool)>, Vec<(u64, u64)>, &[u8])| {
+    let (flags, native, python, states, memory) = input;
     let python: Vec<_> =
         python.into_iter().map(|(outermost, is_empty)| PythonFrame { outermost, is_empty }).collect();
+    let kinds = [NativeFrame::Other, NativeFrame::Evaluator, NativeFrame::Entry];
+    let native: Vec<_> = native.into_iter().map(|kind| kinds[usize::from(kind) % kinds.len()]).collect();
     let families = [Family::HeapFrames, Family::EntryFrames, Family::Shims, Family::DebugOffsets];
     let flag = |bit: u32| flags >> bit & 1 == 1;
     let merged = merge(&Stack {
         family: families[usize::from(flags & 3)],
-        evaluators: &evaluators,
+        native: &native,
+        has_opcode_functions: flag(6),
         native_is_whole: flag(2),
         python: &python,
         python_is_whole: flag(3),
@@ -35,7 +38,7 @@ libfuzzer_sys::fuzz_target!(|input: (u8, Vec<bool>, Vec<(bool, bool)>, Vec<(u64,
             }
         }
     }
-    assert_eq!(next_native, evaluators.len());
+    assert_eq!(next_native, native.len());
     let left = &python[next_python..];
     assert!(merged.outcome == Outcome::Failed || left.iter().all(|frame| frame.is_empty));
 

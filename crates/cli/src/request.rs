@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use perfagent::{AgentBuilder, AutoName, OutputKind, Subject, auto_name};
 
 use crate::args::{CaptureArgs, LiveArgs, ModeArgs, OutputArgs, SettingArgs, TargetArgs};
+use crate::library_types;
 use crate::symbol_args::SymbolArgs;
 use crate::values::Text;
 
@@ -23,7 +24,8 @@ pub fn builder(args: &CaptureArgs) -> AgentBuilder {
     let perf_data = args.outputs.perf_data_output.as_ref().map(|path| ("perf-data-output", path));
     let builder = files.chain(perf_data).fold(builder, |builder, (name, path)| builder.option(name, path));
     let builder = builder.debuginfod_from_env(true);
-    let builder = flags(modes, target, settings, symbols, builder).drawing(outputs.files.drawing.chosen());
+    let builder = flags(modes, target, settings, symbols, builder)
+        .drawing(library_types::drawing(&outputs.files.drawing));
     let builder = if advanced.self_check == Some(true) { builder.self_check(true) } else { builder };
     let builder = with_command(&target.command, builder);
     let timestamp = jiff::Zoned::now().strftime("%Y%m%d%H%M").to_string();

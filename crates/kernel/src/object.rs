@@ -1,5 +1,8 @@
 //! The object with all programs and maps: its bytes, which of its programs are loaded, and how they and its maps are found by name.
 
+#[cfg(test)]
+mod stack_depth;
+
 use libbpf_rs::{Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject};
 
 use crate::error::load_error;

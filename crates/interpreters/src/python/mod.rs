@@ -14,6 +14,7 @@ mod interpreter;
 mod layout;
 pub mod lines;
 pub mod merge;
+mod opcodes;
 pub mod slot;
 mod symbols;
 mod text;

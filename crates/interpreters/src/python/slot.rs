@@ -91,9 +91,15 @@ struct Thread {
 /// trying again.
 pub fn find(states: &[ThreadState], read: impl Fn(u64, usize) -> Vec<u8>) -> Option<Slot> {
     let threads = threads(states, &read);
+    if !threads.is_empty() && threads.iter().all(is_of_musl) {
+        // Behind other pointers of the descriptor there may be libc's data with the table of the first thread in it. None points into a table
+        // itself, so the state is nearest to the right one.
+        let nearest = far(&threads, &read).into_iter().min_by_key(|(table, offset)| (*offset, *table));
+        return nearest.map(far_place);
+    }
     let near: Vec<u32> = common(&threads, |thread| Some(thread.block.clone()));
     match near[..] {
-        [] => far(&threads, &read),
+        [] => only(far(&threads, &read).into_iter()).map(far_place),
         [offset] => near_place(offset),
         // A key of glibc has an odd number in front that counts its uses.
         _ => only(
@@ -190,8 +196,18 @@ fn common(threads: &[Thread], bytes_of: impl Fn(&Thread) -> Option<Vec<u8>>) -> 
         .collect()
 }
 
-/// The place behind one more pointer.
-fn far(threads: &[Thread], read: &impl Fn(u64, usize) -> Vec<u8>) -> Option<Slot> {
+/// Where musl's descriptor of a thread has that of the next thread. glibc has two small numbers there.
+const MUSL_NEXT: u32 = 0x18;
+const FIRST_POINTER: u64 = 1 << 16;
+
+/// Whether a thread is one of musl. Its table of keys lies right behind the descriptor, but for the first thread, which has it
+/// elsewhere; so no place in the descriptor itself may be taken.
+fn is_of_musl(thread: &Thread) -> bool {
+    word(&thread.block, MUSL_NEXT).is_some_and(|next| is_pointer(next) && next >= FIRST_POINTER)
+}
+
+/// Places behind one more pointer, as table and offset.
+fn far(threads: &[Thread], read: &impl Fn(u64, usize) -> Vec<u8>) -> Vec<(u32, u32)> {
     let threads = &threads[..threads.len().min(MAX_FAR_THREADS)];
     let mut found = Vec::new();
     for table in (0..NEAR_BYTES as u32).step_by(8) {
@@ -205,11 +221,12 @@ fn far(threads: &[Thread], read: &impl Fn(u64, usize) -> Vec<u8>) -> Option<Slot
             Some(bytes)
         };
         found.extend(common(threads, bytes_of).into_iter().map(|offset| (table, offset)));
-        if found.len() > 1 {
-            return None;
-        }
     }
-    only(found.iter()).map(|(table, offset)| Slot::Far { table: *table, offset: *offset })
+    found
+}
+
+fn far_place((table, offset): (u32, u32)) -> Slot {
+    Slot::Far { table, offset }
 }
 
 /// Whether the word before a place is a small odd number.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use interpreters::python::merge::{self, Outcome, Position};
+use interpreters::python::merge::{self, NativeFrame, Outcome, Position};
 use interpreters::python::{Interpreter, lines};
 use kernel::{CodeMessage, InterpretedFrame, InterpretedWalk, Kernel, PythonEnd, StackMessage, WalkEnd};
 use process::{Image, RegionKind};
@@ -139,9 +139,12 @@ impl PythonStacks {
 
     fn merged(&mut self, message: &StackMessage, image: &Image) -> Option<Merged> {
         let attached = &message.attached;
-        let evaluators: Vec<Option<&Arc<Interpreter>>> =
-            message.user.iter().map(|frame| self.evaluator(frame, image)).collect();
-        let interpreter = evaluators.iter().flatten().next().copied().or_else(|| self.of_image(image))?;
+        let native: Vec<Option<(&Arc<Interpreter>, NativeFrame)>> =
+            message.user.iter().map(|frame| self.native_frame(frame, image)).collect();
+        let interpreter = native.iter().flatten().next().map(|(interpreter, _)| *interpreter);
+        let interpreter = interpreter.or_else(|| self.of_image(image))?;
+        let native: Vec<NativeFrame> =
+            native.iter().map(|found| found.map_or(NativeFrame::Other, |(_, frame)| frame)).collect();
         let walk = attached.interpreted_walk;
         let python = |frame: &InterpretedFrame| merge::PythonFrame {
             outermost: frame.outermost,
@@ -149,7 +152,8 @@ impl PythonStacks {
         };
         let merged = merge::merge(&merge::Stack {
             family: interpreter.layout.family,
-            evaluators: &evaluators.iter().map(Option::is_some).collect::<Vec<_>>(),
+            native: &native,
+            has_opcode_functions: interpreter.evaluator.has_opcode_functions(),
             native_is_whole: message.end == WalkEnd::Root,
             python: &attached.interpreted.iter().map(python).collect::<Vec<_>>(),
             python_is_whole: walk.is_some_and(|walk| walk.end == PythonEnd::Root),
@@ -157,7 +161,7 @@ impl PythonStacks {
             other_interpreters: self.pythons.has_several_chains(message.pid),
         });
         if merged.outcome == Outcome::Failed {
-            tracing::debug!(target: "perfagent", pid = message.pid, ?evaluators, python = ?attached.interpreted, ?walk, "not merged");
+            tracing::debug!(target: "perfagent", pid = message.pid, ?native, python = ?attached.interpreted, ?walk, "not merged");
             return None;
         }
         let looks_half_linked =
@@ -174,14 +178,15 @@ impl PythonStacks {
         Some(Merged { positions, interpreter })
     }
 
-    /// The interpreter whose evaluator a frame is in.
-    fn evaluator(&self, frame: &kernel::Frame, image: &Image) -> Option<&Arc<Interpreter>> {
+    /// What a frame is to the interpreter whose loop it is in. `None`: it is in none.
+    fn native_frame(&self, frame: &kernel::Frame, image: &Image) -> Option<(&Arc<Interpreter>, NativeFrame)> {
         let lookup = Avma(Frame::lookup(frame.pc, frame.exact));
         let region = image.find(lookup)?;
         let file = region.file()?;
         let interpreter = self.pythons.of_file(file)?;
         let svma = file.svma_of(region.offset_of(lookup))?;
-        interpreter.evaluator.contains(svma).then_some(interpreter)
+        let found = interpreter.evaluator.frame(svma);
+        (found != NativeFrame::Other).then_some((interpreter, found))
     }
 
     fn of_image(&self, image: &Image) -> Option<&Arc<Interpreter>> {

@@ -4,7 +4,7 @@
 //! from the code of this one function. The second alone also holds for functions that a single other one calls last. A direct call of the
 //! part, or a jump from code of which it is not known which function it is in, keeps it apart.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
@@ -84,6 +84,50 @@ pub(super) fn reached(
         read += 1;
     }
     parts
+}
+
+/// The described code that contains the addresses, and all that it jumps to, directly or through other code. `None`: more than `max`.
+pub(super) fn closure(
+    image: &Image<'_>,
+    described: &[Described],
+    addresses: &[u64],
+    max: usize,
+) -> Option<Vec<Range<u64>>> {
+    let mut found: Vec<Range<u64>> = Vec::new();
+    let mut starts = HashSet::new();
+    let mut add = |found: &mut Vec<Range<u64>>, address: u64| {
+        let code = covering(described, address, Described::range).filter(|code| code.kind != Kind::Stubs);
+        found.extend(code.map(Described::range).filter(|range| starts.insert(range.start)));
+    };
+    addresses.iter().for_each(|address| add(&mut found, *address));
+    let mut read = 0;
+    while let Some(code) = found.get(read).filter(|_| found.len() <= max).cloned() {
+        transfers(image, code, |transfer| {
+            if !transfer.is_call {
+                add(&mut found, transfer.target);
+            }
+        });
+        read += 1;
+    }
+    (found.len() <= max).then_some(found)
+}
+
+/// The described code that a range calls directly, at most `max` pieces.
+pub(super) fn called(
+    image: &Image<'_>,
+    described: &[Described],
+    from: Range<u64>,
+    max: usize,
+) -> Vec<Range<u64>> {
+    let mut found: Vec<Range<u64>> = Vec::new();
+    transfers(image, from, |transfer| {
+        let code = covering(described, transfer.target, Described::range).filter(|_| transfer.is_call);
+        let Some(code) = code.map(Described::range) else { return };
+        if found.len() < max && !found.contains(&code) {
+            found.push(code);
+        }
+    });
+    found
 }
 
 /// Calls `take` with the direct jumps and calls in code.

@@ -8,6 +8,7 @@
 //! | as many | pairs |
 //! | one evaluator more | the innermost has no Python frame: not yet, or no more |
 //! | several evaluators more | pairs from the inside: the others run chains of their own |
+//! | one segment more, opcodes are functions | pairs from the outside: the innermost evaluator has not called an opcode yet, or no more |
 //! | more segments, native walk cut | pairs from the inside; the other segments stand outside of all native frames |
 //! | more evaluators, Python walk cut or other interpreters or greenlets in the process | pairs from the inside; the other evaluators stay |
 //! | anything else | no pairs |
@@ -20,14 +21,27 @@ use std::ops::Range;
 
 use super::version::Family;
 
+/// What a native frame is. For callers, the address of the call counts: one before the return address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NativeFrame {
+    /// Not of the interpreter's loop.
+    Other,
+    /// In the evaluator; where opcodes are functions, in one of these. It stands for a segment.
+    Evaluator,
+    /// Where opcodes are functions: in the function that calls the first of them, which belongs to the frame of an opcode inside of it. The function
+    /// may as well be inlined into others.
+    Entry,
+}
+
 /// One stack as both walks found it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stack<'a> {
     /// How the frames of this interpreter are linked.
     pub family: Family,
-    /// Whether each native frame, the innermost first, is in the evaluator. For callers, the address of the call counts: one before the
-    /// return address.
-    pub evaluators: &'a [bool],
+    /// The native frames, the innermost first.
+    pub native: &'a [NativeFrame],
+    /// Whether opcodes are functions.
+    pub has_opcode_functions: bool,
     /// The native walk came to its root.
     pub native_is_whole: bool,
     /// The frames of the Python walk, the innermost first.
@@ -57,7 +71,7 @@ pub enum Position {
     Native(usize),
     /// A Python frame, by its position.
     Python(usize),
-    /// A native frame of the evaluator, by its position: the Python frames before it stand for it.
+    /// A native frame of the evaluator, or of its entry, by its position: the Python frames before it stand for it.
     Evaluator(usize),
 }
 
@@ -85,33 +99,55 @@ pub struct Merged {
     pub outcome: Outcome,
 }
 
+/// Where the pairs begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pairs {
+    /// The innermost evaluators that have no segment.
+    skipped: usize,
+    /// The innermost segment has no evaluator.
+    has_unpaired_segment: bool,
+}
+
 /// Merges both walks of a stack.
 #[must_use]
 pub fn merge(stack: &Stack<'_>) -> Merged {
     let segments = segments(stack);
-    let evaluators = stack.evaluators.iter().filter(|is_evaluator| **is_evaluator).count();
-    let Some((skipped, outcome)) = decide(stack, evaluators, segments.len()) else {
-        let positions = (0..stack.evaluators.len()).map(Position::Native).collect();
+    let evaluators = stack.native.iter().filter(|frame| **frame == NativeFrame::Evaluator).count();
+    let Some((pairs, outcome)) = decide(stack, evaluators, segments.len()) else {
+        let positions = (0..stack.native.len()).map(Position::Native).collect();
         return Merged { positions, outcome: Outcome::Failed };
     };
-    let mut positions = Vec::with_capacity(stack.evaluators.len() + stack.python.len());
+    let mut positions = Vec::with_capacity(stack.native.len() + stack.python.len());
     let frames = |segment: Range<usize>| {
         segment
             .filter(|frame| stack.python.get(*frame).is_some_and(|frame| !frame.is_empty))
             .map(Position::Python)
     };
     let mut waiting = segments.into_iter();
-    let mut left = skipped;
-    for (native, is_evaluator) in stack.evaluators.iter().enumerate() {
+    // It belongs to the entry that has called no opcode. Where that is inlined, nothing tells which frame it is.
+    let own_entry = stack
+        .native
+        .iter()
+        .position(|frame| *frame != NativeFrame::Other)
+        .filter(|at| pairs.has_unpaired_segment && stack.native.get(*at) == Some(&NativeFrame::Entry));
+    if pairs.has_unpaired_segment && own_entry.is_none() {
+        positions.extend(waiting.next().into_iter().flat_map(&frames));
+    }
+    let mut left = pairs.skipped;
+    let mut callee_has_frames = false;
+    for (native, frame) in stack.native.iter().enumerate() {
+        let is_evaluator = *frame == NativeFrame::Evaluator;
         let segment = match left {
-            0 if *is_evaluator => waiting.next(),
+            0 if is_evaluator || own_entry == Some(native) => waiting.next(),
             _ => None,
         };
-        left -= usize::from(*is_evaluator && left > 0);
+        left -= usize::from(is_evaluator && left > 0);
         let before = positions.len();
         positions.extend(segment.into_iter().flat_map(&frames));
         let has_frames = positions.len() > before;
-        positions.push(if has_frames { Position::Evaluator(native) } else { Position::Native(native) });
+        let is_replaced = has_frames || (callee_has_frames && *frame == NativeFrame::Entry);
+        positions.push(if is_replaced { Position::Evaluator(native) } else { Position::Native(native) });
+        callee_has_frames = has_frames && is_evaluator;
     }
     positions.extend(waiting.flat_map(&frames));
     Merged { positions, outcome }
@@ -134,24 +170,29 @@ fn segments(stack: &Stack<'_>) -> Vec<Range<usize>> {
     segments
 }
 
-/// How many of the innermost evaluators have no segment, and what becomes of the stack. `None` if they do not fit.
-fn decide(stack: &Stack<'_>, evaluators: usize, segments: usize) -> Option<(usize, Outcome)> {
+/// Where the pairs begin, and what becomes of the stack. `None` if evaluators and segments do not fit.
+fn decide(stack: &Stack<'_>, evaluators: usize, segments: usize) -> Option<(Pairs, Outcome)> {
     let is_open =
         stack.python.last().is_some_and(|last| !last.outermost) && stack.family != Family::HeapFrames;
     let python_is_whole = stack.python_is_whole && !is_open;
     let skipped = usize::from(stack.half_linked);
     let pairs = evaluators.checked_sub(skipped)?;
+    let from = |skipped| Pairs { skipped, has_unpaired_segment: false };
     match pairs.cmp(&segments) {
+        // No more than one evaluator is about to call its first opcode, or to end.
+        Ordering::Less if stack.has_opcode_functions && stack.native_is_whole && pairs + 1 == segments => {
+            Some((Pairs { skipped, has_unpaired_segment: true }, Outcome::Paired))
+        }
         Ordering::Less if stack.native_is_whole => None,
-        Ordering::Less => Some((skipped, Outcome::Cut)),
-        _ if !python_is_whole => Some((skipped, Outcome::Cut)),
-        Ordering::Equal if stack.half_linked => Some((skipped, Outcome::HalfLinked)),
-        Ordering::Equal => Some((skipped, Outcome::Paired)),
+        Ordering::Less => Some((from(skipped), Outcome::Cut)),
+        _ if !python_is_whole => Some((from(skipped), Outcome::Cut)),
+        Ordering::Equal if stack.half_linked => Some((from(skipped), Outcome::HalfLinked)),
+        Ordering::Equal => Some((from(skipped), Outcome::Paired)),
         // No more than one evaluator is about to begin or to end.
         Ordering::Greater if stack.other_interpreters || evaluators > segments + 1 => {
-            Some((skipped, Outcome::OtherInterpreter))
+            Some((from(skipped), Outcome::OtherInterpreter))
         }
-        Ordering::Greater => Some((1, Outcome::HalfLinked)),
+        Ordering::Greater => Some((from(1), Outcome::HalfLinked)),
     }
 }
 

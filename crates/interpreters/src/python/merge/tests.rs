@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A case in letters. Native frames, the innermost first: `E` is an evaluator, others are not. Python frames: a letter each, `|` after the
+/// A case in letters. Native frames, the innermost first: `E` is an evaluator, `N` the entry where opcodes are functions, others are neither. Python frames: a letter each, `|` after the
 /// outermost of a segment, `-` for a segment without frames.
 struct Case {
     family: Family,
@@ -12,6 +12,7 @@ struct Case {
     python_is_whole: bool,
     half_linked: bool,
     other_interpreters: bool,
+    has_opcode_functions: bool,
 }
 
 const CASE: Case = Case {
@@ -22,11 +23,17 @@ const CASE: Case = Case {
     python_is_whole: true,
     half_linked: false,
     other_interpreters: false,
+    has_opcode_functions: false,
 };
 
 /// The merged stack in the same letters, evaluators with frames in lower case, and the outcome.
 fn merged(case: &Case) -> (String, Outcome) {
-    let evaluators: Vec<bool> = case.native.bytes().map(|letter| letter == b'E').collect();
+    let kind = |letter| match letter {
+        b'E' => NativeFrame::Evaluator,
+        b'N' => NativeFrame::Entry,
+        _ => NativeFrame::Other,
+    };
+    let native: Vec<NativeFrame> = case.native.bytes().map(kind).collect();
     let mut python = Vec::new();
     let mut names = Vec::new();
     for letter in case.python.bytes() {
@@ -41,7 +48,8 @@ fn merged(case: &Case) -> (String, Outcome) {
     }
     let merged = merge(&Stack {
         family: case.family,
-        evaluators: &evaluators,
+        native: &native,
+        has_opcode_functions: case.has_opcode_functions,
         native_is_whole: case.native_is_whole,
         python: &python,
         python_is_whole: case.python_is_whole,
@@ -51,6 +59,7 @@ fn merged(case: &Case) -> (String, Outcome) {
     let letter = |position: &Position| match *position {
         Position::Native(at) => char::from(case.native.as_bytes()[at]),
         Position::Python(at) => names[at],
+        Position::Evaluator(at) if case.native.as_bytes()[at] == b'N' => 'n',
         Position::Evaluator(_) => 'e',
     };
     (merged.positions.iter().map(letter).collect(), merged.outcome)
@@ -149,20 +158,47 @@ fn what_does_not_fit_keeps_its_native_frames_only() {
     check(Case { native: "cmr", python: "", half_linked: true, ..CASE }, "cmr", Outcome::Failed);
 }
 
+#[test]
+fn where_opcodes_are_functions_their_caller_belongs_to_them() {
+    let case = || Case { family: Family::DebugOffsets, has_opcode_functions: true, ..CASE };
+    check(Case { native: "cENsENmr", python: "k|fg|", ..case() }, "ckensfgenmr", Outcome::Paired);
+    // It is inlined into its callers.
+    check(Case { native: "cEsENmr", python: "k|fg|", ..case() }, "ckesfgenmr", Outcome::Paired);
+    // The innermost one has not called its first opcode yet; where it is inlined its function is on top.
+    check(Case { native: "cNsENmr", python: "k|fg|", ..case() }, "cknsfgenmr", Outcome::Paired);
+    check(Case { native: "isENmr", python: "k|fg|", ..case() }, "kisfgenmr", Outcome::Paired);
+    check(Case { native: "imr", python: "k|", ..case() }, "kimr", Outcome::Paired);
+    // It is over.
+    check(Case { native: "ENsENmr", python: "fg|", ..case() }, "ENsfgenmr", Outcome::HalfLinked);
+    check(Case { native: "NsENmr", python: "fg|", ..case() }, "Nsfgenmr", Outcome::Paired);
+    // No more than one has called no opcode.
+    check(Case { native: "isENmr", python: "j|k|fg|", ..case() }, "isENmr", Outcome::Failed);
+    check(
+        Case { native: "cENs", python: "k|fg|", native_is_whole: false, ..case() },
+        "ckensfg",
+        Outcome::Cut,
+    );
+    // Where they are no functions, each evaluator has a segment.
+    let other = Case { has_opcode_functions: false, ..case() };
+    check(Case { native: "isEmr", python: "k|fg|", ..other }, "isEmr", Outcome::Failed);
+}
+
 proptest! {
     #[test]
     fn each_frame_stands_once_and_in_order(
         family in prop::sample::select(vec![Family::HeapFrames, Family::EntryFrames, Family::Shims]),
-        evaluators in proptest::collection::vec(any::<bool>(), 0..20),
+        native in proptest::collection::vec(
+            prop::sample::select(vec![NativeFrame::Other, NativeFrame::Evaluator, NativeFrame::Entry]), 0..20),
         python in proptest::collection::vec(any::<(bool, bool)>(), 0..20),
-        flags: [bool; 4],
+        flags: [bool; 5],
     ) {
         let python: Vec<_> =
             python.into_iter().map(|(outermost, is_empty)| PythonFrame { outermost, is_empty }).collect();
-        let [native_is_whole, python_is_whole, half_linked, other_interpreters] = flags;
+        let [native_is_whole, python_is_whole, half_linked, other_interpreters, has_opcode_functions] = flags;
         let stack = Stack {
             family,
-            evaluators: &evaluators,
+            native: &native,
+            has_opcode_functions,
             native_is_whole,
             python: &python,
             python_is_whole,
@@ -170,11 +206,11 @@ proptest! {
             other_interpreters,
         };
         let merged = merge(&stack);
-        let native = merged.positions.iter().filter_map(|position| match position {
+        let natives = merged.positions.iter().filter_map(|position| match position {
             Position::Native(at) | Position::Evaluator(at) => Some(*at),
             Position::Python(_) => None,
         });
-        prop_assert!(native.eq(0..evaluators.len()));
+        prop_assert!(natives.eq(0..native.len()));
         let found = merged.positions.iter().filter_map(|position| match position {
             Position::Python(at) => Some(*at),
             _ => None,

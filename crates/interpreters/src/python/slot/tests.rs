@@ -122,6 +122,37 @@ fn a_place_behind_a_table_is_found() {
     assert_eq!(found(&memory, &states), None, "two places");
 }
 
+/// In musl the first thread has its table in the data of libc, which another pointer of its descriptor points to as well, and other threads have
+/// it right behind their descriptors.
+#[test]
+fn the_table_of_musl_is_the_one_with_the_state_nearest_to_its_start() {
+    const DATA: u64 = 0x7e00_0000_0000;
+    for threads in 1..4 {
+        let mut memory = Memory { regions: vec![(DATA, 0x800)], ..Memory::default() };
+        for number in 0..threads {
+            let base = thread(number);
+            let table = if number == 0 { DATA + 0x100 } else { base + 0xc8 };
+            let (next, previous) = ((number + 1) % threads, (number + threads - 1) % threads);
+            memory.regions.push((base, 0x500));
+            memory.words.extend([
+                (base, base),
+                (base + 0x10, thread(previous)),
+                (base + 0x18, thread(next)),
+                (base + 0x80, table),
+                (base + 0xa8, DATA + 0x80),
+                (table + 8, state(number).address),
+            ]);
+        }
+        let states: Vec<ThreadState> = (0..threads).map(state).collect();
+        let place = Some(Slot::Far { table: 0x80, offset: 8 });
+        assert_eq!(found(&memory, &states), place, "{threads}");
+        // Most of the threads are others than the first one.
+        memory.words.insert(DATA + 0x108, 0);
+        let expected = if threads == 1 { None } else { place };
+        assert_eq!(found(&memory, &states), expected, "{threads}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_memory_is_searched_without_harm(
