@@ -48,11 +48,8 @@ pub(super) fn of(recording: &Recording, ledger: &Ledger) -> Option<Advice> {
         Place::File(path) | Place::UnreadFile(path) => format!(" in {path}"),
         Place::Nowhere => String::new(),
     };
-    let message = format!(
-        "{}: {share_pct:.0} % of the stacks are cut, most{what} ({})",
-        ledger.mode.name(),
-        cause(end)
-    );
+    let message =
+        format!("{}: {share_pct:.0} % of the stacks are cut, most{what} ({})", ledger.subject(), cause(end));
     let remedy = remedy(recording, end, &place);
     Some(Advice { kind: AdviceKind::CutStacks, share_pct, message, remedy })
 }

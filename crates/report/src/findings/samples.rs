@@ -19,11 +19,6 @@ pub(super) fn never_began() -> Finding {
     Finding::new(FindingKind::NoSamples, message, "let it run for longer")
 }
 
-/// Whose samples these are: the event's if one was sampled, else the mode's.
-fn whose(ledger: &Ledger) -> &str {
-    ledger.sampled.as_ref().map_or(ledger.mode.name(), Event::kind)
-}
-
 /// Samples that were lost because something was full.
 pub(super) fn no_room(ledger: &Ledger) -> impl Iterator<Item = Finding> {
     let causes = [
@@ -31,7 +26,7 @@ pub(super) fn no_room(ledger: &Ledger) -> impl Iterator<Item = Finding> {
         (ledger.lost_ring_full, "more new stacks came at once than fit into the ring", "raise --ring-size"),
         (ledger.lost_memory_limit, NO_MEMORY_LEFT, "raise --max-memory, or cut the capture with --rotate"),
     ];
-    let mode = whose(ledger);
+    let mode = ledger.subject();
     causes.into_iter().filter(|(lost, ..)| *lost > 0).map(move |(lost, cause, hint)| {
         Finding::new(FindingKind::Lost, format!("{mode}: {lost} samples are lost: {cause}"), hint)
     })
@@ -51,7 +46,7 @@ pub(super) fn without_value(ledger: &Ledger) -> impl Iterator<Item = Finding> {
             "such values are often errors; give the type, as in n=%di:s32",
         ),
     ];
-    let mode = whose(ledger);
+    let mode = ledger.subject();
     let of = ledger.samples;
     causes.into_iter().filter(|(without, ..)| *without > 0).map(move |(without, cause, hint)| {
         let message = format!("{mode}: {without} of {of} samples are counted without their value: {cause}");

@@ -26,7 +26,7 @@ fn captured(configure: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Option<(Rep
 }
 
 /// The same of another program, and the number that it prints. The configuration depends on its path.
-fn captured_of(
+pub(crate) fn captured_of(
     source: &str,
     flags: &[String],
     configure: impl FnOnce(AgentBuilder, &Path) -> AgentBuilder,
