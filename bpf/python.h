@@ -307,6 +307,7 @@ __noinline int python_run(u32 slot)
 	p->total = 0;
 	p->flags = 0;
 	p->hash = hash_seed();
+	p->program = hash_mix(hash_mix(hash_seed(), p->exec_id), p->pid);
 	p->end = PYTHON_FAULT;
 	p->epoch = ++p->walks;
 	in = python_at(p->index);

@@ -152,7 +152,7 @@ __noinline int python_look(u32 slot)
 	hash = hash_mix(hash, word_of_code(p, in, in->code_filename));
 	hash = hash_mix(hash, word_of_code(p, in, in->code_line_table));
 	p->stamp = (u32)(hash >> 33);
-	key = hash_mix(hash_mix(hash, p->code), p->exec_id);
+	key = hash_mix(hash_mix(hash, p->code), p->program);
 	if (!code_was_sent(key)) {
 		if (python_send_code(slot)) {
 			p->unsent++;
@@ -163,7 +163,7 @@ __noinline int python_look(u32 slot)
 	}
 	known = stamped(p, p->code);
 	known->code = p->code;
-	known->exec_id = p->exec_id;
+	known->program = p->program;
 	known->epoch = p->epoch;
 	known->stamp = p->stamp;
 	known->copy = 0;
@@ -173,7 +173,7 @@ __noinline int python_look(u32 slot)
 /* Whether what is known of the code object p->code is of this epoch. */
 static __always_inline bool is_of_epoch(struct python_walk *p, struct stamped_code *known)
 {
-	return known->code == p->code && known->exec_id == p->exec_id && known->epoch == p->epoch;
+	return known->code == p->code && known->program == p->program && known->epoch == p->epoch;
 }
 
 /* The stamp of the code object p->code. */

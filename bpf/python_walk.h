@@ -18,7 +18,7 @@
 /* The stamp of a code object, which user space has. In the same epoch its address is that of no other. */
 struct stamped_code {
 	u64 code;
-	u64 exec_id;
+	u64 program;
 	u64 epoch;
 	u32 stamp;
 	u32 copy;	/* of its instructions, by its number; 0: none is known */
@@ -37,6 +37,9 @@ struct python_walk {
 	u64 claims; /* see claim_python_walk */
 	u64 walks;  /* so far */
 	u64 exec_id;
+	/* Of exec_id and process: children have the addresses of their parent, and processes that are there from the
+	 * start have one exec_id. */
+	u64 program;
 	u32 pid;
 	u32 index; /* of the interpreter in `pythons` */
 

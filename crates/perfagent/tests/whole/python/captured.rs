@@ -81,16 +81,29 @@ pub fn capture(python: Command, what: &str, frames: PythonFrames) -> Option<Stac
     profile(command, frames, Mode::OnCpu)
 }
 
-/// Profiles the program for a while when it has begun. None: captures are not possible here.
-pub fn capture_running(mut python: Command, what: &str, frames: PythonFrames) -> Option<Stacks> {
+/// Profiles the program for a while when it has begun, and as many children, which are targets too. None: captures are not possible here.
+pub fn capture_running(
+    mut python: Command,
+    what: &str,
+    children: usize,
+    frames: PythonFrames,
+) -> Option<Stacks> {
     let _alone = alone();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), PROGRAM).unwrap();
     let command = python.arg(file.path()).arg(what).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut process = Process::start(command).unwrap();
     process.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
-    let builder = Agent::builder().pid(process.pid()).sample_rate(499).python(frames);
-    let agent = builder.with_cpu_profile().build().unwrap();
+    let of_process = format!("/proc/{0}/task/{0}/children", process.pid());
+    let mut pids = vec![process.pid()];
+    testkit::until("its children are there", || {
+        let told = std::fs::read_to_string(&of_process).unwrap();
+        pids.truncate(1);
+        pids.extend(told.split_whitespace().map(|pid| pid.parse::<u32>().unwrap()));
+        pids.len() > children
+    });
+    let builder = Agent::builder().pids(pids).sample_rate(499).python(frames);
+    let agent = builder.per_thread(true).with_cpu_profile().build().unwrap();
     if !started(&agent) {
         return None;
     }

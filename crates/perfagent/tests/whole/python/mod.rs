@@ -63,7 +63,9 @@ fn is_right(stack: &Captured, chains: &[Vec<Call>], version: &str) -> bool {
 fn functions_stand_in_the_places_of_the_evaluator_with_their_lines() {
     let chains = chains();
     for (version, python) in installed() {
-        let Some(stacks) = capture_running(Command::new(&python), "each", PythonFrames::Auto) else { return };
+        let Some(stacks) = capture_running(Command::new(&python), "each", 0, PythonFrames::Auto) else {
+            return;
+        };
         let runs = |stack: &&Captured| stack.python().any(|line| line.name == "each");
         let all: u64 = stacks.all.iter().filter(runs).map(|stack| stack.count).sum();
         let outside: u64 = stacks.all.iter().filter(|stack| !runs(stack)).map(|stack| stack.count).sum();
@@ -110,7 +112,7 @@ fn all_keeps_the_evaluator_and_off_shows_it_alone() {
     let Some((version, python)) = installed().into_iter().rev().find(|(_, python)| has_names(python)) else {
         return;
     };
-    let Some(all) = capture_running(Command::new(&python), "each", PythonFrames::All) else { return };
+    let Some(all) = capture_running(Command::new(&python), "each", 0, PythonFrames::All) else { return };
     // A stack whose native walk was cut may have functions beyond it.
     let with_python = || all.all.iter().filter(|stack| stack.python().next().is_some());
     let both: u64 = with_python().filter(|stack| stack.has_evaluator()).map(|stack| stack.count).sum();
@@ -142,6 +144,28 @@ fn threads_and_forked_children_are_walked_too() {
             println!("{version} {what}: {wrong} of {all} wrong, by task {tasks:?}; {:?}", stacks.ledger);
             assert!(percent(wrong, all) < 1.0, "{version} {what}: {wrong} of {all}");
             assert_eq!(tasks.len(), expected, "{version} {what}: {tasks:?}");
+        }
+    }
+}
+
+/// Children have the code objects of their parent at the same addresses, and a capture meets all its targets at one time.
+#[test]
+fn targets_that_are_children_of_each_other_have_all_names() {
+    for (version, python) in installed() {
+        let running = capture_running(Command::new(&python), "fork", 2, PythonFrames::Auto);
+        let Some(stacks) = running else { return };
+        let mut named: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
+        for stack in stacks.all.iter().filter(|stack| stack.python().next().is_some()) {
+            let whole = ["work", "descend", "descend", "descend", "descend", "spin"];
+            let names: Vec<&str> = stack.python().map(|line| line.name.as_str()).collect();
+            let work = names.iter().position(|name| *name == "work");
+            let is_named = work.is_some_and(|work| whole.starts_with(&names[work..]));
+            named.entry(stack.pid).or_default()[usize::from(is_named)] += stack.count;
+        }
+        println!("{version}: {named:?}; {:?}", stacks.ledger);
+        assert_eq!(named.len(), 3, "{version}: {named:?}");
+        for (pid, [unnamed, named]) in named {
+            assert!(percent(unnamed, unnamed + named) < 1.0, "{version} {pid}: {unnamed} beside {named}");
         }
     }
 }
