@@ -213,7 +213,6 @@ static __always_inline u64 key_of_call(void *ctx, struct heap_call *call, u32 ti
 	return key;
 }
 
-/* A call of a function that allocates begins. `old`: the object that it replaces. */
 /* The call gives back the object at an address. A function of its own: its stack is free again before the walk. */
 static __noinline int give_back_in_call(struct heap_call *call, u64 address)
 {
@@ -228,6 +227,7 @@ static __noinline int give_back_in_call(struct heap_call *call, u64 address)
 	return 0;
 }
 
+/* A call of a function that allocates begins. `old`: the object that it replaces. */
 static __always_inline int begin_call(struct pt_regs *ctx, u64 size, u64 old, u64 place)
 {
 	struct heap_call call = {.sp = REGS_SP(ctx), .size = size, .place = place}, *outer;
