@@ -225,7 +225,7 @@ impl Kernel {
         self.samplers.with_program(event, &self.object, attach)
     }
 
-    /// A program for functions of allocators, with [`SampledIn::Allocator`].
+    /// A program for functions of allocators, with [`crate::SampledIn::Allocator`].
     ///
     /// # Errors
     /// [`Error::Missing`] if the object lacks it.
