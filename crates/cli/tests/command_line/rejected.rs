@@ -106,7 +106,10 @@ fn events() {
         let text = good_with(&["--event", event], &["--event", event]);
         assert!(text.contains("--event page-faults"), "{text}");
     }
-    good_with(&["--event", "page-faults", "--event", "cs"], &["--event was given twice"]);
+    good_with(&["--event", "page-faults", "--event", "faults"], &["--event page-faults is given twice"]);
+    let seven = ["cs", "faults", "migrations", "minor-faults", "major-faults", "cgroup-switches", "a:b"];
+    let seven: Vec<&str> = seven.iter().flat_map(|event| ["--event", event]).collect();
+    good_with(&seven, &["--event is given 7 times, and 6 events can be sampled at once"]);
     good_with(&["--event", "cs", "-F", "9"], &["--event", "--sample-rate", "mutually exclusive"]);
     rejected(&["--offcpu", "-p", "1", "--event", "cs"], &["--event requires --profile"]);
     let wall = ["--offcpu", "--wall-output", "x", "--event", "cs"];
