@@ -73,7 +73,13 @@ fn theirs(text: &str) -> Told {
         for (at, word) in words.iter().enumerate() {
             let word = word.trim_end_matches(',');
             if let Some((name, value)) = word.split_once('=') {
-                values.insert(name.to_owned(), value.to_owned());
+                // Names of threads may have blanks.
+                let is_rest = |word: &&&str| name.ends_with("comm") && !word.contains('=') && **word != "==>";
+                let rest = words[at + 1..].iter().take_while(is_rest).copied();
+                values.insert(
+                    name.to_owned(),
+                    std::iter::once(value).chain(rest).collect::<Vec<_>>().join(" "),
+                );
             } else if let Some((name, value)) = word.strip_suffix(':').zip(words.get(at + 1)) {
                 values.insert(name.to_owned(), value.trim_end_matches(',').to_owned());
             } else if let ("NR", Some(number)) = (word, words.get(at + 1)) {
