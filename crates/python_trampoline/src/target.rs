@@ -38,6 +38,9 @@ pub(crate) struct Target {
     runtime: Vec<Range<u64>>,
 }
 
+/// Its loader, in which no function may be called, is not to be told from the C library that is at the bottom of each stack.
+const MUSL: &str = "it runs with musl; trampolines are switched in processes with glibc only";
+
 const RUNTIME: &str = "_PyRuntime";
 
 /// Functions that hold the lock of pending calls for a moment, or that are called meanwhile. The first two are known by name only in files with
@@ -111,6 +114,9 @@ impl Target {
         let start = start_of(pid)?;
         let code = Code::read(pid)?;
         let (api, file, evaluator) = Self::interpreter(&code)?;
+        if code.files().iter().any(CodeFile::is_musl) {
+            return Err(Refusal::new(Token::NoPerfTrampoline, MUSL));
+        }
         let locking = Locking::of(file);
         let ranges = |names: &[&str]| -> Vec<_> {
             file.functions(names).into_iter().map(|(_, range)| range).collect()

@@ -213,6 +213,12 @@ impl CodeFile {
         name.starts_with("ld-") || name.starts_with("ld64.") || name.starts_with("ld.so")
     }
 
+    /// Whether it is musl's C library, which is the dynamic loader too.
+    #[must_use]
+    pub fn is_musl(&self) -> bool {
+        is_musl(self.name())
+    }
+
     /// The addresses of exported symbols by their names.
     #[must_use]
     pub fn symbols(&self, names: &[&str]) -> Vec<Option<u64>> {
@@ -240,6 +246,11 @@ fn name_of(path: &str) -> &str {
 
 fn is_c_library(name: &str) -> bool {
     name.starts_with("libc.so") || name.starts_with("libc-2") || name.starts_with("ld-musl")
+}
+
+/// glibc's names have a number.
+fn is_musl(name: &str) -> bool {
+    name == "libc.so" || name.starts_with("libc.musl-") || name.starts_with("ld-musl-")
 }
 
 /// Memory from an address on, until it is unreadable. The number of bytes.
@@ -281,4 +292,19 @@ pub(crate) fn stack_room(pid: u32, sp: u64) -> Result<StackRoom, CallError> {
         return Ok(StackRoom { mapped, growing });
     }
     Err(CallError::Unfit("its stack pointer is not in memory that it may write"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn musl_is_known_by_its_names() {
+        for name in ["libc.so", "libc.musl-x86_64.so.1", "ld-musl-x86_64.so.1"] {
+            assert!(is_musl(name), "{name}");
+        }
+        for name in ["libc.so.6", "libc-2.31.so", "ld-linux-x86-64.so.2", "libpython3.12.so.1.0"] {
+            assert!(!is_musl(name), "{name}");
+        }
+    }
 }
