@@ -12,7 +12,7 @@ help:
 	@echo "make test       the whole gate: formatting, lints, documentation, licences, tests, other kernels"
 	@echo "make test-fast  the tests of parts: without root, other kernels and whole captures"
 	@echo "make test-long  what takes longer: aarch64 in emulation, endurance, chaos, injection, each fuzz target for FUZZ_SECONDS (60)"
-	@echo "make build      target/release/perf-agent, its manual pages and shell completions"
+	@echo "make build      target/dist/perf-agent, small, its manual pages and shell completions"
 	@echo "make install    what was built: program, its debug file, manual pages, completions (PREFIX=/usr/local, DESTDIR)"
 	@echo "make deb        Debian packages of what was built: perf-agent and perf-agent-dbgsym, in target/debian"
 	@echo "make truth      known-answer programs under perf-agent and perf record, as one table; cost per sample"
@@ -23,15 +23,15 @@ help:
 build:
 	@command -v cargo > /dev/null || { echo "error: cargo is missing: install stable Rust, see https://rustup.rs" >&2; exit 1; }
 	@tools/packages.sh build
-	cargo build --release --locked -p cli
-	cargo run --release --locked --quiet -p cli --example pages -- $(or $(CARGO_TARGET_DIR),target)/release/pages
+	cargo build --profile dist --locked -p cli
+	cargo run --profile dist --locked --quiet -p cli --example pages -- $(or $(CARGO_TARGET_DIR),target)/dist/pages
 
 install:
-	@tools/install.sh "$(or $(CARGO_TARGET_DIR),target)/release" "$(DESTDIR)$(PREFIX)"
+	@tools/install.sh "$(or $(CARGO_TARGET_DIR),target)/dist" "$(DESTDIR)$(PREFIX)"
 
 deb: build
 	@tools/packages.sh deb
-	@tools/deb.sh "$(or $(CARGO_TARGET_DIR),target)/release" "$(or $(CARGO_TARGET_DIR),target)/debian"
+	@tools/deb.sh "$(or $(CARGO_TARGET_DIR),target)/dist" "$(or $(CARGO_TARGET_DIR),target)/debian"
 
 demo:
 	@tools/demo.sh

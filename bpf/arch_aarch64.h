@@ -53,6 +53,7 @@ struct pt_regs {
 #define REGS_ARG1_PROBED(regs) BPF_CORE_READ(regs, orig_x0)
 #define REGS_ARG2_PROBED(regs) BPF_CORE_READ(regs, regs[1])
 #define REGS_ARG3_PROBED(regs) BPF_CORE_READ(regs, regs[2])
+#define REGS_ARG4_PROBED(regs) BPF_CORE_READ(regs, regs[3])
 #define REGS_ARG5_PROBED(regs) BPF_CORE_READ(regs, regs[4])
 
 /* PSR_MODE_MASK and PSR_MODE32_BIT (arch/arm64/include/uapi/asm/ptrace.h): 0 is 64-bit user code. */

@@ -66,6 +66,7 @@ struct task_struct___x86 {
 #define REGS_ARG1_PROBED(regs) BPF_CORE_READ(regs, di)
 #define REGS_ARG2_PROBED(regs) BPF_CORE_READ(regs, si)
 #define REGS_ARG3_PROBED(regs) BPF_CORE_READ(regs, dx)
+#define REGS_ARG4_PROBED(regs) BPF_CORE_READ(regs, r10) /* of a system call */
 #define REGS_ARG5_PROBED(regs) BPF_CORE_READ(regs, r8)
 
 #define USER64_MODE 0x33 /* __USER_CS */

@@ -85,7 +85,7 @@ static __noinline int send_single(struct sampler_state *s, struct sample *sample
  */
 static __always_inline int take_sample(void *ctx, enum sampler_context context, bool is_perf_event)
 {
-	struct sample sample = {.slot = slot_of(context)};
+	struct sample sample = {.slot = slot_of(context), .event = sampled_event};
 	struct cached_proc *cached;
 	struct sampler_state *s;
 	struct proc proc = {};
@@ -110,6 +110,7 @@ static __always_inline int take_sample(void *ctx, enum sampler_context context, 
 		return 0;
 	if (!is_perf_event && is_passed_over(s))
 		return 0;
+	/* Each event has slots of its own, and with them counters. */
 	begin_run(s, sample.slot, EVENT_CLOCK);
 	c = counters_in(s);
 	if (cached->known) {

@@ -61,11 +61,60 @@ static __always_inline bool has_two_futexes(u32 command)
 	       command == FUTEX_CMP_REQUEUE_PI;
 }
 
-/* The futex call that a thread is in. False: it is in none. 32-bit code has other calls under this number. */
-static __always_inline bool futex_call_in(struct pt_regs *regs, struct futex_call *call)
+/* Calls that do one thing with a futex: since Linux 6.7, and 5.16. All processors have them under these numbers. */
+#define CALL_FUTEX_WAITV 449
+#define CALL_FUTEX_WAKE 454
+#define CALL_FUTEX_WAIT 455
+
+/* What futex_waitv gets for each futex. */
+struct futex_waiter {
+	u64 value;
+	u64 address;
+	u32 flags;
+	u32 reserved;
+};
+
+/*
+ * The same of a call with a number of its own, as a call of futex. Of several futexes that a thread waits for at once
+ * it is the first one, which is in its memory: `is_own` tells that this can be read.
+ */
+static __noinline bool newer_futex_call(struct pt_regs *regs, struct futex_call *call, u64 number, bool is_own)
 {
-	if (REGS_CALL_PROBED(regs) != CALL_FUTEX || !user_code(REGS_PC_PROBED(regs), REGS_MODE_PROBED(regs)))
+	struct futex_waiter first = {};
+
+	call->operation = FUTEX_WAIT_BITSET;
+	if (number == CALL_FUTEX_WAITV) {
+		if (!is_own || read_user(&first, sizeof(first), REGS_ARG1_PROBED(regs)))
+			return false;
+		call->address = first.address;
+		call->value = (u32)first.value;
+		call->operation |= first.flags & FUTEX_PRIVATE;
+		return true;
+	}
+	call->address = REGS_ARG1_PROBED(regs);
+	if (number == CALL_FUTEX_WAKE)
+		call->operation = FUTEX_WAKE;
+	else
+		call->value = (u32)REGS_ARG2_PROBED(regs);
+	call->operation |= (u32)REGS_ARG4_PROBED(regs) & FUTEX_PRIVATE;
+	return true;
+}
+
+/*
+ * The futex call that a thread is in. False: it is in none. 32-bit code has other calls under this number. `is_own`:
+ * the thread is the current one, or one of its process.
+ */
+static __always_inline bool futex_call_in(struct pt_regs *regs, struct futex_call *call, bool is_own)
+{
+	s64 number = REGS_CALL_PROBED(regs);
+
+	if (number != CALL_FUTEX && number != CALL_FUTEX_WAIT && number != CALL_FUTEX_WAKE &&
+	    number != CALL_FUTEX_WAITV)
 		return false;
+	if (!user_code(REGS_PC_PROBED(regs), REGS_MODE_PROBED(regs)))
+		return false;
+	if (number != CALL_FUTEX)
+		return newer_futex_call(regs, call, number, is_own);
 	call->address = REGS_ARG1_PROBED(regs);
 	call->operation = (u32)REGS_ARG2_PROBED(regs);
 	call->value = (u32)REGS_ARG3_PROBED(regs);
@@ -89,12 +138,13 @@ static __always_inline u32 lock_kind_of(struct futex_call *call)
 	return LOCK_NONE;
 }
 
-/* The futex that a thread waits for, or is about to wait for; 0: none. */
+/* The futex that a thread waits for, or is about to wait for; 0: none, or it cannot be read, as the current thread is
+ * of another process. */
 static __always_inline u64 futex_waited_for(struct task_struct *task)
 {
 	struct futex_call call = {};
 
-	if (!futex_call_in(saved_registers(task), &call) || lock_kind_of(&call) == LOCK_NONE)
+	if (!futex_call_in(saved_registers(task), &call, true) || lock_kind_of(&call) == LOCK_NONE)
 		return 0;
 	return call.address;
 }
@@ -104,7 +154,8 @@ static __always_inline bool is_in_futex(u64 address)
 {
 	struct futex_call call = {};
 
-	return futex_call_in(current_saved_registers(), &call) && (call.address == address || call.second == address);
+	return futex_call_in(current_saved_registers(), &call, true) &&
+	       (call.address == address || call.second == address);
 }
 
 #endif

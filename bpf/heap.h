@@ -213,12 +213,25 @@ static __always_inline u64 key_of_call(void *ctx, struct heap_call *call, u32 ti
 	return key;
 }
 
+/* The call gives back the object at an address. A function of its own: its stack is free again before the walk. */
+static __noinline int give_back_in_call(struct heap_call *call, u64 address)
+{
+	struct object_id id = {.address = address};
+
+	id.pid = call->pid;
+	id.exec = call->exec;
+	if (remove_object(&id, &call->old))
+		call->old_address = address;
+	else
+		count_heap(HEAP_UNKNOWN, 1);
+	return 0;
+}
+
 /* A call of a function that allocates begins. `old`: the object that it replaces. */
 static __always_inline int begin_call(struct pt_regs *ctx, u64 size, u64 old, u64 place)
 {
 	struct heap_call call = {.sp = REGS_SP(ctx), .size = size, .place = place}, *outer;
 	u64 thread = bpf_get_current_pid_tgid();
-	struct object_id id = {};
 	u32 tid;
 
 	if (!current_numbers(&call.pid, &tid))
@@ -233,13 +246,7 @@ static __always_inline int begin_call(struct pt_regs *ctx, u64 size, u64 old, u6
 		call.old_address = outer->old_address;
 		call.old = outer->old;
 	} else if (old) {
-		id.address = old;
-		id.pid = call.pid;
-		id.exec = call.exec;
-		if (remove_object(&id, &call.old))
-			call.old_address = old;
-		else
-			count_heap(HEAP_UNKNOWN, 1);
+		give_back_in_call(&call, old);
 	}
 	call.key = key_of_call(ctx, &call, tid);
 	if (!call.key && !call.old_address) {

@@ -28,6 +28,32 @@ struct glibc_mutex {
 #define MUSL_BUSY 16
 
 /*
+ * The end of glibc's pthread_rwlock_t up to what is asked for (sysdeps/nptl/bits/struct_rwlock.h of both processors). A
+ * thread that wants to read waits for the word before the first one while a writer has the lock, one that wants to
+ * write for the first one while another writer has it or waits; then both are 3. The lock is aligned to 8 bytes.
+ */
+struct glibc_rwlock_end {
+	u32 writers_futex;
+	u32 pad[2];
+	u32 writer; /* the number of the thread that writes; 0: none does */
+	u32 shared;
+};
+
+#define RWLOCK_CONTENDED 3
+
+/* The number of the thread that has a read-write lock of glibc for itself. 0: none, or it is not such a lock. */
+static __noinline u32 writer_number(struct futex_call *call)
+{
+	struct glibc_rwlock_end end = {};
+	/* The word of readers is at a multiple of 8, that of writers behind it. */
+	u64 at = call->address & 7 ? call->address : call->address + 4;
+
+	if (read_user(&end, sizeof(end), at) || end.pad[0] || end.pad[1] || end.shared > 1)
+		return 0;
+	return end.writer;
+}
+
+/*
  * The number of the thread that holds the lock, as the program knows it. 0: nobody, or it is not known. Locks of Rust
  * and normal ones of musl have no owner. What is no mutex hardly looks like one with a living thread of its process as
  * owner.
@@ -41,6 +67,8 @@ static __always_inline u32 owner_number(struct futex_call *call, u32 kind)
 		return read_user(&mutex.word, sizeof(mutex.word), call->address) ? 0 : mutex.word & FUTEX_TID;
 	if (call->value & FUTEX_WAITERS)
 		return owner == MUSL_BUSY ? 0 : owner;
+	if (call->value == RWLOCK_CONTENDED && kind == LOCK_BITSET)
+		return writer_number(call);
 	if (call->value != MUTEX_CONTENDED || read_user(&mutex, sizeof(mutex), call->address))
 		return 0;
 	if (mutex.kind & ~MUTEX_KINDS || !mutex.users || mutex.users > MUTEX_MAX_USERS)
@@ -107,7 +135,7 @@ __noinline int leave_for_lock(u32 slot)
 	note_holder_of(l, BPF_ANY);
 	l->lock = 0;
 	l->owner = 0;
-	if (l->state != OFF_BLOCKED || !futex_call_in(current_saved_registers(), &call))
+	if (l->state != OFF_BLOCKED || !futex_call_in(current_saved_registers(), &call, true))
 		return 0;
 	l->kind = lock_kind_of(&call);
 	if (l->kind == LOCK_NONE)
@@ -125,7 +153,7 @@ static __always_inline void note_lock_asleep(struct task_struct *task, struct th
 
 	t->lock = 0;
 	t->owner = 0;
-	if (!futex_call_in(saved_registers(task), &call))
+	if (!futex_call_in(saved_registers(task), &call, false))
 		return;
 	t->lock_kind = lock_kind_of(&call);
 	if (t->lock_kind != LOCK_NONE)

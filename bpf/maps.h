@@ -161,6 +161,10 @@ const volatile u32 claimable_slots = 0;
 /* numbers of memos for each CPU: for the sampler, and for programs that follow threads; powers of two */
 const volatile u32 sampler_memos = MEMOS_PER_CPU;
 const volatile u32 sched_memos = 1;
+/* the first memo of the sampler */
+const volatile u32 first_memo = 0;
+/* the event of samples in their keys. User space loads one object for each event; all of them share the maps */
+const volatile u32 sampled_event = EVENT_CLOCK;
 /* besides the sums, a message is sent for each sample of the clock */
 const volatile bool single_samples = false;
 /* the same for each interval of the off-CPU profile that lasts so long */

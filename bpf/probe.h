@@ -26,7 +26,7 @@ static __noinline int take_probe_sample(void *ctx)
 	if (!s)
 		return 0; /* unreachable: sized by the number of possible CPUs */
 	if (!claim(&s->claims)) {
-		count_alone(EVENT_CLOCK, COUNT_LOST_BUSY, 1);
+		__sync_fetch_and_add(&s->busy[side_in_use(CONTROL_SIDE_CHANGES)], 1);
 		return 0;
 	}
 	take_sample(ctx, CONTEXT_PROBE, false);

@@ -64,6 +64,7 @@ struct sampler_state {
 	u64 idle_ticks; /* of these, those while the CPU was idle */
 	u64 passed; /* events of recorded processes since the last sample, where the program counts them: `sample_every`
 		     */
+	u64 busy[2]; /* runs that found the state claimed, by side: it is not theirs, so they add atomically */
 
 	/* The run of a program: read once at its begin, so that the run adds everything to one side. */
 	u32 slot;

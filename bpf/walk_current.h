@@ -11,8 +11,8 @@
 /* Each CPU has memos for each event. Programs of one event never interrupt each other while they walk. */
 static __always_inline u32 memo_of(u32 cpu, u32 event, u32 tid)
 {
-	if (event == EVENT_CLOCK)
-		return cpu * sampler_memos + ((tid ^ (tid >> 2)) & (sampler_memos - 1));
+	if (event != EVENT_SCHEDULER)
+		return first_memo + cpu * sampler_memos + ((tid ^ (tid >> 2)) & (sampler_memos - 1));
 	return possible_cpus * sampler_memos + cpu * sched_memos + (tid & (sched_memos - 1));
 }
 

@@ -31,6 +31,12 @@ enum event {
 	/* Waits for locks, which are intervals of the scheduler too; and the same waits by their length. */
 	EVENT_LOCK = 2,
 	EVENT_LOCK_LENGTH = 3,
+	/* Further events that are sampled beside the first one, each by an object of its own: see `sampled_event`. */
+	EVENT_SECOND = 8,
+	EVENT_THIRD = 9,
+	EVENT_FOURTH = 10,
+	EVENT_FIFTH = 11,
+	EVENT_SIXTH = 12,
 };
 
 /* How the values of several occurrences become one. */

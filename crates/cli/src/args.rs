@@ -77,6 +77,7 @@ Examples:
   perf-agent --profile --offcpu --wall-output wall.pb.gz --pid 4711
   perf-agent --profile --sample-rate 999 -- ./server --port 8080
   perf-agent --profile --event page-faults --pid 4711
+  perf-agent --profile --event page-faults --event context-switches --pid 4711 --flamegraph-output why.svg
   perf-agent --profile -a --rotate 1m --profile-output /var/tmp/cpu.pb.gz
   perf-agent --profile --pid 4711 --recording-output c.perf-agent && perf-agent render c.perf-agent -o flame.svg
   perf-agent symbolize cpu.pb.gz -o named.pb.gz --symbol-dir /srv/symbols
@@ -199,7 +200,8 @@ pub struct RenderArgs {
     #[arg(long, value_name = "NAME", requires = "output")]
     pub format: Option<String>,
 
-    /// The profile that --output writes: on-cpu, event, off-cpu, wall, locks [default: the first one of the recording]
+    /// The profile that --output writes: on-cpu, event, off-cpu, wall, locks; of several events its name, as in the names of files
+    /// [default: the first one of the recording]
     #[arg(long, value_name = "MODE", requires = "output")]
     pub mode: Option<String>,
 
@@ -338,9 +340,10 @@ pub struct SettingArgs {
 
     /// With --profile: sample this event instead of time on CPUs, with the stack of the thread that causes it: page-faults, minor-faults,
     /// major-faults, context-switches, cpu-migrations, task-clock …, a tracepoint as GROUP:NAME, calls of a function as uprobe:PATH:FUNCTION, or, where there is a PMU, cycles, cache-misses …; as
-    /// 'EVENT period=N' at each Nth occurrence [default: each one; of clocks and hardware less often]
+    /// 'EVENT period=N' at each Nth occurrence [default: each one; of clocks and hardware less often]. May be given up to six times: each
+    /// event has a profile of its own, and a file of its own where an option makes one: NAME.EVENT.EXT
     #[arg(long, value_name = "EVENT")]
-    pub event: Option<Text>,
+    pub event: Vec<Text>,
 
     /// How stacks are unwound: fp (frame pointers only; stacks through code without them are cut, and the ledger counts
     /// these), dwarf (tables from unwind information, all compiled before the first sample; for a command, when it maps a

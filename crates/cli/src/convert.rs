@@ -9,7 +9,7 @@ use perfagent::{FileTarget, Recording, WrittenProfile};
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
 use crate::written_args::ConvertArgs;
-use crate::{input, messages, written_output};
+use crate::{input, library_types, messages, written_output};
 
 /// Reads the file and writes it anew.
 pub fn run(args: &ConvertArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> ExitCode {
@@ -40,7 +40,13 @@ pub fn run(args: &ConvertArgs, interrupts: &Interrupts, statuses: ExitStatuses) 
     };
     tell_what_is_lost(&profile, value, format);
     let target = FileTarget::from_word(output);
-    let written = profile.write_as(format, value, args.drawing.chosen(), target, &interrupts.temporary_files);
+    let written = profile.write_as(
+        format,
+        value,
+        library_types::drawing(&args.drawing),
+        target,
+        &interrupts.temporary_files,
+    );
     written_output::end(output, written, statuses)
 }
 

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 
 use clap::{Args, ValueEnum};
-use perfagent::{Drawing, Merge};
 
 use crate::values::OutputPath;
 
@@ -68,18 +67,6 @@ pub struct DrawingArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub inverted: Option<bool>,
-}
-
-impl DrawingArgs {
-    /// The same for the library.
-    pub fn chosen(&self) -> Drawing {
-        let merge = match self.merge {
-            Some(Towers::Pid) => Merge::Pid,
-            Some(Towers::All) => Merge::All,
-            Some(Towers::Comm) | None => Merge::Comm,
-        };
-        Drawing::default().merge(merge).inverted(self.inverted == Some(true))
-    }
 }
 
 /// Which samples share a tower of a flame graph.

@@ -30,12 +30,13 @@ pub fn print(config: &Config, target: &str, length: Option<Duration>) {
         length += &format!(", one set of outputs every {every:?}");
     }
     debuginfod(&config.debuginfod_servers());
-    match config.event() {
-        Some((event, 1)) => messages::note(&format!("profile of {event}: {target}, each one, {length}")),
-        Some((event, period)) => {
-            messages::note(&format!("profile of {event}: {target}, one sample for {period}, {length}"));
-        }
-        None if config.heap().is_some() => {
+    for (event, period) in config.events() {
+        let each = if period == 1 { "each one".to_owned() } else { format!("one sample for {period}") };
+        messages::note(&format!("profile of {event}: {target}, {each}, {length}"));
+    }
+    match config.events().count() {
+        1.. => {}
+        _ if config.heap().is_some() => {
             let how = match config.heap() {
                 Some(HeapMode::Exact) => {
                     "each allocation and each free, at about 2.5 µs of the target's CPU time for each"
@@ -44,10 +45,10 @@ pub fn print(config: &Config, target: &str, length: Option<Duration>) {
             };
             messages::note(&format!("heap profile: {target}, {how}, {length}"));
         }
-        None if config.cpu_profile() => {
+        _ if config.cpu_profile() => {
             messages::note(&format!("on-CPU profile: {target}, {} Hz, {length}", config.sample_rate_hz()));
         }
-        None => {}
+        _ => {}
     }
     if config.pmu() {
         let events: Vec<_> = config.pmu_events().collect();

@@ -58,13 +58,16 @@ fn of(mut input: impl Read, symbolizer: &Symbolizer) -> Result<Input, String> {
 
 /// The mode of a recording that an option names, or the first one. The error has a hint.
 pub fn mode_of(recording: &Recording, wanted: Option<&str>) -> Result<Mode, (String, String)> {
-    let modes = recording.modes();
+    let modes = recording.named_modes();
     let mode = match wanted {
-        Some(name) => modes.iter().find(|mode| mode.name() == name),
+        Some(name) => {
+            let by_word = modes.iter().find(|(_, word)| word == name);
+            by_word.or_else(|| modes.iter().find(|(mode, _)| mode.name() == name))
+        }
         None => modes.first(),
     };
-    mode.copied().ok_or_else(|| {
-        let names: Vec<_> = modes.iter().map(|mode| mode.name()).collect();
+    mode.map(|(mode, _)| *mode).ok_or_else(|| {
+        let names: Vec<_> = modes.iter().map(|(_, word)| word.as_str()).collect();
         let hint =
             if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
         (format!("the recording has no profile of mode {}", wanted.unwrap_or("any")), hint)

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use perfagent::{Error, Recording, Symbolizer, WarningKind};
 
 use crate::symbol_args::SymbolArgs;
-use crate::{ending, header, messages};
+use crate::{ending, header, library_types, messages};
 
 /// `symbolizer` with these options. Tells which servers it asks.
 pub fn symbolizer(args: &SymbolArgs, symbolizer: Symbolizer) -> Result<Symbolizer, Error> {
-    let symbolizer = symbolizer.debuginfod(args.debuginfod())?;
+    let symbolizer = symbolizer.debuginfod(library_types::debuginfod(args))?;
     symbolizer.debuginfod_warnings().for_each(|text| messages::warning(text, None));
     header::debuginfod(&symbolizer.debuginfod_servers());
     Ok(symbolizer)

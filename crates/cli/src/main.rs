@@ -17,6 +17,7 @@ mod file_args;
 mod header;
 mod input;
 mod later_names;
+mod library_types;
 mod listing;
 mod live_view;
 mod merge;
@@ -40,6 +41,10 @@ mod written_output;
 
 use std::io::Write;
 use std::process::ExitCode;
+
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use args::{Action, CommandLine};
 use console::ConsoleArgs;
@@ -132,8 +137,11 @@ fn show(text: &str) -> anyhow::Result<ExitCode> {
 fn log_if_asked() {
     let Some(words) = std::env::var_os(LOG_VARIABLE).filter(|words| !words.is_empty()) else { return };
     let words = words.to_string_lossy();
-    match tracing_subscriber::EnvFilter::try_new(&words) {
-        Ok(filter) => tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init(),
+    match words.parse::<Targets>() {
+        Ok(filter) => {
+            let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+            tracing_subscriber::registry().with(lines).with(filter).init();
+        }
         Err(error) => messages::warning(
             &format!("{LOG_VARIABLE} `{words}` is neither a level nor a filter: {error}; nothing is logged"),
             Some("for example: debug, or perfagent=debug"),

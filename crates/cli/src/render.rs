@@ -11,7 +11,7 @@ use perfagent::{FileTarget, Mode, OutputKind, Recording, Symbolizer};
 use crate::args::RenderArgs;
 use crate::exit_status::ExitStatuses;
 use crate::signals::Interrupts;
-use crate::{ending, input, later_names, messages, written_output};
+use crate::{ending, input, later_names, library_types, messages, written_output};
 
 /// The profile that `--output` writes, and how.
 struct Single<'a> {
@@ -58,7 +58,7 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts, statuses: ExitStatuses) -
     } else {
         recording
     };
-    let recording = recording.drawn(args.files.drawing.chosen());
+    let recording = recording.drawn(library_types::drawing(&args.files.drawing));
     if outputs.is_empty() && single.is_none() {
         ending::advice(&recording);
         print_ledgers(&recording);
@@ -137,7 +137,7 @@ fn single<'a>(
 
 /// Prints the ledger of each profile.
 fn print_ledgers(recording: &Recording) {
-    for mode in recording.modes() {
-        ending::print_ledger(&format!("ledger of {}:", mode.name()), recording.ledger(mode));
+    for (mode, word) in recording.named_modes() {
+        ending::print_ledger(&format!("ledger of {word}:"), recording.ledger(mode));
     }
 }

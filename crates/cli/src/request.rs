@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use perfagent::{AgentBuilder, AutoName, OutputKind, Subject, auto_name};
 
 use crate::args::{CaptureArgs, LiveArgs, ModeArgs, OutputArgs, SettingArgs, TargetArgs};
+use crate::library_types;
 use crate::symbol_args::SymbolArgs;
 use crate::values::Text;
 
@@ -23,7 +24,8 @@ pub fn builder(args: &CaptureArgs) -> AgentBuilder {
     let perf_data = args.outputs.perf_data_output.as_ref().map(|path| ("perf-data-output", path));
     let builder = files.chain(perf_data).fold(builder, |builder, (name, path)| builder.option(name, path));
     let builder = builder.debuginfod_from_env(true);
-    let builder = flags(modes, target, settings, symbols, builder).drawing(outputs.files.drawing.chosen());
+    let builder = flags(modes, target, settings, symbols, builder)
+        .drawing(library_types::drawing(&outputs.files.drawing));
     let builder = if advanced.self_check == Some(true) { builder.self_check(true) } else { builder };
     let builder = with_command(&target.command, builder);
     let timestamp = jiff::Zoned::now().strftime("%Y%m%d%H%M").to_string();
@@ -62,7 +64,7 @@ pub fn of_no_use_for_live(args: &LiveArgs) -> Option<&'static str> {
         ("--pmu-events", settings.pmu_events.is_some()),
         ("--per-pid", settings.per_pid == Some(true)),
         ("--rotate", settings.rotate.is_some()),
-        ("--event", settings.event.is_some()),
+        ("--event", !settings.event.is_empty()),
         ("--heap", modes.heap.is_some()),
     ];
     given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
@@ -79,7 +81,6 @@ fn texts<'a>(
         ("duration", &settings.duration),
         ("rotate", &settings.rotate),
         ("sample-rate", &settings.sample_rate),
-        ("event", &settings.event),
         ("heap", &modes.heap),
         ("unwind", &settings.unwind),
         ("python", &settings.python),
@@ -89,10 +90,11 @@ fn texts<'a>(
         ("cgroup", &target.cgroup),
     ];
     let single = single.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
+    let events = settings.event.iter().map(|event| ("event", event));
     let pids = target.pid.iter().map(|pid| ("pid", pid));
     let comms = target.comm.iter().map(|name| ("comm", name));
     let tids = target.tid.iter().map(|tid| ("tid", tid));
-    single.chain(symbols.texts()).chain(pids).chain(comms).chain(tids)
+    single.chain(symbols.texts()).chain(events).chain(pids).chain(comms).chain(tids)
 }
 
 /// The other options whose value the library reads.

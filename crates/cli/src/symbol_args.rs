@@ -1,7 +1,6 @@
 //! The options of where names come from, which captures, `render` and `symbolize` share.
 
 use clap::Args;
-use perfagent::Debuginfod;
 
 use crate::values::Text;
 
@@ -43,21 +42,5 @@ impl SymbolArgs {
         ];
         let single = single.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
         self.debuginfod_url.iter().map(|url| ("debuginfod-url", url)).chain(single)
-    }
-
-    /// What these options ask of debuginfod servers.
-    pub fn debuginfod(&self) -> Debuginfod {
-        self.texts().fold(
-            Debuginfod::new().from_env(true).fail_closed(self.symbol_fail_closed == Some(true)),
-            |settings, (name, text)| {
-                let text: &str = text.as_ref();
-                match name {
-                    "debuginfod-url" => settings.url(text),
-                    "symbol-cache-dir" => settings.cache_dir(text),
-                    "symbol-cache-max" => settings.cache_max_text(text),
-                    _ => settings.fetch_timeout_text(text),
-                }
-            },
-        )
     }
 }

@@ -1,9 +1,9 @@
-//! The file header and the program headers, of 32-bit and 64-bit files.
+//! The file header, the program headers and where notes are, of 32-bit and 64-bit files.
 
 use object::LittleEndian as LE;
 use object::elf::{
     ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFMAG, FileHeader32, FileHeader64, Machine, ProgramFlags,
-    ProgramHeader32, ProgramHeader64, ProgramType,
+    ProgramHeader32, ProgramHeader64, ProgramType, SHT_NOTE, SectionHeader32, SectionHeader64,
 };
 use object::pod;
 
@@ -18,6 +18,16 @@ pub(crate) struct FileHeader {
     pub entry: u64,
     /// Position, size of an entry, number of entries.
     pub program_headers: (u64, u16, u16),
+    /// The same of the section headers.
+    pub section_headers: (u64, u16, u16),
+}
+
+/// Where notes are in the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Notes {
+    pub offset: u64,
+    pub size: u64,
+    pub align: u64,
 }
 
 /// One program header.
@@ -57,6 +67,11 @@ impl FileHeader {
                         header.e_phentsize.get(LE),
                         header.e_phnum.get(LE),
                     ),
+                    section_headers: (
+                        header.e_shoff.get(LE),
+                        header.e_shentsize.get(LE),
+                        header.e_shnum.get(LE),
+                    ),
                 })
             }
             class if class == ELFCLASS32.0 => {
@@ -70,6 +85,11 @@ impl FileHeader {
                         header.e_phentsize.get(LE),
                         header.e_phnum.get(LE),
                     ),
+                    section_headers: (
+                        header.e_shoff.get(LE).into(),
+                        header.e_shentsize.get(LE),
+                        header.e_shnum.get(LE),
+                    ),
                 })
             }
             _ => None,
@@ -79,6 +99,25 @@ impl FileHeader {
     /// The size that an entry of the program headers has in such a file.
     pub(crate) fn program_header_size(&self) -> usize {
         if self.is_64 { size_of::<ProgramHeader64<LE>>() } else { size_of::<ProgramHeader32<LE>>() }
+    }
+
+    /// The size that an entry of the section headers has in such a file.
+    pub(crate) fn section_header_size(&self) -> usize {
+        if self.is_64 { size_of::<SectionHeader64<LE>>() } else { size_of::<SectionHeader32<LE>>() }
+    }
+
+    /// Where the notes of a section are. `None` if it has none.
+    pub(crate) fn notes_of_section(&self, entry: &[u8]) -> Option<Notes> {
+        let (kind, notes) = if self.is_64 {
+            let (header, _) = pod::from_bytes::<SectionHeader64<LE>>(entry).ok()?;
+            let (offset, size) = (header.sh_offset.get(LE), header.sh_size.get(LE));
+            (header.sh_type.get(LE), Notes { offset, size, align: header.sh_addralign.get(LE) })
+        } else {
+            let (header, _) = pod::from_bytes::<SectionHeader32<LE>>(entry).ok()?;
+            let (offset, size) = (header.sh_offset.get(LE).into(), header.sh_size.get(LE).into());
+            (header.sh_type.get(LE), Notes { offset, size, align: header.sh_addralign.get(LE).into() })
+        };
+        (kind == SHT_NOTE).then_some(notes)
     }
 
     /// Reads one entry.

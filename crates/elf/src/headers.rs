@@ -1,18 +1,21 @@
 //! The few facts that are needed of every mapped ELF file: loaded segments and the build-id.
 //!
 //! They are read through a function, so that a file and the memory of a process are read alike. Bounded: a file header,
-//! at most [`MAX_PROGRAM_HEADERS`] program headers, at most [`MAX_NOTE_BYTES`] of notes.
+//! at most [`MAX_PROGRAM_HEADERS`] program headers, at most [`MAX_NOTE_BYTES`] of notes; where these have no build-id, at most
+//! [`MAX_SECTION_HEADERS`] section headers.
 
 use std::io;
 
 use object::elf::{PF_X, PT_LOAD, PT_NOTE};
 use profile::{BuildId, FileOffset, Svma};
 
-use crate::header::{FileHeader, MAX_FILE_HEADER, ProgramHeader};
+use crate::header::{FileHeader, MAX_FILE_HEADER, Notes, ProgramHeader};
 use crate::note::gnu_build_id;
 
 /// Linkers make about ten; a file with more than this is not read.
 const MAX_PROGRAM_HEADERS: u16 = 1024;
+/// Sections that are searched for notes.
+const MAX_SECTION_HEADERS: u16 = 1024;
 /// Bytes of notes that are searched for a build-id.
 const MAX_NOTE_BYTES: u64 = 1 << 16;
 
@@ -51,10 +54,10 @@ impl Headers {
     pub fn read(read_at: ReadAt<'_>) -> io::Result<Option<Self>> {
         let mut bytes = [0; MAX_FILE_HEADER];
         let len = read_fully(read_at, &mut bytes, 0)?;
-        let Some(header) = FileHeader::parse(&bytes[..len]) else { return Ok(None) };
-        let (table, entry_size, count) = header.program_headers;
+        let Some(file_header) = FileHeader::parse(&bytes[..len]) else { return Ok(None) };
+        let (table, entry_size, count) = file_header.program_headers;
         let entry_size = usize::from(entry_size);
-        if count == 0 || count > MAX_PROGRAM_HEADERS || entry_size != header.program_header_size() {
+        if count == 0 || count > MAX_PROGRAM_HEADERS || entry_size != file_header.program_header_size() {
             return Ok(None);
         }
         let mut bytes = vec![0; entry_size * usize::from(count)];
@@ -62,21 +65,53 @@ impl Headers {
 
         let mut found = Self::default();
         let mut note_budget = MAX_NOTE_BYTES;
-        for header in bytes[..len].chunks_exact(entry_size).filter_map(|entry| header.program_header(entry)) {
+        let entries = bytes[..len].chunks_exact(entry_size);
+        for header in entries.filter_map(|entry| file_header.program_header(entry)) {
             match header.kind {
                 PT_LOAD => found.segments.extend(segment(&header)),
                 PT_NOTE if found.build_id.is_none() => {
-                    let size = header.file_size.min(note_budget);
-                    note_budget -= size;
-                    let mut notes = vec![0; size as usize];
-                    let len = read_fully(read_at, &mut notes, header.offset)?;
-                    found.build_id = gnu_build_id(&notes[..len], if header.align == 8 { 8 } else { 4 });
+                    let notes = Notes { offset: header.offset, size: header.file_size, align: header.align };
+                    found.build_id = build_id_in(read_at, notes, &mut note_budget)?;
                 }
                 _ => {}
             }
         }
+        if found.build_id.is_none() {
+            // Sections are no part of a program in memory, so what cannot be read there is not missing.
+            found.build_id = build_id_in_sections(read_at, &file_header, &mut note_budget).unwrap_or(None);
+        }
         Ok(Some(found))
     }
+}
+
+/// The build-id in some notes, as far as there is a budget of bytes.
+fn build_id_in(read_at: ReadAt<'_>, notes: Notes, budget: &mut u64) -> io::Result<Option<BuildId>> {
+    let size = notes.size.min(*budget);
+    *budget -= size;
+    let mut bytes = vec![0; size as usize];
+    let len = read_fully(read_at, &mut bytes, notes.offset)?;
+    Ok(gnu_build_id(&bytes[..len], if notes.align == 8 { 8 } else { 4 }))
+}
+
+/// The build-id in the sections of notes: Go's linker leaves it out of the segment of notes.
+fn build_id_in_sections(
+    read_at: ReadAt<'_>,
+    header: &FileHeader,
+    budget: &mut u64,
+) -> io::Result<Option<BuildId>> {
+    let (table, entry_size, count) = header.section_headers;
+    let entry_size = usize::from(entry_size);
+    if entry_size != header.section_header_size() {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; entry_size * usize::from(count.min(MAX_SECTION_HEADERS))];
+    let len = read_fully(read_at, &mut bytes, table)?;
+    for notes in bytes[..len].chunks_exact(entry_size).filter_map(|entry| header.notes_of_section(entry)) {
+        if let Some(build_id) = build_id_in(read_at, notes, budget)? {
+            return Ok(Some(build_id));
+        }
+    }
+    Ok(None)
 }
 
 fn read_fully(read_at: ReadAt<'_>, buffer: &mut [u8], position: u64) -> io::Result<usize> {
@@ -149,6 +184,23 @@ mod tests {
                 .collect();
             assert_eq!(headers.segments, expected, "{path}");
         }
+    }
+
+    #[test]
+    fn a_build_id_outside_of_the_segments_of_notes_is_found_by_its_section() {
+        let bytes = std::fs::read("/bin/sh").unwrap();
+        let whole = Headers::read(&slice(&bytes)).unwrap().unwrap();
+        let at = u64::from_le_bytes(bytes[32..40].try_into().unwrap()) as usize;
+        let mut hidden = bytes.clone();
+        for entry in hidden[at..].chunks_exact_mut(56).take(bytes[56].into()) {
+            if entry[..4] == PT_NOTE.0.to_le_bytes() {
+                entry[..4].fill(0);
+            }
+        }
+        assert_eq!(Headers::read(&slice(&hidden)).unwrap().unwrap(), whole);
+        let sections = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+        let cut = Headers::read(&slice(&hidden[..sections])).unwrap().unwrap();
+        assert_eq!((cut.segments, cut.build_id), (whole.segments, None));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::abi::skeleton::{self, types};
 use crate::error::load_error;
 use crate::heap::MAX_CALLS;
 use crate::python::{MAX_PYTHONS, MAX_SENT_CODES};
-use crate::settings::SampledIn;
+use crate::sampler_states::Further;
+use crate::settings::{FurtherEvent, SampledIn};
+use crate::sum_key::Event;
 use crate::{Error, OffCpu, Settings, memory};
 
 /// Entries of the map of threads where the kernel has no task storage for these programs (before Linux 5.12). Twice the
@@ -47,6 +49,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) task_storage: bool,
     /// Tables that are sized for a crowd take memory for what is in them: see [`memory`].
     pub(crate) growing: bool,
+    /// The number of the sampled event whose object this is.
+    pub(crate) event: usize,
 }
 
 /// Slots for programs that can be preempted: user space runs one iterator at a time, and no other program claims slots.
@@ -89,8 +93,13 @@ impl Slots {
     }
 }
 
-/// The slot in which the program of the sampling event runs on a CPU. It is the same with and without other programs.
-pub(crate) fn sampler_slot(cpu: u32, cpus: u32, sampled_in: SampledIn) -> u32 {
+/// Whether this map has the settings of an object.
+pub(crate) fn has_settings(map: &str) -> bool {
+    map.ends_with(".rodata")
+}
+
+/// The context in which the program of an event runs.
+fn context_of(sampled_in: SampledIn) -> usize {
     let context = match sampled_in {
         SampledIn::Timer => types::sampler_context::CONTEXT_HARDIRQ,
         SampledIn::Task => types::sampler_context::CONTEXT_TASK,
@@ -99,7 +108,22 @@ pub(crate) fn sampler_slot(cpu: u32, cpus: u32, sampled_in: SampledIn) -> u32 {
         }
         SampledIn::Program | SampledIn::Allocator => types::sampler_context::CONTEXT_PROBE,
     };
-    Slots::of(cpus, false, sampled_in).first[context.0 as usize] + cpu
+    context.0 as usize
+}
+
+/// The slots of further sampled events, behind all others.
+pub(crate) fn further_slots(settings: &Settings, cpus: u32) -> Further {
+    let first = Slots::of(cpus, settings.follows_threads(), settings.sampled_in).all;
+    Further { first, of_each: cpus, events: settings.further.len() }
+}
+
+/// The slot in which the program of a sampled event runs on the first CPU, by the number of the event. That of the first event is the same
+/// with and without other programs.
+pub(crate) fn sampler_slot(settings: &Settings, cpus: u32, event: usize) -> u32 {
+    match event {
+        0 => Slots::of(cpus, false, settings.sampled_in).first[context_of(settings.sampled_in)],
+        _ => further_slots(settings, cpus).slots_of(event).start,
+    }
 }
 
 const CONTEXTS: usize = types::sampler_context::CONTEXTS.0 as usize;
@@ -107,7 +131,9 @@ const CONTEXTS: usize = types::sampler_context::CONTEXTS.0 as usize;
 /// Memos for each CPU: powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Memos {
-    /// Memos of the sampler.
+    /// Sampled events.
+    sampled: u32,
+    /// Memos of the sampler, for each of them.
     sampler: u32,
     /// Memos of the programs that follow threads; 0 without those programs. They need more: threads alternate on a CPU and
     /// block at the same places again and again.
@@ -116,8 +142,8 @@ struct Memos {
 
 impl Memos {
     /// The useful number of memos, reduced until they fit into [`MEMOS_BYTES`] or one of each kind is left.
-    fn of(cpus: u32, threads: bool) -> Self {
-        let mut memos = Self { sampler: 4, scheduler: if threads { 16 } else { 0 } };
+    fn of(cpus: u32, threads: bool, sampled: u32) -> Self {
+        let mut memos = Self { sampled, sampler: 4, scheduler: if threads { 16 } else { 0 } };
         while memos.bytes(cpus) > MEMOS_BYTES && memos.sampler.max(memos.scheduler) > 1 {
             if memos.scheduler > 2 * memos.sampler || memos.sampler == 1 {
                 memos.scheduler /= 2;
@@ -129,7 +155,19 @@ impl Memos {
     }
 
     fn bytes(self, cpus: u32) -> usize {
-        cpus as usize * (self.sampler + self.scheduler) as usize * size_of::<types::memo>()
+        (cpus * self.of_a_cpu()) as usize * size_of::<types::memo>()
+    }
+
+    fn of_a_cpu(self) -> u32 {
+        self.sampled * self.sampler + self.scheduler
+    }
+
+    /// The first memo of a sampled event. Those of the scheduler follow on those of the first one.
+    fn first_of(self, cpus: u32, event: usize) -> u32 {
+        match event as u32 {
+            0 => 0,
+            event => cpus * (event * self.sampler + self.scheduler),
+        }
     }
 }
 
@@ -139,10 +177,10 @@ impl Layout<'_> {
     /// # Errors
     /// [`Error::Load`]; [`Error::Missing`] if the object differs from the one at build time.
     pub(crate) fn apply(&self, object: &mut OpenObject) -> Result<(), Error> {
-        let Layout { settings, chunks, cpus, task_storage, growing } = *self;
+        let Layout { settings, chunks, cpus, task_storage, growing, .. } = *self;
         let threads = settings.follows_threads();
-        let memos = Memos::of(cpus, threads);
-        let slots = Slots::of(cpus, threads, settings.sampled_in);
+        let memos = Memos::of(cpus, threads, 1 + settings.further.len() as u32);
+        let slots = self.slots();
         for mut map in object.maps_mut() {
             if growing && memory::grows(&map.name().to_string_lossy()) {
                 map.set_map_flags(BPF_F_NO_PREALLOC).map_err(load_error)?;
@@ -153,7 +191,7 @@ impl Layout<'_> {
                 "python_walks" if settings.python => slots.all.min(PYTHON_STATES),
                 "pythons" if settings.python => MAX_PYTHONS,
                 "sent_codes" if settings.python => MAX_SENT_CODES,
-                "memos" => cpus * (memos.sampler + memos.scheduler),
+                "memos" => cpus * memos.of_a_cpu(),
                 "lock_holders" if settings.locks => {
                     MAX_THREADS.saturating_add(settings.threads.saturating_mul(2))
                 }
@@ -184,7 +222,7 @@ impl Layout<'_> {
                 "procs" => settings.max_processes,
                 "totals_a" | "totals_b" => settings.sums(),
                 "ring" => settings.ring_bytes,
-                name if name.ends_with(".rodata") => {
+                name if has_settings(name) => {
                     self.write_settings(&mut map, memos)?;
                     continue;
                 }
@@ -193,6 +231,23 @@ impl Layout<'_> {
             map.set_max_entries(entries).map_err(load_error)?;
         }
         Ok(())
+    }
+
+    /// The slots of all programs of this object.
+    fn slots(&self) -> Slots {
+        let settings = self.settings;
+        let mut slots = Slots::of(self.cpus, settings.follows_threads(), settings.sampled_in);
+        if let Some(of_event) = self.further_event() {
+            let first = further_slots(settings, self.cpus).slots_of(self.event).start;
+            slots.first[context_of(of_event.sampled_in)] = first;
+        }
+        slots.all += settings.further.len() as u32 * self.cpus;
+        slots
+    }
+
+    /// The event whose object this is, unless it is the first one.
+    fn further_event(&self) -> Option<&FurtherEvent> {
+        self.settings.further.get(self.event.checked_sub(1)?)
     }
 
     fn write_settings(&self, map: &mut libbpf_rs::OpenMapMut<'_>, memos: Memos) -> Result<(), Error> {
@@ -205,9 +260,12 @@ impl Layout<'_> {
         if bytes.len() != end {
             return Err(Error::Missing { kind: "map", name: ".rodata" });
         }
-        let slots = Slots::of(self.cpus, settings.follows_threads(), settings.sampled_in);
-        let value_plan =
-            settings.value.as_ref().map(|plan| plan.encode().ok_or(Error::ValuePlan)).transpose()?;
+        let slots = self.slots();
+        let (sample_every, value) = match self.further_event() {
+            Some(event) => (event.sample_every, &event.value),
+            None => (settings.sample_every, &settings.value),
+        };
+        let value_plan = value.as_ref().map(|plan| plan.encode().ok_or(Error::ValuePlan)).transpose()?;
         let value_plan = value_plan.unwrap_or_default();
         let values = skeleton::types::rodata {
             first_slot: slots.first,
@@ -228,6 +286,8 @@ impl Layout<'_> {
             profiled_states,
             possible_cpus: self.cpus,
             sampler_memos: memos.sampler,
+            first_memo: memos.first_of(self.cpus, self.event),
+            sampled_event: Event::SAMPLED.get(self.event).map_or(0, |event| *event as u32),
             // The programs use this number minus one as a mask, so it must not be 0.
             sched_memos: memos.scheduler.max(1),
             whole_system: settings.whole_system,
@@ -242,7 +302,7 @@ impl Layout<'_> {
             chosen_cgroup: settings.cgroup.map_or(0, |cgroup| cgroup.id),
             chosen_first_level: settings.cgroup.map_or(0, |cgroup| cgroup.levels.0),
             chosen_last_level: settings.cgroup.map_or(0, |cgroup| cgroup.levels.1),
-            sample_every: settings.sample_every.max(1),
+            sample_every: sample_every.max(1),
             value_plan,
             python: settings.python,
             check_memo: settings.check_memo,
@@ -265,15 +325,17 @@ mod tests {
 
     #[test]
     fn memos_shrink_with_the_number_of_possible_cpus_down_to_one() {
-        let both = |cpus| Memos::of(cpus, true);
-        assert_eq!(both(2), Memos { sampler: 4, scheduler: 16 });
-        assert_eq!(both(24), Memos { sampler: 4, scheduler: 16 });
-        assert_eq!(both(128), Memos { sampler: 1, scheduler: 2 });
-        assert_eq!(Memos::of(64, false), Memos { sampler: 4, scheduler: 0 });
+        let both = |cpus| Memos::of(cpus, true, 1);
+        let memos = |sampler, scheduler| Memos { sampled: 1, sampler, scheduler };
+        assert_eq!(both(2), memos(4, 16));
+        assert_eq!(both(24), memos(4, 16));
+        assert_eq!(both(128), memos(1, 2));
+        assert_eq!(Memos::of(64, false, 1), memos(4, 0));
         for cpus in 1..=8192 {
             for threads in [false, true] {
-                let memos = Memos::of(cpus, threads);
-                let least = Memos { sampler: 1, scheduler: u32::from(threads) };
+                let sampled = 1 + cpus % 6;
+                let memos = Memos::of(cpus, threads, sampled);
+                let least = Memos { sampled, sampler: 1, scheduler: u32::from(threads) };
                 assert!(memos.bytes(cpus) <= MEMOS_BYTES || memos == least, "{cpus} {memos:?}");
                 assert!(memos.sampler.is_power_of_two() && memos.scheduler.max(1).is_power_of_two());
                 assert!(memos.scheduler >= least.scheduler);
@@ -319,22 +381,43 @@ mod tests {
                 }
             }
             assert!(used.iter().all(|used| *used), "{slots:?}");
-            let context = match sampled_in {
-                SampledIn::Timer => contexts::CONTEXT_HARDIRQ,
-                SampledIn::Task => contexts::CONTEXT_TASK,
-                SampledIn::Hardware | SampledIn::Tracepoint | SampledIn::Function => contexts::CONTEXT_ANY,
-                SampledIn::Program | SampledIn::Allocator => contexts::CONTEXT_PROBE,
-            };
-            let first = slots.first[context.0 as usize];
-            assert_eq!(sampler_slot(cpus - 1, cpus, sampled_in), first + cpus - 1);
+            let settings = Settings { sampled_in, ..Settings::default() };
+            assert_eq!(sampler_slot(&settings, cpus, 0), slots.first[context_of(sampled_in)]);
         }
+    }
+
+    #[test]
+    fn further_events_have_slots_and_memos_behind_all_others() {
+        let event = |sampled_in| FurtherEvent { sampled_in, sample_every: 1, value: None };
+        let further = vec![event(SampledIn::Task), event(SampledIn::Program)];
+        let off_cpu = OffCpu { states: Vec::new(), min_block_ns: 0, wall_clock: false, wakers: false };
+        let settings = Settings { off_cpu: Some(off_cpu), further, ..Settings::default() };
+        let layout = |event| Layout {
+            settings: &settings,
+            chunks: 1,
+            cpus: 3,
+            task_storage: true,
+            growing: true,
+            event,
+        };
+        let [first, second, third] = [0, 1, 2].map(|event| layout(event).slots());
+        let base = further_slots(&settings, 3).first;
+        assert_eq!([first.all, second.all, third.all], [base + 6; 3]);
+        let task = types::sampler_context::CONTEXT_TASK.0 as usize;
+        let probe = types::sampler_context::CONTEXT_PROBE.0 as usize;
+        assert!(first.first[task] < base, "the programs that follow threads have their own");
+        assert_eq!((second.first[task], third.first[probe]), (base, base + 3));
+        assert_eq!([1, 2].map(|event| sampler_slot(&settings, 3, event)), [base, base + 3]);
+        let memos = Memos { sampled: 3, sampler: 4, scheduler: 16 };
+        assert_eq!([0, 1, 2].map(|event| memos.first_of(3, event)), [0, 60, 72]);
+        assert_eq!(3 * memos.of_a_cpu(), 84);
     }
 
     /// Bytes of all maps, without the chunks that the table pool allocates on demand.
     fn bytes(settings: &Settings, cpus: u32) -> usize {
         let mut object =
             libbpf_rs::ObjectBuilder::default().open_memory(&OBJECT.0).expect("the object can be read");
-        let layout = Layout { settings, chunks: 512, cpus, task_storage: true, growing: false };
+        let layout = Layout { settings, chunks: 512, cpus, task_storage: true, growing: false, event: 0 };
         layout.apply(&mut object).expect("every map takes its size");
         let maps = object.maps().filter(|map| map.autocreate());
         maps.map(|map| map_bytes(map.map_type(), map.key_size(), map.value_size(), map.max_entries())).sum()

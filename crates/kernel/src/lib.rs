@@ -40,6 +40,7 @@ mod room;
 mod rules;
 mod runs;
 mod sampler_states;
+mod samplers;
 mod sched_stats;
 mod schema;
 mod sections;
@@ -79,7 +80,9 @@ pub use sampler_states::Ticks;
 pub use sched_stats::{EventCount, ProcessId, ProcessStats};
 pub use schema::{Fold, Schema};
 pub use sections::VALUE_SLOTS;
-pub use settings::{ChosenCgroup, MAX_SPLIT_EVENTS, OffCpu, SampledIn, SchedStats, Settings};
+pub use settings::{
+    ChosenCgroup, FurtherEvent, MAX_FURTHER_EVENTS, MAX_SPLIT_EVENTS, OffCpu, SampledIn, SchedStats, Settings,
+};
 pub use sides::{Cut, OpenStretch, Sums};
 pub use single::SingleSample;
 pub use stack_message::StackMessage;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object};
 use metrics::Scheduling;
 use profile::Svma;
 use unwind::{Rule, Table};
@@ -23,9 +23,9 @@ use crate::python::{Python, Pythons};
 use crate::room::TableTrial;
 use crate::runs::{Runs, runs};
 use crate::sampler_states::{SamplerStates, Ticks};
+use crate::samplers::Samplers;
 use crate::sched_stats::{ProcessId, ProcessStats, StatsMaps};
-use crate::settings::SampledIn;
-use crate::sides::{Cut, Sides, Sums};
+use crate::sides::{self, Cut, Sides, Sums};
 use crate::table_pool::TablePool;
 use crate::table_uses::TableUses;
 use crate::thread_iter::{self, ThreadIter};
@@ -60,7 +60,7 @@ pub struct Kernel {
     cpus: u32,
     scheduler_programs: Vec<&'static str>,
     follows_exits: bool,
-    sampled_in: SampledIn,
+    samplers: Samplers,
     sched_stats: StatsMaps,
     heap: HeapMaps,
     memory: MapMemory,
@@ -97,12 +97,10 @@ impl Kernel {
 
     fn load_with(settings: &Settings, cpus: u32, task_storage: bool) -> Result<Self, Error> {
         let chunks = (settings.table_pool_bytes / CHUNK_BYTES).clamp(1, 4096) as u32;
-        let mut object = ObjectBuilder::default()
-            .name("perf_agent")
-            .and_then(|b| b.open_memory(&object::OBJECT.0))
-            .map_err(load_error)?;
+        let mut object = object::open()?;
         let growing = tables_can_grow();
-        Layout { settings, chunks, cpus, task_storage, growing }.apply(&mut object)?;
+        let layout = Layout { settings, chunks, cpus, task_storage, growing, event: 0 };
+        layout.apply(&mut object)?;
         object::choose_programs(&mut object, settings);
         let object = object.load().map_err(load_error)?;
         let map = |name| object::find_map(&object, name);
@@ -115,7 +113,8 @@ impl Kernel {
         }
         let words = ControlWords::new(&map(ControlWords::MAP)?)?;
         let tables = [map("totals_a")?, map("totals_b")?];
-        let states = SamplerStates::new(&map("sampler_states")?)?;
+        let further = layout::further_slots(settings, cpus);
+        let states = SamplerStates::new(&map("sampler_states")?, further)?;
         Ok(Self {
             links: Vec::new(),
             pool: TablePool::new(map("table_pool")?, chunks)?,
@@ -132,7 +131,7 @@ impl Kernel {
             cpus,
             scheduler_programs: thread_iter::programs(settings),
             follows_exits: thread_iter::follows_exits(settings),
-            sampled_in: settings.sampled_in,
+            samplers: Samplers::load(&object, &layout)?,
             sched_stats: StatsMaps::find(map, words.clone())?,
             table_uses: TableUses::new(&map(TableUses::MAP)?)?,
             epoch: 0,
@@ -213,17 +212,20 @@ impl Kernel {
         ended
     }
 
-    /// The program to attach to the sampling events, which must happen where [`Settings::sampled_in`] says.
+    /// The program to attach to the events that are sampled, which must happen where the settings say. `event`: 0, or the number of a further
+    /// event, from 1 on.
     ///
     /// # Errors
     /// [`Error::Missing`] if the object lacks it.
-    pub fn with_sampler<T>(&self, attach: impl FnOnce(BorrowedFd<'_>) -> T) -> Result<T, Error> {
-        let name = object::sampler(self.sampled_in);
-        let program = self.object.progs().find(|program| program.name() == name);
-        program.map(|program| attach(program.as_fd())).ok_or(Error::Missing { kind: "program", name })
+    pub fn with_sampler<T>(
+        &self,
+        event: usize,
+        attach: impl FnOnce(BorrowedFd<'_>) -> T,
+    ) -> Result<T, Error> {
+        self.samplers.with_program(event, &self.object, attach)
     }
 
-    /// A program for functions of allocators, with [`SampledIn::Allocator`].
+    /// A program for functions of allocators, with [`crate::SampledIn::Allocator`].
     ///
     /// # Errors
     /// [`Error::Missing`] if the object lacks it.
@@ -473,18 +475,30 @@ impl Kernel {
         self.sides.sampler_counters()
     }
 
-    /// How often the program of the sampling event ran on a CPU.
+    /// The counters of further sampled events so far, in their order.
     #[must_use]
-    pub fn ticks(&self, cpu: u32) -> Ticks {
-        self.sides.ticks(layout::sampler_slot(cpu, self.cpus, self.sampled_in))
+    pub fn further_counters(&self) -> Vec<Counters> {
+        self.sides.further_counters()
     }
 
-    /// How often the kernel did not run the program of the sampling event, because another one of that sort ran on the CPU. Of tracepoints,
-    /// since Linux 6.7; 0 before.
+    /// Single samples of all events so far that did not fit into the ring.
     #[must_use]
-    pub fn sampler_skipped(&self) -> u64 {
-        let name = object::sampler(self.sampled_in);
-        self.runs().filter(|(program, _)| program == name).map(|(_, runs)| runs.skipped).sum()
+    pub fn singles_lost(&self) -> u64 {
+        sides::singles_lost(&self.counters(), &self.further_counters())
+    }
+
+    /// How often the program of a sampled event ran on a CPU. `event`: as of [`Self::with_sampler`].
+    #[must_use]
+    pub fn ticks(&self, event: usize, cpu: u32) -> Ticks {
+        self.sides.ticks(self.samplers.slot(event, cpu))
+    }
+
+    /// How often the kernel did not run the program of a sampled event, because another one of that sort ran on the CPU. Of tracepoints,
+    /// since Linux 6.7; 0 before. `event`: as of [`Self::with_sampler`].
+    #[must_use]
+    pub fn sampler_skipped(&self, event: usize) -> u64 {
+        let skipped = self.with_sampler(event, |program| runs(program).map(|runs| runs.skipped));
+        skipped.ok().flatten().unwrap_or(0)
     }
 
     /// The counters of the programs that follow threads so far.
@@ -551,7 +565,8 @@ impl Kernel {
     /// Run time of each program in ns, if the kernel counts it (sysctl kernel.bpf_stats_enabled).
     #[must_use]
     pub fn run_times_ns(&self) -> Option<BTreeMap<String, u64>> {
-        let times: BTreeMap<_, _> = self.runs().map(|(name, runs)| (name, runs.time_ns)).collect();
+        let mut times = BTreeMap::new();
+        self.runs().for_each(|(name, runs)| *times.entry(name).or_default() += runs.time_ns);
         times.values().any(|time| *time > 0).then_some(times)
     }
 
@@ -562,9 +577,10 @@ impl Kernel {
         skipped
     }
 
-    /// The kernel's counts for each loaded program, by name.
+    /// The kernel's counts for each loaded program, by name. Programs of several events may have one.
     fn runs(&self) -> impl Iterator<Item = (String, Runs)> {
-        let loaded = self.object.progs().filter(|program| program.autoload());
+        let objects = std::iter::once(&self.object).chain(self.samplers.further());
+        let loaded = objects.flat_map(|object| object.progs().filter(|program| program.autoload()));
         loaded.filter_map(|program| {
             Some((program.name().to_string_lossy().into_owned(), runs(program.as_fd())?))
         })

@@ -1,7 +1,11 @@
 //! The object with all programs and maps: its bytes, which of its programs are loaded, and how they and its maps are found by name.
 
-use libbpf_rs::{Link, MapCore, MapHandle, Object, OpenObject};
+#[cfg(test)]
+mod stack_depth;
 
+use libbpf_rs::{Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject};
+
+use crate::error::load_error;
 use crate::heap::HeapProgram;
 use crate::memory::{self, MapMemory, map_bytes};
 use crate::settings::SampledIn;
@@ -13,6 +17,15 @@ pub(crate) static OBJECT: &Aligned<[u8]> =
 
 #[repr(C, align(8))]
 pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
+
+/// The object before it is loaded.
+///
+/// # Errors
+/// [`Error::Load`].
+pub(crate) fn open() -> Result<OpenObject, Error> {
+    let mut builder = ObjectBuilder::default();
+    builder.name("perf_agent").and_then(|named| named.open_memory(&OBJECT.0)).map_err(load_error)
+}
 
 /// Programs that follow process life.
 pub(crate) const FOLLOWERS: [&str; 4] = ["process_fork", "process_exec", "process_renamed", "process_exit"];

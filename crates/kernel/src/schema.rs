@@ -37,6 +37,9 @@ impl Schema {
             Event::Scheduler => event_schema::SCHEMA_SCHEDULER,
             Event::Lock => event_schema::SCHEMA_LOCK,
             Event::LockLength => event_schema::SCHEMA_LOCK_LENGTH,
+            Event::Second | Event::Third | Event::Fourth | Event::Fifth | Event::Sixth => {
+                event_schema::SCHEMA_CLOCK
+            }
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::sum_key::State;
+use crate::sum_key::{Event, State};
 use crate::value_plan::ValuePlan;
 
 /// Off-CPU recording.
@@ -40,6 +40,9 @@ pub struct SchedStats {
 /// The largest number of events that can be split by process.
 pub const MAX_SPLIT_EVENTS: usize = 8;
 
+/// The largest number of events that can be sampled beside the first one.
+pub const MAX_FURTHER_EVENTS: usize = Event::SAMPLED.len() - 1;
+
 impl OffCpu {
     /// Bit masks of the states in the profile, and of the recorded states.
     pub(crate) fn masks(&self) -> (u8, u8) {
@@ -74,6 +77,17 @@ pub enum SampledIn {
     Allocator,
 }
 
+/// An event that is sampled beside the first one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FurtherEvent {
+    /// Where it happens. Not at functions of an allocator.
+    pub sampled_in: SampledIn,
+    /// As [`Settings::sample_every`].
+    pub sample_every: u64,
+    /// As [`Settings::value`].
+    pub value: Option<ValuePlan>,
+}
+
 /// The settings with which the programs are loaded.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -83,6 +97,8 @@ pub struct Settings {
     pub sample_every: u64,
     /// Where the sampling event has a value to be summed up beside the number of its occurrences: see [`Schema::of_values`](crate::Schema::of_values).
     pub value: Option<ValuePlan>,
+    /// Events that are sampled too, at most [`MAX_FURTHER_EVENTS`]. Each takes [`Kernel::memory`](crate::Kernel::memory) for each possible CPU.
+    pub further: Vec<FurtherEvent>,
     /// Secret of the stack hash.
     pub seed: u64,
     /// Record every process.
@@ -180,6 +196,7 @@ impl Default for Settings {
             sampled_in: SampledIn::Timer,
             sample_every: 1,
             value: None,
+            further: Vec::new(),
             seed: 0,
             whole_system: false,
             without_children: false,

@@ -44,6 +44,8 @@ pub struct Cut {
     pub at_ns: u64,
     /// The counters of the sampler.
     pub sampler: Counters,
+    /// Those of further sampled events, in their order.
+    pub further: Vec<Counters>,
     /// The counters of the programs that follow threads.
     pub off_cpu: Counters,
     /// The intervals of threads that were open at the seam.
@@ -72,19 +74,38 @@ pub struct OpenStretch {
 /// Counters of the sampler and of the programs that follow threads.
 #[derive(Clone)]
 struct Counted {
-    sampler: [u64; COUNTERS],
+    /// By number of the sampled event.
+    sampled: [[u64; COUNTERS]; Event::SAMPLED.len()],
     threads: [u64; COUNTERS],
 }
 
 impl Counted {
-    const NOTHING: Self = Self { sampler: [0; COUNTERS], threads: [0; COUNTERS] };
+    const NOTHING: Self = Self { sampled: [[0; COUNTERS]; Event::SAMPLED.len()], threads: [0; COUNTERS] };
 
     fn add(&mut self, more: &Self) {
-        let all = self.sampler.iter_mut().chain(&mut self.threads);
-        for (sum, more) in all.zip(more.sampler.iter().chain(&more.threads)) {
+        let all = self.sampled.as_flattened_mut().iter_mut().chain(&mut self.threads);
+        for (sum, more) in all.zip(more.sampled.as_flattened().iter().chain(&more.threads)) {
             *sum += more;
         }
     }
+
+    /// Those of the further events of so many.
+    fn further(&self, events: usize) -> Vec<Counters> {
+        self.sampled.iter().skip(1).take(events).map(Counters::from_sums).collect()
+    }
+}
+
+impl Cut {
+    /// Single samples that did not fit into the ring.
+    #[must_use]
+    pub fn singles_lost(&self) -> u64 {
+        singles_lost(&self.sampler, &self.further)
+    }
+}
+
+/// Single samples of all events that did not fit into the ring.
+pub(crate) fn singles_lost(sampler: &Counters, further: &[Counters]) -> u64 {
+    sampler.singles_lost + further.iter().map(|counters| counters.singles_lost).sum::<u64>()
 }
 
 /// The maps that have two sides, and the counters taken out of them.
@@ -140,16 +161,23 @@ impl Sides {
 
     /// Counters of the sampler so far.
     pub(crate) fn sampler_counters(&self) -> Counters {
-        let mut all = self.total.clone();
-        (0..2).for_each(|side| all.add(&self.counted(side)));
-        Counters::from_sums(&all.sampler)
+        Counters::from_sums(&self.so_far().sampled[0])
+    }
+
+    /// Those of further sampled events.
+    pub(crate) fn further_counters(&self) -> Vec<Counters> {
+        self.so_far().further(self.states.further_events())
     }
 
     /// Counters of the programs that follow threads so far.
     pub(crate) fn thread_counters(&self) -> Counters {
+        Counters::from_sums(&self.so_far().threads)
+    }
+
+    fn so_far(&self) -> Counted {
         let mut all = self.total.clone();
         (0..2).for_each(|side| all.add(&self.counted(side)));
-        Counters::from_sums(&all.threads)
+        all
     }
 
     /// Empties the side in use, while the programs go on with the other. Calls `each` with each hash and its sums.
@@ -181,7 +209,8 @@ impl Sides {
         let interval = std::mem::replace(&mut self.interval, Counted::NOTHING);
         Ok(Cut {
             at_ns: self.seam_ns,
-            sampler: Counters::from_sums(&interval.sampler),
+            sampler: Counters::from_sums(&interval.sampled[0]),
+            further: interval.further(self.states.further_events()),
             off_cpu: Counters::from_sums(&interval.threads),
             open: std::mem::take(&mut self.open),
             side_changes,
@@ -255,10 +284,11 @@ impl Sides {
 
     /// The counters of a side.
     fn counted(&self, side: usize) -> Counted {
-        Counted {
-            sampler: self.states.counters(Event::Clock, side),
-            threads: self.states.counters(Event::Scheduler, side),
+        let mut sampled = Counted::NOTHING.sampled;
+        for (number, sums) in sampled.iter_mut().enumerate().take(1 + self.states.further_events()) {
+            *sums = self.states.of_sampled(number, side);
         }
+        Counted { sampled, threads: self.states.of_threads(side) }
     }
 
     fn empty(&mut self, side: usize, mut each: impl FnMut(u64, Sums)) -> Result<(), Error> {
@@ -266,7 +296,7 @@ impl Sides {
         self.states.clear_counters(side);
         self.total.add(&counted);
         self.interval.add(&counted);
-        // Only samples of the clock are counted there.
+        // Only samples are counted there.
         self.states.take_pending(side, |hash, count| each(hash, Sums { values: [count, 0, 0] }));
         let sums = |[hash]: [u64; 1], values: [u64; VALUE_SLOTS]| each(hash, Sums { values });
         batch::empty(&self.tables[side], sums).map_err(not_emptied("totals"))

@@ -76,7 +76,7 @@ impl TryFrom<u32> for State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Event {
-    /// The sampler's clock: a count is a sample.
+    /// The sampler's clock, or the first event that takes its place: a count is a sample.
     Clock = types::event::EVENT_CLOCK.0 as isize,
     /// The scheduler: a count is an interval of a thread on or off CPU.
     Scheduler = types::event::EVENT_SCHEDULER.0 as isize,
@@ -84,11 +84,41 @@ pub enum Event {
     Lock = types::event::EVENT_LOCK.0 as isize,
     /// The same waits by their length.
     LockLength = types::event::EVENT_LOCK_LENGTH.0 as isize,
+    /// The second event that is sampled.
+    Second = types::event::EVENT_SECOND.0 as isize,
+    /// The third one.
+    Third = types::event::EVENT_THIRD.0 as isize,
+    /// The fourth one.
+    Fourth = types::event::EVENT_FOURTH.0 as isize,
+    /// The fifth one.
+    Fifth = types::event::EVENT_FIFTH.0 as isize,
+    /// The sixth one.
+    Sixth = types::event::EVENT_SIXTH.0 as isize,
 }
 
 impl Event {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Clock, Self::Scheduler, Self::Lock, Self::LockLength];
+    pub const ALL: [Self; 9] = [
+        Self::Clock,
+        Self::Scheduler,
+        Self::Lock,
+        Self::LockLength,
+        Self::Second,
+        Self::Third,
+        Self::Fourth,
+        Self::Fifth,
+        Self::Sixth,
+    ];
+
+    /// Those that are sampled, in their order: the clock, or the event that takes its place, and further ones.
+    pub const SAMPLED: [Self; 6] =
+        [Self::Clock, Self::Second, Self::Third, Self::Fourth, Self::Fifth, Self::Sixth];
+
+    /// Its number among the sampled events.
+    #[must_use]
+    pub fn sampled_number(self) -> Option<usize> {
+        Self::SAMPLED.iter().position(|event| *event == self)
+    }
 
     /// The event in a key: `KEY_EVENT_SHIFT` of `bpf/abi/sums.h`. The programs make no key with an unknown number, for which this
     /// is none.

@@ -93,6 +93,12 @@ impl Recording {
         output::modes(self.model())
     }
 
+    /// The same, each with the word that stands for it in the names of files: the mode, or the event where several were sampled.
+    #[must_use]
+    pub fn named_modes(&self) -> Vec<(Mode, String)> {
+        output::words(self.model())
+    }
+
     /// The profile of a mode, if the recording has it.
     #[must_use]
     pub fn profile(&self, mode: Mode) -> Option<Profile> {

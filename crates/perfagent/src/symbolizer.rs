@@ -169,6 +169,7 @@ impl Symbolizer {
             };
             options.symbols.records = self.fetching.record_store();
             options.symbols.debug_dirs.splice(0..0, self.symbol_dirs.iter().cloned());
+            options.symbols.named_dirs.clone_from(&self.symbol_dirs);
             let sources = std::mem::take(given).before(Sources::standard(&options));
             let cancel = self.cancel.clone();
             let token = AbandonToken::when(move || cancel.is_cancelled());

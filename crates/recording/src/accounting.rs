@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
+use crate::event_accounting::EventAccounting;
 use crate::heap_counts::HeapCounts;
+use crate::not_run::NotRun;
 use crate::state::State;
 use crate::trampoline_counts::TrampolineCounts;
 use crate::walk_end::WalkEnd;
@@ -38,15 +40,6 @@ impl Cost {
     }
 }
 
-/// Periods in which the kernel did not run the program of the clock, as while a thread changes BPF maps: an estimate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotRun {
-    /// Their number, on all CPUs.
-    pub periods: u64,
-    /// The CPU with the largest share of such periods in the whole capture, and that share in thousandths; none if no CPU has any.
-    pub worst: Option<(u32, u32)>,
-}
-
 /// What was seen, lost and skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounting {
@@ -60,6 +53,9 @@ pub struct Accounting {
     pub throttled_ns: u64,
     /// Periods of the sampling events in which the kernel ran no program.
     pub not_run: NotRun,
+    /// The same of events that were sampled beside the first one, in their order. In files they have a section of their own.
+    #[serde(skip)]
+    pub further: Vec<EventAccounting>,
     /// Counts that exceeded a limit of the recording, by number of [`State`].
     pub not_kept: [u64; State::ALL.len()],
     /// Counts whose stack never came, by number of [`State`].
@@ -112,6 +108,22 @@ pub struct Accounting {
 }
 
 impl Accounting {
+    /// Takes over the time in which the kernel throttled a sampled event, and the periods in which it ran no program for it.
+    pub fn note_sampled(&mut self, number: usize, throttled_ns: u64, not_run: NotRun) {
+        match number.checked_sub(1) {
+            None => {
+                self.throttled_ns += throttled_ns;
+                self.not_run = not_run;
+            }
+            Some(further) => {
+                if let Some(of_event) = self.further.get_mut(further) {
+                    of_event.throttled_ns += throttled_ns;
+                    of_event.not_run = not_run;
+                }
+            }
+        }
+    }
+
     /// What was counted after `before`, an earlier reading of the same capture. Targets, their shortfalls and peaks stay those of the
     /// whole capture.
     #[must_use]
@@ -143,6 +155,9 @@ impl Accounting {
         ] {
             *after = after.saturating_sub(before);
         }
+        for (after, before) in after.further.iter_mut().zip(&before.further) {
+            *after = after.since(before);
+        }
         after.cost = self.cost.since(&before.cost);
         after
     }
@@ -159,6 +174,7 @@ mod tests {
             renames_skipped: n,
             processes: n,
             elapsed_ns: 100 * n,
+            further: vec![EventAccounting { throttled_ns: 7 * n, ..EventAccounting::default() }],
             cost: Cost { agent_cpu_ns: n, agent_rss_peak_kib: n, bpf_cpu_ns: Some(7 * n), ..Cost::default() },
             ..Accounting::default()
         };
@@ -167,7 +183,7 @@ mod tests {
             (interval.sampler.samples, interval.sampler.walks[0], interval.renames_skipped),
             (20, 2, 2)
         );
-        assert_eq!((interval.processes, interval.elapsed_ns), (3, 200));
+        assert_eq!((interval.processes, interval.elapsed_ns, interval.further[0].throttled_ns), (3, 200, 14));
         assert_eq!((interval.cost.agent_cpu_ns, interval.cost.agent_rss_peak_kib), (2, 3));
         assert_eq!(interval.cost.bpf_cpu_ns, Some(14));
         assert_eq!(reading(1).since(&Accounting::default()), reading(1));

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Index of an [`Event`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EventId(pub u32);
 
 impl EventId {
@@ -11,6 +11,36 @@ impl EventId {
     pub const LOCKS: Self = Self(2);
     /// The same waits by their length.
     pub const LOCK_LENGTHS: Self = Self(3);
+
+    /// So many events can be sampled beside the first one.
+    pub const MAX_FURTHER: usize = 5;
+    /// The first event that is sampled beside [`Self::sampled`] number 0.
+    const FIRST_FURTHER: u32 = 4;
+
+    /// The event of samples, by its number among the sampled ones. Number 0 is the clock, or the first event that was sampled instead.
+    #[must_use]
+    pub fn sampled(number: usize) -> Self {
+        match u32::try_from(number) {
+            Ok(0) => Self(0),
+            Ok(further) => Self(further.saturating_add(Self::FIRST_FURTHER - 1)),
+            Err(_) => Self(u32::MAX),
+        }
+    }
+
+    /// Its number among the sampled ones, if it is one of those.
+    #[must_use]
+    pub fn sampled_number(self) -> Option<usize> {
+        match self.0 {
+            0 => Some(0),
+            id => id.checked_sub(Self::FIRST_FURTHER - 1).filter(|further| *further > 0).map(|n| n as usize),
+        }
+    }
+
+    /// Its number among the events that were sampled beside the first one, from 0 on.
+    #[must_use]
+    pub fn further_number(self) -> Option<usize> {
+        self.sampled_number()?.checked_sub(1)
+    }
 
     /// Whether it is about locks.
     #[must_use]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::EventId;
+
 /// Which profile a ledger or an output is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -21,6 +23,9 @@ pub enum Mode {
     Pmu,
     /// Which locks threads wait for.
     Locks,
+    /// As [`Self::Event`], of a further event, by its number among the sampled ones: from 1 on. See
+    /// [`EventId::sampled`](crate::EventId::sampled).
+    FurtherEvent(u8),
 }
 
 impl Mode {
@@ -31,10 +36,20 @@ impl Mode {
             Self::OnCpu => "on-cpu",
             Self::OffCpu => "off-cpu",
             Self::Wall => "wall",
-            Self::Event => "event",
+            Self::Event | Self::FurtherEvent(_) => "event",
             Self::Heap => "heap",
             Self::Pmu => "pmu",
             Self::Locks => "locks",
+        }
+    }
+
+    /// The event whose samples it shows, if it shows those of one event.
+    #[must_use]
+    pub fn sampled_event(self) -> Option<EventId> {
+        match self {
+            Self::OnCpu | Self::Event | Self::Heap => Some(EventId::sampled(0)),
+            Self::FurtherEvent(number) => Some(EventId::sampled(number.into())),
+            Self::OffCpu | Self::Wall | Self::Pmu | Self::Locks => None,
         }
     }
 

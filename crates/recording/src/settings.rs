@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
+use crate::event::{Event, EventId};
 use crate::mode::Mode;
 use crate::off_cpu_state::OffCpuState;
 use crate::state::State;
@@ -30,6 +30,9 @@ pub struct Settings {
     pub cpu_profile: bool,
     /// The event that was sampled instead of time on CPUs.
     pub event: Option<Event>,
+    /// Events that were sampled beside that one, in their order. In files they have a section of their own.
+    #[serde(skip)]
+    pub further_events: Vec<Event>,
     /// Whether allocations were recorded in the place of samples: then `cpu_profile` is set too.
     pub heap_profile: bool,
     /// Whether an off-CPU profile was taken.
@@ -60,17 +63,29 @@ impl Settings {
     /// The profiles that the capture takes: on-CPU, or that of the event, first; scheduler statistics if there is no profile.
     #[must_use]
     pub fn modes(&self) -> Vec<Mode> {
-        let taken = [
-            (self.cpu_profile, self.sampled_mode()),
+        let further = (1..=self.further_events.len()).filter_map(|number| u8::try_from(number).ok());
+        let sampled = [self.sampled_mode()].into_iter().chain(further.map(Mode::FurtherEvent));
+        let others = [
             (self.off_cpu_profile, Mode::OffCpu),
             (self.wall_profile, Mode::Wall),
             (self.locks, Mode::Locks),
         ];
-        let modes: Vec<_> = taken.into_iter().filter(|(taken, _)| *taken).map(|(_, mode)| mode).collect();
+        let others = others.into_iter().filter(|(taken, _)| *taken).map(|(_, mode)| mode);
+        let modes: Vec<_> = sampled.filter(|_| self.cpu_profile).chain(others).collect();
         if modes.is_empty() { vec![Mode::Pmu] } else { modes }
     }
 
-    /// The profile that samples are shown in.
+    /// The event whose samples the profile of a mode shows, if it took the place of the clock.
+    #[must_use]
+    pub fn event_of(&self, mode: Mode) -> Option<&Event> {
+        match mode {
+            Mode::Event => self.event.as_ref(),
+            Mode::FurtherEvent(number) => self.further_events.get(usize::from(number).checked_sub(1)?),
+            _ => None,
+        }
+    }
+
+    /// The profile that samples of the first event are shown in.
     #[must_use]
     pub fn sampled_mode(&self) -> Mode {
         match &self.event {
@@ -86,17 +101,27 @@ impl Settings {
         1_000_000_000 / u64::from(self.sample_rate_hz.max(1))
     }
 
-    /// Whether the profile of a mode shows what was recorded in a state. Waits for locks have an event of their own; see
-    /// [`EventId::LOCKS`](crate::EventId::LOCKS).
+    /// Whether the profile of a mode shows what was recorded of an event in a state. Waits for locks have an event of their own; see
+    /// [`EventId::LOCKS`].
     #[must_use]
-    pub fn shows(&self, mode: Mode, state: State) -> bool {
+    pub fn shows(&self, mode: Mode, event: EventId, state: State) -> bool {
+        let is_further = event.further_number().is_some();
+        if is_further || matches!(mode, Mode::FurtherEvent(_)) {
+            return is_further && mode.sampled_event() == Some(event) && state == State::Sampled;
+        }
+        self.shows_state(mode, state)
+    }
+
+    /// The same of all events but further ones.
+    #[must_use]
+    pub fn shows_state(&self, mode: Mode, state: State) -> bool {
         let off_cpu = state.off_cpu();
         match mode {
             // Freed objects are no occurrences of their own: they are taken off those that were allocated.
             Mode::OnCpu | Mode::Event | Mode::Heap => state == State::Sampled,
             Mode::OffCpu => off_cpu.is_some_and(|state| self.off_cpu_states.contains(&state)),
             Mode::Wall => state == State::Sampled || off_cpu.is_some(),
-            Mode::Pmu | Mode::Locks => false,
+            Mode::Pmu | Mode::Locks | Mode::FurtherEvent(_) => false,
         }
     }
 }

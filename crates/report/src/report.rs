@@ -36,7 +36,7 @@ pub fn complete(recording: Recording, names: Names, ended_by: EndedBy) -> (Symbo
 
 #[cfg(test)]
 mod tests {
-    use recording::{KernelNaming, Mode, State, WalkEnd};
+    use recording::{Counters, Event, EventAccounting, KernelNaming, Mode, State, Unit, WalkEnd};
 
     use super::*;
     use crate::findings::FindingKind;
@@ -80,6 +80,57 @@ mod tests {
         assert_eq!(messages(&report), ["no samples: stopped before sampling began"]);
         assert_eq!(report.ledgers.len(), 3);
         assert!(report.ledgers.iter().all(|ledger| ledger.never_began));
+    }
+
+    #[test]
+    fn each_of_several_events_has_its_profile_and_its_ledger() {
+        let mut capture = TestRecording::new();
+        let event = |kind: &str, period| Event::sampled(kind, kind, period, Unit::Count);
+        capture.settings.event = Some(event("page-faults", 1));
+        capture.settings.further_events = vec![event("context-switches", 1), event("a:b", 4)];
+        (capture.settings.off_cpu_profile, capture.settings.wall_profile) = (false, false);
+        let main = capture.frame("main");
+        let stack = capture.stack(&[], &[main], WalkEnd::Root, State::Sampled);
+        capture.add_samples(stack, 9);
+        capture.add_samples_of(2, stack, 5);
+        capture.accounting.sampler.samples = 9;
+        let of_third = EventAccounting {
+            sampler: Counters { samples: 5, lost_busy: 2, ..Counters::default() },
+            ..EventAccounting::default()
+        };
+        capture.accounting.further = vec![EventAccounting::default(), of_third];
+        let symbolized = capture.finish();
+        let modes = [Mode::Event, Mode::FurtherEvent(1), Mode::FurtherEvent(2)];
+        assert_eq!(symbolized.recording.settings.modes(), modes);
+        let values = modes.map(|mode| {
+            let made = crate::profile(&symbolized, mode, &[]);
+            (made.default_sample_type, made.samples.first().map(|sample| sample.values.clone()))
+        });
+        let values = values.each_ref().map(|(kind, values)| (kind.as_str(), values.as_deref()));
+        assert_eq!(
+            values,
+            [("page-faults", Some(&[9, 9][..])), ("context-switches", None), ("a:b", Some(&[5, 20]))]
+        );
+        let report = Report::of(&symbolized, EndedBy::Request);
+        let figures: Vec<_> = report
+            .ledgers
+            .iter()
+            .map(|ledger| (ledger.mode, &*ledger.event, ledger.samples, ledger.lost(), ledger.walks[0]))
+            .collect();
+        assert_eq!(
+            figures,
+            [
+                (modes[0], "page-faults", 9, 0, 9),
+                (modes[1], "context-switches", 0, 0, 0),
+                (modes[2], "a:b", 5, 2, 5)
+            ]
+        );
+        assert_eq!(
+            messages(&report),
+            [
+                "no samples of context-switches: the event did not happen in the targets, or less often than its period"
+            ]
+        );
     }
 
     #[test]

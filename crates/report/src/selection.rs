@@ -1,11 +1,10 @@
 //! The counts of a recording, each with the stack, task and values that it refers to.
 
 use recording::{
-    Count, EventId, FrameId, MissingStack, Object, Recording, Role, Stack, State, Task, TaskId, TaskStackId,
+    Count, EventId, FrameId, MissingStack, Mode, Object, Recording, Role, Stack, State, Task, TaskId,
+    TaskStackId,
 };
 
-/// The event of samples: the clock, or the one that was sampled instead.
-pub(crate) const SAMPLED: EventId = EventId(0);
 /// The event of off-CPU intervals and of time on CPUs.
 pub(crate) const SCHEDULER: EventId = EventId(1);
 
@@ -30,6 +29,7 @@ pub(crate) struct StackRef<'a> {
 /// A count with what it refers to.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {
+    pub(crate) event: EventId,
     pub(crate) stack_id: TaskStackId,
     pub(crate) at: StackRef<'a>,
     /// The stack that ended the intervals.
@@ -113,15 +113,20 @@ pub(crate) fn shown(recording: &Recording) -> impl Iterator<Item = Entry<'_>> {
     all(recording).filter(|entry| !entry.is_gate())
 }
 
-/// What one sample stands for, in the unit of its event.
-pub(crate) fn period(recording: &Recording) -> u64 {
-    let period = recording.event(SAMPLED).and_then(|event| event.period);
+/// The counts that the profile of a mode shows, in their order.
+pub(crate) fn shown_in(recording: &Recording, mode: Mode) -> impl Iterator<Item = Entry<'_>> {
+    shown(recording).filter(move |entry| recording.settings.shows(mode, entry.event, entry.at.state))
+}
+
+/// What one sample of an event stands for, in the unit of the event.
+pub(crate) fn period(recording: &Recording, event: EventId) -> u64 {
+    let period = recording.event(event).and_then(|event| event.period);
     period.unwrap_or_else(|| recording.settings.period_ns())
 }
 
 fn entry<'a>(recording: &'a Recording, count: &Count) -> Option<Entry<'a>> {
-    let period = recording.event(count.event).and_then(|event| event.period);
     Some(Entry {
+        event: count.event,
         stack_id: count.stack,
         at: stack_ref(recording, count.stack)?,
         waker: count.waker().and_then(|waker| stack_ref(recording, waker)),
@@ -130,7 +135,7 @@ fn entry<'a>(recording: &'a Recording, count: &Count) -> Option<Entry<'a>> {
         time_ns: count.value(TIME),
         runnable_ns: count.value(RUNNABLE),
         value: count.value(VALUE),
-        period: period.unwrap_or_else(|| recording.settings.period_ns()),
+        period: period(recording, count.event),
     })
 }
 

@@ -136,6 +136,15 @@ impl TestRecording {
         self.builder.add_single(CPU_CLOCK, stack, StackSums { count, value: count, waited: 0 });
     }
 
+    /// Adds samples of an event by its number among the sampled ones.
+    pub(crate) fn add_samples_of(&mut self, number: usize, stack: TaskStackId, count: u64) {
+        self.builder.add_single(
+            EventId::sampled(number),
+            stack,
+            StackSums { count, value: count, waited: 0 },
+        );
+    }
+
     pub(crate) fn add_intervals(&mut self, stack: TaskStackId, count: u64, value: u64, waited: u64) {
         self.builder.add_single(SCHEDULER, stack, StackSums { count, value, waited });
     }
@@ -156,6 +165,9 @@ impl TestRecording {
             true => Event::heap(),
             false => self.settings.event.clone().unwrap_or_else(clock),
         };
+        let mut events =
+            vec![sampled, Event::scheduler("sched:sched_switch"), Event::locks(), Event::lock_lengths()];
+        events.extend(self.settings.further_events.iter().cloned());
         let context = Context {
             settings: self.settings,
             span: Span { start_ns: 5, duration_ns: 1_000_000_000 },
@@ -163,12 +175,7 @@ impl TestRecording {
             origin: Origin::default(),
             kernel: KernelImage { build_id: BuildId::new(&[1, 2, 3, 4]).ok(), ..KernelImage::default() },
             main: None,
-            events: vec![
-                sampled,
-                Event::scheduler("sched:sched_switch"),
-                Event::locks(),
-                Event::lock_lengths(),
-            ],
+            events,
             accounting: self.accounting,
         };
         let recording = self.builder.finish(context);

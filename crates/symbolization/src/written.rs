@@ -272,7 +272,8 @@ mod tests {
     fn options(symbol_dirs: &[&Path]) -> Options {
         let symbol_dirs: Vec<_> = symbol_dirs.iter().map(|dir| dir.to_path_buf()).collect();
         let mut options = Options { symbol_dirs: symbol_dirs.clone(), ..Options::default() };
-        options.symbols.debug_dirs = symbol_dirs;
+        options.symbols.debug_dirs.clone_from(&symbol_dirs);
+        options.symbols.named_dirs = symbol_dirs;
         options
     }
 
@@ -291,14 +292,24 @@ mod tests {
         let by_id = debug.join(".build-id").join(&hex[..2]);
         std::fs::create_dir_all(&by_id).unwrap();
         run(folder.path(), "objcopy --only-keep-debug app app.debug").unwrap();
+        let by_name = folder.path().join("named");
+        std::fs::create_dir(&by_name).unwrap();
+        std::fs::copy(folder.path().join("app.debug"), by_name.join("app.debug")).unwrap();
         std::fs::rename(folder.path().join("app.debug"), by_id.join(format!("{}.debug", &hex[2..]))).unwrap();
         std::fs::create_dir(folder.path().join("bare")).unwrap();
         run(folder.path(), "strip -o bare/app app").unwrap();
         let missing = Path::new("/nonexistent/app");
         let (stripped, whole) = (folder.path().join("bare/app"), folder.path());
+        let (debug, by_name) = (&*debug, &*by_name);
         // The stripped program with a directory of debug files; nothing but the debug file; nothing but the program, elsewhere; the same beside the stripped one.
-        for (path, dir) in [(&*stripped, &*debug), (missing, &*debug), (missing, whole), (&*stripped, whole)]
-        {
+        for (path, dir) in [
+            (&*stripped, debug),
+            (&*stripped, by_name),
+            (missing, debug),
+            (missing, by_name),
+            (missing, whole),
+            (&*stripped, whole),
+        ] {
             let profile = profile_of(path, &build_id, &addresses);
             let mut symbolizer = Symbolizer::new(options(&[dir]));
             let named = symbolize_profile(&mut symbolizer, profile.clone());

@@ -1,14 +1,16 @@
 //! Separate debug files, as `objcopy --only-keep-debug` and the distributions make them.
 //!
 //! They are searched in the target's root, then in our own: `DEBUG/.build-id/NN/REST.debug`; the name in `.gnu_debuglink`
-//! beside the file, in `.debug/` beside it, and in `DEBUG/DIR/`. A file is accepted only if its build-id matches, or, if
+//! beside the file, in `.debug/` beside it, and in `DEBUG/DIR/`. In directories that the user named, they are also found by their name. A file is accepted only if its build-id matches, or, if
 //! one of the two has no build-id, the checksum of the link.
 //!
 //! Guaranteed: the target's files are looked up inside of its root, absolute symbolic links included. Only regular files are
 //! opened, so a pipe or a device under one of these names does no harm.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,6 +36,8 @@ pub(crate) struct Search<'a> {
     pub roots: Vec<&'a Path>,
     /// Directories with debug files, inside of each root.
     pub debug_dirs: &'a [PathBuf],
+    /// Directories in our own root with debug files by name.
+    pub named_dirs: &'a [PathBuf],
     /// Further directories with supplementary files in our own root.
     pub supplementary_dirs: &'a [PathBuf],
     /// Path of the mapped file inside of the target's root.
@@ -87,6 +91,7 @@ impl<'a> Search<'a> {
         Self {
             roots: object.root.as_deref().into_iter().chain([Path::new("/")]).collect(),
             debug_dirs: &options.debug_dirs,
+            named_dirs: &options.named_dirs,
             supplementary_dirs: &options.supplementary_dirs,
             path: Path::new(&object.display_path),
         }
@@ -95,7 +100,7 @@ impl<'a> Search<'a> {
     /// The debug file for `elf`. `build_id`: that of `elf`, also if it is known from elsewhere.
     pub fn debug_file(&self, elf: &ElfFile, build_id: Option<&BuildId>) -> Option<(File, ElfFile)> {
         if let Some(build_id) = build_id
-            && let Some(found) = self.by_build_id(build_id)
+            && let Some(found) = self.by_build_id(build_id).or_else(|| self.by_name(elf, build_id))
         {
             return Some(found);
         }
@@ -137,6 +142,20 @@ impl<'a> Search<'a> {
             let candidate = load(&file)?;
             let is_right = candidate.build_id().as_ref() == Some(&build_id);
             is_right.then_some(Alternate { file, elf: candidate, is_fetched: false })
+        })
+    }
+
+    /// The debug file with a build-id that has the name of the file or of its link.
+    fn by_name(&self, elf: &ElfFile, build_id: &BuildId) -> Option<(File, ElfFile)> {
+        let own = self.path.file_name().map(|name| [name.as_bytes(), b".debug"].concat());
+        let linked = debug_link(elf).map(|(name, _)| name.into_bytes());
+        let names: Vec<_> = own.into_iter().chain(linked).map(OsString::from_vec).collect();
+        let paths = self.named_dirs.iter().flat_map(|dir| names.iter().map(|name| dir.join(name)));
+        paths.into_iter().find_map(|path| {
+            let file = open_regular(&path)?;
+            let candidate = load(&file)?;
+            let is_right = candidate.build_id().as_ref() == Some(build_id) && candidate.has_dwarf();
+            is_right.then_some((file, candidate))
         })
     }
 

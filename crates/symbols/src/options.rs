@@ -10,6 +10,9 @@ use crate::record_store::RecordStore;
 pub struct Options {
     /// Directories with separate debug files, searched in each root.
     pub debug_dirs: Vec<PathBuf>,
+    /// Directories in our own root with debug files by name: that of the file with `.debug` behind it, or that of its link. Such a file is used only if
+    /// it has the build-id.
+    pub named_dirs: Vec<PathBuf>,
     /// Directories in our own root with supplementary files (made by `dwz`) by build-id, laid out as `debug_dirs` are.
     pub supplementary_dirs: Vec<PathBuf>,
     /// Bytes of heap for cached files, without the file that was used last.
@@ -28,6 +31,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             debug_dirs: vec!["/usr/lib/debug".into()],
+            named_dirs: Vec::new(),
             supplementary_dirs: Vec::new(),
             cache_bytes: 64 << 20,
             records: None,

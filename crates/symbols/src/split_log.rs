@@ -98,7 +98,13 @@ mod tests {
     use super::*;
 
     fn search(root: &Path) -> Search<'_> {
-        Search { roots: vec![root], debug_dirs: &[], supplementary_dirs: &[], path: Path::new("/program") }
+        Search {
+            roots: vec![root],
+            debug_dirs: &[],
+            named_dirs: &[],
+            supplementary_dirs: &[],
+            path: Path::new("/program"),
+        }
     }
 
     #[test]

@@ -99,17 +99,31 @@ pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet, sta
 
 /// Code that `covered` does not cover, and the start of the function that it belongs to; sorted, disjoint. Left out is what several
 /// functions share, and what does not follow the start without a gap: a function may jump to another one, of which nothing else is known.
-pub(crate) fn functions(image: &Image<'_>, covered: &Layer) -> Vec<(Range<u64>, u64)> {
+/// `None`: there is too much such code.
+pub(crate) fn functions(image: &Image<'_>, covered: &Layer) -> Option<Vec<(Range<u64>, u64)>> {
+    let gaps = gaps(image, covered);
+    if len_of(&gaps) > MAX_UNCOVERED {
+        return None;
+    }
     let analysis = Analysis::of(image, covered, &mut Stats::default());
-    analysis.map(Analysis::into_functions).unwrap_or_default()
+    Some(analysis.map(Analysis::into_functions).unwrap_or_default())
+}
+
+/// The code that `covered` does not cover.
+fn gaps(image: &Image<'_>, covered: &Layer) -> Vec<Range<u64>> {
+    let long = |gap: &Range<u64>| gap.end - gap.start >= MIN_GAP;
+    image.code.iter().flat_map(|code| covered.gaps(code)).filter(long).collect()
+}
+
+fn len_of(gaps: &[Range<u64>]) -> u64 {
+    gaps.iter().map(|gap| gap.end - gap.start).sum()
 }
 
 impl<'a> Analysis<'a> {
     /// `None`: there is no such code, or too much.
     fn of(image: &'a Image<'a>, covered: &'a Layer, stats: &mut Stats) -> Option<Self> {
-        let long = |gap: &Range<u64>| gap.end - gap.start >= MIN_GAP;
-        let gaps: Vec<_> = image.code.iter().flat_map(|code| covered.gaps(code)).filter(long).collect();
-        let uncovered: u64 = gaps.iter().map(|gap| gap.end - gap.start).sum();
+        let gaps = gaps(image, covered);
+        let uncovered = len_of(&gaps);
         if uncovered == 0 || uncovered > MAX_UNCOVERED {
             return None;
         }

@@ -1,16 +1,18 @@
 //! Where functions begin in a file without symbols.
 //!
 //! Of `.eh_frame`, each description covers one function or one part of a function. Of code without a description (x86-64), the analysis
-//! of code tells which function it belongs to, as far as the function has no gaps and shares nothing. Stubs of calls into other files are not functions. The answer
+//! of code tells which function it belongs to, as far as the function has no gaps and shares nothing; where that is too much code, the
+//! layout of the code around each address tells it ([`laid_out`]). Stubs of calls into other files are not functions. The answer
 //! depends on the file alone, so it is the same in each run.
 //!
 //! Guaranteed: an address has the start of the function that it is in, or of the part of a function that it is in, or none. A part is
 //! tied to its function only by the proof of [`parts`]. No input causes a panic, and time and memory are bounded for any input.
 
 mod described;
+mod laid_out;
 mod parts;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use elf::constants::{SHF_EXECINSTR, SHT_NOBITS};
@@ -40,8 +42,28 @@ pub struct FunctionIndex {
     described: Vec<Described>,
     /// The functions of parts, once they are searched. A part without one is not in it.
     parents: Option<HashMap<u64, u64>>,
-    /// Code without a description and the start of its function, once it is analysed.
-    analysed: Option<Vec<(Range<u64>, u64)>>,
+    /// Code without a description, once it is analysed.
+    undescribed: Option<Undescribed>,
+}
+
+/// Code without a description, and what is known of it.
+#[derive(Debug)]
+enum Undescribed {
+    /// All that belongs to a known function, and the start of that.
+    Analysed(Vec<(Range<u64>, u64)>),
+    /// Too much to analyse: where it lies, sorted and disjoint, and the functions that were asked for so far.
+    LaidOut { gaps: Vec<Range<u64>>, known: BTreeMap<u64, u64> },
+}
+
+impl Undescribed {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Analysed(all) => all.capacity() * size_of::<(Range<u64>, u64)>(),
+            Self::LaidOut { gaps, known } => {
+                gaps.capacity() * size_of::<Range<u64>>() + known.len() * size_of::<(u64, u64)>() * 2
+            }
+        }
+    }
 }
 
 impl FunctionIndex {
@@ -54,7 +76,7 @@ impl FunctionIndex {
     /// As [`crate::compile`].
     pub fn read(elf: &[u8], release: &dyn Fn()) -> Result<Self, Error> {
         let image = Image::parse(elf)?.releasing(release);
-        Ok(Self { described: described(&image), parents: None, analysed: None })
+        Ok(Self { described: described(&image), parents: None, undescribed: None })
     }
 
     /// The start of the function at each address, in order. `elf` is the file that this was read from.
@@ -101,7 +123,7 @@ impl FunctionIndex {
     pub fn heap_bytes(&self) -> usize {
         self.described.capacity() * size_of::<Described>()
             + self.parents.as_ref().map_or(0, |parents| parents.capacity() * size_of::<(u64, u64)>())
-            + self.analysed.as_ref().map_or(0, |all| all.capacity() * size_of::<(Range<u64>, u64)>())
+            + self.undescribed.as_ref().map_or(0, Undescribed::heap_bytes)
     }
 
     fn start(&mut self, image: &Image<'_>, address: u64) -> Option<u64> {
@@ -122,8 +144,21 @@ impl FunctionIndex {
         if image.machine == Machine::Aarch64 || image.code_at(address).is_none() || is_debug_file(image) {
             return None;
         }
-        let analysed = self.analysed.get_or_insert_with(|| analysed(image));
-        covering(analysed, address, |(range, _)| range.clone()).map(|(_, start)| *start)
+        match self.undescribed.get_or_insert_with(|| undescribed(image)) {
+            Undescribed::Analysed(all) => {
+                covering(all, address, |(range, _)| range.clone()).map(|(_, start)| *start)
+            }
+            Undescribed::LaidOut { gaps, known } => {
+                let before = known.range(..=address).next_back();
+                if let Some((start, _)) = before.filter(|(_, end)| address < **end) {
+                    return Some(*start);
+                }
+                let gap = covering(gaps, address, Range::clone)?;
+                let function = laid_out::function_at(image, gap, address)?;
+                known.insert(function.start, function.end);
+                Some(function.start)
+            }
+        }
     }
 }
 
@@ -178,14 +213,17 @@ fn of_description(image: &Image<'_>, fde: &Fde<'_>, cie: &Cie<'_>) -> (u64, Kind
 }
 
 /// Code without a description. The entry point has no callers by which its code could be understood, and is known.
-fn analysed(image: &Image<'_>) -> Vec<(Range<u64>, u64)> {
+fn undescribed(image: &Image<'_>) -> Undescribed {
     let (mut rules, mut stats) = (RuleSet::new(), Stats::default());
     let covered = known(image, &mut rules, &mut stats);
-    let mut all = codewalk::functions(image, &covered);
+    let Some(mut all) = codewalk::functions(image, &covered) else {
+        let gaps = image.code.iter().flat_map(|code| covered.gaps(code)).collect();
+        return Undescribed::LaidOut { gaps, known: BTreeMap::new() };
+    };
     let entry = covered.spans.iter().find(|span| span.start == image.entry);
     if let Some(entry) = entry {
         let at = all.partition_point(|(range, _)| range.start < entry.start);
         all.insert(at, (entry.start..entry.end, entry.start));
     }
-    all
+    Undescribed::Analysed(all)
 }

@@ -10,7 +10,7 @@ pub fn line(ledger: &Ledger, target: &str, early: Option<&str>) -> String {
     let mut facts = vec![target.to_owned(), length(ledger.elapsed)];
     if ledger.mode.has_stacks() {
         let (what, spent_ns) = match ledger.mode {
-            Mode::OnCpu | Mode::Event => ("sample", None),
+            Mode::OnCpu | Mode::Event | Mode::FurtherEvent(_) => ("sample", None),
             Mode::Heap => ("allocation", None),
             Mode::OffCpu => ("interval", Some(ledger.off_cpu_ns)),
             Mode::Locks => ("wait", Some(ledger.lock_ns)),

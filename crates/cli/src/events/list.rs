@@ -25,7 +25,7 @@ pub fn run(glob: Option<&str>, as_json: bool) -> anyhow::Result<ExitCode> {
         .chain(pmu_events())
         .filter(|event| wanted(&event.name) || event.also.is_some_and(wanted))
     {
-        let available = is_available(event.kind, event.config);
+        let available = is_available(event.kind, event.config, event.further);
         lines.push(Line { name: event.name, also: event.also, set: event.set, available });
     }
     match Tracefs::find(None).and_then(|tracefs| tracefs.names()) {

@@ -59,7 +59,8 @@ impl From<EventAttr> for GroupEvent {
     /// The event with exactly this attribute; what reading needs is added to a copy.
     fn from(attr: EventAttr) -> Self {
         let name = format!("type={}/config={:#x}", attr.kind, attr.config);
-        let what = What::Numbered { kind: attr.kind, config: attr.config, name };
+        let further = [attr.config1, attr.config2];
+        let what = What::Numbered { kind: attr.kind, config: attr.config, further, name };
         Self { what, attr: Some(attr), period: None, filter: None }
     }
 }

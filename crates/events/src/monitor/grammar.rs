@@ -54,7 +54,8 @@ impl EventName {
     pub fn request(&self) -> EventRequest {
         match self {
             Self::Tracepoint { group, event } => EventRequest::tracepoint(&format!("{group}:{event}")),
-            Self::Named(event) => EventRequest::numbered(event.kind, event.config, &event.name),
+            Self::Named(event) => EventRequest::numbered(event.kind, event.config, &event.name)
+                .with_further_config(event.further),
             Self::Raw(config) => {
                 EventRequest::numbered(event_type::RAW, *config, &format!("raw:{config:#x}"))
             }
@@ -252,17 +253,23 @@ mod tests {
         }
         assert_eq!(
             shown("page-faults period=10"),
-            "Numbered { kind: 1, config: 2, name: \"page-faults\" } Some(10)"
+            "Numbered { kind: 1, config: 2, further: [0, 0], name: \"page-faults\" } Some(10)"
         );
-        assert_eq!(shown("hw:cycles"), "Numbered { kind: 0, config: 0, name: \"cycles\" } None");
+        assert_eq!(
+            shown("hw:cycles"),
+            "Numbered { kind: 0, config: 0, further: [0, 0], name: \"cycles\" } None"
+        );
         assert_eq!(
             shown("LLC-load-misses"),
-            "Numbered { kind: 3, config: 65538, name: \"LLC-load-misses\" } None"
+            "Numbered { kind: 3, config: 65538, further: [0, 0], name: \"LLC-load-misses\" } None"
         );
         assert_eq!(shown("cpu-cycles"), shown("hw:cycles"));
         assert_eq!(shown("hw:LLC-load-misses"), shown("LLC-load-misses"));
         assert_eq!(shown("r1a8"), shown("raw:0x1a8"));
-        assert_eq!(shown("raw:0x1a8"), "Numbered { kind: 4, config: 424, name: \"raw:0x1a8\" } None");
+        assert_eq!(
+            shown("raw:0x1a8"),
+            "Numbered { kind: 4, config: 424, further: [0, 0], name: \"raw:0x1a8\" } None"
+        );
         let request = parse_event("uretprobe:/bin/sh:f a=%di:s64 period=3 b=+0(%si):string").unwrap();
         let probe = Probe::uprobe("/bin/sh", "f").ret().args("a=%di:s64 b=+0(%si):string");
         assert_eq!((request.what, request.period), (EventRequest::probe(probe).what, Some(3)));

@@ -18,6 +18,8 @@ pub struct NamedEvent {
     pub kind: u32,
     /// `config` of its attribute.
     pub config: u64,
+    /// `config1` and `config2`.
+    pub further: [u64; 2],
 }
 
 impl NamedEvent {
@@ -85,6 +87,7 @@ pub fn named_events() -> Vec<NamedEvent> {
         set,
         kind,
         config,
+        further: [0; 2],
     };
     let mut all: Vec<NamedEvent> =
         HARDWARE.iter().map(|event| named(event, "hardware", event_type::HARDWARE)).collect();
@@ -96,6 +99,7 @@ pub fn named_events() -> Vec<NamedEvent> {
             set: "cache",
             kind: event_type::HW_CACHE,
             config: id | op << 8 | result << 16,
+            further: [0; 2],
         };
         all.extend(OPERATIONS.iter().map(event));
     }

@@ -1,6 +1,7 @@
 //! The events of the kernel's event sources (PMUs) in sysfs, by perf's names: `msr/tsc/`, `cpu/event=0x3c,umask=1/`.
 //!
-//! In: names to numbers, where all terms are bits of `config`. Sources with other words, and those for tracepoints and probes, are left out.
+//! In: names to numbers, where all terms are bits of `config`, `config1` and `config2`. Sources with other words, and those for tracepoints and
+//! probes, are left out.
 
 use std::fs;
 use std::path::Path;
@@ -50,30 +51,42 @@ fn event_in(sources: &Path, name: &str) -> Result<NamedEvent, String> {
             return Err(format!("PMU {pmu} has no event `{terms}`; it has {known}"));
         }
     };
-    let mut config = 0;
+    let mut words = [0; WORDS.len()];
     for term in written.trim().split(',') {
-        config |= bits_of(&folder, term.trim())?;
+        let (word, bits) = bits_of(&folder, term.trim())?;
+        words[word] |= bits;
     }
-    Ok(NamedEvent { name: name.to_owned(), also: None, set: "pmu", kind, config })
+    let [config, further @ ..] = words;
+    Ok(NamedEvent { name: name.to_owned(), also: None, set: "pmu", kind, config, further })
 }
 
-/// The bits of a term. A term without a number is 1.
-fn bits_of(folder: &Path, term: &str) -> Result<u64, String> {
+/// The words of an attribute that terms are bits of.
+const WORDS: [&str; 3] = ["config", "config1", "config2"];
+
+/// The bits of a term, with the number of their word. A term without a number is 1.
+fn bits_of(folder: &Path, term: &str) -> Result<(usize, u64), String> {
     let (name, value) = term.split_once('=').unwrap_or((term, "1"));
     let number = match value.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => value.parse().ok(),
     };
     let number = number.ok_or_else(|| format!("`{value}` is no number for {name}"))?;
-    if name == "config" {
-        return Ok(number);
+    let word_of = |name: &str| WORDS.iter().position(|word| *word == name);
+    if let Some(word) = word_of(name) {
+        return Ok((word, number));
     }
     let format = is_plain(name).then(|| read(&folder.join("format").join(name))).flatten();
     let format = format.ok_or_else(|| {
         format!("its PMU has no term `{name}`; it has {}", list(&folder.join("format")).join(", "))
     })?;
-    let other = || format!("term `{name}` is {}, and only bits of config are supported", format.trim());
-    let ranges = format.trim().strip_prefix("config:").ok_or_else(other)?;
+    let other = || {
+        format!(
+            "term `{name}` is {}, and only bits of config, config1 and config2 are supported",
+            format.trim()
+        )
+    };
+    let (word, ranges) = format.trim().split_once(':').ok_or_else(other)?;
+    let word = word_of(word).ok_or_else(other)?;
     let (mut left, mut bits) = (number, 0);
     for range in ranges.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -86,7 +99,7 @@ fn bits_of(folder: &Path, term: &str) -> Result<u64, String> {
         bits |= (left & mask) << first;
         left = left.checked_shr(len).unwrap_or(0);
     }
-    if left > 0 { Err(format!("{number:#x} is too large for {name}")) } else { Ok(bits) }
+    if left > 0 { Err(format!("{number:#x} is too large for {name}")) } else { Ok((word, bits)) }
 }
 
 /// Whether a text can be the name of a file in a folder.
@@ -124,6 +137,8 @@ mod tests {
             ("cpu/format/split", "config:16-18,35-38\n"),
             ("cpu/format/inv", "config:23\n"),
             ("cpu/format/ldlat", "config1:0-15\n"),
+            ("cpu/format/snoop", "config2:4-7\n"),
+            ("cpu/format/far", "config3:0-7\n"),
             ("cpu/format/odd", "config:70-80\n"),
             ("power/type", "20\n"),
             ("power/events/energy-pkg", "event=0x02\n"),
@@ -145,12 +160,16 @@ mod tests {
         assert_eq!(config("cpu/event=0x3c,umask=2,inv/"), Ok((4, 0x3c | 2 << 8 | 1 << 23)));
         assert_eq!(config("cpu/slots/"), Ok((4, 4 << 8 | 7 << 16 | 3 << 35)));
         assert_eq!(config("cpu/config=0x1ff/"), Ok((4, 0x1ff)));
+        let words = |name: &str| event_in(folder.path(), name).map(|event| (event.config, event.further));
+        assert_eq!(words("cpu/mem-loads/"), Ok((0x1cd, [3, 0])));
+        assert_eq!(words("cpu/event=0xcd,ldlat=0x1e,snoop=2/"), Ok((0xcd, [0x1e, 0x20])));
+        assert_eq!(words("cpu/event=1,config1=7,config2=9/"), Ok((1, [7, 9])));
         let names: Vec<String> = events_in(folder.path()).into_iter().map(|event| event.name).collect();
-        assert_eq!(names, ["cpu/cpu-cycles/", "cpu/slots/", "power/energy-pkg/"]);
+        assert_eq!(names, ["cpu/cpu-cycles/", "cpu/mem-loads/", "cpu/slots/", "power/energy-pkg/"]);
         for (name, said) in [
             ("gpu/x/", "no PMU gpu; there are cpu, power"),
             ("cpu/instructions/", "it has cpu-cycles, mem-loads, slots"),
-            ("cpu/mem-loads/", "only bits of config"),
+            ("cpu/far=1/", "only bits of config"),
             ("cpu/event=0x100/", "too large for event"),
             ("cpu/odd=1/", "only bits of config"),
             ("cpu/event=x/", "no number"),

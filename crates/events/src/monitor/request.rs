@@ -26,7 +26,7 @@ pub struct Access {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Tracepoint(String),
-    Numbered { kind: u32, config: u64, name: String },
+    Numbered { kind: u32, config: u64, further: [u64; 2], name: String },
     Breakpoint { address: u64, len: u64, access: Access },
     Probe(Probe),
 }
@@ -70,7 +70,16 @@ impl EventRequest {
     /// An event by the kernel's numbers: hardware, software, cache or raw. `name` is what messages call it.
     #[must_use]
     pub fn numbered(kind: u32, config: u64, name: &str) -> Self {
-        Self::of(What::Numbered { kind, config, name: name.to_owned() })
+        Self::of(What::Numbered { kind, config, further: [0; 2], name: name.to_owned() })
+    }
+
+    /// The same with `config1` and `config2`.
+    #[must_use]
+    pub fn with_further_config(mut self, words: [u64; 2]) -> Self {
+        if let What::Numbered { further, .. } = &mut self.what {
+            *further = words;
+        }
+        self
     }
 
     /// Accesses to `len` bytes at an address: 1, 2, 4 or 8 bytes.
@@ -149,7 +158,13 @@ impl EventRequest {
         match self.what {
             What::Probe(_) => probe.into_iter().for_each(|probe| probe.apply(&mut attr)),
             What::Tracepoint(_) => (attr.kind, attr.config) = (event_type::TRACEPOINT, tracepoint_id),
-            What::Numbered { kind, config, .. } => (attr.kind, attr.config) = (kind, config),
+            What::Numbered { kind, config, further: [one, two], .. } => {
+                (attr.kind, attr.config) = (kind, config);
+                // The attribute that a caller gives has its own.
+                if one | two != 0 {
+                    (attr.config1, attr.config2) = (one, two);
+                }
+            }
             What::Breakpoint { address, len, access } => {
                 attr.kind = event_type::BREAKPOINT;
                 attr.bp_type =
@@ -180,5 +195,22 @@ impl EventRequest {
                 EventAttr { sample_period: 0, sample_freq: HARDWARE_HZ, freq: true, ..base }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_words_are_those_of_the_event_or_else_of_the_attribute_given() {
+        let words = |request: EventRequest| {
+            let attr = request.wanted_attr(0, None, None);
+            (attr.kind, attr.config, attr.config1, attr.config2)
+        };
+        let loads = || EventRequest::numbered(4, 0x1cd, "cpu/mem-loads/");
+        assert_eq!(words(loads().with_further_config([3, 5])), (4, 0x1cd, 3, 5));
+        let given = EventAttr { config1: 7, ..EventAttr::default() };
+        assert_eq!(words(loads().attr(given)), (4, 0x1cd, 7, 0));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kernel::{Error, Kernel, OffCpu, SampledIn, SchedStats, Settings, State};
+use kernel::{Error, FurtherEvent, Kernel, OffCpu, SampledIn, SchedStats, Settings, State};
 
 /// The name of a setting, and how it is set.
 type Change = (&'static str, fn(&mut Settings));
@@ -17,7 +17,7 @@ fn off_cpu(wakers: bool) -> Option<OffCpu> {
 fn the_programs_load_with_each_setting_and_with_all() {
     let _alone = crate::alone();
     let stats = Some(SchedStats { each_process: true, split_events: 8 });
-    let changes: [Change; 15] = [
+    let changes: [Change; 16] = [
         ("python", |settings| settings.python = true),
         ("whole system", |settings| settings.whole_system = true),
         ("kernel stacks", |settings| settings.kernel_stacks = true),
@@ -35,6 +35,17 @@ fn the_programs_load_with_each_setting_and_with_all() {
         }),
         ("probes of programs", |settings| settings.sampled_in = SampledIn::Program),
         ("probes of functions of the kernel", |settings| settings.sampled_in = SampledIn::Function),
+        ("further events", |settings| {
+            let each = [
+                SampledIn::Task,
+                SampledIn::Timer,
+                SampledIn::Tracepoint,
+                SampledIn::Program,
+                SampledIn::Function,
+            ];
+            let further = |sampled_in| FurtherEvent { sampled_in, sample_every: 3, value: None };
+            settings.further = each.map(further).to_vec();
+        }),
         ("wakers", |settings| settings.off_cpu = off_cpu(true)),
     ];
     let mut all = Settings { off_cpu: off_cpu(false), sched_stats: stats, ..Settings::default() };

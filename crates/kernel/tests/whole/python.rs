@@ -14,6 +14,8 @@ use interpreters::python::{Interpreter, Slot, lines, slot};
 use kernel::{
     Attached, CodeMessage, Error, Kernel, KernelProcess, Message, OffCpu, Python, PythonEnd, Settings, State,
 };
+use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use profile::Avma;
 
 use crate::following::now_ns;
@@ -80,6 +82,27 @@ impl Target {
             return (found, bias);
         }
         panic!("no interpreter in\n{maps}");
+    }
+
+    /// Makes the process and its interpreter known to the programs.
+    fn enter(&self, kernel: &mut Kernel) -> Interpreter {
+        let (python, bias) = self.interpreter();
+        let in_process = Python {
+            layout: python.layout,
+            runtime: Avma(python.runtime.0.wrapping_add(bias)),
+            slot: self.slot(&python, bias),
+            evaluator: python.evaluator.ranges.iter().map(|of| range(of, bias)).collect(),
+            before_dispatch: python.evaluator.before_dispatch.as_ref().map(|of| range(of, bias)),
+        };
+        let (pid, exec_id) = (self.0.id(), now_ns());
+        kernel.follow_processes().unwrap();
+        let process = KernelProcess { pid, exec_id, mappings: &[], waker_only: false };
+        kernel.add_process(&process).unwrap();
+        assert!(!kernel.set_python(pid, exec_id + 1, Some(&in_process)).unwrap(), "another program");
+        assert!(kernel.set_python(pid, exec_id, Some(&in_process)).unwrap());
+        // An update of the mappings keeps it.
+        assert!(kernel.update_process(&process).unwrap());
+        python
     }
 
     fn slot(&self, python: &Interpreter, bias: u64) -> Slot {
@@ -170,24 +193,7 @@ fn the_frames_of_a_sleeping_recursion_are_those_of_the_program() {
     for path in pythons {
         let Some(mut kernel) = loaded() else { return };
         let target = Target::start(&path);
-        let pid = target.0.id();
-        let (python, bias) = target.interpreter();
-        let runtime = python.runtime.0.wrapping_add(bias);
-        let in_process = Python {
-            layout: python.layout,
-            runtime: Avma(runtime),
-            slot: target.slot(&python, bias),
-            evaluator: python.evaluator.ranges.iter().map(|of| range(of, bias)).collect(),
-            before_dispatch: python.evaluator.before_dispatch.as_ref().map(|of| range(of, bias)),
-        };
-        let exec_id = now_ns();
-        kernel.follow_processes().unwrap();
-        let process = KernelProcess { pid, exec_id, mappings: &[], waker_only: false };
-        kernel.add_process(&process).unwrap();
-        assert!(!kernel.set_python(pid, exec_id + 1, Some(&in_process)).unwrap(), "another program");
-        assert!(kernel.set_python(pid, exec_id, Some(&in_process)).unwrap());
-        // An update of the mappings keeps it.
-        assert!(kernel.update_process(&process).unwrap());
+        let python = target.enter(&mut kernel);
         kernel.follow_threads().unwrap();
         kernel.enter_threads(now_ns()).unwrap();
         std::thread::sleep(Duration::from_millis(300));
@@ -216,4 +222,40 @@ fn the_frames_of_a_sleeping_recursion_are_those_of_the_program() {
             assert_eq!(shown(stack, &codes, &python), expected(&python), "{}", path.display());
         }
     }
+}
+
+/// The map of this name that was made last.
+fn newest_map(name: &str) -> MapHandle {
+    let maps = MapInfoIter::default().filter(|map| map.name == *name);
+    MapHandle::from_map_id(maps.map(|map| map.id).max().unwrap()).unwrap()
+}
+
+#[test]
+fn a_thread_whose_functions_find_no_room_is_counted_and_keeps_its_own_stack() {
+    let _alone = crate::alone();
+    let Some(path) = pythons().pop() else { testkit::skip!("no Python of pyenv and no /usr/bin/python3.11") };
+    let Some(mut kernel) = loaded() else { return };
+    // The claims come first in a state: as if programs on other CPUs had all states.
+    let states = newest_map("python_walks");
+    let mut taken = vec![0; states.value_size() as usize];
+    taken[..8].copy_from_slice(&1_u64.to_ne_bytes());
+    for index in 0..states.max_entries() {
+        states.update(&index.to_ne_bytes(), &taken, MapFlags::ANY).unwrap();
+    }
+    let target = Target::start(&path);
+    target.enter(&mut kernel);
+    kernel.follow_threads().unwrap();
+    kernel.enter_threads(now_ns()).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    kernel.leave_threads(now_ns()).unwrap();
+
+    let messages = kernel.receive().unwrap();
+    let stacks = messages.iter().filter_map(|message| match message {
+        Message::Stack(stack) => Some(&stack.attached),
+        Message::Raw(raw) => Some(&raw.stack.attached),
+        _ => None,
+    });
+    assert!(stacks.clone().count() > 3 && stacks.clone().all(|stack| stack.interpreted_walk.is_none()));
+    let counted = kernel.off_cpu_counters().python;
+    assert!(counted.walks(PythonEnd::Fault) > 3 && counted.walks(PythonEnd::Root) == 0, "{counted:?}");
 }

@@ -107,7 +107,9 @@ impl<A> Builder<A> {
     }
 
     /// Sample this event instead of time on CPUs: `EVENT [period=N]`, as `page-faults` or `context-switches period=10`. The profile
-    /// then counts the event, with the stack of the thread that causes it. Needs the on-CPU profile, whose place it takes.
+    /// then counts the event, with the stack of the thread that causes it. Needs the on-CPU profile, whose place it takes. It adds up: each of
+    /// at most six events has a profile of its own, [`Mode::Event`](crate::Mode::Event) the first one, [`Mode::FurtherEvent`](crate::Mode::FurtherEvent)
+    /// the others.
     pub fn event(self, event: &str) -> Self {
         self.option("event", event)
     }

@@ -85,9 +85,10 @@ fn check_with(mut request: Request, facts: &Facts) -> Result<Plan, Error> {
     Ok(plan::plan(request))
 }
 
-/// An automatic name of the profile of an event tells the event.
+/// An automatic name of the profile of an event tells the event. Those of several events are made when they are written.
 fn name_after_event(request: &mut Request) {
-    let Some(event) = request.event.value().map(|event| event.kind.clone()) else { return };
+    let [Ok(event)] = &request.events[..] else { return };
+    let event = event.kind.clone();
     let Some(output) = request.outputs.get_mut(&OutputKind::CpuProfile) else { return };
     if let Setting::Value(FileTarget::Auto(name)) = &mut output.file {
         *name = name.clone().of_event(&event);
@@ -114,7 +115,6 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("--profile", request.profile.is_contradiction()),
         ("--offcpu", request.off_cpu.is_contradiction()),
         ("--offcpu-states", request.off_cpu_states.is_contradiction()),
-        ("--event", request.event.is_contradiction()),
         ("--heap", request.heap.is_contradiction()),
         ("--min-block", request.min_block.is_contradiction()),
         ("--wakers", request.wakers.is_contradiction()),

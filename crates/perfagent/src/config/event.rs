@@ -58,6 +58,12 @@ impl SampledEvent {
         let EventText { name, period, value, .. } = read_event(text).map_err(|error| error.reason)?;
         let mut value = value.as_deref().map(EventValue::parse).transpose()?;
         let event = match name {
+            EventName::Named(event) if event.further != [0; 2] => {
+                return Err(format!(
+                    "{} has bits in config1 or config2, by which there are no profiles; `perf-agent events trace` and `stat` take it",
+                    event.name
+                ));
+            }
             EventName::Named(event) => Self::named(&event),
             EventName::Raw(config) => Self::raw(config),
             EventName::Tracepoint { group, event } => Self::tracepoint(group, &event),

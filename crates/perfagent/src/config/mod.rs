@@ -126,8 +126,8 @@ pub struct Config {
     pub(crate) cgroup: Option<String>,
     pub(crate) duration: Option<Duration>,
     pub(crate) cpu_profile: bool,
-    /// The event that is sampled instead of time on CPUs.
-    pub(crate) event: Option<SampledEvent>,
+    /// The events that are sampled instead of time on CPUs.
+    pub(crate) events: Vec<SampledEvent>,
     /// Allocations are recorded in place of samples; `cpu_profile` is set then.
     pub(crate) heap: Option<HeapMode>,
     pub(crate) off_cpu_profile: bool,
@@ -228,16 +228,15 @@ impl Config {
         self.duration
     }
 
-    /// Whether an on-CPU profile is taken, or that of [`Self::event`].
+    /// Whether an on-CPU profile is taken, or those of [`Self::events`].
     #[must_use]
     pub fn cpu_profile(&self) -> bool {
         self.cpu_profile
     }
 
-    /// The event that the profile samples instead of time on CPUs, as ledgers name it, and what each sample stands for.
-    #[must_use]
-    pub fn event(&self) -> Option<(&str, u64)> {
-        self.event.as_ref().map(|event| (event.name.as_str(), event.period))
+    /// The events that are sampled instead of time on CPUs, as ledgers name them, and what each sample stands for.
+    pub fn events(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.events.iter().map(|event| (event.name.as_str(), event.period))
     }
 
     /// How allocations are recorded, if they are. [`Self::cpu_profile`] is true then: they take the place of samples.

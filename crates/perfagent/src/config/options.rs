@@ -28,7 +28,7 @@ enum Apply {
 /// All textual options, without the dashes.
 const OPTIONS: &[(&str, Apply)] = &[
     ("profile", Apply::Flag(|r| &mut r.profile)),
-    ("event", Apply::Value(|r, text| r.event.set(read(text, SampledEvent::parse(text).ok())))),
+    ("event", Apply::Value(|r, text| r.events.push(SampledEvent::parse(text).map_err(|_| text.to_owned())))),
     ("heap", Apply::Value(|r, text| r.heap.set(read(text, HeapMode::parse(text).ok())))),
     ("offcpu", Apply::Flag(|r| &mut r.off_cpu)),
     ("wakers", Apply::Flag(|r| &mut r.wakers)),

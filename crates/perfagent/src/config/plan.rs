@@ -44,7 +44,7 @@ pub(super) fn plan(request: Request) -> Plan {
         cgroup: request.cgroup.value().cloned(),
         duration: request.duration.value().copied(),
         cpu_profile: request.profile.is_on() || takes_heap,
-        event: request.event.value().cloned(),
+        events: request.events.into_iter().flatten().collect(),
         heap: request.heap.value().copied().flatten(),
         off_cpu_profile: request.off_cpu.is_on(),
         off_cpu_states: request

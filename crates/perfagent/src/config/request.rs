@@ -56,8 +56,8 @@ pub(super) struct Request {
     pub(super) commands: Vec<Command>,
     pub(super) duration: Setting<Duration>,
     pub(super) profile: Setting<bool>,
-    /// The event that is sampled instead of time on CPUs.
-    pub(super) event: Setting<SampledEvent>,
+    /// The events that are sampled instead of time on CPUs, or a text that tells none.
+    pub(super) events: Vec<Result<SampledEvent, String>>,
     /// How allocations are recorded; none: they are not.
     pub(super) heap: Setting<Option<HeapMode>>,
     pub(super) off_cpu: Setting<bool>,

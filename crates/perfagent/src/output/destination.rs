@@ -95,10 +95,15 @@ impl OpenFile {
         })
     }
 
-    /// The same file for one of several modes: `NAME.MODE.EXT`. None for what takes one mode only: a device, a FIFO, standard output.
+    /// The same file for one of several profiles, which a word stands for: `NAME.WORD.EXT`; in an automatic name it takes the place of the
+    /// mode. None for what takes one profile only: a device, a FIFO, standard output.
     pub(super) fn of_mode(&self, mode: &str) -> Option<Self> {
         match &self.0 {
             Destination::Named { given, .. } => Some(Self(given.with(&format!(".{mode}")))),
+            Destination::Numbered { directory, name } => {
+                let (directory, name) = (directory.clone(), name.clone().of_word(mode));
+                Some(Self(Destination::Numbered { directory, name }))
+            }
             _ => None,
         }
     }

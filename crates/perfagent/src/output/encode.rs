@@ -24,7 +24,7 @@ pub(crate) struct Contents<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoded {
     pub(crate) kind: OutputKind,
-    /// The profile that folded stacks and flame graphs show; by default the first one.
+    /// The profile that folded stacks and flame graphs show, and the one of an event in pprof; by default the first one.
     pub(crate) mode: Option<Mode>,
 }
 
@@ -93,7 +93,9 @@ fn what(output: Encoded, modes: &[Mode]) -> Option<(Mode, &'static str)> {
     let of = |mode: Mode| modes.contains(&mode).then_some(mode);
     let shown = output.mode.or_else(|| modes.first().copied());
     Some(match output.kind {
-        OutputKind::CpuProfile => (of(Mode::OnCpu).or_else(|| of(Mode::Event))?, "pprof"),
+        OutputKind::CpuProfile => {
+            (output.mode.and_then(of).or_else(|| of(Mode::OnCpu)).or_else(|| of(Mode::Event))?, "pprof")
+        }
         OutputKind::OffCpuProfile => (of(Mode::OffCpu)?, "pprof"),
         OutputKind::WallProfile => (of(Mode::Wall)?, "pprof"),
         OutputKind::LockProfile => (of(Mode::Locks)?, "pprof"),

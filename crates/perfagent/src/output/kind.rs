@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OutputKind {
-    /// The on-CPU profile, gzip-compressed pprof.
+    /// The on-CPU profile, or that of an event, gzip-compressed pprof: one file for each event if several are sampled, `NAME.EVENT.EXT`.
     CpuProfile,
     /// The off-CPU profile, gzip-compressed pprof.
     OffCpuProfile,
@@ -20,7 +20,7 @@ pub enum OutputKind {
     LockReport,
     /// The same as a profile of contentions and their delay, gzip-compressed pprof.
     LockProfile,
-    /// Folded stacks, one file for each profile: `NAME.MODE.EXT` if there are several. A sink, a device or standard output gets the first
+    /// Folded stacks, one file for each profile: `NAME.MODE.EXT` if there are several, `NAME.EVENT.EXT` of several events. A sink, a device or standard output gets the first
     /// profile.
     Folded,
     /// The same as an SVG flame graph.

@@ -61,8 +61,13 @@ impl AutoName {
 
     /// The same name, of a profile of this event.
     pub(crate) fn of_event(self, event: &str) -> Self {
+        self.of_word(&file_word(event))
+    }
+
+    /// The same name, of the profile that this word stands for.
+    pub(super) fn of_word(self, word: &str) -> Self {
         let before = self.stem.strip_suffix(self.word).unwrap_or_default();
-        Self { stem: format!("{before}{}", sanitize(event.as_bytes(), 0)), ..self }
+        Self { stem: format!("{before}{word}"), ..self }
     }
 
     /// The same name for one interval of a capture that is cut. `time` is the start of the interval, `YYYYMMDDTHHMMSS.mmm`.
@@ -89,6 +94,11 @@ impl AutoName {
             n => format!("{stem}-{n}.{extension}"),
         })
     }
+}
+
+/// A text as a part of a file name.
+pub(super) fn file_word(text: &str) -> String {
+    sanitize(text.as_bytes(), 0)
 }
 
 /// Replaces bytes other than `A-Z a-z 0-9 . _ -`, and a leading `.` or `-`, by `_`.

@@ -1,5 +1,6 @@
 //! The profiles of a recording.
 
+use super::names::file_word;
 use profile::Profile;
 use recording::{FrozenLedger, Mode, SymbolizedRecording};
 
@@ -10,6 +11,21 @@ pub(crate) fn modes(symbolized: &SymbolizedRecording) -> Vec<Mode> {
         return Vec::new();
     }
     recording.settings.modes().into_iter().filter(|mode| mode.has_stacks()).collect()
+}
+
+/// The words for profiles in the names of files, each once: the mode, or the event where several were sampled.
+pub(crate) fn words(symbolized: &SymbolizedRecording) -> Vec<(Mode, String)> {
+    let settings = &symbolized.recording.settings;
+    let mut words: Vec<(Mode, String)> = Vec::new();
+    for mode in modes(symbolized) {
+        let event = settings.event_of(mode).filter(|_| !settings.further_events.is_empty());
+        let word = event.map_or_else(|| mode.name().to_owned(), |event| file_word(event.kind()));
+        let is_free = |word: &str| words.iter().all(|(_, known)| known != word);
+        let numbered = (2..).map(|number| format!("{word}-{number}"));
+        let free = std::iter::once(word.clone()).chain(numbered).find(|word| is_free(word));
+        words.push((mode, free.unwrap_or(word)));
+    }
+    words
 }
 
 /// The profile of a mode, if the recording has it.

@@ -11,12 +11,12 @@ use super::profiles::ledger;
 
 /// What is shown, of which target, on which machine.
 pub(super) fn title(symbolized: &SymbolizedRecording, mode: Mode) -> String {
-    let what = match &symbolized.recording.settings.event {
-        Some(event) if mode == Mode::Event => match event.summed() {
+    let what = match symbolized.recording.settings.event_of(mode) {
+        Some(event) => match event.summed() {
             Some(summed) => format!("{} of {}", summed.name, event.kind()),
             None => event.kind().to_owned(),
         },
-        _ => shown(mode).to_owned(),
+        None => shown(mode).to_owned(),
     };
     let origin = &symbolized.recording.origin;
     let target = if origin.target.is_empty() { String::new() } else { format!(": {}", origin.target) };
@@ -34,16 +34,16 @@ pub(super) fn subtitle(symbolized: &SymbolizedRecording, mode: Mode) -> String {
         start.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
         format!("{:.1} s", Duration::from_nanos(recording.span.duration_ns).as_secs_f64()),
     ];
-    match &recording.settings.event {
-        Some(event) if mode == Mode::Event => facts.extend(every(event)),
-        _ if !matches!(mode, Mode::OffCpu | Mode::Heap) => {
+    match recording.settings.event_of(mode) {
+        Some(event) => facts.extend(every(event)),
+        None if !matches!(mode, Mode::OffCpu | Mode::Heap) => {
             facts.push(format!("{} Hz", recording.settings.sample_rate_hz))
         }
-        _ => {}
+        None => {}
     }
     let unit = match mode {
         Mode::Heap => "allocations",
-        _ if mode == recording.settings.sampled_mode() => "samples",
+        _ if mode.sampled_event().is_some() => "samples",
         _ => "intervals",
     };
     facts.extend(figure("samples").map(|count| format!("{count} {unit}")));

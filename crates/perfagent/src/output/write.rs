@@ -12,7 +12,7 @@ use super::drawing::Drawing;
 use super::encode::{Contents, Encoded, encode, encode_profile, encode_written};
 use super::file::OutputFile;
 use super::kind::OutputKind;
-use super::profiles::modes;
+use super::profiles::words;
 use super::publish::{Finished, publish_all};
 use super::report::OutputReport;
 use super::target::FileTarget;
@@ -42,9 +42,9 @@ impl Outputs {
 
     /// Writes all outputs. `give_up` ends the wait for readers of FIFOs.
     pub(crate) fn write(self, contents: &Contents<'_>, give_up: &CancelToken) -> Vec<OutputReport> {
-        let modes = modes(contents.recording);
+        let words = words(contents.recording);
         let targets = self.targets.into_iter().flat_map(|(kind, target)| match target {
-            OpenTarget::File(file) => of_modes(kind, file, &modes),
+            OpenTarget::File(file) => of_modes(kind, file, &words),
             sink @ OpenTarget::Sink(_) => vec![(Encoded { kind, mode: None }, sink)],
         });
         write_all(targets.collect(), contents, &self.temporary, give_up)
@@ -81,8 +81,8 @@ impl IntervalOutputs {
     /// Writes the files of one interval. Their names contain its start time.
     pub(crate) fn write(&self, symbolized: &SymbolizedRecording, give_up: &CancelToken) -> Vec<OutputReport> {
         let time = interval_time(symbolized.recording.span.start_ns);
-        let modes = modes(symbolized);
-        let targets = self.files.iter().flat_map(|(kind, file)| of_modes(*kind, file.clone(), &modes));
+        let words = words(symbolized);
+        let targets = self.files.iter().flat_map(|(kind, file)| of_modes(*kind, file.clone(), &words));
         let targets = targets.map(|(output, target)| match target {
             OpenTarget::File(file) => (output, OpenTarget::File(file.of_interval(&time))),
             sink @ OpenTarget::Sink(_) => (output, sink),
@@ -92,14 +92,19 @@ impl IntervalOutputs {
     }
 }
 
-/// The files of an output: one for each mode if it shows one mode and there are several.
-fn of_modes(kind: OutputKind, file: OpenFile, modes: &[Mode]) -> Vec<(Encoded, OpenTarget)> {
-    let shows_one = matches!(kind, OutputKind::Folded | OutputKind::FlameGraph | OutputKind::Html);
-    let of_mode = |mode: &Mode| {
-        let target = OpenTarget::File(file.of_mode(mode.name())?);
+/// The files of an output: one for each profile that it can show, if it shows one and there are several.
+fn of_modes(kind: OutputKind, file: OpenFile, words: &[(Mode, String)]) -> Vec<(Encoded, OpenTarget)> {
+    let may_show = |mode: Mode| match kind {
+        OutputKind::Folded | OutputKind::FlameGraph | OutputKind::Html => true,
+        OutputKind::CpuProfile => matches!(mode, Mode::Event | Mode::FurtherEvent(_)),
+        _ => false,
+    };
+    let shown: Vec<_> = words.iter().filter(|(mode, _)| may_show(*mode)).collect();
+    let of_mode = |(mode, word): &&(Mode, String)| {
+        let target = OpenTarget::File(file.of_mode(word)?);
         Some((Encoded { kind, mode: Some(*mode) }, target))
     };
-    let several = if shows_one && modes.len() > 1 { modes.iter().map(of_mode).collect() } else { None };
+    let several = if shown.len() > 1 { shown.iter().map(of_mode).collect() } else { None };
     several.unwrap_or_else(|| vec![(Encoded { kind, mode: None }, OpenTarget::File(file))])
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use recording::Accounting;
+use recording::{Accounting, EventAccounting};
 
 use super::convert;
 use super::parts::Parts;
@@ -21,6 +21,7 @@ pub(super) fn total(parts: &mut Parts) -> Accounting {
     let mut accounting = Accounting {
         sampler: convert::counters(&parts.kernel.counters()),
         scheduler: convert::counters(&parts.kernel.off_cpu_counters()),
+        further: parts.kernel.further_counters().iter().map(of_event).collect(),
         processes: targets.targets,
         unreadable_processes: targets.unreadable,
         renames_skipped: parts.processes.names_never_shown(life.names_skipped),
@@ -43,15 +44,18 @@ pub(super) fn total(parts: &mut Parts) -> Accounting {
     accounting
 }
 
+/// What the program of a further event counted.
+pub(super) fn of_event(counters: &kernel::Counters) -> EventAccounting {
+    EventAccounting { sampler: convert::counters(counters), ..EventAccounting::default() }
+}
+
 /// All figures of the interval that goes on.
 pub(super) fn of_interval(parts: &mut Parts) -> Accounting {
     let total = total(parts);
     let mut accounting = total.since(&parts.interval.before);
     parts.interval.carried.add_to(&mut accounting);
-    accounting.deferred_walks = parts.intake.deferred_walks();
-    accounting.not_kept = parts.intake.builder.not_kept();
-    accounting.wakers_not_kept = parts.intake.builder.wakers_not_kept();
-    accounting.locks_not_kept = parts.intake.builder.locks_not_kept();
+    parts.intake.account_walks(&mut accounting);
+    parts.intake.builder.account(&mut accounting);
     accounting
 }
 

@@ -21,8 +21,7 @@ pub(crate) fn event(event: kernel::Event) -> EventId {
         kernel::Event::Scheduler => EventId(1),
         kernel::Event::Lock => EventId::LOCKS,
         kernel::Event::LockLength => EventId::LOCK_LENGTHS,
-        // The clock, or the event that is sampled instead.
-        _ => EventId(0),
+        sampled => EventId::sampled(sampled.sampled_number().unwrap_or_default()),
     }
 }
 

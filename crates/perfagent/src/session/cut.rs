@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
-use recording::{Accounting, Context, Mode, Recording, Span, StackSums, State};
+use recording::{Accounting, Context, Mode, Recording, Span, StackSums};
 
 use super::parts::{Carried, Interval, Parts};
 use super::round::round;
@@ -56,10 +56,16 @@ pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
     let mut next_before = total;
     next_before.sampler = before.sampler.plus(&figures.sampler);
     next_before.scheduler = before.scheduler.plus(&figures.scheduler);
+    for ((figures, counters), (next, before)) in figures.further.iter_mut().zip(&taken.further).zip(
+        next_before.further.iter_mut().zip(before.further.iter().map(Some).chain(std::iter::repeat(None))),
+    ) {
+        figures.sampler = convert::counters(counters);
+        next.sampler = before.map_or(figures.sampler, |before| before.sampler.plus(&figures.sampler));
+    }
     let carried = late(parts);
     parts.interval.carried.add_to(&mut figures);
     carried.take_from(&mut figures);
-    figures.deferred_walks = parts.intake.take_deferred_walks();
+    parts.intake.take_walks(&mut figures);
     figures.elapsed_ns = seam_ns.saturating_sub(parts.interval.start_ns);
     let context = context(parts, figures);
     let names = parts.end_naming();
@@ -75,9 +81,11 @@ fn late(parts: &mut Parts) -> Carried {
     let Parts { intake, settings, .. } = parts;
     intake.builder.resolve_pairs();
     let sampled = settings.sampled_mode();
-    let early = |mode: Mode| intake.builder.early_count(|state: State| settings.shows(mode, state));
+    let early = |mode| intake.builder.early_count(|event, state| settings.shows(mode, event, state));
+    let further = settings.modes().into_iter().filter(|mode| matches!(mode, Mode::FurtherEvent(_)));
     Carried {
         samples: early(sampled),
+        further: further.map(early).collect(),
         waits: early(Mode::OffCpu),
         locks: intake.builder.early_locks(),
         time_ns: if settings.wall_profile { intake.builder.early_time_ns() } else { 0 },

@@ -7,7 +7,7 @@ use kernel::{
     CodeMessage, Event, Frame, Kernel, LockMessage, RawStack, SampledAt, StackMessage, State, WalkEnd,
 };
 use profile::Avma;
-use recording::{Builder, EventId, Key, Limits, LockKey, MissingStack, Role, StackSums};
+use recording::{Accounting, Builder, EventId, Key, Limits, LockKey, MissingStack, Role, StackSums};
 
 use super::held_stacks::HeldStacks;
 use super::python_stacks::PythonStacks;
@@ -27,19 +27,35 @@ const LAST_WALKS: Duration = Duration::from_secs(1);
 /// Of this, time for reading files that walks need.
 const LAST_FILES: Duration = Duration::from_millis(500);
 
-/// The event of samples, in the recordings of a capture: the clock, or the event that is sampled instead.
-pub(super) const CPU_CLOCK: EventId = EventId(0);
 /// The event of off-CPU intervals.
 pub(super) const SCHEDULER: EventId = EventId(1);
 
-/// The event that takes stacks in a state.
-fn event_of(state: State) -> EventId {
-    if matches!(state, State::Sampled | State::Freed) { CPU_CLOCK } else { SCHEDULER }
+/// The event that takes a stack.
+fn event_of(stack: &StackMessage) -> EventId {
+    if matches!(stack.state, State::Sampled | State::Freed) { convert::event(stack.event) } else { SCHEDULER }
 }
 
-/// Whether walks in user space belong to on-CPU samples (0) or to off-CPU intervals (1).
-fn group_of(state: State) -> usize {
-    usize::from(event_of(state) != CPU_CLOCK)
+/// Ends of walks in user space, by number of [`recording::WalkEnd`].
+type WalkEnds = [u64; recording::WalkEnd::ALL.len()];
+
+/// Ends of walks in user space, by what took the stacks.
+#[derive(Clone, Debug, Default)]
+struct DeferredWalks {
+    /// Of samples, by number of the event.
+    sampled: [WalkEnds; EventId::MAX_FURTHER + 1],
+    intervals: WalkEnds,
+}
+
+impl DeferredWalks {
+    fn count(&mut self, event: EventId, end: WalkEnd) {
+        let ends = match event.sampled_number() {
+            Some(number) => self.sampled.get_mut(number),
+            None => Some(&mut self.intervals),
+        };
+        if let Some(count) = ends.and_then(|ends| ends.get_mut(convert::walk_end(end) as usize)) {
+            *count += 1;
+        }
+    }
 }
 
 /// What is used to walk a stack in user space.
@@ -64,8 +80,8 @@ pub(super) struct Intake {
     unwalked_bytes: usize,
     /// Where stacks led to that ended in no mapping.
     nowhere: Vec<LostAt>,
-    /// Ends of walks in user space: of samples, and of off-CPU intervals.
-    deferred_walks: [[u64; recording::WalkEnd::ALL.len()]; 2],
+    /// Ends of walks in user space.
+    deferred_walks: DeferredWalks,
     /// Distinct stacks since the sums were last taken.
     undrained: u64,
     /// Allocations are recorded: the innermost frame is the allocator's own, and objects that are freed come under a key that follows from
@@ -99,7 +115,7 @@ impl Intake {
             unwinders: Unwinders::default(),
             unwalked_bytes: 0,
             nowhere: Vec::new(),
-            deferred_walks: Default::default(),
+            deferred_walks: DeferredWalks::default(),
             undrained: 0,
             allocations: config.heap.is_some(),
             single_samples: config.single_samples,
@@ -228,7 +244,7 @@ impl Intake {
     ) {
         if walked {
             if !stack.end.is_no_walk() {
-                self.count_walk(stack.state, stack.end);
+                self.deferred_walks.count(event_of(&stack), stack.end);
             }
             self.enter(&stack, snapshot, false, None);
         } else {
@@ -258,7 +274,7 @@ impl Intake {
             None => {}
         }
         if let Some(id) = self.resolver.resolve(&mut self.builder, stack, snapshot, missing) {
-            let event = event_of(stack.state);
+            let event = event_of(stack);
             let key = Key { event, stack: id, pid: stack.pid, exec_id: stack.exec_id, once };
             match convert::attached(&stack.attached) {
                 None => self.builder.enter(stack.hash, key),
@@ -283,13 +299,10 @@ impl Intake {
             stack.state = state;
             if let Some(id) = self.resolver.resolve(&mut self.builder, &stack, snapshot, missing) {
                 let (pid, exec_id) = (stack.pid, stack.exec_id);
-                self.builder.enter(hash, Key { event: CPU_CLOCK, stack: id, pid, exec_id, once: false });
+                self.builder
+                    .enter(hash, Key { event: EventId::sampled(0), stack: id, pid, exec_id, once: false });
             }
         }
-    }
-
-    fn count_walk(&mut self, state: State, end: WalkEnd) {
-        self.deferred_walks[group_of(state)][convert::walk_end(end) as usize] += 1;
     }
 
     /// Walks the stacks that wait, as far as time allows. At the end (`last`), stacks for which there is no time are recorded as far as
@@ -365,7 +378,7 @@ impl Intake {
             // The kernel could have read it: the cause of the kernel holds.
             walked.end = raw.stack.end;
         }
-        self.count_walk(raw.stack.state, walked.end);
+        self.deferred_walks.count(event_of(&raw.stack), walked.end);
         if let Some(address) = walked.nowhere.filter(|_| self.nowhere.len() < MAX_NOWHERE) {
             self.nowhere.push(LostAt { pid: raw.stack.pid, time_ns: raw.stack.time_ns, address });
         }
@@ -401,11 +414,11 @@ impl Intake {
         match self.resolver.resolve(&mut self.builder, stack, snapshot, None) {
             Some(id) => {
                 let one = StackSums { count: 1, value, waited: 0 };
-                self.builder.add_single(event_of(stack.state), id, one);
+                self.builder.add_single(event_of(stack), id, one);
                 let sample = convert::walked_occurrence(stack, at, value);
-                self.builder.add_walked_sample(event_of(stack.state), id, sample);
+                self.builder.add_walked_sample(event_of(stack), id, sample);
             }
-            None => self.builder.count_not_kept(convert::state(stack.state)),
+            None => self.builder.count_not_kept(event_of(stack), convert::state(stack.state)),
         }
     }
 
@@ -432,8 +445,8 @@ impl Intake {
         builder.begin_cut();
         let cut = kernel.cut(|hash, sums| add(builder, hash, sums))?;
         builder.set_seam(cut.side_changes);
-        builder.count_lost_samples(cut.sampler.singles_lost);
-        self.samples_lost_before += cut.sampler.singles_lost;
+        builder.count_lost_samples(cut.singles_lost());
+        self.samples_lost_before += cut.singles_lost();
         // The next round tells if this fails.
         _ = self.take_samples(kernel);
         if let Some(timeline) = &mut self.timeline {
@@ -447,7 +460,7 @@ impl Intake {
     pub(super) fn drain_all(&mut self, kernel: &mut Kernel) -> Result<(), kernel::Error> {
         let builder = &mut self.builder;
         kernel.drain_all(|hash, sums| add(builder, hash, sums))?;
-        let lost = kernel.counters().singles_lost;
+        let lost = kernel.singles_lost();
         self.builder.count_lost_samples(lost.saturating_sub(self.samples_lost_before));
         self.take_samples(kernel)
     }
@@ -496,14 +509,19 @@ impl Intake {
         self.unwinders.release_unused();
     }
 
-    /// Ends of walks in user space so far in this interval.
-    pub(super) fn deferred_walks(&self) -> [[u64; recording::WalkEnd::ALL.len()]; 2] {
-        self.deferred_walks
+    /// Tells the ends of walks in user space so far in this interval.
+    pub(super) fn account_walks(&self, accounting: &mut Accounting) {
+        let DeferredWalks { sampled: [first, further @ ..], intervals } = &self.deferred_walks;
+        accounting.deferred_walks = [*first, *intervals];
+        for (of_event, ends) in accounting.further.iter_mut().zip(further) {
+            of_event.deferred_walks = *ends;
+        }
     }
 
     /// The same, for the recording of the interval. The next interval begins with none.
-    pub(super) fn take_deferred_walks(&mut self) -> [[u64; recording::WalkEnd::ALL.len()]; 2] {
-        std::mem::take(&mut self.deferred_walks)
+    pub(super) fn take_walks(&mut self, accounting: &mut Accounting) {
+        self.account_walks(accounting);
+        self.deferred_walks = DeferredWalks::default();
     }
 }
 

@@ -16,6 +16,9 @@ use crate::processes::Processes;
 const MOST: usize = 4096;
 /// Of a mutex of glibc, up to its kind; see `struct glibc_mutex` in `bpf/lock_waits.h`, which has the same rules.
 const MUTEX_BYTES: usize = 20;
+/// Of a read-write lock of glibc, from either of the words that threads wait for up to its end; see `struct glibc_rwlock_end` there.
+const RWLOCK_BYTES: usize = 24;
+const RWLOCK_CONTENDED: u32 = 3;
 const MUTEX_CONTENDED: u32 = 2;
 const MUTEX_KINDS: u32 = 0x3ff;
 const MUTEX_MAX_USERS: u32 = 1 << 22;
@@ -37,6 +40,13 @@ struct Wait {
     is_pi: bool,
 }
 
+impl Wait {
+    /// How much of the lock tells its owner.
+    fn bytes(self) -> usize {
+        if self.value == RWLOCK_CONTENDED { RWLOCK_BYTES } else { MUTEX_BYTES }
+    }
+}
+
 /// The key of the stack of the owner for each key of the stack of a waiter.
 pub(super) fn of_sleepers(stacks: &[StackMessage], processes: &Processes) -> HashMap<u64, u64> {
     let mut by_process: BTreeMap<u32, Vec<(&StackMessage, Wait)>> = BTreeMap::new();
@@ -47,7 +57,7 @@ pub(super) fn of_sleepers(stacks: &[StackMessage], processes: &Processes) -> Has
     }
     let mut owners = HashMap::new();
     for (pid, waits) in by_process {
-        let parts = waits.iter().map(|(_, wait)| (wait.address, MUTEX_BYTES)).collect();
+        let parts = waits.iter().map(|(_, wait)| (wait.address, wait.bytes())).collect();
         let Some(memory) = processes.read_memory(pid, parts) else { continue };
         let asleep = own_numbers(pid, stacks);
         for ((waiter, wait), bytes) in waits.iter().zip(memory) {
@@ -84,6 +94,12 @@ fn owner_number(wait: Wait, mutex: &[u8]) -> Option<u32> {
     }
     if wait.value & FUTEX_WAITERS != 0 {
         return Some(wait.value & FUTEX_TID).filter(|owner| *owner != MUSL_BUSY);
+    }
+    if wait.value == RWLOCK_CONTENDED {
+        // That of writers is behind that of readers, which is at a multiple of 8.
+        let end = if wait.address.is_multiple_of(8) { 2 } else { 1 };
+        let [pad, more_pad, writer, shared] = [word(end)?, word(end + 1)?, word(end + 2)?, word(end + 3)?];
+        return (pad == 0 && more_pad == 0 && shared <= 1 && writer != 0).then_some(writer);
     }
     let [owner, users, kind] = [word(2)?, word(3)?, word(4)?];
     let is_mutex =
@@ -130,6 +146,13 @@ mod tests {
         assert_eq!(owner_number(wait(2, false), &bytes([2, 1, 4711, 1, 0x400])), None);
         assert_eq!(owner_number(wait(1, false), &normal), None);
         assert_eq!(owner_number(wait(2, false), &normal[..12]), None, "not all of it can be read");
+        let rwlock = |words: [u32; 6]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>();
+        let of_reader = owner_number(wait(3, false), &rwlock([3, 1, 0, 0, 4711, 0]));
+        let of_writer = Wait { address: 4, ..wait(3, false) };
+        let of_writer = owner_number(of_writer, &rwlock([3, 0, 0, 4711, 0, 99]));
+        assert_eq!((of_reader, of_writer), (Some(4711), Some(4711)));
+        assert_eq!(owner_number(wait(3, false), &rwlock([3, 1, 0, 0, 0, 0])), None, "readers have it");
+        assert_eq!(owner_number(wait(3, false), &rwlock([3, 1, 5, 0, 4711, 0])), None, "no such lock");
         assert_eq!(owner_number(wait(FUTEX_WAITERS | 7, false), &[]), Some(7));
         assert_eq!(owner_number(wait(FUTEX_WAITERS | MUSL_BUSY, false), &[]), None);
         assert_eq!(owner_number(wait(0, true), &bytes([FUTEX_WAITERS | 9, 0, 0, 0, 0])), Some(9));

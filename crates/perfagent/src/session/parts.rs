@@ -67,9 +67,11 @@ pub(super) struct Interval {
 }
 
 /// Samples, waits and times that one interval counts and the next one shows, because their stacks come late.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Carried {
     pub(super) samples: u64,
+    /// Samples of further events, in their order.
+    pub(super) further: Vec<u64>,
     pub(super) waits: u64,
     /// Waits for locks.
     pub(super) locks: u64,
@@ -81,6 +83,9 @@ impl Carried {
     /// Adds it to what an interval counted itself.
     pub(super) fn add_to(&self, accounting: &mut Accounting) {
         accounting.sampler.samples += self.samples;
+        for (of_event, samples) in accounting.further.iter_mut().zip(&self.further) {
+            of_event.sampler.samples += samples;
+        }
         accounting.scheduler.samples += self.waits;
         accounting.scheduler.lock_waits += self.locks;
         accounting.scheduler.lifetime_ns += self.time_ns;
@@ -88,7 +93,10 @@ impl Carried {
 
     /// Takes it from what an interval counted.
     pub(super) fn take_from(&self, accounting: &mut Accounting) {
-        let Accounting { sampler, scheduler, .. } = accounting;
+        let Accounting { sampler, scheduler, further, .. } = accounting;
+        for (of_event, samples) in further.iter_mut().zip(&self.further) {
+            of_event.sampler.samples = of_event.sampler.samples.saturating_sub(*samples);
+        }
         sampler.samples = sampler.samples.saturating_sub(self.samples);
         scheduler.samples = scheduler.samples.saturating_sub(self.waits);
         scheduler.lock_waits = scheduler.lock_waits.saturating_sub(self.locks);

@@ -33,7 +33,8 @@ fn begun(
     start_ns: u64,
 ) -> Option<Timeline> {
     let place = InPlace::open(config.perf_data.clone()?, config.rotate.is_some());
-    let sampled = match &config.event {
+    // Several events are refused with this output.
+    let sampled = match config.events.first() {
         Some(event) => Sampled::of_event(event),
         None => Sampled::clock(config.sample_rate_hz.into()),
     };

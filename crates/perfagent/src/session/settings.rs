@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
-use kernel::{ChosenCgroup, OffCpu, SampledIn, Settings, State, ValuePlan};
+use kernel::{ChosenCgroup, FurtherEvent, OffCpu, SampledIn, Settings, State, ValuePlan};
 use recording::{Event, TargetKind};
 
 use crate::config::SampledEvent;
@@ -23,11 +23,24 @@ const BYTES_OF_AN_OBJECT: u64 = 128;
 const LEAST_PROCESSES: u32 = 16_384;
 const LEAST_OF_SYSTEM: u32 = 1024;
 
-/// What the programs are loaded with. `value`: where they read that of the sampled event.
+/// What the programs are loaded with. `values`: where they read those of the sampled events, in their order.
 ///
 /// # Errors
 /// The chosen control group has gone.
-pub(super) fn for_kernel(config: &Config, pids: &[u32], value: Option<ValuePlan>) -> Result<Settings, Error> {
+pub(super) fn for_kernel(
+    config: &Config,
+    pids: &[u32],
+    mut values: Vec<Option<ValuePlan>>,
+) -> Result<Settings, Error> {
+    values.resize(config.events.len().max(1), None);
+    let mut values = values.into_iter();
+    let value = values.next().flatten();
+    let further = config.events.iter().skip(1).zip(values);
+    let further = further.map(|(event, value)| FurtherEvent {
+        sampled_in: event.sampled_in,
+        sample_every: event.period,
+        value,
+    });
     let cgroup = config.cgroup.as_deref().map(chosen_cgroup).transpose()?;
     Ok(Settings {
         tids: config.tids.clone(),
@@ -48,11 +61,12 @@ pub(super) fn for_kernel(config: &Config, pids: &[u32], value: Option<ValuePlan>
         per_thread: config.per_thread,
         sampled_in: match config.heap {
             Some(_) => SampledIn::Allocator,
-            None => config.event.as_ref().map(|event| event.sampled_in).unwrap_or_default(),
+            None => config.events.first().map(|event| event.sampled_in).unwrap_or_default(),
         },
         live_objects: u32::try_from(config.max_memory_bytes / BYTES_OF_AN_OBJECT).unwrap_or(u32::MAX),
-        sample_every: config.event.as_ref().map_or(1, |event| event.period),
+        sample_every: config.events.first().map_or(1, |event| event.period),
         value,
+        further: further.collect(),
         single_samples: config.single_samples || config.perf_data.is_some(),
         single_intervals: single_intervals(config),
         check_memo: config.self_check,
@@ -134,7 +148,8 @@ pub(super) fn for_recording(config: &Config) -> recording::Settings {
             Targets::Command(_) => TargetKind::Command,
         },
         cpu_profile: config.cpu_profile,
-        event: config.event.as_ref().map(SampledEvent::recorded),
+        event: config.events.first().map(SampledEvent::recorded),
+        further_events: config.events.iter().skip(1).map(SampledEvent::recorded).collect(),
         heap_profile: config.heap.is_some(),
         off_cpu_profile: config.off_cpu_profile,
         wall_profile: config.wall_profile,
@@ -159,9 +174,11 @@ pub(super) fn events(config: &Config) -> Vec<Event> {
     };
     let sampled = match config.heap {
         Some(_) => Event::heap(),
-        None => config.event.as_ref().map_or_else(clock, SampledEvent::recorded),
+        None => config.events.first().map_or_else(clock, SampledEvent::recorded),
     };
-    vec![sampled, Event::scheduler(SCHEDULER_EVENT), Event::locks(), Event::lock_lengths()]
+    let mut events = vec![sampled, Event::scheduler(SCHEDULER_EVENT), Event::locks(), Event::lock_lengths()];
+    events.extend(config.events.iter().skip(1).map(SampledEvent::recorded));
+    events
 }
 
 #[cfg(test)]
@@ -173,10 +190,13 @@ mod tests {
 
     #[test]
     fn the_values_of_recordings_fold_as_the_programs_fold_them() {
-        let config = crate::AgentBuilder::default().pid(1).with_cpu_profile().effective_config().unwrap();
-        let events = events(&config);
+        let builder = crate::AgentBuilder::default().pid(1).with_cpu_profile();
+        let names = ["faults", "cs", "migrations", "minor-faults", "major-faults", "cgroup-switches"];
+        let builder = names.iter().fold(builder, |builder, name| builder.event(name));
+        let events = events(&builder.effective_config().unwrap());
         assert_eq!(events.len(), kernel::Event::ALL.len());
-        for (event, of_programs) in events.iter().zip(kernel::Event::ALL) {
+        for of_programs in kernel::Event::ALL {
+            let event = &events[super::super::convert::event(of_programs).0 as usize];
             let folds = Schema::of(of_programs).folds().map(|fold| match fold {
                 kernel::Fold::Sum => Fold::Sum,
                 kernel::Fold::SumOfSquares => Fold::SumOfSquares,

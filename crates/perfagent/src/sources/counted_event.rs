@@ -5,7 +5,7 @@ use std::io;
 
 use events::{EventKind, EventSpec, Followed, PerfEventSet, Present, Rate};
 use kernel::{Kernel, SampledIn, nmi_may_sample};
-use recording::{Accounting, Unit};
+use recording::{Accounting, NotRun, Unit};
 use rustix::io::Errno;
 
 use super::not_run::{self, Ran};
@@ -18,14 +18,21 @@ use crate::{Config, Error};
 /// The event on all CPUs, or on those that were asked for.
 pub(crate) struct CountedEvent {
     event: SampledEvent,
+    /// Its number among the sampled ones.
+    number: usize,
     set: SampledSet,
 }
 
 impl CountedEvent {
-    /// The event with these numbers of the kernel.
-    pub(crate) fn new(event: &SampledEvent, (kind, number): (u32, u64), config: &Config) -> Self {
-        let spec = EventSpec::new(EventKind::Raw { kind, config: number }, Rate::Period(event.period));
-        Self { event: event.clone(), set: SampledSet::new(spec, config) }
+    /// The event with these numbers of the kernel: its `type` and its `config`.
+    pub(crate) fn new(
+        event: &SampledEvent,
+        number: usize,
+        (kind, of_kernel): (u32, u64),
+        config: &Config,
+    ) -> Self {
+        let spec = EventSpec::new(EventKind::Raw { kind, config: of_kernel }, Rate::Period(event.period));
+        Self { event: event.clone(), number, set: SampledSet::new(spec, number, config) }
     }
 
     fn failed(&self, error: events::Error) -> Error {
@@ -90,18 +97,23 @@ impl Source for CountedEvent {
     fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
         let Some(events) = self.set.events() else { return };
         let throttled_ns = events.throttled_ns().unwrap_or(0);
-        accounting.throttled_ns += throttled_ns;
+        let mut not_run = NotRun::default();
         // Counts of the hardware are shared and scaled, and those of a clock lack idle time: only what the kernel counts is exact.
         if self.event.unit == Unit::Count && self.event.sampled_in == SampledIn::Task {
             let period = self.event.period.max(1);
             let ran = counts(events).into_iter().map(|(cpu, count)| {
                 (
                     cpu,
-                    Ran { due: count.unwrap_or(0) / period, times: kernel.ticks(cpu).all, ..Ran::default() },
+                    Ran {
+                        due: count.unwrap_or(0) / period,
+                        times: kernel.ticks(self.number, cpu).all,
+                        ..Ran::default()
+                    },
                 )
             });
-            accounting.not_run = not_run::estimate(&ran.collect(), 0);
+            not_run = not_run::estimate(&ran.collect(), 0);
         }
+        accounting.note_sampled(self.number, throttled_ns, not_run);
     }
 }
 

@@ -24,7 +24,7 @@ impl CpuClock {
     pub(crate) fn new(config: &Config) -> Self {
         // Idle time is not recorded. The program leaves it out and not the kernel, so that most periods have a run.
         let spec = EventSpec { exclude_idle: false, ..EventSpec::cpu_clock(config.sample_rate_hz.into()) };
-        let (set, rate_hz) = (SampledSet::new(spec, config), config.sample_rate_hz);
+        let (set, rate_hz) = (SampledSet::new(spec, 0, config), config.sample_rate_hz);
         Self { set, rate_hz, before: BTreeMap::new() }
     }
 
@@ -59,18 +59,17 @@ impl Source for CpuClock {
     fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
         let Some(events) = self.set.events() else { return };
         let throttled_ns = events.throttled_ns().unwrap_or(0);
-        accounting.throttled_ns += throttled_ns;
         // Before the runs are counted: a period in between is no missing one.
         let event_ns = events.ran_ns();
         let now = cpu_times();
         let ran = event_ns.into_iter().map(|(cpu, event_ns)| {
             let at = |times: &BTreeMap<u32, CpuTimes>| times.get(&cpu).copied().unwrap_or_default();
-            let ticks = kernel.ticks(cpu);
+            let ticks = kernel.ticks(0, cpu);
             let meanwhile = at(&now).since(at(&self.before));
             (cpu, Ran::of_clock(event_ns, ticks.all, ticks.idle, meanwhile, self.rate_hz))
         });
         let throttled = not_run::periods(throttled_ns, self.rate_hz);
-        accounting.not_run = not_run::estimate(&ran.collect(), throttled);
+        accounting.note_sampled(0, throttled_ns, not_run::estimate(&ran.collect(), throttled));
     }
 }
 

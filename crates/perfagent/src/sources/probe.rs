@@ -26,9 +26,9 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    pub(crate) fn new(sampled: &SampledEvent, place: &Place) -> Self {
+    pub(crate) fn new(sampled: &SampledEvent, number: usize, place: &Place) -> Self {
         let (sampled, place) = (sampled.clone(), place.clone());
-        Self { sampled, place, opened: None, attached: ProgramEvent::default(), warnings: Vec::new() }
+        Self { sampled, place, opened: None, attached: ProgramEvent::new(number), warnings: Vec::new() }
     }
 
     /// Whether this kernel may take samples there.
@@ -116,7 +116,7 @@ impl Source for Probe {
     }
 
     fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
-        accounting.not_run = self.attached.not_run(kernel, self.sampled.period);
+        self.attached.account(kernel, self.sampled.period, accounting);
     }
 
     fn take_warnings(&mut self) -> Vec<Warning> {

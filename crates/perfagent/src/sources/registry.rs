@@ -12,10 +12,8 @@ use super::sched_stats::SchedStats;
 use super::scheduler::Scheduler;
 use super::source::{Opening, Source};
 use super::tracepoint::Tracepoint;
-use crate::config::Counted;
+use crate::config::{Counted, SampledEvent};
 use crate::{Config, Error, Warning};
-
-type Make = fn(&Config) -> Box<dyn Source>;
 
 /// The sources of one capture.
 #[derive(Default)]
@@ -26,23 +24,31 @@ pub(crate) struct Sources {
     pub(crate) sched_stats: Option<SchedStats>,
 }
 
+/// The source of an event by its number among the sampled ones.
+fn of_event((number, event): (usize, &SampledEvent), config: &Config) -> Box<dyn Source> {
+    match &event.counted {
+        Counted::ByNumbers(kind, config_number) => {
+            Box::new(CountedEvent::new(event, number, (*kind, *config_number), config))
+        }
+        Counted::Tracepoint(group) => Box::new(Tracepoint::new(event, number, group)),
+        Counted::Probe(place) => Box::new(Probe::new(event, number, place)),
+    }
+}
+
 impl Sources {
     /// The sources that a configuration asks for, not opened yet.
     pub(crate) fn of(config: &Config) -> Self {
-        let sampler: Make = |config| match config.event.as_ref().map(|event| (event, &event.counted)) {
-            Some((event, Counted::ByNumbers(kind, number))) => {
-                Box::new(CountedEvent::new(event, (*kind, *number), config))
-            }
-            Some((event, Counted::Tracepoint(group))) => Box::new(Tracepoint::new(event, group)),
-            Some((event, Counted::Probe(place))) => Box::new(Probe::new(event, place)),
-            None if config.heap.is_some() => Box::new(Heap::new(config)),
-            None => Box::new(CpuClock::new(config)),
-        };
-        let all: [(bool, Make); 2] = [
-            (config.cpu_profile, sampler),
-            (config.follows_waits() || config.pmu, |_| Box::new(Scheduler::default())),
-        ];
-        let stacks = all.iter().filter(|(wanted, _)| *wanted).map(|(_, make)| make(config)).collect();
+        let mut stacks: Vec<_> =
+            config.events.iter().enumerate().map(|event| of_event(event, config)).collect();
+        if config.cpu_profile && stacks.is_empty() {
+            stacks.push(match config.heap {
+                Some(_) => Box::new(Heap::new(config)),
+                None => Box::new(CpuClock::new(config)),
+            });
+        }
+        if config.follows_waits() || config.pmu {
+            stacks.push(Box::new(Scheduler::default()));
+        }
         Self { stacks, sched_stats: config.pmu.then(|| SchedStats::new(config)) }
     }
 
@@ -52,9 +58,9 @@ impl Sources {
         stats.chain(self.stacks.iter_mut().map(|source| &mut **source))
     }
 
-    /// Where the programs read the value of the sampled event, if it has one.
-    pub(crate) fn value_plan(&mut self) -> Result<Option<ValuePlan>, Error> {
-        self.each().find_map(|source| source.value_plan().transpose()).transpose()
+    /// Where the programs read the values of the sampled events that have one, in the order of the events; further sources have none.
+    pub(crate) fn value_plans(&mut self) -> Result<Vec<Option<ValuePlan>>, Error> {
+        self.stacks.iter_mut().map(|source| source.value_plan()).collect()
     }
 
     /// Opens all events, disabled.

@@ -10,6 +10,8 @@ use crate::{Config, Error};
 
 /// An event on the CPUs.
 pub(super) struct SampledSet {
+    /// The number of the event among the sampled ones.
+    number: usize,
     spec: EventSpec,
     /// The CPUs that sampling is restricted to.
     wanted: Option<Vec<u32>>,
@@ -18,8 +20,8 @@ pub(super) struct SampledSet {
 }
 
 impl SampledSet {
-    pub(super) fn new(spec: EventSpec, config: &Config) -> Self {
-        Self { spec, wanted: config.cpus.clone(), events: None }
+    pub(super) fn new(spec: EventSpec, number: usize, config: &Config) -> Self {
+        Self { number, spec, wanted: config.cpus.clone(), events: None }
     }
 
     pub(super) fn spec(&self) -> &EventSpec {
@@ -41,7 +43,7 @@ impl SampledSet {
     /// Attaches the sampler. The inner error is the kernel's refusal.
     pub(super) fn attach(&mut self, kernel: &mut Kernel) -> Result<Result<(), events::Error>, Error> {
         let Some(events) = &mut self.events else { return Ok(Ok(())) };
-        kernel.with_sampler(|program| events.attach(program)).map_err(load_error)
+        kernel.with_sampler(self.number, |program| events.attach(program)).map_err(load_error)
     }
 
     pub(super) fn enable(&mut self) -> Result<(), events::Error> {

@@ -30,9 +30,10 @@ pub(crate) struct Tracepoint {
 }
 
 impl Tracepoint {
-    pub(crate) fn new(sampled: &SampledEvent, group: &str) -> Self {
+    pub(crate) fn new(sampled: &SampledEvent, number: usize, group: &str) -> Self {
         let SampledEvent { name, period, value, .. } = sampled.clone();
-        Self { name, period, group: group.to_owned(), value, opened: None, attached: ProgramEvent::default() }
+        let attached = ProgramEvent::new(number);
+        Self { name, period, group: group.to_owned(), value, opened: None, attached }
     }
 
     fn attach_error(&self, source: io::Error) -> Error {
@@ -122,6 +123,6 @@ impl Source for Tracepoint {
     }
 
     fn account(&mut self, kernel: &Kernel, accounting: &mut Accounting) {
-        accounting.not_run = self.attached.not_run(kernel, self.period);
+        self.attached.account(kernel, self.period, accounting);
     }
 }

@@ -4,10 +4,10 @@
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use perfagent::Agent;
 use perfagent::model::Profile;
+use perfagent::{Agent, MemorySink};
 
 use crate::started::started;
 
@@ -79,4 +79,35 @@ fn code_is_named_by_the_jitdump_that_its_program_maps() {
     assert!(share("made first /src/made.x:7") > 40, "in both places: {found:?}");
     assert!(share("told late /src/made.x:7") > 20, "{found:?}");
     assert!(!found.keys().any(|name| name.starts_with("[jit]")), "{found:?}");
+}
+
+/// A name that would be other lines and colours in a terminal, and behind it a record of 4 GiB that has nothing but zeros.
+const HOSTILE: &str = r#"
+tell(0, b"evil\n\x1b[31m;made \xe2\x80\xae7")
+dump.write(struct.pack("<IIQ", 2, 0xffffffff, time.monotonic_ns()) + struct.pack("<QQ", start, 1 << 40))
+os.ftruncate(dump.fileno(), 4 << 30)
+run(0)
+"#;
+
+#[test]
+fn a_dump_of_four_gigabytes_costs_its_own_names_only_and_control_characters_reach_no_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let (before, _) = PROGRAM.split_once("tell(0, b\"made first\")").unwrap();
+    let mut command = Command::new("python3");
+    command.args(["-c", &[before, HOSTILE].concat()]).arg(folder.path()).stdin(Stdio::null());
+    let sink = MemorySink::new();
+    let builder = Agent::builder().command(command).sample_rate(499).with_cpu_profile();
+    let agent = builder.folded_to(sink.clone()).build().unwrap();
+    if !started(&agent) {
+        return;
+    }
+    agent.wait(Duration::from_secs(120));
+    let begun = Instant::now();
+    let report = agent.stop().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    let folded = String::from_utf8(sink.take()).unwrap();
+    assert!(folded.contains("evil"), "{folded}: {:?}", report.warnings);
+    assert!(!folded.contains(['\u{1b}', '\r', '\u{202e}']), "{folded:?}");
+    let is_whole = |line: &str| line.rsplit_once(' ').is_some_and(|(_, count)| count.parse::<u64>().is_ok());
+    assert!(folded.lines().all(is_whole), "{folded:?}");
 }

@@ -9,6 +9,7 @@ mod filters;
 mod jit_dump;
 mod kernel_stacks;
 mod library;
+mod locks;
 mod metrics;
 mod perf_maps;
 mod python;

@@ -68,9 +68,18 @@ pub(super) struct Keys {
     pub(super) not_kept: [u64; State::ALL.len()],
     /// Occurrences whose stack never came, by number of [`State`].
     pub(super) without_stack: [u64; State::ALL.len()],
+    /// The same two of events that are sampled beside the first one, by number.
+    pub(super) further: [FurtherLosses; EventId::MAX_FURTHER],
     pub(super) wakers_not_kept: u64,
     /// Waits for locks that exceeded a limit, or whose stack never came.
     pub(super) locks_not_kept: u64,
+}
+
+/// Samples of a further event that are missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct FurtherLosses {
+    pub(super) not_kept: u64,
+    pub(super) without_stack: u64,
 }
 
 /// Sums whose stack is still on its way.
@@ -97,6 +106,7 @@ impl Keys {
             drains: 0,
             not_kept: [0; State::ALL.len()],
             without_stack: [0; State::ALL.len()],
+            further: Default::default(),
             wakers_not_kept: 0,
             locks_not_kept: 0,
         }
@@ -237,8 +247,16 @@ impl Keys {
             EventId::LOCKS => self.locks_not_kept += count,
             // The same waits once more.
             EventId::LOCK_LENGTHS => {}
-            _ => self.not_kept[state as usize] += count,
+            _ => match self.further_losses(event) {
+                Some(further) => further.not_kept += count,
+                None => self.not_kept[state as usize] += count,
+            },
         }
+    }
+
+    /// What is missing of a further event.
+    fn further_losses(&mut self, event: EventId) -> Option<&mut FurtherLosses> {
+        self.further.get_mut(event.further_number()?)
     }
 
     /// The sums of a place, entered if they are new. `None`: the limit is reached.
@@ -283,9 +301,9 @@ impl Keys {
         }
     }
 
-    /// Ended intervals and samples of which a stack is still on its way, of the states in question.
-    pub(super) fn early_count(&self, of: impl Fn(State) -> bool) -> u64 {
-        let all = self.all_early().filter(|early| !early.event.is_of_locks() && of(early.state));
+    /// Ended intervals and samples of which a stack is still on its way, of the events and states in question.
+    pub(super) fn early_count(&self, of: impl Fn(EventId, State) -> bool) -> u64 {
+        let all = self.all_early().filter(|early| !early.event.is_of_locks() && of(early.event, early.state));
         all.map(|early| early.sums.count()).sum()
     }
 
@@ -422,7 +440,7 @@ impl Keys {
             next.inspect(|next| *stack = *next).is_some()
         });
         self.shrink();
-        (self.not_kept, self.without_stack) = Default::default();
+        (self.not_kept, self.without_stack, self.further) = Default::default();
         (self.wakers_not_kept, self.locks_not_kept) = (0, 0);
         self.sums_attached = 0;
         std::mem::take(&mut self.sums)
@@ -435,6 +453,9 @@ impl Keys {
         let mut lose = |keys: &mut Self, event: EventId, state: State, count| {
             if event.is_of_locks() {
                 keys.count_not_kept(event, state, count);
+            } else if let Some(further) = keys.further_losses(event) {
+                let lost_for = if was_short { &mut further.not_kept } else { &mut further.without_stack };
+                *lost_for += count;
             } else {
                 lost[state as usize] += count;
             }

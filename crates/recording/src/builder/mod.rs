@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 
 use profile::Label;
 
+use crate::accounting::Accounting;
 use crate::count::{TaskStack, TaskStackId};
 use crate::event::{Event, EventId};
 use crate::frame::{CodeObject, CodeObjectId, Frame, FrameId};
@@ -245,9 +246,9 @@ impl Builder {
         self.keys.resolve_linked();
     }
 
-    /// Ended intervals and samples of which a stack is still on its way, of the states that `of` chooses. A cut carries them into the next
-    /// interval.
-    pub fn early_count(&self, of: impl Fn(State) -> bool) -> u64 {
+    /// Ended intervals and samples of which a stack is still on its way, of the events and states that `of` chooses. A cut carries them into
+    /// the next interval.
+    pub fn early_count(&self, of: impl Fn(EventId, State) -> bool) -> u64 {
         self.keys.early_count(of)
     }
 
@@ -264,26 +265,27 @@ impl Builder {
     }
 
     /// Counts an occurrence that exceeded a limit.
-    pub fn count_not_kept(&mut self, state: State) {
-        self.keys.not_kept[state as usize] += 1;
+    pub fn count_not_kept(&mut self, event: EventId, state: State) {
+        self.keys.count_not_kept(event, state, 1);
     }
 
-    /// Occurrences that exceeded a limit, by number of [`State`].
-    #[must_use]
-    pub fn not_kept(&self) -> [u64; State::ALL.len()] {
-        self.keys.not_kept
+    /// Tells in the figures of a capture what exceeded a limit so far.
+    pub fn account(&self, accounting: &mut Accounting) {
+        accounting.not_kept = self.keys.not_kept;
+        accounting.wakers_not_kept = self.keys.wakers_not_kept;
+        accounting.locks_not_kept = self.keys.locks_not_kept;
+        for (of_event, losses) in accounting.further.iter_mut().zip(self.keys.further) {
+            of_event.not_kept = losses.not_kept;
+        }
     }
 
-    /// Occurrences whose waker exceeded a limit.
-    #[must_use]
-    pub fn wakers_not_kept(&self) -> u64 {
-        self.keys.wakers_not_kept
-    }
-
-    /// Waits for locks that exceeded a limit.
-    #[must_use]
-    pub fn locks_not_kept(&self) -> u64 {
-        self.keys.locks_not_kept
+    /// The same at the end of an interval, with what has no stack.
+    fn account_all(&self, accounting: &mut Accounting) {
+        self.account(accounting);
+        accounting.without_stack = self.keys.without_stack;
+        for (of_event, losses) in accounting.further.iter_mut().zip(self.keys.further) {
+            of_event.without_stack = losses.without_stack;
+        }
     }
 
     /// Keys, pairs and early sums that are held.
@@ -318,10 +320,7 @@ impl Builder {
         self.was_short |= old.room.was_short;
         let stack_of = |hash| self.keys.key(hash).map(|key| key.stack);
         let singles = self.singles.as_mut().map(|singles| singles.take(context.start_ns, stack_of));
-        context.accounting.not_kept = self.keys.not_kept;
-        context.accounting.without_stack = self.keys.without_stack;
-        context.accounting.wakers_not_kept = self.keys.wakers_not_kept;
-        context.accounting.locks_not_kept = self.keys.locks_not_kept;
+        self.account_all(&mut context.accounting);
         let next = &mut self.tables;
         let mut numbers = HashMap::new();
         let sums = self
@@ -339,10 +338,7 @@ impl Builder {
     #[must_use]
     pub fn finish(mut self, mut context: Context) -> Recording {
         self.keys.settle(self.was_short || self.tables.room.was_short);
-        context.accounting.not_kept = self.keys.not_kept;
-        context.accounting.without_stack = self.keys.without_stack;
-        context.accounting.wakers_not_kept = self.keys.wakers_not_kept;
-        context.accounting.locks_not_kept = self.keys.locks_not_kept;
+        self.account_all(&mut context.accounting);
         let singles = self.singles.map(|mut singles| {
             singles.settle();
             singles.take(context.start_ns, |hash| self.keys.key(hash).map(|key| key.stack))

@@ -77,7 +77,7 @@ fn values_follow_the_schema_of_the_event() {
 fn what_exceeds_a_limit_is_counted() {
     let mut builder = Builder::new(Limits { items: 1, keys: 1, ..Limits::default() });
     assert!(builder.module(module("/a")).is_some() && builder.module(module("/b")).is_none());
-    builder.count_not_kept(State::Sampled);
+    builder.count_not_kept(EventId(0), State::Sampled);
     builder.add(1, SCHEDULER, State::Blocked, StackSums { count: 1, value: 5, waited: 0 });
     builder.add(2, SCHEDULER, State::Blocked, StackSums { count: 4, value: 5, waited: 0 });
     let recording = builder.finish(context());

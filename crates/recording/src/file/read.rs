@@ -6,6 +6,8 @@ use profile::{Avma, BuildId};
 
 use crate::accounting::Accounting;
 use crate::count::TaskStackId;
+use crate::event::{Event, EventId};
+use crate::event_accounting::EventAccounting;
 use crate::fetches::Fetches;
 use crate::file::check::{self, Problem};
 use crate::file::error::ReadError;
@@ -63,6 +65,7 @@ impl Parts {
             }),
             Kind::Capture => content.items(|item| self.capture(item)),
             Kind::Unsent => content.items(|item| self.unsent(item)),
+            Kind::FurtherEvents => content.items(|item| self.further_event(item)),
             Kind::Kernel => content.items(|item| self.kernel(item)),
             Kind::Origin => content.items(|item| self.origin(item)),
             Kind::KernelModules => content.items(|item| push(&mut all.kernel.modules, item)),
@@ -148,6 +151,21 @@ impl Parts {
         Ok(())
     }
 
+    /// Behind the capture, as often as there are such events.
+    fn further_event(&mut self, (event, (mut of_event, unsent)): FurtherEvent) -> Result<(), Problem> {
+        if !self.has_capture {
+            return Err(Problem::Invalid("it comes before the capture"));
+        }
+        let all = &mut self.recording;
+        if all.accounting.further.len() >= EventId::MAX_FURTHER {
+            return Err(Problem::TooMany);
+        }
+        of_event.sampler.set_unsent(unsent);
+        all.settings.further_events.push(event);
+        all.accounting.further.push(of_event);
+        Ok(())
+    }
+
     fn kernel(&mut self, item: Kernel) -> Result<(), Problem> {
         if std::mem::replace(&mut self.has_kernel, true) {
             return Err(Problem::Invalid("it comes twice"));
@@ -169,6 +187,9 @@ impl Parts {
 
 /// What a recording has besides its tables.
 type Capture = (Settings, Span, Option<BuildId>, Option<CodeMappingId>, Accounting);
+
+/// An event that was sampled beside the first one, with what was seen of it, and the part of that which [`Counters`](crate::Counters) leave out.
+type FurtherEvent = (Event, (EventAccounting, [u64; 3]));
 
 /// Release, start, `_text` and `_stext` of the kernel. A file may lack them.
 type Kernel = (String, Option<String>, Option<Avma>, Option<Avma>);

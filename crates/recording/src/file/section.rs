@@ -9,7 +9,7 @@ pub const MAGIC: [u8; 8] = *b"\x89perfrec";
 pub const MAJOR: u16 = 5;
 
 /// Minor version: a reader accepts all.
-pub const MINOR: u16 = 1;
+pub const MINOR: u16 = 2;
 
 /// Largest content of a section.
 pub const MAX_CONTENT: usize = 1 << 20;
@@ -61,12 +61,13 @@ pub(super) enum Kind {
     FunctionStarts,
     Unsent,
     Fetches,
+    FurtherEvents,
     End,
 }
 
 impl Kind {
     /// All kinds with their numbers and names.
-    pub(super) const ALL: [(Self, u16, &'static str); 27] = [
+    pub(super) const ALL: [(Self, u16, &'static str); 28] = [
         (Self::Modules, 1, "modules"),
         (Self::Mappings, 2, "mappings"),
         (Self::Capture, 3, "capture"),
@@ -93,6 +94,7 @@ impl Kind {
         (Self::FunctionStarts, 23, "function starts"),
         (Self::Unsent, 24, "unsent stacks"),
         (Self::Fetches, 25, "fetched files"),
+        (Self::FurtherEvents, 27, "further events"),
         (Self::End, 0xffff, "end"),
     ];
 

@@ -19,6 +19,9 @@ pub(super) fn recording(to: &mut SectionWriter<impl Write>, recording: &Recordin
     to.table(Kind::Capture, [capture], |_| check::main(all, all.main))?;
     let unsent = (all.accounting.sampler.unsent(), all.accounting.scheduler.unsent());
     to.table(Kind::Unsent, [unsent], |_| Ok(()))?;
+    let accounts = all.accounting.further.iter().map(|of_event| (of_event, of_event.sampler.unsent()));
+    let further: Vec<_> = all.settings.further_events.iter().zip(accounts).collect();
+    to.table(Kind::FurtherEvents, further, |_| Ok(()))?;
     to.table(Kind::Kernel, [(release, boot_id, text, stext)], |_| Ok(()))?;
     to.table(Kind::KernelModules, modules, |_| Ok(()))?;
     to.table(Kind::Origin, [&all.origin], |_| Ok(()))?;

@@ -35,8 +35,7 @@ pub(super) fn of(recording: &Recording, ledger: &Ledger) -> Option<Advice> {
         return None;
     }
     let mut places: BTreeMap<(WalkEnd, Place), u64> = BTreeMap::new();
-    let shown =
-        selection::shown(recording).filter(|entry| recording.settings.shows(ledger.mode, entry.at.state));
+    let shown = selection::shown_in(recording, ledger.mode);
     for entry in shown {
         let end = entry.at.stack.end;
         if end != WalkEnd::Root && !end.is_no_walk() && entry.at.stack.missing.is_none() {
@@ -49,11 +48,8 @@ pub(super) fn of(recording: &Recording, ledger: &Ledger) -> Option<Advice> {
         Place::File(path) | Place::UnreadFile(path) => format!(" in {path}"),
         Place::Nowhere => String::new(),
     };
-    let message = format!(
-        "{}: {share_pct:.0} % of the stacks are cut, most{what} ({})",
-        ledger.mode.name(),
-        cause(end)
-    );
+    let message =
+        format!("{}: {share_pct:.0} % of the stacks are cut, most{what} ({})", ledger.subject(), cause(end));
     let remedy = remedy(recording, end, &place);
     Some(Advice { kind: AdviceKind::CutStacks, share_pct, message, remedy })
 }

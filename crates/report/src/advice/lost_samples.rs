@@ -36,7 +36,7 @@ pub(super) fn of(ledger: &Ledger) -> Option<Advice> {
     let (_, cause, remedy) = causes.into_iter().max_by_key(|(lost, ..)| *lost)?;
     let message = format!(
         "{}: {share_pct:.1} % of the samples are lost ({lost}), most because {cause}",
-        ledger.mode.name()
+        ledger.subject()
     );
     Some(Advice { kind: AdviceKind::LostSamples, share_pct, message, remedy: remedy.map(str::to_owned) })
 }

@@ -14,10 +14,9 @@ const MIN_PCT: f64 = 1.0;
 
 /// The advice about code without names in the profile of a mode.
 pub(super) fn of(recording: &Recording, names: &Names, mode: Mode) -> Option<Advice> {
-    let settings = &recording.settings;
     let mut all = 0;
     let mut nameless: BTreeMap<(Runtime, ExecInstanceId), u64> = BTreeMap::new();
-    for entry in selection::shown(recording).filter(|entry| settings.shows(mode, entry.at.state)) {
+    for entry in selection::shown_in(recording, mode) {
         add(&mut all, entry.count);
         let (_, user) = entry.at.stack.split();
         let program =

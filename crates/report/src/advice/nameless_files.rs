@@ -47,7 +47,7 @@ impl<'a> Shares<'a> {
         let settings = &recording.settings;
         let (mut all, mut by_start) = (0, 0);
         let mut nameless: BTreeMap<ModuleId, u64> = BTreeMap::new();
-        for entry in selection::shown(recording).filter(|entry| settings.shows(mode, entry.at.state)) {
+        for entry in selection::shown_in(recording, mode) {
             let (kernel, user) = entry.at.stack.split();
             let kernel = if settings.kernel_stacks { kernel } else { &[] };
             for frame in kernel.iter().chain(user) {

@@ -19,9 +19,7 @@ pub(super) fn of(recording: &Recording, names: &Names, ledger: &Ledger) -> Optio
     let is_python = |frame: &FrameId| matches!(recording.frame(*frame), Some(Frame::Interpreted { .. }));
     let is_evaluator = |frame: &FrameId| names.of(*frame).any(|line| line.name.starts_with(EVALUATOR));
     let (mut all, mut without) = (0, 0);
-    for entry in
-        selection::shown(recording).filter(|entry| recording.settings.shows(ledger.mode, entry.at.state))
-    {
+    for entry in selection::shown_in(recording, ledger.mode) {
         let (_, user) = entry.at.stack.split();
         add(&mut all, entry.count);
         if user.iter().any(is_evaluator) && !user.iter().any(is_python) {

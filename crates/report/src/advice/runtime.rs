@@ -13,6 +13,7 @@ pub(super) enum Runtime {
     Chromium,
     DotNet,
     Ruby,
+    LuaJit,
     /// CPython.
     Python,
     /// A program of this name, which may be empty.
@@ -43,11 +44,13 @@ impl Runtime {
             "node" | "nodejs" => Some(Self::Node),
             "ruby" => Some(Self::Ruby),
             "dotnet" => Some(Self::DotNet),
+            "luajit" => Some(Self::LuaJit),
             "chrome" | "chromium" | "electron" => Some(Self::Chromium),
             _ if file.starts_with("libpython3.") || file.starts_with("python3.") => Some(Self::Python),
             _ if file.starts_with("libjvm.so") => Some(Self::Java),
             _ if file.starts_with("libnode.so") => Some(Self::Node),
             _ if file.starts_with("libruby") => Some(Self::Ruby),
+            _ if file.starts_with("libluajit-") || file.starts_with("luajit-") => Some(Self::LuaJit),
             _ if file.starts_with("libcoreclr.so") => Some(Self::DotNet),
             _ => None,
         }
@@ -61,6 +64,7 @@ impl Runtime {
             Self::Chromium => "chromium",
             Self::DotNet => "dotnet",
             Self::Ruby => "ruby",
+            Self::LuaJit => "luajit",
             Self::Python => "python",
             Self::Other(name) if name.is_empty() => "a program",
             Self::Other(name) => name,
@@ -79,6 +83,7 @@ impl Runtime {
             Self::Chromium => "start it with `--no-sandbox --js-flags=--perf-basic-prof`".to_owned(),
             Self::DotNet => "start it with DOTNET_PerfMapEnabled=1".to_owned(),
             Self::Ruby => "start it as `ruby --yjit-perf`".to_owned(),
+            Self::LuaJit => "build LuaJIT with XCFLAGS=-DLUAJIT_USE_PERFTOOLS".to_owned(),
             // Its own functions need no perf map: this is code that a library made.
             Self::Python | Self::Other(_) => format!("let it write /tmp/perf-{pid}.map"),
         }
@@ -104,6 +109,7 @@ mod tests {
         assert_eq!(of("/usr/bin/python3.11"), Some(Runtime::Python));
         assert_eq!(of("/usr/lib/libpython3.13.so.1.0"), Some(Runtime::Python));
         assert_eq!(of("/usr/lib/libnode.so.108"), Some(Runtime::Node));
+        assert_eq!(of("/usr/lib/libluajit-5.1.so.2"), Some(Runtime::LuaJit));
         assert_eq!([of("/usr/bin/nodes"), of("/lib/libc.so.6"), of("")], [None, None, None]);
     }
 

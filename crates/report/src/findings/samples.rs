@@ -1,6 +1,6 @@
 //! Samples that are missing.
 
-use recording::{Mode, NotRun, Recording, Settings, TargetKind};
+use recording::{Event, Mode, NotRun, Recording, Settings, TargetKind};
 
 use super::finding::{EndedBy, Finding, FindingKind};
 use crate::ledger::Ledger;
@@ -26,7 +26,7 @@ pub(super) fn no_room(ledger: &Ledger) -> impl Iterator<Item = Finding> {
         (ledger.lost_ring_full, "more new stacks came at once than fit into the ring", "raise --ring-size"),
         (ledger.lost_memory_limit, NO_MEMORY_LEFT, "raise --max-memory, or cut the capture with --rotate"),
     ];
-    let mode = ledger.mode.name();
+    let mode = ledger.subject();
     causes.into_iter().filter(|(lost, ..)| *lost > 0).map(move |(lost, cause, hint)| {
         Finding::new(FindingKind::Lost, format!("{mode}: {lost} samples are lost: {cause}"), hint)
     })
@@ -46,7 +46,7 @@ pub(super) fn without_value(ledger: &Ledger) -> impl Iterator<Item = Finding> {
             "such values are often errors; give the type, as in n=%di:s32",
         ),
     ];
-    let mode = ledger.mode.name();
+    let mode = ledger.subject();
     let of = ledger.samples;
     causes.into_iter().filter(|(without, ..)| *without > 0).map(move |(without, cause, hint)| {
         let message = format!("{mode}: {without} of {of} samples are counted without their value: {cause}");
@@ -54,11 +54,17 @@ pub(super) fn without_value(ledger: &Ledger) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// Periods of the clock in which the kernel ran no program, if a CPU lacks more than it should.
-pub(super) fn not_run(recording: &Recording) -> Option<Finding> {
-    let NotRun { periods, worst } = recording.accounting.not_run;
+/// Periods of the sampled events in which the kernel ran no program, where a CPU lacks more than it should.
+pub(super) fn not_run(recording: &Recording) -> impl Iterator<Item = Finding> {
+    let settings = &recording.settings;
+    let first = (settings.sampled_mode().name(), recording.accounting.not_run);
+    let further = settings.further_events.iter().map(Event::kind);
+    let further = further.zip(recording.accounting.further.iter().map(|of_event| of_event.not_run));
+    std::iter::once(first).chain(further).filter_map(|(whose, not_run)| not_run_of(whose, not_run))
+}
+
+fn not_run_of(mode: &str, NotRun { periods, worst }: NotRun) -> Option<Finding> {
     let (cpu, thousandths) = worst.filter(|(_, thousandths)| *thousandths > MAX_NOT_RUN_THOUSANDTHS)?;
-    let mode = recording.settings.sampled_mode().name();
     let message = format!(
         "{mode}: about {periods} periods have no sample, {}.{} % of those of CPU {cpu}: the kernel did not run the sampler",
         thousandths / 10,
@@ -77,7 +83,7 @@ pub(super) fn none(recording: &Recording, mode: Mode, ended_by: EndedBy) -> Find
             "no thread of the targets waited for a lock",
             "profile while there is load; locks that are taken by spinning, and those of Go, are not seen",
         ),
-        Mode::Event => (
+        Mode::Event | Mode::FurtherEvent(_) => (
             "the event did not happen in the targets, or less often than its period",
             "profile for longer, or while there is load; lower period=N",
         ),
@@ -87,7 +93,10 @@ pub(super) fn none(recording: &Recording, mode: Mode, ended_by: EndedBy) -> Find
         ),
         _ => no_ticks(settings, recording.span.duration_ns, ended_by),
     };
-    Finding::new(FindingKind::NoSamples, format!("no samples: {reason}"), hint)
+    // Of several events, the one is told that has none.
+    let event = settings.event_of(mode).filter(|_| !settings.further_events.is_empty());
+    let of = event.map(|event| format!(" of {}", event.kind())).unwrap_or_default();
+    Finding::new(FindingKind::NoSamples, format!("no samples{of}: {reason}"), hint)
 }
 
 fn no_intervals(settings: &Settings) -> (&'static str, &'static str) {

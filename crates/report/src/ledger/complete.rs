@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use recording::{
-    EventId, Frame, FrameId, MissingStack, Mode, ModuleKind, Recording, State, SymbolizedRecording,
+    EventId, Frame, FrameId, MissingStack, Mode, ModuleKind, Recording, Settings, State, SymbolizedRecording,
 };
 
 use super::model::Ledger;
@@ -12,7 +12,7 @@ use super::running::{not_kept, running, without_stack};
 use super::walks::{self, Walks};
 use super::wall_clock::WallClock;
 use crate::figures::{add, sum};
-use crate::selection::{self, Entry, LockWaits, SAMPLED, SCHEDULER};
+use crate::selection::{self, Entry, LockWaits, SCHEDULER};
 use crate::stack_lines::{StackLine, StackLines};
 use crate::wall_time::OnCpuTime;
 
@@ -26,7 +26,7 @@ pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
     for entry in selection::shown(recording) {
         let mut frames = None;
         for ledger in &mut ledgers {
-            if !recording.settings.shows(ledger.mode, entry.at.state) {
+            if !recording.settings.shows(ledger.mode, entry.event, entry.at.state) {
                 continue;
             }
             add_stack(ledger, &entry);
@@ -119,13 +119,12 @@ fn without_content(recording: &Recording) -> Vec<Ledger> {
     let mut ledgers = running(settings, &recording.accounting);
     for ledger in &mut ledgers {
         let mode = ledger.mode;
-        let of_gate = Totals::sum(&totals.gate_count, |state| settings.shows(mode, state));
+        let of_gate = totals.of_gate(settings, mode);
         ledger.samples = ledger.samples.saturating_sub(of_gate);
         ledger.elapsed = Duration::from_nanos(recording.span.duration_ns);
         let event = match mode {
             Mode::Locks => EventId::LOCKS,
-            mode if mode == settings.sampled_mode() => SAMPLED,
-            _ => SCHEDULER,
+            mode => mode.sampled_event().unwrap_or(SCHEDULER),
         };
         if let Some(event) = recording.event(event) {
             ledger.event.clone_from(&event.name);
@@ -143,7 +142,7 @@ fn without_content(recording: &Recording) -> Vec<Ledger> {
         if let Some(singles) = &recording.singles {
             // They are lost together: intervals only where there are any.
             let has_intervals = || singles.samples.iter().any(|single| single.event == SCHEDULER);
-            if ledger.mode == settings.sampled_mode() || (ledger.mode == Mode::OffCpu && has_intervals()) {
+            if ledger.mode.sampled_event().is_some() || (ledger.mode == Mode::OffCpu && has_intervals()) {
                 ledger.singles_lost = singles.lost;
             }
         }
@@ -157,6 +156,8 @@ struct Totals {
     count: [u64; State::ALL.len()],
     gate_count: [u64; State::ALL.len()],
     gate_ns: [u64; State::ALL.len()],
+    /// Samples of further events, by number.
+    further_gate_count: [u64; EventId::MAX_FURTHER],
 }
 
 impl Totals {
@@ -164,7 +165,11 @@ impl Totals {
         let mut totals = Self::default();
         for entry in selection::all(recording) {
             let state = entry.at.state as usize;
-            if entry.is_gate() {
+            if let Some(number) = entry.event.further_number() {
+                if let Some(count) = totals.further_gate_count.get_mut(number).filter(|_| entry.is_gate()) {
+                    add(count, entry.count);
+                }
+            } else if entry.is_gate() {
                 add(&mut totals.gate_count[state], entry.count);
                 add(&mut totals.gate_ns[state], entry.time_ns);
             } else {
@@ -172,6 +177,14 @@ impl Totals {
             }
         }
         totals
+    }
+
+    /// What the agent's own work is of the samples of a mode.
+    fn of_gate(&self, settings: &Settings, mode: Mode) -> u64 {
+        match mode.sampled_event().and_then(EventId::further_number) {
+            Some(number) => self.further_gate_count.get(number).copied().unwrap_or_default(),
+            None => Self::sum(&self.gate_count, |state| settings.shows_state(mode, state)),
+        }
     }
 
     fn sum(by_state: &[u64; State::ALL.len()], is_wanted: impl Fn(State) -> bool) -> u64 {
@@ -183,9 +196,9 @@ impl Totals {
 fn wall_clock(recording: &Recording, totals: &Totals, on_cpu: &Ledger, off_cpu: &Ledger) -> Ledger {
     let (settings, accounting) = (&recording.settings, &recording.accounting);
     let only_here = |state: State| {
-        settings.shows(Mode::Wall, state)
-            && !settings.shows(Mode::OnCpu, state)
-            && !settings.shows(Mode::OffCpu, state)
+        settings.shows_state(Mode::Wall, state)
+            && !settings.shows_state(Mode::OnCpu, state)
+            && !settings.shows_state(Mode::OffCpu, state)
     };
     let mut wall = of_both(on_cpu, off_cpu);
     add(&mut wall.samples, Totals::sum(&totals.count, only_here));

@@ -189,6 +189,12 @@ impl Ledger {
         ])
     }
 
+    /// What it is the ledger of, in few words: the event if one was sampled, else the mode.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        self.sampled.as_ref().map_or(self.mode.name(), Event::kind)
+    }
+
     /// Names of the ends in `walks`.
     pub fn walk_names() -> impl Iterator<Item = &'static str> {
         WalkEnd::WALKS.iter().map(|(name, _)| *name)

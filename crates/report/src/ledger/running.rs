@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use recording::{Accounting, Counters, Event, Mode, Settings, State, Unit, WalkEnd};
+use recording::{
+    Accounting, Counters, Event, EventAccounting, EventId, Mode, Settings, State, Unit, WalkEnd,
+};
 
 use super::model::Ledger;
 use super::walks;
@@ -50,31 +52,34 @@ fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
     ledger.mode = mode;
     let (sampler, scheduler) = (&accounting.sampler, &accounting.scheduler);
     match mode {
+        Mode::FurtherEvent(_) => {
+            if let Some(event) = settings.event_of(mode) {
+                take_event(&mut ledger, event);
+            }
+            of_sampled(&mut ledger, settings);
+            let number = mode.sampled_event().and_then(EventId::further_number);
+            if let Some(of_event) = number.and_then(|number| accounting.further.get(number)) {
+                of_further(&mut ledger, of_event, scheduler);
+            }
+            return ledger;
+        }
         Mode::OnCpu | Mode::Event | Mode::Heap => {
             match &settings.event {
                 _ if mode == Mode::Heap => {
                     HEAP.clone_into(&mut ledger.event);
                     (ledger.heap, ledger.heap_windows) = (accounting.heap, accounting.heap_windows);
                 }
-                Some(event) => {
-                    ledger.event.clone_from(&event.name);
-                    ledger.sampled = Some(event.clone());
-                }
+                Some(event) => take_event(&mut ledger, event),
                 None => {
                     ledger.event = CPU_CLOCK.to_owned();
                     ledger.rate_hz = settings.sample_rate_hz;
                 }
             }
-            ledger.cpus.clone_from(&settings.cpus);
-            ledger.unwind.clone_from(&settings.unwind);
+            of_sampled(&mut ledger, settings);
             take(&mut ledger, sampler);
             take_losses(&mut ledger, sampler, scheduler);
-            add_deferred(&mut ledger, &accounting.deferred_walks[OF_SAMPLES]);
-            // The programs do not count samples whose stack they send unwalked. An off-CPU interval is counted when it ends, wherever
-            // its stack is walked.
-            let deferred = ledger.deferred;
-            add(&mut ledger.samples, deferred);
-            ledger.throttled = throttled(settings, accounting.throttled_ns);
+            add_deferred_samples(&mut ledger, &accounting.deferred_walks[OF_SAMPLES]);
+            ledger.throttled = throttled(settings, settings.event.as_ref(), accounting.throttled_ns);
             ledger.not_run = accounting.not_run.periods;
         }
         Mode::OffCpu => {
@@ -99,12 +104,44 @@ fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
             take_losses(&mut ledger, scheduler, sampler);
         }
     }
-    let is_shown = |state| settings.shows(mode, state);
+    let is_shown = |state| settings.shows_state(mode, state);
     let (not_kept, without_stack) = (not_kept(accounting, is_shown), without_stack(accounting, is_shown));
     add(&mut ledger.lost_memory_limit, not_kept);
     add(&mut ledger.lost_no_memory, without_stack);
     ledger.samples = ledger.samples.saturating_sub(not_kept).saturating_sub(without_stack);
     ledger
+}
+
+/// The event that was sampled instead of time on CPUs.
+fn take_event(ledger: &mut Ledger, event: &Event) {
+    ledger.event.clone_from(&event.name);
+    ledger.sampled = Some(event.clone());
+}
+
+/// How samples were taken.
+fn of_sampled(ledger: &mut Ledger, settings: &Settings) {
+    ledger.cpus.clone_from(&settings.cpus);
+    ledger.unwind.clone_from(&settings.unwind);
+}
+
+/// Adds walks of samples that were made in user space. The programs do not count samples whose stack they send unwalked. An off-CPU interval
+/// is counted when it ends, wherever its stack is walked.
+fn add_deferred_samples(ledger: &mut Ledger, ends: &[u64; WalkEnd::ALL.len()]) {
+    add_deferred(ledger, ends);
+    let deferred = ledger.deferred;
+    add(&mut ledger.samples, deferred);
+}
+
+/// What is known of an event that was sampled beside the first one.
+fn of_further(ledger: &mut Ledger, of_event: &EventAccounting, scheduler: &Counters) {
+    take(ledger, &of_event.sampler);
+    take_losses(ledger, &of_event.sampler, scheduler);
+    add_deferred_samples(ledger, &of_event.deferred_walks);
+    ledger.throttled = clock_periods(ledger.sampled.as_ref(), of_event.throttled_ns);
+    ledger.not_run = of_event.not_run.periods;
+    add(&mut ledger.lost_memory_limit, of_event.not_kept);
+    add(&mut ledger.lost_no_memory, of_event.without_stack);
+    ledger.samples = ledger.samples.saturating_sub(of_event.not_kept).saturating_sub(of_event.without_stack);
 }
 
 /// What is known of waits for locks. The other intervals of threads are none of them, and what is lost of those neither.
@@ -121,15 +158,20 @@ fn of_locks(ledger: &mut Ledger, accounting: &Accounting) {
 }
 
 /// The samples that throttled time would have had, as far as the event is a clock.
-fn throttled(settings: &Settings, throttled_ns: u64) -> u64 {
-    let throttled = match &settings.event {
-        Some(Event { period_unit: Unit::Nanoseconds, period: Some(period), .. }) => {
-            u128::from(throttled_ns / (*period).max(1))
-        }
-        Some(_) => 0,
-        None => u128::from(throttled_ns) * u128::from(settings.sample_rate_hz) / 1_000_000_000,
-    };
+fn throttled(settings: &Settings, event: Option<&Event>, throttled_ns: u64) -> u64 {
+    if event.is_some() {
+        return clock_periods(event, throttled_ns);
+    }
+    let throttled = u128::from(throttled_ns) * u128::from(settings.sample_rate_hz) / 1_000_000_000;
     u64::try_from(throttled).unwrap_or(u64::MAX)
+}
+
+/// The periods of an event in some time, if the event is a clock.
+fn clock_periods(event: Option<&Event>, ns: u64) -> u64 {
+    match event {
+        Some(Event { period_unit: Unit::Nanoseconds, period: Some(period), .. }) => ns / (*period).max(1),
+        _ => 0,
+    }
 }
 
 /// The figures of the capture as a whole.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::slice;
 
 use profile::{Label, Profile, ValueType};
-use recording::{Event, Mode, Recording, State, SymbolizedRecording};
+use recording::{Event, Mode, Recording, SymbolizedRecording};
 
 use self::assembly::Assembly;
 use crate::figures::signed;
@@ -21,7 +21,7 @@ use crate::wall_time::OnCpuTime;
 #[must_use]
 pub fn profile(symbolized: &SymbolizedRecording, mode: Mode, ledger: &[(String, String)]) -> Profile {
     let assembly = match mode {
-        Mode::OnCpu | Mode::Event => sampled(symbolized),
+        Mode::OnCpu | Mode::Event | Mode::FurtherEvent(_) => sampled(symbolized, mode),
         Mode::OffCpu => off_cpu(symbolized),
         Mode::Wall => wall(symbolized),
         Mode::Locks => locks(symbolized),
@@ -36,18 +36,19 @@ pub fn profile(symbolized: &SymbolizedRecording, mode: Mode, ledger: &[(String, 
 
 /// Samples, each of which stands for a period of time, or of the event that was sampled. The value of such an event is scaled by the
 /// period too.
-fn sampled(symbolized: &SymbolizedRecording) -> Assembly<'_> {
+fn sampled(symbolized: &SymbolizedRecording, mode: Mode) -> Assembly<'_> {
     let recording = &symbolized.recording;
-    let value = match &recording.settings.event {
+    let (event, id) = (recording.settings.event_of(mode), mode.sampled_event().unwrap_or_default());
+    let value = match event {
         Some(event) => ValueType::new(event.kind(), event.period_unit.name()),
         None => ValueType::new("cpu", "nanoseconds"),
     };
     let mut types = vec![ValueType::new("samples", "count"), value.clone()];
-    let summed = recording.settings.event.as_ref().and_then(Event::summed);
+    let summed = event.and_then(Event::summed);
     types.extend(summed.map(|summed| ValueType::new(&summed.name, summed.unit.name())));
-    let mut assembly = Assembly::begin(symbolized, &types, value, selection::period(recording));
+    let mut assembly = Assembly::begin(symbolized, &types, value, selection::period(recording, id));
     let mut numbers = BTreeMap::new();
-    for entry in selection::shown(recording).filter(|entry| entry.at.state == State::Sampled) {
+    for entry in selection::shown_in(recording, mode) {
         let locations = assembly.locations(&entry);
         let labels = labels::of(recording, entry.at.task);
         let scaled = |value: u64| signed(value).saturating_mul(signed(entry.period));
@@ -55,7 +56,7 @@ fn sampled(symbolized: &SymbolizedRecording) -> Assembly<'_> {
         let number = assembly.add(labels, locations, values.get(..types.len()).unwrap_or(&values));
         numbers.insert((entry.stack_id, None), number);
     }
-    assembly.add_moments(selection::SAMPLED, &numbers);
+    assembly.add_moments(id, &numbers);
     assembly
 }
 
@@ -66,11 +67,8 @@ fn off_cpu(symbolized: &SymbolizedRecording) -> Assembly<'_> {
     let types = [ValueType::new("blocks", "count"), off_cpu.clone()];
     let mut assembly = Assembly::begin(symbolized, &types, off_cpu, 1);
     let mut numbers = BTreeMap::new();
-    for entry in selection::shown(recording) {
+    for entry in selection::shown_in(recording, Mode::OffCpu) {
         let Some(state) = entry.at.state.off_cpu() else { continue };
-        if !recording.settings.shows(Mode::OffCpu, entry.at.state) {
-            continue;
-        }
         let locations = assembly.locations(&entry);
         let mut labels = labels::of(recording, entry.at.task);
         labels.push(Label::str("state", state.name()));

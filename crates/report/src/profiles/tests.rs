@@ -5,7 +5,7 @@ use recording::{
 };
 
 use super::profile;
-use crate::selection::{SAMPLED, SCHEDULER};
+use crate::selection::SCHEDULER;
 use crate::test_recording::{PERIOD_NS, TestRecording, samples};
 
 fn of(capture: TestRecording, mode: Mode) -> Vec<String> {
@@ -47,7 +47,7 @@ fn the_value_of_an_event_is_summed_beside_its_samples_and_scaled_as_they_are() {
     capture.settings.event = Some(event);
     let user = capture.frame("main");
     let stack = capture.stack(&[], &[user], WalkEnd::Root, State::Sampled);
-    capture.builder.add_single(SAMPLED, stack, StackSums { count: 3, value: 4096, waited: 0 });
+    capture.builder.add_single(EventId::sampled(0), stack, StackSums { count: 3, value: 4096, waited: 0 });
     let made = profile(&capture.finish(), Mode::Event, &[]);
     assert_eq!(samples(&made), ["main pid=7,comm=target,pod=p 3,12,16384"]);
     let types: Vec<_> = made.sample_types.iter().map(|of| (&*of.kind, &*of.unit)).collect();
@@ -89,10 +89,10 @@ fn single_samples_tell_their_times() {
     let single =
         |at_ns, event, stack| Single { at_ns, cpu: 0, tid: 7, event, stack, values: vec![1], waker: None };
     let samples = vec![
-        single(-3, SAMPLED, stacks[1]),
+        single(-3, EventId::sampled(0), stacks[1]),
         single(4, SCHEDULER, blocked),
-        single(5, SAMPLED, stacks[0]),
-        single(6, SAMPLED, stacks[1]),
+        single(5, EventId::sampled(0), stacks[0]),
+        single(6, EventId::sampled(0), stacks[1]),
     ];
     assert_eq!(profile(&symbolized, Mode::OnCpu, &[]).moments, []);
     symbolized.recording.singles = Some(Singles { samples, lost: 0 });
@@ -457,7 +457,11 @@ fn what_was_allocated_and_not_freed_is_in_use() {
             [(keeps, State::Sampled, 3, 300), (frees, State::Sampled, 5, 50), (frees, State::Freed, 4, 40)]
         {
             let stack = capture.stack(&[], &[frame], WalkEnd::Root, state);
-            capture.builder.add_single(SAMPLED, stack, StackSums { count, value: bytes, waited: 0 });
+            capture.builder.add_single(
+                EventId::sampled(0),
+                stack,
+                StackSums { count, value: bytes, waited: 0 },
+            );
         }
         capture.finish()
     };

@@ -3,6 +3,7 @@
 
 mod blocking;
 mod chaos;
+mod containers;
 mod heap;
 mod known_answers;
 mod ledgers;
@@ -10,6 +11,7 @@ mod leftovers;
 mod lives;
 mod locks;
 mod measuring;
+mod names;
 mod privileges;
 mod scheduling;
 mod shares;

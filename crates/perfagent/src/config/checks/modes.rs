@@ -105,7 +105,7 @@ pub(super) fn settings_have_their_mode(request: &Request, _: &Facts) -> Result<(
     let has_stacks = request.profile.is_on() || request.off_cpu.is_on() || request.locks.is_on();
     let stacks = ("--profile, --offcpu or --locks", has_stacks);
     let settings = [
-        ("--event", request.event.is_given(), profile),
+        ("--event", !request.events.is_empty(), profile),
         ("--inject-python", request.inject_python.is_on(), profile),
         ("--java-perf-map", request.java_perf_map.is_on(), stacks),
         ("--offcpu-states", request.off_cpu_states.is_given(), off_cpu),
@@ -169,7 +169,7 @@ pub(super) fn wall_clock(request: &Request, _: &Facts) -> Result<(), Error> {
             "it is made of both: add them",
         ));
     }
-    if request.event.is_given() {
+    if !request.events.is_empty() {
         let reason = "--wall-output and --event are mutually exclusive: a wall-clock profile needs the clock of each CPU";
         return Err(Error::invalid(WALL, reason, "drop one of them"));
     }

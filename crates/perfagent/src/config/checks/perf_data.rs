@@ -7,6 +7,11 @@ use crate::output::OutputKind;
 
 pub(super) fn perf_data(request: &Request, _: &Facts) -> Result<(), Error> {
     let Some(output) = request.outputs.get(&OutputKind::PerfData) else { return Ok(()) };
+    if request.events.len() > 1 {
+        let option = OutputKind::PerfData.option();
+        let reason = format!("{option} has the samples of one event, and there are {}", request.events.len());
+        return Err(Error::invalid(option, reason, "give one --event, or drop it"));
+    }
     match output.file.value() {
         Some(file) if !file.grows_in_place() => {
             let option = OutputKind::PerfData.option();

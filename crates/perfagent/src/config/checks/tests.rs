@@ -321,7 +321,7 @@ fn defaults_equal_those_of_the_command_line() {
             cgroup: None,
             duration: None,
             cpu_profile: true,
-            event: None,
+            events: Vec::new(),
             heap: None,
             off_cpu_profile: false,
             off_cpu_states: vec![OffCpuState::Blocked, OffCpuState::IoWait],
@@ -396,4 +396,28 @@ fn allocations_take_the_place_of_samples() {
         let (_, reason) = refusal(builder);
         assert!(reason.contains(part), "{reason}");
     }
+}
+
+#[test]
+fn up_to_six_different_events_are_sampled_at_once() {
+    let of = |names: &[&str]| names.iter().fold(good(), |builder, name| builder.event(name));
+    let names = ["faults", "cs", "migrations", "minor-faults", "major-faults", "cgroup-switches", "a:b"];
+    let plan = judge(of(&names[..6])).ok().unwrap();
+    assert!(plan.config.events().map(|(name, _)| name).eq([
+        "software/page-faults",
+        "software/context-switches",
+        "software/cpu-migrations",
+        "software/minor-faults",
+        "software/major-faults",
+        "software/cgroup-switches"
+    ]));
+    let refusal = |builder| judge(builder).err().unwrap().to_string();
+    let seven = refusal(of(&names));
+    assert!(seven.contains("given 7 times, and 6 events can be sampled at once"), "{seven}");
+    let twice = refusal(of(&["faults", "cs", "page-faults"]));
+    assert!(twice.contains("--event page-faults is given twice"), "{twice}");
+    // Another period is another event.
+    assert!(judge(of(&["faults", "page-faults period=2"])).is_ok());
+    let perf_data = refusal(of(&["faults", "cs"]).option("perf-data-output", "x.data"));
+    assert!(perf_data.contains("has the samples of one event, and there are 2"), "{perf_data}");
 }

@@ -90,14 +90,31 @@ pub(super) fn python_frames(request: &Request, _: &Facts) -> Result<(), Error> {
     ))
 }
 
+/// Events that can be sampled at once.
+const MAX_EVENTS: usize = kernel::MAX_FURTHER_EVENTS + 1;
+
 pub(super) fn event(request: &Request, _: &Facts) -> Result<(), Error> {
     const EVENT: &str = "--event";
-    if let Setting::Unreadable(text) = &request.event {
+    if let Some(Err(text)) = request.events.iter().find(|event| event.is_err()) {
         let reason = SampledEvent::parse(text).err().map(|reason| format!(": {reason}")).unwrap_or_default();
         let hint = "for example: --event page-faults, --event 'context-switches period=10', --event sched:sched_switch";
         return Err(Error::invalid(EVENT, format!("{EVENT} `{text}`{reason}"), hint));
     }
-    if request.event.is_given() && request.sample_rate.is_given() {
+    if request.events.len() > MAX_EVENTS {
+        let reason = format!(
+            "{EVENT} is given {} times, and {MAX_EVENTS} events can be sampled at once",
+            request.events.len()
+        );
+        return Err(Error::invalid(EVENT, reason, "leave some out, or take two captures at the same time"));
+    }
+    let is_again = |number: usize| request.events[..number].contains(&request.events[number]);
+    if let Some(Ok(twice)) =
+        (1..request.events.len()).find(|number| is_again(*number)).map(|n| &request.events[n])
+    {
+        let reason = format!("{EVENT} {} is given twice", twice.kind);
+        return Err(Error::invalid(EVENT, reason, "give each event once"));
+    }
+    if !request.events.is_empty() && request.sample_rate.is_given() {
         let reason = "--event and --sample-rate are mutually exclusive: an event is sampled by its count";
         return Err(Error::invalid(
             EVENT,

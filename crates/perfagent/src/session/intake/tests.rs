@@ -85,7 +85,7 @@ fn a_stack_of_an_unknown_interpreter_has_its_native_frames() {
     let mut intake = Intake::new(&config(), None, None);
     intake.enter(&stack, None, false, None);
     let five = StackSums { count: 5, value: 5, waited: 0 };
-    intake.builder.add(HASH, CPU_CLOCK, recording::State::Sampled, five);
+    intake.builder.add(HASH, EventId::sampled(0), recording::State::Sampled, five);
     let recording = recorded(intake);
     let kernel = Place::Kernel { address: 0xffff_ffff_8100_0000, exact: true };
     assert_eq!(only_stack(&recording), (vec![kernel, unknown(0x2000), unknown(0x1000)], 1, 5));

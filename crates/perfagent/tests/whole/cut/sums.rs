@@ -61,7 +61,9 @@ pub(super) fn check_samples(recording: &Recording) {
         match at.state {
             _ if model.stack(at.stack).unwrap().missing == Some(recording::MissingStack::Gate) => sums,
             State::Sampled => (sums.0 + count.value(0), sums.1),
-            state if model.settings.shows(Mode::OffCpu, state) => (sums.0, sums.1 + count.value(0)),
+            state if model.settings.shows(Mode::OffCpu, count.event, state) => {
+                (sums.0, sums.1 + count.value(0))
+            }
             _ => sums,
         }
     });

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod probes;
+mod several;
 mod values;
 
 use std::io::{BufRead, BufReader, Write};
@@ -25,7 +26,7 @@ fn captured(configure: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Option<(Rep
 }
 
 /// The same of another program, and the number that it prints. The configuration depends on its path.
-fn captured_of(
+pub(crate) fn captured_of(
     source: &str,
     flags: &[String],
     configure: impl FnOnce(AgentBuilder, &Path) -> AgentBuilder,
@@ -67,8 +68,13 @@ fn compiled(folder: &Path, text: &str, flags: &[String]) -> Option<std::path::Pa
 
 /// The profile of the event as folded stacks.
 fn folded(recording: &Recording) -> Vec<(String, u64)> {
+    folded_of(recording, Mode::Event)
+}
+
+/// The profile of a mode as folded stacks.
+fn folded_of(recording: &Recording, mode: Mode) -> Vec<(String, u64)> {
     let mut text = Vec::new();
-    recording.encode_profile(Mode::Event, "folded", &mut text).unwrap();
+    recording.encode_profile(mode, "folded", &mut text).unwrap();
     let lines = String::from_utf8(text).unwrap();
     let line = |line: &str| {
         let (stack, value) = line.rsplit_once(' ').unwrap();

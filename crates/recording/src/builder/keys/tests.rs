@@ -134,7 +134,7 @@ fn time_of_an_interval_whose_stack_is_on_its_way_is_added_when_it_comes() {
     keys.begin_cut();
     keys.add_open(1, sums(0, 7));
     let _ = keys.cut(&HashSet::from([1]), Some);
-    assert_eq!((keys.early_count(|_| true), keys.early_time_ns()), (0, 7));
+    assert_eq!((keys.early_count(|_, _| true), keys.early_time_ns()), (0, 7));
     keys.enter(1, key(7, 1, true), State::Blocked);
     assert_eq!((of(&keys, 7, None), keys.held()), ((0, 7), 1), "the interval goes on");
     keys.add(1, EVENT, State::Blocked, sums(1, 3));
@@ -147,7 +147,7 @@ fn sums_whose_stack_is_on_its_way_are_carried_over_a_cut() {
     keys.add(1, EVENT, State::Blocked, sums(1, 5));
     keys.begin_cut();
     assert!(keys.cut(&HashSet::new(), Some).is_empty());
-    assert_eq!([State::Blocked, State::IoWait].map(|s| keys.early_count(|state| state == s)), [1, 0]);
+    assert_eq!([State::Blocked, State::IoWait].map(|s| keys.early_count(|_, state| state == s)), [1, 0]);
     keys.enter(1, key(7, 1, true), State::Blocked);
     assert_eq!((of(&keys, 7, None), keys.held()), ((1, 5), 0));
 }
@@ -163,7 +163,7 @@ fn pairs_of_which_a_stack_is_on_its_way_are_carried_over_a_cut() {
     keys.enter(4, key(9, 1, false), State::Waker);
     keys.begin_cut();
     keys.resolve_linked();
-    let carried = keys.early_count(|state| state == State::Blocked);
+    let carried = keys.early_count(|_, state| state == State::Blocked);
     let taken = keys.cut(&HashSet::new(), Some);
     assert_eq!(taken.values().map(|sums| sums.count()).sum::<u64>(), 8);
     assert_eq!((carried, keys.early_time_ns()), (4, 10), "those whose waker is not known");
@@ -289,7 +289,7 @@ fn waits_for_locks_are_counted_apart_from_intervals() {
     keys.enter_lock(3, lock_key(1, 2));
     keys.add(3, EventId::LOCKS, State::Blocked, sums(4, 9));
     keys.add(5, EventId::LOCK_LENGTHS, State::Blocked, sums(4, 0));
-    assert_eq!((keys.early_count(|_| true), keys.early_locks(), keys.early_time_ns()), (0, 4, 0));
+    assert_eq!((keys.early_count(|_, _| true), keys.early_locks(), keys.early_time_ns()), (0, 4, 0));
     keys.settle(false);
     let lost = (keys.without_stack, keys.not_kept, keys.locks_not_kept);
     assert_eq!(lost, ([0; State::ALL.len()], [0; State::ALL.len()], 4));

@@ -55,6 +55,7 @@ impl<I: Iterator<Item = u64>> Tape<I> {
             targets: [TargetKind::Processes, TargetKind::System, TargetKind::Command][self.below(3) as usize],
             cpu_profile: self.flag(),
             event: self.option(Self::event),
+            further_events: Vec::new(),
             heap_profile: self.flag(),
             off_cpu_profile: self.flag(),
             wall_profile: self.flag(),
@@ -96,6 +97,21 @@ impl<I: Iterator<Item = u64>> Tape<I> {
             },
             ..Accounting::default()
         }
+    }
+
+    /// One more event that was sampled.
+    fn further_event(&mut self, all: &mut Recording) {
+        let mut of_event = EventAccounting {
+            sampler: self.counters(),
+            deferred_walks: self.array(),
+            throttled_ns: self.number(),
+            not_run: NotRun { periods: self.number(), worst: None },
+            not_kept: self.number(),
+            without_stack: self.number(),
+        };
+        of_event.sampler.set_unsent(self.array());
+        all.settings.further_events.push(self.event());
+        all.accounting.further.push(of_event);
     }
 
     fn module(&mut self) -> Module {
@@ -409,6 +425,14 @@ pub(super) fn sample_5_1() -> SymbolizedRecording {
     symbolized
 }
 
+/// The same with events that were sampled beside the first one.
+pub(super) fn sample_5_2() -> SymbolizedRecording {
+    let mut symbolized = sample_5_1();
+    let mut tape = Tape(numbers(24));
+    (0..2).for_each(|_| tape.further_event(&mut symbolized.recording));
+    symbolized
+}
+
 /// A small recording that has something of everything but single samples.
 pub(super) fn sample() -> SymbolizedRecording {
     let mut samples = (0..).map(|seed| Tape(numbers(seed)).symbolized());
@@ -453,6 +477,9 @@ pub(super) fn recordings() -> impl Strategy<Value = SymbolizedRecording> {
         }
         tape.later_counters(&mut symbolized);
         symbolized.names.outcome.fetches = tape.option(Tape::fetches);
+        for _ in 0..tape.below(3) {
+            tape.further_event(&mut symbolized.recording);
+        }
         symbolized
     })
 }

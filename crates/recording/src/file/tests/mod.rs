@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::*;
 
-use self::generate::{Tape, numbers, recordings, sample, sample_5_0, sample_5_1};
+use self::generate::{Tape, numbers, recordings, sample, sample_5_0, sample_5_1, sample_5_2};
 
 /// Where files are that earlier versions wrote.
 const OLD_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/recording");
@@ -62,6 +62,7 @@ fn files_of_earlier_versions_are_read() {
     let files = [
         ("sample-5-0", "contents-5-0", (5, 0), sample_5_0()),
         ("sample-5-1", "contents-5-1", (5, 1), sample_5_1()),
+        ("sample-5-2", "contents-5-2", (5, 2), sample_5_2()),
     ];
     for (file, contents, (major, minor), symbolized) in files {
         let path = |name: &str| Path::new(OLD_FILES).join(name);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process_group};
+use rustix::process::{Pid, getpgid, test_kill_process_group};
 use testkit::PATIENCE;
 use truth::leftovers::BpfObjects;
 use truth::profiler::read_pprof;
@@ -39,10 +39,22 @@ pub(super) fn all_processes() -> BTreeSet<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Descriptors of processes whose files are in `folder`, but for those of `others`: another profiler may run here. The targets have none of
-/// their own for longer than a moment.
-fn descriptors_into(folder: &Path, others: &BTreeSet<u32>) -> Vec<PathBuf> {
-    let processes = all_processes().into_iter().filter(|pid| !others.contains(pid));
+fn number_of(process: u32) -> Pid {
+    Pid::from_raw(i32::try_from(process).unwrap()).unwrap()
+}
+
+/// Whether a process is a perf-agent outside of the group of `own`: another profiler may begin here meanwhile.
+fn is_another_agent(process: u32, own: u32) -> bool {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    name.trim_end() == "perf-agent"
+        && getpgid(Some(number_of(process))).is_ok_and(|group| group != number_of(own))
+}
+
+/// Descriptors of processes whose files are in `folder`, but for those of `others` and of other agents. The targets have none of their own
+/// for longer than a moment.
+fn descriptors_into(folder: &Path, others: &BTreeSet<u32>, own: u32) -> Vec<PathBuf> {
+    let processes = all_processes().into_iter();
+    let processes = processes.filter(|pid| !others.contains(pid) && !is_another_agent(*pid, own));
     let all = processes.filter_map(|process| fs::read_dir(format!("/proc/{process}/fd")).ok());
     let all = all.flat_map(|descriptors| descriptors.flatten().map(|descriptor| descriptor.path()));
     all.filter(|path| fs::read_link(path).is_ok_and(|file| file.starts_with(folder))).collect()
@@ -76,13 +88,12 @@ impl Ended {
     pub(super) fn leaves_nothing(&self, targets: &Targets, what: &str) {
         let left = self.held.remaining(PATIENCE);
         assert!(left.is_empty(), "{what}: {left:?}");
-        let group = Pid::from_raw(i32::try_from(self.pid).unwrap()).unwrap();
         testkit::until(&format!("the end of all processes that belonged to {what}"), || {
-            test_kill_process_group(group) == Err(Errno::SRCH)
+            test_kill_process_group(number_of(self.pid)) == Err(Errno::SRCH)
         });
         let mut open = Vec::new();
         let is_clean = testkit::holds_within(PATIENCE, || {
-            open = descriptors_into(targets.folder(), &self.others);
+            open = descriptors_into(targets.folder(), &self.others, self.pid);
             open.is_empty()
         });
         assert!(is_clean, "{what}: {open:?}");
