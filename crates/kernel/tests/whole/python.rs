@@ -224,10 +224,14 @@ fn the_frames_of_a_sleeping_recursion_are_those_of_the_program() {
     }
 }
 
-/// The map of this name that was made last.
-fn newest_map(name: &str) -> MapHandle {
-    let maps = MapInfoIter::default().filter(|map| map.name == *name);
-    MapHandle::from_map_id(maps.map(|map| map.id).max().unwrap()).unwrap()
+/// The map of this name that this process holds: other agents may run here.
+fn own_map(name: &str) -> MapHandle {
+    let descriptors = std::fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
+    let texts = descriptors.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+    let id = |text: String| text.lines().find_map(|line| line.strip_prefix("map_id:")?.trim().parse().ok());
+    let own: Vec<u32> = texts.filter_map(id).collect();
+    let mut maps = MapInfoIter::default().filter(|map| map.name == *name && own.contains(&map.id));
+    MapHandle::from_map_id(maps.next().unwrap().id).unwrap()
 }
 
 #[test]
@@ -236,7 +240,7 @@ fn a_thread_whose_functions_find_no_room_is_counted_and_keeps_its_own_stack() {
     let Some(path) = pythons().pop() else { testkit::skip!("no Python of pyenv and no /usr/bin/python3.11") };
     let Some(mut kernel) = loaded() else { return };
     // The claims come first in a state: as if programs on other CPUs had all states.
-    let states = newest_map("python_walks");
+    let states = own_map("python_walks");
     let mut taken = vec![0; states.value_size() as usize];
     taken[..8].copy_from_slice(&1_u64.to_ne_bytes());
     for index in 0..states.max_entries() {
