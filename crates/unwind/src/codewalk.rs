@@ -92,21 +92,27 @@ struct Found {
     taken: Vec<u64>,
 }
 
+/// Where code lies that is too much to be analysed; sorted, disjoint.
+pub(crate) struct TooMuch(pub(crate) Vec<Range<u64>>);
+
 /// Rows for the code that `covered` does not cover.
 pub(crate) fn layer(image: &Image<'_>, covered: &Layer, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
-    Analysis::of(image, covered, stats).map(|analysis| analysis.into_layer(rules)).unwrap_or_default()
+    let analysis = Analysis::of(image, covered, gaps(image, covered), stats);
+    analysis.map(|analysis| analysis.into_layer(rules)).unwrap_or_default()
 }
 
 /// Code that `covered` does not cover, and the start of the function that it belongs to; sorted, disjoint. Left out is what several
 /// functions share, and what does not follow the start without a gap: a function may jump to another one, of which nothing else is known.
-/// `None`: there is too much such code.
-pub(crate) fn functions(image: &Image<'_>, covered: &Layer) -> Option<Vec<(Range<u64>, u64)>> {
+///
+/// # Errors
+/// There is too much such code.
+pub(crate) fn functions(image: &Image<'_>, covered: &Layer) -> Result<Vec<(Range<u64>, u64)>, TooMuch> {
     let gaps = gaps(image, covered);
     if len_of(&gaps) > MAX_UNCOVERED {
-        return None;
+        return Err(TooMuch(gaps));
     }
-    let analysis = Analysis::of(image, covered, &mut Stats::default());
-    Some(analysis.map(Analysis::into_functions).unwrap_or_default())
+    let analysis = Analysis::of(image, covered, gaps, &mut Stats::default());
+    Ok(analysis.map(Analysis::into_functions).unwrap_or_default())
 }
 
 /// The code that `covered` does not cover.
@@ -120,9 +126,13 @@ fn len_of(gaps: &[Range<u64>]) -> u64 {
 }
 
 impl<'a> Analysis<'a> {
-    /// `None`: there is no such code, or too much.
-    fn of(image: &'a Image<'a>, covered: &'a Layer, stats: &mut Stats) -> Option<Self> {
-        let gaps = gaps(image, covered);
+    /// `gaps`: the code that `covered` does not cover. `None`: there is no such code, or too much.
+    fn of(
+        image: &'a Image<'a>,
+        covered: &'a Layer,
+        gaps: Vec<Range<u64>>,
+        stats: &mut Stats,
+    ) -> Option<Self> {
         let uncovered = len_of(&gaps);
         if uncovered == 0 || uncovered > MAX_UNCOVERED {
             return None;

@@ -216,9 +216,9 @@ fn of_description(image: &Image<'_>, fde: &Fde<'_>, cie: &Cie<'_>) -> (u64, Kind
 fn undescribed(image: &Image<'_>) -> Undescribed {
     let (mut rules, mut stats) = (RuleSet::new(), Stats::default());
     let covered = known(image, &mut rules, &mut stats);
-    let Some(mut all) = codewalk::functions(image, &covered) else {
-        let gaps = image.code.iter().flat_map(|code| covered.gaps(code)).collect();
-        return Undescribed::LaidOut { gaps, known: BTreeMap::new() };
+    let mut all = match codewalk::functions(image, &covered) {
+        Ok(all) => all,
+        Err(codewalk::TooMuch(gaps)) => return Undescribed::LaidOut { gaps, known: BTreeMap::new() },
     };
     let entry = covered.spans.iter().find(|span| span.start == image.entry);
     if let Some(entry) = entry {
