@@ -265,7 +265,7 @@ long() {
     fi
     limit=5400 step injection cargo test --locked -p python_trampoline --lib long_ -- --ignored --test-threads=1
     local reason guest
-    for guest in many_cpus arm64; do
+    for guest in many_cpus preempt arm64; do
         if limit=3600 run "$guest" "tests/vm/$guest.sh"; then
             reason=$(sed -n "s/^skipped: tests\/vm\/$guest.sh //p" "$logs/$guest.log" | head -n 1)
             if [ -n "$reason" ]; then skip "$guest: $reason"; else pass; fi
