@@ -67,6 +67,15 @@ unpack() { # PACKAGE FOLDER
     fi
 }
 
+# Newer packages of this name only depend on one that has the kernel, and has it elsewhere.
+unpack_kernel() { # PACKAGE FOLDER
+    local found
+    unpack "$1" "$2" || return
+    compgen -G "$2/boot/vmlinuz-*" > /dev/null && return
+    unpack "${1/image/binary}" "$2" && found=$(compgen -G "$2/usr/lib/modules/*/vmlinuz") || return
+    mkdir -p "$2/boot" && mv "$found" "$2/boot/vmlinuz-$(basename "$(dirname "$found")")"
+}
+
 if [ "$version" = sysroot ]; then
     if ! [ -e "$cache/sysroot/complete" ]; then
         read_lists
@@ -131,7 +140,7 @@ if [ -z "$folder" ]; then
     packages=$(apt-cache "${apt_options[@]}" pkgnames linux-image- |
         grep -E "^linux-image-${pattern//+/\\+}([.-].*)?-cloud-$arch\$" | sort -Vr | head -12 || true)
     for package in $packages; do
-        unpack "$package" "$cache/kernels/$package" && compgen -G "$cache/kernels/$package/boot/vmlinuz-*" > /dev/null && break
+        unpack_kernel "$package" "$cache/kernels/$package" && break
         rm -rf "${cache:?}/kernels/$package"
     done
     folder=$(found)

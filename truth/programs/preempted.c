@@ -106,8 +106,10 @@ int main(int argc, char **argv)
 	}
 	while (wait(NULL) > 0)
 		;
-	for (int i = 0; i < PROCESSES; i++)
+	for (int i = 0; i < PROCESSES; i++) {
+		printf("process %d: %ld\n", i, hits[i]);
 		sum += hits[i];
+	}
 	printf("hits %ld\n", sum);
 	return 0;
 }
