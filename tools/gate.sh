@@ -221,6 +221,7 @@ full() {
     # The guests go first: builds do not depend on times.
     limit=3600 step clippy nice cargo clippy --workspace --all-targets --locked -- -D warnings
     limit=3600 step documentation env RUSTDOCFLAGS="-D warnings" nice cargo doc --workspace --no-deps --locked
+    limit=3600 step package nice tools/package.sh --allow-dirty
     limit=3600 step build-tests nice cargo test --workspace --locked --no-run
     local built=$?
     # These do not measure: they share the machine with the guests.
