@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use interpreters::python::merge::Position;
-use kernel::StackMessage;
+use kernel::{StackMessage, WalkEnd};
 use process::{FileKey, FileKind, MappedFile, RegionKind};
 use profile::{Avma, Label, Svma};
 use recording::{
@@ -145,7 +145,16 @@ impl Resolver {
         let Some(frame) = message.user.get(depth) else { return Some(None) };
         // No call leads to a signal trampoline: its address is that of its first instruction.
         let is_trampoline = message.user.get(depth + 1).is_some_and(|caller| caller.exact);
-        self.frame(builder, Avma(frame.pc), frame.exact || is_trampoline, snapshot).map(Some)
+        let (address, exact) = (Avma(frame.pc), frame.exact || is_trampoline);
+        // In exec a thread has the registers of the old program until it runs the new one.
+        let is_of_old = |snapshot: &ProcessSnapshot<'_>| {
+            message.end == WalkEnd::Exiting && snapshot.image.find(address).is_none()
+        };
+        let old = snapshot.filter(is_of_old).and_then(|snapshot| {
+            let (image, instance) = snapshot.before?;
+            Some(ProcessSnapshot { image, instance, ..snapshot })
+        });
+        self.frame(builder, address, exact, old.or(snapshot)).map(Some)
     }
 
     /// The stack of one frame that a lock is, if it is a variable of a file that a process has loaded: in its `.data` or `.bss`, which follow
