@@ -1,6 +1,7 @@
 //! Programs in Python: the functions of the program stand in the places of the interpreter's frames, with file and line.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod apache;
 mod captured;
 mod fake;
 mod injection;
