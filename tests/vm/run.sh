@@ -69,12 +69,14 @@ elif timeout 2 /truth/high-static must | grep -q ready; then echo "ok       addr
 else status=1; echo "FAILED   addresses above 47 bits"; fi
 truth offcpu --out /truth --prebuilt --standalone --seconds 1.5 --tolerance 35 --per-block-us 1000 --crowd 500 --tries 3 || status=1
 for python in $pythons; do for what in compute nap; do
+    # Waits are looked at in one of them: each capture takes a while here.
+    [ \$what = compute ] || [ \$python = ${pythons##* } ] || continue
     \$python -I -S /python.py \$what > /tmp/ready & program=\$!
     for i in \$(seq 60); do grep -q ready /tmp/ready && break; sleep 0.5; done
     seen=1
     for try in 1 2 3; do
         mode=--profile; [ \$what = compute ] || mode=--offcpu
-        perf-agent \$mode \$mode-output /tmp/python.pb.gz -F 99 --duration 3s --pid \$program > /tmp/log 2>&1 || cat /tmp/log
+        perf-agent \$mode \$mode-output /tmp/python.pb.gz -F 99 --duration 2s --pid \$program > /tmp/log 2>&1 || cat /tmp/log
         \$python -I -S /python.py judge \$what /tmp/python.pb.gz && seen=0 && break
         cat /tmp/log
     done
