@@ -26,7 +26,7 @@ use crate::{Config, Error, Targets, Warning, WarningKind};
 /// How long the start waits for the files of the targets.
 const LOOK_FOR: Duration = Duration::from_secs(5);
 /// What a hit of a probe costs with its walk, on average. Measured; see docs/benchmarks.md.
-const OF_A_HIT: Duration = Duration::from_nanos(2_000);
+const OF_A_HIT: Duration = Duration::from_nanos(2_700);
 /// Time between two looks at the price.
 const LOOK: Duration = Duration::from_millis(100);
 

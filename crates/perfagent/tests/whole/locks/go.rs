@@ -12,6 +12,7 @@ use testkit::Process;
 use crate::started::started;
 
 const SOURCE: &str = include_str!("contention.go");
+const PING: &str = include_str!("ping.go");
 const ROUNDS: u64 = 100;
 /// The functions in which the program waits, with the kind of lock.
 const PLACES: [(&str, LockClass); 7] = [
@@ -24,12 +25,12 @@ const PLACES: [(&str, LockClass); 7] = [
     ("main.choose", LockClass::Select),
 ];
 
-fn built(folder: &Path, flags: &str) -> Option<PathBuf> {
+fn built(folder: &Path, source: &str, flags: &str) -> Option<PathBuf> {
     let Some(go) = testkit::find_command("go") else {
         testkit::skipped("no Go");
         return None;
     };
-    std::fs::write(folder.join("contention.go"), SOURCE).unwrap();
+    std::fs::write(folder.join("contention.go"), source).unwrap();
     let mut command = Command::new(go);
     command.current_dir(folder).env("GO111MODULE", "off");
     command.args(["build", "-ldflags", flags, "-o", "contention", "contention.go"]);
@@ -55,7 +56,7 @@ fn of_go(profile: &Path) -> HashMap<String, (u64, u64)> {
 
 fn compare(flags: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let Some(path) = built(folder.path(), flags) else { return };
+    let Some(path) = built(folder.path(), SOURCE, flags) else { return };
     let profile = folder.path().join("block.pb.gz");
     let mut program =
         Process::start(Command::new(&path).arg(&profile).stdin(Stdio::piped()).stdout(Stdio::piped()))
@@ -103,4 +104,27 @@ fn waits_of_goroutines_are_those_of_gos_own_profile() {
 #[test]
 fn waits_of_goroutines_are_seen_in_a_stripped_program() {
     compare("-s -w");
+}
+
+#[test]
+fn waits_of_goroutines_are_recorded_no_longer_than_they_are_cheap() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(path) = built(folder.path(), PING, "") else { return };
+    let mut program =
+        Process::start(Command::new(&path).stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap();
+    let agent = Agent::builder().pid(program.pid()).with_locks().build().unwrap();
+    if !started(&agent) {
+        return;
+    }
+    program.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let report = agent.stop().unwrap();
+    let is_told = |warning: &perfagent::Warning| warning.message.contains("following the goroutines");
+    assert_eq!(report.warnings.iter().filter(|warning| is_told(warning)).count(), 1, "{:?}", report.warnings);
+    let locks = report.recording().locks().unwrap();
+    let waits: u64 =
+        locks.others.iter().filter(|row| row.class == LockClass::Channel).map(|row| row.waits).sum();
+    // Two of each round, if all were recorded. 50 ms are some 10,000.
+    assert!((1_000..400_000).contains(&waits), "{waits}");
 }
