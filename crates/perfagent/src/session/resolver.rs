@@ -22,6 +22,9 @@ use crate::naming::{LiveModule, LiveProgram, PerfMapOwners};
 use crate::processes::{ExecInstance as LiveInstance, ProcessSnapshot};
 use crate::python::Pythons;
 
+/// On x86-64, where the kernel and its modules lie; memory that it allocates is below (Documentation/arch/x86/x86_64/mm.rst).
+const KERNEL_IMAGE: u64 = 0xffff_ffff_8000_0000;
+
 /// The process of a command before it executes the command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gate {
@@ -185,6 +188,16 @@ impl Resolver {
         let task = builder.task(Some(pid), labels, None)?;
         let stack =
             Stack { frames: [frame].into(), kernel_frames: 0, end: recording::WalkEnd::Root, missing: None };
+        builder.task_stack(task, stack, State::Blocked)
+    }
+
+    /// A lock of the kernel that is a variable of it or of a module.
+    pub(super) fn kernel_lock_place(&mut self, builder: &mut Builder, address: u64) -> Option<TaskStackId> {
+        let is_variable = cfg!(target_arch = "x86_64") && address >= KERNEL_IMAGE;
+        let frame = is_variable.then(|| builder.frame(Frame::Kernel { address, exact: true }))??;
+        let task = builder.task(None, Vec::new(), None)?;
+        let stack =
+            Stack { frames: [frame].into(), kernel_frames: 1, end: recording::WalkEnd::Root, missing: None };
         builder.task_stack(task, stack, State::Blocked)
     }
 

@@ -6,9 +6,9 @@
 //! Not here: what is counted (`bpf/heap.h`), and how it is shown (crate `report`).
 
 mod allocators;
-mod family;
+pub(super) mod family;
 mod functions;
-mod price;
+pub(super) mod price;
 mod probe_set;
 mod programs;
 mod watch;
