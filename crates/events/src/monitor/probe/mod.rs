@@ -11,6 +11,7 @@ mod arguments;
 mod definition;
 mod function_place;
 mod function_probe;
+mod inherited;
 mod owner;
 mod pmu;
 mod prepared;
