@@ -17,6 +17,7 @@ pub mod endurance;
 pub mod fleet;
 pub mod footprint;
 pub mod go_profile;
+pub mod heap;
 pub mod latency;
 pub mod offcpu;
 pub mod real;

@@ -6,6 +6,7 @@ pub mod cost;
 pub mod endurance;
 pub mod footprint;
 pub mod go_profile;
+pub mod heap;
 pub mod latency;
 pub mod offcpu;
 pub mod python;

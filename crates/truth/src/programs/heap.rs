@@ -1,4 +1,4 @@
-//! Programs whose allocator samples itself.
+//! Programs whose allocator samples itself, and programs that only allocate.
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,12 @@ pub enum SampledHeap {
     Go(Option<&'static str>),
     /// Go without its profiler.
     GoWithout,
+    /// A loop of `malloc` and `free`, with the C library's allocator.
+    Pairs,
+    /// The same with jemalloc and its names.
+    JemallocPairs,
+    /// A loop of allocations in Go.
+    GoPairs,
 }
 
 impl SampledHeap {
@@ -29,7 +35,8 @@ impl SampledHeap {
     pub fn missing(self) -> Option<String> {
         let build = self.build();
         let library = || {
-            let is_missing = self == Self::Jemalloc && !Path::new(JEMALLOC).exists();
+            let needs = matches!(self, Self::Jemalloc | Self::JemallocPairs);
+            let is_missing = needs && !Path::new(JEMALLOC).exists();
             is_missing.then(|| format!("{JEMALLOC} is missing (package libjemalloc-dev)"))
         };
         build.compiler.missing().or_else(library)
@@ -58,6 +65,10 @@ impl SampledHeap {
                 Build::new(&name, Compiler::GoAt(version), "goheap.go", "")
                     .with("{sources}/goheap_profile.go")
             }
+            Self::Pairs => Build::new("pairs", Compiler::Gcc, "pairs.c", "-O2"),
+            Self::JemallocPairs => Build::new("pairs-jemalloc", Compiler::Gcc, "pairs.c", "-O2")
+                .with(&format!("{JEMALLOC} -lm -lstdc++ -lpthread")),
+            Self::GoPairs => Build::new("gopairs", Compiler::Go, "gopairs.go", ""),
             Self::GoWithout => Build::new("goheap-without", Compiler::Go, "goheap.go", ""),
         }
     }
