@@ -11,7 +11,7 @@ help:
 	@echo "make demo       install what is missing, build, profile a real program: flame graph and pprof in out/"
 	@echo "make test       the whole gate: formatting, lints, documentation, licences, tests, other kernels"
 	@echo "make test-fast  the tests of parts: without root, other kernels and whole captures"
-	@echo "make test-long  what takes longer: aarch64 in emulation, endurance, chaos, injection, each fuzz target for FUZZ_SECONDS (60)"
+	@echo "make test-long  what takes longer: aarch64 and full preemption in emulation, endurance, chaos, injection, each fuzz target for FUZZ_SECONDS (60)"
 	@echo "make build      target/dist/perf-agent, small, its manual pages and shell completions"
 	@echo "make install    what was built: program, its debug file, manual pages, completions (PREFIX=/usr/local, DESTDIR)"
 	@echo "make deb        Debian packages of what was built: perf-agent and perf-agent-dbgsym, in target/debian"

@@ -243,7 +243,7 @@ fi
 
 if wanted "cargo build" && ! missing "cargo build" cargo; then
     for state in cold warm; do
-        build=(cargo build -q --offline -p profile --target-dir "$work/target-$state")
+        build=(cargo build -q --offline -p perf-agent-profile --target-dir "$work/target-$state")
         cache=$work/cache row "cargo build, $state table cache" -- env -u CARGO_TARGET_DIR "${build[@]}"
     done
 fi

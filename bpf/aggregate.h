@@ -40,6 +40,9 @@ static __always_inline void name_of(struct sample *sample, void *name)
 
 static __always_inline bool takes_kernel_stack(struct sample *sample)
 {
+	/* What waits for a lock of the kernel is a function of the kernel. */
+	if (kernel_locks && sample->slot - first_slot[CONTEXT_KERNEL_LOCK] < possible_cpus)
+		return true;
 	if (!kernel_stacks_by_process)
 		return kernel_stacks;
 	return kernel_stacks != !!(sample->flags & PROC_OTHER_KERNEL_STACKS);

@@ -38,6 +38,9 @@ struct pt_regs {
 #define REGS_ARG2(regs) ((regs)->regs[1])
 #define REGS_ARG3(regs) ((regs)->regs[2])
 #define REGS_RESULT(regs) ((regs)->regs[0])
+/* In Go since 1.18 (ABIInternal): the current goroutine, and the first argument at the entry of a function. */
+#define REGS_GOROUTINE(regs) ((regs)->regs[28])
+#define REGS_GO_ARG1(regs) ((regs)->regs[0])
 #define RETURN_POPS 0
 
 /*

@@ -51,6 +51,9 @@ struct task_struct___x86 {
 #define REGS_ARG2(regs) ((regs)->si)
 #define REGS_ARG3(regs) ((regs)->dx)
 #define REGS_RESULT(regs) ((regs)->ax)
+/* In Go since 1.17 (ABIInternal): the current goroutine, and the first argument at the entry of a function. */
+#define REGS_GOROUTINE(regs) ((regs)->r14)
+#define REGS_GO_ARG1(regs) ((regs)->ax)
 #define RETURN_POPS 8
 
 /*

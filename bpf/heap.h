@@ -396,28 +396,14 @@ static __noinline int begin_resized_array(struct pt_regs *ctx)
 	return begin_call(ctx, REGS_ARG2(ctx) * REGS_ARG3(ctx), REGS_ARG1(ctx), 0);
 }
 
-/* Nothing of an entry is on the stack: see probe.h. */
-#define HEAP_PROGRAM(name, body)                                                                                       \
-	SEC("kprobe")                                                                                                  \
-	int name(struct pt_regs *ctx)                                                                                  \
-	{                                                                                                              \
-		if (bpf_core_field_exists(struct bpf_prog_aux___with_private_stack, priv_stack_ptr)) {                 \
-			bpf_preempt_disable();                                                                         \
-			body(ctx);                                                                                     \
-			bpf_preempt_enable();                                                                          \
-			return 0;                                                                                      \
-		}                                                                                                      \
-		return body(ctx);                                                                                      \
-	}
-
-HEAP_PROGRAM(heap_sized, begin_sized)		      /* malloc(size) */
-HEAP_PROGRAM(heap_zeroed, begin_zeroed)		      /* calloc(number, size) */
-HEAP_PROGRAM(heap_aligned, begin_aligned)	      /* aligned_alloc(alignment, size) */
-HEAP_PROGRAM(heap_placed, begin_placed)		      /* posix_memalign(place, alignment, size) */
-HEAP_PROGRAM(heap_resized, begin_resized)	      /* realloc(old, size) */
-HEAP_PROGRAM(heap_resized_array, begin_resized_array) /* reallocarray(old, number, size) */
-HEAP_PROGRAM(heap_returned, end_call)
-HEAP_PROGRAM(heap_returned_alone, end_call_alone)
-HEAP_PROGRAM(heap_freed, free_object) /* free(old) */
+PROBE_PROGRAM(heap_sized, begin_sized)		       /* malloc(size) */
+PROBE_PROGRAM(heap_zeroed, begin_zeroed)	       /* calloc(number, size) */
+PROBE_PROGRAM(heap_aligned, begin_aligned)	       /* aligned_alloc(alignment, size) */
+PROBE_PROGRAM(heap_placed, begin_placed)	       /* posix_memalign(place, alignment, size) */
+PROBE_PROGRAM(heap_resized, begin_resized)	       /* realloc(old, size) */
+PROBE_PROGRAM(heap_resized_array, begin_resized_array) /* reallocarray(old, number, size) */
+PROBE_PROGRAM(heap_returned, end_call)
+PROBE_PROGRAM(heap_returned_alone, end_call_alone)
+PROBE_PROGRAM(heap_freed, free_object) /* free(old) */
 
 #endif

@@ -246,8 +246,8 @@ static __noinline int note_object(struct pt_regs *ctx)
 	return 0;
 }
 
-HEAP_PROGRAM(heap_sampled, take_sampled)
-HEAP_PROGRAM(heap_sample_freed, free_sampled)
-HEAP_PROGRAM(heap_object_noted, note_object)
+PROBE_PROGRAM(heap_sampled, take_sampled)
+PROBE_PROGRAM(heap_sample_freed, free_sampled)
+PROBE_PROGRAM(heap_object_noted, note_object)
 
 #endif

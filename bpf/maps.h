@@ -163,6 +163,9 @@ const volatile u32 sampler_memos = MEMOS_PER_CPU;
 const volatile u32 sched_memos = 1;
 /* the first memo of the sampler */
 const volatile u32 first_memo = 0;
+/* for each CPU, memos of the programs at waits of goroutines, and as many at those for locks of the kernel */
+const volatile u32 lock_memos = 1;
+const volatile u32 first_lock_memo = 0;
 /* the event of samples in their keys. User space loads one object for each event; all of them share the maps */
 const volatile u32 sampled_event = EVENT_CLOCK;
 /* besides the sums, a message is sent for each sample of the clock */
@@ -171,6 +174,8 @@ const volatile bool single_samples = false;
 const volatile bool single_intervals = false;
 /* waits for locks are recorded */
 const volatile bool locks = false;
+/* those for locks of the kernel too */
+const volatile bool kernel_locks = false;
 /* as `recorded_states`, the states in which stacks are walked: for locks, of threads that hold them, also if no time is
  * recorded */
 const volatile u8 walked_states = 0;

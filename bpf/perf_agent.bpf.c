@@ -11,6 +11,8 @@
 #include "heap_samples.h"
 #include "sched.h"
 #include "wakers.h"
+#include "kernel_locks.h"
+#include "go_locks.h"
 
 /* Makes the compiler keep the types that Rust reads from the object's BTF. */
 struct abi {

@@ -18,6 +18,20 @@ struct bpf_prog_aux___with_private_stack {
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
 
+/* An entry with a body of its own. Nothing is on its stack. */
+#define PROBE_PROGRAM(name, body)                                                                                      \
+	SEC("kprobe")                                                                                                  \
+	int name(struct pt_regs *ctx)                                                                                  \
+	{                                                                                                              \
+		if (bpf_core_field_exists(struct bpf_prog_aux___with_private_stack, priv_stack_ptr)) {                 \
+			bpf_preempt_disable();                                                                         \
+			body(ctx);                                                                                     \
+			bpf_preempt_enable();                                                                          \
+			return 0;                                                                                      \
+		}                                                                                                      \
+		return body(ctx);                                                                                      \
+	}
+
 /* Not inlined: its variables must not be on the stack of the entry. */
 static __noinline int take_probe_sample(void *ctx)
 {

@@ -26,7 +26,9 @@ enum sampler_context {
 	 * the kernel runs no other on that CPU (`bpf_prog_active`).
 	 */
 	CONTEXT_ANY = 4,
-	CONTEXTS = 5,
+	/* Where the kernel waits for a lock of its own, in tasks and interrupts: such a program claims the state. */
+	CONTEXT_KERNEL_LOCK = 5,
+	CONTEXTS = 6,
 };
 
 /* A copy of an element of `procs`, or that there is none. */
@@ -59,7 +61,7 @@ struct lock_run {
 };
 
 struct sampler_state {
-	u64 claims;	/* of a slot of CONTEXT_CLAIMED or CONTEXT_PROBE: see claim.h */
+	u64 claims;	/* of a slot of CONTEXT_CLAIMED, CONTEXT_PROBE or CONTEXT_KERNEL_LOCK: see claim.h */
 	u64 ticks;	/* runs of the program of the sampling event, also those that take no sample */
 	u64 idle_ticks; /* of these, those while the CPU was idle */
 	u64 passed; /* events of recorded processes since the last sample, where the program counts them: `sample_every`

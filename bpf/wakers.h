@@ -3,6 +3,7 @@
 #ifndef PERF_AGENT_WAKERS_H
 #define PERF_AGENT_WAKERS_H
 
+#include "kernel_wait.h"
 #include "offcpu.h"
 
 /* Stores the stack pointer of the kernel in w->want. A function of its own, whose frame is too small for a private
@@ -65,6 +66,7 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 	struct thread *t = chosen_thread_of(task);
 	u64 key, hash = seed, lock = 0;
 	enum waker_context context;
+	struct kernel_wait *wait = NULL;
 	struct sampler_state *s;
 	struct counters *c;
 	struct proc *proc;
@@ -77,7 +79,9 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 		return 0;
 	if (locks) {
 		lock = futex_waited_for(task);
-		if (!lock && !wakers)
+		if (kernel_locks)
+			wait = kernel_wait_of(task->pid);
+		if (!lock && !wait && !wakers)
 			return 0;
 	}
 	s = state_at(sample.slot);
@@ -120,6 +124,8 @@ int BPF_PROG(thread_waking, struct task_struct *task)
 	t->waker = make_waker_known(s, &sample, key, end, frames) ? key : 0;
 	end_walk(s, &sample);
 	t->released = lock && sample.tid && is_in_futex(lock);
+	if (wait)
+		wait->waker = sample.tid ? t->waker : 0;
 	return 0;
 }
 

@@ -8,11 +8,16 @@
 #include "uprobe_task.h"
 #include "walk.h"
 
-/* Each CPU has memos for each event. Programs of one event never interrupt each other while they walk. */
-static __always_inline u32 memo_of(u32 cpu, u32 event, u32 tid)
+/*
+ * Each CPU has memos for each event. Programs of one event never interrupt each other while they walk; those that
+ * follow threads in other contexts than the scheduler's have memos of their own.
+ */
+static __always_inline u32 memo_of(enum sampler_context context, u32 cpu, u32 event, u32 tid)
 {
 	if (event != EVENT_SCHEDULER)
 		return first_memo + cpu * sampler_memos + ((tid ^ (tid >> 2)) & (sampler_memos - 1));
+	if (context == CONTEXT_PROBE || context == CONTEXT_KERNEL_LOCK)
+		return first_lock_memo + (2 * cpu + (context == CONTEXT_PROBE)) * lock_memos + (tid & (lock_memos - 1));
 	return possible_cpus * sampler_memos + cpu * sched_memos + (tid & (sched_memos - 1));
 }
 
@@ -109,7 +114,7 @@ static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_co
 	w->start_regs = user.at;
 	w->mappings = proc->mappings;
 	w->count = proc->count;
-	w->memo = memo_of(sample->slot - first_slot[context], sample->event, sample->tid);
+	w->memo = memo_of(context, sample->slot - first_slot[context], sample->event, sample->tid);
 	if (without_memo) {
 		m = memo_at(w->memo);
 		if (m)

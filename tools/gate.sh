@@ -221,6 +221,7 @@ full() {
     # The guests go first: builds do not depend on times.
     limit=3600 step clippy nice cargo clippy --workspace --all-targets --locked -- -D warnings
     limit=3600 step documentation env RUSTDOCFLAGS="-D warnings" nice cargo doc --workspace --no-deps --locked
+    limit=3600 step package nice tools/package.sh --allow-dirty
     limit=3600 step build-tests nice cargo test --workspace --locked --no-run
     local built=$?
     # These do not measure: they share the machine with the guests.
@@ -265,7 +266,7 @@ long() {
     fi
     limit=5400 step injection cargo test --locked -p python_trampoline --lib long_ -- --ignored --test-threads=1
     local reason guest
-    for guest in many_cpus arm64; do
+    for guest in many_cpus preempt arm64; do
         if limit=3600 run "$guest" "tests/vm/$guest.sh"; then
             reason=$(sed -n "s/^skipped: tests\/vm\/$guest.sh //p" "$logs/$guest.log" | head -n 1)
             if [ -n "$reason" ]; then skip "$guest: $reason"; else pass; fi

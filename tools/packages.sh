@@ -8,7 +8,7 @@ build=(gcc:gcc make:make pkg-config:pkg-config clang:clang /usr/include/stdlib.h
     /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
 deb=(dpkg-shlibdeps:dpkg-dev objcopy:binutils gzip:gzip)
 demo=(:python3)
-test=(chromium:chromium dwz:dwz xz:xz-utils debuginfod:debuginfod bpftool:bpftool g++:g++
+test=(/usr/lib/apache2/modules/mod_wsgi.so:libapache2-mod-wsgi-py3 chromium:chromium dwz:dwz xz:xz-utils debuginfod:debuginfod bpftool:bpftool g++:g++
     musl-gcc:musl-tools go:golang-go perf:linux-perf clang-format:clang-format :python3
     qemu-system-x86_64:qemu-system-x86 cpio:cpio setcap:libcap2-bin setpriv:util-linux kill:procps objcopy:binutils)
 # On arm64 these libraries are not cross libraries, and Debian has no such package there.

@@ -83,6 +83,11 @@ def sources(packages, rules):
             yield f"{package['name']} comes from {package['source']}, which deny.toml does not know"
 
 
+def room_of(member):
+    """The room of a crate: its folder. Crates that are published have longer names."""
+    return Path(member["manifest_path"]).parent.name
+
+
 def direction(members):
     """Each room uses exactly the rooms that ARCHITECTURE.md lists for it, and only rooms further down in the list."""
     text = (ROOT / "ARCHITECTURE.md").read_text()
@@ -95,27 +100,27 @@ def direction(members):
         room, _, used = line.partition("->")
         listed[room.strip()] = used.split()
     order = list(listed)
-    names = {member["name"] for member in members}
-    for room in sorted(names ^ set(listed)):
-        yield f"{room} is " + ("not in ARCHITECTURE.md" if room in names else "in ARCHITECTURE.md only")
+    rooms = {member["name"]: room_of(member) for member in members}
+    for name in sorted(set(rooms.values()) ^ set(listed)):
+        yield f"{name} is " + ("in ARCHITECTURE.md only" if name in listed else "not in ARCHITECTURE.md")
     for member in members:
-        room = member["name"]
-        used = {d["name"] for d in member["dependencies"] if d["name"] in names}
-        if room in listed and used != set(listed[room]):
-            yield f"{room} uses {' '.join(sorted(used)) or 'nothing'}; ARCHITECTURE.md says {' '.join(listed[room]) or 'nothing'}"
+        name = room_of(member)
+        used = {rooms[d["name"]] for d in member["dependencies"] if d["name"] in rooms}
+        if name in listed and used != set(listed[name]):
+            yield f"{name} uses {' '.join(sorted(used)) or 'nothing'}; ARCHITECTURE.md says {' '.join(listed[name]) or 'nothing'}"
         for other in sorted(used & set(listed)):
-            if room in listed and order.index(other) <= order.index(room):
-                yield f"{room} uses {other}, which stands above it in ARCHITECTURE.md"
+            if name in listed and order.index(other) <= order.index(name):
+                yield f"{name} uses {other}, which stands above it in ARCHITECTURE.md"
 
 
 def trees(members):
     """The module tree of each library and program, with the name of its crate."""
     for member in members:
-        if member["name"] in BEING_REBUILT:
+        if room_of(member) in BEING_REBUILT:
             continue
         for target in member["targets"]:
             if {"lib", "bin"} & set(target["kind"]):
-                yield member["name"], rust_files.crate(target["src_path"])
+                yield room_of(member), rust_files.crate(target["src_path"])
 
 
 def file_circles(members):
@@ -153,7 +158,7 @@ def file_checks():
 
 def unsafe(members):
     for member in members:
-        if member["name"] in UNSAFE_ROOMS:
+        if room_of(member) in UNSAFE_ROOMS:
             continue
         folder = Path(member["manifest_path"]).parent
         roots = [t["src_path"] for t in member["targets"] if {"lib", "bin"} & set(t["kind"])]

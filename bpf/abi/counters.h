@@ -51,6 +51,7 @@ enum counter {
 	/* Of the occurrences of an event that has a value, those that are recorded without it: */
 	COUNT_VALUES_UNREADABLE = 56,
 	COUNT_VALUES_NEGATIVE = 57, /* or too large for a sum */
+	COUNT_GO_HITS = 58,	    /* hits of the probes that follow goroutines, for their price */
 	COUNTERS = 64,
 };
 

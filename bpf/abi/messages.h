@@ -109,6 +109,15 @@ enum lock_kind {
 	LOCK_WAIT = 1,	 /* FUTEX_WAIT */
 	LOCK_BITSET = 2, /* FUTEX_WAIT_BITSET */
 	LOCK_PI = 3,	 /* FUTEX_LOCK_PI: the word has the number of the owner */
+	LOCK_GO = 4,	 /* a goroutine waits, not its thread */
+	/* Locks of the kernel, by the flags of lock:contention_begin: */
+	LOCK_KERNEL_SPIN = 5,
+	LOCK_KERNEL_RWLOCK = 6,
+	LOCK_KERNEL_MUTEX = 7,
+	LOCK_KERNEL_RWSEM = 8,
+	LOCK_KERNEL_RT = 9,
+	LOCK_KERNEL_PERCPU = 10,
+	LOCK_KERNEL_SEMAPHORE = 11,
 };
 
 /* In MESSAGE_LOCK: what the waits have in common whose sums come under the hash of the message. */
@@ -119,7 +128,7 @@ struct lock_wait {
 	unsigned long long waker;   /* key of the stack that ended the wait; 0: none */
 	unsigned long long address; /* of the lock */
 	unsigned int kind;	    /* enum lock_kind */
-	unsigned int released;	    /* the waker was in a futex call on the same address */
+	unsigned int released;	    /* the waker let go of the lock, as by a futex call on the same address */
 	unsigned int length;	    /* of EVENT_LOCK_LENGTH: the bucket of the lengths + 1; else 0 */
 	unsigned int pad;
 };

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Unpacks a Debian kernel and a static busybox into a cache, without installing anything.
-#   kernel.sh VERSION [ARCHITECTURE]    a prefix: 5.10, 6.1, 6.12; prints the kernel's folder
+#   kernel.sh VERSION [ARCHITECTURE]    a prefix: 5.10, 6.1, 6.12; or newest, the newest that Debian has for its stable release, with
+#                                       backports; prints the kernel's folder
 #   kernel.sh sysroot ARCHITECTURE      unpacks instead the libraries and headers to build perf-agent against; prints the folder
 #   kernel.sh rust ARCHITECTURE         unpacks instead Debian's newest Rust compiler, with the standard libraries of that architecture
 #                                       and of this machine; prints the compiler
@@ -35,21 +36,21 @@ mirror() {
 }
 
 read_lists() {
-    [ -z "$(find "$apt/updated" -mtime -7 2>/dev/null)" ] || return 0
+    [ -z "$(find "$apt/updated-with-backports" -mtime -7 2>/dev/null)" ] || return 0
     local main security suite keys=/usr/share/keyrings/debian-archive-keyring.gpg
     main=$(mirror '^[a-z]+$')
     security=$(mirror '-security$')
     [ -n "$main" ] || die "no Debian mirror among this system's package sources"
     mkdir -p "$apt"/state "$apt"/lists/partial "$apt"/cache/archives/partial
     : > "$apt/status"
-    for suite in bullseye bookworm trixie; do
+    for suite in bullseye bookworm trixie trixie-backports; do
         echo "deb [signed-by=$keys] $main $suite main"
-        [ -z "$security" ] || echo "deb [signed-by=$keys] $security $suite-security main"
+        [ -z "$security" ] || [ "$suite" = trixie-backports ] || echo "deb [signed-by=$keys] $security $suite-security main"
     done > "$apt/sources.list"
     # A suite that the mirror no longer has must not stop the others.
     apt-get "${apt_options[@]}" -qq update > "$apt/update.log" 2>&1 || true
     compgen -G "$apt/lists/*Packages*" > /dev/null || die "cannot read package lists: $(tail -3 "$apt/update.log")"
-    touch "$apt/updated"
+    touch "$apt/updated-with-backports"
 }
 
 unpack() { # PACKAGE FOLDER
@@ -64,6 +65,15 @@ unpack() { # PACKAGE FOLDER
         rm -rf "$work"
         return 1
     fi
+}
+
+# Newer packages of this name only depend on one that has the kernel, and has it elsewhere.
+unpack_kernel() { # PACKAGE FOLDER
+    local found
+    unpack "$1" "$2" || return
+    compgen -G "$2/boot/vmlinuz-*" > /dev/null && return
+    unpack "${1/image/binary}" "$2" && found=$(compgen -G "$2/usr/lib/modules/*/vmlinuz") || return
+    mkdir -p "$2/boot" && mv "$found" "$2/boot/vmlinuz-$(basename "$(dirname "$found")")"
 }
 
 if [ "$version" = sysroot ]; then
@@ -114,15 +124,23 @@ WRAPPER
     exit 0
 fi
 
+if [ "$version" = newest ]; then
+    read_lists
+    version=$(apt-cache "${apt_options[@]}" pkgnames linux-image- |
+        sed -nE "s/^linux-image-([0-9].*)-cloud-$arch\$/\1/p" | grep -v -- -rt | sort -V | tail -1)
+    [ -n "$version" ] || die "no kernel to be had from this system's mirror"
+fi
+
 found() { find "$cache/kernels" -maxdepth 1 -name "linux-image-$version[.-]*" | sort -V | tail -1; }
 
 folder=$(found)
 if [ -z "$folder" ]; then
     read_lists
+    pattern=${version//./\\.}
     packages=$(apt-cache "${apt_options[@]}" pkgnames linux-image- |
-        grep -E "^linux-image-${version//./\\.}[.-].*-cloud-$arch\$" | sort -Vr | head -12 || true)
+        grep -E "^linux-image-${pattern//+/\\+}([.-].*)?-cloud-$arch\$" | sort -Vr | head -12 || true)
     for package in $packages; do
-        unpack "$package" "$cache/kernels/$package" && compgen -G "$cache/kernels/$package/boot/vmlinuz-*" > /dev/null && break
+        unpack_kernel "$package" "$cache/kernels/$package" && break
         rm -rf "${cache:?}/kernels/$package"
     done
     folder=$(found)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Boots Debian kernels under QEMU and checks perf-agent in them on the known-answer programs that need no library.
+# Boots Debian kernels under QEMU and checks perf-agent in them on the known-answer programs that need no library, and on programs in Python.
 #   run.sh [VERSION…]      default: 5.10 6.1 6.12
 # Needs: qemu-system-x86, cpio, gcc, a release build of perf-agent (or $PERF_AGENT) and of truth. The guests are emulated in
 # software: rates and stacks are right there, times are not, and other work on the host may spoil a measurement. So each claim
@@ -26,17 +26,41 @@ flock "$target/truth" "$truth" build --out "$target/truth" --standalone --only "
 gcc -O2 -o "$work/tsc" "$here/tsc.c"
 options=tsc_early_khz=$("$work/tsc")
 
+gcc -O2 -shared -fPIC -o "$work/loads.so" "$here/loads.c" -ldl
+
+# Debian's interpreter, and the newest one of pyenv that has its layout in itself, with the files that they need.
+pythons=$(realpath /usr/bin/python3)
+for python in "$HOME"/.pyenv/versions/3.1[3-9].*/bin/python3; do [ ! -x "$python" ] || newest=$(realpath "$python"); done
+pythons+=${newest:+ $newest}
+put_pythons() {
+    local python file
+    put "$here/python.py" /python.py
+    for python in $pythons; do
+        put "$python" "$python"
+        for file in $("$python" -I -S "$here/python.py" files | grep '^/.*/lib/'); do put "$file" "$file"; done
+        # By this folder the interpreter finds its place.
+        mkdir -p "$tree$("$python" -I -S -c 'import os; print(os.path.dirname(os.__file__))')/lib-dynload"
+    done
+}
+
 for version in "$@"; do
     kernel=$("$here/kernel.sh" "$version")
     plant "$kernel"
     put "$agent" /bin/perf-agent
     put "$truth" /bin/truth
+    put "$work/loads.so" /lib/loads.so
+    put_pythons
     mkdir "$tree/truth"
     find "$target/truth" -maxdepth 1 -type f -perm -u+x -exec cp {} "$tree/truth/" \;
     init ttyS1 << INIT
 mount -t debugfs none /sys/kernel/debug 2> /dev/null
 export PERF_AGENT=/bin/perf-agent
 uname -r
+# Times are those of the emulator.
+for modes in --profile "--profile --python off" "--profile --profile-output /tmp/c --offcpu --offcpu-output /tmp/o"; do
+    echo "perf-agent \$modes"
+    LD_PRELOAD=/lib/loads.so perf-agent \$modes --duration 100ms -- true 2>&1 > /dev/null | grep '^verified'
+done
 truth check --out /truth --prebuilt --standalone --only $programs --seconds 3 --rate 99 --floor 99 --tries 3
 status=\$?
 # The emulated processor has 5-level paging. Where the kernel has it too, that program has code and a stack above 47 bits.
@@ -44,6 +68,21 @@ if ! grep -qw la57 /proc/cpuinfo; then echo "left out addresses above 47 bits: t
 elif timeout 2 /truth/high-static must | grep -q ready; then echo "ok       addresses above 47 bits"
 else status=1; echo "FAILED   addresses above 47 bits"; fi
 truth offcpu --out /truth --prebuilt --standalone --seconds 1.5 --tolerance 35 --per-block-us 1000 --crowd 500 --tries 3 || status=1
+for python in $pythons; do for what in compute nap; do
+    # Waits are looked at in one of them: each capture takes a while here.
+    [ \$what = compute ] || [ \$python = ${pythons##* } ] || continue
+    \$python -I -S /python.py \$what > /tmp/ready & program=\$!
+    for i in \$(seq 60); do grep -q ready /tmp/ready && break; sleep 0.5; done
+    seen=1
+    for try in 1 2 3; do
+        mode=--profile; [ \$what = compute ] || mode=--offcpu
+        perf-agent \$mode \$mode-output /tmp/python.pb.gz -F 99 --duration 2s --pid \$program > /tmp/log 2>&1 || cat /tmp/log
+        \$python -I -S /python.py judge \$what /tmp/python.pb.gz && seen=0 && break
+        cat /tmp/log
+    done
+    kill \$program
+    if [ \$seen = 0 ]; then echo "ok       \$python, \$what"; else status=1; echo "FAILED   \$python, \$what"; fi
+done; done
 # A processor goes offline and online during a capture. On a slow machine the capture begins late, so longer ones follow.
 seen=1
 for seconds in 4 8 16; do

@@ -1,6 +1,6 @@
 //! Measurements of perf-agent beside other profilers.
 //!
-//! In: kernel time per sample, what Python adds to it, slowdown, start-up, footprint, builds, real programs, time off the CPU, switches, scheduler metrics,
+//! In: kernel time per sample, what Python adds to it, what events cost, slowdown, start-up, footprint, builds, real programs, time off the CPU, switches, scheduler metrics,
 //! endurance, memory beside short processes, names of code, Go programs beside Go's own profile, and start-up over a synthetic fleet of processes. Guaranteed: profilers that are compared run during the same seconds or in
 //! alternating windows. Not here: any part of the product; programs with known answers and how profilers are run on them
 //! (crate `truth`).
@@ -14,6 +14,7 @@ pub mod churn;
 pub mod cost;
 pub mod crowd;
 pub mod endurance;
+pub mod event_cost;
 pub mod fleet;
 pub mod footprint;
 pub mod go_profile;
@@ -30,3 +31,4 @@ pub mod statistics;
 pub mod switches;
 pub mod symbolize;
 mod tool;
+mod window;

@@ -30,6 +30,8 @@ enum Task {
     Python(PythonArgs),
     /// How much slower a program runs under each profiler, in alternating windows.
     Slowdown(SlowdownArgs),
+    /// CPU time that a profile of events adds to each event, beside bpftrace's `@[ustack] = count()`.
+    EventCost(EventCostArgs),
     /// Time from the start of perf-agent to the first complete stack.
     Startup(StartupArgs),
     /// CPU and memory of perf-agent's own process.
@@ -120,6 +122,19 @@ struct SlowdownArgs {
     rounds: usize,
     /// Length of each window in seconds.
     #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// On a program in Python, by this interpreter, instead of one in C.
+    #[arg(long, value_name = "INTERPRETER")]
+    python: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct EventCostArgs {
+    /// Number of rounds.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Length of each window in seconds.
+    #[arg(long, default_value_t = 2.0)]
     seconds: f64,
 }
 
@@ -371,7 +386,11 @@ fn run(cli: &Cli) -> Result<()> {
             table::python::python(out, &agent, &args.interpreters, args.seconds, args.rate)
         }
         Task::Slowdown(args) => {
-            table::slowdown::slowdown(out, &Profiler::agent(&[])?, args.rounds, args.seconds)
+            let python = args.python.as_deref();
+            table::slowdown::slowdown(out, &agent_path()?, python, args.rounds, args.seconds)
+        }
+        Task::EventCost(args) => {
+            table::event_cost::event_cost(out, &agent_path()?, args.rounds, args.seconds)
         }
         Task::Startup(args) => {
             table::startup::startup(out, &Profiler::agent(&[])?, args.rounds, &args.only, args.fleet)

@@ -14,9 +14,12 @@ use truth::programs::sources;
 use truth::target::Target;
 
 use crate::statistics::quantile;
+use crate::window::window;
 
 /// Time for a profiler to attach before a window begins, and to go away after it ended.
 const SETTLE: Duration = Duration::from_millis(1000);
+/// Functions that call each other, the innermost of which counts.
+const COUNTING_PROGRAM: &str = include_str!("../../../bench/counting.py");
 
 /// A profiler at a rate.
 #[derive(Clone, Debug)]
@@ -40,38 +43,72 @@ pub struct Slowdown {
     pub spread_pct: f64,
 }
 
-/// The modes that are compared.
+/// The modes that are compared on a program in C.
 #[must_use]
-pub fn modes(agent: &Profiler) -> Vec<Mode> {
-    let mode = |profiler: &Profiler, rate: u32| Mode {
-        name: format!("{} {rate} Hz", profiler.name()),
+pub fn modes(agent: &Path) -> Vec<Mode> {
+    let agent = Profiler::Agent(agent.to_owned(), Vec::new());
+    let mode = |profiler: &Profiler, rate_hz: u32| Mode {
+        name: format!("{} {rate_hz} Hz", profiler.name()),
         profiler: profiler.clone(),
-        rate_hz: rate,
+        rate_hz,
     };
     vec![
-        mode(agent, 99),
-        mode(agent, 999),
+        mode(&agent, 99),
+        mode(&agent, 999),
         mode(&Profiler::Perf(PerfMode::NoStacks), 999),
         mode(&Profiler::Perf(PerfMode::FramePointers), 999),
         mode(&Profiler::Perf(PerfMode::Dwarf), 999),
     ]
 }
 
-/// Runs `rounds` rounds; in each, every mode has a window of `seconds` between two windows without a profiler.
+/// The modes that are compared on a program in Python.
+#[must_use]
+pub fn python_modes(agent: &Path) -> Vec<Mode> {
+    let mode = |python: &str, rate_hz: u32| Mode {
+        name: format!("perf-agent --python {python} {rate_hz} Hz"),
+        profiler: Profiler::Agent(agent.to_owned(), vec!["--python".to_owned(), python.to_owned()]),
+        rate_hz,
+    };
+    let bare = Mode {
+        name: "perf, no stacks 999 Hz".to_owned(),
+        profiler: Profiler::Perf(PerfMode::NoStacks),
+        rate_hz: 999,
+    };
+    vec![mode("auto", 99), mode("off", 99), mode("auto", 999), mode("off", 999), bare]
+}
+
+/// A program in C of 36 frames that counts its work.
 ///
 /// # Errors
-/// If the program or a profiler fails.
-pub fn measure(out: &Path, modes: &[Mode], rounds: usize, seconds: f64) -> Result<Vec<Slowdown>> {
+/// Without gcc.
+pub fn native_program(out: &Path) -> Result<Target> {
     let flags = "-O2 -fomit-frame-pointer";
     let path =
         Build::new("recurse-gcc-O2-dynamic", Compiler::Gcc, "recurse.c", flags).run(&sources(), out)?;
-    let target = Target::start_command(Command::new(path).args(["36", "2000", "count"]))?;
+    Target::start_command(Command::new(path).args(["36", "2000", "count"]))
+}
+
+/// A program in Python of 50 functions that counts its work.
+///
+/// # Errors
+/// If the interpreter cannot be started.
+pub fn python_program(interpreter: &Path) -> Result<Target> {
+    let arguments = ["-c", COUNTING_PROGRAM, "50"];
+    Target::start_command(Command::new(interpreter).args(arguments))
+        .with_context(|| format!("start {}", interpreter.display()))
+}
+
+/// Runs `rounds` rounds on a program that counts its work; in each, every mode has a window of `seconds` between two windows without a profiler.
+///
+/// # Errors
+/// If a profiler fails, or the program ends.
+pub fn measure(target: &Target, modes: &[Mode], rounds: usize, seconds: f64) -> Result<Vec<Slowdown>> {
     let mut results: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); modes.len()];
     for _ in 0..rounds {
-        let mut before = window(&target, seconds)?;
+        let mut before = window(target, seconds)?;
         for (mode, (wall, cpu)) in modes.iter().zip(&mut results) {
-            let with = profiled_window(&target, mode, seconds)?;
-            let after = window(&target, seconds)?;
+            let with = profiled_window(target, mode, seconds)?;
+            let after = window(target, seconds)?;
             wall.push(100.0 - with.0 * 200.0 / (before.0 + after.0));
             cpu.push(100.0 - with.1 * 200.0 / (before.1 + after.1));
             before = after;
@@ -96,31 +133,4 @@ fn profiled_window(target: &Target, mode: &Mode, seconds: f64) -> Result<(f64, f
     running.wait(Duration::from_secs(60))?;
     thread::sleep(SETTLE / 4);
     Ok(rates)
-}
-
-/// Work per second of wall clock and of CPU time during the next seconds.
-fn window(target: &Target, seconds: f64) -> Result<(f64, f64)> {
-    drop(target.pending_lines());
-    thread::sleep(Duration::from_secs_f64(seconds));
-    let counts: Vec<[f64; 3]> = target.pending_lines().iter().filter_map(|line| read_count(line)).collect();
-    let (first, last) = (counts.first().context("no counts")?, counts.last().context("no counts")?);
-    let work = last[0] - first[0];
-    anyhow::ensure!(work > 0.0, "the program did not count on");
-    Ok((work / (last[1] - first[1]), work / (last[2] - first[2])))
-}
-
-fn read_count(line: &str) -> Option<[f64; 3]> {
-    let mut words = line.strip_prefix("count ")?.split(' ').map(str::parse);
-    Some([words.next()?.ok()?, words.next()?.ok()?, words.next()?.ok()?])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_read() {
-        assert_eq!(read_count("count 5 10 8"), Some([5.0, 10.0, 8.0]));
-        assert_eq!(read_count("ready"), None);
-    }
 }

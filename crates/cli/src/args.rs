@@ -278,8 +278,8 @@ pub struct ModeArgs {
           value_name = "true|false", hide_possible_values = true)]
     pub pmu: Option<bool>,
 
-    /// Report which locks threads wait for (mutexes, conditions, semaphores, joins …), how often and how long, who held them and who
-    /// ended the waits
+    /// Report which locks threads and goroutines wait for (mutexes, conditions, semaphores, joins, channels, locks of the kernel …), how
+    /// often and how long, who held them and who ended the waits
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "true|false", hide_possible_values = true)]
     pub locks: Option<bool>,

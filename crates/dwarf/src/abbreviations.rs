@@ -147,6 +147,7 @@ impl Abbreviations {
         let mut specs = Vec::new();
         let rest = section.get(at..).unwrap_or_default();
         let rest = &rest[..rest.len().min(MAX_ABBREVIATIONS)];
+        let sizes = sizes(encoding);
         let mut at = 0;
         while let Some((code, tag, has_children)) = head(rest, &mut at) {
             let specs_at = at as u32;
@@ -173,7 +174,7 @@ impl Abbreviations {
                 | dw::DW_TAG_skeleton_unit => Kind::Scope,
                 _ => Kind::Other,
             };
-            let Some((fixed, sibling, skips)) = this.skips_of(&specs, encoding) else { return this };
+            let Some((fixed, sibling, skips)) = this.skips_of(&specs, &sizes, encoding) else { return this };
             let has_steps = matches!(tag, dw::DW_TAG_subprogram | dw::DW_TAG_inlined_subroutine);
             let steps = if has_steps { this.steps_of(&specs, encoding) } else { None };
             this.insert(code, Shape { kind, has_children, fixed, sibling, specs_at, skips, steps });
@@ -241,10 +242,24 @@ impl Abbreviations {
     fn skips_of(
         &mut self,
         specs: &[AttributeSpecification],
+        sizes: &[u8; SIZES],
         encoding: Encoding,
     ) -> Option<(Option<u32>, Option<u16>, (u32, u32))> {
         let first = self.skips.len();
-        let mut sibling = None;
+        let (mut sibling, mut all) = (None, 0u32);
+        // Most are so.
+        let is_fixed = specs.iter().all(|spec| {
+            let size = sizes.get(usize::from(spec.form().0)).copied().unwrap_or(VARIABLE);
+            if spec.name() == dw::DW_AT_sibling && spec.form() == dw::DW_FORM_ref4 {
+                sibling = u16::try_from(all).ok();
+            }
+            all = all.saturating_add(size.into());
+            size != VARIABLE
+        });
+        if is_fixed {
+            return Some((Some(all), sibling, (first as u32, first as u32)));
+        }
+        sibling = None;
         for spec in specs {
             let skip = skip_of(spec.form(), encoding)?;
             let before = match &self.skips[first..] {
@@ -264,15 +279,7 @@ impl Abbreviations {
                 _ => self.skips.push(skip),
             }
         }
-        let fixed = match &self.skips[first..] {
-            [] => Some(0),
-            [Skip::Bytes(bytes)] => Some(*bytes),
-            _ => None,
-        };
-        if fixed.is_some() {
-            self.skips.truncate(first);
-        }
-        Some((fixed, sibling, (first as u32, self.skips.len() as u32)))
+        Some((None, sibling, (first as u32, self.skips.len() as u32)))
     }
 
     /// Gets over one attribute. `None` if it is damaged.
@@ -364,6 +371,16 @@ fn skip_specifications(data: &[u8], at: &mut usize) -> Option<()> {
 /// One attribute; `Some(None)` behind the last one, `None` if it is damaged.
 #[inline]
 fn specification(data: &[u8], at: &mut usize) -> Option<Option<AttributeSpecification>> {
+    // Most are two bytes.
+    if let Some([name, form]) = data.get(*at..)?.first_chunk()
+        && *name | *form < 0x80
+        && u16::from(*form) != dw::DW_FORM_implicit_const.0
+    {
+        *at += 2;
+        let (name, form) = (DwAt(u16::from(*name)), DwForm(u16::from(*form)));
+        let is_end = name.0 == 0 && form.0 == 0;
+        return Some((!is_end).then(|| AttributeSpecification::new(name, form, None)));
+    }
     let name = u16::try_from(uleb(data, at)?).ok()?;
     let form = u16::try_from(uleb(data, at)?).ok()?;
     if name == 0 && form == 0 {
@@ -372,6 +389,19 @@ fn specification(data: &[u8], at: &mut usize) -> Option<Option<AttributeSpecific
     let (name, form) = (DwAt(name), DwForm(form));
     let value = if form == dw::DW_FORM_implicit_const { Some(sleb(data, at)?) } else { None };
     Some(Some(AttributeSpecification::new(name, form, value)))
+}
+
+/// Forms with small numbers.
+const SIZES: usize = 64;
+/// The size of an attribute that has none of its own.
+const VARIABLE: u8 = u8::MAX;
+
+/// The bytes of attributes in each form, for those that are always the same.
+fn sizes(encoding: Encoding) -> [u8; SIZES] {
+    std::array::from_fn(|form| match skip_of(DwForm(form as u16), encoding) {
+        Some(Skip::Bytes(bytes)) => bytes as u8,
+        _ => VARIABLE,
+    })
 }
 
 #[inline]

@@ -32,14 +32,30 @@ pub(crate) struct Functions {
     pub is_complete: bool,
 }
 
+/// Memory that is used for the functions of one unit after the other.
+#[derive(Debug, Default)]
+pub(crate) struct FunctionsRoom {
+    ranges: Vec<FunctionRange>,
+    intervals: Vec<Interval<Priority>>,
+}
+
 impl Functions {
     /// Reads the entries of a unit. What is behind damaged entries is missing.
-    pub fn read(view: &View<'_>, code: &Code<'_>, is_complete: bool, work: &mut Work) -> Self {
-        let mut this = Self { ranges: Vec::new(), pieces: Vec::new(), is_complete };
-        let mut intervals = Vec::new();
-        let _ = this.scan(view, code, &mut intervals, work);
-        this.pieces = flatten::flatten(&mut intervals);
-        this.ranges.shrink_to_fit();
+    pub fn read(
+        view: &View<'_>,
+        code: &Code<'_>,
+        is_complete: bool,
+        room: &mut FunctionsRoom,
+        work: &mut Work,
+    ) -> Self {
+        room.intervals.clear();
+        let ranges = std::mem::take(&mut room.ranges);
+        let mut this = Self { ranges, pieces: Vec::new(), is_complete };
+        let _ = this.scan(view, code, &mut room.intervals, work);
+        this.pieces = flatten::flatten(&mut room.intervals);
+        let kept = this.ranges.clone();
+        room.ranges = std::mem::replace(&mut this.ranges, kept);
+        room.ranges.clear();
         this
     }
 

@@ -9,7 +9,7 @@
 //! Not here: files and how they are found, decompression, symbol tables, and readable names.
 //!
 //! The steps, one file each: headers of units (`units`), address ranges of their roots (`index`), functions of one unit (`functions`),
-//! inlined calls of one function (`calls`), lines (`lines`), names (`names`); `unit` joins them to records.
+//! inlined calls of one function (`calls`), lines (`lines`, which runs `line_program`), names (`names`); `unit` joins them to records.
 #![forbid(unsafe_code)]
 
 mod abbreviations;
@@ -24,6 +24,7 @@ mod functions;
 mod hostile;
 mod index;
 mod limits;
+mod line_program;
 mod lines;
 mod names;
 mod reader;

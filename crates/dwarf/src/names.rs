@@ -51,12 +51,12 @@ pub(crate) struct Description {
     pub line: u32,
 }
 
-/// Bytes of abbreviations that are kept, and functions whose names are.
+/// Bytes of abbreviations, units and strings that are kept.
 const MAX_KEPT_ABBREVIATIONS: usize = 8 << 20;
 const MAX_KEPT_VIEWS: usize = 4096;
-const MAX_KEPT_NAMES: usize = 1 << 18;
+const MAX_KEPT_STRINGS: usize = 1 << 18;
 /// Functions whose names are found without a search.
-const RECENT: usize = 1 << 10;
+const RECENT: usize = 1 << 13;
 
 /// What one look-up leaves for the next one of the same file. It holds no bytes of the file.
 #[derive(Debug, Default)]
@@ -65,7 +65,8 @@ pub(crate) struct Kept {
     abbreviations: HashMap<(Place, usize, gimli::Encoding), Arc<Abbreviations>>,
     /// Bytes of [`Self::abbreviations`] in the file.
     read: usize,
-    names: HashMap<EntryRef, Description>,
+    /// Texts by place and offset in the section of strings.
+    strings: HashMap<(Place, usize), Option<TextId>>,
 }
 
 /// Bytes in memory for one byte of abbreviations in the file, about.
@@ -74,7 +75,8 @@ const ABBREVIATION_GROWTH: usize = 16;
 impl Kept {
     /// About the bytes that dropping this would free.
     pub fn heap_bytes(&self) -> usize {
-        self.read * ABBREVIATION_GROWTH + self.names.capacity() * size_of::<(EntryRef, Description)>()
+        self.read * ABBREVIATION_GROWTH
+            + self.strings.capacity() * size_of::<((Place, usize), Option<TextId>)>()
     }
 }
 
@@ -85,10 +87,8 @@ pub(crate) struct Context<'a> {
     pub split: Option<Rc<Space<'a>>>,
     views: HashMap<(Place, usize), Option<Rc<View<'a>>>>,
     kept: Kept,
-    /// Texts by where their bytes are.
-    texts: HashMap<usize, Option<TextId>>,
-    /// Some of [`Kept::names`], by the lower bits of positions: a unit inlines few functions many times.
-    recent: Box<[Option<(EntryRef, Description)>; RECENT]>,
+    /// Some of what was found, by the lower bits of positions: a unit inlines few functions many times.
+    recent: Box<[Option<(EntryRef, Description)>]>,
     /// What split units take from their skeleton.
     relocated: Option<(u64, DebugAddrBase, DebugRngListsBase)>,
 }
@@ -105,8 +105,7 @@ impl<'a> Context<'a> {
             split,
             views: HashMap::new(),
             kept: Kept::default(),
-            texts: HashMap::new(),
-            recent: Box::new([None; RECENT]),
+            recent: vec![None; RECENT].into_boxed_slice(),
             relocated: None,
         }
     }
@@ -199,9 +198,6 @@ impl<'a> Context<'a> {
     }
 
     fn search(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Description {
-        if let Some(known) = self.kept.names.get(&entry) {
-            return *known;
-        }
         let (mut described, mut source_name) = (Description::default(), None);
         let mut next = Some(entry);
         for _ in 0..MAX_REFERENCES {
@@ -216,10 +212,6 @@ impl<'a> Context<'a> {
             }
         }
         described.name = described.name.or(source_name);
-        if self.kept.names.len() >= MAX_KEPT_NAMES {
-            self.kept.names.clear();
-        }
-        self.kept.names.insert(entry, described);
         described
     }
 
@@ -240,18 +232,19 @@ impl<'a> Context<'a> {
             }
             _ => {}
         })?;
-        let strings = gimli::Section::reader(&space.dwarf.debug_str).slice().as_ptr().addr();
+        let strings = &mut self.kept.strings;
         let mut text = |value: Option<Value<'a>>| {
             let value = value?;
+            let mut enter = || {
+                let bytes = view.string(value)?.slice();
+                if bytes.is_empty() { None } else { texts.enter(bytes) }
+            };
+            let AttributeValue::DebugStrRef(offset) = value else { return enter() };
             // A text ends at a zero, so that the same place has the same number, without another look at it.
-            if let AttributeValue::DebugStrRef(offset) = value
-                && let Some(known) = self.texts.get(&strings.wrapping_add(offset.0))
-            {
-                return *known;
+            if strings.len() >= MAX_KEPT_STRINGS {
+                strings.clear();
             }
-            let bytes = view.string(value)?.slice();
-            let key = bytes.as_ptr().addr();
-            *self.texts.entry(key).or_insert_with(|| if bytes.is_empty() { None } else { texts.enter(bytes) })
+            *strings.entry((entry.place, offset.0)).or_insert_with(enter)
         };
         read.linkage_name = text(linkage_name);
         if read.linkage_name.is_none() {

@@ -10,9 +10,10 @@ use hashbrown::HashMap;
 use crate::calls::{Calls, Room};
 use crate::code::Code;
 use crate::flatten::{self, Interval, Piece};
-use crate::functions::{FunctionRange, Functions};
+use crate::functions::{FunctionRange, Functions, FunctionsRoom};
 use crate::limits::{MAX_RECORDS, Work};
-use crate::lines::{Lines, Row};
+use crate::line_program::Row;
+use crate::lines::Lines;
 use crate::names::{Context, EntryRef, Place};
 use crate::records::{Line, Node, Parts, Records};
 use crate::sections::Sections;
@@ -41,6 +42,7 @@ pub(crate) struct UnitReader<'r> {
 /// Memory that is used for one unit after the other.
 #[derive(Default)]
 pub(crate) struct Scratch {
+    functions: FunctionsRoom,
     /// Rows of a unit.
     rows: Vec<Row>,
     /// Rows of a range, with their paths.
@@ -93,15 +95,18 @@ impl UnitReader<'_> {
         hits: &mut Hits<'_>,
     ) -> Vec<u64> {
         let known = hits.known.take();
-        let mut functions = known.unwrap_or_else(|| Functions::read(view, &hits.code, false, self.work));
+        let mut read = |is_complete: bool| {
+            Functions::read(view, &hits.code, is_complete, &mut self.scratch.functions, self.work)
+        };
+        let mut functions = known.unwrap_or_else(|| read(false));
         let is_missed = |address: &u64| functions.find(*address).is_none() && (hits.has_function)(*address);
         if !functions.is_complete && hits.addresses.iter().any(is_missed) {
-            functions = Functions::read(view, &hits.code, true, self.work);
+            functions = read(true);
         }
         let (wanted, lost) = self.wanted(&functions, hits.addresses);
         let ranges: Vec<Range<u64>> = wanted.iter().map(|hit| hit.start..hit.end).collect();
         let lines = Lines::open(skeleton);
-        let Scratch { rows, lines: of_range, calls: of_whole, record } = &mut *self.scratch;
+        let Scratch { rows, lines: of_range, calls: of_whole, record, .. } = &mut *self.scratch;
         rows.clear();
         if let Some(lines) = &lines {
             lines.rows(&ranges, rows, self.work);

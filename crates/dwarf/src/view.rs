@@ -1,5 +1,6 @@
 //! One unit that is being read: its bytes, its abbreviations, and what its root entry says.
 
+use std::ffi::CStr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -225,7 +226,11 @@ impl<'a> Root<'a> {
     pub fn string(&self, space: &Space<'a>, head: &UnitHead, value: Value<'a>) -> Option<Slice<'a>> {
         match value {
             AttributeValue::String(string) => Some(string),
-            AttributeValue::DebugStrRef(offset) => space.dwarf.debug_str.get_str(offset).ok(),
+            AttributeValue::DebugStrRef(offset) => {
+                let strings = gimli::Section::reader(&space.dwarf.debug_str).slice();
+                let text = CStr::from_bytes_until_nul(strings.get(offset.0..)?).ok()?;
+                Some(EndianSlice::new(text.to_bytes(), LittleEndian))
+            }
             AttributeValue::DebugLineStrRef(offset) => space.dwarf.debug_line_str.get_str(offset).ok(),
             AttributeValue::DebugStrRefSup(offset) => space.dwarf.sup()?.debug_str.get_str(offset).ok(),
             AttributeValue::DebugStrOffsetsIndex(index) => {

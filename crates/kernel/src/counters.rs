@@ -45,6 +45,7 @@ pub(crate) enum Counter {
     LengthsLost = types::counter::COUNT_LENGTHS_LOST.0 as isize,
     ValuesUnreadable = types::counter::COUNT_VALUES_UNREADABLE.0 as isize,
     ValuesNegative = types::counter::COUNT_VALUES_NEGATIVE.0 as isize,
+    GoHits = types::counter::COUNT_GO_HITS.0 as isize,
 }
 
 /// Sums over all CPUs.
@@ -121,6 +122,8 @@ pub struct Counters {
     pub values_unreadable: u64,
     /// The same: the value was negative, or too large for a sum.
     pub values_negative: u64,
+    /// Hits of the probes that follow goroutines.
+    pub go_hits: u64,
     /// Walks of Python's frames.
     pub python: PythonWalks,
     walks: [u64; WALK_ENDS],
@@ -181,6 +184,7 @@ impl Counters {
             lengths_lost: at(Counter::LengthsLost),
             values_unreadable: at(Counter::ValuesUnreadable),
             values_negative: at(Counter::ValuesNegative),
+            go_hits: at(Counter::GoHits),
             python: PythonWalks::from_sums(sums),
             walks,
         }
@@ -195,6 +199,7 @@ impl Counters {
 pub(crate) struct Skipped {
     wakeups: u64,
     wakers: u64,
+    kernel_locks: u64,
 }
 
 impl Skipped {
@@ -203,6 +208,7 @@ impl Skipped {
         match program {
             "thread_wakeup" | "thread_wakeup_new" => self.wakeups += times,
             "thread_waking" => self.wakers += times,
+            "kernel_lock_begins" | "kernel_lock_ends" => self.kernel_locks += times,
             _ => {}
         }
     }
@@ -212,11 +218,13 @@ impl Skipped {
         Self {
             wakeups: self.wakeups.saturating_sub(before.wakeups),
             wakers: self.wakers.saturating_sub(before.wakers),
+            kernel_locks: self.kernel_locks.saturating_sub(before.kernel_locks),
         }
     }
 
     pub(crate) fn add_to(self, counters: &mut Counters) {
         counters.switches_lost += self.wakeups;
         counters.wakers_lost += self.wakers;
+        counters.locks_lost += self.kernel_locks;
     }
 }

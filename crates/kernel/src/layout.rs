@@ -8,6 +8,7 @@ use libbpf_rs::libbpf_sys::BPF_F_NO_PREALLOC;
 
 use crate::abi::skeleton::{self, types};
 use crate::error::load_error;
+use crate::go_locks::MAX_GO_WAITS;
 use crate::heap::{MAX_CALLS, MAX_HEAP_SITES};
 use crate::python::{MAX_PYTHONS, MAX_SENT_CODES};
 use crate::sampler_states::Further;
@@ -31,6 +32,9 @@ const MAX_SEAM_RECORDS: u32 = 16_384;
 /// Memory of all memos together. Each possible CPU has its own memos, and a machine may have hundreds of CPUs.
 const MEMOS_BYTES: usize = 12 << 20;
 
+/// Threads that wait for a lock of the kernel at one moment.
+const MAX_KERNEL_WAITS: u32 = 65_536;
+
 /// Boxes for unwalked stacks, at 70 KiB, if there are so many slots. A program uses one for some microseconds, and few samples need any.
 const RAW_BOXES: u32 = 32;
 
@@ -53,6 +57,29 @@ pub(crate) struct Layout<'a> {
     pub(crate) event: usize,
 }
 
+/// What is followed besides the sampled events.
+#[derive(Clone, Copy, Debug, Default)]
+struct Follow {
+    threads: bool,
+    kernel_locks: bool,
+    goroutines: bool,
+}
+
+impl Follow {
+    fn of(settings: &Settings) -> Self {
+        Self {
+            threads: settings.follows_threads(),
+            kernel_locks: settings.kernel_locks,
+            goroutines: settings.go_locks,
+        }
+    }
+}
+
+/// Whether the programs of an event run at probes of programs.
+fn is_at_probes(sampled_in: SampledIn) -> bool {
+    matches!(sampled_in, SampledIn::Program | SampledIn::Allocator)
+}
+
 /// Slots for programs that can be preempted: user space runs one iterator at a time, and no other program claims slots.
 const CLAIMABLE: u32 = 1;
 
@@ -67,7 +94,7 @@ struct Slots {
 impl Slots {
     /// Gives slots to the contexts in which a program runs. The others begin where there are no slots. Programs that only count use those
     /// of the timer, which are always there; those of the sampler do not depend on `threads`.
-    fn of(cpus: u32, threads: bool, sampled_in: SampledIn) -> Self {
+    fn of(cpus: u32, follow: Follow, sampled_in: SampledIn) -> Self {
         use types::sampler_context as contexts;
         let mut slots = Self { first: [u32::MAX - cpus; CONTEXTS], claimable: 0, all: 0 };
         let mut add = |context: contexts, number| {
@@ -82,12 +109,19 @@ impl Slots {
             SampledIn::Program | SampledIn::Allocator => add(contexts::CONTEXT_PROBE, cpus),
             SampledIn::Timer | SampledIn::Task => {}
         }
+        let threads = follow.threads;
         if threads || sampled_in == SampledIn::Task {
             add(contexts::CONTEXT_TASK, cpus);
         }
         if threads {
             add(contexts::CONTEXT_CLAIMED, CLAIMABLE);
             slots.claimable = CLAIMABLE;
+        }
+        if follow.kernel_locks {
+            add(contexts::CONTEXT_KERNEL_LOCK, cpus);
+        }
+        if follow.goroutines && !is_at_probes(sampled_in) {
+            add(contexts::CONTEXT_PROBE, cpus);
         }
         slots
     }
@@ -113,7 +147,7 @@ fn context_of(sampled_in: SampledIn) -> usize {
 
 /// The slots of further sampled events, behind all others.
 pub(crate) fn further_slots(settings: &Settings, cpus: u32) -> Further {
-    let first = Slots::of(cpus, settings.follows_threads(), settings.sampled_in).all;
+    let first = Slots::of(cpus, Follow::of(settings), settings.sampled_in).all;
     Further { first, of_each: cpus, events: settings.further.len() }
 }
 
@@ -121,7 +155,7 @@ pub(crate) fn further_slots(settings: &Settings, cpus: u32) -> Further {
 /// with and without other programs.
 pub(crate) fn sampler_slot(settings: &Settings, cpus: u32, event: usize) -> u32 {
     match event {
-        0 => Slots::of(cpus, false, settings.sampled_in).first[context_of(settings.sampled_in)],
+        0 => Slots::of(cpus, Follow::default(), settings.sampled_in).first[context_of(settings.sampled_in)],
         _ => further_slots(settings, cpus).slots_of(event).start,
     }
 }
@@ -138,13 +172,17 @@ struct Memos {
     /// Memos of the programs that follow threads; 0 without those programs. They need more: threads alternate on a CPU and
     /// block at the same places again and again.
     scheduler: u32,
+    /// Memos of the programs at waits of goroutines, and of those at waits for locks of the kernel; 0 without locks.
+    locks: u32,
 }
 
 impl Memos {
     /// The useful number of memos, reduced until they fit into [`MEMOS_BYTES`] or one of each kind is left.
-    fn of(cpus: u32, threads: bool, sampled: u32) -> Self {
-        let mut memos = Self { sampled, sampler: 4, scheduler: if threads { 16 } else { 0 } };
+    fn of(cpus: u32, threads: bool, locks: bool, sampled: u32) -> Self {
+        let scheduler = if threads { 16 } else { 0 };
+        let mut memos = Self { sampled, sampler: 4, scheduler, locks: if locks { 2 } else { 0 } };
         while memos.bytes(cpus) > MEMOS_BYTES && memos.sampler.max(memos.scheduler) > 1 {
+            memos.locks = memos.locks.min(1);
             if memos.scheduler > 2 * memos.sampler || memos.sampler == 1 {
                 memos.scheduler /= 2;
             } else {
@@ -159,7 +197,12 @@ impl Memos {
     }
 
     fn of_a_cpu(self) -> u32 {
-        self.sampled * self.sampler + self.scheduler
+        self.sampled * self.sampler + self.scheduler + 2 * self.locks
+    }
+
+    /// The first one for locks. They come last.
+    fn first_for_locks(self, cpus: u32) -> u32 {
+        cpus * (self.sampled * self.sampler + self.scheduler)
     }
 
     /// The first memo of a sampled event. Those of the scheduler follow on those of the first one.
@@ -179,7 +222,7 @@ impl Layout<'_> {
     pub(crate) fn apply(&self, object: &mut OpenObject) -> Result<(), Error> {
         let Layout { settings, chunks, cpus, task_storage, growing, .. } = *self;
         let threads = settings.follows_threads();
-        let memos = Memos::of(cpus, threads, 1 + settings.further.len() as u32);
+        let memos = Memos::of(cpus, threads, settings.locks, 1 + settings.further.len() as u32);
         let slots = self.slots();
         for mut map in object.maps_mut() {
             if growing && memory::grows(&map.name().to_string_lossy()) {
@@ -217,6 +260,8 @@ impl Layout<'_> {
                 // TablePool::wait_for_programs needs one more entry.
                 "table_pool" => chunks + 1,
                 "live_objects" if settings.sampled_in == SampledIn::Allocator => settings.live_objects,
+                "kernel_waits" if settings.kernel_locks => MAX_KERNEL_WAITS,
+                "go_waits" if settings.go_locks => MAX_GO_WAITS,
                 "heap_calls" | "noted_objects" if settings.sampled_in == SampledIn::Allocator => MAX_CALLS,
                 "heap_sites" if settings.sampled_in == SampledIn::Allocator => MAX_HEAP_SITES,
                 "chosen_threads" => settings.tids.len().max(1) as u32,
@@ -237,7 +282,7 @@ impl Layout<'_> {
     /// The slots of all programs of this object.
     fn slots(&self) -> Slots {
         let settings = self.settings;
-        let mut slots = Slots::of(self.cpus, settings.follows_threads(), settings.sampled_in);
+        let mut slots = Slots::of(self.cpus, Follow::of(settings), settings.sampled_in);
         if let Some(of_event) = self.further_event() {
             let first = further_slots(settings, self.cpus).slots_of(self.event).start;
             slots.first[context_of(of_event.sampled_in)] = first;
@@ -281,6 +326,10 @@ impl Layout<'_> {
             wall_clock: off_cpu.is_some_and(|off_cpu| off_cpu.wall_clock),
             wakers: off_cpu.is_some_and(|off_cpu| off_cpu.wakers),
             locks: settings.locks,
+            kernel_locks: settings.kernel_locks,
+            // As below, a mask is made of it.
+            lock_memos: memos.locks.max(1),
+            first_lock_memo: memos.first_for_locks(self.cpus),
             task_storage: self.task_storage,
             recorded_states,
             walked_states: settings.walked_states(),
@@ -326,17 +375,20 @@ mod tests {
 
     #[test]
     fn memos_shrink_with_the_number_of_possible_cpus_down_to_one() {
-        let both = |cpus| Memos::of(cpus, true, 1);
-        let memos = |sampler, scheduler| Memos { sampled: 1, sampler, scheduler };
+        let both = |cpus| Memos::of(cpus, true, false, 1);
+        let memos = |sampler, scheduler| Memos { sampled: 1, sampler, scheduler, locks: 0 };
         assert_eq!(both(2), memos(4, 16));
         assert_eq!(both(24), memos(4, 16));
         assert_eq!(both(128), memos(1, 2));
-        assert_eq!(Memos::of(64, false, 1), memos(4, 0));
+        assert_eq!(Memos::of(64, false, false, 1), memos(4, 0));
+        assert_eq!(Memos::of(2, true, true, 1), Memos { locks: 2, ..memos(4, 16) });
+        assert_eq!(Memos::of(256, true, true, 1).locks, 1);
         for cpus in 1..=8192 {
-            for threads in [false, true] {
+            for (threads, locks) in [(false, false), (true, false), (true, true)] {
                 let sampled = 1 + cpus % 6;
-                let memos = Memos::of(cpus, threads, sampled);
-                let least = Memos { sampled, sampler: 1, scheduler: u32::from(threads) };
+                let memos = Memos::of(cpus, threads, locks, sampled);
+                let least =
+                    Memos { sampled, sampler: 1, scheduler: u32::from(threads), locks: u32::from(locks) };
                 assert!(memos.bytes(cpus) <= MEMOS_BYTES || memos == least, "{cpus} {memos:?}");
                 assert!(memos.sampler.is_power_of_two() && memos.scheduler.max(1).is_power_of_two());
                 assert!(memos.scheduler >= least.scheduler);
@@ -347,9 +399,12 @@ mod tests {
     #[test]
     fn each_context_with_programs_has_slots_of_its_own() {
         use types::sampler_context as contexts;
-        let timer = [(1, false), (1, true), (2, true), (128, true), (8192, false)];
-        let timer = timer.map(|(cpus, threads)| (cpus, threads, SampledIn::Timer));
-        let others = [(1, false), (2, true)].into_iter().flat_map(|(cpus, threads)| {
+        let none = Follow::default();
+        let threads = Follow { threads: true, ..none };
+        let all = Follow { kernel_locks: true, goroutines: true, ..threads };
+        let timer = [(1, none), (1, threads), (2, threads), (128, all), (8192, none)];
+        let timer = timer.map(|(cpus, follow)| (cpus, follow, SampledIn::Timer));
+        let others = [(1, none), (2, threads), (3, all)].into_iter().flat_map(|(cpus, follow)| {
             [
                 SampledIn::Task,
                 SampledIn::Hardware,
@@ -358,16 +413,17 @@ mod tests {
                 SampledIn::Function,
                 SampledIn::Allocator,
             ]
-            .map(|sampled_in| (cpus, threads, sampled_in))
+            .map(|sampled_in| (cpus, follow, sampled_in))
         });
-        for (cpus, threads, sampled_in) in timer.into_iter().chain(others) {
-            let slots = Slots::of(cpus, threads, sampled_in);
+        for (cpus, follow, sampled_in) in timer.into_iter().chain(others) {
+            let slots = Slots::of(cpus, follow, sampled_in);
             let mut used = vec![false; slots.all as usize];
             let per_cpu = [
                 contexts::CONTEXT_TASK,
                 contexts::CONTEXT_HARDIRQ,
                 contexts::CONTEXT_ANY,
                 contexts::CONTEXT_PROBE,
+                contexts::CONTEXT_KERNEL_LOCK,
             ];
             let per_cpu = per_cpu.iter().map(|context| (slots.first[context.0 as usize], cpus));
             let claimed = (slots.first[contexts::CONTEXT_CLAIMED.0 as usize], slots.claimable);
@@ -409,9 +465,9 @@ mod tests {
         assert!(first.first[task] < base, "the programs that follow threads have their own");
         assert_eq!((second.first[task], third.first[probe]), (base, base + 3));
         assert_eq!([1, 2].map(|event| sampler_slot(&settings, 3, event)), [base, base + 3]);
-        let memos = Memos { sampled: 3, sampler: 4, scheduler: 16 };
+        let memos = Memos { sampled: 3, sampler: 4, scheduler: 16, locks: 2 };
         assert_eq!([0, 1, 2].map(|event| memos.first_of(3, event)), [0, 60, 72]);
-        assert_eq!(3 * memos.of_a_cpu(), 84);
+        assert_eq!((memos.first_for_locks(3), 3 * memos.of_a_cpu()), (84, 96));
     }
 
     /// Bytes of all maps, without the chunks that the table pool allocates on demand.

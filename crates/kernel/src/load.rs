@@ -13,6 +13,7 @@ use crate::abi::{CHUNK_BYTES, control};
 use crate::control_words::ControlWords;
 use crate::counters::Skipped;
 use crate::error::load_error;
+use crate::go_locks::{self, GoProgram};
 use crate::heap::{HeapCounter, HeapCounts, HeapMaps, HeapProgram};
 use crate::heap_site::HeapSite;
 use crate::layout::{self, Layout};
@@ -240,7 +241,19 @@ impl Kernel {
         program.map(|program| attach(program.as_fd())).ok_or(Error::Missing { kind: "program", name })
     }
 
-    /// What these programs have counted.
+    /// A program for waits of goroutines, with [`Settings::go_locks`].
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if the object lacks it.
+    pub fn with_go_program<T>(
+        &self,
+        which: GoProgram,
+        attach: impl FnOnce(BorrowedFd<'_>) -> T,
+    ) -> Result<T, Error> {
+        go_locks::with_program(&self.object, which, attach)
+    }
+
+    /// What the programs at functions of allocators have counted.
     ///
     /// # Errors
     /// [`Error::Map`].

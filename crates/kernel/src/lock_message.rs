@@ -14,11 +14,45 @@ pub enum LockKind {
     WaitBitset = lock_kind::LOCK_BITSET.0 as isize,
     /// By `FUTEX_LOCK_PI`: the kernel knows the owner.
     PriorityInheritance = lock_kind::LOCK_PI.0 as isize,
+    /// A goroutine waits, not its thread.
+    Goroutine = lock_kind::LOCK_GO.0 as isize,
+    /// For a spinlock of the kernel.
+    KernelSpin = lock_kind::LOCK_KERNEL_SPIN.0 as isize,
+    /// For one that many may read.
+    KernelReadWrite = lock_kind::LOCK_KERNEL_RWLOCK.0 as isize,
+    /// For a mutex of the kernel.
+    KernelMutex = lock_kind::LOCK_KERNEL_MUTEX.0 as isize,
+    /// For a semaphore of the kernel that many may read.
+    KernelReadWriteSemaphore = lock_kind::LOCK_KERNEL_RWSEM.0 as isize,
+    /// For a mutex of the kernel with priority inheritance.
+    KernelRealTime = lock_kind::LOCK_KERNEL_RT.0 as isize,
+    /// For a semaphore of the kernel that each CPU may read by itself.
+    KernelPerCpu = lock_kind::LOCK_KERNEL_PERCPU.0 as isize,
+    /// For a counting semaphore of the kernel.
+    KernelSemaphore = lock_kind::LOCK_KERNEL_SEMAPHORE.0 as isize,
 }
 
 impl LockKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Wait, Self::WaitBitset, Self::PriorityInheritance];
+    pub const ALL: [Self; 11] = [
+        Self::Wait,
+        Self::WaitBitset,
+        Self::PriorityInheritance,
+        Self::Goroutine,
+        Self::KernelSpin,
+        Self::KernelReadWrite,
+        Self::KernelMutex,
+        Self::KernelReadWriteSemaphore,
+        Self::KernelRealTime,
+        Self::KernelPerCpu,
+        Self::KernelSemaphore,
+    ];
+
+    /// Whether it is a lock of the kernel.
+    #[must_use]
+    pub fn is_of_kernel(self) -> bool {
+        self as u32 >= Self::KernelSpin as u32
+    }
 }
 
 /// What the waits have in common whose sums come under one key.
@@ -38,7 +72,7 @@ pub struct LockMessage {
     pub owner: Option<u64>,
     /// Key of the stack that ended the wait, if that is known.
     pub waker: Option<u64>,
-    /// The waker was in a futex call on the same address: it held the lock last, or signalled.
+    /// The waker let go of the lock, as by a futex call on the same address: it held the lock last, or signalled.
     pub released: bool,
     /// Address of the lock in the process.
     pub address: u64,
@@ -133,7 +167,7 @@ mod tests {
             panic!("refused")
         };
         assert_eq!((of_length.event, of_length.bucket), (Event::LockLength, Some(0)));
-        for kind in [0, 4] {
+        for kind in [0, 12] {
             assert_eq!(decode_message(&message(Event::Lock, kind, 0)), None, "kind {kind}");
         }
     }

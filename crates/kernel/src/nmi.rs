@@ -22,6 +22,14 @@ pub fn locks_notice_their_cpu() -> bool {
     Btf::from_vmlinux().is_ok_and(|btf| has_resilient_locks(&btf))
 }
 
+/// Whether waits for locks of the kernel may be recorded: the kernel tells of them (5.19), and the locks of tables and rings notice their CPU
+/// (6.15).
+#[must_use]
+pub fn kernel_locks_may_be_followed() -> bool {
+    let Ok(btf) = Btf::from_vmlinux() else { return false };
+    btf.type_by_name::<BtfType<'_>>("btf_trace_contention_begin").is_some() && has_resilient_locks(&btf)
+}
+
 /// Whether a probe of a program may take samples. A kernel with private stacks for programs (6.13) must let the entry turn preemption off and call
 /// functions that are verified by themselves then: since 6.15.
 #[must_use]
@@ -52,6 +60,7 @@ mod tests {
         let version: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
         assert_eq!(nmi_may_sample(), version >= (5, 11), "{release}");
         assert_eq!(locks_notice_their_cpu(), version >= (6, 15), "{release}");
+        assert_eq!(kernel_locks_may_be_followed(), version >= (6, 15), "{release}");
         assert_eq!(probes_may_sample(), !((6, 13)..(6, 15)).contains(&version), "{release}");
     }
 }

@@ -6,6 +6,7 @@ mod stack_depth;
 use libbpf_rs::{Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject};
 
 use crate::error::load_error;
+use crate::go_locks::GoProgram;
 use crate::heap::HeapProgram;
 use crate::memory::{self, MapMemory, map_bytes};
 use crate::settings::SampledIn;
@@ -94,6 +95,9 @@ pub(crate) fn choose_programs(object: &mut OpenObject, settings: &Settings) {
         wanted.extend([thread_iter::BEGIN, thread_iter::STILL_ASLEEP, thread_iter::SEAM, thread_iter::END]);
     }
     wanted.extend(FOLLOWERS);
+    if settings.go_locks {
+        wanted.extend(GoProgram::ALL.map(GoProgram::name));
+    }
     match settings.sampled_in {
         SampledIn::Allocator => wanted.extend(HeapProgram::ALL.map(HeapProgram::name)),
         sampled_in => wanted.push(sampler(sampled_in)),

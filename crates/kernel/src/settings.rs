@@ -109,6 +109,11 @@ pub struct Settings {
     pub off_cpu: Option<OffCpu>,
     /// Record waits for locks, with their owners and wakers.
     pub locks: bool,
+    /// The same for locks of the kernel. Only where [`kernel_locks_may_be_followed`](crate::kernel_locks_may_be_followed), and with `locks`.
+    pub kernel_locks: bool,
+    /// The same for waits of goroutines, at probes: see [`GoProgram`](crate::GoProgram). Only where
+    /// [`probes_may_sample`](crate::probes_may_sample), and with `locks`.
+    pub go_locks: bool,
     /// Take statistics of the scheduler.
     pub sched_stats: Option<SchedStats>,
     /// Also take kernel stacks.
@@ -202,6 +207,8 @@ impl Default for Settings {
             without_children: false,
             off_cpu: None,
             locks: false,
+            kernel_locks: false,
+            go_locks: false,
             sched_stats: None,
             kernel_stacks: false,
             kernel_stacks_by_process: false,

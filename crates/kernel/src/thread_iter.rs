@@ -15,6 +15,8 @@ const WAKEUPS: [&str; 2] = ["thread_wakeup", "thread_wakeup_new"];
 pub(crate) const EXITS: &str = "thread_exits";
 /// The program that sees who wakes whom.
 const WAKING: &str = "thread_waking";
+/// Programs that see waits for locks of the kernel. The end is attached first.
+const KERNEL_LOCKS: [&str; 2] = ["kernel_lock_ends", "kernel_lock_begins"];
 pub(crate) const BEGIN: &str = "threads_at_begin";
 pub(crate) const STILL_ASLEEP: &str = "threads_still_asleep";
 pub(crate) const SEAM: &str = "threads_at_seam";
@@ -31,6 +33,9 @@ pub(crate) fn programs(settings: &Settings) -> Vec<&'static str> {
     }
     if settings.follows_wakers() {
         programs.push(WAKING);
+    }
+    if settings.kernel_locks {
+        programs.extend(KERNEL_LOCKS);
     }
     programs
 }

@@ -375,10 +375,13 @@ impl Agent {
     /// from the return of this call, which waits, as the start does, until its unwind tables are compiled, up to 5 s with an off-CPU
     /// profile. The capture goes on meanwhile, and then ends when all targets have ended. A process that is a target already is one still.
     ///
+    /// With [`inject_python`](AgentBuilder::inject_python) the trampolines of the process are switched on before it is a target; of its
+    /// descendants those that can be. They are switched off at the end of the capture.
+    ///
     /// # Errors
     /// [`Error::NotStarted`], [`Error::NotRunning`] (also if all targets have ended), [`Error::Closed`]; [`Error::InvalidConfig`] if the
     /// number cannot be that of a process, or if the whole system is the target; [`Error::Target`] if there is no such process or it may not be
-    /// inspected.
+    /// inspected; [`Error::Inject`] if its trampolines cannot be switched on. Then it is no target, and the capture goes on as before.
     pub fn add_pid(&self, pid: u32) -> Result<(), Error> {
         let requests = self.requests()?;
         if matches!(self.config.targets, Targets::System) {

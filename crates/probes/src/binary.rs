@@ -11,7 +11,6 @@ use sys::filemap::FileMap;
 
 use crate::boundary::instruction_around;
 use crate::error::ProbeError;
-use crate::functions;
 use crate::image::{Bytes, Image};
 use crate::location::{Function, Location};
 use crate::near::Near;
@@ -20,6 +19,7 @@ use crate::placement::{self, Placement};
 use crate::symbol_table::{Symbol, named, named_in_source, symbols, variable};
 use crate::target::Target;
 use crate::usdt::{self, UsdtProbe, UsdtSite};
+use crate::{functions, go_functions};
 
 /// USDT probes that an error names.
 const NAMED_USDT: usize = 5;
@@ -97,6 +97,18 @@ impl Binary {
     #[must_use]
     pub fn functions(&self, names: &[&str]) -> Vec<(usize, Location)> {
         functions::functions(&self.image, names)
+    }
+
+    /// The same of a program in Go (1.18 and later), by the table of its own runtime: also of one that was stripped.
+    #[must_use]
+    pub fn go_functions(&self, names: &[&str]) -> Vec<(usize, Location)> {
+        go_functions::functions(&self.image, names)
+    }
+
+    /// The instructions of the function at a location that call the function at another one. Only code of x86-64 is read.
+    #[must_use]
+    pub fn calls(&self, of: &Location, callee: &Location) -> Vec<Placement> {
+        go_functions::calls(&self.image, of, callee)
     }
 
     /// Where a probe of the function at a location costs least and sees the same. The place itself if the target was no function by its name.

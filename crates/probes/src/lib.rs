@@ -21,6 +21,7 @@ mod binary;
 mod boundary;
 mod error;
 mod functions;
+mod go_functions;
 mod image;
 mod location;
 mod near;

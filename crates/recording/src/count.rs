@@ -44,6 +44,29 @@ pub enum LockKind {
     WaitBitset,
     /// By `FUTEX_LOCK_PI`, as for mutexes with priority inheritance.
     PriorityInheritance,
+    /// As a goroutine, while its thread runs others.
+    Goroutine,
+    /// In the kernel, for a lock of its own.
+    Kernel(KernelLock),
+}
+
+/// What kind of lock of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum KernelLock {
+    /// `spinlock_t`: its waiters spin.
+    Spin,
+    /// `rwlock_t`: they spin, and many may read.
+    ReadWrite,
+    /// `struct mutex`.
+    Mutex,
+    /// `struct rw_semaphore`: many may read.
+    ReadWriteSemaphore,
+    /// `struct rt_mutex`: with priority inheritance.
+    RealTime,
+    /// `struct percpu_rw_semaphore`: each CPU may read by itself.
+    PerCpu,
+    /// `struct semaphore`.
+    Semaphore,
 }
 
 /// What something happened to.

@@ -43,7 +43,7 @@ mod walk_end;
 
 pub use accounting::{Accounting, Cost};
 pub use builder::{Attached, Builder, Context, Key, Limits, LockKey, Occurrence, Renumbering};
-pub use count::{Count, Link, LockKind, Object, Role, TaskStack, TaskStackId};
+pub use count::{Count, KernelLock, Link, LockKind, Object, Role, TaskStack, TaskStackId};
 pub use counters::Counters;
 pub use event::{Event, EventId, Fold, Unit, ValueSpec};
 pub use event_accounting::EventAccounting;

@@ -39,7 +39,7 @@ pub use self::comparison::{
 pub use self::findings::{EndedBy, Finding, FindingKind};
 pub use self::hottest::{HotFunction, Hottest, Order, hottest, ranked};
 pub use self::label_shares::{label_keys, label_shares};
-pub use self::ledger::{Ledger, ProcessLedger, WallClock, running};
+pub use self::ledger::{FrameCounts, Ledger, ProcessLedger, WallClock, running};
 pub use self::locks::{HeldBy, LockClass, LockReport, LockRow, StackShare, lock_text, locks};
 pub use self::merged::{MergeError, merge};
 pub use self::name_shares::correct_name_shares;

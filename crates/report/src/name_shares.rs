@@ -1,6 +1,6 @@
 //! The figures about names in the comments of a profile that was named anew: those of its ledger are of the live run.
 
-use profile::{Location, MappingId, Profile};
+use profile::{KERNEL_MAPPING, Location, MappingId, Profile};
 
 use crate::figures::{add, percent};
 
@@ -8,13 +8,17 @@ use crate::figures::{add, percent};
 const NAMED: &str = "perf-agent.symbolized_pct=";
 const BY_START: &str = "perf-agent.function_start_pct=";
 const NO_START: &str = "perf-agent.no_function_start=";
+const OTHER_FILE: &str = "perf-agent.nameless.other_file=";
+const KERNEL: &str = "perf-agent.nameless.kernel=";
 
 /// Frames of the samples of a profile, weighted by their first value.
 #[derive(Default)]
 struct FrameCounts {
     named: u64,
     by_start: u64,
-    no_start: u64,
+    /// Of neither of which is known, in files.
+    in_files: u64,
+    in_kernel: u64,
     all: u64,
 }
 
@@ -25,13 +29,24 @@ pub fn correct_name_shares(profile: &mut Profile) {
         return;
     }
     let counts = FrameCounts::of(profile);
-    profile.comments.retain(|comment| !comment.starts_with(BY_START) && !comment.starts_with(NO_START));
+    // Which files were none with functions is not in the profile: the live run told it.
+    let other_files =
+        profile.comments.iter().find_map(|comment| comment.strip_prefix(OTHER_FILE)?.parse().ok());
+    let in_other_files = counts.in_files.min(other_files.unwrap_or(0));
+    let counted_anew = [BY_START, NO_START, OTHER_FILE, KERNEL];
+    profile.comments.retain(|comment| !counted_anew.iter().any(|key| comment.starts_with(key)));
     let Some(at) = profile.comments.iter().position(|comment| comment.starts_with(NAMED)) else { return };
     let pct = |part| percent(part, counts.all).map(|share| format!("{share:.2}"));
     let mut told = Vec::new();
     told.extend(pct(counts.named).map(|share| format!("{NAMED}{share}")));
     told.extend(pct(counts.by_start).map(|share| format!("{BY_START}{share}")));
-    told.extend((counts.no_start > 0).then(|| format!("{NO_START}{}", counts.no_start)));
+    let causes = [
+        (NO_START, counts.in_files - in_other_files),
+        (OTHER_FILE, in_other_files),
+        (KERNEL, counts.in_kernel),
+    ];
+    let causes = causes.into_iter().filter(|(_, count)| *count > 0);
+    told.extend(causes.map(|(key, count)| format!("{key}{count}")));
     profile.comments.splice(at..=at, told);
 }
 
@@ -75,7 +90,9 @@ impl FrameCounts {
         } else if !is_nameless {
             add(&mut self.named, count);
         } else if mapping.is_some_and(|mapping| mapping.filename.starts_with('/')) {
-            add(&mut self.no_start, count);
+            add(&mut self.in_files, count);
+        } else if mapping.is_some_and(|mapping| mapping.filename == KERNEL_MAPPING) {
+            add(&mut self.in_kernel, count);
         }
     }
 }
@@ -91,30 +108,40 @@ mod tests {
         let cpu = ValueType::new("cpu", "nanoseconds");
         let mut builder = Builder::new(&[ValueType::new("samples", "count"), cpu.clone()], cpu, 1);
         let mapping = builder.mapping(Mapping { filename: "/bin/app".into(), ..Mapping::default() });
-        let mut place = |address, function: Option<Function>| {
+        let kernel = builder.mapping(Mapping { filename: KERNEL_MAPPING.into(), ..Mapping::default() });
+        let mut place = |mapping, address, function: Option<Function>| {
             let line =
                 function.map(|function| Line { function: builder.function(function), line: 0, column: 0 });
             builder.location(Some(mapping), address, line.into_iter().collect())
         };
-        let named = place(1, Some(Function { name: "main".into(), ..Function::default() }));
-        let by_start = place(2, Some(Function::by_start("/bin/app", Svma(2))));
-        let nothing = place(3, None);
+        let named = place(mapping, 1, Some(Function { name: "main".into(), ..Function::default() }));
+        let by_start = place(mapping, 2, Some(Function::by_start("/bin/app", Svma(2))));
+        let nothing = place(mapping, 3, None);
+        let in_kernel = place(kernel, 4, None);
         let fact = builder.synthetic("[truncated: unreadable stack]");
         builder.add(Vec::new(), vec![by_start, named, fact], &[3, 1]);
         builder.add(Vec::new(), vec![nothing, named], &[1, 1]);
+        builder.add(Vec::new(), vec![in_kernel, nothing], &[2, 1]);
         let comments = [
             "k=v",
             "perf-agent.symbolized_pct=1.00",
             "perf-agent.function_start_pct=99.00",
+            "perf-agent.no_function_start=7",
+            "perf-agent.nameless.other_file=2",
+            "perf-agent.nameless.kernel=9",
+            "perf-agent.nameless.jit=5",
             "perf-agent.frames=8",
         ];
         let mut profile = builder.finish(0, 0, comments.map(str::to_owned).to_vec());
         correct_name_shares(&mut profile);
         let expected = [
             "k=v",
-            "perf-agent.symbolized_pct=50.00",
-            "perf-agent.function_start_pct=37.50",
+            "perf-agent.symbolized_pct=33.33",
+            "perf-agent.function_start_pct=25.00",
             "perf-agent.no_function_start=1",
+            "perf-agent.nameless.other_file=2",
+            "perf-agent.nameless.kernel=2",
+            "perf-agent.nameless.jit=5",
             "perf-agent.frames=8",
         ];
         assert_eq!(profile.comments, expected);

@@ -34,11 +34,18 @@ pub(crate) enum StackLine<'a> {
 pub(crate) struct StackLines<'a> {
     recording: &'a Recording,
     names: &'a Names,
+    /// Kernel frames are shown. A few are recorded in any case.
+    kernel_stacks: bool,
 }
 
 impl<'a> StackLines<'a> {
     pub(crate) fn new(recording: &'a Recording, names: &'a Names) -> Self {
-        Self { recording, names }
+        Self { recording, names, kernel_stacks: recording.settings.kernel_stacks }
+    }
+
+    /// The same with kernel frames in any case, for what happens in the kernel.
+    pub(crate) fn with_kernel(self) -> Self {
+        Self { kernel_stacks: true, ..self }
     }
 
     /// Replaces `lines` by those of a count, leaf first. Its waker stands beyond the leaf, the outermost frame farthest away: equal
@@ -60,7 +67,7 @@ impl<'a> StackLines<'a> {
         if of.state.off_cpu().is_some() {
             left_out += self.scheduler_frames(kernel.get(left_out..).unwrap_or_default());
         }
-        if self.kernel_stacks() {
+        if self.kernel_stacks {
             lines.extend(kernel.iter().skip(left_out).copied().map(StackLine::Frame));
         }
         lines.extend(user.iter().copied().map(StackLine::Frame));
@@ -78,7 +85,7 @@ impl<'a> StackLines<'a> {
         let entered = kernel.iter().position(|frame| self.name_begins(*frame, &INTERRUPT_ENTRIES));
         if tid == 0 || entered.is_some() && waker.state == State::WakerInSoftirq {
             lines.push(fact("[interrupt]"));
-            if self.kernel_stacks() {
+            if self.kernel_stacks {
                 let of_interrupt = entered.map_or(kernel.len(), |entered| entered + 1);
                 let frames = kernel.iter().take(of_interrupt).skip(self.own_frames(kernel));
                 lines.extend(frames.copied().map(StackLine::Frame));
@@ -91,13 +98,8 @@ impl<'a> StackLines<'a> {
         self.add_stack(waker, lines);
     }
 
-    /// Whether kernel frames are shown. A few are recorded in any case.
-    fn kernel_stacks(&self) -> bool {
-        self.recording.settings.kernel_stacks
-    }
-
     /// How many of these kernel frames, leaf first, belong to the tracing of this very event.
-    fn own_frames(&self, kernel: &[FrameId]) -> usize {
+    pub(crate) fn own_frames(&self, kernel: &[FrameId]) -> usize {
         let is_own = |frame: &FrameId| self.name_begins(*frame, &OWN_FRAMES);
         kernel.iter().take(MAX_OWN_FRAMES).rposition(is_own).map_or(0, |last| last + 1)
     }

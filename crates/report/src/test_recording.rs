@@ -81,6 +81,14 @@ impl TestRecording {
         frame
     }
 
+    pub(crate) fn nameless_kernel(&mut self, offset: u64) -> FrameId {
+        self.builder.frame(Frame::Kernel { address: 0xffff_ffff_9000_0000 + offset, exact: false }).unwrap()
+    }
+
+    pub(crate) fn unmapped(&mut self, address: u64) -> FrameId {
+        self.builder.frame(Frame::Unknown { address: Avma(address) }).unwrap()
+    }
+
     pub(crate) fn jit_frame(&mut self, address: u64) -> FrameId {
         let instance = ExecInstance { pid: 7, began_ns: 0, ended_ns: None, labels: Vec::new() };
         let program = self.builder.exec_instance(instance).unwrap();

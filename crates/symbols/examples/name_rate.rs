@@ -1,6 +1,6 @@
 //! Names the addresses on standard input (hexadecimal, one a line), and tells what that costs:
 //!
-//!     cargo run --release -p symbols --example name_rate -- FILE [--records DIR] [--print] < ADDRESSES
+//!     cargo run --release -p perf-agent-symbols --example name_rate -- FILE [--records DIR] [--print] < ADDRESSES
 //!
 //! `--records`: what earlier runs kept in this directory is used, and kept for later ones. `--print`: writes the answers to standard output.
 

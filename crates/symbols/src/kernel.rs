@@ -49,6 +49,8 @@ const MAX_FUNCTION: u64 = 4 << 20;
 /// Bytes of the list that are read.
 const MAX_LIST: u64 = 512 << 20;
 const MAX_LINE: u64 = 4096;
+/// Symbols of per-CPU data have smaller addresses, which stand for no place in memory.
+const FIRST: u64 = 1 << 63;
 
 impl Kernel {
     /// Reads the list. If that fails, [`Self::names`] has the reason.
@@ -159,6 +161,15 @@ impl Kernel {
         self.text_marks
     }
 
+    /// Whether data of the kernel is at an address.
+    pub fn has_data(&self, address: u64) -> bool {
+        let before = self.symbols.partition_point(|symbol| symbol.address <= address).checked_sub(1);
+        // One mark stands for all variables up to the next function.
+        before
+            .and_then(|at| self.symbols.get(at))
+            .is_some_and(|symbol| symbol.name == DATA && symbol.address > FIRST)
+    }
+
     /// The function at an address.
     pub fn find(&self, address: u64) -> Option<SourceLine> {
         let index = self.symbols.partition_point(|s| s.address <= address).checked_sub(1)?;
@@ -223,6 +234,15 @@ ffffffffc0001000 t bpf_prog_0123_cpu_sample\t[bpf]
         assert_eq!(name(&kernel, 0xffff_ffff_ff00_0000), None);
         assert_eq!(name(&kernel, 0x2000), None);
         assert_eq!(kernel.find(0xffff_ffff_c000_0000).unwrap().system_name, "hook");
+    }
+
+    #[test]
+    fn data_is_told_from_code_and_from_what_is_before_everything() {
+        let kernel = Kernel::parse(LIST.as_bytes()).unwrap();
+        let has_data =
+            [0xffff_ffff_8100_0180, 0xffff_ffff_8100_01ff, 0xffff_ffff_8100_0100, 0xffff_8880_0000_0000]
+                .map(|address| kernel.has_data(address));
+        assert_eq!(has_data, [true, true, false, false]);
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod jit_name;
 mod kernel;
 mod kernel_image;
 mod kernel_text;
+mod kernel_variables;
 mod mini;
 mod object;
 mod object_cache;

@@ -8,6 +8,7 @@ use crate::debug_file::open_regular;
 use crate::kernel::{Kernel, KernelNames};
 use crate::kernel_image::KernelImage;
 use crate::kernel_text::KernelText;
+use crate::kernel_variables::variables;
 use crate::object_cache::ObjectCache;
 use crate::object_file::{ObjectFile, ObjectSource};
 use crate::options::Options;
@@ -138,9 +139,11 @@ impl Symbolizer {
         let kernel = self.load_kernel();
         let mut names: Vec<Vec<SourceLine>> =
             addresses.iter().map(|a| kernel.find(*a).into_iter().collect()).collect();
+        let data: Vec<usize> = (0..addresses.len()).filter(|i| kernel.has_data(addresses[*i])).collect();
+        self.name_kernel_variables(addresses, &data, &mut names);
         let Some(image) = self.kernel_image.clone() else { return names };
         let is_own = |lines: &Vec<SourceLine>| lines.first().is_some_and(|l| l.name == l.system_name);
-        let own: Vec<usize> = (0..names.len()).filter(|i| is_own(&names[*i])).collect();
+        let own: Vec<usize> = (0..names.len()).filter(|i| is_own(&names[*i]) && !data.contains(i)).collect();
         let svmas: Vec<Svma> = own.iter().map(|i| Svma(image.svma(addresses[*i]))).collect();
         let path = image.path;
         let display_path = path.to_string_lossy().into_owned();
@@ -151,6 +154,24 @@ impl Symbolizer {
             }
         }
         names
+    }
+
+    /// Names those of these addresses that are of variables of the kernel.
+    fn name_kernel_variables(&self, addresses: &[u64], data: &[usize], names: &mut [Vec<SourceLine>]) {
+        if data.is_empty() {
+            return;
+        }
+        // Without the list there are no names, which was told already.
+        let Ok(list) = std::fs::File::open(&self.options.kallsyms) else { return };
+        let asked: Vec<u64> = data.iter().map(|index| addresses[*index]).collect();
+        for (index, name) in data.iter().zip(variables(list, &asked)) {
+            let line = |name: String| SourceLine {
+                system_name: name.as_str().into(),
+                name: name.into(),
+                ..SourceLine::default()
+            };
+            names[*index] = name.map(line).into_iter().collect();
+        }
     }
 
     /// Whether kernel addresses can be named, and why not.

@@ -9,6 +9,7 @@
 mod browser;
 mod burn;
 mod command;
+mod lines;
 mod perf_map;
 mod process;
 mod rights;
@@ -19,6 +20,7 @@ mod wait;
 pub use browser::Browser;
 pub use burn::burn;
 pub use command::{find_command, perf_agent};
+pub use lines::Lines;
 pub use perf_map::PerfMap;
 pub use process::Process;
 pub use rights::{has_file_capabilities, may_profile};

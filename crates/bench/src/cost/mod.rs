@@ -20,6 +20,7 @@ use sum::{Sum, capture};
 
 pub use bare::Bare;
 pub use recursion::{Leaf, Motion};
+pub(crate) use turns::{bind, last_cpu};
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]

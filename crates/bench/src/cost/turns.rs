@@ -11,7 +11,7 @@ pub(super) const TURNS: u32 = 4;
 ///
 /// # Errors
 /// If the kernel refuses the answer.
-pub(super) fn last_cpu() -> Result<usize> {
+pub(crate) fn last_cpu() -> Result<usize> {
     let allowed = sched_getaffinity(None).context("ask for the CPUs of this process")?;
     (0..CpuSet::MAX_CPU).rfind(|&cpu| allowed.is_set(cpu)).context("no CPU is allowed")
 }
@@ -20,7 +20,7 @@ pub(super) fn last_cpu() -> Result<usize> {
 ///
 /// # Errors
 /// If it is gone.
-pub(super) fn bind(pid: u32, cpu: usize) -> Result<()> {
+pub(crate) fn bind(pid: u32, cpu: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(Some(process(pid)?), &set).with_context(|| format!("bind process {pid} to CPU {cpu}"))

@@ -4,6 +4,7 @@ pub mod build;
 pub mod churn;
 pub mod cost;
 pub mod endurance;
+pub mod event_cost;
 pub mod footprint;
 pub mod go_profile;
 pub mod heap;

@@ -115,7 +115,7 @@ mod tests {
             said,
             "off-CPU: system-wide, 10.0 s, 990 intervals of 2.50 s in all, 100 % rooted, 2 lost"
         );
-        (ledger.frames_named, ledger.frames_by_start, ledger.frames_shown) = (3, 1, 8);
+        (ledger.shown.named, ledger.shown.by_start, ledger.shown.unmapped) = (3, 1, 4);
         let said = line(&ledger, "system-wide", None);
         assert!(said.contains(", 37.5 % named, 12.5 % by function start, 2 lost"), "{said}");
         (ledger.mode, ledger.processes) = (Mode::Pmu, 3);

@@ -1,7 +1,6 @@
 //! Running interpreters: where their threads keep their states, and the frames of a chain of calls, read from outside.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -50,9 +49,7 @@ impl Target {
             Command::new(program).args(["-I", "-c", PROGRAM]).stdin(Stdio::null()).stdout(Stdio::piped()),
         )
         .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
+        assert_eq!(testkit::Lines::of(process.stdout.take().unwrap()).next(), "ready");
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.pid())).unwrap();
         let path = file.canonicalize().unwrap();
         let first = maps.lines().find(|line| line.ends_with(path.to_str().unwrap())).unwrap();

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -49,9 +48,7 @@ impl Target {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", python.display()));
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
+        assert_eq!(testkit::Lines::of(child.stdout.take().unwrap()).next(), "ready");
         Self(child)
     }
 

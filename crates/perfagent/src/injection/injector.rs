@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::engine::Engine;
-use super::late::LateProcesses;
+use super::late::{LateProcesses, Promise};
 use super::off_limits::{FIRST, own_line};
 use super::outcome::Outcome;
 use super::refused::{NOT_PYTHON, OTHER, Refused};
@@ -23,8 +23,8 @@ pub(crate) struct Injector {
     engine: Arc<Engine>,
     outcome: Arc<Mutex<Outcome>>,
     own_line: HashSet<u32>,
-    /// What ran in the processes that were switched at the start.
-    at_start: HashMap<u32, Arc<ExecInstance>>,
+    /// What ran in the processes that were switched before their interpreters were found.
+    switched: HashMap<u32, Arc<ExecInstance>>,
 }
 
 impl Injector {
@@ -36,7 +36,7 @@ impl Injector {
             engine: Arc::new(Engine::new()?),
             outcome: Arc::default(),
             own_line: own_line(),
-            at_start: HashMap::new(),
+            switched: HashMap::new(),
         })
     }
 
@@ -55,14 +55,11 @@ impl Injector {
         instances: HashMap<u32, Arc<ExecInstance>>,
         is_over: impl Fn() -> bool + Sync,
     ) -> Result<(), Error> {
-        if let Some(pid) = named.iter().find(|pid| self.own_line.contains(pid)) {
-            let cause = "it is perf-agent itself, or perf-agent descends from it".to_owned();
-            return Err(refusal(&Refused { pid: *pid, token: OTHER, cause }));
-        }
+        named.iter().try_for_each(|pid| self.check_named(*pid))?;
         let others: Vec<u32> = others.iter().copied().filter(|pid| !named.contains(pid)).collect();
         let allowed: Vec<u32> = others.iter().copied().filter(|pid| self.may_switch(*pid)).collect();
         self.skip(OTHER, (others.len() - allowed.len()) as u64);
-        self.at_start = instances;
+        self.switched = instances;
         let pids = [named, &allowed].concat();
         let mut refused = self.engine.add_all(&pids, is_over);
         let place = |one: &Refused| pids.iter().position(|pid| *pid == one.pid);
@@ -86,6 +83,14 @@ impl Injector {
         self.outcome().skip(token, count);
     }
 
+    fn check_named(&self, pid: u32) -> Result<(), Error> {
+        if self.own_line.contains(&pid) {
+            let cause = "it is perf-agent itself, or perf-agent descends from it".to_owned();
+            return Err(refusal(&Refused { pid, token: OTHER, cause }));
+        }
+        Ok(())
+    }
+
     fn may_switch(&self, pid: u32) -> bool {
         pid != FIRST && !self.own_line.contains(&pid)
     }
@@ -94,26 +99,45 @@ impl Injector {
     pub(crate) fn add(&mut self, found: Vec<Arc<ExecInstance>>) {
         for instance in found {
             let pid = instance.pid;
-            if self.at_start.get(&pid).is_some_and(|known| Arc::ptr_eq(known, &instance)) {
+            if self.switched.get(&pid).is_some_and(|known| Arc::ptr_eq(known, &instance)) {
                 continue;
             }
             if !self.may_switch(pid) {
                 self.skip(OTHER, 1);
                 continue;
             }
-            if self.late.is_none() {
-                match LateProcesses::start(&self.engine, &self.outcome) {
-                    Ok(late) => self.late = Some(late),
-                    Err(error) => {
-                        let cause = format!("start a thread: {error}");
-                        self.outcome().refused(&Refused { pid, token: OTHER, cause });
-                        self.skip(OTHER, 1);
-                        continue;
-                    }
+            match self.late() {
+                Ok(late) => late.add(pid),
+                Err(error) => {
+                    self.outcome().refused(&not_started(pid, &error));
+                    self.skip(OTHER, 1);
                 }
             }
-            self.late.iter().for_each(|late| late.add(pid));
         }
+    }
+
+    /// Switches on a process that the user adds by number, before it becomes a target.
+    ///
+    /// # Errors
+    /// [`Error::Inject`] if it may not be switched.
+    pub(crate) fn add_named(&mut self, pid: u32) -> Result<Switching, Error> {
+        self.check_named(pid)?;
+        let late = self.late().map_err(|error| refusal(&not_started(pid, &error)))?;
+        Ok(Switching(late.add_named(pid)))
+    }
+
+    /// What runs in a process that was switched before it became a target.
+    pub(crate) fn is_switched(&mut self, instance: &Arc<ExecInstance>) {
+        self.switched.insert(instance.pid, Arc::clone(instance));
+    }
+
+    /// The threads for late processes, which begin with the first one.
+    fn late(&mut self) -> std::io::Result<&LateProcesses> {
+        let late = match self.late.take() {
+            Some(late) => late,
+            None => LateProcesses::start(&self.engine, &self.outcome)?,
+        };
+        Ok(self.late.insert(late))
     }
 
     /// What is to be told since the last call.
@@ -154,6 +178,21 @@ impl Injector {
             maps: outcome.maps.clone(),
         }
     }
+}
+
+/// A process that the user has added, while it is being switched on.
+pub(crate) struct Switching(Promise);
+
+impl Switching {
+    /// None: not yet.
+    pub(crate) fn outcome(&self) -> Option<Result<(), Error>> {
+        let outcome = self.0.outcome()?;
+        Some(outcome.map_err(|refused| refused.map_or(Error::NotRunning, |refused| refusal(&refused))))
+    }
+}
+
+fn not_started(pid: u32, error: &std::io::Error) -> Refused {
+    Refused { pid, token: OTHER, cause: format!("start a thread: {error}") }
 }
 
 /// A process that was given by number was refused.

@@ -19,5 +19,5 @@ mod refused;
 mod remedy;
 mod stats;
 
-pub(crate) use injector::Injector;
+pub(crate) use injector::{Injector, Switching};
 pub use stats::PythonStats;

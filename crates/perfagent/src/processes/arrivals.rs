@@ -39,6 +39,11 @@ impl Arrivals {
         self.complete_ns = complete_ns;
     }
 
+    /// The time up to which everything that was made known has been taken in.
+    pub(crate) fn complete_ns(&self) -> u64 {
+        self.complete_ns
+    }
+
     /// Whether messages wait for mappings that are still to come.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty()

@@ -18,6 +18,8 @@ pub(crate) struct ProcessSnapshot<'a> {
     pub(crate) labels: &'a [Label],
     /// When the program or its present name began.
     pub(crate) from_ns: u64,
+    /// Executable memory and instance of the program that the process ran before, if that is known.
+    pub(crate) before: Option<(&'a Arc<Image>, &'a Arc<ExecInstance>)>,
 }
 
 /// One program, from fork or exec to the next exec or the end.
@@ -84,7 +86,7 @@ impl Program {
 
     fn snapshot<'a>(&'a self, name: &'a Name) -> ProcessSnapshot<'a> {
         let Self { image, instance, labels, .. } = self;
-        ProcessSnapshot { image, instance, comm: &name.comm, labels, from_ns: name.from_ns }
+        ProcessSnapshot { image, instance, comm: &name.comm, labels, from_ns: name.from_ns, before: None }
     }
 
     fn at(&self, time_ns: u64) -> Option<ProcessSnapshot<'_>> {
@@ -149,7 +151,12 @@ impl Process {
     /// How it was then, or as early as is known.
     pub(super) fn at(&self, time_ns: u64) -> Option<ProcessSnapshot<'_>> {
         let programs = &self.programs;
-        programs.iter().rev().find(|program| program.begin_ns() <= time_ns).or(programs.first())?.at(time_ns)
+        let index = programs.iter().rposition(|program| program.begin_ns() <= time_ns).unwrap_or(0);
+        let before = index.checked_sub(1).and_then(|index| programs.get(index));
+        // An earlier one may be of another process.
+        let before = before.filter(|program| program.begin_ns() >= self.life_from_ns);
+        let before = before.map(|program| (&program.image, &program.instance));
+        Some(ProcessSnapshot { before, ..programs.get(index)?.at(time_ns)? })
     }
 
     /// The last name that it had between two times.
@@ -227,6 +234,20 @@ mod tests {
         assert_eq!(process.last_name(0, Some(700 * MS)), Some("second"));
         assert_eq!(process.last_name(0, Some(500 * MS)), Some("first"));
         assert_eq!(process.last_name(800 * MS, None), Some("third"));
+    }
+
+    #[test]
+    fn the_program_before_is_one_of_the_same_process() {
+        let mut process = Process::new(program("forked", 10));
+        process.begin(program("executed", 500));
+        let before = |process: &Process, time_ns| {
+            process.at(time_ns).unwrap().before.map(|(image, _)| image.comm.clone())
+        };
+        assert_eq!([10, 499, 500].map(|at| before(&process, at)), [None, None, Some("forked".to_owned())]);
+        process.end(700);
+        process.alive = false;
+        process.begin(program("another", 800));
+        assert_eq!(before(&process, 900), None);
     }
 
     #[test]

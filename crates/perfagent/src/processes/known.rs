@@ -113,8 +113,9 @@ impl Processes {
         }
     }
 
-    /// Finds targets whose end no record told of. To be called in each round, after its records; it looks about once a second.
-    pub(crate) fn look_for_ended_targets(&mut self) {
+    /// Finds targets whose end no record told of. To be called in each round, after its records, which are complete up to `complete_ns`; it looks
+    /// about once a second.
+    pub(crate) fn look_for_ended_targets(&mut self, complete_ns: u64) {
         let now_ns = monotonic_ns();
         for pid in self.target_looks.take_due(now_ns, |pid| self.known.is_alive(pid)) {
             let start = self.known.present(pid).map_or(0, |(now, _)| now.image.start_time_ticks);
@@ -122,8 +123,11 @@ impl Processes {
             let is_another =
                 || start != 0 && process::task::start_time(pid).is_ok_and(|other| other != start);
             if has_ended(pid) || is_another() {
-                self.end(pid, now_ns);
+                self.target_looks.add_gone(pid, now_ns);
             }
+        }
+        for (pid, seen_ns) in self.target_looks.take_gone(complete_ns) {
+            self.end(pid, seen_ns);
         }
     }
 
@@ -433,6 +437,10 @@ impl Processes {
         let Some(process) = self.known.living_mut(pid) else { return };
         let before = process.present().map(|now| now.image.as_ref());
         let Ok(image) = self.files.read(pid, before) else { return };
+        // One that has ended shows no mappings any more, or a part of them. Stacks of its life are still to be walked.
+        if image.regions().is_empty() || has_ended(pid) {
+            return;
+        }
         // Another process may have got the number.
         let same =
             |program: &&mut Program| [0, image.start_time_ticks].contains(&program.image.start_time_ticks);

@@ -1,7 +1,7 @@
 //! Targets that are added while the capture goes on.
 //!
-//! As at the start, first the unwind tables of a target are requested. When they are ready, or when the wait has been long enough, the process
-//! is followed. Meanwhile the capture goes on.
+//! As at the start, first the unwind tables of a target are requested, and its trampolines are switched on if that was asked for. When the tables
+//! are ready, or when the wait has been long enough, the process is followed. Meanwhile the capture goes on.
 
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -15,6 +15,7 @@ use super::parts::Parts;
 use super::sleepers;
 use super::targets::{read_target, read_target_early};
 use crate::failure::load_error;
+use crate::injection::Switching;
 use crate::processes::monotonic_ns;
 use crate::{Error, Warning};
 
@@ -29,11 +30,19 @@ pub(crate) struct NewTarget {
     pub(crate) reply: Sender<Result<(), Error>>,
 }
 
+/// The trampolines of a target.
+enum Trampolines {
+    NotAskedFor,
+    Awaited(Switching),
+    Settled(Result<(), Error>),
+}
+
 /// A target whose tables are being compiled.
 struct Awaited {
     target: NewTarget,
     /// It is followed then at the latest; `None`: as soon as all tables are ready.
     until: Option<Instant>,
+    trampolines: Trampolines,
 }
 
 /// The targets whose tables are being compiled.
@@ -48,11 +57,11 @@ impl AddedTargets {
             answer(target, parts, chosen);
             return;
         }
-        let processes = &mut parts.processes;
-        match read_target_early(processes, target.pid) {
-            Ok(()) => {
+        let read = read_target_early(&mut parts.processes, target.pid);
+        match read.and_then(|()| switch_on(parts, target.pid)) {
+            Ok(trampolines) => {
                 let until = patience(&parts.config).map(|patience| Instant::now() + patience);
-                self.0.push(Awaited { target, until });
+                self.0.push(Awaited { target, until, trampolines });
             }
             Err(error) => answer(target, parts, Err(error)),
         }
@@ -67,11 +76,47 @@ impl AddedTargets {
         request_of_early(&parts.processes, &mut parts.tables);
         let tables_ready = parts.processes.opening() == 0 && parts.tables.pending() == 0;
         let now = Instant::now();
-        let is_due = |awaited: &mut Awaited| tables_ready || awaited.until.is_some_and(|until| until <= now);
-        for awaited in self.0.extract_if(.., is_due).collect::<Vec<_>>() {
-            let followed = follow(parts, &awaited.target);
-            answer(awaited.target, parts, followed);
+        for awaited in &mut self.0 {
+            if let Trampolines::Awaited(switching) = &awaited.trampolines
+                && let Some(outcome) = switching.outcome()
+            {
+                awaited.trampolines = Trampolines::Settled(outcome);
+            }
         }
+        let is_due = |awaited: &mut Awaited| {
+            let tables_due = tables_ready || awaited.until.is_some_and(|until| until <= now);
+            match &awaited.trampolines {
+                Trampolines::Awaited(_) => false,
+                Trampolines::Settled(Err(_)) => true,
+                Trampolines::NotAskedFor | Trampolines::Settled(Ok(())) => tables_due,
+            }
+        };
+        for Awaited { target, trampolines, .. } in self.0.extract_if(.., is_due).collect::<Vec<_>>() {
+            let followed = match trampolines {
+                Trampolines::NotAskedFor | Trampolines::Awaited(_) => follow(parts, &target),
+                Trampolines::Settled(Ok(())) => {
+                    follow(parts, &target).inspect(|()| note_switched(parts, target.pid))
+                }
+                Trampolines::Settled(Err(error)) => Err(error),
+            };
+            answer(target, parts, followed);
+        }
+    }
+}
+
+/// Begins to switch on the trampolines of a process.
+fn switch_on(parts: &mut Parts, pid: u32) -> Result<Trampolines, Error> {
+    match &mut parts.injector {
+        Some(injector) => injector.add_named(pid).map(Trampolines::Awaited),
+        None => Ok(Trampolines::NotAskedFor),
+    }
+}
+
+/// A process that was switched on is followed now: when its interpreter is found, there is nothing to do.
+fn note_switched(parts: &mut Parts, pid: u32) {
+    let Parts { injector: Some(injector), processes, .. } = parts else { return };
+    if let Some((now, _)) = processes.histories().present(pid) {
+        injector.is_switched(now.instance);
     }
 }
 

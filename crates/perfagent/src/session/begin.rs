@@ -129,7 +129,8 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
     initial_tables::request_early(&mut processes, &mut tables, &expected);
     // Before any target is read: its life, and that of its children, is reported from here on.
     let mut sources = Sources::of(&config);
-    let for_kernel = settings::for_kernel(&config, &expected, sources.value_plans()?)?;
+    let (values, go_locks) = (sources.value_plans()?, sources.follow_goroutines(&expected));
+    let for_kernel = settings::for_kernel(&config, &expected, values, go_locks)?;
     let mut kernel = Kernel::load(&for_kernel).map_err(load_error)?;
     kernel.follow_processes().map_err(load_error)?;
     for pid in &pids {

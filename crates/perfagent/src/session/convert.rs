@@ -6,8 +6,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use recording::{
-    Attached, Counters, EventId, LockKind, Object, Occurrence, PythonCounter, PythonWalks, Role, State,
-    Values, WalkEnd,
+    Attached, Counters, EventId, KernelLock, LockKind, Object, Occurrence, PythonCounter, PythonWalks, Role,
+    State, Values, WalkEnd,
 };
 
 /// The event that a key counts. The programs make no key with an unknown number.
@@ -30,6 +30,14 @@ pub(crate) fn lock(message: &kernel::LockMessage) -> Attached {
     let kind = match message.kind {
         kernel::LockKind::WaitBitset => LockKind::WaitBitset,
         kernel::LockKind::PriorityInheritance => LockKind::PriorityInheritance,
+        kernel::LockKind::Goroutine => LockKind::Goroutine,
+        kernel::LockKind::KernelSpin => LockKind::Kernel(KernelLock::Spin),
+        kernel::LockKind::KernelReadWrite => LockKind::Kernel(KernelLock::ReadWrite),
+        kernel::LockKind::KernelMutex => LockKind::Kernel(KernelLock::Mutex),
+        kernel::LockKind::KernelReadWriteSemaphore => LockKind::Kernel(KernelLock::ReadWriteSemaphore),
+        kernel::LockKind::KernelRealTime => LockKind::Kernel(KernelLock::RealTime),
+        kernel::LockKind::KernelPerCpu => LockKind::Kernel(KernelLock::PerCpu),
+        kernel::LockKind::KernelSemaphore => LockKind::Kernel(KernelLock::Semaphore),
         _ => LockKind::Wait,
     };
     let waker = if message.released { Role::Releaser } else { Role::Waker };

@@ -215,6 +215,9 @@ impl Intake {
         let snapshot = processes.histories().at(message.pid, message.exec_id);
         let of_length = message.bucket.is_some();
         let place = snapshot.filter(|_| !of_length).and_then(|snapshot| {
+            if message.kind.is_of_kernel() {
+                return self.resolver.kernel_lock_place(&mut self.builder, message.address);
+            }
             self.resolver.lock_place(&mut self.builder, message.pid, message.address, snapshot)
         });
         let mut attached = convert::lock(message);

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use interpreters::python::merge::Position;
-use kernel::StackMessage;
+use kernel::{StackMessage, WalkEnd};
 use process::{FileKey, FileKind, MappedFile, RegionKind};
 use profile::{Avma, Label, Svma};
 use recording::{
@@ -21,6 +21,9 @@ use crate::Config;
 use crate::naming::{LiveModule, LiveProgram, PerfMapOwners};
 use crate::processes::{ExecInstance as LiveInstance, ProcessSnapshot};
 use crate::python::Pythons;
+
+/// On x86-64, where the kernel and its modules lie; memory that it allocates is below (Documentation/arch/x86/x86_64/mm.rst).
+const KERNEL_IMAGE: u64 = 0xffff_ffff_8000_0000;
 
 /// The process of a command before it executes the command.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +148,16 @@ impl Resolver {
         let Some(frame) = message.user.get(depth) else { return Some(None) };
         // No call leads to a signal trampoline: its address is that of its first instruction.
         let is_trampoline = message.user.get(depth + 1).is_some_and(|caller| caller.exact);
-        self.frame(builder, Avma(frame.pc), frame.exact || is_trampoline, snapshot).map(Some)
+        let (address, exact) = (Avma(frame.pc), frame.exact || is_trampoline);
+        // In exec a thread has the registers of the old program until it runs the new one.
+        let is_of_old = |snapshot: &ProcessSnapshot<'_>| {
+            message.end == WalkEnd::Exiting && snapshot.image.find(address).is_none()
+        };
+        let old = snapshot.filter(is_of_old).and_then(|snapshot| {
+            let (image, instance) = snapshot.before?;
+            Some(ProcessSnapshot { image, instance, ..snapshot })
+        });
+        self.frame(builder, address, exact, old.or(snapshot)).map(Some)
     }
 
     /// The stack of one frame that a lock is, if it is a variable of a file that a process has loaded: in its `.data` or `.bss`, which follow
@@ -176,6 +188,16 @@ impl Resolver {
         let task = builder.task(Some(pid), labels, None)?;
         let stack =
             Stack { frames: [frame].into(), kernel_frames: 0, end: recording::WalkEnd::Root, missing: None };
+        builder.task_stack(task, stack, State::Blocked)
+    }
+
+    /// A lock of the kernel that is a variable of it or of a module.
+    pub(super) fn kernel_lock_place(&mut self, builder: &mut Builder, address: u64) -> Option<TaskStackId> {
+        let is_variable = cfg!(target_arch = "x86_64") && address >= KERNEL_IMAGE;
+        let frame = is_variable.then(|| builder.frame(Frame::Kernel { address, exact: true }))??;
+        let task = builder.task(None, Vec::new(), None)?;
+        let stack =
+            Stack { frames: [frame].into(), kernel_frames: 1, end: recording::WalkEnd::Root, missing: None };
         builder.task_stack(task, stack, State::Blocked)
     }
 

@@ -20,6 +20,8 @@ use crate::{Error, Targets, Warning, WarningKind};
 const BUSY: Duration = Duration::from_millis(10);
 /// The same, while so many bytes of unwalked stacks come that the ring would be full by then.
 const HURRIED: Duration = Duration::from_millis(2);
+/// The first rounds are as frequent: a command has just begun, and what it maps is not known yet, so its stacks come unwalked.
+const HURRIED_FOR: Duration = Duration::from_millis(300);
 /// Bytes of unwalked stacks in one round.
 const MANY_BYTES: usize = 256 << 10;
 /// Time between two rounds while nothing happens.
@@ -71,11 +73,12 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
     let mut ended_by = Ended::Stopped;
     let (mut ledgers_due, mut metrics_due, mut cpus_due) = (Due::now(), Due::now(), Due::now());
     let mut prune_due = Due::after(PRUNE_INTERVAL);
-    let mut busy_until = Instant::now() + BUSY_FOR;
+    let begun = Instant::now();
+    let mut busy_until = begun + BUSY_FOR;
     let mut added_targets = AddedTargets::default();
     take_sleepers(&mut parts);
     loop {
-        let hurries = parts.intake.take_unwalked_bytes() >= MANY_BYTES;
+        let hurries = parts.intake.take_unwalked_bytes() >= MANY_BYTES || begun.elapsed() < HURRIED_FOR;
         let pause = match Instant::now() < busy_until {
             _ if hurries => HURRIED,
             true => BUSY,
@@ -94,7 +97,7 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
         drain_if_half_full(&mut parts);
         let Parts { process_places, kernel, processes, tables, .. } = &mut parts;
         process_places.make_room(kernel, processes, tables);
-        parts.processes.look_for_ended_targets();
+        parts.processes.look_for_ended_targets(parts.arrivals.complete_ns());
         added_targets.follow_ready(&mut parts);
         if !matches!(parts.config.targets, Targets::System)
             && !parts.processes.histories().has_living_target()

@@ -23,7 +23,8 @@ const BYTES_OF_AN_OBJECT: u64 = 128;
 const LEAST_PROCESSES: u32 = 16_384;
 const LEAST_OF_SYSTEM: u32 = 1024;
 
-/// What the programs are loaded with. `values`: where they read those of the sampled events, in their order.
+/// What the programs are loaded with. `values`: where they read those of the sampled events, in their order. `go_locks`: waits of goroutines are
+/// recorded.
 ///
 /// # Errors
 /// The chosen control group has gone.
@@ -31,6 +32,7 @@ pub(super) fn for_kernel(
     config: &Config,
     pids: &[u32],
     mut values: Vec<Option<ValuePlan>>,
+    go_locks: bool,
 ) -> Result<Settings, Error> {
     values.resize(config.events.len().max(1), None);
     let mut values = values.into_iter();
@@ -51,6 +53,8 @@ pub(super) fn for_kernel(
         without_children: config.no_children,
         off_cpu: config.off_cpu_profile.then(|| off_cpu(config)),
         locks: config.locks,
+        kernel_locks: config.locks && kernel::kernel_locks_may_be_followed(),
+        go_locks,
         sched_stats: config.pmu.then_some(kernel::SchedStats {
             each_process: config.per_pid,
             split_events: config.pmu_events.len().min(kernel::MAX_SPLIT_EVENTS) as u8,

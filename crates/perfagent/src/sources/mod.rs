@@ -7,6 +7,7 @@
 mod counted_event;
 mod cpu_clock;
 mod cpus;
+mod go_locks;
 mod heap;
 mod not_run;
 mod probe;

@@ -6,6 +6,7 @@ use recording::Accounting;
 
 use super::counted_event::CountedEvent;
 use super::cpu_clock::CpuClock;
+use super::go_locks::GoLocks;
 use super::heap::Heap;
 use super::probe::Probe;
 use super::sched_stats::SchedStats;
@@ -13,13 +14,15 @@ use super::scheduler::Scheduler;
 use super::source::{Opening, Source};
 use super::tracepoint::Tracepoint;
 use crate::config::{Counted, SampledEvent};
-use crate::{Config, Error, Warning};
+use crate::{Config, Error, Targets, Warning};
 
 /// The sources of one capture.
 #[derive(Default)]
 pub(crate) struct Sources {
     /// In the order in which they are opened, enabled and disabled.
     stacks: Vec<Box<dyn Source>>,
+    /// Waits of goroutines.
+    go_locks: Option<GoLocks>,
     /// Scheduler statistics and counters, which snapshots are taken of.
     pub(crate) sched_stats: Option<SchedStats>,
 }
@@ -49,13 +52,22 @@ impl Sources {
         if config.follows_waits() || config.pmu {
             stacks.push(Box::new(Scheduler::default()));
         }
-        Self { stacks, sched_stats: config.pmu.then(|| SchedStats::new(config)) }
+        // Of all processes, too many would have to be looked at.
+        let go_locks =
+            (config.locks && !matches!(config.targets, Targets::System)).then(|| GoLocks::new(config));
+        Self { stacks, go_locks, sched_stats: config.pmu.then(|| SchedStats::new(config)) }
     }
 
     fn each(&mut self) -> impl Iterator<Item = &mut (dyn Source + 'static)> {
         // Counters first: they are to count what the other sources take.
         let stats = self.sched_stats.iter_mut().map(|stats| stats as &mut (dyn Source + 'static));
-        stats.chain(self.stacks.iter_mut().map(|source| &mut **source))
+        let go_locks = self.go_locks.iter_mut().map(|source| source as &mut (dyn Source + 'static));
+        stats.chain(self.stacks.iter_mut().map(|source| &mut **source)).chain(go_locks)
+    }
+
+    /// Whether waits of goroutines will be recorded in processes with these numbers. Asked before the programs are loaded.
+    pub(crate) fn follow_goroutines(&mut self, pids: &[u32]) -> bool {
+        self.go_locks.as_mut().is_some_and(|source| source.look_for(pids))
     }
 
     /// Where the programs read the values of the sampled events that have one, in the order of the events; further sources have none.

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod files;
+mod go;
 mod hostile;
 mod programs;

@@ -50,7 +50,7 @@ fn busy(python: &PathBuf, words: &[&str]) -> Program {
 }
 
 /// Switches a program on and off while it gets signals. All arrive, and it computes what it should.
-fn cycles_lose_no_signal(python: &PathBuf, words: &[&str], cycles: u64) {
+fn cycles_lose_no_signal(python: &PathBuf, words: &[&str], cycles: u32) {
     let program = busy(python, words);
     let (pid, own) = (program.pid(), Mark::own().unwrap());
     let over = AtomicBool::new(false);
@@ -108,7 +108,10 @@ fn cycles_lose_no_signal(python: &PathBuf, words: &[&str], cycles: u64) {
     if words.contains(&"alarm") {
         goes_on("alrm");
     }
-    println!("{words:?}, {cycles} cycles, {late} late: {told:?}");
+    println!(
+        "{} {words:?}: {cycles} cycles, {late} late, {sent} signals that queue: {told:?}",
+        python.display()
+    );
 }
 
 /// Threads that compute and wait for the lock most of the time, and children.
@@ -122,13 +125,18 @@ fn no_signal_is_lost_and_nothing_is_computed_wrongly() {
     }
 }
 
+/// How often the long tests switch each program: `PERFAGENT_CYCLES`, or as often as they do without it.
+fn asked_cycles(usual: u32) -> u32 {
+    std::env::var("PERFAGENT_CYCLES").ok().and_then(|number| number.parse().ok()).unwrap_or(usual)
+}
+
 #[test]
 #[ignore = "takes minutes"]
 fn long_no_signal_is_lost_in_many_cycles() {
     for python in [interpreter(12), interpreter(13)].iter().flatten() {
         for words in PROGRAMS {
             for _ in 0..2 {
-                cycles_lose_no_signal(python, words, 100);
+                cycles_lose_no_signal(python, words, asked_cycles(100));
             }
         }
     }

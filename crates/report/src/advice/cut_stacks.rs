@@ -98,6 +98,9 @@ fn remedy(recording: &Recording, end: WalkEnd, place: &Place) -> Option<String> 
             Some("32-bit programs cannot be walked: profile a 64-bit build".to_owned())
         }
         (_, Place::UnreadFile(path)) => Some(let_read(path)),
+        (_, Place::File(path)) if switches_greenlets(path) => {
+            Some("that is where a greenlet begins, and its functions are all shown".to_owned())
+        }
         (_, Place::Code(runtime)) if is_walked_by_pointers => runtime.frame_pointers(),
         (_, Place::File(path)) if is_walked_by_pointers && !is_of_runtime(path) => {
             Some(format!("build {path} with -fasynchronous-unwind-tables or -fno-omit-frame-pointer"))
@@ -107,6 +110,13 @@ fn remedy(recording: &Recording, end: WalkEnd, place: &Place) -> Option<String> 
         }
         _ => None,
     }
+}
+
+/// Whether a file is greenlet's module, with which gevent and others switch stacks. What is outside of the first frame of a greenlet is the stack
+/// of another one, or was.
+fn switches_greenlets(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.starts_with("_greenlet.") || name.starts_with("greenlet.")
 }
 
 /// Whether a file belongs to a runtime: stacks are cut there because of the code that the runtime made.

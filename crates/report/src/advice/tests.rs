@@ -152,6 +152,11 @@ fn cut_stacks_are_told_with_cause_place_and_remedy() {
         cut(WalkEnd::FpChain, "auto", "/jvm/libjvm.so")
             .ends_with(": start it with `-XX:+PreserveFramePointer`")
     );
+    for module in ["/greenlet/_greenlet.cpython-311.so", "/greenlet.cpython-38.so"] {
+        let said = cut(WalkEnd::NoMapping, "auto", module);
+        assert!(said.ends_with(": that is where a greenlet begins, and its functions are all shown"));
+    }
+    assert!(cut(WalkEnd::NoRow, "auto", "/greenlet/tool.so").contains(": build /greenlet/tool.so with"));
     assert!(cut(WalkEnd::TableNotReady, "auto", "/srv/app").contains("--unwind dwarf"));
     assert!(cut(WalkEnd::Fault, "auto", "/srv/app").ends_with("(unreadable stack)"));
 }

@@ -81,7 +81,7 @@ pub(super) fn none(recording: &Recording, mode: Mode, ended_by: EndedBy) -> Find
         Mode::OffCpu => no_intervals(settings),
         Mode::Locks => (
             "no thread of the targets waited for a lock",
-            "profile while there is load; locks that are taken by spinning, and those of Go, are not seen",
+            "profile while there is load; locks that are taken by spinning are not seen, nor those of Go with -a",
         ),
         Mode::Event | Mode::FurtherEvent(_) => (
             "the event did not happen in the targets, or less often than its period",

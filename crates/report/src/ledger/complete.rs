@@ -3,17 +3,16 @@
 
 use std::time::Duration;
 
-use recording::{
-    EventId, Frame, FrameId, MissingStack, Mode, ModuleKind, Recording, Settings, State, SymbolizedRecording,
-};
+use recording::{EventId, MissingStack, Mode, Recording, Settings, State, SymbolizedRecording};
 
+use super::frames::FrameCounts;
 use super::model::Ledger;
 use super::running::{not_kept, running, without_stack};
 use super::walks::{self, Walks};
 use super::wall_clock::WallClock;
 use crate::figures::{add, sum};
 use crate::selection::{self, Entry, LockWaits, SCHEDULER};
-use crate::stack_lines::{StackLine, StackLines};
+use crate::stack_lines::StackLines;
 use crate::wall_time::OnCpuTime;
 
 /// The ledgers of all profiles of a recording: on-CPU, off-CPU, wall-clock, as far as they were taken.
@@ -39,16 +38,16 @@ pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
             if has_sample {
                 let frames = frames.get_or_insert_with(|| {
                     lines.fill(&entry, &mut buffer);
-                    Frames::of(&buffer, symbolized)
+                    FrameCounts::of(&buffer, symbolized)
                 });
-                frames.add_to(ledger, entry.count);
+                ledger.shown.add(*frames, entry.count);
             }
         }
     }
     for ledger in ledgers.iter_mut().filter(|ledger| ledger.mode == Mode::Locks) {
         for waits in selection::lock_waits(recording) {
             lines.fill(&waits.entry, &mut buffer);
-            Frames::of(&buffer, symbolized).add_to(ledger, waits.entry.count);
+            ledger.shown.add(FrameCounts::of(&buffer, symbolized), waits.entry.count);
             add_lock_waits(ledger, &waits);
         }
     }
@@ -61,41 +60,6 @@ pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
     ledgers
 }
 
-/// Frames of a stack as it is shown.
-#[derive(Clone, Copy, Default)]
-struct Frames {
-    named: u64,
-    by_start: u64,
-    no_start: u64,
-    all: u64,
-}
-
-impl Frames {
-    fn of(lines: &[StackLine<'_>], symbolized: &SymbolizedRecording) -> Self {
-        let mut frames = Self::default();
-        for line in lines {
-            let StackLine::Frame(frame) = line else { continue };
-            frames.all += 1;
-            if symbolized.names.has(*frame) {
-                frames.named += 1;
-            } else if symbolized.names.start(*frame).is_some() {
-                frames.by_start += 1;
-            } else {
-                frames.no_start += u64::from(is_in_file(&symbolized.recording, *frame));
-            }
-        }
-        frames
-    }
-
-    /// Adds the frames of samples.
-    fn add_to(self, ledger: &mut Ledger, samples: u64) {
-        add(&mut ledger.frames_named, self.named.saturating_mul(samples));
-        add(&mut ledger.frames_by_start, self.by_start.saturating_mul(samples));
-        add(&mut ledger.frames_no_start, self.no_start.saturating_mul(samples));
-        add(&mut ledger.frames_shown, self.all.saturating_mul(samples));
-    }
-}
-
 /// Adds waits for a lock.
 fn add_lock_waits(ledger: &mut Ledger, waits: &LockWaits<'_>) {
     let entry = &waits.entry;
@@ -104,12 +68,6 @@ fn add_lock_waits(ledger: &mut Ledger, waits: &LockWaits<'_>) {
     add(&mut ledger.lock_ns, entry.time_ns);
     add(&mut ledger.owners_seen, if waits.owner.is_some() { entry.count } else { 0 });
     add(&mut ledger.released, if waits.released { entry.count } else { 0 });
-}
-
-/// Whether a frame is in a file whose functions could be known.
-fn is_in_file(recording: &Recording, frame: FrameId) -> bool {
-    let Some(Frame::Native { mapping, .. }) = recording.frame(frame) else { return false };
-    recording.mapping(*mapping).is_some_and(|(_, module)| module.kind != ModuleKind::NotElf)
 }
 
 /// The ledgers before anything is added from the counts that profiles show.

@@ -2,6 +2,7 @@
 
 mod complete;
 mod entries;
+mod frames;
 mod model;
 mod process;
 mod running;
@@ -12,6 +13,7 @@ mod wall_clock;
 mod tests;
 
 pub(crate) use self::complete::complete;
+pub use self::frames::FrameCounts;
 pub use self::model::Ledger;
 pub use self::process::ProcessLedger;
 pub use self::running::running;

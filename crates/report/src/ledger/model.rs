@@ -6,10 +6,11 @@ use std::time::Duration;
 use recording::{Event, Fetches, HeapCounts, Mode, PythonCounter, PythonWalks, TrampolineCounts, WalkEnd};
 
 use super::entries::Entries;
+use super::frames::FrameCounts;
 use super::process::ProcessLedger;
 use super::walks::{self, Walks};
 use super::wall_clock::WallClock;
-use crate::figures::{percent, sum};
+use crate::figures::sum;
 
 /// What a profile contains and what it lacks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -115,14 +116,8 @@ pub struct Ledger {
     pub memo_differed: u64,
     /// Walks whose outer part came from the memo.
     pub memo_hits: u64,
-    /// Frames with a function name, weighted by samples.
-    pub frames_named: u64,
-    /// Frames without a name whose function's start is known, weighted by samples.
-    pub frames_by_start: u64,
-    /// Frames in files, of neither of which is known, weighted by samples.
-    pub frames_no_start: u64,
-    /// All frames that are shown, weighted by samples.
-    pub frames_shown: u64,
+    /// All frames that are shown, weighted by samples, by what is known of their functions.
+    pub shown: FrameCounts,
     /// What was fetched for names, if debuginfod servers were configured. Known at the end.
     pub fetches: Option<Fetches>,
     /// Stacks that were sent to user space.
@@ -209,13 +204,13 @@ impl Ledger {
     /// Frames with a name in percent of all, weighted by samples; `None` if there are no frames.
     #[must_use]
     pub fn symbolized_pct(&self) -> Option<f64> {
-        percent(self.frames_named, self.frames_shown)
+        self.shown.named_pct()
     }
 
     /// Frames whose function is known by its start only, in percent of all, weighted by samples; `None` if there are no frames.
     #[must_use]
     pub fn function_start_pct(&self) -> Option<f64> {
-        percent(self.frames_by_start, self.frames_shown)
+        self.shown.by_start_pct()
     }
 
     /// What the profile contains of one process, once the capture is over; `None` if that is nothing.
@@ -338,9 +333,7 @@ impl Ledger {
             entries.put(&format!("walks.{name}"), count);
         }
         entries.put_percent("rooted_pct", self.rooted_pct());
-        entries.put_percent("symbolized_pct", self.symbolized_pct());
-        entries.put_percent("function_start_pct", self.function_start_pct());
-        entries.put_unless_zero([("no_function_start", self.frames_no_start)]);
+        self.shown.put_into(entries);
         entries.put_unless_zero([
             ("no_user_stack", self.no_user_stack),
             ("not_run_yet", self.not_run_yet),

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use profile::Svma;
+use profile::{Location, Sample, Svma};
 use recording::{
     Accounting, Counters, Event, MissingStack, Mode, Settings, Single, Singles, State, TaskStackId, Unit,
     WalkEnd,
@@ -11,6 +11,7 @@ use super::model::Ledger;
 use super::process::ProcessLedger;
 use super::running::running;
 use super::wall_clock::WallClock;
+use crate::profiles::profile;
 use crate::selection::SCHEDULER;
 use crate::test_recording::TestRecording;
 
@@ -304,14 +305,63 @@ fn frames_are_weighted_by_samples_and_those_of_wakers_count_too() {
     let waker = capture.stack_of(waker, &[], &[nameless], WalkEnd::Root, State::Waker);
     capture.add_woken(blocked, waker, 5, 50);
     let ledgers = complete(&capture.finish());
-    let frames: Vec<_> = ledgers.iter().map(|ledger| (ledger.frames_named, ledger.frames_shown)).collect();
+    let frames: Vec<_> = ledgers.iter().map(|ledger| (ledger.shown.named, ledger.shown.shown())).collect();
     // No time on CPUs was accounted, so the wall-clock profile does not show the samples.
     assert_eq!(frames, [(3, 9), (5, 10), (5, 10)]);
     let unnamed: Vec<_> =
-        ledgers.iter().map(|ledger| (ledger.frames_by_start, ledger.frames_no_start)).collect();
+        ledgers.iter().map(|ledger| (ledger.shown.by_start, ledger.shown.no_start)).collect();
     assert_eq!(unnamed, [(3, 3), (0, 5), (0, 5)]);
     assert_eq!(value(&ledgers[0], "function_start_pct").as_deref(), Some("33.33"));
     assert_eq!(value(&ledgers[0], "no_function_start").as_deref(), Some("3"));
+}
+
+#[test]
+fn each_frame_without_a_name_is_counted_under_one_cause() {
+    let mut capture = TestRecording::new();
+    let by_start = capture.nameless("/lib/x", 1);
+    capture.names.enter_start(by_start, Svma(1));
+    let kernel = [capture.kernel_frame("schedule"), capture.nameless_kernel(1), capture.nameless_kernel(2)];
+    let user = [
+        capture.nameless("/lib/x", 2),
+        by_start,
+        capture.unread("/lib/gone", 3),
+        capture.jit_frame(4),
+        capture.interpreted_frame("f"),
+        capture.unmapped(5),
+        capture.unmapped(6),
+        capture.frame("main"),
+    ];
+    // What states a fact is no frame.
+    let cut = capture.stack(&kernel, &user, WalkEnd::Fault, State::Sampled);
+    capture.add_samples(cut, 10);
+    let whole = capture.stack(&[], &user[6..], WalkEnd::Root, State::Sampled);
+    capture.add_samples(whole, 1);
+    let symbolized = capture.finish();
+    let ledger = &complete(&symbolized)[0];
+    let counted = |key| value(ledger, key).map_or(0, |count| count.parse().unwrap());
+    let causes = ledger.shown.nameless().map(|(key, _)| (key, counted(key)));
+    let expected = [
+        ("no_function_start", 10),
+        ("nameless.other_file", 10),
+        ("nameless.kernel", 20),
+        ("nameless.jit", 10),
+        ("nameless.interpreted", 10),
+        ("nameless.unmapped", 21),
+    ];
+    assert_eq!(causes, expected);
+    // Counted another way: the places of the profile that show no function.
+    let profile = profile(&symbolized, Mode::OnCpu, &[]);
+    let is_nameless = |location: &Location| {
+        let first = location.lines.first().map(|line| &profile.functions[line.function.0 as usize]);
+        first.is_none_or(|function| ["[unknown]", "[jit]", "[interpreted]"].contains(&&*function.name))
+    };
+    let of_sample = |sample: &Sample| {
+        let locations = sample.locations.iter().map(|id| &profile.locations[id.0 as usize]);
+        sample.values[0] * locations.filter(|location| is_nameless(location)).count() as i64
+    };
+    let unnamed: i64 = profile.samples.iter().map(of_sample).sum();
+    assert_eq!(causes.iter().map(|(_, count)| count).sum::<i64>(), unnamed);
+    assert_eq!((ledger.shown.named, ledger.shown.by_start), (10 + 11, 10));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What kind of lock threads wait for, by the functions above the system call.
 
-use recording::LockKind;
+use recording::{KernelLock, LockKind};
 
 /// What kind of lock threads wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,13 +30,34 @@ pub enum LockClass {
     Parker,
     /// A thread of Go's scheduler without work.
     Idle,
+    /// Goroutines wait until others are done.
+    WaitGroup,
+    /// Goroutines send to a channel or receive from one.
+    Channel,
+    /// Goroutines wait for one of several channels.
+    Select,
+    /// A lock of the kernel whose waiters spin.
+    KernelSpin,
+    /// The same: many readers have it, or one writer.
+    KernelSpinReadWrite,
+    /// A mutex of the kernel.
+    KernelMutex,
+    /// A semaphore of the kernel that many readers have, or one writer.
+    KernelReadWrite,
+    /// A mutex of the kernel with priority inheritance.
+    KernelRealTime,
+    /// A semaphore of the kernel that each CPU reads by itself.
+    KernelPerCpu,
+    /// A counting semaphore of the kernel.
+    KernelSemaphore,
     /// None of these is known of it.
     Other,
 }
 
 use LockClass::{
-    Barrier, Condition, Idle, Interpreter, Join, Monitor, Mutex, Once, Other, Parker, ReadWrite, Runtime,
-    Semaphore,
+    Barrier, Channel, Condition, Idle, Interpreter, Join, KernelMutex, KernelPerCpu, KernelReadWrite,
+    KernelRealTime, KernelSemaphore, KernelSpin, KernelSpinReadWrite, Monitor, Mutex, Once, Other, Parker,
+    ReadWrite, Runtime, Select, Semaphore, WaitGroup,
 };
 
 impl LockClass {
@@ -56,6 +77,16 @@ impl LockClass {
             Join => "join",
             Parker => "parker",
             Idle => "idle",
+            WaitGroup => "wait group",
+            Channel => "channel",
+            Select => "select",
+            KernelSpin => "kernel spinlock",
+            KernelSpinReadWrite => "kernel rwlock",
+            KernelMutex => "kernel mutex",
+            KernelReadWrite => "kernel rwsem",
+            KernelRealTime => "kernel rt-mutex",
+            KernelPerCpu => "kernel percpu-rwsem",
+            KernelSemaphore => "kernel semaphore",
             Other => "futex",
         }
     }
@@ -63,7 +94,34 @@ impl LockClass {
     /// Whether a thread holds it while others wait: its waits are contention. Of the others, most waits are for work.
     #[must_use]
     pub fn is_held(self) -> bool {
-        matches!(self, Mutex | Monitor | ReadWrite | Interpreter | Runtime | Once)
+        matches!(self, Mutex | Monitor | ReadWrite | Interpreter | Runtime | Once) || self.is_of_kernel()
+    }
+
+    /// Whether it is a lock of the kernel.
+    #[must_use]
+    pub fn is_of_kernel(self) -> bool {
+        matches!(
+            self,
+            KernelSpin
+                | KernelSpinReadWrite
+                | KernelMutex
+                | KernelReadWrite
+                | KernelRealTime
+                | KernelPerCpu
+                | KernelSemaphore
+        )
+    }
+
+    fn of_kernel(lock: KernelLock) -> Self {
+        match lock {
+            KernelLock::Spin => KernelSpin,
+            KernelLock::ReadWrite => KernelSpinReadWrite,
+            KernelLock::Mutex => KernelMutex,
+            KernelLock::ReadWriteSemaphore => KernelReadWrite,
+            KernelLock::RealTime => KernelRealTime,
+            KernelLock::PerCpu => KernelPerCpu,
+            KernelLock::Semaphore => KernelSemaphore,
+        }
     }
 
     /// Whether its address tells nothing, because each thread waits on a word of its own, or for something else of other threads.
@@ -157,8 +215,20 @@ const FUNCTIONS: &[(Name, LockClass)] = &[
     (Begins("Mutex::lock"), Mutex),
     (Begins("Parker::park"), Parker),
     (Is("Unsafe_Park"), Parker),
-    // Go
+    // Go: threads, then goroutines
     (Is("runtime.lock2"), Runtime),
+    (Has("sync.(*RWMutex)."), ReadWrite),
+    (Has("sync.(*Mutex)."), Mutex),
+    (Begins("internal/poll.(*fdMutex)."), Mutex),
+    (Has("sync.(*Once)."), Once),
+    (Begins("sync.(*WaitGroup)."), WaitGroup),
+    (Is("runtime.notifyListWait"), Condition),
+    (Is("sync.runtime_notifyListWait"), Condition),
+    (Is("runtime.chanrecv"), Channel),
+    (Is("runtime.chansend"), Channel),
+    (Is("runtime.selectgo"), Select),
+    (Is("runtime.block"), Select),
+    (Is("runtime.semacquire1"), Semaphore),
     (Is("runtime.mPark"), Idle),
     (Is("runtime.stopm"), Idle),
     (Is("runtime.notesleep"), Idle),
@@ -247,6 +317,38 @@ const INNER: &[Name] = &[
     Begins("ParkEvent"),
     Begins("LWLock"),
     Begins("runtime."),
+    Has("sync.runtime_"),
+    Begins("sync.(*Cond)."),
+    Begins("internal/poll.runtime_"),
+];
+
+/// Functions of the kernel by which threads wait for its locks.
+const OF_KERNEL: &[Name] = &[
+    Begins("queued_spin_lock_slowpath"),
+    Begins("native_queued_spin_lock_slowpath"),
+    Begins("pv_queued_spin_lock_slowpath"),
+    Begins("resilient_queued_spin_lock_slowpath"),
+    Begins("queued_read_lock_slowpath"),
+    Begins("queued_write_lock_slowpath"),
+    Begins("pv_spin_lock"),
+    Begins("raw_spin_lock"),
+    Begins("raw_spin_trylock"),
+    Begins("raw_read_lock"),
+    Begins("raw_write_lock"),
+    Begins("raw_res_spin_lock"),
+    Begins("mutex_lock"),
+    Begins("ww_mutex_lock"),
+    Begins("rwsem_"),
+    Begins("down_read"),
+    Begins("down_write"),
+    Begins("rt_mutex_"),
+    Begins("rtlock_"),
+    Begins("rt_spin_lock"),
+    Begins("percpu_down_"),
+    Begins("percpu_rwsem_"),
+    Begins("down"),
+    Begins("do_trace_contention_"),
+    Begins("trace_contention_"),
 ];
 
 /// Functions of the C library from which threads and programs begin: they tell nothing.
@@ -257,6 +359,7 @@ const OUTERMOST: &[Name] = &[
     Is("clone"),
     Is("clone3"),
     Begins("pthread_create"),
+    Is("runtime.goexit"),
 ];
 
 impl Name {
@@ -276,8 +379,12 @@ pub(super) fn class_of<'a>(
     has_owner: bool,
     kind: Option<LockKind>,
 ) -> LockClass {
+    if let Some(LockKind::Kernel(lock)) = kind {
+        return LockClass::of_kernel(lock);
+    }
     deciding(names).map(|(_, class)| class).unwrap_or(match kind {
         _ if has_owner => Mutex,
+        Some(LockKind::Goroutine) => Semaphore,
         Some(LockKind::PriorityInheritance | LockKind::Wait) => Mutex,
         _ => Other,
     })
@@ -308,6 +415,11 @@ pub(super) fn of_lock(names: &[String]) -> usize {
     let is_of_lock =
         |name: &String| look_up(FUNCTIONS, name).is_some() || INNER.iter().any(|pattern| pattern.is_of(name));
     decided + names[decided..].iter().take_while(|name| is_of_lock(name)).count()
+}
+
+/// How many functions of a stack that begins in the kernel, innermost first, wait for a lock of the kernel.
+pub(super) fn of_kernel_lock(names: &[String]) -> usize {
+    names.iter().take_while(|name| OF_KERNEL.iter().any(|pattern| pattern.is_of(name))).count()
 }
 
 /// Whether a function stands between those of a program because an interpreter runs it.
@@ -342,6 +454,21 @@ mod tests {
             ),
             ("futex_wait std::sys::sync::thread_parking::futex::Parker::park std::thread::park f", Parker),
             ("___pthread_cond_wait Parker::park Unsafe_Park [jit]", Parker),
+            (
+                "runtime.semacquire1 internal/sync.runtime_SemacquireMutex internal/sync.(*Mutex).lockSlow internal/sync.(*Mutex).Lock \
+                 sync.(*Mutex).Lock main.f",
+                Mutex,
+            ),
+            ("runtime.semacquire1 sync.runtime_SemacquireRWMutexR sync.(*RWMutex).RLock main.f", ReadWrite),
+            (
+                "runtime.semacquire1 sync.(*Mutex).lockSlow sync.(*Mutex).Lock sync.(*RWMutex).Lock main.f",
+                ReadWrite,
+            ),
+            ("runtime.semacquire1 sync.runtime_SemacquireWaitGroup sync.(*WaitGroup).Wait main.f", WaitGroup),
+            ("sync.runtime_notifyListWait sync.(*Cond).Wait main.f", Condition),
+            ("runtime.semacquire1 sync.(*Mutex).lockSlow sync.(*Mutex).Lock sync.(*Cond).Wait main.f", Mutex),
+            ("runtime.chanrecv runtime.chanrecv1 main.f", Channel),
+            ("runtime.selectgo main.f", Select),
             ("__lll_lock_wait __pthread_mutex_cond_lock ___pthread_cond_wait worker", Mutex),
             ("___pthread_cond_wait PlatformEvent::park ObjectMonitor::EnterI(JavaThread*) L.lookup", Monitor),
             ("PyThread_acquire_lock_timed Condition.wait Queue.get worker", Condition),

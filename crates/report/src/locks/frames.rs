@@ -1,11 +1,23 @@
 //! The names of the functions of a stack.
 
+use crate::stack_lines::StackLines;
 use recording::{Frame, FrameId, Names, Recording, Stack};
 
 /// The functions of user frames of a stack, innermost first, inlined ones too. A function without a name is told by its file.
 pub(super) fn functions(recording: &Recording, names: &Names, stack: &Stack) -> Vec<String> {
     let (_, user) = stack.split();
-    user.iter().flat_map(|frame| functions_at(recording, names, *frame)).collect()
+    functions_of(recording, names, user)
+}
+
+/// The functions of kernel frames of a stack, innermost first.
+pub(super) fn kernel_functions(recording: &Recording, names: &Names, stack: &Stack) -> Vec<String> {
+    let (kernel, _) = stack.split();
+    let own = StackLines::new(recording, names).own_frames(kernel);
+    functions_of(recording, names, kernel.get(own..).unwrap_or_default())
+}
+
+fn functions_of(recording: &Recording, names: &Names, frames: &[FrameId]) -> Vec<String> {
+    frames.iter().flat_map(|frame| functions_at(recording, names, *frame)).collect()
 }
 
 fn functions_at(recording: &Recording, names: &Names, frame: FrameId) -> Vec<String> {

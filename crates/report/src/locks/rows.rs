@@ -7,8 +7,8 @@ use std::time::Duration;
 use profile::LabelValue;
 use recording::{Recording, State, SymbolizedRecording, TaskStackId};
 
-use super::class::{LockClass, is_glue, is_outermost, of_lock};
-use super::frames::{chain, functions};
+use super::class::{LockClass, is_glue, is_outermost, of_kernel_lock, of_lock};
+use super::frames::{chain, functions, kernel_functions};
 use super::lengths::Lengths;
 use super::model::{HeldBy, LockReport, LockRow, StackShare};
 use super::names::LockNames;
@@ -117,7 +117,8 @@ impl<'a> Rows<'a> {
         let entry = &waits.entry;
         let class = self.names.class_of(waits);
         add(row.classes.entry(class).or_default(), entry.count.max(1));
-        let waiter = self.functions(&entry.at);
+        let waiter =
+            if class.is_of_kernel() { self.with_kernel(&entry.at) } else { self.functions(&entry.at) };
         if row.name.is_empty() {
             row.process = process_of(&self.symbolized.recording, &entry.at);
             row.name = if class.is_told_by_place() { chain(&waiter, PLACE) } else { self.names.of(waits) };
@@ -158,6 +159,15 @@ impl<'a> Rows<'a> {
             return (None, vec![INTERRUPT.to_owned()]);
         }
         (thread.map(|thread| thread.name.clone()), self.functions(waker))
+    }
+
+    /// The functions of a stack that begins where the kernel waits for a lock, those of the lock itself left out.
+    fn with_kernel(&mut self, at: &StackRef<'a>) -> Vec<String> {
+        let SymbolizedRecording { recording, names, .. } = self.symbolized;
+        let mut all = kernel_functions(recording, names, at.stack);
+        all.drain(..of_kernel_lock(&all));
+        all.extend(self.functions(at));
+        all
     }
 
     /// The functions of a stack, those of the lock itself and those that begin a thread left out; all if there are no others.

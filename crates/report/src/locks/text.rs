@@ -33,7 +33,10 @@ fn write_all(report: &LockReport, out: &mut String) -> std::fmt::Result {
     if waits == 0 && all().next().is_none() {
         writeln!(out, "\nNo thread waited for a lock.")?;
     } else {
-        let ended = percent(of_held(|row| row.released), held_waits);
+        // Of locks of the kernel that spin, nobody wakes the waiter.
+        let of_programs = of_held(|row| if row.class.is_of_kernel() { 0 } else { row.waits });
+        let released = of_held(|row| if row.class.is_of_kernel() { 0 } else { row.released });
+        let ended = percent(released, of_programs);
         let ended =
             ended.map(|share| format!("; {share:.1} % ended by the thread that let go")).unwrap_or_default();
         writeln!(

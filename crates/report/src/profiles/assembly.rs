@@ -43,7 +43,16 @@ impl<'a> Assembly<'a> {
 
     /// The locations of a count, leaf first, those of its waker after them.
     pub(super) fn locations(&mut self, entry: &Entry<'a>) -> Vec<LocationId> {
-        let Self { builder, locations, stack_lines, lines, .. } = self;
+        self.locations_by(self.stack_lines, entry)
+    }
+
+    /// The same with kernel frames in any case.
+    pub(super) fn locations_with_kernel(&mut self, entry: &Entry<'a>) -> Vec<LocationId> {
+        self.locations_by(self.stack_lines.with_kernel(), entry)
+    }
+
+    fn locations_by(&mut self, stack_lines: StackLines<'a>, entry: &Entry<'a>) -> Vec<LocationId> {
+        let Self { builder, locations, lines, .. } = self;
         stack_lines.fill(entry, lines);
         let location = |line: &StackLine<'_>| match line {
             StackLine::Frame(frame) => locations.of(*frame, builder),

@@ -95,11 +95,14 @@ fn locks(symbolized: &SymbolizedRecording) -> Assembly<'_> {
     let mut assembly = Assembly::begin(symbolized, &types, delay, 1);
     let names = LockNames::new(symbolized);
     for waits in selection::lock_waits(recording) {
-        let entry = &waits.entry;
-        let locations = assembly.locations(entry);
+        let (entry, class) = (&waits.entry, names.class_of(&waits));
+        let locations = match class.is_of_kernel() {
+            true => assembly.locations_with_kernel(entry),
+            false => assembly.locations(entry),
+        };
         let mut labels = labels::of(recording, entry.at.task);
         labels.push(Label::str("lock", &names.of(&waits)));
-        labels.push(Label::str("class", names.class_of(&waits).name()));
+        labels.push(Label::str("class", class.name()));
         assembly.add(labels, locations, &[signed(entry.count), signed(entry.time_ns)]);
     }
     assembly

@@ -37,9 +37,8 @@ fn children_of_five_milliseconds_have_the_names_of_their_functions() {
         let children: BTreeSet<u32> = stacks().map(|stack| stack.pid).filter(|pid| *pid != own).collect();
         let (mut frames, mut named, mut samples, mut on_names) = (0, 0, 0, 0);
         for stack in stacks() {
-            // The kernel replaces the program: the address is of the one that was there.
-            let is_exec = stack.has("[in_exec]");
-            let is_named = |frame: &Frame| is_exec || frame.name.is_some();
+            // Where the kernel replaces a program, the address is of the one that was there.
+            let is_named = |frame: &Frame| frame.name.is_some();
             frames += stack.count * stack.frames.len() as u64;
             named += stack.count * stack.frames.iter().filter(|frame| is_named(frame)).count() as u64;
             samples += stack.count;

@@ -210,14 +210,14 @@ fn a_target_that_ends_without_a_record_is_noticed() {
     let start = process::task::start_time(child.id()).unwrap();
     let target = Image::new(child.id(), start, "sleep".to_owned(), None, Vec::new());
     processes.enter_target(target, 10);
-    processes.look_for_ended_targets();
+    processes.look_for_ended_targets(u64::MAX);
     assert!(processes.known.is_alive(child.id()));
     child.kill().unwrap();
     child.wait().unwrap();
-    processes.look_for_ended_targets();
+    processes.look_for_ended_targets(u64::MAX);
     assert!(processes.known.is_alive(child.id()), "it looks once a second");
     std::thread::sleep(Duration::from_millis(1010));
-    processes.look_for_ended_targets();
+    processes.look_for_ended_targets(u64::MAX);
     assert!(!processes.known.is_alive(child.id()));
     assert_eq!(processes.take_changes().ended.len(), 1);
 }
@@ -229,7 +229,50 @@ fn a_target_whose_number_another_process_has_got_has_ended() {
     for (start, alive) in [(start, true), (start + 1, false)] {
         let mut processes = processes_of(false);
         processes.enter_target(Image::new(own, start, "program".to_owned(), None, Vec::new()), 10);
-        processes.look_for_ended_targets();
+        processes.look_for_ended_targets(u64::MAX);
         assert_eq!(processes.known.is_alive(own), alive);
     }
+}
+
+/// A command may have ended before the first records of its life are handled.
+#[test]
+fn a_target_that_is_gone_executes_what_records_still_tell_of() {
+    let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = child.id();
+    let mut processes = processes_of(false);
+    let start = process::task::start_time(pid).unwrap();
+    processes.enter_target(Image::new(pid, start, "before".to_owned(), None, Vec::new()), 10);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let executed_ns = monotonic_ns();
+    processes.look_for_ended_targets(executed_ns);
+    processes.follow(&life(pid, executed_ns, LifeEvent::Exec { comm: "sleep".to_owned() }));
+    assert_eq!(comm_at(&processes, pid, u64::MAX).as_deref(), Some("sleep"));
+    processes.look_for_ended_targets(u64::MAX);
+    assert!(!processes.known.is_alive(pid));
+}
+
+/// The record of its end comes later, and stacks that wait for tables are walked later still.
+#[test]
+fn a_process_that_has_ended_keeps_its_mappings() {
+    let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = child.id();
+    let mut processes = processes_of(false);
+    let is_there =
+        |processes: &mut Processes| processes.read(pid).is_ok_and(|image| !image.regions().is_empty());
+    while !is_there(&mut processes) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let image = processes.read(pid).unwrap();
+    let regions = image.regions().len();
+    processes.enter(image, 10);
+    child.kill().unwrap();
+    while !has_ended(pid) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    processes.rereads.want_at_once(pid);
+    processes.read_again();
+    let (now, _) = processes.known.present(pid).unwrap();
+    assert_eq!(now.image.regions().len(), regions);
+    child.wait().unwrap();
 }

@@ -121,8 +121,14 @@ fn functions_stand_in_the_places_of_their_evaluators() {
         testkit::skip!("no interpreter of Python from 3.8 to 3.15 is installed");
     };
     let (image, instance) = (Arc::new(image), Arc::new(ExecInstance::begun(1, 0, 1)));
-    let snapshot =
-        ProcessSnapshot { image: &image, instance: &instance, comm: "python3", labels: &[], from_ns: 1 };
+    let snapshot = ProcessSnapshot {
+        image: &image,
+        instance: &instance,
+        comm: "python3",
+        labels: &[],
+        from_ns: 1,
+        before: None,
+    };
     let config = crate::AgentBuilder::default().pid(1).with_cpu_profile().effective_config().unwrap();
     let resolved = |python: &[(u64, u32)], frames, is_known: bool| {
         let mut stacks = PythonStacks::new(known(&image), frames);

@@ -7,9 +7,9 @@
 
 mod allocators;
 mod choice;
-mod family;
+pub(super) mod family;
 mod functions;
-mod price;
+pub(super) mod price;
 mod probe_set;
 mod programs;
 mod samplers;

@@ -21,16 +21,16 @@ pub(super) fn of_a_call(is_dear: bool) -> Duration {
 
 /// What the targets have done in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Work {
+pub(in crate::sources) struct Work {
     /// Calls of allocators.
-    pub(super) calls: u64,
+    pub(in crate::sources) calls: u64,
     /// CPU time of all their threads, with what the probes cost.
-    pub(super) cpu_ns: u64,
+    pub(in crate::sources) cpu_ns: u64,
 }
 
 impl Work {
     /// What was done since `before`.
-    pub(super) fn since(self, before: Self) -> Self {
+    pub(in crate::sources) fn since(self, before: Self) -> Self {
         Self {
             calls: self.calls.saturating_sub(before.calls),
             cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
@@ -40,45 +40,45 @@ impl Work {
 
 /// What it has cost so far, and what the targets have used without that.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bill {
+pub(in crate::sources) struct Bill {
     cost_ns: f64,
     own_ns: f64,
 }
 
 impl Bill {
     /// Adds work in which each call has cost so much.
-    pub(super) fn add(&mut self, work: Work, of_a_call: Duration) {
+    pub(in crate::sources) fn add(&mut self, work: Work, of_a_call: Duration) {
         let cost = work.calls as f64 * of_a_call.as_nanos() as f64;
         self.cost_ns += cost;
         self.own_ns += (work.cpu_ns as f64 - cost).max(0.0);
     }
 
     /// Whether it costs more than it may.
-    pub(super) fn is_too_dear(&self) -> bool {
+    pub(in crate::sources) fn is_too_dear(&self) -> bool {
         self.cost_ns > AT_ONCE_NS + SHARE * self.own_ns
     }
 
     /// The cost so far.
-    pub(super) fn cost_ms(&self) -> u64 {
+    pub(in crate::sources) fn cost_ms(&self) -> u64 {
         (self.cost_ns / 1e6) as u64
     }
 
     /// The cost in percent of what the targets have used without it.
-    pub(super) fn percent(&self) -> f64 {
+    pub(in crate::sources) fn percent(&self) -> f64 {
         if self.own_ns > 0.0 { 100.0 * self.cost_ns / self.own_ns } else { 0.0 }
     }
 }
 
 /// CPU time that processes have used since they were first asked about, each time by all that live then. What one has used between the last look and its end is missing.
 #[derive(Debug, Default)]
-pub(super) struct CpuTime {
+pub(in crate::sources) struct CpuTime {
     last_ticks: HashMap<u32, u64>,
     total_ticks: u64,
 }
 
 impl CpuTime {
     /// All so far, in ns.
-    pub(super) fn look(&mut self, living: &[u32]) -> u64 {
+    pub(in crate::sources) fn look(&mut self, living: &[u32]) -> u64 {
         let now: HashMap<u32, u64> =
             living.iter().filter_map(|pid| Some((*pid, process::task::stat(*pid).ok()?.cpu_ticks))).collect();
         for (pid, ticks) in &now {

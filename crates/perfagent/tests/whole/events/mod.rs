@@ -45,7 +45,8 @@ pub(crate) fn captured_of(
     Some((agent.stop().unwrap(), line.trim().parse().unwrap()))
 }
 
-fn compiled(folder: &Path, text: &str, flags: &[String]) -> Option<std::path::PathBuf> {
+/// A program, compiled; none without a compiler.
+pub(crate) fn compiled(folder: &Path, text: &str, flags: &[String]) -> Option<std::path::PathBuf> {
     let Some(compiler) = testkit::find_command("cc") else {
         testkit::skipped("no C compiler");
         return None;

@@ -1,8 +1,16 @@
 //! Locks with known answers that are no mutexes: the writer of a read-write lock, and waits by the calls that only do that.
 
-use perfagent::{AgentBuilder, HeldBy, LockClass};
+mod go;
+mod kernel;
 
-use crate::events::captured_of;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use perfagent::{Agent, AgentBuilder, HeldBy, LockClass};
+use testkit::Process;
+
+use crate::events::{captured_of, compiled};
+use crate::started::started;
 
 const SOURCE: &str = include_str!("locks.c");
 const ROUNDS: u64 = 200;
@@ -33,4 +41,32 @@ fn a_writer_is_the_owner_of_its_lock_and_waits_by_newer_calls_are_seen() {
             at.fold((0, 0), |(waits, released), row| (waits + row.waits, released + row.released));
         assert_eq!((waits, released), (ROUNDS, ROUNDS), "{place}: {:?}", locks.others);
     }
+}
+
+#[test]
+fn the_whole_system_has_the_same_waits_among_those_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = [format!("-DROUNDS={ROUNDS}"), "-pthread".to_owned()];
+    let Some(path) = compiled(folder.path(), SOURCE, &flags) else { return };
+    let mut program =
+        Process::start(Command::new(&path).stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap();
+    let agent = Agent::builder().system_wide().with_locks().build().unwrap();
+    if !started(&agent) {
+        return;
+    }
+    program.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let report = agent.stop().unwrap();
+    let locks = report.recording().locks().unwrap();
+    let of_program: Vec<_> = locks.held.iter().filter(|row| row.pid == Some(program.pid())).collect();
+    let of_table: Vec<_> = of_program.iter().filter(|row| row.name.starts_with("table")).collect();
+    let waits: u64 = of_table.iter().map(|row| row.waits).sum();
+    assert!((2 * ROUNDS * 9 / 10..=3 * ROUNDS).contains(&waits), "{waits}: {of_program:?}");
+    let released: u64 = of_table.iter().map(|row| row.released).sum();
+    assert!(released * 100 >= waits * 99, "{released} of {waits}: {of_table:?}");
+    assert!(of_table.iter().all(|row| row.class == LockClass::ReadWrite), "{of_table:?}");
+    // Threads of other processes wait as well, at least those of this one for the work of the test's harness.
+    let has_others = locks.held.iter().chain(&locks.others).any(|row| row.pid != Some(program.pid()));
+    assert!(has_others, "{locks:?}");
 }

@@ -1,13 +1,12 @@
 //! Captures of programs in Python, as lines of text.
 
-use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use perfagent::{Agent, Mode, PythonFrames, Recording};
 use recording::{Frame, PythonCounter, State};
-use testkit::Process;
+use testkit::{Lines, Process};
 
 use crate::started::started;
 
@@ -93,7 +92,8 @@ pub fn capture_running(
     std::fs::write(file.path(), PROGRAM).unwrap();
     let command = python.arg(file.path()).arg(what).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut process = Process::start(command).unwrap();
-    process.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    let output = Lines::of(process.stdout.take().unwrap());
+    assert_eq!(output.next(), "ready");
     let of_process = format!("/proc/{0}/task/{0}/children", process.pid());
     let mut pids = vec![process.pid()];
     testkit::until("its children are there", || {
@@ -119,7 +119,8 @@ pub fn capture_asleep(
     mut sleeps: impl FnMut(u32) -> bool,
 ) -> Option<Stacks> {
     let mut process = Process::start(python.stdin(Stdio::null()).stdout(Stdio::piped())).unwrap();
-    process.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    let output = Lines::of(process.stdout.take().unwrap());
+    assert_eq!(output.next(), "ready");
     testkit::until("the program sleeps", || sleeps(process.pid()));
     let builder =
         if with_others { Agent::builder().system_wide() } else { Agent::builder().pid(process.pid()) };

@@ -32,7 +32,7 @@ fn compiled(folder: &Path, name: &str, flags: &[&str]) -> Option<std::path::Path
 /// Profiles a program that runs.
 fn profile(command: &mut Command) -> Option<Report> {
     let mut process = Process::start(command.stdin(Stdio::null()).stdout(Stdio::piped())).unwrap();
-    std::io::Read::read_exact(process.stdout.as_mut().unwrap(), &mut [0; 5]).unwrap();
+    assert_eq!(testkit::Lines::of(process.stdout.take().unwrap()).next(), "ready");
     let agent = Agent::builder().pid(process.pid()).sample_rate(499).with_cpu_profile().build().unwrap();
     if !started(&agent) {
         return None;

@@ -1,15 +1,14 @@
 //! Trampolines that a capture switches on and off again.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use perfagent::{Agent, AgentBuilder, CancelToken, Error, Mode, PythonFrames};
-use testkit::Process;
+use testkit::{Lines, Process};
 
 use super::captured::{Captured, Line, alone, stacks};
-use super::installed::installed;
+use super::installed::{installed, is_free_threaded, with_trampolines};
 use crate::started::started;
 
 /// Runs functions, and tells at SIGUSR1 whether the trampoline is on. The word `fork`: a child does the same; `forks`: children come and go.
@@ -51,7 +50,7 @@ work()
 
 struct Program {
     process: Process,
-    output: BufReader<ChildStdout>,
+    output: Lines,
 }
 
 impl Program {
@@ -59,8 +58,8 @@ impl Program {
         let mut command = Command::new(python);
         command.args(["-c", PROGRAM, word]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = Process::start(&mut command).unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap());
-        let mut program = Self { process, output };
+        let output = Lines::of(process.stdout.take().unwrap());
+        let program = Self { process, output };
         assert_eq!(program.line(), (program.pid(), "ready".to_owned()));
         program
     }
@@ -69,12 +68,12 @@ impl Program {
         self.process.pid()
     }
 
-    fn line(&mut self) -> (u32, String) {
-        line(&mut self.output)
+    fn line(&self) -> (u32, String) {
+        line(&self.output)
     }
 
-    fn is_on(&mut self) -> bool {
-        is_on(self.pid(), &mut self.output)
+    fn is_on(&self) -> bool {
+        is_on(self.pid(), &self.output)
     }
 }
 
@@ -84,15 +83,16 @@ impl Drop for Program {
     }
 }
 
-fn line(output: &mut BufReader<ChildStdout>) -> (u32, String) {
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    let (pid, word) = line.trim().split_once(' ').unwrap();
+#[track_caller]
+fn line(output: &Lines) -> (u32, String) {
+    let line = output.next();
+    let (pid, word) = line.split_once(' ').unwrap();
     (pid.parse().unwrap(), word.to_owned())
 }
 
 /// Whether the trampoline is on, as the program itself says.
-fn is_on(pid: u32, output: &mut BufReader<ChildStdout>) -> bool {
+#[track_caller]
+fn is_on(pid: u32, output: &Lines) -> bool {
     assert!(Command::new("kill").args(["-USR1", &pid.to_string()]).status().unwrap().success());
     let is_answer = |(_, word): &(u32, String)| word != "begun";
     let (said, word) = std::iter::repeat_with(|| line(output)).find(is_answer).unwrap();
@@ -101,9 +101,9 @@ fn is_on(pid: u32, output: &mut BufReader<ChildStdout>) -> bool {
 }
 
 /// Interpreters whose trampolines can be switched.
-fn with_trampolines() -> impl Iterator<Item = (String, std::path::PathBuf)> {
-    let mut all = if cfg!(target_arch = "x86_64") { installed() } else { Vec::new() };
-    all.retain(|(version, _)| ("3.12".."3.14").contains(&version.as_str()));
+fn switchable() -> impl Iterator<Item = (String, std::path::PathBuf)> {
+    let mut all = if cfg!(target_arch = "x86_64") { with_trampolines() } else { Vec::new() };
+    all.retain(|(version, python)| version.as_str() < "3.14" && !is_free_threaded(python));
     if all.is_empty() {
         testkit::skipped("no CPython 3.12 or later");
     }
@@ -121,9 +121,9 @@ fn counts(ledger: &perfagent::Ledger) -> BTreeMap<String, String> {
 
 #[test]
 fn functions_are_there_once_and_the_trampoline_is_off_afterwards() {
-    for (version, python) in with_trampolines() {
+    for (version, python) in switchable() {
         let _alone = alone();
-        let mut program = Program::start(&python, "");
+        let program = Program::start(&python, "");
         let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
         if !started(&agent) {
             return;
@@ -153,9 +153,9 @@ fn functions_are_there_once_and_the_trampoline_is_off_afterwards() {
 
 #[test]
 fn without_the_functions_the_trampolines_have_their_names() {
-    for (version, python) in with_trampolines() {
+    for (version, python) in switchable() {
         let _alone = alone();
-        let mut program = Program::start(&python, "");
+        let program = Program::start(&python, "");
         let agent = of(Agent::builder().pid(program.pid())).python(PythonFrames::Off).build().unwrap();
         if !started(&agent) {
             return;
@@ -197,8 +197,8 @@ fn refused(pids: &[u32]) -> Option<(u32, &'static str)> {
 
 #[test]
 fn a_target_that_cannot_be_switched_ends_the_start_and_the_others_are_off() {
-    let Some((_, python)) = with_trampolines().next() else { return };
-    let mut program = Program::start(&python, "");
+    let Some((_, python)) = switchable().next() else { return };
+    let program = Program::start(&python, "");
     let other = Process::start(Command::new("sleep").arg("1000")).unwrap();
     let Some(not_python) = refused(&[program.pid(), other.pid()]) else { return };
     assert_eq!(not_python, (other.pid(), "not_python"));
@@ -213,8 +213,8 @@ fn a_target_that_cannot_be_switched_ends_the_start_and_the_others_are_off() {
 
 #[test]
 fn a_start_that_is_cancelled_or_fails_leaves_the_trampoline_off() {
-    let Some((_, python)) = with_trampolines().next() else { return };
-    let mut program = Program::start(&python, "");
+    let Some((_, python)) = switchable().next() else { return };
+    let program = Program::start(&python, "");
     let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
     let cancel = CancelToken::new();
     let result = std::thread::scope(|scope| {
@@ -239,9 +239,50 @@ fn a_start_that_is_cancelled_or_fails_leaves_the_trampoline_off() {
     assert!(!program.is_on());
 }
 
+/// Adds a process that must not be added, and gives the token.
+#[track_caller]
+fn not_added(agent: &Agent, pid: u32) -> &'static str {
+    match agent.add_pid(pid) {
+        Err(Error::Inject { pid: of, token, .. }) if of == pid => token,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_process_that_is_added_is_switched_first_or_is_no_target() {
+    for (version, python) in switchable() {
+        let _alone = alone();
+        let [first, second] = [(); 2].map(|()| Program::start(&python, ""));
+        let agent = of(Agent::builder().pid(first.pid())).build().unwrap();
+        if !started(&agent) {
+            return;
+        }
+        let not_python = Process::computing();
+        assert_eq!(not_added(&agent, not_python.pid()), "not_python", "{version}");
+        assert_eq!(not_added(&agent, std::process::id()), "other", "itself");
+        assert!(!second.is_on(), "{version}");
+        agent.add_pid(second.pid()).unwrap();
+        assert!(first.is_on() && second.is_on(), "{version}");
+        // Its interpreter is found in the meantime, and once more it is a target already.
+        testkit::until("a capture has enough stacks", || agent.ledger().samples >= 400);
+        agent.add_pid(second.pid()).unwrap();
+        let report = agent.stop().unwrap();
+        assert!(!first.is_on() && !second.is_on(), "{version}");
+        let counts = agent.python_stats().unwrap().counts.to_string();
+        assert_eq!(
+            counts, "activated 2, already on 0, deactivated 2, skipped 1 (not_python 1), failed 0",
+            "{version}"
+        );
+        assert!(report.warnings.iter().all(|warning| !warning.message.starts_with("python:")), "{version}");
+        let all = stacks(report.recording(), Mode::OnCpu).all;
+        let has = |pid: u32| all.iter().any(|stack| stack.pid == pid);
+        assert!(has(first.pid()) && has(second.pid()) && !has(not_python.pid()), "{version}");
+    }
+}
+
 #[test]
 fn a_command_and_its_forked_child_are_switched_when_they_run() {
-    for (version, python) in with_trampolines() {
+    for (version, python) in switchable() {
         let _alone = alone();
         let mut command = Command::new(&python);
         command.args(["-c", PROGRAM, "fork"]).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -250,17 +291,17 @@ fn a_command_and_its_forked_child_are_switched_when_they_run() {
             return;
         }
         let child = agent.child().unwrap();
-        let mut output = BufReader::new(child.take_stdout().unwrap());
+        let output = Lines::of(child.take_stdout().unwrap());
         // It forks when it is on.
-        let (forked, word) = line(&mut output);
+        let (forked, word) = line(&output);
         assert_eq!(word, "ready");
-        assert!(is_on(forked, &mut output), "{version}");
+        assert!(is_on(forked, &output), "{version}");
         let both = || agent.python_stats().is_some_and(|stats| stats.counts.activated >= 2);
         testkit::until("the child is known", both);
         agent.stop().unwrap();
         let stats = agent.python_stats().unwrap();
         assert!(stats.left_on.is_empty() && stats.counts.deactivated == 2, "{version}: {stats:?}");
-        assert!(!is_on(forked, &mut output), "{version}");
+        assert!(!is_on(forked, &output), "{version}");
         let _ = Command::new("kill").args(["-KILL", &forked.to_string()]).status();
         child.kill().unwrap();
         for pid in [forked, child.id()] {
@@ -271,9 +312,9 @@ fn a_command_and_its_forked_child_are_switched_when_they_run() {
 
 #[test]
 fn children_that_are_forked_until_the_end_are_off_too() {
-    for (version, python) in with_trampolines() {
+    for (version, python) in switchable() {
         let _alone = alone();
-        let mut program = Program::start(&python, "forks");
+        let program = Program::start(&python, "forks");
         let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
         if !started(&agent) {
             return;
@@ -293,9 +334,9 @@ fn children_that_are_forked_until_the_end_are_off_too() {
         // A child that is being forked forgets signals.
         let mut begun = Vec::new();
         while !all.iter().all(|pid| begun.contains(pid)) {
-            begun.push(line(&mut program.output).0);
+            begun.push(line(&program.output).0);
         }
-        let on: Vec<u32> = all.iter().copied().filter(|pid| is_on(*pid, &mut program.output)).collect();
+        let on: Vec<u32> = all.iter().copied().filter(|pid| is_on(*pid, &program.output)).collect();
         let stats = agent.python_stats().unwrap();
         println!("{version}: {} of {} children are on; {}", on.len(), all.len(), stats.counts);
         assert!(on.is_empty() && all.len() >= 4, "{version}: {on:?} of {all:?}; {stats:?}");

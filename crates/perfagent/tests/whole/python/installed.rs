@@ -1,6 +1,6 @@
 //! The interpreters of Python on this machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Version as `3.08`, `3.11` and the program, the oldest first: those of pyenv and of the system, and those that `PERFAGENT_PYTHONS` names with
@@ -20,6 +20,24 @@ pub fn installed() -> Vec<(String, PathBuf)> {
         testkit::skipped("no interpreter of Python from 3.8 to 3.15 is installed");
     }
     found
+}
+
+/// Those whose trampolines can be switched by the program itself. Builds with musl have none.
+pub fn with_trampolines() -> Vec<(String, PathBuf)> {
+    let script = "import os, sys; sys.activate_stack_trampoline('perf'); sys.deactivate_stack_trampoline(); \
+        os.unlink(f'/tmp/perf-{os.getpid()}.map')";
+    let mut all = installed();
+    all.retain(|(version, python)| version.as_str() >= "3.12" && does(python, script));
+    all
+}
+
+/// Whether its threads run without a lock.
+pub fn is_free_threaded(python: &Path) -> bool {
+    does(python, "import sys, sysconfig; sys.exit(not sysconfig.get_config_var('Py_GIL_DISABLED'))")
+}
+
+fn does(python: &Path, script: &str) -> bool {
+    Command::new(python).args(["-c", script]).output().is_ok_and(|output| output.status.success())
 }
 
 fn version(program: &PathBuf) -> Option<String> {

@@ -1,6 +1,7 @@
 //! Programs in Python: the functions of the program stand in the places of the interpreter's frames, with file and line.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod apache;
 mod captured;
 mod fake;
 mod injection;
@@ -13,7 +14,7 @@ use std::process::Command;
 use perfagent::{Mode, PythonFrames};
 
 use self::captured::{Captured, Line, PROGRAM, capture, capture_asleep, capture_running, profile};
-use self::installed::installed;
+use self::installed::{installed, with_trampolines};
 
 /// Part of a whole.
 fn percent(part: u64, whole: u64) -> f64 {
@@ -172,7 +173,7 @@ fn targets_that_are_children_of_each_other_have_all_names() {
 
 #[test]
 fn with_the_trampolines_of_the_interpreter_each_function_is_there_once() {
-    for (version, python) in installed().into_iter().filter(|(version, _)| version.as_str() >= "3.12") {
+    for (version, python) in with_trampolines() {
         let mut command = Command::new(&python);
         command.args(["-X", "perf"]);
         let Some(stacks) = capture(command, "each", PythonFrames::Auto) else { return };

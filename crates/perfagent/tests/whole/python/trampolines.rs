@@ -1,13 +1,12 @@
 //! The interpreter's own trampolines, by native frames alone.
 
-use std::io::Read as _;
 use std::process::{Command, Stdio};
 
 use perfagent::{Agent, Mode, PythonFrames};
-use testkit::Process;
+use testkit::{Lines, Process};
 
 use super::captured::stacks;
-use super::installed::installed;
+use super::installed::with_trampolines;
 use crate::started::started;
 
 /// Switches its trampolines on when it gets a signal, fills several arenas, and calls functions that were not called before.
@@ -61,12 +60,12 @@ const SAMPLES: u64 = 400;
 #[test]
 fn functions_have_names_when_trampolines_are_switched_on_during_the_capture() {
     let _alone = super::captured::alone();
-    for (version, python) in installed().into_iter().filter(|(version, _)| version.as_str() >= "3.12") {
+    for (version, python) in with_trampolines() {
         let mut command = Command::new(&python);
         command.args(["-c", PROGRAM]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = Process::start(&mut command).unwrap();
         let _map = testkit::PerfMap::of(process.pid());
-        process.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+        assert_eq!(Lines::of(process.stdout.take().unwrap()).next(), "ready");
         let builder = Agent::builder().pid(process.pid()).sample_rate(499).python(PythonFrames::Off);
         let agent = builder.with_cpu_profile().build().unwrap();
         if !started(&agent) {

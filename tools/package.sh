@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Packages the event library with the crates of this workspace that it needs, as crates.io would get them, and builds each from its package.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+packages=()
+for crate in events perf-abi probes elf profile symbols dwarf unwind sys process tracepoints; do packages+=(-p "perf-agent-$crate"); done
+exec cargo package --locked "$@" "${packages[@]}"
