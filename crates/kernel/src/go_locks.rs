@@ -1,7 +1,5 @@
 //! Waits of goroutines: the programs at functions of Go's runtime.
 
-use std::os::fd::BorrowedFd;
-
 /// Goroutines that wait at one moment.
 pub(crate) const MAX_GO_WAITS: u32 = 131_072;
 
@@ -28,16 +26,4 @@ impl GoProgram {
             Self::Ready => "go_ready",
         }
     }
-}
-
-/// Attaches one of the programs.
-pub(crate) fn with_program<T>(
-    object: &libbpf_rs::Object,
-    which: GoProgram,
-    attach: impl FnOnce(BorrowedFd<'_>) -> T,
-) -> Result<T, crate::Error> {
-    use std::os::fd::AsFd as _;
-    let name = which.name();
-    let program = object.progs().find(|program| program.name() == name);
-    program.map(|program| attach(program.as_fd())).ok_or(crate::Error::Missing { kind: "program", name })
 }

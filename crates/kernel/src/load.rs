@@ -1,68 +1,44 @@
-//! The loaded programs: what user space asks of them, each answered by one of the parts that hold their maps. What is in the object and which
-//! of its programs are loaded is in `object.rs`.
+//! The kernel side as a whole: what user space asks of it, each answered by the part that holds the programs or maps.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object};
 use metrics::Scheduling;
 use profile::Svma;
 use unwind::{Rule, Table};
 
-use crate::abi::{CHUNK_BYTES, control};
+use crate::abi::CHUNK_BYTES;
 use crate::control_words::ControlWords;
-use crate::counters::Skipped;
 use crate::error::load_error;
-use crate::go_locks::{self, GoProgram};
+use crate::followed_threads::FollowedThreads;
+use crate::go_locks::GoProgram;
 use crate::heap::{HeapCounter, HeapCounts, HeapMaps, HeapProgram};
 use crate::heap_site::HeapSite;
-use crate::layout::{self, Layout};
-use crate::life::{self, LifeCounts};
-use crate::memory::{MapMemory, ProcessPlaces, TableRoom, tables_can_grow};
+use crate::layout;
+use crate::life::LifeCounts;
+use crate::memory::{MapMemory, ProcessPlaces, TableRoom};
 use crate::messages::{Message, Ring};
-use crate::processes::{ProcessUse, Processes};
-use crate::python::{Python, Pythons};
+use crate::processes::{KernelProcess, ProcessUse, Processes};
+use crate::programs::Programs;
+use crate::python::Python;
 use crate::room::TableTrial;
-use crate::runs::{Runs, runs};
-use crate::sampler_states::{SamplerStates, Ticks};
-use crate::samplers::Samplers;
+use crate::sampler_states::Ticks;
 use crate::sched_stats::{ProcessId, ProcessStats, StatsMaps};
 use crate::sides::{self, Cut, Sides, Sums};
 use crate::table_pool::TablePool;
 use crate::table_uses::TableUses;
-use crate::thread_iter::{self, ThreadIter};
-use crate::{
-    Counters, Error, KernelProcess, Memory, RecordedProcess, Settings, SingleSample, TableHandle, log,
-    object, tables,
-};
+use crate::tables::{self, TableHandle};
+use crate::{Counters, Error, Memory, RecordedProcess, Settings, SingleSample, log};
 
 /// The loaded programs and their maps.
 pub struct Kernel {
-    object: Object,
-    links: Vec<Link>,
+    programs: Programs,
     pool: TablePool,
     processes: Processes,
-    pythons: Pythons,
     sides: Sides,
-    /// Skipped runs up to the last cut.
-    skipped: Skipped,
-    /// Intervals of threads are recorded, and split at a cut.
-    splits: bool,
-    /// Kernel frames are taken by default.
-    kernel_stacks: bool,
     ring: Ring,
-    life_counts: MapHandle,
-    /// Links of the programs that follow threads. They are detached before the others.
-    scheduler_links: Vec<Link>,
-    /// The link of the program that sees threads exit, which is detached after those.
-    exits_link: Vec<Link>,
-    words: ControlWords,
+    threads: FollowedThreads,
     table_uses: TableUses,
-    epoch: u32,
-    cpus: u32,
-    scheduler_programs: Vec<&'static str>,
-    follows_exits: bool,
-    samplers: Samplers,
     sched_stats: StatsMaps,
     heap: HeapMaps,
     memory: MapMemory,
@@ -87,60 +63,21 @@ impl Kernel {
 
     /// For a machine with so many possible CPUs.
     fn load_for(settings: &Settings, cpus: u32) -> Result<Self, Error> {
-        if !settings.follows_threads() {
-            return Self::load_with(settings, cpus, false);
-        }
-        match Self::load_with(settings, cpus, true) {
-            // Before Linux 5.12 these programs cannot use task storage.
-            Err(Error::Load { .. } | Error::Map { .. }) => Self::load_with(settings, cpus, false),
-            loaded => loaded,
-        }
-    }
-
-    fn load_with(settings: &Settings, cpus: u32, task_storage: bool) -> Result<Self, Error> {
         let chunks = (settings.table_pool_bytes / CHUNK_BYTES).clamp(1, 4096) as u32;
-        let mut object = object::open()?;
-        let growing = tables_can_grow();
-        let layout = Layout { settings, chunks, cpus, task_storage, growing, event: 0 };
-        layout.apply(&mut object)?;
-        object::choose_programs(&mut object, settings);
-        let object = object.load().map_err(load_error)?;
-        let map = |name| object::find_map(&object, name);
-        let memory = object::map_memory(&object, growing)?;
-        let chosen = map("chosen_threads")?;
-        for tid in &settings.tids {
-            chosen.update(&tid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY).map_err(|source| {
-                Error::Map { action: "enter a thread into", map: "chosen_threads", source }
-            })?;
-        }
+        let programs = Programs::load(settings, cpus, chunks)?;
+        let map = |name| programs.map(name);
         let words = ControlWords::new(&map(ControlWords::MAP)?)?;
-        let tables = [map("totals_a")?, map("totals_b")?];
-        let further = layout::further_slots(settings, cpus);
-        let states = SamplerStates::new(&map("sampler_states")?, further)?;
         Ok(Self {
-            links: Vec::new(),
             pool: TablePool::new(map("table_pool")?, chunks)?,
-            pythons: Pythons::new(map("pythons")?),
-            processes: Processes::new(map("procs")?, words.clone()),
-            skipped: Skipped::default(),
-            splits: settings.splits_intervals(),
-            kernel_stacks: settings.kernel_stacks,
-            sides: Sides::new(tables, map("seam_records")?, states, words.clone()),
+            processes: Processes::find(map, words.clone(), settings.kernel_stacks)?,
+            sides: Sides::find(map, layout::further_slots(settings, cpus), words.clone())?,
             ring: Ring::new(&map("ring")?)?,
-            life_counts: map("life_counts")?,
-            scheduler_links: Vec::new(),
-            exits_link: Vec::new(),
-            cpus,
-            scheduler_programs: thread_iter::programs(settings),
-            follows_exits: thread_iter::follows_exits(settings),
-            samplers: Samplers::load(&object, &layout)?,
-            sched_stats: StatsMaps::find(map, words.clone())?,
+            sched_stats: StatsMaps::find(map, cpus, words.clone())?,
+            threads: FollowedThreads::new(settings, words),
             table_uses: TableUses::new(&map(TableUses::MAP)?)?,
-            epoch: 0,
             heap: HeapMaps::find(map)?,
-            words,
-            memory,
-            object,
+            memory: programs.map_memory()?,
+            programs,
         })
     }
 
@@ -149,13 +86,12 @@ impl Kernel {
     /// # Errors
     /// [`Error::Attach`].
     pub fn follow_processes(&mut self) -> Result<(), Error> {
-        self.links.extend(object::attach(&mut self.object, &object::FOLLOWERS)?);
-        Ok(())
+        self.programs.follow_processes()
     }
 
     /// Whether forks and exits of processes that are not recorded are reported too.
     pub fn tell_all_lives(&self, on: bool) {
-        self.words.set(control::TELLS_ALL_LIVES, on.into());
+        self.processes.tell_all_lives(on);
     }
 
     /// Waits for the end of all runs of programs that began before this call.
@@ -166,17 +102,12 @@ impl Kernel {
         self.pool.wait_for_programs()
     }
 
-    /// Attaches the programs that follow threads through the scheduler. Until [`Self::enter_threads`] they know new
-    /// threads only.
+    /// Attaches the programs that follow threads through the scheduler. Until [`Self::enter_threads`] they know new threads only.
     ///
     /// # Errors
     /// [`Error::Attach`].
     pub fn follow_threads(&mut self) -> Result<(), Error> {
-        self.scheduler_links.extend(object::attach(&mut self.object, &self.scheduler_programs)?);
-        if self.follows_exits {
-            self.exits_link = object::attach(&mut self.object, &[thread_iter::EXITS])?;
-        }
-        Ok(())
+        self.threads.attach(&mut self.programs)
     }
 
     /// Follows all existing threads from `start_ns` (CLOCK_MONOTONIC) on, except those that are followed already. Returns the new ones that
@@ -185,8 +116,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Attach`], [`Error::Map`].
     pub fn enter_threads(&mut self, start_ns: u64) -> Result<Vec<Message>, Error> {
-        self.words.set(control::FOLLOWED_FROM_NS, start_ns);
-        thread_iter::run(&mut self.object, thread_iter::BEGIN)
+        self.threads.enter(&mut self.programs, start_ns)
     }
 
     /// The threads that have not run since [`Self::enter_threads`], as [`Message::StillAsleep`].
@@ -194,7 +124,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Attach`], [`Error::Map`].
     pub fn still_asleep(&mut self) -> Result<Vec<Message>, Error> {
-        thread_iter::run(&mut self.object, thread_iter::STILL_ASLEEP)
+        self.threads.still_asleep(&mut self.programs)
     }
 
     /// Stops following threads, and adds the intervals that are still open up to `end_ns`.
@@ -202,29 +132,15 @@ impl Kernel {
     /// # Errors
     /// [`Error::Attach`], [`Error::Map`].
     pub fn leave_threads(&mut self, end_ns: u64) -> Result<(), Error> {
-        if self.scheduler_links.is_empty() {
-            return Ok(());
-        }
-        self.scheduler_links.clear();
-        self.pool.wait_for_programs()?;
-        self.words.set(control::FOLLOWED_TO_NS, end_ns.max(self.sides.seam_ns()));
-        let ended = thread_iter::run(&mut self.object, thread_iter::END).map(drop);
-        // Until here: of a thread that exits before the iterator comes, no other program counts the lifetime.
-        self.exits_link.clear();
-        ended
+        self.threads.leave(&mut self.programs, &mut self.pool, end_ns.max(self.sides.seam_ns()))
     }
 
-    /// The program to attach to the events that are sampled, which must happen where the settings say. `event`: 0, or the number of a further
-    /// event, from 1 on.
+    /// The program of a sampled event, to be attached where the settings say. `event`: 0, or the number of a further event, from 1 on.
     ///
     /// # Errors
     /// [`Error::Missing`] if the object lacks it.
-    pub fn with_sampler<T>(
-        &self,
-        event: usize,
-        attach: impl FnOnce(BorrowedFd<'_>) -> T,
-    ) -> Result<T, Error> {
-        self.samplers.with_program(event, &self.object, attach)
+    pub fn with_sampler<T>(&self, event: usize, with: impl FnOnce(BorrowedFd<'_>) -> T) -> Result<T, Error> {
+        self.programs.with_sampler(event, with)
     }
 
     /// A program for functions of allocators, with [`crate::SampledIn::Allocator`].
@@ -234,11 +150,9 @@ impl Kernel {
     pub fn with_heap_program<T>(
         &self,
         which: HeapProgram,
-        attach: impl FnOnce(BorrowedFd<'_>) -> T,
+        with: impl FnOnce(BorrowedFd<'_>) -> T,
     ) -> Result<T, Error> {
-        let name = which.name();
-        let program = self.object.progs().find(|program| program.name() == name);
-        program.map(|program| attach(program.as_fd())).ok_or(Error::Missing { kind: "program", name })
+        self.programs.with(which.name(), with)
     }
 
     /// A program for waits of goroutines, with [`Settings::go_locks`].
@@ -248,9 +162,9 @@ impl Kernel {
     pub fn with_go_program<T>(
         &self,
         which: GoProgram,
-        attach: impl FnOnce(BorrowedFd<'_>) -> T,
+        with: impl FnOnce(BorrowedFd<'_>) -> T,
     ) -> Result<T, Error> {
-        go_locks::with_program(&self.object, which, attach)
+        self.programs.with(which.name(), with)
     }
 
     /// What the programs at functions of allocators have counted.
@@ -297,14 +211,13 @@ impl Kernel {
     /// # Errors
     /// [`Error::TablePoolFull`] at the limit of [`Settings::table_pool_bytes`]; [`Error::Map`], [`Error::Mmap`].
     pub fn install_table(&mut self, table: &Table) -> Result<TableHandle, Error> {
-        tables::install(&mut self.pool, table, self.table_uses.number(self.epoch))
+        tables::install(&mut self.pool, table, self.table_uses.number(self.processes.epoch()))
     }
 
     /// Begins the next epoch, and gives its number. Programs note from now on which tables and processes they use in it; each thread's
     /// next walk finds nothing that is remembered from an earlier epoch. At first the epoch is 0, and nothing is noted.
     pub fn begin_epoch(&mut self) -> u32 {
-        self.epoch = self.processes.begin_epoch();
-        self.epoch
+        self.processes.begin_epoch()
     }
 
     /// The last epoch in which a walk used a table, or in which it was installed.
@@ -333,11 +246,7 @@ impl Kernel {
     /// What tables and mappings may take, and what is left of it.
     #[must_use]
     pub fn table_room(&mut self) -> TableRoom {
-        TableRoom {
-            limit_bytes: self.pool.limit_bytes(),
-            free_bytes: self.pool.free_bytes(),
-            soon_free_bytes: self.pool.soon_free_bytes(),
-        }
+        self.pool.room()
     }
 
     /// Frees a table. No mapping of any process may refer to it.
@@ -367,18 +276,17 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn set_kernel_stacks(&mut self, pid: u32, on: bool) -> Result<bool, Error> {
-        self.processes.set_other_kernel_stacks(pid, on != self.kernel_stacks)
+        self.processes.set_kernel_stacks(pid, on)
     }
 
-    /// Tells the interpreter of Python in a recorded process, whose frames are walked from now on, in its later children too; or that
-    /// there is none. `exec_id` is that of the program: an exec ends it. False: the frames are not walked, because the process runs
-    /// another program, the programs cannot follow the interpreter, or no room is left. It has no effect without
-    /// [`Settings::python`].
+    /// Tells the interpreter of Python in a recorded process, whose frames are walked from now on, in its later children too; or that there
+    /// is none. `exec_id` is that of the program: an exec ends it. False: the frames are not walked, because the process runs another
+    /// program, the programs cannot follow the interpreter, or no room is left. It has no effect without [`Settings::python`].
     ///
     /// # Errors
     /// [`Error::Map`].
     pub fn set_python(&mut self, pid: u32, exec_id: u64, python: Option<&Python>) -> Result<bool, Error> {
-        self.processes.set_python(&mut self.pythons, pid, exec_id, python)
+        self.processes.set_python(pid, exec_id, python)
     }
 
     /// Forgets a process that ended before `ended_ns` (CLOCK_MONOTONIC). A later process with the same number stays.
@@ -429,7 +337,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn life_counts(&self) -> Result<LifeCounts, Error> {
-        life::counts(&self.life_counts)
+        self.processes.life_counts()
     }
 
     /// All messages of the programs since the last call.
@@ -468,18 +376,13 @@ impl Kernel {
     /// intervals that are still open. Sampling goes on; everything from now on belongs to the next interval.
     ///
     /// # Errors
-    /// [`Error::Attach`], [`Error::Map`]. The interval then goes on: the next cut has its counters and the time of the
-    /// threads' intervals.
+    /// [`Error::Attach`], [`Error::Map`]. The interval then goes on: the next cut has its counters and the time of the threads' intervals.
     pub fn cut(&mut self, each: impl FnMut(u64, Sums)) -> Result<Cut, Error> {
-        let skipped = self.skipped();
         self.memory.note();
-        let Self { sides, pool, object, .. } = self;
         // What may fail comes before the seam.
-        let splits = self.splits.then(|| ThreadIter::prepare(object, thread_iter::SEAM)).transpose()?;
-        let gather = splits.map(|mut iter| move || iter.run().or_else(|_| iter.run()).map(drop));
-        let mut cut = sides.cut(pool, gather, each)?;
-        skipped.since(self.skipped).add_to(&mut cut.off_cpu);
-        self.skipped = skipped;
+        let gather = self.threads.begin_cut(&mut self.programs)?;
+        let mut cut = self.sides.cut(&mut self.pool, gather, each)?;
+        self.threads.end_cut(&mut cut.off_cpu);
         Ok(cut)
     }
 
@@ -513,22 +416,21 @@ impl Kernel {
     /// How often the program of a sampled event ran on a CPU. `event`: as of [`Self::with_sampler`].
     #[must_use]
     pub fn ticks(&self, event: usize, cpu: u32) -> Ticks {
-        self.sides.ticks(self.samplers.slot(event, cpu))
+        self.sides.ticks(self.programs.sampler_slot(event, cpu))
     }
 
     /// How often the kernel did not run the program of a sampled event, because another one of that sort ran on the CPU. Of tracepoints,
     /// since Linux 6.7; 0 before. `event`: as of [`Self::with_sampler`].
     #[must_use]
     pub fn sampler_skipped(&self, event: usize) -> u64 {
-        let skipped = self.with_sampler(event, |program| runs(program).map(|runs| runs.skipped));
-        skipped.ok().flatten().unwrap_or(0)
+        self.programs.sampler_skipped(event)
     }
 
     /// The counters of the programs that follow threads so far.
     #[must_use]
     pub fn off_cpu_counters(&self) -> Counters {
         let mut counters = self.sides.thread_counters();
-        self.skipped().add_to(&mut counters);
+        self.programs.skipped().add_to(&mut counters);
         counters
     }
 
@@ -537,7 +439,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn split_event(&self, event: usize, cpu: u32, descriptor: BorrowedFd<'_>) -> Result<(), Error> {
-        self.sched_stats.split_event(event as u32 * self.cpus + cpu, descriptor)
+        self.sched_stats.split_event(event, cpu, descriptor)
     }
 
     /// Does the same for the events of a CPU that came online. They count from 0 again.
@@ -545,11 +447,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn split_events_again(&mut self, cpu: u32, events: &[(usize, BorrowedFd<'_>)]) -> Result<(), Error> {
-        // Remove the events first: a running program could note a last reading of the old event.
-        self.no_split_events(cpu)?;
-        self.pool.wait_for_programs()?;
-        self.sched_stats.forget_readings(cpu)?;
-        events.iter().try_for_each(|(event, descriptor)| self.split_event(*event, cpu, *descriptor))
+        self.sched_stats.split_events_again(&mut self.pool, cpu, events)
     }
 
     /// Releases the events of a CPU. The kernel keeps them open as long as they are split.
@@ -557,8 +455,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::Map`].
     pub fn no_split_events(&self, cpu: u32) -> Result<(), Error> {
-        let places = (cpu..self.sched_stats.events.max_entries()).step_by(self.cpus as usize);
-        places.map(|place| self.sched_stats.no_event(place)).fold(Ok(()), Result::and)
+        self.sched_stats.no_split_events(cpu)
     }
 
     /// The scheduler's statistics so far, of all followed threads.
@@ -588,25 +485,7 @@ impl Kernel {
     /// Run time of each program in ns, if the kernel counts it (sysctl kernel.bpf_stats_enabled).
     #[must_use]
     pub fn run_times_ns(&self) -> Option<BTreeMap<String, u64>> {
-        let mut times = BTreeMap::new();
-        self.runs().for_each(|(name, runs)| *times.entry(name).or_default() += runs.time_ns);
-        times.values().any(|time| *time > 0).then_some(times)
-    }
-
-    /// Runs of programs that the kernel has skipped so far.
-    fn skipped(&self) -> Skipped {
-        let mut skipped = Skipped::default();
-        self.runs().for_each(|(program, runs)| skipped.note(&program, runs.skipped));
-        skipped
-    }
-
-    /// The kernel's counts for each loaded program, by name. Programs of several events may have one.
-    fn runs(&self) -> impl Iterator<Item = (String, Runs)> {
-        let objects = std::iter::once(&self.object).chain(self.samplers.further());
-        let loaded = objects.flat_map(|object| object.progs().filter(|program| program.autoload()));
-        loaded.filter_map(|program| {
-            Some((program.name().to_string_lossy().into_owned(), runs(program.as_fd())?))
-        })
+        self.programs.run_times_ns()
     }
 
     /// Run time of all programs in ns, if the kernel counts it.

@@ -7,6 +7,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use crate::Error;
 use crate::abi::control;
 use crate::control_words::ControlWords;
+use crate::life::{self, LifeCounts};
 use crate::mapping_lists::{List, MappingLists};
 use crate::mappings::{KernelMapping, MAPPING_WORDS, mapping_words};
 use crate::memory::ProcessPlaces;
@@ -45,17 +46,36 @@ pub struct ProcessUse {
 
 pub(crate) struct Processes {
     map: MapHandle,
+    life_counts: MapHandle,
     /// A change of a control word tells the programs to read `map` again.
     words: ControlWords,
     changed: u64,
     epoch: u32,
     generation: u32,
     lists: MappingLists,
+    pythons: Pythons,
+    /// Kernel frames are taken by default.
+    kernel_stacks: bool,
 }
 
 impl Processes {
-    pub(crate) fn new(map: MapHandle, words: ControlWords) -> Self {
-        Self { map, words, changed: 0, epoch: 0, generation: 0, lists: MappingLists::default() }
+    /// Finds the maps by name. `kernel_stacks`: kernel frames are taken by default.
+    pub(crate) fn find(
+        map: impl Fn(&'static str) -> Result<MapHandle, Error>,
+        words: ControlWords,
+        kernel_stacks: bool,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            map: map("procs")?,
+            life_counts: map("life_counts")?,
+            words,
+            changed: 0,
+            epoch: 0,
+            generation: 0,
+            lists: MappingLists::default(),
+            pythons: Pythons::new(map("pythons")?),
+            kernel_stacks,
+        })
     }
 
     /// Adds a process (`new`), or updates one that the programs still know. Returns false if they no longer know it.
@@ -134,6 +154,21 @@ impl Processes {
         }
     }
 
+    /// Whether forks and exits of processes that are not recorded are reported too.
+    pub(crate) fn tell_all_lives(&self, on: bool) {
+        self.words.set(control::TELLS_ALL_LIVES, on.into());
+    }
+
+    /// The programs' counts of process life.
+    pub(crate) fn life_counts(&self) -> Result<LifeCounts, Error> {
+        life::counts(&self.life_counts)
+    }
+
+    /// The current epoch.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// Begins the next epoch, and gives its number. From now on programs note it in the processes and tables that they use.
     pub(crate) fn begin_epoch(&mut self) -> u32 {
         self.epoch += 1;
@@ -206,13 +241,12 @@ impl Processes {
     /// that the programs can follow, or no room for it. Its children have it too. False: the process has no interpreter now.
     pub(crate) fn set_python(
         &mut self,
-        pythons: &mut Pythons,
         pid: u32,
         exec_id: u64,
         python: Option<&Python>,
     ) -> Result<bool, Error> {
         let number = match python {
-            Some(python) => pythons.number(python, || self.pythons_in_use())?,
+            Some(python) => self.pythons.number(python, || pythons_in_use(&self.map))?,
             None => 0,
         };
         let Some(value) = self.value(pid) else { return Ok(false) };
@@ -226,13 +260,6 @@ impl Processes {
         Ok(number != 0)
     }
 
-    /// The numbers of interpreters that processes have.
-    fn pythons_in_use(&self) -> HashSet<u16> {
-        let keys = self.map.keys().take(2 * self.map.max_entries() as usize);
-        let values = keys.filter_map(|key| self.map.lookup(&key, MapFlags::ANY).ok()?);
-        values.filter_map(|value| proc_python(&value)).collect()
-    }
-
     /// Replaces the record of a process. False: the programs do not know it.
     fn change(&mut self, pid: u32, value: &[u8]) -> Result<bool, Error> {
         match self.map.update(&pid.to_ne_bytes(), value, MapFlags::EXIST) {
@@ -243,15 +270,23 @@ impl Processes {
         Ok(true)
     }
 
-    /// Whether a process follows the default for kernel frames. Its children and its later programs do the same. False: the programs
-    /// do not know the process.
-    pub(crate) fn set_other_kernel_stacks(&mut self, pid: u32, other: bool) -> Result<bool, Error> {
+    /// Whether kernel frames are taken of a process. Its children and its later programs do the same. False: the programs do not know the
+    /// process.
+    pub(crate) fn set_kernel_stacks(&mut self, pid: u32, on: bool) -> Result<bool, Error> {
+        let other = on != self.kernel_stacks;
         let Some(value) = self.value(pid) else { return Ok(false) };
         let flags = proc_flags(&value).unwrap_or(0) & !PROC_OTHER_KERNEL_STACKS;
         let flags = flags | if other { PROC_OTHER_KERNEL_STACKS } else { 0 };
         let Some(value) = with_flags(value, flags) else { return Ok(false) };
         self.change(pid, &value)
     }
+}
+
+/// The numbers of interpreters that processes have.
+fn pythons_in_use(procs: &MapHandle) -> HashSet<u16> {
+    let keys = procs.keys().take(2 * procs.max_entries() as usize);
+    let values = keys.filter_map(|key| procs.lookup(&key, MapFlags::ANY).ok()?);
+    values.filter_map(|value| proc_python(&value)).collect()
 }
 
 /// Whether a list of the table pool has these mappings and no others. Then it need not be written again.

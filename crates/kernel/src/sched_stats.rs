@@ -34,7 +34,9 @@ const ON_CPU: u16 = 0;
 /// The maps of `bpf/sched_stats.h` and `bpf/counters.h`.
 pub(crate) struct StatsMaps {
     all: MapHandle,
-    pub(crate) events: MapHandle,
+    events: MapHandle,
+    /// Possible CPUs. Each event has so many places in `events`.
+    cpus: u32,
     /// The last reading of each event on each CPU.
     readings: MapHandle,
     /// Statistics of processes. The programs add to one table while user space empties the other.
@@ -109,11 +111,13 @@ impl StatsMaps {
     /// Finds the maps by name.
     pub(crate) fn find(
         map: impl Fn(&'static str) -> Result<MapHandle, Error>,
+        cpus: u32,
         words: ControlWords,
     ) -> Result<Self, Error> {
         Ok(Self {
             all: map("schedules")?,
             events: map("split_events")?,
+            cpus,
             readings: map("split_last")?,
             tables: [
                 StatsTables {
@@ -151,14 +155,40 @@ impl StatsMaps {
     }
 
     /// Enters the descriptor of an event, so that the programs can read the event.
-    pub(crate) fn split_event(&self, place: u32, descriptor: BorrowedFd<'_>) -> Result<(), Error> {
+    pub(crate) fn split_event(
+        &self,
+        event: usize,
+        cpu: u32,
+        descriptor: BorrowedFd<'_>,
+    ) -> Result<(), Error> {
+        let place = event as u32 * self.cpus + cpu;
         let value = descriptor.as_raw_fd().to_ne_bytes();
         let entered = self.events.update(&place.to_ne_bytes(), &value, MapFlags::ANY);
         entered.map_err(|source| Error::Map { action: "enter an event into", map: "split_events", source })
     }
 
+    /// Enters the events of a CPU again. They count from 0.
+    pub(crate) fn split_events_again(
+        &self,
+        pool: &mut TablePool,
+        cpu: u32,
+        events: &[(usize, BorrowedFd<'_>)],
+    ) -> Result<(), Error> {
+        // Remove the events first: a running program could note a last reading of the old event.
+        self.no_split_events(cpu)?;
+        pool.wait_for_programs()?;
+        self.forget_readings(cpu)?;
+        events.iter().try_for_each(|(event, descriptor)| self.split_event(*event, cpu, *descriptor))
+    }
+
+    /// Removes the events of a CPU.
+    pub(crate) fn no_split_events(&self, cpu: u32) -> Result<(), Error> {
+        let places = (cpu..self.events.max_entries()).step_by(self.cpus as usize);
+        places.map(|place| self.no_event(place)).fold(Ok(()), Result::and)
+    }
+
     /// Removes the event that [`Self::split_event`] entered, if there is one.
-    pub(crate) fn no_event(&self, place: u32) -> Result<(), Error> {
+    fn no_event(&self, place: u32) -> Result<(), Error> {
         match self.events.delete(&place.to_ne_bytes()) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
                 Err(Error::Map { action: "take an event out of", map: "split_events", source: error })
@@ -168,7 +198,7 @@ impl StatsMaps {
     }
 
     /// Clears the last readings of a CPU, so that its next reading counts as the first.
-    pub(crate) fn forget_readings(&self, cpu: u32) -> Result<(), Error> {
+    fn forget_readings(&self, cpu: u32) -> Result<(), Error> {
         let none = [0; size_of::<types::split_counts>()];
         let entered = self.readings.update(&cpu.to_ne_bytes(), &none, MapFlags::ANY);
         entered.map_err(|source| Error::Map { action: "write", map: "split_last", source })

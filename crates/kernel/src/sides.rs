@@ -12,7 +12,7 @@ use libbpf_rs::{MapCore, MapHandle};
 use crate::abi::control;
 use crate::control_words::{ControlWords, Switch};
 use crate::counters::{COUNTERS, Counter};
-use crate::sampler_states::{SamplerStates, Ticks};
+use crate::sampler_states::{Further, SamplerStates, Ticks};
 use crate::sections::VALUE_SLOTS;
 use crate::sum_key::Event;
 use crate::table_pool::TablePool;
@@ -128,16 +128,16 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    pub(crate) fn new(
-        tables: [MapHandle; 2],
-        seam_records: MapHandle,
-        states: SamplerStates,
+    /// Finds the maps by name. `further`: the slots of further sampled events.
+    pub(crate) fn find(
+        map: impl Fn(&'static str) -> Result<MapHandle, Error>,
+        further: Further,
         words: ControlWords,
-    ) -> Self {
-        Self {
-            tables,
-            seam_records,
-            states,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            tables: [map("totals_a")?, map("totals_b")?],
+            seam_records: map("seam_records")?,
+            states: SamplerStates::new(&map("sampler_states")?, further)?,
             switch: Switch::new(words.clone(), control::SIDE_CHANGES),
             words,
             seam_ns: 0,
@@ -146,7 +146,7 @@ impl Sides {
             open: Vec::new(),
             total: Counted::NOTHING,
             interval: Counted::NOTHING,
-        }
+        })
     }
 
     /// Distinct stacks that one side holds.

@@ -15,6 +15,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use crate::Error;
 use crate::abi::{CHUNK_BYTES, CHUNK_WORDS};
 use crate::extents::Extents;
+use crate::memory::TableRoom;
 
 /// Freed words are not used again for this long. A running program, or a child that still shares its parent's mappings,
 /// may be reading them.
@@ -87,19 +88,18 @@ impl TablePool {
     }
 
     /// Bytes that tables and mappings may have.
-    pub(crate) fn limit_bytes(&self) -> usize {
+    fn limit_bytes(&self) -> usize {
         self.chunks.len() * CHUNK_BYTES
     }
 
-    /// Bytes that can be allocated now, in however many pieces.
-    pub(crate) fn free_bytes(&mut self) -> usize {
+    /// What there is of it, and what is left.
+    pub(crate) fn room(&mut self) -> TableRoom {
         self.end_quarantine();
-        self.extents.words() as usize * 4
-    }
-
-    /// Bytes that were freed and can be allocated soon.
-    pub(crate) fn soon_free_bytes(&self) -> usize {
-        self.quarantine.iter().map(|(_, _, words)| *words as usize * 4).sum()
+        TableRoom {
+            limit_bytes: self.limit_bytes(),
+            free_bytes: self.extents.words() as usize * 4,
+            soon_free_bytes: self.quarantine.iter().map(|(_, _, words)| *words as usize * 4).sum(),
+        }
     }
 
     /// A copy of the words that are free, or will be soon.

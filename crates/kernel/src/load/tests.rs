@@ -70,7 +70,7 @@ fn tables_for_a_crowd_are_empty_at_the_start_and_no_memory_is_left_out() {
     let Some(kernel) = loaded() else { return };
     let grow = tables_can_grow();
     let mut whole = 0;
-    for map in kernel.object.maps() {
+    for map in kernel.programs.object().maps() {
         let name = map.name().to_string_lossy().into_owned();
         let kept = MapHandle::try_from(&map).expect("it is there");
         // libbpf has a place for each map of the object, also for one that it does not make.
@@ -92,7 +92,7 @@ fn tables_for_a_crowd_are_empty_at_the_start_and_no_memory_is_left_out() {
 
 /// Memory of all loaded maps, as the kernel tells it.
 fn told_bytes(kernel: &Kernel) -> usize {
-    let kept = kernel.object.maps().filter_map(|map| MapHandle::try_from(&map).ok());
+    let kept = kernel.programs.object().maps().filter_map(|map| MapHandle::try_from(&map).ok());
     kept.filter(|map| map.info().is_ok()).map(|map| growing_bytes(&map)).sum()
 }
 
@@ -144,7 +144,7 @@ fn the_cut_after_one_that_failed_has_the_time_before_both() {
 fn threads_are_counted_as_lost_while_all_slots_are_claimed() {
     beside_a_sleeper(|_| {
         let Some(mut kernel) = loaded() else { return };
-        let states = find_map(&kernel.object, "sampler_states").expect("it is in the object");
+        let states = find_map(kernel.programs.object(), "sampler_states").expect("it is in the object");
         // The slots that can be claimed are the last ones.
         let slot = (states.max_entries() - 1).to_ne_bytes();
         let claim = |claims: u64| {
