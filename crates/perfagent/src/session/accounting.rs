@@ -54,7 +54,7 @@ pub(super) fn of_interval(parts: &mut Parts) -> Accounting {
     let total = total(parts);
     let mut accounting = total.since(&parts.interval.before);
     parts.interval.carried.add_to(&mut accounting);
-    parts.intake.account_walks(&mut accounting);
+    parts.intake.walks.account(&mut accounting);
     parts.intake.builder.account(&mut accounting);
     accounting
 }

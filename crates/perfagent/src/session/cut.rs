@@ -65,7 +65,7 @@ pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
     let carried = late(parts);
     parts.interval.carried.add_to(&mut figures);
     carried.take_from(&mut figures);
-    parts.intake.take_walks(&mut figures);
+    parts.intake.walks.end_interval(&mut figures);
     figures.elapsed_ns = seam_ns.saturating_sub(parts.interval.start_ns);
     let context = context(parts, figures);
     let names = parts.end_naming();

@@ -1,31 +1,20 @@
 //! Stacks and sums as they arrive from the kernel side, on their way into the recording.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
-use kernel::{
-    CodeMessage, Event, Frame, Kernel, LockMessage, RawStack, SampledAt, StackMessage, State, WalkEnd,
-};
+use kernel::{CodeMessage, Event, Kernel, LockMessage, RawStack, SampledAt, StackMessage, State, WalkEnd};
 use profile::Avma;
-use recording::{Accounting, Builder, EventId, Key, Limits, LockKey, MissingStack, Role, StackSums};
+use recording::{Builder, EventId, Key, Limits, LockKey, MissingStack, Role, StackSums};
 
 use super::held_stacks::HeldStacks;
 use super::python_stacks::PythonStacks;
 use super::resolver::{Gate, Resolver};
+use super::user_walks::{UserWalks, WalkContext};
 use super::{convert, settings};
 use crate::Config;
-use crate::processes::{LostAt, ProcessSnapshot, Processes};
+use crate::processes::{ProcessSnapshot, Processes};
 use crate::timeline::Timeline;
-use crate::unwinding::{DeferredStack, DeferredStacks, TableStore, Unwinders, Walked, walk};
-
-/// Time for walks in user space in one round: mappings and tables of other processes wait meanwhile.
-const WALKS_PER_ROUND: Duration = Duration::from_millis(5);
-/// Addresses in no mapping that are looked at in one round.
-const MAX_NOWHERE: usize = 1024;
-/// Time for the walks that are left at the end.
-const LAST_WALKS: Duration = Duration::from_secs(1);
-/// Of this, time for reading files that walks need.
-const LAST_FILES: Duration = Duration::from_millis(500);
+use crate::unwinding::{TableStore, Walked};
 
 /// The event of off-CPU intervals.
 pub(super) const SCHEDULER: EventId = EventId(1);
@@ -35,53 +24,16 @@ fn event_of(stack: &StackMessage) -> EventId {
     if matches!(stack.state, State::Sampled | State::Freed) { convert::event(stack.event) } else { SCHEDULER }
 }
 
-/// Ends of walks in user space, by number of [`recording::WalkEnd`].
-type WalkEnds = [u64; recording::WalkEnd::ALL.len()];
-
-/// Ends of walks in user space, by what took the stacks.
-#[derive(Clone, Debug, Default)]
-struct DeferredWalks {
-    /// Of samples, by number of the event.
-    sampled: [WalkEnds; EventId::MAX_FURTHER + 1],
-    intervals: WalkEnds,
-}
-
-impl DeferredWalks {
-    fn count(&mut self, event: EventId, end: WalkEnd) {
-        let ends = match event.sampled_number() {
-            Some(number) => self.sampled.get_mut(number),
-            None => Some(&mut self.intervals),
-        };
-        if let Some(count) = ends.and_then(|ends| ends.get_mut(convert::walk_end(end) as usize)) {
-            *count += 1;
-        }
-    }
-}
-
-/// What is used to walk a stack in user space.
-pub(super) struct WalkContext<'a> {
-    pub(super) processes: &'a Processes,
-    pub(super) tables: &'a mut TableStore,
-    pub(super) kernel: &'a Kernel,
-}
-
 /// Takes in stacks and sums.
 pub(super) struct Intake {
     pub(super) builder: Builder,
     pub(super) resolver: Resolver,
     /// The perf.data file, if one is asked for.
     pub(super) timeline: Option<Timeline>,
-    /// Stacks that wait for tables, to be walked in user space.
-    deferred: DeferredStacks,
+    /// Stacks that are walked in user space.
+    pub(super) walks: UserWalks,
     /// Stacks with frames in files that are still to be opened.
     held: HeldStacks,
-    unwinders: Unwinders,
-    /// Bytes of such stacks that have come since this was last asked for.
-    unwalked_bytes: usize,
-    /// Where stacks led to that ended in no mapping.
-    nowhere: Vec<LostAt>,
-    /// Ends of walks in user space.
-    deferred_walks: DeferredWalks,
     /// Distinct stacks since the sums were last taken.
     undrained: u64,
     /// Allocations are recorded: the innermost frame is the allocator's own, and objects that are freed come under a key that follows from
@@ -110,12 +62,8 @@ impl Intake {
             },
             resolver: Resolver::new(config, gate, python),
             timeline: None,
-            deferred: DeferredStacks::default(),
+            walks: UserWalks::default(),
             held: HeldStacks::default(),
-            unwinders: Unwinders::default(),
-            unwalked_bytes: 0,
-            nowhere: Vec::new(),
-            deferred_walks: DeferredWalks::default(),
             undrained: 0,
             allocations: config.heap.is_some(),
             single_samples: config.single_samples,
@@ -186,9 +134,10 @@ impl Intake {
     /// Takes in a stack that was sent unwalked.
     pub(super) fn take_raw(&mut self, raw: RawStack, context: &mut WalkContext<'_>) {
         self.undrained += u64::from(raw.stack.hash != 0);
-        self.unwalked_bytes += raw.len();
-        if let Some(oldest) = self.deferred.push(raw) {
-            self.walk_deferred(oldest, context, false);
+        let oldest = self.walks.add(raw);
+        let walked = oldest.and_then(|oldest| self.walks.walk(oldest, context, false));
+        if let Some((raw, walked)) = walked {
+            self.record_walked(raw, walked, context.processes);
         }
     }
 
@@ -247,7 +196,7 @@ impl Intake {
     ) {
         if walked {
             if !stack.end.is_no_walk() {
-                self.deferred_walks.count(event_of(&stack), stack.end);
+                self.walks.count(event_of(&stack), stack.end);
             }
             self.enter(&stack, snapshot, false, None);
         } else {
@@ -314,87 +263,18 @@ impl Intake {
         for stack in self.held.take_ready(context.processes, last) {
             self.take_or_hold(&stack, context, false);
         }
-        let sections = self.unwinders.take_finished(Duration::ZERO);
-        let news = context.tables.take_news().with_sections(sections);
-        if last {
-            self.unwinders.may_wait(LAST_FILES);
-        }
-        let deadline = Instant::now() + if last { LAST_WALKS } else { WALKS_PER_ROUND };
-        let due = if last { self.deferred.take() } else { self.deferred.take_due(&news, Instant::now()) };
+        let (round, due) = self.walks.begin_round(context.tables, last);
         for deferred in due {
-            if Instant::now() >= deadline && last {
-                let end = deferred.raw.stack.end;
-                let walked = Walked { frames: Vec::new(), end, left_the_copy: false, nowhere: None };
-                self.record_walked(deferred.raw, walked, context.processes);
-            } else if Instant::now() >= deadline {
-                self.deferred.put_back(deferred);
-            } else {
-                let wait = !last && deferred.is_patient();
-                self.walk_deferred(deferred, context, wait);
+            if let Some((raw, walked)) = self.walks.walk_in_round(deferred, &round, context) {
+                self.record_walked(raw, walked, context.processes);
             }
         }
     }
 
-    fn walk_deferred(&mut self, mut deferred: DeferredStack, context: &mut WalkContext<'_>, wait: bool) {
-        let raw = &deferred.raw;
-        let Some(snapshot) = context.processes.histories().at(raw.stack.pid, raw.stack.exec_id) else {
-            if wait && deferred.awaits_its_program() {
-                self.deferred.put_back(deferred);
-            } else {
-                let end = WalkEnd::TableNotReady;
-                let walked = Walked { frames: Vec::new(), end, left_the_copy: false, nowhere: None };
-                self.record_walked(deferred.raw, walked, context.processes);
-            }
-            return;
-        };
-        match walk(raw, snapshot.image, &mut self.unwinders, context.tables, context.kernel, wait) {
-            // The code may be in a mapping that is still to be read.
-            Some(walked) if walked.end == WalkEnd::NoMapping && wait && deferred.awaits_mappings() => {
-                self.deferred.put_back(deferred);
-            }
-            Some(walked) => self.record_walked(deferred.raw, walked, context.processes),
-            None => {
-                deferred.awaits_files();
-                self.deferred.put_back(deferred);
-            }
-        }
-    }
-
-    /// Walks may wait for files from here on, all together for no longer than this.
-    pub(super) fn may_wait_for_files(&mut self, time: Duration) {
-        self.unwinders.may_wait(time);
-    }
-
-    /// Walks the stack of a sleeping thread at once, without waiting for tables.
-    pub(super) fn walk_now(
-        &mut self,
-        raw: &RawStack,
-        snapshot: ProcessSnapshot<'_>,
-        tables: &mut TableStore,
-        kernel: &Kernel,
-    ) -> Option<Walked> {
-        walk(raw, snapshot.image, &mut self.unwinders, tables, kernel, false)
-    }
-
-    fn record_walked(&mut self, raw: RawStack, mut walked: Walked, processes: &Processes) {
-        if walked.left_the_copy {
-            // The kernel could have read it: the cause of the kernel holds.
-            walked.end = raw.stack.end;
-        }
-        self.deferred_walks.count(event_of(&raw.stack), walked.end);
-        if let Some(address) = walked.nowhere.filter(|_| self.nowhere.len() < MAX_NOWHERE) {
-            self.nowhere.push(LostAt { pid: raw.stack.pid, time_ns: raw.stack.time_ns, address });
-        }
-        if walked.end != WalkEnd::Root {
-            let pcs: Vec<u64> = walked.frames.iter().map(|frame| frame.pc).collect();
-            tracing::debug!(target: "perfagent", pid = raw.stack.pid, end = ?walked.end, bytes = raw.len(), "deferred walk {pcs:x?}");
-        }
-        let mut stack = raw.stack;
-        stack.user = match walked.frames {
-            frames if frames.is_empty() => vec![Frame { pc: raw.pc, exact: true, by_frame_pointer: false }],
-            frames => frames,
-        };
-        stack.end = walked.end;
+    fn record_walked(&mut self, mut raw: RawStack, walked: Walked, processes: &Processes) {
+        let event = event_of(&raw.stack);
+        self.walks.end(&mut raw, walked, event);
+        let stack = raw.stack;
         let snapshot = processes.histories().at(stack.pid, stack.exec_id);
         if stack.hash == 0 {
             self.add_single(&stack, raw.at, raw.value, snapshot);
@@ -494,37 +374,7 @@ impl Intake {
 
     /// Whether stacks wait for tables or files.
     pub(super) fn has_waiting(&self) -> bool {
-        !self.deferred.is_empty() || !self.held.is_empty()
-    }
-
-    /// Bytes of unwalked stacks that have come since the last call.
-    pub(super) fn take_unwalked_bytes(&mut self) -> usize {
-        std::mem::take(&mut self.unwalked_bytes)
-    }
-
-    /// Where stacks led to that ended in no mapping, since the last call.
-    pub(super) fn take_nowhere(&mut self) -> Vec<LostAt> {
-        std::mem::take(&mut self.nowhere)
-    }
-
-    /// Drops what walks no longer use.
-    pub(super) fn release_unused(&mut self) {
-        self.unwinders.release_unused();
-    }
-
-    /// Tells the ends of walks in user space so far in this interval.
-    pub(super) fn account_walks(&self, accounting: &mut Accounting) {
-        let DeferredWalks { sampled: [first, further @ ..], intervals } = &self.deferred_walks;
-        accounting.deferred_walks = [*first, *intervals];
-        for (of_event, ends) in accounting.further.iter_mut().zip(further) {
-            of_event.deferred_walks = *ends;
-        }
-    }
-
-    /// The same, for the recording of the interval. The next interval begins with none.
-    pub(super) fn take_walks(&mut self, accounting: &mut Accounting) {
-        self.account_walks(accounting);
-        self.deferred_walks = DeferredWalks::default();
+        !self.walks.none_waits() || !self.held.is_empty()
     }
 }
 

@@ -36,6 +36,7 @@ mod sleepers;
 mod start;
 mod targets;
 mod trampolines;
+mod user_walks;
 
 pub(crate) use added_targets::NewTarget;
 pub(crate) use cut::CutInterval;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use kernel::Message;
 
 use super::carry_over::carry_over;
-use super::intake::WalkContext;
 use super::parts::Parts;
 use super::perf_data;
+use super::user_walks::WalkContext;
 use crate::hooks::{ExecutedProgram, HookThread};
 use crate::processes::{Arrival, Losses, Processes};
 use crate::{Warning, WarningKind};
@@ -43,7 +43,7 @@ pub(super) fn round(parts: &mut Parts, last: bool) -> bool {
     let mut context =
         WalkContext { processes: &parts.processes, tables: &mut parts.tables, kernel: &parts.kernel };
     parts.intake.walk_waiting(&mut context, last);
-    let nowhere = parts.intake.take_nowhere();
+    let nowhere = parts.intake.walks.take_nowhere();
     nowhere.into_iter().for_each(|lost| parts.processes.lost_at(lost));
     perf_data::round(parts, false);
     if parts.named.elapsed() >= NAMES_INTERVAL {

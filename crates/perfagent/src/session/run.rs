@@ -78,7 +78,7 @@ pub(super) fn run(mut parts: Parts, requests: Receiver<Request>) -> CaptureResul
     let mut added_targets = AddedTargets::default();
     take_sleepers(&mut parts);
     loop {
-        let hurries = parts.intake.take_unwalked_bytes() >= MANY_BYTES || begun.elapsed() < HURRIED_FOR;
+        let hurries = parts.intake.walks.take_unwalked_bytes() >= MANY_BYTES || begun.elapsed() < HURRIED_FOR;
         let pause = match Instant::now() < busy_until {
             _ if hurries => HURRIED,
             true => BUSY,
@@ -148,7 +148,7 @@ fn prune(parts: &mut Parts) {
         drain(parts);
     }
     parts.tables.free_unused(&mut parts.kernel);
-    parts.intake.release_unused();
+    parts.intake.walks.release_unused();
     parts.intake.resolver.pythons().into_iter().for_each(Pythons::prune);
     sys::memory::give_back_free_pages();
 }

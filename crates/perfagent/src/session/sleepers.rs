@@ -40,7 +40,7 @@ pub(super) fn take_in(
     }
     let pids: Vec<u32> = unwalked.keys().copied().collect();
     let found = intake.find_pythons(&pids, processes, kernel);
-    intake.may_wait_for_files(FILES);
+    intake.walks.may_wait_for_files(FILES);
     for (pid, mut raws) in unwalked {
         let before = stacks.len();
         while !raws.is_empty() {
@@ -50,7 +50,7 @@ pub(super) fn take_in(
         let walked = stacks.get_mut(before..).unwrap_or_default();
         intake.read_python_asleep(pid, walked, processes);
     }
-    intake.may_wait_for_files(Duration::ZERO);
+    intake.walks.may_wait_for_files(Duration::ZERO);
     if stacks.is_empty() {
         return found;
     }
@@ -90,7 +90,7 @@ fn walk_all(
         for (mut raw, bytes) in std::mem::take(&mut raws).into_iter().zip(memory) {
             raw.fill(bytes);
             let snapshot = processes.histories().at(raw.stack.pid, raw.stack.exec_id);
-            match snapshot.and_then(|snapshot| intake.walk_now(&raw, snapshot, tables, kernel)) {
+            match snapshot.and_then(|snapshot| intake.walks.walk_now(&raw, snapshot, tables, kernel)) {
                 Some(Walked { end: WalkEnd::Fault, .. }) if size < WHOLE => raws.push(raw),
                 Some(Walked { frames, end, left_the_copy, .. }) => {
                     raw.stack.user = frames;
