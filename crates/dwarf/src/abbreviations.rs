@@ -24,17 +24,28 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// An entry without its values.
+/// An entry without its values. Small, because the scan of a unit asks one for each entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub kind: Kind,
     pub has_children: bool,
-    /// Bytes of all attributes, if they are always the same.
-    fixed: Option<u32>,
-    /// Where `DW_AT_sibling` is, as a 4-byte reference, if that is always the same place.
-    sibling: Option<u16>,
+    /// Where `DW_AT_sibling` is, as a 4-byte reference, if that is always the same place; else [`NO_SIBLING`].
+    sibling: u16,
+    /// Bytes of all attributes, if they are always the same; else [`NOT_FIXED`].
+    fixed: u32,
     /// Where its attributes are, from the begin of the table.
     specs_at: u32,
+    /// Position in [`Abbreviations::walks`], if it is a function or a call, or not fixed; else [`NO_WALK`].
+    walk: u32,
+}
+
+const NO_SIBLING: u16 = u16::MAX;
+const NOT_FIXED: u32 = u32::MAX;
+const NO_WALK: u32 = u32::MAX;
+
+/// How to get over the attributes of an entry one by one.
+#[derive(Clone, Copy, Debug)]
+struct Walk {
     /// Positions in [`Abbreviations::skips`].
     skips: (u32, u32),
     /// Positions in [`Abbreviations::steps`], if it is a function or a call.
@@ -134,6 +145,7 @@ pub(crate) struct Abbreviations {
     dense: Vec<Shape>,
     /// Those with other numbers.
     sparse: BTreeMap<u64, Shape>,
+    walks: Vec<Walk>,
     skips: Vec<Skip>,
     steps: Vec<Step>,
     /// Bytes that were read.
@@ -151,13 +163,24 @@ impl Abbreviations {
         let mut at = 0;
         while let Some((code, tag, has_children)) = head(rest, &mut at) {
             let specs_at = at as u32;
-            specs.clear();
-            let mut has_code = false;
-            loop {
-                let Some(spec) = specification(rest, &mut at) else { return this };
-                let Some(spec) = spec else { break };
-                has_code |= matches!(spec.name(), dw::DW_AT_low_pc | dw::DW_AT_ranges);
-                specs.push(spec);
+            let Some(Outline { has_code, fixed, mut sibling }) = outline(rest, &mut at, &sizes) else {
+                return this;
+            };
+            let has_steps = matches!(tag, dw::DW_TAG_subprogram | dw::DW_TAG_inlined_subroutine);
+            let mut walk = NO_WALK;
+            // Most others are told by their length.
+            if has_steps || fixed.is_none() {
+                let mut at = specs_at as usize;
+                specs.clear();
+                specs.extend(std::iter::from_fn(|| specification(rest, &mut at).flatten()));
+                let mut skips = (0, 0);
+                if fixed.is_none() {
+                    let Some(read) = this.skips_of(&specs, encoding) else { return this };
+                    (sibling, skips) = read;
+                }
+                let steps = if has_steps { this.steps_of(&specs, encoding) } else { None };
+                walk = this.walks.len() as u32;
+                this.walks.push(Walk { skips, steps });
             }
             let kind = match tag {
                 dw::DW_TAG_subprogram if has_code => Kind::Function,
@@ -174,14 +197,13 @@ impl Abbreviations {
                 | dw::DW_TAG_skeleton_unit => Kind::Scope,
                 _ => Kind::Other,
             };
-            let Some((fixed, sibling, skips)) = this.skips_of(&specs, &sizes, encoding) else { return this };
-            let has_steps = matches!(tag, dw::DW_TAG_subprogram | dw::DW_TAG_inlined_subroutine);
-            let steps = if has_steps { this.steps_of(&specs, encoding) } else { None };
-            this.insert(code, Shape { kind, has_children, fixed, sibling, specs_at, skips, steps });
+            let (fixed, sibling) = (fixed.unwrap_or(NOT_FIXED), sibling.unwrap_or(NO_SIBLING));
+            this.insert(code, Shape { kind, has_children, sibling, fixed, specs_at, walk });
             this.read = at;
         }
         // They are kept as long as the file.
         this.dense.shrink_to_fit();
+        this.walks.shrink_to_fit();
         this.skips.shrink_to_fit();
         this.steps.shrink_to_fit();
         this
@@ -211,7 +233,7 @@ impl Abbreviations {
     /// The steps over an entry of this shape, if it is a function or a call.
     #[inline]
     pub fn steps(&self, shape: &Shape) -> Option<&[Step]> {
-        let (first, end) = shape.steps?;
+        let (first, end) = self.walks.get(shape.walk as usize)?.steps?;
         self.steps.get(first as usize..end as usize)
     }
 
@@ -237,29 +259,14 @@ impl Abbreviations {
         Some((first as u32, self.steps.len() as u32))
     }
 
-    /// How to get over these attributes. `None` if a form is unknown.
-    #[expect(clippy::type_complexity, reason = "three fields of one structure")]
+    /// Where the sibling is, and how to get over these attributes. `None` if a form is unknown.
     fn skips_of(
         &mut self,
         specs: &[AttributeSpecification],
-        sizes: &[u8; SIZES],
         encoding: Encoding,
-    ) -> Option<(Option<u32>, Option<u16>, (u32, u32))> {
+    ) -> Option<(Option<u16>, (u32, u32))> {
         let first = self.skips.len();
-        let (mut sibling, mut all) = (None, 0u32);
-        // Most are so.
-        let is_fixed = specs.iter().all(|spec| {
-            let size = sizes.get(usize::from(spec.form().0)).copied().unwrap_or(VARIABLE);
-            if spec.name() == dw::DW_AT_sibling && spec.form() == dw::DW_FORM_ref4 {
-                sibling = u16::try_from(all).ok();
-            }
-            all = all.saturating_add(size.into());
-            size != VARIABLE
-        });
-        if is_fixed {
-            return Some((Some(all), sibling, (first as u32, first as u32)));
-        }
-        sibling = None;
+        let mut sibling = None;
         for spec in specs {
             let skip = skip_of(spec.form(), encoding)?;
             let before = match &self.skips[first..] {
@@ -279,7 +286,7 @@ impl Abbreviations {
                 _ => self.skips.push(skip),
             }
         }
-        Some((None, sibling, (first as u32, self.skips.len() as u32)))
+        Some((sibling, (first as u32, self.skips.len() as u32)))
     }
 
     /// Gets over one attribute. `None` if it is damaged.
@@ -297,13 +304,13 @@ impl Abbreviations {
     /// Gets over the attributes of an entry. `None` if they are damaged.
     #[inline]
     pub fn skip(&self, shape: &Shape, data: &[u8], at: &mut usize, encoding: Encoding) -> Option<()> {
-        match shape.fixed {
-            Some(bytes) => *at = at.checked_add(bytes as usize)?,
-            None => {
-                for skip in self.skips.get(shape.skips.0 as usize..shape.skips.1 as usize)? {
-                    apply(*skip, data, at, encoding)?;
-                }
-            }
+        if shape.fixed != NOT_FIXED {
+            *at = at.checked_add(shape.fixed as usize)?;
+            return Some(());
+        }
+        let (first, end) = self.walks.get(shape.walk as usize)?.skips;
+        for skip in self.skips.get(first as usize..end as usize)? {
+            apply(*skip, data, at, encoding)?;
         }
         Some(())
     }
@@ -311,9 +318,40 @@ impl Abbreviations {
     /// Where the next entry beside one is, relative to the unit, if it tells so at a fixed place. `at` is where its attributes begin.
     #[inline]
     pub fn sibling(shape: &Shape, data: &[u8], at: usize) -> Option<usize> {
-        let at = at.checked_add(usize::from(shape.sibling?))?;
+        if shape.sibling == NO_SIBLING {
+            return None;
+        }
+        let at = at.checked_add(usize::from(shape.sibling))?;
         Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?) as usize)
     }
+}
+
+/// What the attributes of an entry are together.
+struct Outline {
+    has_code: bool,
+    /// Their bytes, if they are always as many.
+    fixed: Option<u32>,
+    /// Where the sibling is, if they are.
+    sibling: Option<u16>,
+}
+
+/// Reads the attributes of an abbreviation up to their end. `None` if they are damaged.
+#[inline]
+fn outline(data: &[u8], at: &mut usize, sizes: &[u8; SIZES]) -> Option<Outline> {
+    let mut read = Outline { has_code: false, fixed: None, sibling: None };
+    let (mut all, mut is_fixed) = (0u32, true);
+    while let Some(spec) = specification(data, at)? {
+        let (name, form) = (spec.name(), spec.form());
+        read.has_code |= matches!(name, dw::DW_AT_low_pc | dw::DW_AT_ranges);
+        if name == dw::DW_AT_sibling && form == dw::DW_FORM_ref4 {
+            read.sibling = u16::try_from(all).ok();
+        }
+        let size = sizes.get(usize::from(form.0)).copied().unwrap_or(VARIABLE);
+        is_fixed &= size != VARIABLE;
+        all = all.saturating_add(size.into());
+    }
+    read.fixed = is_fixed.then_some(all);
+    Some(read)
 }
 
 /// Tag and attributes of a root entry.

@@ -86,6 +86,8 @@ pub(crate) struct Context<'a> {
     pub supplementary: Option<Rc<Space<'a>>>,
     pub split: Option<Rc<Space<'a>>>,
     views: HashMap<(Place, usize), Option<Rc<View<'a>>>>,
+    /// The one that an entry was read of last: most references stay in a unit.
+    last_view: Option<(Place, Rc<View<'a>>)>,
     kept: Kept,
     /// Some of what was found, by the lower bits of positions: a unit inlines few functions many times.
     recent: Box<[Option<(EntryRef, Description)>]>,
@@ -104,6 +106,7 @@ impl<'a> Context<'a> {
             supplementary,
             split,
             views: HashMap::new(),
+            last_view: None,
             kept: Kept::default(),
             recent: vec![None; RECENT].into_boxed_slice(),
             relocated: None,
@@ -144,6 +147,20 @@ impl<'a> Context<'a> {
         let view = self.read_view(place, unit, work).map(Rc::new);
         self.views.insert((place, unit), view.clone());
         view
+    }
+
+    /// The unit that an entry is in.
+    fn view_of(&mut self, entry: EntryRef, work: &mut Work) -> Option<Rc<View<'a>>> {
+        if let Some((place, view)) = &self.last_view
+            && *place == entry.place
+            && (view.head.entries..view.head.end).contains(&entry.at)
+        {
+            return Some(Rc::clone(view));
+        }
+        let unit = self.space(entry.place)?.units.at(entry.at)?;
+        let view = self.view(entry.place, unit, work)?;
+        self.last_view = Some((entry.place, Rc::clone(&view)));
+        Some(view)
     }
 
     fn read_view(&mut self, place: Place, unit: usize, work: &mut Work) -> Option<View<'a>> {
@@ -216,9 +233,7 @@ impl<'a> Context<'a> {
     }
 
     fn entry(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Option<Entry> {
-        let space = Rc::clone(self.space(entry.place)?);
-        let unit = space.units.at(entry.at)?;
-        let view = self.view(entry.place, unit, work)?;
+        let view = self.view_of(entry, work)?;
         let mut at = entry.at;
         let shape = view.shape(&mut at)??;
         let mut read = Entry::default();
