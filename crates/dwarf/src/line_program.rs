@@ -79,6 +79,9 @@ pub(crate) fn run_sequence(
 /// States that are kept until rows are made of them.
 const STATES: usize = 256;
 
+/// Grows with the first row.
+const NO_ADDRESSES: Range<u64> = Range { start: u64::MAX, end: 0 };
+
 /// The registers at the begin of a row.
 #[derive(Clone, Copy, Default)]
 struct State {
@@ -105,13 +108,13 @@ struct Rows<F> {
 impl<F: FnMut(Row) -> bool> Rows<F> {
     fn new(take: F) -> Self {
         let states = [State::default(); STATES];
-        Self { states, last: 0, last_address: u64::MAX, begin: 0, addresses: u64::MAX..0, take }
+        Self { states, last: 0, last_address: u64::MAX, begin: 0, addresses: NO_ADDRESSES, take }
     }
 
     /// Tells a sequence that ends at a position of the program, whose rows were made.
     fn enter_sequence(&mut self, end: usize, sequences: &mut Vec<Sequence>) {
         let bytes = std::mem::replace(&mut self.begin, end)..end;
-        let addresses = std::mem::replace(&mut self.addresses, u64::MAX..0);
+        let addresses = std::mem::replace(&mut self.addresses, NO_ADDRESSES);
         // Most of what has no rows is of dropped code.
         if addresses.start < addresses.end {
             sequences.push(Sequence { bytes, addresses });

@@ -247,7 +247,8 @@ impl Reader {
             self.stats.refused_units += main.units.refused + self.index.damaged;
         }
         let kept = std::mem::take(&mut self.kept_entries);
-        let mut context = Context::new(Rc::new(main), supplementary, None).with_kept(kept);
+        let mut context =
+            Context::new(Rc::new(main), supplementary, None).with_kept(kept).for_addresses(unknown.len());
         let mut by_unit: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for address in unknown {
             match self.index.find(address) {

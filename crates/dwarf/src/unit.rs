@@ -97,6 +97,7 @@ impl UnitReader<'_> {
             !head.is_type_unit && head.dwo_id.or_else(|| own(self.work)) == Some(id)
         })?;
         let mut context: Context<'s> = Context::new(main, supplementary, Some(Rc::clone(&space)));
+        context = context.for_addresses(hits.addresses.len());
         context.relocate(skeleton.root.low_pc, skeleton.root.addresses, skeleton.root.rnglists);
         let view = context.view(Place::Split, number, self.work)?;
         Some(self.read(&mut context, (Place::Split, &view), skeleton, hits))

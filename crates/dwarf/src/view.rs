@@ -288,8 +288,7 @@ impl<'a> Root<'a> {
         let mut base = self.low_pc;
         if head.encoding.version >= 5 && head.encoding.address_size == 8 {
             // Most lists have nothing else than these.
-            loop {
-                let Some(kind) = section.get(at) else { break };
+            while let Some(kind) = section.get(at) {
                 let mut next = at + 1;
                 let (begin, end) = match gimli::DwRle(*kind) {
                     dw::DW_RLE_end_of_list => return Some(()),
