@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use gimli::constants::{self as dw, DwAt, DwForm, DwTag};
 use gimli::{AttributeSpecification, Encoding, Format};
 
-use crate::bytes::{skip_string, sleb, uleb};
+use crate::bytes::{sleb, uleb};
+use crate::forms::{SIZES, Skip, VARIABLE, apply, sizes, skip_of};
 use crate::limits::MAX_ABBREVIATIONS;
 
 /// What an entry is to us.
@@ -24,33 +25,32 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// An entry without its values.
+/// An entry without its values. Small, because the scan of a unit asks one for each entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub kind: Kind,
     pub has_children: bool,
-    /// Bytes of all attributes, if they are always the same.
-    fixed: Option<u32>,
-    /// Where `DW_AT_sibling` is, as a 4-byte reference, if that is always the same place.
-    sibling: Option<u16>,
+    /// Where `DW_AT_sibling` is, as a 4-byte reference, if that is always the same place; else [`NO_SIBLING`].
+    sibling: u16,
+    /// Bytes of all attributes, if they are always the same; else [`NOT_FIXED`].
+    fixed: u32,
     /// Where its attributes are, from the begin of the table.
     specs_at: u32,
+    /// Position in [`Abbreviations::walks`], if it is a function or a call, or not fixed; else [`NO_WALK`].
+    walk: u32,
+}
+
+const NO_SIBLING: u16 = u16::MAX;
+const NOT_FIXED: u32 = u32::MAX;
+const NO_WALK: u32 = u32::MAX;
+
+/// How to get over the attributes of an entry one by one.
+#[derive(Clone, Copy, Debug)]
+struct Walk {
     /// Positions in [`Abbreviations::skips`].
     skips: (u32, u32),
     /// Positions in [`Abbreviations::steps`], if it is a function or a call.
     steps: Option<(u32, u32)>,
-}
-
-/// How to get over attributes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Skip {
-    Bytes(u32),
-    Leb,
-    String,
-    /// A block, and the bytes of its length.
-    Block(u8),
-    BlockLeb,
-    Indirect,
 }
 
 /// One step over the attributes of a function or a call.
@@ -134,6 +134,7 @@ pub(crate) struct Abbreviations {
     dense: Vec<Shape>,
     /// Those with other numbers.
     sparse: BTreeMap<u64, Shape>,
+    walks: Vec<Walk>,
     skips: Vec<Skip>,
     steps: Vec<Step>,
     /// Bytes that were read.
@@ -151,13 +152,24 @@ impl Abbreviations {
         let mut at = 0;
         while let Some((code, tag, has_children)) = head(rest, &mut at) {
             let specs_at = at as u32;
-            specs.clear();
-            let mut has_code = false;
-            loop {
-                let Some(spec) = specification(rest, &mut at) else { return this };
-                let Some(spec) = spec else { break };
-                has_code |= matches!(spec.name(), dw::DW_AT_low_pc | dw::DW_AT_ranges);
-                specs.push(spec);
+            let Some(Outline { has_code, fixed, mut sibling }) = outline(rest, &mut at, &sizes) else {
+                return this;
+            };
+            let has_steps = matches!(tag, dw::DW_TAG_subprogram | dw::DW_TAG_inlined_subroutine);
+            let mut walk = NO_WALK;
+            // Most others are told by their length.
+            if has_steps || fixed.is_none() {
+                let mut at = specs_at as usize;
+                specs.clear();
+                specs.extend(std::iter::from_fn(|| specification(rest, &mut at).flatten()));
+                let mut skips = (0, 0);
+                if fixed.is_none() {
+                    let Some(read) = this.skips_of(&specs, encoding) else { return this };
+                    (sibling, skips) = read;
+                }
+                let steps = if has_steps { this.steps_of(&specs, encoding) } else { None };
+                walk = this.walks.len() as u32;
+                this.walks.push(Walk { skips, steps });
             }
             let kind = match tag {
                 dw::DW_TAG_subprogram if has_code => Kind::Function,
@@ -174,14 +186,13 @@ impl Abbreviations {
                 | dw::DW_TAG_skeleton_unit => Kind::Scope,
                 _ => Kind::Other,
             };
-            let Some((fixed, sibling, skips)) = this.skips_of(&specs, &sizes, encoding) else { return this };
-            let has_steps = matches!(tag, dw::DW_TAG_subprogram | dw::DW_TAG_inlined_subroutine);
-            let steps = if has_steps { this.steps_of(&specs, encoding) } else { None };
-            this.insert(code, Shape { kind, has_children, fixed, sibling, specs_at, skips, steps });
+            let (fixed, sibling) = (fixed.unwrap_or(NOT_FIXED), sibling.unwrap_or(NO_SIBLING));
+            this.insert(code, Shape { kind, has_children, sibling, fixed, specs_at, walk });
             this.read = at;
         }
         // They are kept as long as the file.
         this.dense.shrink_to_fit();
+        this.walks.shrink_to_fit();
         this.skips.shrink_to_fit();
         this.steps.shrink_to_fit();
         this
@@ -211,7 +222,7 @@ impl Abbreviations {
     /// The steps over an entry of this shape, if it is a function or a call.
     #[inline]
     pub fn steps(&self, shape: &Shape) -> Option<&[Step]> {
-        let (first, end) = shape.steps?;
+        let (first, end) = self.walks.get(shape.walk as usize)?.steps?;
         self.steps.get(first as usize..end as usize)
     }
 
@@ -237,29 +248,14 @@ impl Abbreviations {
         Some((first as u32, self.steps.len() as u32))
     }
 
-    /// How to get over these attributes. `None` if a form is unknown.
-    #[expect(clippy::type_complexity, reason = "three fields of one structure")]
+    /// Where the sibling is, and how to get over these attributes. `None` if a form is unknown.
     fn skips_of(
         &mut self,
         specs: &[AttributeSpecification],
-        sizes: &[u8; SIZES],
         encoding: Encoding,
-    ) -> Option<(Option<u32>, Option<u16>, (u32, u32))> {
+    ) -> Option<(Option<u16>, (u32, u32))> {
         let first = self.skips.len();
-        let (mut sibling, mut all) = (None, 0u32);
-        // Most are so.
-        let is_fixed = specs.iter().all(|spec| {
-            let size = sizes.get(usize::from(spec.form().0)).copied().unwrap_or(VARIABLE);
-            if spec.name() == dw::DW_AT_sibling && spec.form() == dw::DW_FORM_ref4 {
-                sibling = u16::try_from(all).ok();
-            }
-            all = all.saturating_add(size.into());
-            size != VARIABLE
-        });
-        if is_fixed {
-            return Some((Some(all), sibling, (first as u32, first as u32)));
-        }
-        sibling = None;
+        let mut sibling = None;
         for spec in specs {
             let skip = skip_of(spec.form(), encoding)?;
             let before = match &self.skips[first..] {
@@ -279,7 +275,7 @@ impl Abbreviations {
                 _ => self.skips.push(skip),
             }
         }
-        Some((None, sibling, (first as u32, self.skips.len() as u32)))
+        Some((sibling, (first as u32, self.skips.len() as u32)))
     }
 
     /// Gets over one attribute. `None` if it is damaged.
@@ -297,13 +293,13 @@ impl Abbreviations {
     /// Gets over the attributes of an entry. `None` if they are damaged.
     #[inline]
     pub fn skip(&self, shape: &Shape, data: &[u8], at: &mut usize, encoding: Encoding) -> Option<()> {
-        match shape.fixed {
-            Some(bytes) => *at = at.checked_add(bytes as usize)?,
-            None => {
-                for skip in self.skips.get(shape.skips.0 as usize..shape.skips.1 as usize)? {
-                    apply(*skip, data, at, encoding)?;
-                }
-            }
+        if shape.fixed != NOT_FIXED {
+            *at = at.checked_add(shape.fixed as usize)?;
+            return Some(());
+        }
+        let (first, end) = self.walks.get(shape.walk as usize)?.skips;
+        for skip in self.skips.get(first as usize..end as usize)? {
+            apply(*skip, data, at, encoding)?;
         }
         Some(())
     }
@@ -311,9 +307,40 @@ impl Abbreviations {
     /// Where the next entry beside one is, relative to the unit, if it tells so at a fixed place. `at` is where its attributes begin.
     #[inline]
     pub fn sibling(shape: &Shape, data: &[u8], at: usize) -> Option<usize> {
-        let at = at.checked_add(usize::from(shape.sibling?))?;
+        if shape.sibling == NO_SIBLING {
+            return None;
+        }
+        let at = at.checked_add(usize::from(shape.sibling))?;
         Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?) as usize)
     }
+}
+
+/// What the attributes of an entry are together.
+struct Outline {
+    has_code: bool,
+    /// Their bytes, if they are always as many.
+    fixed: Option<u32>,
+    /// Where the sibling is, if they are.
+    sibling: Option<u16>,
+}
+
+/// Reads the attributes of an abbreviation up to their end. `None` if they are damaged.
+#[inline]
+fn outline(data: &[u8], at: &mut usize, sizes: &[u8; SIZES]) -> Option<Outline> {
+    let mut read = Outline { has_code: false, fixed: None, sibling: None };
+    let (mut all, mut is_fixed) = (0u32, true);
+    while let Some(spec) = specification(data, at)? {
+        let (name, form) = (spec.name(), spec.form());
+        read.has_code |= matches!(name, dw::DW_AT_low_pc | dw::DW_AT_ranges);
+        if name == dw::DW_AT_sibling && form == dw::DW_FORM_ref4 {
+            read.sibling = u16::try_from(all).ok();
+        }
+        let size = sizes.get(usize::from(form.0)).copied().unwrap_or(VARIABLE);
+        is_fixed &= size != VARIABLE;
+        all = all.saturating_add(size.into());
+    }
+    read.fixed = is_fixed.then_some(all);
+    Some(read)
 }
 
 /// Tag and attributes of a root entry.
@@ -389,103 +416,4 @@ fn specification(data: &[u8], at: &mut usize) -> Option<Option<AttributeSpecific
     let (name, form) = (DwAt(name), DwForm(form));
     let value = if form == dw::DW_FORM_implicit_const { Some(sleb(data, at)?) } else { None };
     Some(Some(AttributeSpecification::new(name, form, value)))
-}
-
-/// Forms with small numbers.
-const SIZES: usize = 64;
-/// The size of an attribute that has none of its own.
-const VARIABLE: u8 = u8::MAX;
-
-/// The bytes of attributes in each form, for those that are always the same.
-fn sizes(encoding: Encoding) -> [u8; SIZES] {
-    std::array::from_fn(|form| match skip_of(DwForm(form as u16), encoding) {
-        Some(Skip::Bytes(bytes)) => bytes as u8,
-        _ => VARIABLE,
-    })
-}
-
-#[inline]
-fn skip_of(form: DwForm, encoding: Encoding) -> Option<Skip> {
-    let offset = match encoding.format {
-        Format::Dwarf32 => 4,
-        Format::Dwarf64 => 8,
-    };
-    let address = u32::from(encoding.address_size);
-    Some(match form {
-        dw::DW_FORM_implicit_const | dw::DW_FORM_flag_present => Skip::Bytes(0),
-        dw::DW_FORM_data1 | dw::DW_FORM_ref1 | dw::DW_FORM_flag | dw::DW_FORM_strx1 | dw::DW_FORM_addrx1 => {
-            Skip::Bytes(1)
-        }
-        dw::DW_FORM_data2 | dw::DW_FORM_ref2 | dw::DW_FORM_strx2 | dw::DW_FORM_addrx2 => Skip::Bytes(2),
-        dw::DW_FORM_strx3 | dw::DW_FORM_addrx3 => Skip::Bytes(3),
-        dw::DW_FORM_data4
-        | dw::DW_FORM_ref4
-        | dw::DW_FORM_ref_sup4
-        | dw::DW_FORM_strx4
-        | dw::DW_FORM_addrx4 => Skip::Bytes(4),
-        dw::DW_FORM_data8 | dw::DW_FORM_ref8 | dw::DW_FORM_ref_sig8 | dw::DW_FORM_ref_sup8 => Skip::Bytes(8),
-        dw::DW_FORM_data16 => Skip::Bytes(16),
-        dw::DW_FORM_addr => Skip::Bytes(address),
-        dw::DW_FORM_ref_addr => Skip::Bytes(if encoding.version == 2 { address } else { offset }),
-        dw::DW_FORM_strp
-        | dw::DW_FORM_sec_offset
-        | dw::DW_FORM_line_strp
-        | dw::DW_FORM_strp_sup
-        | dw::DW_FORM_GNU_ref_alt
-        | dw::DW_FORM_GNU_strp_alt => Skip::Bytes(offset),
-        dw::DW_FORM_udata
-        | dw::DW_FORM_sdata
-        | dw::DW_FORM_ref_udata
-        | dw::DW_FORM_strx
-        | dw::DW_FORM_addrx
-        | dw::DW_FORM_loclistx
-        | dw::DW_FORM_rnglistx
-        | dw::DW_FORM_GNU_addr_index
-        | dw::DW_FORM_GNU_str_index => Skip::Leb,
-        dw::DW_FORM_string => Skip::String,
-        dw::DW_FORM_block1 => Skip::Block(1),
-        dw::DW_FORM_block2 => Skip::Block(2),
-        dw::DW_FORM_block4 => Skip::Block(4),
-        dw::DW_FORM_block | dw::DW_FORM_exprloc => Skip::BlockLeb,
-        dw::DW_FORM_indirect => Skip::Indirect,
-        _ => return None,
-    })
-}
-
-#[inline]
-fn apply(skip: Skip, data: &[u8], at: &mut usize, encoding: Encoding) -> Option<()> {
-    if !matches!(skip, Skip::Indirect) {
-        return apply_direct(skip, data, at);
-    }
-    let form = DwForm(u16::try_from(uleb(data, at)?).ok()?);
-    match skip_of(form, encoding)? {
-        // gimli reads no constant from an indirect form either.
-        Skip::Indirect => None,
-        skip => apply_direct(skip, data, at),
-    }
-}
-
-/// The same of a form that is in the abbreviation.
-#[inline]
-fn apply_direct(skip: Skip, data: &[u8], at: &mut usize) -> Option<()> {
-    let length = match skip {
-        Skip::Bytes(bytes) => bytes as usize,
-        Skip::Leb => {
-            uleb(data, at)?;
-            0
-        }
-        Skip::String => {
-            skip_string(data, at)?;
-            0
-        }
-        Skip::Block(size) => {
-            let bytes = data.get(*at..at.checked_add(usize::from(size))?)?;
-            *at += usize::from(size);
-            bytes.iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte))
-        }
-        Skip::BlockLeb => usize::try_from(uleb(data, at)?).ok()?,
-        Skip::Indirect => return None,
-    };
-    *at = at.checked_add(length)?;
-    Some(())
 }

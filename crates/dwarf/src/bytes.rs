@@ -52,6 +52,27 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Appends numbers for [`uleb`], at once: most are small.
+pub(crate) fn put_all<const N: usize>(out: &mut Vec<u8>, numbers: [u32; N]) {
+    if numbers.iter().all(|number| *number < 0x80) {
+        out.extend_from_slice(&numbers.map(|number| number as u8));
+        return;
+    }
+    // A number of 32 bits has at most 5 bytes.
+    let (mut bytes, mut length) = ([[0u8; 5]; N], 0);
+    let bytes = bytes.as_flattened_mut();
+    for mut number in numbers {
+        while number >= 0x80 {
+            bytes[length] = number as u8 | 0x80;
+            number >>= 7;
+            length += 1;
+        }
+        bytes[length] = number as u8;
+        length += 1;
+    }
+    out.extend_from_slice(&bytes[..length]);
+}
+
 /// Appends the difference of two numbers, for [`add`].
 pub(crate) fn put_difference(out: &mut Vec<u8>, from: u32, to: u32) {
     let difference = i64::from(to) - i64::from(from);

@@ -31,9 +31,42 @@ pub(crate) fn flatten<P: Ord + Copy>(intervals: &mut Vec<Interval<P>>) -> Vec<Pi
 pub(crate) fn flatten_into<P: Ord + Copy>(intervals: &mut Vec<Interval<P>>, pieces: &mut Vec<Piece>) {
     pieces.clear();
     intervals.retain(|interval| interval.start < interval.end);
-    if !intervals.is_sorted_by_key(|interval| interval.start) {
-        intervals.sort_unstable_by_key(|interval| interval.start);
+    // They come in a few sorted runs, inner ones after outer ones.
+    intervals.sort_by_key(|interval| interval.start);
+    if !nested(intervals, pieces) {
+        pieces.clear();
+        crossing(intervals, pieces);
     }
+}
+
+/// The pieces if each interval that begins in another one is of a larger priority and ends in it, as most do. `false` if not.
+fn nested<P: Ord + Copy>(intervals: &[Interval<P>], pieces: &mut Vec<Piece>) -> bool {
+    let mut open: Vec<(P, u64, u32)> = Vec::with_capacity(intervals.len().min(32));
+    let mut at = 0;
+    for interval in intervals {
+        // What ends before it.
+        while let Some((_, end, value)) = open.pop_if(|(_, end, _)| *end <= interval.start) {
+            push(pieces, Piece { start: at, end, value });
+            at = end;
+        }
+        if let Some((priority, end, value)) = open.last() {
+            if interval.priority < *priority || interval.end > *end {
+                return false;
+            }
+            push(pieces, Piece { start: at, end: interval.start, value: *value });
+        }
+        at = interval.start;
+        open.push((interval.priority, interval.end, interval.value));
+    }
+    while let Some((_, end, value)) = open.pop() {
+        push(pieces, Piece { start: at, end, value });
+        at = end;
+    }
+    true
+}
+
+/// The pieces of any intervals.
+fn crossing<P: Ord + Copy>(intervals: &[Interval<P>], pieces: &mut Vec<Piece>) {
     let mut open: BinaryHeap<(P, u64, u32)> = BinaryHeap::with_capacity(intervals.len().min(32));
     let mut rest = intervals.iter().peekable();
     let mut at = 0;

@@ -13,7 +13,7 @@ use crate::names::{Context, Place};
 use crate::records::Records;
 use crate::sections::Sections;
 use crate::texts::Texts;
-use crate::unit::{Hits, Scratch, UnitReader};
+use crate::unit::{Hits, KnownUnit, Scratch, UnitReader};
 use crate::units::Units;
 use crate::view::Space;
 
@@ -97,8 +97,12 @@ impl File {
         let mut work = Work::new(amount);
         let view = context.view(Place::Main, 0, &mut work).unwrap();
         let code = std::slice::from_ref(&(CODE..u64::MAX));
-        let mut hits =
-            Hits { known: None, code: Code::new(code), has_function: &|_| true, addresses: &self.addresses };
+        let mut hits = Hits {
+            known: KnownUnit::default(),
+            code: Code::new(code),
+            has_function: &|_| true,
+            addresses: &self.addresses,
+        };
         let (mut records, mut texts, mut scratch) =
             (Records::default(), Texts::default(), Scratch::default());
         let mut reader =

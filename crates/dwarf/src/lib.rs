@@ -19,6 +19,7 @@ mod bytes;
 mod calls;
 mod code;
 mod flatten;
+mod forms;
 mod functions;
 #[cfg(test)]
 mod hostile;

@@ -28,7 +28,7 @@ pub(crate) const MAX_TEXT: usize = 64 << 10;
 pub(crate) const MAX_TEXTS: usize = 64 << 20;
 /// Bytes of records after which only what was asked for is kept.
 pub(crate) const MAX_RECORDS: usize = 128 << 20;
-/// Address ranges of functions that are kept for the next look-up.
+/// Address ranges of functions and of sequences of lines that are kept for the next look-up.
 pub(crate) const MAX_KEPT_RANGES: usize = 4 << 20;
 /// Units in which an address is searched, where several claim to have it.
 pub(crate) const MAX_TRIES: usize = 8;

@@ -2,6 +2,9 @@
 //!
 //! Guaranteed: work is bounded by the bytes of the program and the rows that it makes, whatever it is.
 
+use std::hint::select_unpredictable;
+use std::ops::Range;
+
 use gimli::LineProgramHeader;
 use gimli::constants as dw;
 
@@ -35,17 +38,49 @@ struct Registers {
 const START: Registers =
     Registers { address: 0, operation: 0, file: 1, line: 1, column: 0, is_dropped: false };
 
+/// A part of a line program that needs nothing of what is before it, and the addresses between its first row and its last one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sequence {
+    pub bytes: Range<usize>,
+    pub addresses: Range<u64>,
+}
+
 /// Runs a line program up to its end, to what is damaged, or until a row is not taken. Of several rows at one address the last one counts.
-pub(crate) fn run(header: &LineProgramHeader<Slice<'_>>, work: &mut Work, take: impl FnMut(Row) -> bool) {
-    let buffer = header.raw_program_buf();
-    let mut rows = Rows { states: [State::default(); STATES], last: 0, is_open: false, take };
-    if work.take(buffer.len()) && execute(header, buffer.slice(), work, &mut rows).is_some() {
-        rows.flush(work);
+/// `false` if it was not run to its end. `sequences` are added.
+pub(crate) fn run(
+    header: &LineProgramHeader<Slice<'_>>,
+    sequences: &mut Vec<Sequence>,
+    work: &mut Work,
+    take: impl FnMut(Row) -> bool,
+) -> bool {
+    let whole = header.raw_program_buf().slice();
+    let mut rows = Rows::new(take);
+    work.take(whole.len()) && execute(header, whole, work, &mut rows, sequences).is_some() && {
+        let is_taken = rows.flush(work);
+        rows.enter_sequence(whole.len(), sequences);
+        is_taken
     }
+}
+
+/// The same of one sequence of the program.
+pub(crate) fn run_sequence(
+    header: &LineProgramHeader<Slice<'_>>,
+    sequence: &Sequence,
+    work: &mut Work,
+    take: impl FnMut(Row) -> bool,
+) -> bool {
+    let part = header.raw_program_buf().slice().get(sequence.bytes.clone()).unwrap_or_default();
+    let mut rows = Rows::new(take);
+    work.take(part.len())
+        && execute(header, part, work, &mut rows, &mut Vec::new()).is_some()
+        && rows.flush(work)
 }
 
 /// States that are kept until rows are made of them.
 const STATES: usize = 256;
+
+/// Grows with the first row.
+const NO_ADDRESSES: Range<u64> = Range { start: u64::MAX, end: 0 };
 
 /// The registers at the begin of a row.
 #[derive(Clone, Copy, Default)]
@@ -61,31 +96,50 @@ struct State {
 struct Rows<F> {
     states: [State; STATES],
     /// Number of the last state, from which a row goes on.
-    last: u8,
-    /// Whether there is a last state.
-    is_open: bool,
+    last: usize,
+    /// The address of the last state; the largest one if there is none.
+    last_address: u64,
+    /// Where the sequence begins, and the addresses of its rows so far.
+    begin: usize,
+    addresses: Range<u64>,
     take: F,
 }
 
 impl<F: FnMut(Row) -> bool> Rows<F> {
+    fn new(take: F) -> Self {
+        let states = [State::default(); STATES];
+        Self { states, last: 0, last_address: u64::MAX, begin: 0, addresses: NO_ADDRESSES, take }
+    }
+
+    /// Tells a sequence that ends at a position of the program, whose rows were made.
+    fn enter_sequence(&mut self, end: usize, sequences: &mut Vec<Sequence>) {
+        let bytes = std::mem::replace(&mut self.begin, end)..end;
+        let addresses = std::mem::replace(&mut self.addresses, NO_ADDRESSES);
+        // Most of what has no rows is of dropped code.
+        if addresses.start < addresses.end {
+            sequences.push(Sequence { bytes, addresses });
+        }
+    }
+
     /// Ends the last row and begins another one. `false` if a row was not taken.
     #[inline(always)]
     fn emit(&mut self, now: Registers, work: &mut Work) -> bool {
-        if !self.is_open || now.is_dropped {
-            return self.begin(now, work);
+        if now.is_dropped {
+            return self.drop_rows(work);
         }
-        let is_behind = now.address > self.states[usize::from(self.last)].address;
-        self.last += u8::from(is_behind);
-        self.states[usize::from(self.last)] = State::of(now);
-        usize::from(self.last) + 1 < STATES || self.flush(work)
+        self.last += usize::from(now.address > self.last_address);
+        self.last_address = now.address;
+        if let Some(state) = self.states.get_mut(self.last) {
+            *state = State::of(now);
+        }
+        self.last + 1 < STATES || self.flush(work)
     }
 
-    /// Begins the first row, or none.
+    /// Ends the last row without an end, as there is none where code was dropped.
     #[cold]
-    fn begin(&mut self, now: Registers, work: &mut Work) -> bool {
+    fn drop_rows(&mut self, work: &mut Work) -> bool {
         let is_taken = self.flush(work);
-        self.is_open = !now.is_dropped;
-        self.states[0] = State::of(now);
+        self.last_address = u64::MAX;
         is_taken
     }
 
@@ -93,26 +147,25 @@ impl<F: FnMut(Row) -> bool> Rows<F> {
     #[cold]
     fn end(&mut self, now: Registers, work: &mut Work) -> bool {
         let is_taken = self.emit(now, work) && self.flush(work);
-        self.is_open = false;
+        self.last_address = u64::MAX;
         is_taken
     }
 
     /// Makes rows of all states but the last one.
     fn flush(&mut self, work: &mut Work) -> bool {
-        let last = usize::from(std::mem::take(&mut self.last));
-        let states = &self.states[..=last];
+        let last = std::mem::take(&mut self.last);
+        let states = self.states.get(..=last).unwrap_or_default();
+        let Self { addresses, take, .. } = self;
         let is_taken = work.take(last)
             && states.array_windows().all(|[state, next]| {
-                state.address >= next.address
-                    || (self.take)(Row {
-                        start: state.address,
-                        end: next.address,
-                        file: state.file,
-                        line: state.line,
-                        column: state.column,
-                    })
+                if state.address >= next.address {
+                    return true;
+                }
+                let (start, end) = (state.address, next.address);
+                *addresses = addresses.start.min(start)..addresses.end.max(end);
+                take(Row { start, end, file: state.file, line: state.line, column: state.column })
             });
-        self.states[0] = self.states[last];
+        self.states[0] = self.states.get(last).copied().unwrap_or_default();
         is_taken
     }
 }
@@ -124,7 +177,7 @@ impl State {
     }
 }
 
-/// What an opcode does, without branches: what is added to the registers, and which of them an operand of one byte goes to (all bits set).
+/// What an opcode does, without branches: what is added to the registers, and which of them an operand goes to (all bits set).
 #[derive(Clone, Copy, Default)]
 struct Opcode {
     address: u32,
@@ -134,18 +187,17 @@ struct Opcode {
     to_line: i8,
     to_file: u8,
     to_column: u8,
-    /// Bytes with the operand. 0 if it is none of these.
-    length: u8,
-    /// The bit that an operand of more than one byte has; 0 without operand.
-    more: u8,
+    /// Whether it is one of these.
+    is_plain: bool,
+    has_operand: bool,
     emits: bool,
 }
 
-/// What each opcode does that has no operand or one of one byte: most of a program are such.
+/// What each opcode does that has no operand or one: most of a program are such.
 fn opcodes(header: &LineProgramHeader<Slice<'_>>) -> [Opcode; 256] {
     let mut all = [Opcode::default(); 256];
-    let plain = Opcode { length: 1, ..Opcode::default() };
-    let operand = Opcode { length: 2, more: 0x80, ..Opcode::default() };
+    let plain = Opcode { is_plain: true, ..Opcode::default() };
+    let operand = Opcode { has_operand: true, ..plain };
     let minimum = header.minimum_instruction_length();
     let base = header.opcode_base();
     let has_one_operation = header.maximum_operations_per_instruction() == 1;
@@ -189,31 +241,44 @@ fn execute(
     data: &[u8],
     work: &mut Work,
     rows: &mut Rows<impl FnMut(Row) -> bool>,
+    sequences: &mut Vec<Sequence>,
 ) -> Option<()> {
     let opcodes = opcodes(header);
+    // A bit for each opcode with an operand: what the position of the next one depends on must be known at once. Others are `slow`.
+    let with_operand =
+        (0..64).filter(|opcode| opcodes[*opcode].has_operand).fold(0u64, |all, opcode| all | 1 << opcode);
     let mask = if header.address_size() == 4 { u64::from(u32::MAX) } else { u64::MAX };
     let mut registers = START;
     let mut at = 0;
     loop {
-        let next = data.get(at..).and_then(<[u8]>::first_chunk).map(|[code, operand]| {
+        let next = data.get(at..).and_then(<[u8]>::first_chunk).map(|[code, first, second]| {
             let opcode = &opcodes[usize::from(*code)];
-            (opcode, *operand)
+            let has_operand = with_operand.unbounded_shr((*code).into()) & 1;
+            (opcode, *first, *second, has_operand, u64::from(*first >> 7) & has_operand)
         });
-        let Some((opcode, operand)) =
-            next.filter(|(opcode, operand)| opcode.length != 0 && operand & opcode.more == 0)
+        // Operands of one byte or two.
+        let is_short = |opcode: &Opcode, second: u8, has_second: u64| {
+            opcode.is_plain && u64::from(second >> 7) & has_second == 0
+        };
+        let Some((opcode, first, second, has_operand, has_second)) =
+            next.filter(|(opcode, _, second, _, has_second)| is_short(opcode, *second, *has_second))
         else {
             if at >= data.len() {
                 return Some(());
             }
-            (registers, at) = slow(header, data, at, (registers, mask), rows, work)?;
+            (registers, at) = slow(header, data, at, (registers, mask), rows, (work, sequences))?;
             continue;
         };
-        at += usize::from(opcode.length);
+        at += 1 + (has_operand + has_second) as usize;
+        let has_second = has_second != 0;
+        let both = u32::from(first & 0x7f) | u32::from(second) << 7;
+        let operand = select_unpredictable(has_second, both, first.into());
         let by = u64::from(opcode.address) + u64::from(operand) * u64::from(opcode.to_address);
         registers.address = registers.address.wrapping_add(by) & mask;
-        // An operand with a sign has it in its bit 6.
-        let lines = ((operand << 1).cast_signed() >> 1) & opcode.to_line;
-        registers.line = registers.line.wrapping_add_signed(i32::from(opcode.line) + i32::from(lines));
+        // Where an operand has its sign.
+        let unused = select_unpredictable(has_second, 32 - 14, 32 - 7);
+        let lines = ((operand << unused).cast_signed() >> unused) & i32::from(opcode.to_line);
+        registers.line = registers.line.wrapping_add_signed(i32::from(opcode.line) + lines);
         registers.file = put(registers.file, operand, opcode.to_file);
         registers.column = put(registers.column, operand, opcode.to_column);
         if opcode.emits && !rows.emit(registers, work) {
@@ -224,8 +289,8 @@ fn execute(
 
 /// The operand where `mask` has all bits, else the register.
 #[inline(always)]
-fn put(register: u32, operand: u8, mask: u8) -> u32 {
-    if mask == 0 { register } else { operand.into() }
+fn put(register: u32, operand: u32, mask: u8) -> u32 {
+    select_unpredictable(mask == 0, register, operand)
 }
 
 /// Does what one opcode says, whichever it is.
@@ -237,7 +302,7 @@ fn slow(
     mut at: usize,
     (mut registers, mask): (Registers, u64),
     rows: &mut Rows<impl FnMut(Row) -> bool>,
-    work: &mut Work,
+    (work, sequences): (&mut Work, &mut Vec<Sequence>),
 ) -> Option<(Registers, usize)> {
     let operations = u64::from(header.maximum_operations_per_instruction());
     let minimum = u64::from(header.minimum_instruction_length());
@@ -269,6 +334,7 @@ fn slow(
             match operand.split_first() {
                 Some((1, _)) => {
                     rows.end(registers, work).then_some(())?;
+                    rows.enter_sequence(at, sequences);
                     registers = START;
                 }
                 Some((2, address)) => set_address(&mut registers, address, mask),

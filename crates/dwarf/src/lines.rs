@@ -5,7 +5,7 @@ use std::ops::Range;
 use gimli::{DebugLine, IncompleteLineProgram};
 
 use crate::limits::{MAX_LINE_HEADER, MAX_ROWS, MAX_TEXT, Work};
-use crate::line_program::{Row, run};
+use crate::line_program::{Row, Sequence, run, run_sequence};
 use crate::sections::Slice;
 use crate::view::View;
 
@@ -31,13 +31,20 @@ impl<'a> Lines<'a> {
         Some(Self { program })
     }
 
-    /// The rows that have addresses in sorted ranges, sorted and without overlaps, in place of others.
-    pub fn rows(&self, wanted: &[Range<u64>], rows: &mut Vec<Row>, work: &mut Work) {
+    /// The rows that have addresses in sorted ranges, sorted and without overlaps, in place of others. `known`: the sequences of the
+    /// program, once it was run to its end.
+    pub fn rows(
+        &self,
+        wanted: &[Range<u64>],
+        known: &mut Option<Vec<Sequence>>,
+        rows: &mut Vec<Row>,
+        work: &mut Work,
+    ) {
         rows.clear();
         let mut at = 0;
         // Between this and the next wanted range nothing is wanted.
         let mut unwanted = 0..wanted.first().map_or(u64::MAX, |range| range.start);
-        run(self.program.header(), work, |row| {
+        let mut take = |row: Row| {
             if row.start >= unwanted.start && row.end <= unwanted.end {
                 return true;
             }
@@ -57,7 +64,27 @@ impl<'a> Lines<'a> {
                     before.map_or(0, |range| range.end)..wanted.get(at).map_or(u64::MAX, |range| range.start);
             }
             rows.len() < MAX_ROWS
-        });
+        };
+        let header = self.program.header();
+        match known {
+            Some(known) => {
+                let is_wanted = |sequence: &&Sequence| {
+                    let next = wanted.partition_point(|range| range.end <= sequence.addresses.start);
+                    wanted.get(next).is_some_and(|range| range.start < sequence.addresses.end)
+                };
+                known
+                    .iter()
+                    .filter(is_wanted)
+                    .all(|sequence| run_sequence(header, sequence, work, &mut take));
+            }
+            None => {
+                let mut sequences = Vec::new();
+                if run(header, &mut sequences, work, take) {
+                    sequences.shrink_to_fit();
+                    *known = Some(sequences);
+                }
+            }
+        }
         rows.sort_by_key(|row| row.start);
         let mut end = 0;
         rows.retain_mut(|row| {
@@ -70,7 +97,7 @@ impl<'a> Lines<'a> {
     /// The address ranges of all sequences, at most so many.
     pub fn sequences(&self, most: usize, work: &mut Work) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        run(self.program.header(), work, |row| {
+        run(self.program.header(), &mut Vec::new(), work, |row| {
             match ranges.last_mut() {
                 Some(last) if last.end == row.start => last.end = row.end,
                 _ => ranges.push(row.start..row.end),

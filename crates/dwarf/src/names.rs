@@ -55,8 +55,8 @@ pub(crate) struct Description {
 const MAX_KEPT_ABBREVIATIONS: usize = 8 << 20;
 const MAX_KEPT_VIEWS: usize = 4096;
 const MAX_KEPT_STRINGS: usize = 1 << 18;
-/// Functions whose names are found without a search.
-const RECENT: usize = 1 << 13;
+/// Functions whose names are found without a search: at least so many, at most so many.
+const RECENT: [usize; 2] = [1 << 9, 1 << 15];
 
 /// What one look-up leaves for the next one of the same file. It holds no bytes of the file.
 #[derive(Debug, Default)]
@@ -86,6 +86,8 @@ pub(crate) struct Context<'a> {
     pub supplementary: Option<Rc<Space<'a>>>,
     pub split: Option<Rc<Space<'a>>>,
     views: HashMap<(Place, usize), Option<Rc<View<'a>>>>,
+    /// The one that an entry was read of last: most references stay in a unit.
+    last_view: Option<(Place, Rc<View<'a>>)>,
     kept: Kept,
     /// Some of what was found, by the lower bits of positions: a unit inlines few functions many times.
     recent: Box<[Option<(EntryRef, Description)>]>,
@@ -104,8 +106,9 @@ impl<'a> Context<'a> {
             supplementary,
             split,
             views: HashMap::new(),
+            last_view: None,
             kept: Kept::default(),
-            recent: vec![None; RECENT].into_boxed_slice(),
+            recent: vec![None; RECENT[0]].into_boxed_slice(),
             relocated: None,
         }
     }
@@ -113,6 +116,13 @@ impl<'a> Context<'a> {
     /// Uses what an earlier look-up in the same file left.
     pub fn with_kept(self, kept: Kept) -> Self {
         Self { kept, ..self }
+    }
+
+    /// Remembers as many functions as are worth it for a look-up of so many addresses.
+    pub fn for_addresses(mut self, count: usize) -> Self {
+        let size = count.next_power_of_two().clamp(RECENT[0], RECENT[1]);
+        self.recent = vec![None; size].into_boxed_slice();
+        self
     }
 
     /// What the next look-up in the same file can use.
@@ -144,6 +154,20 @@ impl<'a> Context<'a> {
         let view = self.read_view(place, unit, work).map(Rc::new);
         self.views.insert((place, unit), view.clone());
         view
+    }
+
+    /// The unit that an entry is in.
+    fn view_of(&mut self, entry: EntryRef, work: &mut Work) -> Option<Rc<View<'a>>> {
+        if let Some((place, view)) = &self.last_view
+            && *place == entry.place
+            && (view.head.entries..view.head.end).contains(&entry.at)
+        {
+            return Some(Rc::clone(view));
+        }
+        let unit = self.space(entry.place)?.units.at(entry.at)?;
+        let view = self.view(entry.place, unit, work)?;
+        self.last_view = Some((entry.place, Rc::clone(&view)));
+        Some(view)
     }
 
     fn read_view(&mut self, place: Place, unit: usize, work: &mut Work) -> Option<View<'a>> {
@@ -186,12 +210,15 @@ impl<'a> Context<'a> {
 
     /// What is known of the function that an entry is about.
     pub fn describe(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Description {
-        let place = entry.at % RECENT;
-        match self.recent[place] {
-            Some((known, described)) if known == entry => described,
+        // The number of places is a power of two.
+        let place = entry.at & (self.recent.len() - 1);
+        match self.recent.get(place) {
+            Some(Some((known, described))) if *known == entry => *described,
             _ => {
                 let described = self.search(entry, texts, work);
-                self.recent[place] = Some((entry, described));
+                if let Some(recent) = self.recent.get_mut(place) {
+                    *recent = Some((entry, described));
+                }
                 described
             }
         }
@@ -216,9 +243,7 @@ impl<'a> Context<'a> {
     }
 
     fn entry(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Option<Entry> {
-        let space = Rc::clone(self.space(entry.place)?);
-        let unit = space.units.at(entry.at)?;
-        let view = self.view(entry.place, unit, work)?;
+        let view = self.view_of(entry, work)?;
         let mut at = entry.at;
         let shape = view.shape(&mut at)??;
         let mut read = Entry::default();

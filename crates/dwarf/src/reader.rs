@@ -10,7 +10,6 @@ use gimli::DwarfFileType;
 use hashbrown::HashMap;
 
 use crate::code::Code;
-use crate::functions::Functions;
 use crate::index::Index;
 use crate::limits::{MAX_KEPT_RANGES, MAX_RECORDS, Work};
 use crate::names::{Context, Kept, Place};
@@ -20,7 +19,7 @@ use crate::sections::Sections;
 use crate::split::{SplitSource, SplitUnit};
 use crate::stats::Stats;
 use crate::texts::{TextId, Texts};
-use crate::unit::{Hits, Scratch, UnitReader};
+use crate::unit::{Hits, KnownUnit, Scratch, UnitReader};
 use crate::units::{UnitHead, Units};
 use crate::view::Space;
 
@@ -45,8 +44,8 @@ pub struct Reader {
     supplementary: Option<Arc<Units>>,
     index: Index,
     /// By number of the unit.
-    functions: HashMap<u32, Functions>,
-    /// Ranges in [`Self::functions`].
+    known_units: HashMap<u32, KnownUnit>,
+    /// Ranges in [`Self::known_units`].
     kept: usize,
     records: Records,
     texts: Texts,
@@ -217,7 +216,7 @@ impl Reader {
         self.texts = Texts::default();
         // It has numbers of texts.
         self.kept_entries = Kept::default();
-        self.functions.clear();
+        self.known_units.clear();
         self.kept = 0;
         self.generation += 1;
     }
@@ -248,7 +247,8 @@ impl Reader {
             self.stats.refused_units += main.units.refused + self.index.damaged;
         }
         let kept = std::mem::take(&mut self.kept_entries);
-        let mut context = Context::new(Rc::new(main), supplementary, None).with_kept(kept);
+        let mut context =
+            Context::new(Rc::new(main), supplementary, None).with_kept(kept).for_addresses(unknown.len());
         let mut by_unit: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for address in unknown {
             match self.index.find(address) {
@@ -291,8 +291,8 @@ impl Reader {
             self.stats.refused_units += 1;
             return addresses.to_vec();
         };
-        let known = self.functions.remove(&unit);
-        self.kept -= known.as_ref().map_or(0, |functions| functions.ranges.len());
+        let known = self.known_units.remove(&unit).unwrap_or_default();
+        self.kept -= known.ranges();
         let mut hits = Hits { known, code: Code::new(file.code), has_function: file.has_function, addresses };
         let mut lost = None;
         let Self { records, texts, .. } = self;
@@ -319,11 +319,10 @@ impl Reader {
                 &mut hits,
             )
         });
-        if let Some(functions) = hits.known
-            && self.kept + functions.ranges.len() <= MAX_KEPT_RANGES
-        {
-            self.kept += functions.ranges.len();
-            self.functions.insert(unit, functions);
+        let known = hits.known;
+        if self.kept + known.ranges() <= MAX_KEPT_RANGES {
+            self.kept += known.ranges();
+            self.known_units.insert(unit, known);
         }
         lost
     }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bytes::{add, put, put_difference, uleb};
+use crate::bytes::{add, put, put_all, put_difference, uleb};
 use crate::flatten::Piece;
 use crate::limits::MAX_INLINED;
 use crate::saved::Saved;
@@ -125,9 +125,10 @@ impl Records {
         positions.clear();
         for node in parts.nodes {
             positions.push(packed.len() as u32);
-            let numbers =
-                [node.parent, number(node.name), number(node.file), node.line, node.column, node.start_line];
-            numbers.iter().for_each(|number| put(packed, (*number).into()));
+            put_all(
+                packed,
+                [node.parent, number(node.name), number(node.file), node.line, node.column, node.start_line],
+            );
         }
         put(out, positions.len() as u64);
         put(out, packed.len() as u64);

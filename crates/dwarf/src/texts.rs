@@ -1,5 +1,6 @@
 //! Names and paths, each kept once.
 
+use std::borrow::Cow;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
@@ -41,7 +42,9 @@ impl Texts {
 
     /// The number of a text; the beginning of one that is too long.
     pub fn enter(&mut self, bytes: &[u8]) -> Option<TextId> {
-        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_TEXT)]);
+        let bytes = &bytes[..bytes.len().min(MAX_TEXT)];
+        // Nearly all are ASCII, which this check reads in words.
+        let text = str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed);
         if self.ids.is_empty() {
             self.enter_saved();
         }

@@ -12,7 +12,7 @@ use crate::code::Code;
 use crate::flatten::{self, Interval, Piece};
 use crate::functions::{FunctionRange, Functions, FunctionsRoom};
 use crate::limits::{MAX_RECORDS, Work};
-use crate::line_program::Row;
+use crate::line_program::{Row, Sequence};
 use crate::lines::Lines;
 use crate::names::{Context, EntryRef, Place};
 use crate::records::{Line, Node, Parts, Records};
@@ -23,12 +23,28 @@ use crate::view::{Root, Space, View};
 
 /// What is wanted of a unit.
 pub(crate) struct Hits<'h> {
-    /// Its functions, if they are known.
-    pub known: Option<Functions>,
+    /// What is known of it.
+    pub known: KnownUnit,
     pub code: Code<'h>,
     pub has_function: &'h dyn Fn(u64) -> bool,
     /// Sorted.
     pub addresses: &'h [u64],
+}
+
+/// What a look-up leaves of a unit for the next one.
+#[derive(Debug, Default)]
+pub(crate) struct KnownUnit {
+    functions: Option<Functions>,
+    /// Of its line program.
+    sequences: Option<Vec<Sequence>>,
+}
+
+impl KnownUnit {
+    /// About the address ranges in it.
+    pub fn ranges(&self) -> usize {
+        let functions = self.functions.as_ref().map_or(0, |functions| functions.ranges.len());
+        functions + self.sequences.as_ref().map_or(0, Vec::len)
+    }
 }
 
 /// Where records go.
@@ -81,6 +97,7 @@ impl UnitReader<'_> {
             !head.is_type_unit && head.dwo_id.or_else(|| own(self.work)) == Some(id)
         })?;
         let mut context: Context<'s> = Context::new(main, supplementary, Some(Rc::clone(&space)));
+        context = context.for_addresses(hits.addresses.len());
         context.relocate(skeleton.root.low_pc, skeleton.root.addresses, skeleton.root.rnglists);
         let view = context.view(Place::Split, number, self.work)?;
         Some(self.read(&mut context, (Place::Split, &view), skeleton, hits))
@@ -94,7 +111,7 @@ impl UnitReader<'_> {
         skeleton: &View<'s>,
         hits: &mut Hits<'_>,
     ) -> Vec<u64> {
-        let known = hits.known.take();
+        let known = hits.known.functions.take();
         let mut read = |is_complete: bool| {
             Functions::read(view, &hits.code, is_complete, &mut self.scratch.functions, self.work)
         };
@@ -109,7 +126,7 @@ impl UnitReader<'_> {
         let Scratch { rows, lines: of_range, calls: of_whole, record, .. } = &mut *self.scratch;
         rows.clear();
         if let Some(lines) = &lines {
-            lines.rows(&ranges, rows, self.work);
+            lines.rows(&ranges, &mut hits.known.sequences, rows, self.work);
         }
         let mut paths = Paths { lines, skeleton, known: HashMap::new(), last: None, path: Vec::new() };
         let mut room = Room::default();
@@ -152,7 +169,7 @@ impl UnitReader<'_> {
                 lines: of_range,
             });
         }
-        hits.known = Some(functions);
+        hits.known.functions = Some(functions);
         lost
     }
 

@@ -285,23 +285,41 @@ impl<'a> Root<'a> {
         };
         let section = gimli::Section::reader(dwarf.ranges.debug_rnglists()).slice();
         let mut at = offset.0;
+        let mut base = self.low_pc;
         if head.encoding.version >= 5 && head.encoding.address_size == 8 {
-            // Most lists have nothing else than such pairs.
-            while section.get(at) == Some(&dw::DW_RLE_offset_pair.0) {
-                at += 1;
-                let (begin, end) = (uleb(section, &mut at)?, uleb(section, &mut at)?);
-                let (begin, end) = (self.low_pc.wrapping_add(begin), self.low_pc.wrapping_add(end));
-                let is_code = self.low_pc < TOMBSTONE && begin < TOMBSTONE;
-                if !work.take(8) || is_code && !enter(begin, end) {
+            // Most lists have nothing else than these.
+            while let Some(kind) = section.get(at) {
+                let mut next = at + 1;
+                let (begin, end) = match gimli::DwRle(*kind) {
+                    dw::DW_RLE_end_of_list => return Some(()),
+                    dw::DW_RLE_base_address => {
+                        base = u64::from_le_bytes(*section.get(next..)?.first_chunk()?);
+                        at = next + 8;
+                        if !work.take(8) {
+                            return Some(());
+                        }
+                        continue;
+                    }
+                    dw::DW_RLE_offset_pair => {
+                        let (begin, end) = (uleb(section, &mut next)?, uleb(section, &mut next)?);
+                        let begin = if base < TOMBSTONE { base.wrapping_add(begin) } else { TOMBSTONE };
+                        (begin, base.wrapping_add(end))
+                    }
+                    dw::DW_RLE_start_length => {
+                        let begin = u64::from_le_bytes(*section.get(next..)?.first_chunk()?);
+                        next += 8;
+                        (begin, begin.wrapping_add(uleb(section, &mut next)?))
+                    }
+                    _ => break,
+                };
+                at = next;
+                if !work.take(8) || begin < TOMBSTONE && !enter(begin, end) {
                     return Some(());
                 }
             }
-            if section.get(at) == Some(&dw::DW_RLE_end_of_list.0) {
-                return Some(());
-            }
         }
         let offset = RangeListsOffset(at);
-        let list = dwarf.ranges.ranges(offset, head.encoding, self.low_pc, &dwarf.debug_addr, self.addresses);
+        let list = dwarf.ranges.ranges(offset, head.encoding, base, &dwarf.debug_addr, self.addresses);
         let mut list = list.ok()?;
         // Entries that are no range cost work, too.
         while let (true, Ok(Some(raw))) = (work.take(8), list.next_raw()) {

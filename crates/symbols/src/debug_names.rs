@@ -2,7 +2,7 @@
 
 use dwarf::{Frame, Reader, SharedBytes, TextId};
 
-use crate::demangle::{demangle, is_mangled};
+use crate::demangle::{demangle_into, is_mangled};
 use crate::packed_texts::PackedTexts;
 use crate::shared_text::SharedText;
 use crate::source_line::{MAX_TEXT, SourceLine, cut};
@@ -16,6 +16,8 @@ pub(crate) struct DebugNames {
     saved: Option<(SharedBytes, PackedTexts)>,
     /// The generation of the reader whose texts these are.
     generation: u64,
+    /// Memory for a name that is being made readable.
+    room: String,
 }
 
 /// A name or a path, as far as it was needed.
@@ -30,7 +32,7 @@ impl DebugNames {
     /// Uses readable names of an earlier run.
     pub fn restore(reader: &Reader, bytes: &SharedBytes, texts: PackedTexts) -> Self {
         let saved = Some((SharedBytes::clone(bytes), texts));
-        Self { texts: Vec::new(), saved, generation: reader.generation() }
+        Self { saved, generation: reader.generation(), ..Self::default() }
     }
 
     /// The readable names by number of the text, for [`Self::restore`]. `None` if they are too long.
@@ -103,8 +105,8 @@ impl DebugNames {
         let readable = match self.saved(id.number()) {
             Some(saved) => saved.into(),
             None if !is_mangled(&own) => own.clone(),
-            None => match demangle(&own) {
-                same if same == *own => own.clone(),
+            None => match demangle_into(&own, &mut self.room) {
+                same if *same == *own => own.clone(),
                 readable => readable.into(),
             },
         };

@@ -14,9 +14,9 @@ const MAX_NAME: usize = 16 << 10;
 const MAX_MANGLED: usize = 64 << 10;
 const MAX_DEPTH: u32 = 160;
 
-struct Bounded(String);
+struct Bounded<'o>(&'o mut String);
 
-impl Write for Bounded {
+impl Write for Bounded<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         if self.0.len() + text.len() > MAX_NAME {
             return Err(fmt::Error);
@@ -34,36 +34,50 @@ pub(crate) fn is_mangled(name: &str) -> bool {
 /// The name as in the source.
 #[must_use]
 pub fn demangle(name: &str) -> String {
-    let mut readable = in_full(name);
-    readable.truncate(cut(&readable).len());
-    readable.shrink_to_fit();
-    readable
+    let mut room = String::new();
+    let length = demangle_into(name, &mut room).len();
+    room.truncate(length);
+    room.shrink_to_fit();
+    room
 }
 
-fn in_full(name: &str) -> String {
-    if !is_mangled(name) || name.len() > MAX_MANGLED {
-        return cut(name).to_owned();
+/// The same in memory that is used for one after the other.
+pub(crate) fn demangle_into<'o>(name: &str, out: &'o mut String) -> &'o str {
+    out.clear();
+    if in_full(name, out).is_none() {
+        out.clear();
+        out.push_str(cut(name));
     }
-    let mut out = Bounded(String::new());
+    cut(out)
+}
+
+/// Appends the name as in the source. `None` if it stays as it is.
+fn in_full(name: &str, out: &mut String) -> Option<()> {
+    if !is_mangled(name) || name.len() > MAX_MANGLED {
+        return None;
+    }
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return if write!(out, "{rust:#}").is_ok() { out.0 } else { name.to_owned() };
+        return write!(Bounded(out), "{rust:#}").ok();
     }
     let options = ParseOptions::default().recursion_limit(MAX_DEPTH);
     let Ok((symbol, tail)) = BorrowedSymbol::with_tail_and_options(name.as_bytes(), &options) else {
-        return unscoped_template(name).unwrap_or_else(|| name.to_owned());
+        return unscoped_template(name, out);
     };
     let options = DemangleOptions::default().recursion_limit(MAX_DEPTH);
-    match symbol.structured_demangle(&mut out, &options) {
-        Ok(()) if tail.is_empty() => out.0,
+    match symbol.structured_demangle(&mut Bounded(out), &options) {
+        Ok(()) if tail.is_empty() => Some(()),
         // Suffixes of compilers that the scheme does not cover: `.llvm.123`, `.cold`.
-        Ok(()) if tail.starts_with(b".") => out.0 + &String::from_utf8_lossy(tail),
-        _ => unscoped_template(name).unwrap_or_else(|| name.to_owned()),
+        Ok(()) if tail.starts_with(b".") => {
+            out.push_str(&String::from_utf8_lossy(tail));
+            Some(())
+        }
+        _ => unscoped_template(name, out),
     }
 }
 
 /// `NAME<...>` for a template function outside of classes, such as `std::swap`, if the demangler does not know its
 /// arguments or its result.
-fn unscoped_template(mangled: &str) -> Option<String> {
+fn unscoped_template(mangled: &str, out: &mut String) -> Option<()> {
     let rest = mangled.strip_prefix("_Z")?;
     let rest = rest.strip_prefix('L').unwrap_or(rest);
     let (scope, rest) = rest.strip_prefix("St").map_or(("", rest), |rest| ("std::", rest));
@@ -71,7 +85,10 @@ fn unscoped_template(mangled: &str) -> Option<String> {
     let length: usize = rest.get(..digits)?.parse().ok()?;
     let rest = &rest[digits..];
     let name = rest.get(..length)?;
-    rest[length..].starts_with('I').then(|| format!("{scope}{name}<...>"))
+    rest[length..].starts_with('I').then(|| {
+        out.clear();
+        [scope, name, "<...>"].iter().for_each(|part| out.push_str(part));
+    })
 }
 
 #[cfg(test)]
