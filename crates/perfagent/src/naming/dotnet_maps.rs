@@ -77,6 +77,7 @@ impl Shared {
             Err(error) if error.may_have_obeyed() => false,
             _ => return Some(asked),
         };
+        state.on.retain(|on| on.program.ended().is_none() && !Arc::ptr_eq(&on.program, program));
         state.on.push(On { program: Arc::clone(program), is_sure });
         if state.phase == Phase::Names {
             turn_off(&mut state.on);
