@@ -87,21 +87,38 @@ static __noinline int note_go_stack(void *ctx, struct go_wait *wait)
 	return 0;
 }
 
+/* The same: what it needs is not on the stack during the walk. */
+static __noinline int keep_go_wait(struct go_wait *wait, u64 g)
+{
+	struct goroutine own = {};
+
+	name_goroutine(&own, g);
+	if (bpf_map_update_elem(&go_waits, &own, wait, BPF_ANY))
+		count_alone(EVENT_SCHEDULER, COUNT_LOCKS_LOST, 1);
+	return 0;
+}
+
+/* The same. Returns not 0 if the wait is not recorded. */
+static __noinline int begin_go_wait(struct go_wait *wait)
+{
+	u32 pid, tid;
+
+	if (!is_current_recorded(&pid, &tid))
+		return 1;
+	count_alone(EVENT_SCHEDULER, COUNT_GO_HITS, 1);
+	wait->pid = pid;
+	wait->tid = tid;
+	wait->since = bpf_ktime_get_ns();
+	return 0;
+}
+
 static __always_inline int park(struct pt_regs *ctx, u64 lock)
 {
 	struct go_wait wait = {.lock = lock};
-	struct goroutine own = {};
 
-	if (!is_current_recorded(&wait.pid, &wait.tid))
+	if (begin_go_wait(&wait) || note_go_stack(ctx, &wait))
 		return 0;
-	count_alone(EVENT_SCHEDULER, COUNT_GO_HITS, 1);
-	name_goroutine(&own, REGS_GOROUTINE(ctx));
-	wait.since = bpf_ktime_get_ns();
-	if (note_go_stack(ctx, &wait))
-		return 0;
-	if (bpf_map_update_elem(&go_waits, &own, &wait, BPF_ANY))
-		count_alone(EVENT_SCHEDULER, COUNT_LOCKS_LOST, 1);
-	return 0;
+	return keep_go_wait(&wait, REGS_GOROUTINE(ctx));
 }
 
 /* The goroutine waits for the semaphore or channel that is the first argument. */
@@ -156,24 +173,31 @@ static __noinline int end_go_wait(void *ctx, struct go_wait *wait)
 	return 0;
 }
 
-static __noinline int ready_goroutine(struct pt_regs *ctx)
+/* Takes the wait of a goroutine. Returns not 0 if none is known. What it needs is not on the stack during the walk. */
+static __noinline int take_go_wait(struct go_wait *wait, u64 g)
 {
 	struct goroutine readied = {};
-	struct go_wait *known, wait;
+	struct go_wait *known;
 	u32 pid, tid;
 
 	if (!is_current_recorded(&pid, &tid))
-		return 0;
+		return 1;
 	count_alone(EVENT_SCHEDULER, COUNT_GO_HITS, 1);
-	name_goroutine(&readied, REGS_GO_ARG1(ctx));
+	name_goroutine(&readied, g);
 	known = bpf_map_lookup_elem(&go_waits, &readied);
 	if (!known)
-		return 0;
-	wait = *known;
+		return 1;
+	*wait = *known;
 	/* Only once: several may try to end the wait of one goroutine, and the runtime lets one. */
-	if (bpf_map_delete_elem(&go_waits, &readied))
-		return 0;
-	end_go_wait(ctx, &wait);
+	return bpf_map_delete_elem(&go_waits, &readied) != 0;
+}
+
+static __noinline int ready_goroutine(struct pt_regs *ctx)
+{
+	struct go_wait wait = {};
+
+	if (!take_go_wait(&wait, REGS_GO_ARG1(ctx)))
+		end_go_wait(ctx, &wait);
 	return 0;
 }
 

@@ -29,11 +29,12 @@ struct heap_call {
 	u64 place; /* where it writes the address, if it does not return that */
 	/* the object that it replaces; address 0: none that was recorded */
 	u64 old_address;
-	struct object old;
+	u64 old_key;
+	u64 old_size;
+	u32 old_number;
 	u32 pid;
 	u32 exec;
 	u32 walks_later; /* user space walks its stack and counts it */
-	u32 pad;
 };
 
 /* By the number of the thread in the first PID namespace. */
@@ -77,15 +78,15 @@ static __always_inline bool is_inside(struct heap_call *call, u64 sp, u32 exec)
 	return call && call->exec == exec && sp < call->sp && call->sp - sp < HEAP_CALL_REACH;
 }
 
-/* Adds an object to the sums of a key. Not 0: it is lost, and counted. */
-static __noinline int add_object(u64 key, u64 size)
+/* Adds objects to the sums of a key. Not 0: they are lost, and counted. */
+static __noinline int add_objects(u64 key, u64 number, u64 size)
 {
 	u32 side = side_in_use(CONTROL_SIDE_CHANGES);
 	struct total *total = find_total(side, key);
 	long error;
 
 	if (!total) {
-		error = enter_values(side, key, SCHEMA_HEAP, 1, size, 0);
+		error = enter_values(side, key, SCHEMA_HEAP, number, size, 0);
 		if (!error)
 			return 0;
 		total = find_total(side, key);
@@ -94,14 +95,19 @@ static __noinline int add_object(u64 key, u64 size)
 			return 1;
 		}
 	}
-	add_values(total, SCHEMA_HEAP, 1, size, 0);
+	add_values(total, SCHEMA_HEAP, number, size, 0);
 	return 0;
 }
 
-/* An object does not live any more. */
+/* Objects of a key do not live any more. */
+static __always_inline void add_freed_of(u64 key, u64 number, u64 size)
+{
+	add_objects(key_in(key, kind_of(EVENT_CLOCK, STATE_FREED)), number, size);
+}
+
 static __always_inline void add_freed(struct object *object)
 {
-	add_object(key_in(object->key, kind_of(EVENT_CLOCK, STATE_FREED)), object->size);
+	add_freed_of(object->key, object->number, object->size);
 }
 
 /* Takes an object out of the table of live objects. False: it is not there. */
@@ -217,13 +223,18 @@ static __always_inline u64 key_of_call(void *ctx, struct heap_call *call, u32 ti
 static __noinline int give_back_in_call(struct heap_call *call, u64 address)
 {
 	struct object_id id = {.address = address};
+	struct object old;
 
 	id.pid = call->pid;
 	id.exec = call->exec;
-	if (remove_object(&id, &call->old))
-		call->old_address = address;
-	else
+	if (!remove_object(&id, &old)) {
 		count_heap(HEAP_UNKNOWN, 1);
+		return 0;
+	}
+	call->old_address = address;
+	call->old_key = old.key;
+	call->old_size = old.size;
+	call->old_number = old.number;
 	return 0;
 }
 
@@ -244,7 +255,9 @@ static __always_inline int begin_call(struct pt_regs *ctx, u64 size, u64 old, u6
 	/* A function that ends by jumping to another one of the allocator: its object goes on to that one. */
 	if (outer && outer->exec == call.exec && outer->sp == call.sp && outer->old_address) {
 		call.old_address = outer->old_address;
-		call.old = outer->old;
+		call.old_key = outer->old_key;
+		call.old_size = outer->old_size;
+		call.old_number = outer->old_number;
 	} else if (old) {
 		give_back_in_call(&call, old);
 	}
@@ -259,7 +272,7 @@ static __always_inline int begin_call(struct pt_regs *ctx, u64 size, u64 old, u6
 		return 0;
 	count_heap(HEAP_CALLS_LOST, 1);
 	if (call.old_address)
-		add_freed(&call.old);
+		add_freed_of(call.old_key, call.old_number, call.old_size);
 	return 0;
 }
 
@@ -293,18 +306,21 @@ static __always_inline int call_ends(struct pt_regs *ctx, bool follows)
 	if (call.old_address) {
 		id.address = call.old_address;
 		/* realloc(old, 0) frees. */
+		object.key = call.old_key;
+		object.size = call.old_size;
+		object.number = call.old_number;
 		if (address || !call.size) {
-			add_freed(&call.old);
+			add_freed(&object);
 			count_heap(HEAP_FREED, 1);
 		} else {
-			enter_object(&id, &call.old);
+			enter_object(&id, &object);
 		}
 	}
 	if (!address) {
 		count_heap(HEAP_FAILED, call.size != 0);
 		return 0;
 	}
-	if (!call.key || add_object(call.key, call.size))
+	if (!call.key || add_objects(call.key, 1, call.size))
 		return 0;
 	if (!call.walks_later)
 		count_alone(EVENT_CLOCK, COUNT_SAMPLES, 1);
@@ -313,6 +329,7 @@ static __always_inline int call_ends(struct pt_regs *ctx, bool follows)
 	id.address = address;
 	object.key = call.key;
 	object.size = call.size;
+	object.number = 1;
 	enter_object(&id, &object);
 	return 0;
 }

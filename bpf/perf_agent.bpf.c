@@ -8,7 +8,7 @@
 #include "thread_iter.h"
 #include "cpu.h"
 #include "probe.h"
-#include "heap.h"
+#include "heap_samples.h"
 #include "sched.h"
 #include "wakers.h"
 #include "kernel_locks.h"
@@ -74,6 +74,8 @@ struct abi {
 	struct heap_counts heap_counts;
 	struct object_id object_id;
 	struct object object;
+	struct heap_site heap_site;
+	enum heap_site_limit heap_site_limit;
 } abi = {};
 
 char LICENSE[] SEC("license") = "GPL";

@@ -10,38 +10,48 @@ static __always_inline bool has_value(void)
 	return value_plan.base != VALUE_NONE;
 }
 
-static __always_inline long load_step(void *to, u32 size, u64 from)
+/* Registers and the records of tracepoints are smaller. */
+#define VALUE_REACH 0xffff
+
+static __always_inline long load_step(const volatile struct value_plan *plan, void *to, u32 size, u64 from)
 {
-	if (value_plan.in_kernel)
+	if (plan->in_kernel)
 		return bpf_probe_read_kernel(to, size, (const void *)from);
 	return read_user(to, size, from);
 }
 
-/* Loads the word of the value, by the plan. Not 0: it cannot be read. */
-static __always_inline long load_value(void *ctx, u64 *word)
+/* Loads the word of a value, by its plan. Not 0: it cannot be read. */
+static __always_inline long load_by(const volatile struct value_plan *plan, void *ctx, u64 *word)
 {
-	u32 size = value_plan.size, i;
+	u32 size = plan->size, steps = plan->steps, i;
 
 	if (size > sizeof(*word))
 		return 1; /* unreachable: user space makes no such plan */
-	if (value_plan.base == VALUE_RECORD)
-		return bpf_probe_read_kernel(word, size, ctx + value_plan.at);
-	if (value_plan.base == VALUE_CONSTANT) {
-		*word = value_plan.offsets[0];
+	if (plan->base == VALUE_RECORD)
+		return bpf_probe_read_kernel(word, size, ctx + (plan->at & VALUE_REACH));
+	if (plan->base == VALUE_CONSTANT) {
+		*word = plan->offsets[0];
 		return 0;
 	}
-	if (bpf_probe_read_kernel(word, sizeof(*word), ctx + value_plan.at))
+	if (bpf_probe_read_kernel(word, sizeof(*word), ctx + (plan->at & VALUE_REACH)))
 		return 1;
 	for (i = 0; i < MAX_VALUE_STEPS; i++) {
-		u64 from = *word + value_plan.offsets[i];
+		u64 from = *word + plan->offsets[i];
 
-		if (i >= value_plan.steps)
+		if (i >= steps)
 			break;
 		*word = 0;
-		if (load_step(word, i + 1 == value_plan.steps ? size : sizeof(*word), from))
+		if (load_step(plan, word, i + 1 == steps ? size : sizeof(*word), from))
 			return 1;
 	}
 	return 0;
+}
+
+/* The bits of a loaded word that are the value. */
+static __always_inline u64 bits_of(const volatile struct value_plan *plan, u64 word)
+{
+	word <<= plan->shift_left & 63;
+	return plan->has_sign ? (u64)((s64)word >> (plan->shift_right & 63)) : word >> (plan->shift_right & 63);
 }
 
 /*
@@ -53,12 +63,11 @@ static __noinline int take_value(void *ctx, struct counters *c, u64 *value)
 {
 	u64 word = 0;
 
-	if (load_value(ctx, &word)) {
+	if (load_by(&value_plan, ctx, &word)) {
 		count(c, COUNT_VALUES_UNREADABLE, 1);
 		return 0;
 	}
-	word <<= value_plan.shift_left;
-	word = value_plan.has_sign ? (u64)((s64)word >> value_plan.shift_right) : word >> value_plan.shift_right;
+	word = bits_of(&value_plan, word);
 	if ((s64)word < 0) {
 		count(c, COUNT_VALUES_NEGATIVE, 1);
 		return 0;

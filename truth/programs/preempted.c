@@ -100,7 +100,8 @@ int main(int argc, char **argv)
 		if (fork())
 			continue;
 		sleep(5);
-		end = now() + seconds;
+		/* The first one ends before the others. */
+		end = now() + seconds * (i ? 1 : 0.5);
 		hits[i] = mains[i]();
 		_exit(0);
 	}

@@ -18,6 +18,7 @@ pub mod event_cost;
 pub mod fleet;
 pub mod footprint;
 pub mod go_profile;
+pub mod heap;
 pub mod latency;
 pub mod offcpu;
 pub mod real;

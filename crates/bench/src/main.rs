@@ -40,6 +40,8 @@ enum Task {
     Offcpu(OffcpuArgs),
     /// Work left to programs that switch all the time, under each tracer, in alternating windows.
     Switches(SwitchesArgs),
+    /// CPU time of a pair of malloc and free under --heap, beside heaptrack, bpftrace and jemalloc's own profiler.
+    Heap(HeapArgs),
     /// Run-queue latency, switches and counters beside perf's and the kernel's.
     Latency(SecondsArg),
     /// All modes together on a busy machine: memory over time, samples with and without the other modes, losses.
@@ -226,6 +228,16 @@ struct SwitchesArgs {
 }
 
 #[derive(Debug, Args)]
+struct HeapArgs {
+    /// Number of rounds; medians are shown.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Length of each window in seconds, which begins when the tool has attached.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+}
+
+#[derive(Debug, Args)]
 struct StartupArgs {
     /// Measurements per case; the median is shown.
     #[arg(long, default_value_t = 5)]
@@ -394,6 +406,7 @@ fn run(cli: &Cli) -> Result<()> {
             let agent = (!args.others_only).then(agent_path).transpose()?;
             table::switches::switches(out, agent.as_deref(), &args.more, args.rounds, args.seconds)
         }
+        Task::Heap(args) => table::heap::heap(out, &agent_path()?, args.rounds, args.seconds),
         Task::Latency(args) => table::latency::latency(out, &agent_path()?, args.seconds),
         Task::Endurance(args) => {
             let limit = args.check.then_some(args.growth);

@@ -267,8 +267,9 @@ pub struct ModeArgs {
           value_name = "true|false", hide_possible_values = true)]
     pub offcpu: Option<bool>,
 
-    /// Take a profile of allocations: which stacks allocate memory, and what of it is in use at the end. Where that costs the target more than 5 % of its CPU
-    /// time, only short windows are recorded, which show shares; --heap=exact records everything at any price
+    /// Take a profile of allocations: which stacks allocate memory, and what of it is in use at the end. Of an allocator that samples itself (Go, jemalloc with
+    /// prof, otel_memory) the samples are recorded, else all calls; where that costs the target more than 5 % of its CPU time, only short windows, which show shares;
+    /// --heap=exact records all calls at any price
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "exact")]
     pub heap: Option<Text>,
 

@@ -41,7 +41,9 @@ pub fn print(config: &Config, target: &str, length: Option<Duration>) {
                 Some(HeapMode::Exact) => {
                     "each allocation and each free, at about 2.5 µs of the target's CPU time for each"
                 }
-                _ => "each allocation and each free as long as that is cheap",
+                _ => {
+                    "the allocator's own samples if it takes some, else each allocation and each free as long as that is cheap"
+                }
             };
             messages::note(&format!("heap profile: {target}, {how}, {length}"));
         }

@@ -4,9 +4,13 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::Error;
 use crate::abi::skeleton::types;
+use crate::heap_site::HeapSite;
 
 /// Calls of allocators that go on at one moment: threads in them.
 pub(crate) const MAX_CALLS: u32 = 16_384;
+
+/// Places where allocators take and free samples.
+pub const MAX_HEAP_SITES: u32 = types::heap_site_limit::MAX_HEAP_SITES.0;
 
 /// A program, by the functions that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,11 +33,17 @@ pub enum HeapProgram {
     ReturnedAlone,
     /// `free(old)`
     Freed,
+    /// Where an allocator takes a sample; see [`HeapSite`].
+    Sampled,
+    /// Where it frees a sampled object.
+    SampleFreed,
+    /// A function around that one, which is told the object.
+    ObjectNoted,
 }
 
 impl HeapProgram {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Sized,
         Self::Zeroed,
         Self::Aligned,
@@ -43,6 +53,9 @@ impl HeapProgram {
         Self::Returned,
         Self::ReturnedAlone,
         Self::Freed,
+        Self::Sampled,
+        Self::SampleFreed,
+        Self::ObjectNoted,
     ];
 
     /// Its name in the object.
@@ -57,6 +70,9 @@ impl HeapProgram {
             Self::Returned => "heap_returned",
             Self::ReturnedAlone => "heap_returned_alone",
             Self::Freed => "heap_freed",
+            Self::Sampled => "heap_sampled",
+            Self::SampleFreed => "heap_sample_freed",
+            Self::ObjectNoted => "heap_object_noted",
         }
     }
 }
@@ -81,6 +97,8 @@ pub struct HeapCounts {
     pub given_again: u64,
     /// Calls that did not fit into the table of calls that go on.
     pub calls_lost: u64,
+    /// Samples of an allocator whose arguments could not be read.
+    pub unreadable: u64,
     /// Objects in the table of live objects.
     pub tracked: u64,
 }
@@ -110,13 +128,19 @@ fn at(counts: &MapHandle, which: types::heap_count) -> libbpf_rs::Result<u64> {
 pub(crate) struct HeapMaps {
     objects: MapHandle,
     counts: MapHandle,
+    sites: MapHandle,
     /// Objects that user space has taken out of the table.
     forgotten: u64,
 }
 
 impl HeapMaps {
     pub(crate) fn find(map: impl Fn(&'static str) -> Result<MapHandle, Error>) -> Result<Self, Error> {
-        Ok(Self { objects: map("live_objects")?, counts: map("heap_counts")?, forgotten: 0 })
+        Ok(Self {
+            objects: map("live_objects")?,
+            counts: map("heap_counts")?,
+            sites: map("heap_sites")?,
+            forgotten: 0,
+        })
     }
 
     pub(crate) fn counts(&self) -> Result<HeapCounts, Error> {
@@ -133,6 +157,7 @@ impl HeapMaps {
             untracked_bytes: at(count::HEAP_UNTRACKED_BYTES)?,
             given_again: at(count::HEAP_GIVEN_AGAIN)?,
             calls_lost: at(count::HEAP_CALLS_LOST)?,
+            unreadable: at(count::HEAP_UNREADABLE)?,
             tracked: at(count::HEAP_ENTERED)?.saturating_sub(removed),
         })
     }
@@ -140,6 +165,13 @@ impl HeapMaps {
     pub(crate) fn counter(&self) -> Result<HeapCounter, Error> {
         let failed = |source| Error::Map { action: "keep", map: "heap_counts", source };
         MapHandle::try_from(&self.counts).map(HeapCounter).map_err(failed)
+    }
+
+    /// Tells where arguments are at a place.
+    pub(crate) fn set_site(&self, offset: u64, site: &HeapSite) -> Result<(), Error> {
+        let (key, value) = (HeapSite::key(offset), site.encode().ok_or(Error::ValuePlan)?);
+        let failed = |source| Error::Map { action: "write", map: "heap_sites", source };
+        self.sites.update(&key.to_ne_bytes(), &value, MapFlags::ANY).map_err(failed)
     }
 
     /// Live objects that the table has room for.

@@ -9,7 +9,7 @@ use libbpf_rs::libbpf_sys::BPF_F_NO_PREALLOC;
 use crate::abi::skeleton::{self, types};
 use crate::error::load_error;
 use crate::go_locks::MAX_GO_WAITS;
-use crate::heap::MAX_CALLS;
+use crate::heap::{MAX_CALLS, MAX_HEAP_SITES};
 use crate::python::{MAX_PYTHONS, MAX_SENT_CODES};
 use crate::sampler_states::Further;
 use crate::settings::{FurtherEvent, SampledIn};
@@ -262,7 +262,8 @@ impl Layout<'_> {
                 "live_objects" if settings.sampled_in == SampledIn::Allocator => settings.live_objects,
                 "kernel_waits" if settings.kernel_locks => MAX_KERNEL_WAITS,
                 "go_waits" if settings.go_locks => MAX_GO_WAITS,
-                "heap_calls" if settings.sampled_in == SampledIn::Allocator => MAX_CALLS,
+                "heap_calls" | "noted_objects" if settings.sampled_in == SampledIn::Allocator => MAX_CALLS,
+                "heap_sites" if settings.sampled_in == SampledIn::Allocator => MAX_HEAP_SITES,
                 "chosen_threads" => settings.tids.len().max(1) as u32,
                 "procs" => settings.max_processes,
                 "totals_a" | "totals_b" => settings.sums(),

@@ -15,6 +15,7 @@ use crate::counters::Skipped;
 use crate::error::load_error;
 use crate::go_locks::{self, GoProgram};
 use crate::heap::{HeapCounter, HeapCounts, HeapMaps, HeapProgram};
+use crate::heap_site::HeapSite;
 use crate::layout::{self, Layout};
 use crate::life::{self, LifeCounts};
 use crate::memory::{MapMemory, ProcessPlaces, TableRoom, tables_can_grow};
@@ -258,6 +259,15 @@ impl Kernel {
     /// [`Error::Map`].
     pub fn heap_counts(&self) -> Result<HeapCounts, Error> {
         self.heap.counts()
+    }
+
+    /// Tells the programs where arguments are at the place of a probe at this offset of its file. Places whose offsets have the same
+    /// [`HeapSite::key`] share it.
+    ///
+    /// # Errors
+    /// [`Error::ValuePlan`], [`Error::Map`].
+    pub fn set_heap_site(&mut self, offset: u64, site: &HeapSite) -> Result<(), Error> {
+        self.heap.set_site(offset, site)
     }
 
     /// What counts calls on another thread.

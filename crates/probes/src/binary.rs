@@ -175,6 +175,23 @@ impl Binary {
         self.tables().find_map(|(image, kind)| variable(image, kind, name))
     }
 
+    /// The link-time address of code at an offset of the file.
+    #[must_use]
+    pub fn address_of(&self, offset: u64) -> Option<u64> {
+        self.image.code_address(offset)
+    }
+
+    /// The first byte that a variable has when the program starts.
+    #[must_use]
+    pub fn initial_byte(&self, variable: &str) -> Option<u8> {
+        let address = self.variable(variable)?;
+        // Behind the bytes of the file, segments begin with zeros.
+        match self.image.data_offset(address) {
+            None => Some(0),
+            Some(offset) => self.image.bytes.get(usize::try_from(offset).ok()?).copied(),
+        }
+    }
+
     fn locate_symbol(&self, target: &Target, name: &str, offset: u64) -> Result<Location, ProbeError> {
         let (found, next_symbol) = self.symbol(name)?;
         let path = || self.path.clone();

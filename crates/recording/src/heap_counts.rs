@@ -1,7 +1,7 @@
 //! What was counted beside the sums of an allocation profile.
 
 /// Calls of allocators, and what is missing of them. Of a capture, not of an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeapCounts {
     /// Calls of the probed functions.
     pub calls: u64,
@@ -19,6 +19,10 @@ pub struct HeapCounts {
     pub frees_unseen: u64,
     /// Calls that did not fit into the table of calls that go on.
     pub calls_lost: u64,
+    /// Samples of an allocator whose arguments could not be read.
+    pub unreadable: u64,
+    /// The allocators whose own samples were recorded, so that values are estimates. Empty: calls were recorded.
+    pub samplers: Vec<&'static str>,
     /// What the probes have cost, in thousandths of the CPU time that the targets have used without that; an estimate from the number of calls. None: not known.
     pub cost_permille: Option<u64>,
 }
@@ -34,6 +38,7 @@ impl HeapCounts {
             ("heap.untracked", self.untracked),
             ("heap.untracked_bytes", self.untracked_bytes),
             ("heap.calls_lost", self.calls_lost),
+            ("heap.unreadable", self.unreadable),
             ("heap.cost_permille", self.cost_permille.unwrap_or(0)),
         ];
         always.into_iter().chain(others.into_iter().filter(|(_, count)| *count > 0))

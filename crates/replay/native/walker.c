@@ -22,6 +22,7 @@ typedef _Bool bool;
 #define __noinline static __attribute__((noinline))
 
 #include "claim.h"
+#include "sample_weight.h"
 #include "values.h"
 #include "walk.h"
 
@@ -369,4 +370,9 @@ void replay_first_values(u32 schema, const u64 *values, struct total *total)
 void replay_add_values(u32 schema, const u64 *values, struct total *total)
 {
 	add_values(total, schema, values[0], values[1], values[2]);
+}
+
+u64 replay_sample_weight(u64 size, u64 rate)
+{
+	return weight_of(size, rate);
 }

@@ -145,6 +145,7 @@ unsafe extern "C" {
     fn replay_hash(seed: u64, values: *const u64, count: u64) -> u64;
     fn replay_first_values(schema: u32, values: *const u64, total: *mut [u64; VALUE_SLOTS]);
     fn replay_add_values(schema: u32, values: *const u64, total: *mut [u64; VALUE_SLOTS]);
+    fn replay_sample_weight(size: u64, rate: u64) -> u64;
     #[cfg(test)]
     static replay_numbers: [u64; 34];
 }
@@ -165,6 +166,13 @@ pub fn first_values(schema: u32, values: [u64; VALUE_SLOTS]) -> [u64; VALUE_SLOT
 pub fn add_values(schema: u32, total: &mut [u64; VALUE_SLOTS], values: [u64; VALUE_SLOTS]) {
     // SAFETY: both have as many values as the C side reads and writes.
     unsafe { replay_add_values(schema, values.as_ptr(), total) };
+}
+
+/// The bytes that a sampled object of `size` bytes stands for, where an allocator takes a sample each `rate` bytes on average.
+#[must_use]
+pub fn sample_weight(size: u64, rate: u64) -> u64 {
+    // SAFETY: it computes with its arguments alone.
+    unsafe { replay_sample_weight(size, rate) }
 }
 
 /// The hash by which the programs tell stacks apart, of frames from the root on, with their marks.

@@ -7,6 +7,7 @@ pub mod endurance;
 pub mod event_cost;
 pub mod footprint;
 pub mod go_profile;
+pub mod heap;
 pub mod latency;
 pub mod offcpu;
 pub mod python;

@@ -73,7 +73,7 @@ pub(super) struct Member {
     pub attr: EventAttr,
     pub filter: Option<String>,
     /// Undone after the events were closed.
-    _probe: Option<Prepared>,
+    probe: Option<Prepared>,
 }
 
 impl Member {
@@ -93,6 +93,11 @@ impl Member {
                 (attr.sample_type, attr.sample_period, attr.sample_freq, attr.freq) = (0, 0, 0, false);
             }
         }
-        Ok(Self { name: request.name(), attr, filter: request.filter, _probe: resolved.probe })
+        Ok(Self { name: request.name(), attr, filter: request.filter, probe: resolved.probe })
+    }
+
+    /// Whether the event is a probe.
+    pub fn is_probe(&self) -> bool {
+        self.probe.is_some()
     }
 }

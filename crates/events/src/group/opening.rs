@@ -13,6 +13,7 @@ use super::part::{Part, PartEvent};
 use crate::monitor::error::MonitorError;
 use crate::monitor::opening::{Common, filter_text, is_gone, open_one, set_filter};
 use crate::monitor::place::{Place, Sources};
+use crate::monitor::probe::hold_events;
 use crate::monitor::rings::Rings;
 
 /// Time to find a moment without new threads.
@@ -103,7 +104,9 @@ impl Plan<'_> {
             let id = perf::event_id(fd.as_fd()).map_err(failed("ask for the number of an event"))?;
             events.push(PartEvent { fd, id, read_format: attr.read_format, layout: Layout::of(&attr) });
         }
-        Ok(Part::new(place.source, cpu, place.thread(), events))
+        let has_probe = self.members.iter().any(Member::is_probe);
+        let holder = place.thread().filter(|_| has_probe).and_then(hold_events);
+        Ok(Part::new(place.source, cpu, place.thread(), events, holder))
     }
 
     /// The attribute at a place. Members run when their leader does.

@@ -35,12 +35,20 @@ pub(super) struct Part {
     pub events: Vec<PartEvent>,
     /// What had been counted at the last reset.
     before: Vec<Counted>,
+    /// If there is a probe, what keeps its events where they were inherited.
+    _holder: Option<OwnedFd>,
 }
 
 impl Part {
-    pub fn new(source: usize, cpu: Option<u32>, thread: Option<u32>, events: Vec<PartEvent>) -> Self {
+    pub fn new(
+        source: usize,
+        cpu: Option<u32>,
+        thread: Option<u32>,
+        events: Vec<PartEvent>,
+        holder: Option<OwnedFd>,
+    ) -> Self {
         let before = vec![Counted::default(); events.len()];
-        Self { source, cpu, thread, events, before }
+        Self { source, cpu, thread, events, before, _holder: holder }
     }
 
     /// Applies an ioctl to the leader, which the others follow.

@@ -1,8 +1,8 @@
 //! What is open: rings, and the registered events with their descriptors.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::item::EventId;
 use super::merge::Merge;
 use super::opening::{OpenFd, open_all};
 use super::place::Sources;
-use super::probe::Prepared;
+use super::probe::{Prepared, hold_events};
 use super::request::EventRequest;
 use super::resolved::Resolved;
 use super::rings::Rings;
@@ -42,6 +42,8 @@ struct Registered {
     fds: Vec<OpenFd>,
     /// What the kernel knows of a probe. It is undone after the descriptors are closed.
     probe: Option<Prepared>,
+    /// Of a probe, what keeps its events where they were inherited.
+    _holders: Vec<OwnedFd>,
     shared: Arc<SharedByEvent>,
 }
 
@@ -142,10 +144,15 @@ impl State {
             filter_number: 0,
             fds: Vec::new(),
             probe,
+            _holders: Vec::new(),
             shared,
         };
         let number = EventId(self.last + 1);
         event.fds = self.open(number, &event, request.filter.as_deref())?;
+        if event.probe.is_some() {
+            let threads: BTreeSet<u32> = event.fds.iter().filter_map(|fd| fd.thread).collect();
+            event._holders = threads.into_iter().filter_map(hold_events).collect();
+        }
         if event.enabled && self.running {
             event.switch(true)?;
         }

@@ -10,6 +10,8 @@ const LIMIT: u64 = 512;
 /// `check_max_stack_depth` of kernel/bpf/verifier.c, Linux 5.10.
 const ROUNDED_TO: u64 = 32;
 const CALL: u8 = 0x85;
+/// `BPF_PSEUDO_CALL`, in the place of the source register: of a function of the object.
+const OF_PROGRAM: u8 = 1;
 const MOVE_64: u8 = 0xbf;
 const ADD_64: u8 = 0x07;
 const LOAD_64: u8 = 0x18;
@@ -59,7 +61,12 @@ struct Function {
 
 type Functions = HashMap<(object::SectionIndex, u64), Function>;
 
-fn read_function(code: &[u8], calls: &HashMap<u64, (object::SectionIndex, u64)>, start: u64) -> Function {
+/// Calls by the address of the instruction, of functions of the kernel too. Those within a section may need no relocation.
+fn read_function(
+    code: &[u8],
+    calls: &HashMap<u64, Option<(object::SectionIndex, u64)>>,
+    (section, start): (object::SectionIndex, u64),
+) -> Function {
     let mut function = Function::default();
     let mut copy = None;
     let mut rest = code.as_chunks::<8>().0.iter().enumerate();
@@ -72,8 +79,10 @@ fn read_function(code: &[u8], calls: &HashMap<u64, (object::SectionIndex, u64)>,
         }
         copy =
             (instruction.opcode == MOVE_64 && instruction.source == FRAME).then_some(instruction.destination);
-        if instruction.opcode == CALL {
-            function.callees.extend(calls.get(&(start + 8 * index as u64)));
+        if instruction.opcode == CALL && instruction.source == OF_PROGRAM {
+            let at = start + 8 * index as u64;
+            let relative = || (section, at.wrapping_add_signed(8 * (i64::from(instruction.value) + 1)));
+            function.callees.extend(calls.get(&at).copied().unwrap_or_else(|| Some(relative())));
         }
         if instruction.opcode == LOAD_64 {
             rest.next();
@@ -92,18 +101,17 @@ fn functions(file: &object::File<'_>) -> Functions {
             let symbol = file.symbol_by_index(symbol).unwrap();
             let bytes = code.get(at as usize..at as usize + 8).and_then(|bytes| bytes.try_into().ok());
             let instruction = bytes.map(Instruction::read);
-            let (Some(instruction), Some(target)) = (instruction, symbol.section_index()) else { continue };
-            if instruction.opcode != CALL {
+            let Some(instruction) = instruction.filter(|instruction| instruction.opcode == CALL) else {
                 continue;
-            }
+            };
             // Of a section: the instruction has the number of the one before the function. Of a function: -1.
             let offset = (i64::from(instruction.value) + 1) * 8 + symbol.address() as i64;
-            calls.insert(at, (target, u64::try_from(offset).unwrap()));
+            calls.insert(at, symbol.section_index().map(|target| (target, u64::try_from(offset).unwrap())));
         }
         let symbols = file.symbols().filter(|symbol| symbol.section_index() == Some(section.index()));
         for symbol in symbols.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0) {
             let range = symbol.address() as usize..(symbol.address() + symbol.size()) as usize;
-            let mut function = read_function(&code[range], &calls, symbol.address());
+            let mut function = read_function(&code[range], &calls, (section.index(), symbol.address()));
             function.name = symbol.name().unwrap().to_owned();
             function.is_program = section.name() != Ok(".text");
             all.insert((section.index(), symbol.address()), function);

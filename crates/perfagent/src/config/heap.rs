@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HeapMode {
-    /// Every allocation and every free, until that has cost the targets more than 5 % of their CPU time; from then on allocations in a short window of
+    /// The samples of allocators that sample themselves. Of others every allocation and every free, until that has cost the targets more than 5 % of their CPU time; from then on allocations in a short window of
     /// each second.
     #[default]
     WhileCheap,

@@ -147,6 +147,9 @@ fn handle_arrivals(parts: &mut Parts) -> bool {
             Message::Lock(lock) => parts.intake.take_lock(&lock, &parts.processes),
             Message::Life(life) => {
                 let is_known = parts.processes.follow(&life);
+                if is_known {
+                    parts.sources.follow(&life);
+                }
                 if let Some(timeline) = parts.intake.timeline.as_mut().filter(|_| is_known) {
                     timeline.life(&life, &parts.processes);
                 }

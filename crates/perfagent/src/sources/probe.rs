@@ -2,7 +2,9 @@
 //! processes and counts to the Nth itself. The probe stays until the end of the capture; the program is attached to begin and detached to end.
 
 use events::monitor::{ArgumentPlace, MonitorError, Probe as Place, ProbeEvent};
-use kernel::{Kernel, SampledIn, ValuePlan, locks_notice_their_cpu, nmi_may_sample, probes_may_sample};
+use kernel::{
+    Kernel, Life, LifeEvent, SampledIn, ValuePlan, locks_notice_their_cpu, nmi_may_sample, probes_may_sample,
+};
 use recording::Accounting;
 
 use super::program_event::ProgramEvent;
@@ -22,13 +24,16 @@ pub(crate) struct Probe {
     place: Place,
     opened: Option<ProbeEvent>,
     attached: ProgramEvent,
+    /// Children that could get no event of their own where they need one.
+    without_own: u64,
     warnings: Vec<Warning>,
 }
 
 impl Probe {
     pub(crate) fn new(sampled: &SampledEvent, number: usize, place: &Place) -> Self {
         let (sampled, place) = (sampled.clone(), place.clone());
-        Self { sampled, place, opened: None, attached: ProgramEvent::new(number), warnings: Vec::new() }
+        let attached = ProgramEvent::new(number);
+        Self { sampled, place, opened: None, attached, without_own: 0, warnings: Vec::new() }
     }
 
     /// Whether this kernel may take samples there.
@@ -110,7 +115,33 @@ impl Source for Probe {
         added.map(drop).map_err(|error| self.failed(&error))
     }
 
+    fn follow(&mut self, life: &Life) {
+        let Some(opened) = &mut self.opened else { return };
+        match life.event {
+            LifeEvent::Fork { .. } => {
+                if let Err(error) = opened.child_begun(life.pid) {
+                    tracing::debug!(target: "perfagent", pid = life.pid, "an event of its own: {error}");
+                    self.without_own += 1;
+                }
+            }
+            LifeEvent::Exit { .. } => opened.ended(life.pid),
+            _ => {}
+        }
+    }
+
     fn disable(&mut self, kernel: &mut Kernel, _: u64) -> Result<(), Error> {
+        let left_out = self.without_own + self.opened.as_ref().map_or(0, ProbeEvent::left_out);
+        if left_out > 0 {
+            self.warnings.push(Warning::new(
+                WarningKind::Capture,
+                format!(
+                    "{left_out} processes that the targets started may have lost the probe {} when another one ended: kernels before 6.13 take it \
+                     out of them, and there was no room to hold it",
+                    self.sampled.name
+                ),
+                "raise the limit of open files (ulimit -n), or probe all processes: -a",
+            ));
+        }
         self.opened = None;
         self.attached.ended(kernel)
     }

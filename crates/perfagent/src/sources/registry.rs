@@ -1,7 +1,7 @@
 //! Which sources a capture has.
 
 use events::Mmap;
-use kernel::{Kernel, Message, ValuePlan};
+use kernel::{Kernel, Life, Message, ValuePlan};
 use recording::Accounting;
 
 use super::counted_event::CountedEvent;
@@ -93,6 +93,11 @@ impl Sources {
     /// A living descendant of a target that was added, which the kernel side records from `now_ns` on. The first error ends it.
     pub(crate) fn add_descendant(&mut self, kernel: &mut Kernel, pid: u32, now_ns: u64) -> Result<(), Error> {
         self.each().try_for_each(|source| source.add_descendant(kernel, pid, now_ns))
+    }
+
+    /// Something has happened to a recorded process.
+    pub(crate) fn follow(&mut self, life: &Life) {
+        self.each().for_each(|source| source.follow(life));
     }
 
     /// A recorded process has mapped a file with code.

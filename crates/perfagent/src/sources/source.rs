@@ -1,7 +1,7 @@
 //! The trait of all sources.
 
 use events::{Followed, Mmap, Present};
-use kernel::{Kernel, Message, ValuePlan};
+use kernel::{Kernel, Life, Message, ValuePlan};
 use recording::Accounting;
 
 use crate::{Error, Warning};
@@ -41,6 +41,11 @@ pub(crate) trait Source {
     /// A living descendant of such a target.
     fn add_descendant(&mut self, kernel: &mut Kernel, pid: u32, now_ns: u64) -> Result<(), Error> {
         self.add_target(kernel, pid, now_ns)
+    }
+
+    /// Something has happened to a recorded process.
+    fn follow(&mut self, life: &Life) {
+        let _ = life;
     }
 
     /// A recorded process has mapped a file with code.

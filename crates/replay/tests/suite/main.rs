@@ -15,5 +15,6 @@ mod python_image;
 mod recorded;
 mod recorder;
 mod reference;
+mod sample_weight;
 mod synthetic;
 mod uses;

@@ -310,7 +310,16 @@ impl Ledger {
 
     fn put_heap(&self, entries: &mut Entries) {
         if self.mode == Mode::Heap {
-            entries.put("heap.shows", if self.heap_windows > 0 { "shares, not totals" } else { "totals" });
+            let samplers = self.heap.as_ref().map_or(String::new(), |heap| heap.samplers.join(", "));
+            let shows = match (self.heap_windows, samplers.is_empty()) {
+                (1.., _) => "shares, not totals",
+                (0, true) => "totals",
+                (0, false) => "totals, estimated from samples",
+            };
+            entries.put("heap.shows", shows);
+            if !samplers.is_empty() {
+                entries.put("heap.sampler", samplers);
+            }
             entries.put_unless_zero([("heap.windows", self.heap_windows)]);
         }
         for (key, count) in self.heap.iter().flat_map(HeapCounts::entries) {

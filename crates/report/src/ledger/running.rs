@@ -67,7 +67,7 @@ fn of_mode(mode: Mode, settings: &Settings, accounting: &Accounting) -> Ledger {
             match &settings.event {
                 _ if mode == Mode::Heap => {
                     HEAP.clone_into(&mut ledger.event);
-                    (ledger.heap, ledger.heap_windows) = (accounting.heap, accounting.heap_windows);
+                    (ledger.heap, ledger.heap_windows) = (accounting.heap.clone(), accounting.heap_windows);
                 }
                 Some(event) => take_event(&mut ledger, event),
                 None => {

@@ -6,12 +6,14 @@
 mod code;
 mod data;
 mod go;
+mod heap;
 mod languages;
 mod lifecycle;
 mod program;
 mod recursion;
 mod scheduling;
 
+pub use heap::SampledHeap;
 pub(crate) use program::c;
 pub use program::{Launch, Program, sources};
 pub use recursion::{recursion_chain, ring};

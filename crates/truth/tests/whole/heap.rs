@@ -1,11 +1,15 @@
-//! Allocations: objects and bytes, allocated and in use, as the program counts them itself.
+//! Allocations: objects and bytes, allocated and in use, as the program counts them itself. Samples of allocators: within their statistical error, and
+//! beside what the allocator tells of the same samples.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
+use testkit::skipped;
 use truth::frame::Capture;
-use truth::programs::Scheduling;
-use truth::session::{Session, Subject};
+use truth::profiler::read_pprof;
+use truth::programs::{SampledHeap, Scheduling};
+use truth::session::{Finished, Session, Subject};
 use truth::target::Target;
 
 use crate::Setup;
@@ -63,4 +67,130 @@ fn exact_allocations_are_those_that_the_program_counts_itself() {
         .map(|s| s.display())
         .collect();
     assert_eq!(incomplete, [""; 0]);
+}
+
+/// Whether an estimate is within five standard deviations, where a sample is taken each `rate` bytes.
+fn is_near(estimate: i64, truth: i64, bytes: i64, rate: f64) -> bool {
+    let relative = 5.0 * (rate / bytes.max(1) as f64).sqrt();
+    (estimate - truth).abs() as f64 <= relative * truth as f64 + 1.0
+}
+
+/// Runs a program that samples, and records it between its first line and `done`. Its lines, and what was recorded.
+fn run(setup: &Setup, command: &mut Command, options: &[&str]) -> (Vec<String>, Finished) {
+    let mut target = Target::start_command(command).unwrap();
+    let options = [options, &["--duration", "1h"]].concat();
+    let mut session = Session::start(&setup.agent, &options, Subject::Process(target.pid())).unwrap();
+    session.until_attached().unwrap();
+    target.go().unwrap();
+    let lines = target.lines_until("done").unwrap();
+    session.stop().unwrap();
+    (lines, session.finish().unwrap())
+}
+
+/// That all values of all functions are estimates of what the program says.
+fn check_estimates(capture: &Capture, lines: &[String], rate: f64) {
+    let sites = printed(lines);
+    assert_eq!(sites.len(), 3, "{lines:?}");
+    for (name, truth) in &sites {
+        let found = of(capture, name);
+        for (value, bytes) in [(0, 1), (1, 1), (2, 3), (3, 3)] {
+            assert!(
+                is_near(found[value], truth[value], truth[bytes], rate),
+                "{name}: {found:?}, not {truth:?}\n{:?}",
+                capture.comments
+            );
+        }
+    }
+    assert_eq!(capture.ledger("heap.shows"), Some("totals, estimated from samples"));
+    assert_eq!(capture.ledger("lost"), Some("0"), "{:?}", capture.comments);
+    assert_eq!(capture.ledger("heap.unreadable"), None, "{:?}", capture.comments);
+}
+
+/// Go's samples, beside the profile that the program makes of the same samples.
+fn check_go(setup: &Setup, version: Option<&'static str>) {
+    let program = SampledHeap::Go(version);
+    if let Some(reason) = program.missing() {
+        return skipped(reason);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own.pb.gz");
+    let mut command = Command::new(program.path(&setup.out).unwrap());
+    let (lines, finished) = run(setup, command.arg(&own), &["--heap"]);
+    let capture = finished.heap().unwrap();
+    check_estimates(&capture, &lines, 512.0 * 1024.0);
+    assert_eq!(capture.ledger("heap.sampler"), Some("go"));
+    let own = read_pprof(&own).unwrap();
+    for name in ["main.churn", "main.keep", "main.large"] {
+        for (ours, goes) in of(&capture, name).into_iter().zip(of(&own, name)) {
+            // Fractions of objects are rounded at random here, and by stack there.
+            assert!(
+                (ours - goes).abs() as f64 <= 0.01 * goes as f64 + 2.0,
+                "{version:?} {name}: {ours}, {goes}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_samples_of_go_are_those_of_its_own_profile() {
+    let Some(setup) = Setup::as_root() else { return };
+    [None, Some("go1.18.10"), Some("go1.27.4")].into_iter().for_each(|version| check_go(&setup, version));
+}
+
+#[test]
+fn go_without_its_profiler_has_its_calls_recorded() {
+    let Some(setup) = Setup::as_root() else { return };
+    let program = SampledHeap::GoWithout;
+    if let Some(reason) = program.missing() {
+        return skipped(reason);
+    }
+    let mut command = Command::new(program.path(&setup.out).unwrap());
+    let (lines, finished) = run(&setup, &mut command, &["--heap=exact"]);
+    let capture = finished.heap().unwrap();
+    for (name, truth) in printed(&lines) {
+        let [objects, bytes, live, live_bytes] = of(&capture, &name);
+        // The runtime allocates for itself now and then, as when a collection begins.
+        let more = [objects - truth[0], (bytes - truth[1]) / 1024];
+        assert!(more.iter().all(|more| (0..20).contains(more)), "{name}: {more:?} {:?}", capture.comments);
+        assert_eq!([live, live_bytes], [0, 0]);
+    }
+    assert_eq!(capture.ledger("heap.shows"), Some("totals"));
+    assert!(finished.messages.contains("not what is in use"), "{}", finished.messages);
+}
+
+#[test]
+fn what_otel_memory_tells_is_recorded() {
+    let Some(setup) = Setup::as_root() else { return };
+    let program = SampledHeap::OtelMemory.path(&setup.out).unwrap();
+    let (lines, finished) = run(&setup, Command::new(program).arg("300"), &["--heap"]);
+    let capture = finished.heap().unwrap();
+    check_estimates(&capture, &lines, 65536.0);
+    assert!(lines.iter().any(|line| line == "counter 1"), "{lines:?}");
+    for line in lines.iter().filter_map(|line| line.strip_prefix("told ")) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [name, told, live] = words.as_slice() else { panic!("{line}") };
+        let found = of(&capture, name);
+        assert_eq!([found[1].to_string(), found[3].to_string()], [*told, *live], "{name}");
+    }
+}
+
+#[test]
+fn the_samples_of_jemalloc_are_recorded() {
+    let Some(setup) = Setup::as_root() else { return };
+    if let Some(reason) = SampledHeap::Jemalloc.missing() {
+        return skipped(reason);
+    }
+    let program = SampledHeap::Jemalloc.path(&setup.out).unwrap();
+    let command = |setting: &str| {
+        let mut command = Command::new(Path::new(&program));
+        command.arg("300").env("MALLOC_CONF", setting);
+        command
+    };
+    let (lines, finished) = run(&setup, &mut command("prof:true,lg_prof_sample:16"), &["--heap"]);
+    let capture = finished.heap().unwrap();
+    check_estimates(&capture, &lines, 65536.0);
+    assert_eq!(capture.ledger("heap.sampler"), Some("jemalloc"));
+    // It samples only if it is asked to.
+    let (_, finished) = run(&setup, &mut command("prof:false"), &["--heap"]);
+    assert_eq!(finished.heap().unwrap().ledger("heap.sampler"), None);
 }

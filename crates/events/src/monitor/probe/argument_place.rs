@@ -5,6 +5,7 @@
 use super::arguments::split;
 use super::probe_spec::Probe;
 use super::sites::{NoSite, sites};
+use super::usdt_argument::fetched;
 use crate::monitor::error::MonitorError;
 
 /// Where a number is.
@@ -73,6 +74,14 @@ impl ArgumentPlace {
             [] => Err(refused("it has no sites".to_owned())),
             _ => Err(refused(format!("{name} is at another place at each site: `{}`", texts.join("`, `")))),
         }
+    }
+
+    /// The places of the arguments of a USDT site, as its note has them (`8@%rdi -4@8(%rsp)`); `None` where a program cannot read one.
+    #[must_use]
+    pub fn of_usdt_site(arguments: &str) -> Vec<Option<Self>> {
+        // Where variables are depends on where the file is mapped.
+        let texts = fetched(arguments, |_| None);
+        texts.into_iter().map(|text| Self::parse(&text?, false).ok()).collect()
     }
 
     /// Reads `LOCATION:TYPE`.
@@ -201,6 +210,16 @@ mod tests {
         assert_eq!(read("+8(%dx):u64", true), (register("dx"), vec![8], true, 8, (0, 64), false));
         assert_eq!(read("\\-3:s32", false), (ArgumentFrom::Constant(-3), vec![], false, 4, (0, 32), true));
         assert_eq!(read("+4(%di):b3@5/32", false), (register("di"), vec![4], false, 4, (5, 3), false));
+    }
+
+    #[test]
+    fn arguments_of_usdt_sites_are_read_from_their_notes() {
+        let places = ArgumentPlace::of_usdt_site("8@%rbx -4@8(%rsp) 8@$77 8@counter(%rip)");
+        let register = |name: &str| ArgumentFrom::Register(name.to_owned());
+        let [Some(first), Some(second), Some(third), None] = places.as_slice() else { panic!("{places:?}") };
+        assert_eq!((&first.from, first.size, first.signed), (&register("bx"), 8, false));
+        assert_eq!((&second.from, &*second.offsets, second.signed), (&register("sp"), &[8][..], true));
+        assert_eq!(third.from, ArgumentFrom::Constant(77));
     }
 
     #[test]

@@ -9,4 +9,6 @@ pub struct FunctionPlace {
     pub path: PathBuf,
     /// The offset in it.
     pub offset: u64,
+    /// The offset in it of the counter that a user of the place must raise, if there is one: that of a USDT probe.
+    pub counter: Option<u64>,
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use perf_abi::EventAttr;
 
 use super::function_place::FunctionPlace;
+use super::inherited::Children;
 use super::prepared::{Prepared, prepare_functions};
 use crate::monitor::error::MonitorError;
 use crate::monitor::opening::{ROUNDS, open_one};
@@ -29,6 +30,7 @@ struct Open {
     /// The first one is the event of the program, which no thread inherits.
     fds: Vec<OwnedFd>,
     known: BTreeSet<u32>,
+    children: Children,
 }
 
 impl FunctionProbe {
@@ -84,21 +86,16 @@ impl FunctionProbe {
     fn add_thread(&mut self, tid: u32) -> Result<(), MonitorError> {
         if self.open.is_none() {
             // An event that is inherited must not have the program: since its children get it too, the end of one detaches it from the probe.
-            let fds = vec![self.open_at(tid, false)?];
-            self.open = Some(Open { fds, known: BTreeSet::new() });
+            let place = Place { source: 0, kind: PlaceKind::Thread(tid) };
+            let fds = vec![open_one(&self.attr, &self.prepared.name(), &place, None, None)?];
+            self.open = Some(Open { fds, ..Open::default() });
         }
-        let inherited = self.open_at(tid, true)?;
         if let Some(open) = &mut self.open {
+            let inherited = open.children.open_inherited(&self.attr, &self.prepared.name(), tid)?;
             open.fds.push(inherited);
             open.known.insert(tid);
         }
         Ok(())
-    }
-
-    fn open_at(&self, tid: u32, inherit: bool) -> Result<OwnedFd, MonitorError> {
-        let place = Place { source: 0, kind: PlaceKind::Thread(tid) };
-        let attr = EventAttr { inherit, ..self.attr.clone() };
-        open_one(&attr, &self.prepared.name(), &place, None, None)
     }
 
     /// Takes the breakpoints out again. The program that was attached is detached.

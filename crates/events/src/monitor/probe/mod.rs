@@ -11,6 +11,8 @@ mod arguments;
 mod definition;
 mod function_place;
 mod function_probe;
+mod holder;
+mod inherited;
 mod owner;
 mod pmu;
 mod prepared;
@@ -27,4 +29,5 @@ pub use probe_event::ProbeEvent;
 pub use probe_spec::Probe;
 pub use stale::remove_stale;
 
+pub(crate) use holder::hold_events;
 pub(crate) use prepared::{Prepared, prepare};

@@ -124,7 +124,8 @@ pub(crate) fn prepare_functions(
         .collect::<Result<_, _>>()?;
     let place = |(link, place): (&PlainPath, &FunctionPlace)| {
         let file = link.path.to_str().ok_or_else(|| refused(&probe, "its path is no text".to_owned()))?;
-        Ok(format!("{file}:{:#x}", place.offset))
+        let counter = place.counter.map_or(String::new(), |counter| format!("({counter:#x})"));
+        Ok(format!("{file}:{:#x}{counter}", place.offset))
     };
     let texts = links.iter().zip(places).map(place).collect::<Result<Vec<_>, MonitorError>>()?;
     by_definition(&probe, &tracefs, "uprobe_events", &texts)

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use perf_abi::EventAttr;
 
+use super::inherited::Children;
 use super::prepared::{Prepared, prepare};
 use super::probe_spec::Probe;
 use crate::monitor::error::MonitorError;
@@ -20,6 +21,7 @@ use crate::monitor::place::{Place, PlaceKind, threads};
 pub struct ProbeEvent {
     // Dropped before the definition: the kernel removes none that has events.
     fds: Vec<OwnedFd>,
+    children: Children,
     prepared: Prepared,
     attr: EventAttr,
     known: BTreeSet<u32>,
@@ -34,7 +36,7 @@ impl ProbeEvent {
     pub fn of_system(probe: &Probe) -> Result<Self, MonitorError> {
         let prepared = prepare(probe, false, None)?;
         let mut event = Self::of(prepared, true);
-        event.open(&PlaceKind::System, false)?;
+        event.open(&PlaceKind::System)?;
         Ok(event)
     }
 
@@ -54,7 +56,7 @@ impl ProbeEvent {
         };
         let mut event = Self::of(prepared, false);
         // An event that is inherited must not have the program: since its children get it too, the end of one detaches it from the probe.
-        event.open(&PlaceKind::Thread(std::process::id()), false)?;
+        event.open(&PlaceKind::Thread(std::process::id()))?;
         let mut pids = living();
         for _ in 0..ROUNDS {
             if !event.add(&pids)? {
@@ -72,7 +74,14 @@ impl ProbeEvent {
     fn of(prepared: Prepared, of_all_processes: bool) -> Self {
         let mut attr = EventAttr { disabled: true, ..EventAttr::default() };
         prepared.apply(&mut attr);
-        Self { fds: Vec::new(), prepared, attr, known: BTreeSet::new(), of_all_processes }
+        Self {
+            fds: Vec::new(),
+            children: Children::default(),
+            prepared,
+            attr,
+            known: BTreeSet::new(),
+            of_all_processes,
+        }
     }
 
     /// Opens it in further processes, and in what they start. Whether there was a thread that did not have it.
@@ -88,8 +97,11 @@ impl ProbeEvent {
             if !self.known.insert(tid) {
                 continue;
             }
-            match self.open(&PlaceKind::Thread(tid), true) {
-                Ok(()) => is_new = true,
+            match self.children.open_inherited(&self.attr, &self.prepared.name(), tid) {
+                Ok(event) => {
+                    self.fds.push(event);
+                    is_new = true;
+                }
                 Err(error) if error.is_end_of_thread() => {}
                 Err(error) => return Err(error),
             }
@@ -97,14 +109,36 @@ impl ProbeEvent {
         Ok(is_new)
     }
 
-    fn open(&mut self, kind: &PlaceKind, inherit: bool) -> Result<(), MonitorError> {
+    /// One of these processes has started another one, which has inherited the event. To be told for each: some kernels take the probe out of it otherwise,
+    /// when another one ends.
+    ///
+    /// # Errors
+    /// [`MonitorError::Open`]. A process that has ended is left out.
+    pub fn child_begun(&mut self, pid: u32) -> Result<(), MonitorError> {
+        match self.of_all_processes {
+            true => Ok(()),
+            false => self.children.begun(&self.attr, &self.prepared.name(), pid),
+        }
+    }
+
+    /// A process has ended.
+    pub fn ended(&mut self, pid: u32) {
+        self.children.ended(pid);
+    }
+
+    /// The number of processes that a target started and that may lose the probe before they end, because there were too many.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.children.left_out()
+    }
+
+    fn open(&mut self, kind: &PlaceKind) -> Result<(), MonitorError> {
         let place = Place { source: 0, kind: kind.clone() };
         let cpu = match kind {
             PlaceKind::Thread(_) => None,
             _ => Some(crate::online_cpus().ok().and_then(|cpus| cpus.first().copied()).unwrap_or(0)),
         };
-        let attr = EventAttr { inherit, ..self.attr.clone() };
-        self.fds.push(open_one(&attr, &self.prepared.name(), &place, cpu, None)?);
+        self.fds.push(open_one(&self.attr, &self.prepared.name(), &place, cpu, None)?);
         Ok(())
     }
 

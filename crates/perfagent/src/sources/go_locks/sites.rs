@@ -55,7 +55,7 @@ pub(super) fn of_file(path: &Path) -> Found {
     };
     let (Some(park), Some(ready)) = (named(PARK), named(READY)) else { return Found::Unknown };
     let mut sites = Sites::new();
-    let place = |offset: u64| FunctionPlace { path: path.to_owned(), offset };
+    let place = |offset: u64| FunctionPlace { path: path.to_owned(), offset, counter: None };
     for (name, program) in WAITS {
         let calls = named(name).map(|of| calls(&binary, of, park, named(PARK_AND_UNLOCK)));
         sites.entry(program).or_default().extend(calls.into_iter().flatten().map(place));

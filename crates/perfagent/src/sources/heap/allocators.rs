@@ -14,7 +14,11 @@ use kernel::HeapProgram;
 use probes::Binary;
 
 use super::functions;
+use super::samplers::go::{self, Go};
+use super::samplers::jemalloc;
+use super::samplers::{Sampler, otel};
 use crate::Error;
+use crate::processes::monotonic_ns;
 
 /// Files of one process that are looked at.
 const MAX_FILES: usize = 4096;
@@ -30,6 +34,16 @@ type FileNumber = (u32, u32, u64);
 pub(super) struct Candidate {
     number: Option<FileNumber>,
     paths: Vec<PathBuf>,
+    mapped: Option<Mapped>,
+}
+
+/// Where a process has mapped code of a file.
+#[derive(Clone, Copy, Debug)]
+struct Mapped {
+    pid: u32,
+    start: u64,
+    /// The offset in the file.
+    offset: u64,
 }
 
 /// Where an allocator is to be probed, by program.
@@ -43,6 +57,12 @@ pub(super) struct Found {
     pub(super) is_dear: bool,
     /// Go's compiler made the file.
     pub(super) is_go: bool,
+    /// What Go's runtime offers.
+    pub(super) go: Option<Go>,
+    /// Another allocator that samples itself.
+    pub(super) sampler: Option<Sampler>,
+    /// Why samples that are told cannot be used.
+    pub(super) unusable: Option<String>,
 }
 
 /// Looks for allocators.
@@ -84,13 +104,14 @@ impl Allocators {
         let number = (mapping.dev_major, mapping.dev_minor, mapping.inode);
         let end = mapping.address.saturating_add(mapping.len);
         if mapping.inode != 0 {
-            self.ask_for(candidate(mapping.pid, mapping.address, end, number, &mapping.path));
+            let mapped = Mapped { pid: mapping.pid, start: mapping.address, offset: mapping.file_offset };
+            self.ask_for(candidate(mapped, end, number, &mapping.path));
         }
     }
 
     /// Asks for a file that will be mapped.
     pub(super) fn ask_for_file(&mut self, path: &Path) {
-        self.ask_for(Candidate { number: number_of(path), paths: vec![path.to_owned()] });
+        self.ask_for(Candidate { number: number_of(path), paths: vec![path.to_owned()], mapped: None });
     }
 
     fn ask_for(&mut self, candidate: Candidate) {
@@ -115,7 +136,8 @@ impl Allocators {
     }
 }
 
-fn candidate(pid: u32, start: u64, end: u64, number: FileNumber, path: &[u8]) -> Candidate {
+fn candidate(mapped: Mapped, end: u64, number: FileNumber, path: &[u8]) -> Candidate {
+    let Mapped { pid, start, .. } = mapped;
     let mapping = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
     let mut paths = vec![mapping];
     if let Ok(path) = std::str::from_utf8(path)
@@ -123,7 +145,7 @@ fn candidate(pid: u32, start: u64, end: u64, number: FileNumber, path: &[u8]) ->
     {
         paths.push(PathBuf::from(format!("/proc/{pid}/root{path}")));
     }
-    Candidate { number: Some(number), paths }
+    Candidate { number: Some(number), paths, mapped: Some(mapped) }
 }
 
 /// The files with code that a process has mapped.
@@ -133,7 +155,8 @@ fn mapped_by(pid: u32) -> Vec<Candidate> {
     let _what_was_read = process::maps::for_each(maps, |entry| {
         if entry.executable && entry.inode != 0 && all.len() < MAX_FILES {
             let number = (entry.dev_major, entry.dev_minor, entry.inode);
-            all.push(candidate(pid, entry.start, entry.end, number, &process::maps::unescape(entry.path)));
+            let mapped = Mapped { pid, start: entry.start, offset: entry.offset };
+            all.push(candidate(mapped, entry.end, number, &process::maps::unescape(entry.path)));
         }
     });
     all
@@ -160,8 +183,28 @@ fn look_into(candidate: &Candidate, names: &[&str]) -> Found {
         let placement = binary.place(location);
         let is_frequent = names.get(*number).is_some_and(|name| FREQUENT.contains(name));
         found.is_dear |= is_frequent && !placement.is_emulated;
-        let place = FunctionPlace { path: path.clone(), offset: placement.offset };
+        let place = FunctionPlace { path: path.clone(), offset: placement.offset, counter: None };
         found.places.entry(program).or_default().push(place);
     }
+    found.go = go::find(&binary, path);
+    match otel::find(&binary, path) {
+        Ok(sampler) => found.sampler = sampler,
+        Err(why) => found.unusable = Some(why),
+    }
+    if let (None, Some(jemalloc)) = (&found.sampler, jemalloc::find(&binary, path, monotonic_ns()))
+        && candidate.mapped.is_some_and(|mapped| are_on(&binary, mapped, &jemalloc.switches))
+    {
+        found.sampler = Some(jemalloc.sampler);
+    }
     found
+}
+
+/// Whether these variables of one byte, by their link-time addresses, are all 1 in the process that has mapped the file.
+fn are_on(binary: &Binary, mapped: Mapped, switches: &[u64]) -> bool {
+    let Some(linked) = binary.address_of(mapped.offset) else { return false };
+    switches.iter().all(|switch| {
+        let mut byte = [0];
+        let address = switch.wrapping_sub(linked).wrapping_add(mapped.start);
+        sys::memory::read(mapped.pid, address, &mut byte).is_ok_and(|read| read == 1) && byte == [1]
+    })
 }

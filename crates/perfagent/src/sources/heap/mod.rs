@@ -1,18 +1,21 @@
 //! Allocations, in place of the clock: probes at the functions of the allocators that the targets have mapped.
 //!
-//! In: finding the allocators ([`allocators`]), which function needs which program ([`functions`]), the probes ([`probe_set`]), what they cost ([`price`]), and recording
-//! less when that is too much ([`watch`]). Guaranteed: only the targets and what they start have breakpoints; they are gone when this is dropped, and when the
+//! In: finding the allocators ([`allocators`]), which function needs which program ([`functions`]), allocators that sample themselves ([`samplers`]), which of both is
+//! recorded ([`choice`]), the probes ([`probe_set`]), what they cost ([`price`]), and recording less when that is too much ([`watch`]). Guaranteed: only the targets and what they start have breakpoints; they are gone when this is dropped, and when the
 //! agent dies.
 //! Not here: what is counted (`bpf/heap.h`), and how it is shown (crate `report`).
 
 mod allocators;
+mod choice;
 pub(super) mod family;
 mod functions;
 pub(super) mod price;
 mod probe_set;
 mod programs;
+mod samplers;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,10 +24,12 @@ use events::monitor::{MonitorError, Tracefs, remove_stale};
 use kernel::{Kernel, probes_may_sample};
 use recording::{Accounting, HeapCounts};
 
-use self::allocators::{Allocators, Found, Places};
+use self::allocators::{Allocators, Found};
+use self::choice::{Choice, KnownSites, Recorded};
 use self::family::Family;
 use self::price::{Bill, CpuTime, Work};
 use self::probe_set::ProbeSet;
+use self::samplers::SamplerKind;
 use self::watch::Watch;
 use super::source::{Opening, Source};
 use crate::config::{HeapMode, command as commands};
@@ -41,6 +46,10 @@ pub(crate) struct Heap {
     program: Option<PathBuf>,
     allocators: Option<Allocators>,
     family: Family,
+    recorded: Recorded,
+    /// Who takes the samples that are recorded.
+    samplers: BTreeSet<SamplerKind>,
+    sites: KnownSites,
     /// The probes, before they are watched.
     sets: Vec<ProbeSet>,
     /// Recording for as long as it is cheap.
@@ -64,6 +73,9 @@ impl Heap {
             program,
             allocators: None,
             family: Family::new(&[], !config.no_children),
+            recorded: Recorded::Calls,
+            samplers: BTreeSet::new(),
+            sites: KnownSites::default(),
             sets: Vec::new(),
             watch: None,
             of_a_call: price::of_a_call(false),
@@ -87,19 +99,58 @@ impl Heap {
         Error::invalid("--heap", format!("--heap: {error}"), hint)
     }
 
-    /// All that was found, as one set of probes.
-    fn add_set(&mut self, found: Vec<Found>, living: &dyn Fn() -> Vec<u32>) -> Result<bool, Error> {
-        let mut places = Places::new();
-        for (program, more) in found.into_iter().flat_map(|found| found.places) {
-            places.entry(program).or_default().extend(more);
-        }
-        if places.is_empty() {
+    /// All of what was found that is to be recorded, as one set of probes.
+    fn add_set(
+        &mut self,
+        kernel: &mut Kernel,
+        found: Vec<Found>,
+        living: &dyn Fn() -> Vec<u32>,
+    ) -> Result<bool, Error> {
+        let unusable: Vec<String> = found.iter().filter_map(|found| found.unusable.clone()).collect();
+        let choice = Choice::of(found, self.recorded, &mut self.sites);
+        self.tell(&choice, &unusable);
+        if choice.places.is_empty() {
             return Ok(false);
         }
-        let mut set = ProbeSet::define(&places).map_err(|error| self.failed(&error))?;
+        for (offset, site) in &choice.sites {
+            kernel.set_heap_site(*offset, site).map_err(load_error)?;
+        }
+        let mut set = ProbeSet::define(&choice.places).map_err(|error| self.failed(&error))?;
         set.open(living).map_err(|error| self.failed(&error))?;
         self.sets.push(set);
         Ok(true)
+    }
+
+    /// Tells what a choice means.
+    fn tell(&mut self, choice: &Choice, unusable: &[String]) {
+        let mut note = |message: String, hint: &str| {
+            self.warnings.push(Warning::new(WarningKind::Capture, message, hint));
+        };
+        for kind in choice.kinds.iter().filter(|kind| self.samplers.insert(**kind)) {
+            let message = format!("heap: {}: those are recorded, and values are estimates", kind.described());
+            note(message, "--heap=exact records every call at any price");
+        }
+        if choice.leaves_calls && choice.kinds.contains(&SamplerKind::Go) {
+            let message = "heap: a target has another allocator beside that of Go, which takes no samples: its allocations are not recorded";
+            note(message.to_owned(), "--heap=exact records the calls of both");
+        }
+        if choice.has_go_calls {
+            let message = "heap: of a program in Go, calls of the allocator are recorded, and not what is in use: nothing in it asks for a heap profile, or exact numbers were asked for";
+            note(message.to_owned(), "import _ \"net/http/pprof\" into the program, or leave out =exact");
+        }
+        if choice.mistakable > 0 {
+            let message = format!(
+                "heap: {} files with allocators are not recorded: their functions lie at the same places in a page as those of others",
+                choice.mistakable
+            );
+            note(message, "record their processes alone");
+        }
+        for why in unusable {
+            note(
+                format!("heap: samples are told, but cannot be read: {why}"),
+                "calls of malloc are recorded instead",
+            );
+        }
     }
 }
 
@@ -139,8 +190,8 @@ impl Heap {
 fn no_allocator(is_go: bool) -> Error {
     let (feature, since) = match is_go {
         true => (
-            "--heap of a program in Go",
-            "a later version of perf-agent; `go tool pprof` reads /debug/pprof/heap of programs that serve it",
+            "--heap of a program in Go without a symbol table, or made by a Go before 1.17",
+            "a build without -ldflags=-s; `go tool pprof` reads /debug/pprof/heap of programs that serve it",
         ),
         false => (
             "--heap of a target that maps no known allocator with names",
@@ -179,7 +230,8 @@ impl Source for Heap {
                 "docs/heap.md tells what that costs",
             ));
         }
-        match self.add_set(found, opening.living)? {
+        self.recorded = Recorded::by(self.mode, &found);
+        match self.add_set(opening.kernel, found, opening.living)? {
             true => Ok(()),
             false => Err(no_allocator(is_go)),
         }
@@ -188,7 +240,7 @@ impl Source for Heap {
     fn enable(&mut self, kernel: &mut Kernel, _: u64) -> Result<(), Error> {
         self.cpu_before_ns = self.times.look(&self.family.living());
         self.sets.iter().try_for_each(|set| set.attach(kernel))?;
-        if self.mode == HeapMode::WhileCheap {
+        if self.mode == HeapMode::WhileCheap && self.recorded == Recorded::Calls {
             let programs = programs::of(kernel)?;
             let counter = kernel.heap_counter().map_err(load_error)?;
             let (sets, family) = (std::mem::take(&mut self.sets), self.family.clone());
@@ -207,7 +259,7 @@ impl Source for Heap {
         let Some(allocators) = &mut self.allocators else { return Ok(()) };
         allocators.ask_for_process(pid);
         let found = allocators.take(LOOK_FOR);
-        match self.add_set(found, &|| vec![pid])? {
+        match self.add_set(kernel, found, &|| vec![pid])? {
             true => self.begin_last_set(kernel),
             false => Ok(()),
         }
@@ -222,11 +274,11 @@ impl Source for Heap {
     fn advance(&mut self, kernel: &mut Kernel) -> Result<(), Error> {
         let Some(allocators) = &mut self.allocators else { return Ok(()) };
         let found = allocators.take(Duration::ZERO);
-        if found.iter().all(|found| found.places.is_empty()) {
+        if found.is_empty() {
             return Ok(());
         }
         let living = self.family.living();
-        if self.add_set(found, &|| living.clone())? {
+        if self.add_set(kernel, found, &|| living.clone())? {
             self.begin_last_set(kernel)?;
             self.warnings.push(Warning::bare(
                 WarningKind::Capture,
@@ -259,6 +311,8 @@ impl Source for Heap {
             untracked_bytes: counts.untracked_bytes,
             frees_unseen: counts.given_again,
             calls_lost: counts.calls_lost,
+            unreadable: counts.unreadable,
+            samplers: self.samplers.iter().map(|kind| kind.name()).collect(),
         });
     }
 

@@ -123,7 +123,7 @@ impl Watcher {
         if self.record_all(orders, &mut times, &mut before, &mut bill).is_none() {
             return;
         }
-        self.close();
+        self.close_soon();
         self.tell(|told| {
             // From the first moment without breakpoints on, totals are not known.
             told.windows = 1;
@@ -198,7 +198,7 @@ impl Watcher {
                 self.wait(orders, WINDOW_LOOK)?;
             }
         }
-        self.close();
+        self.close_soon();
         self.tell(|told| told.windows += 1);
         Some(())
     }
@@ -212,6 +212,10 @@ impl Watcher {
 
     fn close(&mut self) {
         self.sets.iter_mut().for_each(ProbeSet::close);
+    }
+
+    fn close_soon(&mut self) {
+        self.sets.iter_mut().for_each(ProbeSet::close_soon);
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod probes;
 mod several;
+mod siblings;
 mod values;
 
 use std::io::{BufRead, BufReader, Write};
