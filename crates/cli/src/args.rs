@@ -382,6 +382,12 @@ pub struct SettingArgs {
           value_name = "true|false", hide_possible_values = true)]
     pub java_perf_map: Option<bool>,
 
+    /// Name .NET code: ask each recorded .NET process (.NET 8 and later) through its diagnostics socket to write its perf map, from when
+    /// its code is first seen until the end. The map stays in the /tmp of the process
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "true|false", hide_possible_values = true)]
+    pub dotnet_perf_map: Option<bool>,
+
     /// The off-CPU time to record, a comma-separated list of blocked, iowait (uninterruptible sleep that adds to the
     /// load) and preempted (waiting for a CPU) [default: blocked,iowait]
     #[arg(long, value_name = "LIST")]

@@ -122,7 +122,7 @@ fn flags(
     symbols: &SymbolArgs,
     builder: AgentBuilder,
 ) -> AgentBuilder {
-    let setters: [(Option<bool>, Setter); 13] = [
+    let setters: [(Option<bool>, Setter); 14] = [
         (modes.profile, AgentBuilder::with_cpu_profile),
         (modes.offcpu, AgentBuilder::with_off_cpu_profile),
         (modes.pmu, AgentBuilder::pmu),
@@ -136,6 +136,7 @@ fn flags(
         (symbols.symbol_fail_closed, |builder| builder.symbol_fail_closed(true)),
         (settings.inject_python, |builder| builder.inject_python(true)),
         (settings.java_perf_map, |builder| builder.java_perf_map(true)),
+        (settings.dotnet_perf_map, |builder| builder.dotnet_perf_map(true)),
     ];
     setters
         .into_iter()

@@ -34,8 +34,8 @@ pub trait JitProgram: Send + Sync {
     /// Opens its perf map. `None` if its process is gone and nothing was kept of it.
     fn open(&self) -> Option<Result<PerfMap, PerfMapError>>;
 
-    /// Asks the program to write its perf map, if it is one that is asked: `Ok` if it did. Called on the thread that reads files, before places
-    /// are looked up of which some have no name; `is_last`: before they are looked up for the last time.
+    /// Asks the program to write its perf map, if it is one that is asked: `Ok` if it did. Called on the thread that reads files, before its places
+    /// are looked up for the first time, and such of which some have no name; `is_last`: before they are looked up for the last time.
     fn renew(&self, is_last: bool) -> Option<Result<(), String>> {
         let _ = is_last;
         None

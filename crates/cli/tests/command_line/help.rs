@@ -60,6 +60,7 @@ fn help_goes_to_standard_output_and_names_everything() {
         "--symbol-fetch-timeout",
         "--symbol-fail-closed",
         "--java-perf-map",
+        "--dotnet-perf-map",
         "DEBUGINFOD_URLS",
         "--tag",
         "--max-stacks",

@@ -465,6 +465,13 @@ impl<A> Builder<A> {
         self
     }
 
+    /// Ask each .NET process that is recorded (.NET 8 and later) through its diagnostics socket to write its perf map, from when its code is first
+    /// seen until the end of the capture; off by default. A process that writes one anyway is left as it is. The map stays in its `/tmp`.
+    pub fn dotnet_perf_map(mut self, on: bool) -> Self {
+        self.request.dotnet_perf_map.set(Setting::Value(on));
+        self
+    }
+
     /// Adds a debuginfod server from which debug files are fetched that this machine does not have; the first one is asked first. Without
     /// a server nothing is contacted.
     pub fn debuginfod_url(self, url: impl Into<String>) -> Self {

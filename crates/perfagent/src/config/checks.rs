@@ -146,6 +146,7 @@ fn no_contradiction(request: &Request, _: &Facts) -> Result<(), Error> {
         ("table_cache_dir", request.table_cache_dir.is_contradiction()),
         ("--self-check", request.self_check.is_contradiction()),
         ("--java-perf-map", request.java_perf_map.is_contradiction()),
+        ("--dotnet-perf-map", request.dotnet_perf_map.is_contradiction()),
         ("--symbol-cache-dir", request.debuginfod.cache_dir.is_contradiction()),
         ("--symbol-cache-max", request.debuginfod.cache_max.is_contradiction()),
         ("--symbol-fetch-timeout", request.debuginfod.timeout.is_contradiction()),

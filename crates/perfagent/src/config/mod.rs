@@ -163,6 +163,7 @@ pub struct Config {
     pub(crate) table_cache_dir: Option<PathBuf>,
     pub(crate) self_check: bool,
     pub(crate) java_perf_map: bool,
+    pub(crate) dotnet_perf_map: bool,
     pub(crate) rotate: Option<Duration>,
     pub(crate) fetching: Fetching,
 }
@@ -420,6 +421,12 @@ impl Config {
     #[must_use]
     pub fn java_perf_map(&self) -> bool {
         self.java_perf_map
+    }
+
+    /// Whether .NET processes are asked for their perf maps.
+    #[must_use]
+    pub fn dotnet_perf_map(&self) -> bool {
+        self.dotnet_perf_map
     }
 }
 

@@ -48,6 +48,7 @@ const OPTIONS: &[(&str, Apply)] = &[
     ("per-thread", Apply::Flag(|r| &mut r.per_thread)),
     ("self-check", Apply::Flag(|r| &mut r.self_check)),
     ("java-perf-map", Apply::Flag(|r| &mut r.java_perf_map)),
+    ("dotnet-perf-map", Apply::Flag(|r| &mut r.dotnet_perf_map)),
     ("pid", Apply::Value(|r, text| r.pids.extend(pids(text)))),
     ("comm", Apply::Value(|r, text| r.comms.push(text.to_owned()))),
     ("tid", Apply::Value(|r, text| r.tids.extend(pids(text)))),

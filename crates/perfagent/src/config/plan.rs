@@ -86,6 +86,7 @@ pub(super) fn plan(request: Request) -> Plan {
         table_cache_dir: request.table_cache_dir.value().cloned(),
         self_check: request.self_check.is_on(),
         java_perf_map: request.java_perf_map.is_on(),
+        dotnet_perf_map: request.dotnet_perf_map.is_on(),
         rotate: request.rotate.value().copied(),
         fetching: request.debuginfod.effective(),
     };

@@ -103,6 +103,7 @@ pub(super) struct Request {
     pub(super) table_cache_dir: Setting<PathBuf>,
     pub(super) self_check: Setting<bool>,
     pub(super) java_perf_map: Setting<bool>,
+    pub(super) dotnet_perf_map: Setting<bool>,
     pub(super) rotate: Setting<Duration>,
     pub(super) debuginfod: Debuginfod,
     pub(super) temporary_files: TemporaryFiles,

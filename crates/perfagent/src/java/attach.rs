@@ -1,19 +1,17 @@
 //! Makes a JVM listen, and connects to it.
 
-use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fchown, fstat, open, openat, openat2, unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, fchown, fstat, open, openat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid, pidfd_open, pidfd_send_signal};
 
 use super::error::JavaError;
-use super::guards::{self, Owner};
-use super::socket;
+use super::guards;
+use crate::runtime_socket::{self, FOLDER, Owner, innermost_pid, may_act_for};
 
 /// How long a JVM may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -31,9 +29,8 @@ pub(super) fn connect(pid: u32, start_ticks: u64) -> Result<UnixStream, JavaErro
     if !may_act_for(owner) {
         return Err(JavaError::OtherUser(owner.uid));
     }
-    let innermost = process::task::ns_pids(pid).ok().and_then(|pids| pids.last().copied());
-    let innermost = innermost.ok_or(JavaError::Gone)?;
-    let tmp = folder(pid, "tmp")?;
+    let innermost = innermost_pid(pid).ok_or(JavaError::Gone)?;
+    let tmp = runtime_socket::folder(pid, Path::new("/tmp"))?;
     if let Some(connected) = connect_in(&tmp, innermost, pid, owner)? {
         return Ok(connected);
     }
@@ -67,50 +64,14 @@ pub(super) fn connect(pid: u32, start_ticks: u64) -> Result<UnixStream, JavaErro
     }
 }
 
-/// A JVM answers to its own user and to root.
-fn may_act_for(owner: Owner) -> bool {
-    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    uid.is_root() || (uid.as_raw() == owner.uid && gid.as_raw() == owner.gid)
-}
-
-const FOLDER: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
-
-/// A folder in the root of a process, which cannot be led out of it.
-fn folder(pid: u32, name: &str) -> Result<OwnedFd, JavaError> {
-    let root = open(format!("/proc/{pid}/root"), FOLDER, Mode::empty())
-        .map_err(JavaError::io("open the root directory of the process"))?;
-    let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    openat2(&root, name, FOLDER, Mode::empty(), inside)
-        .or_else(|error| match error {
-            Errno::NOSYS => openat(&root, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()),
-            error => Err(error),
-        })
-        .map_err(JavaError::io("open the /tmp of the process"))
-}
-
-/// Connects if the JVM listens. `None`: not yet. A socket that an earlier process with the number has left refuses.
+/// Connects if the JVM listens. `None`: not yet.
 fn connect_in(
     tmp: &OwnedFd,
     innermost: u32,
     pid: u32,
     owner: Owner,
 ) -> Result<Option<UnixStream>, JavaError> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let handle = match openat(tmp, format!(".java_pid{innermost}"), flags, Mode::empty()) {
-        Ok(handle) => handle,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(JavaError::Io { attempt: "open its socket", source: error.into() }),
-    };
-    let stat = fstat(&handle).map_err(JavaError::io("examine its socket"))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket || ![0, owner.uid].contains(&stat.st_uid) {
-        return Err(JavaError::NotItsSocket);
-    }
-    match UnixStream::connect(format!("/proc/self/fd/{}", handle.as_raw_fd())) {
-        Ok(stream) if socket::listener(&stream) == Some(pid) => Ok(Some(stream)),
-        Ok(_) => Err(JavaError::NotItsSocket),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
-        Err(source) => Err(JavaError::Io { attempt: "connect to its socket", source }),
-    }
+    Ok(runtime_socket::connect(tmp, &format!(".java_pid{innermost}"), pid, owner)?)
 }
 
 /// The file by which a JVM knows SIGQUIT as a request to listen. Removed when dropped.
@@ -154,7 +115,6 @@ impl Drop for Request {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt as _;
-    use std::os::unix::net::UnixListener;
 
     use super::*;
 
@@ -185,28 +145,5 @@ mod tests {
         }
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
         assert!(Request::make(open.as_fd(), 7, own()).is_err());
-    }
-
-    #[test]
-    fn only_a_socket_on_which_the_target_listens_is_used() {
-        let folder = tempfile::tempdir().unwrap();
-        let tmp = open(folder.path(), FOLDER, Mode::empty()).unwrap();
-        let path = folder.path().join(".java_pid7");
-        let pid = std::process::id();
-        let at = |pid| connect_in(&tmp, 7, pid, own());
-        assert!(at(pid).unwrap().is_none());
-        let listener = UnixListener::bind(&path).unwrap();
-        assert!(at(pid).unwrap().is_some());
-        assert!(matches!(at(1), Err(JavaError::NotItsSocket)), "another process listens");
-        drop(listener);
-        assert!(at(pid).unwrap().is_none(), "nobody listens any more");
-        let other = folder.path().join("other");
-        std::fs::rename(&path, &other).unwrap();
-        let _listener = UnixListener::bind(folder.path().join("theirs")).unwrap();
-        std::os::unix::fs::symlink("theirs", &path).unwrap();
-        assert!(matches!(at(pid), Err(JavaError::NotItsSocket)), "a link");
-        std::fs::remove_file(&path).unwrap();
-        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR).unwrap();
-        assert!(matches!(at(pid), Err(JavaError::NotItsSocket)), "a FIFO");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::runtime_socket::SocketError;
+
 /// Why a JVM did not write its perf map.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JavaError {
@@ -29,9 +31,9 @@ pub(crate) enum JavaError {
     /// It did not begin to listen.
     #[error("it did not answer within {0} s: it may be busy, or in the hands of a debugger")]
     NoAnswer(u64),
-    /// Somebody else listens on the socket, or it is no socket, or of another user.
-    #[error("the socket in its /tmp is not its own")]
-    NotItsSocket,
+    /// Its socket cannot be connected to.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
     /// The JVM does not know the command.
     #[error("its Java is too old: JDK 17 or later can write a perf map")]
     TooOld,

@@ -4,8 +4,6 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt::socket_peercred;
-
 use super::error::JavaError;
 
 /// How long an answer may take.
@@ -16,11 +14,6 @@ const CHECK: Duration = Duration::from_millis(50);
 const MAX_ANSWER: usize = 4096;
 /// Characters of an answer that are told.
 const MAX_TOLD: usize = 200;
-
-/// The process that listens on the other end.
-pub(super) fn listener(stream: &UnixStream) -> Option<u32> {
-    u32::try_from(socket_peercred(stream).ok()?.pid.as_raw_nonzero().get()).ok()
-}
 
 /// Runs a diagnostic command without arguments (JDK 17 takes none for the perf map).
 pub(super) fn command(stream: &mut UnixStream, command: &str) -> Result<(), JavaError> {

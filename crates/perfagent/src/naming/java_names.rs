@@ -2,14 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::pace::Pace;
 use crate::java;
 use crate::processes::ExecInstance;
-
-/// Between two requests: at first, and at most. In between it doubles. A map costs the JVM about 1 ms for 1000 methods.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The requests to one program, which may be a JVM.
 #[derive(Default)]
@@ -25,21 +22,7 @@ struct State {
     is_no_jvm: bool,
     /// Why it did not answer was told.
     was_told: bool,
-    /// The last request and the pause after it.
-    asked: Option<(Instant, Duration)>,
-}
-
-impl State {
-    /// Whether it is time for a request; then the pause after the next one is longer.
-    fn is_due(&mut self, now: Instant, is_last: bool) -> bool {
-        let waits = |(at, pause): (Instant, Duration)| now.saturating_duration_since(at) < pause;
-        if self.is_no_jvm || (!is_last && self.asked.is_some_and(waits)) {
-            return false;
-        }
-        let pause = self.asked.map_or(FIRST_PAUSE, |(_, pause)| (2 * pause).min(LONGEST_PAUSE));
-        self.asked = Some((now, pause));
-        true
-    }
+    pace: Pace,
 }
 
 impl JavaNames {
@@ -52,10 +35,10 @@ impl JavaNames {
                 && !self.was_answered()
                 && !state.is_no_jvm
                 && !state.was_told
-                && state.asked.is_some();
+                && state.pace.has_begun();
             return is_lost.then(|| Err("it ended before it could be asked".to_owned()));
         }
-        if !state.is_due(Instant::now(), is_last) {
+        if state.is_no_jvm || !state.pace.is_due(Instant::now(), is_last) {
             return None;
         }
         match java::write_perf_map(program.pid, program.start_time_ticks()) {
@@ -84,22 +67,6 @@ impl JavaNames {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn requests_come_with_growing_pauses_and_one_at_the_end() {
-        let (mut state, begin) = (State::default(), Instant::now());
-        let mut due = |seconds, is_last| state.is_due(begin + Duration::from_secs(seconds), is_last);
-        assert_eq!(
-            [0, 1, 2, 3, 6, 7, 8].map(|at| due(at, false)),
-            [true, true, false, true, false, true, false]
-        );
-        assert!(due(8, true));
-        state.asked = Some((begin, LONGEST_PAUSE));
-        assert!(state.is_due(begin + LONGEST_PAUSE, false));
-        assert_eq!(state.asked, Some((begin + LONGEST_PAUSE, LONGEST_PAUSE)));
-        state.is_no_jvm = true;
-        assert!(!state.is_due(begin + 9 * LONGEST_PAUSE, true));
-    }
 
     #[test]
     fn a_program_that_is_no_jvm_is_left_alone() {

@@ -7,9 +7,18 @@ use std::time::SystemTime;
 use process::{Content, Image, RegionKind};
 use symbolization::{JitDump, JitDumpError, JitProgram, PerfMap, PerfMapError};
 
+use super::dotnet_maps::DotNetMaps;
+use super::dotnet_names::DotNetNames;
 use super::java_names::JavaNames;
 use super::perf_map_owners::{OwnerSlot, PerfMapOwners};
 use crate::processes::ExecInstance;
+
+/// Which runtimes are asked for their perf maps.
+#[derive(Default)]
+pub(crate) struct WhoIsAsked {
+    pub(crate) java: bool,
+    pub(crate) dotnet: Option<DotNetMaps>,
+}
 
 /// A program that makes code at run time.
 pub(crate) struct LiveProgram {
@@ -20,21 +29,23 @@ pub(crate) struct LiveProgram {
     dump: OnceLock<RegionKind>,
     /// Asks it for its perf map if it is a JVM, where that is wanted.
     java: Option<JavaNames>,
+    /// The same, if it runs on .NET.
+    dotnet: Option<DotNetNames>,
 }
 
 impl LiveProgram {
     /// Of a program that most probably runs.
-    /// `asks_java`: it is asked for its perf map if it is a JVM.
     pub(crate) fn at_first_sight(
         instance: &Arc<ExecInstance>,
         owners: &mut PerfMapOwners,
-        asks_java: bool,
+        asked: &WhoIsAsked,
     ) -> Self {
         Self {
             instance: Arc::clone(instance),
             owner: owners.look_for(instance),
             dump: OnceLock::new(),
-            java: asks_java.then(JavaNames::default),
+            java: asked.java.then(JavaNames::default),
+            dotnet: asked.dotnet.as_ref().map(|maps| DotNetNames::new(maps.shared())),
         }
     }
 
@@ -62,7 +73,8 @@ impl JitProgram for LiveProgram {
     }
 
     fn renew(&self, is_last: bool) -> Option<Result<(), String>> {
-        self.java.as_ref()?.ask(&self.instance, is_last)
+        let java = self.java.as_ref().and_then(|java| java.ask(&self.instance, is_last));
+        java.or_else(|| self.dotnet.as_ref()?.ask(&self.instance, is_last))
     }
 
     fn names_may_change(&self) -> bool {

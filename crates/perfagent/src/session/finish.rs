@@ -10,6 +10,7 @@ use super::round::round;
 use super::{accounting, live_stats, perf_data};
 use crate::child::ChildHandle;
 use crate::finished::{CommandStatus, Ended};
+use crate::{Warning, WarningKind};
 
 /// How long the end waits for tables that stacks wait for.
 const LAST_TABLES: Duration = Duration::from_secs(2);
@@ -52,6 +53,8 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     if let Some(python) = &mut parts.intake.resolver.python {
         warnings.extend(python.take_warnings());
     }
+    let still_on = parts.intake.resolver.end_capture();
+    warnings.extend(still_on.into_iter().map(|told| Warning::bare(WarningKind::Names, told)));
     let cost_before = parts.interval.before.cost;
     let names = parts.end_naming();
     let context = context(&parts, figures);

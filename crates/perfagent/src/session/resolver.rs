@@ -18,7 +18,7 @@ use recording::{
 use super::convert;
 use super::python_stacks::PythonStacks;
 use crate::Config;
-use crate::naming::{LiveModule, LiveProgram, PerfMapOwners};
+use crate::naming::{DotNetMaps, LiveModule, LiveProgram, PerfMapOwners, WhoIsAsked};
 use crate::processes::{ExecInstance as LiveInstance, ProcessSnapshot};
 use crate::python::Pythons;
 
@@ -36,8 +36,8 @@ pub(super) struct Gate {
 /// Resolves the stacks of one capture.
 pub(super) struct Resolver {
     per_thread: bool,
-    /// JVMs are asked for their perf maps.
-    asks_java: bool,
+    /// Runtimes that are asked for their perf maps.
+    asked: WhoIsAsked,
     gate: Option<Gate>,
     module_ids: HashMap<FileKey, ModuleId>,
     modules: HashMap<ModuleId, LiveModule>,
@@ -53,7 +53,10 @@ impl Resolver {
     pub(super) fn new(config: &Config, gate: Option<Gate>, python: Option<PythonStacks>) -> Self {
         Self {
             per_thread: config.per_thread,
-            asks_java: config.java_perf_map,
+            asked: WhoIsAsked {
+                java: config.java_perf_map,
+                dotnet: config.dotnet_perf_map.then(DotNetMaps::default),
+            },
             gate,
             module_ids: HashMap::new(),
             modules: HashMap::new(),
@@ -77,6 +80,11 @@ impl Resolver {
     /// The processes with an interpreter of Python, if their functions are shown.
     pub(super) fn pythons(&mut self) -> Option<&mut Pythons> {
         self.python.as_mut().map(|python| &mut python.pythons)
+    }
+
+    /// Nothing is recorded any more: runtimes that write their perf maps for us stop to. Tells what failed.
+    pub(super) fn end_capture(&self) -> Vec<String> {
+        self.asked.dotnet.as_ref().map(DotNetMaps::end_capture).unwrap_or_default()
     }
 
     /// The stack of a message as the recording has it. `None`: a limit of the recording is reached.
@@ -284,7 +292,7 @@ impl Resolver {
         if let Some(id) = self.program_ids.get(&address) {
             return Some(*id);
         }
-        let program = LiveProgram::at_first_sight(instance, &mut self.owners, self.asks_java);
+        let program = LiveProgram::at_first_sight(instance, &mut self.owners, &self.asked);
         let recorded = ExecInstance {
             pid: instance.pid,
             began_ns: convert::since_epoch_ns(instance.began()),

@@ -111,3 +111,94 @@ fn control_characters_in_names_do_not_reach_outputs() {
     }
     assert!(folded.lines().all(|line| line.rsplit_once(' ').is_some_and(|(_, n)| n.parse::<u64>().is_ok())));
 }
+
+/// Runs a function that it made, and writes its perf map when it is asked to as a .NET runtime is. Tells what it is asked for.
+const LIKE_DOTNET: &str = r#"
+import ctypes, mmap, os, socket, struct, threading
+LOOP = bytes.fromhex("48ffcf75fbc3")    # 1: dec %rdi; jnz 1b; ret
+page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
+start = ctypes.addressof(ctypes.c_char.from_buffer(page))
+page[0:len(LOOP)] = LOOP
+pid, ticks, map = os.getpid(), open("/proc/self/stat").read().rsplit(")", 1)[1].split()[19], None
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("%s/dotnet-diagnostic-%d-%s-socket" % (os.environ["TMPDIR"], pid, ticks))
+listener.listen(8)
+
+def serve():
+    global map
+    while True:
+        near, _ = listener.accept()
+        command = near.recv(64)[17]
+        if command == 5:
+            map = open("/tmp/perf-%d.map" % pid, "w")
+        if command == 6:
+            # It is kept back until the file is closed, as the C library does.
+            map.write("%x %x managed\n" % (start, len(LOOP)))
+            map.close()
+        near.sendall(b"DOTNET_IPC_V1\0" + struct.pack("<HBBHI", 24, 0xff, 0, 0, 0))
+        near.close()
+        print(command, flush=True)
+
+threading.Thread(target=serve, daemon=True).start()
+function = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(start)
+print("ready", flush=True)
+while True:
+    function(1_000_000)
+"#;
+
+/// Starts such a program.
+fn like_dotnet(folder: &std::path::Path) -> (Process, impl Iterator<Item = String>) {
+    let mut command = Command::new("python3");
+    command.args(["-c", LIKE_DOTNET]).env("TMPDIR", folder).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut target = Process::start(&mut command).unwrap();
+    let mut lines = BufReader::new(target.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().as_deref(), Some("ready"));
+    (target, lines)
+}
+
+/// An agent that records it. `None`: there are no privileges.
+fn recording(target: &Process, asks: bool) -> Option<(Agent, MemorySink)> {
+    let sink = MemorySink::new();
+    let builder = Agent::builder().pid(target.pid()).sample_rate(499).with_cpu_profile();
+    let agent = builder.dotnet_perf_map(asks).folded_to(sink.clone()).build().unwrap();
+    started(&agent).then_some((agent, sink))
+}
+
+#[test]
+fn a_dotnet_runtime_is_asked_to_write_its_map_and_to_close_it_before_the_last_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut target, lines) = like_dotnet(folder.path());
+    let _map = PerfMap::of(target.pid());
+    let Some((agent, sink)) = recording(&target, true) else { return };
+    testkit::until("half a second of CPU time", || agent.ledger().samples > 250);
+    let report = agent.stop().unwrap();
+    target.kill().unwrap();
+    assert_eq!(lines.collect::<Vec<_>>(), ["5", "6"], "{:?}", report.warnings);
+    let folded = String::from_utf8(sink.take()).unwrap();
+    assert!(folded.contains("managed") && !folded.contains("[jit]"), "{folded}");
+}
+
+#[test]
+fn a_dotnet_runtime_whose_capture_is_dropped_is_asked_to_close_its_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut target, lines) = like_dotnet(folder.path());
+    let map = PerfMap::of(target.pid());
+    let Some((agent, _)) = recording(&target, true) else { return };
+    testkit::until("it is asked to write its map", || map.path().exists());
+    drop(agent);
+    testkit::until("its map is closed", || std::fs::read_to_string(map.path()).unwrap().contains("managed"));
+    target.kill().unwrap();
+    assert_eq!(lines.collect::<Vec<_>>(), ["5", "6"]);
+}
+
+#[test]
+fn a_dotnet_runtime_is_not_asked_without_the_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut target, lines) = like_dotnet(folder.path());
+    let Some((agent, sink)) = recording(&target, false) else { return };
+    testkit::until("half a second of CPU time", || agent.ledger().samples > 250);
+    agent.stop().unwrap();
+    target.kill().unwrap();
+    assert_eq!(lines.collect::<Vec<_>>(), [] as [&str; 0]);
+    assert!(String::from_utf8(sink.take()).unwrap().contains("[jit]"));
+}

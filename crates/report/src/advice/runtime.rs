@@ -81,7 +81,9 @@ impl Runtime {
             }
             Self::Node => "start it as `node --perf-basic-prof`".to_owned(),
             Self::Chromium => "start it with `--no-sandbox --js-flags=--perf-basic-prof`".to_owned(),
-            Self::DotNet => "start it with DOTNET_PerfMapEnabled=1".to_owned(),
+            Self::DotNet => "use --dotnet-perf-map (.NET 8 and later; not for stubs that are there already), or start it with \
+                 DOTNET_PerfMapEnabled=1"
+                .to_owned(),
             Self::Ruby => "start it as `ruby --yjit-perf`".to_owned(),
             Self::LuaJit => "build LuaJIT with XCFLAGS=-DLUAJIT_USE_PERFTOOLS".to_owned(),
             // Its own functions need no perf map: this is code that a library made.
@@ -119,6 +121,8 @@ mod tests {
             Runtime::Java.naming(Some(7)),
             "run `jcmd 7 Compiler.perfmap` while it is profiled (JDK 17 and later)"
         );
+        let dotnet = Runtime::of_file("/app/libcoreclr.so").unwrap();
+        assert!(dotnet.naming(None).contains("use --dotnet-perf-map"));
         assert_eq!(Runtime::Python.naming(None), "let it write /tmp/perf-PID.map");
         assert_eq!(Runtime::Other("app".to_owned()).name(Some(7)), "app (pid 7)");
     }

@@ -72,8 +72,12 @@ impl SymbolSource for PerfMapFiles {
 impl PerfMaps {
     fn lookup(&mut self, id: ProgramId, request: &JitRequest) -> Option<Vec<Vec<SourceLine>>> {
         let live = &**request.live.as_ref()?;
+        // A map that is there already may have been written long ago, for another profiler.
+        let is_first = self.maps.take_up(id).is_none();
         let names = self.find(id, live, &request.addresses);
-        let names = match self.renew(id, live, names.as_ref(), request.is_last) {
+        let lacks = names.as_ref().is_none_or(|names| names.iter().any(Vec::is_empty));
+        let asks = is_first || lacks || request.is_last;
+        let names = match asks && self.renew(id, live, request.is_last) {
             true => self.find(id, live, &request.addresses),
             false => names,
         };
@@ -99,15 +103,8 @@ impl PerfMaps {
     }
 
     /// Lets the program write its map again where that is wanted. True if it did.
-    fn renew(
-        &mut self,
-        id: ProgramId,
-        live: &dyn JitProgram,
-        names: Option<&Vec<Vec<SourceLine>>>,
-        is_last: bool,
-    ) -> bool {
-        let lacks = names.is_none_or(|names| names.iter().any(Vec::is_empty));
-        match if lacks || is_last { live.renew(is_last) } else { None } {
+    fn renew(&mut self, id: ProgramId, live: &dyn JitProgram, is_last: bool) -> bool {
+        match live.renew(is_last) {
             None => false,
             Some(Ok(())) => {
                 // Names that are known may be those of code that is gone.
@@ -380,6 +377,8 @@ mod tests {
         let program = sleeper.program(ago(20));
         let asked = Arc::new(Asked { program, path: sleeper.map(), times: Mutex::default() });
         let mut maps = PerfMaps::default();
+        // Of an earlier request of another profiler.
+        sleeper.write("10 10 name0\n", SystemTime::now());
         let mut name = |is_last| look_up_once(&mut maps, 1, asked.clone(), is_last);
         assert_eq!(name(false).as_deref(), Some("name1"));
         assert_eq!(name(false).as_deref(), Some("name1"), "no name is missing");

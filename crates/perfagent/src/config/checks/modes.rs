@@ -108,6 +108,7 @@ pub(super) fn settings_have_their_mode(request: &Request, _: &Facts) -> Result<(
         ("--event", !request.events.is_empty(), profile),
         ("--inject-python", request.inject_python.is_on(), profile),
         ("--java-perf-map", request.java_perf_map.is_on(), stacks),
+        ("--dotnet-perf-map", request.dotnet_perf_map.is_on(), stacks),
         ("--offcpu-states", request.off_cpu_states.is_given(), off_cpu),
         ("--min-block", request.min_block.is_given(), off_cpu),
         ("--wakers", request.wakers.is_on(), off_cpu),

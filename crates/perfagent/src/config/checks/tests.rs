@@ -357,6 +357,7 @@ fn defaults_equal_those_of_the_command_line() {
             rotate: None,
             self_check: false,
             java_perf_map: false,
+            dotnet_perf_map: false,
         }
     );
     assert!(plan.outputs.is_empty());
