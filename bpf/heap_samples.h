@@ -77,6 +77,8 @@ static __always_inline u64 objects_in(u64 bytes, u64 size)
 	return number + ((bpf_get_prandom_u32() * size >> 32) < rest);
 }
 
+#define MAX_ADDRESS_BITS 47
+
 /* What a sample stands for, and its object's address, 0: it is not followed. Not 0: it cannot be read, which is
  * counted. */
 static __noinline int read_sample(struct pt_regs *ctx, struct object *object, u64 *address)
@@ -99,6 +101,11 @@ static __noinline int read_sample(struct pt_regs *ctx, struct object *object, u6
 		if (!rate_at(ctx, site, &rate))
 			return 1;
 		bytes = weight_of(size, rate);
+	}
+	/* What a target tells may be anything: an address is no longer than this. */
+	if (size >> MAX_ADDRESS_BITS || bytes >> MAX_ADDRESS_BITS) {
+		count_heap(HEAP_UNREADABLE, 1);
+		return 1;
 	}
 	object->size = bytes;
 	object->number = objects_in(bytes, size);

@@ -98,6 +98,12 @@ impl FunctionProbe {
         Ok(())
     }
 
+    /// Whether the kernel may take the breakpoints out of a process that has inherited them when another one ends, as before Linux 6.13.
+    #[must_use]
+    pub fn may_lose_children(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.children.exchanges())
+    }
+
     /// Takes the breakpoints out again. The program that was attached is detached.
     pub fn close(&mut self) {
         self.open = None;

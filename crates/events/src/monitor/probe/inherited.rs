@@ -54,6 +54,11 @@ impl Children {
         Ok(opened)
     }
 
+    /// Whether the kernel exchanges inherited events.
+    pub(super) fn exchanges(&self) -> bool {
+        self.exchanges
+    }
+
     /// A process has begun, as a child of one with inherited events. Nothing is to be done where the kernel does not exchange them.
     ///
     /// # Errors

@@ -59,6 +59,8 @@ pub(crate) struct Heap {
     times: CpuTime,
     cpu_before_ns: u64,
     cost_percent: Option<f64>,
+    /// The kernel may take the probes out of a process when another one ends.
+    may_lose_children: bool,
     warnings: Vec<Warning>,
 }
 
@@ -82,6 +84,7 @@ impl Heap {
             times: CpuTime::default(),
             cpu_before_ns: 0,
             cost_percent: None,
+            may_lose_children: false,
             warnings: Vec::new(),
         }
     }
@@ -117,6 +120,7 @@ impl Heap {
         }
         let mut set = ProbeSet::define(&choice.places).map_err(|error| self.failed(&error))?;
         set.open(living).map_err(|error| self.failed(&error))?;
+        self.may_lose_children |= set.may_lose_children();
         self.sets.push(set);
         Ok(true)
     }
@@ -130,9 +134,9 @@ impl Heap {
             let message = format!("heap: {}: those are recorded, and values are estimates", kind.described());
             note(message, "--heap=exact records every call at any price");
         }
-        if choice.leaves_calls && choice.kinds.contains(&SamplerKind::Go) {
-            let message = "heap: a target has another allocator beside that of Go, which takes no samples: its allocations are not recorded";
-            note(message.to_owned(), "--heap=exact records the calls of both");
+        if choice.leaves_calls && !choice.kinds.is_empty() {
+            let message = "heap: targets have another allocator too, which takes no samples: its allocations are not recorded";
+            note(message.to_owned(), "--heap=exact records the calls of all; or record its processes alone");
         }
         if choice.has_go_calls {
             let message = "heap: of a program in Go, calls of the allocator are recorded, and not what is in use: nothing in it asks for a heap profile, or exact numbers were asked for";
@@ -240,7 +244,7 @@ impl Source for Heap {
     fn enable(&mut self, kernel: &mut Kernel, _: u64) -> Result<(), Error> {
         self.cpu_before_ns = self.times.look(&self.family.living());
         self.sets.iter().try_for_each(|set| set.attach(kernel))?;
-        if self.mode == HeapMode::WhileCheap && self.recorded == Recorded::Calls {
+        if self.mode == HeapMode::WhileCheap {
             let programs = programs::of(kernel)?;
             let counter = kernel.heap_counter().map_err(load_error)?;
             let (sets, family) = (std::mem::take(&mut self.sets), self.family.clone());
@@ -293,6 +297,14 @@ impl Source for Heap {
             watch.stop();
         }
         self.settle_price(kernel);
+        if self.may_lose_children && self.family.living().len() > 1 {
+            self.warnings.push(Warning::new(
+                WarningKind::Capture,
+                "heap: allocations of processes that the targets have started may be missing: before Linux 6.13, the kernel may take the \
+                 probes out of one process when another one ends",
+                "record each process alone, from its start on: --no-children",
+            ));
+        }
         self.sets.iter_mut().for_each(ProbeSet::close);
         self.sets.clear();
         kernel.wait_for_programs().map_err(load_error)

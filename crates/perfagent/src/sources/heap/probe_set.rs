@@ -62,6 +62,11 @@ impl ProbeSet {
         self.probes.iter_mut().try_for_each(|(_, probe)| probe.open(living))
     }
 
+    /// Whether a process that has inherited the probes may lose them when another one ends.
+    pub(super) fn may_lose_children(&self) -> bool {
+        self.probes.iter().any(|(_, probe)| probe.may_lose_children())
+    }
+
     /// Inserts them into one more process.
     pub(super) fn add(&mut self, pid: u32) -> Result<(), MonitorError> {
         self.probes.iter_mut().try_for_each(|(_, probe)| probe.add(&[pid]).map(drop))

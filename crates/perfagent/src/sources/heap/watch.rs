@@ -128,7 +128,7 @@ impl Watcher {
             // From the first moment without breakpoints on, totals are not known.
             told.windows = 1;
             let message = format!(
-                "heap: recording every allocation has taken the targets about {} ms of CPU time, more than 5 %: from now on only short \
+                "heap: recording allocations has taken the targets about {} ms of CPU time, more than 5 %: from now on only short \
                  windows about a second apart are recorded; the profile tells shares, not totals, and not what is in use",
                 bill.cost_ms()
             );
