@@ -149,8 +149,11 @@ impl Plan<'_> {
             return Refusal::Failed(error);
         }
         let alone = EventAttr { disabled: true, ..attr.clone() };
-        if open_one(&alone, &member.name, place, cpu, None).is_err() {
-            return Refusal::Failed(error);
+        match open_one(&alone, &member.name, place, cpu, None) {
+            // The thread has ended since its leader was opened, which Linux 6.15 and later tell by the state of the leader.
+            Err(ended) if is_gone(&ended, place, cpu.unwrap_or(0)) => return Refusal::Gone,
+            Err(_) => return Refusal::Failed(error),
+            Ok(_) => {}
         }
         let leader = self.members.first().map_or(String::new(), |leader| leader.name.clone());
         let unfit = MonitorError::DoesNotFit { event: member.name.clone(), leader };
