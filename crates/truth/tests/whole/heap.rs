@@ -186,9 +186,10 @@ fn the_samples_of_jemalloc_are_recorded() {
         command.arg("300").env("MALLOC_CONF", setting);
         command
     };
-    let (lines, finished) = run(&setup, &mut command("prof:true,lg_prof_sample:16"), &["--heap"]);
+    // Four times as many samples would cost the program more than they may.
+    let (lines, finished) = run(&setup, &mut command("prof:true,lg_prof_sample:18"), &["--heap"]);
     let capture = finished.heap().unwrap();
-    check_estimates(&capture, &lines, 65536.0);
+    check_estimates(&capture, &lines, 262_144.0);
     assert_eq!(capture.ledger("heap.sampler"), Some("jemalloc"));
     // It samples only if it is asked to.
     let (_, finished) = run(&setup, &mut command("prof:false"), &["--heap"]);

@@ -15,7 +15,8 @@
 
 static pthread_rwlock_t table;
 static pthread_barrier_t has_it, round_ends;
-static unsigned int word_one, word_two;
+/* Nobody wakes the third one: a word of which a late thread still waits must not be woken for the next round. */
+static unsigned int word_one, word_two, word_never;
 
 static void sleep_us(long us)
 {
@@ -88,7 +89,7 @@ __attribute__((noinline)) static long wait_word(void)
 __attribute__((noinline)) static long wait_words(void)
 {
 	struct waiter all[2] = {{0, (uintptr_t)&word_two, FUTEX2_U32_PRIVATE, 0},
-				{0, (uintptr_t)&word_one, FUTEX2_U32_PRIVATE, 0}};
+				{0, (uintptr_t)&word_never, FUTEX2_U32_PRIVATE, 0}};
 	long result = syscall(FUTEX_WAITV, all, 2, 0, NULL, 0);
 
 	asm volatile("");
