@@ -5,15 +5,13 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fchown, fstat, openat, unlinkat};
+use rustix::fs::{FileType, Mode, OFlags, fchown, fstat, openat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
 use super::error::DotNetError;
 use super::open_files::Place;
-use crate::runtime_socket::Owner;
-
-const PEEK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+use crate::runtime_socket::{Owner, PEEK, remove_made};
 
 /// A file of a process that is there for it to write. One that was made is removed when dropped, if it is still empty then.
 pub(super) struct Claim {
@@ -69,15 +67,8 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if !self.was_made {
-            return;
-        }
-        let there = openat(&self.folder, &self.name, PEEK, Mode::empty()).and_then(fstat);
-        let place = |stat: &Stat| (stat.st_dev, stat.st_ino);
-        let is_it =
-            |there: Stat| fstat(&self.file).is_ok_and(|own| place(&own) == place(&there) && own.st_size == 0);
-        if there.is_ok_and(is_it) {
-            let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
+        if self.was_made {
+            remove_made(&self.folder, &self.name, &self.file, |own| own.st_size == 0);
         }
     }
 }

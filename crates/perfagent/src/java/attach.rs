@@ -5,13 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, fchown, fstat, open, openat, unlinkat};
+use rustix::fs::{Mode, OFlags, fchown, fstat, open, openat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid, pidfd_open, pidfd_send_signal};
 
 use super::error::JavaError;
 use super::guards;
-use crate::runtime_socket::{self, FOLDER, Owner, innermost_pid, may_act_for};
+use crate::runtime_socket::{self, FOLDER, Owner, innermost_pid, may_act_for, remove_made};
 
 /// How long a JVM may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -102,13 +102,8 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let there = openat(&self.folder, &self.name, flags, Mode::empty()).and_then(fstat);
         // The JVM may have removed it.
-        let place = |stat: Stat| (stat.st_dev, stat.st_ino);
-        if there.is_ok_and(|there| fstat(&self.file).is_ok_and(|own| place(own) == place(there))) {
-            let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
-        }
+        remove_made(&self.folder, &self.name, &self.file, |_| true);
     }
 }
 
