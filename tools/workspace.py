@@ -146,10 +146,10 @@ def foreign_impls(members):
             yield f"{name}: {file.relative_to(folder)} implements {kind} of {home.relative_to(folder)}"
 
 
-def file_checks():
-    """The tests of the two checks above."""
+def tests_of_tools():
+    """The tests of the two checks above, and those of leftovers.py."""
     result = unittest.TestResult()
-    unittest.defaultTestLoader.loadTestsFromName("rust_files_test").run(result)
+    unittest.defaultTestLoader.loadTestsFromNames(["rust_files_test", "leftovers_test"]).run(result)
     for test, failure in result.errors + result.failures:
         yield f"{test}: {failure.splitlines()[-1]}"
     if not result.testsRun:
@@ -186,7 +186,7 @@ def main():
         "direction of use": direction(members),
         "circles of files": file_circles(members),
         "implementations beside their types": foreign_impls(members),
-        "tests of the checks of files": file_checks(),
+        "tests of the tools": tests_of_tools(),
         "unsafe code": unsafe(members),
     }
     failed = False
