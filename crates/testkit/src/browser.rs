@@ -2,13 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A browser with one page. It ends with this value.
+use crate::PATIENCE;
+
+/// A browser with one page. It ends with this value, and all its files are in a folder that is removed then.
 #[derive(Debug)]
 pub struct Browser {
     process: Child,
@@ -33,6 +37,11 @@ impl Browser {
             .args(["-c", script])
             .arg(program)
             .arg(profile.path())
+            .env("HOME", profile.path())
+            .env("TMPDIR", profile.path())
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_CACHE_HOME")
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -174,9 +183,26 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It ends when the pipe is closed.
+        // It ends when the pipe is closed. Its processes write files until the last of them has ended.
         self.commands = None;
-        let _ = self.process.kill();
+        let group = Pid::from_child(&self.process);
+        crate::holds_within(PATIENCE, || self.process.try_wait().is_ok_and(|ended| ended.is_some()));
+        let _ = kill_process_group(group, Signal::KILL);
         let _ = self.process.wait();
+        crate::holds_within(PATIENCE, || test_kill_process_group(group).is_err());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_leaves_neither_files_nor_processes() {
+        let Some(browser) = Browser::start() else { crate::skip!("chromium is not installed") };
+        let (folder, group) = (browser._profile.path().to_owned(), Pid::from_child(&browser.process));
+        assert!(test_kill_process_group(group).is_ok() && folder.exists());
+        drop(browser);
+        assert!(test_kill_process_group(group).is_err() && !folder.exists());
     }
 }
