@@ -6,7 +6,6 @@
 #   kernel.sh rust ARCHITECTURE         unpacks instead Debian's newest Rust compiler, with the standard libraries of that architecture
 #                                       and of this machine; prints the compiler
 # The busybox lies beside the kernels' folder.
-# Uses the mirrors of the system's own package sources, with lists of its own in the cache.
 # Cache: $PERF_AGENT_VM_CACHE, else ~/.cache/perf-agent-vm.
 set -euo pipefail
 
@@ -21,72 +20,25 @@ exec 9>"$cache/lock"
 flock 9
 
 apt=$cache/apt
+suites="bullseye bullseye-security bookworm bookworm-security trixie trixie-security trixie-backports"
 suite_here=$(. /etc/os-release && echo "${VERSION_CODENAME:-bookworm}")
-apt_options=(
-    -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=-
-    -o "Dir::State=$apt/state" -o "Dir::State::lists=$apt/lists" -o "Dir::State::status=$apt/status"
-    -o "Dir::Cache=$apt/cache" -o "APT::Architecture=$arch" -o "APT::Architectures=$arch"
-    -o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false
-)
-
-# The address of the first source of this system whose suite matches a pattern.
-mirror() {
-    apt-get indextargets --format '$(CODENAME) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-        awk -v suite="$1" '$2 == "main" && $1 ~ suite && !found { found = $3 } END { print found }'
-}
-
-read_lists() {
-    [ -z "$(find "$apt/updated-with-backports" -mtime -7 2>/dev/null)" ] || return 0
-    local main security suite keys=/usr/share/keyrings/debian-archive-keyring.gpg
-    main=$(mirror '^[a-z]+$')
-    security=$(mirror '-security$')
-    [ -n "$main" ] || die "no Debian mirror among this system's package sources"
-    mkdir -p "$apt"/state "$apt"/lists/partial "$apt"/cache/archives/partial
-    : > "$apt/status"
-    for suite in bullseye bookworm trixie trixie-backports; do
-        echo "deb [signed-by=$keys] $main $suite main"
-        [ -z "$security" ] || [ "$suite" = trixie-backports ] || echo "deb [signed-by=$keys] $security $suite-security main"
-    done > "$apt/sources.list"
-    # A suite that the mirror no longer has must not stop the others.
-    apt-get "${apt_options[@]}" -qq update > "$apt/update.log" 2>&1 || true
-    compgen -G "$apt/lists/*Packages*" > /dev/null || die "cannot read package lists: $(tail -3 "$apt/update.log")"
-    touch "$apt/updated-with-backports"
-}
-
-unpack() { # PACKAGE FOLDER
-    local work
-    work=$(mktemp -d "$cache/unpack.XXXXXX")
-    if (cd "$work" && apt-get "${apt_options[@]}" -qq download "$1" > log 2>&1); then
-        dpkg -x "$work"/*.deb "$work/files"
-        rm -rf "$2"
-        mv "$work/files" "$2"
-        rm -rf "$work"
-    else
-        rm -rf "$work"
-        return 1
-    fi
-}
+. "$(dirname "$0")/../../tools/debian.sh"
 
 # Newer packages of this name only depend on one that has the kernel, and has it elsewhere.
 unpack_kernel() { # PACKAGE FOLDER
     local found
-    unpack "$1" "$2" || return
+    unpack "$2" "$1" || return
     compgen -G "$2/boot/vmlinuz-*" > /dev/null && return
-    unpack "${1/image/binary}" "$2" && found=$(compgen -G "$2/usr/lib/modules/*/vmlinuz") || return
+    unpack "$2" "${1/image/binary}" && found=$(compgen -G "$2/usr/lib/modules/*/vmlinuz") || return
     mkdir -p "$2/boot" && mv "$found" "$2/boot/vmlinuz-$(basename "$(dirname "$found")")"
 }
 
 if [ "$version" = sysroot ]; then
     if ! [ -e "$cache/sysroot/complete" ]; then
         read_lists
-        rm -rf "$cache/sysroot"
-        mkdir -p "$cache/sysroot"
-        for package in libc6 libc6-dev linux-libc-dev libcrypt-dev libgcc-s1 libelf-dev zlib1g zlib1g-dev; do
-            # Of the suite that this system is of: its cross compiler and its libraries belong together.
-            unpack "$package/$suite_here" "$cache/part" || die "cannot fetch $package"
-            cp -a "$cache/part/." "$cache/sysroot/"
-            rm -rf "$cache/part"
-        done
+        # Of the suite that this system is of: its cross compiler and its libraries belong together.
+        packages=(libc6 libc6-dev linux-libc-dev libcrypt-dev libgcc-s1 libelf-dev zlib1g zlib1g-dev)
+        unpack "$cache/sysroot" "${packages[@]/%//$suite_here}" || die "cannot fetch one of ${packages[*]}"
         touch "$cache/sysroot/complete"
     fi
     echo "$cache/sysroot"
@@ -108,7 +60,7 @@ if [ "$version" = rust ]; then
         rm -rf "$rust/packages"
         # A standard library works with one version of the compiler only.
         read_lists
-        unpack "libstd-rust-web-dev=$number" "$cache/part" || die "cannot fetch Rust's standard library $number for $arch"
+        unpack "$cache/part" "libstd-rust-web-dev=$number" || die "cannot fetch Rust's standard library $number for $arch"
         cp -a "$cache/part/." "$rust/"
         rm -rf "$cache/part"
         libraries=$rust/usr/lib/$(uname -m)-linux-gnu
@@ -148,7 +100,7 @@ if [ -z "$folder" ]; then
 fi
 if ! [ -x "$cache/busybox" ]; then
     read_lists
-    unpack busybox-static "$cache/busybox-static" || die "cannot fetch busybox-static"
+    unpack "$cache/busybox-static" busybox-static || die "cannot fetch busybox-static"
     cp "$(find "$cache/busybox-static" -type f -path '*bin/busybox' -print -quit)" "$cache/busybox"
     rm -rf "$cache/busybox-static"
 fi
