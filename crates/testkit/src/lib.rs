@@ -1,7 +1,7 @@
 //! What the tests of several crates need.
 //!
 //! In: child processes that end with their test, CPU time to burn, waiting with a deadline, skipping with a reason,
-//! commands and the built `perf-agent`, a browser, how far its start has come, temporary perf maps, rights. Guaranteed: nothing outlives the value that
+//! commands and the built `perf-agent`, interpreters of Python, a browser, how far its start has come, temporary perf maps, rights. Guaranteed: nothing outlives the value that
 //! stands for it; no test is skipped without a line with the reason.
 //! Not here: any part of the product, and anything that only one crate tests.
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@ mod command;
 mod lines;
 mod perf_map;
 mod process;
+mod pythons;
 mod rights;
 mod sampler;
 mod skip;
@@ -23,6 +24,7 @@ pub use command::{find_command, perf_agent};
 pub use lines::Lines;
 pub use perf_map::PerfMap;
 pub use process::Process;
+pub use pythons::{Python, pythons, pythons_of, supported_pythons, switchable_pythons};
 pub use rights::{has_file_capabilities, may_profile};
 pub use sampler::has_sampler;
 pub use skip::skipped;
