@@ -363,21 +363,17 @@ fn request(request: libc::c_uint, tid: libc::pid_t, address: usize, data: usize)
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::{Command, Stdio};
-    use std::time::{Duration, Instant};
-
-    use super::*;
 
     fn stopped(tracee: &mut Tracee) -> Stop {
-        let begun = Instant::now();
-        loop {
-            if let Some(stop) = tracee.stop().unwrap() {
-                return stop;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(20));
-            std::thread::sleep(Duration::from_micros(100));
-        }
+        let mut stop = None;
+        testkit::until("it stands", || {
+            stop = tracee.stop().unwrap();
+            stop.is_some()
+        });
+        stop.unwrap()
     }
 
     fn state(pid: u32) -> String {

@@ -116,15 +116,15 @@ mod tests {
             while gone.try_recv().is_err() {}
         });
         let activity = told.recv().unwrap();
-        while !activity.is_waiting() {
-            std::thread::yield_now();
-        }
-        let waiting = activity.cpu_time().unwrap();
-        assert_eq!(activity.cpu_time().unwrap(), waiting);
+        testkit::until("it waits", || activity.is_waiting());
+        let mut waiting = activity.cpu_time().unwrap();
+        // It may be on its way off the CPU.
+        testkit::until("its time stands still", || {
+            let before = std::mem::replace(&mut waiting, activity.cpu_time().unwrap());
+            before == waiting
+        });
         go.send(()).unwrap();
-        while activity.cpu_time().unwrap() < waiting + Duration::from_millis(20) {
-            std::thread::yield_now();
-        }
+        testkit::until("it computes", || activity.cpu_time().unwrap() >= waiting + Duration::from_millis(20));
         go.send(()).unwrap();
         thread.join().unwrap();
     }
