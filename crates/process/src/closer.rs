@@ -30,8 +30,6 @@ mod tests {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let watched = Arc::downgrade(&file);
         closer.get().unwrap().send(file).unwrap();
-        while watched.upgrade().is_some() {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        testkit::until("the file is closed", || watched.upgrade().is_none());
     }
 }

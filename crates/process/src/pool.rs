@@ -23,7 +23,7 @@ const MAX_ANSWERING: usize = 4096;
 /// Devices without a major number are file systems without a block device: FUSE and network file systems, but also overlays.
 const NO_BLOCK_DEVICE: u32 = 0;
 /// Blocked workers of one device.
-const MAX_BLOCKED_OF_DEVICE: usize = 2;
+pub(crate) const MAX_BLOCKED_OF_DEVICE: usize = 2;
 /// A worker that is busy with one call for longer than this is blocked.
 const BLOCKED: Duration = Duration::from_millis(100);
 /// Time between two looks at blocked workers while results are awaited.
@@ -126,6 +126,12 @@ impl<T: Send + 'static> WorkerPool<T> {
             let _ = self.start_worker();
         }
         ticket
+    }
+
+    /// Another time after which a call without a result is given up.
+    #[cfg(test)]
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     /// Whether a call was asked for since the results were last taken.
