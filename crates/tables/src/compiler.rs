@@ -137,7 +137,7 @@ impl Compiler {
     /// answer for a file that was being read may come later after all. To be called from time to time: it starts workers in the place of
     /// those that are blocked.
     pub fn give_up(&mut self, patience: Duration) -> Vec<u64> {
-        let GivenUp { keys, blocked, untaken } = self.shared.lock().give_up(patience);
+        let GivenUp { keys, blocked, untaken } = self.shared.lock().give_up(patience, Instant::now());
         drop(untaken);
         // If a thread cannot be started, the workers that there are do everything.
         let _ = (0..blocked).try_for_each(|_| self.start_worker());

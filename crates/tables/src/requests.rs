@@ -76,13 +76,13 @@ impl Requests {
         queue.pop(|request| request.doubtful_device().is_some_and(|device| is_silent(running, device)))
     }
 
-    /// Gives up files that were not got on with for `patience`, and those that wait for the same device.
-    pub(crate) fn give_up(&mut self, patience: Duration) -> GivenUp {
+    /// Gives up files that were not got on with for `patience` at `now`, and those that wait for the same device.
+    pub(crate) fn give_up(&mut self, patience: Duration, now: Instant) -> GivenUp {
         let is_stuck = |running: &&mut Running| {
             running.device.is_some()
                 && !running.is_answered
                 && !running.given_up
-                && running.moved.elapsed() >= patience
+                && now.saturating_duration_since(running.moved) >= patience
         };
         let mut keys = Vec::new();
         for running in self.running.iter_mut().filter(is_stuck) {
