@@ -6,4 +6,6 @@ mod hostile;
 mod lines;
 mod offsets;
 mod processes;
-mod pythons;
+
+/// The supported versions of CPython.
+const VERSIONS: [(u8, u8); 8] = [(3, 8), (3, 9), (3, 10), (3, 11), (3, 12), (3, 13), (3, 14), (3, 15)];

@@ -37,10 +37,18 @@ tell(void)
 	TELL("runtime_auto_tss_key", offsetof(_PyRuntimeState, gilstate.autoTSSkey));
 	TELL("runtime_tstate_current", offsetof(_PyRuntimeState, gilstate.tstate_current));
 #else
+#if PY_VERSION_HEX < 0x030f0000
 	TELL("runtime_auto_tss_key", offsetof(_PyRuntimeState, autoTSSkey));
+#else
+	TELL("tstate_base_frame", offsetof(PyThreadState, base_frame));
+#endif
 	TELL("runtime_tstate_current", 0);
 	TELL("code_version", offsetof(PyCodeObject, co_version));
+#if PY_VERSION_HEX < 0x030e0000
 	TELL("interp_code_counter", offsetof(PyInterpreterState, func_state.next_version));
+#else
+	TELL("interp_code_counter", offsetof(PyInterpreterState, _code_object_generation));
+#endif
 #endif
 #if PY_VERSION_HEX >= 0x030b0000
 	TELL("interp_next", offsetof(PyInterpreterState, next));

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use interpreters::python::slot::{self, ThreadState};
 use interpreters::python::{Family, Interpreter, Layout, Slot, lines};
-use testkit::Process;
+use testkit::{Process, pythons_of};
 
-use crate::pythons::pyenv;
+use crate::VERSIONS;
 
 /// Three threads sleep; then the main one does, in three functions.
 const PROGRAM: &str = "import threading, time
@@ -114,8 +114,9 @@ fn frames(target: &Target, found: &Interpreter, state: u64) -> Vec<Frame> {
     if layout.cframe_previous != 0 {
         frame = target.word(frame, layout.cframe_current_frame);
     }
+    let base = if layout.tstate_base_frame == 0 { 0 } else { target.word(state, layout.tstate_base_frame) };
     let mut frames = Vec::new();
-    while frame != 0 {
+    while frame != base {
         let bytes = target.read(frame, layout.frame_bytes as usize);
         let mark = bytes[layout.frame_entry as usize];
         let code = untag(target.word(frame, layout.frame_code));
@@ -150,18 +151,24 @@ fn check(program: &Path, file: &Path) {
     assert_eq!(states.len(), 4, "{}", found.version);
     // A thread may not have begun yet when the main one is ready.
     let mut slot = None;
+    let read = |address, len| target.read(address, len);
     testkit::until("all threads have a state", || {
         let states = thread_states(&target, &found.layout, runtime);
-        slot = slot::find(&states, |address, len| target.read(address, len));
+        slot = match &found.thread_variable {
+            Some(variable) => slot::of_variable(variable, target.bias, &states, read),
+            None => slot::find(&states, read),
+        };
         slot.is_some()
     });
-    let Some(Slot::Near { offset }) = slot else { panic!("{}: {slot:?}", found.version) };
-    let offset = u32::try_from(offset).unwrap();
-    // The first keys of glibc, each with a number in front.
-    assert!((0x318..0x518).contains(&offset) && offset % 16 == 8, "{}: {offset:#x}", found.version);
-    if found.layout.runtime_auto_tss_key != 0 {
-        let key = target.int(runtime, found.layout.runtime_auto_tss_key + 4);
-        assert_eq!(offset, 0x310 + 16 * key + 8, "{}", found.version);
+    let slot = slot.unwrap();
+    if found.thread_variable.is_none() {
+        let Slot::Near { offset } = slot else { panic!("{}: {slot:?}", found.version) };
+        // The first keys of glibc, each with a number in front.
+        assert!((0x318..0x518).contains(&offset) && offset % 16 == 8, "{}: {offset:#x}", found.version);
+        if found.layout.runtime_auto_tss_key != 0 {
+            let key = target.int(runtime, found.layout.runtime_auto_tss_key + 4);
+            assert_eq!(i64::from(offset), 0x310 + 16 * i64::from(key) + 8, "{}", found.version);
+        }
     }
 
     // The program sleeps a moment after it has told that it is ready.
@@ -169,7 +176,9 @@ fn check(program: &Path, file: &Path) {
     testkit::until("the program sleeps", || {
         chains = states
             .iter()
-            .map(|state| frames(&target, &found, target.word(state.thread_id, offset)))
+            .filter_map(|state| slot.value(state.thread_id, &read))
+            .filter(|state| *state != 0)
+            .map(|state| frames(&target, &found, state))
             .filter(|frames| frames.last().is_some_and(|frame| frame.name == "<module>"))
             .collect();
         let innermost = chains.first().and_then(|chain: &Vec<_>| chain.first()).map(|frame| frame.line);
@@ -190,17 +199,8 @@ fn check(program: &Path, file: &Path) {
 }
 
 #[test]
-fn threads_and_frames_of_pyenv_builds_are_found() {
-    for python in pyenv(&["3.8", "3.9", "3.10", "3.11", "3.12", "3.13"]) {
-        check(&python.program(), &python.library());
+fn threads_and_frames_are_found() {
+    for python in pythons_of(&VERSIONS) {
+        check(&python.program, python.file());
     }
-}
-
-#[test]
-fn threads_and_frames_of_a_static_build_are_found() {
-    let path = Path::new("/usr/bin/python3.11");
-    if !path.exists() {
-        testkit::skip!("/usr/bin/python3.11 is missing");
-    }
-    check(path, path);
 }
