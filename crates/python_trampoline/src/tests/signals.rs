@@ -119,7 +119,7 @@ const PROGRAMS: [&[&str]; 3] = [&["alarm", "0"], &["alarm", "spawn", "1"], &["8"
 
 #[test]
 fn no_signal_is_lost_and_nothing_is_computed_wrongly() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     for words in PROGRAMS {
         cycles_lose_no_signal(&python, words, 4);
     }
@@ -133,7 +133,7 @@ fn asked_cycles(usual: u32) -> u32 {
 #[test]
 #[ignore = "takes minutes"]
 fn long_no_signal_is_lost_in_many_cycles() {
-    for python in [interpreter(12), interpreter(13)].iter().flatten() {
+    for python in &switchable() {
         for words in PROGRAMS {
             for _ in 0..2 {
                 cycles_lose_no_signal(python, words, asked_cycles(100));
@@ -216,14 +216,14 @@ fn tracers_that_are_killed(python: &PathBuf, words: &[&str], rounds: u32) {
 
 #[test]
 fn a_program_goes_on_when_its_tracer_is_killed() {
-    let Some(python) = interpreter(12) else { testkit::skip!("no CPython 3.12 or later") };
+    let Some(python) = oldest() else { return };
     tracers_that_are_killed(&python, &["alarm", "1"], 12);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn long_a_program_goes_on_when_many_tracers_are_killed() {
-    for python in [interpreter(12), interpreter(13)].iter().flatten() {
+    for python in &switchable() {
         for words in [&["alarm", "spawn", "1"][..], &["0"]] {
             tracers_that_are_killed(python, words, 120);
         }
@@ -290,7 +290,7 @@ fn memory_and_signals_of_a_program_stay_as_they_were() {
     const ARENA: u64 = 64 << 10;
     const CYCLES: u64 = 4;
     let own = Mark::own().unwrap();
-    for python in [interpreter(12), interpreter(13)].iter().flatten() {
+    for python in &switchable() {
         for mode in ["sleep", "compute", "join"] {
             let program = Program::start(python, &[], mode);
             // What it does at first is done.

@@ -118,9 +118,7 @@ fn storm(python: &PathBuf, words: &[&str], count: u32) {
 
 #[test]
 fn programs_of_many_threads_go_on_while_they_are_switched() {
-    let Some(python) = interpreter(13).or_else(|| interpreter(12)) else {
-        testkit::skip!("no CPython 3.12 or later")
-    };
+    let Some(python) = newest() else { return };
     for words in STORMS {
         storm(&python, words, 3);
     }
@@ -131,7 +129,7 @@ fn programs_of_many_threads_go_on_while_they_are_switched() {
 #[ignore = "takes minutes"]
 fn long_programs_of_many_threads_go_on_while_they_are_switched() {
     let asked = std::env::var("PERFAGENT_STORM").ok().and_then(|number| number.parse().ok());
-    for python in [interpreter(12), interpreter(13)].iter().flatten() {
+    for python in &switchable() {
         for (number, words) in STORMS.iter().enumerate() {
             if asked.is_none_or(|asked: usize| asked == number) {
                 // An interpreter can be switched on 254 times.
@@ -145,7 +143,7 @@ fn long_programs_of_many_threads_go_on_while_they_are_switched() {
 #[test]
 #[ignore = "takes minutes"]
 fn long_programs_of_many_threads_go_on_when_their_tracers_are_killed() {
-    for python in [interpreter(12), interpreter(13)].iter().flatten() {
+    for python in &switchable() {
         for words in STORMS {
             tracers_that_are_killed(python, words, 50);
         }
