@@ -116,8 +116,19 @@ struct mm_struct {
 	unsigned long start_stack;
 };
 
+/* The queue of a CPU. */
+struct rq {
+	struct task_struct *curr;
+};
+
+/* With CONFIG_FAIR_GROUP_SCHED. */
+struct cfs_rq {
+	struct rq *rq;
+};
+
 struct sched_entity {
 	u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
 };
 
 struct kernfs_node {

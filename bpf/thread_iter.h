@@ -29,11 +29,26 @@ static __always_inline u64 key_asleep(struct thread *t)
 	return own_key(t->pid, t->tid, followed_from(), OFF_BLOCKED);
 }
 
+/*
+ * Whether a thread that is still `on_cpu` has left its CPU. The kernel clears that field at the end of a switch, after
+ * the tracepoint: a thread entered as running in between would come back without a switch that this program saw. False
+ * on kernels without CONFIG_FAIR_GROUP_SCHED.
+ */
+static __always_inline bool has_left(struct task_struct *task)
+{
+	struct task_struct *runs;
+
+	if (!bpf_core_field_exists(task->se.cfs_rq))
+		return false;
+	runs = BPF_CORE_READ(task, se.cfs_rq, rq, curr);
+	return runs && runs != task;
+}
+
 /* Writes what a thread does now into its record. Returns its state if that state is recorded, else OFF_NONE. */
 static __always_inline u32 look_at(struct task_struct *task, struct thread *t)
 {
 	u32 on_cpu = bpf_core_field_exists(task->on_cpu) ? task->on_cpu : 0;
-	u32 off = on_cpu ? OFF_NONE : off_state_of(state_of(task));
+	u32 off = on_cpu && !has_left(task) ? OFF_NONE : off_state_of(state_of(task));
 
 	t->state = off;
 	t->since = followed_from();

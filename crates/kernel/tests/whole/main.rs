@@ -3,6 +3,7 @@
 
 mod cut;
 mod following;
+mod leaving;
 mod loads;
 mod python;
 

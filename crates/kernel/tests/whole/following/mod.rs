@@ -16,6 +16,15 @@ pub fn now_ns() -> u64 {
 /// The programs, attached, which know this process since `start_ns` and record its threads once these are entered. None, and the
 /// test is skipped: no privileges.
 pub fn following(min_block: Duration, start_ns: u64) -> Option<Kernel> {
+    let mut kernel = following_nobody(min_block)?;
+    let pid = std::process::id();
+    let process = KernelProcess { pid, exec_id: start_ns, mappings: &[], waker_only: false };
+    kernel.add_process(&process).unwrap();
+    Some(kernel)
+}
+
+/// The attached programs, which know no process. Without privileges it skips the test and returns `None`.
+pub fn following_nobody(min_block: Duration) -> Option<Kernel> {
     let off_cpu = OffCpu {
         states: vec![State::Blocked, State::IoWait, State::Preempted],
         min_block_ns: min_block.as_nanos() as u64,
@@ -32,9 +41,6 @@ pub fn following(min_block: Duration, start_ns: u64) -> Option<Kernel> {
         Err(error) => panic!("{error}"),
     };
     kernel.follow_processes().unwrap();
-    let pid = std::process::id();
-    let process = KernelProcess { pid, exec_id: start_ns, mappings: &[], waker_only: false };
-    kernel.add_process(&process).unwrap();
     kernel.follow_threads().unwrap();
     Some(kernel)
 }
