@@ -346,17 +346,11 @@ ffffffffc0002000 t bpf_prog_0123_x\t[bpf]
             int main(int c, char **v) { return do_work(c); }\n\
             __asm__(\".globl _etext\\n\");\n";
         std::fs::write(folder.join("a.c"), text).unwrap();
-        let run = |command: &str| {
-            let mut words = command.split(' ');
-            let output =
-                std::process::Command::new(words.next()?).args(words).current_dir(folder).output().ok()?;
-            assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-            Some(String::from_utf8_lossy(&output.stdout).into_owned())
-        };
+        let run = |command: &str| testkit::run_tool(folder, command.split(' '));
         run(
             "gcc -g -O1 -no-pie -Wl,--build-id,--defsym=_text=0x401000,--defsym=_stext=0x401000,--defsym=_etext=0x410000 -o vmlinux a.c",
         )?;
-        let symbols = run("nm vmlinux").unwrap();
+        let symbols = run("nm vmlinux")?;
         let line = symbols.lines().find(|line| line.ends_with(" T do_work")).unwrap();
         let address = u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap();
         let path = folder.join("vmlinux");
@@ -367,10 +361,7 @@ ffffffffc0002000 t bpf_prog_0123_x\t[bpf]
     #[test]
     fn an_image_gives_lines_and_needs_the_build_id_of_the_capture() {
         let folder = tempfile::tempdir().unwrap();
-        let Some((path, file, linked)) = vmlinux(folder.path()) else {
-            testkit::skipped(format_args!("gcc is not installed"));
-            return;
-        };
+        let Some((path, file, linked)) = vmlinux(folder.path()) else { return };
         let shift = TEXT - 0x40_1000;
         let list = format!(
             "{TEXT:x} T _text\n{TEXT:x} T _stext\n{:x} T do_work\n{:x} T _etext\n",

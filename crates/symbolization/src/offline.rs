@@ -118,7 +118,6 @@ mod tests {
     use std::fs::File;
     use std::os::unix::fs::MetadataExt as _;
     use std::path::Path;
-    use std::process::Command;
 
     use profile::{Avma, FileOffset, Svma};
     use recording::{
@@ -350,10 +349,7 @@ mod tests {
 
     /// `None` if the tool is not installed.
     fn run(folder: &Path, command: &str) -> Option<String> {
-        let mut words = command.split(' ');
-        let output = Command::new(words.next()?).args(words).current_dir(folder).output().ok()?;
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        testkit::run_tool(folder, command.split(' '))
     }
 
     #[test]

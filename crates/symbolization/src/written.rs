@@ -186,7 +186,6 @@ fn kept_lines(profile: &Profile, location: &Location, builder: &mut Builder) -> 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::process::Command;
 
     use profile::{BuildId, Function, Label, Svma, ValueType};
 
@@ -215,10 +214,7 @@ mod tests {
     }
 
     fn run(folder: &Path, command: &str) -> Option<String> {
-        let mut words = command.split(' ');
-        let output = Command::new(words.next()?).args(words).current_dir(folder).output().ok()?;
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        testkit::run_tool(folder, command.split(' '))
     }
 
     /// A profile of one stack, as a capture writes it that knows nothing but the starts of some functions.

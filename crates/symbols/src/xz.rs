@@ -48,11 +48,8 @@ mod tests {
 
     /// What `xz` makes of the content; none if it is not installed.
     fn xz(content: &[u8], options: &[&str]) -> Option<Vec<u8>> {
-        let started = Command::new("xz").args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let Ok(mut child) = started else {
-            testkit::skipped("xz is not installed (package xz-utils)");
-            return None;
-        };
+        let mut command = Command::new(testkit::needed("xz")?);
+        let mut child = command.args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (mut stdin, content) = (child.stdin.take().unwrap(), content.to_vec());
         let writer = std::thread::spawn(move || stdin.write_all(&content).unwrap());
         let output = child.wait_with_output().unwrap();

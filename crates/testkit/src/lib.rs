@@ -17,6 +17,7 @@ mod pythons;
 mod rights;
 mod sampler;
 mod skip;
+mod tool;
 mod wait;
 
 pub use browser::Browser;
@@ -30,4 +31,5 @@ pub use pythons::{Python, pythons, pythons_of, supported_pythons, switchable_pyt
 pub use rights::{has_file_capabilities, may_profile};
 pub use sampler::has_sampler;
 pub use skip::skipped;
+pub use tool::run_tool;
 pub use wait::{PATIENCE, holds_within, until};

@@ -42,9 +42,9 @@ mod tests {
         let file = folder.path().join("program");
         std::fs::write(&file, "").unwrap();
         assert!(!has_file_capabilities(&file) && !has_file_capabilities(Path::new("/nonexistent")));
-        let set = Command::new("setcap").arg("cap_bpf+ep").arg(&file).output();
-        if !set.is_ok_and(|output| output.status.success()) {
-            crate::skip!("setcap does not work here (package libcap2-bin, and root)");
+        let set = Command::new(crate::need!("setcap")).arg("cap_bpf+ep").arg(&file).output().unwrap();
+        if !set.status.success() {
+            crate::skip!("setcap failed: {}", String::from_utf8_lossy(&set.stderr));
         }
         assert!(has_file_capabilities(&file));
         assert_eq!(may_profile(&file), Ok(()));

@@ -14,6 +14,7 @@ use recording::{
     Recording, SymbolizedRecording,
 };
 use symbolization::{AbandonToken, Fetch, Options, Sources, Symbolizer};
+use testkit::run_tool;
 
 /// A debuginfod server for one folder.
 struct Server {
@@ -23,12 +24,12 @@ struct Server {
 }
 
 impl Server {
-    /// `None` if it is not installed.
+    /// `None` if it is not installed; then the reason of the skip is printed.
     fn of(folder: &Path, files: &Path) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let log = folder.join("server.log");
         let output = std::fs::File::create(&log).unwrap();
-        let process = Command::new("debuginfod")
+        let process = Command::new(testkit::needed("debuginfod")?)
             .args(["-F", "-t", "0", "-c", "2", "-p", &port.to_string(), "-d"])
             .arg(folder.join("index.sqlite"))
             .arg(files)
@@ -37,7 +38,7 @@ impl Server {
             .stderr(output)
             .stdin(Stdio::null())
             .spawn()
-            .ok()?;
+            .unwrap();
         Some(Self { process, url: format!("http://127.0.0.1:{port}"), log })
     }
 
@@ -53,13 +54,6 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// Runs a command in a folder. `None` if the tool is not installed.
-fn run(folder: &Path, words: &[&str]) -> Option<String> {
-    let output = Command::new(words[0]).args(&words[1..]).current_dir(folder).output().ok()?;
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 const C: &str = "static inline __attribute__((always_inline)) int mix(int x) { return x * 31 + 7; }
@@ -85,8 +79,7 @@ func work(x int) int { for i := 0; i < 9; i++ { x = mix(x) ^ i }; return x }
 func main() { fmt.Println(work(len(os.Args)), mix(len(os.Args))) }
 ";
 /// Its id is made of the content, as GNU ld does.
-const GO_BUILD: [&str; 8] =
-    ["env", "GO111MODULE=off", "go", "build", "-ldflags=-B gobuildid", "-o", "app", "app.go"];
+const GO_BUILD: [&str; 6] = ["go", "build", "-ldflags=-B gobuildid", "-o", "app", "app.go"];
 
 /// A program in a language: its source, and how it is compiled into `app`.
 const PROGRAMS: [(&str, &str, &[&str]); 4] = [
@@ -176,12 +169,10 @@ fn a_stripped_program_has_the_names_of_the_unstripped_one_and_the_second_run_ask
             &["objcopy", "--only-keep-debug", "app", "served/app.debug"],
             &["strip", "-o", "stripped", "app"],
         ];
-        if tools.iter().any(|words| run(folder.path(), words).is_none()) {
-            testkit::skip!("the compiler of {name} is not installed");
+        if tools.iter().any(|words| run_tool(folder.path(), words.iter().copied()).is_none()) {
+            return;
         }
-        let Some(server) = Server::of(folder.path(), &path("served")) else {
-            testkit::skip!("debuginfod is not installed");
-        };
+        let Some(server) = Server::of(folder.path(), &path("served")) else { return };
         let (app, places) = (module(&path("app"), &path("app")), places(&path("app")));
         wait_until_served(&server, &app, folder.path());
         let expected = symbolizer(None, folder.path(), false).symbolize(recording(app.clone(), &places));
@@ -229,7 +220,7 @@ fn without_the_debug_file_local_names_stay_or_none_as_asked() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("app.c"), C).unwrap();
     let compile = ["gcc", "-O2", "-rdynamic", "-Wl,--build-id", "-s", "-o", "app", "app.c"];
-    if run(folder.path(), &compile).is_none() {
+    if run_tool(folder.path(), compile).is_none() {
         return;
     }
     let app = module(&folder.path().join("app"), &folder.path().join("app"));

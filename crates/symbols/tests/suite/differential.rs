@@ -68,12 +68,9 @@ fn main() {
 
 /// Linkage name, base name of the file, line.
 fn llvm_symbolizer(path: &Path, addresses: &[u64]) -> Option<Vec<Chain>> {
-    let mut command = Command::new("llvm-symbolizer");
+    let mut command = Command::new(testkit::needed("llvm-symbolizer")?);
     command.args(["--no-demangle", "--functions=linkage", "--inlines", "--obj"]).arg(path);
-    let Ok(mut child) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
-        testkit::skipped("llvm-symbolizer is not installed");
-        return None;
-    };
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input: String = addresses.iter().map(|address| format!("{address:#x}\n")).collect();
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()).unwrap());

@@ -19,23 +19,13 @@ mod tables;
 mod variables;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use profile::Svma;
 use symbols::{ObjectFile, ObjectSource, Options, SourceLine, Symbolizer};
 
-/// Runs a tool in a directory. `None` if it is not installed.
+/// Runs a tool in a directory. `None` if it is not installed; then the reason of the skip is printed.
 fn run(dir: &Path, command: &[&str]) -> Option<String> {
-    let output = match Command::new(command[0]).args(&command[1..]).current_dir(dir).output() {
-        Ok(output) => output,
-        Err(error) => {
-            testkit::skipped(format_args!("{}: {error}", command[0]));
-            return None;
-        }
-    };
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {stderr}");
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    testkit::run_tool(dir, command.iter().copied())
 }
 
 fn object(path: &Path) -> ObjectFile {

@@ -17,14 +17,10 @@ fn program(dir: &Path, section: Option<&[u8]>) -> Option<(PathBuf, Vec<(u64, Str
     let addresses =
         addresses.into_iter().filter(|f| wanted.contains(&f.2.as_str())).map(|f| (f.0, f.2)).collect();
     run(dir, &["objcopy", "--only-keep-debug", "app", "debug"])?;
-    run(
-        dir,
-        &[
-            "sh",
-            "-c",
-            "nm app --format=posix --defined-only | awk '$2 == \"T\" || $2 == \"t\" { print $1 }' > keep",
-        ],
-    )?;
+    let symbols = run(dir, &["nm", "app", "--format=posix", "--defined-only"])?;
+    let is_code = |line: &&str| matches!(line.split(' ').nth(1), Some("T" | "t"));
+    let keep: Vec<&str> = symbols.lines().filter(is_code).filter_map(|line| line.split(' ').next()).collect();
+    std::fs::write(dir.join("keep"), keep.join("\n") + "\n").unwrap();
     run(dir, &["objcopy", "-S", "--remove-section", ".comment", "--keep-symbols=keep", "debug", "mini"])?;
     run(dir, &["strip", "--strip-all", "app"])?;
     match section {
