@@ -153,7 +153,8 @@ struct css_set {
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
-	int on_cpu;
+	/* Kernels have an int or, as 7.3, a u8: libbpf loads a field of another size only if both are unsigned. */
+	unsigned int on_cpu;
 	struct sched_entity se;
 	int exit_state;
 	int pid;
