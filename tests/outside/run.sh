@@ -5,6 +5,10 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 target=${CARGO_TARGET_DIR:-$here/../../target}
 cd "$here"
+# With the profile of the workspace, Cargo takes the dependencies that it has built for the tests.
+profile=$(mktemp --suffix .toml)
+trap 'rm -f "$profile"' EXIT
+awk '/^\[/ { inside = /^\[profile\.dev/ } inside' ../../Cargo.toml > "$profile"
 # The versions of the workspace. Cargo removes what is not needed from the copy.
 cp ../../Cargo.lock Cargo.lock
 chmod u+w Cargo.lock
@@ -12,7 +16,7 @@ chmod u+w Cargo.lock
 program=$target/debug/outside
 build() { # FEATURE…
     # Nothing in the environment may be needed.
-    env -u LIBBPF_SYS_LIBRARY_PATH cargo build --quiet --target-dir "$target" "$@"
+    env -u LIBBPF_SYS_LIBRARY_PATH cargo build --quiet --config "$profile" --target-dir "$target" "$@"
 }
 loads_elf() { ldd "$program" | grep -q libelf; }
 check() { # HOW
