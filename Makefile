@@ -5,13 +5,19 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 
 PREFIX ?= /usr/local
 
-.PHONY: help build install deb demo test test-fast test-long truth bench fuzz format
+# Debian's interpreter, as tools/packages.sh installs it.
+PYTHON := /usr/bin/python3
+
+.PHONY: help build install deb demo lint test test-fast test-kernels test-long test-new-machine truth bench fuzz format
 
 help:
 	@echo "make demo       install what is missing, build, profile a real program: flame graph and pprof in out/"
-	@echo "make test       the whole gate: formatting, lints, documentation, licences, tests, other kernels"
-	@echo "make test-fast  the tests of parts: without root, other kernels and whole captures"
-	@echo "make test-long  what takes longer: aarch64 and full preemption in emulation, endurance, chaos, injection, each fuzz target for FUZZ_SECONDS (60)"
+	@echo "make test       builds and runs the tests; of those whose name contains a word: ARGS='-- WORD'"
+	@echo "make test-fast  formats, rules of the workspace, and the tests that need no root and no whole capture"
+	@echo "make lint       formats, lints, documentation, licences, rules of the workspace, packaging"
+	@echo "make test-kernels      the release binary on other kernels, in guests"
+	@echo "make test-new-machine  README's first two commands in an empty Debian 12"
+	@echo "make test-long  what takes longer: a new machine, aarch64 and full preemption in emulation, endurance, chaos, injection, each fuzz target for FUZZ_SECONDS (60)"
 	@echo "make build      target/dist/perf-agent, small, its manual pages and shell completions"
 	@echo "make install    what was built: program, its debug file, manual pages, completions (PREFIX=/usr/local, DESTDIR)"
 	@echo "make deb        Debian packages of what was built: perf-agent and perf-agent-dbgsym, in target/debian"
@@ -36,14 +42,32 @@ deb: build
 demo:
 	@tools/demo.sh
 
+lint:
+	@tools/packages.sh build lint
+	@$(PYTHON) tools/lint.py $(ARGS)
+
+# Without root the tests of what is missing are skipped.
 test:
-	@tools/gate.sh
+	@tools/packages.sh build
+	@tools/packages.sh test || [ "$$(id -u)" != 0 ]
+	@$(PYTHON) tools/test.py $(ARGS)
 
 test-fast:
-	@tools/gate.sh fast
+	@tools/packages.sh build
+	@$(PYTHON) tools/lint.py --sources
+	@$(PYTHON) tools/test.py --parts $(ARGS)
+
+test-kernels:
+	@tools/packages.sh build kernels
+	@tools/kernels.sh
+
+test-new-machine:
+	@tools/packages.sh new-machine
+	@tools/new_machine.sh
 
 test-long:
-	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) tools/gate.sh long
+	@tools/packages.sh build test kernels long
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) $(PYTHON) tools/long.py
 
 truth:
 	@tools/packages.sh build truth

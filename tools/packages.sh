@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing for a purpose. Does nothing if all are installed.
 # crates/testkit/needs.txt is the table of packages.
-#   packages.sh PURPOSE…           build | deb | demo | test | truth | kernels | long
+#   packages.sh PURPOSE…           build | deb | demo | lint | test | truth | kernels | new-machine | long
 #   packages.sh --list PURPOSE…    prints the packages, installed or not
 set -euo pipefail
 table=$(dirname "$0")/../crates/testkit/needs.txt

@@ -1,7 +1,7 @@
-//! Skipping a test, with a line that the gate counts.
+//! Skipping a test, with a line that `make test` counts.
 //!
-//! In libtest a test passes or fails; a test cannot report at run time that it cannot run here. Such a test prints a line; `tools/gate.sh` reads these lines, does not count the tests as passed, and fails for a reason that
-//! `tools/expected-skips.txt` does not list.
+//! libtest has no word for a test that finds out at run time that it cannot run here. Such a test prints a line instead.
+//! `tools/test.py` reads the line, does not count the test as passed, and fails for a reason that `tools/expected-skips.txt` does not list.
 
 use std::fmt::Display;
 

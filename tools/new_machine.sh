@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Runs README's first two commands in an empty Debian 12: a root with git, curl and this machine's stable Rust, and a clone of the last commit.
+#   new_machine.sh [FOLDER]    the root is made in FOLDER, which must not exist, and stays there; without FOLDER it is temporary
+# Package sources, certificates and the settings of cargo, Go and npm are this machine's. Prints what the commands print, and the
+# packages that they installed. Needs root, mmdebstrap and 12 GB.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+die() { echo "new_machine.sh: $*" >&2; exit 1; }
+
+# The second half runs with the new root in a mount namespace of its own.
+if [ "${1:-}" = --inside ]; then
+    root=$2
+    mount --make-rprivate /
+    mount --bind "$root" "$root"
+    for folder in proc sys dev; do mount --rbind "/$folder" "$root/$folder"; done
+    if [ ! -d "$root/sys/kernel/tracing/events" ]; then mount -t tracefs none "$root/sys/kernel/tracing" || true; fi
+    cd "$root"
+    pivot_root . .
+    umount -l .
+    cd /root/perf-agent
+    hash -r
+    dpkg-query -W -f '${Package}\n' | sort > /root/packages-before
+    status=0
+    while read -r command; do
+        echo "== $command"
+        begun=$SECONDS
+        bash -c "$command" < /dev/null || status=1
+        echo "== ended with $status after $((SECONDS - begun)) s"
+        [ $status = 0 ] || break
+    done < /root/commands
+    echo "== packages that the commands installed"
+    dpkg-query -W -f '${Package}\n' | sort | comm -13 /root/packages-before - | tr '\n' ' ' | fold -s -w 150
+    echo
+    exit $status
+fi
+
+[ "$(id -u)" = 0 ] || die "needs root: it makes a root folder with devices and mounts"
+command -v mmdebstrap > /dev/null || die "mmdebstrap is missing (package mmdebstrap)"
+cargo=${CARGO_HOME:-$HOME/.cargo}
+rustup=${RUSTUP_HOME:-$HOME/.rustup}
+[ -x "$cargo/bin/rustup" ] || die "rustup is missing, see https://rustup.rs"
+
+if [ $# -gt 0 ]; then
+    root=$1
+    [ ! -e "$root" ] || die "$root exists"
+    mkdir -p "$root"
+    root=$(cd "$root" && pwd)
+else
+    root=$(mktemp -d /var/tmp/perf-agent-new-machine.XXXXXX)
+    trap 'rm -rf --one-file-system "$root"' EXIT
+fi
+
+# The sources of this machine, whichever form its lists have.
+sources=$(apt-get indextargets --format 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(REPO_URI) $(RELEASE) $(COMPONENT)' \
+    'Created-By: Packages' | awk '$4 ~ /^bookworm(-updates|-security)?$/ && $5 == "main"' | sort -u)
+[ -n "$sources" ] || die "this machine has no package sources of Debian 12 (bookworm); apt-get update reads them"
+settings=()
+while read -r file; do settings+=(--aptopt="$file"); done < <(grep -ls '^ *Acquire::' /etc/apt/apt.conf.d/* || true)
+echo "making a root with Debian 12"
+mmdebstrap --quiet --variant=minbase --include=ca-certificates,git,curl "${settings[@]}" bookworm "$root" - <<< "$sources"
+cp /etc/resolv.conf "$root/etc/" 2> /dev/null || true
+
+# Certificates and settings of this machine, as far as it has them.
+copy() { # FILE…
+    local file
+    for file in "$@"; do
+        [ ! -e "$file" ] || { mkdir -p "$root/$(dirname "${file/#$HOME//root}")" && cp -aL "$file" "$root/${file/#$HOME//root}"; }
+    done
+}
+copy /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates "$HOME/.npmrc" "$HOME/.config/go/env" /etc/pip.conf
+chroot "$root" update-ca-certificates > /dev/null 2>&1 || true
+copy /etc/ssl/certs/ca-certificates.crt
+
+# The stable toolchain, as rustup lays it out.
+stable=$(rustup show active-toolchain | cut -d ' ' -f 1)
+mkdir -p "$root/root/.cargo" "$root/root/.rustup/toolchains"
+cp -a "$cargo/bin" "$root/root/.cargo/"
+for file in config config.toml env; do [ ! -e "$cargo/$file" ] || cp "$cargo/$file" "$root/root/.cargo/"; done
+cp -a "$(readlink -f "$rustup/toolchains/$stable")" "$root/root/.rustup/toolchains/$stable"
+printf 'version = "12"\ndefault_toolchain = "%s"\nprofile = "minimal"\n' "$stable" > "$root/root/.rustup/settings.toml"
+
+# The first block of README has the two commands.
+awk '/^    / { seen = 1; sub(/^    /, ""); sub(/ +#.*/, ""); print; next } seen { exit }' "$here/README.md" > "$root/root/commands"
+[ "$(wc -l < "$root/root/commands")" = 2 ] || die "README.md does not begin with a block of two commands"
+git -C "$here" diff --quiet HEAD || echo "new_machine.sh: changes that are not committed are not tested" >&2
+git clone --quiet --no-hardlinks "file://$here" "$root/root/perf-agent"
+
+keep=()
+for name in SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS GIT_SSL_CAINFO; do
+    [ -z "${!name:-}" ] || keep+=("$name=${!name}")
+done
+env -i HOME=/root TERM=dumb LANG=C.UTF-8 PATH=/root/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${keep[@]}" \
+    unshare --mount -- bash "$here/tools/new_machine.sh" --inside "$root"
