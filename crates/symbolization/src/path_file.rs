@@ -153,7 +153,7 @@ fn through(descriptor: i32) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt as _, symlink};
-    use std::time::{Duration, Instant, SystemTime};
+    use std::time::{Duration, SystemTime};
 
     use super::*;
 
@@ -234,12 +234,10 @@ mod tests {
         ];
         let sh = build_id_of(&File::open("/bin/sh").unwrap());
         for path in hostile {
-            let begun = Instant::now();
             for build_id in [None, sh.clone()] {
                 let module = Module { build_id, ..recorded(&path) };
                 assert!(!opens(&module), "{}", path.display());
             }
-            assert!(begun.elapsed() < Duration::from_secs(5), "{}", path.display());
         }
     }
 
@@ -260,12 +258,19 @@ mod tests {
         std::fs::write(&file, header).unwrap();
         file.as_file().set_len(10 << 30).unwrap();
         let build_id = Some("01020304".parse().unwrap());
-        let begun = Instant::now();
+        let before = bytes_read();
         assert!(!opens(&Module { build_id, ..recorded(file.path()) }));
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        let read = bytes_read() - before;
+        assert!((64..16 << 20).contains(&read), "{read} bytes");
     }
 
     const PT_NOTE: u32 = 4;
+
+    /// Bytes read by this thread.
+    fn bytes_read() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap()
+    }
 
     #[test]
     fn code_without_a_file_is_not_looked_for() {
