@@ -36,7 +36,10 @@ fn beside_a_sleeper(body: impl FnOnce(u32)) {
             let _ = ended.recv();
         });
         let tid = told.recv().expect("it sends its number first");
-        thread::sleep(Duration::from_millis(20));
+        let status = format!("/proc/self/task/{tid}/stat");
+        testkit::until("it sleeps", || {
+            std::fs::read_to_string(&status).is_ok_and(|status| status.contains(") S "))
+        });
         body(tid);
         drop(end);
     });
