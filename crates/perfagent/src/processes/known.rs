@@ -116,7 +116,10 @@ impl Processes {
     /// Finds targets whose end no record told of. To be called in each round, after its records, which are complete up to `complete_ns`; it looks
     /// about once a second.
     pub(crate) fn look_for_ended_targets(&mut self, complete_ns: u64) {
-        let now_ns = monotonic_ns();
+        self.look_for_ended_targets_at(monotonic_ns(), complete_ns);
+    }
+
+    fn look_for_ended_targets_at(&mut self, now_ns: u64, complete_ns: u64) {
         for pid in self.target_looks.take_due(now_ns, |pid| self.known.is_alive(pid)) {
             let start = self.known.present(pid).map_or(0, |(now, _)| now.image.start_time_ticks);
             // Another process may have got the number meanwhile.

@@ -210,14 +210,14 @@ fn a_target_that_ends_without_a_record_is_noticed() {
     let start = process::task::start_time(child.id()).unwrap();
     let target = Image::new(child.id(), start, "sleep".to_owned(), None, Vec::new());
     processes.enter_target(target, 10);
-    processes.look_for_ended_targets(u64::MAX);
+    let (now_ns, second_ns) = (monotonic_ns(), 1_000_000_000);
+    processes.look_for_ended_targets_at(now_ns, u64::MAX);
     assert!(processes.known.is_alive(child.id()));
     child.kill().unwrap();
     child.wait().unwrap();
-    processes.look_for_ended_targets(u64::MAX);
+    processes.look_for_ended_targets_at(now_ns + second_ns - 1, u64::MAX);
     assert!(processes.known.is_alive(child.id()), "it looks once a second");
-    std::thread::sleep(Duration::from_millis(1010));
-    processes.look_for_ended_targets(u64::MAX);
+    processes.look_for_ended_targets_at(now_ns + second_ns, u64::MAX);
     assert!(!processes.known.is_alive(child.id()));
     assert_eq!(processes.take_changes().ended.len(), 1);
 }
