@@ -29,7 +29,7 @@ pub use perf_map::PerfMap;
 pub use process::Process;
 pub use pythons::{Python, pythons, pythons_of, supported_pythons, switchable_pythons};
 pub use rights::{has_file_capabilities, may_profile};
-pub use sampler::has_sampler;
+pub use sampler::{has_sampler, waits_for_events};
 pub use skip::skipped;
 pub use tool::run_tool;
 pub use wait::{PATIENCE, holds_within, until};
