@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use testkit::Process;
@@ -10,12 +11,18 @@ use crate::{run, run_in, stderr, stdout};
 
 /// Whether captures are possible here; if not, prints the reason of the skip.
 pub fn privileged() -> bool {
-    let checks: Vec<serde_json::Value> = serde_json::from_str(&stdout(&run(&["doctor", "--json"]))).unwrap();
-    let failed = checks.into_iter().find(|check| check["status"] == "fail");
-    if let Some(check) = &failed {
-        testkit::skipped(format_args!("{}: {}", check["check"], check["value"]));
+    // Once for all tests: it loads the programs.
+    static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
+    let obstacle = OBSTACLE.get_or_init(|| {
+        let checks: Vec<serde_json::Value> =
+            serde_json::from_str(&stdout(&run(&["doctor", "--json"]))).unwrap();
+        let failed = checks.into_iter().find(|check| check["status"] == "fail");
+        failed.map(|check| format!("{}: {}", check["check"], check["value"]))
+    });
+    if let Some(reason) = obstacle {
+        testkit::skipped(reason);
     }
-    failed.is_none()
+    obstacle.is_none()
 }
 
 pub fn files(directory: &Path) -> Vec<String> {

@@ -1,9 +1,11 @@
 //! `perf-agent events`: lists, formats, and events as they happen, with their exit statuses.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use testkit::Process;
 
 use crate::capture::{assert_status, signal, start_in};
 use crate::{run, stderr, stdout};
@@ -22,21 +24,16 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A trace of this process and its children, as JSON lines.
-fn trace(words: &[&str], act: impl FnOnce()) -> (Vec<Value>, std::process::Output) {
-    let pid = std::process::id().to_string();
+/// A trace of a shell that runs this, and of its children, as JSON lines: other tests of this process start programs too.
+fn trace(words: &[&str], script: &str) -> (Vec<Value>, std::process::Output) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("read line; {script}")]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut shell = Process::start(&mut shell).unwrap();
+    let pid = shell.pid().to_string();
     let child = start_in(Path::new("/"), &[&["events", "trace", "--json", "--pid", &pid], words].concat());
-    let fds = format!("/proc/{}/fd", child.id());
-    let has_events = || {
-        let links =
-            std::fs::read_dir(&fds).unwrap().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-        links.filter(|link| link.to_string_lossy().contains("perf_event")).count() > 2
-    };
-    testkit::until("events are open", has_events);
-    // They are enabled a moment after they are open.
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    act();
-    signal(&child, "TERM");
+    testkit::until("the trace has begun", || testkit::waits_for_events(child.id(), 1));
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
     let output = child.wait_with_output().unwrap();
     (lines(&stdout(&output)), output)
 }
@@ -49,18 +46,26 @@ fn the_list_has_all_tracepoints_and_tells_what_works_here() {
     if !has_tracepoints() {
         return;
     }
+    // Other tests define probes meanwhile, so the list lies between what exists before and after.
+    let available = || -> BTreeSet<String> {
+        let listed = std::fs::read_to_string("/sys/kernel/tracing/available_events").unwrap();
+        listed.lines().map(str::to_owned).collect()
+    };
+    let before = available();
     let array: Vec<Value> = serde_json::from_str(&stdout(&run(&["events", "list", "--json"]))).unwrap();
+    let after = available();
     let named = |name: &str| array.iter().find(|event| event["name"] == name).unwrap();
     assert_eq!(
         (&named("page-faults")["set"], &named("page-faults")["available"]),
         (&"software".into(), &true.into())
     );
-    // Other tests define probes meanwhile.
-    let is_fixed = |name: &str| !name.starts_with("perf_agent:");
     let tracepoints = array.iter().filter(|event| event["set"] == "tracepoint");
-    let shown = tracepoints.filter(|event| event["name"].as_str().is_some_and(is_fixed)).count();
-    let listed = std::fs::read_to_string("/sys/kernel/tracing/available_events").unwrap();
-    assert_eq!(shown, listed.lines().filter(|name| is_fixed(name)).count());
+    let shown: Vec<String> =
+        tracepoints.filter_map(|event| Some(event["name"].as_str()?.to_owned())).collect();
+    let once: BTreeSet<String> = shown.iter().cloned().collect();
+    assert_eq!(once.len(), shown.len(), "each once");
+    assert!(before.intersection(&after).all(|name| once.contains(name)), "{shown:?}");
+    assert!(once.iter().all(|name| before.contains(name) || after.contains(name)), "{shown:?}");
     assert_eq!(stdout(&run(&["events", "list", "sched:sched_switc?"])).lines().count(), 1);
 }
 
@@ -98,14 +103,7 @@ fn each_event_of_a_process_and_its_children_is_a_line() {
         "-e",
         "sched:sched_process_exit",
     ];
-    let (lines, output) = trace(&words, || {
-        for _ in 0..5 {
-            assert!(Command::new("/bin/true").status().unwrap().success());
-            assert!(
-                Command::new("/bin/echo").stdout(std::process::Stdio::null()).status().unwrap().success()
-            );
-        }
-    });
+    let (lines, output) = trace(&words, "for i in 1 2 3 4 5; do /bin/true; /bin/echo; done; exit 0");
     assert_status(&output, 0);
     let of = |name: &str| lines.iter().filter(|line| line["event"] == name).collect::<Vec<_>>();
     let execs = of("sched:sched_process_exec");
@@ -139,10 +137,12 @@ fn a_trace_ends_by_number_by_time_and_with_its_processes() {
         run(&["events", "trace", "-e", "sched:sched_switch", "--filter", "prev_prio > 4000", "-d", "300ms"]);
     assert_status(&silent, 0);
     assert!(stdout(&silent).is_empty() && stderr(&silent).contains("sched:sched_switch: 0 seen, 0 lost"));
-    let mut sleeper = Command::new("sleep").arg("1").spawn().unwrap();
-    let ended = run(&["events", "trace", "-e", "sched:sched_switch", "--pid", &sleeper.id().to_string()]);
-    assert_status(&ended, 0);
-    sleeper.wait().unwrap();
+    let sleeper = Process::asleep();
+    let words = ["events", "trace", "-e", "sched:sched_switch", "--pid", &sleeper.pid().to_string()];
+    let ended = start_in(Path::new("/"), &words);
+    testkit::until("the trace has begun", || testkit::waits_for_events(ended.id(), 1));
+    drop(sleeper);
+    assert_status(&ended.wait_with_output().unwrap(), 0);
 }
 
 #[test]
@@ -214,9 +214,7 @@ fn calls_and_returns_of_a_program_are_lines_with_their_values() {
     let named: Vec<_> =
         own.iter().map(|field| (field["name"].as_str().unwrap(), field["size"].as_u64().unwrap())).collect();
     assert_eq!(named, [("__probe_ip", 8), ("n", 8), ("text", 4)]);
-    let (lines, output) = trace(&["-e", &call, "--filter", "n >= 50", "-e", &ret], || {
-        assert!(Command::new(&program).status().unwrap().success());
-    });
+    let (lines, output) = trace(&["-e", &call, "--filter", "n >= 50", "-e", &ret], &program);
     assert_status(&output, 0);
     let of = |name: &str| {
         let lines =
@@ -260,21 +258,14 @@ fn traced_calls(more: &[&str]) -> Option<String> {
     let options = ["-O1", "-g", "-fomit-frame-pointer", "-o"];
     assert!(Command::new(cc).args(options).arg(&program).arg(&source).status().unwrap().success());
     let mut target = Command::new(&program);
-    let mut target = testkit::Process::start(target.stdin(std::process::Stdio::piped())).unwrap();
+    let mut target = Process::start(target.stdin(Stdio::piped())).unwrap();
     let event = format!("uprobe:{}:work n=arg:n id=arg:request->id", program.display());
     let pid = target.pid().to_string();
     let words = [&["events", "trace", "-e", &event, "--pid", &pid, "--stacks"], more].concat();
-    let child = start_in(folder.path(), &words);
-    let fds = format!("/proc/{}/fd", child.id());
-    let opened = || {
-        let links = std::fs::read_dir(&fds).into_iter().flatten();
-        let links = links.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-        links.filter(|link| link.to_string_lossy().contains("perf_event")).count() > 2
-    };
-    testkit::until("events are open or refused", || {
-        opened() || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_err() || !Path::new(&fds).exists()
+    let mut child = start_in(folder.path(), &words);
+    testkit::until("the trace has begun or is refused", || {
+        testkit::waits_for_events(child.id(), 1) || child.try_wait().unwrap().is_some()
     });
-    std::thread::sleep(std::time::Duration::from_millis(300));
     std::io::Write::write_all(&mut target.stdin.take().unwrap(), b"go\n").unwrap();
     let output = child.wait_with_output().unwrap();
     if !output.status.success() {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use testkit::waits_for_events;
 
 use crate::capture::{assert_status, start_in};
 use crate::{stderr, stdout};
@@ -110,12 +111,6 @@ fn is_same(ours: &str, theirs: &str) -> Option<bool> {
     Some(wraps.iter().any(|wrapped| Some(*wrapped) == decimal || Some(*wrapped) == hexadecimal))
 }
 
-fn has_events(child: &Child) -> bool {
-    let links = std::fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
-    let open = links.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    open.filter(|link| link.to_string_lossy().contains("perf_event")).count() >= TRACEPOINTS.len()
-}
-
 #[test]
 fn perf_sees_the_same_values() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,12 +140,11 @@ fn perf_sees_the_same_values() {
         .collect();
     let mut agent = start_in(Path::new("/"), &words);
     let ended = |child: &mut Child| child.try_wait().unwrap().is_some();
-    while !(ended(&mut perf) || ended(&mut agent) || has_events(&perf) && has_events(&agent)) {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    let early = ended(&mut perf) || ended(&mut agent);
-    // They are enabled a moment after they are open.
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    let mut early = false;
+    testkit::until("both have begun, or one is refused", || {
+        early = ended(&mut perf) || ended(&mut agent);
+        early || [&perf, &agent].iter().all(|child| waits_for_events(child.id(), TRACEPOINTS.len()))
+    });
     target.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     end(&mut target);
     let perf = perf.wait_with_output().unwrap();

@@ -1,9 +1,10 @@
 //! `perf-agent events stat`: counts beside those of perf, their ends, and what is said where there are none.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::capture::{assert_status, signal, start_in};
@@ -75,18 +76,11 @@ fn a_process_is_counted_until_it_ends() {
     let pid = target.id().to_string();
     let words = ["events", "stat", "-e", "sched:sched_process_fork,task-clock", "--json", "--pid", &pid];
     let mut child = start_in(Path::new("/"), &words);
-    let fds = format!("/proc/{}/fd", child.id());
-    let is_counting = || {
-        let links =
-            std::fs::read_dir(&fds).unwrap().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-        links.filter(|link| link.to_string_lossy().contains("perf_event")).count() == 2
-            || child.try_wait().unwrap().is_some()
-    };
-    testkit::until("events are open", is_counting);
-    std::thread::sleep(Duration::from_millis(200));
+    testkit::until("it counts or is refused", || {
+        testkit::waits_for_events(child.id(), 2) || child.try_wait().unwrap().is_some()
+    });
     let mut input = target.stdin.take().unwrap();
     std::io::Write::write_all(&mut input, b"go\n").unwrap();
-    std::thread::sleep(Duration::from_millis(200));
     drop(input);
     target.wait().unwrap();
     let output = child.wait_with_output().unwrap();
@@ -100,32 +94,37 @@ fn a_process_is_counted_until_it_ends() {
 #[test]
 fn intervals_follow_each_other_and_a_signal_ends_the_last() {
     let words = ["events", "stat", "-e", "task-clock,page-faults", "--json", "-a", "-I", "200ms"];
-    let child = start_in(Path::new("/"), &words);
-    std::thread::sleep(Duration::from_millis(1300));
-    signal(&child, "INT");
-    let output = child.wait_with_output().unwrap();
-    if stderr(&output).contains("needs cap_perfmon") {
-        testkit::skip!("{}", stderr(&output));
+    let mut child = start_in(Path::new("/"), &words);
+    let (mut output, mut text, mut lines) = (BufReader::new(child.stdout.take().unwrap()), String::new(), 0);
+    // Two events in each interval.
+    while lines < 10 && output.read_line(&mut text).unwrap() > 0 {
+        lines += 1;
     }
-    assert_status(&output, 0);
-    let lines = lines(&stdout(&output));
+    if lines == 0 {
+        testkit::skip!("{}", stderr(&child.wait_with_output().unwrap()));
+    }
+    signal(&child, "INT");
+    output.read_to_string(&mut text).unwrap();
+    assert_status(&child.wait_with_output().unwrap(), 0);
+    let lines = self::lines(&text);
     let clocks: Vec<&Value> = lines.iter().filter(|line| line["event"] == "task-clock").collect();
-    assert!(clocks.len() >= 3, "{lines:?}");
+    assert!(clocks.len() > 5, "{lines:?}");
     let seconds = |line: &Value, key: &str| line[key].as_f64().unwrap();
     assert_eq!(seconds(clocks[0], "from_s"), 0.0);
     for pair in clocks.windows(2) {
         assert_eq!(seconds(pair[0], "to_s"), seconds(pair[1], "from_s"));
     }
-    let cpus = std::thread::available_parallelism().unwrap().get() as f64;
-    for line in &clocks[1..clocks.len() - 1] {
-        let rate = line["value"].as_f64().unwrap() / 1e9 / (seconds(line, "to_s") - seconds(line, "from_s"));
-        assert!((0.5 * cpus..1.5 * cpus).contains(&rate), "{rate} of {cpus} CPUs: {line}");
-    }
+    // It may wait for a CPU between its clock and the counters: that counts in one interval or in the next.
+    let (cpus, last) = (std::thread::available_parallelism().unwrap().get() as f64, clocks.len() - 1);
+    let ns: f64 = clocks.iter().map(|line| line["value"].as_f64().unwrap()).sum();
+    let rate = ns / 1e9 / seconds(clocks[last], "to_s");
+    assert!((0.5 * cpus..1.5 * cpus).contains(&rate), "{rate} of {cpus} CPUs: {lines:?}");
+    assert!(clocks[1..last].iter().all(|line| line["value"].as_u64() > Some(0)), "{lines:?}");
 }
 
 #[test]
 fn a_command_that_gets_the_same_signal_has_time_to_end() {
-    let script = "trap 'sleep 0.1; exit 9' INT; echo ready; while :; do sleep 0.01; done";
+    let script = "trap 'exit 9' INT; echo ready; while :; do sleep 0.01; done";
     let words = ["events", "stat", "-e", "task-clock", "--", "sh", "-c", script];
     let mut child = start_in(Path::new("/"), &words);
     let mut line = [0; 6];
@@ -138,8 +137,10 @@ fn a_command_that_gets_the_same_signal_has_time_to_end() {
     let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().flatten();
     let all: String = threads.map(|thread| of_thread(thread.file_name().to_str().unwrap())).collect();
     let shell = all.split_whitespace().next().unwrap();
-    signal(&child, "INT");
-    assert!(Command::new("kill").args(["-INT", shell]).status().unwrap().success());
+    // Without a pause that a busy machine makes long.
+    for pid in [child.id(), shell.parse().unwrap()] {
+        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::INT).unwrap();
+    }
     let output = child.wait_with_output().unwrap();
     assert_status(&output, 9);
     assert!(stderr(&output).contains("task-clock"), "{}", stderr(&output));

@@ -383,10 +383,13 @@ const REUSE: &str = r#"
 agent=$!
 while kill -0 $agent && ! grep -qs perfagent-http /proc/$agent/task/*/comm; do sleep 0.02; done
 for name in one two; do
-    echo 4999 > /proc/sys/kernel/ns_last_pid
-    ./$name -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done' &
+    # A thread of perf-agent may get the number first.
+    while echo 4999 > /proc/sys/kernel/ns_last_pid; do
+        ./$name -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done' &
+        wait $!
+        [ $! != 5000 ] || break
+    done
     echo $!
-    wait $!
 done
 kill -TERM $agent
 wait $agent
