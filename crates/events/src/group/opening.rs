@@ -32,7 +32,7 @@ pub(super) struct Plan<'a> {
 /// A group at all places.
 pub(super) struct Opened {
     pub parts: Vec<Part>,
-    /// Threads that began meanwhile: they may lack the group, or have it twice.
+    /// Threads that began, or whose children began, meanwhile: they may lack the group, or have it twice.
     pub uncounted: u64,
 }
 
@@ -53,27 +53,32 @@ impl Plan<'_> {
         loop {
             let is_last = begun.elapsed() >= SETTLE;
             let places = self.sources.places()?;
-            let (mut parts, mut is_whole) = (Vec::new(), true);
+            let (mut parts, mut moved) = (Vec::new(), Vec::new());
             for (place, cpu) in places.iter().flat_map(|place| self.slots_of(place)) {
                 match self.open_part(place, cpu) {
                     Ok(part) => parts.push(part),
                     Err(Refusal::Gone) => {}
-                    Err(Refusal::Moved(_)) if !is_last => is_whole = false,
-                    Err(Refusal::Moved(error) | Refusal::Failed(error)) => return Err(error),
+                    Err(Refusal::Moved(error)) => moved.push(error),
+                    Err(Refusal::Failed(error)) => return Err(error),
                 }
             }
             let new = self.sources.new_threads(&places).len() as u64;
             let torn = parts.iter().filter(|part| !part.is_whole()).count() as u64;
-            if !is_last && (!is_whole || new + torn > 0) {
+            let uncounted = new + torn + moved.len() as u64;
+            if !is_last && uncounted > 0 {
                 continue;
             }
             if parts.is_empty() {
+                // No thread takes the group: it fits nowhere.
+                if let Some(error) = moved.pop() {
+                    return Err(error);
+                }
                 return Err(match places.first().and_then(Place::thread) {
                     Some(number) => MonitorError::NoSuchProcess { what: "thread", number },
                     None => MonitorError::NoCpu,
                 });
             }
-            return Ok(Opened { parts, uncounted: new + torn });
+            return Ok(Opened { parts, uncounted });
         }
     }
 

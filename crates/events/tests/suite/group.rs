@@ -3,7 +3,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use events::group::{EventGroup, GroupEvent, GroupOptions, GroupReading};
@@ -12,7 +12,7 @@ use perf_abi::EventAttr;
 use perf_abi::numbers::{event_type, read_format, sample, software};
 use rustix::time::{ClockId, clock_gettime};
 use sys::gate::GatedChild;
-use testkit::burn;
+use testkit::{PATIENCE, burn, holds_within};
 
 use crate::permitted::permitted;
 
@@ -66,11 +66,11 @@ fn counting_goes_on_and_off_and_begins_anew() {
     let before = group.read();
     assert!(before.sums.iter().all(|sum| sum.value == 0 && sum.scaled().is_err()), "{before:?}");
     group.enable().unwrap();
-    compute(20);
-    std::thread::spawn(|| compute(20)).join().unwrap();
+    compute(40);
+    std::thread::spawn(|| compute(40)).join().unwrap();
     group.disable().unwrap();
     let counted = values(&group.read());
-    assert!(counted[0] >= 35_000_000, "{counted:?}");
+    assert!(counted[0] >= 75_000_000, "{counted:?}");
     compute(5);
     assert_eq!(values(&group.read()), counted, "nothing is counted while it is disabled");
     group.reset().unwrap();
@@ -80,6 +80,7 @@ fn counting_goes_on_and_off_and_begins_anew() {
     compute(10);
     group.disable().unwrap();
     let again = values(&group.read());
+    // perf's clock keeps running while a hypervisor has the CPU.
     assert!((9_000_000..counted[0]).contains(&again[0]), "{again:?} after {counted:?}");
 }
 
@@ -125,14 +126,17 @@ fn threads_that_start_while_it_is_opened_count_once() {
             permitted!(opened.map(drop));
             return;
         };
-        let before = clock_ns(ClockId::ProcessCPUTime);
+        // This thread may wait for a CPU while it switches the group; the others run meanwhile.
+        let before_all = clock_ns(ClockId::ProcessCPUTime);
         group.enable().unwrap();
+        let before = clock_ns(ClockId::ProcessCPUTime);
         std::thread::sleep(Duration::from_millis(60));
+        let least = clock_ns(ClockId::ProcessCPUTime) - before;
         group.disable().unwrap();
-        let most = clock_ns(ClockId::ProcessCPUTime) - before;
+        let most = clock_ns(ClockId::ProcessCPUTime) - before_all;
         let reading = group.read();
         let clock = values(&reading)[0];
-        assert!(group.uncounted() > 0 || clock * 4 >= most, "{clock} of {most}: {reading:?}");
+        assert!(group.uncounted() > 0 || clock * 4 >= least, "{clock} of {least}: {reading:?}");
         (clocks, mosts) = (clocks + clock, mosts + most);
     }
     // perf's clock goes on while a hypervisor has the CPU; the scheduler's does not. That is much of single rounds only.
@@ -168,31 +172,38 @@ fn samples_have_the_values_of_the_whole_group() {
     assert_eq!(attr, unchanged);
     let ids: Vec<u64> = group.attrs_by_id().into_keys().collect();
     let stopper = group.stopper();
-    let worker = std::thread::spawn(move || {
-        burn(Duration::from_millis(200));
-        assert!(Command::new("/bin/true").status().unwrap().success());
-        stopper.stop();
-    });
-    let (mut samples, mut others, mut last) = (0, 0, 0);
-    let run = group
-        .run(|record| {
+    let (samples, others) = (AtomicU64::new(0), AtomicU64::new(0));
+    let reaches =
+        |count: &AtomicU64, least| holds_within(PATIENCE, || count.load(Ordering::Relaxed) >= least);
+    let (run, seen, told) = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let seen = reaches(&samples, 50);
+            assert!(Command::new("/bin/true").status().unwrap().success());
+            let told = reaches(&others, 2);
+            stopper.stop();
+            (seen, told)
+        });
+        let mut last = 0;
+        let run = group.run(|record| {
             assert!(record.late || record.time_ns >= last);
             last = record.time_ns;
             let RecordBody::Sample(sample) = &record.record.body else {
-                others += 1;
+                others.fetch_add(1, Ordering::Relaxed);
                 return;
             };
-            samples += 1;
+            samples.fetch_add(1, Ordering::Relaxed);
             assert_eq!(record.event, Some(0));
             let read = sample.read.as_ref().unwrap();
             assert_eq!(read.values.len(), 2, "{read:?}");
             assert!(read.values.iter().all(|value| value.id.is_some_and(|id| ids.contains(&id))));
             assert!(read.values[0].value > 0 && read.time_enabled > Some(0));
-        })
-        .unwrap();
-    worker.join().unwrap();
-    assert!(samples >= 50, "{samples} samples of 200 ms on all CPUs");
-    assert!(others >= 2, "the child's begin and end");
+        });
+        let (seen, told) = worker.join().unwrap();
+        (run.unwrap(), seen, told)
+    });
+    let (samples, others) = (samples.into_inner(), others.into_inner());
+    assert!(seen, "{samples} samples of all CPUs");
+    assert!(told, "the child's begin and end");
     assert_eq!((run.delivered, run.malformed, run.corrupt_bytes), (samples + others, 0, 0), "{run:?}");
     assert!(values(&group.read())[0] >= samples * 1_000_000);
     let mut unsampled = EventGroup::open(&events("page-faults"), &own()).unwrap();
