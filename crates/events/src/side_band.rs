@@ -294,8 +294,11 @@ mod tests {
         };
         let ran = std::thread::spawn(run_there).join().unwrap();
         end(&side_band, last);
-        std::thread::sleep(PAUSE);
-        let ended = side_band.ended();
+        let mut ended = Vec::new();
+        testkit::until("its end is noticed", || {
+            ended = side_band.ended();
+            !ended.is_empty()
+        });
         assert_eq!(ended, [last]);
 
         let followed = side_band.follow(&Present { online: online.clone(), ended });

@@ -71,7 +71,11 @@ fn every_format_of_this_kernel_is_understood() {
     assert!(names.len() > 100, "{}", names.len());
     let mut unknown = 0;
     for name in &names {
-        let format = tracefs.format(name).unwrap();
+        let format = match tracefs.format(name) {
+            // A probe of another program, which is gone by now.
+            Err(_) if !tracefs.root().join("events").join(name.replace(':', "/")).exists() => continue,
+            format => format.unwrap(),
+        };
         assert!(format.id > 0 && format.fields.len() >= 4, "{name}");
         let record = vec![0; 1 << 12];
         for field in &format.fields {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use events::stack_reader::{
     ProcessCode, StackConfig, StackItem, StackReader, StackReaderError, StackSample, Walk, WalkEnd,
@@ -22,28 +22,37 @@ macro_rules! permitted {
 
 /// `main` calls `one`, which calls `two`, which calls `three`, which computes. Each has a frame of another size.
 const PROGRAM: &str = r#"
-volatile unsigned long sum;
+volatile unsigned long sum, is_there;
 #define APART __attribute__((noinline, noclone))
-APART void three(volatile char *place) { volatile long own[8]; do own[sum & 7] = *place | 2; while (own[3] != 1); }
+APART void three(volatile char *place) { volatile long own[8]; is_there = 1; do own[sum & 7] = *place | 2; while (own[3] != 1); }
 APART void two(int n) { volatile char place[40]; place[n & 7] = n; three(place); sum++; }
 APART void one(int n) { volatile char place[3000]; place[n & 7] = n; two(n + place[1]); sum++; }
 int main(int count, char **words) { one(count); sum++; return (int)sum; }
 "#;
+
+/// The lines of `nm`: address, kind and name.
+fn symbols(program: &Path) -> Vec<(u64, String, String)> {
+    let listed = Command::new("nm").arg("-n").arg(program).output().unwrap();
+    let text = String::from_utf8(listed.stdout).unwrap();
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [address, kind, name] = words[..] else { return None };
+        Some((u64::from_str_radix(address, 16).unwrap(), kind.to_owned(), name.to_owned()))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+fn address_of(program: &Path, variable: &str) -> u64 {
+    symbols(program).into_iter().find(|(_, _, name)| name == variable).unwrap().0
+}
 
 /// The functions of a program, by address.
 struct Functions(Vec<(u64, String)>);
 
 impl Functions {
     fn of(program: &Path) -> Self {
-        let listed = Command::new("nm").arg("-n").arg(program).output().unwrap();
-        let text = String::from_utf8(listed.stdout).unwrap();
-        let line = |line: &str| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let [address, kind, name] = words[..] else { return None };
-            let address = u64::from_str_radix(address, 16).unwrap();
-            (kind.eq_ignore_ascii_case("t")).then(|| (address, name.to_owned()))
-        };
-        Self(text.lines().filter_map(line).collect())
+        let functions = symbols(program).into_iter().filter(|(_, kind, _)| kind.eq_ignore_ascii_case("t"));
+        Self(functions.map(|(address, _, name)| (address, name)).collect())
     }
 
     /// The name at an address of a program that is not moved; none for those of libraries.
@@ -78,8 +87,11 @@ fn start(folder: &Path, options: &[&str]) -> Option<(Process, Functions)> {
             && std::fs::read_link(format!("/proc/{}/exe", process.pid())).is_ok_and(|exe| exe == program)
     };
     testkit::until("it runs", code);
-    // It loads its libraries, and then it stays in `three`.
-    std::thread::sleep(Duration::from_millis(100));
+    let place = address_of(&program, "is_there");
+    testkit::until("it has come to the function where it stays", || {
+        let mut value = [0; 8];
+        sys::memory::read(process.pid(), place, &mut value).is_ok_and(|read| read == 8) && value[0] == 1
+    });
     Some((process, functions))
 }
 
@@ -164,19 +176,17 @@ fn what_finds_no_room_is_told_and_the_end_is_seen() {
         ..StackConfig::of_thread(process.pid())
     };
     let mut reader = permitted!(StackReader::open(&config));
-    std::thread::sleep(Duration::from_millis(300));
     let (mut sampled, mut lost) = (0, 0);
-    let begun = Instant::now();
     // The kernel tells of losses with the next record that fits.
-    while lost == 0 && begun.elapsed() < Duration::from_secs(60) {
+    testkit::until("samples and many losses", || {
+        std::thread::sleep(Duration::from_millis(20));
         let read = reader.read_next(|item| match item {
             StackItem::Sample(_) => sampled += 1,
             StackItem::Lost { lost: more, .. } => lost += more,
         });
         read.unwrap();
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(sampled > 0 && lost > 10, "{sampled} sampled, {lost} lost");
+        sampled > 0 && lost > 10
+    });
     let closer = reader.closer();
     drop(process);
     assert!(reader.events().count() < 10_000, "the end of the thread ends it");
