@@ -9,9 +9,6 @@ use super::request::{Malformed, Request, parse};
 use crate::Exposition;
 
 const HEAD_LIMIT: usize = 8 << 10;
-const HEAD_TIME: Duration = Duration::from_secs(5);
-/// Time for the whole answer.
-const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// After the answer, bytes of the client are read for this time and up to this limit: closing a socket with unread
 /// bytes can destroy the answer.
 const FAREWELL_TIME: Duration = Duration::from_millis(500);
@@ -19,13 +16,32 @@ const FAREWELL_LIMIT: usize = 64 << 10;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Answers the one request of a connection. A failed connection is not reported.
-pub(super) fn serve(stream: &TcpStream, source: &dyn Fn(Exposition) -> String) {
-    let _ = answer(stream, source);
+/// How long a client may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// To send the head of its request.
+    pub head: Duration,
+    /// To take the whole answer.
+    pub answer: Duration,
 }
 
-fn answer(mut stream: &TcpStream, source: &dyn Fn(Exposition) -> String) -> io::Result<()> {
-    let (status, content_type, body) = match read_head(stream)? {
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self { head: Duration::from_secs(5), answer: Duration::from_secs(10) }
+    }
+}
+
+/// Answers the one request of a connection. A failed connection is not reported.
+pub(super) fn serve(stream: &TcpStream, limits: TimeLimits, source: &dyn Fn(Exposition) -> String) {
+    let _ = answer(stream, limits, source);
+}
+
+fn answer(
+    mut stream: &TcpStream,
+    limits: TimeLimits,
+    source: &dyn Fn(Exposition) -> String,
+) -> io::Result<()> {
+    let (status, content_type, body) = match read_head(stream, limits.head)? {
         Head::Request(Request::Metrics(exposition)) => {
             // A panic of the source is a defect of the embedding program. Other requests go on.
             match catch_unwind(AssertUnwindSafe(|| source(exposition))) {
@@ -41,7 +57,7 @@ fn answer(mut stream: &TcpStream, source: &dyn Fn(Exposition) -> String) -> io::
         Head::Gone => return Ok(()),
     };
     let answer = whole_answer(status, content_type, &body);
-    write_all(stream, answer.as_bytes(), Instant::now() + ANSWER_TIME)?;
+    write_all(stream, answer.as_bytes(), Instant::now() + limits.answer)?;
     stream.shutdown(Shutdown::Write)?;
     let (deadline, mut left) = (Instant::now() + FAREWELL_TIME, FAREWELL_LIMIT);
     let mut bytes = [0; 4096];
@@ -79,8 +95,8 @@ enum Head {
     Gone,
 }
 
-fn read_head(mut stream: &TcpStream) -> io::Result<Head> {
-    let deadline = Instant::now() + HEAD_TIME;
+fn read_head(mut stream: &TcpStream, limit: Duration) -> io::Result<Head> {
+    let deadline = Instant::now() + limit;
     let mut bytes = [0; HEAD_LIMIT];
     let mut len = 0;
     loop {

@@ -3,7 +3,7 @@
 //! [`ListenAddress`] is the address, [`Endpoint`] the bound socket, [`Server`] the running server. A function of the
 //! caller gives the text.
 //!
-//! At most 16 connections are open. A connection has one request, with 5 seconds and 8 KiB for its head. Everything
+//! At most 16 connections are open. A connection has one request, with [5 seconds](TimeLimits) and 8 KiB for its head. Everything
 //! ends within 2 seconds of [`Server::stop`]. `GET /metrics` and `GET /healthz` are answered, anything else is 404. No
 //! part of a request is stored or logged.
 //!
@@ -16,5 +16,6 @@ mod request;
 mod server;
 
 pub use address::{AddressError, ListenAddress};
+pub use connection::TimeLimits;
 pub use request::{Malformed, Request, parse};
 pub use server::{BindError, Endpoint, Job, Server};

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{ListenAddress, connection};
+use super::ListenAddress;
+use super::connection::{self, TimeLimits};
 use crate::Exposition;
 
 const MAX_CONNECTIONS: usize = 16;
@@ -55,6 +56,7 @@ impl BindError {
 pub struct Endpoint {
     listener: TcpListener,
     address: SocketAddr,
+    limits: TimeLimits,
 }
 
 impl Endpoint {
@@ -63,9 +65,16 @@ impl Endpoint {
     /// # Errors
     /// [`BindError`].
     pub fn bind(address: &ListenAddress) -> Result<Self, BindError> {
-        let bound = TcpListener::bind((address.host(), address.port()))
-            .and_then(|listener| Ok(Self { address: listener.local_addr()?, listener }));
+        let bound = TcpListener::bind((address.host(), address.port())).and_then(|listener| {
+            Ok(Self { address: listener.local_addr()?, listener, limits: TimeLimits::default() })
+        });
         bound.map_err(|source| BindError { address: address.clone(), source })
+    }
+
+    /// Gives clients other times than the usual ones.
+    #[must_use]
+    pub fn with_limits(self, limits: TimeLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// The bound address, with the port that the system chose for port 0.
@@ -94,8 +103,38 @@ impl Endpoint {
         let address = self.address;
         let shared = Arc::new(Shared::default());
         let listening = Arc::clone(&shared);
-        let job = Box::new(move || listen(&self.listener, &listening, &(Arc::new(source) as Arc<Source>)));
+        let job = Box::new(move || self.listen(&listening, &(Arc::new(source) as Arc<Source>)));
         Ok(Server { address, shared, thread: Some(spawn(job)?) })
+    }
+
+    fn listen(&self, shared: &Arc<Shared>, source: &Arc<Source>) {
+        let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        for number in 0.. {
+            let accepted = self.listener.accept();
+            if shared.stopped() {
+                break;
+            }
+            threads.retain(|thread| !thread.is_finished());
+            let Ok((stream, _)) = accepted else {
+                std::thread::sleep(ACCEPT_PAUSE);
+                continue;
+            };
+            if !shared.admit(number, &stream) {
+                connection::refuse(&stream);
+                continue;
+            }
+            let admitted = Admitted { number, shared: Arc::clone(shared) };
+            let (limits, source) = (self.limits, Arc::clone(source));
+            let body = move || {
+                let _admitted = admitted;
+                connection::serve(&stream, limits, &*source);
+            };
+            // If no thread can be started, dropping `body` closes the connection.
+            threads.extend(Builder::new().name("perfagent-conn".to_owned()).spawn(body));
+        }
+        for thread in threads {
+            let _ = thread.join();
+        }
     }
 }
 
@@ -197,35 +236,5 @@ struct Admitted {
 impl Drop for Admitted {
     fn drop(&mut self) {
         self.shared.connections().remove(&self.number);
-    }
-}
-
-fn listen(listener: &TcpListener, shared: &Arc<Shared>, source: &Arc<Source>) {
-    let mut threads: Vec<JoinHandle<()>> = Vec::new();
-    for number in 0.. {
-        let accepted = listener.accept();
-        if shared.stopped() {
-            break;
-        }
-        threads.retain(|thread| !thread.is_finished());
-        let Ok((stream, _)) = accepted else {
-            std::thread::sleep(ACCEPT_PAUSE);
-            continue;
-        };
-        if !shared.admit(number, &stream) {
-            connection::refuse(&stream);
-            continue;
-        }
-        let admitted = Admitted { number, shared: Arc::clone(shared) };
-        let source = Arc::clone(source);
-        let body = move || {
-            let _admitted = admitted;
-            connection::serve(&stream, &*source);
-        };
-        // If no thread can be started, dropping `body` closes the connection.
-        threads.extend(Builder::new().name("perfagent-conn".to_owned()).spawn(body));
-    }
-    for thread in threads {
-        let _ = thread.join();
     }
 }
