@@ -12,10 +12,12 @@ use crate::silent_fs::SilentFs;
 use crate::started::started;
 
 const RATE: u32 = 199;
-/// How long the capture goes on; the program that is executed meanwhile starts after half of it.
-const CAPTURE: Duration = Duration::from_secs(3);
-/// More than beginning and ending take, and far less than the file system does.
-const SOON: Duration = Duration::from_secs(8);
+/// More than a capture takes on a busy machine. The file system never answers.
+const LIMIT: Duration = Duration::from_secs(180);
+/// CPU time after which a program is in its loop.
+const IN_LOOP: Duration = Duration::from_millis(20);
+/// CPU time of each program in a capture.
+const SAMPLED: Duration = Duration::from_millis(300);
 const LOOP: &str = "while :; do :; done";
 
 fn running(program: &str, script: &str) -> Process {
@@ -27,6 +29,13 @@ fn running(program: &str, script: &str) -> Process {
 fn cpu_time(pid: u32) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// Waits until each process has used more CPU time than it had before.
+fn until_each_has_run(pids: &[u32], before: &[Duration], more: Duration) {
+    testkit::until("each process has run", || {
+        pids.iter().zip(before).all(|(pid, before)| cpu_time(*pid) > *before + more)
+    });
 }
 
 /// Runs a body on a thread of its own, and fails if that takes too long.
@@ -47,13 +56,13 @@ fn a_file_system_that_does_not_answer_holds_nothing_up() {
     let there = running(&program, LOOP);
     let other = running("/bin/sh", LOOP);
     let script = format!("sleep 1.5; exec {program} -c '{LOOP}'");
-    // They reach their loops: what they execute is in memory.
-    std::thread::sleep(Duration::from_millis(300));
+    // In their loops the programs execute only pages that are in memory.
+    until_each_has_run(&[there.pid(), other.pid()], &[Duration::ZERO; 2], IN_LOOP);
     fs.be_silent();
     let executing = running("/bin/sh", &script);
     let pids = [there.pid(), other.pid(), executing.pid()];
 
-    let captured = within(CAPTURE + SOON, move || {
+    let captured = within(LIMIT, move || {
         let builder = Agent::builder().sample_rate(RATE).cpu_profile_to(MemorySink::new());
         let agent = pids.iter().fold(builder, |builder, pid| builder.pid(*pid)).build().unwrap();
         let begun = Instant::now();
@@ -61,7 +70,7 @@ fn a_file_system_that_does_not_answer_holds_nothing_up() {
             return None;
         }
         let (start, before) = (begun.elapsed(), pids.map(cpu_time));
-        agent.wait(CAPTURE);
+        until_each_has_run(&pids, &before, SAMPLED);
         let (stopping, after) = (Instant::now(), pids.map(cpu_time));
         let report = agent.stop().unwrap();
         let cpu: Vec<Duration> = before.iter().zip(after).map(|(before, after)| after - *before).collect();
@@ -118,8 +127,11 @@ int main(int argc, char **argv)
 "#;
 /// What opening a file reads is before it.
 const UNREAD_FROM: u64 = 64 << 10;
-/// A file is waited for by the start, for its table, and by the end, for names: 5 s each.
-const TWO_WAITS: Duration = Duration::from_secs(10);
+/// Whether the program with arguments has its stack in the file: it sleeps in `pause`, or it computes where it cannot move its stack.
+fn is_ready(sleeper: &Process) -> bool {
+    let call = std::fs::read_to_string(format!("/proc/{}/syscall", sleeper.pid())).unwrap_or_default();
+    call.starts_with("34 ") || cfg!(not(target_arch = "x86_64")) && cpu_time(sleeper.pid()) > IN_LOOP
+}
 
 #[test]
 fn files_that_open_and_cannot_be_read_hold_nothing_up() {
@@ -143,11 +155,13 @@ fn files_that_open_and_cannot_be_read_hold_nothing_up() {
     let offset = (2 * UNREAD_FROM).to_string();
     let sleeper = start(Command::new(&local).arg(fs.program()).arg(&offset));
     let other = running("/bin/sh", LOOP);
-    std::thread::sleep(Duration::from_millis(300));
+    testkit::until("all three are ready", || {
+        is_ready(&sleeper) && [&there, &other].iter().all(|program| cpu_time(program.pid()) > IN_LOOP)
+    });
     fs.be_silent_from(UNREAD_FROM);
     let pids = [there.pid(), other.pid(), sleeper.pid()];
 
-    let captured = within(TWO_WAITS + CAPTURE + SOON, move || {
+    let captured = within(LIMIT, move || {
         let builder = Agent::builder().sample_rate(RATE).cpu_profile_to(MemorySink::new());
         let builder = builder.off_cpu_profile_to(MemorySink::new());
         let agent = pids.iter().fold(builder, |builder, pid| builder.pid(*pid)).build().unwrap();
@@ -155,15 +169,15 @@ fn files_that_open_and_cannot_be_read_hold_nothing_up() {
         if !started(&agent) {
             return None;
         }
-        let start = begun.elapsed();
-        agent.wait(Duration::from_secs(1));
+        let (start, busy) = (begun.elapsed(), [pids[0], pids[1]]);
+        until_each_has_run(&busy, &busy.map(cpu_time), SAMPLED);
         let interval = agent.cut().unwrap();
         let cut = Instant::now();
         // It waits for names.
         let samples = interval.ledger(Mode::OnCpu).iter().count();
         let named = cut.elapsed();
         let of_cut = interval.warnings();
-        agent.wait(CAPTURE);
+        until_each_has_run(&busy, &busy.map(cpu_time), SAMPLED);
         let stopping = Instant::now();
         let report = agent.stop().unwrap();
         Some((report, samples, of_cut, [start, named, stopping.elapsed()]))

@@ -1,5 +1,6 @@
 //! A file system in user space (FUSE, by its protocol alone) with one program in it. On demand it leaves requests of this test's own
-//! process without an answer: all, or reads of a part of the program.
+//! process without an answer: all, or reads of a part of the program. Only the children of this process can read the program: a page that another
+//! agent reads would be in the page cache, and the agent under test would never ask for it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -29,6 +30,7 @@ const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
 
 const ENOENT: i32 = 2;
+const EIO: i32 = 5;
 const ENOSYS: i32 = 38;
 
 /// The mounted file system. Dropping it answers everything with an error and unmounts it.
@@ -57,6 +59,12 @@ impl State {
         let is_unread = opcode == READ && long(body, 8) >= self.unread_from.load(Ordering::SeqCst);
         let is_silent = opcode != INIT && self.is_silent.load(Ordering::SeqCst);
         !(is_unread || is_silent) || !is_own_thread(tid)
+    }
+
+    /// Whether a thread may read the program: those of children, and those of this process where only a part is unread.
+    fn lets_read(&self, tid: u32) -> bool {
+        let is_partly_unread = self.unread_from.load(Ordering::SeqCst) != u64::MAX;
+        is_child(tid) || is_partly_unread && is_own_thread(tid)
     }
 }
 
@@ -117,7 +125,12 @@ fn serve(mut device: File, program: &[u8], state: &State) {
             state.unanswered.fetch_add(1, Ordering::SeqCst);
             continue;
         }
-        let (error, body) = match answer(opcode, node, &request[40..], program) {
+        let answer = if opcode == READ && !state.lets_read(word(request, 32)) {
+            Err(EIO)
+        } else {
+            answer(opcode, node, &request[40..], program)
+        };
+        let (error, body) = match answer {
             Ok(body) => (0, body),
             Err(error) => (-error, Vec::new()),
         };
@@ -134,6 +147,11 @@ fn serve(mut device: File, program: &[u8], state: &State) {
 /// Whether a thread is one of this process.
 fn is_own_thread(tid: u32) -> bool {
     std::fs::exists(format!("/proc/self/task/{tid}")).unwrap_or(false)
+}
+
+/// Whether a thread is of a child of this process.
+fn is_child(tid: u32) -> bool {
+    process::task::stat(tid).is_ok_and(|stat| stat.parent == std::process::id())
 }
 
 fn answer(opcode: u32, node: u64, body: &[u8], program: &[u8]) -> Result<Vec<u8>, i32> {
