@@ -17,6 +17,13 @@ const FEWEST_SAMPLES: u64 = 100;
 const ENOUGH_SAMPLES: f64 = 1000.0;
 const LONGEST_SECONDS: f64 = 15.0;
 
+/// Whether more samples are wrong than a demand in per cent allows. The demand is on the program; of a capture's samples, chance makes some more or
+/// fewer wrong: three standard deviations are not judged.
+fn too_many(wrong: u64, samples: u64, demand_pct: f64) -> bool {
+    let allowed = samples as f64 * (100.0 - demand_pct) / 100.0;
+    wrong as f64 > allowed + 3.0 * allowed.sqrt()
+}
+
 /// The outcome for one program.
 #[derive(Clone, Debug)]
 pub enum Outcome {
@@ -62,9 +69,9 @@ pub fn check(
     };
     let complaint = if verdict.samples < FEWEST_SAMPLES {
         Some(format!("only {} samples", verdict.samples))
-    } else if verdict.rooted_pct() < demand {
+    } else if too_many(verdict.samples - verdict.rooted, verdict.samples, demand) {
         Some(format!("rooted {:.2} % is below {demand} %", verdict.rooted_pct()))
-    } else if verdict.exact_pct() < demand {
+    } else if too_many(verdict.samples - verdict.exact, verdict.samples, demand) {
         Some(format!("exact {:.2} % is below {demand} %", verdict.exact_pct()))
     } else {
         None
@@ -73,4 +80,17 @@ pub fn check(
         None => Outcome::Passed(verdict),
         Some(why) => Outcome::Failed(verdict, why),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chance_is_not_judged_and_a_lower_share_is() {
+        assert!(!too_many(11, 5000, 99.9) && too_many(12, 5000, 99.9));
+        assert!(!too_many(4, 1000, 99.9) && too_many(5, 1000, 99.9));
+        assert!(!too_many(1100, 100_000, 99.0) && too_many(1200, 100_000, 99.0));
+        assert!(!too_many(0, 100, 100.0) && too_many(1, 100, 100.0));
+    }
 }
