@@ -11,7 +11,7 @@ use crate::profiler::{Profiler, Running, Scope};
 use crate::programs::Program;
 use crate::target::Target;
 
-/// Shortest time between the start of profilers and the line to a waiting program: not all profilers show that they are attached.
+/// Shortest time between the start of profilers and the line to a waiting program, where one of them does not show that it is attached.
 const SETTLE: Duration = Duration::from_millis(800);
 
 /// How long a profiler may take to end: long, for an emulated machine with busy CPUs.
@@ -51,14 +51,16 @@ pub fn profile(target: &mut Target, waits: bool, profilers: &[Profiler], plan: P
     let folder = tempfile::tempdir().context("create a folder for profiles")?;
     let begun = Instant::now();
     let scope = Scope::Process(target.pid());
-    let seconds = plan.seconds + if waits { SETTLE.as_secs_f64() } else { 0.0 };
+    let is_hidden = profilers.iter().any(|profiler| matches!(profiler, Profiler::Perf(_)));
+    let settle = if waits && is_hidden { SETTLE } else { Duration::ZERO };
+    let seconds = plan.seconds + settle.as_secs_f64();
     let mut running = profilers
         .iter()
         .map(|p| p.start(scope, seconds, plan.rate_hz, folder.path()))
         .collect::<Result<Vec<_>>>()?;
     if waits {
         running.iter_mut().try_for_each(Running::until_attached)?;
-        thread::sleep(SETTLE.saturating_sub(begun.elapsed()));
+        thread::sleep(settle.saturating_sub(begun.elapsed()));
         target.go()?;
     }
     // Wait for all of them first: reading a result takes CPU time from the others.
