@@ -3,10 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 use testkit::find_command;
+
+/// One build at a time: several tests may want the same program.
+static BUILDING: Mutex<()> = Mutex::new(());
 
 /// A compiler, by the command that must be installed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -109,6 +113,7 @@ impl Build {
     /// # Errors
     /// If the compiler is missing or fails; its messages are in the error.
     pub fn run(&self, sources: &Path, out: &Path) -> Result<PathBuf> {
+        let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
         let target = out.join(&self.output);
         let target_new = out.join(format!("{}.new", self.output));
         let mut arguments: Vec<String> = Vec::new();

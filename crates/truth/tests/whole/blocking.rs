@@ -2,15 +2,10 @@
 
 use truth::blocking::{CASES, Lab};
 use truth::programs::Scheduling;
-use truth::tries::until_it_holds;
 
 use crate::Setup;
 
 fn claim(setup: Option<Setup>, name: &str) {
-    claim_within(setup, name, 1);
-}
-
-fn claim_within(setup: Option<Setup>, name: &str, tries: usize) {
     let Some(setup) = setup else { return };
     let lab = Lab {
         agent: setup.agent.clone(),
@@ -21,73 +16,70 @@ fn claim_within(setup: Option<Setup>, name: &str, tries: usize) {
         crowd: 20_000,
     };
     let (_, case) = CASES.iter().find(|(case, _)| *case == name).unwrap();
-    let tried = until_it_holds(tries, || case(&lab));
-    tried.lines(name).for_each(|line| eprintln!("{line}"));
-    tried.last.unwrap();
+    case(&lab).unwrap();
 }
 
 #[test]
 fn time_and_blocks_of_each_function() {
-    // Another program that traces switches can delay thousands of blocks of 100 us. It does not happen three times in a row.
-    claim_within(Setup::get(), "each function's time and blocks", 3);
+    claim(Setup::alone(), "each function's time and blocks");
 }
 
 #[test]
 fn preemption_is_not_blocking() {
-    claim(Setup::get(), "preemption is not blocking");
+    claim(Setup::alone(), "preemption is not blocking");
 }
 
 #[test]
 fn threads_that_live_for_milliseconds() {
-    claim(Setup::get(), "threads that live for milliseconds");
+    claim(Setup::alone(), "threads that live for milliseconds");
 }
 
 #[test]
 fn a_process_that_ends_while_blocked() {
-    claim(Setup::get(), "a process that ends while blocked");
+    claim(Setup::alone(), "a process that ends while blocked");
 }
 
 #[test]
 fn twenty_thousand_threads_asleep_since_before() {
-    claim(Setup::get(), "asleep since before the start");
+    claim(Setup::beside_others(), "asleep since before the start");
 }
 
 #[test]
 fn threads_asleep_since_before_and_woken_once() {
-    claim(Setup::as_root(), "asleep since before the start, woken once");
+    claim(Setup::as_root(Setup::beside_others), "asleep since before the start, woken once");
 }
 
 #[test]
 fn short_intervals_are_left_out_and_counted() {
-    claim(Setup::as_root(), "short intervals left out");
+    claim(Setup::as_root(Setup::alone), "short intervals left out");
 }
 
 #[test]
 fn the_whole_machine_and_its_kernel_threads() {
-    claim(Setup::get(), "the whole machine");
+    claim(Setup::beside_others(), "the whole machine");
 }
 
 #[test]
 fn on_and_off_cpu_are_a_threads_life() {
-    claim(Setup::get(), "on-CPU and off-CPU together");
+    claim(Setup::alone(), "on-CPU and off-CPU together");
 }
 
 #[test]
 fn all_time_of_threads_that_live_for_milliseconds() {
-    claim(Setup::get(), "all time of threads that live for milliseconds");
+    claim(Setup::alone(), "all time of threads that live for milliseconds");
 }
 
 #[test]
 fn all_time_of_processes_that_live_for_milliseconds() {
-    claim(Setup::get(), "all time of processes that live for milliseconds");
+    claim(Setup::alone(), "all time of processes that live for milliseconds");
 }
 
 #[test]
 fn all_time_of_threads_that_end_after_their_process() {
-    claim(Setup::get(), "all time of threads that end after their process");
+    claim(Setup::alone(), "all time of threads that end after their process");
 }
 
 #[test]
 fn more_sleeping_threads_than_stacks() {
-    claim(Setup::get(), "more sleeping threads than --max-stacks");
+    claim(Setup::beside_others(), "more sleeping threads than --max-stacks");
 }

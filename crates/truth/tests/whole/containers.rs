@@ -92,7 +92,7 @@ fn functions<'p>(profile: &'p Profile, sample: &Sample, path: &Path) -> (Vec<&'p
 
 #[test]
 fn different_programs_at_one_path_of_two_containers_keep_their_names_and_labels() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let names = ["box_abel", "box_cain"];
     let build = |name: &str, room: u32| {
         let flags = format!("-O2 -fomit-frame-pointer -Wl,--build-id -DNAME={name} -DROOM={room}");

@@ -39,7 +39,7 @@ fn of(capture: &Capture, function: &str) -> Values {
 
 #[test]
 fn exact_allocations_are_those_that_the_program_counts_itself() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let program = Scheduling::new(&setup.out).path("allocations").unwrap();
     let mut target = Target::start_command(Command::new(program).arg("2000")).unwrap();
     let options = ["--heap=exact", "--duration", "1h"];
@@ -141,13 +141,13 @@ fn check_go(setup: &Setup, version: Option<&'static str>) {
 
 #[test]
 fn the_samples_of_go_are_those_of_its_own_profile() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     [None, Some("go1.18.10"), Some("go1.27.4")].into_iter().for_each(|version| check_go(&setup, version));
 }
 
 #[test]
 fn go_without_its_profiler_has_its_calls_recorded() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let program = SampledHeap::GoWithout;
     if let Some(reason) = program.missing() {
         return skipped(reason);
@@ -168,7 +168,7 @@ fn go_without_its_profiler_has_its_calls_recorded() {
 
 #[test]
 fn what_otel_memory_tells_is_recorded() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let program = SampledHeap::OtelMemory.path(&setup.out).unwrap();
     let (lines, finished) = run(&setup, Command::new(program).arg("300"), &["--heap"]);
     let capture = finished.heap().unwrap();
@@ -184,7 +184,7 @@ fn what_otel_memory_tells_is_recorded() {
 
 #[test]
 fn the_samples_of_jemalloc_are_recorded() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::alone) else { return };
     if let Some(reason) = SampledHeap::Jemalloc.missing() {
         return skipped(reason);
     }

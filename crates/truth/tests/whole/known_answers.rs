@@ -58,34 +58,34 @@ fn is_one_of(program: &Program, prefixes: &[&str]) -> bool {
 
 #[test]
 fn deep_recursion() {
-    check_those(Setup::get(), None, |p| is_one_of(p, &["recurse-gcc", "recurse-clang"]));
+    check_those(Setup::beside_others(), None, |p| is_one_of(p, &["recurse-gcc", "recurse-clang"]));
 }
 
 #[test]
 fn musl() {
-    check_those(Setup::get(), None, |p| p.name.contains("musl"));
+    check_those(Setup::beside_others(), None, |p| p.name.contains("musl"));
 }
 
 #[test]
 fn other_languages() {
-    check_those(Setup::get(), None, |p| is_one_of(p, &["cpp", "rust"]) || p.name == "go");
+    check_those(Setup::beside_others(), None, |p| is_one_of(p, &["cpp", "rust"]) || p.name == "go");
 }
 
 /// Before the table is ready, the stacks of Go that are on two stacks are cut.
 #[test]
 fn go_on_other_stacks() {
-    check_with(Setup::get(), &["--unwind", "dwarf"], None, |p| p.name.starts_with("go-"));
+    check_with(Setup::beside_others(), &["--unwind", "dwarf"], None, |p| p.name.starts_with("go-"));
 }
 
 #[test]
 fn code_that_comes_and_goes() {
     // Code that is mapped in mid-capture waits for its tables, on a busy machine for longer than stacks are sent for.
-    check_those(Setup::as_root(), Some(99.0), |p| is_one_of(p, LIFECYCLE));
+    check_those(Setup::as_root(Setup::beside_others), Some(99.0), |p| is_one_of(p, LIFECYCLE));
 }
 
 #[test]
 fn odd_code_and_odd_frames() {
-    check_those(Setup::get(), None, |p| {
+    check_those(Setup::beside_others(), None, |p| {
         !is_one_of(p, LIFECYCLE)
             && !is_one_of(p, &["recurse", "cpp", "rust", "go"])
             && !p.name.contains("musl")

@@ -114,7 +114,7 @@ fn nothing_of_ours(finished: &Finished, options: &[&str]) {
 
 #[test]
 fn every_sample_is_told_with_its_stack() {
-    let Some(setup) = Setup::get() else { return };
+    let Some(setup) = Setup::beside_others() else { return };
     let threaded = Scheduling::new(&setup.out).path("mayflies").unwrap();
     let shell = Path::new("/bin/sh");
     let run = |options: &[&str], subject: Subject<'_>| {

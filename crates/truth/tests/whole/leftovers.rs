@@ -101,7 +101,7 @@ fn moments() -> impl Iterator<Item = Moment> {
 
 #[test]
 fn an_early_stop_writes_a_profile_and_leaves_nothing() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let target = Target::start(&recursion(&setup), &setup.out).unwrap();
     let mut stopped = 0;
     for (moment, number) in moments().zip([Signal::INT, Signal::TERM].into_iter().cycle()) {
@@ -127,7 +127,7 @@ fn an_early_stop_writes_a_profile_and_leaves_nothing() {
 
 #[test]
 fn a_kill_leaves_nothing() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let target = Target::start(&recursion(&setup), &setup.out).unwrap();
     let mut seen = false;
     for moment in moments() {
@@ -146,7 +146,7 @@ fn a_kill_leaves_nothing() {
 
 #[test]
 fn a_target_may_die_at_any_moment() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let program = recursion(&setup);
     let mut captured = false;
     for moment in moments() {

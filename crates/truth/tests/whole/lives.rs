@@ -55,7 +55,7 @@ fn comms(capture: &Capture, function: &str) -> Vec<String> {
 
 #[test]
 fn a_pid_that_is_used_again_is_another_process() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     if !Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc", "true"])
         .status()
@@ -87,7 +87,7 @@ fn a_pid_that_is_used_again_is_another_process() {
 
 #[test]
 fn a_thread_of_the_kernels_inside_of_a_process_has_no_user_stack() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let program = Scheduling::new(&setup.out).path("uring").unwrap();
     let subject = Subject::Command(&program, &["500"]);
     let finished = Session::start(&setup.agent, &["--offcpu"], subject).unwrap().finish().unwrap();
@@ -103,7 +103,7 @@ fn a_thread_of_the_kernels_inside_of_a_process_has_no_user_stack() {
 
 #[test]
 fn the_stacks_of_32_bit_code_have_a_cause_of_their_own() {
-    let Some(setup) = Setup::get() else { return };
+    let Some(setup) = Setup::beside_others() else { return };
     let flags = "-m32 -O2 -nostdlib -static -fno-pie -no-pie";
     let program = Build::new("code32", Compiler::Gcc, "code32.c", flags).run(&sources(), &setup.out).unwrap();
     let options = ["--profile", "--offcpu", "--sample-rate", "499", "--duration", "1s"];
@@ -144,7 +144,7 @@ fn known_processes(agent: u32) -> Option<Vec<u32>> {
 
 #[test]
 fn a_process_that_works_on_after_its_end_is_forgotten() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let options = ["--profile", "--sample-rate", "4999", "--duration", "120s"];
     let mut session = Session::start(&setup.agent, &options, Subject::Machine).unwrap();
     session.until_attached().unwrap();
@@ -183,7 +183,7 @@ fn a_process_that_works_on_after_its_end_is_forgotten() {
 /// A shell waits in vfork, whose return address is only in a register, for programs that end after a millisecond.
 #[test]
 fn a_shell_that_starts_programs_has_whole_stacks() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let script = "for i in $(seq 300); do /bin/true; done";
     let shell = Path::new("/bin/sh");
     let options =
@@ -212,7 +212,7 @@ impl Drop for Killed {
 /// floods of executable mappings.
 #[test]
 fn children_forked_in_a_flood_of_records_are_named() {
-    let Some(setup) = Setup::get() else { return };
+    let Some(setup) = Setup::beside_others() else { return };
     let siege = Scheduling::new(&setup.out).path("siege").unwrap();
     let start = |role: &str| {
         let mut command = Command::new(&siege);
@@ -248,7 +248,7 @@ fn children_forked_in_a_flood_of_records_are_named() {
 /// While perf-agent does not read the ring, stacks fill it, but not the part for process life.
 #[test]
 fn a_flood_of_stacks_leaves_room_for_process_life() {
-    let Some(setup) = Setup::get() else { return };
+    let Some(setup) = Setup::beside_others() else { return };
     let mayflies = Scheduling::new(&setup.out).path("mayflies").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let [begin, done] = ["begin", "done"].map(|name| folder.path().join(name));
@@ -280,7 +280,7 @@ fn a_flood_of_stacks_leaves_room_for_process_life() {
 /// A process renames itself faster than names are sent: its last name is shown, and the others are counted.
 #[test]
 fn the_last_of_many_names_is_shown() {
-    let Some(setup) = Setup::get() else { return };
+    let Some(setup) = Setup::beside_others() else { return };
     let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); printf name-$i > /proc/$$/comm; done; \
                   printf last-name > /proc/$$/comm; i=0; while [ $i -lt 2000000 ]; do i=$((i+1)); done";
     let subject = Subject::Command(Path::new("/bin/sh"), &["-c", script]);

@@ -82,7 +82,7 @@ fn output(command: &mut Command) -> Output {
 
 #[test]
 fn waits_for_locks_are_those_that_the_program_knows_with_owner_and_waker() {
-    let Some(setup) = Setup::get() else { return };
+    let Some(setup) = Setup::alone() else { return };
     let program = Scheduling::new(&setup.out).path("locks").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (profile, recording) = (folder.path().join("locks.pb.gz"), folder.path().join("c.perf-agent"));
@@ -148,7 +148,7 @@ fn waits_for_locks_are_those_that_the_program_knows_with_owner_and_waker() {
 
 #[test]
 fn locks_beside_other_profiles_change_none_of_them() {
-    let Some(setup) = Setup::get() else { return };
+    let Some(setup) = Setup::alone() else { return };
     let program = Scheduling::new(&setup.out).path("locks").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

@@ -20,24 +20,51 @@ mod twins;
 mod wakers;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use testkit::{may_profile, perf_agent, skipped};
 use truth::profiler::Profiler;
 
-/// One capture at a time: they share the CPUs.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Tests that compare times run alone; the others, which need only enough samples, share the CPUs.
+static TURNS: RwLock<()> = RwLock::new(());
+
+/// The turn of a test.
+enum Turn {
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+    Beside { _guard: RwLockReadGuard<'static, ()> },
+}
+
+impl Turn {
+    /// Waits until no other test runs.
+    fn alone() -> Self {
+        Self::Alone { _guard: TURNS.write().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    /// Waits until no test runs alone.
+    fn beside() -> Self {
+        Self::Beside { _guard: TURNS.read().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
 
 /// The binary under test and its turn; a test holds it while it runs.
 struct Setup {
     agent: PathBuf,
     out: PathBuf,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Setup {
-    /// For a test that runs perf-agent and needs no rights of its own. None if this user may not profile; then the reason is printed.
-    fn get() -> Option<Self> {
+    /// For a test that compares times, and needs no rights of its own. None if this user may not profile; then the reason is printed.
+    fn alone() -> Option<Self> {
+        Self::in_turn(Turn::alone)
+    }
+
+    /// For a test that needs only enough samples, and no rights of its own. None if this user may not profile; then the reason is printed.
+    fn beside_others() -> Option<Self> {
+        Self::in_turn(Turn::beside)
+    }
+
+    fn in_turn(turn: fn() -> Turn) -> Option<Self> {
         let Some(agent) = perf_agent() else {
             skipped("there is no perf-agent (cargo build --release -p cli, or $PERF_AGENT)");
             return None;
@@ -50,8 +77,8 @@ impl Setup {
     }
 
     /// For a test that itself looks into perf-agent's process or changes the system. None if it may not; then the reason is printed.
-    fn as_root() -> Option<Self> {
-        is_root().then(Self::get)?
+    fn as_root(setup: fn() -> Option<Self>) -> Option<Self> {
+        is_root().then(setup)?
     }
 
     fn profiler(&self) -> Profiler {
@@ -66,11 +93,6 @@ fn is_root() -> bool {
         skipped("needs root");
     }
     root
-}
-
-/// Waits until no other test measures.
-fn turn() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where the programs are built.

@@ -8,7 +8,7 @@ use truth::profiler::{BpfStats, PerfMode, Profiler, Scope};
 use truth::programs::sources;
 use truth::target::Target;
 
-use crate::{Setup, is_root, out, turn};
+use crate::{Setup, Turn, is_root, out};
 
 fn recursing() -> Target {
     let flags = "-O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer";
@@ -21,7 +21,7 @@ fn a_record_of_perf_has_a_cost() {
     if !is_root() {
         return;
     }
-    let _turn = turn();
+    let _turn = Turn::alone();
     let target = recursing();
     let output = match PerfOutput::attach(&out()) {
         Ok(output) => output,
@@ -37,7 +37,7 @@ fn a_record_of_perf_has_a_cost() {
 
 #[test]
 fn the_ledger_tells_the_time_in_the_kernel() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::alone) else { return };
     let target = recursing();
     let _stats = BpfStats::enable().unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -52,7 +52,7 @@ fn the_ledger_tells_the_time_in_the_kernel() {
 /// Some CPUs run no program of the clock while they are idle. (Seen on one of two CPUs of a virtual machine.)
 #[test]
 fn an_idle_cpu_lacks_no_periods() {
-    let Some(setup) = Setup::get() else { return };
+    let Some(setup) = Setup::alone() else { return };
     let flags = "-O2 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer";
     let program =
         Build::new("recurse-fp", Compiler::Gcc, "recurse.c", flags).run(&sources(), &out()).unwrap();
@@ -77,7 +77,7 @@ fn an_idle_cpu_lacks_no_periods() {
 #[test]
 fn periods_that_the_kernel_does_not_run_are_told() {
     // The program makes maps, which needs rights of its own.
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::alone) else { return };
     let program = Build::new("bpf_maps", Compiler::Gcc, "bpf_maps.c", "-O2").run(&sources(), &out()).unwrap();
     let missing_share = |way: &str| {
         let target = Target::start_command(Command::new(&program).arg(way)).unwrap();

@@ -18,7 +18,7 @@ use crate::Setup;
 /// Children of some milliseconds each, those of `fork` in the program of their parent, those of `exec` in a program of their own.
 #[test]
 fn children_of_five_milliseconds_have_the_names_of_their_functions() {
-    let Some(setup) = Setup::get() else { return };
+    let Some(setup) = Setup::beside_others() else { return };
     let flags = "-O2 -fomit-frame-pointer";
     let program = Build::new("brief-children", Compiler::Gcc, "spawner.c", flags);
     let program = program.run(&sources(), &setup.out).unwrap();
@@ -127,7 +127,7 @@ fn symbolize(agent: &Path, from: &Path, to: &Path, words: &[&str]) -> Profile {
 
 #[test]
 fn a_profile_without_names_gets_those_of_a_live_run_from_a_directory_or_from_debuginfod_alone() {
-    let Some(setup) = Setup::get() else { return };
+    let Some(setup) = Setup::beside_others() else { return };
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path();
     let path = |name: &str| folder.join(name);

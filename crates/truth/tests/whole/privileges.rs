@@ -67,7 +67,7 @@ impl Capable {
 
 #[test]
 fn what_may_not_be_read_is_counted_and_keeps_its_place() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let Some(capable) = Capable::new(&setup, "cap_bpf,cap_perfmon+ep") else { return };
     let program = all().into_iter().find(|p| p.name == "recurse-gcc-O2-dynamic-36").unwrap();
     let built = tempfile::tempdir().unwrap();
@@ -113,7 +113,7 @@ fn what_may_not_be_read_is_counted_and_keeps_its_place() {
 
 #[test]
 fn file_capabilities_are_enough() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let Some(capable) = Capable::new(&setup, CAPABILITIES) else { return };
     let program = all().into_iter().find(|p| p.name == "recurse-gcc-O2-dynamic-36").unwrap();
     program.build(&sources(), &setup.out).unwrap();

@@ -21,7 +21,7 @@ fn near(what: &str, measured: u64, truth: u64, allowed: u64) {
 
 #[test]
 fn switches_and_slices_are_the_kernels() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::alone) else { return };
     // The number of threads, the first included: each one's end is a switch that its own count does not know.
     for (program, ends) in [("pacer", 1), ("hogs", 3), ("blocking", 11)] {
         let Watched { report, process, .. } = watched(&setup, program, &["--pmu-events", "task-clock"]);
@@ -47,7 +47,7 @@ fn switches_and_slices_are_the_kernels() {
 
 #[test]
 fn the_first_wait_of_a_thread_is_one() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::alone) else { return };
     let path = Scheduling::new(&setup.out).path("mayflies").unwrap();
     let session = Session::start(&setup.agent, &["--pmu"], Subject::Command(&path, &["1000"])).unwrap();
     let finished = session.finish().unwrap();
@@ -59,7 +59,7 @@ fn the_first_wait_of_a_thread_is_one() {
 
 #[test]
 fn threads_that_compete_are_preempted_and_wait() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::alone) else { return };
     let Watched { report, process, lines } = watched(&setup, "hogs", &[]);
     let (preempted, voluntary, io_wait) = report.switches;
     assert!(preempted > 10 * (voluntary + io_wait), "{report:?}");
@@ -76,7 +76,7 @@ fn threads_that_compete_are_preempted_and_wait() {
 
 #[test]
 fn counters_are_the_programs_own() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::alone) else { return };
     let Watched { report, process, lines } = watched(&setup, "pacer", &["--pmu-events", COUNTERS]);
     let counter = |name: &str| report.counter(name).unwrap();
     near("page faults", counter("page-faults"), read_number(&lines, "faults").unwrap(), 4);
@@ -90,7 +90,7 @@ fn counters_are_the_programs_own() {
 
 #[test]
 fn the_machine_is_the_sum_of_its_processes() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::alone) else { return };
     let options = ["--pmu", "--per-pid", "--duration", "1500ms"];
     let session = Session::start(&setup.agent, &options, Subject::Machine).unwrap();
     let json = session.finish().unwrap().pmu().unwrap();
@@ -111,7 +111,7 @@ fn the_machine_is_the_sum_of_its_processes() {
 
 #[test]
 fn all_modes_at_once_say_what_each_says_alone() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::alone) else { return };
     let programs = Scheduling::new(&setup.out);
     let (path, folder) = (programs.path("blocking").unwrap(), programs.out.display().to_string());
     let options = ["--profile", "--offcpu", "--offcpu-states=blocked,iowait,preempted", "--pmu"];

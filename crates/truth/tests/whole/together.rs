@@ -12,7 +12,7 @@ use crate::Setup;
 
 #[test]
 fn two_agents_do_not_disturb_each_other() {
-    let Some(setup) = Setup::get() else { return };
+    let Some(setup) = Setup::beside_others() else { return };
     let program = all().into_iter().find(|p| p.name == "recurse-gcc-O2-dynamic-36").unwrap();
     program.build(&sources(), &setup.out).unwrap();
     let target = Target::start(&program, &setup.out).unwrap();

@@ -45,7 +45,7 @@ fn is_thread(stack: &Stack, waker: &[&str], chain: [&str; 2], tail: [&str; 2]) -
 
 #[test]
 fn each_waker_has_its_names_and_its_complete_stack() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let program = Scheduling::new(&setup.out).path("wakers").unwrap();
     let (_target, lines) = Target::start_after(&mut Command::new(program)).unwrap();
     let child = lines.iter().find_map(|line| line.strip_prefix("child ")?.parse().ok()).unwrap();

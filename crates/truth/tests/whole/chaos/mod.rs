@@ -37,7 +37,7 @@ fn from_environment(name: &str) -> Option<u64> {
 
 #[test]
 fn agents_among_changing_targets_account_for_all_and_leave_nothing() {
-    let Some(setup) = Setup::as_root() else { return };
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let seed = from_environment("PERF_AGENT_CHAOS_SEED").unwrap_or(20_261_123);
     let agents = from_environment("PERF_AGENT_CHAOS_AGENTS");
     println!("PERF_AGENT_CHAOS_SEED={seed}");
