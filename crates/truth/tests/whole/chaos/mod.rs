@@ -2,7 +2,7 @@
 //! behind, and no target is changed.
 //!
 //! The choices follow from a seed, which is printed. In the environment: `PERF_AGENT_CHAOS_SEED` for another seed,
-//! `PERF_AGENT_CHAOS_AGENTS` for a number of agents instead of a limit of time.
+//! `PERF_AGENT_CHAOS_AGENTS` for another number of agents.
 
 mod agent;
 mod groups;
@@ -10,7 +10,7 @@ mod leftovers;
 mod random;
 mod targets;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::Setup;
 use agent::{Agent, End, Subject};
@@ -19,8 +19,6 @@ use targets::Targets;
 
 /// As many agents as this meet each way to end in each mode.
 const COMBINATIONS: u64 = (MODES.len() * ENDS.len()) as u64;
-/// How long the test starts further agents, beyond those of all combinations.
-const LENGTH: Duration = Duration::from_secs(20);
 
 const MODES: [&[&str]; 5] = [
     &["--profile"],
@@ -39,12 +37,12 @@ fn from_environment(name: &str) -> Option<u64> {
 fn agents_among_changing_targets_account_for_all_and_leave_nothing() {
     let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
     let seed = from_environment("PERF_AGENT_CHAOS_SEED").unwrap_or(20_261_123);
-    let agents = from_environment("PERF_AGENT_CHAOS_AGENTS");
+    let agents = from_environment("PERF_AGENT_CHAOS_AGENTS").unwrap_or(COMBINATIONS);
     println!("PERF_AGENT_CHAOS_SEED={seed}");
     let mut random = Random::new(seed);
     let mut targets = Targets::start(&setup, &mut random);
     let (begun, mut profiles, mut kills, mut number) = (Instant::now(), 0, 0, 0);
-    while agents.map_or(number < COMBINATIONS || begun.elapsed() < LENGTH, |agents| number < agents) {
+    while number < agents {
         let (mode, end) = (MODES[(number % 5) as usize], ENDS[(number % 4) as usize]);
         let subject = if random.one_of(3) == 0 {
             Subject::Machine
