@@ -9,6 +9,7 @@ use testkit::Process;
 use truth::compile::{Build, Compiler};
 use truth::programs::sources;
 use truth::session::{Session, Subject};
+use truth::target::cpu_ns;
 
 use crate::Setup;
 
@@ -27,6 +28,12 @@ impl Group {
         let folder = hierarchy.join(path);
         fs::create_dir_all(&folder).ok()?;
         Some(Self(folder))
+    }
+
+    /// CPU time of its processes.
+    fn cpu_ns(&self) -> u64 {
+        let processes = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        processes.lines().filter_map(|pid| cpu_ns(pid.parse().ok()?).ok()).sum()
     }
 }
 
@@ -113,13 +120,18 @@ fn different_programs_at_one_path_of_two_containers_keep_their_names_and_labels(
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("app");
     fs::write(&path, "").unwrap();
-    let options = ["--profile", "--duration", "3s", "--sample-rate", "499"];
-    let session = Session::start(&setup.agent, &options, Subject::Machine);
+    let options = ["--profile", "--duration", "1h", "--sample-rate", "499"];
+    let mut session = Session::start(&setup.agent, &options, Subject::Machine).unwrap();
+    session.until_attached().unwrap();
     let containers = [container(&one, &programs[0], &path), container(&two, &programs[1], &path)];
     if containers.iter().any(Option::is_none) {
         testkit::skip!("no container can be made (unshare)");
     }
-    let finished = session.unwrap().finish().unwrap();
+    testkit::until("half a second of CPU time in each container", || {
+        [&one, &two].iter().all(|group| group.cpu_ns() > 500_000_000)
+    });
+    session.stop().unwrap();
+    let finished = session.finish().unwrap();
     drop(containers);
     let capture = finished.on_cpu().unwrap();
     let profile = formats::pprof::decode(&fs::read(&capture.file).unwrap()).unwrap();
