@@ -18,7 +18,7 @@ fn by_table(n: u64) -> u64 {
 #[inline(never)]
 fn leaf(n: u64) -> u64 { n ^ 0x5555 }
 #[inline(never)]
-fn rest(n: u64) -> u64 { if n > 100 { panic!("{n}") } else { leaf(n * 7) } }
+fn rest(n: u64) -> u64 { if n > 100 { panic!("{}", n) } else { leaf(n * 7) } }
 
 fn main() {
     let mut words: BTreeMap<String, Vec<u64>> = BTreeMap::new();
@@ -77,22 +77,20 @@ fn ask(path: &Path, distance: usize, with_prologue: bool) -> Answers {
     answers
 }
 
-fn build(name: &str, options: &[&str]) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("perf-agent-{name}-{}", std::process::id()));
-    std::fs::create_dir(&folder).unwrap();
-    let (source, program) = (folder.join("program.rs"), folder.join(name));
+fn build(folder: &Path, options: &[&str]) -> PathBuf {
+    let (source, program) = (folder.join("program.rs"), folder.join("program"));
     std::fs::write(&source, PROGRAM).unwrap();
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let done = Command::new(compiler).args(options).arg("-o").arg(&program).arg(&source).status().unwrap();
-    assert!(done.success());
+    let done = Command::new(compiler).args(options).arg("-o").arg(&program).arg(&source).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     program
 }
 
 #[test]
 fn functions_with_frame_pointers_are_told() {
-    let program = build("frame-pointers", &["-O", "-Cforce-frame-pointers=yes"]);
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), &["-O", "-Cforce-frame-pointers=yes"]);
     let answers = ask(&program, 29, true);
-    std::fs::remove_dir_all(program.parent().unwrap()).unwrap();
     assert!(answers.right > 3000 && answers.none * 10 < answers.right, "{answers:?}");
 }
 
