@@ -3,8 +3,6 @@
 //! A closed or full standard error fails nothing. Hidden characters in a message are escaped, so the name of a process
 //! or a path can neither move the cursor, nor forge a line, nor turn the direction of a text.
 
-use std::io::Write as _;
-
 use perfagent::visible;
 
 use crate::console::{Tone, console};
@@ -26,8 +24,12 @@ pub fn strong(text: &str) {
 
 /// One line that may have colours, and in which hidden characters are escaped already.
 pub fn styled(text: &str) {
+    // libtest captures only what the macros print.
+    #[cfg(test)]
+    eprintln!("{text}");
     // The capture goes on without a reader.
-    let _closed_is_fine = writeln!(std::io::stderr().lock(), "{text}");
+    #[cfg(not(test))]
+    let _closed_is_fine = std::io::Write::write_fmt(&mut std::io::stderr().lock(), format_args!("{text}\n"));
 }
 
 /// As [`styled`]; `--quiet` leaves it out.
