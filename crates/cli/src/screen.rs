@@ -154,7 +154,7 @@ fn output() -> io::Result<std::fs::File> {
 mod tests {
     use std::fs::File;
     use std::io::Read as _;
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
 
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -181,8 +181,7 @@ mod tests {
         let terminal = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty()).unwrap();
         let before = tcgetattr(&terminal).unwrap();
         let stdio = || Stdio::from(terminal.try_clone().unwrap());
-        let status = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", NAME, "--nocapture"])
+        let status = testkit::own_test(NAME)
             .envs([(CHILD, "1"), ("RUST_BACKTRACE", "0")])
             .stdin(stdio())
             .stdout(stdio())

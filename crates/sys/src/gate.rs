@@ -318,10 +318,9 @@ mod tests {
     fn a_child_of_a_dead_agent_never_executes_its_command() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("ran");
-        let mut agent = Command::new(std::env::current_exe().unwrap());
-        agent.args(["--exact", "--ignored", "--nocapture", "gate::tests::agent_that_dies"]).env(MARK, &mark);
+        let mut agent = testkit::own_test("gate::tests::agent_that_dies");
         // The child has the agent's output open until it ends, so the end of the output is the end of the child.
-        let output = agent.output().unwrap();
+        let output = agent.env(MARK, &mark).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("pid="), "{text}");
         assert!(!mark.exists());

@@ -1,7 +1,7 @@
 //! What the tests of several crates need.
 //!
 //! In: child processes that end with their test, CPU time to burn, waiting with a deadline, skipping with a reason,
-//! packages, commands and the built `perf-agent`, interpreters of Python, a browser, how far its start has come, temporary perf maps, rights. Guaranteed: nothing outlives the value that
+//! packages, commands and the built `perf-agent`, interpreters of Python, tests in a process of their own, a browser, how far its start has come, temporary perf maps, rights. Guaranteed: nothing outlives the value that
 //! stands for it; no test is skipped without a line with the reason.
 //! Not here: any part of the product, and anything that only one crate tests.
 #![forbid(unsafe_code)]
@@ -11,6 +11,7 @@ mod burn;
 mod command;
 mod lines;
 mod needs;
+mod own_test;
 mod perf_map;
 mod process;
 mod pythons;
@@ -25,6 +26,7 @@ pub use burn::burn;
 pub use command::{find_command, perf_agent};
 pub use lines::Lines;
 pub use needs::{Missing, need, needed};
+pub use own_test::{is_alone, own_test};
 pub use perf_map::PerfMap;
 pub use process::Process;
 pub use pythons::{Python, pythons, pythons_of, supported_pythons, switchable_pythons};

@@ -5,7 +5,7 @@ mod server;
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use debuginfod::{Cause, Fetched, Fetcher, Settings, Status, Want};
@@ -232,20 +232,26 @@ fn child() {
 }
 
 fn four_processes(cache: &Path, url: &str, max: u64) -> Vec<Child> {
-    let exe = std::env::current_exe().unwrap();
     let child = |first: u8| {
         let of = format!("{}|{url}|{max}|{}", cache.display(), first * 4);
-        Command::new(&exe).args(["--exact", "child", "--nocapture"]).env(CHILD, of).spawn().unwrap()
+        let mut child = testkit::own_test("child");
+        child.env(CHILD, of).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     (0..4).map(child).collect()
+}
+
+/// Waits for processes whose test passes; a failure is in their output.
+fn await_success(children: Vec<Child>) {
+    for child in children {
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
 }
 
 #[test]
 fn four_processes_fetch_each_file_once() {
     let (cache, server) = (tempfile::tempdir().unwrap(), Server::that(Does::Answers));
-    for mut child in four_processes(cache.path(), &server.url(), 64 << 20) {
-        assert!(child.wait().unwrap().success());
-    }
+    await_success(four_processes(cache.path(), &server.url(), 64 << 20));
     assert_eq!((server.requests(), files(cache.path()).len()), (PROGRAMS.into(), PROGRAMS.into()));
 }
 
@@ -266,7 +272,7 @@ fn four_processes_together_keep_the_bound_of_the_cache() {
         largest = largest.max(named.map(|(_, len)| len).sum::<u64>());
         std::thread::sleep(Duration::from_millis(2));
     }
-    assert!(children.into_iter().all(|mut child| child.wait().unwrap().success()));
+    await_success(children);
     assert!((1..=max).contains(&largest), "{largest} of {max}");
     assert!(files(cache.path()).iter().all(|(path, _)| path.extension().is_some_and(|of| of == "debug")));
 }

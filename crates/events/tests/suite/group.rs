@@ -215,13 +215,7 @@ fn what_cannot_be_opened_leaves_nothing_open() {
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     permitted!(EventGroup::open(&events("page-faults"), &own()).map(drop));
     // Other tests of this process open descriptors meanwhile, so it is looked at in a process of its own.
-    if std::env::var_os("ALONE").is_none() {
-        let name = "group::what_cannot_be_opened_leaves_nothing_open";
-        let alone = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", name, "--test-threads=1"])
-            .env("ALONE", "1")
-            .status();
-        assert!(alone.unwrap().success());
+    if !testkit::is_alone("group::what_cannot_be_opened_leaves_nothing_open") {
         return;
     }
     let before = descriptors();

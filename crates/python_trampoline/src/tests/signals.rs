@@ -160,9 +160,8 @@ fn tracer_that_is_killed() {
 
 /// Starts a tracer, and kills it some time after it has begun. How long it lived.
 fn traced_by_one_that_is_killed(pid: u32, after: Option<Duration>) -> Duration {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    let name = "tests::signals::tracer_that_is_killed";
-    command.args(["--exact", "--ignored", "--nocapture", name]).env(TARGET, pid.to_string());
+    let mut command = testkit::own_test("tests::signals::tracer_that_is_killed");
+    command.env(TARGET, pid.to_string());
     let mut tracer = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::null())).unwrap();
     let mut lines = BufReader::new(tracer.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.ends_with("begin")), "it begins");

@@ -110,7 +110,6 @@ mod tests {
     use std::fs::File;
     use std::os::fd::AsRawFd;
     use std::os::unix::process::ExitStatusExt;
-    use std::process::Command;
 
     use super::*;
     use crate::filemap::FileMap;
@@ -121,8 +120,7 @@ mod tests {
     /// Runs a test once more, in a process of its own, where [`IN_CHILD`] has this value.
     fn in_child(test: &str, value: &str) -> std::process::ExitStatus {
         let test = format!("filemap::sigbus::tests::{test}");
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", &test, "--test-threads=1"]).env(IN_CHILD, value).output().unwrap().status
+        testkit::own_test(&test).env(IN_CHILD, value).output().unwrap().status
     }
 
     fn is_child(value: &str) -> bool {

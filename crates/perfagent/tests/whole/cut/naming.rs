@@ -1,7 +1,7 @@
 //! Names are found behind the cuts, while the capture goes on.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,7 @@ const TARGET: &str = "PERF_AGENT_TEST_TARGET";
 
 /// A process whose code is in a file with much debug information: this test program.
 fn large_target() -> Process {
-    let mut target = Command::new(std::env::current_exe().unwrap());
-    target.args(["--exact", "cut::naming::the_target_of_other_tests", "--nocapture"]);
+    let mut target = testkit::own_test("cut::naming::the_target_of_other_tests");
     let target = target.env(TARGET, "1").stdin(Stdio::null()).stdout(Stdio::null());
     Process::start(target.stderr(Stdio::null())).unwrap()
 }

@@ -99,14 +99,7 @@ fn resident_kib() -> u64 {
 #[test]
 fn memory_does_not_grow_with_the_number_of_cuts() {
     // In a process of its own: other tests use memory too.
-    const ALONE: &str = "PERF_AGENT_TEST_ALONE";
-    if std::env::var_os(ALONE).is_none() {
-        let mut alone = Command::new(std::env::current_exe().unwrap());
-        alone.args(["--exact", "cut::storm::memory_does_not_grow_with_the_number_of_cuts", "--nocapture"]);
-        let output = alone.env(ALONE, "1").output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        print!("{text}");
-        assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+    if !testkit::is_alone("cut::storm::memory_does_not_grow_with_the_number_of_cuts") {
         return;
     }
     let target = Process::asleep();
