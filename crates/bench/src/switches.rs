@@ -120,7 +120,7 @@ impl Tracer {
             }
             Self::PerfRecord => {
                 let list: Vec<String> = pids.iter().map(u32::to_string).collect();
-                let child = Command::new("perf")
+                let child = testkit::perf(folder)
                     .args(["record", "-q", "-e", "sched:sched_switch", "-g", "-m", "16M", "-p"])
                     .arg(list.join(","))
                     .arg("-o")

@@ -23,7 +23,7 @@ mod wait;
 
 pub use browser::Browser;
 pub use burn::burn;
-pub use command::{find_command, perf_agent};
+pub use command::{find_command, perf, perf_agent};
 pub use lines::Lines;
 pub use needs::{Missing, need, needed};
 pub use own_test::{is_alone, own_test};

@@ -52,7 +52,7 @@ pub fn measure(agent: &Path, programs: &Scheduling, load: Load, ms: u64) -> Resu
 }
 
 fn perf_text(file: &Path, arguments: &[&str]) -> Result<String> {
-    let output = Command::new("perf")
+    let output = testkit::perf(file.parent().unwrap_or(Path::new("/")))
         .args(arguments)
         .args(["-f", "-i"])
         .arg(file)

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
@@ -22,7 +22,7 @@ impl Timehist {
     /// If perf cannot be started.
     pub fn start(folder: &Path) -> Result<Self> {
         let file = folder.join("perf-sched.data");
-        let child = Command::new("perf")
+        let child = testkit::perf(folder)
             .args(["sched", "record", "-q", "-m", "16M", "-o"])
             .arg(&file)
             // Newer versions record only sched_waking by themselves, which comes before a thread is runnable.
@@ -50,7 +50,7 @@ impl Timehist {
     /// If perf fails.
     pub fn finish(self, pid: u32) -> Result<HashMap<String, u64>> {
         let file = self.stop()?;
-        let output = Command::new("perf")
+        let output = testkit::perf(file.parent().unwrap_or(Path::new("/")))
             .args(["sched", "-f", "-i"])
             .arg(&file)
             .arg("timehist")

@@ -121,7 +121,7 @@ fn perf_sees_the_same_values() {
         target.wait().unwrap();
     };
     let data = folder.path().join("perf.data");
-    let record = Command::new("perf")
+    let record = testkit::perf(folder.path())
         .args(["record", "-q", "-m", "1024", "-e", &TRACEPOINTS.join(","), "-p", &pid, "-o"])
         .arg(&data)
         .stderr(Stdio::piped())
@@ -153,7 +153,7 @@ fn perf_sees_the_same_values() {
         testkit::skip!("not permitted here: {}{}", stderr(&perf), stderr(&agent));
     }
     assert_status(&agent, 0);
-    let script = Command::new("perf")
+    let script = testkit::perf(folder.path())
         .args(["script", "-F", "comm,tid,event,trace", "-i"])
         .arg(&data)
         .output()

@@ -118,7 +118,7 @@ fn perf_names_the_stacks_and_has_nothing_to_say_against_the_file() {
     let names = files(folder.path());
     let profile = names.iter().find(|name| name.ends_with("-on-cpu.pb.gz"));
     assert_gzip(folder.path().join(profile.expect("the profile is written as without perf.data")));
-    let mut script = Command::new("perf");
+    let mut script = testkit::perf(folder.path());
     script.args(["script", "-F", "comm,event,ip,sym", "-i", "x.data"]);
     let Ok(script) = in_folder(&mut script, folder.path()) else {
         testkit::skipped(format_args!("perf is not installed"));
@@ -127,7 +127,7 @@ fn perf_names_the_stacks_and_has_nothing_to_say_against_the_file() {
     assert!(script.status.success(), "{}", stderr(&script));
     assert_eq!(stderr(&script), "");
     // Without kernel frames the kernel is told too: a report without it begins with a warning.
-    let mut report = Command::new("perf");
+    let mut report = testkit::perf(folder.path());
     let report = in_folder(report.args(["report", "--stdio", "-i", "x.data"]), folder.path()).unwrap();
     assert!(!stderr(&report).contains("Kernel address maps"), "{}", stderr(&report));
     let text = String::from_utf8_lossy(&script.stdout);

@@ -40,7 +40,7 @@ fn record(folder: &Path, compile: &str, record: &[&str]) -> bool {
         testkit::skipped("there is no compiler");
         return false;
     }
-    let recorded = Command::new("perf")
+    let recorded = testkit::perf(folder)
         .args(["record", "-q", "-o", "perf.data"])
         .args(record)
         .args(["--", "./app"])
@@ -66,7 +66,7 @@ fn own<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 /// What `perf script` prints: all samples of an event, and the stacks of own functions.
 fn by_perf(folder: &Path, event: &str) -> (u64, Stacks) {
-    let output = Command::new("perf")
+    let output = testkit::perf(folder)
         .args(["script", "-i", "perf.data", "-F", "event,ip,sym", "--no-inline"])
         .current_dir(folder)
         .output()
@@ -174,7 +174,7 @@ fn compressed_recordings_and_streams_are_read_as_plain_ones_are() {
     assert!(ours.0 > 0 && ours == theirs, "{ours:?}\n{theirs:?}");
 
     let words = ["record", "-q", "-o", "-", "-g", "-F", "499", "-e", "cpu-clock", "--", "./app"];
-    let stream = Command::new("perf").args(words).current_dir(folder).output().unwrap();
+    let stream = testkit::perf(folder).args(words).current_dir(folder).output().unwrap();
     assert!(stream.status.success(), "{}", stderr(&stream));
     std::fs::write(folder.join("perf.data"), &stream.stdout).unwrap();
     let (ours, theirs) = (by_us(folder, &[]), by_perf(folder, "cpu-clock"));

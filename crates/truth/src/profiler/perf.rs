@@ -24,7 +24,7 @@ pub(super) fn command(
         PerfMode::FramePointers => "perf-fp.data",
         PerfMode::NoStacks => "perf.data",
     });
-    let mut command = Command::new("perf");
+    let mut command = testkit::perf(folder);
     command.args(["record", "-q", "-e", "cpu-clock", "-F", &rate_hz.to_string()]);
     match mode {
         PerfMode::Dwarf => command.args(["--call-graph", "dwarf,65528", "-m", "32M"]),
@@ -41,7 +41,7 @@ pub(super) fn command(
 
 /// Lets `perf script` unwind a perf.data file, and reads its text.
 pub(super) fn read_file(file: &Path) -> Result<Capture> {
-    let mut child = Command::new("perf")
+    let mut child = testkit::perf(file.parent().unwrap_or(Path::new("/")))
         .args(["script", "-f", "--no-inline", "--max-stack", "1024", "-F", "comm,pid,event,ip,sym,dso", "-i"])
         .arg(file)
         .stdout(Stdio::piped())
