@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use testkit::Process;
+use testkit::{PerfMap, Process, Signal, send};
 
 use super::*;
 use crate::api::Texts;
@@ -61,6 +61,7 @@ fn newest() -> Option<PathBuf> {
 struct Program {
     process: Process,
     folder: tempfile::TempDir,
+    _map: PerfMap,
 }
 
 impl Program {
@@ -77,7 +78,9 @@ impl Program {
         let folder = tempfile::tempdir().unwrap();
         let output = fs::File::create(folder.path().join("output")).unwrap();
         command.stdin(Stdio::null()).stdout(output);
-        let program = Self { process: Process::start(command).unwrap(), folder };
+        let process = Process::start(command).unwrap();
+        let map = PerfMap::of(process.pid());
+        let program = Self { process, folder, _map: map };
         testkit::until("it runs", || program.lines() >= 1);
         program
     }
@@ -103,14 +106,7 @@ impl Program {
     }
 
     fn send_usr1(&self) {
-        let killed = Command::new("kill").args(["-USR1", &self.pid().to_string()]).status().unwrap();
-        assert!(killed.success(), "it lives");
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(format!("/tmp/perf-{}.map", self.pid()));
+        send(self.pid(), Signal::USR1);
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// A child process. It is killed and waited for when this is dropped, also when the test fails.
 #[derive(Debug)]
-pub struct Process(Child);
+pub struct Process(Option<Child>);
+
+/// Why there is a child.
+const PRESENT: &str = "only wait_with_output takes the child, with this value";
 
 impl Process {
     /// Starts a command.
@@ -16,7 +19,7 @@ impl Process {
     pub fn start(command: &mut Command) -> io::Result<Self> {
         loop {
             match command.spawn() {
-                Ok(child) => return Ok(Self(child)),
+                Ok(child) => return Ok(Self(Some(child))),
                 // Another test forked while this file was still open for writing; its child closes it when it executes.
                 Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {}
                 Err(error) => return Err(error),
@@ -50,7 +53,15 @@ impl Process {
     /// Its number.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.0.id()
+        self.id()
+    }
+
+    /// Waits until it ends, and reads its piped outputs.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn wait_with_output(mut self) -> io::Result<Output> {
+        self.0.take().expect(PRESENT).wait_with_output()
     }
 }
 
@@ -58,21 +69,22 @@ impl Deref for Process {
     type Target = Child;
 
     fn deref(&self) -> &Child {
-        &self.0
+        self.0.as_ref().expect(PRESENT)
     }
 }
 
 impl DerefMut for Process {
     fn deref_mut(&mut self) -> &mut Child {
-        &mut self.0
+        self.0.as_mut().expect(PRESENT)
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
+        let Some(child) = &mut self.0 else { return };
         // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 
@@ -91,6 +103,14 @@ mod tests {
         assert!(pids.iter().all(|pid| exists(*pid)));
         drop((one, other));
         assert!(!pids.iter().any(|pid| exists(*pid)));
+    }
+
+    #[test]
+    fn a_process_is_waited_for_with_its_output() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo text"]).stdout(Stdio::piped());
+        let output = Process::start(&mut command).unwrap().wait_with_output().unwrap();
+        assert!(output.status.success() && output.stdout == b"text\n", "{output:?}");
     }
 
     #[test]

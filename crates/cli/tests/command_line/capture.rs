@@ -34,14 +34,10 @@ pub fn files(directory: &Path) -> Vec<String> {
     names
 }
 
-pub fn start_in(directory: &Path, words: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_perf-agent"))
-        .args(words)
-        .current_dir(directory)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+pub fn start_in(directory: &Path, words: &[&str]) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perf-agent"));
+    command.args(words).current_dir(directory).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Process::start(&mut command).unwrap()
 }
 
 /// Waits until main handles signals.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn with_naps<'a>(words: &[&'a str]) -> Vec<&'a str> {
 
 /// A capture that serves metrics at a port chosen by the kernel.
 struct Served {
-    child: Child,
+    child: Process,
     port: u16,
     stderr: BufReader<ChildStderr>,
     /// What it printed before the address.

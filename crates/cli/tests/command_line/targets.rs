@@ -21,19 +21,18 @@ fn targets_are_told_by_name_with_their_children() {
     let parent = Process::start(Command::new("sh").args(["-c", &parent])).unwrap();
     let other = Process::start(Command::new(&program).arg("302")).unwrap();
     let comm = |pid: &String| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let children = format!("/proc/{0}/task/{0}/children", parent.pid());
-    let child = || std::fs::read_to_string(&children).unwrap().trim().to_owned();
+    let child = || testkit::children(parent.pid()).first().map_or(String::new(), u32::to_string);
     testkit::until("all have the name", || {
         [parent.pid().to_string(), other.pid().to_string(), child()]
             .iter()
             .all(|pid| comm(pid).trim() == name)
     });
+    let _child = testkit::Foreign(child().parse().unwrap());
     let both = format!("{} {}\n", parent.pid(), other.pid());
     let by_number = stderr(&run(&["--pmu", "--pid", &both, "-d", "10ms"]));
     let by_name = stderr(&run(&["--pmu", "--comm", &name, "-d", "10ms"]));
     let alone = stderr(&run(&["--pmu", "-p", &parent.pid().to_string(), "--no-children", "-d", "10ms"]));
     let missing = run(&["--pmu", "--comm", "no-such-name"]);
-    assert!(Command::new("kill").arg(child()).status().unwrap().success());
     let (parent, other) = (parent.pid(), other.pid());
     assert!(
         by_number.contains(&format!("pid {parent} ({name}) and 1 child, pid {other} ({name}), ")),

@@ -41,7 +41,8 @@ fn jvm(java: &Path, folder: &Path, options: &[&str]) -> Process {
     let source = folder.join("Spin.java");
     fs::write(&source, SPIN).unwrap();
     let mut command = Command::new(java);
-    command.args(options).arg(source);
+    // Without a file of counters, which stays in /tmp when the JVM is killed.
+    command.arg("-XX:-UsePerfData").args(options).arg(source);
     started(command, folder)
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use perfagent::{Agent, Ended, Mode};
-use testkit::Process;
+use testkit::{Foreign, Process, children};
 
 use crate::started::started;
 
@@ -50,14 +50,13 @@ fn living_descendants_are_targets_unless_children_are_left_out() {
     command.args(["-c", "sh -c 'while :; do :; done; exit' & echo begun; exec sleep 300"]);
     let mut target = Process::start(command.stdout(Stdio::piped())).unwrap();
     BufReader::new(target.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let _child = Foreign(children(target.pid())[0]);
     let Some(with) = samples(target.pid(), false) else { return };
     let without = samples(target.pid(), true).unwrap();
-    let child = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", target.pid())).unwrap();
     let agent = Agent::builder().comm("sleep").pid(target.pid()).pmu().build().unwrap();
     agent.start().unwrap();
     let told = agent.targets();
     agent.close();
-    Command::new("kill").args(child.split_whitespace()).status().unwrap();
     assert!(with > 10 && without <= 2, "{with} samples with the child, {without} without");
     assert_eq!((told[0].pid, &*told[0].comm, told[0].descendants), (target.pid(), "sleep", 1));
     assert_eq!(told.iter().filter(|one| one.pid == target.pid()).count(), 1, "{told:?}");
@@ -69,6 +68,7 @@ fn a_target_that_is_added_brings_its_living_descendants() {
     command.args(["-c", "sh -c 'while :; do :; done; exit' & echo begun; exec sleep 300"]);
     let mut target = Process::start(command.stdout(Stdio::piped())).unwrap();
     BufReader::new(target.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let _child = Foreign(children(target.pid())[0]);
     let first = Process::asleep();
     let agent = Agent::builder().pid(first.pid()).sample_rate(997).with_cpu_profile().with_off_cpu_profile();
     let agent = agent.build().unwrap();
@@ -76,8 +76,6 @@ fn a_target_that_is_added_brings_its_living_descendants() {
         agent.add_pid(target.pid()).unwrap();
         assert_eq!(agent.wait(LENGTH), Ended::Duration);
     }
-    let child = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", target.pid())).unwrap();
-    Command::new("kill").args(child.split_whitespace()).status().unwrap();
     if let Ok(report) = agent.stop() {
         assert!(report.ledger(Mode::OnCpu).unwrap().samples > 10);
         assert!(report.ledger(Mode::OffCpu).unwrap().samples > 0);

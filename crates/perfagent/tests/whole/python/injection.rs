@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use perfagent::{Agent, AgentBuilder, CancelToken, Error, Mode, PythonFrames};
-use testkit::{Lines, Process};
+use testkit::{Foreign, Lines, PerfMap, Process, Signal, send};
 
 use super::captured::{Captured, Line, alone, stacks};
 use super::installed::{installed, is_free_threaded, with_trampolines};
@@ -51,6 +51,7 @@ work()
 struct Program {
     process: Process,
     output: Lines,
+    _map: PerfMap,
 }
 
 impl Program {
@@ -59,7 +60,8 @@ impl Program {
         command.args(["-c", PROGRAM, word]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = Process::start(&mut command).unwrap();
         let output = Lines::of(process.stdout.take().unwrap());
-        let program = Self { process, output };
+        let map = PerfMap::of(process.pid());
+        let program = Self { process, output, _map: map };
         assert_eq!(program.line(), (program.pid(), "ready".to_owned()));
         program
     }
@@ -77,12 +79,6 @@ impl Program {
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", self.pid()));
-    }
-}
-
 #[track_caller]
 fn line(output: &Lines) -> (u32, String) {
     let line = output.next();
@@ -93,7 +89,7 @@ fn line(output: &Lines) -> (u32, String) {
 /// Whether the trampoline is on, as the program itself says.
 #[track_caller]
 fn is_on(pid: u32, output: &Lines) -> bool {
-    assert!(Command::new("kill").args(["-USR1", &pid.to_string()]).status().unwrap().success());
+    send(pid, Signal::USR1);
     let is_answer = |(_, word): &(u32, String)| word != "begun";
     let (said, word) = std::iter::repeat_with(|| line(output)).find(is_answer).unwrap();
     assert_eq!(said, pid);
@@ -291,9 +287,12 @@ fn a_command_and_its_forked_child_are_switched_when_they_run() {
             return;
         }
         let child = agent.child().unwrap();
+        let _child_map = PerfMap::of(child.id());
         let output = Lines::of(child.take_stdout().unwrap());
         // It forks when it is on.
         let (forked, word) = line(&output);
+        let _map = PerfMap::of(forked);
+        let _ends = Foreign(forked);
         assert_eq!(word, "ready");
         assert!(is_on(forked, &output), "{version}");
         let both = || agent.python_stats().is_some_and(|stats| stats.counts.activated >= 2);
@@ -302,11 +301,7 @@ fn a_command_and_its_forked_child_are_switched_when_they_run() {
         let stats = agent.python_stats().unwrap();
         assert!(stats.left_on.is_empty() && stats.counts.deactivated == 2, "{version}: {stats:?}");
         assert!(!is_on(forked, &output), "{version}");
-        let _ = Command::new("kill").args(["-KILL", &forked.to_string()]).status();
         child.kill().unwrap();
-        for pid in [forked, child.id()] {
-            let _ = std::fs::remove_file(format!("/tmp/perf-{pid}.map"));
-        }
     }
 }
 
@@ -322,13 +317,14 @@ fn children_that_are_forked_until_the_end_are_off_too() {
         testkit::until("a capture has enough stacks", || agent.ledger().samples >= 100);
         agent.stop().unwrap();
         // It forks no more, and its children stay.
-        let stopped = Command::new("kill").args(["-STOP", &program.pid().to_string()]).status().unwrap();
-        assert!(stopped.success());
+        send(program.pid(), Signal::STOP);
         let state = |pid: u32| process::task::stat(pid).map_or('X', |stat| stat.state);
         testkit::until("it is stopped", || state(program.pid()) == 'T');
         let children = format!("/proc/{0}/task/{0}/children", program.pid());
         let children = std::fs::read_to_string(children).unwrap();
         let mut all: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        let _maps: Vec<PerfMap> = all.iter().map(|pid| PerfMap::of(*pid)).collect();
+        let _ends: Vec<Foreign> = all.iter().map(|pid| Foreign(*pid)).collect();
         // A fifth is about to be killed, or has been: the oldest.
         all.drain(..all.len().saturating_sub(4));
         // A child that is being forked forgets signals.
@@ -340,9 +336,6 @@ fn children_that_are_forked_until_the_end_are_off_too() {
         let stats = agent.python_stats().unwrap();
         println!("{version}: {} of {} children are on; {}", on.len(), all.len(), stats.counts);
         assert!(on.is_empty() && all.len() >= 4, "{version}: {on:?} of {all:?}; {stats:?}");
-        for pid in all {
-            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-        }
         for (_, path) in stats.maps {
             let _ = std::fs::remove_file(path);
         }
