@@ -118,7 +118,8 @@ fn short_options_and_bare_seconds() {
     assert_status(&output, 0);
     assert!(stderr(&output).contains("199 Hz, for 500ms"), "{}", stderr(&output));
     assert_eq!(files(directory.path()), ["flame.svg"]);
-    assert!(std::fs::read_to_string(directory.path().join("flame.svg")).unwrap().contains("<svg"));
+    let svg = std::fs::read_to_string(directory.path().join("flame.svg")).unwrap();
+    assert!(svg.contains("<svg"), "no image: {svg}");
 }
 
 #[test]
@@ -148,7 +149,8 @@ fn every_output_is_written_and_standard_output_has_only_the_one_for_it() {
     assert!(output.stdout.starts_with(&[0x1f, 0x8b]));
     assert!(!stderr(&output).contains("standard output"), "{}", stderr(&output));
     assert_eq!(files(directory.path()), ["f", "f.svg"]);
-    assert!(std::fs::read_to_string(directory.path().join("f.svg")).unwrap().contains("<svg"));
+    let svg = std::fs::read_to_string(directory.path().join("f.svg")).unwrap();
+    assert!(svg.contains("<svg"), "no image: {svg}");
 }
 
 #[test]

@@ -103,6 +103,12 @@ fn folded(folder: &Path) -> String {
     fs::read_to_string(folder.join("cpu.folded")).unwrap()
 }
 
+#[track_caller]
+fn assert_without_name(folder: &Path) {
+    let folded = folded(folder);
+    assert!(!folded.contains("spin_secretly"), "no file brings the name: {folded}");
+}
+
 #[test]
 fn the_server_of_the_environment_is_asked_once_for_two_captures() {
     let directory = tempfile::tempdir().unwrap();
@@ -110,7 +116,8 @@ fn the_server_of_the_environment_is_asked_once_for_two_captures() {
     let Some(target) = privileged().then(|| build(folder)).flatten() else { return };
     let without = capture(folder, &target, &FOLDED, &[]);
     assert_status(&without, 0);
-    assert!(!folded(folder).contains("spin_secretly") && !folder.join("cache/.build-id").exists());
+    assert_without_name(folder);
+    assert!(!folder.join("cache/.build-id").exists(), "a file was fetched");
     let server = Server::with(Some(folder.join("app.debug")));
     for found in ["fetched 1,", "fetched 0,"] {
         let captured = capture(folder, &target, &FOLDED, &[("DEBUGINFOD_URLS", &server.url())]);
@@ -131,7 +138,7 @@ fn the_server_of_the_environment_is_asked_once_for_two_captures() {
     assert_status(&captured, 0);
     let told = stderr(&captured);
     assert!(told.contains("larger than allowed") && told.contains("DEBUGINFOD_MAXTIME: `x`"), "{told}");
-    assert!(!folded(folder).contains("spin_secretly"));
+    assert_without_name(folder);
 }
 
 #[test]
@@ -233,7 +240,7 @@ fn certificates_of_an_own_authority_are_believed_if_the_environment_names_it() {
     let refused = capture(folder, &target, &words, &[]);
     assert_status(&refused, 0);
     assert!(stderr(&refused).contains("errors 1,"), "{}", stderr(&refused));
-    assert!(!folded(folder).contains("spin_secretly"));
+    assert_without_name(folder);
     let authority = folder.join("ca.pem");
     let captured = capture(folder, &target, &words, &[("SSL_CERT_FILE", authority.to_str().unwrap())]);
     assert_status(&captured, 0);

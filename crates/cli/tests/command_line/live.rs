@@ -206,7 +206,8 @@ fn the_screen_stays_when_a_command_has_ended() {
     view.press("q");
     assert_eq!(view.end().code(), Some(3), "{}", view.text());
     view.assert_restored();
-    assert!(view.text().contains("command exited with status 3") && !view.text().contains("noise"));
+    let text = view.text();
+    assert!(text.contains("command exited with status 3") && !text.contains("noise"), "{text:?}");
 }
 
 #[test]

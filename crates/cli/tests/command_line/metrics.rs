@@ -102,7 +102,8 @@ fn standard_output_has_only_the_text() {
     }
     let rest = &lines[expected.len()..];
     assert!(rest.iter().any(|line| line.starts_with("Hardware Counters:")), "{text}");
-    assert!(!text.contains("warning") && stderr(&output).contains("command exited with status 0"));
+    assert!(!text.contains("warning"), "{text}");
+    assert!(stderr(&output).contains("command exited with status 0"), "{}", stderr(&output));
 }
 
 #[test]
@@ -136,7 +137,8 @@ fn the_json_has_the_keys_of_its_schema() {
     let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(report["schema"], "perf-agent.pmu/1");
     assert_eq!((&report["version"], &report["scope"]), (&env!("CARGO_PKG_VERSION").into(), &"pid".into()));
-    assert!(report["start_ns"].as_u64() > Some(0) && report["duration_ns"].as_u64() > Some(40_000_000));
+    let [start, duration] = ["start_ns", "duration_ns"].map(|key| report[key].as_u64());
+    assert!(start > Some(0) && duration > Some(40_000_000), "{start:?} {duration:?}");
     assert_eq!(report["pids"].as_array().map(Vec::len), Some(1), "{report}");
     assert!(report.get("processes").is_none() && report["incomplete"].is_object(), "{report}");
     let total = &report["total"];
@@ -152,7 +154,7 @@ fn the_json_has_the_keys_of_its_schema() {
         assert!(keys.windows(2).all(|pair| value(pair[0]) <= value(pair[1]) * 1.02), "{report}");
         assert!(value("count") > 0.0 && value("mean_ns") <= value("max_ns"), "{report}");
     }
-    assert!(total["on_cpu_ns_total"].as_u64() > Some(0));
+    assert!(total["on_cpu_ns_total"].as_u64() > Some(0), "{total}");
     assert!(total.get("ipc").is_some() && total.get("cache_misses_per_1k").is_some(), "{report}");
     let counters = total["counters"].as_array().unwrap();
     for (counter, (name, unit)) in counters.iter().zip([("page-faults", "events"), ("task-clock", "ns")]) {
@@ -180,7 +182,8 @@ fn automatic_names_of_one_run_have_one_number() {
         assert_status(&run_in(directory.path(), &words), 0);
         let names = files(directory.path());
         let minute = names[0].strip_suffix("-on-cpu.pb.gz").unwrap_or_else(|| panic!("{names:?}")).to_owned();
-        assert!(minute.starts_with("sh-") && names == [names[0].clone(), format!("{minute}-pmu.json")]);
+        assert!(minute.starts_with("sh-"), "{minute}");
+        assert_eq!(names, [names[0].clone(), format!("{minute}-pmu.json")]);
         // Only one of the two names exists when the second run starts.
         std::fs::remove_file(directory.path().join(&names[0])).unwrap();
         assert_status(&run_in(directory.path(), &words), 0);

@@ -1,6 +1,6 @@
 //! perf.data of whole captures, read by other programs. Without privileges the tests are skipped, and one of them without `perf`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -78,13 +78,15 @@ fn each_sample_and_each_wait_of_the_profiles_is_in_the_file() {
     let samples = samples(&folder.path().join("x.data"));
     let of = |event: &'static str| samples.iter().filter(move |sample| sample.event == event);
     let on_cpu = folded_ns(&folder.path().join("x.on-cpu.folded"));
-    assert!(on_cpu > 0);
+    assert_ne!(on_cpu, 0, "CPU time in ns");
     assert_eq!(of("cpu-clock").count() as u64 * PERIOD_NS, on_cpu);
-    assert!(of("cpu-clock").all(|sample| sample.period == PERIOD_NS));
+    let other = of("cpu-clock").map(|sample| sample.period).find(|period| *period != PERIOD_NS);
+    assert_eq!(other, None, "each period is {PERIOD_NS} ns");
     let waited: u64 = of("off-cpu").map(|sample| sample.period).sum();
-    assert!(waited > 0);
+    assert_ne!(waited, 0, "time waited in ns");
     assert_eq!(waited, folded_ns(&folder.path().join("x.off-cpu.folded")));
-    assert!(samples.iter().any(|sample| sample.pid == target.pid()));
+    let pids: BTreeSet<u32> = samples.iter().map(|sample| sample.pid).collect();
+    assert!(pids.contains(&target.pid()), "{} is not of {pids:?}", target.pid());
     assert!(samples.is_sorted_by_key(|sample| sample.time_ns));
 }
 
@@ -133,7 +135,7 @@ fn perf_names_the_stacks_and_has_nothing_to_say_against_the_file() {
     let text = String::from_utf8_lossy(&script.stdout);
     let headings = text.lines().filter(|line| line.contains("cpu-clock")).count();
     assert_eq!(headings, samples(&folder.path().join("x.data")).len());
-    assert!(headings > 0);
+    assert_ne!(headings, 0, "{text}");
 }
 
 fn in_folder(command: &mut Command, folder: &Path) -> std::io::Result<std::process::Output> {
@@ -338,7 +340,7 @@ fn the_code_of_samples_is_told_with_its_build_id() {
     let scheduler = scheduler_code();
     let waits = samples.iter().filter(|sample| sample.event == "off-cpu" && sample.kernel_leaf);
     let frames: Vec<u64> = waits.flat_map(|sample| sample.chain.iter().copied()).collect();
-    assert!(frames.iter().any(|frame| !scheduler.contains(frame)));
+    assert!(frames.iter().any(|frame| !scheduler.contains(frame)), "{scheduler:x?}: {frames:x?}");
     assert!(!frames.iter().any(|frame| scheduler.contains(frame)), "what took the stack is before that");
 }
 

@@ -53,14 +53,15 @@ fn a_capture_of_a_stripped_program_has_its_functions_and_later_their_names() {
     assert!(!folded.contains("[app+0x"), "call sites are not shown: {folded}");
 
     let written = decompressed(&folder.join("cpu.pb.gz"));
-    assert!(written.contains("app!fn_0x") && !written.contains("spin_secretly"));
+    assert!(written.contains("app!fn_0x"), "no function without a name");
+    assert!(!written.contains("spin_secretly"), "the name is known before the file with it");
     let named = run_in(folder, &["symbolize", "cpu.pb.gz", "-o", "named.pb.gz", "--symbol-dir", "."]);
     assert_status(&named, 0);
     let text = decompressed(&folder.join("named.pb.gz"));
     for name in ["spin_secretly", "add_numbers", "app.c", "perf-agent.function_start_pct="] {
         assert!(text.contains(name), "{name}: {}", stderr(&named));
     }
-    assert!(!text.contains("app!fn_0x"));
+    assert!(!text.contains("app!fn_0x"), "a function has no name: {}", stderr(&named));
 
     let named = run_in(folder, &["symbolize", "recording", "-o", "named", "--symbol-dir", "."]);
     assert_status(&named, 0);
@@ -135,7 +136,7 @@ fn kernel_frames_without_names_get_them_from_a_list_of_the_kernel() {
     assert!(kernel_names(&folded).len() >= 2, "{folded}");
     // The same start of the same kernel: without a file, its own list is asked.
     assert_status(&run_in(folder, &["symbolize", "cpu.pb.gz", "-o", "here.pb.gz"]), 0);
-    assert!(decompressed(&folder.join("here.pb.gz")) == text);
+    assert!(decompressed(&folder.join("here.pb.gz")) == text, "here.pb.gz differs from named.pb.gz");
 }
 
 #[test]

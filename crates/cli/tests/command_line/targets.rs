@@ -133,7 +133,7 @@ fn the_whole_system() {
     let directory = tempfile::tempdir().unwrap();
     let output = run_in(directory.path(), &["--profile", "-a", "--duration", "300ms"]);
     assert_status(&output, 0);
-    assert!(stderr(&output).contains("system-wide"));
+    assert!(stderr(&output).contains("system-wide"), "{}", stderr(&output));
     let names = files(directory.path());
     assert!(names.len() == 1 && names[0].starts_with(|c: char| c.is_ascii_digit()), "{names:?}");
 }

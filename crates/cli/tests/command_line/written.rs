@@ -85,7 +85,8 @@ fn merged_profiles_add_up_and_others_are_refused() {
     let folder = folder.path();
     done(folder, &["merge", "a.folded", "a.folded", "a.folded", "-o", "all.pb.gz"]);
     done(folder, &["convert", "all.pb.gz", "-o", "all.folded"]);
-    assert!(read(folder, "all.folded").contains("main;load;read 210\n"));
+    let all = read(folder, "all.folded");
+    assert!(all.contains("main;load;read 210\n"), "three times 70: {all}");
     let damaged = run_in(folder, &["merge", "a.folded", "missing.pb.gz", "-o", "none.pb.gz"]);
     assert_status(&damaged, 1);
     assert!(stderr(&damaged).contains("missing.pb.gz: "), "{}", stderr(&damaged));
@@ -154,7 +155,8 @@ fn a_change_beyond_chance_is_told_and_can_fail_a_build() {
     let several =
         [&["diff", "-o", "several.svg", "--widths", "before", "--sort", "cum"][..], &sides].concat();
     done(folder, &several);
-    assert!(read(folder, "several.svg").contains("before 50.00 % (10000 samples)"));
+    let svg = read(folder, "several.svg");
+    assert!(svg.contains("before 50.00 % (10000 samples)"), "{svg}");
     for refused in ["change.txt", "-"] {
         let refused = run_in(folder, &["diff", "before.folded", "after.folded", "-o", refused]);
         assert_status(&refused, 2);

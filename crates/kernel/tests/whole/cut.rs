@@ -267,9 +267,9 @@ fn the_intervals_together_have_what_one_capture_has() {
     let seams = inexact.last().zip(inexact.first()).map_or(0, |(last, first)| last.0 - first.0);
     assert!(seams < 2, "{inexact:?}");
     let keys = cut.intervals.iter().flat_map(|interval| interval.sums.keys());
-    assert!(
-        keys.clone().count() > 10 && keys.clone().all(|key| Event::of_key(*key) == Some(Event::Scheduler))
-    );
+    let events: Vec<_> = keys.map(|key| Event::of_key(*key)).collect();
+    let is_scheduler = |event: &Option<Event>| *event == Some(Event::Scheduler);
+    assert!(events.len() > 10 && events.iter().all(is_scheduler), "{events:?}");
     // Counters are cut with the sums.
     let recorded = |interval: &Interval| -> u64 {
         let waits = interval.sums.iter().filter(|(key, _)| State::of_key(**key) != State::OnCpu);
@@ -346,10 +346,12 @@ fn an_interval_is_long_enough_as_a_whole_or_not_at_all() {
             "{name}: {pieces:?} {whole:?}"
         );
     }
-    assert!(of(&uncut, "long").0 > 5);
+    let long = of(&uncut, "long");
+    assert!(long.0 > 5, "waits of the thread `long`: {long:?}");
     // The key of a wait is told while it may still become long enough, and no time with it.
-    let open = cut.intervals.iter().flat_map(|interval| &interval.cut.open);
-    assert!(open.clone().any(|open| cut.tids.get(&open.key) == Some(&tids["short"]) && open.value == 0));
+    let mut open = cut.intervals.iter().flat_map(|interval| &interval.cut.open);
+    let has_short = open.any(|open| cut.tids.get(&open.key) == Some(&tids["short"]) && open.value == 0);
+    assert!(has_short, "no wait of the thread `short` without a time");
     assert!(
         uncut.skipped > 20 && is_near(cut.skipped, uncut.skipped, 0.05, 2),
         "{} {}",

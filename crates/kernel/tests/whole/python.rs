@@ -256,7 +256,8 @@ fn a_thread_whose_functions_find_no_room_is_counted_and_keeps_its_own_stack() {
         Message::Raw(raw) => Some(&raw.stack.attached),
         _ => None,
     });
-    assert!(stacks.clone().count() > 3 && stacks.clone().all(|stack| stack.interpreted_walk.is_none()));
+    let walks: Vec<_> = stacks.map(|stack| stack.interpreted_walk).collect();
+    assert!(walks.len() > 3 && walks.iter().all(Option::is_none), "{walks:?}");
     let counted = kernel.off_cpu_counters().python;
     assert!(counted.walks(PythonEnd::Fault) > 3 && counted.walks(PythonEnd::Root) == 0, "{counted:?}");
 }

@@ -200,5 +200,6 @@ fn a_dotnet_runtime_is_not_asked_without_the_option() {
     agent.stop().unwrap();
     target.kill().unwrap();
     assert_eq!(lines.collect::<Vec<_>>(), [] as [&str; 0]);
-    assert!(String::from_utf8(sink.take()).unwrap().contains("[jit]"));
+    let folded = String::from_utf8(sink.take()).unwrap();
+    assert!(folded.contains("[jit]"), "no [jit]: {folded}");
 }

@@ -113,12 +113,13 @@ fn a_recording_is_named_later_by_sources_of_the_host_program() {
     let named = recording.symbolize(&symbolizer);
     let after = names(&profile(&named), &shell_path());
     // A place that is both left by a call and interrupted has two names.
-    assert!(after.len() >= before.len());
+    assert!(after.len() >= before.len(), "{before:?} became {after:?}");
     assert!(after.iter().all(|name| name.starts_with("known_")), "{after:?}");
     let panics = panics.load(Ordering::Relaxed);
     assert!(panics > 0 && tells_panics(&named.warnings(), panics), "{panics} {:?}", named.warnings());
     let mut folded = Vec::new();
     named.encode_profile(Mode::OnCpu, "folded", &mut folded).unwrap();
-    assert!(String::from_utf8(folded).unwrap().contains("known_"));
+    let folded = String::from_utf8(folded).unwrap();
+    assert!(folded.contains("known_"), "no name begins with known_: {folded}");
     assert!(named.encode_profile(Mode::OffCpu, "folded", &mut Vec::new()).is_err());
 }

@@ -117,7 +117,7 @@ fn the_names_of_one_interval_can_be_abandoned() {
     abandoned.abandon_symbolization();
     let outcome = &abandoned.model().names.outcome;
     assert!(outcome.abandoned > 0 && abandoned.names_left() == 0, "{outcome:?}");
-    assert!(figure(&abandoned, Mode::OnCpu, "samples") > 0.0);
+    assert_ne!(figure(&abandoned, Mode::OnCpu, "samples"), 0.0, "samples of the abandoned interval");
     assert_named(&other);
     // The end of the capture does not wait for recordings that somebody holds.
     let held = agent.cut().unwrap();

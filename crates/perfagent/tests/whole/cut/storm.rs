@@ -87,7 +87,8 @@ fn the_whole_system_is_cut_without_loss() {
     // The names of all programs of a machine may take minutes.
     // An agent without optimization is slow to take the stacks of all programs of a busy machine.
     let cut = cut_during_a_storm(false, |builder, _| builder.system_wide().ring_bytes(1 << 25));
-    assert!(cut.is_none_or(|(intervals, _)| intervals.len() >= 2));
+    let count = cut.map(|(intervals, _)| intervals.len());
+    assert!(count.is_none_or(|count| count >= 2), "two intervals at least: {count:?}");
 }
 
 fn resident_kib() -> u64 {
@@ -112,7 +113,8 @@ fn memory_does_not_grow_with_the_number_of_cuts() {
     for _ in 0..6 {
         for _ in 0..20 {
             let interval = agent.cut().unwrap();
-            assert!(interval.model().recording.task_stacks.len() < 10);
+            let stacks = interval.model().recording.task_stacks.len();
+            assert!(stacks < 10, "{stacks} stacks of a process that sleeps");
         }
         resident.push(resident_kib());
     }

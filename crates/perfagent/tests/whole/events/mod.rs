@@ -138,7 +138,8 @@ fn each_switch_counts_beside_the_off_cpu_profile() {
     let found = rooted(&folded(report.recording()), "sleeper");
     // Two may happen before and after the program counts.
     assert!(is_all(found, switches + 2, &report), "{found} of {switches}");
-    assert!(report.ledger(Mode::OffCpu).unwrap().samples >= switches / 2);
+    let waits = report.ledger(Mode::OffCpu).unwrap().samples;
+    assert!(waits >= switches / 2, "{waits} waits at {switches} switches");
     assert_eq!(report.ledger(Mode::Event).unwrap().lost(), 0);
 }
 

@@ -68,7 +68,8 @@ fn a_false_interpreter_has_bounded_stacks_and_no_names_but_its_own() {
         }
         if what == "circle" {
             assert!(walks(&shown.ledger, "python.limit") > 20, "{:?}", shown.ledger);
-            assert!(shown.all.iter().any(|stack| stack.python().count() == 512));
+            let longest = shown.all.iter().map(|stack| stack.python().count()).max();
+            assert_eq!(longest, Some(512));
         }
     }
 }
@@ -86,7 +87,8 @@ fn a_program_with_the_name_of_an_interpreter_and_a_damaged_file_is_a_program() {
     std::fs::write(&program, bytes).unwrap();
     let Some(report) = profile(Command::new(&program).arg("circle")) else { return };
     let shown = stacks(report.recording(), Mode::OnCpu);
-    assert!(shown.all.iter().map(|stack| stack.count).sum::<u64>() > 20);
+    let samples = shown.all.iter().map(|stack| stack.count).sum::<u64>();
+    assert!(samples > 20, "{samples} samples");
     assert!(shown.all.iter().all(|stack| stack.python().next().is_none()));
 }
 
