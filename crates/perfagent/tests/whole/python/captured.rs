@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use perfagent::{Agent, Mode, PythonFrames, Recording};
 use recording::{Frame, PythonCounter, State};
-use testkit::{Lines, Process};
+use testkit::{Lines, PerfMap, Process};
 
 use crate::started::started;
 
@@ -145,9 +145,12 @@ pub fn profile(mut command: Command, frames: PythonFrames, mode: Mode) -> Option
     if !started(&agent) {
         return None;
     }
+    let child = agent.child().unwrap();
+    // Of an interpreter with trampolines.
+    let _map = PerfMap::of(child.id());
     wait_for_stacks(&agent, frames);
     let report = agent.stop().unwrap();
-    agent.child().unwrap().kill().unwrap();
+    child.kill().unwrap();
     Some(stacks(report.recording(), mode))
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use perfagent::{Agent, AgentBuilder, CancelToken, Error, Mode, PythonFrames};
-use testkit::{Foreign, Lines, PerfMap, Process, Signal, send};
+use testkit::{Foreign, Lines, PerfMap, Process, Signal, children, send};
 
 use super::captured::{Captured, Line, alone, stacks};
 use super::installed::{installed, is_free_threaded, with_trampolines};
@@ -13,7 +13,7 @@ use crate::started::started;
 
 /// Runs functions, and tells at SIGUSR1 whether the trampoline is on. The word `fork`: a child does the same; `forks`: children come and go.
 const PROGRAM: &str = r#"
-import os, signal, sys, time
+import contextlib, os, signal, sys, time
 def told(*_):
     active = sys.is_stack_trampoline_active() if sys.version_info >= (3, 12) else False
     os.write(1, b"%d on\n" % os.getpid() if active else b"%d off\n" % os.getpid())
@@ -23,8 +23,8 @@ def leaf():
         pass
 def caller():
     leaf()
-def work():
-    while True:
+def work(parent=None):
+    while parent is None or os.getppid() == parent:
         caller()
 def fork():
     while os.getppid() != 1 and not sys.is_stack_trampoline_active():
@@ -34,16 +34,20 @@ def fork():
 if "fork" in sys.argv:
     fork()
 os.write(1, b"%d ready\n" % os.getpid())
-children = []
+children, parent = [], os.getpid()
 while "forks" in sys.argv:
     child = os.fork()
     if not child:
         os.write(1, b"%d begun\n" % os.getpid())
-        break
+        work(parent)
+        os._exit(0)
     children.append(child)
     if len(children) > 4:
-        os.kill(children[0], signal.SIGKILL)
-        os.waitpid(children.pop(0), 0)
+        ended = children.pop(0)
+        os.kill(ended, signal.SIGKILL)
+        os.waitpid(ended, 0)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"/tmp/perf-{ended}.map")
     time.sleep(0.005)
 work()
 "#;
@@ -320,9 +324,7 @@ fn children_that_are_forked_until_the_end_are_off_too() {
         send(program.pid(), Signal::STOP);
         let state = |pid: u32| process::task::stat(pid).map_or('X', |stat| stat.state);
         testkit::until("it is stopped", || state(program.pid()) == 'T');
-        let children = format!("/proc/{0}/task/{0}/children", program.pid());
-        let children = std::fs::read_to_string(children).unwrap();
-        let mut all: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        let mut all = children(program.pid());
         let _maps: Vec<PerfMap> = all.iter().map(|pid| PerfMap::of(*pid)).collect();
         let _ends: Vec<Foreign> = all.iter().map(|pid| Foreign(*pid)).collect();
         // A fifth is about to be killed, or has been: the oldest.
@@ -336,8 +338,5 @@ fn children_that_are_forked_until_the_end_are_off_too() {
         let stats = agent.python_stats().unwrap();
         println!("{version}: {} of {} children are on; {}", on.len(), all.len(), stats.counts);
         assert!(on.is_empty() && all.len() >= 4, "{version}: {on:?} of {all:?}; {stats:?}");
-        for (_, path) in stats.maps {
-            let _ = std::fs::remove_file(path);
-        }
     }
 }
