@@ -31,7 +31,9 @@ pub use needs::{Missing, need, needed};
 pub use own_test::{is_alone, own_test};
 pub use perf_map::PerfMap;
 pub use process::Process;
-pub use pythons::{Python, pythons, pythons_of, supported_pythons, switchable_pythons};
+pub use pythons::{
+    Python, pythons, pythons_of, pythons_with_trampolines, supported_pythons, switchable_pythons,
+};
 pub use rights::{has_file_capabilities, may_profile};
 pub use rustix::process::Signal;
 pub use sampler::{has_sampler, waits_for_events};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// What an interpreter says of itself, a line each: its version, whether its threads run without a lock, whether its perf trampoline can be
-/// switched, and the mapped `libpython` if there is one.
+/// Prints four lines: the version, whether threads run without the global lock, whether the perf trampoline can be switched, and the mapped
+/// `libpython` of a shared build.
 const QUESTIONS: &str = r#"
 import os, platform, sys
 assert platform.python_implementation() == "CPython"
@@ -29,44 +29,44 @@ for name in names:
         break
 "#;
 
-/// Versions that `tools/pythons.sh` makes available where the system has none.
+/// Versions that `tools/pythons.sh` brings where the system lacks them.
 const BROUGHT: [(u8, u8); 6] = [(2, 7), (3, 9), (3, 11), (3, 13), (3, 14), (3, 15)];
 
-/// An interpreter.
+/// An interpreter of CPython.
 #[derive(Clone, Debug)]
 pub struct Python {
     /// Major, minor and micro number.
     pub version: (u8, u8, u8),
     /// The program to run.
     pub program: PathBuf,
-    /// `libpython`, which has the interpreter in a shared build. `None`: the program has it.
+    /// `libpython` in a shared build; `None` if the program contains the interpreter.
     pub library: Option<PathBuf>,
-    /// Its threads run without a lock.
+    /// Threads run without the global lock.
     pub is_free_threaded: bool,
-    /// A program can switch its perf trampoline. Builds with musl have none.
+    /// A program can switch the perf trampoline. Builds with musl have none.
     pub has_trampolines: bool,
 }
 
 impl Python {
-    /// The version as programs and folders have it in their names, such as 3.11.
+    /// The version in names of programs and folders, such as 3.11.
     #[must_use]
     pub fn minor(&self) -> String {
         format!("{}.{}", self.version.0, self.version.1)
     }
 
-    /// Whether it is Python 3 and at least of this minor version.
+    /// True for Python 3 from this minor version on.
     #[must_use]
     pub fn is_at_least(&self, minor: u8) -> bool {
         (self.version.0, self.version.1) >= (3, minor)
     }
 
-    /// The file with the interpreter: the library or the program.
+    /// The file that contains the interpreter: the library or the program.
     #[must_use]
     pub fn file(&self) -> &Path {
         self.library.as_deref().unwrap_or(&self.program)
     }
 
-    /// The folder with `Python.h`, if it is installed.
+    /// The folder with `Python.h`; `None` if it is not installed.
     #[must_use]
     pub fn headers(&self) -> Option<PathBuf> {
         let program = self.program.canonicalize().ok()?;
@@ -74,7 +74,7 @@ impl Python {
         folder.join("Python.h").exists().then_some(folder)
     }
 
-    /// `None`: there is no such program, or it is no CPython.
+    /// `None` if the program is missing or is no CPython.
     fn ask(program: PathBuf) -> Option<Self> {
         let mut command = Command::new(&program);
         let output = command.args(["-E", "-S", "-c", QUESTIONS]).stderr(Stdio::null()).output().ok()?;
@@ -96,7 +96,7 @@ impl fmt::Display for Python {
     }
 }
 
-/// All interpreters, the oldest first; each program once, however many names it has.
+/// All interpreters, oldest first. Links to one program count once.
 pub fn pythons() -> &'static [Python] {
     static FOUND: OnceLock<Vec<Python>> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -108,7 +108,7 @@ pub fn pythons() -> &'static [Python] {
     })
 }
 
-/// Programs that may be interpreters.
+/// Paths at which interpreters may be.
 fn candidates() -> Vec<PathBuf> {
     let of_home = || Some(PathBuf::from(env::var_os("HOME")?).join(".pyenv"));
     let pyenv = env::var_os("PYENV_ROOT").map(PathBuf::from).or_else(of_home).unwrap_or_default();
@@ -122,7 +122,7 @@ fn candidates() -> Vec<PathBuf> {
     built.chain(of_system).chain(env::split_paths(&named)).collect()
 }
 
-/// Those from 3.8 to 3.15, whose frames are shown; the oldest first. Prints that the test is skipped if there is none.
+/// The interpreters from 3.8 to 3.15, whose frames perf-agent shows, oldest first. Prints a skip if there are none.
 pub fn supported_pythons() -> Vec<&'static Python> {
     let found = those(|python| python.is_at_least(8) && !python.is_at_least(16));
     if found.is_empty() {
@@ -131,26 +131,35 @@ pub fn supported_pythons() -> Vec<&'static Python> {
     found
 }
 
-/// Those whose perf trampolines perf-agent's tests switch, the oldest first. Prints that the test is skipped if there is none.
+/// The interpreters whose perf trampolines a program can switch, oldest first. Prints a skip if there are none.
+pub fn pythons_with_trampolines() -> Vec<&'static Python> {
+    let found = those(|python| python.has_trampolines && !python.is_at_least(16));
+    if found.is_empty() {
+        crate::skipped("no CPython 3.12 or later; tools/pythons.sh brings 3.13");
+    }
+    found
+}
+
+/// The interpreters for tests of `--inject-python`, oldest first. Prints a skip if there are none.
 pub fn switchable_pythons() -> Vec<&'static Python> {
     if !cfg!(target_arch = "x86_64") {
         crate::skipped("interpreters are switched on x86-64 only");
         return Vec::new();
     }
-    let is_it = |python: &Python| python.is_at_least(12) && !python.is_at_least(14);
-    let found = those(|python| is_it(python) && python.has_trampolines && !python.is_free_threaded);
+    let has_lock = |python: &Python| python.has_trampolines && !python.is_free_threaded;
+    let found = those(|python| has_lock(python) && !python.is_at_least(14));
     if found.is_empty() {
         crate::skipped("no CPython 3.12 or 3.13; tools/pythons.sh brings 3.13");
     }
     found
 }
 
-/// Those of the wanted versions, the oldest first. Prints for each other version that the test is skipped in part.
+/// The interpreters of the wanted versions, oldest first. Prints a partial skip for each missing version.
 pub fn pythons_of(wanted: &[(u8, u8)]) -> Vec<&'static Python> {
     let found = those(|python| wanted.contains(&(python.version.0, python.version.1)));
     let is_found = |of: &&(u8, u8)| found.iter().any(|python| (python.version.0, python.version.1) == **of);
     let missing = wanted.iter().filter(|of| !is_found(of));
-    // A reader of the first line learns of a version that could be here.
+    // The gate checks only the first skip of a test, so versions that should be present come first.
     let (brought, others): (Vec<_>, Vec<_>) = missing.partition(|of| BROUGHT.contains(of));
     for (major, minor) in brought {
         crate::skipped(format_args!("in part: no CPython {major}.{minor}; tools/pythons.sh brings it"));
@@ -173,7 +182,7 @@ mod tests {
     fn an_interpreter_says_what_it_is() {
         for python in pythons() {
             let output = Command::new(&python.program).arg("--version").output().unwrap();
-            // Python 2 prints its version to the standard error.
+            // Python 2 prints the version to standard error.
             let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
             let (major, minor, micro) = python.version;
             assert!(said.starts_with(&format!("Python {major}.{minor}.{micro}")), "{python}: {said}");

@@ -1,6 +1,6 @@
 //! `--inject-python`: what it needs, what it tells, and that nothing stays on.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use testkit::{PerfMap, Process};
@@ -25,19 +25,8 @@ compute()
 "#;
 
 /// An interpreter whose trampoline can be switched.
-fn interpreter() -> Option<PathBuf> {
-    if !cfg!(target_arch = "x86_64") {
-        testkit::skipped("interpreters are switched on x86-64 only");
-        return None;
-    }
-    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
-    let built = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
-    let found = built.map(|folder| folder.path().join("bin/python3.12")).find(|path| path.exists());
-    let found = found.or_else(|| testkit::find_command("python3.12"));
-    if found.is_none() {
-        testkit::skipped("no CPython 3.12 or later");
-    }
-    found
+fn interpreter() -> Option<&'static Path> {
+    Some(&testkit::switchable_pythons().first()?.program)
 }
 
 struct Program {
@@ -76,7 +65,7 @@ fn what_was_done_is_told_and_a_refusal_has_its_word() {
     if !privileged() {
         return;
     }
-    let program = Program::start(&python);
+    let program = Program::start(python);
     let pid = program.pid();
     let words = ["--profile", "--inject-python", "-p", &pid, "-d", "200ms", "-o", "/dev/null", "-v"];
     let output = run(&words);
@@ -114,7 +103,7 @@ fn with_the_whole_system_refusals_are_counted() {
         kill -KILL $other %1"#;
     let output = Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc", "sh", "-c", script, env!("CARGO_BIN_EXE_perf-agent")])
-        .arg(&python)
+        .arg(python)
         .arg(PROGRAM)
         .current_dir(folder.path())
         .output();
@@ -135,7 +124,7 @@ fn a_signal_at_any_moment_of_the_start_leaves_nothing_on() {
     if !privileged() {
         return;
     }
-    let program = Program::start(&python);
+    let program = Program::start(python);
     let folder = tempfile::tempdir().unwrap();
     let words = ["--profile", "--inject-python", "-p", &program.pid(), "-d", "60s", "-o", "/dev/null"];
     let is_gone = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_err();

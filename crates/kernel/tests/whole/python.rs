@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -124,19 +124,6 @@ impl Drop for Target {
     }
 }
 
-fn pythons() -> Vec<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let built = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
-    let wanted = ["3.8.", "3.9.", "3.10.", "3.11.", "3.12.", "3.13."];
-    let built = built.filter(|at| wanted.iter().any(|v| at.file_name().to_string_lossy().starts_with(v)));
-    let mut found: Vec<_> = built.map(|at| at.path().join("bin/python3")).collect();
-    found.push("/usr/bin/python3.11".into());
-    found.extend(std::env::split_paths(&std::env::var_os("PERFAGENT_PYTHONS").unwrap_or_default()));
-    found.retain(|path| path.exists());
-    found.sort();
-    found
-}
-
 fn loaded() -> Option<Kernel> {
     let off_cpu = OffCpu { states: vec![State::Blocked], min_block_ns: 0, wall_clock: false, wakers: false };
     let settings = Settings { off_cpu: Some(off_cpu), python: true, seed: 7, ..Settings::default() };
@@ -183,13 +170,10 @@ fn expected(python: &Interpreter) -> String {
 #[test]
 fn the_frames_of_a_sleeping_recursion_are_those_of_the_program() {
     let _alone = crate::alone();
-    let pythons = pythons();
-    if pythons.is_empty() {
-        testkit::skip!("no Python of pyenv and no /usr/bin/python3.11");
-    }
-    for path in pythons {
+    for installed in testkit::supported_pythons() {
+        let path = &installed.program;
         let Some(mut kernel) = loaded() else { return };
-        let target = Target::start(&path);
+        let target = Target::start(path);
         let python = target.enter(&mut kernel);
         kernel.follow_threads().unwrap();
         kernel.enter_threads(now_ns()).unwrap();
@@ -234,7 +218,7 @@ fn own_map(name: &str) -> MapHandle {
 #[test]
 fn a_thread_whose_functions_find_no_room_is_counted_and_keeps_its_own_stack() {
     let _alone = crate::alone();
-    let Some(path) = pythons().pop() else { testkit::skip!("no Python of pyenv and no /usr/bin/python3.11") };
+    let Some(python) = testkit::supported_pythons().pop() else { return };
     let Some(mut kernel) = loaded() else { return };
     // The claims come first in a state: as if programs on other CPUs had all states.
     let states = own_map("python_walks");
@@ -243,7 +227,7 @@ fn a_thread_whose_functions_find_no_room_is_counted_and_keeps_its_own_stack() {
     for index in 0..states.max_entries() {
         states.update(&index.to_ne_bytes(), &taken, MapFlags::ANY).unwrap();
     }
-    let target = Target::start(&path);
+    let target = Target::start(&python.program);
     target.enter(&mut kernel);
     kernel.follow_threads().unwrap();
     kernel.enter_threads(now_ns()).unwrap();

@@ -1,7 +1,6 @@
 //! Interpreters of this machine: the place is found, and leads each thread to the frames that it has.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -30,20 +29,6 @@ time.sleep(0.3)
 print('ready', flush=True)
 run(4)
 ";
-
-/// The programs of all interpreters from 3.8 to 3.15.
-fn installed() -> Vec<PathBuf> {
-    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
-    let built = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
-    let programs = built.map(|folder| folder.path().join("bin/python3"));
-    let known = |path: &PathBuf| {
-        let script = "import sys; sys.exit(not (3, 8) <= sys.version_info[:2] <= (3, 15))";
-        Command::new(path).args(["-c", script]).status().is_ok_and(|status| status.success())
-    };
-    let named = std::env::var_os("PERFAGENT_PYTHONS").unwrap_or_default();
-    let named: Vec<PathBuf> = std::env::split_paths(&named).collect();
-    programs.chain([PathBuf::from("/usr/bin/python3")]).chain(named).filter(known).collect()
-}
 
 /// A word of the process.
 fn word(pid: u32, address: u64) -> u64 {
@@ -101,12 +86,8 @@ fn found(image: &Image) -> (std::sync::Arc<Interpreter>, u64) {
 
 #[test]
 fn the_place_leads_each_thread_to_its_frames() {
-    let programs = installed();
-    if programs.is_empty() {
-        testkit::skip!("no interpreter of Python from 3.8 to 3.15 is installed");
-    }
-    for program in programs {
-        let mut command = Command::new(&program);
+    for python in testkit::supported_pythons() {
+        let mut command = Command::new(&python.program);
         command.args(["-c", PROGRAM]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = testkit::Process::start(&mut command).unwrap();
         let mut ready = [0; 5];

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use perfagent::{Agent, AgentBuilder, CancelToken, Error, Mode, PythonFrames};
-use testkit::{Foreign, Lines, PerfMap, Process, Signal, children, send};
+use testkit::{
+    Foreign, Lines, PerfMap, Process, Signal, children, send, supported_pythons, switchable_pythons,
+};
 
 use super::captured::{Captured, Line, alone, stacks};
-use super::installed::{installed, is_free_threaded, with_trampolines};
 use crate::started::started;
 
 /// Runs functions, and tells at SIGUSR1 whether the trampoline is on. The word `fork`: a child does the same; `forks`: children come and go.
@@ -100,16 +101,6 @@ fn is_on(pid: u32, output: &Lines) -> bool {
     word == "on"
 }
 
-/// Interpreters whose trampolines can be switched.
-fn switchable() -> impl Iterator<Item = (String, std::path::PathBuf)> {
-    let mut all = if cfg!(target_arch = "x86_64") { with_trampolines() } else { Vec::new() };
-    all.retain(|(version, python)| version.as_str() < "3.14" && !is_free_threaded(python));
-    if all.is_empty() {
-        testkit::skipped("no CPython 3.12 or later");
-    }
-    all.into_iter()
-}
-
 fn of(builder: AgentBuilder) -> AgentBuilder {
     builder.sample_rate(499).inject_python(true).with_cpu_profile()
 }
@@ -121,20 +112,20 @@ fn counts(ledger: &perfagent::Ledger) -> BTreeMap<String, String> {
 
 #[test]
 fn functions_are_there_once_and_the_trampoline_is_off_afterwards() {
-    for (version, python) in switchable() {
+    for python in switchable_pythons() {
         let _alone = alone();
-        let program = Program::start(&python, "");
+        let program = Program::start(&python.program, "");
         let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
         if !started(&agent) {
             return;
         }
-        assert!(program.is_on(), "{version}");
+        assert!(program.is_on(), "{python}");
         testkit::until("a capture has enough stacks", || agent.ledger().samples >= 100);
         let report = agent.stop().unwrap();
-        assert!(!program.is_on(), "{version}");
+        assert!(!program.is_on(), "{python}");
         let stats = agent.python_stats().unwrap();
         let text = "activated 1, already on 0, deactivated 1, skipped 0, failed 0";
-        assert_eq!(stats.counts.to_string(), text, "{version}");
+        assert_eq!(stats.counts.to_string(), text, "{python}");
         assert_eq!(stats.maps, [(program.pid(), format!("/tmp/perf-{}.map", program.pid()).into())]);
         let told = counts(report.ledger(Mode::OnCpu).unwrap());
         assert_eq!((told["inject.activated"].as_str(), told["inject.deactivated"].as_str()), ("1", "1"));
@@ -147,22 +138,22 @@ fn functions_are_there_once_and_the_trampoline_is_off_afterwards() {
                 _ => more += count,
             }
         }
-        assert!(once > 50 && more == 0, "{version}: {once} once, {more} more often");
+        assert!(once > 50 && more == 0, "{python}: {once} once, {more} more often");
     }
 }
 
 #[test]
 fn without_the_functions_the_trampolines_have_their_names() {
-    for (version, python) in switchable() {
+    for python in switchable_pythons() {
         let _alone = alone();
-        let program = Program::start(&python, "");
+        let program = Program::start(&python.program, "");
         let agent = of(Agent::builder().pid(program.pid())).python(PythonFrames::Off).build().unwrap();
         if !started(&agent) {
             return;
         }
         testkit::until("a capture has enough stacks", || agent.ledger().samples >= 100);
         let report = agent.stop().unwrap();
-        assert!(!program.is_on(), "{version}");
+        assert!(!program.is_on(), "{python}");
         let (mut named, mut all, mut interpreted) = (0, 0, 0);
         for stack in &stacks(report.recording(), Mode::OnCpu).all {
             all += stack.count;
@@ -170,9 +161,9 @@ fn without_the_functions_the_trampolines_have_their_names() {
             let has = |name: &str| stack.lines.iter().any(|line| line.name.starts_with(name));
             named += if has("py::leaf") && has("py::caller") { stack.count } else { 0 };
         }
-        assert_eq!(interpreted, 0, "{version}");
+        assert_eq!(interpreted, 0, "{python}");
         // In the others a call begins or ends, or `work` runs.
-        assert!(2 * named > all, "{version}: {named} of {all}");
+        assert!(2 * named > all, "{python}: {named} of {all}");
     }
 }
 
@@ -197,24 +188,24 @@ fn refused(pids: &[u32]) -> Option<(u32, &'static str)> {
 
 #[test]
 fn a_target_that_cannot_be_switched_ends_the_start_and_the_others_are_off() {
-    let Some((_, python)) = switchable().next() else { return };
-    let program = Program::start(&python, "");
+    let Some(&python) = switchable_pythons().first() else { return };
+    let program = Program::start(&python.program, "");
     let other = Process::start(Command::new("sleep").arg("1000")).unwrap();
     let Some(not_python) = refused(&[program.pid(), other.pid()]) else { return };
     assert_eq!(not_python, (other.pid(), "not_python"));
     assert!(!program.is_on());
     assert_eq!(refused(&[std::process::id()]), Some((std::process::id(), "other")), "itself");
-    for (version, python) in installed().into_iter().filter(|(version, _)| version.as_str() < "3.12") {
-        let old = Program::start(&python, "");
-        assert_eq!(refused(&[program.pid(), old.pid()]), Some((old.pid(), "python_too_old")), "{version}");
+    for too_old in supported_pythons().into_iter().filter(|python| !python.is_at_least(12)) {
+        let old = Program::start(&too_old.program, "");
+        assert_eq!(refused(&[program.pid(), old.pid()]), Some((old.pid(), "python_too_old")), "{too_old}");
     }
     assert!(!program.is_on());
 }
 
 #[test]
 fn a_start_that_is_cancelled_or_fails_leaves_the_trampoline_off() {
-    let Some((_, python)) = switchable().next() else { return };
-    let program = Program::start(&python, "");
+    let Some(&python) = switchable_pythons().first() else { return };
+    let program = Program::start(&python.program, "");
     let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
     let cancel = CancelToken::new();
     let result = std::thread::scope(|scope| {
@@ -250,41 +241,41 @@ fn not_added(agent: &Agent, pid: u32) -> &'static str {
 
 #[test]
 fn a_process_that_is_added_is_switched_first_or_is_no_target() {
-    for (version, python) in switchable() {
+    for python in switchable_pythons() {
         let _alone = alone();
-        let [first, second] = [(); 2].map(|()| Program::start(&python, ""));
+        let [first, second] = [(); 2].map(|()| Program::start(&python.program, ""));
         let agent = of(Agent::builder().pid(first.pid())).build().unwrap();
         if !started(&agent) {
             return;
         }
         let not_python = Process::computing();
-        assert_eq!(not_added(&agent, not_python.pid()), "not_python", "{version}");
+        assert_eq!(not_added(&agent, not_python.pid()), "not_python", "{python}");
         assert_eq!(not_added(&agent, std::process::id()), "other", "itself");
-        assert!(!second.is_on(), "{version}");
+        assert!(!second.is_on(), "{python}");
         agent.add_pid(second.pid()).unwrap();
-        assert!(first.is_on() && second.is_on(), "{version}");
+        assert!(first.is_on() && second.is_on(), "{python}");
         // Its interpreter is found in the meantime, and once more it is a target already.
         testkit::until("a capture has enough stacks", || agent.ledger().samples >= 400);
         agent.add_pid(second.pid()).unwrap();
         let report = agent.stop().unwrap();
-        assert!(!first.is_on() && !second.is_on(), "{version}");
+        assert!(!first.is_on() && !second.is_on(), "{python}");
         let counts = agent.python_stats().unwrap().counts.to_string();
         assert_eq!(
             counts, "activated 2, already on 0, deactivated 2, skipped 1 (not_python 1), failed 0",
-            "{version}"
+            "{python}"
         );
-        assert!(report.warnings.iter().all(|warning| !warning.message.starts_with("python:")), "{version}");
+        assert!(report.warnings.iter().all(|warning| !warning.message.starts_with("python:")), "{python}");
         let all = stacks(report.recording(), Mode::OnCpu).all;
         let has = |pid: u32| all.iter().any(|stack| stack.pid == pid);
-        assert!(has(first.pid()) && has(second.pid()) && !has(not_python.pid()), "{version}");
+        assert!(has(first.pid()) && has(second.pid()) && !has(not_python.pid()), "{python}");
     }
 }
 
 #[test]
 fn a_command_and_its_forked_child_are_switched_when_they_run() {
-    for (version, python) in switchable() {
+    for python in switchable_pythons() {
         let _alone = alone();
-        let mut command = Command::new(&python);
+        let mut command = Command::new(&python.program);
         command.args(["-c", PROGRAM, "fork"]).stdin(Stdio::null()).stdout(Stdio::piped());
         let agent = of(Agent::builder().command(command)).build().unwrap();
         if !started(&agent) {
@@ -298,22 +289,22 @@ fn a_command_and_its_forked_child_are_switched_when_they_run() {
         let _map = PerfMap::of(forked);
         let _ends = Foreign(forked);
         assert_eq!(word, "ready");
-        assert!(is_on(forked, &output), "{version}");
+        assert!(is_on(forked, &output), "{python}");
         let both = || agent.python_stats().is_some_and(|stats| stats.counts.activated >= 2);
         testkit::until("the child is known", both);
         agent.stop().unwrap();
         let stats = agent.python_stats().unwrap();
-        assert!(stats.left_on.is_empty() && stats.counts.deactivated == 2, "{version}: {stats:?}");
-        assert!(!is_on(forked, &output), "{version}");
+        assert!(stats.left_on.is_empty() && stats.counts.deactivated == 2, "{python}: {stats:?}");
+        assert!(!is_on(forked, &output), "{python}");
         child.kill().unwrap();
     }
 }
 
 #[test]
 fn children_that_are_forked_until_the_end_are_off_too() {
-    for (version, python) in switchable() {
+    for python in switchable_pythons() {
         let _alone = alone();
-        let program = Program::start(&python, "forks");
+        let program = Program::start(&python.program, "forks");
         let agent = of(Agent::builder().pid(program.pid())).build().unwrap();
         if !started(&agent) {
             return;
@@ -336,7 +327,7 @@ fn children_that_are_forked_until_the_end_are_off_too() {
         }
         let on: Vec<u32> = all.iter().copied().filter(|pid| is_on(*pid, &program.output)).collect();
         let stats = agent.python_stats().unwrap();
-        println!("{version}: {} of {} children are on; {}", on.len(), all.len(), stats.counts);
-        assert!(on.is_empty() && all.len() >= 4, "{version}: {on:?} of {all:?}; {stats:?}");
+        println!("{python}: {} of {} children are on; {}", on.len(), all.len(), stats.counts);
+        assert!(on.is_empty() && all.len() >= 4, "{python}: {on:?} of {all:?}; {stats:?}");
     }
 }

@@ -5,16 +5,15 @@ mod apache;
 mod captured;
 mod fake;
 mod injection;
-mod installed;
 mod trampolines;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use perfagent::{Mode, PythonFrames};
+use testkit::{Python, pythons_with_trampolines, supported_pythons};
 
 use self::captured::{Captured, Line, PROGRAM, capture, capture_asleep, capture_running, profile};
-use self::installed::{installed, with_trampolines};
 
 /// Part of a whole.
 fn percent(part: u64, whole: u64) -> f64 {
@@ -48,10 +47,11 @@ fn mark(line: &Line) -> &'static str {
 }
 
 /// Whether a stack shows one of the chains. If a call begins or ends just then, it is shorter; what its innermost function runs is any line.
-fn is_right(stack: &Captured, chains: &[Vec<Call>], version: &str) -> bool {
+fn is_right(stack: &Captured, chains: &[Vec<Call>], python: &Python) -> bool {
     let found: Vec<&Line> = stack.python().collect();
     // Before 3.11 code objects have no qualified names.
-    let named = |name: &'static str| if version < "3.11" { name.trim_start_matches("Shape.") } else { name };
+    let named =
+        |name: &'static str| if python.is_at_least(11) { name } else { name.trim_start_matches("Shape.") };
     let Some((innermost, callers)) = found.split_last() else { return false };
     chains.iter().any(|chain| {
         let same = |(line, (name, at)): (&&Line, &Call)| line.name == named(name) && mark(line) == *at;
@@ -63,73 +63,78 @@ fn is_right(stack: &Captured, chains: &[Vec<Call>], version: &str) -> bool {
 #[test]
 fn functions_stand_in_the_places_of_the_evaluator_with_their_lines() {
     let chains = chains();
-    for (version, python) in installed() {
-        let Some(stacks) = capture_running(Command::new(&python), "each", 0, PythonFrames::Auto) else {
+    for python in supported_pythons() {
+        let Some(stacks) = capture_running(Command::new(&python.program), "each", 0, PythonFrames::Auto)
+        else {
             return;
         };
         let runs = |stack: &&Captured| stack.python().any(|line| line.name == "each");
         let all: u64 = stacks.all.iter().filter(runs).map(|stack| stack.count).sum();
         let outside: u64 = stacks.all.iter().filter(|stack| !runs(stack)).map(|stack| stack.count).sum();
         let (wrong, right): (Vec<_>, Vec<_>) =
-            stacks.all.iter().filter(runs).partition(|stack| !is_right(stack, &chains, &version));
+            stacks.all.iter().filter(runs).partition(|stack| !is_right(stack, &chains, python));
         let wrong_count: u64 = wrong.iter().map(|stack| stack.count).sum();
         let halves: u64 = right.iter().filter(|stack| stack.has_evaluator()).map(|stack| stack.count).sum();
         let ledger = &stacks.ledger;
         println!(
-            "{version}: {wrong_count} of {all} wrong, {halves} with an evaluator, {outside} others; {ledger:?}"
+            "{python}: {wrong_count} of {all} wrong, {halves} with an evaluator, {outside} others; {ledger:?}"
         );
-        assert!(all > 50, "{version}: {all} stacks and {outside} others; {ledger:?}");
-        assert!(percent(wrong_count, all) < 1.0, "{version}: {wrong_count} of {all}: {wrong:#?}");
+        assert!(all > 50, "{python}: {all} stacks and {outside} others; {ledger:?}");
+        assert!(percent(wrong_count, all) < 1.0, "{python}: {wrong_count} of {all}: {wrong:#?}");
         // The evaluator of a call that begins or ends just then is shown.
-        assert!(percent(halves, all) < 10.0, "{version}: {halves} of {all}");
+        assert!(percent(halves, all) < 10.0, "{python}: {halves} of {all}");
         // The interpreter is known before the first sample, unless a busy machine takes longer for it than the start waits.
-        assert!(percent(outside, all) < 20.0, "{version}: {outside} beside {all}");
+        assert!(percent(outside, all) < 20.0, "{python}: {outside} beside {all}");
         let marks: BTreeSet<_> = right.iter().flat_map(|stack| stack.python()).map(mark).collect();
         for of_each in ["each-descend", "each-consume", "each-order", "each-measure", "bottom", "key", "area"]
         {
-            assert!(marks.contains(of_each), "{version}: {of_each} is not in {marks:?}");
+            assert!(marks.contains(of_each), "{python}: {of_each} is not in {marks:?}");
         }
-        are_native_frames_kept(&right, &version);
+        are_native_frames_kept(&right, python);
     }
 }
 
 /// `sorted` stands between its caller and the key function, and the startup code outside of all functions.
-fn are_native_frames_kept(stacks: &[&Captured], version: &str) {
+fn are_native_frames_kept(stacks: &[&Captured], python: &Python) {
     let mut found = 0;
     for Captured { lines, .. } in stacks {
         let at = |name: &str| lines.iter().position(|line| line.is_python && line.name == name);
         let (Some(key), Some(order)) = (at("key"), at("order")) else { continue };
         found += 1;
-        assert!(lines[key..order].iter().any(|line| !line.is_python), "{version}: {lines:#?}");
-        assert!(lines.last().is_some_and(|line| !line.is_python), "{version}: {lines:#?}");
+        assert!(lines[key..order].iter().any(|line| !line.is_python), "{python}: {lines:#?}");
+        assert!(lines.last().is_some_and(|line| !line.is_python), "{python}: {lines:#?}");
     }
-    assert!(found > 0, "{version}");
+    assert!(found > 0, "{python}");
 }
 
 #[test]
 fn all_keeps_the_evaluator_and_off_shows_it_alone() {
-    // Stripped builds have no names for parts of the evaluator.
-    let has_names = |python: &std::path::Path| python.to_string_lossy().contains(".pyenv");
-    let Some((version, python)) = installed().into_iter().rev().find(|(_, python)| has_names(python)) else {
+    // Where opcodes are functions, as in Debian's builds from 3.14 on, their frames are not named by the evaluator.
+    let python = supported_pythons().into_iter().rfind(|python| !python.is_at_least(14));
+    let Some(python) = python else {
+        testkit::skip!("no CPython from 3.8 to 3.13; tools/pythons.sh brings some")
+    };
+    let Some(all) = capture_running(Command::new(&python.program), "each", 0, PythonFrames::All) else {
         return;
     };
-    let Some(all) = capture_running(Command::new(&python), "each", 0, PythonFrames::All) else { return };
     // A stack whose native walk was cut may have functions beyond it.
     let with_python = || all.all.iter().filter(|stack| stack.python().next().is_some());
     let both: u64 = with_python().filter(|stack| stack.has_evaluator()).map(|stack| stack.count).sum();
     let walked: u64 = with_python().map(|stack| stack.count).sum();
-    assert!(walked > 0 && percent(both, walked) > 95.0, "{version}: {both} of {walked}; {:?}", all.ledger);
-    let Some(off) = capture(Command::new(&python), "each", PythonFrames::Off) else { return };
-    assert!(off.all.iter().all(|stack| stack.python().next().is_none()), "{version}");
-    assert!(off.all.iter().any(Captured::has_evaluator), "{version}");
+    assert!(walked > 0 && percent(both, walked) > 95.0, "{python}: {both} of {walked}; {:?}", all.ledger);
+    let Some(off) = capture(Command::new(&python.program), "each", PythonFrames::Off) else { return };
+    assert!(off.all.iter().all(|stack| stack.python().next().is_none()), "{python}");
+    assert!(off.all.iter().any(Captured::has_evaluator), "{python}");
     assert_eq!(off.ledger, []);
 }
 
 #[test]
 fn threads_and_forked_children_are_walked_too() {
-    for (version, python) in installed() {
+    for python in supported_pythons() {
         for (what, expected) in [("threads", 4), ("fork", 3)] {
-            let Some(stacks) = capture(Command::new(&python), what, PythonFrames::Auto) else { return };
+            let Some(stacks) = capture(Command::new(&python.program), what, PythonFrames::Auto) else {
+                return;
+            };
             let (mut wrong, mut all) = (0, 0);
             let mut tasks: BTreeMap<(u32, u32), u64> = BTreeMap::new();
             for stack in &stacks.all {
@@ -142,9 +147,9 @@ fn threads_and_forked_children_are_walked_too() {
                 }
                 *tasks.entry((stack.pid, stack.tid)).or_default() += stack.count;
             }
-            println!("{version} {what}: {wrong} of {all} wrong, by task {tasks:?}; {:?}", stacks.ledger);
-            assert!(percent(wrong, all) < 1.0, "{version} {what}: {wrong} of {all}");
-            assert_eq!(tasks.len(), expected, "{version} {what}: {tasks:?}");
+            println!("{python} {what}: {wrong} of {all} wrong, by task {tasks:?}; {:?}", stacks.ledger);
+            assert!(percent(wrong, all) < 1.0, "{python} {what}: {wrong} of {all}");
+            assert_eq!(tasks.len(), expected, "{python} {what}: {tasks:?}");
         }
     }
 }
@@ -152,8 +157,8 @@ fn threads_and_forked_children_are_walked_too() {
 /// Children have the code objects of their parent at the same addresses, and a capture meets all its targets at one time.
 #[test]
 fn targets_that_are_children_of_each_other_have_all_names() {
-    for (version, python) in installed() {
-        let running = capture_running(Command::new(&python), "fork", 2, PythonFrames::Auto);
+    for python in supported_pythons() {
+        let running = capture_running(Command::new(&python.program), "fork", 2, PythonFrames::Auto);
         let Some(stacks) = running else { return };
         let mut named: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
         for stack in stacks.all.iter().filter(|stack| stack.python().next().is_some()) {
@@ -163,36 +168,36 @@ fn targets_that_are_children_of_each_other_have_all_names() {
             let is_named = work.is_some_and(|work| whole.starts_with(&names[work..]));
             named.entry(stack.pid).or_default()[usize::from(is_named)] += stack.count;
         }
-        println!("{version}: {named:?}; {:?}", stacks.ledger);
-        assert_eq!(named.len(), 3, "{version}: {named:?}");
+        println!("{python}: {named:?}; {:?}", stacks.ledger);
+        assert_eq!(named.len(), 3, "{python}: {named:?}");
         for (pid, [unnamed, named]) in named {
-            assert!(percent(unnamed, unnamed + named) < 1.0, "{version} {pid}: {unnamed} beside {named}");
+            assert!(percent(unnamed, unnamed + named) < 1.0, "{python} {pid}: {unnamed} beside {named}");
         }
     }
 }
 
 #[test]
 fn with_the_trampolines_of_the_interpreter_each_function_is_there_once() {
-    for (version, python) in with_trampolines() {
-        let mut command = Command::new(&python);
+    for python in pythons_with_trampolines() {
+        let mut command = Command::new(&python.program);
         command.args(["-X", "perf"]);
         let Some(stacks) = capture(command, "each", PythonFrames::Auto) else { return };
         let is_main = |stack: &&Captured| stack.python().any(|line| line.name == "main");
         let mut found = stacks.all.iter().filter(is_main).peekable();
-        assert!(found.peek().is_some(), "{version}: {:?}", stacks.ledger);
+        assert!(found.peek().is_some(), "{python}: {:?}", stacks.ledger);
         for Captured { lines, .. } in found {
             let mains = lines.iter().filter(|line| line.name == "main" || line.name.ends_with("::main"));
             // The C function of this name is outermost but for the startup code.
             let python = mains.filter(|line| line.is_python || line.name != "main").count();
-            assert_eq!(python, 1, "{version}: {lines:#?}");
+            assert_eq!(python, 1, "{python}: {lines:#?}");
         }
     }
 }
 
 #[test]
 fn waits_have_functions_too() {
-    let Some((version, python)) = installed().pop() else { return };
-    let mut command = Command::new(&python);
+    let Some(python) = supported_pythons().pop() else { return };
+    let mut command = Command::new(&python.program);
     command.args(["-c", "import time\ndef nap():\n    while True:\n        time.sleep(0.01)\nnap()\n"]);
     let Some(waits) = profile(command, PythonFrames::Auto, Mode::OffCpu) else { return };
     let is_nap = |stack: &&Captured| {
@@ -203,12 +208,12 @@ fn waits_have_functions_too() {
     // While the interpreter starts there are other waits.
     let begun = |stack: &&Captured| stack.python().any(|line| line.name == "nap");
     let all: u64 = waits.all.iter().filter(begun).map(|stack| stack.count).sum();
-    assert!(all > 20 && percent(naps, all) > 95.0, "{version}: {naps} of {all}; {:?}", waits.ledger);
+    assert!(all > 20 && percent(naps, all) > 95.0, "{python}: {naps} of {all}; {:?}", waits.ledger);
 }
 
 /// The program sleeps in `nap` when the capture begins.
-fn is_asleep_in_nap(version: &str, python: &std::path::Path, with_others: bool) {
-    let mut command = Command::new(python);
+fn is_asleep_in_nap(python: &Python, with_others: bool) {
+    let mut command = Command::new(&python.program);
     let program = "import time\ndef nap():\n    print('ready', flush=True)\n    time.sleep(1000)\nnap()\n";
     command.args(["-c", program]);
     // `clock_nanosleep`, and `select` or `pselect6` with which older versions sleep.
@@ -217,23 +222,23 @@ fn is_asleep_in_nap(version: &str, python: &std::path::Path, with_others: bool) 
         ["230 ", "23 ", "270 "].iter().any(|number| call.starts_with(number))
     };
     let Some(waits) = capture_asleep(command, with_others, sleeps) else { return };
-    let [stack] = &waits.all[..] else { panic!("{version}: {:#?}", waits.all) };
+    let [stack] = &waits.all[..] else { panic!("{python}: {:#?}", waits.all) };
     let lines: Vec<(&str, u32)> = stack.python().map(|line| (line.name.as_str(), line.line)).collect();
-    assert_eq!(lines, [("<module>", 5), ("nap", 4)], "{version}: {stack:#?}");
-    assert!(!stack.has_evaluator(), "{version}: {stack:#?}");
+    assert_eq!(lines, [("<module>", 5), ("nap", 4)], "{python}: {stack:#?}");
+    assert!(!stack.has_evaluator(), "{python}: {stack:#?}");
 }
 
 #[test]
 fn threads_that_sleep_since_before_the_capture_have_functions_too() {
-    for (version, python) in installed() {
-        is_asleep_in_nap(&version, &python, false);
+    for python in supported_pythons() {
+        is_asleep_in_nap(python, false);
     }
 }
 
 #[test]
 fn so_they_have_with_the_whole_system_as_target() {
-    let Some((version, python)) = installed().pop() else { return };
-    is_asleep_in_nap(&version, &python, true);
+    let Some(python) = supported_pythons().pop() else { return };
+    is_asleep_in_nap(python, true);
 }
 
 const OBJECTS: &str = "
@@ -251,8 +256,8 @@ make()
 
 #[test]
 fn what_the_interpreter_runs_behind_a_constructor_is_no_function() {
-    for (version, python) in installed().into_iter().filter(|(version, _)| version.as_str() >= "3.12") {
-        let mut command = Command::new(&python);
+    for python in supported_pythons().into_iter().filter(|python| python.is_at_least(12)) {
+        let mut command = Command::new(&python.program);
         command.args(["-c", OBJECTS]);
         let Some(stacks) = profile(command, PythonFrames::Auto, Mode::OnCpu) else { return };
         let (mut all, mut wrong) = (0, 0);
@@ -262,8 +267,8 @@ fn what_the_interpreter_runs_behind_a_constructor_is_no_function() {
             // That of the class has the name of the class.
             wrong += if names.contains(&"__init__") { stack.count } else { 0 };
         }
-        assert!(all > 20, "{version}: {all}; {:?}", stacks.ledger);
-        assert_eq!(wrong, 0, "{version}: of {all}");
+        assert!(all > 20, "{python}: {all}; {:?}", stacks.ledger);
+        assert_eq!(wrong, 0, "{python}: of {all}");
     }
 }
 
@@ -293,8 +298,8 @@ threading.Thread(target=outer).start()
 /// The functions of the inner interpreter stand in the places of its own evaluators, not in those of the outer one.
 #[test]
 fn an_interpreter_that_is_made_later_is_inside_of_the_one_that_calls_it() {
-    for (version, python) in installed().into_iter().filter(|(version, _)| version.as_str() >= "3.11") {
-        let mut command = Command::new(&python);
+    for python in supported_pythons().into_iter().filter(|python| python.is_at_least(11)) {
+        let mut command = Command::new(&python.program);
         command.args(["-c", INTERPRETERS]);
         let Some(stacks) = profile(command, PythonFrames::Auto, Mode::OnCpu) else { return };
         let (mut all, mut wrong) = (0, 0);
@@ -306,8 +311,8 @@ fn an_interpreter_that_is_made_later_is_inside_of_the_one_that_calls_it() {
             let is_evaluator = |line: &Line| line.name.contains("_PyEval_EvalFrameDefault");
             wrong += if lines[..inner].iter().any(is_evaluator) { *count } else { 0 };
         }
-        println!("{version}: {wrong} of {all}; {:?}", stacks.ledger);
-        assert!(all > 20, "{version}: {all}; {:?}", stacks.ledger);
-        assert!(percent(wrong, all) < 50.0, "{version}: {wrong} of {all}");
+        println!("{python}: {wrong} of {all}; {:?}", stacks.ledger);
+        assert!(all > 20, "{python}: {all}; {:?}", stacks.ledger);
+        assert!(percent(wrong, all) < 50.0, "{python}: {wrong} of {all}");
     }
 }

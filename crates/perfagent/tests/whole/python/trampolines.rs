@@ -3,10 +3,9 @@
 use std::process::{Command, Stdio};
 
 use perfagent::{Agent, Mode, PythonFrames};
-use testkit::{Lines, Process};
+use testkit::{Lines, Process, pythons_with_trampolines};
 
 use super::captured::stacks;
-use super::installed::with_trampolines;
 use crate::started::started;
 
 /// Switches its trampolines on when it gets a signal, fills several arenas, and calls functions that were not called before.
@@ -60,8 +59,8 @@ const SAMPLES: u64 = 400;
 #[test]
 fn functions_have_names_when_trampolines_are_switched_on_during_the_capture() {
     let _alone = super::captured::alone();
-    for (version, python) in with_trampolines() {
-        let mut command = Command::new(&python);
+    for python in pythons_with_trampolines() {
+        let mut command = Command::new(&python.program);
         command.args(["-c", PROGRAM]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = Process::start(&mut command).unwrap();
         let _map = testkit::PerfMap::of(process.pid());
@@ -95,7 +94,7 @@ fn functions_have_names_when_trampolines_are_switched_on_during_the_capture() {
                 example = Some(names.join("\n"));
             }
         }
-        assert!(all > SAMPLES / 2, "{version}: {all}");
-        assert!(whole * 100 >= all * 99, "{version}: {whole} of {all}: {}", example.unwrap_or_default());
+        assert!(all > SAMPLES / 2, "{python}: {all}");
+        assert!(whole * 100 >= all * 99, "{python}: {whole} of {all}: {}", example.unwrap_or_default());
     }
 }
