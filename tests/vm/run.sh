@@ -28,9 +28,13 @@ options=tsc_early_khz=$("$work/tsc")
 
 gcc -O2 -shared -fPIC -o "$work/loads.so" "$here/loads.c" -ldl
 
-# Debian's interpreter, and the newest one of pyenv that has its layout in itself, with the files that they need.
+# Debian's interpreter, and the newest one of pyenv and tools/pythons.sh that has its layout in itself, with the files that they need.
 pythons=$(realpath /usr/bin/python3)
-for python in "$HOME"/.pyenv/versions/3.1[3-9].*/bin/python3; do [ ! -x "$python" ] || newest=$(realpath "$python"); done
+IFS=: read -r -a others <<< "${PERFAGENT_PYTHONS-$("$root/tools/pythons.sh")}"
+newest=$(for python in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[3-9].*/bin/python3 "${others[@]}"; do
+    # Python 2 refuses the options, and an unmatched pattern is no program.
+    "$python" -I -S -c 'import sys; print(*sys.version_info[:3], sep=".", end=" "); print(sys.argv[1])' "$(realpath "$python")" || true
+done 2> /dev/null | sort -V | sed -n '$s/^3\.1[3-9][^ ]* //p')
 pythons+=${newest:+ $newest}
 put_pythons() {
     local python file
