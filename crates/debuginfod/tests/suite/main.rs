@@ -14,7 +14,7 @@ use server::{Does, Server};
 /// The time for a file in these tests: only servers that keep one waiting use it up.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The time for a file from these servers.
-const SHORT: Duration = Duration::from_secs(3);
+const SHORT: Duration = Duration::from_secs(1);
 
 fn settings(cache: &Path, urls: &[String]) -> Settings {
     Settings {
@@ -117,7 +117,7 @@ fn each_fault_has_its_cause_ends_in_time_and_leaves_the_cache_clean() {
             [figures.not_found, figures.errors, figures.timeouts, figures.too_large, figures.mismatch];
         assert_eq!((counts.iter().sum::<u64>(), figures.fetched), (1, 0), "{does:?}: {figures:?}");
         drop(fetcher);
-        assert!(begun.elapsed() < timeout + Duration::from_secs(5), "{does:?}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < TIMEOUT, "{does:?}: {:?}", begun.elapsed());
         let left = files(cache.path());
         let marker = left.iter().all(|(path, _)| path.extension().is_some_and(|of| of == "missing"));
         assert!(marker && left.len() == usize::from(does == NotFound), "{does:?}: {left:?}");
@@ -185,16 +185,14 @@ fn a_server_that_fails_three_times_in_a_row_is_left_alone() {
 #[test]
 fn a_wait_can_be_given_up_and_the_end_does_not_wait_for_a_server() {
     let (cache, server) = (tempfile::tempdir().unwrap(), Server::that(Does::Silent));
-    let fetcher = Fetcher::new(Settings {
-        timeout: Duration::from_secs(60),
-        ..settings(cache.path(), &[server.url()])
-    });
+    let timeout = Duration::from_secs(60);
+    let fetcher = Fetcher::new(Settings { timeout, ..settings(cache.path(), &[server.url()]) });
     let begun = Instant::now();
     let _ = fetcher.ask(&want(1));
     fetcher.wait(&|| begun.elapsed() > Duration::from_millis(300));
     assert!(matches!(fetcher.ask(&want(1)), Status::Pending));
     drop(fetcher);
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < timeout, "{:?}", begun.elapsed());
     assert!(files(cache.path()).is_empty());
 }
 
@@ -270,6 +268,8 @@ fn four_processes_together_keep_the_bound_of_the_cache() {
             .into_iter()
             .filter(|(path, _)| path.extension().is_some_and(|of| of == "debug"));
         largest = largest.max(named.map(|(_, len)| len).sum::<u64>());
+        // The processes need it more often than this test.
+        drop(locked);
         std::thread::sleep(Duration::from_millis(2));
     }
     await_success(children);
