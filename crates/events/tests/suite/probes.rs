@@ -139,7 +139,7 @@ fn collect(
 fn calls_and_returns_are_all_counted_with_their_values_however_the_program_is_linked() {
     let folder = tempfile::tempdir().unwrap();
     for (name, options, calls) in [
-        ("pie", &["-pie", "-fPIE"][..], 100_000),
+        ("pie", &["-pie", "-fPIE"][..], 30_000),
         ("fixed", &["-no-pie", "-fno-pie"], 5_000),
         ("apart", &["-no-pie", "-fno-pie", "-Wl,-Ttext=0x7654000"], 5_000),
         ("stripped", &["-pie", "-fPIE", "-rdynamic", "-s"], 5_000),
