@@ -1,13 +1,15 @@
 //! perf-agent for users who are not root, by file capabilities.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, ExitStatus, Stdio};
 
 use profile::Mapping;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use testkit::{find_command, skipped};
+use testkit::{Process, find_command, skipped};
 use truth::profiler::read_pprof;
 use truth::programs::{all, sources};
 use truth::roots::Roots;
@@ -49,19 +51,41 @@ impl Capable {
         self.folder.path().join("p.pb.gz")
     }
 
-    /// Profiles a process.
-    fn run(&self, pid: u32) -> Output {
-        Command::new("setpriv")
+    /// Profiles a process until it had half a second of CPU time. The exit status and the messages.
+    fn run(&self, target: &Target) -> (ExitStatus, String) {
+        let mut command = Command::new("setpriv");
+        command
             .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"])
             .arg(self.folder.path().join("perf-agent"))
-            .args(["--profile", "--pid", &pid.to_string(), "--duration", "2s", "--sample-rate", "499"])
+            .args([
+                "--profile",
+                "--pid",
+                &target.pid().to_string(),
+                "--duration",
+                "1h",
+                "--sample-rate",
+                "499",
+            ])
             .arg("--profile-output")
             .arg(self.profile())
             .env("HOME", self.folder.path())
             .env_remove("XDG_CACHE_HOME")
-            .current_dir(self.folder.path())
-            .output()
-            .unwrap()
+            .current_dir(self.folder.path());
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut agent = Process::start(command).unwrap();
+        let pid = agent.pid();
+        let mut until = |what: &str, holds: &dyn Fn() -> bool| {
+            testkit::until(what, || holds() || agent.try_wait().unwrap().is_some());
+        };
+        until("it samples", &|| testkit::has_sampler(pid));
+        let before = target.cpu_ns().unwrap();
+        until("the target has run", &|| target.cpu_ns().unwrap() > before + 500_000_000);
+        let number = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        // It may have ended with an error.
+        let _ = kill_process(number, Signal::TERM);
+        let mut messages = String::new();
+        agent.stderr.take().unwrap().read_to_string(&mut messages).unwrap();
+        (agent.wait().unwrap(), messages)
     }
 }
 
@@ -75,14 +99,13 @@ fn what_may_not_be_read_is_counted_and_keeps_its_place() {
     // Nobody but root reads the program.
     fs::set_permissions(built.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let target = Target::start(&program, built.path()).unwrap();
-    let output = capable.run(target.pid());
-    let text = String::from_utf8_lossy(&output.stderr);
-    if output.status.code() == Some(1) && text.contains("not permitted to inspect it") {
+    let (status, text) = capable.run(&target);
+    if status.code() == Some(1) && text.contains("not permitted to inspect it") {
         // Before 6.15 these capabilities do not show the mappings of others' processes.
         assert!(text.contains("cap_sys_ptrace"), "{text}");
         return;
     }
-    assert!(output.status.success(), "{text}");
+    assert!(status.success(), "{text}");
     assert!(
         text.contains(
             "permission denied without cap_sys_ptrace, cap_dac_read_search, cap_checkpoint_restore"
@@ -119,8 +142,8 @@ fn file_capabilities_are_enough() {
     program.build(&sources(), &setup.out).unwrap();
     // A root's process: other users' maps and files need the capabilities.
     let target = Target::start(&program, &setup.out).unwrap();
-    let output = capable.run(target.pid());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (status, text) = capable.run(&target);
+    assert!(status.success(), "{text}");
     let verdict = Verdict::of(&read_pprof(&capable.profile()).unwrap(), &program, &Roots::default()).unwrap();
     assert!(verdict.exact > 100 && verdict.exact_pct_once_ready() >= 99.9, "{verdict:?}");
 }
