@@ -122,7 +122,7 @@ pub struct Watched {
 pub fn watch(agent: &Path, programs: &Scheduling, load: Load, ms: u64, options: &[&str]) -> Result<Watched> {
     let arguments = (load.arguments)(ms, &programs.out.display().to_string());
     let mut target = Target::start_command(Command::new(programs.path(load.name)?).args(arguments))?;
-    let mut all = vec!["--pmu", "--duration", "120s"];
+    let mut all = vec!["--pmu", "--duration", "1h"];
     all.extend(options);
     let mut session = Session::start(agent, &all, Subject::Process(target.pid()))?;
     session.until_attached()?;

@@ -204,7 +204,7 @@ fn woken_once(lab: &Lab) -> Result<()> {
     let count = (lab.crowd / 10).max(10);
     let mut target = lab.start("sleepers", &[&count.to_string(), "once"])?;
     let before = switches_of(target.pid())?;
-    let options = ["--offcpu", EACH_STATE, "--duration", "120s"];
+    let options = ["--offcpu", EACH_STATE, "--duration", "1h"];
     let mut session = Session::start(&lab.agent, &options, Subject::Process(target.pid()))?;
     session.until_attached()?;
     target.go()?;
@@ -229,7 +229,7 @@ fn woken_once(lab: &Lab) -> Result<()> {
 fn min_block(lab: &Lab) -> Result<()> {
     let (ms, folder) = (lab.milliseconds(), lab.programs.out.display().to_string());
     let mut target = lab.start("blocking", &[&ms, &folder, "wait"])?;
-    let options = ["--offcpu", "--min-block", "6ms", "--duration", "120s"];
+    let options = ["--offcpu", "--min-block", "6ms", "--duration", "1h"];
     let mut session = Session::start(&lab.agent, &options, Subject::Process(target.pid()))?;
     session.until_attached()?;
     target.go()?;

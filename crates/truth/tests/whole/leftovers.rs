@@ -106,7 +106,7 @@ fn an_early_stop_writes_a_profile_and_leaves_nothing() {
     let mut stopped = 0;
     for (moment, number) in moments().zip([Signal::INT, Signal::TERM].into_iter().cycle()) {
         let folder = tempfile::tempdir().unwrap();
-        let mut agent = start_agent(&setup, target.pid(), folder.path(), "30s");
+        let mut agent = start_agent(&setup, target.pid(), folder.path(), "1h");
         let held = watch(&agent, moment);
         let handled = handles(&agent, number);
         signal(&agent, number);
@@ -132,7 +132,7 @@ fn a_kill_leaves_nothing() {
     let mut seen = false;
     for moment in moments() {
         let folder = tempfile::tempdir().unwrap();
-        let mut agent = start_agent(&setup, target.pid(), folder.path(), "30s");
+        let mut agent = start_agent(&setup, target.pid(), folder.path(), "1h");
         let held = watch(&agent, moment);
         seen |= !held.programs.is_empty() && !held.maps.is_empty();
         signal(&agent, Signal::KILL);
@@ -152,7 +152,7 @@ fn a_target_may_die_at_any_moment() {
     for moment in moments() {
         let target = Target::start(&program, &setup.out).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut agent = start_agent(&setup, target.pid(), folder.path(), "60s");
+        let mut agent = start_agent(&setup, target.pid(), folder.path(), "1h");
         let held = watch(&agent, moment);
         drop(target);
         let status = wait(&mut agent, PATIENCE);

@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use truth::compile::{Build, Compiler};
@@ -27,7 +26,7 @@ fn one_pid_twice(setup: &Setup, folder: &Path) -> String {
     let at = folder.display();
     let script = format!(
         "'{agent}' --profile --profile-output {at}/on.pb.gz --offcpu --offcpu-output {at}/off.pb.gz -a --sample-rate 999 \
-         --duration 120s --metrics-listen :0 > {at}/log 2>&1 & agent=$!\n\
+         --duration 1h --metrics-listen :0 > {at}/log 2>&1 & agent=$!\n\
          while kill -0 $agent && ! grep -qs 'metrics are served' {at}/log; do sleep 0.05; done\n\
          for program in '{hogs}' '{mayflies}'; do\n\
          echo {before} > /proc/sys/kernel/ns_last_pid\n\
@@ -145,7 +144,7 @@ fn known_processes(agent: u32) -> Option<Vec<u32>> {
 #[test]
 fn a_process_that_works_on_after_its_end_is_forgotten() {
     let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
-    let options = ["--profile", "--sample-rate", "4999", "--duration", "120s"];
+    let options = ["--profile", "--sample-rate", "4999", "--duration", "1h"];
     let mut session = Session::start(&setup.agent, &options, Subject::Machine).unwrap();
     session.until_attached().unwrap();
     if known_processes(session.pid()).is_none() {
@@ -164,16 +163,13 @@ fn a_process_that_works_on_after_its_end_is_forgotten() {
         ended.push(child.id());
         child.wait().unwrap();
     }
-    let begun = Instant::now();
-    loop {
+    let mut left = Vec::new();
+    let is_forgotten = testkit::holds_within(testkit::PATIENCE, || {
         let known = known_processes(session.pid()).unwrap();
-        let left: Vec<_> = ended.iter().filter(|pid| known.contains(pid)).collect();
-        if left.is_empty() {
-            break;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(30), "{left:?} are still known");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+        left = ended.iter().filter(|pid| known.contains(pid)).collect();
+        left.is_empty()
+    });
+    assert!(is_forgotten, "{left:?} are still known");
     session.stop().unwrap();
     let capture = session.finish().unwrap().on_cpu().unwrap();
     let (exiting, _) = capture.sums(|s| s.has("[exiting]"));
@@ -225,14 +221,12 @@ fn children_forked_in_a_flood_of_records_are_named() {
     let _floods = [start("flood"), start("flood")];
     let mut family = start("family");
     let parent = family.0.id();
-    let options = ["--profile", "--sample-rate", "499", "--duration", "60s"];
+    let options = ["--profile", "--sample-rate", "499", "--duration", "1h"];
     let mut session = Session::start(&setup.agent, &options, Subject::Process(parent)).unwrap();
     session.until_attached().unwrap();
-    let begun = Instant::now();
     family.0.stdin.take().unwrap().write_all(b"\n").unwrap();
     // It ends with its target, whose end must be noticed too.
     let capture = session.finish().unwrap().on_cpu().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(55), "the end of the target was not noticed");
     let of_child = |s: &Stack| s.pid != parent;
     let (all, _) = capture.sums(of_child);
     let (named, _) = capture.sums(|s: &Stack| of_child(s) && s.has("main"));
