@@ -48,15 +48,29 @@ fn the_programs_load_with_each_setting_and_with_all() {
         }),
         ("wakers", |settings| settings.off_cpu = off_cpu(true)),
     ];
-    let mut all = Settings { off_cpu: off_cpu(false), sched_stats: stats, ..Settings::default() };
-    for (name, change) in changes {
-        let mut one = Settings { off_cpu: off_cpu(false), ..Settings::default() };
-        change(&mut one);
-        change(&mut all);
-        match Kernel::load(&one) {
-            Err(Error::Privilege { .. }) => testkit::skip!("no privileges"),
-            loaded => drop(loaded.unwrap_or_else(|error| panic!("{name}: {error:?}"))),
-        }
+    let with = |change: &dyn Fn(&mut Settings)| {
+        let mut settings = Settings { off_cpu: off_cpu(false), ..Settings::default() };
+        change(&mut settings);
+        settings
+    };
+    let mut each: Vec<_> = changes.map(|(name, change)| (name, with(&change))).into();
+    each.push((
+        "all",
+        with(&|all| {
+            all.sched_stats = stats;
+            changes.iter().for_each(|(_, change)| change(all));
+        }),
+    ));
+    if matches!(Kernel::load(&Settings::default()), Err(Error::Privilege { .. })) {
+        testkit::skip!("no privileges");
     }
-    Kernel::load(&all).unwrap();
+    let load = |(name, settings): &(&str, Settings)| {
+        drop(Kernel::load(settings).unwrap_or_else(|error| panic!("{name}: {error:?}")));
+    };
+    // The verifier takes a second for each on one CPU.
+    std::thread::scope(|scope| {
+        for half in each.chunks(each.len().div_ceil(2)) {
+            scope.spawn(move || half.iter().for_each(load));
+        }
+    });
 }
