@@ -274,6 +274,7 @@ fn the_cpus_that_are_sampled_are_said_and_counters_are_of_all() {
     let inside = Instant::now();
     agent.wait(Duration::from_millis(1500));
     let inside = inside.elapsed();
+    agent.abandon_symbolization();
     let report = agent.stop().unwrap();
     let around = around.elapsed();
     let entries = report.ledgers[0].entries();

@@ -12,11 +12,11 @@ fn processes_with_many_mappings_cost_others_no_stacks_and_the_machine_little() {
     let programs = Programs::new();
     let attacker = programs.compile("many_mappings", include_str!("mappings.c"));
     let Some((attacker, victim)) = attacker.zip(programs.compile("victim", VICTIM)) else { return };
-    // Their mappings as they are would take 12 MiB.
-    let mut attackers: Vec<_> = (0..16).map(|_| start(&attacker, &["25000"])).collect();
+    // Their mappings as they are would take 6 MiB.
+    let mut attackers: Vec<_> = (0..8).map(|_| start(&attacker, &["25000"])).collect();
     attackers.iter_mut().for_each(await_line);
     let (thread, builder) = CaptureThread::of(Agent::builder().system_wide());
-    let agent = builder.table_memory(8 << 20).sample_rate(499).with_cpu_profile().build().unwrap();
+    let agent = builder.table_memory(4 << 20).sample_rate(499).with_cpu_profile().build().unwrap();
     if !started(&agent) {
         return;
     }
@@ -27,6 +27,7 @@ fn processes_with_many_mappings_cost_others_no_stacks_and_the_machine_little() {
     victim.wait().unwrap();
     agent.wait(Duration::from_millis(200));
     let used = (thread.cpu_time() - before).as_secs_f64() / begun.elapsed().as_secs_f64();
+    agent.abandon_symbolization();
     let report = agent.stop().unwrap();
     drop(attackers);
     let (samples, percent) = rooted(&report, pid);

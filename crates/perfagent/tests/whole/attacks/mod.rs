@@ -1,5 +1,6 @@
 //! Programs of any user that try to blind the profiler for others: the victim's stacks stay whole, and what the attacker costs is
-//! bounded and told. Without privileges these skip and say so.
+//! bounded and told. Captures of the whole system leave out names, which take minutes where many programs run. Without privileges these skip and say
+//! so.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

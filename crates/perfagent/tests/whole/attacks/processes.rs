@@ -27,6 +27,7 @@ fn processes_that_sleep_make_place_for_those_that_run() {
     let pid = victim.pid();
     victim.wait().unwrap();
     agent.wait(Duration::from_millis(200));
+    agent.abandon_symbolization();
     let report = agent.stop().unwrap();
     drop(attacker);
     let (samples, percent) = rooted(&report, pid);

@@ -23,6 +23,7 @@ fn a_file_with_too_many_rules_costs_no_other_program_its_stacks() {
     let pid = victim.pid();
     victim.wait().unwrap();
     agent.wait(Duration::from_millis(200));
+    agent.abandon_symbolization();
     let report = agent.stop().unwrap();
     drop(attacker);
     let (samples, percent) = rooted(&report, pid);
