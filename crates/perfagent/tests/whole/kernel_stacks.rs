@@ -81,7 +81,7 @@ fn kernel_frames_can_be_had_of_one_target_with_its_children() {
         [(Given::First, false), (Given::First, true), (Given::Added, false), (Given::Added, true)]
     {
         // Other tests may leave them little time.
-        for seconds in [3, 10, 30] {
+        for seconds in [1, 3, 10, 30] {
             let length = Duration::from_secs(seconds);
             let Some([with, without]) = capture([&one, &other], given, by_default, length) else { return };
             println!("{given:?}, by default {by_default}: {with:?} and {without:?}");
