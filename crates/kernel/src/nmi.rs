@@ -52,8 +52,8 @@ mod tests {
 
     #[test]
     fn the_running_kernel_is_judged_by_what_its_version_has() {
-        if !std::fs::exists("/sys/kernel/btf/vmlinux").unwrap() {
-            testkit::skip!("the kernel does not describe its types");
+        if let Err(reason) = testkit::has_btf() {
+            testkit::skip!("{reason}");
         }
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));

@@ -41,10 +41,11 @@ impl Target {
         Self::of("target.c", mode)
     }
 
-    /// A program from this file, started with this word.
+    /// A program from this file, started with this word. `None` where it does not run: then the reason of the skip is printed.
     fn of(source: &str, mode: &str) -> Option<Self> {
-        let gcc = testkit::find_command("gcc")?;
+        let gcc = testkit::needed("gcc")?;
         if !fs::read_to_string("/proc/cpuinfo").unwrap().contains(" avx2 ") {
+            testkit::skipped("this processor has no AVX2");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -113,7 +114,7 @@ const UNCHANGED: End = End { changed: Some(0), usual: 0, queued: 0, given_back: 
 #[test]
 fn a_program_goes_on_as_if_nothing_had_happened() {
     for mode in ["spin", "sleep", "poll", "futex"] {
-        let Some(target) = Target::start(mode) else { testkit::skip!("no gcc, or no AVX2") };
+        let Some(target) = Target::start(mode) else { return };
         let probe = target.function("probe");
         for round in 0..if mode == "spin" { 60 } else { 15 } {
             let mut calls = target.calls();
@@ -134,7 +135,7 @@ fn a_program_goes_on_as_if_nothing_had_happened() {
 #[test]
 fn no_signal_is_lost() {
     for mode in ["spin", "sleep"] {
-        let Some(target) = Target::start(mode) else { testkit::skip!("no gcc, or no AVX2") };
+        let Some(target) = Target::start(mode) else { return };
         let (pid, slow) = (target.pid(), target.function("slow"));
         let over = AtomicBool::new(false);
         let sent = std::thread::scope(|scope| {
@@ -165,7 +166,7 @@ fn no_signal_is_lost() {
 
 #[test]
 fn a_signal_that_cannot_wait_arrives_after_a_call_that_is_late() {
-    let Some(target) = Target::start("spin") else { testkit::skip!("no gcc, or no AVX2") };
+    let Some(target) = Target::start("spin") else { return };
     let (pid, slow) = (target.pid(), target.function("slow"));
     let mut calls = target.calls();
     std::thread::scope(|scope| {
@@ -183,7 +184,7 @@ fn a_signal_that_cannot_wait_arrives_after_a_call_that_is_late() {
 
 #[test]
 fn a_wait_that_the_kernel_has_forgotten_is_not_taken_for_another() {
-    let Some(target) = Target::start("sleep") else { testkit::skip!("no gcc, or no AVX2") };
+    let Some(target) = Target::start("sleep") else { return };
     let (pid, slow) = (target.pid(), target.function("slow"));
     // From its first signal on the program allows EINTR.
     target.send(SIGUSR1);
@@ -208,7 +209,7 @@ fn a_wait_that_the_kernel_has_forgotten_is_not_taken_for_another() {
 
 #[test]
 fn a_fault_is_undone() {
-    let Some(target) = Target::start("spin") else { testkit::skip!("no gcc, or no AVX2") };
+    let Some(target) = Target::start("spin") else { return };
     let mut calls = target.calls();
     // Functions overwrite what lies below their frames: ways back do not.
     assert_eq!(calls.call(target.function("probe"), &[0, 0, 1], PATIENCE).unwrap(), 1);
@@ -235,7 +236,7 @@ fn then_die(target: &Target, act: impl FnOnce(Calls) -> Calls + Send) {
 #[test]
 fn a_program_finds_its_way_back_if_we_die() {
     for mode in ["spin", "futex"] {
-        let Some(target) = Target::start(mode) else { testkit::skip!("no gcc, or no AVX2") };
+        let Some(target) = Target::start(mode) else { return };
         let [probe, slow, give_back] = ["probe", "slow", "give_back"].map(|name| target.function(name));
         // Before the first call, between two calls, in the middle of one; without and with something to give back.
         then_die(&target, |calls| calls);
@@ -269,7 +270,7 @@ fn a_program_finds_its_way_back_if_we_die() {
 
 #[test]
 fn a_function_that_is_late_is_left_to_end_by_itself() {
-    let Some(target) = Target::start("spin") else { testkit::skip!("no gcc, or no AVX2") };
+    let Some(target) = Target::start("spin") else { return };
     let mut calls = target.calls();
     calls.set_way_out(target.function("give_back"), 1).unwrap();
     assert!(calls.call(target.function("slow"), &[100], Duration::from_millis(10)).is_err());
@@ -281,7 +282,7 @@ fn a_function_that_is_late_is_left_to_end_by_itself() {
 
 #[test]
 fn what_cannot_be_stopped_is_refused() {
-    let Some(target) = Target::start("sleep") else { testkit::skip!("no gcc, or no AVX2") };
+    let Some(target) = Target::start("sleep") else { return };
     let pid = target.pid();
     let stopped = target.stop();
     assert!(stopped.system_call().is_some());
@@ -304,7 +305,7 @@ fn what_cannot_be_stopped_is_refused() {
 
 #[test]
 fn stacks_are_walked_to_their_outermost_frame() {
-    let Some(target) = Target::start("sleep") else { testkit::skip!("no gcc, or no AVX2") };
+    let Some(target) = Target::start("sleep") else { return };
     testkit::until("a whole stack", || {
         let stopped = target.stop();
         let walked = target.code.walk(stopped.registers());

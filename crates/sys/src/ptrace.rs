@@ -520,7 +520,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_executes_a_program_is_let_go() {
-        let Some(python) = testkit::find_command("python3") else { testkit::skip!("no python3") };
+        let python = testkit::need!("python3");
         let script = "import os, sys, threading\n\
             def run():\n    sys.stdin.read()\n    os.execvp('sleep', ['sleep', '1000'])\n\
             threading.Thread(target=run).start()\n\

@@ -25,9 +25,9 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// None if Chromium is not installed.
+    /// None if Chromium is not installed: then the reason of the skip is printed.
     pub fn start() -> Option<Self> {
-        let program = crate::find_command("chromium")?;
+        let program = crate::needed("chromium")?;
         let profile = tempfile::tempdir().unwrap();
         // The pipe is expected at descriptors 3 and 4, and root cannot have the sandbox.
         let script = "exec \"$0\" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \

@@ -11,6 +11,7 @@ mod burn;
 mod command;
 mod foreign;
 mod lines;
+mod namespaces;
 mod needs;
 mod own_test;
 mod perf_map;
@@ -27,6 +28,7 @@ pub use burn::burn;
 pub use command::{find_command, perf, perf_agent};
 pub use foreign::{Foreign, children, send};
 pub use lines::Lines;
+pub use namespaces::unshare;
 pub use needs::{Missing, need, needed};
 pub use own_test::{is_alone, own_test};
 pub use perf_map::PerfMap;
@@ -34,7 +36,7 @@ pub use process::Process;
 pub use pythons::{
     Python, pythons, pythons_of, pythons_with_trampolines, supported_pythons, switchable_pythons,
 };
-pub use rights::{has_file_capabilities, may_profile};
+pub use rights::{has_btf, has_file_capabilities, may_profile};
 pub use rustix::process::Signal;
 pub use sampler::{has_sampler, waits_for_events};
 pub use skip::skipped;

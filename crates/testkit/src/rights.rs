@@ -1,6 +1,11 @@
 //! Whether a test has the rights that profiling needs.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
 
 /// Whether a file has capabilities, which every process that executes it gets.
 #[must_use]
@@ -9,25 +14,53 @@ pub fn has_file_capabilities(file: &Path) -> bool {
     rustix::fs::getxattr(file, c"security.capability", &mut value).is_ok_and(|length| length > 0)
 }
 
-/// Whether this user may profile with that perf-agent: as root, or because the file has capabilities.
+/// Whether this user may profile with that perf-agent, by `perf-agent doctor`: as root or because the file has capabilities, where
+/// the kernel and the container allow it.
 ///
 /// # Errors
 /// The reason why not, for [`crate::skipped`].
-pub fn may_profile(agent: &Path) -> Result<(), &'static str> {
-    suffices(rustix::process::geteuid().is_root(), has_file_capabilities(agent))
+///
+/// # Panics
+/// If `perf-agent doctor` does not run.
+pub fn may_profile(agent: &Path) -> Result<(), String> {
+    static TRIED: Mutex<BTreeMap<PathBuf, Result<(), String>>> = Mutex::new(BTreeMap::new());
+    suffices(rustix::process::geteuid().is_root(), has_file_capabilities(agent))?;
+    let mut tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
+    let examine = || {
+        let output = Command::new(agent).args(["doctor", "--json"]).output();
+        verdict(&output.unwrap_or_else(|error| panic!("{}: {error}", agent.display())).stdout)
+    };
+    tried.entry(agent.to_owned()).or_insert_with(examine).clone()
 }
 
-fn suffices(is_root: bool, has_capabilities: bool) -> Result<(), &'static str> {
+/// Whether the kernel describes its types, which BPF programs need.
+///
+/// # Errors
+/// The reason of a skip.
+pub fn has_btf() -> Result<(), &'static str> {
+    if Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Ok(());
+    }
+    Err("needs BTF: /sys/kernel/btf/vmlinux is missing")
+}
+
+fn suffices(is_root: bool, has_capabilities: bool) -> Result<(), String> {
     if is_root || has_capabilities {
         return Ok(());
     }
-    Err("needs root, or a perf-agent with file capabilities (perf-agent doctor says which)")
+    Err("needs root, or a perf-agent with file capabilities (perf-agent doctor says which)".to_owned())
+}
+
+/// The first check of `perf-agent doctor --json` that failed, as a reason of a skip.
+fn verdict(checks: &[u8]) -> Result<(), String> {
+    let checks: Vec<Value> = serde_json::from_slice(checks).expect("perf-agent doctor prints JSON");
+    let Some(check) = checks.iter().find(|check| check["status"] == "fail") else { return Ok(()) };
+    let [name, value] = ["check", "value"].map(|key| check[key].as_str().unwrap_or_default());
+    Err(format!("needs BPF and perf events: {name}: {value}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
 
     #[test]
@@ -47,6 +80,17 @@ mod tests {
             crate::skip!("setcap failed: {}", String::from_utf8_lossy(&set.stderr));
         }
         assert!(has_file_capabilities(&file));
-        assert_eq!(may_profile(&file), Ok(()));
+    }
+
+    #[test]
+    fn the_check_that_failed_is_the_reason() {
+        let check =
+            |name: &str, status: &str| serde_json::json!({"check": name, "status": status, "value": "of it"});
+        let checks = |[first, last]: [&str; 2]| {
+            serde_json::to_string(&[check("btf", first), check("bpf load", last)]).unwrap()
+        };
+        assert_eq!(verdict(checks(["ok", "warn"]).as_bytes()), Ok(()));
+        let reason = verdict(checks(["ok", "fail"]).as_bytes()).unwrap_err();
+        assert_eq!(reason, "needs BPF and perf events: bpf load: of it");
     }
 }

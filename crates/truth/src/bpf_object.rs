@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use rustix::process::geteuid;
 
@@ -43,13 +43,13 @@ pub fn open(name: &str, out: &Path) -> Result<OpenObject> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/bpf").join(format!("{name}.bpf.c"));
     fs::create_dir_all(out).with_context(|| format!("create {}", out.display()))?;
     let object = out.join(format!("{name}.bpf.o"));
-    let output = Command::new("clang")
+    let output = Command::new(testkit::need("clang").map_err(|missing| anyhow!("{missing}"))?)
         .args(["-O2", "-g", "-Wno-unused", "-target", "bpf", "-c"])
         .arg(&source)
         .arg("-o")
         .arg(&object)
         .output()
-        .context("run clang; if it is missing: apt-get install clang")?;
+        .context("run clang")?;
     if !output.status.success() {
         bail!("compile {}:\n{}", source.display(), String::from_utf8_lossy(&output.stderr));
     }

@@ -6,8 +6,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
-use testkit::find_command;
+use anyhow::{Context, Result, anyhow, bail};
 
 /// One build at a time: several tests may want the same program.
 static BUILDING: Mutex<()> = Mutex::new(());
@@ -33,7 +32,7 @@ pub enum Compiler {
 }
 
 impl Compiler {
-    /// The command.
+    /// The command, which is a name of the table of packages.
     #[must_use]
     pub fn command(self) -> &'static str {
         match self {
@@ -46,26 +45,13 @@ impl Compiler {
         }
     }
 
-    /// The Debian package that brings it.
-    #[must_use]
-    pub fn package(self) -> &'static str {
-        match self {
-            Self::Gcc => "gcc",
-            Self::Gxx => "g++",
-            Self::Clang => "clang",
-            Self::MuslGcc => "musl-tools",
-            Self::Rustc => "rustc",
-            Self::Go | Self::GoAt(_) => "golang-go",
-        }
-    }
-
     /// Why the compiler cannot be used. None: it can.
     #[must_use]
     pub fn missing(self) -> Option<String> {
-        let command = self.command();
-        if find_command(command).is_none() {
-            return Some(format!("{command} is missing (package {})", self.package()));
-        }
+        let command = match testkit::need(self.command()) {
+            Ok(command) => command,
+            Err(missing) => return Some(missing.to_string()),
+        };
         let Self::GoAt(version) = self else { return None };
         let answer = Command::new(command).args(["env", "GOVERSION"]).env("GOTOOLCHAIN", version).output();
         let is_there = answer.is_ok_and(|answer| String::from_utf8_lossy(&answer.stdout).trim() == version);
@@ -137,15 +123,14 @@ impl Build {
             return Ok(target);
         }
         fs::create_dir_all(out).with_context(|| format!("create {}", out.display()))?;
-        let output = Command::new(self.compiler.command())
+        let compiler = testkit::need(self.compiler.command());
+        let compiler = compiler.map_err(|missing| anyhow!("build {}: {missing}", self.output))?;
+        let output = Command::new(compiler)
             .args(&arguments)
             .env("GO111MODULE", "off")
             .envs(version.map(|version| ("GOTOOLCHAIN", version)))
             .output()
-            .with_context(|| {
-                let (name, package) = (self.compiler.command(), self.compiler.package());
-                format!("build {}: run {name}; if it is missing: apt-get install {package}", self.output)
-            })?;
+            .with_context(|| format!("build {}: run {}", self.output, self.compiler.command()))?;
         if !output.status.success() {
             bail!("build {}: `{command}` failed:\n{}", self.output, String::from_utf8_lossy(&output.stderr));
         }

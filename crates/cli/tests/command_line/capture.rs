@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use testkit::Process;
@@ -11,18 +10,7 @@ use crate::{run, run_in, stderr, stdout};
 
 /// Whether captures are possible here; if not, prints the reason of the skip.
 pub fn privileged() -> bool {
-    // Once for all tests: it loads the programs.
-    static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
-    let obstacle = OBSTACLE.get_or_init(|| {
-        let checks: Vec<serde_json::Value> =
-            serde_json::from_str(&stdout(&run(&["doctor", "--json"]))).unwrap();
-        let failed = checks.into_iter().find(|check| check["status"] == "fail");
-        failed.map(|check| format!("{}: {}", check["check"], check["value"]))
-    });
-    if let Some(reason) = obstacle {
-        testkit::skipped(reason);
-    }
-    obstacle.is_none()
+    testkit::may_profile(Path::new(env!("CARGO_BIN_EXE_perf-agent"))).map_err(testkit::skipped).is_ok()
 }
 
 pub fn files(directory: &Path) -> Vec<String> {
@@ -212,17 +200,16 @@ fn metrics_alone_have_a_ledger_with_the_agents_cpu_time() {
 
 #[test]
 fn a_binary_output_is_not_for_a_terminal() {
+    let script = testkit::need!("script");
     let on_terminal = |words: &str| {
         let line = format!("NO_COLOR=1 {} {words}", env!("CARGO_BIN_EXE_perf-agent"));
-        Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output()
+        Command::new(&script).args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output().unwrap()
     };
-    let Ok(output) = on_terminal("--profile --pid 1 --profile-output -") else {
-        testkit::skip!("no script(1)");
-    };
+    let output = on_terminal("--profile --pid 1 --profile-output -");
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("standard output is a terminal") && text.contains("hint: redirect"), "{text}");
-    let text = stdout(&on_terminal("--profile --pid 0 --folded-output -").unwrap());
+    let text = stdout(&on_terminal("--profile --pid 0 --folded-output -"));
     assert!(!text.contains("is a terminal"), "{text}");
 }
 
@@ -314,14 +301,12 @@ fn without_privileges_the_hint_is_the_setcap_line() {
     std::fs::copy(env!("CARGO_BIN_EXE_perf-agent"), &binary).unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(directory.path(), open).unwrap();
-    let output = Command::new("setpriv")
+    let output = Command::new(testkit::need!("setpriv"))
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"])
         .arg(&binary)
         .args(["--profile", "--pid", "1", "--profile-output", "/dev/null"])
-        .output();
-    let Ok(output) = output else {
-        testkit::skip!("setpriv is not installed");
-    };
+        .output()
+        .unwrap();
     if stderr(&output).starts_with("setpriv:") {
         testkit::skip!("this user cannot change to another: {}", stderr(&output));
     }

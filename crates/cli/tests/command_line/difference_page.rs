@@ -69,9 +69,7 @@ fn compared(browser: &mut Browser, folder: &Path, page: &str, words: &[&str]) ->
 
 #[test]
 fn the_page_and_the_command_find_the_same_changes() {
-    let Some(mut browser) = Browser::start() else {
-        testkit::skip!("chromium is not installed");
-    };
+    let Some(mut browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let mut random = Random(5);

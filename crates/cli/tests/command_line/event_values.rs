@@ -34,7 +34,7 @@ fn sums_of_a_field_equal_those_of_the_records_and_take_no_event_from_others() {
     if !privileged() {
         return;
     }
-    let Some(cc) = testkit::find_command("cc") else { testkit::skip!("no C compiler") };
+    let cc = testkit::need!("cc");
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("reader.c"), folder.path().join("reader"));
     std::fs::write(&source, READER).unwrap();

@@ -191,13 +191,8 @@ fn probed_program(folder: &Path) -> Option<String> {
     }
     let (input, output) = (folder.join("program.c"), folder.join("program"));
     std::fs::write(&input, source).unwrap();
-    match Command::new("cc").args(["-O2", "-o"]).arg(&output).arg(&input).status() {
-        Ok(status) => assert!(status.success()),
-        Err(_) => {
-            testkit::skipped("no C compiler");
-            return None;
-        }
-    }
+    let mut cc = Command::new(testkit::needed("cc")?);
+    assert!(cc.args(["-O2", "-o"]).arg(&output).arg(&input).status().unwrap().success());
     Some(output.to_str().unwrap().to_owned())
 }
 
@@ -255,7 +250,7 @@ fn traced_calls(more: &[&str]) -> Option<String> {
         testkit::skipped("this kernel has no probes of programs");
         return None;
     }
-    let cc = testkit::find_command("gcc")?;
+    let cc = testkit::needed("gcc")?;
     let (source, program) = (folder.path().join("caller.c"), folder.path().join("caller"));
     std::fs::write(&source, CALLER).unwrap();
     let options = ["-O1", "-g", "-fomit-frame-pointer", "-o"];

@@ -113,6 +113,7 @@ fn is_same(ours: &str, theirs: &str) -> Option<bool> {
 
 #[test]
 fn perf_sees_the_same_values() {
+    testkit::need!("perf");
     let folder = tempfile::tempdir().unwrap();
     let mut target = Command::new("sh").args(["-c", WORK]).stdin(Stdio::piped()).spawn().unwrap();
     let pid = target.id().to_string();
@@ -121,18 +122,12 @@ fn perf_sees_the_same_values() {
         target.wait().unwrap();
     };
     let data = folder.path().join("perf.data");
-    let record = testkit::perf(folder.path())
+    let mut perf = testkit::perf(folder.path())
         .args(["record", "-q", "-m", "1024", "-e", &TRACEPOINTS.join(","), "-p", &pid, "-o"])
         .arg(&data)
         .stderr(Stdio::piped())
-        .spawn();
-    let mut perf = match record {
-        Ok(perf) => perf,
-        Err(error) => {
-            end(&mut target);
-            testkit::skip!("perf: {error}");
-        }
-    };
+        .spawn()
+        .unwrap();
     let words = TRACEPOINTS.iter().flat_map(|name| ["-e", name]);
     let words: Vec<&str> = ["events", "trace", "--json", "--ring-pages", "1024", "--pid", &pid]
         .into_iter()

@@ -45,8 +45,8 @@ fn a_command_counts_as_in_perf() {
     let ours = lines(&stderr(&output));
     assert_eq!((ours.len(), stdout(&output).as_str()), (4, ""), "{ours:?}");
     // perf's own numbers, with the values first: `-x,` separates them by commas.
-    let perf = Command::new("perf").args(["stat", "-x,", "-e", events, "--"]).args(WORK).output();
-    let Ok(perf) = perf else { testkit::skip!("perf is not installed") };
+    let mut perf = Command::new(testkit::need!("perf"));
+    let perf = perf.args(["stat", "-x,", "-e", events, "--"]).args(WORK).output().unwrap();
     let text = stderr(&perf);
     let theirs = |event: &str| {
         let line =

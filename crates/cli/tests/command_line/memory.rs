@@ -29,11 +29,9 @@ fn what_finds_no_room_is_counted_and_told_and_the_rest_is_kept() {
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("ways.c"), PROGRAM).unwrap();
-    let compile = "gcc -O1 -fno-optimize-sibling-calls -o ways ways.c";
-    let compiled =
-        std::process::Command::new("sh").args(["-c", compile]).current_dir(&folder).status().unwrap();
-    if !compiled.success() {
-        return testkit::skipped("gcc is missing");
+    let compile = ["gcc", "-O1", "-fno-optimize-sibling-calls", "-o", "ways", "ways.c"];
+    if testkit::run_tool(folder.path(), compile).is_none() {
+        return;
     }
     let captured = |memory: &str| {
         let options = ["--profile", "--verbose", "--max-memory", memory, "--folded-output", "x.folded"];

@@ -407,19 +407,16 @@ fn processes_with_the_same_pid_are_kept_apart() {
     for name in ["one", "two"] {
         std::os::unix::fs::symlink("/bin/sh", directory.path().join(name)).unwrap();
     }
-    let output = Command::new("unshare")
-        .args(["--pid", "--fork", "--mount-proc", "sh", "-c", REUSE])
+    let Some(mut command) = testkit::unshare(&["--pid", "--fork", "--mount-proc"]) else { return };
+    // The endpoint answers once the capture has begun.
+    let output = command
+        .args(["sh", "-c", REUSE])
         .env("AGENT", env!("CARGO_BIN_EXE_perf-agent"))
         .current_dir(directory.path())
-        .output();
-    // The endpoint answers once the capture has begun.
-    let output = match output {
-        Ok(output) if output.status.success() => output,
-        other => testkit::skip!("no PID namespace, or no choice of numbers in it: {other:?}"),
-    };
-    if stdout(&output) != "5000\n5000\n" {
-        testkit::skip!("the numbers were others: {}", stdout(&output));
-    }
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "5000\n5000\n", "the next number in a PID namespace is chosen");
     let report = std::fs::read(directory.path().join("out.json")).unwrap();
     let report: Value = serde_json::from_slice(&report).unwrap();
     let processes = report["processes"].as_array().unwrap();

@@ -34,29 +34,20 @@ type Stacks = BTreeMap<String, u64>;
 /// Compiles and records. `false`: that is not possible here.
 fn record(folder: &Path, compile: &str, record: &[&str]) -> bool {
     std::fs::write(folder.join("app.c"), PROGRAM).unwrap();
-    let mut words = compile.split(' ');
-    let compiled = Command::new(words.next().unwrap()).args(words).current_dir(folder).status();
-    if !compiled.is_ok_and(|status| status.success()) {
-        testkit::skipped("there is no compiler");
+    let (Some(_), Some(_)) = (testkit::needed("perf"), testkit::run_tool(folder, compile.split(' '))) else {
         return false;
-    }
+    };
     let recorded = testkit::perf(folder)
         .args(["record", "-q", "-o", "perf.data"])
         .args(record)
         .args(["--", "./app"])
         .current_dir(folder)
-        .output();
-    match recorded {
-        Ok(output) if output.status.success() => true,
-        Ok(output) => {
-            testkit::skipped(format!("perf may not record: {}", stderr(&output)));
-            false
-        }
-        Err(_) => {
-            testkit::skipped("there is no perf");
-            false
-        }
+        .output()
+        .unwrap();
+    if !recorded.status.success() {
+        testkit::skipped(format_args!("perf may not record: {}", stderr(&recorded)));
     }
+    recorded.status.success()
 }
 
 /// The functions of the program in a stack, outermost first. Those of the C library have several names.
@@ -210,9 +201,9 @@ fn files_that_are_elsewhere_now_are_found_in_symbol_directories_by_their_build_i
     let elsewhere = folder.join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     // A debug file alone has neither what unwinds nor the places of code: no wrong names are made of offsets.
-    let objcopy = ["--only-keep-debug", "app", "elsewhere/app.debug"];
-    if !Command::new("objcopy").args(objcopy).current_dir(folder).status().is_ok_and(|it| it.success()) {
-        testkit::skip!("there is no objcopy");
+    let objcopy = ["objcopy", "--only-keep-debug", "app", "elsewhere/app.debug"];
+    if testkit::run_tool(folder, objcopy).is_none() {
+        return;
     }
     std::fs::rename(folder.join("app"), folder.join("kept")).unwrap();
     let symbol_dir = ["--symbol-dir", "elsewhere"];

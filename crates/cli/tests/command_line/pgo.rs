@@ -28,9 +28,7 @@ fn best_time(program: &Path) -> f64 {
 /// The hot function is too large to be inlined without a profile. With one it is inlined, and the program takes about a quarter of its time.
 #[test]
 fn the_go_compiler_inlines_what_our_profile_calls_hot() {
-    if testkit::find_command("go").is_none() {
-        testkit::skip!("there is no go");
-    }
+    testkit::need!("go");
     if !privileged() {
         return;
     }

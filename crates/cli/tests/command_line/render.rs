@@ -60,16 +60,14 @@ fn a_user_without_privileges_renders_the_outputs_of_the_live_run() {
     permit(directory.path(), 0o755);
     permit(&directory.path().join("recording"), 0o644);
     permit(&later, 0o777);
-    let rendered = Command::new("setpriv")
+    let rendered = Command::new(testkit::need!("setpriv"))
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"])
         .arg(&program)
         .args(["render", "../recording"])
         .args(OUTPUTS)
         .current_dir(&later)
-        .output();
-    let Ok(rendered) = rendered else {
-        testkit::skip!("setpriv is not installed");
-    };
+        .output()
+        .unwrap();
     if stderr(&rendered).starts_with("setpriv:") {
         testkit::skip!("this user cannot change to another: {}", stderr(&rendered));
     }

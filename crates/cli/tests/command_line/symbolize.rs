@@ -86,7 +86,8 @@ fn kernel_frames_without_names_get_them_from_a_list_of_the_kernel() {
     let is_shown =
         list.lines().any(|line| line.ends_with(" T _stext") && !line.starts_with("0000000000000000"));
     let without = ["--bounding-set=-syslog", "--inh-caps=-syslog"];
-    let hidden = Command::new("setpriv").args(without).args(["cat", "/proc/kallsyms"]).output();
+    let setpriv = testkit::need!("setpriv");
+    let hidden = Command::new(&setpriv).args(without).args(["cat", "/proc/kallsyms"]).output();
     let is_hidden =
         hidden.is_ok_and(|output| output.status.success() && output.stdout.starts_with(b"0000000000000000"));
     if !privileged() {
@@ -101,7 +102,7 @@ fn kernel_frames_without_names_get_them_from_a_list_of_the_kernel() {
         Command::new("dd").args(["if=/dev/zero", "of=/dev/null", "bs=1M"]).stderr(Stdio::null()),
     )
     .unwrap();
-    let captured = Command::new("setpriv")
+    let captured = Command::new(setpriv)
         .args(without)
         .arg(env!("CARGO_BIN_EXE_perf-agent"))
         .args([

@@ -35,15 +35,9 @@ fn folded_stacks_survive_the_way_through_pprof() {
     let mut lines: Vec<_> = STACKS.lines().collect();
     lines.sort_unstable();
     assert_eq!(read(folder, "again.folded").lines().collect::<Vec<_>>(), lines);
-    let go = Command::new("go").args(["tool", "pprof", "-top", "a.pb.gz"]).current_dir(folder).output();
-    match go {
-        Ok(go) => {
-            let text = stdout(&go);
-            let read = text.lines().find(|line| line.ends_with("  read")).unwrap_or_default();
-            assert!(read.contains("70.00%"), "{text}{}", stderr(&go));
-        }
-        Err(_) => testkit::skipped("there is no go"),
-    }
+    let Some(text) = testkit::run_tool(folder, ["go", "tool", "pprof", "-top", "a.pb.gz"]) else { return };
+    let read = text.lines().find(|line| line.ends_with("  read")).unwrap_or_default();
+    assert!(read.contains("70.00%"), "{text}");
 }
 
 #[test]

@@ -108,10 +108,11 @@ fn is_waiting(pid: u32) -> bool {
 struct PerfStat(Child);
 
 impl PerfStat {
+    /// `None` if it does not run here: then the reason of the skip is printed.
     fn attach(pid: u32) -> Option<Self> {
-        let mut command = Command::new("perf");
+        let mut command = Command::new(testkit::needed("perf")?);
         command.args(["stat", "-x,", "-e", EVENTS, "-p", &pid.to_string()]);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().ok()?;
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let folder = format!("/proc/{}/fd", child.id());
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -129,6 +130,7 @@ impl PerfStat {
             }
             if child.try_wait().ok()?.is_some() || Instant::now() > deadline {
                 let _ = child.kill();
+                testkit::skipped("perf stat does not run here");
                 return None;
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -151,9 +153,7 @@ fn a_command_counts_what_perf_stat_counts() {
     let child = GatedChild::spawn(command).unwrap();
     let counters = ThreadCounters::open(&specs(EVENTS), &[child.pid()], Start::Disabled);
     let from_exec = ThreadCounters::open(&specs(EVENTS), &[child.pid()], Start::OnExec);
-    let Some(theirs) = PerfStat::attach(child.pid()) else {
-        testkit::skip!("perf stat does not run here");
-    };
+    let Some(theirs) = PerfStat::attach(child.pid()) else { return };
     counters.enable().unwrap();
     child.release().unwrap().wait().unwrap();
     let theirs = theirs.read();

@@ -46,8 +46,9 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// `None` without a compiler: then the reason of the skip is printed.
 fn compiled(folder: &Path, name: &str, options: &[&str]) -> Option<PathBuf> {
-    let cc = testkit::find_command("cc")?;
+    let cc = testkit::needed("cc")?;
     let (input, output) = (folder.join("program.c"), folder.join(name));
     fs::write(&input, SOURCE).unwrap();
     let done =
@@ -146,7 +147,7 @@ fn calls_and_returns_are_all_counted_with_their_values_however_the_program_is_li
         ("with blanks", &["-pie", "-fPIE", "-fcf-protection=full"], 5_000),
     ] {
         let Some(path) = compiled(folder.path(), name, options) else {
-            return testkit::skipped("no C compiler");
+            return;
         };
         let mut target = Target::start(&path, calls, &[]);
         let built = MonitorBuilder::default().source(target.source()).ring_pages(1024).build();
@@ -194,7 +195,7 @@ fn calls_and_returns_are_all_counted_with_their_values_however_the_program_is_li
 fn filters_on_arguments_and_children_work_and_nothing_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let Some(path) = compiled(folder.path(), "program", &[]) else {
-        return testkit::skipped("no C compiler");
+        return;
     };
     let mut target = Target::start(&path, 1000, &["in a child"]);
     let monitor = permitted_probe!(MonitorBuilder::default().source(target.source()).build());
@@ -218,7 +219,7 @@ fn filters_on_arguments_and_children_work_and_nothing_is_left() {
 fn a_probe_without_arguments_needs_no_definition_for_the_whole_system() {
     let folder = tempfile::tempdir().unwrap();
     let Some(path) = compiled(folder.path(), "program", &[]) else {
-        return testkit::skipped("no C compiler");
+        return;
     };
     if !Path::new("/sys/bus/event_source/devices/uprobe").exists() {
         return testkit::skipped("the kernel has no event source for probes");
@@ -260,7 +261,7 @@ fn a_probe_without_arguments_needs_no_definition_for_the_whole_system() {
 fn a_usdt_probe_is_one_event_of_all_its_sites_and_raises_its_counter() {
     let folder = tempfile::tempdir().unwrap();
     let Some(path) = compiled(folder.path(), "program", &["-pie", "-fPIE"]) else {
-        return testkit::skipped("no C compiler");
+        return;
     };
     let mut target = Target::start(&path, 500, &[]);
     let monitor = permitted_probe!(MonitorBuilder::default().source(target.source()).build());

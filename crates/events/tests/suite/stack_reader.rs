@@ -67,19 +67,13 @@ impl Functions {
 fn start(folder: &Path, options: &[&str]) -> Option<(Process, Functions)> {
     let (source, program) = (folder.join("p.c"), folder.join("p"));
     std::fs::write(&source, PROGRAM).unwrap();
-    let mut compiler = Command::new("gcc");
+    let mut compiler = Command::new(testkit::needed("gcc")?);
     compiler
         .args(["-O2", "-no-pie", "-fno-optimize-sibling-calls", "-mno-red-zone"])
         .args(options)
         .arg("-o")
         .args([&program, &source]);
-    match compiler.status() {
-        Ok(status) => assert!(status.success()),
-        Err(error) => {
-            testkit::skipped(format_args!("gcc: {error}"));
-            return None;
-        }
-    }
+    assert!(compiler.status().unwrap().success());
     let functions = Functions::of(&program);
     let process = Process::start(&mut Command::new(&program)).unwrap();
     let code = || {

@@ -23,9 +23,8 @@ fn go_tool_pprof_reads_it() {
     let bytes = encode(&example());
     let file = tempfile::Builder::new().suffix(".pb.gz").tempfile().unwrap();
     file.as_file().write_all(&bytes).unwrap();
-    let Ok(output) = Command::new("go").args(["tool", "pprof", "-raw"]).arg(file.path()).output() else {
-        testkit::skip!("no go tool");
-    };
+    let mut go = Command::new(testkit::need!("go"));
+    let output = go.args(["tool", "pprof", "-raw"]).arg(file.path()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     for line in [
@@ -56,9 +55,8 @@ fn one_location_without_a_name_takes_the_flags_away() {
     let bytes = encode(&profile);
     let file = tempfile::Builder::new().suffix(".pb.gz").tempfile().unwrap();
     file.as_file().write_all(&bytes).unwrap();
-    let Ok(output) = Command::new("go").args(["tool", "pprof", "-raw"]).arg(file.path()).output() else {
-        testkit::skip!("no go tool");
-    };
+    let mut go = Command::new(testkit::need!("go"));
+    let output = go.args(["tool", "pprof", "-raw"]).arg(file.path()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
         text.lines().any(|l| l.trim_end() == "1: 0x1000/0x9000/0x1000 /opt/my app/bin 00ffa0b1"),

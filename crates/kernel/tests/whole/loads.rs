@@ -16,6 +16,9 @@ fn off_cpu(wakers: bool) -> Option<OffCpu> {
 #[test]
 fn the_programs_load_with_each_setting_and_with_all() {
     let _alone = crate::alone();
+    if let Err(reason) = testkit::has_btf() {
+        testkit::skip!("{reason}");
+    }
     let stats = Some(SchedStats { each_process: true, split_events: 8 });
     let changes: [Change; 16] = [
         ("python", |settings| settings.python = true),

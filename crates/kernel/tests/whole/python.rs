@@ -127,6 +127,7 @@ impl Drop for Target {
 fn loaded() -> Option<Kernel> {
     let off_cpu = OffCpu { states: vec![State::Blocked], min_block_ns: 0, wall_clock: false, wakers: false };
     let settings = Settings { off_cpu: Some(off_cpu), python: true, seed: 7, ..Settings::default() };
+    testkit::has_btf().map_err(testkit::skipped).ok()?;
     match Kernel::load(&settings) {
         Ok(kernel) => Some(kernel),
         Err(Error::Privilege { .. }) => {

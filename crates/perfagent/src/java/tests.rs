@@ -80,9 +80,15 @@ impl Drop for Left {
     }
 }
 
+/// The launcher of a JVM that also compiles.
+fn java() -> Option<std::path::PathBuf> {
+    testkit::needed("javac")?;
+    testkit::needed("java")
+}
+
 #[test]
 fn a_jvm_writes_its_map_as_often_as_it_is_asked() {
-    let Some(java) = testkit::find_command("java") else { testkit::skip!("java is missing") };
+    let Some(java) = java() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut process = jvm(&java, folder.path(), &[]);
     let left = Left(process.pid());
@@ -99,7 +105,7 @@ fn a_jvm_writes_its_map_as_often_as_it_is_asked() {
 
 #[test]
 fn a_jvm_that_the_signal_would_end_does_not_get_it() {
-    let Some(java) = testkit::find_command("java") else { testkit::skip!("java is missing") };
+    let Some(java) = java() else { return };
     for option in ["-Xrs", "-XX:+DisableAttachMechanism"] {
         let folder = tempfile::tempdir().unwrap();
         let mut process = jvm(&java, folder.path(), &[option]);
@@ -134,21 +140,20 @@ fn a_program_that_only_looks_like_a_jvm_lives_and_costs_seconds() {
 
 #[test]
 fn a_jvm_in_a_container_writes_into_its_own_folder() {
-    let Some(java) = testkit::find_command("java") else { testkit::skip!("java is missing") };
+    let Some(java) = java() else { return };
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::write(folder.path().join("Spin.java"), SPIN).unwrap();
-    let mut command = Command::new("unshare");
+    let options = ["--mount", "--pid", "--fork", "--kill-child"];
+    let Some(mut command) = testkit::unshare(&options) else { return };
     let script = "mount -t tmpfs none /tmp && echo here && exec \"$0\" \"$1\"";
-    command.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script]).arg(java);
+    command.args(["sh", "-c", script]).arg(java);
     command.arg(folder.path().join("Spin.java")).current_dir("/");
     let output = folder.path().join("output");
     command.stdin(Stdio::null()).stdout(fs::File::create(&output).unwrap()).stderr(Stdio::null());
-    let Ok(mut outer) = Process::start(&mut command) else { testkit::skip!("no unshare") };
+    let mut outer = Process::start(&mut command).unwrap();
     let text = || fs::read_to_string(&output).unwrap();
     testkit::until("it runs or ends", || text().contains("ready") || outer.try_wait().unwrap().is_some());
-    if !text().contains("here") {
-        testkit::skip!("no mount namespace can be made");
-    }
+    assert!(text().contains("here"), "{}", text());
     let parents = process::task::parents().unwrap();
     let (inner, _) = *parents.iter().find(|(_, parent)| *parent == outer.pid()).unwrap();
     assert_eq!(process::task::ns_pids(inner).unwrap().last(), Some(&1));

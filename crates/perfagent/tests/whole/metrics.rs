@@ -231,6 +231,9 @@ fn metrics_of_a_start_that_was_cancelled_are_empty() {
     let agent = builder.build().unwrap();
     let cancel = perfagent::CancelToken::new();
     cancel.cancel();
+    if let Err(reason) = testkit::has_btf() {
+        testkit::skip!("{reason}");
+    }
     match agent.start_cancellable(&cancel) {
         Err(Error::Cancelled) => {}
         Err(error @ (Error::Privilege { .. } | Error::Unsupported { .. })) => {

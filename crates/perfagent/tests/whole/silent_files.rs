@@ -136,7 +136,7 @@ fn is_ready(sleeper: &Process) -> bool {
 #[test]
 fn files_that_open_and_cannot_be_read_hold_nothing_up() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(compiler) = testkit::find_command("cc") else { testkit::skip!("no C compiler") };
+    let compiler = testkit::need!("cc");
     let (source, local) = (folder.path().join("program.c"), folder.path().join("program"));
     std::fs::write(&source, PROGRAM).unwrap();
     // Statically linked, it is large enough.

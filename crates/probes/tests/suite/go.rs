@@ -8,9 +8,7 @@ const SOURCE: &str = "package main\n\nimport \"fmt\"\n\nfunc main() { values := 
 
 #[test]
 fn calls_are_found_where_the_disassembly_has_them() {
-    let (Some(go), Some(objdump)) = (testkit::find_command("go"), testkit::find_command("objdump")) else {
-        testkit::skip!("no Go or no objdump");
-    };
+    let (go, objdump) = (testkit::need!("go"), testkit::need!("objdump"));
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("main.go"), SOURCE).unwrap();
     let build = |name: &str, flags: &str| {

@@ -28,8 +28,8 @@ fn described() -> Option<&'static (Vec<u8>, usize)> {
         let program = crate::programs::compiled(folder.path(), "described", SOURCE, &["-g"])?;
         let file = std::fs::read(&program).unwrap();
         let stripped = program.with_extension("stripped");
-        let strip =
-            std::process::Command::new("strip").args(["-g", "-o"]).args([&stripped, &program]).status();
+        let mut strip = std::process::Command::new(testkit::needed("strip")?);
+        let strip = strip.args(["-g", "-o"]).args([&stripped, &program]).status();
         assert!(strip.unwrap().success());
         // The sections of debug information are behind all others but symbols and their names.
         let begin = std::fs::metadata(stripped).unwrap().len() as usize / 2;
@@ -50,7 +50,7 @@ fn parameters(file: Vec<u8>) -> usize {
 
 #[test]
 fn parameters_are_there_before_the_damage() {
-    let Some((file, _)) = described() else { testkit::skip!("no C compiler") };
+    let Some((file, _)) = described() else { return };
     // Signed bits are refused.
     assert_eq!(parameters(file.clone()), 4);
 }

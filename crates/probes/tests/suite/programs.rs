@@ -26,9 +26,9 @@ int datum = 1;
 int main(int argc, char **argv) { NOTE("app", "start", "0", ""); return twice(argc) + known() + second_entry() + indirect() + datum; }
 "#;
 
-/// Compiles a program; `None` without a compiler.
+/// Compiles a program. `None` without a compiler: then the reason of the skip is printed.
 pub fn compiled(folder: &Path, name: &str, source: &str, options: &[&str]) -> Option<PathBuf> {
-    let cc = testkit::find_command("cc")?;
+    let cc = testkit::needed("cc")?;
     let (input, output) = (folder.join(format!("{name}.c")), folder.join(name));
     std::fs::write(&input, source).unwrap();
     let done =

@@ -144,10 +144,9 @@ fn the_same_path_in_another_mount_namespace_is_another_file() {
         "mount -t tmpfs none {0} && cp /bin/tail {0}/program && exec {0}/program -f /dev/null",
         folder.path().display()
     );
-    let mut child = Running::start(Command::new("unshare").args(["-m", "sh", "-c", &script]));
-    if !child.becomes("program") {
-        testkit::skip!("no mount namespace without CAP_SYS_ADMIN");
-    }
+    let Some(mut command) = testkit::unshare(&["--mount"]) else { return };
+    let mut child = Running::start(command.args(["sh", "-c", &script]));
+    assert!(child.becomes("program"));
     let image = child.image(&Files::new());
     let file = image.regions().first().unwrap().file().unwrap();
     assert_eq!(file.path(), path.to_str().unwrap());

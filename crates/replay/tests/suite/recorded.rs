@@ -288,6 +288,7 @@ fn signal_handlers_on_either_stack() {
 /// While the landing pad's frame is being installed, libgcc has overwritten its own frame, and no unwinder gets out.
 #[test]
 fn exceptions() {
+    testkit::need!("g++");
     let seen = record(&mut Command::new(fixture("g++", "exceptions.cpp", &[])), 100, 60, Truth::Unknown);
     let others = seen.unrooted.but(|cut| cut.leaf.0.contains("libgcc_s"));
     assert!(others.0.is_empty(), "{others:?}");
@@ -295,16 +296,9 @@ fn exceptions() {
     assert!(seen.framehop_equal > 10_000, "{seen:?}");
 }
 
-/// A program of the system, if it is there, with arguments that keep it busy.
+/// A program of a package, with arguments that keep it busy.
 fn installed(name: &str, arguments: &[&str]) {
-    let found = std::env::var_os("PATH").and_then(|path| {
-        std::env::split_paths(&path)
-            .map(|folder| folder.join(name))
-            .find(|path| std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF")))
-    });
-    let Some(path) = found else {
-        testkit::skip!("{name} is not installed, or no program of this machine");
-    };
+    let path = testkit::need!(name);
     let seen = record(Command::new(path).args(arguments), 30, 30, Truth::Unknown);
     assert!(seen.rooted * 100 >= seen.stops * 99, "{seen:?}");
 }

@@ -7,8 +7,13 @@ use anyhow::Result;
 use super::program::sources;
 use crate::compile::{Build, Compiler};
 
-/// The file of a static jemalloc with its names, as packages have it.
-const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.a";
+/// A static jemalloc with its names, by its name in the table of packages.
+const JEMALLOC: &str = "jemalloc";
+
+fn with_jemalloc(output: &str, source: &'static str) -> Build {
+    let library = testkit::need(JEMALLOC).map_or_else(|_| JEMALLOC.into(), |file| file.display().to_string());
+    Build::new(output, Compiler::Gcc, source, "-O2").with(&format!("{library} -lm -lstdc++ -lpthread"))
+}
 
 /// Such a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +41,7 @@ impl SampledHeap {
         let build = self.build();
         let library = || {
             let needs = matches!(self, Self::Jemalloc | Self::JemallocPairs);
-            let is_missing = needs && !Path::new(JEMALLOC).exists();
-            is_missing.then(|| format!("{JEMALLOC} is missing (package libjemalloc-dev)"))
+            testkit::need(JEMALLOC).err().filter(|_| needs).map(|missing| missing.to_string())
         };
         build.compiler.missing().or_else(library)
     }
@@ -52,8 +56,7 @@ impl SampledHeap {
 
     fn build(self) -> Build {
         match self {
-            Self::Jemalloc => Build::new("sampled-jemalloc", Compiler::Gcc, "sampled.c", "-O2")
-                .with(&format!("{JEMALLOC} -lm -lstdc++ -lpthread")),
+            Self::Jemalloc => with_jemalloc("sampled-jemalloc", "sampled.c"),
             Self::OtelMemory => {
                 Build::new("sampled-otel", Compiler::Gcc, "sampled.c", "-O2 -DOTEL").with("-lm")
             }
@@ -66,8 +69,7 @@ impl SampledHeap {
                     .with("{sources}/goheap_profile.go")
             }
             Self::Pairs => Build::new("pairs", Compiler::Gcc, "pairs.c", "-O2"),
-            Self::JemallocPairs => Build::new("pairs-jemalloc", Compiler::Gcc, "pairs.c", "-O2")
-                .with(&format!("{JEMALLOC} -lm -lstdc++ -lpthread")),
+            Self::JemallocPairs => with_jemalloc("pairs-jemalloc", "pairs.c"),
             Self::GoPairs => Build::new("gopairs", Compiler::Go, "gopairs.go", ""),
             Self::GoWithout => Build::new("goheap-without", Compiler::Go, "goheap.go", ""),
         }

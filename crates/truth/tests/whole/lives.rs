@@ -20,7 +20,8 @@ use crate::Setup;
 const PID: u32 = 700;
 
 /// Runs two programs with one PID, when the capture has begun: then its metrics are served. In a PID namespace of its own no other process takes PIDs, so the next one can be chosen.
-fn one_pid_twice(setup: &Setup, folder: &Path) -> String {
+fn one_pid_twice(setup: &Setup, folder: &Path) -> Option<String> {
+    let mut command = testkit::unshare(&["--pid", "--fork", "--mount-proc"])?;
     let programs = Scheduling::new(&setup.out);
     let (hogs, mayflies) = (programs.path("hogs").unwrap(), programs.path("mayflies").unwrap());
     let at = folder.display();
@@ -38,10 +39,8 @@ fn one_pid_twice(setup: &Setup, folder: &Path) -> String {
         mayflies = mayflies.display(),
         before = PID - 1,
     );
-    let mut command = Command::new("unshare");
-    command.args(["--pid", "--fork", "--mount-proc", "sh", "-c", &script]);
-    let output = command.output().unwrap();
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    let output = command.args(["sh", "-c", &script]).output().unwrap();
+    Some(String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
 }
 
 fn comms(capture: &Capture, function: &str) -> Vec<String> {
@@ -55,15 +54,8 @@ fn comms(capture: &Capture, function: &str) -> Vec<String> {
 #[test]
 fn a_pid_that_is_used_again_is_another_process() {
     let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
-    if !Command::new("unshare")
-        .args(["--pid", "--fork", "--mount-proc", "true"])
-        .status()
-        .is_ok_and(|s| s.success())
-    {
-        testkit::skip!("no PID namespace can be made (unshare)");
-    }
     let folder = tempfile::tempdir().unwrap();
-    let output = one_pid_twice(&setup, folder.path());
+    let Some(output) = one_pid_twice(&setup, folder.path()) else { return };
     let number = format!("number {PID}");
     assert!(
         output.lines().filter(|line| *line == number).count() == 2 && output.contains("status 0"),
@@ -119,10 +111,10 @@ fn the_stacks_of_32_bit_code_have_a_cause_of_their_own() {
     assert!(finished.messages.contains("profile a 64-bit build"), "{}", finished.messages);
 }
 
-/// The processes in the BPF map of an agent, if `bpftool` can show them.
-fn known_processes(agent: u32) -> Option<Vec<u32>> {
+/// The processes in the BPF map of an agent, as `bpftool` shows them.
+fn known_processes(bpftool: &Path, agent: u32) -> Option<Vec<u32>> {
     let json = |arguments: &[&str]| -> Option<serde_json::Value> {
-        let output = Command::new("bpftool").arg("-j").args(arguments).output().ok()?;
+        let output = Command::new(bpftool).arg("-j").args(arguments).output().ok()?;
         serde_json::from_slice(&output.stdout).ok()
     };
     let held = BpfObjects::held_by(agent).maps;
@@ -144,12 +136,11 @@ fn known_processes(agent: u32) -> Option<Vec<u32>> {
 #[test]
 fn a_process_that_works_on_after_its_end_is_forgotten() {
     let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
+    let bpftool = testkit::need!("bpftool");
     let options = ["--profile", "--sample-rate", "4999", "--duration", "1h"];
     let mut session = Session::start(&setup.agent, &options, Subject::Machine).unwrap();
     session.until_attached().unwrap();
-    if known_processes(session.pid()).is_none() {
-        testkit::skip!("bpftool cannot tell what a map has (package bpftool)");
-    }
+    assert!(known_processes(&bpftool, session.pid()).is_some(), "bpftool shows the map");
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let mut ended = Vec::new();
     for _ in 0..3 {
@@ -165,7 +156,7 @@ fn a_process_that_works_on_after_its_end_is_forgotten() {
     }
     let mut left = Vec::new();
     let is_forgotten = testkit::holds_within(testkit::PATIENCE, || {
-        let known = known_processes(session.pid()).unwrap();
+        let known = known_processes(&bpftool, session.pid()).unwrap();
         left = ended.iter().filter(|pid| known.contains(pid)).collect();
         left.is_empty()
     });

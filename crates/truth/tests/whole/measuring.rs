@@ -58,7 +58,7 @@ fn an_idle_cpu_lacks_no_periods() {
         Build::new("recurse-fp", Compiler::Gcc, "recurse.c", flags).run(&sources(), &out()).unwrap();
     let cpus = std::thread::available_parallelism().unwrap().get().min(4);
     for cpu in 0..cpus {
-        let mut command = Command::new("taskset");
+        let mut command = Command::new(testkit::need!("taskset"));
         command.args(["-c", &cpu.to_string()]).arg(&program).args(["30", "20000000"]);
         let target = Target::start_command(&mut command).unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use profile::Mapping;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use testkit::{Process, find_command, skipped};
+use testkit::{Process, skipped};
 use truth::profiler::read_pprof;
 use truth::programs::{all, sources};
 use truth::roots::Roots;
@@ -23,28 +23,23 @@ const CAPABILITIES: &str = "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog,cap_da
 /// Where the agent lies with file capabilities, to be run by another user.
 struct Capable {
     folder: TempDir,
+    setpriv: PathBuf,
 }
 
 impl Capable {
     /// Says why not.
     fn new(setup: &Setup, capabilities: &str) -> Option<Self> {
-        for (command, package) in [("setcap", "libcap2-bin"), ("setpriv", "util-linux")] {
-            if find_command(command).is_none() && !fs::exists(format!("/usr/sbin/{command}")).unwrap_or(false)
-            {
-                skipped(format_args!("{command} is missing (package {package})"));
-                return None;
-            }
-        }
+        let (setcap, setpriv) = (testkit::needed("setcap")?, testkit::needed("setpriv")?);
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let agent = folder.path().join("perf-agent");
         fs::copy(&setup.agent, &agent).unwrap();
-        let set = Command::new("setcap").arg(capabilities).arg(&agent).output().unwrap();
+        let set = Command::new(setcap).arg(capabilities).arg(&agent).output().unwrap();
         if !set.status.success() {
             skipped(format_args!("setcap failed: {}", String::from_utf8_lossy(&set.stderr)));
             return None;
         }
-        Some(Self { folder })
+        Some(Self { folder, setpriv })
     }
 
     fn profile(&self) -> PathBuf {
@@ -53,7 +48,7 @@ impl Capable {
 
     /// Profiles a process until it had half a second of CPU time. The exit status and the messages.
     fn run(&self, target: &Target) -> (ExitStatus, String) {
-        let mut command = Command::new("setpriv");
+        let mut command = Command::new(&self.setpriv);
         command
             .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"])
             .arg(self.folder.path().join("perf-agent"))

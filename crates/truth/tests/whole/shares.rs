@@ -11,7 +11,7 @@ fn four_functions_have_their_shares() {
     let Some(setup) = Setup::alone() else { return };
     let plan = Plan { seconds: 10.0, rate_hz: 999 };
     let mut profilers = vec![setup.profiler()];
-    if testkit::find_command("perf").is_some() {
+    if testkit::needed("perf").is_some() {
         profilers.push(Profiler::Perf(PerfMode::FramePointers));
     }
     let measured = measure(&setup.out, &profilers, plan).unwrap();

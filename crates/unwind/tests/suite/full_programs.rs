@@ -82,13 +82,8 @@ fn check(mode: &str) -> (usize, usize) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/stepped.c");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("stepped-{mode}"));
     let flags = ["-O1", "-fno-omit-frame-pointer", "-Wl,-z,lazy", "-o"];
-    match Command::new("gcc").args(flags).arg(&program).arg(source).status() {
-        Ok(status) => assert!(status.success()),
-        Err(_) => {
-            testkit::skipped("gcc is not installed");
-            return (usize::MAX, usize::MAX);
-        }
-    }
+    let Some(gcc) = testkit::needed("gcc") else { return (usize::MAX, usize::MAX) };
+    assert!(Command::new(gcc).args(flags).arg(&program).arg(source).status().unwrap().success());
     // Space above main's frame, so that a whole window can be read there.
     let output =
         Command::new(program).args([mode, "1"]).env("ROOM", "x".repeat(4 * STACK_BYTES)).output().unwrap();

@@ -5,6 +5,7 @@ mod full_hostile;
 mod full_programs;
 mod full_rows;
 mod hostile;
+mod large_files;
 mod oracle_codewalk;
 mod oracle_framehop;
 mod oracle_functions;

@@ -136,15 +136,14 @@ fn code_agrees_with_frame_information() {
         ("/lib/x86_64-linux-gnu/libc.so.6", 5000),
         ("/lib64/ld-linux-x86-64.so.2", 500),
         ("/lib/x86_64-linux-gnu/libm.so.6", 1000),
-        ("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", 5000),
+        ("libcrypto", 5000),
         ("/bin/bash", 10_000),
-        ("/usr/bin/make", 3000),
+        ("make", 3000),
         ("/sbin/ldconfig", 7000),
     ] {
-        let Some((agreement, _)) = check(path) else {
-            testkit::skipped(format_args!("in part: {path} is missing"));
-            continue;
-        };
+        let file = if path.starts_with('/') { Some(path.into()) } else { testkit::needed(path) };
+        let Some(file) = file else { continue };
+        let (agreement, _) = check(file.to_str().unwrap()).unwrap();
         assert!(agreement.equal > least, "{path}: {}", agreement.equal);
         assert!(agreement.pushes_ignored <= 16, "{path}: {}", agreement.pushes_ignored);
         assert!(agreement.wrong.is_empty(), "{path}: {}", agreement.wrong.len());

@@ -153,34 +153,25 @@ fn this_test_itself() {
     assert!(compared > 5000, "{compared}");
 }
 
-/// Libraries of another machine, if a cross compiler for it is installed.
+/// Libraries of another machine.
 #[test]
 fn aarch64() {
-    let folder = std::env::var("AARCH64_LIBRARIES").unwrap_or("/usr/aarch64-linux-gnu/lib".to_owned());
+    let libc = testkit::need!("aarch64-libc");
     for (name, rows) in [("libc.so.6", 10_000), ("libm.so.6", 1000), ("ld-linux-aarch64.so.1", 1000)] {
-        let path = format!("{folder}/{name}");
-        if !std::path::Path::new(&path).exists() {
-            testkit::skip!("{path} is missing (package libc6-arm64-cross)");
-        }
-        let (compared, _) = sweep(&path);
-        assert!(compared > rows, "{path} {compared}");
+        let path = libc.with_file_name(name);
+        let (compared, _) = sweep(path.to_str().unwrap());
+        assert!(compared > rows, "{name} {compared}");
     }
 }
 
-/// Large files, if installed.
 #[test]
 fn large_files() {
-    for path in [
-        "/usr/bin/node",
-        "/usr/lib/x86_64-linux-gnu/libLLVM-14.so.1",
-        "/usr/lib/x86_64-linux-gnu/libcrypto.so.3",
-    ] {
-        if !std::path::Path::new(path).exists() {
-            testkit::skipped(format_args!("in part: {path} is missing"));
-            continue;
-        }
-        let (compared, expressions) = sweep(path);
-        assert!(compared > 20_000 && expressions < compared, "{path} {compared} {expressions}");
+    for path in [crate::large_files::node(), crate::large_files::llvm(), testkit::needed("libcrypto")]
+        .into_iter()
+        .flatten()
+    {
+        let (compared, expressions) = sweep(path.to_str().unwrap());
+        assert!(compared > 20_000 && expressions < compared, "{path:?} {compared} {expressions}");
     }
 }
 

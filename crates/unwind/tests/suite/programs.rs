@@ -38,16 +38,10 @@ pub(crate) fn build_source(source: &str, name: &str, compiler: &str, arguments: 
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("main.c"), source).unwrap();
     let output = folder.join("program");
-    match Command::new(compiler).args(arguments).arg("-o").arg(&output).arg(folder.join("main.c")).status() {
-        Ok(status) => {
-            assert!(status.success(), "{compiler} {arguments:?}");
-            Some(output)
-        }
-        Err(_) => {
-            testkit::skipped(format_args!("{compiler} is not installed"));
-            None
-        }
-    }
+    let mut command = Command::new(testkit::needed(compiler)?);
+    let status = command.args(arguments).arg("-o").arg(&output).arg(folder.join("main.c")).status();
+    assert!(status.unwrap().success(), "{compiler} {arguments:?}");
+    Some(output)
 }
 
 fn rule_in_main(elf: &[u8], table: &Table) -> Option<Rule> {
@@ -67,7 +61,7 @@ fn debug_frame_plain_and_compressed() {
     assert_eq!(rule_in_main(&plain, &expected), Some(entry));
     for kind in ["zlib", "zlib-gnu", "zstd"] {
         let packed = path.with_extension(kind);
-        let mut objcopy = Command::new("objcopy");
+        let mut objcopy = Command::new(testkit::need!("objcopy"));
         objcopy.arg(format!("--compress-debug-sections={kind}")).arg(&path).arg(&packed);
         if !objcopy.status().is_ok_and(|status| status.success()) {
             testkit::skipped(format_args!("this objcopy does not know {kind}"));
@@ -106,8 +100,7 @@ fn entry_points_are_roots() {
 /// musl's libc has no frame information; its code must give rows for nearly all functions.
 #[test]
 fn musl_is_covered_by_its_code() {
-    let path = "/usr/lib/x86_64-linux-musl/libc.so";
-    let Ok(elf) = std::fs::read(path) else { testkit::skip!("{path} is missing (package musl-tools)") };
+    let elf = std::fs::read(testkit::need!("musl")).unwrap();
     let table = unwind::compile(&elf).unwrap();
     let stats = table.stats;
     assert!(stats.analysed_functions > 1500, "{stats:?}");

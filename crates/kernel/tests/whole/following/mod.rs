@@ -32,6 +32,7 @@ pub fn following_nobody(min_block: Duration) -> Option<Kernel> {
         wakers: false,
     };
     let settings = Settings { off_cpu: Some(off_cpu), per_thread: true, seed: 7, ..Settings::default() };
+    testkit::has_btf().map_err(testkit::skipped).ok()?;
     let mut kernel = match Kernel::load(&settings) {
         Ok(kernel) => kernel,
         Err(Error::Privilege { .. }) => {

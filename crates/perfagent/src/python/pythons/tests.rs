@@ -11,9 +11,7 @@ fn greenlets_are_known_by_their_module() {
     let folder = tempfile::tempdir().unwrap();
     let (source, module) = (folder.path().join("module.c"), folder.path().join("_greenlet.cpython.so"));
     std::fs::write(&source, "int answer(void) { return 42; }").unwrap();
-    let (Some(compiler), Some(python)) = (testkit::find_command("cc"), testkit::find_command("python3")) else {
-        testkit::skip!("no C compiler or no Python");
-    };
+    let (compiler, python) = (testkit::need!("cc"), testkit::need!("python3"));
     let compiled = Command::new(compiler).args(["-shared", "-fPIC", "-o"]).args([&module, &source]).status();
     assert!(compiled.unwrap().success());
     let script = "import ctypes, sys, time

@@ -32,10 +32,7 @@ impl Programs {
 
     /// Compiles a program. `None`: there is no compiler.
     fn compile(&self, name: &str, source: &str) -> Option<PathBuf> {
-        let Some(compiler) = testkit::find_command("cc") else {
-            testkit::skipped("no C compiler");
-            return None;
-        };
+        let compiler = testkit::needed("cc")?;
         let (file, program) = (self.0.path().join(name).with_extension("c"), self.0.path().join(name));
         std::fs::write(&file, source).unwrap();
         let mut command = Command::new(compiler);

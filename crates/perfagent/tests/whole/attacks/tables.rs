@@ -29,11 +29,7 @@ struct Attack {
 impl Attack {
     fn new() -> Option<Self> {
         let programs = Programs::new();
-        let compiler = testkit::find_command("cc");
-        let Some(compiler) = compiler else {
-            testkit::skipped("no C compiler");
-            return None;
-        };
+        let compiler = testkit::needed("cc")?;
         let folder = programs.0.path().to_owned();
         let source = |name: &str, text: &str| {
             let path = folder.join(name);

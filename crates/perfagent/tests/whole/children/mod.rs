@@ -26,9 +26,7 @@ fn samples(pid: u32, no_children: bool) -> Option<u64> {
 
 #[test]
 fn no_child_that_is_made_while_descendants_are_read_is_missed() {
-    let Some(compiler) = testkit::find_command("cc") else {
-        testkit::skip!("no C compiler");
-    };
+    let compiler = testkit::need!("cc");
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("relay.c"), folder.path().join("relay"));
     std::fs::write(&source, RELAY).unwrap();

@@ -68,9 +68,7 @@ fn a_rotated_capture_writes_a_set_of_files_for_each_interval() {
 #[test]
 fn outputs_made_from_a_recording_are_those_of_the_live_run() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(mut program) = Program::start(folder.path(), Duration::from_secs(1)) else {
-        testkit::skip!("no C compiler");
-    };
+    let Some(mut program) = Program::start(folder.path(), Duration::from_secs(1)) else { return };
     let live = folder.path().join("live");
     fs::create_dir(&live).unwrap();
     let (off_cpu, recorded) = (MemorySink::new(), live.join("all.perf-agent"));

@@ -17,7 +17,7 @@ pub(super) struct Program(Process);
 impl Program {
     /// Compiles and starts it. None: there is no compiler.
     pub(super) fn start(folder: &Path, length: Duration) -> Option<Self> {
-        let compiler = testkit::find_command("cc")?;
+        let compiler = testkit::needed("cc")?;
         let (source, program) = (folder.join("threads.c"), folder.join("threads"));
         std::fs::write(&source, SOURCE).unwrap();
         let compiled =

@@ -48,9 +48,7 @@ fn of(threads: &BTreeMap<u32, String>, what: &str, sums: &BTreeMap<u32, Sums>) -
 #[test]
 fn intervals_sum_to_what_a_capture_without_cuts_says() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(mut program) = Program::start(folder.path(), LENGTH) else {
-        testkit::skip!("no C compiler");
-    };
+    let Some(mut program) = Program::start(folder.path(), LENGTH) else { return };
     let (whole, agent) = (of_all_time(&program), of_all_time(&program));
     if !started(&whole) || !started(&agent) {
         return;
@@ -87,9 +85,7 @@ fn intervals_sum_to_what_a_capture_without_cuts_says() {
 #[test]
 fn each_interval_is_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(mut program) = Program::start(folder.path(), LENGTH) else {
-        testkit::skip!("no C compiler");
-    };
+    let Some(mut program) = Program::start(folder.path(), LENGTH) else { return };
     let agent = of_all_time(&program);
     if !started(&agent) {
         return;
@@ -129,9 +125,7 @@ fn each_interval_is_whole() {
 #[test]
 fn the_least_length_of_a_wait_is_that_of_the_whole_wait() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(mut program) = Program::start(folder.path(), LENGTH) else {
-        testkit::skip!("no C compiler");
-    };
+    let Some(mut program) = Program::start(folder.path(), LENGTH) else { return };
     let agent = of_threads(&program).min_block(Duration::from_millis(500)).build().unwrap();
     if !started(&agent) {
         return;

@@ -54,9 +54,7 @@ fn check(interval: &Recording, threads: &BTreeMap<u32, String>, pid: u32) {
 #[test]
 fn each_sample_is_there_by_itself() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(mut program) = Program::start(folder.path(), Duration::from_secs(3)) else {
-        testkit::skip!("no C compiler");
-    };
+    let Some(mut program) = Program::start(folder.path(), Duration::from_secs(3)) else { return };
     let builder = Agent::builder().pid(program.pid()).with_cpu_profile().with_off_cpu_profile();
     let agent = builder.per_thread(true).sample_rate(997).single_samples(true).build().unwrap();
     if !started(&agent) {
@@ -78,9 +76,7 @@ fn each_sample_is_there_by_itself() {
 #[test]
 fn without_being_asked_for_there_are_none() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(mut program) = Program::start(folder.path(), Duration::from_millis(300)) else {
-        testkit::skip!("no C compiler");
-    };
+    let Some(mut program) = Program::start(folder.path(), Duration::from_millis(300)) else { return };
     let agent = Agent::builder().pid(program.pid()).with_cpu_profile().sample_rate(997).build().unwrap();
     if !started(&agent) {
         return;

@@ -41,7 +41,7 @@ fn assert_counted(what: &str, recorded: u64, expected: std::ops::RangeInclusive<
 #[test]
 fn waits_are_those_that_the_kernel_counts() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(compiler) = testkit::find_command("cc") else { testkit::skip!("no C compiler") };
+    let compiler = testkit::need!("cc");
     let (source, program) = (folder.path().join("switches.c"), folder.path().join("switches"));
     std::fs::write(&source, SOURCE).unwrap();
     let compiled = Command::new(compiler).args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).status();

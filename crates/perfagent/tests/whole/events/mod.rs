@@ -48,10 +48,7 @@ pub(crate) fn captured_of(
 
 /// A program, compiled; none without a compiler.
 pub(crate) fn compiled(folder: &Path, text: &str, flags: &[String]) -> Option<std::path::PathBuf> {
-    let Some(compiler) = testkit::find_command("cc") else {
-        testkit::skipped("no C compiler");
-        return None;
-    };
+    let compiler = testkit::needed("cc")?;
     let (source, program) = (folder.join("causes.c"), folder.join("causes"));
     std::fs::write(&source, text).unwrap();
     let arguments = ["-O1", "-fomit-frame-pointer", "-o"];

@@ -26,10 +26,7 @@ const PLACES: [(&str, LockClass); 7] = [
 ];
 
 fn built(folder: &Path, source: &str, flags: &str) -> Option<PathBuf> {
-    let Some(go) = testkit::find_command("go") else {
-        testkit::skipped("no Go");
-        return None;
-    };
+    let go = testkit::needed("go")?;
     std::fs::write(folder.join("contention.go"), source).unwrap();
     let mut command = Command::new(go);
     command.current_dir(folder).env("GO111MODULE", "off");

@@ -75,11 +75,8 @@ fn is_right(stack: &Captured) -> bool {
 
 #[test]
 fn a_server_with_an_interpreter_shows_the_functions_of_its_program() {
-    for needed in [APACHE.to_owned(), format!("{MODULES}/mod_wsgi.so")] {
-        if !Path::new(&needed).exists() {
-            testkit::skip!("{needed} is missing");
-        }
-    }
+    testkit::need!("apache2");
+    testkit::need!("mod_wsgi");
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -14,10 +14,7 @@ const PROGRAM: &str = include_str!("fake.c");
 
 /// Compiles the program under a name. `None`: there is no compiler.
 fn compiled(folder: &Path, name: &str, flags: &[&str]) -> Option<std::path::PathBuf> {
-    let Some(compiler) = testkit::find_command("cc") else {
-        testkit::skipped("no C compiler");
-        return None;
-    };
+    let compiler = testkit::needed("cc")?;
     let (source, program) = (folder.join("fake.c"), folder.join(name));
     std::fs::write(&source, PROGRAM).unwrap();
     let status = Command::new(compiler)

@@ -13,9 +13,7 @@ const BRIEF: &str = include_str!("brief.c");
 /// Every stack is longer than what is sent of it from its stack pointer on.
 #[test]
 fn stacks_of_processes_of_some_milliseconds_are_complete_behind_a_large_frame_too() {
-    let Some(compiler) = testkit::find_command("cc") else {
-        testkit::skip!("no C compiler");
-    };
+    let compiler = testkit::need!("cc");
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("brief.c"), folder.path().join("brief"));
     std::fs::write(&source, BRIEF).unwrap();
