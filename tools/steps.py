@@ -19,8 +19,15 @@ SHOWN = 40
 
 
 def environment():
-    """The path finds Rust, Go and the programs of root; builds are not incremental."""
+    """The path finds Rust, Go and the programs of root; builds are not incremental; Go's caches are among the project's own."""
     found = dict(os.environ)
+    cache = Path(found.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perf-agent-go"
+    config = Path(found.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    # Go writes its counters where settings are, so its settings are named.
+    found.setdefault("GOENV", str(config / "go/env"))
+    found["XDG_CONFIG_HOME"] = str(cache / "config")
+    found.setdefault("GOCACHE", str(cache / "build"))
+    found.setdefault("GOMODCACHE", str(cache / "modules"))
     more = [f"{Path.home()}/.cargo/bin", "/usr/local/go/bin", "/usr/sbin", "/sbin"]
     found["PATH"] = ":".join([found.get("PATH", "/usr/bin:/bin"), *more])
     # A fresh clone is built once, so what incremental compilation stores is never used.
