@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
 use rustix::process::geteuid;
 
 /// Compiles and loads `bench/bpf/NAME.bpf.c`.
@@ -22,6 +22,8 @@ pub fn load(name: &str, out: &Path) -> Result<Object> {
 /// # Errors
 /// If the kernel refuses the program; the message names the missing privilege or a security policy.
 pub fn load_into_kernel(name: &str, object: OpenObject) -> Result<Object> {
+    // libtest captures what the macros print, and not what libbpf writes by itself.
+    set_print(Some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
     object.load().map_err(|error| {
         let hint = match error.kind() {
             ErrorKind::PermissionDenied if !geteuid().is_root() => "; run as root",
