@@ -55,13 +55,13 @@ pub(crate) fn with_held<T: Send>(
 ) -> Result<T, Refusal> {
     let deadline = Instant::now() + PATIENCE;
     let mut act = Some(act);
-    let mut last = "no thread came to a place where functions may be called".to_owned();
+    let mut last = None;
     for attempt in 0.. {
         target.check()?;
         let attempted = match obstacle::of_process(target.pid) {
             Some(Obstacle::Final(refusal)) => return Err(refusal),
             Some(Obstacle::Passing(why)) => {
-                last = why.to_owned();
+                last = Some(why.to_owned());
                 Ok(None)
             }
             None => on_own_thread(|| {
@@ -72,9 +72,12 @@ pub(crate) fn with_held<T: Send>(
         match attempted {
             Ok(Some(done)) => return Ok(done),
             Ok(None) | Err(CallError::Ended) => {}
-            Err(CallError::Unfit(why)) => last = format!("no function can be called in it: {why}"),
-            // A thread that does not stop waits in the kernel, and others may not.
-            Err(CallError::Late(what)) => last = format!("{what} in time"),
+            Err(CallError::Unfit(why)) => last = Some(format!("no function can be called in it: {why}")),
+            // A thread that does not stop waits in the kernel or for a processor, and others may not. An obstacle that an earlier
+            // attempt found says more.
+            Err(CallError::Late(what)) => {
+                last.get_or_insert_with(|| format!("{what} in time"));
+            }
             Err(error) => return Err(error.into()),
         }
         if Instant::now() >= deadline {
@@ -82,6 +85,7 @@ pub(crate) fn with_held<T: Send>(
         }
         std::thread::sleep(PAUSE);
     }
+    let last = last.unwrap_or_else(|| "no thread came to a place where functions may be called".to_owned());
     Err(Refusal::new(Token::Timeout, last))
 }
 
