@@ -4,6 +4,8 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::Lines;
+
 /// A child process. It is killed and waited for when this is dropped, also when the test fails.
 #[derive(Debug)]
 pub struct Process(Option<Child>);
@@ -54,6 +56,15 @@ impl Process {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.id()
+    }
+
+    /// The first line of its piped output; further ones are not read.
+    ///
+    /// # Panics
+    /// If there is none within a minute.
+    #[track_caller]
+    pub fn first_line(&mut self) -> String {
+        Lines::of(self.stdout.take().expect("its output is piped and was not read")).next()
     }
 
     /// Waits until it ends, and reads its piped outputs.
@@ -111,6 +122,13 @@ mod tests {
         command.args(["-c", "echo text"]).stdout(Stdio::piped());
         let output = Process::start(&mut command).unwrap().wait_with_output().unwrap();
         assert!(output.status.success() && output.stdout == b"text\n", "{output:?}");
+    }
+
+    #[test]
+    fn the_first_line_is_read() {
+        let mut command = Command::new("sh");
+        let mut process = Process::start(command.args(["-c", "echo one; echo two"]).stdout(Stdio::piped())).unwrap();
+        assert_eq!(process.first_line(), "one");
     }
 
     #[test]

@@ -56,9 +56,8 @@ fn captured(kind: &str) -> Option<(String, Vec<Warning>)> {
     let mut target = Process::start(&mut command).unwrap();
     // Removed at the end.
     let _map = PerfMap::of(target.pid());
-    let mut line = String::new();
-    BufReader::new(target.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
+    let line = target.first_line();
+    assert_eq!(line, "ready");
     let sink = MemorySink::new();
     let builder = Agent::builder().pid(target.pid()).sample_rate(499).with_cpu_profile();
     let agent = builder.folded_to(sink.clone()).build().unwrap();

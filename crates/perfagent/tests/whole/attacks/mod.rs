@@ -10,7 +10,6 @@ mod processes;
 mod rules;
 mod tables;
 
-use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -49,9 +48,7 @@ fn start(program: &Path, words: &[&str]) -> Process {
 
 /// Waits until a program has said something.
 fn await_line(process: &mut Process) {
-    let mut line = String::new();
-    let output = process.stdout.take().unwrap();
-    assert!(std::io::BufReader::new(output).read_line(&mut line).unwrap() > 0, "it ended");
+    process.first_line();
 }
 
 /// The thread of a capture. Beside it, other tests run in this process.

@@ -1,7 +1,6 @@
 //! Descendants of targets that live when the capture begins.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ fn no_child_that_is_made_while_descendants_are_read_is_missed() {
     let compiled = Command::new(compiler).args(["-O1", "-o"]).arg(&program).arg(&source).status();
     assert!(compiled.unwrap().success());
     let mut first = Process::start(Command::new(program).stdout(Stdio::piped())).unwrap();
-    BufReader::new(first.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    first.first_line();
     let Some(alone) = samples(first.pid(), true) else { return };
     for _ in 0..4 {
         let all = samples(first.pid(), false).unwrap();
@@ -47,7 +46,7 @@ fn living_descendants_are_targets_unless_children_are_left_out() {
     // A grandchild that computes; the first process sleeps.
     command.args(["-c", "sh -c 'while :; do :; done; exit' & echo begun; exec sleep 300"]);
     let mut target = Process::start(command.stdout(Stdio::piped())).unwrap();
-    BufReader::new(target.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    target.first_line();
     let _child = Foreign(children(target.pid())[0]);
     let Some(with) = samples(target.pid(), false) else { return };
     let without = samples(target.pid(), true).unwrap();
@@ -65,7 +64,7 @@ fn a_target_that_is_added_brings_its_living_descendants() {
     let mut command = Command::new("sh");
     command.args(["-c", "sh -c 'while :; do :; done; exit' & echo begun; exec sleep 300"]);
     let mut target = Process::start(command.stdout(Stdio::piped())).unwrap();
-    BufReader::new(target.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    target.first_line();
     let _child = Foreign(children(target.pid())[0]);
     let first = Process::asleep();
     let agent = Agent::builder().pid(first.pid()).sample_rate(997).with_cpu_profile().with_off_cpu_profile();

@@ -6,7 +6,7 @@ mod several;
 mod siblings;
 mod values;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -41,9 +41,8 @@ pub(crate) fn captured_of(
         return None;
     }
     program.stdin.take().unwrap().write_all(b"\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    Some((agent.stop().unwrap(), line.trim().parse().unwrap()))
+    let line = program.first_line();
+    Some((agent.stop().unwrap(), line.parse().unwrap()))
 }
 
 /// A program, compiled; none without a compiler.

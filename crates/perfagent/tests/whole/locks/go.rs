@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -63,8 +63,7 @@ fn compare(flags: &str) {
         return;
     }
     program.stdin.take().unwrap().write_all(b"\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    program.first_line();
     let report = agent.stop().unwrap();
     let locks = report.recording().locks().unwrap();
     let rows: Vec<&LockRow> = locks.held.iter().chain(&locks.others).collect();
@@ -114,8 +113,7 @@ fn waits_of_goroutines_are_recorded_no_longer_than_they_are_cheap() {
         return;
     }
     program.stdin.take().unwrap().write_all(b"\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    program.first_line();
     let report = agent.stop().unwrap();
     let is_told = |warning: &perfagent::Warning| warning.message.contains("following the goroutines");
     assert_eq!(report.warnings.iter().filter(|warning| is_told(warning)).count(), 1, "{:?}", report.warnings);

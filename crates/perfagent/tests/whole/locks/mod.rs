@@ -3,7 +3,7 @@
 mod go;
 mod kernel;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 use perfagent::{Agent, AgentBuilder, HeldBy, LockClass};
@@ -55,8 +55,7 @@ fn the_whole_system_has_the_same_waits_among_those_of_others() {
         return;
     }
     program.stdin.take().unwrap().write_all(b"\n").unwrap();
-    let mut line = String::new();
-    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    program.first_line();
     let report = agent.stop().unwrap();
     let locks = report.recording().locks().unwrap();
     let of_program: Vec<_> = locks.held.iter().filter(|row| row.pid == Some(program.pid())).collect();
