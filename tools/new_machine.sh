@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs README's first two commands in an empty Debian 12: a root with git, curl and this machine's stable Rust, and a clone of the last commit.
+# Runs README's first two commands in an empty Debian 12. The root has git, curl, this machine's stable Rust, and a clone of the last commit.
 #   new_machine.sh [FOLDER]    the root is made in FOLDER, which must not exist, and stays there; without FOLDER it is temporary
 # Package sources, certificates and the settings of cargo, Go and npm are this machine's. Prints what the commands print, and the
 # packages that they installed. Needs root, mmdebstrap and 12 GB.
@@ -50,7 +50,7 @@ else
     trap 'rm -rf --one-file-system "$root"' EXIT
 fi
 
-# The sources of this machine, whichever form its lists have.
+# The package sources of this machine.
 sources=$(apt-get indextargets --format 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(REPO_URI) $(RELEASE) $(COMPONENT)' \
     'Created-By: Packages' | awk '$4 ~ /^bookworm(-updates|-security)?$/ && $5 == "main"' | sort -u)
 [ -n "$sources" ] || die "this machine has no package sources of Debian 12 (bookworm); apt-get update reads them"

@@ -37,7 +37,7 @@ def environment():
 
 
 class Gate:
-    """What a gate has counted so far."""
+    """The counts of a gate."""
 
     def __init__(self, name):
         self.begun = time.monotonic()
@@ -129,7 +129,7 @@ def reasons(skips):
 
 
 class Expected:
-    """The reasons for which a check may be skipped, as expected-skips.txt lists them."""
+    """The permitted reasons of skips, from expected-skips.txt."""
 
     def __init__(self, text, who):
         lines = [line.split(None, 1) for line in text.splitlines() if line.strip() and not line.startswith("#")]

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# An executable that reports nothing for so many seconds hangs.
+# An executable hangs if it reports nothing for this time, in seconds.
 LIMIT = 600
 
 
@@ -91,13 +91,13 @@ class Report:
 
 
 def skip_reason(output):
-    """Why a test was skipped, in whole or in part, as crate testkit prints it. Of several reasons the first."""
+    """Why a test was skipped, in whole or in part, as crate testkit prints it. The first of several reasons."""
     found = re.search(r"skipped: (?:\S+: )?(.*)", output)
     return found and found[1]
 
 
 def cause(output):
-    """The message of a panic, on one line: what was expected and what came."""
+    """The messages of a test's panics, on one line."""
     messages = []
     inside = False
     for line in output.splitlines():

@@ -1,4 +1,4 @@
-"""Tests of test_programs and steps: what is made of the output of test executables."""
+"""Tests of test_programs and steps: reports are read, failures and skips are counted."""
 
 import json
 import subprocess
