@@ -23,5 +23,4 @@ pub mod session;
 pub mod shares;
 pub mod table;
 pub mod target;
-pub mod tries;
 pub mod verdict;

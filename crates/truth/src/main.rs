@@ -84,9 +84,6 @@ struct CheckArgs {
     /// Demand no more than this, in per cent.
     #[arg(long)]
     floor: Option<f64>,
-    /// How often a program is tried before it fails: others may spoil a capture. Each failure is printed.
-    #[arg(long, default_value_t = 1)]
-    tries: usize,
     /// Further arguments for perf-agent.
     #[arg(last = true)]
     more: Vec<String>,
@@ -124,9 +121,6 @@ struct OffcpuArgs {
     /// Number of threads where there are many.
     #[arg(long, default_value_t = 20_000)]
     crowd: u64,
-    /// How often a claim is tried before it fails. Each failure is printed.
-    #[arg(long, default_value_t = 1)]
-    tries: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -173,8 +167,8 @@ fn run(cli: &Cli) -> Result<()> {
                 Kind::PerfFp => Profiler::Perf(PerfMode::FramePointers),
             };
             let plan = Plan { seconds: args.seconds, rate_hz: args.rate };
-            let (prebuilt, floor, tries) = (args.prebuilt, args.floor, args.tries);
-            let check = report::Check { out, prebuilt, profiler: &profiler, plan, floor, tries };
+            let (prebuilt, floor) = (args.prebuilt, args.floor);
+            let check = report::Check { out, prebuilt, profiler: &profiler, plan, floor };
             check.run(&args.which.programs())
         }
         Task::Table(args) => {
@@ -195,7 +189,7 @@ fn run(cli: &Cli) -> Result<()> {
                 ms: (args.seconds * 1000.0) as u64,
                 crowd: args.crowd,
             };
-            claims::check(&lab, args.tries)
+            claims::check(&lab)
         }
     }
 }

@@ -8,7 +8,6 @@ use truth::profiler::{PerfMode, Profiler};
 use truth::programs::{Program, sources};
 use truth::run::Plan;
 use truth::table::Row;
-use truth::tries::until_it_holds;
 use truth::verdict::Verdict;
 use truth::{shares, table};
 
@@ -34,8 +33,6 @@ pub struct Check<'a> {
     pub plan: Plan,
     /// Demand no more than this, in per cent.
     pub floor: Option<f64>,
-    /// How often a program is tried at most.
-    pub tries: usize,
 }
 
 impl Check<'_> {
@@ -64,9 +61,7 @@ impl Check<'_> {
     pub fn run(&self, programs: &[Program]) -> Result<()> {
         let mut failed = 0;
         for program in programs {
-            let tried = until_it_holds(self.tries, || self.judge(program));
-            tried.lines(program.name.as_ref()).for_each(|line| println!("{line}"));
-            match tried.last {
+            match self.judge(program) {
                 Ok(line) => println!("{line}"),
                 Err(line) => {
                     println!("FAILED   {line}");
