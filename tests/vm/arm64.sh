@@ -70,7 +70,7 @@ sh /checks
 status=$?
 INIT
     # Pointer authentication by QEMU's own algorithm: the architecture's is slow in software.
-    boot "$version, aarch64" "$kernel" ttyAMA0 qemu-system-aarch64 -machine virt,gic-version=3 -cpu max,pauth-impdef=on -m 1024 \
+    boot "$version, aarch64" "$kernel" ttyAMA0 qemu-system-aarch64 -machine virt,gic-version=3 -smp 2 -cpu max,pauth-impdef=on -m 1024 \
         -device pci-serial,chardev=output
 done
 exit "$failed"

@@ -34,6 +34,12 @@ plant() { # KERNEL
     cp "$(dirname "$(dirname "$1")")/busybox" "$tree/bin/busybox"
 }
 
+# The same for a program that takes its debug information along: without it, the guest starts and hashes less.
+put_stripped() { # FILE DESTINATION
+    put "$1" "$2"
+    strip "$tree$2"
+}
+
 # Puts a file into the tree, with the shared libraries that it needs.
 put() { # FILE DESTINATION
     mkdir -p "$tree$(dirname "$2")"
@@ -55,6 +61,7 @@ mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; m
 stty -F /dev/$1 raw -echo
 # The kernel would lower the sampling rate because emulated interrupts take long.
 echo 0 > /proc/sys/kernel/perf_cpu_time_max_percent
+(sleep 1800; echo "ended after half an hour" > /dev/$1; poweroff -f) > /dev/null 2>&1 &
 exec > /dev/$1 2>&1
 INIT
         cat
@@ -72,7 +79,7 @@ boot() { # NAME KERNEL CONSOLE EMULATOR OPTION…
     shift 4
     (cd "$tree" && find . -print0 | cpio --null -o -H newc --quiet -R 0:0) > "$work/initrd"
     : > "$work/output"
-    timeout 840 "$emulator" -nodefaults -no-user-config -display none -no-reboot -smp 2 -accel tcg,thread=single,tb-size=512 \
+    timeout 3600 "$emulator" -nodefaults -no-user-config -display none -no-reboot -accel tcg,thread=single,tb-size=512 \
         -kernel "$(find "$kernel/boot" -name 'vmlinuz-*' -print -quit)" -initrd "$work/initrd" \
         -chardev "file,id=console,path=$work/console" -serial chardev:console -chardev "file,id=output,path=$work/output" "$@" \
         -append "console=$console rdinit=/init panic=-1 oops=panic quiet nokaslr no_timer_check tsc=reliable $options" &
@@ -86,4 +93,17 @@ boot() { # NAME KERNEL CONSOLE EMULATOR OPTION…
         echo "perf-agent failed on kernel $name; end of the console:" >&2
         tail -n 15 "$work/console" >&2
     fi
+}
+
+# The same on x86-64, with two CPUs. The guest's clock counts instructions, 8 ns each, and jumps to the next timer while no CPU has
+# anything to do. So the guest loses no time to other work on the host, or to its other CPU: the CPUs take turns until the next timer is due.
+# The time stamp counter counts the ns of that clock. Without -erms, for each byte that is copied would be an instruction.
+#
+# QEMU before 8.1 gives no turn to the CPU whose turn begins when a timer is due, so a CPU could starve. Here that is the turn of a
+# CPU between the two, which Linux never starts: QEMU takes CPUs in the order of the command line, Linux in that of their sockets.
+boot_x86() { # NAME KERNEL
+    local options="tsc_early_khz=1000000 maxcpus=2 $options" cpu=max-x86_64-cpu,erms=off,core-id=0,thread-id=0
+    boot "$1" "$2" ttyS0 qemu-system-x86_64 -machine q35,hpet=off -m 2048 -serial chardev:output \
+        -icount shift=3,sleep=off -rtc clock=vm -cpu max,erms=off \
+        -smp 1,sockets=3,maxcpus=3 -device $cpu,socket-id=2 -device $cpu,socket-id=1
 }

@@ -15,13 +15,12 @@ seconds=${SECONDS_OF_HITS:-60}
 . "$here/boot.sh"
 require tests/vm/preempt.sh "$agent"
 gcc -O2 -fomit-frame-pointer -static -o "$work/preempted" "$root/truth/programs/preempted.c"
-gcc -O2 -o "$work/tsc" "$here/tsc.c"
-options="tsc_early_khz=$("$work/tsc") preempt=full"
+options=preempt=full
 
 for version in "$@"; do
     kernel=$("$here/kernel.sh" "$version")
     plant "$kernel"
-    put "$agent" /bin/perf-agent
+    put_stripped "$agent" /bin/perf-agent
     put "$work/preempted" /bin/preempted
     init ttyS1 << INIT
 mount -t debugfs none /sys/kernel/debug; mount -t tracefs none /sys/kernel/tracing
@@ -50,6 +49,6 @@ if [ \$code = 0 ] && [ \$status = 1 ] && [ "\$hits" -gt 0 ] && [ "\$((samples + 
     status=0; echo "ok       preempt=full"
 fi
 INIT
-    boot "$version" "$kernel" ttyS0 qemu-system-x86_64 -machine q35,hpet=off -cpu max -m 2048 -serial chardev:output
+    boot_x86 "$version" "$kernel"
 done
 exit "$failed"
