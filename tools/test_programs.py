@@ -92,7 +92,7 @@ class Report:
 
 def skip_reason(output):
     """Why a test was skipped, in whole or in part, as crate testkit prints it. The first of several reasons."""
-    found = re.search(r"skipped: (?:\S+: )?(.*)", output)
+    found = re.search(r"^skipped: \S+: (.*)", output, re.M)
     return found and found[1]
 
 

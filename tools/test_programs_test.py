@@ -33,6 +33,9 @@ class Reports(unittest.TestCase):
         report = self.of(event("ok", stdout="skipped: a::b: needs root\nskipped: a::b: no tool\n"))
         self.assertEqual((report.passed, report.skipped), (0, [("a::b", "needs root")]))
 
+    def test_a_test_that_prints_the_word_was_not_skipped(self):
+        self.assertEqual(self.of(event("ok", stdout="Ledger { lost: 0, skipped: 0, walks: 1 }\n")).passed, 1)
+
     def test_an_ignored_test_keeps_its_reason(self):
         self.assertEqual(self.of(event("ignored", message="takes minutes")).skipped, [("a::b", "takes minutes")])
 
