@@ -17,8 +17,9 @@ use crate::{PythonFrames, Warning};
 
 /// Bytes of names and lines of an interval. Functions beyond them have no names.
 const MAX_BYTES: usize = 64 << 20;
-/// How long the threads that sleep at the start wait for the interpreters of their processes to be known.
-const FIND: Duration = Duration::from_millis(500);
+/// How long the stacks of threads that sleep at the start wait for the interpreters of their processes to be known. An interpreter is
+/// found within 0.1 s of CPU time, and a busy machine gives perf-agent a tenth of a CPU.
+const FIND: Duration = Duration::from_secs(2);
 
 /// What is known of programs in Python.
 pub(super) struct PythonStacks {
