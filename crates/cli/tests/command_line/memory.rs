@@ -3,7 +3,7 @@
 use crate::capture::{assert_status, ledger, privileged, start_in};
 use crate::stderr;
 
-/// Each descent of 400 calls takes another way. It ends after 1.5 s of CPU time.
+/// Each descent of 400 calls takes another way. It ends after 2 s of CPU time.
 const PROGRAM: &str = "
 #include <stdint.h>
 #include <time.h>
@@ -19,7 +19,7 @@ __attribute__((noinline)) static int right(int depth) {
     if (!depth) { for (int i = 0; i < 300000; i++) spins++; return 2; }
     return (turn() ? left(depth - 1) : right(depth - 1)) + 2;
 }
-int main(void) { while (clock() < 3 * CLOCKS_PER_SEC / 2) left(400); return 0; }
+int main(void) { while (clock() < 2 * CLOCKS_PER_SEC) left(400); return 0; }
 ";
 
 #[test]
