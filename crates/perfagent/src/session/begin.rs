@@ -148,9 +148,23 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
             kernel.set_kernel_stacks(pid, on).map_err(load_error)?;
         }
     }
-    for pid in &pids {
-        let image = read_target(&mut processes, *pid)?;
-        processes.enter_target(image, from_ns);
+    let by_number = |pid: u32| given.contains(&pid) || gated.as_ref().is_some_and(|one| one.pid() == pid);
+    let mut read = Vec::with_capacity(pids.len());
+    for pid in pids {
+        match read_target(&mut processes, pid) {
+            Ok(image) => processes.enter_target(image, from_ns),
+            // A process that was found by its name is no target if it ends before it is read.
+            Err(Error::Target { reason: TargetReason::Gone, .. }) if !by_number(pid) => {
+                kernel.remove_process(pid, monotonic_ns());
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        read.push(pid);
+    }
+    let pids = read;
+    if let (true, Some(name)) = (pids.is_empty(), config.comms.first()) {
+        return Err(Error::NoSuchName { name: name.clone() });
     }
     descendants::read(&mut processes, &mut kernel, &pids, &followed);
     shared.set_targets(targets_of(&processes, &pids, &followed));
