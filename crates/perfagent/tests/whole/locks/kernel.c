@@ -5,6 +5,7 @@
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 static pthread_barrier_t round_begins, round_ends;
-static int faults, out;
+static int faults, out, waiter_tid, holder_asleep;
 static char *page;
 static long waited_ns;
 
@@ -31,7 +32,25 @@ static long now_ns(void)
 	return now.tv_sec * 1000000000L + now.tv_nsec;
 }
 
-/* Gives the page 10 ms after somebody has asked for it. */
+/* Whether the waiter sleeps in the kernel where no signal wakes it, as threads that wait for a lock do. */
+static int waiter_sleeps(void)
+{
+	char path[64], text[512], *state;
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", waiter_tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length <= 0)
+		return 0;
+	text[length] = 0;
+	state = strrchr(text, ')');
+	return state && state[2] == 'D';
+}
+
+/* Gives the page 10 ms after the waiter has begun to wait for the holder, which has asked for it. */
 static void *giver(void *unused)
 {
 	struct uffd_msg message;
@@ -39,6 +58,9 @@ static void *giver(void *unused)
 	while (read(faults, &message, sizeof(message)) == sizeof(message)) {
 		struct uffdio_zeropage zero = {.range = {(unsigned long)page, 4096}};
 
+		__atomic_store_n(&holder_asleep, 1, __ATOMIC_RELEASE);
+		while (!waiter_sleeps())
+			sleep_us(100);
 		sleep_us(10000);
 		ioctl(faults, UFFDIO_ZEROPAGE, &zero);
 	}
@@ -76,10 +98,11 @@ static void *waiter(void *unused)
 {
 	long i, from;
 
+	waiter_tid = syscall(SYS_gettid);
 	for (i = 0; i < ROUNDS; i++) {
 		pthread_barrier_wait(&round_begins);
-		/* Meanwhile the holder falls asleep. */
-		sleep_us(2000);
+		while (!__atomic_exchange_n(&holder_asleep, 0, __ATOMIC_ACQUIRE))
+			sleep_us(100);
 		from = now_ns();
 		wait_in_kernel();
 		waited_ns += now_ns() - from;
