@@ -280,9 +280,10 @@ fn the_last_of_many_names_is_shown() {
         capture.stacks.iter().map(|s| &s.comm).filter(|comm| comm.contains("name")).collect();
     comms.sort_unstable();
     comms.dedup();
-    // Names that were sent but have no sample are in neither; there are few.
+    // A name that was sent and has no sample is in neither. A name that was not sent, and that perf-agent has read when it first looked at
+    // the process, is in both. Both are few.
     let (skipped, shown) = (number("renames_skipped"), comms.len() as u64);
-    assert!((19_000..=20_001).contains(&(skipped + shown)), "{skipped} + {shown}: {:?}", capture.comments);
+    assert!((19_000..=20_005).contains(&(skipped + shown)), "{skipped} + {shown}: {:?}", capture.comments);
     assert_eq!(number("life_lost"), 0, "{:?}", capture.comments);
     assert!(shown < 200, "{comms:?}");
 }
