@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn the_first_line_is_read() {
         let mut command = Command::new("sh");
-        let mut process = Process::start(command.args(["-c", "echo one; echo two"]).stdout(Stdio::piped())).unwrap();
+        let mut process =
+            Process::start(command.args(["-c", "echo one; echo two"]).stdout(Stdio::piped())).unwrap();
         assert_eq!(process.first_line(), "one");
     }
 
