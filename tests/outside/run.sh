@@ -24,6 +24,10 @@ check() { # HOW
         echo "skipped: the program outside of the workspace, $1: needs root"
         return
     fi
+    if ! /usr/bin/python3 "$here/../../tools/rights.py"; then
+        echo "skipped: needs BPF and perf events: the kernel refuses them to this process"
+        return
+    fi
     local said
     said=$("$program")
     echo "$1: $said"
