@@ -34,7 +34,7 @@ plant() { # KERNEL
     cp "$(dirname "$(dirname "$1")")/busybox" "$tree/bin/busybox"
 }
 
-# The same for a program that takes its debug information along: without it, the guest starts and hashes less.
+# Puts a program into the tree without its debug information, which the guest would unpack and hash.
 put_stripped() { # FILE DESTINATION
     put "$1" "$2"
     strip "$tree$2"
@@ -95,12 +95,12 @@ boot() { # NAME KERNEL CONSOLE EMULATOR OPTION…
     fi
 }
 
-# The same on x86-64, with two CPUs. The guest's clock counts instructions, 8 ns each, and jumps to the next timer while no CPU has
-# anything to do. So the guest loses no time to other work on the host, or to its other CPU: the CPUs take turns until the next timer is due.
-# The time stamp counter counts the ns of that clock. Without -erms, for each byte that is copied would be an instruction.
+# Boots the tree on x86-64, with two CPUs. The guest's clock counts instructions, 8 ns each, and jumps to the next timer while both CPUs are
+# idle. So other work on the host costs the guest no time of its own. The CPUs take turns, each until the next timer is due. The time stamp
+# counter counts the ns of that clock. With erms, each byte that the kernel copies would be an instruction.
 #
-# QEMU before 8.1 gives no turn to the CPU whose turn begins when a timer is due, so a CPU could starve. Here that is the turn of a
-# CPU between the two, which Linux never starts: QEMU takes CPUs in the order of the command line, Linux in that of their sockets.
+# QEMU before 8.1 gives an empty turn to the CPU that follows when a timer is due, so that CPU could starve. A third CPU, which Linux
+# never starts, takes the empty turns: it is the second for QEMU, by the order of the options, and the last for Linux, by its socket.
 boot_x86() { # NAME KERNEL
     local options="tsc_early_khz=1000000 maxcpus=2 $options" cpu=max-x86_64-cpu,erms=off,core-id=0,thread-id=0
     boot "$1" "$2" ttyS0 qemu-system-x86_64 -machine q35,hpet=off -m 2048 -serial chardev:output \
