@@ -113,7 +113,15 @@ const UNCHANGED: End = End { changed: Some(0), usual: 0, queued: 0, given_back: 
 
 #[test]
 fn a_program_goes_on_as_if_nothing_had_happened() {
+    // Under a filter the thread really returns from a signal, and the kernel forgets how much of a wait is left.
+    let waits_in_part = !testkit::has_seccomp_filter();
+    if !waits_in_part {
+        testkit::skipped("in part: under a seccomp filter a wait with a timeout ends early");
+    }
     for mode in ["spin", "sleep", "poll", "futex"] {
+        if ["sleep", "poll"].contains(&mode) && !waits_in_part {
+            continue;
+        }
         let Some(target) = Target::start(mode) else { return };
         let probe = target.function("probe");
         for round in 0..if mode == "spin" { 60 } else { 15 } {

@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_browser_leaves_neither_files_nor_processes() {
-        let Some(browser) = Browser::start() else { crate::skip!("chromium is not installed") };
+        let Some(browser) = Browser::start() else { return };
         let (folder, group) = (browser._profile.path().to_owned(), Pid::from_child(&browser.process));
         assert!(test_kill_process_group(group).is_ok() && folder.exists());
         drop(browser);

@@ -36,7 +36,7 @@ pub use process::Process;
 pub use pythons::{
     Python, pythons, pythons_of, pythons_with_trampolines, supported_pythons, switchable_pythons,
 };
-pub use rights::{has_btf, has_file_capabilities, may_profile};
+pub use rights::{has_btf, has_file_capabilities, has_seccomp_filter, may_profile};
 pub use rustix::process::Signal;
 pub use sampler::{has_sampler, waits_for_events};
 pub use skip::skipped;

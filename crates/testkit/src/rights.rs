@@ -44,6 +44,13 @@ pub fn has_btf() -> Result<(), &'static str> {
     Err("needs BTF: /sys/kernel/btf/vmlinux is missing")
 }
 
+/// Whether a seccomp filter judges the system calls of this process and its children, as in most containers.
+#[must_use]
+pub fn has_seccomp_filter() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().filter_map(|line| line.strip_prefix("Seccomp:")).any(|mode| mode.trim() != "0")
+}
+
 fn suffices(is_root: bool, has_capabilities: bool) -> Result<(), String> {
     if is_root || has_capabilities {
         return Ok(());
