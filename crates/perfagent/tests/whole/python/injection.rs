@@ -10,7 +10,7 @@ use testkit::{
 };
 
 use super::captured::{Captured, Line, alone, stacks};
-use crate::started::started;
+use crate::started::{is_refusal, started};
 
 /// Runs functions, and tells at SIGUSR1 whether the trampoline is on. The word `fork`: a child does the same; `forks`: children come and go.
 const PROGRAM: &str = r#"
@@ -178,10 +178,7 @@ fn refused(pids: &[u32]) -> Option<(u32, &'static str)> {
             assert!(error.to_string().starts_with(&format!("python: pid {pid}: {token}: ")), "{error}");
             Some((pid, token))
         }
-        Err(error @ (Error::Privilege { .. } | Error::Unsupported { .. })) => {
-            testkit::skipped(error);
-            None
-        }
+        Err(error) if is_refusal(&error) => None,
         other => panic!("{other:?}"),
     }
 }
@@ -218,7 +215,7 @@ fn a_start_that_is_cancelled_or_fails_leaves_the_trampoline_off() {
     match result {
         Ok(()) => drop(agent.stop()),
         Err(Error::Cancelled) => {}
-        Err(error @ (Error::Privilege { .. } | Error::Unsupported { .. })) => return testkit::skipped(error),
+        Err(error) if is_refusal(&error) => return,
         Err(error) => panic!("{error}"),
     }
     assert!(!program.is_on());
