@@ -24,7 +24,9 @@ def call(number, *arguments):
 
 
 def refuses_profiling():
-    """Whether the kernel, or a filter in front of it, refuses BPF maps or events of all processes to this process."""
+    """Whether BPF programs or events of all processes are impossible here: BTF is missing, or the kernel or a filter refuses."""
+    if not os.path.exists("/sys/kernel/btf/vmlinux"):
+        return True
     if platform.machine() not in CALLS:
         return False
     bpf, perf_event_open = CALLS[platform.machine()]
