@@ -43,13 +43,15 @@ progress() { # PID compute|nap
 }
 has_done() { [ "$(progress "$1" "$2")" -ge "$3" ]; }
 
-# A capture lasts until the program has got CPU time for 400 samples, or has waited 400 times. The functions of the first samples may be missing,
+# A capture lasts until the program has got CPU time for 800 samples, or has waited 400 times. The functions of the first samples may be missing,
 # until perf-agent knows the interpreter. Waits are judged in one of the interpreters.
 python() { # INTERPRETER compute|nap MODE
+    wanted=400
+    [ "$2" = nap ] || wanted=800
     $1 -I -S /python.py "$2" > ready & program=$!
     until_true grep -q ready ready
     capture "$3" "$3-output" python.pb.gz -F 99 --pid $program
-    until_true has_done $program "$2" $(($(progress $program "$2") + 400))
+    until_true has_done $program "$2" $(($(progress $program "$2") + wanted))
     ended && $1 -I -S /python.py judge "$2" python.pb.gz
     say $? "$1, $2"
     kill $program

@@ -39,8 +39,9 @@ use crate::usage::Usage;
 use crate::{CancelToken, Config, Error, Targets, Unwind, Warning, WarningKind, export, priority, privilege};
 
 /// How long the start waits until it is known where the targets' interpreters of Python keep their frames. Reading the file of an interpreter
-/// takes most of it, some ten milliseconds where the machine is idle; what is not known by then is missing in the first stacks.
-const FIND_PYTHONS: Duration = Duration::from_millis(500);
+/// takes most of it: some ten milliseconds on an idle machine, and on a busy one as long as it takes to get 0.1 s of CPU time. Functions of an
+/// interpreter that is not known by then are missing from the first stacks.
+const FIND_PYTHONS: Duration = Duration::from_secs(2);
 
 /// What an agent hands over to begin a capture.
 pub(crate) struct Order {
