@@ -28,7 +28,7 @@ pub use burn::burn;
 pub use command::{find_command, perf, perf_agent};
 pub use foreign::{Foreign, children, send};
 pub use lines::Lines;
-pub use namespaces::unshare;
+pub use namespaces::{may_unshare, unshare};
 pub use needs::{Missing, need, needed};
 pub use own_test::{is_alone, own_test};
 pub use perf_map::PerfMap;

@@ -6,24 +6,33 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// A command that runs a program in new namespaces: `unshare` with these options. `None` where that is not possible: then the
-/// reason of the skip is printed. With a mount namespace the program may mount file systems.
+/// As [`may_unshare`]. `None` where that is not possible: then the reason of the skip is printed.
 ///
 /// # Panics
 /// If a temporary folder or a process cannot be made.
 #[must_use]
 pub fn unshare(options: &[&str]) -> Option<Command> {
+    may_unshare(options).map_err(crate::skipped).ok()
+}
+
+/// A command that runs a program in new namespaces: `unshare` with these options. With a mount namespace the program may mount file
+/// systems.
+///
+/// # Errors
+/// The reason of a skip, found by trying once.
+///
+/// # Panics
+/// If a temporary folder or a process cannot be made.
+pub fn may_unshare(options: &[&str]) -> Result<Command, String> {
     static TRIED: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
-    let program = crate::needed("unshare")?;
+    let program = crate::need("unshare").map_err(|missing| missing.to_string())?;
     let mut tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
-    let refusal = tried.entry(options.join(" ")).or_insert_with(|| refusal(&program, options));
-    if let Some(reason) = refusal {
-        crate::skipped(reason);
-        return None;
+    if let Some(reason) = tried.entry(options.join(" ")).or_insert_with(|| refusal(&program, options)) {
+        return Err(reason.clone());
     }
     let mut command = Command::new(program);
     command.args(options);
-    Some(command)
+    Ok(command)
 }
 
 /// Why these namespaces cannot be made, by trying.

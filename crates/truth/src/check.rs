@@ -5,9 +5,10 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::profiler::Profiler;
-use crate::programs::{Program, sources};
+use crate::programs::{Launch, Program, sources};
 use crate::roots::Roots;
 use crate::run::{Plan, run};
+use crate::target::NAMESPACES;
 use crate::verdict::Verdict;
 
 /// A verdict needs at least this many samples.
@@ -47,6 +48,11 @@ pub fn check(
     plan: Plan,
     floor_pct: Option<f64>,
 ) -> Result<Outcome> {
+    if program.launch == Launch::Namespaces
+        && let Err(why) = testkit::may_unshare(&NAMESPACES)
+    {
+        return Ok(Outcome::Skipped(why));
+    }
     if !prebuilt {
         if let Some(why) = program.missing_compiler() {
             return Ok(Outcome::Skipped(why));

@@ -16,6 +16,9 @@ use crate::programs::{Launch, Program};
 /// A program with many threads takes long to start on a busy machine.
 const READY_BY: Duration = Duration::from_secs(120);
 
+/// The options of `unshare` for [`Launch::Namespaces`].
+pub(crate) const NAMESPACES: [&str; 4] = ["--pid", "--mount-proc", "--fork", "--kill-child"];
+
 /// A program that is ready.
 #[derive(Debug)]
 pub struct Target {
@@ -42,7 +45,7 @@ impl Target {
             Launch::CopiedArgument => Some(copy_aside(&mut words[1])?),
         };
         if program.launch == Launch::Namespaces {
-            let unshare = ["unshare", "--pid", "--mount-proc", "--fork", "--kill-child", "--"];
+            let unshare = ["unshare"].into_iter().chain(NAMESPACES).chain(["--"]);
             words.splice(0..0, unshare.map(str::to_owned));
         }
         let deleted = (program.launch == Launch::CopiedProgram).then(|| words[0].clone());
