@@ -96,7 +96,7 @@ mod tests {
     fn chance_is_not_judged_and_a_lower_share_is() {
         assert!(!too_many(11, 5000, 99.9) && too_many(12, 5000, 99.9));
         assert!(!too_many(3, 1000, 99.9) && too_many(5, 1000, 99.9));
-        assert!(!too_many(1100, 100_000, 99.0) && too_many(1200, 100_000, 99.0));
+        assert!(!too_many(1090, 100_000, 99.0) && too_many(1200, 100_000, 99.0));
         assert!(!too_many(0, 100, 100.0) && too_many(1, 100, 100.0));
     }
 }
