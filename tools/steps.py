@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+import rights
+
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute()
 # The last lines of a log that a failure shows.
@@ -45,6 +47,7 @@ class Gate:
         shutil.rmtree(self.logs, ignore_errors=True)
         self.logs.mkdir(parents=True)
         self.environment = environment()
+        self.expected = Expected((ROOT / "tools/expected-skips.txt").read_text(), rights.who())
         self.passed = 0
         self.failures = []
         self.skips = []
@@ -62,8 +65,11 @@ class Gate:
         self.failures.append(failure)
         print(f"FAILED {failure}", flush=True)
 
-    def skip(self, name, reason):
+    def skip(self, name, reason, test=None):
+        """Counts a skip, and a failure if no line of expected-skips.txt has the reason. `test`: its name there, if it is another."""
         self.skips.append((name, reason))
+        if not self.expected.has(test or name, reason):
+            self.fail(f"{name}: skipped for a reason that tools/expected-skips.txt does not list: {reason}")
 
     def run(self, name, *command, limit=1200, **more):
         """Runs a command with its output in a log. Prints its time, and the end of the log if it failed."""

@@ -19,9 +19,8 @@ import sys
 import threading
 
 sys.dont_write_bytecode = True
-import rights  # noqa: E402
 import test_programs  # noqa: E402
-from steps import ROOT, Expected, Gate, tell  # noqa: E402
+from steps import ROOT, Gate, tell  # noqa: E402
 
 # Builds do not hang, but other work on the machine may make them slow.
 BUILD = 3600
@@ -70,8 +69,8 @@ class Load:
 class Tests:
     """Runs executables and counts what their tests say."""
 
-    def __init__(self, gate, expected, filters):
-        self.gate, self.expected, self.filters = gate, expected, filters
+    def __init__(self, gate, filters):
+        self.gate, self.filters = gate, filters
         self.lock = threading.Lock()
         self.times = []
 
@@ -102,9 +101,7 @@ class Tests:
         for test, cause in report.failed:
             self.gate.fail(f"{executable.name} {test}: {cause}")
         for test, reason in report.skipped:
-            self.gate.skip(f"{executable.name} {test}", reason)
-            if not self.expected.has(test, reason):
-                self.gate.fail(f"{executable.name} {test}: skipped for a reason that tools/expected-skips.txt does not list: {reason}")
+            self.gate.skip(f"{executable.name} {test}", reason, test)
 
     def run_all(self, executables, more):
         """Whole captures one after the other, beside them the other tests and `more`; then what runs alone."""
@@ -151,7 +148,7 @@ def build(gate, parts_only):
     return list(test_programs.executables(gate.log_of("build-tests")))
 
 
-def outside(gate, expected):
+def outside(gate):
     """A program outside of the workspace that uses the library."""
     if not gate.run("outside", "tests/outside/run.sh", limit=BUILD):
         gate.failures.append("outside")
@@ -159,10 +156,8 @@ def outside(gate, expected):
     skipped = [line.removeprefix("skipped: ") for line in gate.log_of("outside").splitlines() if line.startswith("skipped: ")]
     if not skipped:
         gate.passed += 1
-    elif expected.has("outside", skipped[0]):
-        gate.skip("outside", skipped[0])
     else:
-        gate.fail(f"outside: skipped for a reason that tools/expected-skips.txt does not list: {skipped[0]}")
+        gate.skip("outside", skipped[0])
 
 
 def documentation(gate):
@@ -230,11 +225,10 @@ def main():
         signal.signal(number, test_programs.RUNNING.end)
     gate = Gate("test")
     interpreters(gate)
-    expected = Expected((ROOT / "tools/expected-skips.txt").read_text(), rights.who())
-    tests = Tests(gate, expected, options.filters)
+    tests = Tests(gate, options.filters)
     executables = build(gate, options.parts)
     # A filter names tests, and these have no names.
-    more = [] if options.parts or options.filters else [lambda: documentation(gate), lambda: outside(gate, expected)]
+    more = [] if options.parts or options.filters else [lambda: documentation(gate), lambda: outside(gate)]
     if executables:
         with Tracepoints(), Leftovers(gate):
             for _ in range(options.repeat):

@@ -1,10 +1,11 @@
 """Tests of test_programs and steps: reports are read, failures and skips are counted."""
 
+import io
 import json
-import subprocess
 import sys
 import tempfile
 import unittest
+from contextlib import redirect_stdout
 from pathlib import Path
 from unittest import mock
 
@@ -92,6 +93,15 @@ class Skips(unittest.TestCase):
         expected = steps.Expected("# comment\n\nall   no PMU\nother needs root$\n", {"all", "root"})
         self.assertTrue(expected.has("x::y", "no PMU here"))
         self.assertFalse(expected.has("x::y", "needs root"))
+
+    def test_a_skip_for_a_reason_that_is_not_listed_is_a_failure(self):
+        gate = steps.Gate.__new__(steps.Gate)
+        gate.skips, gate.failures, gate.expected = [], [], steps.Expected("all ^b: known$\n", {"all"})
+        with redirect_stdout(io.StringIO()):
+            gate.skip("program b", "known", "b")
+            self.assertEqual(gate.failures, [])
+            gate.skip("program c", "new", "c")
+        self.assertEqual((len(gate.failures), len(gate.skips)), (1, 2))
 
     def test_reasons_are_counted(self):
         rows = steps.reasons([("a", "needs root"), ("b", "no PMU"), ("c", "needs root")])
