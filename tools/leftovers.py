@@ -127,7 +127,10 @@ def is_of_tests(pid):
         is_built_here = False
     variables = text(f"/proc/{pid}/environ").split("\0")
     is_of_cargo = any(variable.startswith(f"CARGO_MANIFEST_DIR={ROOT}/") for variable in variables)
-    return status[1] == os.getsid(0) or is_built_here or is_of_cargo
+    # Without a leader in this namespace, the number is 0, which threads of the kernel have too.
+    session = os.getsid(0)
+    is_of_session = session != 0 and status[1] == session
+    return is_of_session or is_built_here or is_of_cargo
 
 
 def ancestors():

@@ -96,6 +96,12 @@ class Leftovers(unittest.TestCase):
         self.assertNotIn(foreign.pid, found)
         self.assertNotIn(of_other_tree.pid, found)
 
+    def test_session_0_is_no_session_of_the_tests(self):
+        process = self.start(env={}, start_new_session=True)
+        self.patch("status_of", lambda pid: (2, 0, "1"))
+        with mock.patch.object(os, "getsid", lambda pid: 0):
+            self.assertFalse(leftovers.is_of_tests(process.pid))
+
     def test_a_program_of_the_build_is_a_leftover(self):
         self.kinds["process"] = leftovers.processes
         self.patch("TARGET", Path(sys.executable).resolve().parent)
