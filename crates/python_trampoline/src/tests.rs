@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use testkit::{PerfMap, Process, Signal, send};
+use testkit::{ControlGroup, PerfMap, Process, Signal, send};
 
 use super::*;
 use crate::api::Texts;
@@ -19,7 +19,7 @@ const PROGRAM: &str = r#"
 import json, os, select, signal, sys, threading, time
 def told(*_):
     active = sys.is_stack_trampoline_active() if hasattr(sys, "is_stack_trampoline_active") else False
-    os.write(1, b"on\n" if active else b"off\n")
+    with open("question", "rb") as question: os.write(1, b"%s %s\n" % (question.read(), b"on" if active else b"off"))
 signal.signal(signal.SIGUSR1, told)
 def leaf(n): return n * n % 7
 def compute():
@@ -58,8 +58,10 @@ fn newest() -> Option<PathBuf> {
     switchable().pop()
 }
 
+/// A program that answers SIGUSR1 by a line with the number in the file `question`, and whether the trampoline is on.
 struct Program {
     process: Process,
+    /// Where it runs, with its output.
     folder: tempfile::TempDir,
     _map: PerfMap,
 }
@@ -77,10 +79,11 @@ impl Program {
     fn run(command: &mut Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let output = fs::File::create(folder.path().join("output")).unwrap();
-        command.stdin(Stdio::null()).stdout(output);
+        command.stdin(Stdio::null()).stdout(output).current_dir(folder.path());
         let process = Process::start(command).unwrap();
         let map = PerfMap::of(process.pid());
         let program = Self { process, folder, _map: map };
+        program.ask(0);
         testkit::until("it runs", || program.lines() >= 1);
         program
     }
@@ -97,12 +100,25 @@ impl Program {
         self.text().lines().count()
     }
 
+    fn ask(&self, number: usize) {
+        fs::write(self.folder.path().join("question"), number.to_string()).unwrap();
+    }
+
     /// Whether the trampoline is on, as the program itself says.
     fn says(&self) -> bool {
-        let before = self.lines();
-        self.send_usr1();
-        testkit::until("it answers", || self.lines() > before);
-        self.text().lines().last() == Some("on")
+        let number = self.lines();
+        self.ask(number);
+        let answer = || {
+            let text = self.text();
+            let is_answer = |line: &str| line.strip_prefix(&format!("{number} ")).map(|word| word == "on");
+            text.ends_with('\n').then(|| text.lines().find_map(is_answer))?
+        };
+        // A signal just before the program begins to wait is answered after the wait, unless another one ends it.
+        testkit::until("it answers", || {
+            self.send_usr1();
+            answer().is_some()
+        });
+        answer().unwrap()
     }
 
     fn send_usr1(&self) {

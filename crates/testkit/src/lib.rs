@@ -1,14 +1,15 @@
 //! What the tests of several crates need.
 //!
-//! In: child processes that end with their test, CPU time to burn, waiting with a deadline, skipping with a reason,
-//! packages, commands and the built `perf-agent`, interpreters of Python, tests in a process of their own, a browser, how far its start has come, temporary perf maps, rights. Guaranteed: nothing outlives the value that
-//! stands for it; no test is skipped without a line with the reason.
+//! In: child processes that end with their test, CPU time to burn, waiting with a deadline, skipping with a reason, packages, commands and the
+//! built `perf-agent`, interpreters of Python, tests in a process of their own, control groups, a browser, how far its start has come, temporary
+//! perf maps, rights. Guaranteed: nothing outlives the value that stands for it; no test is skipped without a line with the reason.
 //! Not here: any part of the product, and anything that only one crate tests.
 #![forbid(unsafe_code)]
 
 mod browser;
 mod burn;
 mod command;
+mod control_group;
 mod foreign;
 mod lines;
 mod namespaces;
@@ -26,6 +27,7 @@ mod wait;
 pub use browser::Browser;
 pub use burn::burn;
 pub use command::{find_command, perf, perf_agent};
+pub use control_group::ControlGroup;
 pub use foreign::{Foreign, children, send};
 pub use lines::Lines;
 pub use namespaces::{may_unshare, unshare};

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -10,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use perfagent::{Agent, AgentBuilder, Ended, Mode, Report};
-use testkit::Process;
+use testkit::{ControlGroup, Process};
 
 use crate::started::started;
 
@@ -69,55 +68,47 @@ fn only_the_chosen_thread_is_sampled() {
     assert_eq!(report.ledger(Mode::OnCpu).unwrap().lost(), 0);
 }
 
-/// A cgroup2 file system with a group in it. Dropping it unmounts.
-struct Group(tempfile::TempDir);
+/// A file system of cgroup version 2, mounted until it is dropped.
+struct Hierarchy(tempfile::TempDir);
 
-impl Group {
-    fn new() -> Option<Self> {
+impl Hierarchy {
+    fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mounted =
             Command::new("mount").args(["-t", "cgroup2", "none"]).arg(folder.path()).output().ok()?;
-        let group = mounted.status.success().then_some(Self(folder))?;
-        std::fs::create_dir_all(group.path().join("inner")).ok()?;
-        Some(group)
-    }
-
-    fn path(&self) -> std::path::PathBuf {
-        self.0.path().join(format!("perf-agent-test-{}", std::process::id()))
-    }
-
-    fn add(&self, below: &str, pid: u32) {
-        std::fs::write(self.path().join(below).join("cgroup.procs"), pid.to_string()).unwrap();
+        mounted.status.success().then_some(Self(folder))
     }
 }
 
-impl Drop for Group {
+impl Drop for Hierarchy {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir(self.path().join("inner"));
-        let _ = std::fs::remove_dir(self.path());
-        let _ = Command::new("umount").arg(self.0.path() as &Path).status();
+        let _ = Command::new("umount").arg(self.0.path()).status();
     }
 }
 
 #[test]
 fn only_the_chosen_control_group_is_sampled() {
-    let Some(group) = Group::new() else {
+    let Some(hierarchy) = Hierarchy::mount() else {
         testkit::skip!("no control groups of version 2 can be mounted here");
+    };
+    let path = format!("perf-agent-test-{}", std::process::id());
+    let make = |path: &str| ControlGroup::make(hierarchy.0.path(), path);
+    let [Some(group), Some(below)] = [make(&path), make(&format!("{path}/inner"))] else {
+        testkit::skip!("no control group of version 2 can be made");
     };
     let command = || Process::start(Command::new("sh").args(["-c", "while :; do sleep 0.01; done"])).unwrap();
     let [inside, inner, outside] = [command(), command(), command()];
-    group.add("", inside.pid());
-    group.add("inner", inner.pid());
+    assert!(group.add(inside.pid()) && below.add(inner.pid()));
     let pids = [inside.pid(), inner.pid(), outside.pid()];
-    let name = group.path();
+    let name = group.path().to_owned();
     let of = |builder: AgentBuilder| captured(builder.no_children(true).cgroup(name.to_str().unwrap()));
     let Some(report) = of(Agent::builder().pids(pids)) else { return };
     let expected = BTreeSet::from([inside.pid(), inner.pid()]);
     let [_, off] = seen(&report);
     assert_eq!(off.iter().map(|(pid, _)| *pid).collect::<BTreeSet<_>>(), expected);
     // One that is moved out counts no more, one that is moved in counts.
-    group.add("", outside.pid());
-    std::fs::write(group.0.path().join("cgroup.procs"), inside.pid().to_string()).unwrap();
+    assert!(group.add(outside.pid()));
+    std::fs::write(hierarchy.0.path().join("cgroup.procs"), inside.pid().to_string()).unwrap();
     let [_, off] = seen(&of(Agent::builder().pids(pids)).unwrap());
     let expected = BTreeSet::from([outside.pid(), inner.pid()]);
     assert_eq!(off.iter().map(|(pid, _)| *pid).collect::<BTreeSet<_>>(), expected);

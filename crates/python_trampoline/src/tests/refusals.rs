@@ -68,55 +68,26 @@ fn a_process_that_has_ended_is_told_as_such() {
     assert_eq!(refusal(process.pid()).token, Token::Exited);
 }
 
-/// A cgroup of the second version that is removed when dropped.
-struct Cgroup(PathBuf);
-
-impl Cgroup {
-    fn new() -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/mounts").unwrap();
-        let is_it = |line: &&str| line.split(' ').nth(2) == Some("cgroup2");
-        let root = mounts.lines().find(is_it)?.split(' ').nth(1)?;
-        let folder = PathBuf::from(root).join(format!("perf-agent-test-{}", std::process::id()));
-        fs::create_dir(&folder).ok()?;
-        let cgroup = Self(folder);
-        cgroup.0.join("cgroup.freeze").exists().then_some(cgroup)
-    }
-
-    fn write(&self, file: &str, value: &str) -> bool {
-        fs::write(self.0.join(file), value).is_ok()
-    }
-
-    fn is_frozen(&self) -> bool {
-        fs::read_to_string(self.0.join("cgroup.events")).unwrap().contains("frozen 1")
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        self.write("cgroup.freeze", "0");
-        // The group is in use until its processes have moved or ended.
-        for pid in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
-            let _ = fs::write(self.0.with_file_name("cgroup.procs"), pid);
-        }
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
 fn a_frozen_process_is_left_alone() {
     let Some(python) = oldest() else { return };
-    let Some(cgroup) = Cgroup::new() else { testkit::skip!("no cgroup of version 2 can be made") };
+    let cgroup = ControlGroup::of_version_2("frozen");
+    // Linux before 5.2 cannot freeze one.
+    let Some(cgroup) = cgroup.filter(|one| one.path().join("cgroup.freeze").exists()) else {
+        testkit::skip!("no control group of version 2 can be made")
+    };
+    let is_frozen = || fs::read_to_string(cgroup.path().join("cgroup.events")).unwrap().contains("frozen 1");
     for mode in ["compute", "sleep"] {
         let program = Program::start(&python, &[], mode);
-        if !cgroup.write("cgroup.procs", &program.pid().to_string()) {
+        if !cgroup.add(program.pid()) {
             testkit::skip!("no process can be moved to another cgroup");
         }
         assert!(cgroup.write("cgroup.freeze", "1"));
-        testkit::until("it is frozen", || cgroup.is_frozen());
+        testkit::until("it is frozen", is_frozen);
         let refusal = refusal(program.pid());
         assert_eq!(refusal.token, Token::Timeout, "{refusal}");
         assert!(refusal.cause.contains("frozen"), "{refusal}");
-        assert!(cgroup.is_frozen());
+        assert!(is_frozen());
         assert!(cgroup.write("cgroup.freeze", "0"));
         assert!(!program.says());
         works(program.pid());
@@ -211,7 +182,8 @@ fn only_the_main_interpreter_is_switched() {
             "import os, signal, sys, threading, time\n\
              try:\n    import _interpreters as subs\n    run_string = subs.exec\n\
              except ImportError:\n    import _xxsubinterpreters as subs\n    run_string = subs.run_string\n\
-             def told(*_): os.write(1, b'on\\n' if sys.is_stack_trampoline_active() else b'off\\n')\n\
+             def told(*_):\n    active = b'on' if sys.is_stack_trampoline_active() else b'off'\n\
+             \x20   os.write(1, b'%s %s\\n' % (open('question', 'rb').read(), active))\n\
              signal.signal(signal.SIGUSR1, told)\nsub = subs.create()\n\
              def run(): run_string(sub, {sub:?})\n{main}"
         );
@@ -260,9 +232,10 @@ fn the_first_process_of_a_container_is_switched_and_has_its_map_there() {
     let options = ["--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc"];
     let Some(mut command) = testkit::unshare(&options) else { return };
     let script = "mount -t tmpfs none /tmp && exec \"$0\" -c \"$1\" compute";
-    command.args(["sh", "-c", script]).arg(&python).arg(PROGRAM);
     let folder = tempfile::tempdir().unwrap();
+    command.args(["sh", "-c", script]).arg(&python).arg(PROGRAM).current_dir(folder.path());
     let output = folder.path().join("output");
+    fs::write(folder.path().join("question"), "1").unwrap();
     command.stdin(Stdio::null()).stdout(fs::File::create(&output).unwrap()).stderr(Stdio::null());
     let mut unshare = Process::start(&mut command).unwrap();
     let is_ready = || fs::read_to_string(&output).unwrap().contains("ready");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use profile::{LabelValue, Profile, Sample};
-use testkit::Process;
+use testkit::{ControlGroup, Process};
 use truth::compile::{Build, Compiler};
 use truth::programs::sources;
 use truth::session::{Session, Subject};
@@ -22,34 +22,9 @@ const POD: &str = "1b4e28ba-2fa1-11d2-883f-0016d3cca427";
 /// The options of `unshare` for a container.
 const NAMESPACES: [&str; 6] = ["--mount", "--pid", "--cgroup", "--fork", "--kill-child", "--mount-proc"];
 
-/// A control group that is removed when the test ends.
-struct Group(PathBuf);
-
-impl Group {
-    /// `None` if it cannot be made.
-    fn new(hierarchy: &Path, path: &str) -> Option<Self> {
-        let folder = hierarchy.join(path);
-        fs::create_dir_all(&folder).ok()?;
-        Some(Self(folder))
-    }
-
-    /// CPU time of its processes.
-    fn cpu_ns(&self) -> u64 {
-        let processes = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
-        processes.lines().filter_map(|pid| cpu_ns(pid.parse().ok()?).ok()).sum()
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A group is busy until its last process is gone. Folders that others use stay.
-        testkit::until("it is empty", || {
-            fs::read_to_string(self.0.join("cgroup.procs")).is_ok_and(|of| of.is_empty())
-        });
-        for folder in self.0.ancestors().take_while(|folder| fs::remove_dir(folder).is_ok()) {
-            let _ = folder;
-        }
-    }
+/// CPU time of the processes in a control group.
+fn cpu_ns_of(group: &ControlGroup) -> u64 {
+    group.processes().into_iter().filter_map(|pid| cpu_ns(pid).ok()).sum()
 }
 
 /// The hierarchies of version 2 and of systemd in version 1, as far as they are mounted.
@@ -67,10 +42,10 @@ fn hierarchies() -> Vec<PathBuf> {
 }
 
 /// A program that only this container has at `path`.
-fn container(group: &Group, program: &Path, path: &Path) -> Process {
+fn container(group: &ControlGroup, program: &Path, path: &Path) -> Process {
     let script = format!(
         "echo $$ > {}/cgroup.procs && exec unshare {} sh -c 'mount --bind {} {path} && exec {path}'",
-        group.0.display(),
+        group.path().display(),
         NAMESPACES.join(" "),
         program.display(),
         path = path.display(),
@@ -117,8 +92,8 @@ fn different_programs_at_one_path_of_two_containers_keep_their_names_and_labels(
         testkit::skip!("no control groups");
     };
     let groups = [
-        Group::new(first, &format!("docker/{}", IDS[0])),
-        Group::new(last, &format!("kubepods/burstable/pod{POD}/{}", IDS[1])),
+        ControlGroup::make(first, &format!("docker/{}", IDS[0])),
+        ControlGroup::make(last, &format!("kubepods/burstable/pod{POD}/{}", IDS[1])),
     ];
     let [Some(one), Some(two)] = groups else {
         testkit::skip!("no control group can be made");
@@ -131,7 +106,7 @@ fn different_programs_at_one_path_of_two_containers_keep_their_names_and_labels(
     session.until_attached().unwrap();
     let containers = [container(&one, &programs[0], &path), container(&two, &programs[1], &path)];
     testkit::until("half a second of CPU time in each container", || {
-        [&one, &two].iter().all(|group| group.cpu_ns() > 500_000_000)
+        [&one, &two].iter().all(|group| cpu_ns_of(group) > 500_000_000)
     });
     session.stop().unwrap();
     let finished = session.finish().unwrap();
