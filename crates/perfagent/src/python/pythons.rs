@@ -22,6 +22,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// The longest time between two looks.
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
+/// How long a caller waits for interpreters to be found. Reading an interpreter's file takes most of it: 0.1 s of CPU time, for which a busy machine
+/// may take 2 s. Functions of an interpreter that is found later are missing from earlier stacks.
+const FIND: Duration = Duration::from_secs(2);
 /// Between two looks at files that are being opened.
 const OPENING: Duration = Duration::from_millis(2);
 
@@ -241,14 +244,13 @@ impl Pythons {
         told.map(|()| busy)
     }
 
-    /// Goes on until nothing is left to be read, but for no longer than `patience`.
+    /// Goes on until nothing is left to be read, but for no longer than [`FIND`].
     pub(crate) fn find_all(
         &mut self,
-        patience: Duration,
         processes: &Processes,
         kernel: &mut Kernel,
     ) -> Result<(), kernel::Error> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + FIND;
         while self.advance(deadline.saturating_duration_since(Instant::now()), processes, kernel)?
             && Instant::now() < deadline
         {}
@@ -256,15 +258,14 @@ impl Pythons {
     }
 
     /// Looks at those of these processes that map a file named like an interpreter, and goes on until the interpreters are known, but for no
-    /// longer than `patience`. Nobody may have looked at them yet, and their files may still have to be opened.
+    /// longer than [`FIND`]. Nobody may have looked at them yet, and their files may still have to be opened.
     pub(crate) fn find_named(
         &mut self,
         pids: &[u32],
-        patience: Duration,
         processes: &Processes,
         kernel: &mut Kernel,
     ) -> Result<(), kernel::Error> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + FIND;
         let mut left: Vec<u32> = pids.to_vec();
         loop {
             left.retain(|pid| {

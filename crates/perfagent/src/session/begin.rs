@@ -38,11 +38,6 @@ use crate::unwinding::TableStore;
 use crate::usage::Usage;
 use crate::{CancelToken, Config, Error, Targets, Unwind, Warning, WarningKind, export, priority, privilege};
 
-/// How long the start waits until it is known where the targets' interpreters of Python keep their frames. Reading the file of an interpreter
-/// takes most of it: some ten milliseconds on an idle machine, and on a busy one as long as it takes to get 0.1 s of CPU time. Functions of an
-/// interpreter that is not known by then are missing from the first stacks.
-const FIND_PYTHONS: Duration = Duration::from_secs(2);
-
 /// What an agent hands over to begin a capture.
 pub(crate) struct Order {
     pub(crate) config: Config,
@@ -199,7 +194,7 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
         let pythons = python.as_mut().map(|python| &mut python.pythons);
         carry_over(&mut processes, &mut kernel, &mut tables, pythons).map_err(load_error)?;
         if let Some(python) = &mut python {
-            python.pythons.find_all(FIND_PYTHONS, &processes, &mut kernel).map_err(load_error)?;
+            python.pythons.find_all(&processes, &mut kernel).map_err(load_error)?;
         }
     }
     cancel.check()?;

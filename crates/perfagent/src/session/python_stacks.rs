@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use interpreters::python::merge::{self, NativeFrame, Outcome, Position};
 use interpreters::python::{Interpreter, lines};
@@ -17,9 +16,6 @@ use crate::{PythonFrames, Warning};
 
 /// Bytes of names and lines of an interval. Functions beyond them have no names.
 const MAX_BYTES: usize = 64 << 20;
-/// How long the stacks of threads that sleep at the start wait for the interpreters of their processes to be known. An interpreter is
-/// found within 0.1 s of CPU time, and a busy machine gives perf-agent a tenth of a CPU.
-const FIND: Duration = Duration::from_secs(2);
 
 /// What is known of programs in Python.
 pub(super) struct PythonStacks {
@@ -75,7 +71,7 @@ impl PythonStacks {
         if self.frames == PythonFrames::Off {
             return Ok(());
         }
-        self.pythons.find_named(pids, FIND, processes, kernel)
+        self.pythons.find_named(pids, processes, kernel)
     }
 
     /// Adds to the stacks of threads of one process that sleep the frames of their functions, from the memory of the process.
