@@ -17,6 +17,7 @@ mod scheduling;
 mod shares;
 mod together;
 mod twins;
+mod unharmed;
 mod wakers;
 
 use std::path::PathBuf;

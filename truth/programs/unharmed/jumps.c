@@ -1,0 +1,45 @@
+/* Jumps out of nested calls, out of a function that allocates, and out of a signal handler. */
+#include "unharmed.h"
+#include <setjmp.h>
+#include <signal.h>
+
+static jmp_buf place;
+static sigjmp_buf safe_place;
+
+N int deep(int depth)
+{
+	char *memory = malloc(64);
+	CHECK(memory);
+	memory[0] = (char)depth;
+	if (!depth)
+		longjmp(place, 1);
+	return deep(depth - 1) + memory[0];
+}
+
+static void handler(int number)
+{
+	siglongjmp(safe_place, number);
+}
+
+N int faults(volatile int *at)
+{
+	return *at;
+}
+
+int main(void)
+{
+	volatile long jumped = 0, faulted = 0;
+	signal(SIGSEGV, handler);
+	for (volatile int i = 0; i < 2000; i++) {
+		if (setjmp(place))
+			jumped++;
+		else
+			deep(i % 20);
+		if (sigsetjmp(safe_place, 1))
+			faulted++;
+		else
+			faults(NULL);
+	}
+	printf("%ld %ld\n", jumped, faulted);
+	return 0;
+}
