@@ -14,7 +14,7 @@ from steps import ROOT, TARGET, Gate  # noqa: E402
 
 BUILD = 3600
 # Tests that `make test` leaves out, because they repeat for minutes what shorter tests show: package, target and filter.
-REPEATED = [("python_trampoline", ["--lib"], "long_")]
+REPEATED = [("python_trampoline", ["--lib"], "long_"), ("truth", ["--test", "whole"], "long_")]
 
 
 def guests(gate):
