@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use elf::constants::{SHT_DYNSYM, SHT_SYMTAB, SectionType};
 use symbols::{ObjectFile, ObjectSource, Options};
 use sys::filemap::FileMap;
+use unwind::{Callee, Unfollowed};
 
 use crate::boundary::instruction_around;
 use crate::error::ProbeError;
+use crate::exits::{CallReturns, CodeIndex, FunctionExit};
 use crate::image::{Bytes, Image};
 use crate::location::{Function, Location};
 use crate::near::Near;
@@ -31,6 +33,8 @@ pub struct Binary {
     image: Image,
     /// Its separate debug file; opened when the file itself does not have a name.
     debug: OnceCell<Option<Image>>,
+    /// Its code; read when the returns of a function are asked for.
+    code: OnceCell<Result<CodeIndex, Unfollowed>>,
 }
 
 impl Binary {
@@ -50,7 +54,7 @@ impl Binary {
         }
         let map = File::open(path).and_then(|file| FileMap::new(&file)).map_err(refused)?;
         let image = Image::parse(Bytes::Mapped(map)).ok_or_else(not_elf)?;
-        Ok(Self { path: path.to_owned(), image, debug: OnceCell::new() })
+        Ok(Self { path: path.to_owned(), image, debug: OnceCell::new(), code: OnceCell::new() })
     }
 
     /// Takes bytes for those of a file, which has no separate debug file then. `path` is what errors name.
@@ -60,7 +64,7 @@ impl Binary {
     pub fn of_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, ProbeError> {
         let not_elf = || ProbeError::NotElf { path: path.to_owned() };
         let image = Image::parse(Bytes::Memory(bytes)).ok_or_else(not_elf)?;
-        Ok(Self { path: path.to_owned(), image, debug: OnceCell::from(None) })
+        Ok(Self { path: path.to_owned(), image, debug: OnceCell::from(None), code: OnceCell::new() })
     }
 
     /// Its path, as it was given.
@@ -99,6 +103,12 @@ impl Binary {
         functions::functions(&self.image, names)
     }
 
+    /// Whether the dynamic symbol table defines a function with this name, so that other files can use it.
+    #[must_use]
+    pub fn exports(&self, name: &str) -> bool {
+        symbols(&self.image, SHT_DYNSYM).any(|symbol| symbol.name == name.as_bytes())
+    }
+
     /// The same of a program in Go (1.18 and later), by the table of its own runtime: also of one that was stripped.
     #[must_use]
     pub fn go_functions(&self, names: &[&str]) -> Vec<(usize, Location)> {
@@ -115,6 +125,41 @@ impl Binary {
     #[must_use]
     pub fn place(&self, location: &Location) -> Placement {
         placement::place(&self.image, location)
+    }
+
+    /// The places at which the function at a location ends: its returns, and its jumps to other functions. `target`: as it was located.
+    ///
+    /// # Errors
+    /// [`ProbeError::NotAFunction`]; [`ProbeError::Returns`] if the code cannot be followed to all its ends.
+    pub fn exits(&self, target: &Target, location: &Location) -> Result<Vec<FunctionExit>, ProbeError> {
+        let found = self.code().and_then(|code| {
+            let is_function = location.function.is_some() || code.begins_at(location.address);
+            is_function.then(|| code.exits(&self.image, location.address)).transpose()
+        });
+        let (path, target) = (self.path.clone(), target.to_string());
+        match found {
+            Ok(Some(exits)) => Ok(exits),
+            Ok(None) => Err(ProbeError::NotAFunction { path, target }),
+            Err(source) => Err(ProbeError::Returns { path, target, source }),
+        }
+    }
+
+    /// Where the calls of the function at a location return, through all functions to which it jumps. `is_inner`: functions whose calls have
+    /// the same result.
+    ///
+    /// # Errors
+    /// [`ProbeError::Returns`] if the code cannot be followed to all its ends.
+    pub fn call_returns(
+        &self,
+        location: &Location,
+        is_inner: &dyn Fn(Callee<'_>) -> bool,
+    ) -> Result<CallReturns, ProbeError> {
+        let found = self.code().and_then(|code| code.call_returns(&self.image, location.address, is_inner));
+        found.map_err(|source| ProbeError::Returns {
+            path: self.path.clone(),
+            target: location.symbol.clone().unwrap_or_else(|| format!("{:#x}", location.offset)),
+            source,
+        })
     }
 
     /// Where a parameter, or what it leads to (`request->part.id`), is when a probe at `placement` is hit, by the debug information of the file or of its
@@ -286,6 +331,12 @@ impl Binary {
         let own = [(&self.image, SHT_SYMTAB), (&self.image, SHT_DYNSYM)];
         own.into_iter()
             .chain(std::iter::once_with(|| self.debug_image().map(|image| (image, SHT_SYMTAB))).flatten())
+    }
+
+    fn code(&self) -> Result<&CodeIndex, Unfollowed> {
+        // A debug file that no name was asked of is not opened for this.
+        let debug = self.debug.get().and_then(Option::as_ref);
+        self.code.get_or_init(|| CodeIndex::read(&self.image, debug)).as_ref().map_err(Clone::clone)
     }
 
     fn debug_image(&self) -> Option<&Image> {

@@ -114,6 +114,24 @@ pub enum ProbeError {
         /// Why.
         source: Box<ParameterError>,
     },
+    /// The places at which the function returns are not known.
+    #[error("{target} in {}: its returns cannot be probed: {source}", path.display())]
+    Returns {
+        /// The file.
+        path: PathBuf,
+        /// The function.
+        target: String,
+        /// Why.
+        source: unwind::Unfollowed,
+    },
+    /// The target is not the start of a function, and only functions return.
+    #[error("{target} in {} is not the start of a function, so it has no return", path.display())]
+    NotAFunction {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        target: String,
+    },
     /// The file has no such USDT probe.
     #[error(
         "{} has no USDT probe {provider}:{name}; {}", path.display(),

@@ -2,7 +2,7 @@
 //!
 //! In: [`Target`], a target as text; [`Binary`], a file in which [`Binary::locate`] finds targets, [`Binary::place`] finds the
 //! instruction that costs least, [`Binary::parameter`] finds where a function has a parameter there, and [`Binary::usdt`] finds the sites of a USDT
-//! probe with their semaphores and arguments.
+//! probe with their semaphores and arguments. [`Binary::exits`] and [`Binary::call_returns`] find the places at which a function returns.
 //! Guaranteed: files are not trusted: no panic, and memory and time are bounded whatever their bytes are. An offset
 //! is returned only if it is in an executable segment, and not inside of an instruction where the code can be decoded. Nothing is asked of the kernel.
 //! Not here: opening probes (crate `events`), names of addresses (crate `symbols`).
@@ -20,6 +20,7 @@
 mod binary;
 mod boundary;
 mod error;
+mod exits;
 mod functions;
 mod go_functions;
 mod image;
@@ -33,8 +34,10 @@ mod usdt;
 
 pub use binary::Binary;
 pub use error::ProbeError;
+pub use exits::{CallReturns, FunctionExit};
 pub use location::Location;
 pub use parameters::{Parameter, ParameterError};
 pub use placement::Placement;
 pub use target::Target;
+pub use unwind::Callee;
 pub use usdt::{UsdtProbe, UsdtSite};

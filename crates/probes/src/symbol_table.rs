@@ -101,6 +101,15 @@ fn symbol<'f>(entry: &[u8], strings: &'f [u8], is_hidden: bool, types: &[u8]) ->
     })
 }
 
+/// The name of a symbol by its number, without its version, with the bytes of its table and of the names.
+pub(crate) fn name_at(symbols: &[u8], names: &[u8], number: usize) -> Option<String> {
+    let entry = symbols.get(number.checked_mul(ENTRY)?..)?;
+    let at = u32::from_le_bytes(*entry.first_chunk()?) as usize;
+    let rest = names.get(at..)?;
+    let name = rest.get(..rest.iter().take(MAX_NAME).position(|byte| *byte == 0)?)?;
+    (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+}
+
 /// The symbols with this name in the table that are meant, each address once.
 pub(crate) fn named<'f>(image: &'f Image, kind: SectionType, name: &str) -> Vec<Symbol<'f>> {
     meant(symbols(image, kind).filter(|symbol| symbol.name == name.as_bytes()))

@@ -9,7 +9,7 @@
 //! Clearing rbp without saving it marks the outermost frame (psABI). Startup code and musl's `clone` do so.
 
 mod function;
-mod jump_table;
+pub(crate) mod jump_table;
 mod known;
 mod progress;
 mod stack_state;

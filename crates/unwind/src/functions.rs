@@ -30,7 +30,9 @@ use crate::machine::Machine;
 use crate::table::Stats;
 use crate::x86_64;
 
-use described::{Described, Kind, covering};
+use described::Described;
+pub(crate) use described::Kind;
+pub(crate) use described::covering;
 
 /// Sections of stubs, by the start of their names.
 const STUBS: [&[u8]; 2] = [b".plt", b".iplt"];
@@ -162,6 +164,15 @@ impl FunctionIndex {
     }
 }
 
+/// Stubs of calls into other files.
+pub(crate) fn stubs(image: &Image<'_>) -> Vec<Range<u64>> {
+    let sections = image.layout.sections.iter();
+    sections
+        .filter(|section| STUBS.iter().any(|name| section.name.starts_with(name)))
+        .map(|section| section.address..section.address.saturating_add(section.size))
+        .collect()
+}
+
 /// Whether the code of a file is elsewhere: the file offsets in a separate debug file mean nothing.
 fn is_debug_file(image: &Image<'_>) -> bool {
     image
@@ -175,13 +186,7 @@ fn described(image: &Image<'_>) -> Vec<Described> {
     if is_debug_file(image) {
         return Vec::new();
     }
-    let stubs: Vec<Range<u64>> = image
-        .layout
-        .sections
-        .iter()
-        .filter(|section| STUBS.iter().any(|name| section.name.starts_with(name)))
-        .map(|section| section.address..section.address.saturating_add(section.size))
-        .collect();
+    let stubs = stubs(image);
     let mut all = Vec::new();
     frames::each_eh_frame(image, |fde, end, cie| {
         let is_stubs = stubs.iter().any(|stubs| stubs.contains(&fde.start));
@@ -194,7 +199,7 @@ fn described(image: &Image<'_>) -> Vec<Described> {
 }
 
 /// Where the code of a description begins, and what it is by its first row.
-fn of_description(image: &Image<'_>, fde: &Fde<'_>, cie: &Cie<'_>) -> (u64, Kind) {
+pub(crate) fn of_description(image: &Image<'_>, fde: &Fde<'_>, cie: &Cie<'_>) -> (u64, Kind) {
     // A handler returns to the first instruction of a signal trampoline, and return addresses are looked up one byte before, so its
     // description begins with the padding before it.
     if cie.signal {

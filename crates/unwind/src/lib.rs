@@ -5,7 +5,7 @@
 //! (also compressed), and the code itself, if it is simple enough for exact rules. The table has the layout of [`abi`],
 //! which the in-kernel walker reads without conversion. [`step`] is that walker in Rust. [`full`] steps with all
 //! registers and any rule, directly from the frame sections. [`FunctionIndex`] tells where the function begins that an
-//! address belongs to, in a file without symbols.
+//! address belongs to, in a file without symbols. [`ExitIndex`] finds all places at which a function returns.
 //!
 //! Files of x86-64 and aarch64 are supported on any machine. For aarch64, neither Go's table is read nor code that
 //! needs a frame.
@@ -35,6 +35,7 @@ mod codewalk;
 mod encoding;
 mod entry;
 mod error;
+mod exits;
 mod expression;
 mod frames;
 pub mod full;
@@ -62,6 +63,13 @@ pub use encoding::FORMAT_VERSION;
 pub use encoding::decode;
 pub use encoding::encode;
 pub use error::Error;
+pub use exits::Callee;
+pub use exits::ExitIndex;
+pub use exits::Exits;
+pub use exits::JumpsOut;
+pub use exits::Question;
+pub use exits::Symbols;
+pub use exits::Unfollowed;
 pub use functions::FunctionIndex;
 pub use table::Stats;
 pub use table::Table;

@@ -2,6 +2,7 @@
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used)]
 
+mod exits;
 mod files;
 mod go;
 mod hostile;

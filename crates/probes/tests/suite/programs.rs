@@ -28,11 +28,22 @@ int main(int argc, char **argv) { NOTE("app", "start", "0", ""); return twice(ar
 
 /// Compiles a program. `None` without a compiler: then the reason of the skip is printed.
 pub fn compiled(folder: &Path, name: &str, source: &str, options: &[&str]) -> Option<PathBuf> {
-    let cc = testkit::needed("cc")?;
-    let (input, output) = (folder.join(format!("{name}.c")), folder.join(name));
+    compiled_by("cc", folder, &format!("{name}.c"), source, &[&["-O2", "-w"], options].concat())
+}
+
+/// The same with another compiler.
+pub fn compiled_by(
+    compiler: &str,
+    folder: &Path,
+    file: &str,
+    source: &str,
+    options: &[&str],
+) -> Option<PathBuf> {
+    let compiler = testkit::needed(compiler)?;
+    let input = folder.join(file);
+    let output = input.with_extension("");
     std::fs::write(&input, source).unwrap();
-    let done =
-        Command::new(cc).args(["-O2", "-w", "-o"]).arg(&output).arg(&input).args(options).output().unwrap();
+    let done = Command::new(compiler).arg("-o").arg(&output).arg(&input).args(options).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     Some(output)
 }

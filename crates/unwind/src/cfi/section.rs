@@ -45,6 +45,16 @@ pub(crate) struct Cie<'a> {
     pub initial: State<'a>,
     address_encoding: u8,
     has_augmentation_data: bool,
+    exceptions_encoding: u8,
+}
+
+/// Where the exception table of a function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExceptionTable {
+    /// It has none: an unwinder enters the function nowhere.
+    None,
+    At(u64),
+    Unreadable,
 }
 
 /// One function: its addresses and its instructions.
@@ -55,6 +65,7 @@ pub(crate) struct Fde<'a> {
     pub start: u64,
     pub end: u64,
     pub cie: u32,
+    pub exceptions: ExceptionTable,
     pub instructions: &'a [u8],
 }
 
@@ -173,6 +184,7 @@ impl<'a> FrameSection<'a> {
             initial: State::default(),
             address_encoding: pointer::ABSPTR,
             has_augmentation_data: augmentation.first() == Some(&b'z'),
+            exceptions_encoding: pointer::OMIT,
         };
         if cie.has_augmentation_data {
             let len = r.uleb()?;
@@ -181,7 +193,7 @@ impl<'a> FrameSection<'a> {
             for letter in &augmentation[1..] {
                 match letter {
                     b'R' => cie.address_encoding = data.u8()?,
-                    b'L' => _ = data.u8()?,
+                    b'L' => cie.exceptions_encoding = data.u8()?,
                     b'P' => {
                         let encoding = data.u8()?;
                         // The personality routine is not needed; alignment (0x50) pads to 8 bytes.
@@ -211,12 +223,27 @@ impl<'a> FrameSection<'a> {
         }
         let start = pointer::address(r, cie.address_encoding, &self.bases)?;
         let len = pointer::plain(r, cie.address_encoding)?;
+        let mut exceptions = ExceptionTable::None;
         if cie.has_augmentation_data {
             let len = r.uleb()?;
+            let data = *r;
             r.skip(len)?;
+            exceptions = self.exception_table(data, cie.exceptions_encoding);
         }
         let (end, instructions) = (start.saturating_add(len), r.bytes_to_end());
-        Some(Fde { offset: 0, start, end, cie: index, instructions })
+        Some(Fde { offset: 0, start, end, cie: index, exceptions, instructions })
+    }
+
+    /// Reads the address of an exception table; 0 stands for none.
+    fn exception_table(&self, mut data: Reader<'a>, encoding: u8) -> ExceptionTable {
+        if encoding == pointer::OMIT {
+            return ExceptionTable::None;
+        }
+        match pointer::plain(&mut data.clone(), encoding) {
+            Some(0) => ExceptionTable::None,
+            _ => pointer::address(&mut data, encoding, &self.bases)
+                .map_or(ExceptionTable::Unreadable, ExceptionTable::At),
+        }
     }
 }
 

@@ -18,9 +18,10 @@ const NEAR: usize = 24;
 /// table.
 ///
 /// Position-independent: `cmp $n; ja …; lea table(%rip),%t; movslq (%t,%i,4),%a; add %t,%a; jmp *%a`. The address of
-/// the table may be loaded much earlier, and the comparison may jump to the code that uses the table.
+/// the table may be loaded much earlier, and the comparison may jump to the code that uses the table. Without optimization, see
+/// [`unoptimized_base`].
 /// Position-dependent: `cmp $n; ja …; jmp *table(,%i,8)`.
-pub(super) fn targets(
+pub(crate) fn targets(
     image: &Image<'_>,
     jump: &Instruction,
     way: &[&Instruction],
@@ -39,7 +40,10 @@ pub(super) fn targets(
     if add.mnemonic() != Mnemonic::Add || add.op1_kind() != OpKind::Register {
         return None;
     }
-    let load_at = near.iter().position(|i| i.mnemonic() == Mnemonic::Movsxd)?;
+    let Some(load_at) = near.iter().position(|i| i.mnemonic() == Mnemonic::Movsxd) else {
+        let base = unoptimized_base(add, near, way, info)?;
+        return relative_targets(image, base, entries);
+    };
     let load = near[load_at];
     let table_register = load.memory_base();
     let loaded = load.op0_register();
@@ -51,8 +55,50 @@ pub(super) fn targets(
         return None;
     }
     let base = loaded_address(table_register, &way[load_at + 1..], info)?;
+    relative_targets(image, base, entries)
+}
+
+/// The targets of a table of distances from its start.
+fn relative_targets(image: &Image<'_>, base: u64, entries: usize) -> Option<Vec<u64>> {
     let words = image.bytes_at(base)?.as_chunks::<4>().0.get(..entries)?;
     Some(words.iter().map(|word| base.wrapping_add_signed(i64::from(i32::from_le_bytes(*word)))).collect())
+}
+
+/// The address of a table as code without optimization uses it: `lea (,%i,4),%x; lea table(%rip),%t; mov (%x,%t),%eax; cltq;
+/// lea table(%rip),%t; add %t,%rax`.
+fn unoptimized_base(
+    add: &Instruction,
+    near: &[&Instruction],
+    way: &[&Instruction],
+    info: &mut InstructionInfoFactory,
+) -> Option<u64> {
+    let add_at = near.iter().position(|i| i.ip() == add.ip())?;
+    let extend_at = near.iter().position(|i| i.mnemonic() == Mnemonic::Cdqe)?;
+    let load_at = extend_at + 1;
+    let load = near.get(load_at)?;
+    let loads = load.mnemonic() == Mnemonic::Mov
+        && load.op0_register() == Register::EAX
+        && load.op1_kind() == OpKind::Memory
+        && load.memory_index_scale() == 1
+        && load.memory_displacement64() == 0;
+    if !loads || extend_at < add_at || add.op0_register() != Register::RAX {
+        return None;
+    }
+    let base = loaded_address(add.op1_register(), way.get(add_at + 1..)?, info)?;
+    let before = way.get(load_at + 1..)?;
+    let scaled = |register: Register| {
+        let last = before.iter().find(|i| i.op0_register() == register)?;
+        let is_index = last.mnemonic() == Mnemonic::Lea
+            && last.memory_base() == Register::None
+            && last.memory_index_scale() == 4
+            && last.memory_displacement64() == 0;
+        is_index.then_some(())
+    };
+    let mut is_pair = |index: Register, table: Register| {
+        scaled(index).is_some() && loaded_address(table, before, info) == Some(base)
+    };
+    let (one, other) = (load.memory_base(), load.memory_index());
+    (is_pair(one, other) || is_pair(other, one)).then_some(base)
 }
 
 /// The number of entries, by the comparison before the jump. One too many may lie outside of the table; a missing one would

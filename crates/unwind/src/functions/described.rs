@@ -11,7 +11,7 @@ pub(super) struct Described {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// It begins with the state of a call.
     Function,
     /// It begins with another state, so a jump may lead to it.
@@ -27,7 +27,7 @@ impl Described {
 }
 
 /// Of sorted, disjoint items, the one whose range has an address.
-pub(super) fn covering<T>(items: &[T], address: u64, range: impl Fn(&T) -> Range<u64>) -> Option<&T> {
+pub(crate) fn covering<T>(items: &[T], address: u64, range: impl Fn(&T) -> Range<u64>) -> Option<&T> {
     let behind = items.partition_point(|item| range(item).start <= address);
     items.get(behind.checked_sub(1)?).filter(|item| range(item).contains(&address))
 }
