@@ -21,7 +21,8 @@ struct sample {
 	u16 state; /* enum off_state, or one of the numbers after it */
 	u32 flags; /* of its process, see struct proc; set only with kernel_stacks_by_process */
 	u16 kernel_frames;
-	u16 python_sections; /* the walk of Python's frames has a result, in the `python_walk` of the slot */
+	bool at_return;	    /* the thread is at an instruction that returns: its stack is that of the caller */
+	u8 python_sections; /* the walk of Python's frames has a result, in the `python_walk` of the slot */
 	u64 exec_id;
 	u64 kernel_hash;
 	u64 value;		  /* of an event that has one; else 0 */

@@ -83,9 +83,9 @@ static __noinline int send_single(struct sampler_state *s, struct sample *sample
  * A sample of the current thread. An event of perf has registers and comes once in a period; a tracepoint has none, and
  * comes each time.
  */
-static __always_inline int take_sample(void *ctx, enum sampler_context context, bool is_perf_event)
+static __always_inline int take_sample(void *ctx, enum sampler_context context, bool is_perf_event, bool at_return)
 {
-	struct sample sample = {.slot = slot_of(context), .event = sampled_event};
+	struct sample sample = {.slot = slot_of(context), .event = sampled_event, .at_return = at_return};
 	struct cached_proc *cached;
 	struct sampler_state *s;
 	struct proc proc = {};
@@ -141,7 +141,7 @@ static __always_inline int take_sample(void *ctx, enum sampler_context context, 
 SEC("perf_event")
 int cpu_sample(void *ctx)
 {
-	return take_sample(ctx, CONTEXT_HARDIRQ, true);
+	return take_sample(ctx, CONTEXT_HARDIRQ, true, false);
 }
 
 /*
@@ -151,14 +151,14 @@ int cpu_sample(void *ctx)
 SEC("perf_event")
 int task_sample(void *ctx)
 {
-	return take_sample(ctx, CONTEXT_TASK, true);
+	return take_sample(ctx, CONTEXT_TASK, true, false);
 }
 
 /* Events of the hardware. */
 SEC("perf_event")
 int nmi_sample(void *ctx)
 {
-	return take_sample(ctx, CONTEXT_ANY, true);
+	return take_sample(ctx, CONTEXT_ANY, true, false);
 }
 
 /*
@@ -168,7 +168,7 @@ int nmi_sample(void *ctx)
 SEC("tracepoint")
 int tracepoint_sample(void *ctx)
 {
-	take_sample(ctx, CONTEXT_ANY, false);
+	take_sample(ctx, CONTEXT_ANY, false, false);
 	return 1;
 }
 

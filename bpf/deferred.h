@@ -174,7 +174,9 @@ static __always_inline int send_in_box(void *ctx, struct sampler_state *s, struc
 
 	if (copy_registers(sample->slot))
 		return 1;
-	bottom = box->registers.at[STACK_POINTER] - RED_ZONE;
+	/* A walk may begin in the caller of the function that is at its return. */
+	box->registers.at[STACK_POINTER] = s->walk.start_sp;
+	bottom = s->walk.start_sp - RED_ZONE;
 	begin = send_begin(sample, bottom, now);
 	if (python && sample->python_sections)
 		begin += send_python(sample, now);

@@ -2,6 +2,9 @@
 /*
  * Allocations: programs at the entries of functions of an allocator, at their returns, and at the functions that free.
  *
+ * A return is seen by a return probe, or by probes at the instructions of the function that return. The first replaces
+ * the return address, across which no exception passes, so it is set only on functions that no exception leaves.
+ *
  * A call that allocates is remembered from its entry, where the stack is walked, to its return, which tells the
  * address. Between the two its thread may enter such a function again: an allocator calls itself. Then the outer call
  * counts, because the program sees its address. An object is removed from the table of live objects where the function
@@ -27,14 +30,16 @@ struct heap_call {
 	u64 key;   /* of the sums of its stack */
 	u64 size;  /* bytes that it asks for */
 	u64 place; /* where it writes the address, if it does not return that */
-	/* the object that it replaces; address 0: none that was recorded */
+	/* the one object that it replaces; address 0: none that was recorded */
 	u64 old_address;
 	u64 old_key;
 	u64 old_size;
-	u32 old_number;
 	u32 pid;
 	u32 exec;
-	u32 walks_later; /* user space walks its stack and counts it */
+	/* The lowest bits of addresses: there is no space for more on the stack of a program. */
+	u32 caller;	 /* where it returns to; 0: not known */
+	u16 entry;	 /* the probed instruction */
+	u16 walks_later; /* user space walks its stack and counts it */
 };
 
 /* By the number of the thread in the first PID namespace. */
@@ -52,8 +57,8 @@ struct {
 	__type(value, struct heap_counts);
 } heap_counts SEC(".maps");
 
-/* A call inside of another one is at most so far away from it on the stack. What is further away was left by a jump, so
- * that its return was never seen. */
+/* A call inside of another one is at most so far away from it on the stack. A call that is further away was left by a
+ * jump. */
 #define HEAP_CALL_REACH (64 << 10)
 
 static __always_inline void count_heap(u32 which, u64 n)
@@ -72,10 +77,34 @@ static __always_inline u32 exec_number(void)
 	return (u32)BPF_CORE_READ(task, self_exec_id);
 }
 
+/* The return address at the entry of a function. */
+static __always_inline u64 return_address(u64 sp)
+{
+	u64 address = 0;
+
+#if RETURN_POPS
+	if (read_user(&address, sizeof(address), sp))
+		return 0;
+#endif
+	return address;
+}
+
+/* Whether the return address of a call is still in its place, or that of a return probe is. Code that was called after
+ * the call was left by an exception may have written over it. */
+static __always_inline bool still_returns(struct heap_call *call)
+{
+	u64 address;
+
+	if (!call->caller)
+		return true;
+	address = return_address(call->sp);
+	return (u32)address == call->caller || (address && address == return_page());
+}
+
 /* Whether the place at `sp` is inside of a call that goes on. */
 static __always_inline bool is_inside(struct heap_call *call, u64 sp, u32 exec)
 {
-	return call && call->exec == exec && sp < call->sp && call->sp - sp < HEAP_CALL_REACH;
+	return call && call->exec == exec && sp < call->sp && call->sp - sp < HEAP_CALL_REACH && still_returns(call);
 }
 
 /* Adds objects to the sums of a key. Not 0: they are lost, and counted. */
@@ -149,7 +178,7 @@ static __noinline int enter_object(struct object_id *id, struct object *object)
 
 /* The key of the sums of the stack just walked, which is made known to user space. 0: it is lost, and counted. */
 static __always_inline u64 make_key(void *ctx, struct sampler_state *s, struct sample *sample, u32 end,
-				    u32 *walks_later)
+				    u16 *walks_later)
 {
 	struct counters *c = counters_in(s);
 	u64 key;
@@ -234,14 +263,49 @@ static __noinline int give_back_in_call(struct heap_call *call, u64 address)
 	call->old_address = address;
 	call->old_key = old.key;
 	call->old_size = old.size;
-	call->old_number = old.number;
+	return 0;
+}
+
+/* A call ends without a return. An object that it was to replace is not told to be in use. */
+static __always_inline void give_up(struct heap_call *call)
+{
+	count_heap(HEAP_UNRETURNED, 1);
+	if (call->old_address)
+		add_freed_of(call->old_key, 1, call->old_size);
+}
+
+/*
+ * What the thread's last call means for one that begins. Not 0: the new call is inside of that one, which counts.
+ * `old`: the object that the new call replaces. A function of its own, as above.
+ */
+static __noinline int leave_last_call(struct heap_call *call, u64 old)
+{
+	u64 thread = bpf_get_current_pid_tgid();
+	struct heap_call *last = bpf_map_lookup_elem(&heap_calls, &thread);
+
+	if (is_inside(last, call->sp, call->exec))
+		return 1;
+	/* A function that ends by jumping to another one of the allocator: its object goes on to that one. */
+	if (last && last->exec == call->exec && last->sp == call->sp && last->entry != call->entry) {
+		call->old_address = last->old_address;
+		call->old_key = last->old_key;
+		call->old_size = last->old_size;
+	} else if (last) {
+		give_up(last);
+	}
+	/* What was left must not pass for the new call at its return, if that is not entered. */
+	if (last)
+		bpf_map_delete_elem(&heap_calls, &thread);
+	if (old && !call->old_address)
+		give_back_in_call(call, old);
+	call->caller = (u32)return_address(call->sp);
 	return 0;
 }
 
 /* A call of a function that allocates begins. `old`: the object that it replaces. */
 static __always_inline int begin_call(struct pt_regs *ctx, u64 size, u64 old, u64 place)
 {
-	struct heap_call call = {.sp = REGS_SP(ctx), .size = size, .place = place}, *outer;
+	struct heap_call call = {.sp = REGS_SP(ctx), .entry = (u16)REGS_PC(ctx), .size = size, .place = place};
 	u64 thread = bpf_get_current_pid_tgid();
 	u32 tid;
 
@@ -249,30 +313,16 @@ static __always_inline int begin_call(struct pt_regs *ctx, u64 size, u64 old, u6
 		return 0;
 	count_heap(HEAP_CALLS, 1);
 	call.exec = exec_number();
-	outer = bpf_map_lookup_elem(&heap_calls, &thread);
-	if (is_inside(outer, call.sp, call.exec))
+	if (leave_last_call(&call, old))
 		return 0;
-	/* A function that ends by jumping to another one of the allocator: its object goes on to that one. */
-	if (outer && outer->exec == call.exec && outer->sp == call.sp && outer->old_address) {
-		call.old_address = outer->old_address;
-		call.old_key = outer->old_key;
-		call.old_size = outer->old_size;
-		call.old_number = outer->old_number;
-	} else if (old) {
-		give_back_in_call(&call, old);
-	}
 	call.key = key_of_call(ctx, &call, tid);
-	if (!call.key && !call.old_address) {
-		/* What was left by a jump must not pass for this call at its return. */
-		if (outer)
-			bpf_map_delete_elem(&heap_calls, &thread);
+	if (!call.key && !call.old_address)
 		return 0;
-	}
 	if (!bpf_map_update_elem(&heap_calls, &thread, &call, BPF_ANY))
 		return 0;
 	count_heap(HEAP_CALLS_LOST, 1);
 	if (call.old_address)
-		add_freed_of(call.old_key, call.old_number, call.old_size);
+		add_freed_of(call.old_key, 1, call.old_size);
 	return 0;
 }
 
@@ -288,15 +338,18 @@ static __always_inline u64 address_given(struct pt_regs *ctx, struct heap_call *
 	return address;
 }
 
-/* Such a call returns. Its object is followed until it is freed, if `follows`. */
-static __always_inline int call_ends(struct pt_regs *ctx, bool follows)
+/*
+ * Such a call returns. Its object is followed until it is freed, if `follows`. `pops`: bytes between the stack pointer
+ * at the entry and here: at an instruction that returns, the return address is still on the stack.
+ */
+static __always_inline int call_ends(struct pt_regs *ctx, bool follows, u32 pops)
 {
 	u64 thread = bpf_get_current_pid_tgid(), address;
 	struct heap_call *known = bpf_map_lookup_elem(&heap_calls, &thread), call;
 	struct object_id id = {};
 	struct object object;
 
-	if (!known || known->sp + RETURN_POPS != REGS_SP(ctx))
+	if (!known || known->sp + pops != REGS_SP(ctx))
 		return 0;
 	call = *known;
 	bpf_map_delete_elem(&heap_calls, &thread);
@@ -308,7 +361,7 @@ static __always_inline int call_ends(struct pt_regs *ctx, bool follows)
 		/* realloc(old, 0) frees. */
 		object.key = call.old_key;
 		object.size = call.old_size;
-		object.number = call.old_number;
+		object.number = 1;
 		if (address || !call.size) {
 			add_freed(&object);
 			count_heap(HEAP_FREED, 1);
@@ -336,13 +389,38 @@ static __always_inline int call_ends(struct pt_regs *ctx, bool follows)
 
 static __noinline int end_call(struct pt_regs *ctx)
 {
-	return call_ends(ctx, true);
+	return call_ends(ctx, true, RETURN_POPS);
+}
+
+/* At an instruction that returns. */
+static __noinline int end_call_here(struct pt_regs *ctx)
+{
+	return call_ends(ctx, true, 0);
 }
 
 /* While frees are not seen. */
 static __noinline int end_call_alone(struct pt_regs *ctx)
 {
-	return call_ends(ctx, false);
+	return call_ends(ctx, false, RETURN_POPS);
+}
+
+static __noinline int end_call_here_alone(struct pt_regs *ctx)
+{
+	return call_ends(ctx, false, 0);
+}
+
+/* A handler of exceptions begins: calls that began below its frame were left. */
+static __noinline int exception_caught(struct pt_regs *ctx)
+{
+	u64 thread = bpf_get_current_pid_tgid();
+	struct heap_call *call = bpf_map_lookup_elem(&heap_calls, &thread);
+
+	if (!call || REGS_SP(ctx) < call->sp)
+		return 0;
+	if (call->exec == exec_number())
+		give_up(call);
+	bpf_map_delete_elem(&heap_calls, &thread);
+	return 0;
 }
 
 /* A call of a function that frees begins. */
@@ -404,6 +482,9 @@ PROBE_PROGRAM(heap_resized, begin_resized)	       /* realloc(old, size) */
 PROBE_PROGRAM(heap_resized_array, begin_resized_array) /* reallocarray(old, number, size) */
 PROBE_PROGRAM(heap_returned, end_call)
 PROBE_PROGRAM(heap_returned_alone, end_call_alone)
-PROBE_PROGRAM(heap_freed, free_object) /* free(old) */
+PROBE_PROGRAM(heap_returned_here, end_call_here)
+PROBE_PROGRAM(heap_returned_here_alone, end_call_here_alone)
+PROBE_PROGRAM(heap_caught, exception_caught) /* __cxa_begin_catch(exception) */
+PROBE_PROGRAM(heap_freed, free_object)	     /* free(old) */
 
 #endif

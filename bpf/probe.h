@@ -32,8 +32,7 @@ extern void bpf_preempt_enable(void) __ksym __weak;
 		return body(ctx);                                                                                      \
 	}
 
-/* Not inlined: its variables must not be on the stack of the entry. */
-static __noinline int take_probe_sample(void *ctx)
+static __always_inline int take_sample_at(void *ctx, bool at_return)
 {
 	struct sampler_state *s = state_at(slot_of(CONTEXT_PROBE));
 
@@ -43,28 +42,30 @@ static __noinline int take_probe_sample(void *ctx)
 		__sync_fetch_and_add(&s->busy[side_in_use(CONTROL_SIDE_CHANGES)], 1);
 		return 0;
 	}
-	take_sample(ctx, CONTEXT_PROBE, false);
+	take_sample(ctx, CONTEXT_PROBE, false, at_return);
 	release_slot(s);
 	return 0;
 }
 
-SEC("kprobe")
-int probe_sample(void *ctx)
+/* Not inlined, both: their variables must not be on the stack of the entry. */
+static __noinline int take_probe_sample(struct pt_regs *ctx)
 {
-	if (bpf_core_field_exists(struct bpf_prog_aux___with_private_stack, priv_stack_ptr)) {
-		bpf_preempt_disable();
-		take_probe_sample(ctx);
-		bpf_preempt_enable();
-		return 0;
-	}
-	return take_probe_sample(ctx);
+	return take_sample_at(ctx, false);
 }
+
+static __noinline int take_return_sample(struct pt_regs *ctx)
+{
+	return take_sample_at(ctx, true);
+}
+
+PROBE_PROGRAM(probe_sample, take_probe_sample)
+PROBE_PROGRAM(probe_return_sample, take_return_sample) /* at an instruction that returns */
 
 /* Probes of functions of the kernel come anywhere, and one at a time on a CPU, as tracepoints do. */
 SEC("kprobe")
 int kprobe_sample(void *ctx)
 {
-	return take_sample(ctx, CONTEXT_ANY, false);
+	return take_sample(ctx, CONTEXT_ANY, false, false);
 }
 
 #endif

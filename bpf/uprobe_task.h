@@ -99,6 +99,16 @@ static __always_inline u64 leave_return_code(struct uprobe_task *utask, u64 pc, 
 	return to;
 }
 
+/* The address that a return probe puts in the place of a return address; 0: the current thread's memory has none. */
+static __always_inline u64 return_page(void)
+{
+	struct task_struct___with_uprobes *task = (void *)bpf_get_current_task();
+
+	if (!bpf_core_field_exists(task->utask))
+		return 0;
+	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+}
+
 static __always_inline u64 address_in_program(u64 pc, u64 *sp)
 {
 	struct task_struct___with_uprobes *task = (void *)bpf_get_current_task();

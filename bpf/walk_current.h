@@ -91,6 +91,19 @@ static __always_inline void end_walk(struct sampler_state *s, struct sample *sam
 		release_python_walk(s);
 }
 
+/* Takes the registers at a return to those in the caller. */
+static __always_inline void step_to_caller(struct user_registers *user)
+{
+#if RETURN_POPS
+	u64 to;
+
+	if (read_user(&to, sizeof(to), user->sp))
+		return;
+	user->pc = to;
+	user->sp += RETURN_POPS;
+#endif
+}
+
 /* Walks the user stack of the current thread. Returns how it ended; hash and length are in the walk. After the sample
  * comes end_walk. */
 static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_context context, struct proc *proc,
@@ -108,6 +121,8 @@ static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_co
 	w->hash = seed;
 	if (!current_registers(&user))
 		return without_registers((void *)bpf_get_current_task(), &user);
+	if (sample->at_return)
+		step_to_caller(&user);
 	w->start_pc = (user.pc & FRAME_PC) | FRAME_EXACT;
 	w->start_sp = user.sp;
 	w->start_fp = user.fp;

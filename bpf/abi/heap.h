@@ -17,7 +17,8 @@ enum heap_count {
 	HEAP_ENTERED = 8,	  /* objects that were entered into the table of live objects */
 	HEAP_REMOVED = 9,	  /* and that the programs removed from it */
 	HEAP_UNREADABLE = 10,	  /* samples of an allocator whose arguments could not be read */
-	HEAP_COUNTS = 11,
+	HEAP_UNRETURNED = 11,	  /* calls that ended by an exception or a jump, and gave no object */
+	HEAP_COUNTS = 12,
 };
 
 struct heap_counts {

@@ -27,10 +27,16 @@ pub enum HeapProgram {
     Resized,
     /// `reallocarray(old, number, size)`
     ResizedArray,
-    /// The return of each of these.
+    /// The return of each of these, by a return probe: only for functions that no exception leaves.
     Returned,
     /// The same, while frees are not seen: what is in use is not known.
     ReturnedAlone,
+    /// The return of each of these, at the instructions that return.
+    ReturnedHere,
+    /// The same, while frees are not seen.
+    ReturnedHereAlone,
+    /// `__cxa_begin_catch`: a handler of exceptions begins.
+    Caught,
     /// `free(old)`
     Freed,
     /// Where an allocator takes a sample; see [`HeapSite`].
@@ -43,7 +49,7 @@ pub enum HeapProgram {
 
 impl HeapProgram {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Sized,
         Self::Zeroed,
         Self::Aligned,
@@ -52,6 +58,9 @@ impl HeapProgram {
         Self::ResizedArray,
         Self::Returned,
         Self::ReturnedAlone,
+        Self::ReturnedHere,
+        Self::ReturnedHereAlone,
+        Self::Caught,
         Self::Freed,
         Self::Sampled,
         Self::SampleFreed,
@@ -69,6 +78,9 @@ impl HeapProgram {
             Self::ResizedArray => "heap_resized_array",
             Self::Returned => "heap_returned",
             Self::ReturnedAlone => "heap_returned_alone",
+            Self::ReturnedHere => "heap_returned_here",
+            Self::ReturnedHereAlone => "heap_returned_here_alone",
+            Self::Caught => "heap_caught",
             Self::Freed => "heap_freed",
             Self::Sampled => "heap_sampled",
             Self::SampleFreed => "heap_sample_freed",
@@ -99,6 +111,8 @@ pub struct HeapCounts {
     pub calls_lost: u64,
     /// Samples of an allocator whose arguments could not be read.
     pub unreadable: u64,
+    /// Calls that ended by an exception or a jump.
+    pub unreturned: u64,
     /// Objects in the table of live objects.
     pub tracked: u64,
 }
@@ -158,6 +172,7 @@ impl HeapMaps {
             given_again: at(count::HEAP_GIVEN_AGAIN)?,
             calls_lost: at(count::HEAP_CALLS_LOST)?,
             unreadable: at(count::HEAP_UNREADABLE)?,
+            unreturned: at(count::HEAP_UNRETURNED)?,
             tracked: at(count::HEAP_ENTERED)?.saturating_sub(removed),
         })
     }

@@ -77,7 +77,7 @@ impl Follow {
 
 /// Whether the programs of an event run at probes of programs.
 fn is_at_probes(sampled_in: SampledIn) -> bool {
-    matches!(sampled_in, SampledIn::Program | SampledIn::Allocator)
+    matches!(sampled_in, SampledIn::Program | SampledIn::Return | SampledIn::Allocator)
 }
 
 /// Slots for programs that can be preempted: user space runs one iterator at a time, and no other program claims slots.
@@ -106,7 +106,9 @@ impl Slots {
             SampledIn::Hardware | SampledIn::Tracepoint | SampledIn::Function => {
                 add(contexts::CONTEXT_ANY, cpus);
             }
-            SampledIn::Program | SampledIn::Allocator => add(contexts::CONTEXT_PROBE, cpus),
+            SampledIn::Program | SampledIn::Return | SampledIn::Allocator => {
+                add(contexts::CONTEXT_PROBE, cpus)
+            }
             SampledIn::Timer | SampledIn::Task => {}
         }
         let threads = follow.threads;
@@ -140,7 +142,9 @@ fn context_of(sampled_in: SampledIn) -> usize {
         SampledIn::Hardware | SampledIn::Tracepoint | SampledIn::Function => {
             types::sampler_context::CONTEXT_ANY
         }
-        SampledIn::Program | SampledIn::Allocator => types::sampler_context::CONTEXT_PROBE,
+        SampledIn::Program | SampledIn::Return | SampledIn::Allocator => {
+            types::sampler_context::CONTEXT_PROBE
+        }
     };
     context.0 as usize
 }
@@ -410,6 +414,7 @@ mod tests {
                 SampledIn::Hardware,
                 SampledIn::Tracepoint,
                 SampledIn::Program,
+                SampledIn::Return,
                 SampledIn::Function,
                 SampledIn::Allocator,
             ]

@@ -39,6 +39,7 @@ pub(crate) fn sampler(sampled_in: SampledIn) -> &'static str {
         SampledIn::Hardware => "nmi_sample",
         SampledIn::Tracepoint => "tracepoint_sample",
         SampledIn::Program => "probe_sample",
+        SampledIn::Return => "probe_return_sample",
         SampledIn::Function => "kprobe_sample",
         SampledIn::Allocator => HeapProgram::Sized.name(),
     }

@@ -71,6 +71,8 @@ pub enum SampledIn {
     Tracepoint,
     /// At a probe of a program. Only where [`probes_may_sample`](crate::probes_may_sample).
     Program,
+    /// At the instructions of a program's function that return: the sample has the stack of the caller. Else as `Program`.
+    Return,
     /// At a probe of a function of the kernel, which may be anywhere: as at a tracepoint.
     Function,
     /// At functions of an allocator: there are several programs, see [`HeapProgram`](crate::HeapProgram). As at a probe of a program.

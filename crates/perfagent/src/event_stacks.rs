@@ -97,6 +97,16 @@ impl EventStacks {
 
     /// The stack of an event.
     pub fn of(&mut self, sample: &StackSample) -> EventStack {
+        self.without(0, sample)
+    }
+
+    /// The stack of an event at an instruction that returns: that of the caller.
+    pub fn of_return(&mut self, sample: &StackSample) -> EventStack {
+        self.without(1, sample)
+    }
+
+    /// The stack without some of the innermost frames of the program.
+    fn without(&mut self, left_out: usize, sample: &StackSample) -> EventStack {
         let mut stack = EventStack::default();
         for address in sample.kernel_addresses() {
             self.names.add_kernel(address, &mut stack.frames);
@@ -108,7 +118,7 @@ impl EventStacks {
         let walk = self.walk(sample);
         stack.cut = why_cut(walk.end);
         let code = self.processes.get(&sample.pid).and_then(|known| known.code.as_ref());
-        for (number, address) in walk.addresses.iter().enumerate() {
+        for (number, address) in walk.addresses.iter().enumerate().skip(left_out) {
             // A return address belongs to the call before it.
             let called = address.saturating_sub(u64::from(number > 0));
             match code.and_then(|code| code.place(called)) {

@@ -19,6 +19,8 @@ pub struct HeapCounts {
     pub frees_unseen: u64,
     /// Calls that did not fit into the table of calls that go on.
     pub calls_lost: u64,
+    /// Calls that ended by an exception or a jump, so that they gave no object.
+    pub unreturned: u64,
     /// Samples of an allocator whose arguments could not be read.
     pub unreadable: u64,
     /// The allocators whose own samples were recorded, so that values are estimates. Empty: calls were recorded.
@@ -38,6 +40,7 @@ impl HeapCounts {
             ("heap.untracked", self.untracked),
             ("heap.untracked_bytes", self.untracked_bytes),
             ("heap.calls_lost", self.calls_lost),
+            ("heap.unreturned", self.unreturned),
             ("heap.unreadable", self.unreadable),
             ("heap.cost_permille", self.cost_permille.unwrap_or(0)),
         ];

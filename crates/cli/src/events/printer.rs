@@ -10,6 +10,9 @@ use serde_json::{Map, json};
 
 use super::thread_names::ThreadNames;
 
+/// How the names of probes at returns of programs begin.
+const RETURN: &str = "uretprobe:";
+
 /// Prints items.
 pub struct Printer<W> {
     out: W,
@@ -35,7 +38,10 @@ impl<W: Write> Printer<W> {
                 self.printed += 1;
                 let (pid, tid) = (item.meta.id.pid.unwrap_or(0), item.meta.id.tid.unwrap_or(0));
                 let comm = self.threads.of(tid);
-                let stack = stacks.map(|stacks| stacks.of(&StackSample::of(&fields.sample)));
+                let stack = stacks.map(|stacks| {
+                    let sample = StackSample::of(&fields.sample);
+                    if name.starts_with(RETURN) { stacks.of_return(&sample) } else { stacks.of(&sample) }
+                });
                 if self.as_json {
                     let mut line = event_as_json(name, item, (pid, tid, comm), fields);
                     if let Some(stack) = &stack {

@@ -20,7 +20,7 @@ fn the_programs_load_with_each_setting_and_with_all() {
         testkit::skip!("{reason}");
     }
     let stats = Some(SchedStats { each_process: true, split_events: 8 });
-    let changes: [Change; 16] = [
+    let changes: [Change; 17] = [
         ("python", |settings| settings.python = true),
         ("whole system", |settings| settings.whole_system = true),
         ("kernel stacks", |settings| settings.kernel_stacks = true),
@@ -37,6 +37,7 @@ fn the_programs_load_with_each_setting_and_with_all() {
             settings.sample_every = 10;
         }),
         ("probes of programs", |settings| settings.sampled_in = SampledIn::Program),
+        ("returns of programs", |settings| settings.sampled_in = SampledIn::Return),
         ("probes of functions of the kernel", |settings| settings.sampled_in = SampledIn::Function),
         ("further events", |settings| {
             let each = [

@@ -144,7 +144,11 @@ impl SampledEvent {
             name,
             unit: Unit::Count,
             period: 1,
-            sampled_in: if probe.is_of_kernel() { SampledIn::Function } else { SampledIn::Program },
+            sampled_in: match (probe.is_of_kernel(), probe.is_return()) {
+                (true, _) => SampledIn::Function,
+                (false, true) => SampledIn::Return,
+                (false, false) => SampledIn::Program,
+            },
             counted: Counted::Probe(probe),
             value: None,
         }
@@ -217,7 +221,7 @@ mod tests {
         assert_eq!(switch.counted, Counted::Tracepoint("sched".to_owned()));
         let probe = parsed("uretprobe:/bin/x:main period=7");
         assert_eq!((probe.name.as_str(), probe.period), ("uretprobe:/bin/x:main", 7));
-        assert_eq!((probe.sampled_in, probe.unit), (SampledIn::Program, Unit::Count));
+        assert_eq!((probe.sampled_in, probe.unit), (SampledIn::Return, Unit::Count));
         assert_eq!(parsed("kprobe:vfs_read").sampled_in, SampledIn::Function);
         let summed = parsed("uprobe:/bin/x:main n=%di:u32 value=n:bytes");
         assert_eq!(summed.value, Some(EventValue { field: "n".to_owned(), unit: Unit::Bytes }));

@@ -36,6 +36,11 @@ impl Probe {
         Self { sampled, place, opened: None, attached, without_own: 0, warnings: Vec::new() }
     }
 
+    /// Whether it is in a program, not in the kernel.
+    fn is_of_program(&self) -> bool {
+        matches!(self.sampled.sampled_in, SampledIn::Program | SampledIn::Return)
+    }
+
     /// Whether this kernel may take samples there.
     fn check_kernel(&self) -> Result<(), Error> {
         let name = &self.sampled.name;
@@ -43,7 +48,7 @@ impl Probe {
             feature: format!("sampling at {name}, {what},"),
             since: since.to_owned(),
         };
-        if self.sampled.sampled_in == SampledIn::Program {
+        if self.is_of_program() {
             return match probes_may_sample() {
                 true => Ok(()),
                 false => Err(unsupported(
@@ -88,8 +93,7 @@ impl Source for Probe {
             false => ProbeEvent::of_processes(&self.place, opening.living),
         };
         let opened = opened.map_err(|error| self.failed(&error))?;
-        let is_of_program = self.sampled.sampled_in == SampledIn::Program;
-        if is_of_program && !opening.targets.is_empty() && opened.is_of_all_processes() {
+        if self.is_of_program() && !opening.targets.is_empty() && opened.is_of_all_processes() {
             self.warnings.push(Warning::new(
                 WarningKind::Capture,
                 format!(

@@ -12,12 +12,14 @@ mod lifecycle;
 mod program;
 mod recursion;
 mod scheduling;
+mod unwound;
 
 pub use heap::SampledHeap;
 pub(crate) use program::c;
 pub use program::{Launch, Program, sources};
 pub use recursion::{recursion_chain, ring};
 pub use scheduling::Scheduling;
+pub use unwound::{Linked, Unwound};
 
 /// Every program, the full matrix.
 #[must_use]

@@ -15,10 +15,10 @@ use truth::target::Target;
 use crate::Setup;
 
 /// Objects, bytes, objects in use, bytes in use.
-type Values = [i64; 4];
+pub(crate) type Values = [i64; 4];
 
 /// What the program has printed about its functions.
-fn printed(lines: &[String]) -> BTreeMap<String, Values> {
+pub(crate) fn printed(lines: &[String]) -> BTreeMap<String, Values> {
     let site = |line: &String| {
         let mut words = line.strip_prefix("site ")?.split(' ');
         let name = words.next()?.to_owned();
@@ -29,7 +29,7 @@ fn printed(lines: &[String]) -> BTreeMap<String, Values> {
 }
 
 /// What a profile has of all stacks through a function.
-fn of(capture: &Capture, function: &str) -> Values {
+pub(crate) fn of(capture: &Capture, function: &str) -> Values {
     let mut sums = [0; 4];
     for stack in capture.stacks.iter().filter(|stack| stack.has(function)) {
         sums.iter_mut().zip(&stack.values).for_each(|(sum, value)| *sum += value);

@@ -18,6 +18,7 @@ mod shares;
 mod together;
 mod twins;
 mod unharmed;
+mod unwound;
 mod wakers;
 
 use std::path::PathBuf;

@@ -25,9 +25,53 @@ pub(crate) fn are_as_at_the_entry(arguments: &[String]) -> bool {
     registers.into_iter().all(|register| AS_AT_THE_ENTRY.contains(&register))
 }
 
+/// The word for the result of a function.
+const RESULT: &str = "$retval";
+/// The word for a word of the stack, with its number behind it.
+const STACK: &str = "$stack";
+
+/// Whether an argument of a probe of a return reads the result of the function.
+pub(crate) fn reads_result(argument: &str) -> bool {
+    argument.contains(RESULT)
+}
+
+/// An argument of a probe of a return, for a probe at the instruction that returns: the result is in its register, and the return address is
+/// still on the stack.
+pub(crate) fn at_return(argument: &str) -> String {
+    let argument = argument.replace(RESULT, "%ax");
+    let mut parts = argument.split(STACK);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for rest in parts {
+        let digits = rest.len() - rest.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
+        let (number, rest) = rest.split_at(digits);
+        text.push_str(STACK);
+        match number.parse::<u16>().ok().and_then(|number| number.checked_add(1)) {
+            Some(number) => text.push_str(&number.to_string()),
+            None => text.push_str(number),
+        }
+        text.push_str(rest);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_at_returns_mean_what_they_mean_behind_them() {
+        for (argument, wanted) in [
+            ("value=$retval:s64", "value=%ax:s64"),
+            ("s=+0($retval):string", "s=+0(%ax):string"),
+            ("a=$stack0:x64", "a=$stack1:x64"),
+            ("a=+8($stack12)", "a=+8($stack13)"),
+            ("a=$stack", "a=$stack"),
+            ("a=%bx:u64", "a=%bx:u64"),
+        ] {
+            assert_eq!(at_return(argument), wanted);
+            assert_eq!(reads_result(argument), argument.contains("retval"));
+        }
+    }
 
     #[test]
     fn letters_that_end_a_definition_are_refused() {

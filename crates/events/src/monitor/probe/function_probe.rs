@@ -34,7 +34,8 @@ struct Open {
 }
 
 impl FunctionProbe {
-    /// Makes the kernel know the probe. `name`: what messages call it. `is_return`: at the returns of these functions, whose entries the places are.
+    /// Makes the kernel know the probe. `name`: what messages call it. `is_return`: by return probes at these entries. Only for functions that no exception leaves:
+    /// a return probe replaces the return address, across which no unwinder leads.
     ///
     /// # Errors
     /// [`MonitorError`]: there is no tracefs, or the kernel refuses a place.

@@ -128,7 +128,7 @@ pub(crate) fn prepare_functions(
         Ok(format!("{file}:{:#x}{counter}", place.offset))
     };
     let texts = links.iter().zip(places).map(place).collect::<Result<Vec<_>, MonitorError>>()?;
-    by_definition(&probe, &tracefs, "uprobe_events", &texts)
+    by_definition(&probe, &tracefs, "uprobe_events", &texts, is_return)
 }
 
 fn refused(probe: &Probe, reason: String) -> MonitorError {
@@ -145,7 +145,7 @@ fn user(
     let pmu = Pmu::find("uprobe");
     if let (Some(pmu), [site], false) = (pmu, sites, needs_definition)
         && site.arguments.is_empty()
-        && let Some(config) = pmu.config(probe.is_return, site.counter)
+        && let Some(config) = pmu.config(false, site.counter)
         && let Ok(name) = CString::new(path.as_os_str().as_bytes())
     {
         let prepared =
@@ -160,7 +160,7 @@ fn user(
         format!("{file}:{:#x}{counter} {}", site.offset, site.arguments.join(" "))
     };
     let prepared =
-        by_definition(probe, &tracefs, "uprobe_events", &sites.iter().map(place).collect::<Vec<_>>())?;
+        by_definition(probe, &tracefs, "uprobe_events", &sites.iter().map(place).collect::<Vec<_>>(), false)?;
     Ok(prepared.without_values(sites.first().map_or(&[], |site| &site.optimized_out)))
 }
 
@@ -181,7 +181,7 @@ fn kernel(
     let (symbol, offset) = kernel_target(target).map_err(|reason| refused(probe, reason))?;
     let pmu = Pmu::find("kprobe");
     if let Some(pmu) = pmu.filter(|_| arguments.is_empty() && !needs_definition)
-        && let Some(config) = pmu.config(probe.is_return, None)
+        && let Some(config) = pmu.config(probe.is_return_probe(), None)
     {
         let name = symbol.map(CString::new).transpose().map_err(|error| refused(probe, error.to_string()))?;
         return by_pmu(probe, Means::Pmu { kind: pmu.kind, config, name, offset });
@@ -192,11 +192,11 @@ fn kernel(
         Some(symbol) => format!("{symbol} {}", arguments.join(" ")),
         None => format!("{offset:#x} {}", arguments.join(" ")),
     };
-    by_definition(probe, &tracefs, "kprobe_events", &[place])
+    by_definition(probe, &tracefs, "kprobe_events", &[place], probe.is_return_probe())
 }
 
 fn by_pmu(probe: &Probe, means: Means) -> Result<Prepared, MonitorError> {
-    let format = pmu::format(probe.is_return);
+    let format = pmu::format(probe.is_return_probe());
     let format = format.map_err(|source| MonitorError::Format { name: probe.name(), source })?;
     Ok(Prepared { format, means, probe: probe.clone() })
 }
@@ -206,8 +206,9 @@ fn by_definition(
     tracefs: &Tracefs,
     list: &str,
     places: &[String],
+    is_return: bool,
 ) -> Result<Prepared, MonitorError> {
-    let letter = if probe.is_return { 'r' } else { 'p' };
+    let letter = if is_return { 'r' } else { 'p' };
     let made = Definition::make(tracefs.root(), list, probe.kind_name(), letter, places);
     let definition = made.map_err(|reason| refused(probe, reason))?;
     let format = tracefs.format(&definition.full_name())?;

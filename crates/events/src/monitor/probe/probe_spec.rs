@@ -44,7 +44,8 @@ impl Probe {
         Self::of(ProbeKind::Usdt { path: path.as_ref().to_owned(), provider, name })
     }
 
-    /// The return of the function, not its call.
+    /// The return of the function, not its call. Of a function of a program, the probes are at all its instructions that return: a return probe of the
+    /// kernel would end the program if an exception passed.
     #[must_use]
     pub fn ret(self) -> Self {
         Self { is_return: true, ..self }
@@ -90,6 +91,17 @@ impl Probe {
     pub fn has_argument(&self, name: &str) -> bool {
         let named = |argument: &str| argument.split_once('=').is_some_and(|(known, _)| known == name);
         self.arguments.split_ascii_whitespace().any(named)
+    }
+
+    /// Whether it is at returns.
+    #[must_use]
+    pub fn is_return(&self) -> bool {
+        self.is_return
+    }
+
+    /// Whether the kernel makes it a return probe, which replaces return addresses.
+    pub(crate) fn is_return_probe(&self) -> bool {
+        self.is_return && self.is_of_kernel()
     }
 
     /// Whether it probes a function of the kernel.

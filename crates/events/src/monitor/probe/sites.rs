@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use probes::{Binary, Location, Parameter, Placement, ProbeError, Target, UsdtSite};
+use probes::{Binary, FunctionExit, Location, Parameter, Placement, ProbeError, Target, UsdtSite};
 
-use super::arguments::{are_as_at_the_entry, split};
+use super::arguments::{are_as_at_the_entry, at_return, reads_result, split};
 use super::probe_spec::{Probe, ProbeKind};
 use super::usdt_argument::fetched;
 
@@ -36,10 +36,6 @@ pub(crate) fn sites(probe: &Probe) -> Result<Option<(&Path, Vec<Site>)>, NoSite>
         ProbeKind::User { path, target } => {
             let arguments = split(&probe.arguments).map_err(NoSite::Refused)?;
             let binary = Binary::open(path)?;
-            if probe.is_return && binary.is_go() {
-                let reason = "Go moves stacks, and the return address of the kernel with them, which ends the program; probe the call";
-                return Err(NoSite::Refused(reason.to_owned()));
-            }
             if probe.is_return && arguments.iter().any(|argument| parameter_of(argument).is_some()) {
                 let reason =
                     "at its return a function no longer has its parameters; probe the call, or take $retval";
@@ -47,6 +43,9 @@ pub(crate) fn sites(probe: &Probe) -> Result<Option<(&Path, Vec<Site>)>, NoSite>
             }
             let target = Target::parse(target)?;
             let location = binary.locate(&target)?;
+            if probe.is_return {
+                return Ok(Some((path, returns(&binary, &target, &location, &arguments)?)));
+            }
             let at = |placement| site_at(&binary, (&target, &location), placement, &arguments);
             // Where a probe is cheap, if it sees the same there.
             let site = at(binary.place(&location))?;
@@ -71,6 +70,34 @@ pub(crate) fn sites(probe: &Probe) -> Result<Option<(&Path, Vec<Site>)>, NoSite>
             Ok(Some((path, sites.iter().zip(arguments).map(site).collect())))
         }
     }
+}
+
+/// The sites of a probe of returns.
+fn returns(
+    binary: &Binary,
+    target: &Target,
+    location: &Location,
+    arguments: &[String],
+) -> Result<Vec<Site>, NoSite> {
+    let exits = binary.exits(target, location)?;
+    let jump = exits.iter().find(|exit| exit.is_jump);
+    if let (Some(jump), true) = (jump, arguments.iter().any(|argument| reads_result(argument))) {
+        return Err(NoSite::Refused(format!(
+            "the jump at {:#x} in the file ends it, and the function that it leads to has the result; probe that one, or leave out $retval",
+            jump.offset
+        )));
+    }
+    if exits.is_empty() {
+        return Err(NoSite::Refused("it never returns".to_owned()));
+    }
+    let arguments: Vec<String> = arguments.iter().map(|argument| at_return(argument)).collect();
+    let site = |exit: &FunctionExit| Site {
+        offset: exit.offset,
+        counter: None,
+        arguments: arguments.clone(),
+        optimized_out: Vec::new(),
+    };
+    Ok(exits.iter().map(site).collect())
 }
 
 /// The parameter that an argument asks for by its name: `request->id` of `a=arg:request->id`.

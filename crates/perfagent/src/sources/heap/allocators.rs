@@ -12,8 +12,10 @@ use events::Mmap;
 use events::monitor::FunctionPlace;
 use kernel::HeapProgram;
 use probes::Binary;
+use probes::Location;
 
 use super::functions;
+use super::returns::{self, Returns, Wanted};
 use super::samplers::go::{self, Go};
 use super::samplers::jemalloc;
 use super::samplers::{Sampler, otel};
@@ -25,6 +27,9 @@ const MAX_FILES: usize = 4096;
 
 /// The functions whose price decides that of all.
 const FREQUENT: [&str; 6] = ["malloc", "calloc", "realloc", "free", "_Znwm", "_ZdlPv"];
+
+/// With this function a handler of C++ exceptions begins.
+const CATCH: &str = "__cxa_begin_catch";
 
 /// Device (major, minor) and inode.
 type FileNumber = (u32, u32, u64);
@@ -55,6 +60,12 @@ pub(super) struct Found {
     pub(super) places: Places,
     /// The instruction at one of the places is not emulated by the kernel, so that a hit costs ten times as much.
     pub(super) is_dear: bool,
+    /// A frequent function is probed at its instructions that return.
+    pub(super) returns_are_dear: bool,
+    /// Where handlers of exceptions begin.
+    pub(super) catches: Vec<FunctionPlace>,
+    /// Functions that are not recorded, and why.
+    pub(super) left_out: Vec<String>,
     /// Go's compiler made the file.
     pub(super) is_go: bool,
     /// What Go's runtime offers.
@@ -74,13 +85,14 @@ pub(super) struct Allocators {
 }
 
 impl Allocators {
-    pub(super) fn start() -> Result<Self, Error> {
+    /// `return_probes`: targets survive them.
+    pub(super) fn start(return_probes: bool) -> Result<Self, Error> {
         let (ask, asked) = channel::<Candidate>();
         let (answer, answers) = channel();
         let look = move || {
             let names = functions::names();
             for candidate in asked {
-                if answer.send(look_into(&candidate, &names)).is_err() {
+                if answer.send(look_into(&candidate, &names, return_probes)).is_err() {
                     break;
                 }
             }
@@ -168,7 +180,7 @@ fn number_of(path: &Path) -> Option<FileNumber> {
     Some((rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev), stat.st_ino))
 }
 
-fn look_into(candidate: &Candidate, names: &[&str]) -> Found {
+fn look_into(candidate: &Candidate, names: &[&str], return_probes: bool) -> Found {
     let opened = candidate.paths.iter().find_map(|path| {
         let is_it = path.starts_with("/proc") && path.to_string_lossy().contains("/map_files/")
             || candidate.number.is_none_or(|number| number_of(path).is_none_or(|other| other == number));
@@ -176,16 +188,11 @@ fn look_into(candidate: &Candidate, names: &[&str]) -> Found {
     });
     let Some((binary, path)) = opened else { return Found::default() };
     let functions = binary.functions(names);
-    let numbers: Vec<usize> = functions.iter().map(|(number, _)| *number).collect();
     let mut found = Found { is_go: binary.is_go(), ..Found::default() };
-    for ((number, location), program) in functions.iter().zip(functions::programs(&numbers)) {
-        let Some(program) = program else { continue };
-        let placement = binary.place(location);
-        let is_frequent = names.get(*number).is_some_and(|name| FREQUENT.contains(name));
-        found.is_dear |= is_frequent && !placement.is_emulated;
-        let place = FunctionPlace { path: path.clone(), offset: placement.offset, counter: None };
-        found.places.entry(program).or_default().push(place);
-    }
+    find_functions(&binary, path, &functions, names, return_probes, &mut found);
+    let catch = binary.functions(&[CATCH]);
+    let place = |location: &Location| place_at(path, binary.place(location).offset);
+    found.catches = catch.iter().map(|(_, location)| place(location)).collect();
     found.go = go::find(&binary, path);
     match otel::find(&binary, path) {
         Ok(sampler) => found.sampler = sampler,
@@ -197,6 +204,56 @@ fn look_into(candidate: &Candidate, names: &[&str]) -> Found {
         found.sampler = Some(jemalloc.sampler);
     }
     found
+}
+
+fn place_at(path: &Path, offset: u64) -> FunctionPlace {
+    FunctionPlace { path: path.to_owned(), offset, counter: None }
+}
+
+/// Enters the places of the functions by name.
+fn find_functions(
+    binary: &Binary,
+    path: &Path,
+    functions: &[(usize, Location)],
+    names: &[&str],
+    return_probes: bool,
+    found: &mut Found,
+) {
+    let numbers: Vec<usize> = functions.iter().map(|(number, _)| *number).collect();
+    let programs = functions.iter().zip(functions::programs(&numbers));
+    let programs = programs.filter_map(|((number, location), program)| Some((*number, location, program?)));
+    let (mut wanted, mut is_frequent) = (Vec::new(), Vec::new());
+    for (number, location, program) in programs {
+        is_frequent.push(names.get(number).is_some_and(|name| FREQUENT.contains(name)));
+        wanted.push(Wanted { location, program, is_cpp: functions::is_cpp(number) });
+    }
+    let decided = returns::decide(binary, &wanted, return_probes);
+    let mut sites = BTreeSet::new();
+    for ((one, returns), is_frequent) in wanted.iter().zip(decided).zip(is_frequent) {
+        let placement = binary.place(one.location);
+        match returns {
+            Returns::BehindInner => continue,
+            Returns::Unknown(why) => {
+                found.left_out.push(why);
+                continue;
+            }
+            Returns::NotNeeded => {}
+            Returns::ByProbe => {
+                let place = place_at(path, placement.offset);
+                found.places.entry(HeapProgram::Returned).or_default().push(place);
+            }
+            Returns::At(offsets) => {
+                found.returns_are_dear |= is_frequent;
+                sites.extend(offsets);
+            }
+        }
+        found.is_dear |= is_frequent && !placement.is_emulated;
+        found.places.entry(one.program).or_default().push(place_at(path, placement.offset));
+    }
+    if !sites.is_empty() {
+        let places = sites.into_iter().map(|offset| place_at(path, offset)).collect();
+        found.places.insert(HeapProgram::ReturnedHere, places);
+    }
 }
 
 /// Whether these variables of one byte, by their link-time addresses, are all 1 in the process that has mapped the file.

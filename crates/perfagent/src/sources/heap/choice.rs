@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use events::monitor::FunctionPlace;
 use kernel::{HeapSite, MAX_HEAP_SITES};
 
 use super::allocators::{Found, Places};
@@ -44,6 +45,10 @@ pub(super) struct Choice {
     pub(super) has_go_calls: bool,
     /// Files that were left out because the programs could not tell their places from others.
     pub(super) mistakable: usize,
+    /// Where handlers of exceptions begin.
+    pub(super) catches: Vec<FunctionPlace>,
+    /// Functions that are not recorded, and why.
+    pub(super) left_out: Vec<String>,
 }
 
 /// The places that the programs know already.
@@ -75,6 +80,8 @@ impl Choice {
         for found in found {
             match recorded {
                 Recorded::Calls => {
+                    choice.catches.extend(found.catches);
+                    choice.left_out.extend(found.left_out);
                     for (program, more) in found.places {
                         choice.places.entry(program).or_default().extend(more);
                     }

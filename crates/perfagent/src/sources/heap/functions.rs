@@ -100,6 +100,16 @@ pub(super) fn programs(numbers: &[usize]) -> Vec<Option<HeapProgram>> {
     numbers.iter().map(|number| chosen(number).map(|(_, program, _)| *program)).collect()
 }
 
+/// Whether the function with this number belongs to C++.
+pub(super) fn is_cpp(number: usize) -> bool {
+    FUNCTIONS.get(number).is_some_and(|(.., is_cpp)| *is_cpp)
+}
+
+/// The program for the function with this name.
+pub(super) fn program_of(name: &str) -> Option<HeapProgram> {
+    FUNCTIONS.iter().find(|(known, ..)| *known == name).map(|(_, program, _)| *program)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Allocations, in place of the clock: probes at the functions of the allocators that the targets have mapped.
 //!
-//! In: finding the allocators ([`allocators`]), which function needs which program ([`functions`]), allocators that sample themselves ([`samplers`]), which of both is
+//! In: finding the allocators ([`allocators`]), which function needs which program ([`functions`]), how returns are seen ([`returns`]), allocators that sample themselves ([`samplers`]), which of both is
 //! recorded ([`choice`]), the probes ([`probe_set`]), what they cost ([`price`]), and recording less when that is too much ([`watch`]). Guaranteed: only the targets and what they start have breakpoints; they are gone when this is dropped, and when the
 //! agent dies.
 //! Not here: what is counted (`bpf/heap.h`), and how it is shown (crate `report`).
@@ -12,6 +12,7 @@ mod functions;
 pub(super) mod price;
 mod probe_set;
 mod programs;
+mod returns;
 mod samplers;
 mod watch;
 
@@ -20,8 +21,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use events::Mmap;
-use events::monitor::{MonitorError, Tracefs, remove_stale};
-use kernel::{Kernel, probes_may_sample};
+use events::monitor::{FunctionPlace, MonitorError, Tracefs, remove_stale};
+use kernel::{HeapProgram, Kernel, probes_may_sample, return_probes_pass_filters};
 use recording::{Accounting, HeapCounts};
 
 use self::allocators::{Allocators, Found};
@@ -50,6 +51,10 @@ pub(crate) struct Heap {
     /// Who takes the samples that are recorded.
     samplers: BTreeSet<SamplerKind>,
     sites: KnownSites,
+    /// Where handlers of exceptions begin: not probed yet.
+    catches: Vec<FunctionPlace>,
+    /// Returns are seen at instructions that return, which are not reached where an exception leaves the function.
+    sees_returns_here: bool,
     /// The probes, before they are watched.
     sets: Vec<ProbeSet>,
     /// Recording for as long as it is cheap.
@@ -78,9 +83,11 @@ impl Heap {
             recorded: Recorded::Calls,
             samplers: BTreeSet::new(),
             sites: KnownSites::default(),
+            catches: Vec::new(),
+            sees_returns_here: false,
             sets: Vec::new(),
             watch: None,
-            of_a_call: price::of_a_call(false),
+            of_a_call: price::of_a_call(false, false),
             times: CpuTime::default(),
             cpu_before_ns: 0,
             cost_percent: None,
@@ -108,12 +115,18 @@ impl Heap {
         kernel: &mut Kernel,
         found: Vec<Found>,
         living: &dyn Fn() -> Vec<u32>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Added, Error> {
         let unusable: Vec<String> = found.iter().filter_map(|found| found.unusable.clone()).collect();
-        let choice = Choice::of(found, self.recorded, &mut self.sites);
+        let mut choice = Choice::of(found, self.recorded, &mut self.sites);
         self.tell(&choice, &unusable);
+        let added = if choice.places.is_empty() { Added::Catches } else { Added::Allocators };
+        self.sees_returns_here |= choice.places.contains_key(&HeapProgram::ReturnedHere);
+        self.catches.append(&mut choice.catches);
+        if self.sees_returns_here && !self.catches.is_empty() {
+            choice.places.insert(HeapProgram::Caught, std::mem::take(&mut self.catches));
+        }
         if choice.places.is_empty() {
-            return Ok(false);
+            return Ok(Added::Nothing);
         }
         for (offset, site) in &choice.sites {
             kernel.set_heap_site(*offset, site).map_err(load_error)?;
@@ -122,7 +135,7 @@ impl Heap {
         set.open(living).map_err(|error| self.failed(&error))?;
         self.may_lose_children |= set.may_lose_children();
         self.sets.push(set);
-        Ok(true)
+        Ok(added)
     }
 
     /// Tells what a choice means.
@@ -149,6 +162,14 @@ impl Heap {
             );
             note(message, "record their processes alone");
         }
+        for why in &choice.left_out {
+            note(
+                format!(
+                    "heap: calls of a function are not recorded, only those of functions that it calls: {why}"
+                ),
+                "docs/heap.md tells which functions are affected",
+            );
+        }
         for why in unusable {
             note(
                 format!("heap: samples are told, but cannot be read: {why}"),
@@ -156,6 +177,15 @@ impl Heap {
             );
         }
     }
+}
+
+/// What a set of probes is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Added {
+    Nothing,
+    /// Handlers of exceptions, for allocators of other sets.
+    Catches,
+    Allocators,
 }
 
 impl Heap {
@@ -217,7 +247,7 @@ impl Source for Heap {
             // What a killed agent has left. Where it cannot be removed, it does no harm.
             let _removed = remove_stale(&tracefs);
         }
-        let mut allocators = Allocators::start()?;
+        let mut allocators = Allocators::start(return_probes_pass_filters())?;
         opening.pids.iter().for_each(|pid| allocators.ask_for_process(*pid));
         if let Some(program) = &self.program {
             allocators.ask_for_file(program);
@@ -226,8 +256,10 @@ impl Source for Heap {
         self.allocators = Some(allocators);
         opening.targets.iter().for_each(|pid| self.family.add(*pid));
         let is_go = found.iter().any(|found| found.is_go);
-        if found.iter().any(|found| found.is_dear) {
-            self.of_a_call = price::of_a_call(true);
+        let (entries, returns) =
+            (found.iter().any(|found| found.is_dear), found.iter().any(|found| found.returns_are_dear));
+        self.of_a_call = price::of_a_call(entries, returns);
+        if entries {
             self.warnings.push(Warning::new(
                 WarningKind::Capture,
                 "a function of an allocator has no instruction near its entry that the kernel emulates: its calls cost ten times as much as others",
@@ -236,8 +268,8 @@ impl Source for Heap {
         }
         self.recorded = Recorded::by(self.mode, &found);
         match self.add_set(opening.kernel, found, opening.living)? {
-            true => Ok(()),
-            false => Err(no_allocator(is_go)),
+            Added::Allocators => Ok(()),
+            Added::Nothing | Added::Catches => Err(no_allocator(is_go)),
         }
     }
 
@@ -264,8 +296,8 @@ impl Source for Heap {
         allocators.ask_for_process(pid);
         let found = allocators.take(LOOK_FOR);
         match self.add_set(kernel, found, &|| vec![pid])? {
-            true => self.begin_last_set(kernel),
-            false => Ok(()),
+            Added::Nothing => Ok(()),
+            Added::Catches | Added::Allocators => self.begin_last_set(kernel),
         }
     }
 
@@ -282,8 +314,11 @@ impl Source for Heap {
             return Ok(());
         }
         let living = self.family.living();
-        if self.add_set(kernel, found, &|| living.clone())? {
+        let added = self.add_set(kernel, found, &|| living.clone())?;
+        if added != Added::Nothing {
             self.begin_last_set(kernel)?;
+        }
+        if added == Added::Allocators {
             self.warnings.push(Warning::bare(
                 WarningKind::Capture,
                 "heap: a target has loaded an allocator while it ran: its calls in the first moments are not recorded",
@@ -323,6 +358,7 @@ impl Source for Heap {
             untracked_bytes: counts.untracked_bytes,
             frees_unseen: counts.given_again,
             calls_lost: counts.calls_lost,
+            unreturned: counts.unreturned,
             unreadable: counts.unreadable,
             samplers: self.samplers.iter().map(|kind| kind.name()).collect(),
         });

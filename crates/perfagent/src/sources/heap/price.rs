@@ -14,9 +14,10 @@ const SHARE: f64 = 0.05;
 /// and this at once, as while a program starts.
 const AT_ONCE_NS: f64 = 50e6;
 
-/// What a call costs.
-pub(super) fn of_a_call(is_dear: bool) -> Duration {
-    if is_dear { OF_A_DEAR_CALL } else { OF_A_CALL }
+/// What a call costs. `entries`: the kernel does not emulate an instruction at an entry; `returns`: functions are probed at the
+/// instructions that return, which it never emulates.
+pub(super) fn of_a_call(entries: bool, returns: bool) -> Duration {
+    if entries || returns { OF_A_DEAR_CALL } else { OF_A_CALL }
 }
 
 /// What the targets have done in some time.

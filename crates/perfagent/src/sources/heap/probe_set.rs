@@ -13,8 +13,10 @@ use crate::failure::load_error;
 
 /// In the order in which they are opened and attached: a call whose entry is seen must have its return seen, and an object whose allocation is
 /// seen, its free. They are closed in the opposite order.
-const ORDER: [HeapProgram; 11] = [
+const ORDER: [HeapProgram; 13] = [
     HeapProgram::Returned,
+    HeapProgram::ReturnedHere,
+    HeapProgram::Caught,
     HeapProgram::Freed,
     HeapProgram::Sized,
     HeapProgram::Zeroed,
@@ -28,12 +30,13 @@ const ORDER: [HeapProgram; 11] = [
 ];
 
 /// Those of `malloc` and `free`, which most programs call more often than all others.
-const MOST_HIT: [HeapProgram; 4] =
-    [HeapProgram::Sampled, HeapProgram::Returned, HeapProgram::Sized, HeapProgram::Freed];
-
-/// Programs for functions whose returns are of no interest.
-const WITHOUT_RETURN: [HeapProgram; 4] =
-    [HeapProgram::Freed, HeapProgram::ObjectNoted, HeapProgram::SampleFreed, HeapProgram::Sampled];
+const MOST_HIT: [HeapProgram; 5] = [
+    HeapProgram::Sampled,
+    HeapProgram::Returned,
+    HeapProgram::ReturnedHere,
+    HeapProgram::Sized,
+    HeapProgram::Freed,
+];
 
 /// The probes of some allocators.
 pub(super) struct ProbeSet {
@@ -46,12 +49,9 @@ impl ProbeSet {
         let mut probes = Vec::new();
         for program in ORDER {
             let is_return = program == HeapProgram::Returned;
-            let places: Vec<FunctionPlace> = match is_return {
-                true => returns(places).cloned().collect(),
-                false => places.get(&program).cloned().unwrap_or_default(),
-            };
+            let places: &[FunctionPlace] = places.get(&program).map_or(&[], Vec::as_slice);
             if !places.is_empty() {
-                probes.push((program, FunctionProbe::define(name(program), &places, is_return)?));
+                probes.push((program, FunctionProbe::define(name(program), places, is_return)?));
             }
         }
         Ok(Self { probes })
@@ -92,6 +92,7 @@ impl ProbeSet {
         for (program, probe) in self.probes.iter_mut().filter(|(program, _)| *program != HeapProgram::Freed) {
             let program = match program {
                 HeapProgram::Returned => HeapProgram::ReturnedAlone,
+                HeapProgram::ReturnedHere => HeapProgram::ReturnedHereAlone,
                 other => *other,
             };
             let opened = probe.open(living).is_ok();
@@ -121,12 +122,6 @@ impl ProbeSet {
     }
 }
 
-/// The places of all functions that allocate.
-fn returns(places: &Places) -> impl Iterator<Item = &FunctionPlace> {
-    let allocating = places.iter().filter(|(program, _)| !WITHOUT_RETURN.contains(program));
-    allocating.flat_map(|(_, places)| places)
-}
-
 /// What messages call the probes of a program.
 fn name(program: HeapProgram) -> &'static str {
     match program {
@@ -136,7 +131,9 @@ fn name(program: HeapProgram) -> &'static str {
         HeapProgram::Placed => "posix_memalign",
         HeapProgram::Resized => "realloc",
         HeapProgram::ResizedArray => "reallocarray",
-        HeapProgram::Returned | HeapProgram::ReturnedAlone => "malloc",
+        HeapProgram::Returned | HeapProgram::ReturnedAlone => "returns of malloc",
+        HeapProgram::ReturnedHere | HeapProgram::ReturnedHereAlone => "returns of operator new",
+        HeapProgram::Caught => "__cxa_begin_catch",
         HeapProgram::Freed => "free",
         HeapProgram::Sampled => "allocations of Go, or samples of an allocator",
         HeapProgram::SampleFreed | HeapProgram::ObjectNoted => "frees of an allocator's samples",
