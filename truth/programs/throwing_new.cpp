@@ -3,9 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-
-#define EXACT __attribute__((noinline))
-#define NO_TAIL_CALL __asm__ volatile("" ::: "memory")
+#include "truth.h"
 
 struct LimitExceeded {
 	size_t size;
@@ -24,7 +22,7 @@ static inline void *take(size_t n)
 
 extern "C" {
 EXACT void *malloc(size_t n) { return take(n); }
-EXACT void free(void *) {}
+EXACT void free(void *p) { __asm__ volatile("" :: "r"(p)); }
 EXACT void *calloc(size_t a, size_t b) { void *p = take(a * b); return p ? memset(p, 0, a * b) : p; }
 EXACT void *realloc(void *o, size_t n) { void *p = take(n); return p && o ? memcpy(p, o, n) : p; }
 }
@@ -36,9 +34,9 @@ EXACT void *operator new(size_t n)
 	return take(n);
 }
 EXACT void *operator new[](size_t n) { return operator new(n); }
-EXACT void operator delete(void *) noexcept {}
-EXACT void operator delete(void *, size_t) noexcept {}
-EXACT void operator delete[](void *) noexcept {}
+EXACT void operator delete(void *p) noexcept { __asm__ volatile("" :: "r"(p)); }
+EXACT void operator delete(void *p, size_t) noexcept { __asm__ volatile("" :: "r"(p)); }
+EXACT void operator delete[](void *p) noexcept { __asm__ volatile("" :: "r"(p)); }
 
 extern "C" {
 EXACT void *one(size_t n) { void *p = operator new(n); NO_TAIL_CALL; return p; }
@@ -73,6 +71,10 @@ EXACT static int query(size_t n, int depth)
 int main(int argc, char **argv)
 {
 	long rounds = argc > 1 ? atol(argv[1]) : 50, caught = 0;
+	if (argc > 2) {
+		ready();
+		wait_for_go();
+	}
 	for (long i = 0; i < rounds; i++) {
 		one(100);
 		caught += query(2 << 20, i % 3);
@@ -87,5 +89,7 @@ int main(int argc, char **argv)
 	printf("site array %ld %ld %ld %ld\n", rounds, rounds * 200, rounds, rounds * 200);
 	printf("site gone %ld %ld 0 0\n", rounds, rounds * 50);
 	fflush(stdout);
+	if (argc > 2)
+		say("done\n", 5);
 	return caught == 2 * rounds ? 0 : 9;
 }

@@ -90,7 +90,7 @@ fn rounding_of(objects: i64, bytes: i64, rate: f64) -> f64 {
 }
 
 /// Runs a program that samples, and records it between its first line and `done`. Its lines, and what was recorded.
-fn run(setup: &Setup, command: &mut Command, options: &[&str]) -> (Vec<String>, Finished) {
+pub(crate) fn run(setup: &Setup, command: &mut Command, options: &[&str]) -> (Vec<String>, Finished) {
     let mut target = Target::start_command(command).unwrap();
     let options = [options, &["--duration", "1h"]].concat();
     let mut session = Session::start(&setup.agent, &options, Subject::Process(target.pid())).unwrap();
