@@ -226,13 +226,14 @@ fn a_probe_without_arguments_needs_no_definition_for_the_whole_system() {
     }
     let monitor = permitted_probe!(MonitorBuilder::default().ring_pages(512).build());
     let call = permitted_probe!(monitor.register(EventRequest::probe(Probe::uprobe(&path, "work"))));
-    let ret = monitor.register(EventRequest::probe(Probe::uprobe(&path, "work").ret())).unwrap();
     assert!(own_definitions(path.to_str().unwrap()).is_empty());
     // A filter on a field needs a definition; one that is refused changes nothing.
-    monitor.set_filter(ret, "no_field == 1").unwrap_err();
+    monitor.set_filter(call, "no_field == 1").unwrap_err();
     assert!(own_definitions(path.to_str().unwrap()).is_empty());
-    monitor.set_filter(ret, "__probe_ip != 0").unwrap();
+    monitor.set_filter(call, "__probe_ip != 0").unwrap();
     assert_eq!(own_definitions(path.to_str().unwrap()).len(), 1);
+    // The function returns at several places.
+    let ret = monitor.register(EventRequest::probe(Probe::uprobe(&path, "work").ret())).unwrap();
     let mut target = Target::start(&path, 3000, &[]);
     let pid = target.0.id();
     let mut seen: BTreeMap<u64, u64> = BTreeMap::new();

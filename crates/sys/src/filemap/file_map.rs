@@ -55,9 +55,16 @@ impl FileMap {
             return Ok(Self { base: NonNull::dangling(), len, entry: None });
         }
         let fd = file.as_fd().as_raw_fd();
-        // SAFETY: a new mapping at an address of the kernel's choice; no memory of ours is touched.
-        let base =
-            unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0) };
+        let map = |flags| {
+            // SAFETY: a new mapping at an address of the kernel's choice; no memory of ours is touched.
+            unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, flags, fd, 0) }
+        };
+        // The kernel inserts the breakpoints of uprobes into private mappings, also into those that nobody executes. Some file systems have
+        // no shared mappings.
+        let mut base = map(libc::MAP_SHARED);
+        if base == libc::MAP_FAILED {
+            base = map(libc::MAP_PRIVATE);
+        }
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

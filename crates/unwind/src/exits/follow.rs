@@ -182,8 +182,11 @@ impl<'f, 'e> Follow<'f, 'e> {
                     self.exits.returns.push(at);
                     return Ok(());
                 }
-                // int3 and ud2 end the program, or are never reached.
-                FlowControl::Interrupt if instruction.mnemonic() == Mnemonic::Int3 => return Ok(()),
+                // Padding behind a call that does not return. Elsewhere it stands for an instruction that another tracer has replaced.
+                FlowControl::Interrupt if instruction.mnemonic() == Mnemonic::Int3 && after_call => {
+                    return Ok(());
+                }
+                // ud2 ends the program, or is never reached.
                 FlowControl::Exception => return Ok(()),
                 _ => return Err(Unfollowed::Instruction { at }),
             }
