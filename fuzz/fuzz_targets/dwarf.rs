@@ -19,7 +19,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     });
     let whole = [0..u64::MAX];
     let addresses: Vec<u64> = (0..64).chain((0..64).map(|at| 0x1000 + 16 * at)).collect();
-    let file = DebugFile { sections, supplementary: Some(sections), code: &whole, has_function: &|_| true };
+    let file = DebugFile { sections, supplementary: Some(sections), code: &whole, has_function: &|_| true, is_readable: |name| name.len() % 2 == 0 };
     let mut reader = Reader::new();
     let first = allocations::bounded(1 << 30, || reader.find(&file, &mut NoSplitUnits, &addresses));
     assert_eq!(first.len(), addresses.len());

@@ -16,7 +16,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let sections = Sections { abbrev: ABBREV, info: INFO, line: bytes, ..Sections::default() };
     let code = [0x1000..0x2000];
     let addresses: Vec<u64> = (0..256).map(|at| 0xf80 + 17 * at).collect();
-    let file = DebugFile { sections, supplementary: None, code: &code, has_function: &|_| false };
+    let file = DebugFile { sections, supplementary: None, code: &code, has_function: &|_| false, is_readable: |name| name.len() % 2 == 0 };
     let mut reader = Reader::new();
     let found = allocations::bounded(256 << 20, || reader.find(&file, &mut NoSplitUnits, &addresses));
     for (address, found) in addresses.iter().zip(found) {

@@ -19,10 +19,43 @@ pub(crate) enum Kind {
     Function,
     /// A call of a function that has no code of its own there.
     Inlined,
-    /// Something in which functions or inlined calls can be: a namespace, a block.
+    /// A namespace.
+    Namespace,
+    /// Something else in which functions or inlined calls can be: a unit, a block.
     Scope,
+    /// A class, a structure or the like.
+    Type,
     /// Anything else, functions without code among them.
     Other,
+}
+
+impl Kind {
+    fn of(tag: DwTag, has_code: bool) -> Self {
+        match tag {
+            dw::DW_TAG_subprogram if has_code => Self::Function,
+            dw::DW_TAG_inlined_subroutine => Self::Inlined,
+            dw::DW_TAG_namespace => Self::Namespace,
+            dw::DW_TAG_module
+            | dw::DW_TAG_lexical_block
+            | dw::DW_TAG_try_block
+            | dw::DW_TAG_catch_block
+            | dw::DW_TAG_with_stmt
+            | dw::DW_TAG_common_block
+            | dw::DW_TAG_compile_unit
+            | dw::DW_TAG_partial_unit
+            | dw::DW_TAG_skeleton_unit => Self::Scope,
+            dw::DW_TAG_class_type
+            | dw::DW_TAG_structure_type
+            | dw::DW_TAG_union_type
+            | dw::DW_TAG_interface_type => Self::Type,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether functions and inlined calls can be in it that belong to what is around it.
+    pub fn is_scope(self) -> bool {
+        matches!(self, Self::Namespace | Self::Scope)
+    }
 }
 
 /// An entry without its values. Small, because the scan of a unit asks one for each entry.
@@ -171,21 +204,7 @@ impl Abbreviations {
                 walk = this.walks.len() as u32;
                 this.walks.push(Walk { skips, steps });
             }
-            let kind = match tag {
-                dw::DW_TAG_subprogram if has_code => Kind::Function,
-                dw::DW_TAG_inlined_subroutine => Kind::Inlined,
-                dw::DW_TAG_namespace
-                | dw::DW_TAG_module
-                | dw::DW_TAG_lexical_block
-                | dw::DW_TAG_try_block
-                | dw::DW_TAG_catch_block
-                | dw::DW_TAG_with_stmt
-                | dw::DW_TAG_common_block
-                | dw::DW_TAG_compile_unit
-                | dw::DW_TAG_partial_unit
-                | dw::DW_TAG_skeleton_unit => Kind::Scope,
-                _ => Kind::Other,
-            };
+            let kind = Kind::of(tag, has_code);
             let (fixed, sibling) = (fixed.unwrap_or(NOT_FIXED), sibling.unwrap_or(NO_SIBLING));
             this.insert(code, Shape { kind, has_children, sibling, fixed, specs_at, walk });
             this.read = at;
@@ -217,6 +236,11 @@ impl Abbreviations {
         let table = section.get(at..).unwrap_or_default();
         let mut at = shape.specs_at as usize;
         std::iter::from_fn(|| specification(table, &mut at).flatten()).collect()
+    }
+
+    /// Whether it is a function, with code or without.
+    pub fn is_function(&self, shape: &Shape) -> bool {
+        shape.kind == Kind::Function || shape.kind == Kind::Other && self.steps(shape).is_some()
     }
 
     /// The steps over an entry of this shape, if it is a function or a call.

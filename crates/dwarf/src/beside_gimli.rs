@@ -51,7 +51,7 @@ impl File {
             abbreviations.skip(shape, data, &mut at, head.encoding)?;
             if skips
                 && shape.has_children
-                && shape.kind != Kind::Scope
+                && !shape.kind.is_scope()
                 && let Some(sibling) = Abbreviations::sibling(shape, data, attributes)
                 && head.start + sibling >= at
             {

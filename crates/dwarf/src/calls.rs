@@ -103,7 +103,7 @@ impl Calls {
             if !shape.has_children {
                 continue;
             }
-            let is_skippable = matches!(shape.kind, Kind::Other | Kind::Function);
+            let is_skippable = matches!(shape.kind, Kind::Other | Kind::Type | Kind::Function);
             let sibling = if is_skippable { Abbreviations::sibling(shape, data, attributes) } else { None };
             let sibling = sibling.and_then(|sibling| view.head.start.checked_add(sibling));
             if let Some(sibling) = sibling.filter(|sibling| *sibling >= at) {

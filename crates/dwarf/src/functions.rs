@@ -107,7 +107,7 @@ impl Functions {
                 view.abbreviations.skip(shape, data, &mut at, view.head.encoding)?;
             }
             let sibling = match shape.kind {
-                Kind::Scope => None,
+                kind if kind.is_scope() => None,
                 _ if self.is_complete || !shape.has_children => None,
                 _ => Abbreviations::sibling(shape, data, attributes),
             };

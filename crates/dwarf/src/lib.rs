@@ -9,7 +9,8 @@
 //! Not here: files and how they are found, decompression, symbol tables, and readable names.
 //!
 //! The steps, one file each: headers of units (`units`), address ranges of their roots (`index`), functions of one unit (`functions`),
-//! inlined calls of one function (`calls`), lines (`lines`, which runs `line_program`), names (`names`); `unit` joins them to records.
+//! inlined calls of one function (`calls`), lines (`lines`, which runs `line_program`), names (`names`; `qualified` where there is no linkage
+//! name, with what `scopes` finds around a function); `unit` joins them to records.
 #![forbid(unsafe_code)]
 
 mod abbreviations;
@@ -28,9 +29,11 @@ mod limits;
 mod line_program;
 mod lines;
 mod names;
+mod qualified;
 mod reader;
 mod records;
 mod saved;
+mod scopes;
 mod sections;
 mod split;
 mod stats;

@@ -22,8 +22,14 @@ pub(crate) const MAX_ROWS: usize = 4 << 20;
 pub(crate) const MAX_INLINED: usize = 256;
 /// References from an entry to the one that has the name.
 pub(crate) const MAX_REFERENCES: usize = 16;
-/// Bytes of a name or a path.
-pub(crate) const MAX_TEXT: usize = 64 << 10;
+/// Bytes of a path. The rest is left out.
+pub(crate) const MAX_PATH: usize = 64 << 10;
+/// Bytes of a name. A longer one is none: its beginning may be that of another function.
+pub(crate) const MAX_NAME: usize = 1 << 20;
+/// Namespaces, types and functions around a function.
+pub(crate) const MAX_SCOPES: usize = 64;
+/// Namespaces, types and functions that are kept of one unit.
+pub(crate) const MAX_SCOPES_OF_UNIT: usize = 1 << 20;
 /// Bytes of all names and paths that are kept.
 pub(crate) const MAX_TEXTS: usize = 64 << 20;
 /// Bytes of records after which only what was asked for is kept.

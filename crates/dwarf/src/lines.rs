@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use gimli::{DebugLine, IncompleteLineProgram};
 
-use crate::limits::{MAX_LINE_HEADER, MAX_ROWS, MAX_TEXT, Work};
+use crate::limits::{MAX_LINE_HEADER, MAX_PATH, MAX_ROWS, Work};
 use crate::line_program::{Row, Sequence, run, run_sequence};
 use crate::sections::Slice;
 use crate::view::View;
@@ -135,7 +135,7 @@ fn join(out: &mut Vec<u8>, part: &[u8]) {
     if !out.is_empty() && out.last() != Some(&b'/') && !part.is_empty() {
         out.push(b'/');
     }
-    out.extend_from_slice(&part[..part.len().min(MAX_TEXT)]);
+    out.extend_from_slice(&part[..part.len().min(MAX_PATH)]);
 }
 
 /// What the header of a line program says of its own length.

@@ -9,6 +9,8 @@ use hashbrown::HashMap;
 
 use crate::abbreviations::Abbreviations;
 use crate::limits::{MAX_REFERENCES, Work};
+use crate::qualified::qualified;
+use crate::scopes::Scopes;
 use crate::texts::{TextId, Texts};
 use crate::view::{Root, Space, Value, View, small};
 
@@ -45,7 +47,7 @@ impl EntryRef {
 /// What is known of a function.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Description {
-    /// The linkage name, else the name in the source.
+    /// The linkage name or, where there is none that can be read, the qualified name in the source.
     pub name: Option<TextId>,
     /// The line of its declaration, or 0.
     pub line: u32,
@@ -54,7 +56,10 @@ pub(crate) struct Description {
 /// Bytes of abbreviations, units and strings that are kept.
 const MAX_KEPT_ABBREVIATIONS: usize = 8 << 20;
 const MAX_KEPT_VIEWS: usize = 4096;
+const MAX_KEPT_SCOPES: usize = 8;
 const MAX_KEPT_STRINGS: usize = 1 << 18;
+/// Bytes of a name that cost as much as one step of a scan.
+const BYTES_PER_WORK: usize = 8;
 /// Functions whose names are found without a search: at least so many, at most so many.
 const RECENT: [usize; 2] = [1 << 9, 1 << 15];
 
@@ -65,8 +70,8 @@ pub(crate) struct Kept {
     abbreviations: HashMap<(Place, usize, gimli::Encoding), Arc<Abbreviations>>,
     /// Bytes of [`Self::abbreviations`] in the file.
     read: usize,
-    /// Texts by place and offset in the section of strings.
-    strings: HashMap<(Place, usize), Option<TextId>>,
+    /// Linkage names by place and offset in the section of strings, and whether they can be made readable.
+    strings: HashMap<(Place, usize), Option<(TextId, bool)>>,
 }
 
 /// Bytes in memory for one byte of abbreviations in the file, about.
@@ -76,7 +81,7 @@ impl Kept {
     /// About the bytes that dropping this would free.
     pub fn heap_bytes(&self) -> usize {
         self.read * ABBREVIATION_GROWTH
-            + self.strings.capacity() * size_of::<((Place, usize), Option<TextId>)>()
+            + self.strings.capacity() * size_of::<((Place, usize), Option<(TextId, bool)>)>()
     }
 }
 
@@ -91,6 +96,10 @@ pub(crate) struct Context<'a> {
     kept: Kept,
     /// Some of what was found, by the lower bits of positions: a unit inlines few functions many times.
     recent: Box<[Option<(EntryRef, Description)>]>,
+    /// What is around the entries of some units, by place and position.
+    scopes: HashMap<(Place, usize), Rc<Scopes>>,
+    /// Whether a linkage name can be made readable.
+    is_readable: fn(&str) -> bool,
     /// What split units take from their skeleton.
     relocated: Option<(u64, DebugAddrBase, DebugRngListsBase)>,
 }
@@ -100,6 +109,7 @@ impl<'a> Context<'a> {
         main: Rc<Space<'a>>,
         supplementary: Option<Rc<Space<'a>>>,
         split: Option<Rc<Space<'a>>>,
+        is_readable: fn(&str) -> bool,
     ) -> Self {
         Self {
             main,
@@ -109,6 +119,8 @@ impl<'a> Context<'a> {
             last_view: None,
             kept: Kept::default(),
             recent: vec![None; RECENT[0]].into_boxed_slice(),
+            scopes: HashMap::new(),
+            is_readable,
             relocated: None,
         }
     }
@@ -156,8 +168,27 @@ impl<'a> Context<'a> {
         view
     }
 
+    /// Whether a linkage name can be made readable.
+    pub fn is_readable(&self, name: &str) -> bool {
+        (self.is_readable)(name)
+    }
+
+    /// What is around the entries of a unit.
+    pub fn scopes(&mut self, place: Place, view: &View<'a>, work: &mut Work) -> Rc<Scopes> {
+        let key = (place, view.head.start);
+        if let Some(known) = self.scopes.get(&key) {
+            return Rc::clone(known);
+        }
+        if self.scopes.len() >= MAX_KEPT_SCOPES {
+            self.scopes.clear();
+        }
+        let read = Rc::new(Scopes::read(view, work));
+        self.scopes.insert(key, Rc::clone(&read));
+        read
+    }
+
     /// The unit that an entry is in.
-    fn view_of(&mut self, entry: EntryRef, work: &mut Work) -> Option<Rc<View<'a>>> {
+    pub fn view_of(&mut self, entry: EntryRef, work: &mut Work) -> Option<Rc<View<'a>>> {
         if let Some((place, view)) = &self.last_view
             && *place == entry.place
             && (view.head.entries..view.head.end).contains(&entry.at)
@@ -225,24 +256,31 @@ impl<'a> Context<'a> {
     }
 
     fn search(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Description {
-        let (mut described, mut source_name) = (Description::default(), None);
+        let (mut line, mut linkage_name, mut named) = (0, None, None);
         let mut next = Some(entry);
         for _ in 0..MAX_REFERENCES {
             let Some(entry) = next else { break };
             let Some(read) = self.entry(entry, texts, work) else { break };
-            described.line = if described.line == 0 { read.line } else { described.line };
-            source_name = source_name.or(read.name);
+            line = if line == 0 { read.line } else { line };
+            named = named.or(read.name.map(|name| (entry, name)));
+            linkage_name = linkage_name.or(read.linkage_name);
             next = read.origin;
-            if read.linkage_name.is_some() {
-                described.name = read.linkage_name;
-                next = next.filter(|_| described.line == 0);
+            if linkage_name.is_some_and(|(_, is_readable)| is_readable) {
+                next = next.filter(|_| line == 0);
             }
         }
-        described.name = described.name.or(source_name);
-        described
+        let name = match linkage_name {
+            Some((name, true)) => Some(name),
+            _ => {
+                let named = named.and_then(|(entry, name)| qualified(self, entry, name, texts, work));
+                named.or(linkage_name.map(|(name, _)| name))
+            }
+        };
+        Description { name, line }
     }
 
-    fn entry(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Option<Entry> {
+    /// What one entry says of its function. The name in the source is read where the linkage name cannot be read.
+    fn entry(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Option<Entry<'a>> {
         let view = self.view_of(entry, work)?;
         let mut at = entry.at;
         let shape = view.shape(&mut at)??;
@@ -257,33 +295,51 @@ impl<'a> Context<'a> {
             }
             _ => {}
         })?;
-        let strings = &mut self.kept.strings;
-        let mut text = |value: Option<Value<'a>>| {
-            let value = value?;
-            let mut enter = || {
-                let bytes = view.string(value)?.slice();
-                if bytes.is_empty() { None } else { texts.enter(bytes) }
-            };
-            let AttributeValue::DebugStrRef(offset) = value else { return enter() };
-            // A text ends at a zero, so that the same place has the same number, without another look at it.
-            if strings.len() >= MAX_KEPT_STRINGS {
-                strings.clear();
-            }
-            *strings.entry((entry.place, offset.0)).or_insert_with(enter)
-        };
-        read.linkage_name = text(linkage_name);
-        if read.linkage_name.is_none() {
-            read.name = text(name);
+        read.linkage_name =
+            linkage_name.and_then(|value| self.linkage_name(&view, entry.place, value, texts, work));
+        if read.linkage_name.is_none_or(|(_, is_readable)| !is_readable) {
+            read.name = name.and_then(|value| view.string(value)).map(|name| name.slice());
         }
         Some(read)
+    }
+
+    /// The number of a linkage name, and whether it can be made readable.
+    fn linkage_name(
+        &mut self,
+        view: &View<'a>,
+        place: Place,
+        value: Value<'a>,
+        texts: &mut Texts,
+        work: &mut Work,
+    ) -> Option<(TextId, bool)> {
+        // A text ends at a zero, so that the same place has the same number, without another look at it.
+        let key = match value {
+            AttributeValue::DebugStrRef(offset) => Some((place, offset.0)),
+            _ => None,
+        };
+        if let Some(known) = key.and_then(|key| self.kept.strings.get(&key)) {
+            return *known;
+        }
+        let bytes = view.string(value).map(|name| name.slice()).filter(|name| !name.is_empty());
+        let bytes = bytes.filter(|name| work.take(name.len() / BYTES_PER_WORK));
+        let id = bytes.and_then(|name| texts.enter(name));
+        let entered = id.map(|id| (id, self.is_readable(texts.get(id).unwrap_or_default())));
+        if let Some(key) = key {
+            if self.kept.strings.len() >= MAX_KEPT_STRINGS {
+                self.kept.strings.clear();
+            }
+            self.kept.strings.insert(key, entered);
+        }
+        entered
     }
 }
 
 /// What one entry says of its function.
 #[derive(Debug, Default)]
-struct Entry {
-    linkage_name: Option<TextId>,
-    name: Option<TextId>,
+struct Entry<'a> {
+    /// With whether it can be made readable.
+    linkage_name: Option<(TextId, bool)>,
+    name: Option<&'a [u8]>,
     line: u32,
     origin: Option<EntryRef>,
 }

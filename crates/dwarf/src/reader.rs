@@ -35,6 +35,8 @@ pub struct DebugFile<'a> {
     /// Whether an address may be in a function, as far as the caller knows; `&|_| true` if it knows nothing. Where no function is found at
     /// an address that may be in one, the unit is read a second time, in full.
     pub has_function: &'a dyn Fn(u64) -> bool,
+    /// Whether a linkage name can be made readable, with everything that tells it from others. Where it cannot, the name in the source is told.
+    pub is_readable: fn(&str) -> bool,
 }
 
 /// What was read of one file. It holds no bytes of the file.
@@ -247,8 +249,9 @@ impl Reader {
             self.stats.refused_units += main.units.refused + self.index.damaged;
         }
         let kept = std::mem::take(&mut self.kept_entries);
-        let mut context =
-            Context::new(Rc::new(main), supplementary, None).with_kept(kept).for_addresses(unknown.len());
+        let mut context = Context::new(Rc::new(main), supplementary, None, file.is_readable)
+            .with_kept(kept)
+            .for_addresses(unknown.len());
         let mut by_unit: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for address in unknown {
             match self.index.find(address) {
@@ -293,7 +296,13 @@ impl Reader {
         };
         let known = self.known_units.remove(&unit).unwrap_or_default();
         self.kept -= known.ranges();
-        let mut hits = Hits { known, code: Code::new(file.code), has_function: file.has_function, addresses };
+        let mut hits = Hits {
+            known,
+            code: Code::new(file.code),
+            has_function: file.has_function,
+            is_readable: file.is_readable,
+            addresses,
+        };
         let mut lost = None;
         let Self { records, texts, .. } = self;
         if let Some((name, id)) = skeleton.root.split {

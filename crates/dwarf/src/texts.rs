@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::limits::{MAX_TEXT, MAX_TEXTS};
+use crate::limits::{MAX_NAME, MAX_TEXTS};
 use crate::saved::Saved;
 
 /// A name or a path of a [`crate::Reader`].
@@ -40,9 +40,11 @@ impl Texts {
         Self { saved: Some(saved), bytes, ..Self::default() }
     }
 
-    /// The number of a text; the beginning of one that is too long.
+    /// The number of a text. `None` if it is too long, or if there are too many.
     pub fn enter(&mut self, bytes: &[u8]) -> Option<TextId> {
-        let bytes = &bytes[..bytes.len().min(MAX_TEXT)];
+        if bytes.len() > MAX_NAME {
+            return None;
+        }
         // Nearly all are ASCII, which this check reads in words.
         let text = str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed);
         if self.ids.is_empty() {

@@ -27,6 +27,7 @@ pub(crate) struct Hits<'h> {
     pub known: KnownUnit,
     pub code: Code<'h>,
     pub has_function: &'h dyn Fn(u64) -> bool,
+    pub is_readable: fn(&str) -> bool,
     /// Sorted.
     pub addresses: &'h [u64],
 }
@@ -96,7 +97,8 @@ impl UnitReader<'_> {
             let own = |work: &mut Work| Root::read(&space, head, work).and_then(|root| root.id);
             !head.is_type_unit && head.dwo_id.or_else(|| own(self.work)) == Some(id)
         })?;
-        let mut context: Context<'s> = Context::new(main, supplementary, Some(Rc::clone(&space)));
+        let mut context: Context<'s> =
+            Context::new(main, supplementary, Some(Rc::clone(&space)), hits.is_readable);
         context = context.for_addresses(hits.addresses.len());
         context.relocate(skeleton.root.low_pc, skeleton.root.addresses, skeleton.root.rnglists);
         let view = context.view(Place::Split, number, self.work)?;

@@ -42,6 +42,8 @@ pub(crate) struct Root<'a> {
     pub bounds: Bounds<'a>,
     /// Whether it is only there to be imported.
     pub is_partial: bool,
+    /// Whether functions may be in namespaces and types: of languages that have them and, where it is not told, of any.
+    pub has_scopes: bool,
     pub lines: Option<DebugLineOffset>,
     pub name: Option<Slice<'a>>,
     pub directory: Option<Slice<'a>>,
@@ -163,6 +165,7 @@ impl<'a> Root<'a> {
             low_pc: 0,
             bounds: Bounds::default(),
             is_partial: false,
+            has_scopes: true,
             lines: None,
             name: None,
             directory: None,
@@ -182,6 +185,9 @@ impl<'a> Root<'a> {
             |attribute, value| match (attribute, value) {
                 (attribute, value) if root.bounds.take(attribute, value) => {}
                 (dw::DW_AT_name, value) => name = Some(value),
+                (dw::DW_AT_language, AttributeValue::Language(language)) => {
+                    root.has_scopes = has_scopes(language);
+                }
                 (dw::DW_AT_comp_dir, value) => directory = Some(value),
                 (dw::DW_AT_dwo_name | dw::DW_AT_GNU_dwo_name, value) => split = Some(value),
                 (dw::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => root.lines = Some(offset),
@@ -331,6 +337,19 @@ impl<'a> Root<'a> {
         }
         Some(())
     }
+}
+
+/// Whether functions of a language are in namespaces and types, and have names without them. Those of Rust have linkage names.
+fn has_scopes(language: gimli::DwLang) -> bool {
+    matches!(
+        language,
+        dw::DW_LANG_C_plus_plus
+            | dw::DW_LANG_C_plus_plus_03
+            | dw::DW_LANG_C_plus_plus_11
+            | dw::DW_LANG_C_plus_plus_14
+            | dw::DW_LANG_C_plus_plus_17
+            | dw::DW_LANG_C_plus_plus_20
+    )
 }
 
 /// Code of this address and behind was dropped by the linker.

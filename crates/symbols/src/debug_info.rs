@@ -11,6 +11,7 @@ use elf::Section;
 use crate::debug_file::{Alternate, Search};
 use crate::debug_names::DebugNames;
 use crate::debug_sections::DebugSections;
+use crate::demangle::is_readable;
 use crate::elf_file::ElfFile;
 use crate::identity::identity;
 use crate::packed_texts::PackedTexts;
@@ -134,6 +135,7 @@ impl DebugInfo {
             supplementary: supplementary.as_ref().map(DebugSections::get),
             code: &self.code,
             has_function,
+            is_readable,
         };
         let mut split = SplitFiles::new(search, &mut self.split_log);
         self.reader.learn(&debug_file, &mut split, addresses);

@@ -5,7 +5,7 @@ use dwarf::{Frame, Reader, SharedBytes, TextId};
 use crate::demangle::{demangle_into, is_mangled};
 use crate::packed_texts::PackedTexts;
 use crate::shared_text::SharedText;
-use crate::source_line::{MAX_TEXT, SourceLine, cut};
+use crate::source_line::{MAX_TEXT, SourceLine, shortened};
 
 /// The texts of one reader.
 #[derive(Default)]
@@ -86,7 +86,7 @@ impl DebugNames {
             return known.clone();
         }
         let text = reader.shared_text(id);
-        let own: SharedText = if text.len() > MAX_TEXT { cut(&text).into() } else { text.into() };
+        let own: SharedText = if text.len() > MAX_TEXT { (&*shortened(&text)).into() } else { text.into() };
         if self.texts.len() <= number && number < reader.texts() {
             self.texts.resize(reader.texts(), Text::default());
         }
@@ -105,7 +105,8 @@ impl DebugNames {
         let readable = match self.saved(id.number()) {
             Some(saved) => saved.into(),
             None if !is_mangled(&own) => own.clone(),
-            None => match demangle_into(&own, &mut self.room) {
+            // All of it, though only its beginning may be kept.
+            None => match demangle_into(reader.text(id), &mut self.room) {
                 same if *same == *own => own.clone(),
                 readable => readable.into(),
             },

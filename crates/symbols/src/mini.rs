@@ -1,12 +1,10 @@
 //! The symbol table that some distributions leave in stripped programs ("MiniDebugInfo"): a compressed ELF file in the
 //! section `.gnu_debugdata`. It has the functions that the dynamic symbol table lacks.
 
-use std::ops::Range;
-
 use elf::constants::SHT_SYMTAB;
 
 use crate::elf_file::{Bytes, ElfFile};
-use crate::symtab::SymbolTable;
+use crate::symtab::{Found, SymbolTable};
 use crate::xz::decompress;
 
 /// Bytes of the decompressed file. The largest programs have some MiB.
@@ -30,8 +28,8 @@ impl MiniDebugInfo {
         Some(Self { file, symbols, size })
     }
 
-    /// The name at a link-time address and where its symbol starts, and the addresses around it of which the same is true.
-    pub fn find(&self, address: u64) -> (Range<u64>, Option<(&[u8], u64)>) {
+    /// The symbol at a link-time address.
+    pub fn find(&self, address: u64) -> Found<&[u8]> {
         self.symbols.find(&self.file, address)
     }
 

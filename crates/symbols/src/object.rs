@@ -3,13 +3,12 @@
 //! Asked in this order: the separate debug file of a file without debug information, then the mapped file: its debug information, the
 //! table of a Go program, its symbol tables.
 
-use std::cell::OnceCell;
 use std::fs::File;
 use std::sync::Arc;
 
 use crate::debug_file::{Search, load};
 use crate::debug_info::{DebugInfo, Found};
-use crate::demangle::is_mangled;
+use crate::demangle::{is_mangled, is_whole};
 use crate::elf_file::{Bytes, ElfFile};
 use crate::go::GoTable;
 use crate::identity::identity;
@@ -29,7 +28,6 @@ use dwarf::SharedBytes;
 use elf::constants::SHT_SYMTAB;
 use profile::BuildId;
 use sys::filemap::FileMap;
-use unwind::FunctionIndex;
 
 /// All sources of names for one object file.
 pub(crate) struct Object {
@@ -41,8 +39,6 @@ pub(crate) struct Object {
     separate: Separate,
     symbols: ObjectSymbols,
     go: Option<GoTable>,
-    /// Where its functions begin. Read if there is code without a name.
-    functions: OnceCell<Option<FunctionIndex>>,
     /// It was counted if it has no names.
     judged: bool,
     recalled: Recalled,
@@ -68,7 +64,6 @@ impl Object {
         let this = Self {
             symbols: ObjectSymbols::default(),
             go: GoTable::find(&main),
-            functions: OnceCell::new(),
             debug_info: main.has_dwarf().then(|| DebugInfo::of(&main)),
             file,
             separate: Separate::NotSearched,
@@ -325,14 +320,8 @@ impl Object {
     }
 
     /// Where the functions at link-time addresses begin, in order.
-    pub fn function_starts(&mut self, addresses: &[u64]) -> Vec<Option<u64>> {
-        let Self { main, functions, .. } = self;
-        let release = || main.release();
-        functions.get_or_init(|| FunctionIndex::read(main.bytes(), &release).ok());
-        match functions.get_mut() {
-            Some(Some(index)) => index.starts(main.bytes(), addresses, &release),
-            _ => vec![None; addresses.len()],
-        }
+    pub fn function_starts(&self, addresses: &[u64]) -> Vec<Option<u64>> {
+        self.symbols.function_starts(&self.main, addresses)
     }
 
     fn count_cut_tables(&self, stats: &mut Stats) {
@@ -346,7 +335,7 @@ impl Object {
         if self.go_lines(address).is_some() {
             return Vec::new();
         }
-        if let Some(symbol) = self.symbols.debug(&self.separate, address) {
+        if let Some(symbol) = self.symbols.debug(&self.main, &self.separate, address) {
             return vec![symbol.line()];
         }
         let known = self.symbols.mapped(&self.main, &self.separate, address).is_some();
@@ -396,7 +385,11 @@ impl Object {
             && found.function.is_none_or(|function| function == symbol.start)
             && is_mangled(&symbol.system_name)
         {
-            (outermost.name, outermost.system_name) = (symbol.name, symbol.system_name);
+            // Where the mangled name cannot be read, that of debug information is better.
+            if is_whole(&symbol.system_name, &symbol.name) || outermost.name.is_empty() {
+                outermost.name = symbol.name;
+            }
+            outermost.system_name = symbol.system_name;
         }
         found.lines
     }
@@ -404,7 +397,7 @@ impl Object {
     /// The symbol at an address.
     fn symbol(&self, address: u64) -> Option<Symbol> {
         let mapped = || self.symbols.mapped(&self.main, &self.separate, address);
-        self.symbols.debug(&self.separate, address).or_else(mapped)
+        self.symbols.debug(&self.main, &self.separate, address).or_else(mapped)
     }
 
     /// Whether nothing in the file can give a name.
@@ -425,10 +418,7 @@ impl Object {
             Separate::Found(debug) => debug.heap_bytes(),
             Separate::NotSearched | Separate::Missing => 0,
         };
-        self.symbols.heap_bytes()
-            + separate
-            + self.debug_info.as_ref().map_or(0, DebugInfo::heap_bytes)
-            + self.functions.get().and_then(Option::as_ref).map_or(0, FunctionIndex::heap_bytes)
+        self.symbols.heap_bytes() + separate + self.debug_info.as_ref().map_or(0, DebugInfo::heap_bytes)
     }
 }
 

@@ -7,40 +7,53 @@ use dwarf::SharedBytes;
 
 use crate::demangle::demangle;
 use crate::elf_file::ElfFile;
+use crate::function_starts::FunctionStarts;
 use crate::separate::Separate;
-use crate::source_line::cut;
+use crate::source_line::shortened;
 use crate::symbol_records::{Symbol, SymbolRecords};
 use crate::symbol_tables::SymbolTables;
+use crate::symtab::Found;
 
 /// Tables, and what was found in them.
 #[derive(Default)]
 pub(crate) struct ObjectSymbols {
     tables: SymbolTables,
+    functions: FunctionStarts,
     of_debug_file: RefCell<SymbolRecords>,
     of_mapped_file: RefCell<SymbolRecords>,
 }
 
 impl ObjectSymbols {
     /// The symbol at an address in the separate debug file.
-    pub fn debug(&self, separate: &Separate, address: u64) -> Option<Symbol> {
+    pub fn debug(&self, main: &ElfFile, separate: &Separate, address: u64) -> Option<Symbol> {
         let Separate::Found(debug) = separate else { return None };
         let records = &mut *self.of_debug_file.borrow_mut();
         known_or(records, address, || {
-            let (range, found) = debug.symbol(address);
-            (range, found.map(|(name, start)| (String::from_utf8_lossy(name).into_owned(), start)))
+            let Found { around, symbol, has_size } = debug.symbol(address);
+            let symbol = symbol.map(|(name, start)| (String::from_utf8_lossy(name).into_owned(), start));
+            self.functions.proven(main, address, Found { around, symbol, has_size })
         })
     }
 
     /// The symbol at an address in the mapped file.
     pub fn mapped(&self, main: &ElfFile, separate: &Separate, address: u64) -> Option<Symbol> {
         let records = &mut *self.of_mapped_file.borrow_mut();
-        known_or(records, address, || self.tables.find(main, has_table(separate), address))
+        known_or(records, address, || {
+            let found = self.tables.find(main, has_table(separate), address);
+            self.functions.proven(main, address, found)
+        })
     }
 
-    /// Whether there is a symbol at an address. Remembers nothing: most such addresses have a better name.
+    /// Whether there may be a symbol at an address. Remembers nothing: most such addresses have a better name.
     pub fn has(&self, main: &ElfFile, separate: &Separate, address: u64) -> bool {
-        let in_debug_file = matches!(separate, Separate::Found(debug) if debug.symbol(address).1.is_some());
-        in_debug_file || self.tables.find(main, has_table(separate), address).1.is_some()
+        let in_debug_file =
+            matches!(separate, Separate::Found(debug) if debug.symbol(address).symbol.is_some());
+        in_debug_file || self.tables.find(main, has_table(separate), address).symbol.is_some()
+    }
+
+    /// Where the functions at addresses begin, in order. Symbols are not asked.
+    pub fn function_starts(&self, main: &ElfFile, addresses: &[u64]) -> Vec<Option<u64>> {
+        self.functions.starts(main, addresses)
     }
 
     /// Whether no table has a symbol in the mapped file.
@@ -76,6 +89,7 @@ impl ObjectSymbols {
 
     pub fn heap_bytes(&self) -> usize {
         self.tables.heap_bytes()
+            + self.functions.heap_bytes()
             + self.of_debug_file.borrow().heap_bytes()
             + self.of_mapped_file.borrow().heap_bytes()
     }
@@ -89,16 +103,16 @@ fn has_table(separate: &Separate) -> bool {
 fn known_or(
     records: &mut SymbolRecords,
     address: u64,
-    find: impl FnOnce() -> (Range<u64>, Option<(String, u64)>),
+    find: impl FnOnce() -> Found<String>,
 ) -> Option<Symbol> {
     if let Some(known) = records.find(address) {
         return known;
     }
-    let (range, found) = find();
-    let symbol = found.map(|(name, start)| {
-        let system_name = cut(&name).into();
+    let found = find();
+    let symbol = found.symbol.map(|(name, start)| {
+        let system_name = (&*shortened(&name)).into();
         Symbol { start, name: demangle(&name).into(), system_name }
     });
-    records.add(range, symbol.clone());
+    records.add(found.around, symbol.clone());
     symbol
 }

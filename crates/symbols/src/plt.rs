@@ -10,7 +10,7 @@ use elf::constants::{EM_AARCH64, EM_X86_64, Rela64, Sym64};
 use object::LittleEndian;
 
 use crate::elf_file::ElfFile;
-use crate::symtab::entries;
+use crate::symtab::{entries, name_at};
 
 const STUB_SIZE: u64 = 16;
 
@@ -24,7 +24,6 @@ pub(crate) struct PltTable {
     strings: Option<Section>,
 }
 
-const MAX_NAME: usize = 4096;
 /// Files with more stubs get no names for them: a sparse file can declare any number of relocations.
 const MAX_STUBS: usize = 1 << 20;
 
@@ -82,8 +81,7 @@ impl PltTable {
 
     fn name(&self, file: &ElfFile, index: u64) -> Option<String> {
         let position = *self.names.get(usize::try_from(index).ok()?)?;
-        let bytes = file.data(self.strings.as_ref()?).get(position as usize..)?;
-        let name = &bytes[..bytes.iter().take(MAX_NAME).position(|b| *b == 0)?];
+        let name = name_at(file.data(self.strings.as_ref()?), position)?;
         (!name.is_empty()).then(|| format!("{}@plt", String::from_utf8_lossy(name)))
     }
 

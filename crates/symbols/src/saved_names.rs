@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use crate::hash::hash;
+
 const PARTS: usize = 6;
 const CHECKSUM: usize = 8;
 
@@ -31,7 +33,7 @@ impl SavedNames {
     /// What a file begins with. Raised where the layout changes, or what the parts say of equal files. Names are made readable by other crates,
     /// whose versions a test compares with those in use.
     pub const VERSION: &[u8] =
-        b"perf-agent names 2; cpp_demangle 0.5.1; gimli 0.34.0; rustc-demangle 0.1.28\n";
+        b"perf-agent names 3; cpp_demangle 0.5.1; gimli 0.34.0; rustc-demangle 0.1.28\n";
 
     /// The content of a file.
     pub(crate) fn write(parts: [&[u8]; PARTS]) -> Vec<u8> {
@@ -40,7 +42,7 @@ impl SavedNames {
         out.extend_from_slice(Self::VERSION);
         parts.iter().for_each(|part| out.extend_from_slice(&(part.len() as u64).to_le_bytes()));
         parts.iter().for_each(|part| out.extend_from_slice(part));
-        let checksum = checksum(&out);
+        let checksum = hash(&out);
         out.extend_from_slice(&checksum.to_le_bytes());
         out
     }
@@ -49,7 +51,7 @@ impl SavedNames {
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (content, sum) = bytes.split_last_chunk::<CHECKSUM>()?;
-        if checksum(content) != u64::from_le_bytes(*sum) {
+        if hash(content) != u64::from_le_bytes(*sum) {
             return None;
         }
         Self::parts(content)
@@ -78,20 +80,6 @@ impl SavedNames {
             mapped_symbols,
         })
     }
-}
-
-/// Any change of one word changes it: each step can be undone. Four chains, since a multiplication takes as long as four.
-fn checksum(bytes: &[u8]) -> u64 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mix = |sum: u64, word: u64| (sum.rotate_left(23) ^ word).wrapping_mul(FACTOR);
-    let mut sums = [1, 2, 3, 4];
-    let (blocks, rest) = bytes.as_chunks::<32>();
-    for block in blocks {
-        let words = block.as_chunks().0;
-        sums.iter_mut().zip(words).for_each(|(sum, word)| *sum = mix(*sum, u64::from_le_bytes(*word)));
-    }
-    let rest = rest.iter().map(|byte| u64::from(*byte));
-    sums.into_iter().chain(rest).fold(bytes.len() as u64, mix)
 }
 
 #[cfg(test)]

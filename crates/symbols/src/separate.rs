@@ -2,13 +2,12 @@
 
 use std::cell::{Cell, OnceCell};
 use std::fs::File;
-use std::ops::Range;
 
 use elf::constants::SHT_SYMTAB;
 
 use crate::debug_info::DebugInfo;
 use crate::elf_file::ElfFile;
-use crate::symtab::SymbolTable;
+use crate::symtab::{Found, SymbolTable};
 
 /// The separate debug file of a mapped file, as far as it is known.
 pub(crate) enum Separate {
@@ -56,10 +55,9 @@ impl DebugFile {
         self.debug_info.is_none() && self.symbols().is_none_or(SymbolTable::is_empty)
     }
 
-    /// The name at a link-time address in the symbol table, and the start of its symbol; and the addresses around it of which the same is
-    /// true.
-    pub fn symbol(&self, address: u64) -> (Range<u64>, Option<(&[u8], u64)>) {
-        self.symbols().map_or((0..u64::MAX, None), |table| table.find(&self.elf, address))
+    /// The symbol at a link-time address in the symbol table.
+    pub fn symbol(&self, address: u64) -> Found<&[u8]> {
+        self.symbols().map_or(Found::nothing(0..u64::MAX), |table| table.find(&self.elf, address))
     }
 
     /// Tables that were read in part only since the last call.

@@ -8,7 +8,7 @@ use elf::constants::{SHT_DYNSYM, SHT_SYMTAB};
 use crate::elf_file::ElfFile;
 use crate::mini::MiniDebugInfo;
 use crate::plt::PltTable;
-use crate::symtab::SymbolTable;
+use crate::symtab::{Found, SymbolTable};
 
 /// The tables of one file.
 #[derive(Default)]
@@ -22,31 +22,35 @@ pub(crate) struct SymbolTables {
     cut: Cell<u64>,
 }
 
-/// A name and where its symbol begins.
-pub(crate) type Named = (String, u64);
-
 impl SymbolTables {
-    /// The symbol at an address, and the addresses around it of which the same is true. `has_other`: whether there is a complete symbol
-    /// table elsewhere.
-    pub fn find(&self, file: &ElfFile, has_other: bool, address: u64) -> (Range<u64>, Option<Named>) {
-        let mut around = 0..u64::MAX;
-        let mut narrow = |(range, found): (Range<u64>, Option<(&[u8], u64)>)| {
-            around = around.start.max(range.start)..around.end.min(range.end);
-            found.map(|(name, start)| (String::from_utf8_lossy(name).into_owned(), start))
+    /// The symbol at an address. `has_other`: whether there is a complete symbol table elsewhere. A symbol without a size comes after those
+    /// with one, and ends where any other symbol begins or ends.
+    pub fn find(&self, file: &ElfFile, has_other: bool, address: u64) -> Found<String> {
+        let mut all = Found::nothing(0..u64::MAX);
+        let mut enter = |found: Found<&[u8]>| {
+            narrow(&mut all.around, &found.around);
+            if let Some((name, start)) = found.symbol
+                && (found.has_size || all.symbol.as_ref().is_none_or(|(_, kept)| *kept < start))
+            {
+                all.symbol = Some((String::from_utf8_lossy(name).into_owned(), start));
+                all.has_size = found.has_size;
+            }
+            found.has_size
         };
-        let mut found = self.symbols(file).and_then(|table| narrow(table.find(file, address)));
-        if found.is_none() {
-            found = self.mini(file, has_other).and_then(|mini| narrow(mini.find(address)));
-        }
-        if found.is_none() {
-            found = self.dynamic(file).and_then(|table| narrow(table.find(file, address)));
-        }
-        if found.is_none() {
+        let is_found = self.symbols(file).is_some_and(|table| enter(table.find(file, address)))
+            || self.mini(file, has_other).is_some_and(|mini| enter(mini.find(address)))
+            || self.dynamic(file).is_some_and(|table| enter(table.find(file, address)));
+        if !is_found {
             let (range, stub) = self.plt.get_or_init(|| PltTable::read(file)).find(file, address);
-            narrow((range, None));
-            found = stub;
+            narrow(&mut all.around, &range);
+            if stub.is_some() {
+                (all.symbol, all.has_size) = (stub, true);
+            }
         }
-        (around, found)
+        if !all.has_size && all.symbol.as_ref().is_some_and(|(_, start)| *start < all.around.start) {
+            all.symbol = None;
+        }
+        all
     }
 
     /// Whether no table has a symbol.
@@ -89,4 +93,8 @@ impl SymbolTables {
             + self.plt.get().map_or(0, PltTable::heap_bytes)
             + self.mini.get().and_then(Option::as_ref).map_or(0, MiniDebugInfo::heap_bytes)
     }
+}
+
+fn narrow(around: &mut Range<u64>, by: &Range<u64>) {
+    *around = around.start.max(by.start)..around.end.min(by.end);
 }

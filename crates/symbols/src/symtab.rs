@@ -1,11 +1,12 @@
 //! Function symbols of one symbol table, as intervals that do not overlap.
 //!
 //! In: symbols of types FUNC and IFUNC in executable sections, and symbols of type NOTYPE outside of those. A symbol of size 0
-//! extends to the next symbol of its section or to the end of the section. Where symbols overlap, the one that starts last
-//! wins until it ends. Of several symbols at one address, the one with the lowest [`Rank`] wins.
+//! extends at most to the next symbol of its section or to the end of the section: [`Found::has_size`] says that it may end before. Where
+//! symbols overlap, the one that starts last wins until it ends. Of several symbols at one address, the one with the lowest [`Rank`] wins.
 //!
 //! Guaranteed: a table costs bounded time and memory, whatever length its section declares. A sparse file has any length.
 
+use std::ffi::CStr;
 use std::ops::Range;
 
 use elf::Section;
@@ -31,9 +32,31 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     start: u64,
+    /// With [`SIZELESS`], if it ends where the next one begins.
     size: u32,
     /// Position in the string table.
     name: u32,
+}
+
+/// The bit of a size that says that the symbol has none.
+const SIZELESS: u32 = 1 << 31;
+
+/// What a table says of an address.
+#[derive(Clone, Debug)]
+pub(crate) struct Found<N> {
+    /// The addresses of which the same is true.
+    pub around: Range<u64>,
+    /// The name of the symbol and where it starts.
+    pub symbol: Option<(N, u64)>,
+    /// Whether the table says where the symbol ends.
+    pub has_size: bool,
+}
+
+impl<N> Found<N> {
+    /// No symbol at these addresses.
+    pub fn nothing(around: Range<u64>) -> Self {
+        Self { around, symbol: None, has_size: false }
+    }
 }
 
 /// A symbol table, sorted for lookups. The names stay in the file.
@@ -118,20 +141,23 @@ impl SymbolTable {
         section.is_some_and(|section| file.sections().get(section.link as usize).is_some())
     }
 
-    /// The name at a link-time address and the start of its symbol, and the addresses around it of which the same is true. `file` is the file
-    /// that the table was read from.
-    pub fn find<'a>(&self, file: &'a ElfFile, address: u64) -> (Range<u64>, Option<(&'a [u8], u64)>) {
+    /// The symbol at a link-time address. `file` is the file that the table was read from.
+    pub fn find<'a>(&self, file: &'a ElfFile, address: u64) -> Found<&'a [u8]> {
         let behind = self.intervals.partition_point(|i| i.start <= address);
         let next = self.intervals.get(behind).map_or(u64::MAX, |next| next.start);
         let Some(interval) = behind.checked_sub(1).and_then(|index| self.intervals.get(index)) else {
-            return (0..next, None);
+            return Found::nothing(0..next);
         };
-        let end = interval.start.saturating_add(interval.size.into());
+        let end = interval.start.saturating_add(u64::from(interval.size & !SIZELESS));
         if address >= end {
-            return (end..next, None);
+            return Found::nothing(end..next);
         }
         let name = name_at(file.data(&self.strings), interval.name);
-        (interval.start..end, name.map(|name| (name, interval.start)))
+        Found {
+            around: interval.start..end,
+            symbol: name.map(|name| (name, interval.start)),
+            has_size: interval.size & SIZELESS == 0,
+        }
     }
 
     /// Whether only the first entries were read, because there are too many.
@@ -148,8 +174,8 @@ impl SymbolTable {
     }
 }
 
-/// The rest of a longer name is ignored. Mangled names are longer than readable ones.
-const MAX_NAME: usize = 64 << 10;
+/// A longer name is no name.
+const MAX_NAME: usize = 1 << 20;
 /// Bytes of names that decide between symbols at one address.
 const MAX_COMPARED: usize = 1 << 10;
 /// Entries that are read of a table. The largest programs have less than five million symbols.
@@ -164,11 +190,8 @@ const PART: usize = 1 << 20;
 /// The name without the version that linkers may append (`memcpy@@GLIBC_2.14`).
 pub(crate) fn name_at(names: &[u8], offset: u32) -> Option<&[u8]> {
     let rest = names.get(offset as usize..)?;
-    let name = match rest.iter().take(MAX_NAME).position(|b| *b == 0) {
-        Some(end) => &rest[..end],
-        None => rest.get(..MAX_NAME)?,
-    };
-    Some(without_version(name))
+    let name = CStr::from_bytes_until_nul(&rest[..rest.len().min(MAX_NAME)]).ok()?;
+    Some(without_version(name.to_bytes()))
 }
 
 fn without_version(name: &[u8]) -> &[u8] {
@@ -230,13 +253,15 @@ impl<'f> Source<'f> {
 /// `entries` are sorted by start, without equal starts.
 fn flatten(source: &Source<'_>, entries: &[Entry]) -> Vec<Interval> {
     let mut out: Vec<Interval> = Vec::with_capacity(entries.len());
-    let mut push = |start: u64, end: u64, name: u32| {
-        if let (true, Ok(size)) = (end > start, u32::try_from(end.saturating_sub(start))) {
-            out.push(Interval { start, size, name });
+    let mut push = |start: u64, end: u64, (name, flag): (u32, u32)| {
+        if let (true, Ok(size)) = (end > start, u32::try_from(end.saturating_sub(start)))
+            && size < SIZELESS
+        {
+            out.push(Interval { start, size: size | flag, name });
         }
     };
     // Symbols that have begun and not ended, the innermost last.
-    let mut open: Vec<(u64, u32)> = Vec::new();
+    let mut open: Vec<(u64, (u32, u32))> = Vec::new();
     let mut at = 0;
     for (position, entry) in entries.iter().enumerate() {
         let start = entry.start;
@@ -255,7 +280,7 @@ fn flatten(source: &Source<'_>, entries: &[Entry]) -> Vec<Interval> {
             let section_end = source.section(start).map_or(start, |section| section.end);
             entries.get(position + 1).map_or(section_end, |next| next.start.min(section_end))
         };
-        open.push((end, entry.name));
+        open.push((end, (entry.name, if entry.end > start { 0 } else { SIZELESS })));
     }
     while let Some((end, name)) = open.pop() {
         push(at, end, name);

@@ -10,7 +10,7 @@ use object::LittleEndian;
 
 use crate::demangle::demangle;
 use crate::elf_file::ElfFile;
-use crate::source_line::{SourceLine, cut};
+use crate::source_line::{SourceLine, shortened};
 use crate::symtab::{entries, name_at};
 
 /// Entries that are read before the memory of the file is released.
@@ -76,7 +76,11 @@ fn in_table(file: &ElfFile, kind: SectionType, addresses: &[u64]) -> Option<Vec<
             distance => format!("+{distance:#x}"),
         };
         let shown = format!("{}{distance}", demangle(&name));
-        Some(SourceLine { name: cut(&shown).into(), system_name: cut(&name).into(), ..SourceLine::default() })
+        Some(SourceLine {
+            name: (&*shortened(&shown)).into(),
+            system_name: (&*shortened(&name)).into(),
+            ..SourceLine::default()
+        })
     };
     let lines = addresses.iter().zip(found).map(|(address, found)| line(*address, found?));
     let lines = lines.collect();

@@ -5,12 +5,15 @@
 //! layout of the code around each address tells it ([`laid_out`]). Stubs of calls into other files are not functions. The answer
 //! depends on the file alone, so it is the same in each run.
 //!
+//! A function without a size ends where nothing says that it goes on ([`reached`]), or where another one begins.
+//!
 //! Guaranteed: an address has the start of the function that it is in, or of the part of a function that it is in, or none. A part is
 //! tied to its function only by the proof of [`parts`]. No input causes a panic, and time and memory are bounded for any input.
 
 mod described;
 mod laid_out;
 mod parts;
+mod reached;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -89,6 +92,13 @@ impl FunctionIndex {
         addresses.iter().map(|address| self.start(&image, *address)).collect()
     }
 
+    /// The end of the code that surely belongs to the function that begins at `start`: at most `limit`, where other code is known to begin.
+    /// Code behind the end may belong to another function. `elf` is the file that this was read from.
+    pub fn end(&mut self, elf: &[u8], start: u64, limit: u64, release: &dyn Fn()) -> u64 {
+        let image = Image::parse(elf).map(|image| image.releasing(release));
+        image.map_or(start, |image| self.end_in(&image, start, limit))
+    }
+
     /// The parts of a function that lie apart from it: the code that it jumps to, itself or through other parts of it, and that does not
     /// begin as functions do. `elf` is the file that this was read from, `function` the code of the function. At most [`Self::MAX_PARTS`]
     /// parts, in the order in which they are found.
@@ -142,6 +152,24 @@ impl FunctionIndex {
         }
     }
 
+    fn end_in(&mut self, image: &Image<'_>, start: u64, limit: u64) -> u64 {
+        let behind = self.described.partition_point(|described| described.start <= start);
+        let limit = self.described.get(behind).map_or(limit, |next| limit.min(next.start));
+        if let Some(found) = covering(&self.described, start, Described::range) {
+            return limit.min(found.range().end);
+        }
+        let code = image.code_at(start).filter(|_| !is_debug_file(image));
+        let Some(limit) = code.map(|code| limit.min(code.end)) else { return start };
+        let end = reached::end(image, start, limit);
+        if end == limit || image.machine == Machine::Aarch64 {
+            return end;
+        }
+        let Undescribed::Analysed(all) = self.undescribed.get_or_insert_with(|| undescribed(image)) else {
+            return end;
+        };
+        end_by_analysis(all, start, end).min(limit)
+    }
+
     fn of_analysis(&mut self, image: &Image<'_>, address: u64) -> Option<u64> {
         if image.machine == Machine::Aarch64 || image.code_at(address).is_none() || is_debug_file(image) {
             return None;
@@ -171,6 +199,24 @@ pub(crate) fn stubs(image: &Image<'_>) -> Vec<Range<u64>> {
         .filter(|section| STUBS.iter().any(|name| section.name.starts_with(name)))
         .map(|section| section.address..section.address.saturating_add(section.size))
         .collect()
+}
+
+/// The end of the function at `start` among analysed ones. It has at least the code until `reached`, as far as no other one begins there.
+fn end_by_analysis(all: &[(Range<u64>, u64)], start: u64, reached: u64) -> u64 {
+    let from = all.partition_point(|(range, _)| range.end <= start);
+    let (mut end, mut owner) = (reached, None);
+    for (range, function) in all.get(from..).unwrap_or_default() {
+        if range.start > end {
+            break;
+        }
+        // Before the start: the symbol is inside of a function.
+        if range.start > start && owner != Some(*function) && *function > start {
+            return range.start;
+        }
+        owner = Some(*function);
+        end = end.max(range.end);
+    }
+    end
 }
 
 /// Whether the code of a file is elsewhere: the file offsets in a separate debug file mean nothing.

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::oracle::{Chain, functions};
 use crate::{object, options, run};
 use profile::Svma;
-use symbols::Symbolizer;
+use symbols::{Symbolizer, demangle};
 
 const C: &str = r#"
 #include <stdlib.h>
@@ -122,6 +122,15 @@ pub fn compare(path: &Path, wanted: impl Fn(&str) -> bool) -> Option<(f64, usize
             && is_same(&ours.0, &theirs.0)
         {
             ours.0.clone_from(&theirs.0);
+        }
+        for (ours, theirs) in found.iter_mut().zip(expected) {
+            // Without a linkage name theirs has no namespaces.
+            let is_qualified = ours.0.strip_suffix(&*theirs.0).is_some_and(|scopes| scopes.ends_with("::"));
+            // The name in the source comes before a linkage name that cannot be read.
+            let is_better = demangle(&theirs.0).contains("<...#") && !ours.0.starts_with("_Z");
+            if is_qualified || is_better {
+                ours.0.clone_from(&theirs.0);
+            }
         }
         equal += usize::from(found == *expected);
         if found != *expected {
