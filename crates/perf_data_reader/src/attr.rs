@@ -42,6 +42,7 @@ pub(crate) mod sample_type {
 
 /// Bits of the flags.
 mod flag {
+    pub(super) const INHERIT: u64 = 1 << 1;
     pub(super) const FREQ: u64 = 1 << 10;
     pub(super) const SAMPLE_ID_ALL: u64 = 1 << 18;
 }
@@ -98,6 +99,16 @@ impl Attr {
     /// Whether it is a clock of the kernel, whose periods are nanoseconds.
     pub(crate) fn is_clock(&self) -> bool {
         self.kind == 1 && self.config < 2
+    }
+
+    /// Whether it samples. Members of a group may have their counts in the samples of another one.
+    pub(crate) fn samples_itself(&self) -> bool {
+        self.period_or_rate > 0
+    }
+
+    /// Whether each thread has counts of its own in samples.
+    pub(crate) fn counts_each_thread(&self) -> bool {
+        self.flags & flag::INHERIT != 0 && self.has(sample_type::TID)
     }
 
     /// What a sample stands for that does not tell it.
@@ -210,6 +221,12 @@ impl Attrs {
         }
         let id = u64_at(body, self.all.first()?.id_in_sample()?)?;
         self.by_id.get(&id).copied()
+    }
+
+    /// The event of a counter.
+    pub(crate) fn of_id(&self, id: u64) -> Option<(usize, &Attr)> {
+        let event = *self.by_id.get(&id)?;
+        Some((event, self.all.get(event)?))
     }
 
     /// The time of any record of the kernel.

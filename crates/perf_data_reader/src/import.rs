@@ -10,6 +10,7 @@ use crate::bytes::{Bytes, U64s, u64_at};
 use crate::error::Error;
 use crate::features::Features;
 use crate::files::{FileTable, Files, RecordedFile};
+use crate::groups::Groups;
 use crate::header::Header;
 use crate::processes::{Processes, Region};
 use crate::record::{Mapped, Record, kind, misc};
@@ -61,6 +62,7 @@ pub(crate) struct Imported {
     /// Samples of no event that the file lists.
     of_no_event: u64,
     budget: Budget,
+    groups: Groups,
     walker: Walker,
     places: Vec<Place>,
     words: Vec<u64>,
@@ -195,6 +197,12 @@ impl Imported {
                 self.of_no_event
             ));
         }
+        if self.groups.of_no_event > 0 || self.groups.shrunk > 0 {
+            tell(format!(
+                "counts in samples of groups are left out: {} are of no event that the file lists, {} are smaller than before",
+                self.groups.of_no_event, self.groups.shrunk
+            ));
+        }
         if late > 0 {
             tell(format!(
                 "{late} records stand in no order that perf keeps: some names and mappings may be those of a moment later"
@@ -289,14 +297,23 @@ impl Imported {
         by: &mut dyn Files,
     ) -> Result<(), Full> {
         let stack = self.stack(misc, sample, by)?;
+        let Self { attrs, groups, budget, .. } = self;
+        let attr = attrs.all.get(event).filter(|_| Groups::has_members(attrs, sample));
+        let added = attr.map(|attr| groups.added(attrs, attr, sample, budget)).transpose()?;
         let Sample { pid, tid, period, .. } = *sample;
         let (process, thread) = (self.processes.name_of(pid), self.processes.name_of(tid));
         let task = Task { pid, process, tid, thread };
-        self.stacks.add(event, task, stack, (time, period), &mut self.budget)?;
-        if let Some(samples) = self.samples.get_mut(event) {
-            *samples += 1;
+        let mut add = |(event, period): (usize, u64)| {
+            self.stacks.add(event, task, stack, (time, period), &mut self.budget)?;
+            if let Some(samples) = self.samples.get_mut(event) {
+                *samples += 1;
+            }
+            Ok(())
+        };
+        match added {
+            Some(added) => added.into_iter().try_for_each(add),
+            None => add((event, period)),
         }
-        Ok(())
     }
 
     /// The number of a sample's stack.

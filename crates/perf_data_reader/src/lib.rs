@@ -18,6 +18,7 @@ mod bytes;
 mod error;
 mod features;
 mod files;
+mod groups;
 mod header;
 mod import;
 mod processes;

@@ -11,6 +11,8 @@ pub(crate) struct Sample<'a> {
     pub(crate) tid: i32,
     pub(crate) period: u64,
     pub(crate) chain: Option<U64s<'a>>,
+    /// The counts of all members of its group.
+    group: Option<Group<'a>>,
     /// Which registers there are.
     pub(crate) mask: u64,
     pub(crate) user: Option<UserStack<'a>>,
@@ -25,6 +27,13 @@ pub(crate) struct UserStack<'a> {
     pub(crate) registers: U64s<'a>,
     /// From the stack pointer on.
     pub(crate) bytes: &'a [u8],
+}
+
+/// The counts of a group: numbers for each member, of which the first is the count and the second the id of the counter.
+#[derive(Clone, Copy, Debug)]
+struct Group<'a> {
+    numbers: U64s<'a>,
+    of_each: usize,
 }
 
 /// Bits of `read_format`.
@@ -59,7 +68,7 @@ impl<'a> Sample<'a> {
             sample.period = bytes.u64()?;
         }
         if attr.has(field::READ) {
-            skip_read(attr, &mut bytes)?;
+            sample.group = read(attr, &mut bytes)?;
         }
         if attr.has(field::CALLCHAIN) {
             let count = bytes.u64()?;
@@ -90,16 +99,31 @@ impl<'a> Sample<'a> {
         }
         Some(sample)
     }
+
+    /// The ids and counts of all members of its group; none if it has no counts with ids.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (u64, u64)> + 'a {
+        self.group
+            .into_iter()
+            .flat_map(|Group { numbers, of_each }| {
+                numbers.iter().step_by(of_each).zip(numbers.iter().skip(1).step_by(of_each))
+            })
+            .map(|(count, id)| (id, count))
+    }
 }
 
-fn skip_read(attr: &Attr, bytes: &mut Bytes<'_>) -> Option<()> {
+/// The counts in a sample, if they are of a group whose counters have ids.
+fn read<'a>(attr: &Attr, bytes: &mut Bytes<'a>) -> Option<Option<Group<'a>>> {
     let has = |bit: u64| u64::from(attr.read_format & bit != 0);
     let times: u64 = TOTAL_TIMES.into_iter().map(has).sum();
     let of_each = 1 + has(READ_ID) + has(READ_LOST);
     if has(READ_GROUP) == 1 {
         let count = bytes.u64()?;
-        bytes.skip_u64s(times.checked_add(count.checked_mul(of_each)?)?)
+        bytes.skip_u64s(times)?;
+        let numbers = bytes.u64s(count.checked_mul(of_each)?)?;
+        let group = Group { numbers, of_each: usize::try_from(of_each).ok()? };
+        Some((has(READ_ID) == 1).then_some(group))
     } else {
-        bytes.skip_u64s(times + of_each)
+        bytes.skip_u64s(times + of_each)?;
+        Some(None)
     }
 }

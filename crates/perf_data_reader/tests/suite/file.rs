@@ -78,7 +78,19 @@ impl Data {
         self.of_kernel(2, 0, time, &[&u64s(&[IDS[0], count])])
     }
 
-    pub fn sample(&mut self, event: usize, time: u64, (pid, tid): (u32, u32), chain: &[u64]) -> &mut Self {
+    pub fn sample(&mut self, event: usize, time: u64, task: (u32, u32), chain: &[u64]) -> &mut Self {
+        self.counted(event, time, task, chain, [7, 8])
+    }
+
+    /// A sample with the counts of both events so far.
+    pub fn counted(
+        &mut self,
+        event: usize,
+        time: u64,
+        (pid, tid): (u32, u32),
+        chain: &[u64],
+        counts: [u64; 2],
+    ) -> &mut Self {
         let misc = if chain.first() == Some(&KERNEL) { 1 } else { 2 };
         let body = [
             u64s(&[IDS[event], chain.get(1).copied().unwrap_or(0x10)]),
@@ -87,7 +99,7 @@ impl Data {
             u32s(&[0, 0]),
             u64s(&[1_000_000]),
             // Two counters, each with its id.
-            u64s(&[2, 7, IDS[0], 8, IDS[1]]),
+            u64s(&[2, counts[0], IDS[0], counts[1], IDS[1]]),
             u64s(&[chain.len() as u64]),
             u64s(chain),
         ];
@@ -176,6 +188,19 @@ fn attrs() -> [(Vec<u8>, &'static str); 2] {
         attr.resize(ATTR, 0);
         (attr, name)
     })
+}
+
+/// The same file if the second event does not sample: its counts are in the samples of the first.
+pub fn with_one_sampling(file: &[u8]) -> Vec<u8> {
+    let (samples, samples_not) = (u64s(&[2, 1000, SAMPLE_TYPE]), u64s(&[2, 0, SAMPLE_TYPE]));
+    let mut changed = file.to_vec();
+    for at in 0..file.len() - samples.len() {
+        if file[at..].starts_with(&samples) {
+            changed[at..at + samples.len()].copy_from_slice(&samples_not);
+        }
+    }
+    assert_ne!(changed, file);
+    changed
 }
 
 /// The features by number.

@@ -3,7 +3,7 @@
 use perf_data_reader::{Files, FoundFile, Headers, PerfData, RecordedFile};
 use profile::{FileOffset, LabelValue, Profile, Svma};
 
-use crate::file::{Data, USER, example, read, records};
+use crate::file::{Data, USER, example, read, records, with_one_sampling};
 
 /// Has `/bin/sh`, whose code is at other addresses than offsets.
 struct Shell;
@@ -162,4 +162,30 @@ fn compressed_records_show_what_plain_ones_show() {
         assert_eq!(shown(read(packed.file(), &mut Shell).unwrap()), whole, "{piece}");
         assert_eq!(shown(PerfData::read_stream(&packed.stream()[..], &mut Shell).unwrap()), whole, "{piece}");
     }
+}
+
+/// `perf record -e '{cpu-clock,page-faults}:S'`: the first event samples, with the counts of both.
+#[test]
+fn members_of_a_group_have_samples_of_what_was_added_to_their_counts() {
+    let (outer, inner) = ([USER, 0x40_0010, 0x40_0021], [USER, 0x40_0010]);
+    let mut data = Data::default();
+    data.comm(0, (7, 7), "sh", false)
+        .mmap2(0, 7, [0x40_0000, 0x1000, 0x1000], "/bin/sh", &[9; 20])
+        .counted(0, 10, (7, 7), &outer, [1_000, 5])
+        .counted(0, 20, (7, 7), &outer, [3_000, 5])
+        .counted(0, 30, (7, 7), &inner, [3_500, 9])
+        // Counts do not become smaller.
+        .counted(0, 40, (7, 7), &inner, [3_600, 2]);
+    let mut data = read(with_one_sampling(&data.file()), &mut Shell).unwrap();
+    assert_eq!(events(&data), [("cpu-clock:u".to_owned(), 4), ("page-faults".to_owned(), 2)]);
+    let (of_leader, of_member) = (data.profile(0, &mut Shell).profile, data.profile(1, &mut Shell).profile);
+    assert_eq!(
+        text(&of_leader),
+        ["7/sh sh: /bin/sh+31010 /bin/sh+31020 [2, 3000]", "7/sh sh: /bin/sh+31010 [2, 600]"]
+    );
+    assert_eq!(
+        text(&of_member),
+        ["7/sh sh: /bin/sh+31010 /bin/sh+31020 [1, 5]", "7/sh sh: /bin/sh+31010 [1, 4]"]
+    );
+    assert!(data.told().iter().any(|line| line.contains("1 are smaller than before")), "{:?}", data.told());
 }
