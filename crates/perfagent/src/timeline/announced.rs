@@ -1,15 +1,44 @@
 //! Which processes and threads the file tells of so far.
+//!
+//! A number belongs to one program after the other, by exec or because the number is used again. Readers put records in order of time, and the
+//! last name and mappings before a sample are those of its program. So a record of an earlier program must stand before the first one of
+//! the next; where its time would be later, because it is late, it must not be written.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-/// Threads that are remembered at most for each process; names of others are told again.
+use crate::processes::ExecInstance;
+
+/// Threads that are remembered at most for each program; names of others are told again.
 const MAX_THREADS: usize = 65_536;
+/// Programs that are remembered of a number: samples are late by a second or two.
+const MAX_PROGRAMS: usize = 8;
+
+/// A program of a number, as the file tells it.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// `None` if it is not known.
+    pub(super) instance: Option<Arc<ExecInstance>>,
+    /// When it began, or earlier than anything that is known of it.
+    pub(super) begin_ns: u64,
+    /// The time of its first record in the file.
+    pub(super) written_ns: u64,
+}
+
+#[derive(Debug)]
+struct Told {
+    program: Program,
+    threads: HashSet<u32>,
+}
 
 #[derive(Debug, Default)]
 struct Known {
-    threads: HashSet<u32>,
+    /// By their begin.
+    programs: Vec<Told>,
     /// 0 if it is not known.
     parent: u32,
+    /// The last program has ended.
+    has_ended: bool,
 }
 
 /// Processes with their threads.
@@ -20,14 +49,81 @@ pub(super) struct Announced {
     ended: [Vec<u32>; 2],
 }
 
+impl Known {
+    /// The number of the programs that began before a time or at it.
+    fn begun(&self, time_ns: u64) -> usize {
+        self.programs.partition_point(|told| told.program.begin_ns <= time_ns)
+    }
+}
+
 impl Announced {
     pub(super) fn knows(&self, pid: u32) -> bool {
         self.processes.contains_key(&pid)
     }
 
-    /// A process is told now, made by `parent` if that is known. Threads of an earlier one with the number are forgotten.
-    pub(super) fn begin(&mut self, pid: u32, parent: u32) {
-        self.processes.insert(pid, Known { threads: HashSet::from([pid]), parent });
+    /// A program begins, in a process made by `parent` if that is known: no later one is known.
+    pub(super) fn begin(&mut self, pid: u32, parent: u32, program: Program) {
+        let known = self.processes.entry(pid).or_default();
+        (known.parent, known.has_ended) = (parent, false);
+        let at = known.begun(program.begin_ns);
+        known.programs.truncate(at);
+        known.programs.push(Told { program, threads: HashSet::from([pid]) });
+        if known.programs.len() > MAX_PROGRAMS {
+            known.programs.remove(0);
+        }
+    }
+
+    /// Enters a program that began at a time, among others of its number, if the file does not tell of it and can still do so. Gives the
+    /// time at which it is to be told; nothing may be written before `floor_ns`.
+    pub(super) fn enter(
+        &mut self,
+        pid: u32,
+        instance: &Arc<ExecInstance>,
+        begin_ns: u64,
+        floor_ns: u64,
+    ) -> Option<u64> {
+        let known = self.processes.entry(pid).or_default();
+        let is_it = |told: &Told| told.program.instance.as_ref().is_some_and(|of| Arc::ptr_eq(of, instance));
+        if known.programs.iter().any(is_it) {
+            return None;
+        }
+        let at = known.begun(begin_ns);
+        let before = at.checked_sub(1).and_then(|before| known.programs.get_mut(before));
+        let mut written_ns = floor_ns;
+        if let Some(Told { program, .. }) = before {
+            // One that began at this very time is this one.
+            if program.instance.is_none() && program.begin_ns == begin_ns {
+                program.instance = Some(Arc::clone(instance));
+                return None;
+            }
+            written_ns = written_ns.max(program.written_ns);
+        }
+        if known.programs.get(at).is_some_and(|next| next.program.written_ns <= written_ns) {
+            return None;
+        }
+        if at == known.programs.len() {
+            known.has_ended = false;
+        }
+        let program = Program { instance: Some(Arc::clone(instance)), begin_ns, written_ns };
+        known.programs.insert(at, Told { program, threads: HashSet::from([pid]) });
+        if known.programs.len() > MAX_PROGRAMS {
+            known.programs.remove(0);
+        }
+        Some(written_ns)
+    }
+
+    /// Whether a record of a time can be written, if nothing may be written before `floor_ns`: it does not fall behind the begin of the
+    /// next program of the number.
+    pub(super) fn may_write(&self, pid: u32, time_ns: u64, floor_ns: u64) -> bool {
+        let Some(known) = self.processes.get(&pid) else { return true };
+        let next = known.programs.get(known.begun(time_ns).max(1));
+        next.is_none_or(|next| time_ns.max(floor_ns) < next.program.written_ns)
+    }
+
+    /// Whether the program of a time is the last one of its number, and has not ended.
+    pub(super) fn is_present(&self, pid: u32, time_ns: u64) -> bool {
+        let known = self.processes.get(&pid);
+        known.is_some_and(|known| !known.has_ended && known.begun(time_ns).max(1) >= known.programs.len())
     }
 
     /// The parent of a process; 0 if it is not known.
@@ -35,9 +131,18 @@ impl Announced {
         self.processes.get(&pid).map_or(0, |known| known.parent)
     }
 
-    /// The thread is told now. Whether it was not before.
-    pub(super) fn tell(&mut self, pid: u32, tid: u32) -> bool {
-        let threads = &mut self.processes.entry(pid).or_default().threads;
+    /// Notes the parent of a process.
+    pub(super) fn set_parent(&mut self, pid: u32, parent: u32) {
+        if let Some(known) = self.processes.get_mut(&pid) {
+            known.parent = parent;
+        }
+    }
+
+    /// A thread of the program of a time is told now. Whether it was not before.
+    pub(super) fn tell(&mut self, pid: u32, tid: u32, time_ns: u64) -> bool {
+        let Some(known) = self.processes.get_mut(&pid) else { return false };
+        let at = known.begun(time_ns).max(1) - 1;
+        let Some(Told { threads, .. }) = known.programs.get_mut(at) else { return false };
         if threads.len() >= MAX_THREADS {
             threads.clear();
         }
@@ -46,20 +151,26 @@ impl Announced {
 
     /// The thread ended: the next one with its number is another one.
     pub(super) fn forget_thread(&mut self, pid: u32, tid: u32) {
-        if let Some(known) = self.processes.get_mut(&pid) {
-            known.threads.remove(&tid);
+        if let Some(told) = self.processes.get_mut(&pid).and_then(|known| known.programs.last_mut()) {
+            told.threads.remove(&tid);
         }
     }
 
     pub(super) fn end(&mut self, pid: u32) {
-        self.ended[0].push(pid);
+        if let Some(known) = self.processes.get_mut(&pid) {
+            known.has_ended = true;
+            self.ended[0].push(pid);
+        }
     }
 
-    /// Ends a round: forgets processes that ended before it. One that got the number of such a process is told again.
+    /// Ends a round: forgets processes that ended before it, unless another one has the number. A process that got the number of a forgotten
+    /// one is told again.
     pub(super) fn end_round(&mut self) {
         let ended = std::mem::take(&mut self.ended[0]);
         for pid in std::mem::replace(&mut self.ended[1], ended) {
-            self.processes.remove(&pid);
+            if self.processes.get(&pid).is_some_and(|known| known.has_ended) {
+                self.processes.remove(&pid);
+            }
         }
     }
 }
@@ -68,18 +179,63 @@ impl Announced {
 mod tests {
     use super::*;
 
+    fn program(begin_ns: u64) -> Program {
+        let instance = Some(Arc::new(ExecInstance::met(7, begin_ns)));
+        Program { instance, begin_ns, written_ns: begin_ns }
+    }
+
     #[test]
     fn a_process_that_ended_is_forgotten_two_rounds_later_and_a_thread_at_once() {
         let mut announced = Announced::default();
-        announced.begin(7, 1);
+        announced.begin(7, 1, program(10));
         assert_eq!((announced.parent(7), announced.parent(8)), (1, 0));
-        assert!(!announced.tell(7, 7) && announced.tell(7, 8) && !announced.tell(7, 8));
+        assert!(!announced.tell(7, 7, 10) && announced.tell(7, 8, 11) && !announced.tell(7, 8, 12));
         announced.forget_thread(7, 8);
-        assert!(announced.tell(7, 8));
+        assert!(announced.tell(7, 8, 13));
         announced.end(7);
         announced.end_round();
         assert!(announced.knows(7), "samples of it may still be written");
         announced.end_round();
         assert!(!announced.knows(7));
+    }
+
+    #[test]
+    fn the_next_process_with_a_number_is_not_forgotten_with_the_one_before() {
+        let mut announced = Announced::default();
+        announced.begin(7, 1, program(10));
+        announced.end(7);
+        announced.begin(7, 2, program(50));
+        announced.end_round();
+        announced.end_round();
+        assert!(announced.knows(7) && announced.is_present(7, 60) && !announced.is_present(7, 20));
+        assert_eq!(announced.parent(7), 2);
+        assert!(announced.tell(7, 9, 20) && announced.tell(7, 9, 60), "a thread of each of them");
+    }
+
+    #[test]
+    fn late_records_are_written_before_the_next_program_or_not_at_all() {
+        let mut announced = Announced::default();
+        announced.begin(7, 1, program(100));
+        announced.begin(7, 1, program(200));
+        let may = |floor_ns| [50, 150, 250].map(|time_ns| announced.may_write(7, time_ns, floor_ns));
+        assert_eq!(may(0), [true, true, true]);
+        assert_eq!(may(199), [true, true, true]);
+        assert_eq!(may(200), [false, false, true], "it would be of the next program");
+        assert!(announced.may_write(8, 1, 1000), "of another process nothing is known");
+    }
+
+    #[test]
+    fn a_program_is_entered_where_its_records_can_stand() {
+        let mut announced = Announced::default();
+        let [early, middle, late] = [1, 2, 3].map(|ticks| Arc::new(ExecInstance::met(7, ticks)));
+        announced.begin(7, 1, Program { instance: Some(late.clone()), begin_ns: 200, written_ns: 200 });
+        assert_eq!(announced.enter(7, &late, 200, 0), None, "it is told");
+        assert_eq!(announced.enter(7, &early, 10, 20), Some(20));
+        assert_eq!(announced.enter(7, &middle, 100, 20), Some(20), "behind the one before");
+        assert_eq!(announced.enter(7, &middle, 100, 20), None);
+        let other = Arc::new(ExecInstance::met(7, 4));
+        assert_eq!(announced.enter(7, &other, 150, 200), None, "the next one has begun in the file");
+        assert_eq!(announced.enter(7, &other, 300, 250), Some(250));
+        assert!(announced.is_present(7, 300));
     }
 }

@@ -1,6 +1,7 @@
 //! The file of a running capture, or of one interval of it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use events::{Mmap, Task};
@@ -8,7 +9,7 @@ use kernel::{Life, LifeEvent, SampledAt, SingleSample, StackMessage, State};
 use perf_data::{Event, FileBuildId, Process, Record, Sample, Stamp};
 use recording::KernelImage;
 
-use super::announced::Announced;
+use super::announced::{Announced, Program};
 use super::events::{CLOCK_ID, OFF_CPU_ID, Sampled, of_capture};
 use super::mappings::{self, BuildIds};
 use super::records::{Records, Written};
@@ -69,6 +70,8 @@ pub(crate) struct Timeline {
     build_ids: BuildIds,
     /// Samples lost by the programs, as far as the file tells of them.
     told_lost: u64,
+    /// Samples that came so late that they would be of the next program with their number.
+    late: u64,
     round_ended: Instant,
 }
 
@@ -95,6 +98,7 @@ impl Timeline {
             scheduler: scheduler.unwrap_or_default(),
             build_ids: BuildIds::default(),
             told_lost: 0,
+            late: 0,
             round_ended: Instant::now(),
         };
         timeline.tell_kernel();
@@ -162,20 +166,21 @@ impl Timeline {
         match event {
             LifeEvent::Fork { parent } => {
                 if let Some((snapshot, _)) = processes.histories().present(*parent) {
-                    self.announce(*parent, snapshot);
+                    self.announce(*parent, *time_ns, snapshot);
                 }
-                self.announced.begin(*pid, *parent);
+                self.program_begins(*pid, *parent, *time_ns, processes);
                 self.build_ids.look_at(*pid);
                 let parent = Process { pid: *parent, tid: *parent };
                 self.push(of, *time_ns, &Record::Fork { parent });
             }
             LifeEvent::Exec { comm } => {
                 // Samples of the program before may still be written.
-                if let Some(before) = processes.histories().at(*pid, time_ns.saturating_sub(1)) {
-                    self.announce(*pid, before);
+                let before_ns = time_ns.saturating_sub(1);
+                if let Some(before) = processes.histories().at(*pid, before_ns) {
+                    self.announce(*pid, before_ns, before);
                 }
                 // It has one thread from here on.
-                self.announced.begin(*pid, self.announced.parent(*pid));
+                self.program_begins(*pid, self.announced.parent(*pid), *time_ns, processes);
                 self.push(of, *time_ns, &Record::Comm { name: comm.as_bytes(), exec: true });
                 if let Some((snapshot, _)) = processes.histories().present(*pid) {
                     self.mappings(*pid, *time_ns, snapshot);
@@ -263,19 +268,26 @@ impl Timeline {
         self.build_ids.settle(|pid| processes.histories().at(pid, u64::MAX));
         let more = lost.saturating_sub(self.told_lost);
         self.told_lost = self.told_lost.max(lost);
-        self.records.end_round(more + self.stacks.take_lost(), CLOCK_ID);
+        let late = std::mem::take(&mut self.late);
+        self.records.end_round(more + self.stacks.take_lost() + late, CLOCK_ID);
     }
 
     fn write_sample(&mut self, sample: &TimedSample, processes: &Processes) {
         let TimedSample { event, time_ns, pid, tid, at, pc, value, chain } = sample;
         let snapshot = processes.histories().at(*pid, chain.exec_id);
         if let Some(snapshot) = snapshot {
-            self.announce(*pid, snapshot);
+            self.announce(*pid, *time_ns, snapshot);
+        }
+        if !self.announced.may_write(*pid, *time_ns, self.records.floor_ns()) {
+            self.late += 1;
+            return;
         }
         let of = Process { pid: *pid, tid: *tid };
         // A thread that ended meanwhile has the name of its process, as it had at its beginning.
-        let name = || process::task::comm(*tid).ok().or_else(|| snapshot.map(|of| of.comm.to_owned()));
-        if self.announced.tell(*pid, *tid)
+        let is_present = self.announced.is_present(*pid, *time_ns);
+        let present = || is_present.then(|| process::task::comm(*tid).ok()).flatten();
+        let name = || present().or_else(|| snapshot.map(|of| of.comm.to_owned()));
+        if self.announced.tell(*pid, *tid, *time_ns)
             && let Some(name) = name()
         {
             // Not earlier: a reader that meets a thread before its process executed a program keeps the mappings of the one before.
@@ -296,16 +308,26 @@ impl Timeline {
         kernel_code::mappings(&settings.kernel, |record| records.push(stamp, record));
     }
 
-    /// Tells the name and the mappings of a process, once.
-    fn announce(&mut self, pid: u32, snapshot: ProcessSnapshot<'_>) {
-        if self.announced.knows(pid) {
-            return;
-        }
-        self.announced.begin(pid, process::task::stat(pid).map_or(0, |stat| stat.parent));
+    /// A program begins in a process.
+    fn program_begins(&mut self, pid: u32, parent: u32, time_ns: u64, processes: &Processes) {
+        let instance = processes.histories().at(pid, time_ns).map(|snapshot| Arc::clone(snapshot.instance));
+        let written_ns = time_ns.max(self.records.floor_ns());
+        self.announced.begin(pid, parent, Program { instance, begin_ns: time_ns, written_ns });
+    }
+
+    /// Tells the name and the mappings of the program that a process ran at a time, once.
+    fn announce(&mut self, pid: u32, time_ns: u64, snapshot: ProcessSnapshot<'_>) {
+        let is_new = !self.announced.knows(pid);
+        // Its name may be a later one than itself.
+        let begin_ns = snapshot.from_ns.min(time_ns);
         let floor_ns = self.records.floor_ns();
+        let Some(at_ns) = self.announced.enter(pid, snapshot.instance, begin_ns, floor_ns) else { return };
+        if is_new {
+            self.announced.set_parent(pid, process::task::stat(pid).map_or(0, |stat| stat.parent));
+        }
         let comm = Record::Comm { name: snapshot.comm.as_bytes(), exec: true };
-        self.push(Process { pid, tid: pid }, floor_ns, &comm);
-        self.mappings(pid, floor_ns, snapshot);
+        self.push(Process { pid, tid: pid }, at_ns, &comm);
+        self.mappings(pid, at_ns, snapshot);
     }
 
     fn mappings(&mut self, pid: u32, time_ns: u64, snapshot: ProcessSnapshot<'_>) {
@@ -315,7 +337,11 @@ impl Timeline {
         }
     }
 
+    /// Writes a record of a process, unless it came so late that it would be of the next program with the number.
     fn push(&mut self, of: Process, time_ns: u64, record: &Record<'_>) {
+        if !self.announced.may_write(of.pid, time_ns, self.records.floor_ns()) {
+            return;
+        }
         self.records.push(Stamp { of, time_ns, cpu: 0, id: CLOCK_ID }, record);
     }
 }
