@@ -1,5 +1,7 @@
 //! The files that processes map, and how the caller finds them.
 
+use std::ops::Range;
+
 use elf::Headers;
 use indexmap::IndexMap;
 use profile::{BuildId, FileOffset, Function, Mapping, Svma};
@@ -62,8 +64,8 @@ pub trait Files {
         None
     }
 
-    /// The function at an address of a process, in memory without a file, where code is that was made at run time.
-    fn jit_name(&mut self, _pid: i32, _address: u64) -> Option<FoundName> {
+    /// The function at an address of a process, in memory without a file, where code is that was made at run time. `within`: that memory.
+    fn jit_name(&mut self, _pid: i32, _address: u64, _within: Range<u64>) -> Option<FoundName> {
         None
     }
 

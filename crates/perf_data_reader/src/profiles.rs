@@ -148,10 +148,10 @@ impl Locations {
                 });
                 self.builder.location(Some(mapping), address, Vec::new())
             }
-            Within::Anonymous(pid) => {
+            Within::Anonymous { pid, start, end } => {
                 let mapping =
                     self.builder.mapping(Mapping { filename: "[jit]".to_owned(), ..Mapping::default() });
-                match by.jit_name(pid, address) {
+                match by.jit_name(pid, address, start..end) {
                     Some(name) => {
                         let line = self.line(name);
                         self.builder.location(Some(mapping), address, vec![line])

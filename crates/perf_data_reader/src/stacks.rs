@@ -6,7 +6,7 @@ use indexmap::{IndexMap, IndexSet};
 use crate::budget::{Budget, Full};
 
 /// Bytes of an item in a table, with its share of the table.
-const ITEM: usize = 48;
+const ITEM: usize = 64;
 /// Bytes of stacks as they stand in the file, whose places are remembered.
 const MAX_REMEMBERED: usize = 32 << 20;
 
@@ -41,8 +41,12 @@ pub(crate) enum Within {
     /// A file, by number; the address is an offset in it.
     File(u32),
     Vdso(u32),
-    /// Memory without a file, of a process.
-    Anonymous(i32),
+    /// Memory without a file, of a process: the mapping with its neighbours of the same kind.
+    Anonymous {
+        pid: i32,
+        start: u64,
+        end: u64,
+    },
     Kernel,
     /// No mapping that is known, or a guest.
     Unknown,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use perf_data_reader::{Files, FoundFile, FoundName, Headers, RecordedFile};
 use profile::{Avma, BuildId, Function, Svma};
 use recording::FileIdentity;
 use symbolization::{
-    ObjectFile, ObjectSource, Options, PerfMap, PerfMapError, PerfMapOwner, SourceLine, kernel_identity,
-    open_recorded,
+    CodeRanges, ObjectFile, ObjectSource, Options, PerfMap, PerfMapError, PerfMapOwner, SourceLine,
+    kernel_identity, open_recorded,
 };
 use sys::filemap::FileMap;
 
@@ -28,7 +29,7 @@ pub(crate) struct RecordedFiles {
     ended: SystemTime,
     /// The recording is of this machine, or of one with its name and the same release of the kernel.
     is_of_here: bool,
-    maps: HashMap<i32, Option<PerfMap>>,
+    maps: HashMap<i32, Option<MapOfProcess>>,
     vdso: Option<Arc<[u8]>>,
     vdso_symbols: symbols::Symbolizer,
     /// Perf maps that are not used, and why.
@@ -74,11 +75,11 @@ impl RecordedFiles {
     }
 
     /// The perf map of a process, if it is one of the recording.
-    fn map(&mut self, pid: i32) -> Option<&PerfMap> {
+    fn map(&mut self, pid: i32) -> Option<&mut MapOfProcess> {
         if !self.maps.contains_key(&pid) && self.maps.len() < MAX_MAPS {
             let owner = PerfMapOwner::of_recorded(u32::try_from(pid).ok()?, self.ended);
             let map = match PerfMap::open(&owner, None) {
-                Ok(map) => Some(map),
+                Ok(map) => Some(MapOfProcess { map, code: Arc::default() }),
                 Err(PerfMapError::Missing { .. }) => None,
                 Err(error) => {
                     self.told.push(error.to_string());
@@ -87,7 +88,7 @@ impl RecordedFiles {
             };
             self.maps.insert(pid, map);
         }
-        self.maps.get(&pid)?.as_ref()
+        self.maps.get_mut(&pid)?.as_mut()
     }
 }
 
@@ -138,8 +139,8 @@ impl Files for RecordedFiles {
         self.is_of_here.then(|| kernel_identity(&Options::default()).build_id)?
     }
 
-    fn jit_name(&mut self, pid: i32, address: u64) -> Option<FoundName> {
-        Some(name(self.map(pid)?.lookup(Avma(address))?.line))
+    fn jit_name(&mut self, pid: i32, address: u64, within: Range<u64>) -> Option<FoundName> {
+        self.map(pid)?.lookup(address, within)
     }
 
     fn vdso_name(&mut self, address: u64) -> Option<FoundName> {
@@ -162,6 +163,27 @@ fn name(line: SourceLine) -> FoundName {
         start_line: line.start_line,
     };
     FoundName { function, line: line.line }
+}
+
+/// The perf map of a process of the recording.
+struct MapOfProcess {
+    map: PerfMap,
+    /// Its mappings of code that were asked for.
+    code: Arc<CodeRanges>,
+}
+
+impl MapOfProcess {
+    fn lookup(&mut self, address: u64, within: Range<u64>) -> Option<FoundName> {
+        if !self.code.holds(within.start, within.end)
+            && Arc::make_mut(&mut self.code).add(Avma(within.start)..Avma(within.end))
+        {
+            self.map.within(Arc::clone(&self.code));
+        }
+        let found = self.map.lookup(Avma(address));
+        // An entry that does not count may have been in the place of one that does.
+        let found = found.or_else(|| self.map.refresh().then(|| self.map.lookup(Avma(address)))?);
+        found.map(|entry| name(entry.line))
+    }
 }
 
 struct Mapped(FileMap);

@@ -1,10 +1,11 @@
 //! The executable memory of one process at one moment.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use profile::Avma;
+use profile::{Avma, FileOffset};
 
 use crate::files::Files;
 use crate::identity::DeviceAndInode;
@@ -12,7 +13,11 @@ use crate::open_request::OpenRequest;
 use crate::region::{OpeningFile, Region, RegionKind};
 use crate::regions::Regions;
 use crate::resolve::{self, Mapping, NewMapping};
+use crate::text_copy::{MAX_COPIES, TextCopy};
 use crate::trampolines;
+
+/// Neighbours in one direction that are looked at for one region.
+const MAX_NEIGHBOURS: usize = 4096;
 
 /// The executable memory of one process. Cheap to clone: the copy of a child shares the regions of its parent until
 /// one of them changes.
@@ -70,13 +75,22 @@ impl Image {
         self.regions.find(address)
     }
 
-    /// The jitdump that it maps, opened or still to be opened. Cheap if there is none.
+    /// The memory without a file around a region of such memory, also where parts of it are trampolines.
     #[must_use]
-    pub fn jit_dump(&self) -> Option<&RegionKind> {
-        if self.regions.counts().jit_dumps == 0 {
-            return None;
+    pub fn code_without_file(&self, region: &Region) -> Range<Avma> {
+        let is_it =
+            |other: &&Region| matches!(other.kind(), RegionKind::Anonymous | RegionKind::Trampolines(_));
+        let Range { mut start, mut end } = region.start..region.end;
+        for _ in 0..MAX_NEIGHBOURS {
+            let before = start.0.checked_sub(1).and_then(|last| self.find(Avma(last))).filter(is_it);
+            let behind = self.find(end).filter(is_it);
+            if before.is_none() && behind.is_none() {
+                break;
+            }
+            start = before.map_or(start, |before| before.start);
+            end = behind.map_or(end, |behind| behind.end);
         }
-        self.regions.iter().find(|region| region.seen.is_jit_dump()).map(|region| &region.seen)
+        start..end
     }
 
     /// Whether some of its code lies in a file that could not be opened. Devices do not count.
@@ -108,6 +122,7 @@ impl Image {
     /// file system may not answer. Files that could not be opened may be found now.
     pub(crate) fn files_to_keep(&self) -> HashMap<DeviceAndInode, RegionKind> {
         let keep = |region: &Region| match region.kind() {
+            RegionKind::Opening(file) if file.is_copy() => None,
             RegionKind::Opening(file) => Some((file.wanted(), region.kind().clone())),
             RegionKind::File(file) if file.failure().is_none() && !file.always_answers() => {
                 Some((file.identity().device_and_inode(), region.kind().clone()))
@@ -147,14 +162,49 @@ impl Image {
             RegionKind::Opening(file)
         });
         let room = trampolines::MAX_OF_IMAGE.saturating_sub(self.regions.counts().trampolines);
-        let regions = resolve::regions_of(self.pid, &mapping, kind, room, files);
+        let mut regions = resolve::regions_of(self.pid, &mapping, kind, room, files);
+        if let [only] = &mut regions[..]
+            && matches!(only.seen, RegionKind::Anonymous)
+            && let Some((copied, offset)) = self.copied_text(new.start, end)
+        {
+            let file = Arc::clone(request.insert(copied).file());
+            self.opening.push(Arc::clone(&file));
+            *only = Region::new(new.start, end, offset, RegionKind::Opening(file));
+        }
         self.regions.replace(new.start, end, regions);
         request
     }
 
+    /// The request for the file whose text may have been copied to memory without a file: it was there before, or is beside it.
+    fn copied_text(&self, start: Avma, end: Avma) -> Option<(OpenRequest, FileOffset)> {
+        if self.opening.iter().filter(|file| file.is_copy()).count() >= MAX_COPIES {
+            return None;
+        }
+        let before = start.0.checked_sub(1).map(Avma);
+        let beside = [Some(start), before, Some(end)].into_iter().flatten();
+        beside.filter_map(|address| self.regions.find(address)).find_map(|region| {
+            let offset = match region.start <= start {
+                true => region.offset_of(start),
+                false => FileOffset(region.offset.0.checked_sub(region.start.0 - start.0)?),
+            };
+            let copy = TextCopy { pid: self.pid, range: start.0..end.0, offset };
+            let (wanted, path) = match region.kind() {
+                RegionKind::File(file) if copy.fits(file) => {
+                    (file.identity().device_and_inode(), file.path())
+                }
+                RegionKind::Opening(file) if !file.is_copy() => (file.wanted(), file.path()),
+                _ => return None,
+            };
+            Some((OpenRequest::of_copy(copy, wanted, path), offset))
+        })
+    }
+
     /// The same file, if it is still to be opened, or if it is mapped just before or behind.
     fn same_file(&self, mapping: &Mapping<'_>) -> Option<RegionKind> {
-        let awaited = self.opening.iter().find(|file| file.wanted() == mapping.file && !file.is_answered());
+        let is_it = |file: &&Arc<OpeningFile>| {
+            file.wanted() == mapping.file && !file.is_copy() && !file.is_answered()
+        };
+        let awaited = self.opening.iter().find(is_it);
         if let Some(file) = awaited {
             return Some(RegionKind::Opening(Arc::clone(file)));
         }
@@ -172,7 +222,6 @@ mod tests {
     use crate::identity::FileIdentity;
     use crate::open_failure::OpenFailure;
     use crate::regions::KindCounts;
-    use profile::FileOffset;
     use proptest::prelude::*;
 
     fn region(start: u64, end: u64, offset: u64) -> Region {
@@ -278,14 +327,37 @@ mod tests {
             anonymous(0x4000, 0x5000),
             arena(0x6000),
         ]);
-        assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 1, trampolines: 2, jit_dumps: 0 });
+        assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 1, trampolines: 2 });
         let mapping = anonymous_mapping(0x2000, 0x2000);
         apply(&mut image, &mapping, &files);
         assert_eq!(ranges(&image), [(0x1000, 0x5000, 0), (0x6000, 0x7000, 0)]);
-        assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 0, trampolines: 1, jit_dumps: 0 });
+        assert_eq!(image.regions.counts(), KindCounts { unreadable_files: 0, trampolines: 1 });
         assert!(!image.has_unreadable_files());
         apply(&mut image, &NewMapping { len: 0, ..mapping }, &files);
         assert_eq!(ranges(&image), [(0x1000, 0x5000, 0), (0x6000, 0x7000, 0)]);
+    }
+
+    #[test]
+    fn memory_without_a_file_goes_on_over_trampolines() {
+        let anonymous =
+            |start, end| Region::new(Avma(start), Avma(end), FileOffset(0), RegionKind::Anonymous);
+        let trampolines = |start, end| {
+            let kind = RegionKind::Trampolines(file(OpenFailure::NotRegular));
+            Region::new(Avma(start), Avma(end), FileOffset(0), kind)
+        };
+        let image = image(vec![
+            region(0x0, 0x1000, 0),
+            anonymous(0x1000, 0x2000),
+            trampolines(0x2000, 0x3000),
+            anonymous(0x3000, 0x4000),
+            anonymous(0x5000, 0x6000),
+        ]);
+        let around = |address| {
+            let around = image.code_without_file(image.find(Avma(address)).unwrap());
+            (around.start.0, around.end.0)
+        };
+        assert_eq!([0x1000, 0x2fff, 0x3000].map(around), [(0x1000, 0x4000); 3]);
+        assert_eq!(around(0x5000), (0x5000, 0x6000));
     }
 
     #[test]

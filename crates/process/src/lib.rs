@@ -41,6 +41,7 @@ mod region;
 mod regions;
 mod resolve;
 pub mod task;
+mod text_copy;
 mod trampolines;
 mod vdso;
 

@@ -9,11 +9,12 @@ use elf::Headers;
 
 use crate::file::MappedFile;
 use crate::files::Files;
-use crate::identity::FileIdentity;
+use crate::identity::{DeviceAndInode, FileIdentity};
 use crate::open::Paths;
 use crate::open_failure::OpenFailure;
 use crate::region::{OpeningFile, RegionKind};
 use crate::resolve::{Mapping, as_target_sees, is_memfd, of_opened, path_of, shown};
+use crate::text_copy::TextCopy;
 
 /// What a worker needs to open a mapped file.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub struct OpenRequest {
     raw_path: Vec<u8>,
     /// Where the first byte of the file is mapped, if it is mapped.
     head: Option<(u64, u64)>,
+    /// The question is whether this memory is a copy of the file's text.
+    copy: Option<TextCopy>,
 }
 
 impl OpenRequest {
@@ -42,7 +45,25 @@ impl OpenRequest {
             range: (mapping.start, mapping.end),
             raw_path: mapping.path.to_vec(),
             head: mapping.head,
+            copy: None,
         }
+    }
+
+    /// The question whether memory is a copy of the text of a file, which is known by its number and its path.
+    pub(crate) fn of_copy(copy: TextCopy, wanted: DeviceAndInode, path: &str) -> Self {
+        let proc_dir = PathBuf::from(format!("/proc/{}", copy.pid));
+        // No mapping is known by which it could be opened.
+        let (start, end) = (0, 0);
+        let path = path.as_bytes().into();
+        let mapping = Mapping { start, end, offset: copy.offset.0, file: wanted, path, head: None };
+        Self::new(copy.pid, &proc_dir, None, &mapping).about_copy(copy)
+    }
+
+    /// Asks whether memory is a copy of the text of the file.
+    pub(crate) fn about_copy(self, copy: TextCopy) -> Self {
+        let (wanted, path) = (self.file.wanted(), self.file.path().to_owned());
+        let file = Arc::new(OpeningFile::new(wanted, path).of_copy());
+        Self { file, copy: Some(copy), ..self }
     }
 
     /// The file that it is about.
@@ -63,7 +84,12 @@ impl OpenRequest {
             here: Path::new(OsStr::from_bytes(here)),
         };
         let paths = (!in_memory_only).then_some(paths);
-        match files.mapped(&self.proc_dir, self.range, paths, &path, wanted) {
+        let mapped = files.mapped(&self.proc_dir, self.range, paths, &path, wanted);
+        if let Some(copy) = &self.copy {
+            let file = mapped.ok().filter(|file| copy.is_of(file));
+            return file.map_or(RegionKind::Anonymous, RegionKind::File);
+        }
+        match mapped {
             Ok(file) => of_opened(file, in_memory_only),
             Err(_) if in_memory_only => RegionKind::Anonymous,
             Err(failure) => {

@@ -1,5 +1,6 @@
 //! One range of executable memory, and the mapped file that is still to be opened.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use profile::{Avma, FileOffset};
@@ -31,13 +32,25 @@ pub enum RegionKind {
 pub struct OpeningFile {
     wanted: DeviceAndInode,
     path: String,
+    /// Memory that may be a copy of its text waits for it: the answer is not about the file.
+    is_copy: bool,
     answer: OnceLock<RegionKind>,
     unanswered: OnceLock<Arc<MappedFile>>,
 }
 
 impl OpeningFile {
     pub(crate) fn new(wanted: DeviceAndInode, path: String) -> Self {
-        Self { wanted, path, answer: OnceLock::new(), unanswered: OnceLock::new() }
+        Self { wanted, path, is_copy: false, answer: OnceLock::new(), unanswered: OnceLock::new() }
+    }
+
+    /// The same for memory that may be a copy of the file's text.
+    pub(crate) fn of_copy(self) -> Self {
+        Self { is_copy: true, ..self }
+    }
+
+    /// Whether memory that may be a copy of its text waits for it.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.is_copy
     }
 
     /// Whether it is known by now what it is.
@@ -59,7 +72,7 @@ impl OpeningFile {
         self.wanted
     }
 
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
@@ -88,17 +101,26 @@ impl RegionKind {
         matches!(self, Self::Trampolines(_))
     }
 
-    /// Whether it is a file with the name of a jitdump, opened or not: a program that writes one maps it as code, so that
-    /// profilers see it.
-    pub(crate) fn is_jit_dump(&self) -> bool {
+    /// Whether it is a file, opened or not, whose name begins as that of a jitdump does: `jit-PID.dump`, or `jit-TID-PID-RANDOM`.
+    #[must_use]
+    pub fn has_name_of_jit_dump(&self) -> bool {
         let path = match self {
             Self::File(file) => file.path(),
             Self::Opening(file) => file.path(),
             _ => return false,
         };
         let name = path.rsplit('/').next().unwrap_or(path);
-        let number = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));
-        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+        name.strip_prefix("jit-").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    }
+
+    /// Whether both are one file, also if one of them was to be opened.
+    #[must_use]
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        match (self.now(), other.now()) {
+            (Self::Opening(one), Self::Opening(other)) => Arc::ptr_eq(one, other),
+            (Self::File(one), Self::File(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
     }
 
     /// Whether it is code in a file that could not be opened. Devices do not count.
@@ -157,10 +179,16 @@ impl Region {
         self.kind().file()
     }
 
+    /// Whether this is the answer to the question whether such memory is a copy of text at a position in a file.
+    pub(crate) fn is_copy_of_text(&self, range: Range<u64>, offset: FileOffset) -> bool {
+        let is_asked = matches!(&self.seen, RegionKind::Opening(file) if file.is_copy());
+        is_asked && (self.start.0..self.end.0) == range && self.offset == offset
+    }
+
     /// Device and inode of the mapped file, if there is one.
     pub(crate) fn wanted(&self) -> Option<DeviceAndInode> {
         match &self.seen {
-            RegionKind::Opening(file) => Some(file.wanted()),
+            RegionKind::Opening(file) => Some(file.wanted()).filter(|_| !file.is_copy()),
             RegionKind::File(file) => Some(file.identity().device_and_inode()),
             _ => None,
         }
@@ -185,20 +213,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jitdumps_are_known_by_their_names() {
+    fn jitdumps_have_usual_names() {
         let is = |path: &str| {
-            RegionKind::Opening(Arc::new(OpeningFile::new((1, 2, 3), path.to_owned()))).is_jit_dump()
+            RegionKind::Opening(Arc::new(OpeningFile::new((1, 2, 3), path.to_owned()))).has_name_of_jit_dump()
         };
-        for path in
-            ["/tmp/jit-1.dump", "/srv/app/jit-4711.dump", "jit-1.dump", "/root/.debug/jit/x/jit-9.dump"]
-        {
+        for path in ["/tmp/jit-1.dump", "/srv/app/jit-4711.dump", "jit-1.dump", "/tmp/jit-12-12-KX7a9"] {
             assert!(is(path), "{path}");
         }
-        for path in
-            ["/tmp/jit-.dump", "/tmp/jit-1.dump.so", "/tmp/jit-x.dump", "/jit-1.dump/x", "/usr/lib/libjit.so"]
-        {
+        for path in ["/tmp/jit-.dump", "/tmp/jit-x.dump", "/jit-1.dump/x", "/usr/lib/libjit.so"] {
             assert!(!is(path), "{path}");
         }
-        assert!(!RegionKind::Anonymous.is_jit_dump());
+        assert!(!RegionKind::Anonymous.has_name_of_jit_dump());
     }
 }

@@ -18,7 +18,6 @@ pub struct Regions {
 pub(crate) struct KindCounts {
     pub unreadable_files: usize,
     pub trampolines: usize,
-    pub jit_dumps: usize,
 }
 
 impl KindCounts {
@@ -26,7 +25,6 @@ impl KindCounts {
         regions.fold(Self::default(), |counts, region| Self {
             unreadable_files: counts.unreadable_files + usize::from(is_unreadable(region)),
             trampolines: counts.trampolines + usize::from(region.seen.is_trampolines()),
-            jit_dumps: counts.jit_dumps + usize::from(region.seen.is_jit_dump()),
         })
     }
 }
@@ -119,7 +117,6 @@ impl Regions {
         self.counts = KindCounts {
             unreadable_files: self.counts.unreadable_files - gone.unreadable_files + come.unreadable_files,
             trampolines: self.counts.trampolines - gone.trampolines + come.trampolines,
-            jit_dumps: self.counts.jit_dumps - gone.jit_dumps + come.jit_dumps,
         };
         self.list.splice(from..to, parts);
     }

@@ -45,7 +45,8 @@ pub struct NewMapping<'a> {
     pub path: &'a [u8],
 }
 
-/// An executable mapping.
+/// A mapping, most of the time an executable one.
+#[derive(Clone)]
 pub(crate) struct Mapping<'a> {
     pub start: u64,
     pub end: u64,

@@ -54,8 +54,8 @@ pub use running_kernel::{kernel_identity, kernel_image, kernel_modules};
 pub use source::{Answer, SymbolSource};
 pub use sources::Sources;
 pub use symbols::{
-    JitDump, JitDumpError, ObjectFile, ObjectSource, PerfMap, PerfMapError, PerfMapOwner, SharedText,
-    SourceLine,
+    CodeRanges, JitDump, JitDumpError, ObjectFile, ObjectSource, PerfMap, PerfMapError, PerfMapOwner,
+    SharedText, SourceLine,
 };
 pub use work::{ModuleHandle, ProgramHandle, Work};
 pub use worker::{LateNames, PendingNames, Symbolization};

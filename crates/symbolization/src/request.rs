@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use profile::{Avma, Svma};
 use recording::{CodeObject, ExecInstance, KernelImage, Module};
-use symbols::{JitDump, JitDumpError, ObjectFile, PerfMap, PerfMapError};
+use symbols::{CodeRanges, JitDump, JitDumpError, ObjectFile, PerfMap, PerfMapError};
 
 /// The file behind a module.
 pub trait ModuleFile: Send + Sync {
@@ -34,6 +34,11 @@ pub trait JitProgram: Send + Sync {
     /// Opens its perf map. `None` if its process is gone and nothing was kept of it.
     fn open(&self) -> Option<Result<PerfMap, PerfMapError>>;
 
+    /// Where it ran code that it made at run time. `None` if that is not known: entries of its perf map then count anywhere.
+    fn code(&self) -> Option<Arc<CodeRanges>> {
+        None
+    }
+
     /// Asks the program to write its perf map, if it is one that is asked: `Ok` if it did. Called on the thread that reads files, before its places
     /// are looked up for the first time, and such of which some have no name; `is_last`: before they are looked up for the last time.
     fn renew(&self, is_last: bool) -> Option<Result<(), String>> {
@@ -46,12 +51,12 @@ pub trait JitProgram: Send + Sync {
         self.has_dump()
     }
 
-    /// Whether it maps a jitdump.
+    /// Whether it maps a file that may be a jitdump.
     fn has_dump(&self) -> bool {
         false
     }
 
-    /// Opens its jitdump. `None` if it maps none, or none that can be read.
+    /// Opens its jitdump. `None` if it maps none so far. Called on the thread that reads files.
     fn open_dump(&self) -> Option<Result<JitDump, JitDumpError>> {
         None
     }

@@ -1,14 +1,14 @@
 //! A program of the capture that makes code at run time, its perf map and its jitdump.
 
-use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use process::{Content, Image, RegionKind};
-use symbolization::{JitDump, JitDumpError, JitProgram, PerfMap, PerfMapError};
+use process::{Image, Region};
+use symbolization::{CodeRanges, JitDump, JitDumpError, JitProgram, PerfMap, PerfMapError};
 
 use super::dotnet_maps::DotNetMaps;
 use super::dotnet_names::DotNetNames;
+use super::dump_candidates::DumpCandidates;
 use super::java_names::JavaNames;
 use super::perf_map_owners::{OwnerSlot, PerfMapOwners};
 use crate::processes::ExecInstance;
@@ -25,8 +25,10 @@ pub(crate) struct LiveProgram {
     instance: Arc<ExecInstance>,
     /// Looked for when such code is first seen: later the process may be gone.
     owner: Arc<OwnerSlot>,
-    /// The jitdump that it maps. Its file stays open after it has ended.
-    dump: OnceLock<RegionKind>,
+    /// The files that it maps of which one may be a jitdump. They stay open after it has ended.
+    dumps: DumpCandidates,
+    /// Its mappings of such code that were seen in stacks.
+    code: Mutex<Arc<CodeRanges>>,
     /// Asks it for its perf map if it is a JVM, where that is wanted.
     java: Option<JavaNames>,
     /// The same, if it runs on .NET.
@@ -43,19 +45,24 @@ impl LiveProgram {
         Self {
             instance: Arc::clone(instance),
             owner: owners.look_for(instance),
-            dump: OnceLock::new(),
+            dumps: DumpCandidates::default(),
+            code: Mutex::default(),
             java: asked.java.then(JavaNames::default),
             dotnet: asked.dotnet.as_ref().map(|maps| DotNetNames::new(maps.shared())),
         }
     }
 
+    /// Notes the mapping in which a place of such code is.
+    pub(crate) fn note_code(&self, image: &Image, region: &Region) {
+        let mut code = self.code.lock().unwrap_or_else(PoisonError::into_inner);
+        if !code.holds(region.start.0, region.end.0) {
+            Arc::make_mut(&mut code).add(image.code_without_file(region));
+        }
+    }
+
     /// Looks whether it maps a jitdump by now.
     pub(crate) fn look_for_dump(&self, image: &Image) {
-        if self.dump.get().is_none()
-            && let Some(dump) = image.jit_dump()
-        {
-            self.dump.get_or_init(|| dump.clone());
-        }
+        self.dumps.look(image);
     }
 }
 
@@ -72,26 +79,24 @@ impl JitProgram for LiveProgram {
         })?
     }
 
+    fn code(&self) -> Option<Arc<CodeRanges>> {
+        Some(Arc::clone(&self.code.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
     fn renew(&self, is_last: bool) -> Option<Result<(), String>> {
         let java = self.java.as_ref().and_then(|java| java.ask(&self.instance, is_last));
         java.or_else(|| self.dotnet.as_ref()?.ask(&self.instance, is_last))
     }
 
     fn names_may_change(&self) -> bool {
-        self.has_dump() || self.java.as_ref().is_some_and(JavaNames::was_answered)
+        self.dumps.is_known() || self.java.as_ref().is_some_and(JavaNames::was_answered)
     }
 
     fn has_dump(&self) -> bool {
-        self.dump.get().is_some()
+        self.dumps.any()
     }
 
     fn open_dump(&self) -> Option<Result<JitDump, JitDumpError>> {
-        // None: it is still to be opened.
-        let file = self.dump.get()?.file()?;
-        let opened = file.open_content().and_then(|content| match content {
-            Content::File(file) => file.try_clone(),
-            Content::Memory(_) => Err(io::ErrorKind::InvalidInput.into()),
-        });
-        Some(opened.map_err(JitDumpError::from).and_then(|file| JitDump::open(file, self.ended())))
+        self.dumps.open(self.ended())
     }
 }

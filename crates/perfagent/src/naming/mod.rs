@@ -3,6 +3,7 @@
 
 mod dotnet_maps;
 mod dotnet_names;
+mod dump_candidates;
 mod java_names;
 mod jit_program;
 mod live_naming;

@@ -255,10 +255,11 @@ impl Resolver {
                 let svma = Svma(offset.0.wrapping_add(u64::from(!exact)));
                 Frame::Native { mapping: self.mapping(builder, file, offset)?, svma, exact }
             }
-            Some((_, RegionKind::Anonymous | RegionKind::Trampolines(_), instance)) => {
+            Some((region, RegionKind::Anonymous | RegionKind::Trampolines(_), instance)) => {
                 let program = self.program_id(builder, instance)?;
                 if let (Some(live), Some(snapshot)) = (self.programs.get(&program), snapshot) {
                     live.look_for_dump(snapshot.image);
+                    live.note_code(snapshot.image, region);
                 }
                 Frame::Jit { program, address, exact }
             }

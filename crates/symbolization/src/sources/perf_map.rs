@@ -144,6 +144,9 @@ impl PerfMaps {
         if let Some(ended) = live.ended() {
             map.end(ended);
         }
+        if let Some(code) = live.code() {
+            map.within(code);
+        }
         Some(map)
     }
 
@@ -151,6 +154,7 @@ impl PerfMaps {
         let Some(map) = self.maps.last() else { return };
         let counts = [
             (map.malformed_lines(), "malformed lines"),
+            (map.misplaced_entries(), "entries that do not lie within one mapping of code"),
             (map.entries_beyond_limit(), "entries and"),
             (map.bytes_beyond_limit(), "bytes beyond the limits"),
         ];

@@ -10,14 +10,16 @@ use super::history::History;
 use super::record::{self, HEADER, Header, Kind, LOAD, Load, MOVE, Move, PREFIX, Prefix};
 use super::window::{LARGEST, Window};
 use crate::jit_name;
-use crate::source_line::SourceLine;
+use crate::source_line::{self, SourceLine, shortened};
 
 const MAX_PIECES: usize = 1 << 20;
 const MAX_LINES: usize = 4 << 20;
 /// Bytes of all names of code and files together.
 const MAX_TEXT: usize = 64 << 20;
-/// A name longer than this is cut.
-const MAX_NAME: usize = 4096;
+/// A longer name is shortened.
+const MAX_NAME: usize = source_line::MAX_TEXT;
+/// Bytes of a name that are read: those that are longer and begin with the same are one.
+const MAX_NAME_READ: usize = 64 << 10;
 /// `perf inject` puts code behind an ELF header of this size. V8 adds it to the addresses of its lines; others do not.
 const V8_LINE_SHIFT: u64 = 0x40;
 
@@ -150,11 +152,15 @@ impl JitCode {
         let (body, time_ns) = (at + PREFIX as u64, if header.has_clock_times { prefix.time_ns } else { 0 });
         match prefix.kind {
             Kind::Load => {
-                let shown = length.min((LOAD + MAX_NAME) as u64);
+                let shown = length.min((LOAD + MAX_NAME_READ) as u64);
                 let bytes = window.bytes(body, shown)?;
                 let load = Load::read(bytes);
                 let name = bytes.get(LOAD..).unwrap_or(&[]);
-                let name = record::up_to_nul(name).unwrap_or(name).to_vec();
+                let name = record::up_to_nul(name).unwrap_or(name);
+                let name = match name.len() {
+                    0..=MAX_NAME => name.to_vec(),
+                    _ => shortened(&String::from_utf8_lossy(name)).into_owned().into_bytes(),
+                };
                 match load.filter(|_| length > LOAD as u64) {
                     Some(load) => self.load(load.start, load.size, time_ns, &name),
                     None => self.counts.malformed += 1,

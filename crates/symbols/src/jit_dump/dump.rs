@@ -8,6 +8,7 @@ use profile::Avma;
 
 use super::code::{JitCode, JitCodeCounts};
 use super::error::JitDumpError;
+use super::record::has_magic;
 use crate::perf_map::tick_after;
 use crate::source_line::SourceLine;
 
@@ -33,6 +34,13 @@ impl JitDump {
         let size = dump.file.metadata()?.len();
         dump.read(size)?;
         Ok(dump)
+    }
+
+    /// Whether a file begins as a jitdump, of either byte order.
+    #[must_use]
+    pub fn is_one(file: &File) -> bool {
+        let mut begin = [0; 4];
+        file.read_exact_at(&mut begin, 0).is_ok() && has_magic(begin)
     }
 
     /// Tells the dump that its program has ended: later writes are not read.

@@ -76,6 +76,12 @@ pub(super) struct Line<'a> {
     pub(super) file: &'a [u8],
 }
 
+/// Whether a file that begins with these bytes is a jitdump, of either byte order.
+pub(super) fn has_magic(begin: [u8; 4]) -> bool {
+    let magic = u32::from_ne_bytes(begin);
+    magic == MAGIC || magic == MAGIC.swap_bytes()
+}
+
 impl Header {
     pub(super) fn read(bytes: &[u8]) -> Result<Self, JitDumpError> {
         let magic = u32_at(bytes, 0).ok_or(JitDumpError::NoHeader)?;

@@ -1,25 +1,30 @@
 //! One perf map: its entries, and reading of appended entries.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use profile::Avma;
 
+use super::code_ranges::CodeRanges;
 use super::error::PerfMapError;
 use super::owner::{self, PerfMapOwner};
 use crate::jit_name;
-use crate::source_line::SourceLine;
+use crate::source_line::{self, SourceLine, shortened};
 
 /// Bytes that are read of one map, and bytes of its names.
 const MAX_BYTES: u64 = 256 << 20;
 /// Entries that are kept of one map.
 const MAX_ENTRIES: usize = 4 << 20;
-/// A name longer than this is cut.
-const MAX_NAME: usize = 4096;
-/// The rest of a longer line is skipped. The address, the size and the longest name fit into this.
-const MAX_LINE: usize = 8192;
+/// A function in longer code does not exist.
+const MAX_SIZE: u64 = 64 << 20;
+/// The longest name. A longer one is shortened.
+const MAX_NAME: usize = source_line::MAX_TEXT;
+/// The rest of a longer line is skipped: names that begin with the same are one.
+const MAX_LINE: usize = 64 << 10;
 /// Unused names are thrown away after at least this many bytes were added.
 const MIN_GROWTH: usize = 16 << 20;
 const CHUNK: usize = 1 << 18;
@@ -60,11 +65,19 @@ pub struct PerfMap {
     compact_at: usize,
     malformed: u64,
     beyond_limit: u64,
+    /// Where entries count; `None`: anywhere.
+    code: Option<Arc<CodeRanges>>,
+    /// Entries that are longer than a function, or lie within no one mapping.
+    misplaced: u64,
+    /// Such an entry may have taken the place of others, or entries were left out by what was known of the mappings then.
+    is_in_doubt: Cell<bool>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     end: u64,
+    /// As it was written: later entries may have taken parts of it.
+    whole: (u64, u64),
     name: u32,
     length: u32,
 }
@@ -102,6 +115,9 @@ impl PerfMap {
             compact_at: MIN_GROWTH,
             malformed: 0,
             beyond_limit: 0,
+            code: None,
+            misplaced: 0,
+            is_in_doubt: Cell::new(false),
         };
         map.refresh();
         map
@@ -116,11 +132,25 @@ impl PerfMap {
         }
     }
 
+    /// From now on only entries within one of these ranges count.
+    pub fn within(&mut self, code: Arc<CodeRanges>) {
+        let is_new = self.code.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &code) && **known != *code);
+        if is_new && self.misplaced > 0 {
+            self.is_in_doubt.set(true);
+        }
+        self.code = Some(code);
+    }
+
     /// The entry that covers an address, among those that were read so far.
     #[must_use]
     pub fn lookup(&self, address: Avma) -> Option<PerfMapEntry> {
         let (start, entry) = self.entries.range(..=address.0).next_back()?;
         if address.0 >= entry.end {
+            return None;
+        }
+        let (first, end) = entry.whole;
+        if self.code.as_ref().is_some_and(|code| !code.holds(first, end)) {
+            self.is_in_doubt.set(true);
             return None;
         }
         let name = self.names.get(entry.name as usize..)?.get(..entry.length as usize)?;
@@ -131,6 +161,12 @@ impl PerfMap {
     /// Reads appended entries, if the file has changed. Returns whether there were any. Call it once after several
     /// addresses were not found, not for each of them.
     pub fn refresh(&mut self) -> bool {
+        if self.is_in_doubt.take() {
+            self.entries.clear();
+            self.names.clear();
+            (self.read, self.in_long_line, self.seen) = (0, false, None);
+            (self.malformed, self.beyond_limit, self.misplaced) = (0, 0, 0);
+        }
         let Some(now) = self.size_and_time() else { return false };
         if self.seen.replace(now) == Some(now) {
             return false;
@@ -249,6 +285,12 @@ impl PerfMap {
         self.malformed
     }
 
+    /// Entries that are longer than 64 MiB, or that lie partly outside of the mapping that they are in.
+    #[must_use]
+    pub fn misplaced_entries(&self) -> u64 {
+        self.misplaced
+    }
+
     /// Entries left out because there were too many.
     #[must_use]
     pub fn entries_beyond_limit(&self) -> u64 {
@@ -263,11 +305,16 @@ impl PerfMap {
             self.malformed += 1;
             return;
         };
+        let straddles = |code: &Arc<CodeRanges>| code.touches(start, end) && !code.holds(start, end);
+        if end - start > MAX_SIZE || self.code.as_ref().is_some_and(straddles) {
+            self.misplaced += 1;
+            return;
+        }
         if self.entries.len() >= MAX_ENTRIES {
             self.beyond_limit += 1;
             return;
         }
-        let name = &name[..name.floor_char_boundary(MAX_NAME)];
+        let name = &*shortened(name);
         if self.names.len() >= self.compact_at {
             self.compact();
         }
@@ -280,7 +327,8 @@ impl PerfMap {
         };
         self.names.extend_from_slice(name.as_bytes());
         self.cut(start, end);
-        self.entries.insert(start, Entry { end, name: position, length: name.len() as u32 });
+        let whole = (start, end);
+        self.entries.insert(start, Entry { end, whole, name: position, length: name.len() as u32 });
     }
 
     /// Throws away names that no entry uses.

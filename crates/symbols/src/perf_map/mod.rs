@@ -5,11 +5,16 @@
 //! that is written anew again and again, 1 GiB is read altogether. The latest entry that covers an address wins, because
 //! code is moved and thrown away. Appended entries are read when the caller asks for them and the file has changed. Lines
 //! that are malformed or do not fit are counted.
+//!
+//! Text of a target may look like entries: V8 writes the source of a regular expression into its map as it is. So an entry has at most
+//! 64 MiB, and lies within one executable mapping without a file, as far as those are known ([`PerfMap::within`]).
 
+mod code_ranges;
 mod error;
 mod map;
 mod owner;
 
+pub use code_ranges::CodeRanges;
 pub use error::PerfMapError;
 pub use map::{PerfMap, PerfMapEntry};
 pub use owner::PerfMapOwner;

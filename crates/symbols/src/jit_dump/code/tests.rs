@@ -146,6 +146,9 @@ fn what_makes_no_sense_is_counted_and_the_rest_is_read() {
     assert_eq!(code.counts().malformed, 5);
     assert_eq!(name(&code, 0x100, 99).unwrap().len(), MAX_NAME);
     assert_eq!(name(&code, 0x200, 99).as_deref(), Some("\u{fffd}\n\u{1b}[2J"));
+    let long = |end: &[u8]| [&[b'x'; 10_000], end].concat();
+    let code = of(&[load(10, 0x100, 0x20, &long(b"1")), load(10, 0x200, 0x20, &long(b"2"))]);
+    assert_ne!(name(&code, 0x100, 99), name(&code, 0x200, 99));
     let mut short = load(10, 0x300, 0x20, b"g");
     short[4..8].copy_from_slice(&15u32.to_ne_bytes());
     let mut code = of(&[load(10, 0x100, 0x20, b"f"), short.clone(), load(10, 0x400, 0x20, b"h")]);

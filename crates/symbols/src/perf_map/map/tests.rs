@@ -56,6 +56,39 @@ fn the_latest_entry_wins() {
     assert_eq!(m.entries.len(), 1);
 }
 
+/// A regular expression whose source looks like an entry, in the map of a JIT.
+#[test]
+fn text_that_looks_like_entries_renames_nothing() {
+    let code = |ranges: &[(u64, u64)]| {
+        let mut code = CodeRanges::default();
+        ranges.iter().for_each(|(start, end)| _ = code.add(Avma(*start)..Avma(*end)));
+        Arc::new(code)
+    };
+    // Longer than a function.
+    let (mut m, _) =
+        map(b"7f0000001000 10 leaf\n7f0000002000 20 RegExp:x\n7f0000000000 ffffffffff hijacked\n");
+    assert_eq!(name(&mut m, 0x7f00_0000_1000).as_deref(), Some("leaf"));
+    assert_eq!((name(&mut m, 0x7f00_0000_3000), m.misplaced_entries()), (None, 1));
+    let (m, _) = map(b"1000 4000000 longest\n10000000 4000001 longer\n");
+    assert_eq!((m.entries.len(), m.misplaced_entries()), (1, 1));
+    // Beyond the mapping, which is known after the map was read.
+    let text = b"1000 10 leaf\n1800 10 second\n800 1000 hijacked\n1ff0 100 hijacked\n";
+    let (mut m, _) = map(text);
+    m.within(code(&[(0x1000, 0x2000)]));
+    assert_eq!(name(&mut m, 0x1000).as_deref(), Some("leaf"));
+    assert_eq!(name(&mut m, 0x1800).as_deref(), Some("second"));
+    assert_eq!((name(&mut m, 0x1ff8), m.misplaced_entries()), (None, 2));
+    // A mapping that grows: an entry that was left out counts.
+    m.within(code(&[(0x1000, 0x3000)]));
+    assert_eq!((name(&mut m, 0x1ff8).as_deref(), m.misplaced_entries()), (Some("hijacked"), 1));
+    assert_eq!(name(&mut m, 0x1000).as_deref(), Some("leaf"));
+    // In two mappings that do not touch, and in none.
+    let (mut m, _) = map(b"1000 10 leaf\n1008 3000 hijacked\n8000 10 other\n");
+    m.within(code(&[(0x1000, 0x2000), (0x3000, 0x5000)]));
+    assert_eq!(name(&mut m, 0x100f).as_deref(), Some("leaf"));
+    assert_eq!((name(&mut m, 0x1010), name(&mut m, 0x3000), name(&mut m, 0x8000)), (None, None, None));
+}
+
 #[test]
 fn appended_lines_are_found_once_complete() {
     let (mut m, mut file) = map(b"10 10 a\n20 1");
@@ -79,6 +112,9 @@ fn lines_longer_than_a_chunk() {
     let (mut m, _) = map(&text);
     assert_eq!(name(&mut m, 0x10).unwrap().len(), MAX_NAME);
     assert_eq!(name(&mut m, 0x30).as_deref(), Some("y"));
+    let long = "x".repeat(5000);
+    let (mut m, _) = map(format!("10 10 {long}1\n20 10 {long}2\n").as_bytes());
+    assert_ne!(name(&mut m, 0x10), name(&mut m, 0x20));
 }
 
 #[test]
