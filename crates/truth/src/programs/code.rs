@@ -1,4 +1,4 @@
-//! Odd code: callbacks, signals, vdso, linkage stubs, assembly, giant functions, generated code, many mappings.
+//! Odd code: callbacks, signals, vdso, linkage stubs, assembly, giant functions, generated and copied code, many mappings.
 
 use super::program::{MAIN, Program, STATIC_MAIN, THREAD, c};
 use crate::compile::{Build, Compiler};
@@ -173,6 +173,11 @@ fn generated() -> Vec<Program> {
             .chain(format!("{MAIN} giant spin")),
         jit("named", "jit_outer jit_inner"),
         jit("anonymous", "<any>{2}"),
+        Program::new("copied-text", vec![c("copied-text", "copied_text.c")], "{out}/copied-text")
+            .chain(format!("{MAIN} outer middle leaf")),
+        // The code without a name has no description either: its start is found by the call.
+        Program::new("unnamed", vec![c("unnamed", "unnamed.c")], "{out}/unnamed")
+            .chain(format!("{MAIN} enter <unnamed>")),
         Program::new("trampolines", vec![c("trampolines", "trampolines.c")], "{out}/trampolines")
             .chain(format!("{MAIN} enter py_outer middle py_inner back_in_c spin")),
     ]
