@@ -1,9 +1,11 @@
-//! Signals: the first ends the capture early, the second ends the search for names, the third ends the process.
+//! Signals: the first ends the capture early, the second ends the search for names, the third ends the process. `SIGXFSZ` does nothing: a
+//! write beyond the limit of file sizes is an error of that output alone.
 
 use std::io;
+use std::sync::Arc;
 
 use perfagent::{CancelToken, TemporaryFiles};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use crate::{messages, screen};
@@ -28,6 +30,10 @@ impl Interrupts {
         let mut handled = vec![SIGINT, SIGTERM];
         if !is_ignored(SIGHUP) {
             handled.push(SIGHUP);
+        }
+        // A handler without effect: exec(2) resets handlers, so a command starts with the disposition that this process was given.
+        if !is_ignored(SIGXFSZ) {
+            signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         }
         let mut signals = Signals::new(handled)?;
         let effects = interrupts.clone();

@@ -13,6 +13,7 @@ mod events_beside_perf;
 mod events_stat;
 mod help;
 mod inject_python;
+mod limits;
 mod live;
 mod memory;
 mod metrics;
