@@ -42,9 +42,3 @@ pub use record::{Malformed, Mmap, Record, Task, TimedRecord, parse as parse_reco
 pub use set::{Options, PerfEventSet};
 pub use side_band::{DEFAULT_RING_PAGES, SideBand, SideBandCounts};
 pub use spec::{EventKind, EventSpec, Rate, probe_hardware_cycles};
-
-/// The current time, on the clock of all records.
-fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
-}

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
+use sys::clock::kernel_ns;
 use sys::ring::Ring;
 use sys::{bpf_link, perf};
 
 use crate::cpus::PerCpu;
 use crate::spec::cpu_number;
 use crate::throttle::Throttle;
-use crate::{Error, EventSpec, Followed, Present, monotonic_ns};
+use crate::{Error, EventSpec, Followed, Present};
 
 /// How to open a [`PerfEventSet`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,7 +90,7 @@ impl PerfEventSet {
     /// enables it if the others are enabled.
     pub fn follow(&mut self, now: &Present) -> Followed {
         let Self { spec, events, skipped, closed_throttled_ns, closed_ran_ns, program, enabled } = self;
-        let now_ns = monotonic_ns();
+        let now_ns = kernel_ns();
         let close = |cpu, mut event: CpuEvent| {
             *closed_ran_ns.entry(cpu).or_default() += event.ran_ns();
             let of_event = event.throttled_ns(now_ns);
@@ -155,7 +156,7 @@ impl PerfEventSet {
     /// The time for which the kernel throttled events that fired too often, summed over the CPUs. None if unknown,
     /// because a ring could not be mapped.
     pub fn throttled_ns(&mut self) -> Option<u64> {
-        let now = monotonic_ns();
+        let now = kernel_ns();
         let mut total = self.closed_throttled_ns?;
         for (_, event) in self.events.iter_mut() {
             total = total.saturating_add(event.throttled_ns(now)?);

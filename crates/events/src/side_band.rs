@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
+use sys::clock::kernel_ns;
 use sys::perf::{self, Attr};
 use sys::ring::Ring;
 
@@ -11,7 +12,7 @@ use crate::cpus::PerCpu;
 use crate::record::{self, TimedRecord};
 use crate::set::is_offline;
 use crate::spec::cpu_number;
-use crate::{Error, Followed, Present, monotonic_ns};
+use crate::{Error, Followed, Present};
 
 /// Pages of each CPU's ring that hold about a thousand records.
 pub const DEFAULT_RING_PAGES: usize = 32;
@@ -105,7 +106,7 @@ impl OnCpu {
         };
         let enabled = perf::enable(event.as_fd());
         enabled.map_err(|source| Error::Switch { action: "enable", cpu, source })?;
-        Ok(Some(Self { ring, event, looked_ns: monotonic_ns(), enabled_ns: 0, filled: 0 }))
+        Ok(Some(Self { ring, event, looked_ns: kernel_ns(), enabled_ns: 0, filled: 0 }))
     }
 
     /// Takes the records in the order in which they lie in the ring.
@@ -137,7 +138,7 @@ impl OnCpu {
     /// Whether the kernel has ended the event. It takes the events off a CPU that goes offline and leaves them as if they had
     /// been disabled, for good: nothing tells of that but a time that stands still.
     fn has_ended(&mut self) -> bool {
-        let passed_ns = monotonic_ns().saturating_sub(self.looked_ns);
+        let passed_ns = kernel_ns().saturating_sub(self.looked_ns);
         if passed_ns < JUDGED_AFTER_NS {
             return false;
         }
@@ -146,7 +147,7 @@ impl OnCpu {
             return true;
         };
         // After it was read, so that it is never expected to have run for longer than it could.
-        self.looked_ns = monotonic_ns();
+        self.looked_ns = kernel_ns();
         let ran_ns =
             count.enabled_ns.saturating_sub(std::mem::replace(&mut self.enabled_ns, count.enabled_ns));
         ran_ns + COARSE_NS + passed_ns / DRIFT < passed_ns
@@ -205,7 +206,7 @@ impl SideBand {
     /// Appends the records since the last call, up to a millisecond ago. They are in order of time, also over several calls and
     /// CPUs. Returns the time up to which no record is missing.
     pub fn drain(&mut self, out: &mut Vec<TimedRecord>) -> u64 {
-        let up_to = monotonic_ns().saturating_sub(HOLD_BACK_NS);
+        let up_to = kernel_ns().saturating_sub(HOLD_BACK_NS);
         self.collect();
         self.hand_out(up_to, out);
         up_to

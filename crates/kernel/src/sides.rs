@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapHandle};
+use sys::clock::kernel_ns;
 
 use crate::abi::control;
 use crate::control_words::{ControlWords, Switch};
@@ -226,12 +227,12 @@ impl Sides {
         self.gathers = gathers;
         // Nothing stands between the clock and the last write: programs that run between the seam and the write do not
         // know of the seam.
-        self.seam_ns = monotonic_ns() + SEAM_LEAD_NS;
+        self.seam_ns = kernel_ns() + SEAM_LEAD_NS;
         if gathers {
             self.words.set(control::GATHERED_SEAM_NS, self.seam_ns);
         }
         self.words.set(control::SEAM_NS + next, self.seam_ns);
-        while let rest @ 1.. = self.seam_ns.saturating_sub(monotonic_ns()) {
+        while let rest @ 1.. = self.seam_ns.saturating_sub(kernel_ns()) {
             std::thread::sleep(Duration::from_nanos(rest));
         }
     }
@@ -301,13 +302,6 @@ impl Sides {
         let sums = |[hash]: [u64; 1], values: [u64; VALUE_SLOTS]| each(hash, Sums { values });
         batch::empty(&self.tables[side], sums).map_err(not_emptied("totals"))
     }
-}
-
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the time into a live local. The call cannot fail with this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn not_emptied(map: &'static str) -> impl Fn(std::io::Error) -> Error {

@@ -115,6 +115,8 @@ constants! {
     EXCLUDE_IDLE: u64 = 1 << 7;
     /// Flag: records of executable mappings.
     MMAP: u64 = 1 << 8;
+    /// Flag: records of threads that get a name.
+    COMM: u64 = 1 << 9;
     /// Flag: `sample_period` is a frequency in Hz.
     FREQ: u64 = 1 << 10;
     /// Flag: enable at the next exec.
@@ -142,6 +144,8 @@ constants! {
 
     /// Record: records were lost.
     RECORD_LOST: u32 = 2;
+    /// Record: a thread got a name.
+    RECORD_COMM: u32 = 3;
     /// Record: a thread ended.
     RECORD_EXIT: u32 = 4;
     /// Record: the event was throttled.

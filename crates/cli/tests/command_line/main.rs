@@ -25,6 +25,7 @@ mod render;
 mod symbolize;
 mod targets;
 mod timelines;
+mod time_namespace;
 mod written;
 
 use std::process::{Command, Output};

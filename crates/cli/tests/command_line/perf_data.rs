@@ -18,11 +18,11 @@ use crate::stderr;
 const PERIOD_NS: u64 = 1_000_000_000 / 199;
 
 /// A sample of a file.
-struct Sample {
+pub struct Sample {
     event: String,
     pid: u32,
     period: u64,
-    time_ns: u64,
+    pub time_ns: u64,
     kernel_leaf: bool,
     chain: Vec<u64>,
 }
@@ -38,7 +38,7 @@ fn read(file: &Path, mut each: impl FnMut(&PerfFile, usize, EventRecord<'_>)) {
 }
 
 /// The samples of a file.
-fn samples(file: &Path) -> Vec<Sample> {
+pub fn samples(file: &Path) -> Vec<Sample> {
     let mut samples = Vec::new();
     read(file, |file, event, record| {
         let EventRecord::Sample(sample) = record else { return };
@@ -57,7 +57,7 @@ fn samples(file: &Path) -> Vec<Sample> {
 }
 
 /// Sums of what folded stacks tell, in ns.
-fn folded_ns(file: &Path) -> u64 {
+pub fn folded_ns(file: &Path) -> u64 {
     let text = std::fs::read_to_string(file).unwrap();
     text.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }

@@ -104,7 +104,7 @@ pub(super) fn deliver(
         let began = Instant::now();
         let ready = rings::wait(descriptor.as_fd(), LONGEST_ROUND);
         std::thread::sleep(SHORTEST_ROUND.saturating_sub(began.elapsed()));
-        let now_ns = crate::monotonic_ns();
+        let now_ns = sys::clock::kernel_ns();
         let is_alive = rings.woken(&ready) && !sources.cgroups_are_gone();
         known.collect(rings, &mut merge, &mut run);
         merge.end_round(now_ns, QUEUE, |ordered| known.pass_on(ordered, &mut run, &mut each));

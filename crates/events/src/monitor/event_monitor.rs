@@ -7,7 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
+use sys::clock::kernel_time;
 
 use super::counts::MonitorStats;
 use super::delivery::Delivery;
@@ -53,11 +54,6 @@ struct Shared {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn now_ns(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 impl EventMonitor {
@@ -140,7 +136,7 @@ impl EventMonitor {
     /// [`MonitorError::Filter`] if the kernel refuses it; then the old one stays.
     pub fn set_filter(&self, id: EventId, text: &str) -> Result<(), MonitorError> {
         let clock = self.0.settings.clock;
-        self.with(|state| state.set_filter(id, text, || now_ns(clock)))
+        self.with(|state| state.set_filter(id, text, || kernel_time(clock)))
     }
 
     /// What became of all records so far. Empty after the monitor was closed.
@@ -188,14 +184,14 @@ impl EventMonitor {
                 let began = Instant::now();
                 let ready = rings::wait(descriptor.as_fd(), self.0.settings.max_delay);
                 std::thread::sleep(SHORTEST_ROUND.saturating_sub(began.elapsed()));
-                let now = now_ns(self.0.settings.clock);
+                let now = kernel_time(self.0.settings.clock);
                 let followed = self.with(|state| {
                     let alive = state.rings.woken(&ready) && !state.sources.cgroups_are_gone();
                     state.collect(&mut merge);
                     delivery.targets = state.targets();
                     Ok(alive)
                 });
-                delivery.wall_offset_ns = now_ns(ClockId::Realtime).cast_signed() - now.cast_signed();
+                delivery.wall_offset_ns = kernel_time(ClockId::Realtime).cast_signed() - now.cast_signed();
                 merge.end_round(now, self.0.settings.queue_bytes, |ordered| {
                     delivery.record(ordered, &mut call)
                 });

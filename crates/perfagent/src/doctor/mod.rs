@@ -29,6 +29,8 @@ pub fn run() -> Vec<Check> {
         events::probes(),
         places::cgroup(),
         places::pid_namespace(),
+        places::user_namespace(),
+        places::time_namespace(),
         debuginfod::servers(),
     ]);
     checks.extend(live::checks());
@@ -42,7 +44,7 @@ mod tests {
     #[test]
     fn each_check_has_a_value_and_a_fix_unless_ok() {
         let checks = run();
-        assert_eq!(checks.len(), 19);
+        assert_eq!(checks.len(), 21);
         for check in &checks {
             assert!(!check.value.is_empty() && !check.affects.is_empty(), "{check:?}");
             assert!(check.status == Status::Ok || check.fix.is_some(), "{check:?}");

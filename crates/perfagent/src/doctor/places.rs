@@ -1,6 +1,10 @@
-//! Checks of mounts and namespaces: tracefs, cgroups, PID namespace.
+//! Checks of mounts and namespaces: tracefs, cgroups, PID, user and time namespaces.
 
+use std::io;
 use std::path::{Path, PathBuf};
+
+use events::monitor::Tracefs;
+use sys::confinement::confinement;
 
 use super::check::{Check, Status};
 
@@ -46,8 +50,11 @@ pub(super) fn tracefs() -> Check {
     let check =
         |status, value: String| Check::new("tracefs", "tracepoints: --event GROUP:NAME", status, value);
     match place {
+        None if Tracefs::find(None).is_ok() => {
+            check(Status::Ok, "not mounted; perf-agent mounts it for itself".to_owned())
+        }
         None => check(Status::Warn, "not mounted".to_owned())
-            .fixed_by("`mount -t tracefs tracefs /sys/kernel/tracing`"),
+            .fixed_by("`mount -t tracefs tracefs /sys/kernel/tracing`, or grant cap_sys_admin"),
         Some(place) => match std::fs::read_dir(place.join("events")) {
             Ok(_) => check(Status::Ok, format!("{} readable", place.display())),
             Err(error) => check(Status::Warn, format!("{}: {error}", place.display()))
@@ -101,6 +108,46 @@ pub(super) fn pid_namespace() -> Check {
     }
 }
 
+/// Checks whether the capabilities of this process count for the kernel.
+pub(super) fn user_namespace() -> Check {
+    let check = |status, value: String| Check::new("user namespace", "every mode", status, value);
+    match confinement().user_namespace {
+        None => check(Status::Ok, "the first one".to_owned()),
+        Some(namespace) => check(
+            Status::Fail,
+            format!("{namespace}: capabilities in it do not count for BPF and perf events"),
+        )
+        .fixed_by("run perf-agent as root outside of it, or in a container that is not rootless"),
+    }
+}
+
+/// Checks whether the clocks of this process are those of the kernel.
+pub(super) fn time_namespace() -> Check {
+    judge_time_namespace(sys::clock::time_namespace())
+}
+
+fn judge_time_namespace(shift: io::Result<Option<i64>>) -> Check {
+    let check = |status, value: String| {
+        Check::new("time namespace", "times of samples, off-CPU time, waits for locks", status, value)
+    };
+    match shift {
+        Ok(None) => check(Status::Ok, "the initial one".to_owned()),
+        Ok(Some(ahead_ns)) => {
+            let seconds = ahead_ns.unsigned_abs() as f64 / 1e9;
+            let word = if ahead_ns > 0 { "behind" } else { "ahead of" };
+            let value = format!(
+                "a nested one; its clock is {seconds:.3} s {word} the kernel's, which is taken into account"
+            );
+            check(Status::Ok, value)
+        }
+        Err(error) => check(
+            Status::Fail,
+            format!("a nested one; its clock cannot be compared with the kernel's: perf_event_open: {error}"),
+        )
+        .fixed_by("run perf-agent in the initial time namespace: nsenter -T -t 1 perf-agent ..."),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,5 +176,19 @@ mod tests {
         assert_eq!(value(&[cpu(), v2()]), "hybrid; perf events attach in /sys/fs/cgroup/unified");
         assert_eq!(value(&[cpu()]), "v1; perf events cannot be tied to a cgroup");
         assert_eq!(judge_cgroup(&[]).status, Status::Warn);
+    }
+    #[test]
+    fn a_time_namespace_is_named_with_its_shift() {
+        let of = |shift| {
+            let check = judge_time_namespace(shift);
+            (check.status, check.value)
+        };
+        assert_eq!(of(Ok(None)), (Status::Ok, "the initial one".to_owned()));
+        let (status, value) = of(Ok(Some(-3_000_000_500_000_000)));
+        assert_eq!(status, Status::Ok);
+        assert!(value.contains("3000000.500 s ahead of the kernel's"), "{value}");
+        assert!(of(Ok(Some(7_000_000_000))).1.contains("7.000 s behind the kernel's"));
+        let (status, value) = of(Err(io::Error::from_raw_os_error(13)));
+        assert!(status == Status::Fail && value.contains("Permission denied"), "{value}");
     }
 }

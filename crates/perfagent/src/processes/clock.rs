@@ -1,18 +1,14 @@
-//! The clock of the kernel's records and of `bpf_ktime_get_ns`, and the wall-clock time of a moment on it.
+//! The wall-clock time of a moment on the kernel's clock.
 
 use std::time::{Duration, SystemTime};
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
+use sys::clock::kernel_time;
 
 /// Readings of two clocks no farther apart than this are of one moment.
 const CLOSE_NS: u64 = 50_000;
 
-/// `CLOCK_MONOTONIC` in ns.
-pub(crate) fn monotonic_ns() -> u64 {
-    now_ns(ClockId::Monotonic)
-}
-
-/// What the wall clock showed when it was `time_ns` by [`monotonic_ns`].
+/// What the wall clock showed when it was `time_ns` by the kernel's clock.
 pub(crate) fn wall_time(time_ns: u64) -> SystemTime {
     wall_time_of(ClockId::Monotonic, time_ns)
 }
@@ -27,7 +23,7 @@ fn wall_time_of(clock: ClockId, time_ns: u64) -> SystemTime {
     // Both clocks at one moment; this thread may lose its CPU between two readings.
     let mut best = (u64::MAX, 0, SystemTime::UNIX_EPOCH);
     for _ in 0..10 {
-        let (before, wall, after) = (now_ns(clock), SystemTime::now(), now_ns(clock));
+        let (before, wall, after) = (kernel_time(clock), SystemTime::now(), kernel_time(clock));
         if after - before < best.0 {
             best = (after - before, before, wall);
         }
@@ -37,11 +33,6 @@ fn wall_time_of(clock: ClockId, time_ns: u64) -> SystemTime {
     }
     let (_, now, wall) = best;
     wall.checked_sub(Duration::from_nanos(now.saturating_sub(time_ns))).unwrap_or(SystemTime::UNIX_EPOCH)
-}
-
-fn now_ns(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 #[cfg(test)]
@@ -59,7 +50,7 @@ mod tests {
         child.wait().unwrap();
         // A tick is a hundredth of a second.
         assert!(before <= started + Duration::from_millis(11) && started <= after, "{started:?}");
-        let moment = wall_time(monotonic_ns());
+        let moment = wall_time(sys::clock::kernel_ns());
         assert!(after <= moment + Duration::from_micros(50) && moment <= SystemTime::now());
     }
 }

@@ -8,9 +8,9 @@ use events::Mmap;
 use kernel::{Life, LifeEvent, RecordedProcess};
 use process::{Image, NewMapping};
 use profile::{Avma, FileOffset};
+use sys::clock::kernel_ns;
 
 use super::changes::Changes;
-use super::clock::monotonic_ns;
 use super::ended::has_ended;
 use super::exec_instance::ExecInstance;
 use super::histories::Histories;
@@ -109,14 +109,14 @@ impl Processes {
         self.enter(image, from_ns);
         self.target_looks.add(pid);
         if has_ended(pid) {
-            self.end(pid, monotonic_ns());
+            self.end(pid, kernel_ns());
         }
     }
 
     /// Finds targets whose end no record told of. To be called in each round, after its records, which are complete up to `complete_ns`; it looks
     /// about once a second.
     pub(crate) fn look_for_ended_targets(&mut self, complete_ns: u64) {
-        self.look_for_ended_targets_at(monotonic_ns(), complete_ns);
+        self.look_for_ended_targets_at(kernel_ns(), complete_ns);
     }
 
     fn look_for_ended_targets_at(&mut self, now_ns: u64, complete_ns: u64) {
@@ -137,7 +137,7 @@ impl Processes {
     /// Enters a process with an image that was just read.
     pub(crate) fn enter(&mut self, image: Image, from_ns: u64) {
         let instance = ExecInstance::met(image.pid, image.start_time_ticks);
-        self.enter_program(image, instance, from_ns, monotonic_ns());
+        self.enter_program(image, instance, from_ns, kernel_ns());
     }
 
     fn enter_program(&mut self, image: Image, instance: ExecInstance, from_ns: u64, known_ns: u64) {
@@ -180,7 +180,7 @@ impl Processes {
 
     /// Notes that these processes are there at the start.
     pub(crate) fn enter_listed(&mut self, pids: &[u32]) {
-        self.tally.list(pids, monotonic_ns());
+        self.tally.list(pids, kernel_ns());
     }
 
     /// Takes in what happened to a process. Whether that concerns a known one.
@@ -304,12 +304,12 @@ impl Processes {
         // The number of a process that ended goes to another one with a record of its fork, unless that is no target.
         // So this one was met on its way out, after its end was told.
         if !waker_only && self.known.get(pid).is_some() {
-            self.changes.ended.push((pid, monotonic_ns()));
+            self.changes.ended.push((pid, kernel_ns()));
             return;
         }
-        let begun_ns = monotonic_ns();
+        let begun_ns = kernel_ns();
         let read = self.read(pid);
-        self.rereads.read(pid, begun_ns, monotonic_ns());
+        self.rereads.read(pid, begun_ns, kernel_ns());
         match read {
             Ok(image) if waker_only => self.enter_waker(image),
             Ok(image) => self.enter(image, 0),
@@ -320,7 +320,7 @@ impl Processes {
                 }
                 // If it was on its way out, its end has been told before.
                 if has_ended(pid) {
-                    self.changes.ended.push((pid, monotonic_ns()));
+                    self.changes.ended.push((pid, kernel_ns()));
                 }
             }
         }
@@ -344,13 +344,13 @@ impl Processes {
         if life || losses.of_mappings_since(before) {
             self.rereads.want_all();
         }
-        self.rereads.is_comparison_due(life, monotonic_ns())
+        self.rereads.is_comparison_due(life, kernel_ns())
     }
 
     /// After lost records of process life: finds the ends, execs and processes that were not reported. `recorded`: the processes that
     /// the kernel side records now.
     pub(crate) fn compare(&mut self, recorded: &[RecordedProcess]) {
-        let now_ns = monotonic_ns();
+        let now_ns = kernel_ns();
         let recorded: HashMap<u32, &RecordedProcess> = recorded.iter().map(|one| (one.pid, one)).collect();
         let missing: Vec<u32> = self.known.living_pids().filter(|pid| !recorded.contains_key(pid)).collect();
         for pid in missing {
@@ -388,12 +388,12 @@ impl Processes {
 
     /// Reads processes again where that is wanted, and names that are due.
     pub(crate) fn read_again(&mut self) {
-        let now_ns = monotonic_ns();
+        let now_ns = kernel_ns();
         for pid in self.rereads.due(now_ns) {
             if self.rereads.take(pid) {
-                let begun_ns = monotonic_ns();
+                let begun_ns = kernel_ns();
                 self.reread(pid);
-                self.rereads.read(pid, begun_ns, monotonic_ns());
+                self.rereads.read(pid, begun_ns, kernel_ns());
                 // Also if nothing was read: the programs may ask again.
                 self.changes.changed.insert(pid);
                 self.look_for_nowhere(pid);
@@ -413,7 +413,7 @@ impl Processes {
         }
         for pid in self.looks.take_due(now_ns) {
             if let Ok(comm) = process::task::comm(pid)
-                && self.renamed(pid, &comm, monotonic_ns())
+                && self.renamed(pid, &comm, kernel_ns())
             {
                 self.looks.count_taken();
             }
@@ -451,7 +451,7 @@ impl Processes {
         let comm = image.comm.clone();
         program.image = Arc::new(image);
         self.changes.changed.insert(pid);
-        self.renamed(pid, &comm, monotonic_ns());
+        self.renamed(pid, &comm, kernel_ns());
         self.look_at_files(pid);
     }
 
@@ -463,7 +463,7 @@ impl Processes {
     /// The changes since the last call. Those of a process whose mappings cost much to carry over come now and then only.
     pub(crate) fn take_changes(&mut self) -> Changes {
         let mut changes = std::mem::take(&mut self.changes);
-        let now_ns = monotonic_ns();
+        let now_ns = kernel_ns();
         let held_back = changes.changed.extract_if(|pid| !self.rereads.may_change(*pid, now_ns));
         self.changes.changed = held_back.collect();
         changes
@@ -471,7 +471,7 @@ impl Processes {
 
     /// To carry over the mappings of a process has cost so much.
     pub(crate) fn charge(&mut self, pid: u32, cost: Duration) {
-        self.rereads.charge(pid, monotonic_ns(), u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX));
+        self.rereads.charge(pid, kernel_ns(), u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// A stack of a process led to an address in no mapping.
@@ -521,7 +521,7 @@ impl Processes {
 
     /// Forgets programs that ended a while ago, and files that nobody maps any more.
     pub(crate) fn prune(&mut self) {
-        self.known.prune(monotonic_ns());
+        self.known.prune(kernel_ns());
         self.files.prune();
         self.tally.unread.prune();
     }

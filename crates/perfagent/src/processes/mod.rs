@@ -25,7 +25,6 @@ mod targets;
 mod unread;
 
 pub(crate) use arrivals::{Arrival, Arrivals};
-pub(crate) use clock::monotonic_ns;
 pub(crate) use ended::has_ended;
 pub(crate) use exec_instance::ExecInstance;
 pub(crate) use history::ProcessSnapshot;

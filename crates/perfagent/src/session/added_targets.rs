@@ -7,6 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use kernel::KernelProcess;
+use sys::clock::kernel_ns;
 
 use super::carry_over::carry_over;
 use super::descendants;
@@ -16,7 +17,6 @@ use super::sleepers;
 use super::targets::{read_target, read_target_early};
 use crate::failure::load_error;
 use crate::injection::Switching;
-use crate::processes::monotonic_ns;
 use crate::{Error, Warning};
 
 /// A process that is to be added, as the agent asks for it.
@@ -148,7 +148,7 @@ fn follow(parts: &mut Parts, target: &NewTarget) -> Result<(), Error> {
     if is_followed(parts, pid) {
         return choose_kernel_stacks(parts, target);
     }
-    let now_ns = monotonic_ns();
+    let now_ns = kernel_ns();
     // Before it is read: its life, and that of its children, is reported from here on.
     let unread = KernelProcess { pid, exec_id: now_ns, mappings: &[], waker_only: false };
     parts.kernel.add_process(&unread).map_err(load_error)?;
@@ -158,7 +158,7 @@ fn follow(parts: &mut Parts, target: &NewTarget) -> Result<(), Error> {
     match added {
         Ok(image) => parts.processes.enter_target(image, now_ns),
         Err(error) => {
-            parts.kernel.remove_process(pid, monotonic_ns());
+            parts.kernel.remove_process(pid, kernel_ns());
             return Err(error);
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use events::{EventSpec, SideBand};
 use kernel::{Kernel, KernelProcess};
 use recording::Accounting;
+use sys::clock::kernel_ns;
 use sys::gate::GatedChild;
 
 use super::carry_over::carry_over;
@@ -31,7 +32,7 @@ use crate::failure::{attach_error, command_error, load_error};
 use crate::finished::TargetProcess;
 use crate::injection::{Injector, PythonStats};
 use crate::naming::Naming;
-use crate::processes::{Arrivals, Labeller, Processes, monotonic_ns, named, resolve, zombie};
+use crate::processes::{Arrivals, Labeller, Processes, missing, named, resolve, zombie};
 use crate::python::Pythons;
 use crate::sources::{CpuFollower, Opening, Sources};
 use crate::unwinding::TableStore;
@@ -120,7 +121,11 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
     let (table_hooks, exec_hooks) = (table_hooks.start()?, exec_hooks.start()?);
     let mut tables = TableStore::new(eager, without_tables, config.table_cache_dir.as_deref(), table_hooks)?;
     let mut processes = Processes::new(Labeller::new(enrichment, config.labels.clone()), system)?;
-    let from_ns = monotonic_ns();
+    sys::clock::time_namespace().map_err(|source| {
+        let attempt = "compare the clock of this time namespace with the kernel's".to_owned();
+        Error::System { attempt, source }
+    })?;
+    let from_ns = kernel_ns();
     // Workers open files and compile tables while the programs are loaded.
     initial_tables::request_early(&mut processes, &mut tables, &expected);
     // Before any target is read: its life, and that of its children, is reported from here on.
@@ -151,7 +156,7 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
             Ok(image) => processes.enter_target(image, from_ns),
             // A process that was found by its name is no target if it ends before it is read.
             Err(Error::Target { reason: TargetReason::Gone, .. }) if !by_number(pid) => {
-                kernel.remove_process(pid, monotonic_ns());
+                kernel.remove_process(pid, kernel_ns());
                 continue;
             }
             Err(error) => return Err(error),
@@ -219,7 +224,7 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
     })?;
     cancel.check()?;
 
-    let (started, start_ns) = (SystemTime::now(), monotonic_ns());
+    let (started, start_ns) = (SystemTime::now(), kernel_ns());
     sources.enable(&mut kernel, start_ns)?;
     let gate = gated.as_ref().map(|gated| Gate { pid: gated.pid(), exec_id: from_ns });
     let mut covered: Vec<u32> = side_band.cpus().collect();

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use recording::{Accounting, Context, Mode, Recording, Span, StackSums};
+use sys::clock::kernel_ns;
 
 use super::parts::{Carried, Interval, Parts};
 use super::round::round;
 use super::{accounting, convert, main_mapping, perf_data, settings};
 use crate::Error;
 use crate::naming::LateNames;
-use crate::processes::monotonic_ns;
 
 /// Records of processes are held back for a moment, to keep their order, and with them the stacks behind them.
 const ARRIVALS: Duration = Duration::from_millis(20);
@@ -33,7 +33,7 @@ pub(super) fn cut(parts: &mut Parts) -> Result<CutInterval, Error> {
         source: std::io::Error::other(error),
     })?;
     let seam_ns = taken.at_ns;
-    let ended = SystemTime::now() - Duration::from_nanos(monotonic_ns().saturating_sub(seam_ns));
+    let ended = SystemTime::now() - Duration::from_nanos(kernel_ns().saturating_sub(seam_ns));
     let total = accounting::total(parts);
     // All programs that added to this interval have ended, so its stacks have been sent.
     let deadline = std::time::Instant::now() + ARRIVALS;

@@ -9,11 +9,12 @@ use std::collections::HashSet;
 
 use events::SideBand;
 use kernel::{Kernel, KernelProcess, LifeEvent, Message};
+use sys::clock::kernel_ns;
 
 use super::family::{Family, Relative, own_line};
 use crate::Error;
 use crate::failure::load_error;
-use crate::processes::{Arrivals, Processes, monotonic_ns};
+use crate::processes::{Arrivals, Processes};
 
 /// A descendant that the programs record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ fn enter(kernel: &mut Kernel, pid: u32, kernel_stacks: Option<bool>) -> Result<O
         return Ok(None);
     }
     // Later than its fork, so that a record of the fork is known to be an older one.
-    let from_ns = monotonic_ns();
+    let from_ns = kernel_ns();
     let unread = KernelProcess { pid, exec_id: from_ns, mappings: &[], waker_only: false };
     kernel.add_process(&unread).map_err(load_error)?;
     if let Some(on) = kernel_stacks {
@@ -137,7 +138,7 @@ pub(super) fn read(
                 processes.enter_target(image, from_ns);
                 known.insert(*pid);
             }
-            Err(process::Error::Gone { .. }) => kernel.remove_process(*pid, monotonic_ns()),
+            Err(process::Error::Gone { .. }) => kernel.remove_process(*pid, kernel_ns()),
             Err(error) => processes.count_unread(*pid, &error),
         }
     }

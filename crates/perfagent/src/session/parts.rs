@@ -7,6 +7,7 @@ use events::SideBand;
 use kernel::Kernel;
 use metrics::endpoint::Server;
 use recording::Accounting;
+use sys::clock::kernel_ns;
 
 use super::intake::Intake;
 use super::live_context::LiveContext;
@@ -16,7 +17,7 @@ use crate::child::ChildHandle;
 use crate::hooks::{ExecutedProgram, HookThread};
 use crate::injection::Injector;
 use crate::naming::{LateNames, Naming};
-use crate::processes::{Arrivals, Processes, monotonic_ns};
+use crate::processes::{Arrivals, Processes};
 use crate::sources::{CpuFollower, Sources};
 use crate::unwinding::TableStore;
 use crate::usage::Usage;
@@ -164,6 +165,6 @@ impl Parts {
 
     /// Length of the capture so far.
     pub(super) fn elapsed(&self) -> std::time::Duration {
-        std::time::Duration::from_nanos(monotonic_ns().saturating_sub(self.start_ns))
+        std::time::Duration::from_nanos(kernel_ns().saturating_sub(self.start_ns))
     }
 }

@@ -4,12 +4,12 @@ use std::time::SystemTime;
 
 use kernel::Kernel;
 use recording::KernelImage;
+use sys::clock::kernel_ns;
 
 use super::kernel_image;
 use super::parts::{Interval, Parts};
 use crate::Config;
 use crate::output::InPlace;
-use crate::processes::monotonic_ns;
 use crate::timeline::{Sampled, Timeline, TimelineSettings, Written};
 
 /// Begins the file, if one is asked for.
@@ -23,7 +23,7 @@ pub(super) fn begin(parts: &mut Parts) {
 
 /// The file of a capture that ended before it began.
 pub(super) fn empty(config: &Config, started: SystemTime) -> Option<Written> {
-    begun(config, (KernelImage::default(), false), started, monotonic_ns()).map(Timeline::finish)
+    begun(config, (KernelImage::default(), false), started, kernel_ns()).map(Timeline::finish)
 }
 
 fn begun(

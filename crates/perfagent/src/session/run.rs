@@ -3,6 +3,8 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use sys::clock::kernel_ns;
+
 use super::added_targets::{AddedTargets, NewTarget, take_sleepers};
 use super::cut::{CutInterval, cut};
 use super::finish::finish;
@@ -11,7 +13,6 @@ use super::parts::Parts;
 use super::result::CaptureResult;
 use super::round::{drain, drain_if_half_full, round};
 use crate::finished::Ended;
-use crate::processes::monotonic_ns;
 use crate::python::Pythons;
 use crate::sources::{CPU_CHECK_INTERVAL, sched_stats};
 use crate::{Error, Targets, Warning, WarningKind};
@@ -161,7 +162,7 @@ fn stop(mut parts: Parts, ended_by: Ended) -> CaptureResult {
     }
     let returned = parts.cpus.finish(&mut parts.side_band);
     parts.warnings.extend(returned);
-    let end_ns = monotonic_ns();
+    let end_ns = kernel_ns();
     for error in parts.sources.disable(&mut parts.kernel, end_ns) {
         parts.warnings.add(Warning::bare(WarningKind::Capture, error.to_string()));
     }

@@ -143,7 +143,7 @@ fn a_comparison_finds_lost_forks_execs_and_ends() {
     drop(processes.take_changes());
     // As the kernel side sees it: the first child is gone, the second has called exec, and this process is a third.
     let own = std::process::id();
-    let exec_ns = monotonic_ns();
+    let exec_ns = kernel_ns();
     let waker = RecordedProcess { waker_only: true, ..recorded(CHILD + 2, 1) };
     processes.compare(&[recorded(PID, 10), recorded(CHILD + 1, exec_ns), recorded(own, 500), waker]);
     assert!(
@@ -169,7 +169,7 @@ fn a_comparison_finds_lost_forks_execs_and_ends() {
 #[test]
 fn a_name_given_later_is_no_lost_exec() {
     let mut processes = one_target();
-    let renamed_ns = monotonic_ns();
+    let renamed_ns = kernel_ns();
     processes.follow(&life(PID, renamed_ns, LifeEvent::Rename { comm: named("other") }));
     // The kernel side is told of a name as of a new image.
     processes.compare(&[recorded(PID, renamed_ns)]);
@@ -194,10 +194,10 @@ fn names_that_come_too_fast_are_read_and_the_rest_is_counted() {
     let own = std::process::id();
     let mut processes = processes_of(false);
     processes.enter(image(own), 10);
-    processes.follow(&life(own, monotonic_ns() + 3_600_000_000_000, LifeEvent::LookAgain));
+    processes.follow(&life(own, kernel_ns() + 3_600_000_000_000, LifeEvent::LookAgain));
     processes.read_again();
     assert_eq!(comm_at(&processes, own, u64::MAX).unwrap(), "program", "too early");
-    processes.follow(&life(own, monotonic_ns(), LifeEvent::LookAgain));
+    processes.follow(&life(own, kernel_ns(), LifeEvent::LookAgain));
     processes.read_again();
     assert_eq!(comm_at(&processes, own, u64::MAX), process::task::comm(own).ok());
     assert_eq!(processes.names_never_shown(5), 4);
@@ -210,7 +210,7 @@ fn a_target_that_ends_without_a_record_is_noticed() {
     let start = process::task::start_time(child.id()).unwrap();
     let target = Image::new(child.id(), start, "sleep".to_owned(), None, Vec::new());
     processes.enter_target(target, 10);
-    let (now_ns, second_ns) = (monotonic_ns(), 1_000_000_000);
+    let (now_ns, second_ns) = (kernel_ns(), 1_000_000_000);
     processes.look_for_ended_targets_at(now_ns, u64::MAX);
     assert!(processes.known.is_alive(child.id()));
     child.kill().unwrap();
@@ -244,7 +244,7 @@ fn a_target_that_is_gone_executes_what_records_still_tell_of() {
     processes.enter_target(Image::new(pid, start, "before".to_owned(), None, Vec::new()), 10);
     child.kill().unwrap();
     child.wait().unwrap();
-    let executed_ns = monotonic_ns();
+    let executed_ns = kernel_ns();
     processes.look_for_ended_targets(executed_ns);
     processes.follow(&life(pid, executed_ns, LifeEvent::Exec { comm: "sleep".to_owned() }));
     assert_eq!(comm_at(&processes, pid, u64::MAX).as_deref(), Some("sleep"));

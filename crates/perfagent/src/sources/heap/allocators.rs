@@ -13,6 +13,7 @@ use events::monitor::FunctionPlace;
 use kernel::HeapProgram;
 use probes::Binary;
 use probes::Location;
+use sys::clock::kernel_ns;
 
 use super::functions;
 use super::returns::{self, Returns, Wanted};
@@ -20,7 +21,6 @@ use super::samplers::go::{self, Go};
 use super::samplers::jemalloc;
 use super::samplers::{Sampler, otel};
 use crate::Error;
-use crate::processes::monotonic_ns;
 
 /// Files of one process that are looked at.
 const MAX_FILES: usize = 4096;
@@ -198,7 +198,7 @@ fn look_into(candidate: &Candidate, names: &[&str], return_probes: bool) -> Foun
         Ok(sampler) => found.sampler = sampler,
         Err(why) => found.unusable = Some(why),
     }
-    if let (None, Some(jemalloc)) = (&found.sampler, jemalloc::find(&binary, path, monotonic_ns()))
+    if let (None, Some(jemalloc)) = (&found.sampler, jemalloc::find(&binary, path, kernel_ns()))
         && candidate.mapped.is_some_and(|mapped| are_on(&binary, mapped, &jemalloc.switches))
     {
         found.sampler = Some(jemalloc.sampler);
