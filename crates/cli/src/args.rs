@@ -48,7 +48,8 @@ without --offcpu-output the off-CPU profile to …-off-cpu.pb.gz, unless folded 
 these names have no <comm>. An automatic name \
 never replaces a file: -2, -3 … is put before the extension. A PATH that you give replaces a regular file as a \
 whole. Devices, FIFOs and - (standard output, for one output) are written directly. All messages go to standard error.
-  With --rotate each output has one file for each interval: NAME-YYYYMMDDTHHMMSS.mmm.EXT, after the interval's begin.
+  With --rotate each output has one file for each interval: NAME-YYYYMMDDTHHMMSS.mmmZ.EXT, after the start of the interval in UTC. -2, -3 … \
+goes before the extension where a file has that name. With --duration no interval is shorter than half of --rotate.
 
 Privileges:
   root, or once: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog,cap_dac_read_search,\

@@ -34,7 +34,7 @@ pub fn run(args: &DiffArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> 
         paths.iter().map(named).collect()
     };
     let sides = match read(&before).and_then(|before| Ok((before, read(&after)?))) {
-        Ok(sides) => sides,
+        Ok((before, after)) => (with_samples(before), with_samples(after)),
         Err((error, hint)) => {
             messages::error(&error, hint.as_deref());
             return Ok(ExitCode::from(statuses.failed));
@@ -82,6 +82,18 @@ pub fn run(args: &DiffArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> 
 }
 
 type Files = Vec<PathBuf>;
+
+/// Leaves out profiles without samples, unless the side has no others.
+fn with_samples(side: Vec<(String, WrittenProfile)>) -> Vec<(String, WrittenProfile)> {
+    if side.iter().all(|(_, profile)| profile.is_empty()) {
+        return side;
+    }
+    let (empty, rest): (Vec<_>, Vec<_>) = side.into_iter().partition(|(_, profile)| profile.is_empty());
+    for (name, _) in &empty {
+        messages::warning(&format!("{name} has no samples: it is left out"), None);
+    }
+    rest
+}
 
 /// How the difference is drawn where it is asked for, or the error and the hint.
 fn format(args: &DiffArgs) -> Result<DifferenceFormat, (String, String)> {

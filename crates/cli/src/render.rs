@@ -60,7 +60,7 @@ pub fn run(args: &RenderArgs, interrupts: &Interrupts, statuses: ExitStatuses) -
     };
     let recording = recording.drawn(library_types::drawing(&args.files.drawing));
     if outputs.is_empty() && single.is_none() {
-        ending::advice(&recording);
+        ending::advice(&recording.advice());
         print_ledgers(&recording);
         return ExitCode::SUCCESS;
     }

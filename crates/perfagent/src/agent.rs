@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use metrics::MetricsSnapshot;
 
@@ -12,7 +12,7 @@ use crate::config::{Builder, Plan, check_pid};
 use crate::export::{Exporters, Exporting};
 use crate::output::{Contents, OutputKind, OutputReport, Outputs, open_target};
 use crate::processes::{resolve, zombie};
-use crate::rotation::{Rotation, Rotator};
+use crate::rotation::{Cutting, Rotated, Rotation, Rotator};
 use crate::session::{CaptureResult, NewTarget, Order, Request, Session, Shared};
 use crate::timeline::Written;
 use crate::usage::Usage;
@@ -124,7 +124,8 @@ impl Agent {
         let open = |(kind, target)| Ok((kind, open_target(target)?));
         let opened = targets.into_iter().map(open).collect::<Result<_, Error>>()?;
         let outputs = Outputs::new(opened, config.drawing, temporary_files);
-        let (metrics_interval, rotate) = (config.metrics_interval, config.rotate);
+        let (metrics_interval, rotate, duration) =
+            (config.metrics_interval, config.rotate, config.duration());
         let (requests, requested) = channel();
         let (ready, started) = channel();
         let (shared, cancel, abandon) = (Arc::clone(&self.shared), cancel.clone(), self.abandon.clone());
@@ -147,7 +148,9 @@ impl Agent {
                 let beside = exporters.start(metrics_interval, &self.shared).and_then(|exporting| {
                     let rotation = rotate.map(|every| {
                         let rotator = Rotator::new(requests.clone());
-                        Rotation::of_outputs(rotator, every, outputs.of_intervals(), self.abandon.clone())
+                        let until = duration.and_then(|length| Instant::now().checked_add(length));
+                        let cutting = Cutting { every, until };
+                        Rotation::of_outputs(rotator, cutting, outputs.of_intervals(), self.abandon.clone())
                     });
                     Ok((exporting, rotation.transpose()?))
                 });
@@ -304,11 +307,18 @@ impl Agent {
             metrics: result.metrics.as_ref(),
             drawing: outputs.drawing(),
         };
-        let mut warnings = result.warnings;
+        let (mut warnings, mut ledgers) = (result.warnings, result.ledgers);
+        let (mut sums, mut whole) = (None, None);
         let (intervals, mut outputs) = match rotated {
             None => (0, outputs.write(&contents, cancel)),
             Some(mut rotated) => {
+                rotated.sum_up(&recording, &ledgers);
+                rotated.judge_samples(&mut warnings, &recording, result.ended_by);
                 warnings.extend(rotated.take_warnings());
+                (sums, whole) = (rotated.sums, rotated.last);
+                if let Some(sums) = &sums {
+                    ledgers = sums.ledgers().to_vec();
+                }
                 let mut reports = rotated.failed;
                 reports.extend(outputs.of_intervals().write(recording.model(), cancel));
                 reports.extend(outputs.of_capture().write(&contents, cancel));
@@ -323,12 +333,14 @@ impl Agent {
             duration: result.duration,
             outputs,
             intervals,
-            ledgers: result.ledgers,
+            ledgers,
             warnings,
             pmu: result.metrics,
             ended_by,
             command_status: result.command_status,
             recording,
+            sums,
+            whole,
         })
     }
 
@@ -361,7 +373,8 @@ impl Agent {
         every: Duration,
         mut each: impl FnMut(Recording) + Send + 'static,
     ) -> Result<Rotation, Error> {
-        Rotation::start(self.rotator()?, every, move |recording| {
+        let cutting = Cutting { every, until: None };
+        Rotation::start(self.rotator()?, cutting, Rotated::default(), move |recording| {
             each(recording);
             Vec::new()
         })

@@ -4,9 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use metrics::MetricsSnapshot;
 use profile::Profile;
+use report::Intervals;
 
 use crate::finished::{CommandStatus, Ended, Warning};
-use crate::{Advice, Ledger, Mode, OutputReport, Recording};
+use crate::{Advice, Hottest, Ledger, Mode, OutputReport, Recording};
 
 /// The report of a finished capture.
 #[derive(Debug)]
@@ -18,8 +19,8 @@ pub struct Report {
     pub duration: Duration,
     /// All requested outputs.
     pub outputs: Vec<OutputReport>,
-    /// The ledgers: what was recorded and what was lost. One for each profile, the on-CPU profile first; without a profile,
-    /// one for the scheduler statistics.
+    /// The ledgers: what was recorded and what was lost, in all intervals together. One for each profile, the on-CPU profile first; without a profile,
+    /// one for the scheduler statistics. Of a capture with several intervals, they have no parts of processes.
     pub ledgers: Vec<Ledger>,
     /// Problems that did not stop the capture.
     pub warnings: Vec<Warning>,
@@ -32,6 +33,10 @@ pub struct Report {
     /// Number of intervals with written outputs, with [`AgentBuilder::rotate`](crate::Builder::rotate).
     pub intervals: u64,
     pub(crate) recording: Recording,
+    /// The sums of all intervals, with [`AgentBuilder::rotate`](crate::Builder::rotate).
+    pub(crate) sums: Option<Intervals>,
+    /// The last interval that was cut.
+    pub(crate) whole: Option<Recording>,
 }
 
 impl Report {
@@ -41,10 +46,20 @@ impl Report {
         &self.recording
     }
 
-    /// What is poor about the result, and what exactly to do about that: at most three pieces of advice, the most important first.
+    /// What is poor about the result, and what exactly to do about that: at most three pieces of advice, the most important first. With
+    /// [`AgentBuilder::rotate`](crate::Builder::rotate) about the last interval that was cut: the rest may be too short to judge.
     #[must_use]
     pub fn advice(&self) -> Vec<Advice> {
-        self.recording.advice()
+        self.whole.as_ref().unwrap_or(&self.recording).advice()
+    }
+
+    /// As [`hottest`](crate::hottest()), of the profile of a mode in the whole capture, all intervals together. None if there is no such profile.
+    #[must_use]
+    pub fn hottest(&self, mode: Mode, limit: usize) -> Option<Hottest> {
+        match &self.sums {
+            Some(sums) => sums.hottest(mode, limit),
+            None => self.recording.profile(mode).map(|profile| report::hottest(&profile, limit)),
+        }
     }
 
     /// The on-CPU profile as a value, if one was taken.

@@ -4,23 +4,23 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use recording::{Names, Recording, SymbolizedRecording};
-use report::{EndedBy, Finding, Report};
+use report::{EndedBy, Finding, Ledger, Report};
 use symbolization::LateNames;
 
 use crate::{CancelToken, usage};
 
-/// A recording with names and ledgers, and findings about it.
+/// A recording with names and ledgers, and the report on it.
 #[derive(Clone, Debug, Default)]
 struct Complete {
     symbolized: SymbolizedRecording,
-    /// Made when they are first asked for, if the recording came without them.
-    findings: OnceLock<Vec<Finding>>,
+    /// Made when it is first asked for, if the recording came without it.
+    report: OnceLock<Report>,
 }
 
 impl Complete {
     fn of(recording: Recording, names: Names) -> Self {
         let (symbolized, report) = report::complete(recording, names, EndedBy::Request);
-        Self { symbolized, findings: OnceLock::from(report.warnings) }
+        Self { symbolized, report: OnceLock::from(report) }
     }
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct LateRecording {
 impl LateRecording {
     /// A recording that has its names.
     pub(crate) fn complete(symbolized: SymbolizedRecording) -> Self {
-        Self::from(Complete { symbolized, findings: OnceLock::new() })
+        Self::from(Complete { symbolized, report: OnceLock::new() })
     }
 
     /// A recording with these names. Its ledgers are made from them.
@@ -63,8 +63,17 @@ impl LateRecording {
 
     /// Findings about it. Waits for its names.
     pub(crate) fn findings(&self) -> &[Finding] {
-        let Complete { symbolized, findings } = self.wait();
-        findings.get_or_init(|| Report::of(symbolized, EndedBy::Request).warnings)
+        &self.report().warnings
+    }
+
+    /// Its ledgers. Waits for its names.
+    pub(crate) fn ledgers(&self) -> &[Ledger] {
+        &self.report().ledgers
+    }
+
+    fn report(&self) -> &Report {
+        let Complete { symbolized, report } = self.wait();
+        report.get_or_init(|| Report::of(symbolized, EndedBy::Request))
     }
 
     /// The recording with its names, owned; copied if it is shared.

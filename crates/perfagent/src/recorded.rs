@@ -11,7 +11,7 @@ use crate::late_recording::LateRecording;
 use crate::output::{
     self, Contents, Drawing, FileTarget, OutputKind, OutputReport, OutputTarget, Outputs, TemporaryFiles,
 };
-use crate::{Advice, CancelToken, Error, LockReport, Symbolizer, Warning, model, packages, session};
+use crate::{Advice, CancelToken, Error, Ledger, LockReport, Symbolizer, Warning, model, packages, session};
 
 /// A capture, or an interval of one, as data: stacks, counts, names and the ledger. It needs neither the agent nor the machine that it
 /// comes from. Clones share the data.
@@ -82,6 +82,11 @@ impl Recording {
         self.0.findings()
     }
 
+    /// Its ledgers. Waits for its names.
+    pub(crate) fn ledgers(&self) -> &[Ledger] {
+        self.0.ledgers()
+    }
+
     /// Number of code locations that stay addresses because the search for names was ended. Waits for the names.
     pub(crate) fn names_abandoned(&self) -> u64 {
         self.model().names.outcome.abandoned
@@ -137,9 +142,8 @@ impl Recording {
     /// those of this machine, if it has the very files.
     #[must_use]
     pub fn advice(&self) -> Vec<Advice> {
-        let report::Report { ledgers, .. } = report::Report::of(self.model(), report::EndedBy::Request);
         let packages = packages::of(&report::nameless_files(self.model()));
-        report::advice(self.model(), &ledgers, &packages)
+        report::advice(self.model(), self.ledgers(), &packages)
     }
 
     /// What went less well: an empty profile, and names that could not be found.

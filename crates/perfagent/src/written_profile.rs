@@ -55,12 +55,19 @@ impl WrittenProfile {
         if bytes.len() as u64 > limit {
             return Err(refused(format!("the file is longer than {limit} bytes")));
         }
-        let profile = if formats::folded::is_folded(&bytes) {
+        // Folded stacks of an interval without samples are an empty file.
+        let profile = if bytes.is_empty() || formats::folded::is_folded(&bytes) {
             formats::folded::decode(&bytes).map_err(|error| refused(error.to_string()))?
         } else {
             formats::pprof::decode(&bytes).map_err(|error| refused(error.to_string()))?
         };
         Ok(Self(profile))
+    }
+
+    /// Whether it has no samples, as that of an interval in which nothing happened.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.samples.iter().all(|sample| sample.values.iter().all(|value| *value == 0))
     }
 
     /// Adds up profiles, each with the name of its file. Samples with equal stacks and labels become one. Comments that differ follow that

@@ -57,6 +57,27 @@ impl Fetches {
         }
     }
 
+    /// What was fetched here and in a later interval.
+    #[must_use]
+    pub fn and(&self, later: &Self) -> Self {
+        Self {
+            hits: self.hits.saturating_add(later.hits),
+            misses: self.misses.saturating_add(later.misses),
+            fetched: self.fetched.saturating_add(later.fetched),
+            not_found: self.not_found.saturating_add(later.not_found),
+            errors: self.errors.saturating_add(later.errors),
+            retries: self.retries.saturating_add(later.retries),
+            timeouts: self.timeouts.saturating_add(later.timeouts),
+            mismatch: self.mismatch.saturating_add(later.mismatch),
+            too_large: self.too_large.saturating_add(later.too_large),
+            bytes: self.bytes.saturating_add(later.bytes),
+            evicted: self.evicted.saturating_add(later.evicted),
+            cache_bytes: later.cache_bytes,
+            refused_mappings: self.refused_mappings.saturating_add(later.refused_mappings),
+            wait_ms: self.wait_ms.saturating_add(later.wait_ms),
+        }
+    }
+
     /// Names and values in the order of the ledger.
     #[must_use]
     pub fn entries(&self) -> [(&'static str, u64); 14] {

@@ -21,6 +21,8 @@ pub struct HotFunction {
     pub own: u64,
     /// What was spent in it and in the functions that it called.
     pub total: u64,
+    /// The whole path of the source, of a function that an interpreter runs: files of several folders may be shown under one name.
+    pub(crate) source: String,
 }
 
 /// The functions of a profile in which most was spent, and what was spent in all.
@@ -55,8 +57,13 @@ pub enum Order {
 /// Functions that only called others are left out. Counted as in [`ranked`].
 #[must_use]
 pub fn hottest(profile: &Profile, limit: usize) -> Hottest {
-    let mut all = ranked(profile, profile.default_value(), Order::Own);
+    hottest_of(ranked(profile, profile.default_value(), Order::Own), limit)
+}
+
+/// The first of these functions that were at work themselves.
+pub(crate) fn hottest_of(mut all: Hottest, limit: usize) -> Hottest {
     all.functions.retain(|function| function.own > 0);
+    sort(&mut all.functions, Order::Own);
     all.functions.truncate(limit);
     all
 }
@@ -86,14 +93,19 @@ pub fn ranked(profile: &Profile, value: usize, order: Order) -> Hottest {
     }
     let mut all = functions.all;
     all.retain(|function| function.total > 0);
-    all.sort_by(|a, b| {
+    sort(&mut all, order);
+    Hottest { whole, functions: all }
+}
+
+fn sort(functions: &mut [HotFunction], order: Order) {
+    functions.sort_by(|a, b| {
         let key = |of: &HotFunction| match order {
             Order::Own => Reverse((of.own, of.total)),
             Order::Total => Reverse((of.total, of.own)),
         };
-        key(a).cmp(&key(b)).then_with(|| (&a.name, &a.file).cmp(&(&b.name, &b.file)))
+        let names = || (&a.name, &a.file, &a.source).cmp(&(&b.name, &b.file, &b.source));
+        key(a).cmp(&key(b)).then_with(names)
     });
-    Hottest { whole, functions: all }
 }
 
 /// What a sample has of a value; 0 if that is negative or not there.
@@ -112,7 +124,7 @@ pub(crate) struct Functions {
 
 impl Functions {
     pub(crate) fn of(profile: &Profile) -> Self {
-        // By name, file as it is told, and the whole path of the source: files of several folders may be told alike.
+        // By name, file as it is shown, and the whole path of the source.
         let mut numbers: HashMap<(String, String, String), usize> = HashMap::new();
         let (mut of_locations, mut separators) = (Vec::new(), Vec::new());
         for (position, location) in (0u32..).zip(&profile.locations) {
@@ -130,8 +142,8 @@ impl Functions {
             of_locations.push(names.into_iter().map(&mut number).collect());
         }
         let mut all = vec![HotFunction::default(); numbers.len()];
-        for ((name, file, _), number) in numbers {
-            all[number] = HotFunction { name, file, ..HotFunction::default() };
+        for ((name, file, source), number) in numbers {
+            all[number] = HotFunction { name, file, source, ..HotFunction::default() };
         }
         Self { all, of_locations, separators }
     }

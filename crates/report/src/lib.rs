@@ -16,6 +16,7 @@ mod figures;
 mod findings;
 mod freeze;
 mod hottest;
+mod intervals;
 mod label_shares;
 mod ledger;
 mod locks;
@@ -38,6 +39,7 @@ pub use self::comparison::{
 };
 pub use self::findings::{EndedBy, Finding, FindingKind};
 pub use self::hottest::{HotFunction, Hottest, Order, hottest, ranked};
+pub use self::intervals::Intervals;
 pub use self::label_shares::{label_keys, label_shares};
 pub use self::ledger::{FrameCounts, Ledger, ProcessLedger, WallClock, running};
 pub use self::locks::{HeldBy, LockClass, LockReport, LockRow, StackShare, lock_text, locks};

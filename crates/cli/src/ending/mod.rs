@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use perfagent::{CommandStatus, Ledger, Mode, OutputReport, Recording, Report};
+use perfagent::{Advice, CommandStatus, Mode, OutputReport, Recording, Report};
 
 use crate::console::{Tone, console};
 use crate::messages;
@@ -28,9 +28,9 @@ pub fn print(report: &Report, target: &str, early: Option<&str>) -> bool {
     for warning in &report.warnings {
         messages::warning(&warning.message, warning.hint.as_deref());
     }
-    profiles(report.recording(), &report.ledgers, target, early);
+    profiles(report, target, early);
     fetches(report.recording());
-    advice(report.recording());
+    advice(&report.advice());
     if report.intervals > 1 {
         messages::note(&format!("wrote outputs of {} intervals; those of the last one:", report.intervals));
     }
@@ -55,16 +55,15 @@ pub fn facts_only(report: &Report, facts: &[String]) {
 }
 
 /// Prints facts and the hottest functions of each profile.
-fn profiles(recording: &Recording, ledgers: &[Ledger], target: &str, early: Option<&str>) {
+fn profiles(report: &Report, target: &str, early: Option<&str>) {
     if console().quiet {
         return;
     }
-    for ledger in ledgers {
+    for ledger in &report.ledgers {
         messages::strong(&facts::line(ledger, target, early));
         // Which functions wait for locks, their report tells better.
-        let profile = if ledger.mode == Mode::Locks { None } else { recording.profile(ledger.mode) };
-        if let Some(profile) = profile {
-            let hottest = perfagent::hottest(&profile, HOTTEST);
+        let hottest = if ledger.mode == Mode::Locks { None } else { report.hottest(ledger.mode, HOTTEST) };
+        if let Some(hottest) = hottest {
             hot_table::lines(&hottest, console()).iter().for_each(|line| messages::styled(line));
         }
     }
@@ -79,9 +78,9 @@ pub fn fetches(recording: &Recording) {
 }
 
 /// Prints what is poor about the result, and what to do about it.
-pub fn advice(recording: &Recording) {
+pub fn advice(advice: &[Advice]) {
     if !console().quiet {
-        recording.advice().iter().for_each(|advice| messages::headed(Tone::Hint, "advice:", &advice.line()));
+        advice.iter().for_each(|advice| messages::headed(Tone::Hint, "advice:", &advice.line()));
     }
 }
 

@@ -22,6 +22,7 @@ mod perf_data_input;
 mod pgo;
 mod rejected;
 mod render;
+mod rotation;
 mod symbolize;
 mod targets;
 mod timelines;

@@ -172,7 +172,7 @@ fn each_interval_has_a_file_with_the_samples_of_its_profile() {
     assert_status(&output, 0);
     let mut intervals = BTreeMap::<String, [Option<u64>; 2]>::new();
     for name in files(folder.path()) {
-        let (stem, extension) = name.strip_prefix("x-").unwrap().split_at("YYYYMMDDTHHMMSS.mmm".len());
+        let (stem, extension) = name.strip_prefix("x-").unwrap().split_at("YYYYMMDDTHHMMSS.mmmZ".len());
         let path = folder.path().join(&name);
         let (which, ns) = match extension {
             ".folded" => (0, folded_ns(&path)),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::Directory;
-use super::names::AutoName;
+use super::names::{AutoName, Numbered};
 use super::place::{Place, directory_of, follow};
 use super::sink::Sink;
 use super::target::{FileTarget, OutputTarget, before_extension};
@@ -20,6 +20,8 @@ pub(super) enum Destination {
     Named { directory: Directory, name: OsString, given: Given },
     /// The first free number of an automatic name.
     Numbered { directory: Directory, name: AutoName },
+    /// The first free number of the name of an interval.
+    Interval { directory: Directory, name: Numbered },
     /// A device or FIFO.
     Direct { handle: Arc<OwnedFd>, path: PathBuf },
     /// Standard output.
@@ -83,11 +85,14 @@ impl OpenFile {
         }))
     }
 
-    /// The same file for one interval of a capture that is cut: `NAME-TIME.EXT`. Devices, FIFOs and standard output stay the same and
-    /// receive all intervals one after the other.
+    /// The same file for one interval of a capture that is cut: `NAME-TIME.EXT`, with a number where a file has that name. Devices, FIFOs and
+    /// standard output stay the same and receive all intervals one after the other.
     pub(crate) fn of_interval(&self, time: &str) -> Self {
         Self(match &self.0 {
-            Destination::Named { given, .. } => given.with(&format!("-{time}")),
+            Destination::Named { given: Given { directory, name }, .. } => Destination::Interval {
+                directory: directory.clone(),
+                name: Numbered::of(name, &format!("-{time}")),
+            },
             Destination::Numbered { directory, name } => {
                 Destination::Numbered { directory: directory.clone(), name: name.of_interval(time) }
             }
@@ -113,6 +118,7 @@ impl OpenFile {
         match &self.0 {
             Destination::Named { directory, name, .. } => directory.path_of(name),
             Destination::Numbered { directory, name } => directory.path_of(&name.file_name(1)),
+            Destination::Interval { directory, name } => directory.path_of(&name.with(1)),
             Destination::Direct { path, .. } => path.clone(),
             Destination::Stdout => PathBuf::from("standard output"),
         }

@@ -61,6 +61,9 @@ impl OutputFile {
                     Inner::Staged(stage(directory, FinalName::FirstFree(name), registry)?)
                 }
                 Destination::Named { directory, name, .. } => {
+                    Inner::Staged(stage(directory, FinalName::FirstFree(name.numbered()), registry)?)
+                }
+                Destination::Interval { directory, name } => {
                     Inner::Staged(stage(directory, FinalName::Replace(name), registry)?)
                 }
             },
@@ -254,7 +257,7 @@ mod tests {
             auto_name(Subject::System, "202604021430", OutputKind::CpuProfile).in_directory(dir.path());
         let directory = directory_of(dir.path()).unwrap();
         for number in 1..=2 {
-            let first_free = FinalName::FirstFree(name.clone());
+            let first_free = FinalName::FirstFree(name.numbered());
             let finished = publish(Ok(named(first_free, &directory, &registry, b""))).unwrap();
             assert_eq!(finished.path, Some(name.path(number)));
         }
@@ -293,7 +296,7 @@ mod tests {
             OutputFile::begin(open(name.clone()), &registry, &CancelToken::new()).unwrap().finish()
         };
         let named =
-            |name: &AutoName| Ok(named(FinalName::FirstFree(name.clone()), &directory, &registry, b""));
+            |name: &AutoName| Ok(named(FinalName::FirstFree(name.numbered()), &directory, &registry, b""));
         let failed = || Err(io::Error::from(io::ErrorKind::StorageFull));
         for (number, written) in [
             (2, vec![unnamed(&cpu), failed(), unnamed(&off_cpu)]),

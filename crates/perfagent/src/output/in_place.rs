@@ -1,6 +1,7 @@
 //! Files that are written in place, because they are read while they grow, and because what was written must be left when the process is
 //! killed.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +9,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::destination::{Destination, OpenFile};
-use super::directory::temporary_name;
+use super::directory::{Directory, temporary_name};
+use super::names::Numbered;
+use super::publish::{MAX_NUMBER, none_free};
 use super::target::FileTarget;
 use super::write::interval_time;
 
@@ -27,7 +30,8 @@ impl InPlace {
         Self { opened, path, of_intervals }
     }
 
-    /// Creates the file of an interval, and gives its path. What has its name, also a link, is replaced.
+    /// Creates the file of the capture or of an interval, and gives its path. A file or link that has the name is replaced; that of an interval gets
+    /// the first free number instead.
     ///
     /// # Errors
     /// The error of the system call, also that of [`Self::open`]; [`io::ErrorKind::InvalidInput`] for a device or FIFO.
@@ -42,15 +46,32 @@ impl InPlace {
             }
             Ok(file) => file.clone(),
         };
-        (file.path(), create(&file))
+        match &file.0 {
+            Destination::Named { directory, name, .. } => (file.path(), replace(directory, name)),
+            Destination::Interval { directory, name } => create_first_free(directory, name),
+            _ => {
+                let error = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+                (file.path(), Err(error))
+            }
+        }
     }
 }
 
+fn create_first_free(directory: &Directory, name: &Numbered) -> (PathBuf, io::Result<File>) {
+    for number in 1..=MAX_NUMBER {
+        let name = name.with(number);
+        match directory.create(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return (directory.path_of(&name), created),
+        }
+    }
+    let first = directory.path_of(&name.with(1));
+    let failed = none_free(&first);
+    (first, failed)
+}
+
 /// A file that exists may have other names, and be another user's: it is replaced, not emptied.
-fn create(OpenFile(destination): &OpenFile) -> io::Result<File> {
-    let Destination::Named { directory, name, .. } = destination else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    };
+fn replace(directory: &Directory, name: &OsStr) -> io::Result<File> {
     match directory.create(name) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let temporary = temporary_name(name);
@@ -106,8 +127,10 @@ mod tests {
         std::os::unix::fs::symlink("secret", &path).unwrap();
         let (again, second) = place.create(SystemTime::UNIX_EPOCH);
         second.unwrap();
-        assert_eq!(again, path);
-        assert!(path.symlink_metadata().unwrap().is_file());
+        assert_eq!(path, at("perf-19700101T000000.000Z.data"));
+        assert_eq!(again, at("perf-19700101T000000.000Z-2.data"));
+        assert!(path.symlink_metadata().unwrap().is_symlink());
+        assert!(again.symlink_metadata().unwrap().is_file());
         assert_eq!(std::fs::read(at("secret")).unwrap(), b"old");
     }
 }

@@ -1,9 +1,10 @@
 //! Automatic file names: `<comm>-<ts>-on-cpu.pb.gz`, with `-2`, `-3` … before the extension if that file exists.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::kind::OutputKind;
+use super::target::split_extension;
 
 /// The longest part of a process name in a file name. It keeps the file name below the usual limit of 255 bytes.
 const MAX_PREFIX: usize = 128;
@@ -31,6 +32,34 @@ pub struct AutoName {
     /// The last part of the stem.
     word: &'static str,
     extension: &'static str,
+}
+
+/// A file name with a place for a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Numbered {
+    /// What stands before the number.
+    stem: OsString,
+    /// The extension with its dot.
+    extension: OsString,
+}
+
+impl Numbered {
+    /// A file name with more text and the number before its extension.
+    pub(super) fn of(name: &OsStr, more: &str) -> Self {
+        let (mut stem, extension) = split_extension(name);
+        stem.push(more);
+        Self { stem, extension }
+    }
+
+    /// The name with this number; number 1 is left out.
+    pub(super) fn with(&self, number: u32) -> OsString {
+        let mut name = self.stem.clone();
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        name.push(&self.extension);
+        name
+    }
 }
 
 /// The automatic name that the command line uses for an output, in the current directory. `timestamp` is the local start
@@ -70,7 +99,7 @@ impl AutoName {
         Self { stem: format!("{before}{word}"), ..self }
     }
 
-    /// The same name for one interval of a capture that is cut. `time` is the start of the interval, `YYYYMMDDTHHMMSS.mmm`.
+    /// The same name for one interval of a capture that is cut. `time` is the start of the interval, `YYYYMMDDTHHMMSS.mmmZ`.
     pub(super) fn of_interval(&self, time: &str) -> Self {
         Self { stem: format!("{}-{time}", self.stem), ..self.clone() }
     }
@@ -88,11 +117,13 @@ impl AutoName {
 
     /// The last name of the path with this number.
     pub(super) fn file_name(&self, number: u32) -> OsString {
+        self.numbered().with(number)
+    }
+
+    /// The last name of the path.
+    pub(super) fn numbered(&self) -> Numbered {
         let Self { stem, extension, .. } = self;
-        OsString::from(match number {
-            0 | 1 => format!("{stem}.{extension}"),
-            n => format!("{stem}-{n}.{extension}"),
-        })
+        Numbered { stem: stem.into(), extension: format!(".{extension}").into() }
     }
 }
 

@@ -6,11 +6,11 @@ use std::io;
 use std::path::PathBuf;
 
 use super::directory::{Directory, temporary_name};
-use super::names::AutoName;
+use super::names::Numbered;
 use super::temporary::{TemporaryFile, TemporaryFiles};
 
-/// The largest number tried for an automatic name.
-const MAX_NUMBER: u32 = 10_000;
+/// The largest number tried for a name.
+pub(super) const MAX_NUMBER: u32 = 10_000;
 
 /// An output that was written.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct Staged {
 /// The name that a file gets when it is complete.
 pub(super) enum FinalName {
     Replace(OsString),
-    FirstFree(AutoName),
+    FirstFree(Numbered),
 }
 
 impl FinalName {
@@ -50,12 +50,12 @@ impl FinalName {
     pub(super) fn first(&self) -> OsString {
         match self {
             Self::Replace(name) => name.clone(),
-            Self::FirstFree(name) => name.file_name(1),
+            Self::FirstFree(name) => name.with(1),
         }
     }
 }
 
-/// Gives files their names. All automatic names get the same number: the first one that is free for all of them.
+/// Gives files their names. All names with a number get the same one: the first that is free for all of them.
 pub(crate) fn publish_all(written: Vec<io::Result<Written>>) -> Vec<io::Result<Finished>> {
     // A file that has lost its last name cannot get a new one, so claimed names are kept until all files have their final one.
     let (mut claims, mut given_up) = (Vec::new(), Vec::new());
@@ -77,14 +77,14 @@ pub(crate) fn publish_all(written: Vec<io::Result<Written>>) -> Vec<io::Result<F
 }
 
 impl Written {
-    /// Claims the automatic name with this number, if this file has an automatic name. A drop of the result frees the name.
+    /// Claims the name with this number, if the name of this file has one. A drop of the result frees the name.
     fn claim(&self, number: u32) -> Option<io::Result<TemporaryFile>> {
         let Self::Staged { staged, .. } = self else { return None };
         let Staged { file, directory, temporary, final_name: FinalName::FirstFree(name), registry } = staged
         else {
             return None;
         };
-        let name = name.file_name(number);
+        let name = name.with(number);
         let claimed = match temporary {
             None => directory.name(file, &name),
             Some(_) => directory.create(&name).map(drop),
@@ -92,12 +92,12 @@ impl Written {
         Some(claimed.map(|()| registry.register(directory, name)))
     }
 
-    /// Whether a file with the automatic name and this number exists.
+    /// Whether the name with this number is taken.
     fn is_taken(&self, number: u32) -> bool {
         match self {
             Self::Staged {
                 staged: Staged { directory, final_name: FinalName::FirstFree(name), .. }, ..
-            } => directory.has(&name.file_name(number)),
+            } => directory.has(&name.with(number)),
             _ => false,
         }
     }
@@ -129,7 +129,7 @@ impl Staged {
                 Ok(directory.path_of(&name))
             }
             FinalName::FirstFree(name) => {
-                let claimed = claimed.unwrap_or_else(|| none_free(&directory.path_of(&name.file_name(1))))?;
+                let claimed = claimed.unwrap_or_else(|| none_free(&directory.path_of(&name.with(1))))?;
                 let path = claimed.path();
                 if let Some(temporary) = temporary {
                     directory.rename(temporary.name(), claimed.name())?;
@@ -142,7 +142,7 @@ impl Staged {
     }
 }
 
-fn none_free(first: &std::path::Path) -> io::Result<TemporaryFile> {
+pub(super) fn none_free<T>(first: &std::path::Path) -> io::Result<T> {
     let message = format!("{} and {} numbered names exist already", first.display(), MAX_NUMBER - 1);
     Err(io::Error::new(io::ErrorKind::AlreadyExists, message))
 }

@@ -1,5 +1,7 @@
 //! Targets of outputs.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::kind::OutputKind;
@@ -97,24 +99,27 @@ fn is_direct(path: &Path) -> bool {
     matches!(place_of(path), Ok(Place::Direct { .. }))
 }
 
-/// The path with more text before its extension. The extension is the longest one of a known format, or else the text after the last
-/// dot.
+/// The path with more text before its extension.
 pub(super) fn before_extension(path: &Path, more: &str) -> PathBuf {
-    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return path.to_owned() };
-    let perf_data = name.ends_with(".perf.data").then_some("perf.data");
-    let known = perf_data.or_else(|| formats::registry::extension_of(path));
-    let (stem, extension) = match known.and_then(|extension| name.strip_suffix(extension)?.strip_suffix('.'))
-    {
-        Some(stem) => (stem, known),
-        None => match name.rsplit_once('.') {
-            Some((stem, extension)) if !stem.is_empty() => (stem, Some(extension)),
-            _ => (name, None),
-        },
+    let Some(name) = path.file_name() else { return path.to_owned() };
+    let (mut stem, extension) = split_extension(name);
+    stem.push(more);
+    stem.push(extension);
+    path.with_file_name(stem)
+}
+
+/// A file name without its extension, and the extension with its dot. The extension is the longest one of a known format, or else the text after
+/// the last dot.
+pub(super) fn split_extension(name: &OsStr) -> (OsString, OsString) {
+    let bytes = name.as_bytes();
+    let perf_data = bytes.ends_with(b".perf.data").then_some("perf.data");
+    let known = perf_data.or_else(|| formats::registry::extension_of(Path::new(name)));
+    let dot = match known {
+        Some(extension) => bytes.len().checked_sub(extension.len() + 1),
+        None => bytes.iter().rposition(|byte| *byte == b'.'),
     };
-    path.with_file_name(match extension {
-        Some(extension) => format!("{stem}{more}.{extension}"),
-        None => format!("{stem}{more}"),
-    })
+    let (stem, extension) = bytes.split_at(dot.filter(|dot| *dot > 0).unwrap_or(bytes.len()));
+    (OsStr::from_bytes(stem).to_owned(), OsStr::from_bytes(extension).to_owned())
 }
 
 #[cfg(test)]
@@ -129,5 +134,7 @@ mod tests {
         assert_eq!([named("x.perf.data"), named("perf.data")], ["x-T.perf.data", "perf-T.data"]);
         assert_eq!(named("x.y.z"), "x.y-T.z");
         assert_eq!([named("plain"), named(".hidden")], ["plain-T", ".hidden-T"]);
+        let foreign = before_extension(Path::new(OsStr::from_bytes(b"\xff.svg")), "-T");
+        assert_eq!(foreign.as_os_str().as_bytes(), b"\xff-T.svg");
     }
 }

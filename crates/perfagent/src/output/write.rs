@@ -3,7 +3,6 @@
 use std::io::{self, Write as _};
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use profile::Profile;
 use recording::{Mode, SymbolizedRecording};
 
@@ -108,10 +107,10 @@ fn of_modes(kind: OutputKind, file: OpenFile, words: &[(Mode, String)]) -> Vec<(
     several.unwrap_or_else(|| vec![(Encoded { kind, mode: None }, OpenTarget::File(file))])
 }
 
-/// Local start time of an interval, `YYYYMMDDTHHMMSS.mmm`.
+/// Start time of an interval in UTC, `YYYYMMDDTHHMMSS.mmmZ`: local time passes some hours twice.
 pub(super) fn interval_time(start_ns: i64) -> String {
     let start = Timestamp::from_nanosecond(start_ns.into()).unwrap_or_default();
-    start.to_zoned(TimeZone::system()).strftime("%Y%m%dT%H%M%S.%3f").to_string()
+    start.strftime("%Y%m%dT%H%M%S.%3fZ").to_string()
 }
 
 fn write_all(

@@ -8,13 +8,22 @@ mod rotator;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use self::pending::PendingIntervals;
 pub(crate) use self::rotated::Rotated;
 pub(crate) use self::rotator::Rotator;
 use crate::output::{IntervalOutputs, OutputReport};
 use crate::{CancelToken, Error, Recording};
+
+/// What becomes of a capture that is cut.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cutting {
+    /// Time between two cuts.
+    pub(crate) every: Duration,
+    /// When the capture will end, if that is known.
+    pub(crate) until: Option<Instant>,
+}
 
 /// Time between two checks whether a thread has ended.
 const END_CHECK: Duration = Duration::from_millis(1);
@@ -30,21 +39,22 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// Cuts every `every`; `each` returns the outputs that it could not write.
+    /// Cuts again and again; `each` returns the outputs that it could not write. `rotated` takes what becomes of the intervals.
     pub(crate) fn start(
         rotator: Rotator,
-        every: Duration,
+        cutting: Cutting,
+        rotated: Rotated,
         each: impl FnMut(Recording) -> Vec<OutputReport> + Send + 'static,
     ) -> Result<Self, Error> {
         let failed = |source| Error::System { attempt: "start a thread that cuts".to_owned(), source };
         let pending = Arc::new(PendingIntervals::default());
         let (stop, stopped) = channel();
         let queue = Arc::clone(&pending);
-        let taker = sys::thread::spawn_quiet_thread("intervals", move || take_all(&queue, each));
+        let taker = sys::thread::spawn_quiet_thread("intervals", move || take_all(&queue, rotated, each));
         let taker = taker.map_err(failed)?;
         let queue = Arc::clone(&pending);
         let cutter = sys::thread::spawn_quiet_thread("rotate", move || {
-            rotator.run(every, &stopped, &queue);
+            rotator.run(cutting, &stopped, &queue);
             queue.close();
         });
         let cutter = cutter.inspect_err(|_| pending.close()).map_err(failed)?;
@@ -54,11 +64,12 @@ impl Rotation {
     /// Writes one set of outputs per interval.
     pub(crate) fn of_outputs(
         rotator: Rotator,
-        every: Duration,
+        cutting: Cutting,
         outputs: IntervalOutputs,
         give_up: CancelToken,
     ) -> Result<Self, Error> {
-        Self::start(rotator, every, move |recording| {
+        let rotated = Rotated::summing_up();
+        Self::start(rotator, cutting, rotated, move |recording| {
             let mut written = outputs.write(recording.model(), &give_up);
             written.retain(|output| output.result.is_err());
             written
@@ -112,9 +123,12 @@ impl Drop for Taking<'_> {
     }
 }
 
-fn take_all(pending: &PendingIntervals, mut each: impl FnMut(Recording) -> Vec<OutputReport>) -> Rotated {
+fn take_all(
+    pending: &PendingIntervals,
+    mut rotated: Rotated,
+    mut each: impl FnMut(Recording) -> Vec<OutputReport>,
+) -> Rotated {
     let _taking = Taking(pending);
-    let mut rotated = Rotated::default();
     while let Some(recording) = pending.next() {
         rotated.add(&recording);
         rotated.add_failed(each(recording));

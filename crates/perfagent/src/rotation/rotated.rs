@@ -1,8 +1,9 @@
 //! What became of the intervals of a rotation.
 
-use report::FindingKind;
+use recording::Mode;
+use report::{FindingKind, Intervals, Ledger};
 
-use crate::finished::{Warning, WarningKind};
+use crate::finished::{Ended, Warning, WarningKind};
 use crate::output::OutputReport;
 use crate::{Recording, session};
 
@@ -16,6 +17,10 @@ const MAX_WARNINGS: usize = 16;
 pub(crate) struct Rotated {
     /// How many there were.
     pub(crate) intervals: u64,
+    /// What they have together, if that is asked for.
+    pub(crate) sums: Option<Intervals>,
+    /// The last one that was cut.
+    pub(crate) last: Option<Recording>,
     /// Outputs that could not be written.
     pub(crate) failed: Vec<OutputReport>,
     /// What was lost in intervals. An interval without samples is nothing to warn of.
@@ -27,15 +32,39 @@ pub(crate) struct Rotated {
 }
 
 impl Rotated {
+    /// One that adds up what the intervals have.
+    pub(super) fn summing_up() -> Self {
+        Self { sums: Some(Intervals::default()), ..Self::default() }
+    }
+
     /// Adds an interval whose names are as complete as they get.
     pub(super) fn add(&mut self, recording: &Recording) {
         self.intervals += 1;
+        self.sum_up(recording, recording.ledgers());
+        self.last = Some(recording.clone());
         let lost = recording.findings().iter().filter(|finding| finding.kind == FindingKind::Lost);
         let room = MAX_WARNINGS.saturating_sub(self.lost.len());
         self.lost.extend(lost.take(room).cloned().map(session::warning));
         let unnamed = recording.names_abandoned();
         self.unnamed_intervals += u64::from(unnamed > 0);
         self.unnamed_places += unnamed;
+    }
+
+    /// Adds an interval to the sums.
+    pub(crate) fn sum_up(&mut self, recording: &Recording, ledgers: &[Ledger]) {
+        let Some(sums) = &mut self.sums else { return };
+        // A report of locks shows more than the functions that wait for them.
+        let modes = recording.modes().into_iter().filter(|mode| *mode != Mode::Locks);
+        let profiles: Vec<_> = modes.filter_map(|mode| Some((mode, recording.profile(mode)?))).collect();
+        sums.add(ledgers, profiles.iter().map(|(mode, profile)| (*mode, profile)));
+    }
+
+    /// Replaces what is said about profiles of the last interval without samples: only a profile that has none in any interval is worth a warning.
+    pub(crate) fn judge_samples(&self, warnings: &mut Vec<Warning>, last: &Recording, ended_by: Ended) {
+        let Some(sums) = &self.sums else { return };
+        warnings.retain(|warning| warning.kind != WarningKind::NoSamples);
+        let silent = sums.without_samples(&last.model().recording, session::ended_by(ended_by));
+        warnings.extend(silent.into_iter().map(session::warning));
     }
 
     /// Adds outputs that could not be written.

@@ -1,12 +1,23 @@
 //! Cuts of a running capture: one, or one after each interval.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::Cutting;
 use super::pending::{PendingIntervals, approximate_bytes};
 use crate::late_recording::LateRecording;
 use crate::session::{CutInterval, Request};
 use crate::{Error, Recording};
+
+impl Cutting {
+    /// Whether a cut at this moment would leave less than half an interval. The end of the capture may come a moment late.
+    fn leaves_a_stub(&self, now: Instant) -> bool {
+        self.until.is_some_and(|end| {
+            let apart = end.saturating_duration_since(now).max(now.saturating_duration_since(end));
+            apart < self.every / 2
+        })
+    }
+}
 
 /// Cuts a capture.
 pub(crate) struct Rotator {
@@ -32,14 +43,18 @@ impl Rotator {
         Ok((Recording::late(LateRecording::new(recording, names)), bytes))
     }
 
-    /// Cuts every `every`, until the capture ends or `stopped` closes.
-    pub(super) fn run(&self, every: Duration, stopped: &Receiver<()>, pending: &PendingIntervals) {
+    /// Cuts until the capture ends or `stopped` closes.
+    pub(super) fn run(&self, cutting: Cutting, stopped: &Receiver<()>, pending: &PendingIntervals) {
+        let every = cutting.every;
         let mut due = Instant::now() + every;
         while stopped.recv_timeout(due.saturating_duration_since(Instant::now()))
             == Err(RecvTimeoutError::Timeout)
         {
             // A cut that took longer than an interval is not made up for.
             due = (due + every).max(Instant::now());
+            if cutting.leaves_a_stub(Instant::now()) {
+                continue;
+            }
             match self.cut_and_measure() {
                 Ok((recording, bytes)) => {
                     if !pending.push(recording, bytes) {
@@ -50,5 +65,24 @@ impl Rotator {
                 Err(error) => tracing::warn!(target: "perfagent", "{error}"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn no_cut_leaves_less_than_half_an_interval() {
+        let begin = Instant::now();
+        let at = |ms| begin + Duration::from_millis(ms);
+        let cutting = Cutting { every: Duration::from_millis(1000), until: Some(at(3400)) };
+        let cuts = [1000, 2000, 3000, 3400, 3450].map(|ms| !cutting.leaves_a_stub(at(ms)));
+        assert_eq!(cuts, [true, true, false, false, false]);
+        let exact = Cutting { until: Some(at(3500)), ..cutting };
+        assert!(!exact.leaves_a_stub(at(3000)), "half an interval is left");
+        assert!(!Cutting { until: None, ..cutting }.leaves_a_stub(at(3400)));
     }
 }

@@ -40,7 +40,7 @@ mod user_walks;
 
 pub(crate) use added_targets::NewTarget;
 pub(crate) use cut::CutInterval;
-pub(crate) use result::{CaptureResult, warning};
+pub(crate) use result::{CaptureResult, ended_by, warning};
 pub(crate) use run::Request;
 pub(crate) use shared::Shared;
 pub(crate) use start::{Order, Session};

@@ -125,12 +125,16 @@ fn report_on(
     ended_by: Ended,
     warnings: &mut Vec<Warning>,
 ) -> (SymbolizedRecording, Vec<Ledger>) {
-    let ended_by = if ended_by == Ended::TargetsExited { EndedBy::TargetsExited } else { EndedBy::Request };
-    let (symbolized, report) = report::complete(recording, names, ended_by);
+    let (symbolized, report) = report::complete(recording, names, self::ended_by(ended_by));
     // Advice tells what was lost, if it matters.
     let told = report.warnings.into_iter().filter(|finding| finding.kind != FindingKind::Lost);
     warnings.extend(told.map(warning));
     (symbolized, report.ledgers)
+}
+
+/// The end of a capture as a report on it distinguishes it.
+pub(crate) fn ended_by(ended: Ended) -> EndedBy {
+    if ended == Ended::TargetsExited { EndedBy::TargetsExited } else { EndedBy::Request }
 }
 
 /// A finding as the library tells it.

@@ -6,7 +6,7 @@ mod samples;
 
 pub use self::finding::{EndedBy, Finding, FindingKind};
 
-use recording::{Mode, SymbolizedRecording};
+use recording::{Mode, Recording, SymbolizedRecording};
 
 use crate::ledger::Ledger;
 
@@ -18,13 +18,25 @@ pub(crate) fn of(symbolized: &SymbolizedRecording, ledgers: &[Ledger], ended_by:
     }
     let mut findings = names::of(&symbolized.names.outcome);
     findings.extend(samples::not_run(recording));
-    // A wall-clock profile lacks nothing that neither of the others lacks.
-    for ledger in ledgers.iter().filter(|ledger| ledger.mode != Mode::Wall && ledger.mode.has_stacks()) {
+    for ledger in taken(ledgers) {
         findings.extend(samples::no_room(ledger));
         findings.extend(samples::without_value(ledger));
-        if ledger.samples == 0 {
-            findings.push(samples::none(recording, ledger.mode, ended_by));
-        }
     }
+    findings.extend(without_samples(recording, ledgers, ended_by));
     findings
+}
+
+/// Which profiles have no samples, and why.
+pub(crate) fn without_samples(
+    recording: &Recording,
+    ledgers: &[Ledger],
+    ended_by: EndedBy,
+) -> impl Iterator<Item = Finding> {
+    let empty = taken(ledgers).filter(|ledger| ledger.samples == 0 && !ledger.never_began);
+    empty.map(move |ledger| samples::none(recording, ledger.mode, ended_by))
+}
+
+/// The ledgers of the profiles with samples of their own. A wall-clock profile lacks nothing that neither of the others lacks.
+fn taken(ledgers: &[Ledger]) -> impl Iterator<Item = &Ledger> {
+    ledgers.iter().filter(|ledger| ledger.mode != Mode::Wall && ledger.mode.has_stacks())
 }

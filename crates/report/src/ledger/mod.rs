@@ -3,6 +3,7 @@
 mod complete;
 mod entries;
 mod frames;
+mod later;
 mod model;
 mod process;
 mod running;

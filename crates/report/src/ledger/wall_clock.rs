@@ -29,6 +29,19 @@ impl WallClock {
         sum([self.on_cpu_ns, self.run_queue_ns, self.blocked_ns, self.io_wait_ns])
     }
 
+    /// Adds the sums of another interval.
+    pub(super) fn include(&mut self, other: &Self) {
+        for (sum, more) in [
+            (&mut self.on_cpu_ns, other.on_cpu_ns),
+            (&mut self.run_queue_ns, other.run_queue_ns),
+            (&mut self.blocked_ns, other.blocked_ns),
+            (&mut self.io_wait_ns, other.io_wait_ns),
+            (&mut self.threads_ns, other.threads_ns),
+        ] {
+            add(sum, more);
+        }
+    }
+
     /// Adds the time of a count.
     pub(super) fn add(&mut self, time: WallTime) {
         let in_state = match time.state {

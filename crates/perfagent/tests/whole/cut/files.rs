@@ -46,14 +46,14 @@ fn a_rotated_capture_writes_a_set_of_files_for_each_interval() {
             .unwrap_or_else(|| panic!("{name}"));
         let time = &name[stem.len()..name.len() - extension.len()];
         let digits: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
-        assert_eq!(digits, "00000000T000000.000", "{name}");
+        assert_eq!(digits, "00000000T000000.000Z", "{name}");
         // An interval may be without samples.
         assert!(!bytes.is_empty() || extension == ".folded", "{name}");
         if extension == ".perf-agent" {
             let recording = Recording::read_from(&bytes[..]).unwrap();
             let span = recording.model().recording.span;
             let millis = span.start_ns / 1_000_000 % 1000;
-            assert_eq!(time[16..], format!("{millis:03}"), "{name}");
+            assert_eq!(time[16..], format!("{millis:03}Z"), "{name}");
             if let Some(end_ns) = end_ns {
                 assert!(i64::abs(span.start_ns - end_ns) < 1_000_000, "{name}: {end_ns}");
             }
