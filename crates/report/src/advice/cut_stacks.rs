@@ -42,7 +42,15 @@ pub(super) fn of(recording: &Recording, ledger: &Ledger) -> Option<Advice> {
             add(places.entry((end, place(recording, &entry.at))).or_default(), entry.count);
         }
     }
-    let ((end, place), _) = places.into_iter().max_by_key(|(_, count)| *count)?;
+    let ((end, place), count) = places.into_iter().max_by_key(|(_, count)| *count)?;
+    if is_walked_later(end) && ledger.unsent_ring_full.saturating_mul(2) > count {
+        let message = format!(
+            "{}: {share_pct:.0} % of the stacks are cut, most because they came before their unwind tables and did not fit into the ring",
+            ledger.subject()
+        );
+        let remedy = Some("raise --ring-size".to_owned());
+        return Some(Advice { kind: AdviceKind::CutStacks, share_pct, message, remedy });
+    }
     let what = match &place {
         Place::Code(runtime) => format!(" in code that {} made at run time", runtime.name(None)),
         Place::File(path) | Place::UnreadFile(path) => format!(" in {path}"),
@@ -52,6 +60,11 @@ pub(super) fn of(recording: &Recording, ledger: &Ledger) -> Option<Advice> {
         format!("{}: {share_pct:.0} % of the stacks are cut, most{what} ({})", ledger.subject(), cause(end));
     let remedy = remedy(recording, end, &place);
     Some(Advice { kind: AdviceKind::CutStacks, share_pct, message, remedy })
+}
+
+/// Whether the programs send a stack with this end to user space, which can walk it further.
+fn is_walked_later(end: WalkEnd) -> bool {
+    matches!(end, WalkEnd::NoMapping | WalkEnd::TableNotReady | WalkEnd::UnsupportedRule)
 }
 
 /// Where the outermost frame of a stack is that was found.

@@ -162,6 +162,25 @@ fn cut_stacks_are_told_with_cause_place_and_remedy() {
 }
 
 #[test]
+fn stacks_that_did_not_fit_into_the_ring_are_cut_because_of_the_ring() {
+    let cut = |end, unsent| {
+        let mut capture = on_cpu();
+        let frame = capture.frame("f");
+        add(&mut capture, &[frame], end, 20);
+        add(&mut capture, &[frame], WalkEnd::Root, 80);
+        capture.accounting.sampler.unsent_ring_full = unsent;
+        lines(capture, &Packages::new()).remove(0)
+    };
+    assert_eq!(
+        cut(WalkEnd::TableNotReady, 19),
+        "on-cpu: 20 % of the stacks are cut, most because they came before their unwind tables and did not fit into the ring: \
+         raise --ring-size"
+    );
+    assert!(cut(WalkEnd::TableNotReady, 9).contains("--unwind dwarf"), "the others had another cause");
+    assert!(!cut(WalkEnd::FpChain, 20).contains("ring"), "such a stack is not sent");
+}
+
+#[test]
 fn lost_samples_are_told_with_the_main_cause() {
     let mut capture = on_cpu();
     let main = capture.frame("main");
