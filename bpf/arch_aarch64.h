@@ -23,6 +23,8 @@ struct pt_regs {
 #define REGS_SP(regs) ((regs)->sp)
 #define REGS_FP(regs) ((regs)->regs[29])
 #define REGS_MODE(regs) ((regs)->pstate)
+/* The memory of a process that has ended may leave this number to another one. */
+#define MEMORY_NUMBER(mm) ((u64)(mm))
 /* No rule needs it. */
 #define TASK_THREAD_POINTER(task) ((void)(task), 0)
 

@@ -31,7 +31,17 @@ struct task_struct___x86 {
 	struct thread_struct thread;
 };
 
+/* arch/x86/include/asm/mmu.h */
+struct mm_struct___x86 {
+	struct {
+		u64 ctx_id;
+	} context;
+};
+
 #pragma clang attribute pop
+
+/* The number of a memory, which no other memory ever gets. */
+#define MEMORY_NUMBER(mm) BPF_CORE_READ((struct mm_struct___x86 *)(mm), context.ctx_id)
 
 /* As the thread has set it by system calls, and as it was at its last switch. */
 #define TASK_THREAD_POINTER(task) BPF_CORE_READ((struct task_struct___x86 *)(task), thread.fsbase)

@@ -101,6 +101,16 @@ static __always_inline bool still_returns(struct heap_call *call)
 	return (u32)address == call->caller || (address && address == return_page());
 }
 
+/* The object at an address in the memory of the current thread. */
+static __always_inline struct object_id own_object(u64 address)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+	struct object_id id = {.address = address, .memory = MEMORY_NUMBER(mm)};
+
+	return id;
+}
+
 /* Whether the place at `sp` is inside of a call that goes on. */
 static __always_inline bool is_inside(struct heap_call *call, u64 sp, u32 exec)
 {
@@ -251,11 +261,9 @@ static __always_inline u64 key_of_call(void *ctx, struct heap_call *call, u32 ti
 /* The call gives back the object at an address. A function of its own: its stack is free again before the walk. */
 static __noinline int give_back_in_call(struct heap_call *call, u64 address)
 {
-	struct object_id id = {.address = address};
+	struct object_id id = own_object(address);
 	struct object old;
 
-	id.pid = call->pid;
-	id.exec = call->exec;
 	if (!remove_object(&id, &old)) {
 		count_heap(HEAP_UNKNOWN, 1);
 		return 0;
@@ -346,7 +354,7 @@ static __always_inline int call_ends(struct pt_regs *ctx, bool follows, u32 pops
 {
 	u64 thread = bpf_get_current_pid_tgid(), address;
 	struct heap_call *known = bpf_map_lookup_elem(&heap_calls, &thread), call;
-	struct object_id id = {};
+	struct object_id id = own_object(0);
 	struct object object;
 
 	if (!known || known->sp + pops != REGS_SP(ctx))
@@ -354,8 +362,6 @@ static __always_inline int call_ends(struct pt_regs *ctx, bool follows, u32 pops
 	call = *known;
 	bpf_map_delete_elem(&heap_calls, &thread);
 	address = address_given(ctx, &call);
-	id.pid = call.pid;
-	id.exec = call.exec;
 	if (call.old_address) {
 		id.address = call.old_address;
 		/* realloc(old, 0) frees. */
@@ -426,19 +432,18 @@ static __noinline int exception_caught(struct pt_regs *ctx)
 /* A call of a function that frees begins. */
 static __noinline int free_object(struct pt_regs *ctx)
 {
-	struct object_id id = {.address = REGS_ARG1(ctx)};
+	struct object_id id = own_object(REGS_ARG1(ctx));
 	u64 thread = bpf_get_current_pid_tgid();
 	struct object object;
-	u32 tid;
+	u32 pid, tid;
 
-	if (!id.address || !current_numbers(&id.pid, &tid))
+	if (!id.address || !current_numbers(&pid, &tid))
 		return 0;
 	count_heap(HEAP_CALLS, 1);
-	id.exec = exec_number();
 	if (remove_object(&id, &object)) {
 		add_freed(&object);
 		count_heap(HEAP_FREED, 1);
-	} else if (!is_inside(bpf_map_lookup_elem(&heap_calls, &thread), REGS_SP(ctx), id.exec)) {
+	} else if (!is_inside(bpf_map_lookup_elem(&heap_calls, &thread), REGS_SP(ctx), exec_number())) {
 		count_heap(HEAP_UNKNOWN, 1);
 	}
 	return 0;

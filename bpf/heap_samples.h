@@ -135,18 +135,16 @@ static __noinline int enter_shared(struct object_id *id, struct object *object)
 static __noinline int take_sampled(struct pt_regs *ctx)
 {
 	struct object object = {};
-	struct object_id id = {};
+	struct object_id id = own_object(0);
 	struct heap_call call = {};
 	struct heap_site *site;
 	u32 tid;
 
-	if (!current_numbers(&id.pid, &tid))
+	if (!current_numbers(&call.pid, &tid))
 		return 0;
 	count_heap(HEAP_CALLS, 1);
 	if (read_sample(ctx, &object, &id.address))
 		return 0;
-	call.pid = id.pid;
-	id.exec = exec_number();
 	object.key = key_of_call(ctx, &call, tid);
 	if (!object.key || add_objects(object.key, object.number, object.size))
 		return 0;
@@ -166,12 +164,11 @@ static __noinline int take_sampled(struct pt_regs *ctx)
 /* Which object it is in the table. False: that cannot be told. */
 static __always_inline bool identify(struct object_id *id, u64 address)
 {
-	u32 tid;
+	u32 pid, tid;
 
-	if (!address || !current_numbers(&id->pid, &tid))
+	if (!address || !current_numbers(&pid, &tid))
 		return false;
-	id->address = address;
-	id->exec = exec_number();
+	*id = own_object(address);
 	count_heap(HEAP_CALLS, 1);
 	return true;
 }

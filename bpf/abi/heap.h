@@ -25,11 +25,10 @@ struct heap_counts {
 	unsigned long long at[HEAP_COUNTS];
 };
 
-/* A live object. Each program that a process executes has objects of its own. */
+/* A live object. It belongs to a memory, which several processes may share (vfork, CLONE_VM). An exec begins another one. */
 struct object_id {
 	unsigned long long address;
-	unsigned int pid;
-	unsigned int exec; /* how many programs the process has executed */
+	unsigned long long memory; /* its number */
 };
 
 struct object {

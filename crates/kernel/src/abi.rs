@@ -55,7 +55,7 @@ const _: () = {
     assert!(size_of::<types::lock_wait>() == 48);
     assert!(size_of::<types::seam_record>() == 56);
     assert!(size_of::<types::object_id>() == 16);
-    assert!(std::mem::offset_of!(types::object_id, pid) == 8);
+    assert!(std::mem::offset_of!(types::object_id, memory) == 8);
     assert!(unwind::abi::cfa::UNSUPPORTED as u32 == types::cfa_kind::CFA_UNSUPPORTED.0);
     assert!(unwind::abi::cfa::PLT as u32 == types::cfa_kind::CFA_PLT.0);
     assert!(unwind::abi::cfa::FP_DEREF as u32 == types::cfa_kind::CFA_FP_DEREF.0);

@@ -143,25 +143,18 @@ pub(crate) struct HeapMaps {
     objects: MapHandle,
     counts: MapHandle,
     sites: MapHandle,
-    /// Objects that user space has taken out of the table.
-    forgotten: u64,
 }
 
 impl HeapMaps {
     pub(crate) fn find(map: impl Fn(&'static str) -> Result<MapHandle, Error>) -> Result<Self, Error> {
-        Ok(Self {
-            objects: map("live_objects")?,
-            counts: map("heap_counts")?,
-            sites: map("heap_sites")?,
-            forgotten: 0,
-        })
+        Ok(Self { objects: map("live_objects")?, counts: map("heap_counts")?, sites: map("heap_sites")? })
     }
 
     pub(crate) fn counts(&self) -> Result<HeapCounts, Error> {
         use types::heap_count as count;
         let failed = |source| Error::Map { action: "read", map: "heap_counts", source };
         let at = |which: types::heap_count| at(&self.counts, which).map_err(failed);
-        let removed = at(count::HEAP_REMOVED)? + self.forgotten;
+        let removed = at(count::HEAP_REMOVED)?;
         Ok(HeapCounts {
             calls: at(count::HEAP_CALLS)?,
             freed: at(count::HEAP_FREED)?,
@@ -192,21 +185,5 @@ impl HeapMaps {
     /// Live objects that the table has room for.
     pub(crate) fn capacity(&self) -> u32 {
         self.objects.max_entries()
-    }
-
-    /// Takes the objects of some processes out of the table. They stay in use in the sums.
-    pub(crate) fn forget(&mut self, mut of: impl FnMut(u32) -> bool) -> Result<(), Error> {
-        let failed = |source| Error::Map { action: "empty", map: "live_objects", source };
-        let pid = |key: &[u8]| key.get(8..)?.first_chunk().map(|pid| u32::from_ne_bytes(*pid));
-        let gone: Vec<Vec<u8>> = self.objects.keys().filter(|key| pid(key).is_some_and(&mut of)).collect();
-        for key in gone {
-            match self.objects.delete(&key) {
-                Ok(()) => self.forgotten += 1,
-                // A program was faster.
-                Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        Ok(())
     }
 }

@@ -198,14 +198,6 @@ impl Kernel {
         self.heap.capacity()
     }
 
-    /// Makes room in the table of live objects: takes out those of some processes. In the sums they stay in use.
-    ///
-    /// # Errors
-    /// [`Error::Map`].
-    pub fn forget_objects(&mut self, of: impl FnMut(u32) -> bool) -> Result<(), Error> {
-        self.heap.forget(of)
-    }
-
     /// Installs an unwind table, so that mappings can refer to it.
     ///
     /// # Errors

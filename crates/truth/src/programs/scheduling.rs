@@ -15,6 +15,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("sleepers", "sleepers.c"),
     ("leaver", "leaver.c"),
     ("locks", "locks.c"),
+    ("one_memory", "one_memory.c"),
     ("pacer", "pacer.c"),
     ("pingpong", "pingpong.c"),
     ("siege", "siege.c"),

@@ -69,6 +69,19 @@ fn exact_allocations_are_those_that_the_program_counts_itself() {
     assert_eq!(incomplete, [""; 0]);
 }
 
+#[test]
+fn objects_of_a_memory_that_processes_share_are_freed_by_any_of_them() {
+    let Some(setup) = Setup::as_root(Setup::beside_others) else { return };
+    let program = Scheduling::new(&setup.out).path("one_memory").unwrap();
+    let (lines, finished) = run(&setup, Command::new(program).arg("1000"), &["--heap=exact"]);
+    let (capture, sites) = (finished.heap().unwrap(), printed(&lines));
+    assert_eq!(sites.len(), 2, "{lines:?}");
+    for (name, values) in &sites {
+        assert_eq!(of(&capture, name), *values, "{name}: {:?}", capture.comments);
+    }
+    assert_eq!(capture.ledger("heap.frees_unseen"), None, "{:?}", capture.comments);
+}
+
 /// Whether an estimate is within five standard deviations, where a sample is taken each `rate` bytes.
 fn is_near(estimate: i64, truth: i64, bytes: i64, rate: f64) -> bool {
     let relative = 5.0 * (rate / bytes.max(1) as f64).sqrt();
