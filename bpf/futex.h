@@ -138,6 +138,19 @@ static __always_inline u32 lock_kind_of(struct futex_call *call)
 	return LOCK_NONE;
 }
 
+/* The kind with the mark of a lock that processes may share. */
+static __always_inline u32 marked_kind_of(struct futex_call *call)
+{
+	u32 kind = lock_kind_of(call);
+
+	return kind == LOCK_NONE || call->operation & FUTEX_PRIVATE ? kind : kind | LOCK_SHARED;
+}
+
+/* Marks the address of a futex that processes may share. No address of a program has this bit. */
+#define SHARED_FUTEX (1ULL << 63)
+/* A place of shared memory has these bits of its address in common in all processes. */
+#define OFFSET_IN_PAGE 0xfff
+
 /* The futex that a thread waits for, or is about to wait for; 0: none, or it cannot be read, as the current thread is
  * of another process. */
 static __always_inline u64 futex_waited_for(struct task_struct *task)
@@ -146,16 +159,26 @@ static __always_inline u64 futex_waited_for(struct task_struct *task)
 
 	if (!futex_call_in(saved_registers(task), &call, true) || lock_kind_of(&call) == LOCK_NONE)
 		return 0;
-	return call.address;
+	return call.operation & FUTEX_PRIVATE ? call.address : call.address | SHARED_FUTEX;
 }
 
-/* Whether the current thread is in a call that may wake waiters of a futex. */
-static __always_inline bool is_in_futex(u64 address)
+/*
+ * Whether the current thread is in a call that may wake waiters of a futex, as futex_waited_for has it. The thread is
+ * just waking one: a shared futex may have another address here.
+ */
+static __always_inline bool is_in_futex(u64 futex)
 {
+	u64 address = futex & ~SHARED_FUTEX;
 	struct futex_call call = {};
 
-	return futex_call_in(current_saved_registers(), &call, true) &&
-	       (call.address == address || call.second == address);
+	if (!futex_call_in(current_saved_registers(), &call, true))
+		return false;
+	if (call.address == address || call.second == address)
+		return true;
+	if (!(futex & SHARED_FUTEX) || call.operation & FUTEX_PRIVATE)
+		return false;
+	return !((call.address ^ address) & OFFSET_IN_PAGE) ||
+	       (call.second && !((call.second ^ address) & OFFSET_IN_PAGE));
 }
 
 #endif

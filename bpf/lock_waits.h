@@ -106,7 +106,7 @@ static __always_inline u64 stackless_holder(struct sampler_state *s, struct lock
 /* The key of the stack of the thread that holds the lock for which the current thread waits; 0: not known. */
 static __always_inline u64 owner_of(struct sampler_state *s, struct lock_run *l, struct futex_call *call)
 {
-	u32 number = owner_number(call, l->kind);
+	u32 number = owner_number(call, lock_kind_of(call));
 	struct lock_holder *holder;
 	u64 name;
 
@@ -137,7 +137,7 @@ __noinline int leave_for_lock(u32 slot)
 	l->owner = 0;
 	if (l->state != OFF_BLOCKED || !futex_call_in(current_saved_registers(), &call, true))
 		return 0;
-	l->kind = lock_kind_of(&call);
+	l->kind = marked_kind_of(&call);
 	if (l->kind == LOCK_NONE)
 		return 0;
 	l->lock = call.address;
@@ -155,7 +155,7 @@ static __always_inline void note_lock_asleep(struct task_struct *task, struct th
 	t->owner = 0;
 	if (!futex_call_in(saved_registers(task), &call, false))
 		return;
-	t->lock_kind = lock_kind_of(&call);
+	t->lock_kind = marked_kind_of(&call);
 	if (t->lock_kind != LOCK_NONE)
 		t->lock = call.address;
 }

@@ -118,6 +118,8 @@ enum lock_kind {
 	LOCK_KERNEL_RT = 9,
 	LOCK_KERNEL_PERCPU = 10,
 	LOCK_KERNEL_SEMAPHORE = 11,
+	/* Beside these: the call lets other processes wait for the lock too. */
+	LOCK_SHARED = 1 << 8,
 };
 
 /* In MESSAGE_LOCK: what the waits have in common whose sums come under the hash of the message. */

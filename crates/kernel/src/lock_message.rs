@@ -78,6 +78,8 @@ pub struct LockMessage {
     pub address: u64,
     /// How threads wait for it.
     pub kind: LockKind,
+    /// Threads of other processes may wait for it too.
+    pub shared: bool,
     /// The number of the bucket of the lengths: see `LENGTH_SUB_SHIFT` of `bpf/abi/messages.h`.
     pub bucket: Option<u32>,
 }
@@ -89,7 +91,8 @@ impl LockMessage {
         let half = |at: usize| Some(u32::from_ne_bytes(*lock.get(at..)?.first_chunk()?));
         let known = |key: u64| (key != 0).then_some(key);
         use std::mem::offset_of;
-        let kind = half(offset_of!(types::lock_wait, kind))?;
+        let marked = half(offset_of!(types::lock_wait, kind))?;
+        let kind = marked & !lock_kind::LOCK_SHARED.0;
         Some(Self {
             hash: header.hash,
             event: Event::try_from(u32::from(header.event)).ok()?,
@@ -101,6 +104,7 @@ impl LockMessage {
             released: half(offset_of!(types::lock_wait, released))? != 0,
             address: word(offset_of!(types::lock_wait, address))?,
             kind: LockKind::ALL.into_iter().find(|known| *known as u32 == kind)?,
+            shared: marked != kind,
             bucket: half(offset_of!(types::lock_wait, length))?.checked_sub(1),
         })
     }
@@ -167,7 +171,11 @@ mod tests {
             panic!("refused")
         };
         assert_eq!((of_length.event, of_length.bucket), (Event::LockLength, Some(0)));
-        for kind in [0, 12] {
+        let Some(Message::Lock(shared)) = decode_message(&message(Event::Lock, 0x101, 0)) else {
+            panic!("refused")
+        };
+        assert_eq!((shared.kind, shared.shared, lock.shared), (LockKind::Wait, true, false));
+        for kind in [0, 12, 0x10c, 0x201] {
             assert_eq!(decode_message(&message(Event::Lock, kind, 0)), None, "kind {kind}");
         }
     }

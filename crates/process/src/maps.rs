@@ -14,6 +14,8 @@ pub struct Entry<'a> {
     pub end: u64,
     /// Whether it is code.
     pub executable: bool,
+    /// Whether its memory is that of the file: other processes see what is written there.
+    pub shared: bool,
     /// Position in the file.
     pub offset: u64,
     /// Major number of the file's device.
@@ -65,6 +67,7 @@ pub(crate) fn parse(line: &[u8]) -> Option<Entry<'_>> {
         start,
         end,
         executable: permissions[2] == b'x',
+        shared: permissions[3] == b's',
         offset,
         dev_major: u32::try_from(dev_major).ok()?,
         dev_minor: u32::try_from(dev_minor).ok()?,
@@ -122,6 +125,7 @@ mod tests {
             start: 0x7f03259c3000,
             end: 0x7f03259e5000,
             executable: true,
+            shared: false,
             offset: 0x2000,
             dev_major: 0xfe,
             dev_minor: 0,
@@ -131,6 +135,7 @@ mod tests {
         assert_eq!(parse(line), Some(expected));
         let anonymous = parse(b"ffff0000-ffff1000 rw-p 00000000 00:00 0 ").unwrap();
         assert_eq!((anonymous.path, anonymous.executable, anonymous.inode), (&b""[..], false, 0));
+        assert!(parse(b"ffff0000-ffff1000 rw-s 00000000 00:01 7 /memfd:x").unwrap().shared);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub enum ModuleKind {
 }
 
 /// Which file it was on the machine of the capture. All fields are zero if it could not be opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// Major number of the device.
     pub dev_major: u32,

@@ -7,7 +7,7 @@ use profile::{Label, LabelValue};
 use recording::{FrameId, MissingStack, Names, Recording, Stack, State, WalkEnd};
 
 use crate::scheduler_functions;
-use crate::selection::{Entry, StackRef};
+use crate::selection::{Entry, LockWaits, StackRef};
 
 /// Beginnings of the names of kernel functions that lead from a tracepoint to our programs.
 const OWN_FRAMES: [&str; 5] =
@@ -16,6 +16,9 @@ const OWN_FRAMES: [&str; 5] =
 const MAX_OWN_FRAMES: usize = 8;
 /// Beginnings of the names of kernel functions that interrupts enter.
 const INTERRUPT_ENTRIES: [&str; 3] = ["asm_sysvec_", "asm_common_interrupt", "asm_exc_nmi"];
+
+/// A waker that has no number in the PID namespace of perf-agent.
+pub(crate) const OUTSIDE_OF_NAMESPACE: &str = "[outside of this PID namespace]";
 
 /// The line that separates a wait from the stack that ended it.
 pub(crate) const WOKEN_BY: &str = "[woken by]";
@@ -79,11 +82,11 @@ impl<'a> StackLines<'a> {
         let (tid, name) = waker.task.thread.as_ref().map_or((0, ""), |thread| (thread.tid, &thread.name));
         let (kernel, _) = waker.stack.split();
         if tid == 0 && waker.stack.end == WalkEnd::NoRegisters {
-            lines.push(fact("[outside of this PID namespace]"));
+            lines.push(fact(OUTSIDE_OF_NAMESPACE));
             return;
         }
-        let entered = kernel.iter().position(|frame| self.name_begins(*frame, &INTERRUPT_ENTRIES));
-        if tid == 0 || entered.is_some() && waker.state == State::WakerInSoftirq {
+        if self.is_interrupt(waker) {
+            let entered = self.interrupt_entry(kernel);
             lines.push(fact("[interrupt]"));
             if self.kernel_stacks {
                 let of_interrupt = entered.map_or(kernel.len(), |entered| entered + 1);
@@ -96,6 +99,23 @@ impl<'a> StackLines<'a> {
         lines.push(StackLine::Fact(format!("process {process}").into()));
         lines.push(StackLine::Fact(format!("thread {name}").into()));
         self.add_stack(waker, lines);
+    }
+
+    /// Whether a waker is an interrupt, which has nothing to do with the thread that it interrupted.
+    pub(crate) fn is_interrupt(&self, waker: &StackRef<'a>) -> bool {
+        let is_of_thread = waker.task.thread.as_ref().is_some_and(|thread| thread.tid != 0);
+        let (kernel, _) = waker.stack.split();
+        !is_of_thread || waker.state == State::WakerInSoftirq && self.interrupt_entry(kernel).is_some()
+    }
+
+    /// Whether waits ended because a thread let go of the lock. A time limit may be over while a thread is in a call on the same lock.
+    pub(crate) fn is_let_go(&self, waits: &LockWaits<'a>) -> bool {
+        waits.released && !waits.waker.as_ref().is_some_and(|waker| self.is_interrupt(waker))
+    }
+
+    /// Where an interrupt entered the kernel, among frames leaf first.
+    fn interrupt_entry(&self, kernel: &[FrameId]) -> Option<usize> {
+        kernel.iter().position(|frame| self.name_begins(*frame, &INTERRUPT_ENTRIES))
     }
 
     /// How many of these kernel frames, leaf first, belong to the tracing of this very event.

@@ -9,6 +9,7 @@ use recording::{Builder, EventId, Key, Limits, LockKey, MissingStack, Role, Stac
 use super::held_stacks::HeldStacks;
 use super::python_stacks::PythonStacks;
 use super::resolver::{Gate, Resolver};
+use super::shared_locks::SharedLocks;
 use super::user_walks::{UserWalks, WalkContext};
 use super::{convert, settings};
 use crate::Config;
@@ -48,6 +49,7 @@ pub(super) struct Intake {
     records_locks: bool,
     /// Of threads that slept at the start: the key of the stack of the owner of the lock that a thread waits for, by the key of its own.
     owners_asleep: HashMap<u64, u64>,
+    shared_locks: SharedLocks,
 }
 
 impl Intake {
@@ -71,6 +73,7 @@ impl Intake {
             samples_lost_before: 0,
             records_locks: config.locks,
             owners_asleep: HashMap::new(),
+            shared_locks: SharedLocks::default(),
         }
     }
 
@@ -167,7 +170,15 @@ impl Intake {
             if message.kind.is_of_kernel() {
                 return self.resolver.kernel_lock_place(&mut self.builder, message.address);
             }
-            self.resolver.lock_place(&mut self.builder, message.pid, message.address, snapshot)
+            let shared = if message.shared {
+                self.shared_locks.find(message.pid, message.exec_id, message.address)
+            } else {
+                None
+            };
+            match shared {
+                Some(place) => self.resolver.shared_lock_place(&mut self.builder, &place),
+                None => self.resolver.lock_place(&mut self.builder, message.pid, message.address, snapshot),
+            }
         });
         let mut attached = convert::lock(message);
         if let Some(owner) =

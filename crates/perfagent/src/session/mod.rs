@@ -32,6 +32,7 @@ mod round;
 mod run;
 mod settings;
 mod shared;
+mod shared_locks;
 mod sleepers;
 mod start;
 mod targets;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use interpreters::python::merge::Position;
 use kernel::{StackMessage, WalkEnd};
 use process::{FileKey, FileKind, MappedFile, RegionKind};
-use profile::{Avma, Label, Svma};
+use profile::{Avma, FileOffset, Label, Svma};
 use recording::{
     Builder, CodeMapping, CodeMappingId, ExecInstance, ExecInstanceId, FileIdentity, Frame, FrameId,
     MissingStack, Module, ModuleId, ModuleKind, Renumbering, Stack, State, TaskId, TaskStackId, ThreadId,
@@ -17,6 +17,7 @@ use recording::{
 
 use super::convert;
 use super::python_stacks::PythonStacks;
+use super::shared_locks::SharedPlace;
 use crate::Config;
 use crate::naming::{DotNetMaps, LiveModule, LiveProgram, PerfMapOwners, WhoIsAsked};
 use crate::processes::{ExecInstance as LiveInstance, ProcessSnapshot};
@@ -194,6 +195,22 @@ impl Resolver {
         let frame = builder.frame(Frame::Native { mapping, svma, exact: true })?;
         let labels = vec![Label::str("comm", snapshot.comm)];
         let task = builder.task(Some(pid), labels, None)?;
+        let stack =
+            Stack { frames: [frame].into(), kernel_frames: 0, end: recording::WalkEnd::Root, missing: None };
+        builder.task_stack(task, stack, State::Blocked)
+    }
+
+    /// A lock in memory that processes share: its place in the file behind that memory.
+    pub(super) fn shared_lock_place(
+        &mut self,
+        builder: &mut Builder,
+        place: &SharedPlace,
+    ) -> Option<TaskStackId> {
+        let module = builder.module(place.module.clone())?;
+        let whole = CodeMapping { module, start: Svma(0), limit: Svma(u64::MAX), file_offset: FileOffset(0) };
+        let mapping = builder.mapping(whole)?;
+        let frame = builder.frame(Frame::Native { mapping, svma: Svma(place.offset), exact: true })?;
+        let task = builder.task(None, Vec::new(), None)?;
         let stack =
             Stack { frames: [frame].into(), kernel_frames: 0, end: recording::WalkEnd::Root, missing: None };
         builder.task_stack(task, stack, State::Blocked)

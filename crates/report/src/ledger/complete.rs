@@ -48,7 +48,7 @@ pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
         for waits in selection::lock_waits(recording) {
             lines.fill(&waits.entry, &mut buffer);
             ledger.shown.add(FrameCounts::of(&buffer, symbolized), waits.entry.count);
-            add_lock_waits(ledger, &waits);
+            add_lock_waits(ledger, &waits, lines.is_let_go(&waits));
         }
     }
     for ledger in ledgers.iter_mut().filter(|ledger| ledger.mode.has_stacks()) {
@@ -60,14 +60,14 @@ pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
     ledgers
 }
 
-/// Adds waits for a lock.
-fn add_lock_waits(ledger: &mut Ledger, waits: &LockWaits<'_>) {
+/// Adds waits for a lock. `let_go`: they ended because a thread let go of it.
+fn add_lock_waits(ledger: &mut Ledger, waits: &LockWaits<'_>, let_go: bool) {
     let entry = &waits.entry;
     add_stack(ledger, entry);
     add_process(ledger, entry);
     add(&mut ledger.lock_ns, entry.time_ns);
     add(&mut ledger.owners_seen, if waits.owner.is_some() { entry.count } else { 0 });
-    add(&mut ledger.released, if waits.released { entry.count } else { 0 });
+    add(&mut ledger.released, if let_go { entry.count } else { 0 });
 }
 
 /// The ledgers before anything is added from the counts that profiles show.

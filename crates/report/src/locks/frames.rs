@@ -43,6 +43,7 @@ const UNKNOWN: &str = "[unknown]";
 
 /// The last component of a path.
 pub(super) fn file_name(path: &str) -> &str {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     path.rsplit('/').next().unwrap_or(path)
 }
 

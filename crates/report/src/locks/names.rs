@@ -1,6 +1,6 @@
 //! The name and the kind of a lock.
 
-use recording::{Frame, SymbolizedRecording};
+use recording::{FileIdentity, Frame, ModuleKind, SymbolizedRecording};
 
 use super::class::{LockClass, class_of};
 use super::frames::{file_name, functions};
@@ -32,6 +32,14 @@ impl<'a> LockNames<'a> {
         let Some(Frame::Native { mapping, svma, .. }) = recording.frame(place) else { return None };
         let (_, module) = recording.mapping(*mapping)?;
         Some(format!("{}+{:#x}", file_name(&module.path), svma.0))
+    }
+
+    /// The file and the offset of a lock in memory that processes share.
+    pub(super) fn shared(&self, waits: &LockWaits<'_>) -> Option<(FileIdentity, u64)> {
+        let recording = &self.0.recording;
+        let Some(Frame::Native { mapping, svma, .. }) = recording.frame(waits.place?) else { return None };
+        let (_, module) = recording.mapping(*mapping)?;
+        (module.kind == ModuleKind::NotElf).then_some((module.identity, svma.0))
     }
 
     /// The name of the file that a lock is a variable of.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use profile::LabelValue;
-use recording::{Recording, State, SymbolizedRecording, TaskStackId};
+use recording::{FileIdentity, Recording, State, SymbolizedRecording, TaskStackId, WalkEnd};
 
 use super::class::{LockClass, is_glue, is_outermost, of_kernel_lock, of_lock};
 use super::frames::{chain, functions, kernel_functions};
@@ -14,15 +14,17 @@ use super::model::{HeldBy, LockReport, LockRow, StackShare};
 use super::names::LockNames;
 use crate::figures::add;
 use crate::selection::{self, LockWaits, StackRef};
-use crate::stack_lines::outermost;
+use crate::stack_lines::{OUTSIDE_OF_NAMESPACE, StackLines, outermost};
 
 /// What rows are kept apart by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum RowKey {
+    /// A held lock in memory that processes share: the file behind it, and the offset there.
+    Shared(FileIdentity, u64),
     /// A held lock that is a variable: process name, file and variable.
     Variable(String, String, String),
-    /// Another held lock: process name and address.
-    Address(String, u64),
+    /// Another held lock: process name, number of the process and address. A lock of the kernel belongs to no process.
+    Address(String, Option<u32>, u64),
     /// A place: class, process name, and its functions.
     Place(LockClass, String, Vec<String>),
 }
@@ -39,7 +41,8 @@ struct Row {
     process: String,
     pids: BTreeMap<u32, ()>,
     file: Option<String>,
-    addresses: BTreeMap<u64, ()>,
+    /// The process of each, unless it belongs to none alone.
+    locks: BTreeMap<(Option<u32>, u64), ()>,
     waits: u64,
     time_ns: u64,
     longest_ns: u64,
@@ -53,7 +56,8 @@ struct Row {
 /// The report of a recording with locks.
 pub(super) fn report(symbolized: &SymbolizedRecording) -> LockReport {
     let recording = &symbolized.recording;
-    let mut makes = Rows { symbolized, names: LockNames::new(symbolized), stacks: HashMap::new() };
+    let lines = StackLines::new(recording, &symbolized.names);
+    let mut makes = Rows { symbolized, names: LockNames::new(symbolized), lines, stacks: HashMap::new() };
     let mut rows: BTreeMap<RowKey, Row> = BTreeMap::new();
     let mut of_lock: HashMap<(TaskStackId, u64), RowKey> = HashMap::new();
     for waits in selection::lock_waits(recording) {
@@ -87,6 +91,7 @@ pub(super) fn report(symbolized: &SymbolizedRecording) -> LockReport {
 struct Rows<'a> {
     symbolized: &'a SymbolizedRecording,
     names: LockNames<'a>,
+    lines: StackLines<'a>,
     /// Functions of stacks, those of the lock itself left out.
     stacks: HashMap<*const recording::Stack, Vec<String>>,
 }
@@ -100,6 +105,9 @@ impl<'a> Rows<'a> {
             place.truncate(PLACE);
             return RowKey::Place(class, process, place);
         }
+        if let Some((identity, offset)) = self.names.shared(waits) {
+            return RowKey::Shared(identity, offset);
+        }
         match (self.names.variable(waits), waits.lock) {
             // It consists of several, which are one for a program in Python.
             (Some(variable), _) if class == LockClass::Interpreter => {
@@ -109,7 +117,10 @@ impl<'a> Rows<'a> {
             (Some(variable), _) => {
                 RowKey::Variable(process, self.names.file(waits).unwrap_or_default().to_owned(), variable)
             }
-            (None, lock) => RowKey::Address(process, lock.map_or(0, |lock| lock.address)),
+            (None, lock) => {
+                let pid = waits.entry.at.task.pid.filter(|_| !class.is_of_kernel());
+                RowKey::Address(process, pid, lock.map_or(0, |lock| lock.address))
+            }
         }
     }
 
@@ -125,11 +136,17 @@ impl<'a> Rows<'a> {
             row.file = self.names.file(waits).map(str::to_owned);
         }
         row.pids.extend(entry.at.task.pid.map(|pid| (pid, ())));
-        row.addresses.extend(waits.lock.map(|lock| (lock.address, ())));
+        let own = (entry.at.task.pid, waits.lock.map_or(0, |lock| lock.address));
+        let lock = match self.names.shared(waits) {
+            Some((_, offset)) => (None, offset),
+            None if class.is_of_kernel() => (None, own.1),
+            None => own,
+        };
+        row.locks.extend(waits.lock.map(|_| (lock, ())));
         add(&mut row.waits, entry.count);
         add(&mut row.time_ns, entry.time_ns);
         row.longest_ns = row.longest_ns.max(waits.longest_ns);
-        add(&mut row.released, if waits.released { entry.count } else { 0 });
+        add(&mut row.released, if self.lines.is_let_go(waits) { entry.count } else { 0 });
         let of_waiter = row.waiters.entry(waiter).or_default();
         add(&mut of_waiter.0, entry.count);
         add(&mut of_waiter.1, entry.time_ns);
@@ -155,7 +172,10 @@ impl<'a> Rows<'a> {
 
     fn waker(&mut self, waker: &StackRef<'a>) -> (Option<String>, Vec<String>) {
         let thread = waker.task.thread.as_ref();
-        if thread.is_none_or(|thread| thread.tid == 0) {
+        if thread.is_none_or(|thread| thread.tid == 0) && waker.stack.end == WalkEnd::NoRegisters {
+            return (None, vec![OUTSIDE_OF_NAMESPACE.to_owned()]);
+        }
+        if self.lines.is_interrupt(waker) {
             return (None, vec![INTERRUPT.to_owned()]);
         }
         (thread.map(|thread| thread.name.clone()), self.functions(waker))
@@ -225,8 +245,8 @@ impl Row {
             pid: if self.pids.len() == 1 { self.pids.keys().next().copied() } else { None },
             processes: self.pids.len(),
             file: self.file,
-            address: self.addresses.keys().next().copied().unwrap_or(0),
-            locks: self.addresses.len(),
+            address: self.locks.keys().map(|(_, address)| *address).min().unwrap_or(0),
+            locks: self.locks.len(),
             waits: self.waits,
             time_ns: self.time_ns,
             longest_ns: self.longest_ns,

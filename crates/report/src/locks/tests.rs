@@ -157,6 +157,85 @@ fn waits_are_added_up_by_lock_and_other_waits_by_place() {
     assert_eq!(work.name, "next_job < worker");
 }
 
+impl Locks {
+    /// A stack of another process with this number.
+    fn stack_in(&mut self, pid: u32, functions: &[&str]) -> TaskStackId {
+        let labels = vec![profile::Label::str("comm", "target")];
+        let task = self.capture.builder.task(Some(pid), labels, None).unwrap();
+        let frames: Vec<_> = functions.iter().map(|name| self.capture.frame(name)).collect();
+        self.capture.stack_of(task, &[], &frames, WalkEnd::Root, State::Blocked)
+    }
+
+    /// The place of a lock in memory that processes share.
+    fn shared(&mut self, inode: u64, offset: u64) -> TaskStackId {
+        let builder = &mut self.capture.builder;
+        let identity = FileIdentity { inode, ..FileIdentity::default() };
+        let (path, kind) = ("/memfd:lock (deleted)".to_owned(), ModuleKind::NotElf);
+        let module = builder.module(Module { path, build_id: None, kind, identity }).unwrap();
+        let (start, limit, file_offset) = (Svma(0), Svma(u64::MAX), profile::FileOffset(0));
+        let mapping = builder.mapping(CodeMapping { module, start, limit, file_offset }).unwrap();
+        let frame = builder.frame(Frame::Native { mapping, svma: Svma(offset), exact: true }).unwrap();
+        self.capture.stack(&[], &[frame], WalkEnd::Root, State::Blocked)
+    }
+}
+
+#[test]
+fn a_lock_belongs_to_its_process_unless_its_memory_is_shared() {
+    let mut locks = Locks::new();
+    let functions = [&MUTEX[..], &["work"]].concat();
+    let [one, other] = [7, 8].map(|pid| locks.stack_in(pid, &functions));
+    for (stack, waits) in [(one, 5), (other, 6)] {
+        locks.waits(stack, (0x5000, None), &[], [waits, 1_000, 1_000]);
+    }
+    let (place, elsewhere) = (locks.shared(40, 0x2100), locks.shared(41, 0x2100));
+    for (stack, address, waits) in [(one, 0x7000, 10), (other, 0x8000, 20)] {
+        locks.waits(stack, (address, Some(place)), &[], [waits, 9_000, 1_000]);
+    }
+    locks.waits(one, (0x7000, Some(elsewhere)), &[], [1, 100, 100]);
+    let report = super::locks(&locks.capture.finish()).unwrap();
+    let rows: Vec<_> =
+        report.held.iter().map(|row| (&*row.name, row.waits, row.locks, row.processes, row.pid)).collect();
+    assert_eq!(
+        rows,
+        [
+            ("memfd:lock+0x2100", 30, 1, 2, None),
+            ("0x5000", 6, 1, 1, Some(8)),
+            ("0x5000", 5, 1, 1, Some(7)),
+            ("memfd:lock+0x2100", 1, 1, 1, Some(7)),
+        ]
+    );
+}
+
+#[test]
+fn a_time_limit_that_interrupts_a_thread_is_not_ended_by_the_thread() {
+    let mut locks = Locks::new();
+    let waiter = locks.stack(&[&MUTEX[..], &["work"]].concat(), State::Blocked);
+    let task = locks.capture.waker(9, "bystander");
+    let kernel = ["futex_wait_wakeup", "asm_sysvec_apic_timer_interrupt", "do_syscall_64"]
+        .map(|name| locks.capture.kernel_frame(name));
+    let frames = [locks.capture.frame("elsewhere")];
+    let mut waker =
+        |kernel: &[_]| locks.capture.stack_of(task, kernel, &frames, WalkEnd::Root, State::WakerInSoftirq);
+    let (interrupt, call) = (waker(&kernel), waker(&kernel[2..]));
+    locks.waits(waiter, (0x5000, None), &[(Role::Releaser, interrupt)], [7, 700, 100]);
+    locks.waits(waiter, (0x5000, None), &[(Role::Releaser, call)], [2, 200, 100]);
+    let symbolized = locks.capture.finish();
+    let report = super::locks(&symbolized).unwrap();
+    let [row] = &report.held[..] else { panic!("{report:#?}") };
+    assert_eq!((row.waits, row.released), (9, 2));
+    let wakers: Vec<_> =
+        row.wakers.iter().map(|of| (of.thread.as_deref(), of.functions.join(" "), of.waits)).collect();
+    assert_eq!(
+        wakers,
+        [
+            (None, "[interrupt: a time limit was over]".to_owned(), 7),
+            (Some("bystander"), "elsewhere".to_owned(), 2)
+        ]
+    );
+    let ledger = &crate::Report::of(&symbolized, crate::EndedBy::Request).ledgers[0];
+    assert_eq!(ledger.released, 2);
+}
+
 #[test]
 fn the_text_tells_the_lock_that_costs_most_first() {
     let text = lock_text(&locks(&some().capture.finish()).unwrap());

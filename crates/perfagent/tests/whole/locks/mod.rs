@@ -44,6 +44,24 @@ fn a_writer_is_the_owner_of_its_lock_and_waits_by_newer_calls_are_seen() {
 }
 
 #[test]
+fn a_mutex_that_processes_share_is_one_lock_at_all_its_addresses() {
+    let flags = [format!("-DROUNDS={ROUNDS}"), "-pthread".to_owned()];
+    let with_locks = |builder: AgentBuilder, _: &std::path::Path| builder.with_locks();
+    let Some((report, waited)) = captured_of(include_str!("shared.c"), &flags, with_locks) else { return };
+    let locks = report.recording().locks().unwrap();
+    let [row] = &locks.held[..] else { panic!("{:#?}", locks.held) };
+    assert!(row.name.starts_with("memfd:lock+0x"), "{row:#?}");
+    assert_eq!((row.class, row.locks), (LockClass::Mutex, 1), "{row:#?}");
+    assert!((2..=3).contains(&row.processes), "{row:#?}");
+    // Those that want it wait for each other too, and shorter than the program counts.
+    assert!(waited >= ROUNDS && (waited..=3 * ROUNDS).contains(&row.waits), "{waited}: {row:#?}");
+    assert!(row.released * 100 >= row.waits * 99, "{row:#?}");
+    let is_holder = |by: &HeldBy| matches!(by, HeldBy::Waiting(functions) if functions.iter().any(|function| function == "hold"));
+    let by_holder: u64 = row.owners.iter().filter(|(by, _)| is_holder(by)).map(|(_, waits)| waits).sum();
+    assert!(by_holder >= ROUNDS, "{row:#?}");
+}
+
+#[test]
 fn the_whole_system_has_the_same_waits_among_those_of_others() {
     let folder = tempfile::tempdir().unwrap();
     let flags = [format!("-DROUNDS={ROUNDS}"), "-pthread".to_owned()];
