@@ -66,7 +66,11 @@ impl FieldKind {
         let located = [("__data_loc ", false), ("__rel_loc ", true)];
         for (mark, relative) in located {
             let Some(rest) = declaration.strip_prefix(mark) else { continue };
-            let base = rest.split('[').next().unwrap_or_default().trim();
+            // Sets of CPUs have no brackets: `__data_loc cpumask_t cpus`.
+            let base = match rest.split_once('[') {
+                Some((base, _)) => base.trim(),
+                None => base_of(rest),
+            };
             return match element_of(base, signed) {
                 _ if size != 4 => Self::Bytes,
                 Some(_) if is_char(base) => Self::LocatedText { relative },
@@ -203,7 +207,13 @@ mod tests {
         assert_eq!(kind("__rel_loc char[] name", 4), FieldKind::LocatedText { relative: true });
         let element = Element { size: 8, signed: false };
         assert_eq!(kind("__data_loc u64[] a", 4), FieldKind::LocatedArray { relative: false, element });
+        assert_eq!(
+            kind("__data_loc cpumask_t cpus", 4),
+            FieldKind::LocatedArray { relative: false, element }
+        );
+        assert_eq!(kind("__rel_loc cpumask_t cpus", 4), FieldKind::LocatedArray { relative: true, element });
         assert_eq!(kind("__data_loc strange_t[] a", 4), FieldKind::Bytes);
+        assert_eq!(kind("__data_loc strange_t a", 4), FieldKind::Bytes);
         assert_eq!(kind("__data_loc char[] name", 8), FieldKind::Bytes);
     }
 
