@@ -4,13 +4,14 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::parameters::ParameterError;
+use crate::path_text::shown_path;
 
 /// Why a target has no place in a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
     /// The file cannot be read.
-    #[error("cannot read {} for a probe: {source}", path.display())]
+    #[error("cannot read {} for a probe: {source}", shown_path(path))]
     Open {
         /// Its path.
         path: PathBuf,
@@ -18,7 +19,10 @@ pub enum ProbeError {
         source: io::Error,
     },
     /// The file has no code that can be probed.
-    #[error("{} is no 64-bit little-endian ELF file; name the program or library itself, not a script", path.display())]
+    #[error(
+        "{} is no 64-bit little-endian ELF file; name the program or library itself, not a script",
+        shown_path(path)
+    )]
     NotElf {
         /// Its path.
         path: PathBuf,
@@ -35,7 +39,7 @@ pub enum ProbeError {
     },
     /// No symbol table has the name.
     #[error(
-        "{} has no function {symbol}{}", path.display(),
+        "{} has no function {symbol}{}", shown_path(path),
         if near.is_empty() { "; if it is stripped, name an offset in the file: 0xOFFSET".to_owned() } else { format!("; similar: {}", near.join(", ")) }
     )]
     UnknownSymbol {
@@ -48,7 +52,7 @@ pub enum ProbeError {
     },
     /// Several functions have the name.
     #[error(
-        "{} has {} functions {symbol}; name one by its offset in the file: {}", path.display(), offsets.len(),
+        "{} has {} functions {symbol}; name one by its offset in the file: {}", shown_path(path), offsets.len(),
         offsets.iter().take(8).map(|offset| format!("{offset:#x}")).collect::<Vec<_>>().join(", ")
     )]
     Ambiguous {
@@ -62,7 +66,8 @@ pub enum ProbeError {
     /// The symbol is a function that chooses the implementation while the file is loaded.
     #[error(
         "{symbol} in {} only chooses among implementations while the program starts (IFUNC); \
-         name the implementation, or the offset of its code: 0xOFFSET", path.display()
+         name the implementation, or the offset of its code: 0xOFFSET",
+        shown_path(path)
     )]
     IndirectFunction {
         /// The file.
@@ -71,7 +76,7 @@ pub enum ProbeError {
         symbol: String,
     },
     /// The target is not in an executable segment.
-    #[error("{target} is at {at:#x}, which is in no executable segment of {}", path.display())]
+    #[error("{target} is at {at:#x}, which is in no executable segment of {}", shown_path(path))]
     OutsideCode {
         /// The file.
         path: PathBuf,
@@ -81,7 +86,7 @@ pub enum ProbeError {
         at: u64,
     },
     /// The offset is behind the end of the function.
-    #[error("{symbol} in {} has {size} bytes, so there is no {symbol}+{offset:#x}", path.display())]
+    #[error("{symbol} in {} has {size} bytes, so there is no {symbol}+{offset:#x}", shown_path(path))]
     BeyondSymbol {
         /// The file.
         path: PathBuf,
@@ -93,7 +98,10 @@ pub enum ProbeError {
         offset: u64,
     },
     /// A probe there would damage the instruction around it.
-    #[error("{target} is inside of an instruction of {}, which begins at offset {begin:#x} in the file", path.display())]
+    #[error(
+        "{target} is inside of an instruction of {}, which begins at offset {begin:#x} in the file",
+        shown_path(path)
+    )]
     InsideInstruction {
         /// The file.
         path: PathBuf,
@@ -103,7 +111,7 @@ pub enum ProbeError {
         begin: u64,
     },
     /// A parameter of the function cannot be read by its name.
-    #[error("parameter {parameter} of {target} in {}: {source}", path.display())]
+    #[error("parameter {parameter} of {target} in {}: {source}", shown_path(path))]
     Parameter {
         /// The file.
         path: PathBuf,
@@ -134,7 +142,7 @@ pub enum ProbeError {
     },
     /// The file has no such USDT probe.
     #[error(
-        "{} has no USDT probe {provider}:{name}; {}", path.display(),
+        "{} has no USDT probe {provider}:{name}; {}", shown_path(path),
         if known.is_empty() { "it has none at all".to_owned() } else { format!("it has {}", known.join(", ")) }
     )]
     UnknownUsdt {

@@ -4,8 +4,10 @@
 //! functions over labels, symbols of the program over those of one of its source files.
 //! Guaranteed: at most [`MAX_ENTRIES`] entries are read, and names up to a bound.
 
+use std::collections::HashMap;
+
 use elf::Section;
-use elf::constants::{self, SHT_DYNSYM, SHT_GNU_VERSYM, SectionType};
+use elf::constants::{self, SHT_DYNSYM, SHT_GNU_VERDEF, SHT_GNU_VERSYM, SectionType};
 
 use crate::image::Image;
 
@@ -15,6 +17,10 @@ const MAX_ENTRIES: usize = 16 << 20;
 const ENTRY: usize = 24;
 /// Longer names are cut.
 const MAX_NAME: usize = 4096;
+/// Versions of a file that are read.
+const MAX_VERSIONS: usize = 1 << 15;
+/// In the number of a symbol's version: it is not the default one.
+const HIDDEN: u16 = 0x8000;
 /// Longer names are not demangled.
 const MAX_MANGLED: usize = 1024;
 /// Names that are demangled.
@@ -31,6 +37,8 @@ const STB_LOCAL: u8 = 0;
 pub(crate) struct Symbol<'f> {
     /// Its name without its version.
     pub name: &'f [u8],
+    /// Its version; empty if it has none, or the file does not define it.
+    pub version: &'f [u8],
     pub address: u64,
     pub size: u64,
     pub is_indirect: bool,
@@ -63,18 +71,57 @@ fn of_types<'f>(
         section.and_then(|section| section.bytes(&image.bytes)).unwrap_or_default()
     };
     let strings = bytes(table.and_then(|table| tables.get(table.link as usize)));
-    let versions = match kind == SHT_DYNSYM {
-        true => bytes(tables.iter().find(|section| section.kind == SHT_GNU_VERSYM)),
-        false => &[],
+    let (numbers, defined) = match kind == SHT_DYNSYM {
+        true => {
+            let of_symbols = bytes(tables.iter().find(|section| section.kind == SHT_GNU_VERSYM));
+            let versions = tables.iter().find(|section| section.kind == SHT_GNU_VERDEF);
+            let names = bytes(versions.and_then(|versions| tables.get(versions.link as usize)));
+            (of_symbols, defined_versions(bytes(versions), names))
+        }
+        false => (&[][..], HashMap::new()),
     };
     let entries = bytes(table).chunks_exact(ENTRY).take(MAX_ENTRIES);
     entries.enumerate().filter_map(move |(index, entry)| {
-        let is_hidden = versions.get(index * 2 + 1).is_some_and(|high| high & 0x80 != 0);
-        symbol(entry, strings, is_hidden, types)
+        let number =
+            numbers.get(index * 2..).and_then(|rest| rest.first_chunk()).map(|two| u16::from_le_bytes(*two));
+        let is_hidden = number.is_some_and(|number| number & HIDDEN != 0);
+        let version = number.and_then(|number| defined.get(&(number & !HIDDEN)).copied());
+        symbol(entry, strings, (is_hidden, version.unwrap_or_default()), types)
     })
 }
 
-fn symbol<'f>(entry: &[u8], strings: &'f [u8], is_hidden: bool, types: &[u8]) -> Option<Symbol<'f>> {
+/// The names of the versions that a file defines, by their number (`Elf64_Verdef`, `Elf64_Verdaux`).
+fn defined_versions<'f>(section: &'f [u8], names: &'f [u8]) -> HashMap<u16, &'f [u8]> {
+    let word = |at: usize| Some(u32::from_le_bytes(*section.get(at..)?.first_chunk()?) as usize);
+    let half = |at: usize| Some(u16::from_le_bytes(*section.get(at..)?.first_chunk()?));
+    let name = |at: usize| {
+        let rest = names.get(at..)?;
+        let rest = rest.get(..MAX_NAME).unwrap_or(rest);
+        rest.get(..rest.iter().position(|byte| *byte == 0)?)
+    };
+    let mut versions = HashMap::new();
+    let mut at = 0usize;
+    for _ in 0..MAX_VERSIONS {
+        let version = || {
+            let own = word(at.checked_add(word(at.checked_add(12)?)?)?)?;
+            Some((half(at.checked_add(4)?)?, name(own)?))
+        };
+        versions.extend(version());
+        match at.checked_add(16).and_then(word).filter(|next| *next > 0).and_then(|next| at.checked_add(next))
+        {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    versions
+}
+
+fn symbol<'f>(
+    entry: &[u8],
+    strings: &'f [u8],
+    (is_hidden, numbered): (bool, &'f [u8]),
+    types: &[u8],
+) -> Option<Symbol<'f>> {
     let name_at = u32::from_le_bytes(*entry.first_chunk()?);
     let info = *entry.get(4)?;
     let section = u16::from_le_bytes(*entry.get(6..)?.first_chunk()?);
@@ -92,8 +139,11 @@ fn symbol<'f>(entry: &[u8], strings: &'f [u8], is_hidden: bool, types: &[u8]) ->
     if name.is_empty() || name.starts_with(b"$") {
         return None;
     }
+    let written = version.and_then(|at| full.get(at..)).unwrap_or_default();
+    let written = written.iter().position(|byte| *byte != b'@').and_then(|at| written.get(at..));
     Some(Symbol {
         name,
+        version: written.unwrap_or(numbered),
         address: u64::from_le_bytes(*entry.get(8..)?.first_chunk()?),
         size: u64::from_le_bytes(*entry.get(16..)?.first_chunk()?),
         is_indirect: kind == STT_GNU_IFUNC,
@@ -110,9 +160,16 @@ pub(crate) fn name_at(symbols: &[u8], names: &[u8], number: usize) -> Option<Str
     (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
 }
 
-/// The symbols with this name in the table that are meant, each address once.
+/// The symbols with this name in the table that are meant, each address once. `name@VERSION` means that version.
 pub(crate) fn named<'f>(image: &'f Image, kind: SectionType, name: &str) -> Vec<Symbol<'f>> {
-    meant(symbols(image, kind).filter(|symbol| symbol.name == name.as_bytes()))
+    match name.split_once('@').filter(|(name, _)| !name.is_empty()) {
+        None => meant(symbols(image, kind).filter(|symbol| symbol.name == name.as_bytes())),
+        Some((name, version)) => {
+            let version = version.trim_start_matches('@').as_bytes();
+            let is_it = |symbol: &Symbol<'_>| symbol.name == name.as_bytes() && symbol.version == version;
+            meant(symbols(image, kind).filter(is_it))
+        }
+    }
 }
 
 /// The symbols whose name in the source is this, with parameters or without.
@@ -163,10 +220,11 @@ mod tests {
     #[test]
     fn versions_kinds_and_bindings_decide_what_is_meant() {
         let read = |name, info, hidden| {
-            symbol(&entry(name, info, 1, 8, 9), STRINGS, hidden, &[STT_NOTYPE, STT_FUNC])
+            symbol(&entry(name, info, 1, 8, 9), STRINGS, (hidden, b""), &[STT_NOTYPE, STT_FUNC])
         };
         let (new, old) = (read(1, 0x12, false).unwrap(), read(7, 0x12, false).unwrap());
         assert_eq!((new.name, old.name), (&b"f"[..], &b"f"[..]));
+        assert_eq!((new.version, old.version), (&b"V2"[..], &b"V1"[..]));
         assert!(new.rank < old.rank, "the default version");
         let rank = |hidden| read(15, 0x12, hidden).map(|symbol| symbol.rank);
         assert!(rank(false) < rank(true), "a hidden version");
@@ -174,8 +232,12 @@ mod tests {
         assert_eq!(read(17, 0x12, false), None, "a name without an end");
         assert_eq!(read(15, 0x11, false), None, "data");
         assert_eq!(read(4000, 0x12, false), None, "a name outside");
-        assert_eq!(symbol(&entry(15, 0x12, 0, 8, 9), STRINGS, false, &[STT_FUNC]), None, "defined elsewhere");
-        assert_eq!(symbol(&entry(15, 0x12, 1, 8, 9)[..23], STRINGS, false, &[STT_FUNC]), None, "cut");
+        assert_eq!(
+            symbol(&entry(15, 0x12, 0, 8, 9), STRINGS, (false, b""), &[STT_FUNC]),
+            None,
+            "defined elsewhere"
+        );
+        assert_eq!(symbol(&entry(15, 0x12, 1, 8, 9)[..23], STRINGS, (false, b""), &[STT_FUNC]), None, "cut");
         let local = read(15, 0x02, false).unwrap();
         let label = read(15, 0x10, false).unwrap();
         let function = read(15, 0x12, false).unwrap();

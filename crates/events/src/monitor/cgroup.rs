@@ -1,7 +1,7 @@
 //! cgroups by name: their directories, opened.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,24 @@ pub(crate) struct Cgroup {
     pub path: PathBuf,
     /// The directory, opened.
     pub fd: OwnedFd,
+}
+
+/// Processes of a cgroup that are listed.
+const MAX_PROCESSES: usize = 1024;
+/// Bytes of their list that are read.
+const MAX_LIST: u64 = 1 << 20;
+
+/// The processes that are in a cgroup itself now; none if it cannot be read.
+#[must_use]
+pub fn processes_in(cgroup: &str) -> Vec<u32> {
+    let read = || -> Option<String> {
+        let mut list = String::new();
+        let path = open(cgroup, None).ok()?.path.join("cgroup.procs");
+        File::open(path).ok()?.take(MAX_LIST).read_to_string(&mut list).ok()?;
+        Some(list)
+    };
+    let list = read().unwrap_or_default();
+    list.lines().filter_map(|line| line.parse().ok()).take(MAX_PROCESSES).collect()
 }
 
 /// Opens the cgroup with this name: an absolute path, or relative to `root`, else to the mount with the controller perf_event, else to

@@ -45,6 +45,7 @@ mod tracefs;
 
 pub use available::is_available;
 pub use builder::{Clock, MonitorBuilder, OnSourcesExited};
+pub use cgroup::processes_in;
 pub use counts::{EventStats, MonitorStats};
 pub use error::MonitorError;
 pub use event_monitor::EventMonitor;
@@ -58,5 +59,6 @@ pub use probe::{ArgumentFrom, ArgumentPlace, FunctionPlace, FunctionProbe, Probe
 pub use request::{Access, EventRequest};
 pub use tracefs::Tracefs;
 
-pub use perf_abi::RecordBody;
+pub use perf_abi::{RecordBody, Task};
+pub use probes::shown_path;
 pub use tracepoints::{Field, Format, Value};

@@ -187,3 +187,39 @@ fn places_of_system_libraries_are_on_instructions_near_the_entry() {
     }
     testkit::skipped("no libc of glibc");
 }
+
+#[test]
+fn an_old_version_of_a_function_is_named_by_its_version() {
+    const VERSIONS: &str = r#"
+asm(".symver old, f@V1");
+asm(".symver new, f@@V2");
+int old(void) { return 0x1234; }
+int new(void) { return 0x5678; }
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("versions");
+    fs::write(&script, "V1 { global: f; local: *; };\nV2 { global: f; } V1;\n").unwrap();
+    let script = format!("-Wl,--version-script={}", script.display());
+    // With .symtab the versions are in the names, without it in a section of their own.
+    for (name, more) in [("symtab", "-g0"), ("dynsym", "-s")] {
+        let options = ["-shared", "-fPIC", "-fno-toplevel-reorder", &script, more];
+        let Some(path) = compiled(folder.path(), name, VERSIONS, &options) else { return };
+        let (bytes, binary) = (fs::read(&path).unwrap(), Binary::open(&path).unwrap());
+        let value = |text: &str| {
+            let code = &bytes[locate(&binary, text).unwrap().offset as usize..][..32];
+            code.windows(4).find_map(|four| match four {
+                [0x34, 0x12, 0, 0] => Some("old"),
+                [0x78, 0x56, 0, 0] => Some("new"),
+                _ => None,
+            })
+        };
+        // On aarch64 the constant is a part of an instruction.
+        if cfg!(target_arch = "x86_64") {
+            let found = ["f", "f@V1", "f@V2", "f@@V2"].map(value);
+            assert_eq!(found, [Some("new"), Some("old"), Some("new"), Some("new")], "{name}");
+        }
+        assert_ne!(locate(&binary, "f@V1").unwrap().offset, locate(&binary, "f").unwrap().offset, "{name}");
+        let error = locate(&binary, "f@V3").unwrap_err();
+        assert!(matches!(error, ProbeError::UnknownSymbol { .. }), "{error}");
+    }
+}

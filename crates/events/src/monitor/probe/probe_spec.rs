@@ -1,6 +1,9 @@
 //! What to probe.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use probes::{read_path, shown_path};
 
 /// A function or a place in code that becomes an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,11 +119,22 @@ impl Probe {
         let kind = self.kind_name();
         match &self.kind {
             ProbeKind::Kernel { target } => format!("{kind}:{target}"),
-            ProbeKind::User { path, target } => format!("{kind}:{}:{target}", path.display()),
+            ProbeKind::User { path, target } => format!("{kind}:{}:{target}", shown_path(path)),
             ProbeKind::Usdt { path, provider, name } => {
-                format!("{kind}:{}:{provider}:{name}", path.display())
+                format!("{kind}:{}:{provider}:{name}", shown_path(path))
             }
         }
+    }
+
+    /// The path under `/proc/PID/root` of the file that a process has at the path of the probe, if that is another file than the one that is probed.
+    /// `None` if it is the same file, or there is none.
+    #[must_use]
+    pub fn other_file_of(&self, pid: u32) -> Option<PathBuf> {
+        let (ProbeKind::User { path, .. } | ProbeKind::Usdt { path, .. }) = &self.kind else { return None };
+        let path = std::path::absolute(path).ok().filter(|path| !path.starts_with("/proc"))?;
+        let theirs = Path::new("/proc").join(pid.to_string()).join("root").join(path.strip_prefix("/").ok()?);
+        let (ours, other) = (std::fs::metadata(&path).ok()?, std::fs::metadata(&theirs).ok()?);
+        (other.is_file() && (ours.dev(), ours.ino()) != (other.dev(), other.ino())).then_some(theirs)
     }
 
     /// Reads what follows the kind in the text of an event: `PATH:SYMBOL` behind `uprobe:`. `None` if the kind is no probe.
@@ -130,7 +144,7 @@ impl Probe {
             if path.is_empty() || target.is_empty() {
                 Err(format!("`{rest}` is not {form}"))
             } else {
-                Ok((path, target))
+                Ok((read_path(path)?, target))
             }
         };
         let kernel = || match rest {
@@ -163,7 +177,7 @@ fn split_path(text: &str) -> Option<(&str, &str)> {
     }
     let splits =
         || text.match_indices(':').filter_map(|(at, _)| Some((text.get(..at)?, text.get(at + 1..)?)));
-    splits().find(|(path, _)| Path::new(path).is_file()).or_else(|| splits().next())
+    splits().find(|(path, _)| read_path(path).is_ok_and(|path| path.is_file())).or_else(|| splits().next())
 }
 
 #[cfg(test)]
@@ -181,6 +195,8 @@ mod tests {
                 Probe::uprobe("/proc/self/exe", "example.com/a/b.(*T).f"),
             ),
             ("uprobe", "prog:f", Probe::uprobe("prog", "f")),
+            ("uprobe", "/opt/my\\x20app/lib\\x3a1.so:f@V1", Probe::uprobe("/opt/my app/lib:1.so", "f@V1")),
+            ("usdt", "/a\\x20b:app:start", Probe::usdt("/a b", "app", "start")),
             ("kprobe", "do_exit", Probe::kprobe("do_exit")),
             ("kretprobe", "do_exit", Probe::kprobe("do_exit").ret()),
             ("usdt", "/bin/a:app:start", Probe::usdt("/bin/a", "app", "start")),
@@ -193,6 +209,7 @@ mod tests {
             ("uprobe", "/bin/a"),
             ("uprobe", "/bin/a:"),
             ("uprobe", ":f"),
+            ("uprobe", "/bin/a\\x2:f"),
             ("usdt", "/bin/a:app"),
             ("usdt", "/bin/a:app:"),
             ("kprobe", ""),
