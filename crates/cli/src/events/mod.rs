@@ -4,6 +4,7 @@ mod clean;
 mod failure;
 mod format;
 mod list;
+mod other_files;
 mod printer;
 mod stat;
 mod stat_printer;

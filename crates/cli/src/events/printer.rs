@@ -20,6 +20,8 @@ pub struct Printer<W> {
     /// By registration.
     events: BTreeMap<EventId, String>,
     threads: ThreadNames,
+    /// The first item has come: from then on records tell of new threads.
+    has_begun: bool,
     /// Events that were printed.
     pub printed: u64,
 }
@@ -27,17 +29,24 @@ pub struct Printer<W> {
 impl<W: Write> Printer<W> {
     /// Prints on `out`. `events`: what the events are called.
     pub fn new(out: W, as_json: bool, events: BTreeMap<EventId, String>) -> Self {
-        Self { out, as_json, events, threads: ThreadNames::default(), printed: 0 }
+        let mut threads = ThreadNames::default();
+        // Some will have ended when their first event is printed.
+        threads.add_living();
+        Self { out, as_json, events, threads, has_begun: false, printed: 0 }
     }
 
     /// Prints an event or a loss, and takes in what a record tells of threads. `stacks`: if the stack of each event is printed too.
     pub fn item(&mut self, item: &Item<'_>, stacks: Option<&mut EventStacks>) -> io::Result<()> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.threads.add_living();
+        }
+        let threads = &mut self.threads;
         let name = item.event.and_then(|id| self.events.get(&id)).map_or("threads", String::as_str);
         match &item.body {
             Body::Event(fields) => {
                 self.printed += 1;
                 let (pid, tid) = (item.meta.id.pid.unwrap_or(0), item.meta.id.tid.unwrap_or(0));
-                let comm = self.threads.of(tid);
+                let comm = threads.of(tid);
                 let stack = stacks.map(|stacks| {
                     let sample = StackSample::of(&fields.sample);
                     if name.starts_with(RETURN) { stacks.of_return(&sample) } else { stacks.of(&sample) }
@@ -76,7 +85,7 @@ impl<W: Write> Printer<W> {
                 )
             }
             Body::Record(record) => {
-                self.threads.note(record);
+                threads.note(record);
                 if let (Some(stacks), Some(pid)) = (stacks, changed_process(record)) {
                     stacks.forget(pid);
                 }

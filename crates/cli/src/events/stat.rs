@@ -8,6 +8,7 @@ use ::events::group::{EventGroup, GatedChild, GroupEvent, GroupOptions, GroupRea
 use ::events::monitor::{MonitorError, Source, read_event};
 
 use super::failure::{failed, tell};
+use super::other_files;
 use super::stat_printer::{CountLine, Span, StatPrinter};
 use crate::event_args::StatArgs;
 use crate::exit_status::{ExitStatuses, of_command, of_exec_error};
@@ -71,6 +72,8 @@ pub fn run(args: &StatArgs, interrupts: &Interrupts, statuses: ExitStatuses) -> 
         Ok(group) => group,
         Err(error) => return Ok(failed(&error, statuses)),
     };
+    let listed: Vec<String> = args.events.iter().flat_map(|list| split(list)).collect();
+    other_files::warn(listed.iter().map(|text| text.trim()), &args.pid, &args.cgroup);
     let out = match open_output(args) {
         Ok(out) => out,
         Err(error) => {

@@ -13,6 +13,7 @@ use ::events::monitor::{Body, EventId, EventMonitor, MonitorBuilder, MonitorErro
 use perfagent::EventStacks;
 
 use super::failure::{failed, tell};
+use super::other_files;
 use super::printer::Printer;
 use crate::event_args::TraceArgs;
 use crate::exit_status::ExitStatuses;
@@ -71,6 +72,7 @@ pub fn run(args: &TraceArgs, interrupts: &Interrupts, statuses: ExitStatuses) ->
         Ok(opened) => opened,
         Err(error) => return Ok(failed(&error, statuses)),
     };
+    other_files::warn(args.events.0.iter().map(|event| event.text.as_str()), &args.pid, &args.cgroup);
     let printed = print(args, &monitor, names, duration, interrupts);
     let stats = monitor.stats();
     if stats.events.values().any(|stats| stats.lost > 0) {

@@ -327,3 +327,34 @@ fn what_a_killed_process_leaves_is_cleaned() {
     assert_status(&lives.wait_with_output().unwrap(), 0);
     assert_eq!(lines(), 0, "{}", definitions());
 }
+
+#[test]
+fn a_process_that_ends_soon_has_its_name() {
+    if !has_tracepoints() {
+        return;
+    }
+    let script = "i=0; while [ $i -lt 50 ]; do (:) & i=$((i+1)); done; wait";
+    let (lines, output) = trace(&["-e", "sched:sched_process_exit"], script);
+    let exits: Vec<_> = lines.iter().filter(|line| line["event"] == "sched:sched_process_exit").collect();
+    assert!(exits.len() >= 50, "{} {}", exits.len(), stderr(&output));
+    assert!(exits.iter().all(|line| line["comm"] == "sh"), "{exits:?}");
+}
+
+#[test]
+fn where_tracefs_is_not_mounted_it_is_mounted_for_this_process_alone() {
+    let Some(mut command) = testkit::unshare(&["--mount"]) else { return };
+    if !has_tracepoints() {
+        return;
+    }
+    let script = "umount -a -t tracefs,debugfs; ls -d /sys/kernel/tracing/events /sys/kernel/debug/tracing/events && exit 77
+        \"$0\" events list sched:sched_switch && \"$0\" events stat -e sched:sched_switch -- true && exec grep -c tracefs /proc/self/mounts";
+    let output = command.args(["sh", "-c", script, env!("CARGO_BIN_EXE_perf-agent")]).output().unwrap();
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        lines.first().is_some_and(|line| line.contains("sched:sched_switch")),
+        "{text} {}",
+        stderr(&output)
+    );
+    assert_eq!(lines.last(), Some(&"0"), "no mount is visible: {text} {}", stderr(&output));
+}

@@ -185,3 +185,46 @@ fn what_cannot_be_counted_is_said() {
         assert!(stderr(&output).contains(said), "{words:?}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn a_probe_of_another_file_than_that_of_the_process_is_warned_of() {
+    let Some(mut command) = testkit::unshare(&["--mount"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let libc =
+        maps.lines().filter_map(|line| line.split_whitespace().last()).find(|path| path.contains("libc.so"));
+    for name in ["lib.so", "other.so"] {
+        std::fs::copy(libc.unwrap(), folder.path().join(name)).unwrap();
+    }
+    let script = "mount --bind other.so lib.so && echo mounted && exec sleep 300";
+    command.args(["sh", "-c", script]).current_dir(folder.path()).stdout(Stdio::piped());
+    let mut target = testkit::Process::start(&mut command).unwrap();
+    assert_eq!(target.first_line(), "mounted");
+    let (pid, library) = (target.pid().to_string(), folder.path().join("lib.so"));
+    let event = format!("uprobe:{}:malloc", library.display());
+    let Some(output) = stat(&["-e", &event, "--pid", &pid, "--duration", "100ms"]) else { return };
+    assert_status(&output, 0);
+    let text = stderr(&output);
+    assert!(text.contains(&format!("process {pid} has another file at this path")), "{text}");
+    assert!(text.contains(&format!("/proc/{pid}/root{}", library.display())), "{text}");
+    let own = std::process::id().to_string();
+    let Some(output) = stat(&["-e", &event, "--pid", &own, "--duration", "100ms"]) else { return };
+    assert!(!stderr(&output).contains("another file"), "{}", stderr(&output));
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_usdt_probe_whose_sites_differ_in_a_type_is_counted_at_all_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("sites.c"), folder.path().join("sites"));
+    std::fs::write(&source, include_str!("usdt_sites.c")).unwrap();
+    let compiled = Command::new(testkit::need!("cc")).args(["-O2", "-o"]).arg(&program).arg(&source).status();
+    assert!(compiled.unwrap().success());
+    let event = format!("usdt:{}:shop:sale", program.display());
+    let Some(output) = stat(&["-e", &event, "--json", "--", program.to_str().unwrap(), "40"]) else { return };
+    assert_status(&output, 0);
+    assert_eq!(stdout(&output), "hits 40 40 40\n");
+    assert_eq!(value(&lines(&stderr(&output)), &event), 120);
+    let refused = run(&["events", "stat", "-e", &format!("{event} n=arg1"), "--", "true"]);
+    assert!(stderr(&refused).contains("arg1 has another type at some of its sites"), "{}", stderr(&refused));
+}

@@ -102,6 +102,18 @@ impl Source for Probe {
                     self.sampled.name
                 ),
                 "mount tracefs, and run as a user who may define probes: mount -t tracefs tracefs /sys/kernel/tracing",
+        if let Some((pid, path)) =
+            opening.targets.iter().find_map(|pid| Some((*pid, self.place.other_file_of(*pid)?)))
+        {
+            self.warnings.push(Warning::new(
+                WarningKind::Target,
+                format!(
+                    "{}: process {pid} has another file at this path, which is not probed",
+                    self.sampled.name
+                ),
+                format!("name its file: {}", probes::shown_path(&path)),
+            ));
+        }
             ));
         }
         self.opened = Some(opened);

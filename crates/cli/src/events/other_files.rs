@@ -1,0 +1,21 @@
+//! Probes of a file that the followed processes do not have at its path, as in a container: they are never hit.
+
+use ::events::monitor::{EventName, processes_in, read_event, shown_path};
+
+use crate::messages;
+
+/// Warns of each file that a followed process has at the path of a probe in place of the probed one.
+pub fn warn<'a>(events: impl IntoIterator<Item = &'a str>, pids: &[u32], cgroups: &[String]) {
+    let of_cgroups = cgroups.iter().flat_map(|cgroup| processes_in(cgroup));
+    let pids: Vec<u32> = pids.iter().copied().chain(of_cgroups).collect();
+    for text in events {
+        let Ok(EventName::Probe(probe)) = read_event(text).map(|event| event.name) else { continue };
+        // One warning for each probe, by the first process that has another file.
+        let other = pids.iter().find_map(|pid| Some((*pid, probe.other_file_of(*pid)?)));
+        if let Some((pid, path)) = other {
+            let what =
+                format!("{}: process {pid} has another file at this path, which is not probed", probe.name());
+            messages::warning(&what, Some(&format!("name its file: {}", shown_path(&path))));
+        }
+    }
+}
