@@ -127,7 +127,8 @@ fn site_at(
     Ok(Site { offset: placement.offset, counter: None, arguments, optimized_out })
 }
 
-/// The arguments at each site: `NAME=argN` as wanted, or else all that can be read at every site.
+/// The arguments at each site: `NAME=argN` as wanted, or else all that can be read at every site and have one type there: the kernel takes no
+/// second place with other types for an event.
 fn usdt_arguments(
     binary: &Binary,
     sites: &[UsdtSite],
@@ -141,10 +142,19 @@ fn usdt_arguments(
     };
     let there: Vec<Vec<Option<String>>> = sites.iter().map(at).collect();
     let readable = |number: usize| there.iter().all(|site| matches!(site.get(number), Some(Some(_))));
+    let type_at = |site: &[Option<String>], number: usize| {
+        let text = site.get(number)?.as_ref()?;
+        Some(text.rsplit_once(':').map_or("", |(_, kind)| kind).to_owned())
+    };
+    let has_one_type = |number: usize| {
+        let mut kinds = there.iter().map(|site| type_at(site, number));
+        let first = kinds.next();
+        kinds.all(|kind| Some(kind) == first)
+    };
     let most = there.iter().map(Vec::len).max().unwrap_or(0);
     let chosen: Vec<(String, usize)> = if wanted.is_empty() {
         (0..most)
-            .filter(|number| readable(*number))
+            .filter(|number| readable(*number) && has_one_type(*number))
             .map(|number| (format!("arg{}", number + 1), number))
             .collect()
     } else {
@@ -155,6 +165,14 @@ fn usdt_arguments(
                 .and_then(|number| number.checked_sub(1))
                 .ok_or_else(|| format!("`{value}` is none of arg1, arg2, …"))?;
             match readable(number) {
+                true if !has_one_type(number) => {
+                    let texts: Vec<&str> = sites.iter().map(|site| site.arguments.as_str()).collect();
+                    Err(format!(
+                        "{value} has another type at some of its sites, and an event has one type for each field: `{}`; \
+                         without this argument the probe is counted at all sites",
+                        texts.join("`, `")
+                    ))
+                }
                 true => Ok((name.to_owned(), number)),
                 false if number >= most => Err(format!("it has {most} arguments, so there is no {value}")),
                 false => {
