@@ -44,6 +44,8 @@ pub(crate) struct Processes {
     looks: NameLooks,
     target_looks: TargetLooks,
     losses: Losses,
+    /// A target had other mappings than the records told of, when it was read again.
+    has_missed_mappings: bool,
     tally: Tally,
     /// Every process is a target.
     system: bool,
@@ -62,6 +64,7 @@ impl Processes {
             looks: NameLooks::default(),
             target_looks: TargetLooks::default(),
             losses: Losses::default(),
+            has_missed_mappings: false,
             tally: Tally::new(system),
             system,
         })
@@ -439,6 +442,11 @@ impl Processes {
     fn reread(&mut self, pid: u32) {
         let Some(process) = self.known.living_mut(pid) else { return };
         let before = process.present().map(|now| now.image.as_ref());
+        let is_target = !process.waker_only;
+        let ranges = |image: &Image| {
+            image.regions().iter().map(|region| (region.start, region.end)).collect::<Vec<_>>()
+        };
+        let before_ranges = before.map(&ranges);
         let Ok(image) = self.files.read(pid, before) else { return };
         // One that has ended shows no mappings any more, or a part of them. Stacks of its life are still to be walked.
         if image.regions().is_empty() || has_ended(pid) {
@@ -449,6 +457,7 @@ impl Processes {
             |program: &&mut Program| [0, image.start_time_ticks].contains(&program.image.start_time_ticks);
         let Some(program) = process.last_program().filter(same) else { return };
         let comm = image.comm.clone();
+        self.has_missed_mappings |= is_target && before_ranges.is_some_and(|before| before != ranges(&image));
         program.image = Arc::new(image);
         self.changes.changed.insert(pid);
         self.renamed(pid, &comm, kernel_ns());
@@ -545,7 +554,7 @@ impl Processes {
     /// Warnings about labels, losses and, if stacks are taken, about files and mappings of targets that could not be read.
     pub(crate) fn take_warnings(&mut self, stacks: bool) -> Vec<crate::Warning> {
         let mut warnings = self.labeller.take_warnings();
-        warnings.extend(self.losses.warnings());
+        warnings.extend(self.losses.warnings(self.system || self.has_missed_mappings));
         if stacks {
             warnings.extend(self.tally.unread.warnings(self.files.counts()));
         }

@@ -31,8 +31,10 @@ impl Losses {
         self.side_band > before.side_band || self.full > before.full
     }
 
-    /// What a user is told.
-    pub(crate) fn warnings(self) -> Vec<Warning> {
+    /// What a user is told. `concern_targets`: a target has mappings that no record told of. Otherwise the lost records were of other programs, and
+    /// only the ledger counts them.
+    pub(crate) fn warnings(self, concern_targets: bool) -> Vec<Warning> {
+        let of_mappings = if concern_targets { self.side_band } else { 0 };
         let told = [
             (
                 self.life,
@@ -40,7 +42,7 @@ impl Losses {
                 "raise --ring-size, or profile fewer processes at a time",
             ),
             (
-                self.side_band,
+                of_mappings,
                 "new executable mappings",
                 "a process maps code faster than it can be followed; frames in code that was mapped for a moment only may \
                  have no names",
@@ -62,14 +64,15 @@ mod tests {
     #[test]
     fn each_kind_is_noticed_and_told_by_itself() {
         let none = Losses::default();
-        assert_eq!(none.warnings(), []);
+        assert_eq!(none.warnings(true), []);
         let life = Losses { life: 3, ..none };
         assert!(life.of_life_since(none) && !life.of_mappings_since(none) && !life.of_life_since(life));
-        assert!(life.warnings()[0].message.starts_with("3 records of forks"));
+        assert!(life.warnings(false)[0].message.starts_with("3 records of forks"));
         let side_band = Losses { side_band: 4, ..none };
         assert!(side_band.of_mappings_since(none) && !side_band.of_life_since(none));
-        assert_eq!(side_band.warnings().len(), 1);
+        assert_eq!(side_band.warnings(true).len(), 1);
+        assert_eq!(side_band.warnings(false), [], "records of other programs");
         let full = Losses { full: 1, ..none };
-        assert!(full.of_mappings_since(none) && full.warnings().is_empty());
+        assert!(full.of_mappings_since(none) && full.warnings(true).is_empty());
     }
 }
