@@ -52,7 +52,7 @@ pub enum MonitorError {
         path: PathBuf,
     },
     /// tracefs is not there.
-    #[error("find tracefs: searched {}; mount it with `mount -t tracefs none /sys/kernel/tracing`, or run as root if it is there", searched.join(", "))]
+    #[error("find tracefs: searched {}; mount it with `mount -t tracefs none /sys/kernel/tracing`, or grant cap_sys_admin: then perf-agent mounts it for itself", searched.join(", "))]
     Tracefs {
         /// Where it was searched.
         searched: Vec<String>,

@@ -2,7 +2,11 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use tracepoints::Format;
 
@@ -22,7 +26,8 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Finds it: `directory` if given, else where mountinfo says, else at the two usual places. Mounts nothing.
+    /// Finds it: `directory` if given, else where mountinfo says, else at the two usual places. If it is nowhere, and this process may mount, it gets a
+    /// mount that no other process sees and that ends with this one.
     ///
     /// # Errors
     /// [`MonitorError::Tracefs`] with the places that were searched.
@@ -34,6 +39,11 @@ impl Tracefs {
         let found = candidates.iter().find(|root| root.join("events").is_dir());
         if let Some(root) = found {
             return Ok(Self { root: root.clone() });
+        }
+        if directory.is_none()
+            && let Some(root) = detached()
+        {
+            return Ok(Self { root });
         }
         let mut searched =
             if directory.is_none() { vec!["/proc/self/mountinfo".to_owned()] } else { Vec::new() };
@@ -92,6 +102,21 @@ impl Tracefs {
         let read = fs::File::open(path).and_then(|file| file.take(MAX_LIST).read_to_string(&mut text));
         read.map(|_| text).map_err(|source| MonitorError::Read { path: path.to_owned(), source })
     }
+}
+
+/// The path to a mount of this process alone. `None` without cap_sys_admin, or where the kernel has no tracefs.
+fn detached() -> Option<PathBuf> {
+    static MOUNT: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    let mount = MOUNT.get_or_init(|| {
+        let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
+        fsconfig_create(context.as_fd()).ok()?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).ok()
+    });
+    let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_ref()?.as_raw_fd()));
+    root.join("events").is_dir().then_some(root)
 }
 
 /// The mount points of a type of file system whose options contain a word, of the root of that file system only.
