@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use perfagent::Agent;
 
@@ -11,19 +11,27 @@ use crate::signals::Interrupts;
 
 /// Time before the first line and between two lines.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Time between two looks whether a signal came.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Calls `stop`. If that takes long, prints how many names are left: repeatedly on a terminal, else once.
+/// Calls `stop`. If that takes long, prints how many names are left: repeatedly on a terminal, else once. The first signal after the last name
+/// gives up the FIFOs that have no reader.
 pub fn while_stopping<T>(agent: &Agent, interrupts: &Interrupts, stop: impl FnOnce() -> T) -> T {
     std::thread::scope(|scope| {
         let (done, stopped) = channel::<()>();
+        let was_interrupted = interrupts.stop.is_cancelled();
         scope.spawn(move || {
-            while stopped.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                let left = agent.names_left().filter(|left| *left > 0 && !interrupts.abandon.is_cancelled());
-                if let Some(left) = left {
+            let (mut due, mut is_told) = (Instant::now() + PATIENCE, false);
+            while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                let left = agent.names_left();
+                if left == Some(0) && !was_interrupted && interrupts.stop.is_cancelled() {
+                    interrupts.abandon.cancel();
+                }
+                let left = left.filter(|left| *left > 0 && !interrupts.abandon.is_cancelled());
+                if let Some(left) = left.filter(|_| !is_told && Instant::now() >= due) {
                     messages::note(&text(left, interrupts.stop.is_cancelled()));
-                    if !std::io::stderr().is_terminal() {
-                        break;
-                    }
+                    is_told = !std::io::stderr().is_terminal();
+                    due = Instant::now() + PATIENCE;
                 }
             }
         });

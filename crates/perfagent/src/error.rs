@@ -38,6 +38,17 @@ pub enum Error {
         /// The command that grants the capabilities.
         setcap_line: String,
     },
+    /// The kernel refused something for which the capabilities are there.
+    #[error("{attempt}: refused, although the capabilities are there: {cause}")]
+    #[non_exhaustive]
+    Refused {
+        /// What was attempted.
+        attempt: String,
+        /// The likely cause.
+        cause: String,
+        /// What to do.
+        hint: String,
+    },
     /// The kernel or the machine lacks a feature.
     #[error("{feature} is not available here (needs {since})")]
     Unsupported {
@@ -187,7 +198,7 @@ pub enum Error {
 pub enum ErrorKind {
     /// See [`Error::InvalidConfig`].
     InvalidConfig,
-    /// See [`Error::Privilege`].
+    /// See [`Error::Privilege`] and [`Error::Refused`].
     Privilege,
     /// See [`Error::Unsupported`].
     Unsupported,
@@ -231,6 +242,10 @@ pub enum ErrorKind {
 pub enum TargetReason {
     /// The process does not exist, or ended before the start.
     Gone,
+    /// The process exists, and `/proc` does not show it: it is mounted with `hidepid`, or shows another PID namespace.
+    Hidden,
+    /// `/proc` is not mounted.
+    NoProc,
     /// The agent is not allowed to read its mappings.
     NotPermitted,
     /// Several processes have this PID in their own PID namespaces; one text for each.
@@ -241,6 +256,8 @@ impl fmt::Display for TargetReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("no such process"),
+            Self::Hidden => f.write_str("it exists, but /proc does not show it"),
+            Self::NoProc => f.write_str("/proc is not mounted"),
             Self::NotPermitted => f.write_str("not permitted to inspect it"),
             Self::Ambiguous(candidates) => {
                 write!(f, "several processes have this number inside their container: ")?;
@@ -345,7 +362,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::InvalidConfig { .. } => ErrorKind::InvalidConfig,
-            Self::Privilege { .. } => ErrorKind::Privilege,
+            Self::Privilege { .. } | Self::Refused { .. } => ErrorKind::Privilege,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Load { .. } => ErrorKind::Load,
             Self::Attach { .. } => ErrorKind::Attach,
@@ -370,9 +387,10 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::InvalidConfig { hint, .. } | Self::Listen { hint, .. } | Self::Inject { hint, .. } => {
-                Some(hint.clone())
-            }
+            Self::InvalidConfig { hint, .. }
+            | Self::Listen { hint, .. }
+            | Self::Inject { hint, .. }
+            | Self::Refused { hint, .. } => Some(hint.clone()),
             Self::System { source, .. } | Self::Command { source, .. }
                 if is_for_want_of_descriptors(source) =>
             {
@@ -391,6 +409,13 @@ impl Error {
             }
             Self::Target { reason: TargetReason::Gone, .. } => {
                 Some("the PID must be one of the agent's PID namespace; see `ps -e`".to_owned())
+            }
+            Self::Target { reason: TargetReason::Hidden, .. } => Some(
+                "/proc may be mounted with hidepid: run as root or grant cap_sys_ptrace, or `mount -o remount,hidepid=0 /proc`"
+                    .to_owned(),
+            ),
+            Self::Target { reason: TargetReason::NoProc, .. } => {
+                Some("mount -t proc proc /proc".to_owned())
             }
             Self::Target { reason: TargetReason::NotPermitted, .. } => {
                 Some(not_permitted(rustix::process::geteuid().is_root(), capabilities::may_trace()))

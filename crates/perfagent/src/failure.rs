@@ -22,24 +22,30 @@ pub(crate) fn command_error(targets: &Targets, file: Option<&Path>, source: io::
 
 /// An event could not be opened, attached to or enabled.
 pub(crate) fn attach_error(spec: &EventSpec, error: events::Error) -> Error {
-    if error.is_permission()
-        && let Err(missing) = privilege::require(false)
-    {
-        return missing;
+    if error.is_permission() {
+        return privilege::refusal(&format!("attach {}", spec.name()));
     }
     let source =
         error.errno().map_or_else(|| io::Error::other(error.to_string()), io::Error::from_raw_os_error);
     Error::Attach { event: spec.name(), cpu: None, source }
 }
 
+/// What a refusal of an event by name comes from, if it is about privileges.
+pub(crate) fn refused_event(attempt: &str, error: &events::monitor::MonitorError) -> Option<Error> {
+    if !error.is_permission() {
+        return None;
+    }
+    match error {
+        events::monitor::MonitorError::Open { .. } => Some(privilege::refusal(attempt)),
+        _ => privilege::require(false).err(),
+    }
+}
+
 /// The BPF programs or their maps could not be set up.
 pub(crate) fn load_error(error: kernel::Error) -> Error {
     let program = "perf_agent".to_owned();
     match error {
-        kernel::Error::Privilege { .. } => Error::Privilege {
-            missing: vec!["cap_bpf".into(), "cap_perfmon".into()],
-            setcap_line: privilege::setcap_line(),
-        },
+        kernel::Error::Privilege { .. } => privilege::refusal(SET_UP),
         error if error.is_for_want_of_descriptors() => Error::System {
             attempt: SET_UP.to_owned(),
             source: error.errno().map_or_else(|| io::Error::other(error), io::Error::from_raw_os_error),

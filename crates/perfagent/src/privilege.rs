@@ -74,6 +74,15 @@ pub(crate) fn require(traces: bool) -> Result<(), Error> {
     Err(Error::Privilege { missing, setcap_line: setcap_line() })
 }
 
+/// What the kernel's refusal by `EPERM` or `EACCES` comes from: missing capabilities, or what confines this process beside them.
+pub(crate) fn refusal(attempt: &str) -> Error {
+    if let Err(missing) = require(false) {
+        return missing;
+    }
+    let (cause, hint) = sys::confinement::confinement().cause();
+    Error::Refused { attempt: attempt.to_owned(), cause, hint: hint.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

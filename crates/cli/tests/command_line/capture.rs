@@ -335,3 +335,28 @@ fn too_few_descriptors_are_named_as_the_cause() {
     let text = stderr(&output);
     assert!(text.contains("Too many open files") && text.contains("ulimit -n"), "{text}");
 }
+
+#[test]
+fn a_fifo_without_a_reader_is_given_up_and_the_first_signal_ends_the_wait() {
+    if !privileged() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let burner = Process::computing();
+    let pid = burner.pid().to_string();
+    let fifo = directory.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let words = ["--profile", "--pid", &pid, "--duration", "100ms", "--folded-output", "f", "-o", "fifo"];
+    let output = run_in(directory.path(), &words);
+    assert_status(&output, 1);
+    let text = stderr(&output);
+    assert!(text.contains("error: write fifo: nobody has opened this FIFO for reading in 5 s"), "{text}");
+    assert_eq!(files(directory.path()), ["f", "fifo"], "the other output is written");
+    let child = start_in(directory.path(), &words);
+    wait_for_sampler(&child);
+    testkit::until("the capture has ended", || !testkit::has_sampler(child.id()));
+    signal(&child, "TERM");
+    let output = child.wait_with_output().unwrap();
+    assert_status(&output, 1);
+    assert!(stderr(&output).contains("error: write fifo: nobody reads this FIFO"), "{}", stderr(&output));
+}

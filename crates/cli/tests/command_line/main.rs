@@ -25,8 +25,8 @@ mod render;
 mod rotation;
 mod symbolize;
 mod targets;
-mod timelines;
 mod time_namespace;
+mod timelines;
 mod written;
 
 use std::process::{Command, Output};

@@ -1,9 +1,12 @@
 //! Errors of the monitor: what was attempted, on what, why it failed, what to do.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
+use sys::caps::{self, CapabilitySet};
+use sys::confinement::confinement;
 
 use super::item::EventId;
 
@@ -246,8 +249,13 @@ fn permission_hint(source: &io::Error) -> &'static str {
     if is_permission(source) { "; run as root, or remount tracefs with a group that may read it" } else { "" }
 }
 
-fn open_hint(source: &io::Error, target: &str) -> &'static str {
-    match Errno::from_io_error(source) {
+fn open_hint(source: &io::Error, target: &str) -> Cow<'static, str> {
+    if is_permission(source)
+        && let Some(cause) = refused_in_spite_of_capabilities()
+    {
+        return cause.into();
+    }
+    let hint = match Errno::from_io_error(source) {
         Some(Errno::ACCESS | Errno::PERM) if target == "the system" => {
             "; needs cap_perfmon or kernel.perf_event_paranoid at -1; a process of your own (--pid) and software events of user code work without"
         }
@@ -259,5 +267,15 @@ fn open_hint(source: &io::Error, target: &str) -> &'static str {
         }
         Some(Errno::BUSY) => "; another user holds the counter exclusively",
         _ => "",
-    }
+    };
+    hint.into()
+}
+
+/// Why an event is refused to a process that has the capability for it; `None` if it lacks that.
+pub(crate) fn refused_in_spite_of_capabilities() -> Option<String> {
+    let has = caps::effective().ok()?.intersects(CapabilitySet::PERFMON | CapabilitySet::SYS_ADMIN);
+    has.then(|| {
+        let (cause, remedy) = confinement().cause();
+        format!("; this process may open events, but {cause}: {remedy}")
+    })
 }

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
@@ -22,6 +22,8 @@ use crate::CancelToken;
 
 /// Time between two checks whether a FIFO has a reader.
 const READER_EVERY: Duration = Duration::from_millis(20);
+/// A FIFO without a reader is given up after this time.
+const READER_LIMIT: Duration = Duration::from_secs(5);
 
 /// An output being written. A regular file appears only after [`finish`](Self::finish).
 pub(crate) struct OutputFile {
@@ -41,7 +43,8 @@ enum Inner {
 }
 
 impl OutputFile {
-    /// Begins to write. `registry` lists temporary names while they exist. Waits for a reader of a FIFO until `give_up` is cancelled.
+    /// Begins to write. `registry` lists temporary names while they exist. Waits for a reader of a FIFO for [`READER_LIMIT`], or until `give_up` is
+    /// cancelled.
     ///
     /// # Errors
     /// The error of the system call.
@@ -58,12 +61,12 @@ impl OutputFile {
                     Inner::Direct { file: open_direct(&handle, give_up)?, path }
                 }
                 Destination::Numbered { directory, name } => {
-                    Inner::Staged(stage(directory, FinalName::FirstFree(name), registry)?)
-                }
-                Destination::Named { directory, name, .. } => {
                     Inner::Staged(stage(directory, FinalName::FirstFree(name.numbered()), registry)?)
                 }
                 Destination::Interval { directory, name } => {
+                    Inner::Staged(stage(directory, FinalName::FirstFree(name), registry)?)
+                }
+                Destination::Named { directory, name, .. } => {
                     Inner::Staged(stage(directory, FinalName::Replace(name), registry)?)
                 }
             },
@@ -144,6 +147,7 @@ fn open_direct(handle: &OwnedFd, give_up: &CancelToken) -> io::Result<File> {
         return OpenOptions::new().write(true).open(path);
     }
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let deadline = Instant::now() + READER_LIMIT;
     loop {
         match rustix::fs::open(&path, flags, Mode::empty()) {
             Ok(opened) => {
@@ -153,6 +157,11 @@ fn open_direct(handle: &OwnedFd, give_up: &CancelToken) -> io::Result<File> {
             }
             Err(Errno::NXIO) if give_up.is_cancelled() => {
                 return Err(io::Error::new(io::ErrorKind::NotConnected, "nobody reads this FIFO"));
+            }
+            Err(Errno::NXIO) if Instant::now() >= deadline => {
+                let reason =
+                    format!("nobody has opened this FIFO for reading in {} s", READER_LIMIT.as_secs());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
             }
             Err(Errno::NXIO) => thread::sleep(READER_EVERY),
             Err(error) => return Err(error.into()),

@@ -34,4 +34,4 @@ pub(crate) use labels::Labeller;
 pub(crate) use losses::Losses;
 pub(crate) use nowhere::LostAt;
 pub use targets::process_of;
-pub(crate) use targets::{count_threads, named, own_namespace, resolve, zombie};
+pub(crate) use targets::{count_threads, missing, named, own_namespace, resolve, zombie};

@@ -33,7 +33,7 @@ pub fn process_of(number: u32) -> Result<u32, Error> {
 fn by_innermost_number(pid: u32, notes: &mut Vec<Warning>) -> Result<u32, Error> {
     let candidates = task::find_by_innermost_pid(pid).unwrap_or_default();
     match candidates[..] {
-        [] => Err(Error::Target { pid, reason: TargetReason::Gone }),
+        [] => Err(Error::Target { pid, reason: missing(pid) }),
         [host] => {
             notes.push(Warning::bare(WarningKind::Target, format!("pid {pid} (host: {host})")));
             Ok(host)
@@ -48,6 +48,19 @@ fn by_innermost_number(pid: u32, notes: &mut Vec<Warning>) -> Result<u32, Error>
             let reason = TargetReason::Ambiguous(candidates.iter().map(describe).collect());
             Err(Error::Target { pid, reason })
         }
+    }
+}
+
+/// Why `/proc` does not have a process.
+pub(crate) fn missing(pid: u32) -> TargetReason {
+    if !std::path::Path::new("/proc/self").exists() {
+        return TargetReason::NoProc;
+    }
+    let number = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    match number.map(rustix::process::test_kill_process) {
+        // It may be sent signals, or may not.
+        Some(Ok(()) | Err(rustix::io::Errno::PERM)) => TargetReason::Hidden,
+        _ => TargetReason::Gone,
     }
 }
 

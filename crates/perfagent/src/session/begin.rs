@@ -107,7 +107,7 @@ fn open(order: Order, injector: Option<&mut Injector>, cancel: &CancelToken) -> 
     priority::go_first();
     let pids: Vec<u32> = gated.as_ref().map(GatedChild::pid).into_iter().chain(pids).collect();
     for tid in &config.tids {
-        process::task::tgid_of(*tid).map_err(|_| Error::Target { pid: *tid, reason: TargetReason::Gone })?;
+        process::task::tgid_of(*tid).map_err(|_| Error::Target { pid: *tid, reason: missing(*tid) })?;
     }
     let takes_descendants = matches!(config.targets, Targets::Pids(_)) && !config.no_children;
     let expected = if takes_descendants { descendants::living(&pids) } else { Vec::new() };

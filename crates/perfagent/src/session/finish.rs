@@ -64,6 +64,7 @@ pub(super) fn finish(mut parts: Parts, ended_by: Ended, duration: Duration, end_
     drop((sources, side_band, kernel, tables));
     done("detached");
     let names = naming.finish(&names, |left| shared.set_names_left(left));
+    shared.set_names_left(0);
     done("named");
     warnings.extend(hooks.finish());
     warnings.extend(exec_hooks.finish());

@@ -5,7 +5,7 @@ use kernel::{Kernel, KernelProcess};
 use crate::Error;
 use crate::error::TargetReason;
 use crate::failure::load_error;
-use crate::processes::Processes;
+use crate::processes::{Processes, missing};
 use crate::unwinding::TableStore;
 
 /// Reads a target.
@@ -20,7 +20,7 @@ pub(super) fn read_target_early(processes: &mut Processes, pid: u32) -> Result<(
 
 fn target_error(pid: u32, error: process::Error) -> Error {
     match error {
-        process::Error::Gone { .. } => Error::Target { pid, reason: TargetReason::Gone },
+        process::Error::Gone { .. } => Error::Target { pid, reason: missing(pid) },
         process::Error::Permission { .. } => Error::Target { pid, reason: TargetReason::NotPermitted },
         process::Error::Io { path, source, .. } => Error::System { attempt: format!("read {path}"), source },
         other => {

@@ -11,7 +11,8 @@ use super::program_event::ProgramEvent;
 use super::source::{Opening, Source};
 use super::value;
 use crate::config::SampledEvent;
-use crate::{Error, Warning, WarningKind, privilege};
+use crate::failure::refused_event;
+use crate::{Error, Warning, WarningKind};
 
 const FORMS: &str =
     "a probe is uprobe:PATH:FUNCTION, uretprobe:PATH:FUNCTION, usdt:PATH:PROVIDER:NAME or kprobe:FUNCTION";
@@ -67,12 +68,9 @@ impl Probe {
     }
 
     fn failed(&self, error: &MonitorError) -> Error {
-        if error.is_permission()
-            && let Err(missing) = privilege::require(false)
-        {
-            return missing;
-        }
-        Error::invalid("--event", format!("--event {}: {error}", self.sampled.name), FORMS)
+        let event = format!("--event {}", self.sampled.name);
+        let refused = refused_event(&event, error);
+        refused.unwrap_or_else(|| Error::invalid("--event", format!("{event}: {error}"), FORMS))
     }
 }
 
@@ -102,6 +100,8 @@ impl Source for Probe {
                     self.sampled.name
                 ),
                 "mount tracefs, and run as a user who may define probes: mount -t tracefs tracefs /sys/kernel/tracing",
+            ));
+        }
         if let Some((pid, path)) =
             opening.targets.iter().find_map(|pid| Some((*pid, self.place.other_file_of(*pid)?)))
         {
@@ -112,8 +112,6 @@ impl Source for Probe {
                     self.sampled.name
                 ),
                 format!("name its file: {}", probes::shown_path(&path)),
-            ));
-        }
             ));
         }
         self.opened = Some(opened);

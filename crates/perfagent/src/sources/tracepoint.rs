@@ -37,10 +37,8 @@ impl Tracepoint {
     }
 
     fn attach_error(&self, source: io::Error) -> Error {
-        if source.kind() == io::ErrorKind::PermissionDenied
-            && let Err(missing) = privilege::require(false)
-        {
-            return missing;
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            return privilege::refusal(&format!("attach {}", self.name));
         }
         Error::Attach { event: self.name.clone(), cpu: None, source }
     }

@@ -34,8 +34,8 @@ use self::samplers::SamplerKind;
 use self::watch::Watch;
 use super::source::{Opening, Source};
 use crate::config::{HeapMode, command as commands};
-use crate::failure::load_error;
-use crate::{Config, Error, Targets, Warning, WarningKind, privilege};
+use crate::failure::{load_error, refused_event};
+use crate::{Config, Error, Targets, Warning, WarningKind};
 
 /// How long the start waits for the files of the targets.
 const LOOK_FOR: Duration = Duration::from_secs(5);
@@ -97,10 +97,8 @@ impl Heap {
     }
 
     fn failed(&self, error: &MonitorError) -> Error {
-        if error.is_permission()
-            && let Err(missing) = privilege::require(false)
-        {
-            return missing;
+        if let Some(refused) = refused_event("--heap", error) {
+            return refused;
         }
         let hint = match error {
             MonitorError::Tracefs { .. } => "mount -t tracefs tracefs /sys/kernel/tracing",
