@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recording::{Frame, Recording, WalkEnd};
+use recording::{Frame, Names, Recording, TargetKind, WalkEnd};
 
 use super::piece::{Advice, AdviceKind, let_read};
 use super::runtime::Runtime;
@@ -20,6 +20,8 @@ enum Place {
     Code(Runtime),
     /// In a file.
     File(String),
+    /// In code of GHC.
+    Haskell(String),
     /// In a file that could not be opened.
     UnreadFile(String),
     /// In no file.
@@ -27,7 +29,7 @@ enum Place {
 }
 
 /// The advice about the stacks of a profile that are cut.
-pub(super) fn of(recording: &Recording, ledger: &Ledger) -> Option<Advice> {
+pub(super) fn of(recording: &Recording, names: &Names, ledger: &Ledger) -> Option<Advice> {
     let walks = sum(ledger.walks);
     let cut = walks.saturating_sub(ledger.walks[0]);
     let share_pct = 100.0 * cut as f64 / walks.max(1) as f64;
@@ -35,31 +37,60 @@ pub(super) fn of(recording: &Recording, ledger: &Ledger) -> Option<Advice> {
         return None;
     }
     let mut places: BTreeMap<(WalkEnd, Place), u64> = BTreeMap::new();
+    // Stacks through code of a runtime that are whole.
+    let mut whole: BTreeMap<Runtime, u64> = BTreeMap::new();
     let shown = selection::shown_in(recording, ledger.mode);
     for entry in shown {
         let end = entry.at.stack.end;
         if end != WalkEnd::Root && !end.is_no_walk() && entry.at.stack.missing.is_none() {
-            add(places.entry((end, place(recording, &entry.at))).or_default(), entry.count);
+            add(places.entry((end, place(recording, names, &entry.at))).or_default(), entry.count);
+        } else if end == WalkEnd::Root && goes_through_code(recording, &entry.at) {
+            add(whole.entry(Runtime::of_stack(recording, &entry.at)).or_default(), entry.count);
         }
     }
     let ((end, place), count) = places.into_iter().max_by_key(|(_, count)| *count)?;
-    if is_walked_later(end) && ledger.unsent_ring_full.saturating_mul(2) > count {
+    if let Some((cause, remedy)) = unsent(recording, ledger, end, count) {
         let message = format!(
-            "{}: {share_pct:.0} % of the stacks are cut, most because they came before their unwind tables and did not fit into the ring",
+            "{}: {share_pct:.0} % of the stacks are cut, most because they came before their unwind tables and {cause}",
             ledger.subject()
         );
-        let remedy = Some("raise --ring-size".to_owned());
+        let remedy = Some(remedy.to_owned());
         return Some(Advice { kind: AdviceKind::CutStacks, share_pct, message, remedy });
     }
     let what = match &place {
         Place::Code(runtime) => format!(" in code that {} made at run time", runtime.name(None)),
-        Place::File(path) | Place::UnreadFile(path) => format!(" in {path}"),
+        Place::File(path) | Place::Haskell(path) | Place::UnreadFile(path) => format!(" in {path}"),
         Place::Nowhere => String::new(),
     };
     let message =
         format!("{}: {share_pct:.0} % of the stacks are cut, most{what} ({})", ledger.subject(), cause(end));
-    let remedy = remedy(recording, end, &place);
+    // A runtime whose stacks are whole elsewhere keeps frame pointers already.
+    let keeps_pointers =
+        matches!(&place, Place::Code(runtime) if whole.get(runtime).is_some_and(|whole| *whole >= count));
+    let remedy = remedy(recording, end, &place).filter(|_| !keeps_pointers);
     Some(Advice { kind: AdviceKind::CutStacks, share_pct, message, remedy })
+}
+
+/// Why most of `count` stacks with this end were not sent to user space, which could have walked them, and what helps.
+fn unsent(
+    recording: &Recording,
+    ledger: &Ledger,
+    end: WalkEnd,
+    count: u64,
+) -> Option<(&'static str, &'static str)> {
+    let beyond_limits = ledger.unsent_of_process.saturating_add(ledger.unsent_of_machine);
+    let all = beyond_limits.saturating_add(ledger.unsent_ring_full);
+    if !is_walked_later(end) || all.saturating_mul(2) <= count {
+        return None;
+    }
+    Some(match recording.settings.targets {
+        _ if ledger.unsent_ring_full >= beyond_limits => ("did not fit into the ring", "raise --ring-size"),
+        TargetKind::Command => (
+            "were more than are kept until then",
+            "profile the program once it runs, and wait for its tables: --pid PID --unwind dwarf",
+        ),
+        _ => ("were more than are kept until then", "wait for all tables: --unwind dwarf"),
+    })
 }
 
 /// Whether the programs send a stack with this end to user space, which can walk it further.
@@ -67,14 +98,27 @@ fn is_walked_later(end: WalkEnd) -> bool {
     matches!(end, WalkEnd::NoMapping | WalkEnd::TableNotReady | WalkEnd::UnsupportedRule)
 }
 
-/// Where the outermost frame of a stack is that was found.
-fn place(recording: &Recording, at: &StackRef<'_>) -> Place {
+/// Whether a stack goes through code that was made at run time.
+fn goes_through_code(recording: &Recording, at: &StackRef<'_>) -> bool {
     let (_, user) = at.stack.split();
+    user.iter().any(|frame| matches!(recording.frame(*frame), Some(Frame::Jit { .. })))
+}
+
+/// Whether a function is one of GHC's code, whose frames are on a stack of its own.
+fn is_of_ghc(name: &str) -> bool {
+    name.starts_with("stg_") || name.ends_with("_info") && !name.contains([':', '('])
+}
+
+/// Where the outermost frame of a stack is that was found.
+fn place(recording: &Recording, names: &Names, at: &StackRef<'_>) -> Place {
+    let (_, user) = at.stack.split();
+    let name = user.last().and_then(|frame| names.of(*frame).next()).map_or("", |line| line.name);
     match user.last().and_then(|frame| recording.frame(*frame)) {
         Some(Frame::Jit { .. }) => Place::Code(Runtime::of_stack(recording, at)),
         Some(Frame::Native { mapping, .. }) => {
             recording.mapping(*mapping).map_or(Place::Nowhere, |(_, module)| match module.is_unread() {
                 true => Place::UnreadFile(module.path.clone()),
+                false if is_of_ghc(name) => Place::Haskell(module.path.clone()),
                 false => Place::File(module.path.clone()),
             })
         }

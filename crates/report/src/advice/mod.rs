@@ -26,7 +26,7 @@ pub fn advice(symbolized: &SymbolizedRecording, ledgers: &[Ledger], packages: &P
     let profiles = ledgers.iter().filter(|ledger| ledger.mode.has_stacks());
     let mut all: Vec<Advice> = Vec::new();
     for ledger in profiles.clone() {
-        all.extend(cut_stacks::of(recording, ledger));
+        all.extend(cut_stacks::of(recording, &symbolized.names, ledger));
         all.extend(lost_samples::of(ledger));
     }
     // One profile is enough: they go through the same files. Names that were not looked up are told as such.

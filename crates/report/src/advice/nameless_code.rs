@@ -39,5 +39,5 @@ pub(super) fn of(recording: &Recording, names: &Names, mode: Mode) -> Option<Adv
         "{share_pct:.0} % of the stacks go through code without names that {} made at run time",
         runtime.name(pid)
     );
-    Some(Advice { kind: AdviceKind::NamelessCode, share_pct, message, remedy: Some(runtime.naming(pid)) })
+    Some(Advice { kind: AdviceKind::NamelessCode, share_pct, message, remedy: runtime.naming(pid) })
 }

@@ -12,8 +12,13 @@ pub(super) enum Runtime {
     Node,
     Chromium,
     DotNet,
-    Ruby,
+    /// Its version, if the name of its library has one.
+    Ruby(Option<(u32, u32)>),
     LuaJit,
+    /// The virtual machine of Erlang and Elixir.
+    Beam,
+    /// Regular expressions that PCRE has compiled.
+    Pcre,
     /// CPython.
     Python,
     /// A program of this name, which may be empty.
@@ -42,14 +47,17 @@ impl Runtime {
         match file {
             "java" => Some(Self::Java),
             "node" | "nodejs" => Some(Self::Node),
-            "ruby" => Some(Self::Ruby),
+            "ruby" => Some(Self::Ruby(None)),
+            "beam.smp" => Some(Self::Beam),
+            "grep" | "pcre2grep" | "pcregrep" => Some(Self::Pcre),
             "dotnet" => Some(Self::DotNet),
             "luajit" => Some(Self::LuaJit),
             "chrome" | "chromium" | "electron" => Some(Self::Chromium),
             _ if file.starts_with("libpython3.") || file.starts_with("python3.") => Some(Self::Python),
             _ if file.starts_with("libjvm.so") => Some(Self::Java),
             _ if file.starts_with("libnode.so") => Some(Self::Node),
-            _ if file.starts_with("libruby") => Some(Self::Ruby),
+            _ if file.starts_with("libruby") => Some(Self::Ruby(version_of(file))),
+            _ if file.starts_with("libpcre2-") || file.starts_with("libpcre.so") => Some(Self::Pcre),
             _ if file.starts_with("libluajit-") || file.starts_with("luajit-") => Some(Self::LuaJit),
             _ if file.starts_with("libcoreclr.so") => Some(Self::DotNet),
             _ => None,
@@ -63,8 +71,10 @@ impl Runtime {
             Self::Node => "node",
             Self::Chromium => "chromium",
             Self::DotNet => "dotnet",
-            Self::Ruby => "ruby",
+            Self::Ruby(_) => "ruby",
             Self::LuaJit => "luajit",
+            Self::Beam => "beam.smp",
+            Self::Pcre => "pcre",
             Self::Python => "python",
             Self::Other(name) if name.is_empty() => "a program",
             Self::Other(name) => name,
@@ -72,10 +82,10 @@ impl Runtime {
         pid.map_or_else(|| name.to_owned(), |pid| format!("{name} (pid {pid})"))
     }
 
-    /// What makes it tell the names of its code.
-    pub(super) fn naming(&self, pid: Option<u32>) -> String {
+    /// What makes it tell the names of its code. `None`: nothing does.
+    pub(super) fn naming(&self, pid: Option<u32>) -> Option<String> {
         let pid = pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
-        match self {
+        Some(match self {
             Self::Java => {
                 format!("run `jcmd {pid} Compiler.perfmap` while it is profiled (JDK 17 and later)")
             }
@@ -84,20 +94,42 @@ impl Runtime {
             Self::DotNet => "use --dotnet-perf-map (.NET 8 and later; not for stubs that are there already), or start it with \
                  DOTNET_PerfMapEnabled=1"
                 .to_owned(),
-            Self::Ruby => "start it as `ruby --yjit-perf`".to_owned(),
+            Self::Ruby(Some((major, minor))) if (*major, *minor) < FIRST_RUBY => {
+                format!("Ruby {major}.{minor} does not name its code: take Ruby 3.3 or later, and start it as `ruby --yjit-perf`")
+            }
+            Self::Ruby(_) => "start it as `ruby --yjit-perf` (Ruby 3.3 and later)".to_owned(),
+            Self::Beam => "start it with `+JPperf true` (OTP 24 and later): `erl +JPperf true`, or ERL_FLAGS".to_owned(),
+            Self::Pcre => return None,
             Self::LuaJit => "build LuaJIT with XCFLAGS=-DLUAJIT_USE_PERFTOOLS".to_owned(),
             // Its own functions need no perf map: this is code that a library made.
             Self::Python | Self::Other(_) => format!("let it write /tmp/perf-{pid}.map"),
-        }
+        })
     }
 
     /// What makes its code keep frame pointers, if it does not do so anyway.
     pub(super) fn frame_pointers(&self) -> Option<String> {
         match self {
             Self::Java => Some("start it with `-XX:+PreserveFramePointer`".to_owned()),
+            Self::Beam => {
+                Some("start it with `+JPperf true`, with which its code keeps frame pointers".to_owned())
+            }
             _ => None,
         }
     }
+}
+
+/// The first version of Ruby that writes perf maps.
+const FIRST_RUBY: (u32, u32) = (3, 3);
+
+/// The version in the name of a library of Ruby: `libruby-3.1.so.3.1`, `libruby.so.3.2`.
+fn version_of(file: &str) -> Option<(u32, u32)> {
+    let digits = |text: &str| {
+        let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+        let (major, minor) = text.get(..end)?.trim_end_matches('.').split_once('.')?;
+        Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?))
+    };
+    let in_name = file.strip_prefix("libruby-").and_then(digits);
+    in_name.or_else(|| digits(file.split(".so.").nth(1)?))
 }
 
 #[cfg(test)]
@@ -118,12 +150,21 @@ mod tests {
     #[test]
     fn each_runtime_has_its_remedy() {
         assert_eq!(
-            Runtime::Java.naming(Some(7)),
+            Runtime::Java.naming(Some(7)).unwrap(),
             "run `jcmd 7 Compiler.perfmap` while it is profiled (JDK 17 and later)"
         );
         let dotnet = Runtime::of_file("/app/libcoreclr.so").unwrap();
-        assert!(dotnet.naming(None).contains("use --dotnet-perf-map"));
-        assert_eq!(Runtime::Python.naming(None), "let it write /tmp/perf-PID.map");
+        assert!(dotnet.naming(None).unwrap().contains("use --dotnet-perf-map"));
+        assert_eq!(Runtime::Python.naming(None).unwrap(), "let it write /tmp/perf-PID.map");
+        let naming = |file: &str| Runtime::of_file(file).unwrap().naming(None);
+        assert!(
+            naming("/usr/lib/libruby-3.1.so.3.1").unwrap().starts_with("Ruby 3.1 does not name its code")
+        );
+        for newer in ["/usr/lib/libruby-3.3.so.3.3", "libruby.so.3.4", "libruby.so", "/usr/bin/ruby"] {
+            assert!(naming(newer).unwrap().starts_with("start it as `ruby --yjit-perf`"), "{newer}");
+        }
+        assert!(naming("/usr/lib/erlang/erts-14.2/bin/beam.smp").unwrap().contains("+JPperf true"));
+        assert_eq!([naming("/usr/bin/grep"), naming("libpcre2-8.so.0.11.0")], [None, None]);
         assert_eq!(Runtime::Other("app".to_owned()).name(Some(7)), "app (pid 7)");
     }
 }

@@ -1,4 +1,4 @@
-use recording::{FrameId, Mode, PythonCounter, State, WalkEnd};
+use recording::{FrameId, Mode, PythonCounter, State, TargetKind, WalkEnd};
 
 use super::*;
 use crate::ledger::complete;
@@ -162,15 +162,39 @@ fn cut_stacks_are_told_with_cause_place_and_remedy() {
 }
 
 #[test]
-fn stacks_that_did_not_fit_into_the_ring_are_cut_because_of_the_ring() {
-    let cut = |end, unsent| {
+fn no_remedy_is_named_that_cannot_help() {
+    let java = |whole: u64| {
         let mut capture = on_cpu();
+        let (main, jit) = (capture.nameless("/usr/lib/jvm/lib/server/libjvm.so", 1), capture.jit_frame(1));
+        capture.name(main, "JavaMain");
+        capture.name(jit, "Lapp;::run");
+        add(&mut capture, &[jit, main], WalkEnd::Root, whole);
+        add(&mut capture, &[jit, main, jit], WalkEnd::FpChain, 20);
+        lines(capture, &Packages::new()).remove(0)
+    };
+    assert!(java(19).contains("PreserveFramePointer"), "{}", java(19));
+    assert!(!java(80).contains("PreserveFramePointer"), "it keeps them already: {}", java(80));
+    let mut capture = on_cpu();
+    let frame = capture.nameless("/srv/haskell", 1);
+    capture.name(frame, "base_GHCziBase_map_info");
+    add(&mut capture, &[frame], WalkEnd::FpChain, 10);
+    let said = lines(capture, &Packages::new()).remove(0);
+    assert!(said.ends_with("most in /srv/haskell (broken frame pointers)"), "{said}");
+}
+
+#[test]
+fn stacks_that_did_not_fit_into_the_ring_are_cut_because_of_the_ring() {
+    let cut_of = |end, unsent, beyond_limits, targets| {
+        let mut capture = on_cpu();
+        capture.settings.targets = targets;
+        capture.accounting.sampler.unsent_of_process = beyond_limits;
         let frame = capture.frame("f");
         add(&mut capture, &[frame], end, 20);
         add(&mut capture, &[frame], WalkEnd::Root, 80);
         capture.accounting.sampler.unsent_ring_full = unsent;
         lines(capture, &Packages::new()).remove(0)
     };
+    let cut = |end, unsent| cut_of(end, unsent, 0, TargetKind::Processes);
     assert_eq!(
         cut(WalkEnd::TableNotReady, 19),
         "on-cpu: 20 % of the stacks are cut, most because they came before their unwind tables and did not fit into the ring: \
@@ -178,6 +202,13 @@ fn stacks_that_did_not_fit_into_the_ring_are_cut_because_of_the_ring() {
     );
     assert!(cut(WalkEnd::TableNotReady, 9).contains("--unwind dwarf"), "the others had another cause");
     assert!(!cut(WalkEnd::FpChain, 20).contains("ring"), "such a stack is not sent");
+    let command = cut_of(WalkEnd::TableNotReady, 5, 15, TargetKind::Command);
+    assert!(command.ends_with("more than are kept until then: profile the program once it runs, and wait for its tables: --pid PID --unwind dwarf"), "{command}");
+    let running = cut_of(WalkEnd::TableNotReady, 5, 15, TargetKind::Processes);
+    assert!(
+        running.ends_with("more than are kept until then: wait for all tables: --unwind dwarf"),
+        "{running}"
+    );
 }
 
 #[test]
