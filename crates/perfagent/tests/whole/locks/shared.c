@@ -13,7 +13,7 @@
 struct shared {
 	char before[256];
 	pthread_mutex_t mutex;
-	pthread_barrier_t begins, held;
+	pthread_barrier_t begins, held, round_ends;
 	long waits;
 };
 
@@ -31,6 +31,7 @@ __attribute__((noinline)) static void hold(struct shared *shared)
 	pthread_barrier_wait(&shared->held);
 	usleep(10000);
 	pthread_mutex_unlock(&shared->mutex);
+	pthread_barrier_wait(&shared->round_ends);
 	asm volatile("");
 }
 
@@ -44,6 +45,7 @@ __attribute__((noinline)) static void want(struct shared *shared)
 	if (now_us() - begin > 1000)
 		shared->waits++;
 	pthread_mutex_unlock(&shared->mutex);
+	pthread_barrier_wait(&shared->round_ends);
 }
 
 int main(void)
@@ -65,6 +67,7 @@ int main(void)
 	pthread_barrierattr_setpshared(&of_barrier, PTHREAD_PROCESS_SHARED);
 	pthread_barrier_init(&shared->begins, &of_barrier, 3);
 	pthread_barrier_init(&shared->held, &of_barrier, 3);
+	pthread_barrier_init(&shared->round_ends, &of_barrier, 3);
 	for (child = 1; child <= 2; child++) {
 		if (fork())
 			continue;
