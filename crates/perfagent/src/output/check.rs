@@ -73,6 +73,9 @@ fn hint(kind: OutputKind, target: &FileTarget, error: &io::Error) -> String {
     }
     let directory = parent(&path).display().to_string();
     match error.kind() {
+        io::ErrorKind::NotFound if !Path::new("/proc/self/fd").exists() => {
+            "mount /proc, through which devices and FIFOs are opened: mount -t proc proc /proc".to_owned()
+        }
         io::ErrorKind::NotFound => format!("create the directory first: mkdir -p '{directory}'"),
         io::ErrorKind::IsADirectory => "give the path of a file".to_owned(),
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
