@@ -458,7 +458,7 @@ pub struct AdvancedArgs {
     pub max_stacks: Option<Text>,
 
     /// Size of the ring that carries new stacks, a power of two, suffix K, M or G; a stack that does not fit is counted as
-    /// lost.ring_full [default: 4M]
+    /// lost.ring_full [default: 4M; with --heap 32M]
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub ring_size: Option<Text>,
 

@@ -54,9 +54,9 @@ pub use cancel::CancelToken;
 pub use capture_report::Report;
 pub use child::ChildHandle;
 pub use config::{
-    Builder, Config, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES,
-    DEFAULT_SAMPLE_RATE_HZ, DEFAULT_TABLE_MEMORY, Debuginfod, DurationError, HeapMode, Labels, Namespaces,
-    PmuFormat, ProcessInfo, PythonFrames, Targets, Unwind, parse_duration,
+    Builder, Config, DEFAULT_HEAP_RING_BYTES, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_MAX_STACKS,
+    DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, DEFAULT_TABLE_MEMORY, Debuginfod, DurationError, HeapMode,
+    Labels, Namespaces, PmuFormat, ProcessInfo, PythonFrames, Targets, Unwind, parse_duration,
 };
 pub use difference::DifferenceFormat;
 pub use error::{BoxError, Error, ErrorKind, LoadLog, TargetReason};

@@ -521,7 +521,7 @@ impl<A> Builder<A> {
         self
     }
 
-    /// Size in bytes of the ring that carries new stacks, a power of two; 4 MiB by default. Samples whose stack does not fit
+    /// Size in bytes of the ring that carries new stacks, a power of two; 4 MiB by default, 32 MiB with allocations. Samples whose stack does not fit
     /// are counted as lost.
     pub fn ring_bytes(mut self, bytes: u32) -> Self {
         self.request.ring_bytes.set(Setting::Value(bytes));

@@ -9,8 +9,9 @@ use events::counting::CounterSpec;
 use super::request::{DefaultEnricher, Destination, Request};
 use super::setting::Setting;
 use super::{
-    Callbacks, Config, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_MAX_STACKS, DEFAULT_RING_BYTES,
-    DEFAULT_SAMPLE_RATE_HZ, DEFAULT_TABLE_MEMORY, Enrichment, Plan, PmuFormat, Targets, Unwind,
+    Callbacks, Config, DEFAULT_HEAP_RING_BYTES, DEFAULT_MAX_MEMORY_BYTES, DEFAULT_MAX_STACKS,
+    DEFAULT_RING_BYTES, DEFAULT_SAMPLE_RATE_HZ, DEFAULT_TABLE_MEMORY, Enrichment, Plan, PmuFormat, Targets,
+    Unwind,
 };
 use crate::OffCpuState;
 use crate::output::{FileTarget, OutputKind, OutputTarget};
@@ -36,6 +37,7 @@ pub(super) fn plan(request: Request) -> Plan {
         cpus.dedup();
         cpus
     });
+    let default_ring = if takes_heap { DEFAULT_HEAP_RING_BYTES } else { DEFAULT_RING_BYTES };
     let config = Config {
         targets,
         comms: request.comms,
@@ -80,7 +82,7 @@ pub(super) fn plan(request: Request) -> Plan {
         tags: request.tags.into_iter().flatten().collect(),
         labels: request.labels,
         max_stacks: request.max_stacks.value().copied().unwrap_or(DEFAULT_MAX_STACKS),
-        ring_bytes: request.ring_bytes.value().copied().unwrap_or(DEFAULT_RING_BYTES),
+        ring_bytes: request.ring_bytes.value().copied().unwrap_or(default_ring),
         max_memory_bytes: request.max_memory_bytes.value().copied().unwrap_or(DEFAULT_MAX_MEMORY_BYTES),
         table_memory: request.table_memory.value().copied().unwrap_or(DEFAULT_TABLE_MEMORY),
         table_cache_dir: request.table_cache_dir.value().cloned(),

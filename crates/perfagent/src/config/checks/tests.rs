@@ -7,7 +7,10 @@ use events::counting::CounterSpec;
 
 use super::*;
 use crate::config::labels::RESERVED_LABELS;
-use crate::config::{Config, Fetching, HeapMode, Labels, PythonFrames, Targets, Unwind};
+use crate::config::{
+    Config, DEFAULT_HEAP_RING_BYTES, DEFAULT_RING_BYTES, Fetching, HeapMode, Labels, PythonFrames, Targets,
+    Unwind,
+};
 use crate::output::{Drawing, FileTarget, MemorySink, OutputKind, OutputTarget};
 use crate::{AgentBuilder, OffCpuState};
 
@@ -246,6 +249,9 @@ fn map_size_ranges() {
     assert_eq!(judge(good().option("table-memory", "48M")).ok().unwrap().config.table_memory, 48 << 20);
     let plan = judge(good().option("max-stacks", "1K").option("ring-size", "64K")).ok().unwrap();
     assert_eq!((plan.config.max_stacks, plan.config.ring_bytes), (1024, 65_536));
+    let ring = |builder: AgentBuilder| judge(builder).ok().unwrap().config.ring_bytes;
+    assert_eq!(ring(good()), DEFAULT_RING_BYTES);
+    assert_eq!(ring(empty().pid(1).option("heap", "exact")), DEFAULT_HEAP_RING_BYTES);
 }
 
 #[test]
