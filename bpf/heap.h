@@ -101,13 +101,20 @@ static __always_inline bool still_returns(struct heap_call *call)
 	return (u32)address == call->caller || (address && address == return_page());
 }
 
-/* The object at an address in the memory of the current thread. */
+/* The number of programs that a process has executed is in these bits of the number of its memory. */
+#define EXECS_SHIFT 48
+
+/*
+ * The object at an address in the memory of the current thread. Processes that share a memory have executed equally
+ * many programs: an exec begins another memory.
+ */
 static __always_inline struct object_id own_object(u64 address)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct mm_struct *mm = BPF_CORE_READ(task, mm);
-	struct object_id id = {.address = address, .memory = MEMORY_NUMBER(mm)};
+	struct object_id id = {.address = address};
 
+	id.memory = MEMORY_NUMBER(mm) ^ (u64)exec_number() << EXECS_SHIFT;
 	return id;
 }
 

@@ -25,7 +25,8 @@ struct heap_counts {
 	unsigned long long at[HEAP_COUNTS];
 };
 
-/* A live object. It belongs to a memory, which several processes may share (vfork, CLONE_VM). An exec begins another one. */
+/* A live object. It belongs to a memory, which several processes may share (vfork, CLONE_VM). An exec begins another
+ * one. */
 struct object_id {
 	unsigned long long address;
 	unsigned long long memory; /* its number */

@@ -19,8 +19,8 @@ pub struct Report {
     pub duration: Duration,
     /// All requested outputs.
     pub outputs: Vec<OutputReport>,
-    /// The ledgers: what was recorded and what was lost, in all intervals together. One for each profile, the on-CPU profile first; without a profile,
-    /// one for the scheduler statistics. Of a capture with several intervals, they have no parts of processes.
+    /// The ledgers of all intervals together: samples recorded and lost. One for each profile, the on-CPU profile first; without a profile, one for the
+    /// scheduler statistics. The ledgers of several intervals have no parts of processes.
     pub ledgers: Vec<Ledger>,
     /// Problems that did not stop the capture.
     pub warnings: Vec<Warning>,
@@ -53,7 +53,7 @@ impl Report {
         self.whole.as_ref().unwrap_or(&self.recording).advice()
     }
 
-    /// As [`hottest`](crate::hottest()), of the profile of a mode in the whole capture, all intervals together. None if there is no such profile.
+    /// As [`hottest`](crate::hottest()), of the profile of a mode in the whole capture, all intervals together. `None` if the capture has no such profile.
     #[must_use]
     pub fn hottest(&self, mode: Mode, limit: usize) -> Option<Hottest> {
         match &self.sums {

@@ -38,8 +38,8 @@ pub enum Error {
         /// The command that grants the capabilities.
         setcap_line: String,
     },
-    /// The kernel refused something for which the capabilities are there.
-    #[error("{attempt}: refused, although the capabilities are there: {cause}")]
+    /// The kernel refused a call although this process has the capabilities for it.
+    #[error("{attempt}: refused, although this process has the capabilities: {cause}")]
     #[non_exhaustive]
     Refused {
         /// What was attempted.

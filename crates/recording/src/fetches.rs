@@ -57,7 +57,7 @@ impl Fetches {
         }
     }
 
-    /// What was fetched here and in a later interval.
+    /// The fetches of this interval and a later one.
     #[must_use]
     pub fn and(&self, later: &Self) -> Self {
         Self {

@@ -49,7 +49,7 @@ impl Intervals {
         &self.ledgers
     }
 
-    /// As [`hottest`](crate::hottest()), for all intervals. None if no interval has the profile.
+    /// As [`hottest`](crate::hottest()), for all intervals. `None` if no interval has the profile.
     #[must_use]
     pub fn hottest(&self, mode: Mode, limit: usize) -> Option<Hottest> {
         let Functions { whole, sums } = self.functions.get(&mode)?;

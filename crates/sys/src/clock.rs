@@ -24,7 +24,8 @@ pub fn kernel_ns() -> u64 {
     kernel_time(ClockId::Monotonic)
 }
 
-/// The same for `CLOCK_MONOTONIC_RAW`, which a time namespace shifts equally. Other clocks are read as they are.
+/// The time of a clock as the kernel has it. A time namespace shifts `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_RAW` equally; other clocks are read as
+/// they are.
 #[must_use]
 pub fn kernel_time(clock: ClockId) -> u64 {
     let shift = match clock {

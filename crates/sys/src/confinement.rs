@@ -9,11 +9,11 @@ const INITIAL_NAMESPACE: &str = "user:[4026531837]";
 /// Modules that refuse nothing to a process with capabilities.
 const HARMLESS: [&str; 3] = ["capability", "landlock", "integrity"];
 
-/// What confines this process beside its capabilities.
+/// Restrictions of this process beside its capabilities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Confinement {
-    /// Its user namespace, unless that is the first one.
+    /// The user namespace, unless the process is in the first one.
     pub user_namespace: Option<String>,
     /// It has a seccomp filter, which it cannot remove.
     pub has_seccomp_filter: bool,
@@ -21,7 +21,7 @@ pub struct Confinement {
     pub modules: Vec<String>,
 }
 
-/// What confines this process.
+/// The restrictions of this process.
 #[must_use]
 pub fn confinement() -> Confinement {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -45,12 +45,12 @@ impl Confinement {
         }
     }
 
-    /// The likely cause of a refusal by `EPERM` or `EACCES`, and what helps.
+    /// The likely cause of a refusal by `EPERM` or `EACCES`, and the remedy.
     #[must_use]
     pub fn cause(&self) -> (String, &'static str) {
         if let Some(namespace) = &self.user_namespace {
             let cause = format!(
-                "its capabilities hold in its user namespace {namespace} only, and the kernel wants them in the first one"
+                "its capabilities hold in its user namespace {namespace} only, and the kernel asks for them in the first user namespace"
             );
             return (
                 cause,

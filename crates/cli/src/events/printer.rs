@@ -20,7 +20,7 @@ pub struct Printer<W> {
     /// By registration.
     events: BTreeMap<EventId, String>,
     threads: ThreadNames,
-    /// The first item has come: from then on records tell of new threads.
+    /// Set by the first item: from there on, records report new threads.
     has_begun: bool,
     /// Events that were printed.
     pub printed: u64,

@@ -3,6 +3,7 @@
 
 mod capture;
 mod commands;
+mod confined;
 mod debuginfod;
 mod difference_page;
 mod doctor;

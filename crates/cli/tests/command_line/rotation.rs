@@ -1,4 +1,4 @@
-//! `--rotate`: the files of the intervals, and what is said about all of them at the end.
+//! `--rotate`: the files of the intervals, and the summary of all of them at the end.
 
 use std::fs;
 use std::path::Path;

@@ -54,7 +54,8 @@ pub const DEFAULT_SAMPLE_RATE_HZ: u32 = 99;
 pub const DEFAULT_MAX_STACKS: u32 = 65_536;
 /// Default size in bytes of the ring that carries new stacks.
 pub const DEFAULT_RING_BYTES: u32 = 4 << 20;
-/// The same with allocations: a program makes thousands before its first unwind table is ready, and their stacks are sent unwalked.
+/// Default size in bytes of the ring with an allocation profile. A program allocates thousands of times before its first unwind table is ready, and those
+/// stacks are sent unwalked.
 pub const DEFAULT_HEAP_RING_BYTES: u32 = 32 << 20;
 /// Kernel memory in bytes for unwind tables and mappings, by default.
 pub const DEFAULT_TABLE_MEMORY: u32 = 32 << 20;

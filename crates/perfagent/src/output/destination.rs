@@ -85,7 +85,7 @@ impl OpenFile {
         }))
     }
 
-    /// The same file for one interval of a capture that is cut: `NAME-TIME.EXT`, with a number where a file has that name. Devices, FIFOs and
+    /// The file of one interval: `NAME-TIME.EXT`, with a number where a file has that name. Devices, FIFOs and
     /// standard output stay the same and receive all intervals one after the other.
     pub(crate) fn of_interval(&self, time: &str) -> Self {
         Self(match &self.0 {

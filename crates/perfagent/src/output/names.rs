@@ -37,7 +37,7 @@ pub struct AutoName {
 /// A file name with a place for a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Numbered {
-    /// What stands before the number.
+    /// The part before the number.
     stem: OsString,
     /// The extension with its dot.
     extension: OsString,

@@ -44,7 +44,7 @@ pub(crate) struct Processes {
     looks: NameLooks,
     target_looks: TargetLooks,
     losses: Losses,
-    /// A target had other mappings than the records told of, when it was read again.
+    /// A target that was read again had mappings without a record.
     has_missed_mappings: bool,
     tally: Tally,
     /// Every process is a target.

@@ -31,8 +31,8 @@ impl Losses {
         self.side_band > before.side_band || self.full > before.full
     }
 
-    /// What a user is told. `concern_targets`: a target has mappings that no record told of. Otherwise the lost records were of other programs, and
-    /// only the ledger counts them.
+    /// Warnings for the user. `concern_targets`: a target has mappings without a record. Otherwise the lost records were of other programs, and only
+    /// the ledger counts them.
     pub(crate) fn warnings(self, concern_targets: bool) -> Vec<Warning> {
         let of_mappings = if concern_targets { self.side_band } else { 0 };
         let told = [

@@ -16,7 +16,7 @@ pub(crate) use self::rotator::Rotator;
 use crate::output::{IntervalOutputs, OutputReport};
 use crate::{CancelToken, Error, Recording};
 
-/// What becomes of a capture that is cut.
+/// When a capture is cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cutting {
     /// Time between two cuts.

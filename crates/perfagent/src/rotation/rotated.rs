@@ -17,9 +17,9 @@ const MAX_WARNINGS: usize = 16;
 pub(crate) struct Rotated {
     /// How many there were.
     pub(crate) intervals: u64,
-    /// What they have together, if that is asked for.
+    /// The sums of the intervals, for a capture that writes its outputs itself.
     pub(crate) sums: Option<Intervals>,
-    /// The last one that was cut.
+    /// The last interval that ended by a cut.
     pub(crate) last: Option<Recording>,
     /// Outputs that could not be written.
     pub(crate) failed: Vec<OutputReport>,

@@ -13,7 +13,7 @@ use recording::{FileIdentity, Module, ModuleKind};
 const MOST_PROCESSES: usize = 4096;
 /// Shared mappings of one process that are known.
 const MOST_RANGES: usize = 4096;
-/// What was read is believed for this long: the process may map another file there.
+/// A list of mappings is believed for this long: the process may map another file at an address.
 const VALID: Duration = Duration::from_secs(1);
 /// After a look at a process, the next one pauses for this many times the time that it took.
 const PAUSE: u32 = 20;
@@ -44,7 +44,7 @@ struct Known {
 }
 
 impl SharedLocks {
-    /// The place of a lock by its address in a process. None if the memory is not shared, or the process has ended.
+    /// The place of a lock by its address in a process. `None` if the memory is not shared, or the process has ended.
     pub(super) fn find(&mut self, pid: u32, exec_id: u64, address: u64) -> Option<SharedPlace> {
         let key = (pid, exec_id);
         if !self.processes.contains_key(&key) {

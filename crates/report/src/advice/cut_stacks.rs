@@ -71,7 +71,7 @@ pub(super) fn of(recording: &Recording, names: &Names, ledger: &Ledger) -> Optio
     Some(Advice { kind: AdviceKind::CutStacks, share_pct, message, remedy })
 }
 
-/// Why most of `count` stacks with this end were not sent to user space, which could have walked them, and what helps.
+/// The cause and the remedy if most of `count` stacks with this end did not reach user space, which could have walked them.
 fn unsent(
     recording: &Recording,
     ledger: &Ledger,

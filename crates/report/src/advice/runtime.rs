@@ -82,7 +82,7 @@ impl Runtime {
         pid.map_or_else(|| name.to_owned(), |pid| format!("{name} (pid {pid})"))
     }
 
-    /// What makes it tell the names of its code. `None`: nothing does.
+    /// The option that makes the runtime write the names of its code. `None`: it has no such option.
     pub(super) fn naming(&self, pid: Option<u32>) -> Option<String> {
         let pid = pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
         Some(match self {

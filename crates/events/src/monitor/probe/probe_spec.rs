@@ -126,8 +126,7 @@ impl Probe {
         }
     }
 
-    /// The path under `/proc/PID/root` of the file that a process has at the path of the probe, if that is another file than the one that is probed.
-    /// `None` if it is the same file, or there is none.
+    /// The path under `/proc/PID/root` of a process's own file at the path of the probe. `None` if the process has the probed file there, or no file.
     #[must_use]
     pub fn other_file_of(&self, pid: u32) -> Option<PathBuf> {
         let (ProbeKind::User { path, .. } | ProbeKind::Usdt { path, .. }) = &self.kind else { return None };

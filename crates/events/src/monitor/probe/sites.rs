@@ -127,8 +127,8 @@ fn site_at(
     Ok(Site { offset: placement.offset, counter: None, arguments, optimized_out })
 }
 
-/// The arguments at each site: `NAME=argN` as wanted, or else all that can be read at every site and have one type there: the kernel takes no
-/// second place with other types for an event.
+/// The arguments at each site: `NAME=argN` as wanted, or else the arguments that the kernel can read at every site, with one type. All places of
+/// an event have fields of the same types.
 fn usdt_arguments(
     binary: &Binary,
     sites: &[UsdtSite],
