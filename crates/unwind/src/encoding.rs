@@ -12,7 +12,7 @@ use crate::table::Table;
 
 const MAGIC: [u8; 4] = *b"UWT\n";
 /// Increases with every change of the format *and* of the compiler's result for the same file.
-pub const FORMAT_VERSION: u32 = 13;
+pub const FORMAT_VERSION: u32 = 14;
 const HEADER_LEN: usize = 16 + 8 + 3 * 4 + 10 * 4;
 
 /// Encodes a table, for [`decode`].

@@ -7,9 +7,12 @@ use crate::cfi::section::Cie;
 use crate::cfi::section::Fde;
 use crate::cfi::section::Format;
 use crate::cfi::section::FrameSection;
+use crate::epilogue;
+use crate::epilogue::Epilogue;
 use crate::image::Image;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
+use crate::machine::Machine;
 use crate::reader::Reader;
 use crate::table::Stats;
 
@@ -103,7 +106,7 @@ fn compile(
     let mut functions = 0;
     each(image, section, stats, |fde, end, cie, stats| {
         layer.begin(fde.start);
-        if function(&mut layer, fde, end, cie, rules).is_some() {
+        if function(image, &mut layer, fde, end, cie, rules).is_some() {
             layer.end(end);
             functions += 1;
         } else {
@@ -147,13 +150,30 @@ fn each(
 }
 
 /// Rows of one function. `None`: its instructions are malformed.
-fn function(layer: &mut Layer, fde: &Fde<'_>, end: u64, cie: &Cie<'_>, rules: &mut RuleSet) -> Option<()> {
+fn function(
+    image: &Image<'_>,
+    layer: &mut Layer,
+    fde: &Fde<'_>,
+    end: u64,
+    cie: &Cie<'_>,
+    rules: &mut RuleSet,
+) -> Option<()> {
     let mut program = Program::new(&cie.factors, fde.instructions, cie.initial, fde.start);
+    let mut epilogue = Epilogue::new(image);
     let mut start = fde.start;
     loop {
         let step = program.next_row()?;
         if start < end {
-            layer.row(start, rules.intern(cie.factors.machine.rule(&program.state, cie.signal)));
+            let rule = cie.factors.machine.rule(&program.state, cie.signal);
+            if cie.factors.machine == Machine::X86_64 && epilogue::may_be_late(&rule) {
+                let next = match step {
+                    Step::Advance(location) => location.min(end),
+                    Step::End => end,
+                };
+                epilogue.rows(start..next, rule, |address, rule| layer.row(address, rules.intern(rule)));
+            } else {
+                layer.row(start, rules.intern(rule));
+            }
         }
         match step {
             Step::Advance(location) => start = location,

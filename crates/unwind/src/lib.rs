@@ -34,6 +34,7 @@ mod cfi;
 mod codewalk;
 mod encoding;
 mod entry;
+mod epilogue;
 mod error;
 mod exits;
 mod expression;

@@ -15,6 +15,7 @@ use gimli::Value;
 
 use super::Frame;
 use super::KnownRegisters;
+use super::native::FRAME_POINTER;
 use super::native::LINK_REGISTER;
 use super::native::PC;
 use super::native::PRESERVED;
@@ -24,6 +25,7 @@ use super::record;
 use super::record::Slice;
 use crate::Memory;
 use crate::StepError;
+use crate::machine::Machine;
 
 /// Limit of operations of one expression; those of compilers and C libraries have less than 20.
 const MAX_OPERATIONS: u32 = 256;
@@ -89,6 +91,11 @@ impl<'a, S: UnwindSection<Slice<'a>>, M: Memory> Row<'_, S, M> {
         let mut registers = KnownRegisters::unknown(pc);
         for number in 0..PC {
             let value = match self.row.register(gimli::Register(number.into())) {
+                Some(RegisterRule::Expression(expression))
+                    if number == FRAME_POINTER && self.is_given_back(&expression, cfa, pc) =>
+                {
+                    self.frame.fp()
+                }
                 // The call has overwritten the link register.
                 _ if LINK_REGISTER == Some(number) && !exact => None,
                 // A missing value affects only callers that need it.
@@ -103,6 +110,20 @@ impl<'a, S: UnwindSection<Slice<'a>>, M: Memory> Row<'_, S, M> {
             return Err(StepError::NotAbove(cfa));
         }
         Ok(Frame { pc, registers, exact })
+    }
+
+    /// Whether a function that realigns its stack has already given rbp back, although the row says that rbp leads to the
+    /// caller's: see [`crate::epilogue`]. The code is not at hand here, but the frame is: such a function pushes a copy of
+    /// its return address before rbp, so rbp is its own if the copy is there.
+    fn is_given_back(&self, expression: &UnwindExpression<usize>, cfa: u64, pc: u64) -> bool {
+        let CfaRule::RegisterAndOffset { register, .. } = *self.row.cfa() else { return false };
+        if Machine::NATIVE != Machine::X86_64 || register.0 == u16::from(FRAME_POINTER) {
+            return false;
+        }
+        let Some(fp) = self.frame.fp() else { return false };
+        let leads_to_saved = self.evaluate(expression, None) == Ok(fp);
+        let is_own = fp < cfa && self.memory.read_u64(fp.wrapping_add(8)).map(code_address) == Some(pc);
+        leads_to_saved && !is_own
     }
 
     fn cfa(&self) -> Result<u64, StepError> {

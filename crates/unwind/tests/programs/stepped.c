@@ -60,6 +60,34 @@ static void maps(void)
 #define TRAP_ON() __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc")
 #define TRAP_OFF() __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc")
 
+/* A function that realigns its stack, and callers with frame pointers. */
+#define APART __attribute__((noinline, noclone))
+
+APART static long innermost(volatile char *bytes)
+{
+    return bytes[0] + 1;
+}
+
+APART static long realigned(long x)
+{
+    _Alignas(64) volatile char bytes[64];
+    volatile char *more = __builtin_alloca((x & 15) + 16);
+
+    bytes[0] = (char)x;
+    more[0] = 1;
+    return innermost(bytes) + innermost(more) + x;
+}
+
+APART static long inner(long x)
+{
+    return realigned(x) + 1;
+}
+
+APART static long outer(long x)
+{
+    return inner(x) + 1;
+}
+
 int main(int argc, char **argv)
 {
     static char alternate[1 << 16];
@@ -78,6 +106,12 @@ int main(int argc, char **argv)
         int bytes = getpagesize();
         TRAP_OFF();
         return bytes < 0;
+    }
+    if (!strcmp(argv[1], "realigned")) {
+        TRAP_ON();
+        long sum = outer(argc);
+        TRAP_OFF();
+        return sum == 0;
     }
     pid_t child;
     TRAP_ON();

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use object::Object;
 use object::ObjectSegment;
+use object::ObjectSymbol;
 use unwind::StepError;
 use unwind::Table;
 use unwind::full::Frame;
@@ -77,12 +78,18 @@ fn walk(modules: &[Module], step: &[u8], with_full: bool) -> (Vec<(u64, u64)>, S
     panic!("no end of {frames:x?}");
 }
 
-/// Walks at every step of the program. Returns the number of walks, and of those that end early with compact rules.
-fn check(mode: &str) -> (usize, usize) {
+/// The steps of a program, and its files.
+struct Steps {
+    modules: Vec<Module>,
+    bytes: Vec<u8>,
+}
+
+/// Runs the program in one of its modes. `None`: there is no compiler.
+fn run(mode: &str) -> Option<Steps> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/stepped.c");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("stepped-{mode}"));
     let flags = ["-O1", "-fno-omit-frame-pointer", "-Wl,-z,lazy", "-o"];
-    let Some(gcc) = testkit::needed("gcc") else { return (usize::MAX, usize::MAX) };
+    let gcc = testkit::needed("gcc")?;
     assert!(Command::new(gcc).args(flags).arg(&program).arg(source).status().unwrap().success());
     // Space above main's frame, so that a whole window can be read there.
     let output =
@@ -90,7 +97,12 @@ fn check(mode: &str) -> (usize, usize) {
     assert!(output.status.success(), "{output:?}");
     let (size, rest) = output.stdout.split_first_chunk::<8>().unwrap();
     let (maps, steps) = rest.split_at(u64::from_le_bytes(*size) as usize);
-    let modules = modules(std::str::from_utf8(maps).unwrap());
+    Some(Steps { modules: modules(std::str::from_utf8(maps).unwrap()), bytes: steps.to_vec() })
+}
+
+/// Walks at every step of the program. Returns the number of walks, and of those that end early with compact rules.
+fn check(mode: &str) -> (usize, usize) {
+    let Some(Steps { modules, bytes: steps }) = run(mode) else { return (usize::MAX, usize::MAX) };
     let (mut count, mut lost, mut tail) = (0, 0, None);
     let begun = Instant::now();
     let mut frames_walked = 0;
@@ -122,4 +134,36 @@ fn lazily_bound_calls() {
 fn vfork() {
     let (steps, lost) = check("vfork");
     assert!(steps > 500 && lost > 100, "{steps} {lost}");
+}
+
+/// At each instruction of a function that realigns its stack, all callers are found, with all registers and by compact
+/// rules.
+#[test]
+fn a_realigned_function_hides_no_caller() {
+    const CHAIN: [&str; 5] = ["main", "outer", "inner", "realigned", "innermost"];
+    let Some(Steps { modules, bytes }) = run("realigned") else { return };
+    let file = object::File::parse(&**modules[0].full.bytes()).unwrap();
+    let functions: Vec<_> = CHAIN
+        .iter()
+        .map(|name| file.symbols().find(|symbol| symbol.name() == Ok(name)).unwrap())
+        .map(|symbol| symbol.address()..symbol.address() + symbol.size())
+        .collect();
+    let mut deepest = 0;
+    for (count, step) in bytes.chunks_exact(STEP_BYTES).enumerate() {
+        for with_full in [true, false] {
+            let (frames, end) = walk(&modules, step, with_full);
+            let mut found: Vec<usize> = frames
+                .iter()
+                .enumerate()
+                .map(|(at, (pc, _))| pc.wrapping_sub(u64::from(at > 0) + modules[0].bias))
+                .filter_map(|svma| functions.iter().position(|range| range.contains(&svma)))
+                .collect();
+            found.reverse();
+            assert_eq!(end, StepError::Root, "step {count}, full {with_full}: {frames:x?}");
+            let all: Vec<usize> = (0..found.len()).collect();
+            assert_eq!(found, all, "step {count}, full {with_full}: {frames:x?}");
+            deepest = deepest.max(found.len());
+        }
+    }
+    assert_eq!(deepest, CHAIN.len());
 }
