@@ -4,6 +4,7 @@
 #define PERF_AGENT_STEP_H
 
 #include "go_stack.h"
+#include "leaf_code.h"
 #include "link_register.h"
 #include "tables.h"
 #include "uprobes.h"
@@ -41,9 +42,9 @@ static __always_inline int step_by_fp(struct walk *w, u32 slot, struct frame *f)
 {
 	u64 sp = w->sp, fp = w->fp, saved, ra;
 
-	/* Where a table has no row, rbp need not be a frame pointer, and 0 need not be the root. */
+	/* rbp need not be a frame pointer here. A root has a rule that says so, and 0 is none. */
 	if (!fp)
-		return guess_ends(w, WALK_ROOT);
+		return guess_ends(w, WALK_ZERO_FRAME);
 	/* The offset must fit a frame's description; no real frame is that large. */
 	if (fp < sp || (fp & 7) || fp - sp > 0x7ffffff0)
 		return guess_ends(w, WALK_FP_CHAIN);
@@ -53,12 +54,21 @@ static __always_inline int step_by_fp(struct walk *w, u32 slot, struct frame *f)
 	f->fp_at = word_at(f, fp, sp);
 	f->ra_at = word_at(f, fp + 8, sp);
 	if (!ra)
-		return guess_ends(w, WALK_ROOT);
+		return guess_ends(w, WALK_ZERO_FRAME);
 	forget_link(w);
 	w->pc = ra & FRAME_PC;
 	w->sp = sp_behind_record(fp);
 	w->fp = saved;
 	return 0;
+}
+
+/* Whether the frame before may have been called from behind the byte that has this rule: it is in the mapping of the rule,
+ * which was searched for this frame. */
+static __always_inline bool is_called(struct walk *w, struct rule *rule)
+{
+	u64 in = w->frames[(w->n - 2) & (MAX_USER_FRAMES - 1)].pc & FRAME_PC;
+
+	return (rule->flags & RULE_OWN_CALL) == RULE_OWN_CALL && in - w->map_start < w->map_size;
 }
 
 static __always_inline int step_by_rule(struct walk *w, u32 slot, struct frame *f, struct cfa_word *word,
@@ -69,6 +79,15 @@ static __always_inline int step_by_rule(struct walk *w, u32 slot, struct frame *
 
 	if (rule->ra == RA_UNDEFINED)
 		return walk_ends(w, WALK_ROOT);
+	if (rule->flags & RULE_START && !(f->pc & FRAME_EXACT)) {
+		if (!is_called(w, rule)) {
+			/* The function is to run when its caller returns, and never ran. */
+			w->n--;
+			return guess_ends(w, WALK_ROOT);
+		}
+		/* That depends on the frame before, which the memo does not compare. */
+		f->pc |= FRAME_NOT_IN_MEMO;
+	}
 
 	switch (rule->cfa) {
 	case CFA_SP:
@@ -130,7 +149,7 @@ static __always_inline int step_by_rule(struct walk *w, u32 slot, struct frame *
 		f->ra_at = word_at(f, at, sp);
 	}
 	if (!ra)
-		return walk_ends(w, WALK_ROOT);
+		return walk_ends(w, (rule->flags & RULE_OWN_CALL) == RULE_ENTRY ? WALK_ROOT : WALK_ZERO_FRAME);
 	keep_link(w, slot, rule);
 	w->pc = (ra & FRAME_PC) | (rule->flags & RULE_SIGNAL ? FRAME_EXACT : 0);
 	w->sp = cfa;
@@ -177,6 +196,9 @@ __noinline int walk_step(u32 slot)
 			cached->pc = w->pc;
 			cached->generation = w->generation;
 			cached->rule = *rule;
+			/* The mapping counts too: it is searched again. */
+			if ((rule->flags & RULE_OWN_CALL) == RULE_OWN_CALL)
+				cached->pc = 0;
 		}
 	}
 	if (found == FIND_NO_MAPPING || found == FIND_NOWHERE) {
@@ -196,7 +218,8 @@ __noinline int walk_step(u32 slot)
 	} else {
 		if (found != FOUND)
 			w->guess = found == FIND_NO_ROW ? GUESS_NO_ROW : GUESS_NO_TABLE;
-		ended = step_by_fp(w, slot, f);
+		if (!step_by_code(w, slot, f, &ended))
+			ended = step_by_fp(w, slot, f);
 	}
 	w->regs = 0;
 	return ended;

@@ -53,6 +53,7 @@ __noinline int walk_run(u32 slot)
 	w->guess = GUESS_NONE;
 	w->map_size = 0;
 	w->nowhere = 0;
+	w->undecided = 0;
 	window_reset(w);
 	m = memo_at(w->memo);
 	/* All words up to the root will be read, whether the memo matches or not. */

@@ -138,6 +138,8 @@ static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_co
 	walk_stack(w, sample->slot, sample->exec_id, sample->tid, generation_in(epoch_now(), proc->generation));
 	count(c, COUNT_FRAMES, w->total);
 	count(c, COUNT_FRAMES_WALKED, w->n);
+	if (w->undecided)
+		count(c, COUNT_LEAVES_UNDECIDED, 1);
 	if (w->matched) {
 		count(c, COUNT_MEMO_HITS, 1);
 		if (check_memo)

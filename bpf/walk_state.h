@@ -13,6 +13,7 @@
 #define WINDOW 4096
 #define WINDOW_FIRST 512
 #define SMALLEST_PAGE 4096
+#define LEAF_CODE 32 /* bytes of code at the pc of a leaf */
 #define MEMOS_PER_CPU 4
 
 /* The compiler may not draw conclusions about the value across this point (libbpf's barrier_var). */
@@ -123,6 +124,12 @@ struct walk {
 	u32 win_size;  /* of the next read */
 	u32 total;     /* result: frames of the stack */
 	u64 hash;      /* result */
+
+	u32 code_at;	/* the next instruction in `code` */
+	u32 code_cfa;	/* what they say: the CFA from sp, */
+	u32 code_saved; /* and whether rbp is saved below the return address */
+	u32 undecided;	/* the code at the leaf did not show whether its frame is set up */
+	u8 code[LEAF_CODE + 16];
 
 	u32 at;	  /* between batches: the frame to go on with */
 	u32 left; /* and how many are left */

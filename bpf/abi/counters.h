@@ -32,6 +32,7 @@ enum counter {
 	COUNT_THREADS_LOST = 35, /* threads that could not be followed */
 	COUNT_WAKERS_LOST = 36,	 /* intervals that were recorded without their waker */
 	COUNT_LIFETIME_NS = 37,	 /* time that ended threads lived inside the capture */
+	COUNT_LEAVES_UNDECIDED = 38, /* walks by frame pointer whose leaf may not have set up its frame */
 	COUNT_SEAMS_LOST = 40,	 /* threads whose seam record did not fit */
 	COUNT_SINGLES_LOST = 41, /* single samples that did not fit into the ring; they are in the sums */
 	/* Stacks that user space could have walked and that were not sent to it: */

@@ -38,7 +38,8 @@ enum walk_end {
 	WALK_EXITING = 10, /* no walk: the thread has released its memory, because it exits or executes a program */
 	WALK_STACK_SWITCH = 11, /* the caller is on another stack that could not be found or read */
 	WALK_CODE_32_BIT = 12,	/* 32-bit code, whose registers and stack words are of another size */
-	WALK_ENDS = 13,
+	WALK_ZERO_FRAME = 13,	/* a frame pointer or return address of 0 where no stack begins */
+	WALK_ENDS = 14,
 };
 
 #endif

@@ -51,6 +51,10 @@ enum fp_kind {
 };
 
 #define RULE_SIGNAL 0x80 /* signal trampoline: the caller was interrupted, its pc is exact */
+#define RULE_START 0x40	 /* the byte before a function, and no call ends there: a return address behind it is no call's */
+#define RULE_ENTRY 0x20	 /* the function may be the first of a stack: a return address of 0 says that it is */
+/* Both: a call of a function in the same file ends there. The return address is that of a frame in the same mapping only. */
+#define RULE_OWN_CALL (RULE_START | RULE_ENTRY)
 #define RULE_REG 0x1f	 /* DWARF number of the register of CFA_REG; words of CFA_GO_GROW and LEAVE */
 
 /*

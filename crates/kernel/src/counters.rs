@@ -45,6 +45,7 @@ pub(crate) enum Counter {
     LengthsLost = types::counter::COUNT_LENGTHS_LOST.0 as isize,
     ValuesUnreadable = types::counter::COUNT_VALUES_UNREADABLE.0 as isize,
     ValuesNegative = types::counter::COUNT_VALUES_NEGATIVE.0 as isize,
+    LeavesUndecided = types::counter::COUNT_LEAVES_UNDECIDED.0 as isize,
     GoHits = types::counter::COUNT_GO_HITS.0 as isize,
 }
 
@@ -122,6 +123,8 @@ pub struct Counters {
     pub values_unreadable: u64,
     /// The same: the value was negative, or too large for a sum.
     pub values_negative: u64,
+    /// Walks by frame pointer whose innermost frame may not be set up.
+    pub leaves_undecided: u64,
     /// Hits of the probes that follow goroutines.
     pub go_hits: u64,
     /// Walks of Python's frames.
@@ -173,6 +176,7 @@ impl Counters {
             skipped_min_block_ns: at(Counter::SkippedMinBlockNs),
             wakers_lost: at(Counter::WakersLost),
             lifetime_ns: at(Counter::LifetimeNs),
+            leaves_undecided: at(Counter::LeavesUndecided),
             seams_lost: at(Counter::SeamsLost),
             singles_lost: at(Counter::SinglesLost),
             unsent_of_process: at(Counter::UnsentOfProcess),

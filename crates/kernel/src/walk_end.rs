@@ -33,6 +33,8 @@ pub enum WalkEnd {
     StackSwitch = types::walk_end::WALK_STACK_SWITCH.0 as isize,
     /// The thread runs 32-bit code, which is not walked.
     Code32Bit = types::walk_end::WALK_CODE_32_BIT.0 as isize,
+    /// At a frame pointer or return address of 0 where no stack begins.
+    ZeroFrame = types::walk_end::WALK_ZERO_FRAME.0 as isize,
 }
 
 impl WalkEnd {
@@ -51,6 +53,7 @@ impl WalkEnd {
         Self::Exiting,
         Self::StackSwitch,
         Self::Code32Bit,
+        Self::ZeroFrame,
     ];
 
     /// Whether there was no user stack to walk.

@@ -17,6 +17,7 @@ pub(crate) enum Cut {
     NoRow,
     Rule,
     FramePointers,
+    Zero,
     Fault,
     Limit,
 }
@@ -29,6 +30,7 @@ impl Cut {
             Self::NoRow => "[truncated: no unwind info]",
             Self::Rule => "[truncated: unsupported unwind rule]",
             Self::FramePointers => "[truncated: broken frame pointers]",
+            Self::Zero => "[truncated: frame pointer is zero]",
             Self::Fault => "[truncated: unreadable stack]",
             Self::Limit => "[truncated: frame limit]",
         }

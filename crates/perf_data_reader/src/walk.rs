@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
+use unwind::abi::{ENTRY, START};
 use unwind::full::{Frame, FullUnwinder};
 use unwind::{StepError, Table};
 
@@ -30,6 +31,14 @@ struct Sections {
     full: Option<FullUnwinder<Vec<u8>>>,
     /// Compiled at the first address that the frame sections do not cover.
     table: OnceCell<Option<Table>>,
+}
+
+/// Why a frame has no caller.
+enum End {
+    Root,
+    /// The frame itself is none: a return to it was prepared, and it was never called.
+    NotCalled,
+    Cut(Cut),
 }
 
 /// The unwinders of the files so far.
@@ -98,14 +107,18 @@ impl Walker {
             places.push(place);
             match self.step(&now, region, files, by, &memory) {
                 Ok(next) => now = next,
-                Err(None) => return,
-                Err(Some(why)) => return places.push(cut(why)),
+                Err(End::Root) => return,
+                Err(End::NotCalled) => {
+                    places.pop();
+                    return;
+                }
+                Err(End::Cut(why)) => return places.push(cut(why)),
             }
         }
         places.push(cut(Cut::Limit));
     }
 
-    /// The caller. `None` is the root.
+    /// The caller.
     fn step(
         &mut self,
         now: &Frame,
@@ -113,24 +126,29 @@ impl Walker {
         files: &mut FileTable,
         by: &mut dyn Files,
         memory: &impl Fn(u64) -> Option<u64>,
-    ) -> Result<Frame, Option<Cut>> {
-        let told = |error| match error {
-            StepError::Root => None,
-            StepError::Fault(_) => Some(Cut::Fault),
-            StepError::NotAbove(_) => Some(Cut::FramePointers),
-            StepError::NoRow(_) => Some(Cut::NoRow),
-            _ => Some(Cut::Rule),
+    ) -> Result<Frame, End> {
+        let end_of = |error| match error {
+            StepError::Root => End::Root,
+            StepError::NotCalled => End::NotCalled,
+            StepError::ZeroFrame => End::Cut(Cut::Zero),
+            StepError::Fault(_) => End::Cut(Cut::Fault),
+            StepError::NotAbove(_) => End::Cut(Cut::FramePointers),
+            StepError::NoRow(_) => End::Cut(Cut::NoRow),
+            _ => End::Cut(Cut::Rule),
         };
         if files.get(region.file).is_some_and(|file| file.kind() == Kind::Anonymous) {
             return by_frame_pointer(now, memory, Cut::FramePointers);
         }
-        let bias = Self::bias(region, files, by).ok_or(Some(Cut::NoRow))?;
+        let bias = Self::bias(region, files, by).ok_or(End::Cut(Cut::NoRow))?;
         self.prepare(region.file, files, by);
-        let Some(sections) = self.files.get(&region.file) else { return Err(Some(Cut::NoRow)) };
+        let Some(sections) = self.files.get(&region.file) else { return Err(End::Cut(Cut::NoRow)) };
+        let mut is_zero = false;
         if let Some(full) = &sections.full {
             match full.step(now, bias, memory) {
                 Err(StepError::NoRow(_)) => {}
-                other => return other.map_err(told),
+                // The table says where stacks begin.
+                Err(StepError::ZeroFrame) => is_zero = true,
+                other => return other.map_err(end_of),
             }
         }
         let tables = &mut self.tables;
@@ -141,7 +159,9 @@ impl Walker {
             (*tables <= MAX_TABLES && bytes.len() <= MAX_FOR_TABLE).then(|| unwind::compile(bytes).ok())?
         });
         match table.as_ref().and_then(|table| table.lookup(now.lookup_address().wrapping_sub(bias))) {
-            Some(rule) => now.apply(rule, memory).map_err(told),
+            Some(rule) if is_zero && rule.flags & (START | ENTRY) == ENTRY => Err(End::Root),
+            _ if is_zero => Err(End::Cut(Cut::Zero)),
+            Some(rule) => now.apply(rule, memory).map_err(end_of),
             None => by_frame_pointer(now, memory, Cut::NoRow),
         }
     }
@@ -167,13 +187,10 @@ fn cut(why: Cut) -> Place {
     Place { within: Within::Cut(why), address: 0 }
 }
 
-fn by_frame_pointer(
-    now: &Frame,
-    memory: &impl Fn(u64) -> Option<u64>,
-    broken: Cut,
-) -> Result<Frame, Option<Cut>> {
+fn by_frame_pointer(now: &Frame, memory: &impl Fn(u64) -> Option<u64>, broken: Cut) -> Result<Frame, End> {
     now.by_frame_pointer(memory).map_err(|error| match error {
-        StepError::Root => None,
-        _ => Some(broken),
+        // Where a table has no row, 0 says no more than another number.
+        StepError::ZeroFrame if broken == Cut::FramePointers => End::Cut(Cut::Zero),
+        _ => End::Cut(broken),
     })
 }

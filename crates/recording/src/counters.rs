@@ -50,6 +50,8 @@ pub struct Counters {
     pub wakers_lost: u64,
     /// Time that threads existed inside the interval.
     pub lifetime_ns: u64,
+    /// Walks by frame pointer whose innermost frame may not be set up: its caller may be missing.
+    pub leaves_undecided: u64,
     /// Threads whose time up to the end of the interval is missing for lack of room.
     pub seams_lost: u64,
     /// Waits for locks that were recorded.
@@ -130,6 +132,7 @@ impl Counters {
             memo_differed: joined(|c| c.memo_differed),
             frames: joined(|c| c.frames),
             frames_walked: joined(|c| c.frames_walked),
+            leaves_undecided: joined(|c| c.leaves_undecided),
             stacks_sent: joined(|c| c.stacks_sent),
             deferred: joined(|c| c.deferred),
             requests_lost: joined(|c| c.requests_lost),

@@ -31,11 +31,13 @@ pub enum WalkEnd {
     StackSwitch,
     /// The thread runs 32-bit code, which is not walked.
     Code32Bit,
+    /// At a frame pointer or return address of 0 where no thread, coroutine or scheduler begins.
+    ZeroFrame,
 }
 
 impl WalkEnd {
     /// All ends, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Root,
         Self::NoMapping,
         Self::NoRow,
@@ -49,10 +51,11 @@ impl WalkEnd {
         Self::Exiting,
         Self::StackSwitch,
         Self::Code32Bit,
+        Self::ZeroFrame,
     ];
 
     /// The ends of real walks with the names that the ledger gives them, in the ledger's order.
-    pub const WALKS: [(&'static str, Self); 11] = [
+    pub const WALKS: [(&'static str, Self); 12] = [
         ("root", Self::Root),
         ("no_mapping", Self::NoMapping),
         ("no_row", Self::NoRow),
@@ -64,6 +67,7 @@ impl WalkEnd {
         ("no_registers", Self::NoRegisters),
         ("stack_switch", Self::StackSwitch),
         ("code_32_bit", Self::Code32Bit),
+        ("zero_frame", Self::ZeroFrame),
     ];
 
     /// Whether there was no user stack to walk.

@@ -342,6 +342,7 @@ const u64 replay_numbers[] = {
     WALK_FRAME_LIMIT,
     WALK_TABLE_NOT_READY,
     WALK_STACK_SWITCH,
+    WALK_ZERO_FRAME,
     sizeof(struct surroundings),
     sizeof(struct outcome),
     sizeof(struct outcome_frame),

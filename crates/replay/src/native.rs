@@ -147,7 +147,7 @@ unsafe extern "C" {
     fn replay_add_values(schema: u32, values: *const u64, total: *mut [u64; VALUE_SLOTS]);
     fn replay_sample_weight(size: u64, rate: u64) -> u64;
     #[cfg(test)]
-    static replay_numbers: [u64; 34];
+    static replay_numbers: [u64; 35];
 }
 
 /// `VALUE_SLOTS` of `bpf/abi/sums.h`.
@@ -394,6 +394,7 @@ mod tests {
             End::FrameLimit,
             End::TableNotReady,
             End::StackSwitch,
+            End::ZeroFrame,
         ];
         let mut numbers = vec![
             u64::from(abi::CHUNK_WORDS),

@@ -104,10 +104,12 @@ pub enum End {
     TableNotReady = 7,
     /// The caller is on another stack that could not be found or read.
     StackSwitch = 11,
+    /// A frame pointer or return address of 0 where no stack begins.
+    ZeroFrame = 13,
 }
 
 impl End {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Root,
         Self::NoMapping,
         Self::NoRow,
@@ -117,6 +119,7 @@ impl End {
         Self::FrameLimit,
         Self::TableNotReady,
         Self::StackSwitch,
+        Self::ZeroFrame,
     ];
 
     /// The end with a number that the walker gives.

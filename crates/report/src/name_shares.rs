@@ -11,7 +11,10 @@ const NO_START: &str = "perf-agent.no_function_start=";
 const OTHER_FILE: &str = "perf-agent.nameless.other_file=";
 const KERNEL: &str = "perf-agent.nameless.kernel=";
 
-/// Frames of the samples of a profile, weighted by their first value.
+/// Values that weight the shares of a profile of time.
+const TIMES: [&str; 2] = ["offcpu", "delay"];
+
+/// Frames of the samples of a profile, weighted by one of their values.
 #[derive(Default)]
 struct FrameCounts {
     named: u64,
@@ -28,7 +31,10 @@ pub fn correct_name_shares(profile: &mut Profile) {
     if !is_in_samples || !profile.comments.iter().any(|comment| comment.starts_with(NAMED)) {
         return;
     }
-    let counts = FrameCounts::of(profile);
+    let counts = FrameCounts::of(profile, 0);
+    let time = profile.sample_types.iter().position(|value| TIMES.contains(&&*value.kind));
+    let weighted = time.map(|column| FrameCounts::of(profile, column)).filter(|weighted| weighted.all > 0);
+    let weighted = weighted.as_ref().unwrap_or(&counts);
     // Which files were none with functions is not in the profile: the live run told it.
     let other_files =
         profile.comments.iter().find_map(|comment| comment.strip_prefix(OTHER_FILE)?.parse().ok());
@@ -36,10 +42,10 @@ pub fn correct_name_shares(profile: &mut Profile) {
     let counted_anew = [BY_START, NO_START, OTHER_FILE, KERNEL];
     profile.comments.retain(|comment| !counted_anew.iter().any(|key| comment.starts_with(key)));
     let Some(at) = profile.comments.iter().position(|comment| comment.starts_with(NAMED)) else { return };
-    let pct = |part| percent(part, counts.all).map(|share| format!("{share:.2}"));
+    let pct = |part| percent(part, weighted.all).map(|share| format!("{share:.2}"));
     let mut told = Vec::new();
-    told.extend(pct(counts.named).map(|share| format!("{NAMED}{share}")));
-    told.extend(pct(counts.by_start).map(|share| format!("{BY_START}{share}")));
+    told.extend(pct(weighted.named).map(|share| format!("{NAMED}{share}")));
+    told.extend(pct(weighted.by_start).map(|share| format!("{BY_START}{share}")));
     let causes = [
         (NO_START, counts.in_files - in_other_files),
         (OTHER_FILE, in_other_files),
@@ -51,10 +57,10 @@ pub fn correct_name_shares(profile: &mut Profile) {
 }
 
 impl FrameCounts {
-    fn of(profile: &Profile) -> Self {
+    fn of(profile: &Profile, column: usize) -> Self {
         let mut counts = Self::default();
         for sample in &profile.samples {
-            let count = sample.values.first().and_then(|count| u64::try_from(*count).ok()).unwrap_or(0);
+            let count = sample.values.get(column).and_then(|count| u64::try_from(*count).ok()).unwrap_or(0);
             for id in &sample.locations {
                 if let Some(location) = profile.locations.get(id.0 as usize) {
                     counts.add(profile, location, count);

@@ -172,6 +172,7 @@ pub(crate) fn outermost(stack: &Stack) -> Option<&'static str> {
         WalkEnd::NoRegisters => Some("[truncated: no user registers]"),
         WalkEnd::StackSwitch => Some("[truncated: stack switch]"),
         WalkEnd::Code32Bit => Some("[truncated: 32-bit code]"),
+        WalkEnd::ZeroFrame => Some("[truncated: frame pointer is zero]"),
         WalkEnd::NoUserStack => kernel.is_empty().then_some("[kernel thread]"),
         // The frames are those at which the memory of the old program was released.
         WalkEnd::Exiting if !user.is_empty() => Some("[in exec]"),

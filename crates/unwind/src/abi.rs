@@ -24,7 +24,7 @@ pub struct Rule {
     pub ra: u8,
     /// How the caller's frame pointer is found, one of [`fp`].
     pub fp: u8,
-    /// [`SIGNAL`] and, in [`REGISTER_MASK`], for [`cfa::REG`] the register number, for [`cfa::GO_GROW`] and
+    /// [`SIGNAL`], [`START`], [`ENTRY`] and, in [`REGISTER_MASK`], for [`cfa::REG`] the register number, for [`cfa::GO_GROW`] and
     /// [`cfa::GO_LEAVE`] a number of words.
     pub flags: u8,
     /// Offset added to the base register of the CFA.
@@ -57,6 +57,13 @@ pub const PAGE_SHIFT: u32 = 16;
 pub const MAX_ROWS_PER_PAGE: usize = 16_384;
 /// In [`Rule::flags`]: signal trampoline; the caller's pc is looked up exactly, not at pc − 1.
 pub const SIGNAL: u8 = 0x80;
+/// In [`Rule::flags`]: the byte before a function, where no call ends. A return address behind it was written by other
+/// means than a call, so the frame that has it is the outermost. At the address of an instruction the rule holds. With
+/// [`ENTRY`] a call of a function of the same file does end there, as a function's last instruction that never returns: it
+/// is the caller of a frame in this file, and of no other.
+pub const START: u8 = 0x40;
+/// In [`Rule::flags`]: the function may be the first of a stack, and a return address of 0 says that it is.
+pub const ENTRY: u8 = 0x20;
 /// In [`Rule::flags`]: the DWARF register number of [`cfa::REG`].
 pub const REGISTER_MASK: u8 = 0x1f;
 
@@ -141,6 +148,15 @@ impl Rule {
     pub const ROOT: Self =
         Self { cfa: cfa::SP, ra: ra::UNDEFINED, fp: fp::UNDEFINED, cfa_off: 8, ..Self::NONE };
 
+    /// See [`START`]. This is for padding, which is never interrupted.
+    pub const START: Self =
+        Self { cfa: cfa::SP, ra: ra::CFA, flags: START, cfa_off: 8, ra_off: -8, ..Self::NONE };
+
+    /// Whether the rule leads to a caller by registers and words of the stack.
+    pub(crate) fn has_caller(&self) -> bool {
+        matches!(self.cfa, cfa::SP..=cfa::PLT) && self.ra != ra::UNDEFINED
+    }
+
     /// The rule as 32-bit words, in the order in which they lie in memory.
     #[must_use]
     pub fn words(&self) -> [u32; 4] {
@@ -175,7 +191,7 @@ impl Rule {
         self.cfa <= cfa::GO_RESUME
             && self.ra <= ra::REG
             && self.fp <= fp::UNDEFINED
-            && self.flags & !(SIGNAL | REGISTER_MASK) == 0
+            && self.flags & !(SIGNAL | START | ENTRY | REGISTER_MASK) == 0
             && register_ok
     }
 }

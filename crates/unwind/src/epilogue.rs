@@ -39,7 +39,7 @@ impl<'i, 'a> Epilogue<'i, 'a> {
         Self { image, given_back: None }
     }
 
-    /// Calls `row` with the true rows of a range for which the frame information has `rule`.
+    /// Calls `row` with the true rows of a range. Its frame information has `rule` for all of it.
     pub(crate) fn rows(&mut self, range: Range<u64>, rule: Rule, mut row: impl FnMut(u64, Rule)) {
         let given_back = Rule { fp: fp::SAME, fp_off: 0, ..rule };
         let before = self.given_back.take() == Some(range.start);

@@ -14,6 +14,7 @@ use crate::layer::Layer;
 use crate::layer::RuleSet;
 use crate::machine::Machine;
 use crate::reader::Reader;
+use crate::start_frames::StartRows;
 use crate::table::Stats;
 
 /// Records of this number of functions take up to 64 KiB.
@@ -104,7 +105,14 @@ fn compile(
 ) -> (Layer, u32) {
     let mut layer = Layer::default();
     let mut functions = 0;
+    let mut starts = StartRows::new(image);
     each(image, section, stats, |fde, end, cie, stats| {
+        if let Some(before) = layer.spans.last()
+            && let Some(rule) = starts.before(fde, cie, before.end, || rules.rule(layer.last_rule()))
+            && rules.has_space()
+        {
+            layer.extend(fde.start, rules.intern(rule));
+        }
         layer.begin(fde.start);
         if function(image, &mut layer, fde, end, cie, rules).is_some() {
             layer.end(end);

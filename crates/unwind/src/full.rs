@@ -106,7 +106,8 @@ impl<B: AsRef<[u8]>> FullUnwinder<B> {
     /// # Errors
     /// [`StepError::NoRow`] if no frame section covers the code; a compact rule may exist nevertheless.
     /// [`StepError::UnsupportedRule`] if the rule needs an unknown register, or an operation on more than registers and
-    /// memory. Otherwise the causes of a walk's end.
+    /// memory. [`StepError::ZeroFrame`] also where the stack begins: a rule with [`crate::abi::ENTRY`] says so. Otherwise
+    /// the causes of a walk's end.
     pub fn step(&self, frame: &Frame, bias: u64, memory: &impl Memory) -> Result<Frame, StepError> {
         let svma = frame.lookup_address().wrapping_sub(bias);
         match self.step_by_eh_frame(svma, frame, bias, memory) {

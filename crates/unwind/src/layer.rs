@@ -67,6 +67,15 @@ impl RuleSet {
         self.rules.len()
     }
 
+    /// Whether another rule has a number.
+    pub(crate) fn has_space(&self) -> bool {
+        self.rules.len() < usize::from(u16::MAX)
+    }
+
+    pub(crate) fn rule(&self, index: u16) -> Rule {
+        self.rules[usize::from(index)]
+    }
+
     pub(crate) fn is_unsupported(&self, index: u16) -> bool {
         self.rules[usize::from(index)].cfa == cfa::UNSUPPORTED
     }
@@ -130,6 +139,34 @@ impl Layer {
             self.rows.push(SpanRow { delta, rule });
             span.rows += 1;
         }
+    }
+
+    /// Extends the last span up to `start`, where a function begins; `rule` holds for the byte before.
+    pub(crate) fn extend(&mut self, start: u64, rule: u16) {
+        let Some(span) = self.spans.last_mut().filter(|_| self.open.is_none()) else { return };
+        let delta = start.checked_sub(span.start + 1).and_then(|delta| u32::try_from(delta).ok());
+        let Some(delta) = delta.filter(|_| span.rows > 0 && self.rows.len() < MAX_ROWS) else { return };
+        span.end = start;
+        match self.rows.last_mut() {
+            Some(last) if last.delta == delta => last.rule = rule,
+            _ => {
+                self.rows.push(SpanRow { delta, rule });
+                span.rows += 1;
+            }
+        }
+    }
+
+    /// The rule at the end of the last span; 0: there is none.
+    pub(crate) fn last_rule(&self) -> u16 {
+        self.rows.last().map_or(0, |row| row.rule)
+    }
+
+    /// Replaces the rules of a span.
+    pub(crate) fn change(&mut self, span: usize, mut change: impl FnMut(u16) -> u16) {
+        let Some(span) = self.spans.get(span) else { return };
+        let first = span.first_row as usize;
+        let rows = &mut self.rows[first..first + span.rows as usize];
+        rows.iter_mut().for_each(|row| row.rule = change(row.rule));
     }
 
     /// Whether the limit of rows is reached.

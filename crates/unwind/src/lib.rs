@@ -117,7 +117,7 @@ fn known(image: &image::Image<'_>, rules: &mut layer::RuleSet, stats: &mut Stats
         merged.fill_from(frames::debug_frame(image, rules, stats));
         return merged;
     }
-    merged.fill_from(start_frames::layer(image, &merged, rules));
+    start_frames::mark_entries(image, &mut merged, rules);
     merged.fill_from(go::layer(image, rules, stats));
     merged.fill_from(frames::debug_frame(image, rules, stats));
     let entry = entry::layer(image, &merged, rules);

@@ -1,8 +1,10 @@
 //! The in-kernel walker's semantics in Rust, for tests and offline use.
 
+use crate::abi::ENTRY;
 use crate::abi::REGISTER_MASK;
 use crate::abi::Rule;
 use crate::abi::SIGNAL;
+use crate::abi::START;
 use crate::abi::cfa;
 use crate::abi::fp;
 use crate::abi::ra;
@@ -40,6 +42,12 @@ pub enum StepError {
     /// This is the outermost frame.
     #[error("root of the stack")]
     Root,
+    /// The frame pointer or the return address is 0 where no stack begins.
+    #[error("a frame pointer or return address of 0 where no stack begins")]
+    ZeroFrame,
+    /// The return address is the first byte of a function, and no call ends there: the frame that has it is the outermost.
+    #[error("no call returns to this address")]
+    NotCalled,
     /// No row covers the pc.
     #[error("no row covers {0:#x}")]
     NoRow(u64),
@@ -89,6 +97,9 @@ pub fn apply(
     if rule.ra == ra::UNDEFINED {
         return Err(StepError::Root);
     }
+    if rule.flags & (START | ENTRY) == START && !frame.exact {
+        return Err(StepError::NotCalled);
+    }
     let off = i64::from(rule.cfa_off);
     let cfa = match rule.cfa {
         cfa::SP => plus(frame.sp, off),
@@ -123,7 +134,11 @@ pub fn apply(
         _ => return Err(StepError::UnsupportedRule),
     };
     if pc == 0 {
-        return Err(StepError::Root);
+        return Err(if rule.flags & (START | ENTRY) == ENTRY {
+            StepError::Root
+        } else {
+            StepError::ZeroFrame
+        });
     }
     Ok(Registers { pc, sp: cfa, fp: caller_fp, exact: rule.flags & SIGNAL != 0 })
 }

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 
 use process::{Bytes, FileKey, Files, Image, MappedFile, Region, RegionKind};
 use profile::{Avma, Svma};
+use unwind::abi::{ENTRY, START};
 use unwind::full::{Frame, FullUnwinder};
 use unwind::{Memory, StepError, Table};
 
-use super::walk_end::{WalkEnd, end_of};
+use super::walk_end::{NoCaller, WalkEnd};
 
 /// Longer files get no table of their own for code without frame information.
 const MAX_FOR_TABLE: usize = 256 << 20;
@@ -76,9 +77,9 @@ impl ProcessCode {
     }
 
     /// The caller of a frame.
-    pub(super) fn step(&self, frame: &Frame, memory: &impl Memory) -> Result<Frame, WalkEnd> {
+    pub(super) fn step(&self, frame: &Frame, memory: &impl Memory) -> Result<Frame, NoCaller> {
         let region = self.image.find(Avma(frame.lookup_address())).ok_or(WalkEnd::NoMapping)?;
-        let by_frame_pointer = || frame.by_frame_pointer(memory).map_err(end_of);
+        let by_frame_pointer = || frame.by_frame_pointer(memory).map_err(NoCaller::from);
         if matches!(region.kind(), RegionKind::Anonymous) {
             return by_frame_pointer();
         }
@@ -86,16 +87,21 @@ impl ProcessCode {
         let code = self.files.get(&file.key()).ok_or(WalkEnd::NoRule)?;
         let svma = file.svma_of(region.offset).ok_or(WalkEnd::NoRule)?;
         let bias = region.start.0.wrapping_sub(svma.0);
-        match code.unwinder.step(frame, bias, memory) {
-            Err(StepError::NoRow(_)) => {}
-            stepped => return stepped.map_err(end_of),
+        let stepped = code.unwinder.step(frame, bias, memory);
+        if !matches!(stepped, Err(StepError::NoRow(_) | StepError::ZeroFrame)) {
+            return stepped.map_err(NoCaller::from);
         }
         let table = code.table.get_or_init(|| {
             let bytes: &[u8] = code.unwinder.bytes();
             if bytes.len() <= MAX_FOR_TABLE { unwind::compile(bytes).ok() } else { None }
         });
         match table.as_ref().and_then(|table| table.lookup(frame.lookup_address().wrapping_sub(bias))) {
-            Some(rule) => frame.apply(rule, memory).map_err(end_of),
+            Some(rule) if stepped == Err(StepError::ZeroFrame) => {
+                Err(if rule.flags & (START | ENTRY) == ENTRY { WalkEnd::Root } else { WalkEnd::ZeroFrame }
+                    .into())
+            }
+            Some(rule) => frame.apply(rule, memory).map_err(NoCaller::from),
+            None if stepped == Err(StepError::ZeroFrame) => Err(WalkEnd::ZeroFrame.into()),
             None => by_frame_pointer(),
         }
     }

@@ -4,7 +4,7 @@ use unwind::full::Frame;
 
 use super::code::ProcessCode;
 use super::sample::StackSample;
-use super::walk_end::{WalkEnd, end_of};
+use super::walk_end::{NoCaller, WalkEnd};
 
 /// Longer walks are cut.
 const MAX_FRAMES: usize = 1024;
@@ -24,7 +24,7 @@ impl Walk {
     /// By the chain of frame pointers. For code that keeps one in every function.
     #[must_use]
     pub fn by_frame_pointers(sample: &StackSample) -> Self {
-        walk(sample, |frame| frame.by_frame_pointer(&|address| sample.word(address)).map_err(end_of))
+        walk(sample, |frame| frame.by_frame_pointer(&|address| sample.word(address)).map_err(NoCaller::from))
     }
 
     /// By the frame information of the files that are mapped, and frame pointers where no file has any.
@@ -34,7 +34,7 @@ impl Walk {
     }
 }
 
-fn walk(sample: &StackSample, mut step: impl FnMut(&Frame) -> Result<Frame, WalkEnd>) -> Walk {
+fn walk(sample: &StackSample, mut step: impl FnMut(&Frame) -> Result<Frame, NoCaller>) -> Walk {
     let mut walk = Walk { addresses: vec![sample.ip], end: WalkEnd::Limit };
     if sample.abi != ABI_64 {
         walk.end = WalkEnd::NoRegisters;
@@ -44,8 +44,11 @@ fn walk(sample: &StackSample, mut step: impl FnMut(&Frame) -> Result<Frame, Walk
     while walk.addresses.len() < MAX_FRAMES {
         match step(&frame) {
             Ok(caller) => frame = caller,
-            Err(end) => {
+            Err(NoCaller { end, is_no_frame }) => {
                 walk.end = end;
+                if is_no_frame && walk.addresses.len() > 1 {
+                    walk.addresses.pop();
+                }
                 break;
             }
         }
@@ -72,9 +75,9 @@ mod tests {
     }
 
     #[test]
-    fn frame_pointers_lead_to_the_root_or_out_of_the_copy() {
+    fn frame_pointers_lead_to_zero_or_out_of_the_copy() {
         let whole = Walk::by_frame_pointers(&sample(&[(16, 0x1040, 0x50), (64, 0, 0x60)], 0x1010));
-        assert_eq!(whole, Walk { addresses: vec![0x40, 0x50, 0x60], end: WalkEnd::Root });
+        assert_eq!(whole, Walk { addresses: vec![0x40, 0x50, 0x60], end: WalkEnd::ZeroFrame });
         let deep = Walk::by_frame_pointers(&sample(&[(16, 0x2000, 0x50)], 0x1010));
         assert_eq!(deep, Walk { addresses: vec![0x40, 0x50], end: WalkEnd::EndOfCopy });
         let circle = Walk::by_frame_pointers(&sample(&[(16, 0x1010, 0x50)], 0x1010));

@@ -14,6 +14,9 @@ pub enum WalkEnd {
     EndOfCopy,
     /// The frame pointer or the caller's stack pointer leads nowhere.
     Broken,
+    /// The frame pointer or the return address is 0 where no thread or coroutine begins. Walks by frame pointers alone
+    /// end here where they end well: they do not know what begins a stack.
+    ZeroFrame,
     /// No file is mapped at the address.
     NoMapping,
     /// No rule is known for the code, or one that needs more than registers and the copy.
@@ -22,12 +25,28 @@ pub enum WalkEnd {
     Limit,
 }
 
-/// What an error of a step means for the walk.
-pub(super) fn end_of(error: StepError) -> WalkEnd {
-    match error {
-        StepError::Root => WalkEnd::Root,
-        StepError::Fault(_) => WalkEnd::EndOfCopy,
-        StepError::NotAbove(_) => WalkEnd::Broken,
-        _ => WalkEnd::NoRule,
+/// Why a frame has no caller.
+pub(super) struct NoCaller {
+    pub(super) end: WalkEnd,
+    /// The frame itself is none: a return to it was prepared, and it was never called.
+    pub(super) is_no_frame: bool,
+}
+
+impl From<WalkEnd> for NoCaller {
+    fn from(end: WalkEnd) -> Self {
+        Self { end, is_no_frame: false }
+    }
+}
+
+impl From<StepError> for NoCaller {
+    fn from(error: StepError) -> Self {
+        let end = match error {
+            StepError::Root | StepError::NotCalled => WalkEnd::Root,
+            StepError::ZeroFrame => WalkEnd::ZeroFrame,
+            StepError::Fault(_) => WalkEnd::EndOfCopy,
+            StepError::NotAbove(_) => WalkEnd::Broken,
+            _ => WalkEnd::NoRule,
+        };
+        Self { end, is_no_frame: error == StepError::NotCalled }
     }
 }

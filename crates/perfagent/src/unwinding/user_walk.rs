@@ -10,7 +10,7 @@ use std::cell::Cell;
 use kernel::{Frame, Kernel, RawStack, WalkEnd};
 use process::Image;
 use profile::Avma;
-use unwind::abi::cfa;
+use unwind::abi::{ENTRY, START, cfa};
 use unwind::{Rule, StepError, full};
 
 use super::table_store::{TableStore, UnwindMethod};
@@ -76,6 +76,13 @@ pub(crate) fn walk(
         };
         // Ask for the table even if it is not needed here: the next samples are walked in the kernel.
         let found = tables.unwinding_at(region, address, kernel);
+        if !now.exact
+            && is_start_without_call(&found, &frames, |pc| {
+                image.find(Avma(pc)).is_some_and(|other| other.start == region.start)
+            })
+        {
+            break guess.filter(|guess| *guess == WalkEnd::NoRow).unwrap_or(WalkEnd::Root);
+        }
         let by_all_registers =
             if tables.are_disabled() { FullStep::NoRow } else { unwinders.step(region, &now, &memory) };
         let by_all_registers = match by_all_registers {
@@ -113,8 +120,8 @@ pub(crate) fn walk(
                 }
                 match by_frame_pointer(&now, memory) {
                     Ok(next) => Ok(next),
-                    Err(ByFramePointer::Root) if for_want_of_a_row => break broken,
-                    Err(ByFramePointer::Root) => break WalkEnd::Root,
+                    Err(ByFramePointer::Zero) if for_want_of_a_row => break broken,
+                    Err(ByFramePointer::Zero) => break WalkEnd::ZeroFrame,
                     Err(ByFramePointer::Broken) => break broken,
                     Err(ByFramePointer::Fault) if for_want_of_a_row => break broken,
                     Err(ByFramePointer::Fault) => break WalkEnd::Fault,
@@ -124,6 +131,8 @@ pub(crate) fn walk(
         match next {
             Ok(next) => now = next,
             Err(StepError::Root) => break WalkEnd::Root,
+            Err(StepError::ZeroFrame) if marks_of(&found) == ENTRY => break WalkEnd::Root,
+            Err(StepError::ZeroFrame) => break WalkEnd::ZeroFrame,
             // The copy is of one stack.
             Err(StepError::Fault(_)) if by_fp_rule => break WalkEnd::StackSwitch,
             Err(StepError::Fault(_)) => break WalkEnd::Fault,
@@ -136,8 +145,20 @@ pub(crate) fn walk(
     Some(Walked { frames, end, left_the_copy: end == WalkEnd::Fault && left_the_copy.get(), nowhere })
 }
 
+/// The marks of a rule about the start of functions.
+fn marks_of(found: &UnwindMethod) -> u8 {
+    if let UnwindMethod::Rule(rule) = found { rule.flags & (START | ENTRY) } else { 0 }
+}
+
+/// Whether a return address is the first byte of a function, and no call that ends there led to the frame before.
+fn is_start_without_call(found: &UnwindMethod, frames: &[Frame], is_in_region: impl Fn(u64) -> bool) -> bool {
+    let marks = marks_of(found);
+    let Some(before) = frames.last().filter(|_| marks & START != 0) else { return false };
+    marks & ENTRY == 0 || !is_in_region(before.pc)
+}
+
 enum ByFramePointer {
-    Root,
+    Zero,
     Broken,
     Fault,
 }
@@ -149,12 +170,12 @@ fn by_frame_pointer(
 ) -> Result<full::Frame, ByFramePointer> {
     let Some(fp) = now.fp() else { return Err(ByFramePointer::Broken) };
     if fp == 0 {
-        return Err(ByFramePointer::Root);
+        return Err(ByFramePointer::Zero);
     }
     if now.sp().is_some_and(|sp| fp < sp) || fp % 8 != 0 {
         return Err(ByFramePointer::Broken);
     }
     let saved = memory(fp).ok_or(ByFramePointer::Fault)?;
     let pc = memory(fp.wrapping_add(8)).ok_or(ByFramePointer::Fault)?;
-    if pc == 0 { Err(ByFramePointer::Root) } else { Ok(full::Frame::caller_by_record(fp, saved, pc)) }
+    if pc == 0 { Err(ByFramePointer::Zero) } else { Ok(full::Frame::caller_by_record(fp, saved, pc)) }
 }

@@ -12,8 +12,7 @@
 //! deflated (flag 1) where that makes it smaller. The content has at most [`MAX_CONTENT`] bytes and is a sequence of items in the
 //! encoding of `postcard`. A long table has several sections of its kind. An item refers only to items before it.
 //!
-//! A reader refuses files of another major version and skips sections of unknown kinds: a minor version may add kinds (5.1: wakers of single samples; 5.2: further
-//! events). The encoding
+//! A reader refuses files of another major version and skips sections of unknown kinds: a minor version may add kinds. The encoding
 //! of the model's types is a part of the format: a change of one of them needs a new major version.
 //!
 //! A reader's memory is bounded for any input. The content of a file of `n` bytes has at most [`BASE_CONTENT`] + [`MAX_RATIO`] · `n`

@@ -6,10 +6,10 @@ use flate2::Crc;
 pub const MAGIC: [u8; 8] = *b"\x89perfrec";
 
 /// Major version: a reader refuses others.
-pub const MAJOR: u16 = 5;
+pub const MAJOR: u16 = 6;
 
 /// Minor version: a reader accepts all.
-pub const MINOR: u16 = 2;
+pub const MINOR: u16 = 0;
 
 /// Largest content of a section.
 pub const MAX_CONTENT: usize = 1 << 20;

@@ -28,20 +28,34 @@ const BACKWARDS: u64 = FILE + 0x310;
 const ROOT: u64 = FILE + 0x410;
 /// By frame pointer.
 const BY_FP: u64 = FILE + 0x510;
+/// As `BY_SP`, in a function with which a stack may begin.
+const ENTRY: u64 = FILE + 0x610;
+/// The first byte of a function that follows another one.
+const FUNCTION: u64 = FILE + 0x700;
+/// The same, but a call of a function in the file ends before it.
+const BEHIND_CALL: u64 = FILE + 0x900;
+/// In a file of its own: one word of frame by sp.
+const OTHER_FILE: u64 = 0x5556_0000_0010;
 
 fn replay() -> Replay {
     let by_sp = Rule { cfa: cfa::SP, cfa_off: 8, ra_off: -8, ..Rule::NONE };
     let backwards = Rule { cfa_off: -8, ..by_sp };
     let by_fp = Rule { cfa: cfa::FP, cfa_off: 16, fp: fp::CFA, fp_off: -16, ..by_sp };
-    let rules = vec![Rule::NONE, by_sp, Rule::UNSUPPORTED, backwards, Rule::ROOT, by_fp];
-    let rows = [(0, 1), (0x100, 0), (0x200, 2), (0x300, 3), (0x400, 4), (0x500, 5), (0x600, 0)];
-    let rows: Vec<Row> = rows.map(|(offset, rule)| Row { offset, rule }).into();
+    let entry = Rule { flags: unwind::abi::ENTRY, ..by_sp };
+    let own_call = Rule { flags: unwind::abi::START | unwind::abi::ENTRY, ..by_sp };
+    let rules = [by_sp, Rule::UNSUPPORTED, backwards, Rule::ROOT, by_fp, entry, Rule::START, own_call];
+    let rules = [&[Rule::NONE][..], &rules].concat();
+    let rows = [(0, 1), (0x100, 0), (0x200, 2), (0x300, 3), (0x400, 4), (0x500, 5)];
+    let rows =
+        rows.into_iter().chain([(0x600, 6), (0x6ff, 7), (0x700, 1), (0x8ff, 8), (0x900, 1), (0xa00, 0)]);
+    let rows: Vec<Row> = rows.map(|(offset, rule)| Row { offset, rule }).collect();
     let pages = vec![PageSpan { first_row: 0, count: rows.len() as u32 }];
     let mut replay = Replay::new();
     let table = replay.add_table(&Table { pages, rows, rules, ..Table::default() }).unwrap();
     let mapping = |start: u64, code| Mapping { start, end: start + 0x10_0000, bias: start, code };
     let mappings = [
         mapping(FILE, Code::Table(table)),
+        mapping(OTHER_FILE & !0xfff, Code::Table(table)),
         mapping(JIT, Code::FramePointers),
         mapping(PENDING, Code::NotReady),
     ];
@@ -61,9 +75,46 @@ fn walk(pc: u64, fp: Option<i64>, words: &[u64]) -> (End, usize) {
 fn roots() {
     assert_eq!(walk(ROOT, None, &[]), (End::Root, 1));
     assert_eq!(walk(BY_SP, None, &[ROOT]), (End::Root, 2));
-    assert_eq!(walk(BY_SP, None, &[0]), (End::Root, 1));
-    assert_eq!(walk(JIT, None, &[]), (End::Root, 1));
-    assert_eq!(walk(JIT, Some(0), &[0, JIT + 1]), (End::Root, 2));
+    assert_eq!(walk(ENTRY, None, &[0]), (End::Root, 1));
+    assert_eq!(walk(BY_SP, None, &[ENTRY, 0]), (End::Root, 2));
+}
+
+#[test]
+fn zero_where_no_stack_begins() {
+    assert_eq!(walk(BY_SP, None, &[0]), (End::ZeroFrame, 1));
+    assert_eq!(walk(ENTRY, None, &[BY_SP, 0]), (End::ZeroFrame, 2));
+    assert_eq!(walk(JIT, None, &[]), (End::ZeroFrame, 1));
+    assert_eq!(walk(JIT, Some(0), &[0, 0]), (End::ZeroFrame, 1));
+    assert_eq!(walk(JIT, Some(0), &[0, JIT + 1]), (End::ZeroFrame, 2));
+}
+
+#[test]
+fn a_return_to_a_function_that_nothing_called() {
+    assert_eq!(walk(BY_SP, None, &[FUNCTION]), (End::Root, 1));
+    assert_eq!(walk(BY_SP, None, &[BY_SP, FUNCTION, ROOT]), (End::Root, 2));
+    // The instruction before it is the end of another function, and may be interrupted there.
+    assert_eq!(walk(FUNCTION - 1, None, &[ROOT]), (End::Root, 2));
+    assert_eq!(walk(FUNCTION, None, &[ROOT]), (End::Root, 2));
+    // Behind its first instruction it is a caller as others are.
+    assert_eq!(walk(BY_SP, None, &[FUNCTION + 1, ROOT]), (End::Root, 3));
+    // What a frame pointer led to without a row is no proof.
+    assert_eq!(walk(GAP, Some(0), &[0, FUNCTION]), (End::NoRow, 1));
+}
+
+/// A function may end with a call of one that never returns. The return address is then the next function's first byte.
+#[test]
+fn a_call_at_the_end_of_a_function() {
+    assert_eq!(walk(BY_SP, None, &[BEHIND_CALL, ROOT]), (End::Root, 3));
+    assert_eq!(walk(BY_SP, None, &[BEHIND_CALL, 0]), (End::ZeroFrame, 2));
+    // The call leads to no other file.
+    assert_eq!(walk(OTHER_FILE, None, &[BEHIND_CALL, ROOT]), (End::Root, 1));
+    // The rule is found again for each of them.
+    let mut replay = replay();
+    let stack = Stack::of_words(STACK, &[BEHIND_CALL, ROOT]);
+    for (pc, frames) in [(BY_SP, 3), (OTHER_FILE, 1), (BY_SP, 3)] {
+        let walk = replay.walk_checked(&Thread::default(), &Registers::of(pc, STACK, 0), &stack).unwrap();
+        assert_eq!((walk.end, walk.frames.len()), (End::Root, frames), "{pc:#x}");
+    }
 }
 
 /// In the page of legacy system calls, as the walker has its addresses: without the bits that hold marks.
@@ -104,7 +155,7 @@ fn no_mapping() {
     assert_eq!(walk(BY_SP, None, &[NOWHERE]), (End::NoMapping, 1));
     // A return address is looked up before it: the end of a mapping belongs to it, its start does not.
     assert_eq!(walk(BY_SP, None, &[JIT]), (End::NoMapping, 1));
-    assert_eq!(walk(BY_SP, None, &[JIT + 0x10_0000]), (End::Root, 2));
+    assert_eq!(walk(BY_SP, None, &[JIT + 0x10_0000]), (End::ZeroFrame, 2));
     assert_eq!(walk(JIT + 0x10_0000, None, &[]), (End::NoMapping, 1));
 }
 

@@ -8,6 +8,7 @@ mod hash;
 mod hostile;
 mod image;
 mod interrupted;
+mod leaf_code;
 mod memo;
 mod python;
 mod python_codes;

@@ -66,7 +66,7 @@ pub fn walk(areas: &[Area], registers: &Registers, stack: &Stack) -> (Vec<Frame>
             guess = if area.table.is_some() { Guess::NoRow } else { Guess::NoTable };
             let failed = |end| if guess == Guess::NoRow { End::NoRow } else { end };
             if fp == 0 {
-                return (frames, failed(End::Root));
+                return (frames, failed(End::ZeroFrame));
             }
             if fp < sp || !fp.is_multiple_of(8) || fp - sp > MAX_DISTANCE {
                 return (frames, failed(End::FpChain));
@@ -76,7 +76,7 @@ pub fn walk(areas: &[Area], registers: &Registers, stack: &Stack) -> (Vec<Frame>
             };
             frames.last_mut().unwrap().by_fp = true;
             if ra == 0 {
-                return (frames, failed(End::Root));
+                return (frames, failed(End::ZeroFrame));
             }
             (pc, exact, sp, fp) = (ra & PC_BITS, false, fp.wrapping_add(16), saved);
             continue;
@@ -103,6 +103,7 @@ pub fn walk(areas: &[Area], registers: &Registers, stack: &Stack) -> (Vec<Frame>
             Err(StepError::UnsupportedRule) => return (frames, End::UnsupportedRule),
             _ if rule.ra != unwind::abi::ra::UNDEFINED && backwards() => return (frames, End::FpChain),
             Err(StepError::Root) => return (frames, End::Root),
+            Err(StepError::ZeroFrame) => return (frames, End::ZeroFrame),
             Err(_) => return (frames, End::Fault),
             Ok(next) => {
                 (pc, exact, sp, fp) = (next.pc & PC_BITS, rule.flags & SIGNAL != 0, next.sp, next.fp);

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use recording::{Frame, Names, Recording, TargetKind, WalkEnd};
+use recording::{Frame, Mode, Names, Recording, TargetKind, WalkEnd};
 
 use super::piece::{Advice, AdviceKind, let_read};
 use super::runtime::Runtime;
 use crate::figures::{add, sum};
 use crate::ledger::Ledger;
-use crate::selection::{self, StackRef};
+use crate::selection::{self, Entry, StackRef};
+use crate::wall_time::OnCpuTime;
 
 /// A share below this, in percent, is not told.
 const MIN_PCT: f64 = 1.0;
@@ -30,8 +31,8 @@ enum Place {
 
 /// The advice about the stacks of a profile that are cut.
 pub(super) fn of(recording: &Recording, names: &Names, ledger: &Ledger) -> Option<Advice> {
-    let walks = sum(ledger.walks);
-    let cut = walks.saturating_sub(ledger.walks[0]);
+    let walks = sum(*ledger.weighted_walks());
+    let cut = walks.saturating_sub(ledger.weighted_walks()[0]);
     let share_pct = 100.0 * cut as f64 / walks.max(1) as f64;
     if share_pct <= MIN_PCT {
         return None;
@@ -39,13 +40,19 @@ pub(super) fn of(recording: &Recording, names: &Names, ledger: &Ledger) -> Optio
     let mut places: BTreeMap<(WalkEnd, Place), u64> = BTreeMap::new();
     // Stacks through code of a runtime that are whole.
     let mut whole: BTreeMap<Runtime, u64> = BTreeMap::new();
+    let times = (ledger.mode == Mode::Wall).then(|| OnCpuTime::of(recording));
+    let weight = |entry: &Entry<'_>| match (ledger.mode, &times) {
+        (Mode::OffCpu, _) => entry.time_ns,
+        (_, Some(times)) => times.of_entry(entry).map_or(0, |time| sum([time.time_ns, time.runnable_ns])),
+        _ => entry.count,
+    };
     let shown = selection::shown_in(recording, ledger.mode);
     for entry in shown {
         let end = entry.at.stack.end;
         if end != WalkEnd::Root && !end.is_no_walk() && entry.at.stack.missing.is_none() {
-            add(places.entry((end, place(recording, names, &entry.at))).or_default(), entry.count);
+            add(places.entry((end, place(recording, names, &entry.at))).or_default(), weight(&entry));
         } else if end == WalkEnd::Root && goes_through_code(recording, &entry.at) {
-            add(whole.entry(Runtime::of_stack(recording, &entry.at)).or_default(), entry.count);
+            add(whole.entry(Runtime::of_stack(recording, &entry.at)).or_default(), weight(&entry));
         }
     }
     let ((end, place), count) = places.into_iter().max_by_key(|(_, count)| *count)?;
@@ -138,12 +145,14 @@ fn cause(end: WalkEnd) -> &'static str {
         WalkEnd::NoRegisters => "no user registers",
         WalkEnd::StackSwitch => "the other side of a switch of stacks was not found",
         WalkEnd::Code32Bit => "32-bit code",
+        WalkEnd::ZeroFrame => "frame pointer is zero",
         WalkEnd::Root | WalkEnd::NoUserStack | WalkEnd::Exiting => "no user stack",
     }
 }
 
 fn remedy(recording: &Recording, end: WalkEnd, place: &Place) -> Option<String> {
-    let is_walked_by_pointers = matches!(end, WalkEnd::NoMapping | WalkEnd::NoRow | WalkEnd::FpChain);
+    let is_walked_by_pointers =
+        matches!(end, WalkEnd::NoMapping | WalkEnd::NoRow | WalkEnd::FpChain | WalkEnd::ZeroFrame);
     if is_walked_by_pointers && recording.settings.unwind == "fp" {
         return Some("walk with unwind information: --unwind auto".to_owned());
     }

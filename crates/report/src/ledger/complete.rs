@@ -28,26 +28,33 @@ pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
             if !recording.settings.shows(ledger.mode, entry.event, entry.at.state) {
                 continue;
             }
-            add_stack(ledger, &entry);
-            let has_sample = if ledger.mode == Mode::Wall {
-                add_wall_time(ledger, &times, &entry)
-            } else {
-                add_process(ledger, &entry);
-                true
+            let (has_sample, time_ns) = match ledger.mode {
+                Mode::Wall => {
+                    let time_ns = add_wall_time(ledger, &times, &entry);
+                    (time_ns.is_some(), time_ns.unwrap_or_default())
+                }
+                mode => {
+                    add_process(ledger, &entry);
+                    (true, if mode == Mode::OffCpu { entry.time_ns } else { 0 })
+                }
             };
+            add_stack(ledger, &entry, time_ns);
             if has_sample {
                 let frames = frames.get_or_insert_with(|| {
                     lines.fill(&entry, &mut buffer);
                     FrameCounts::of(&buffer, symbolized)
                 });
                 ledger.shown.add(*frames, entry.count);
+                ledger.shown_ns.add(*frames, time_ns);
             }
         }
     }
     for ledger in ledgers.iter_mut().filter(|ledger| ledger.mode == Mode::Locks) {
         for waits in selection::lock_waits(recording) {
             lines.fill(&waits.entry, &mut buffer);
-            ledger.shown.add(FrameCounts::of(&buffer, symbolized), waits.entry.count);
+            let frames = FrameCounts::of(&buffer, symbolized);
+            ledger.shown.add(frames, waits.entry.count);
+            ledger.shown_ns.add(frames, waits.entry.time_ns);
             add_lock_waits(ledger, &waits, lines.is_let_go(&waits));
         }
     }
@@ -63,7 +70,7 @@ pub(crate) fn complete(symbolized: &SymbolizedRecording) -> Vec<Ledger> {
 /// Adds waits for a lock. `let_go`: they ended because a thread let go of it.
 fn add_lock_waits(ledger: &mut Ledger, waits: &LockWaits<'_>, let_go: bool) {
     let entry = &waits.entry;
-    add_stack(ledger, entry);
+    add_stack(ledger, entry, entry.time_ns);
     add_process(ledger, entry);
     add(&mut ledger.lock_ns, entry.time_ns);
     add(&mut ledger.owners_seen, if waits.owner.is_some() { entry.count } else { 0 });
@@ -187,6 +194,7 @@ pub(super) fn of_both(on_cpu: &Ledger, off_cpu: &Ledger) -> Ledger {
         skipped_min_block_ns: off_cpu.skipped_min_block_ns,
         wakers_lost: off_cpu.wakers_lost,
         seams_lost: off_cpu.seams_lost,
+        leaves_undecided: both(|l| l.leaves_undecided),
         deferred: both(|l| l.deferred),
         deferred_pending: both(|l| l.deferred_pending),
         unsent_of_process: both(|l| l.unsent_of_process),
@@ -205,8 +213,8 @@ pub(super) fn of_both(on_cpu: &Ledger, off_cpu: &Ledger) -> Ledger {
     }
 }
 
-/// Adds samples to the figures of stacks.
-fn add_stack(ledger: &mut Ledger, entry: &Entry<'_>) {
+/// Adds samples to the figures of stacks. `time_ns`: what the profile shows of them, if it shows time.
+fn add_stack(ledger: &mut Ledger, entry: &Entry<'_>, time_ns: u64) {
     let (samples, stack) = (entry.count, entry.at.stack);
     let (_, user) = stack.split();
     add(&mut ledger.stacks, 1);
@@ -216,6 +224,7 @@ fn add_stack(ledger: &mut Ledger, entry: &Entry<'_>) {
         Some(MissingStack::AsleepBefore) => add(&mut ledger.asleep_before, samples),
         Some(MissingStack::Gate) | None => {
             walks::add_end(&mut ledger.walks, &mut ledger.no_user_stack, stack.end, samples);
+            walks::add_end(&mut ledger.walk_ns, &mut 0, stack.end, time_ns);
         }
     }
 }
@@ -232,11 +241,11 @@ fn add_process(ledger: &mut Ledger, entry: &Entry<'_>) {
     }
 }
 
-/// Adds the time of samples. False: there is no time, and so no sample in the profile.
-fn add_wall_time(ledger: &mut Ledger, times: &OnCpuTime, entry: &Entry<'_>) -> bool {
+/// Adds the time of samples and returns it. `None`: there is no time, and so no sample in the profile.
+fn add_wall_time(ledger: &mut Ledger, times: &OnCpuTime, entry: &Entry<'_>) -> Option<u64> {
     let time = times.of_entry(entry).filter(|time| time.is_any());
     if let (Some(time), Some(wall)) = (time, &mut ledger.wall_clock) {
         wall.add(time);
     }
-    time.is_some()
+    time.map(|time| sum([time.time_ns, time.runnable_ns]))
 }

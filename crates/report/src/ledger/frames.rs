@@ -2,7 +2,6 @@
 
 use recording::{Frame, FrameId, ModuleKind, SymbolizedRecording};
 
-use super::entries::Entries;
 use crate::figures::{add, percent, sum};
 use crate::stack_lines::StackLine;
 
@@ -62,10 +61,10 @@ impl FrameCounts {
         }
     }
 
-    /// Adds the frames of a stack that so many samples have.
-    pub(super) fn add(&mut self, mut of_stack: Self, samples: u64) {
+    /// Adds the frames of a stack, as many times as its samples or its time say.
+    pub(super) fn add(&mut self, mut of_stack: Self, weight: u64) {
         for (count, more) in self.all_mut().into_iter().zip(of_stack.all_mut()) {
-            add(count, more.saturating_mul(samples));
+            add(count, more.saturating_mul(weight));
         }
     }
 
@@ -104,11 +103,5 @@ impl FrameCounts {
             ("nameless.interpreted", self.interpreted),
             ("nameless.unmapped", self.unmapped),
         ]
-    }
-
-    pub(super) fn put_into(self, entries: &mut Entries) {
-        entries.put_percent("symbolized_pct", self.named_pct());
-        entries.put_percent("function_start_pct", self.by_start_pct());
-        entries.put_unless_zero(self.nameless());
     }
 }

@@ -77,12 +77,16 @@ pub struct Ledger {
     /// Samples by the end of the walk of their user stack, in the order of [`Ledger::walk_names`]. While the capture goes on: all
     /// walks so far, also those whose samples no profile will show.
     pub walks: Walks,
+    /// The time of these samples, in profiles of time: off-CPU, wall-clock, locks. Known at the end.
+    pub walk_ns: Walks,
     /// Samples without a walk: of kernel threads, and of threads that have released their memory on their way out.
     pub no_user_stack: u64,
     /// Off-CPU intervals without a stack, of threads that waited for their first moment on a CPU. Known at the end.
     pub not_run_yet: u64,
     /// Off-CPU intervals without a stack, of threads that slept at the start and ran before their stack was read. Known at the end.
     pub asleep_before: u64,
+    /// Walks by frame pointer, in code without unwind information, whose innermost frame may not be set up: its caller may be missing.
+    pub leaves_undecided: u64,
     /// Stacks that were walked in user space, because their unwind tables were not ready.
     pub deferred: u64,
     /// Stacks that were sent to user space for that and have not been walked yet; in no other figure.
@@ -118,6 +122,8 @@ pub struct Ledger {
     pub memo_hits: u64,
     /// All frames that are shown, weighted by samples, by what is known of their functions.
     pub shown: FrameCounts,
+    /// All frames that are shown, weighted by time, in profiles of time. Known at the end.
+    pub shown_ns: FrameCounts,
     /// What was fetched for names, if debuginfod servers were configured. Known at the end.
     pub fetches: Option<Fetches>,
     /// Stacks that were sent to user space.
@@ -195,22 +201,34 @@ impl Ledger {
         WalkEnd::WALKS.iter().map(|(name, _)| *name)
     }
 
-    /// Walks that reached the outermost frame, in percent of all; `None` if there was no walk.
+    /// Walks as the profile shows them: by their time where the widths of the picture are time, else by their number.
+    #[must_use]
+    pub fn weighted_walks(&self) -> &Walks {
+        walks::weighted(&self.walks, &self.walk_ns)
+    }
+
+    /// Frames as the profile shows them, weighted as [`Self::weighted_walks`].
+    #[must_use]
+    pub fn weighted_frames(&self) -> FrameCounts {
+        if self.shown_ns.shown() > 0 { self.shown_ns } else { self.shown }
+    }
+
+    /// Walks that reached the outermost frame, in percent of all; in profiles of time, their time. `None` if there was no walk.
     #[must_use]
     pub fn rooted_pct(&self) -> Option<f64> {
-        walks::rooted_pct(&self.walks)
+        walks::rooted_pct(self.weighted_walks())
     }
 
-    /// Frames with a name in percent of all, weighted by samples; `None` if there are no frames.
+    /// Frames with a name in percent of all, weighted by samples or time; `None` if there are no frames.
     #[must_use]
     pub fn symbolized_pct(&self) -> Option<f64> {
-        self.shown.named_pct()
+        self.weighted_frames().named_pct()
     }
 
-    /// Frames whose function is known by its start only, in percent of all, weighted by samples; `None` if there are no frames.
+    /// Frames whose function is known by its start only, in percent of all, weighted by samples or time; `None` if there are no frames.
     #[must_use]
     pub fn function_start_pct(&self) -> Option<f64> {
-        self.shown.by_start_pct()
+        self.weighted_frames().by_start_pct()
     }
 
     /// What the profile contains of one process, once the capture is over; `None` if that is nothing.
@@ -333,11 +351,14 @@ impl Ledger {
             entries.put(&format!("walks.{name}"), count);
         }
         entries.put_percent("rooted_pct", self.rooted_pct());
-        self.shown.put_into(entries);
+        entries.put_percent("symbolized_pct", self.symbolized_pct());
+        entries.put_percent("function_start_pct", self.function_start_pct());
+        entries.put_unless_zero(self.shown.nameless());
         entries.put_unless_zero([
             ("no_user_stack", self.no_user_stack),
             ("not_run_yet", self.not_run_yet),
             ("asleep_before", self.asleep_before),
+            ("leaf_undecided", self.leaves_undecided),
             ("walks_deferred", self.deferred),
             ("walks_pending", self.deferred_pending),
             ("unsent.process_limit", self.unsent_of_process),

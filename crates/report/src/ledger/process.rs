@@ -15,15 +15,17 @@ pub struct ProcessLedger {
     pub off_cpu_ns: u64,
     /// User stack walks by end, in the order of [`Ledger::walk_names`](crate::Ledger::walk_names).
     pub walks: Walks,
+    /// Off-CPU: the time of these walks.
+    pub walk_ns: Walks,
     /// Samples without a walk.
     pub no_user_stack: u64,
 }
 
 impl ProcessLedger {
-    /// Walks that reached the outermost frame, in percent of all; `None` if there was no walk.
+    /// Walks that reached the outermost frame, in percent of all; off-CPU, their time. `None` if there was no walk.
     #[must_use]
     pub fn rooted_pct(&self) -> Option<f64> {
-        walks::rooted_pct(&self.walks)
+        walks::rooted_pct(walks::weighted(&self.walks, &self.walk_ns))
     }
 
     /// Adds samples with one stack. `end`: `None` if the stack is not known.
@@ -33,7 +35,12 @@ impl ProcessLedger {
             add(&mut self.off_cpu_ns, time_ns);
         }
         match end {
-            Some(end) => walks::add_end(&mut self.walks, &mut self.no_user_stack, end, samples),
+            Some(end) => {
+                walks::add_end(&mut self.walks, &mut self.no_user_stack, end, samples);
+                if state != State::Sampled {
+                    walks::add_end(&mut self.walk_ns, &mut 0, end, time_ns);
+                }
+            }
             None => add(&mut self.no_user_stack, samples),
         }
     }

@@ -222,6 +222,7 @@ fn take(ledger: &mut Ledger, counters: &Counters) {
     ledger.skipped_min_block = counters.skipped_min_block;
     ledger.skipped_min_block_ns = counters.skipped_min_block_ns;
     ledger.wakers_lost = counters.wakers_lost;
+    ledger.leaves_undecided = counters.leaves_undecided;
     ledger.seams_lost = counters.seams_lost;
     ledger.unsent_of_process = counters.unsent_of_process;
     ledger.unsent_of_machine = counters.unsent_of_machine;

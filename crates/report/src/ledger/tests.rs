@@ -419,6 +419,24 @@ fn each_process_has_its_own_part() {
     assert_eq!(ledgers[1].each_process().map(|(pid, _)| pid).collect::<Vec<_>>(), [7]);
 }
 
+/// 999 short waits and a long one: what a picture of time shows is the long one.
+#[test]
+fn rooted_and_named_are_by_time_where_the_profile_is_of_time() {
+    let mut capture = TestRecording::new();
+    let (named, nameless) = (capture.frame("wait"), capture.nameless("/lib/x", 2));
+    let whole = capture.stack(&[], &[named], WalkEnd::Root, State::Blocked);
+    capture.add_intervals(whole, 999, 710, 0);
+    let cut = capture.stack(&[], &[nameless], WalkEnd::ZeroFrame, State::Blocked);
+    capture.add_intervals(cut, 1, 290, 0);
+    let ledger = &complete(&capture.finish())[1];
+    assert_eq!((ledger.rooted_pct(), ledger.symbolized_pct()), (Some(71.0), Some(71.0)));
+    assert_eq!(value(ledger, "rooted_pct").as_deref(), Some("71.00"));
+    assert_eq!(value(ledger, "walks.root").as_deref(), Some("999"));
+    assert_eq!(value(ledger, "walks.zero_frame").as_deref(), Some("1"));
+    assert_eq!(value(ledger, "no_function_start").as_deref(), Some("1"));
+    assert_eq!(ledger.process(7).unwrap().rooted_pct(), Some(71.0));
+}
+
 #[test]
 fn figures_of_any_size_saturate() {
     let most = Counters {

@@ -4,7 +4,7 @@ use recording::{Counters, WalkEnd};
 
 use crate::figures::{add, percent, sum};
 
-/// Walks by their end, in the order of [`WalkEnd::WALKS`].
+/// Walks, or their time, by their end, in the order of [`WalkEnd::WALKS`].
 pub(super) type Walks = [u64; WalkEnd::WALKS.len()];
 
 /// Adds samples to the walks with an end, or to those without a walk.
@@ -27,6 +27,11 @@ pub(super) fn by_end(ends: &[u64; WalkEnd::ALL.len()]) -> (Walks, u64) {
 /// See [`by_end`].
 pub(super) fn of_counters(counters: &Counters) -> (Walks, u64) {
     by_end(&counters.walks)
+}
+
+/// The time of walks if it is known, else their number.
+pub(super) fn weighted<'w>(walks: &'w Walks, walk_ns: &'w Walks) -> &'w Walks {
+    if sum(*walk_ns) > 0 { walk_ns } else { walks }
 }
 
 /// Walks that reached the outermost frame, in percent of all; `None` if there was no walk.

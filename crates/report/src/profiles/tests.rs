@@ -186,6 +186,7 @@ fn the_outermost_line_tells_how_the_walk_ended() {
         "[in exec]",
         "[truncated: stack switch]",
         "[truncated: 32-bit code]",
+        "[truncated: frame pointer is zero]",
     ];
     assert_eq!(WalkEnd::ALL.map(|end| root_of(true, true, end)), expected);
     let without_user = [WalkEnd::NoUserStack, WalkEnd::Exiting];

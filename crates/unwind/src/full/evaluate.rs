@@ -86,7 +86,7 @@ impl<'a, S: UnwindSection<Slice<'a>>, M: Memory> Row<'_, S, M> {
             .map(code_address)
             .ok_or(StepError::UnsupportedRule)?;
         if pc == 0 {
-            return Err(StepError::Root);
+            return Err(StepError::ZeroFrame);
         }
         let mut registers = KnownRegisters::unknown(pc);
         for number in 0..PC {
@@ -113,8 +113,8 @@ impl<'a, S: UnwindSection<Slice<'a>>, M: Memory> Row<'_, S, M> {
     }
 
     /// Whether a function that realigns its stack has already given rbp back, although the row says that rbp leads to the
-    /// caller's: see [`crate::epilogue`]. The code is not at hand here, but the frame is: such a function pushes a copy of
-    /// its return address before rbp, so rbp is its own if the copy is there.
+    /// caller's: see [`crate::epilogue`]. Such a function pushes a copy of its return address
+    /// before rbp, so rbp is its own if the copy lies above it.
     fn is_given_back(&self, expression: &UnwindExpression<usize>, cfa: u64, pc: u64) -> bool {
         let CfaRule::RegisterAndOffset { register, .. } = *self.row.cfa() else { return false };
         if Machine::NATIVE != Machine::X86_64 || register.0 == u16::from(FRAME_POINTER) {

@@ -11,7 +11,9 @@ use crate::Memory;
 use crate::Registers;
 use crate::Rule;
 use crate::StepError;
+use crate::abi::ENTRY;
 use crate::abi::SIGNAL;
+use crate::abi::START;
 use crate::abi::cfa;
 use crate::abi::fp;
 use crate::abi::ra;
@@ -120,12 +122,12 @@ impl Frame {
     /// The caller by the frame record that the frame pointer names.
     ///
     /// # Errors
-    /// [`StepError::Root`] at the outermost record; [`StepError::UnsupportedRule`] if the frame pointer is unknown, [`StepError::NotAbove`] if it names
+    /// [`StepError::ZeroFrame`] at the end of the chain, which is no proof that the stack begins there; [`StepError::UnsupportedRule`] if the frame pointer is unknown, [`StepError::NotAbove`] if it names
     /// no record above this frame, [`StepError::Fault`] if the record cannot be read.
     pub fn by_frame_pointer(&self, memory: &impl Memory) -> Result<Self, StepError> {
         let fp = self.fp().ok_or(StepError::UnsupportedRule)?;
         if fp == 0 {
-            return Err(StepError::Root);
+            return Err(StepError::ZeroFrame);
         }
         if fp % 8 != 0 || self.sp().is_some_and(|sp| fp < sp) {
             return Err(StepError::NotAbove(fp));
@@ -133,7 +135,7 @@ impl Frame {
         let word = |address: u64| memory.read_u64(address).ok_or(StepError::Fault(address));
         let saved = word(fp)?;
         match word(fp.wrapping_add(8))? {
-            0 => Err(StepError::Root),
+            0 => Err(StepError::ZeroFrame),
             pc => Ok(Self::caller_by_record(fp, saved, pc)),
         }
     }
@@ -165,6 +167,9 @@ impl Frame {
     pub fn apply(&self, rule: &Rule, memory: &impl Memory) -> Result<Self, StepError> {
         if rule.ra == ra::UNDEFINED {
             return Err(StepError::Root);
+        }
+        if rule.flags & (START | ENTRY) == START && !self.exact {
+            return Err(StepError::NotCalled);
         }
         let needs_fp = matches!(rule.cfa, cfa::FP | cfa::FP_DEREF) || rule.ra == ra::FP || rule.fp == fp::FP;
         let needs_sp =
@@ -256,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_pointers_lead_upwards_to_the_root() {
+    fn frame_pointers_lead_upwards_to_their_end() {
         let words = [(0x1000, 0x1020), (0x1008, 77), (0x1020, 0), (0x1028, 88)];
         let memory = |address: u64| words.iter().find(|(at, _)| *at == address).map(|(_, word)| *word);
         let caller = Frame::caller(5, 0xff0, Some(0x1000)).by_frame_pointer(&memory).unwrap();
@@ -265,7 +270,7 @@ mod tests {
             (77, Some(0x1010), Some(0x1020), false)
         );
         let outermost = caller.by_frame_pointer(&memory).unwrap();
-        assert_eq!(outermost.by_frame_pointer(&memory), Err(StepError::Root));
+        assert_eq!(outermost.by_frame_pointer(&memory), Err(StepError::ZeroFrame));
         let broken = |sp, fp| Frame::caller(5, sp, fp).by_frame_pointer(&memory).unwrap_err();
         assert_eq!(broken(0xff0, None), StepError::UnsupportedRule);
         assert_eq!(broken(0xff0, Some(0x1001)), StepError::NotAbove(0x1001));

@@ -8,6 +8,8 @@ use unwind::Rule;
 use unwind::Table;
 use unwind::abi;
 
+use crate::oracle_gimli::unmarked;
+
 /// The rule of a function's first instruction.
 const ENTRY: Rule = Rule { cfa: abi::cfa::SP, cfa_off: 8, ra_off: -8, ..Rule::NONE };
 
@@ -70,9 +72,11 @@ fn compare(elf: &[u8], from_cfi: &Table, from_code: &Table) -> Agreement {
     addresses.dedup();
     for svma in addresses {
         let (Some(cfi), Some(code)) = (from_cfi.lookup(svma), from_code.lookup(svma)) else { continue };
-        if cfi.cfa == abi::cfa::UNSUPPORTED {
+        // The padding before a function has a rule of its own.
+        if cfi.cfa == abi::cfa::UNSUPPORTED || *cfi == Rule::START {
             continue;
         }
+        let (cfi, code) = (&unmarked(cfi), &unmarked(code));
         let simple = |rule: &Rule| matches!(rule.cfa, abi::cfa::SP | abi::cfa::FP) && rule.ra == abi::ra::CFA;
         // Compilers do not describe the restored rbp after its slot was popped.
         let popped = cfi.fp == abi::fp::CFA && cfi.fp_off < -cfi.cfa_off && cfi.cfa == abi::cfa::SP;

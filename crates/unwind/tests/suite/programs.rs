@@ -97,6 +97,23 @@ fn entry_points_are_roots() {
     assert_eq!(loader.lookup(entry), Some(&Rule::ROOT));
 }
 
+/// `abort` of glibc is the first byte behind a function that ends with a call. Other exported functions have padding or the
+/// end of another function before them.
+#[test]
+fn the_byte_before_a_function_has_a_mark() {
+    let elf = std::fs::read("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
+    let table = unwind::compile(&elf).unwrap();
+    let file = object::File::parse(&*elf).unwrap();
+    let mark = |name: &str| {
+        let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(name)).unwrap();
+        table.lookup(symbol.address() - 1).map_or(0, |rule| rule.flags & abi::START)
+    };
+    for name in ["abort", "exit", "pthread_exit", "qsort", "printf", "getpid"] {
+        assert_eq!(mark(name), abi::START, "{name}");
+    }
+    assert!(table.rules.iter().any(|rule| rule.flags & (abi::START | abi::ENTRY) == abi::ENTRY));
+}
+
 /// musl's libc has no frame information; its code must give rows for nearly all functions.
 #[test]
 fn musl_is_covered_by_its_code() {

@@ -408,7 +408,7 @@ fn sample_with_starts() -> SymbolizedRecording {
 }
 
 /// The same with what could not be sent to user space, and with what was fetched.
-pub(super) fn sample_5_0() -> SymbolizedRecording {
+fn sample_with_fetches() -> SymbolizedRecording {
     let mut symbolized = sample_with_starts();
     Tape(numbers(22)).later_counters(&mut symbolized);
     symbolized.names.outcome.fetches = Some(Tape(numbers(23)).fetches());
@@ -416,8 +416,8 @@ pub(super) fn sample_5_0() -> SymbolizedRecording {
 }
 
 /// The same with a waker of a single sample.
-pub(super) fn sample_5_1() -> SymbolizedRecording {
-    let mut symbolized = sample_5_0();
+fn sample_with_wakers() -> SymbolizedRecording {
+    let mut symbolized = sample_with_fetches();
     let singles = symbolized.recording.singles.iter_mut().flat_map(|singles| &mut singles.samples);
     for single in singles.skip(1) {
         single.waker = Some(TaskStackId(1));
@@ -426,8 +426,8 @@ pub(super) fn sample_5_1() -> SymbolizedRecording {
 }
 
 /// The same with events that were sampled beside the first one.
-pub(super) fn sample_5_2() -> SymbolizedRecording {
-    let mut symbolized = sample_5_1();
+pub(super) fn sample_6_0() -> SymbolizedRecording {
+    let mut symbolized = sample_with_wakers();
     let mut tape = Tape(numbers(24));
     (0..2).for_each(|_| tape.further_event(&mut symbolized.recording));
     symbolized

@@ -9,7 +9,7 @@ use crate::file::section::{Kind, file_header};
 
 /// The error for the sample with another content of the first section of a kind.
 fn refusal(kind: Kind, content: &[u8]) -> ReadError {
-    let mut parts = parts(&bytes_of(&sample_5_2()));
+    let mut parts = parts(&bytes_of(&sample_6_0()));
     let at = parts.iter().position(|part| part.kind == kind.number()).unwrap();
     parts[at] = Part::plain(kind, content);
     let bytes = file(&parts);
