@@ -9,7 +9,7 @@ use recording::{Mode, Recording};
 use crate::figures::add;
 use crate::findings::{self, EndedBy, Finding};
 use crate::hottest::{HotFunction, Hottest, Order, hottest_of, ranked};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, include};
 
 /// Functions of one profile that are summed up. Beyond that, a function that is new has no sum.
 const MAX_FUNCTIONS: usize = 1 << 16;
@@ -34,7 +34,7 @@ impl Intervals {
     pub fn add<'a>(&mut self, ledgers: &[Ledger], profiles: impl IntoIterator<Item = (Mode, &'a Profile)>) {
         for ledger in ledgers {
             match self.ledgers.iter_mut().find(|sum| sum.mode == ledger.mode) {
-                Some(sum) => sum.include(ledger),
+                Some(sum) => include(sum, ledger),
                 None => self.ledgers.push(ledger.clone()),
             }
         }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::Directory;
-use super::names::{AutoName, Numbered};
+use super::names::{AutoName, Numbered, before_extension};
 use super::place::{Place, directory_of, follow};
 use super::sink::Sink;
-use super::target::{FileTarget, OutputTarget, before_extension};
+use super::target::{FileTarget, OutputTarget};
 use crate::Error;
 
 /// Where a file goes.

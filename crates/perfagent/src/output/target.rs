@@ -1,7 +1,5 @@
 //! Targets of outputs.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::kind::OutputKind;
@@ -97,44 +95,4 @@ pub(crate) enum OutputTarget {
 
 fn is_direct(path: &Path) -> bool {
     matches!(place_of(path), Ok(Place::Direct { .. }))
-}
-
-/// The path with more text before its extension.
-pub(super) fn before_extension(path: &Path, more: &str) -> PathBuf {
-    let Some(name) = path.file_name() else { return path.to_owned() };
-    let (mut stem, extension) = split_extension(name);
-    stem.push(more);
-    stem.push(extension);
-    path.with_file_name(stem)
-}
-
-/// A file name without its extension, and the extension with its dot. The extension is the longest one of a known format, or else the text after
-/// the last dot.
-pub(super) fn split_extension(name: &OsStr) -> (OsString, OsString) {
-    let bytes = name.as_bytes();
-    let perf_data = bytes.ends_with(b".perf.data").then_some("perf.data");
-    let known = perf_data.or_else(|| formats::registry::extension_of(Path::new(name)));
-    let dot = match known {
-        Some(extension) => bytes.len().checked_sub(extension.len() + 1),
-        None => bytes.iter().rposition(|byte| *byte == b'.'),
-    };
-    let (stem, extension) = bytes.split_at(dot.filter(|dot| *dot > 0).unwrap_or(bytes.len()));
-    (OsStr::from_bytes(stem).to_owned(), OsStr::from_bytes(extension).to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mode_and_time_go_before_the_extension() {
-        let named = |path: &str| before_extension(Path::new(path), "-T").to_string_lossy().into_owned();
-        assert_eq!(named("/a.b/cpu.pb.gz"), "/a.b/cpu-T.pb.gz");
-        assert_eq!(named("flame.svg"), "flame-T.svg");
-        assert_eq!([named("x.perf.data"), named("perf.data")], ["x-T.perf.data", "perf-T.data"]);
-        assert_eq!(named("x.y.z"), "x.y-T.z");
-        assert_eq!([named("plain"), named(".hidden")], ["plain-T", ".hidden-T"]);
-        let foreign = before_extension(Path::new(OsStr::from_bytes(b"\xff.svg")), "-T");
-        assert_eq!(foreign.as_os_str().as_bytes(), b"\xff-T.svg");
-    }
 }

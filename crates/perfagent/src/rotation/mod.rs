@@ -8,22 +8,13 @@ mod rotator;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::pending::PendingIntervals;
 pub(crate) use self::rotated::Rotated;
-pub(crate) use self::rotator::Rotator;
+pub(crate) use self::rotator::{Cutting, Rotator};
 use crate::output::{IntervalOutputs, OutputReport};
 use crate::{CancelToken, Error, Recording};
-
-/// When a capture is cut.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cutting {
-    /// Time between two cuts.
-    pub(crate) every: Duration,
-    /// When the capture will end, if that is known.
-    pub(crate) until: Option<Instant>,
-}
 
 /// Time between two checks whether a thread has ended.
 const END_CHECK: Duration = Duration::from_millis(1);

@@ -1,13 +1,21 @@
 //! Cuts of a running capture: one, or one after each interval.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::Cutting;
 use super::pending::{PendingIntervals, approximate_bytes};
 use crate::late_recording::LateRecording;
 use crate::session::{CutInterval, Request};
 use crate::{Error, Recording};
+
+/// When a capture is cut.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cutting {
+    /// Time between two cuts.
+    pub(crate) every: Duration,
+    /// When the capture will end, if that is known.
+    pub(crate) until: Option<Instant>,
+}
 
 impl Cutting {
     /// Whether a cut at this moment would leave less than half an interval. The end of the capture may come a moment late.
@@ -70,8 +78,6 @@ impl Rotator {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

@@ -15,6 +15,7 @@ mod tests;
 
 pub(crate) use self::complete::complete;
 pub use self::frames::FrameCounts;
+pub(crate) use self::later::include;
 pub use self::model::Ledger;
 pub use self::process::ProcessLedger;
 pub use self::running::running;
