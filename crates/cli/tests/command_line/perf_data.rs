@@ -291,6 +291,63 @@ fn processes_and_threads_begin_and_end() {
     assert!(ended.iter().filter(is_thread).any(|(_, _, tid)| begun.contains(tid)), "{made:?} {ended:?}");
 }
 
+/// Burns CPU for 20 ms of its own time.
+const BRIEF: &str = "
+#include <time.h>
+volatile unsigned long sink;
+__attribute__((noinline)) void burn(void) { for (int i = 0; i < 100000; i++) sink += i; }
+int main(void) { clock_t begin = clock(); while (clock() - begin < CLOCKS_PER_SEC / 50) burn(); return 0; }
+";
+
+/// Two programs take turns with one number. Each sample is of the program that its code is of.
+#[test]
+fn samples_are_of_their_program_where_a_number_is_used_again() {
+    const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+    if !privileged() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("brief.c"), BRIEF).unwrap();
+    let compile = ["gcc", "-O1", "-o", "one_brief", "brief.c"];
+    let (Some(_), Some(_)) = (testkit::needed("perf"), testkit::run_tool(folder, compile)) else { return };
+    std::fs::copy(folder.join("one_brief"), folder.join("two_brief")).unwrap();
+    let words = ["--profile", "-a", "--duration", "5s", "--sample-rate", "499"];
+    let outputs = ["--folded-output", "x.folded", "--perf-data-output", "x.data"];
+    let mut agent = start_in(folder, &[&words[..], &outputs].concat());
+    wait_for_sampler(&agent);
+    let (mut number, mut used) = (None, 0);
+    while agent.try_wait().unwrap().is_none() {
+        for name in ["one_brief", "two_brief"] {
+            if let Some(number) = number {
+                // Without the right to choose the number it is not used again.
+                let _ = std::fs::write(LAST, format!("{}", number - 1));
+            }
+            let mut program = Process::start(&mut Command::new(folder.join(name))).unwrap();
+            used += u32::from(number == Some(program.pid()));
+            number.get_or_insert(program.pid());
+            program.wait().unwrap();
+        }
+    }
+    assert_status(&agent.wait_with_output().unwrap(), 0);
+    if used == 0 {
+        return testkit::skipped("the number of the next process cannot be chosen");
+    }
+    let script = ["script", "-i", "x.data", "-F", "comm,ip,dso"];
+    let output = testkit::perf(folder).args(script).current_dir(folder).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (mut right, mut wrong) = (0, Vec::new());
+    for sample in text.split("\n\n") {
+        let (comm, frames) = sample.trim().split_once('\n').unwrap_or_default();
+        for name in ["one_brief", "two_brief"] {
+            if frames.contains(&format!("/{name})")) {
+                if comm.trim() == name { right += 1 } else { wrong.push(sample.to_owned()) }
+            }
+        }
+    }
+    assert!(right > 100 && wrong.is_empty(), "{right} are right, {} are not: {wrong:#?}", wrong.len());
+}
+
 #[test]
 fn the_code_of_samples_is_told_with_its_build_id() {
     if !privileged() {

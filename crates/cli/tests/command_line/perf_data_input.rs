@@ -134,6 +134,20 @@ fn call_chains_are_those_that_perf_script_prints() {
     assert!(!folder.join("cut.pb.gz").exists());
 }
 
+/// `:S`: the first event samples, with the counts of both.
+#[test]
+fn members_of_a_group_have_the_samples_that_perf_script_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    if !record(folder, WITH_POINTERS, &["-g", "-F", "499", "-e", "{cpu-clock,task-clock}:S"]) {
+        return;
+    }
+    for event in ["cpu-clock", "task-clock"] {
+        let (ours, theirs) = (by_us(folder, &["--mode", event]), by_perf(folder, event));
+        assert!(ours.0 > 100 && ours == theirs, "{event}: {ours:?}\n{theirs:?}");
+    }
+}
+
 #[test]
 fn copied_stacks_are_walked_without_frame_pointers() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,15 +4,15 @@
 //! last name and mappings before a sample are those of its program. So a record of an earlier program must stand before the first one of
 //! the next; where its time would be later, because it is late, it must not be written.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::processes::ExecInstance;
 
 /// Threads that are remembered at most for each program; names of others are told again.
 const MAX_THREADS: usize = 65_536;
-/// Programs that are remembered of a number: samples are late by a second or two.
-const MAX_PROGRAMS: usize = 8;
+/// Programs that are remembered of a number. Of those before, nothing can be written.
+const MAX_PROGRAMS: usize = 64;
 
 /// A program of a number, as the file tells it.
 #[derive(Debug)]
@@ -34,11 +34,13 @@ struct Told {
 #[derive(Debug, Default)]
 struct Known {
     /// By their begin.
-    programs: Vec<Told>,
+    programs: VecDeque<Told>,
+    /// There were programs before these.
+    is_cut: bool,
     /// 0 if it is not known.
     parent: u32,
-    /// The last program has ended.
-    has_ended: bool,
+    /// The round in which the last program ended.
+    ended_in: Option<u64>,
 }
 
 /// Processes with their threads.
@@ -47,12 +49,29 @@ pub(super) struct Announced {
     processes: HashMap<u32, Known>,
     /// Processes that ended in this round, and in the one before. Samples of them may still be written.
     ended: [Vec<u32>; 2],
+    round: u64,
 }
 
 impl Known {
     /// The number of the programs that began before a time or at it.
     fn begun(&self, time_ns: u64) -> usize {
         self.programs.partition_point(|told| told.program.begin_ns <= time_ns)
+    }
+
+    /// The position of the program of a time. `None`: it is forgotten.
+    fn position(&self, time_ns: u64) -> Option<usize> {
+        match self.begun(time_ns).checked_sub(1) {
+            // It began earlier than is known.
+            None => (!self.is_cut).then_some(0),
+            position => position,
+        }
+    }
+
+    fn limit(&mut self) {
+        if self.programs.len() > MAX_PROGRAMS {
+            self.programs.pop_front();
+            self.is_cut = true;
+        }
     }
 }
 
@@ -64,13 +83,11 @@ impl Announced {
     /// A program begins, in a process made by `parent` if that is known: no later one is known.
     pub(super) fn begin(&mut self, pid: u32, parent: u32, program: Program) {
         let known = self.processes.entry(pid).or_default();
-        (known.parent, known.has_ended) = (parent, false);
+        (known.parent, known.ended_in) = (parent, None);
         let at = known.begun(program.begin_ns);
         known.programs.truncate(at);
-        known.programs.push(Told { program, threads: HashSet::from([pid]) });
-        if known.programs.len() > MAX_PROGRAMS {
-            known.programs.remove(0);
-        }
+        known.programs.push_back(Told { program, threads: HashSet::from([pid]) });
+        known.limit();
     }
 
     /// Enters a program that began at a time, among others of its number, if the file does not tell of it and can still do so. Gives the
@@ -88,6 +105,9 @@ impl Announced {
             return None;
         }
         let at = known.begun(begin_ns);
+        if at == 0 && known.is_cut {
+            return None;
+        }
         let before = at.checked_sub(1).and_then(|before| known.programs.get_mut(before));
         let mut written_ns = floor_ns;
         if let Some(Told { program, .. }) = before {
@@ -102,13 +122,11 @@ impl Announced {
             return None;
         }
         if at == known.programs.len() {
-            known.has_ended = false;
+            known.ended_in = None;
         }
         let program = Program { instance: Some(Arc::clone(instance)), begin_ns, written_ns };
         known.programs.insert(at, Told { program, threads: HashSet::from([pid]) });
-        if known.programs.len() > MAX_PROGRAMS {
-            known.programs.remove(0);
-        }
+        known.limit();
         Some(written_ns)
     }
 
@@ -116,14 +134,16 @@ impl Announced {
     /// next program of the number.
     pub(super) fn may_write(&self, pid: u32, time_ns: u64, floor_ns: u64) -> bool {
         let Some(known) = self.processes.get(&pid) else { return true };
-        let next = known.programs.get(known.begun(time_ns).max(1));
+        let Some(position) = known.position(time_ns) else { return false };
+        let next = known.programs.get(position + 1);
         next.is_none_or(|next| time_ns.max(floor_ns) < next.program.written_ns)
     }
 
     /// Whether the program of a time is the last one of its number, and has not ended.
     pub(super) fn is_present(&self, pid: u32, time_ns: u64) -> bool {
-        let known = self.processes.get(&pid);
-        known.is_some_and(|known| !known.has_ended && known.begun(time_ns).max(1) >= known.programs.len())
+        let Some(known) = self.processes.get(&pid) else { return false };
+        let is_last = known.position(time_ns).is_some_and(|position| position + 1 >= known.programs.len());
+        is_last && known.ended_in.is_none()
     }
 
     /// The parent of a process; 0 if it is not known.
@@ -141,8 +161,8 @@ impl Announced {
     /// A thread of the program of a time is told now. Whether it was not before.
     pub(super) fn tell(&mut self, pid: u32, tid: u32, time_ns: u64) -> bool {
         let Some(known) = self.processes.get_mut(&pid) else { return false };
-        let at = known.begun(time_ns).max(1) - 1;
-        let Some(Told { threads, .. }) = known.programs.get_mut(at) else { return false };
+        let Some(position) = known.position(time_ns) else { return false };
+        let Some(Told { threads, .. }) = known.programs.get_mut(position) else { return false };
         if threads.len() >= MAX_THREADS {
             threads.clear();
         }
@@ -151,14 +171,14 @@ impl Announced {
 
     /// The thread ended: the next one with its number is another one.
     pub(super) fn forget_thread(&mut self, pid: u32, tid: u32) {
-        if let Some(told) = self.processes.get_mut(&pid).and_then(|known| known.programs.last_mut()) {
+        if let Some(told) = self.processes.get_mut(&pid).and_then(|known| known.programs.back_mut()) {
             told.threads.remove(&tid);
         }
     }
 
     pub(super) fn end(&mut self, pid: u32) {
         if let Some(known) = self.processes.get_mut(&pid) {
-            known.has_ended = true;
+            known.ended_in = Some(self.round);
             self.ended[0].push(pid);
         }
     }
@@ -168,10 +188,13 @@ impl Announced {
     pub(super) fn end_round(&mut self) {
         let ended = std::mem::take(&mut self.ended[0]);
         for pid in std::mem::replace(&mut self.ended[1], ended) {
-            if self.processes.get(&pid).is_some_and(|known| known.has_ended) {
+            // Another one may have ended since then.
+            let ended_in = self.processes.get(&pid).and_then(|known| known.ended_in);
+            if ended_in.is_some_and(|round| round < self.round) {
                 self.processes.remove(&pid);
             }
         }
+        self.round += 1;
     }
 }
 
@@ -210,6 +233,14 @@ mod tests {
         assert!(announced.knows(7) && announced.is_present(7, 60) && !announced.is_present(7, 20));
         assert_eq!(announced.parent(7), 2);
         assert!(announced.tell(7, 9, 20) && announced.tell(7, 9, 60), "a thread of each of them");
+        announced.end(7);
+        announced.end_round();
+        announced.begin(7, 3, program(80));
+        announced.end(7);
+        announced.end_round();
+        assert!(announced.knows(7), "the last one has just ended");
+        announced.end_round();
+        assert!(!announced.knows(7));
     }
 
     #[test]
@@ -222,6 +253,17 @@ mod tests {
         assert_eq!(may(199), [true, true, true]);
         assert_eq!(may(200), [false, false, true], "it would be of the next program");
         assert!(announced.may_write(8, 1, 1000), "of another process nothing is known");
+    }
+
+    #[test]
+    fn of_programs_that_are_forgotten_nothing_is_written() {
+        let mut announced = Announced::default();
+        let count = MAX_PROGRAMS as u64 + 5;
+        (1..=count).for_each(|at| announced.begin(7, 1, program(100 * at)));
+        let late = Arc::new(ExecInstance::met(7, 1));
+        assert_eq!(announced.enter(7, &late, 150, 0), None);
+        assert_eq!([150, 650].map(|time_ns| announced.may_write(7, time_ns, 0)), [false, true]);
+        assert!(!announced.tell(7, 9, 150) && announced.tell(7, 9, 650));
     }
 
     #[test]
