@@ -9,8 +9,8 @@
 //! Not here: files and how they are found, decompression, symbol tables, and readable names.
 //!
 //! The steps, one file each: headers of units (`units`), address ranges of their roots (`index`), functions of one unit (`functions`),
-//! inlined calls of one function (`calls`), lines (`lines`, which runs `line_program`), names (`names`; `qualified` where there is no linkage
-//! name, with what `scopes` finds around a function); `unit` joins them to records.
+//! inlined calls of one function (`calls`), lines (`lines`, which runs `line_program`), entries (`names`), names
+//! (`descriptions`, with what `scopes` finds around a function); `unit` joins them to records.
 #![forbid(unsafe_code)]
 
 mod abbreviations;
@@ -19,6 +19,7 @@ mod beside_gimli;
 mod bytes;
 mod calls;
 mod code;
+mod descriptions;
 mod flatten;
 mod forms;
 mod functions;
@@ -29,7 +30,6 @@ mod limits;
 mod line_program;
 mod lines;
 mod names;
-mod qualified;
 mod reader;
 mod records;
 mod saved;

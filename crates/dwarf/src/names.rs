@@ -1,4 +1,4 @@
-//! What a function is called: names and the line of the declaration, through references between entries.
+//! Entries of functions: names, the line of the declaration, and references between entries.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,8 +8,7 @@ use gimli::{AttributeValue, DebugAddrBase, DebugRngListsBase};
 use hashbrown::HashMap;
 
 use crate::abbreviations::Abbreviations;
-use crate::limits::{MAX_REFERENCES, Work};
-use crate::qualified::qualified;
+use crate::limits::Work;
 use crate::scopes::Scopes;
 use crate::texts::{TextId, Texts};
 use crate::view::{Root, Space, Value, View, small};
@@ -96,7 +95,7 @@ pub(crate) struct Context<'a> {
     kept: Kept,
     /// Some of what was found, by the lower bits of positions: a unit inlines few functions many times.
     recent: Box<[Option<(EntryRef, Description)>]>,
-    /// What is around the entries of some units, by place and position.
+    /// Scopes of some units, by place and position.
     scopes: HashMap<(Place, usize), Rc<Scopes>>,
     /// Whether a linkage name can be made readable.
     is_readable: fn(&str) -> bool,
@@ -173,7 +172,7 @@ impl<'a> Context<'a> {
         (self.is_readable)(name)
     }
 
-    /// What is around the entries of a unit.
+    /// The scopes of a unit.
     pub fn scopes(&mut self, place: Place, view: &View<'a>, work: &mut Work) -> Rc<Scopes> {
         let key = (place, view.head.start);
         if let Some(known) = self.scopes.get(&key) {
@@ -239,48 +238,24 @@ impl<'a> Context<'a> {
         work.take(8 * read.read).then_some(read)
     }
 
-    /// What is known of the function that an entry is about.
-    pub fn describe(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Description {
+    /// What was found of the function that an entry is about, if it is remembered.
+    pub fn recent(&self, entry: EntryRef) -> Option<Description> {
         // The number of places is a power of two.
         let place = entry.at & (self.recent.len() - 1);
-        match self.recent.get(place) {
-            Some(Some((known, described))) if *known == entry => *described,
-            _ => {
-                let described = self.search(entry, texts, work);
-                if let Some(recent) = self.recent.get_mut(place) {
-                    *recent = Some((entry, described));
-                }
-                described
-            }
-        }
+        let known = self.recent.get(place)?.as_ref().filter(|(known, _)| *known == entry);
+        known.map(|(_, described)| *described)
     }
 
-    fn search(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Description {
-        let (mut line, mut linkage_name, mut named) = (0, None, None);
-        let mut next = Some(entry);
-        for _ in 0..MAX_REFERENCES {
-            let Some(entry) = next else { break };
-            let Some(read) = self.entry(entry, texts, work) else { break };
-            line = if line == 0 { read.line } else { line };
-            named = named.or(read.name.map(|name| (entry, name)));
-            linkage_name = linkage_name.or(read.linkage_name);
-            next = read.origin;
-            if linkage_name.is_some_and(|(_, is_readable)| is_readable) {
-                next = next.filter(|_| line == 0);
-            }
+    /// Remembers what was found of the function that an entry is about.
+    pub fn remember(&mut self, entry: EntryRef, described: Description) {
+        let place = entry.at & (self.recent.len() - 1);
+        if let Some(recent) = self.recent.get_mut(place) {
+            *recent = Some((entry, described));
         }
-        let name = match linkage_name {
-            Some((name, true)) => Some(name),
-            _ => {
-                let named = named.and_then(|(entry, name)| qualified(self, entry, name, texts, work));
-                named.or(linkage_name.map(|(name, _)| name))
-            }
-        };
-        Description { name, line }
     }
 
     /// What one entry says of its function. The name in the source is read where the linkage name cannot be read.
-    fn entry(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Option<Entry<'a>> {
+    pub fn entry(&mut self, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Option<Entry<'a>> {
         let view = self.view_of(entry, work)?;
         let mut at = entry.at;
         let shape = view.shape(&mut at)??;
@@ -336,10 +311,10 @@ impl<'a> Context<'a> {
 
 /// What one entry says of its function.
 #[derive(Debug, Default)]
-struct Entry<'a> {
+pub(crate) struct Entry<'a> {
     /// With whether it can be made readable.
-    linkage_name: Option<(TextId, bool)>,
-    name: Option<&'a [u8]>,
-    line: u32,
-    origin: Option<EntryRef>,
+    pub linkage_name: Option<(TextId, bool)>,
+    pub name: Option<&'a [u8]>,
+    pub line: u32,
+    pub origin: Option<EntryRef>,
 }

@@ -35,7 +35,7 @@ pub struct DebugFile<'a> {
     /// Whether an address may be in a function, as far as the caller knows; `&|_| true` if it knows nothing. Where no function is found at
     /// an address that may be in one, the unit is read a second time, in full.
     pub has_function: &'a dyn Fn(u64) -> bool,
-    /// Whether a linkage name can be made readable, with everything that tells it from others. Where it cannot, the name in the source is told.
+    /// Whether a linkage name can be made readable without losing a part. If not, the frame has the name in the source.
     pub is_readable: fn(&str) -> bool,
 }
 

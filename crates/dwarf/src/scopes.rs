@@ -20,12 +20,12 @@ struct Scope {
     is_closed: bool,
 }
 
-/// Those of one unit, by start.
+/// The scopes of one unit, by start.
 #[derive(Debug, Default)]
 pub(crate) struct Scopes(Vec<Scope>);
 
 impl Scopes {
-    /// Reads those of a unit. What is behind damaged entries is missing.
+    /// Reads the scopes of a unit, up to the first damaged entry.
     pub fn read(view: &View<'_>, work: &mut Work) -> Self {
         let mut this = Self::default();
         let _ = this.scan(view, view.head.entries, None, work);
@@ -71,7 +71,7 @@ impl Scopes {
         }
     }
 
-    /// Reads the entry at a position with all that is inside of it. `until`: the last entry that is of interest, also inside of functions; without
+    /// Reads the entry at a position and the entries inside it. `until`: the last entry that is of interest, also inside of functions; without
     /// it the insides of functions are left out.
     fn scan(&mut self, view: &View<'_>, from: usize, until: Option<usize>, work: &mut Work) -> Option<()> {
         let data = view.data();

@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 
 use crate::calls::{Calls, Room};
 use crate::code::Code;
+use crate::descriptions::describe;
 use crate::flatten::{self, Interval, Piece};
 use crate::functions::{FunctionRange, Functions, FunctionsRoom};
 use crate::limits::{MAX_RECORDS, Work};
@@ -253,7 +254,7 @@ impl Record {
             }
             while let Some(number) = chain.pop() {
                 let Some(call) = calls.calls.get(number as usize) else { continue };
-                let described = call.origin.map(|origin| context.describe(origin, texts, work));
+                let described = call.origin.map(|origin| describe(context, origin, texts, work));
                 let described = described.unwrap_or_default();
                 let file = if number == 0 { None } else { paths.enter(call.file as u32, texts) };
                 let parent = known(numbers, call.parent).unwrap_or(0);

@@ -42,7 +42,7 @@ pub(crate) struct Root<'a> {
     pub bounds: Bounds<'a>,
     /// Whether it is only there to be imported.
     pub is_partial: bool,
-    /// Whether functions may be in namespaces and types: of languages that have them and, where it is not told, of any.
+    /// Whether functions may be in namespaces and types. True if the language is unknown.
     pub has_scopes: bool,
     pub lines: Option<DebugLineOffset>,
     pub name: Option<Slice<'a>>,
@@ -339,7 +339,7 @@ impl<'a> Root<'a> {
     }
 }
 
-/// Whether functions of a language are in namespaces and types, and have names without them. Those of Rust have linkage names.
+/// Whether functions of a language are in namespaces and types, and have names without them. Functions of Rust have linkage names.
 fn has_scopes(language: gimli::DwLang) -> bool {
     matches!(
         language,

@@ -1,6 +1,6 @@
 //! Samples of the members of a group whose leader alone samples (`perf record -e '{a,b}:S'`).
 //!
-//! Each sample of the leader has the counts of all members so far. What was added since the last sample is a sample of the member at the same
+//! Each sample of the leader has the total counts of all members. The difference to the sample before is a sample of the member at the same
 //! place.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::sample::Sample;
 /// Bytes of a count in the table.
 const ENTRY: usize = 64;
 
-/// The counts so far.
+/// The last count of each counter.
 #[derive(Default)]
 pub(crate) struct Groups {
     /// By the id of a counter and, where children have counts of their own, the thread.
@@ -31,7 +31,7 @@ impl Groups {
         sample.counts().any(|(id, _)| samples_not(id))
     }
 
-    /// What was added to each event since its last sample.
+    /// The events whose counts grew since their last sample, with the difference.
     pub(crate) fn added(
         &mut self,
         attrs: &Attrs,

@@ -29,7 +29,7 @@ pub(crate) struct UserStack<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// The counts of a group: numbers for each member, of which the first is the count and the second the id of the counter.
+/// The counts of a group: `of_each` numbers for each member. The first is the count, the second the id of the counter.
 #[derive(Clone, Copy, Debug)]
 struct Group<'a> {
     numbers: U64s<'a>,

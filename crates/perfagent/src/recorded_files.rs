@@ -180,7 +180,7 @@ impl MapOfProcess {
             self.map.within(Arc::clone(&self.code));
         }
         let found = self.map.lookup(Avma(address));
-        // An entry that does not count may have been in the place of one that does.
+        // A refused entry may have hidden a valid one.
         let found = found.or_else(|| self.map.refresh().then(|| self.map.lookup(Avma(address)))?);
         found.map(|entry| name(entry.line))
     }

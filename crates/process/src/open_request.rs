@@ -52,7 +52,7 @@ impl OpenRequest {
     /// The question whether memory is a copy of the text of a file, which is known by its number and its path.
     pub(crate) fn of_copy(copy: TextCopy, wanted: DeviceAndInode, path: &str) -> Self {
         let proc_dir = PathBuf::from(format!("/proc/{}", copy.pid));
-        // No mapping is known by which it could be opened.
+        // Only its path leads to the file.
         let (start, end) = (0, 0);
         let path = path.as_bytes().into();
         let mapping = Mapping { start, end, offset: copy.offset.0, file: wanted, path, head: None };

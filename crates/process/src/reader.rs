@@ -98,7 +98,7 @@ pub fn read_mappings(
     Ok((image, requests))
 }
 
-/// What memory is that may be a copy of the text of a file, as far as that is known, and the request that tells it.
+/// The kind of memory that may be a copy of a file's text, and the request for the answer if it is not known.
 fn copied_text(
     copy: TextCopy,
     file: &Mapping<'_>,
@@ -150,7 +150,7 @@ fn executable_mappings(pid: u32, proc_dir: &Path) -> Result<(Vec<Found>, bool), 
     let mut last: Option<Beside> = None;
     // One for all: most mappings are not asked for.
     let mut last_path = Vec::new();
-    // Memory without a file from this number on, up to this address, lies behind no file so far.
+    // The first of the last mappings without a file that follow no file, and their end.
     let mut waiting: Option<(usize, u64)> = None;
     let read = File::open(&path).and_then(|file| {
         maps::for_each(file, |entry| {

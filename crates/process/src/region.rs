@@ -43,7 +43,7 @@ impl OpeningFile {
         Self { wanted, path, is_copy: false, answer: OnceLock::new(), unanswered: OnceLock::new() }
     }
 
-    /// The same for memory that may be a copy of the file's text.
+    /// Turns it into the question whether memory is a copy of the file's text.
     pub(crate) fn of_copy(self) -> Self {
         Self { is_copy: true, ..self }
     }

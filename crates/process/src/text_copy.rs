@@ -12,7 +12,7 @@ use crate::file::{FileKind, MappedFile};
 
 /// Memory of one process that is compared at one time. Any number of mappings may lie beside a file.
 pub(crate) const MAX_COPIES: usize = 16;
-/// Bytes that are compared of one copy. Of a longer one, pieces all over it are.
+/// Bytes that are compared of one copy. A longer one is compared in evenly spread pieces.
 const MAX_COMPARED: u64 = 64 << 20;
 /// Bytes that are compared at once.
 const PIECE: u64 = 64 << 10;
@@ -68,7 +68,7 @@ impl TextCopy {
     }
 }
 
-/// Segments are mapped with the rest of their first and last page, whatever its size is.
+/// The largest page size. Segments are mapped with the rest of their first and last page.
 const PAGE: u64 = 64 << 10;
 
 #[cfg(test)]

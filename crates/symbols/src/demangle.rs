@@ -1,7 +1,7 @@
 //! Readable names: Rust without hash suffix, C++ and D with parameters.
 //!
-//! Guaranteed: bounded time and memory. A name that cannot be demangled stays as it is. What is left out of a name is replaced by a hash of
-//! all of it, so that different functions have different names.
+//! Guaranteed: bounded time and memory. A name that cannot be demangled stays as it is. A hash of the whole name replaces omitted
+//! parts, so different functions have different names.
 
 use std::fmt::{self, Write};
 
@@ -43,7 +43,7 @@ pub(crate) fn is_mangled(name: &str) -> bool {
     name.starts_with("_Z") || name.starts_with("_R") || dlang::is_mangled(name)
 }
 
-/// Whether a name is as in the source, or can be made so with everything that tells it from others.
+/// Whether a name is as in the source, or can be made so without losing a part.
 pub(crate) fn is_readable(name: &str) -> bool {
     !is_mangled(name) || in_full(name, &mut String::new()) == Some(Readable::Whole)
 }
@@ -105,7 +105,7 @@ fn in_full(name: &str, out: &mut String) -> Option<Readable> {
 }
 
 /// `NAME<...#HASH>` for a template function outside of classes, such as `std::swap`, if the demangler does not know its arguments or its
-/// result. The hash of the mangled name tells instances apart.
+/// result. The hash of the mangled name distinguishes instances.
 fn unscoped_template(mangled: &str, out: &mut String) -> Option<Readable> {
     let rest = mangled.strip_prefix("_Z")?;
     let rest = rest.strip_prefix('L').unwrap_or(rest);

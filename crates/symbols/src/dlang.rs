@@ -86,7 +86,7 @@ impl Parser<'_> {
         self.type_of(&mut String::new())
     }
 
-    /// Names with dots between them. Those of functions have the types of their parameters.
+    /// Names with dots between them. Functions have the types of their parameters.
     fn qualified(&mut self, out: &mut String, with_modifiers: bool) -> Option<()> {
         let mut is_first = true;
         loop {
@@ -107,7 +107,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The parameters behind the name of a function. What is there may as well be the type of a variable: then nothing is taken.
+    /// The parameters behind the name of a function. Takes nothing if the bytes are the type of a variable.
     fn parameters_of_name(&mut self, out: &mut String, with_modifiers: bool) {
         if self.peek() != b'M' && !is_convention(self.peek()) {
             return;

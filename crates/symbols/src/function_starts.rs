@@ -26,7 +26,7 @@ impl FunctionStarts {
         self.with(main, starts).unwrap_or_else(|| vec![None; addresses.len()])
     }
 
-    /// What is found at an address without the name of a symbol that may end before it.
+    /// Drops a symbol without a size that may end before the address.
     pub fn proven<N>(&self, main: &ElfFile, address: u64, found: Found<N>) -> Found<N> {
         let Found { around, symbol: Some((name, start)), has_size: false } = found else { return found };
         let end = self.with(main, |index| index.end(main.bytes(), start, around.end, &|| main.release()));

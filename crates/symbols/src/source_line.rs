@@ -35,7 +35,7 @@ pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
     Cow::Owned([begin, &mark].concat())
 }
 
-/// What stands for a text, or a part of it, that is left out.
+/// The mark of an omitted text: `#` and its hash.
 pub(crate) fn mark(text: &[u8]) -> String {
     format!("#{:016x}", hash(text))
 }

@@ -5,7 +5,7 @@
 //! layout of the code around each address tells it ([`laid_out`]). Stubs of calls into other files are not functions. The answer
 //! depends on the file alone, so it is the same in each run.
 //!
-//! A function without a size ends where nothing says that it goes on ([`reached`]), or where another one begins.
+//! A function without a size ends where control no longer reaches its code ([`reached`]), or where another one begins.
 //!
 //! Guaranteed: an address has the start of the function that it is in, or of the part of a function that it is in, or none. A part is
 //! tied to its function only by the proof of [`parts`]. No input causes a panic, and time and memory are bounded for any input.

@@ -82,7 +82,7 @@ impl Data {
         self.counted(event, time, task, chain, [7, 8])
     }
 
-    /// A sample with the counts of both events so far.
+    /// A sample with the total counts of both events.
     pub fn counted(
         &mut self,
         event: usize,
@@ -190,7 +190,7 @@ fn attrs() -> [(Vec<u8>, &'static str); 2] {
     })
 }
 
-/// The same file if the second event does not sample: its counts are in the samples of the first.
+/// The file as if the second event did not sample: samples of the first event have its counts.
 pub fn with_one_sampling(file: &[u8]) -> Vec<u8> {
     let (samples, samples_not) = (u64s(&[2, 1000, SAMPLE_TYPE]), u64s(&[2, 0, SAMPLE_TYPE]));
     let mut changed = file.to_vec();

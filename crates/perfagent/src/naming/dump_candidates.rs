@@ -14,7 +14,7 @@ use symbolization::{JitDump, JitDumpError};
 
 /// Files of one program that are looked at. Code lies in few files that are not ELF.
 const MAX: usize = 16;
-/// Looks at an image that seems to be unchanged, of which one is done.
+/// One of this number of looks at an image that seems unchanged is done.
 const SKIPPED: u64 = 64;
 
 #[derive(Default)]

@@ -25,7 +25,7 @@ pub(crate) struct LiveProgram {
     instance: Arc<ExecInstance>,
     /// Looked for when such code is first seen: later the process may be gone.
     owner: Arc<OwnerSlot>,
-    /// The files that it maps of which one may be a jitdump. They stay open after it has ended.
+    /// Mapped files that may be its jitdump. They stay open after it has ended.
     dumps: DumpCandidates,
     /// Its mappings of such code that were seen in stacks.
     code: Mutex<Arc<CodeRanges>>,

@@ -11,15 +11,15 @@ use crate::processes::ExecInstance;
 
 /// Threads that are remembered at most for each program; names of others are told again.
 const MAX_THREADS: usize = 65_536;
-/// Programs that are remembered of a number. Of those before, nothing can be written.
+/// Programs that are remembered of a number. Nothing is written of older ones.
 const MAX_PROGRAMS: usize = 64;
 
-/// A program of a number, as the file tells it.
+/// A program of a number, as the file shows it.
 #[derive(Debug)]
 pub(super) struct Program {
     /// `None` if it is not known.
     pub(super) instance: Option<Arc<ExecInstance>>,
-    /// When it began, or earlier than anything that is known of it.
+    /// When it began, at the latest the time of its first sample.
     pub(super) begin_ns: u64,
     /// The time of its first record in the file.
     pub(super) written_ns: u64,
@@ -90,8 +90,8 @@ impl Announced {
         known.limit();
     }
 
-    /// Enters a program that began at a time, among others of its number, if the file does not tell of it and can still do so. Gives the
-    /// time at which it is to be told; nothing may be written before `floor_ns`.
+    /// Enters a program among others of its number, if the file lacks it and its records can still stand in order. Returns the time for its
+    /// records; nothing may be written before `floor_ns`.
     pub(super) fn enter(
         &mut self,
         pid: u32,
@@ -158,7 +158,7 @@ impl Announced {
         }
     }
 
-    /// A thread of the program of a time is told now. Whether it was not before.
+    /// Registers a thread of the program that ran at a time. True if the thread is new.
     pub(super) fn tell(&mut self, pid: u32, tid: u32, time_ns: u64) -> bool {
         let Some(known) = self.processes.get_mut(&pid) else { return false };
         let Some(position) = known.position(time_ns) else { return false };

@@ -18,7 +18,7 @@ const MAX_LINES: usize = 4 << 20;
 const MAX_TEXT: usize = 64 << 20;
 /// A longer name is shortened.
 const MAX_NAME: usize = source_line::MAX_TEXT;
-/// Bytes of a name that are read: those that are longer and begin with the same are one.
+/// Bytes of a name that are read. Longer names with equal beginnings are one.
 const MAX_NAME_READ: usize = 64 << 10;
 /// `perf inject` puts code behind an ELF header of this size. V8 adds it to the addresses of its lines; others do not.
 const V8_LINE_SHIFT: u64 = 0x40;

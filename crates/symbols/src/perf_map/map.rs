@@ -23,7 +23,7 @@ const MAX_ENTRIES: usize = 4 << 20;
 const MAX_SIZE: u64 = 64 << 20;
 /// The longest name. A longer one is shortened.
 const MAX_NAME: usize = source_line::MAX_TEXT;
-/// The rest of a longer line is skipped: names that begin with the same are one.
+/// The rest of a longer line is skipped. Longer names with equal beginnings are one.
 const MAX_LINE: usize = 64 << 10;
 /// Unused names are thrown away after at least this many bytes were added.
 const MIN_GROWTH: usize = 16 << 20;
@@ -69,7 +69,7 @@ pub struct PerfMap {
     code: Option<Arc<CodeRanges>>,
     /// Entries that are longer than a function, or lie within no one mapping.
     misplaced: u64,
-    /// Such an entry may have taken the place of others, or entries were left out by what was known of the mappings then.
+    /// Such an entry may have hidden others, or entries were refused before a mapping was known.
     is_in_doubt: Cell<bool>,
 }
 

@@ -14,7 +14,7 @@ use crate::machine::Machine;
 /// Bytes of code that are read of a function.
 const MAX_FUNCTION: u64 = 64 << 10;
 
-/// How control goes on behind an instruction.
+/// Whether control reaches the next instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
     Reached,

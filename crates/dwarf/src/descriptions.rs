@@ -1,4 +1,5 @@
-//! Names in the source with the namespaces, types and functions around them, where no linkage name has these.
+//! The names of functions: linkage names or, without one that can be read, names in the source with the namespaces, types and functions
+//! around them.
 
 use std::borrow::Cow;
 
@@ -6,7 +7,7 @@ use gimli::constants as dw;
 
 use crate::abbreviations::Kind;
 use crate::limits::{MAX_REFERENCES, MAX_SCOPES, Work};
-use crate::names::{Context, EntryRef};
+use crate::names::{Context, Description, EntryRef};
 use crate::texts::{TextId, Texts};
 use crate::view::small;
 
@@ -14,8 +15,47 @@ use crate::view::small;
 const MAX_QUALIFIED: usize = 64 << 10;
 const UNNAMED_NAMESPACE: &str = "(anonymous namespace)";
 
+/// What is known of the function that an entry is about.
+pub(crate) fn describe(
+    context: &mut Context<'_>,
+    entry: EntryRef,
+    texts: &mut Texts,
+    work: &mut Work,
+) -> Description {
+    if let Some(known) = context.recent(entry) {
+        return known;
+    }
+    let described = search(context, entry, texts, work);
+    context.remember(entry, described);
+    described
+}
+
+fn search(context: &mut Context<'_>, entry: EntryRef, texts: &mut Texts, work: &mut Work) -> Description {
+    let (mut line, mut linkage_name, mut named) = (0, None, None);
+    let mut next = Some(entry);
+    for _ in 0..MAX_REFERENCES {
+        let Some(entry) = next else { break };
+        let Some(read) = context.entry(entry, texts, work) else { break };
+        line = if line == 0 { read.line } else { line };
+        named = named.or(read.name.map(|name| (entry, name)));
+        linkage_name = linkage_name.or(read.linkage_name);
+        next = read.origin;
+        if linkage_name.is_some_and(|(_, is_readable)| is_readable) {
+            next = next.filter(|_| line == 0);
+        }
+    }
+    let name = match linkage_name {
+        Some((name, true)) => Some(name),
+        _ => {
+            let named = named.and_then(|(entry, name)| qualified(context, entry, name, texts, work));
+            named.or(linkage_name.map(|(name, _)| name))
+        }
+    };
+    Description { name, line }
+}
+
 /// The name of the function that an entry names, qualified. Languages without namespaces have no scopes in their units.
-pub(crate) fn qualified<'a>(
+fn qualified<'a>(
     context: &mut Context<'a>,
     entry: EntryRef,
     name: &'a [u8],
@@ -25,7 +65,7 @@ pub(crate) fn qualified<'a>(
     let mut parts = vec![Cow::Borrowed(name)];
     let mut length = name.len();
     if context.view_of(entry, work).is_some_and(|view| view.root.has_scopes) {
-        // Of an entry in a function that is named elsewhere, what is around the name comes next.
+        // A function may be named elsewhere: then the scopes around its name follow.
         let mut next = Some(entry);
         while let Some(entry) = next.take()
             && parts.len() < MAX_SCOPES
@@ -51,7 +91,7 @@ pub(crate) fn qualified<'a>(
     texts.enter(&parts.join(&b"::"[..]))
 }
 
-/// The entry that has the name of a scope, and the name. What has none is told by its line.
+/// The entry that has the name of a scope, and the name. A scope without a name gets its line instead.
 fn named<'a>(
     context: &mut Context<'a>,
     scope: EntryRef,
