@@ -42,20 +42,32 @@ static __always_inline void use_up(volatile u64 *until, u64 now, u64 bytes, u32 
 	*until = (used > now ? used : now) + (bytes << shift);
 }
 
+/*
+ * Whether the process's own allowance bounds its stacks. Samples of code whose rules the kernel does not evaluate are all
+ * walked in user space, as far as the machine's allowance goes: their number is that of the samples, not of what the
+ * process does. Such code may be most of a program, as all functions are that the loader audits (LD_AUDIT).
+ */
+static __always_inline bool is_bounded_by_process(u32 end, bool sampled)
+{
+	return !sampled || end != WALK_UNSUPPORTED_RULE;
+}
+
 /* The counter of the allowance that lets a process send no further stack now; 0: it may. */
-static __always_inline u32 refused_by_allowance(u32 pid, u32 end, u64 now)
+static __always_inline u32 refused_by_allowance(u32 pid, u32 end, bool sampled, u64 now)
 {
 	bool waits = end == WALK_TABLE_NOT_READY;
 
-	if (is_used_up(allowance_of(pid, end), now, waits ? WAITING_BYTES : LASTING_BYTES,
+	if (is_bounded_by_process(end, sampled) &&
+	    is_used_up(allowance_of(pid, end), now, waits ? WAITING_BYTES : LASTING_BYTES,
 		       waits ? WAITING_SHIFT : LASTING_SHIFT))
 		return COUNT_UNSENT_OF_PROCESS;
 	return is_used_up(&allowances[0], now, MACHINE_BYTES, MACHINE_SHIFT) ? COUNT_UNSENT_OF_MACHINE : 0;
 }
 
-static __always_inline void use_allowance(u32 pid, u32 end, u64 now, u64 bytes)
+static __always_inline void use_allowance(u32 pid, u32 end, bool sampled, u64 now, u64 bytes)
 {
-	use_up(allowance_of(pid, end), now, bytes, end == WALK_TABLE_NOT_READY ? WAITING_SHIFT : LASTING_SHIFT);
+	if (is_bounded_by_process(end, sampled))
+		use_up(allowance_of(pid, end), now, bytes, end == WALK_TABLE_NOT_READY ? WAITING_SHIFT : LASTING_SHIFT);
 	use_up(&allowances[0], now, bytes, MACHINE_SHIFT);
 }
 

@@ -189,7 +189,7 @@ static __always_inline int send_in_box(void *ctx, struct sampler_state *s, struc
 	address_raw(box, sample, end, key, now, kernel, size);
 	box->at = sampled_here(s);
 	sent = send_raw(box, size);
-	use_allowance(sample->pid, end, now, begin + sent);
+	use_allowance(sample->pid, end, !key, now, begin + sent);
 	if (!sent) {
 		count(counters_in(s), COUNT_UNSENT_RING_FULL, 1);
 		return 1;
@@ -209,7 +209,7 @@ static __noinline int defer_walk(void *ctx, struct sampler_state *s, struct samp
 	u32 refused;
 	int failed;
 
-	refused = has_room_for_raw() ? refused_by_allowance(sample->pid, end, now) : COUNT_UNSENT_RING_FULL;
+	refused = has_room_for_raw() ? refused_by_allowance(sample->pid, end, !key, now) : COUNT_UNSENT_RING_FULL;
 	if (refused) {
 		count(counters_in(s), refused, 1);
 		return 1;

@@ -26,6 +26,17 @@ fn stacks_and_probes() -> Vec<Program> {
         .chain("(__start_context / <unnamed>) coroutine (level spin / *swapcontext)")
         .chain(format!("{STATIC_MAIN} *swapcontext"))
         .standalone(),
+        Program::new("coroutine-of-libcoro", vec![c("libcoro", "libcoro.c")], "{out}/libcoro")
+            .chain("first (worker leaf spin / switch_to)")
+            .chain(format!("{MAIN} switch_to")),
+        Program::new(
+            "coroutine-of-libcoro-static",
+            vec![static_c("libcoro-static", "libcoro.c")],
+            "{out}/libcoro-static",
+        )
+        .chain("first (worker leaf spin / switch_to)")
+        .chain(format!("{STATIC_MAIN} switch_to"))
+        .standalone(),
         Program::new("own-stack", vec![c("own-stack", "own_stack.c").with("-pthread")], "{out}/own-stack")
             .chain(format!("{THREAD} work switching on_own_stack spin"))
             .chain(format!("{MAIN} @libc{{1,9}}")),
@@ -58,8 +69,6 @@ fn rare() -> Vec<Program> {
         // The generated code has no name.
         Program::new("high-addresses-static", vec![static_c("high-static", "high.c")], "{out}/high-static")
             .chain(format!("{STATIC_MAIN} switching on_high_stack <any> back_in_c spin"))
-            // Frame pointers are all there is of that code, and in its first and last instructions it has none.
-            .demanding(99.0)
             .standalone(),
     ]
 }
@@ -165,8 +174,6 @@ fn generated() -> Vec<Program> {
     let jit = |mode: &str, frames: &str| {
         Program::new(&format!("jit-{mode}"), vec![c("jit", "jit.c")], &format!("{{out}}/jit {mode}"))
             .chain(format!("{MAIN} enter {frames} back_in_c spin"))
-            // Frame pointers are all there is, and in its first and last instructions a function has none.
-            .demanding(99.0)
     };
     vec![
         Program::new("giant-function", vec![c("bigfunc", "bigfunc.c")], "{out}/bigfunc")
@@ -178,6 +185,8 @@ fn generated() -> Vec<Program> {
         // The code without a name has no description either: its start is found by the call.
         Program::new("unnamed", vec![c("unnamed", "unnamed.c")], "{out}/unnamed")
             .chain(format!("{MAIN} enter <unnamed>")),
+        Program::new("jit-short", vec![c("short_jit", "short_jit.c")], "{out}/short_jit")
+            .chain(format!("{MAIN} enter a_run b_step c_leaf")),
         Program::new("trampolines", vec![c("trampolines", "trampolines.c")], "{out}/trampolines")
             .chain(format!("{MAIN} enter py_outer middle py_inner back_in_c spin")),
     ]

@@ -11,8 +11,6 @@ pub(super) fn programs() -> Vec<Program> {
             &format!("{{out}}/{output}"),
         )
         .chain(format!("{MAIN} (align_one align_two){{5}} spin"))
-        // GCC's unwind information takes rbp for saved until the return, although it is popped a few instructions before.
-        .demanding(if compiler == Compiler::Gcc { 99.0 } else { 99.9 })
     };
     vec![
         Program::new("odd-frames", vec![c("frames", "frames.c")], "{out}/frames")

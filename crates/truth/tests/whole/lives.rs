@@ -111,6 +111,51 @@ fn the_stacks_of_32_bit_code_have_a_cause_of_their_own() {
     assert!(finished.messages.contains("profile a 64-bit build"), "{}", finished.messages);
 }
 
+/// Code made at run time that uses rbp for something else: 0 in it says nothing of the stack.
+#[test]
+fn a_frame_pointer_of_zero_is_no_root() {
+    let Some(setup) = Setup::beside_others() else { return };
+    let program =
+        Build::new("zero_rbp", Compiler::Gcc, "zero_rbp.c", "-O2").run(&sources(), &setup.out).unwrap();
+    let options = ["--profile", "--sample-rate", "499", "--duration", "1s"];
+    let session = Session::start(&setup.agent, &options, Subject::Command(&program, &[])).unwrap();
+    let finished = session.finish().unwrap();
+    let capture = finished.on_cpu().unwrap();
+    let number = |key: &str| capture.ledger(key).map_or(0, |value| value.parse::<u64>().unwrap());
+    assert!(10 * number("walks.zero_frame") > 9 * number("samples"), "{:?}", capture.comments);
+    let (shown, _) =
+        capture.sums(|stack| stack.truncated.as_deref() == Some("[truncated: frame pointer is zero]"));
+    assert_eq!(shown, number("walks.zero_frame"), "{:?}", capture.stacks);
+}
+
+/// The loader calls each audited function from a frame that only rbx locates. The kernel does not follow rbx, so all these
+/// samples are walked in user space: more than a process may have sent otherwise.
+#[test]
+fn samples_below_audited_calls_are_all_walked() {
+    let Some(setup) = Setup::beside_others() else { return };
+    let out = &setup.out;
+    let link = format!("-O2 -fomit-frame-pointer -Wl,-z,lazy -L{0} -lhop -Wl,-rpath,{0}", out.display());
+    let build = |output, source, flags: &str| {
+        Build::new(output, Compiler::Gcc, source, flags).run(&sources(), out).unwrap()
+    };
+    build("libhop.so", "hop.c", "-O2 -fomit-frame-pointer -shared -fPIC");
+    let audit = build("libaudit.so", "audit.c", "-O2 -shared -fPIC");
+    let program = build("audited", "audited.c", &link);
+    let audit = format!("LD_AUDIT={}", audit.display());
+    let arguments = [audit.as_str(), program.to_str().unwrap()];
+    let options = ["--profile", "--sample-rate", "999", "--duration", "8s"];
+    let subject = Subject::Command(Path::new("/usr/bin/env"), &arguments);
+    let finished = Session::start(&setup.agent, &options, subject).unwrap().finish().unwrap();
+    let capture = finished.on_cpu().unwrap();
+    let number = |key: &str| capture.ledger(key).map_or(0.0, |value| value.parse::<f64>().unwrap());
+    assert!(number("samples") > 1000.0 && number("rooted_pct") >= 99.0, "{:?}", capture.comments);
+    assert_eq!(number("unsent.process_limit"), 0.0, "{:?}", capture.comments);
+    let (all, _) = capture.sums(|stack| stack.has("spin"));
+    let (whole, _) =
+        capture.sums(|stack| ["main", "work", "hop", "back", "spin"].iter().all(|name| stack.has(name)));
+    assert!(whole * 100 >= all * 99, "{whole} of {all}: {:?}", capture.stacks);
+}
+
 /// The processes in the BPF map of an agent, as `bpftool` shows them.
 fn known_processes(bpftool: &Path, agent: u32) -> Option<Vec<u32>> {
     let json = |arguments: &[&str]| -> Option<serde_json::Value> {
