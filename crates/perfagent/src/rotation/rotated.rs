@@ -40,8 +40,10 @@ impl Rotated {
     /// Adds an interval whose names are as complete as they get.
     pub(super) fn add(&mut self, recording: &Recording) {
         self.intervals += 1;
-        self.sum_up(recording, recording.ledgers());
-        self.last = Some(recording.clone());
+        if self.sums.is_some() {
+            self.sum_up(recording, recording.ledgers());
+            self.last = Some(recording.clone());
+        }
         let lost = recording.findings().iter().filter(|finding| finding.kind == FindingKind::Lost);
         let room = MAX_WARNINGS.saturating_sub(self.lost.len());
         self.lost.extend(lost.take(room).cloned().map(session::warning));
