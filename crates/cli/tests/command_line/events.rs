@@ -228,6 +228,69 @@ fn calls_and_returns_of_a_program_are_lines_with_their_values() {
     assert!(!definitions().contains(&program), "{}", definitions());
 }
 
+/// 300 calls, of which each third throws; and functions that end by jumps.
+const THROWER: &str = concat!(
+    "#include <cstdlib>\n",
+    include_str!("../../../../truth/programs/thrower.cpp"),
+    r#"
+__attribute__((constructor)) static void wait_for_line() { if (getenv("WAITS")) getchar(); }
+extern "C" __attribute__((noinline)) int passes_on(int n) { asm volatile(""); return thrower(n + 1); }
+extern "C" __attribute__((noinline)) int leads_anywhere(int n, int (*const *to)(int)) { asm volatile(""); int (*f)(int) = to[n]; asm volatile("" : "+r"(f)); return f(n); }
+"#
+);
+
+#[test]
+fn a_program_that_throws_survives_probes_of_its_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    if probed_program(folder.path()).is_none() {
+        return;
+    }
+    let Some(compiler) = testkit::needed("g++") else { return };
+    let (source, program) = (folder.path().join("thrower.cpp"), folder.path().join("thrower"));
+    std::fs::write(&source, THROWER).unwrap();
+    let built = Command::new(compiler).args(["-O2", "-o"]).arg(&program).arg(&source).output().unwrap();
+    assert!(built.status.success(), "{built:?}");
+    let program = program.to_str().unwrap();
+    let alone = Command::new(program).output().unwrap();
+    let ret = format!("uretprobe:{program}:thrower value=$retval:s32");
+    let out = folder.path().join("out");
+    let mut target = Command::new(program);
+    target.env("WAITS", "1").stdin(Stdio::piped()).stdout(std::fs::File::create(&out).unwrap());
+    let mut target = Process::start(&mut target).unwrap();
+    let pid = target.pid().to_string();
+    let words = ["events", "trace", "--json", "--stacks", "-e", &ret, "--pid", &pid];
+    let tracer = start_in(folder.path(), &words);
+    testkit::until("the trace has begun", || testkit::waits_for_events(tracer.id(), 1));
+    drop(target.stdin.take());
+    let status = target.wait().unwrap();
+    let output = tracer.wait_with_output().unwrap();
+    assert_status(&output, 0);
+    assert!(status.success(), "{status}");
+    assert_eq!(std::fs::read(&out).unwrap(), alone.stdout);
+    let lines = lines(&stdout(&output));
+    let events: Vec<&Value> = lines.iter().filter(|line| line["event"].is_string()).collect();
+    let values: Vec<i64> = events.iter().map(|event| event["fields"]["value"].as_i64().unwrap()).collect();
+    assert_eq!(values, (0..300).filter(|n| n % 3 != 0).collect::<Vec<_>>());
+    for event in events {
+        assert_eq!(event["stack"][0]["function"], "main", "{event}");
+    }
+    let plain = format!("uretprobe:{program}:thrower");
+    let counted = run(&["events", "stat", "-e", &plain, "--", program]);
+    assert_status(&counted, 0);
+    let told = format!("{}{}", stdout(&counted), stderr(&counted));
+    assert!(told.contains(&format!(" 200  {plain}")), "{told}");
+    // A function that ends by a jump is seen there, without the result of the other one.
+    assert_status(&run(&["events", "format", &format!("uretprobe:{program}:passes_on")]), 0);
+    for (target, reason) in [
+        ("passes_on value=$retval:s32", "the function that it leads to has the result"),
+        ("leads_anywhere", "may lead anywhere"),
+    ] {
+        let refused = run(&["events", "trace", "-e", &format!("uretprobe:{program}:{target}")]);
+        assert_status(&refused, 1);
+        assert!(stderr(&refused).contains(reason), "{target}: {}", stderr(&refused));
+    }
+}
+
 /// A program without frame pointers that waits for a line and calls `work` from `one` and `two` in turn.
 const CALLER: &str = r#"
 #include <stdio.h>

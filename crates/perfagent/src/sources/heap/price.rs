@@ -6,7 +6,9 @@ use std::time::Duration;
 /// What the probes of a call cost: the entry with its walk and the return of one that allocates, or the entry of one that frees, on average. Measured; see
 /// docs/benchmarks.md.
 const OF_A_CALL: Duration = Duration::from_nanos(2_500);
-/// The same where the kernel does not emulate the probed instruction.
+/// The same where returns are probed at the instructions that return, which the kernel never emulates.
+const OF_A_CALL_BY_SITES: Duration = Duration::from_nanos(7_000);
+/// The same where the kernel does not emulate the instruction at an entry.
 const OF_A_DEAR_CALL: Duration = Duration::from_micros(20);
 
 /// It may cost this part of what the targets use without it,
@@ -17,7 +19,11 @@ const AT_ONCE_NS: f64 = 50e6;
 /// What a call costs. `entries`: the kernel does not emulate an instruction at an entry; `returns`: functions are probed at the
 /// instructions that return, which it never emulates.
 pub(super) fn of_a_call(entries: bool, returns: bool) -> Duration {
-    if entries || returns { OF_A_DEAR_CALL } else { OF_A_CALL }
+    match (entries, returns) {
+        (true, _) => OF_A_DEAR_CALL,
+        (false, true) => OF_A_CALL_BY_SITES,
+        (false, false) => OF_A_CALL,
+    }
 }
 
 /// What the targets have done in some time.
