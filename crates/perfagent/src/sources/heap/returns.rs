@@ -122,3 +122,49 @@ fn is_known_allocator(binary: &Binary, wanted: &[Wanted<'_>]) -> bool {
     };
     is_own("default_malloc") || named("_int_malloc").is_some() && is_own("__libc_malloc")
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// What is decided for the functions of the C library of this machine: name and decision.
+    fn of_libc(return_probes: bool) -> Option<Vec<(&'static str, Returns)>> {
+        let path = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
+        let binary = Binary::open(path).ok()?;
+        let names = functions::names();
+        let found = binary.functions(&names);
+        let numbers: Vec<usize> = found.iter().map(|(number, _)| *number).collect();
+        let wanted: Vec<Wanted<'_>> = found
+            .iter()
+            .zip(functions::programs(&numbers))
+            .filter_map(|((number, location), program)| {
+                Some(Wanted { location, program: program?, is_cpp: functions::is_cpp(*number) })
+            })
+            .collect();
+        let decided = decide(&binary, &wanted, return_probes);
+        let name = |wanted: &Wanted<'_>| {
+            names.iter().find(|name| Some(**name) == wanted.location.symbol.as_deref()).copied()
+        };
+        Some(wanted.iter().filter_map(name).zip(decided).collect())
+    }
+
+    #[test]
+    fn the_c_library_has_return_probes_only_where_programs_survive_them() {
+        let (Some(with), Some(without)) = (of_libc(true), of_libc(false)) else {
+            testkit::skip!("the C library is elsewhere");
+        };
+        let of = |all: &[(&str, Returns)], name: &str| {
+            all.iter().find(|(known, _)| *known == name).map(|(_, returns)| returns.clone())
+        };
+        // (calloc ends by a jump to the memset that the loader chooses.)
+        for name in ["malloc", "realloc", "posix_memalign"] {
+            assert_eq!(of(&with, name), Some(Returns::ByProbe), "{name}");
+            let without = of(&without, name);
+            assert!(matches!(&without, Some(Returns::At(at)) if !at.is_empty()), "{name}: {without:?}");
+        }
+        assert_eq!(of(&without, "free"), Some(Returns::NotNeeded));
+        assert!(!without.iter().any(|(_, returns)| *returns == Returns::ByProbe));
+    }
+}
