@@ -144,6 +144,8 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
+/// When a source in a folder or below it was last changed.
 fn newest_source(folder: &Path) -> Option<SystemTime> {
-    fs::read_dir(folder).ok()?.flatten().filter_map(|entry| modified(&entry.path())).max()
+    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    entries.filter_map(|path| if path.is_dir() { newest_source(&path) } else { modified(&path) }).max()
 }

@@ -30,7 +30,7 @@ struct Generator {
 			handle.destroy();
 	}
 
-	bool next()
+	N bool next()
 	{
 		handle.resume();
 		if (handle.promise().error)

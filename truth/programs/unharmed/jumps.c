@@ -5,15 +5,18 @@
 
 static jmp_buf place;
 static sigjmp_buf safe_place;
+static volatile int odd;
 
 N int deep(int depth)
 {
 	char *memory = malloc(64);
 	CHECK(memory);
 	memory[0] = (char)depth;
-	if (!depth)
+	if (!depth && odd)
 		longjmp(place, 1);
-	return deep(depth - 1) + memory[0];
+	int sum = depth ? deep(depth - 1) + memory[0] : 0;
+	free(memory);
+	return sum;
 }
 
 static void handler(int number)
@@ -28,18 +31,20 @@ N int faults(volatile int *at)
 
 int main(void)
 {
-	volatile long jumped = 0, faulted = 0;
+	volatile long jumped = 0, faulted = 0, sum = 0;
 	signal(SIGSEGV, handler);
 	for (volatile int i = 0; i < 2000; i++) {
 		if (setjmp(place))
 			jumped++;
-		else
-			deep(i % 20);
+		else {
+			odd = i % 2;
+			sum += deep(i % 20);
+		}
 		if (sigsetjmp(safe_place, 1))
 			faulted++;
 		else
 			faults(NULL);
 	}
-	printf("%ld %ld\n", jumped, faulted);
+	printf("%ld %ld %ld\n", jumped, faulted, sum);
 	return 0;
 }

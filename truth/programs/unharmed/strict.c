@@ -5,9 +5,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-N static unsigned long step(unsigned long value)
+N static unsigned long steps(unsigned long value)
 {
-	return value * 6364136223846793005UL + 1442695040888963407UL;
+	for (int i = 0; i < 200000; i++)
+		value = value * 6364136223846793005UL + 1442695040888963407UL;
+	return value;
 }
 
 int main(void)
@@ -22,8 +24,8 @@ int main(void)
 		puts("no strict mode");
 		return 0;
 	}
-	for (int i = 0; i < 20000000; i++)
-		value = step(value);
+	for (int i = 0; i < 200; i++)
+		value = steps(value);
 	for (int i = 0; i < 20000; i++)
 		free(malloc(1000));
 	for (int i = 0; i < 16; i++)
