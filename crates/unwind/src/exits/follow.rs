@@ -8,7 +8,9 @@ use iced_x86::{
     Register,
 };
 
-use super::{Callee, ExitIndex, Exits, JumpsOut, MAX_INSTRUCTIONS, Question, Unfollowed, landing_pads};
+use super::code::Described;
+use super::landing_pads;
+use super::model::{Callee, Exits, JumpsOut, MAX_INSTRUCTIONS, Question, Unfollowed};
 use crate::cfi::section::ExceptionTable;
 use crate::codewalk::jump_table;
 use crate::functions::Kind;
@@ -43,7 +45,7 @@ enum Way {
 /// What has been followed.
 pub(super) struct Follow<'f, 'e> {
     image: &'f Image<'e>,
-    index: &'f ExitIndex,
+    index: &'f Described,
     question: &'f Question<'f>,
     /// Extents of code that belongs to the function: start and end.
     pieces: BTreeMap<u64, u64>,
@@ -55,7 +57,7 @@ pub(super) struct Follow<'f, 'e> {
 }
 
 impl<'f, 'e> Follow<'f, 'e> {
-    pub(super) fn new(image: &'f Image<'e>, index: &'f ExitIndex, question: &'f Question<'f>) -> Self {
+    pub(super) fn new(image: &'f Image<'e>, index: &'f Described, question: &'f Question<'f>) -> Self {
         Self {
             image,
             index,
@@ -293,7 +295,7 @@ impl<'f, 'e> Follow<'f, 'e> {
             return false;
         }
         match self.index.covering(address) {
-            Some(code) => code.kind == Kind::Function && code.start == address,
+            Some(_) => self.index.begins_at(address),
             None => self.question.symbols.extent(address).is_some_and(|extent| extent.start == address),
         }
     }
