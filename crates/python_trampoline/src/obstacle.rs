@@ -33,8 +33,9 @@ pub(crate) fn of_process(pid: u32) -> Option<Obstacle> {
     let field =
         |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
     let state = field("State:").chars().next();
-    // Its first thread has ended where others live on: they can be used.
-    let has_ended = status.is_empty() || state == Some('X') || state == Some('Z') && threads(pid) <= 1;
+    // A process that ends gives its memory away first. Where only the first thread has ended, the others can be used.
+    let is_first_ended = state == Some('Z') || field("VmSize:").is_empty();
+    let has_ended = status.is_empty() || state == Some('X') || is_first_ended && threads(pid) <= 1;
     if has_ended {
         return refuse(Token::Exited, "it has ended".to_owned());
     }

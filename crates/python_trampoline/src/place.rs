@@ -9,8 +9,10 @@ use crate::obstacle::{self, Obstacle};
 use crate::refusal::{Refusal, Token};
 use crate::target::Target;
 
-/// For a process, in all.
+/// For a process, in all. On a busy machine, at least as long as [`LEAST`] attempts take, but not longer than [`MOST`].
 const PATIENCE: Duration = Duration::from_secs(2);
+const LEAST: u64 = 100;
+const MOST: Duration = Duration::from_secs(10);
 /// For one call.
 pub(crate) const CALL: Duration = Duration::from_secs(1);
 /// For one thread to stop.
@@ -53,7 +55,7 @@ pub(crate) fn with_held<T: Send>(
     texts: &Texts,
     act: impl FnOnce(Held) -> T + Send,
 ) -> Result<T, Refusal> {
-    let deadline = Instant::now() + PATIENCE;
+    let begun = Instant::now();
     let mut act = Some(act);
     let mut last = None;
     for attempt in 0.. {
@@ -80,7 +82,8 @@ pub(crate) fn with_held<T: Send>(
             }
             Err(error) => return Err(error.into()),
         }
-        if Instant::now() >= deadline {
+        let elapsed = begun.elapsed();
+        if elapsed >= MOST || elapsed >= PATIENCE && attempt >= LEAST {
             break;
         }
         std::thread::sleep(PAUSE);

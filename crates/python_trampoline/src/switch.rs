@@ -139,8 +139,27 @@ where
     if let Some(Obstacle::Final(refusal)) = obstacle::of_process(pid) {
         return Err(refusal);
     }
-    let target = Target::find(pid)?;
-    with_held(&target, &Texts::new(&own.to_string()), |mut held| {
+    let done = Target::find(pid).and_then(|target| act_held(&target, own, act));
+    match (done, obstacle::of_process(pid)) {
+        // The kernel denies access to a process that ends.
+        (Err(denied), Some(Obstacle::Final(ended)))
+            if denied.token == Token::PtraceDenied && ended.token == Token::Exited =>
+        {
+            Err(ended)
+        }
+        (done, _) => done,
+    }
+}
+
+fn act_held<T>(
+    target: &Target,
+    own: &Mark,
+    act: impl FnOnce(&mut Calls, &Api, &Texts) -> Result<Result<T, Refusal>, CallError> + Send,
+) -> Result<T, Refusal>
+where
+    T: Send,
+{
+    with_held(target, &Texts::new(&own.to_string()), |mut held| {
         let outcome = act(&mut held.calls, &target.api, &held.texts);
         // The lock goes back whatever the outcome is.
         let finished = held.finish();
