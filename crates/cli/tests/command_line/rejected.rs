@@ -161,10 +161,15 @@ fn outputs() {
         good_with(&[option, missing], &[option, missing, "No such file or directory"]);
         good_with(&[option, "/"], &[option, "Is a directory"]);
         good_with(&[option, ""], &[option, "No such file or directory"]);
-        good_with(&[option, "/proc/x"], &[option, "/proc/x", "not permitted"]);
+        good_with(&[option, "/proc/x"], &[option, "/proc/x", refusal_of_proc()]);
     }
     good_with(&["--profile-output", "-", "--folded-output", "-"], &["--profile-output", "--folded-output"]);
     good_with(&["--profile-output", "x", "--flamegraph-output", "./x"], &["./x", "one file"]);
+}
+
+/// How the kernel refuses to make a file in /proc. Root may write to the folder, which makes no files.
+fn refusal_of_proc() -> &'static str {
+    if rustix::process::geteuid().is_root() { "not permitted" } else { "Permission denied" }
 }
 
 #[test]
