@@ -183,9 +183,10 @@ fn frames(layout: Layout) -> Vec<u8> {
         let mut entry = Vec::new();
         let period = usize::from(layout.period);
         longs(&mut entry, &[CODE_AT + (copy * period) as u64, period as u64]);
-        // Advance; the frame begins 16 bytes above the stack pointer; advance; 8 bytes again.
+        // The frame begins 8 bytes above the stack pointer; advance; 16 bytes; advance; 8 bytes again. An entry that begins with its frame is that of
+        // a part of a function, so tables have no row for the byte before it: no stack begins at a trampoline, and a page has no room for so many.
         let (lowered, raised) = ((layout.head() + LOWERED.start) as u8, LOWERED.len() as u8);
-        entry.extend_from_slice(&[0x40 | lowered, 0x0e, 16, 0x40 | raised, 0x0e, 8]);
+        entry.extend_from_slice(&[0x0e, 8, 0x40 | lowered, 0x0e, 16, 0x40 | raised, 0x0e, 8]);
         let to_description = (out.len() + 4) as u32;
         record(&mut out, &to_description.to_le_bytes(), &entry);
     }
