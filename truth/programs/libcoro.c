@@ -1,6 +1,6 @@
 /* A coroutine as libcoro makes it: its first function would return to abort, which nothing calls. The switch is assembly
  * without frame information.
- * Truth: first, worker, leaf, without a frame above; main and the switch. */
+ * Truth: first_of_coroutine, worker, leaf, without a frame above; main and the switch. */
 #include "spin.h"
 
 static void *sp_main, *sp_coroutine;
@@ -26,7 +26,7 @@ EXACT long worker(long rounds)
 	return result;
 }
 
-EXACT void first(void)
+EXACT void first_of_coroutine(void)
 {
 	for (;;) {
 		worker(3000);
@@ -40,7 +40,7 @@ int main(void)
 	void **sp = (void **)(stack + sizeof(stack));
 
 	*--sp = (void *)abort;
-	*--sp = (void *)first;
+	*--sp = (void *)first_of_coroutine;
 	for (int i = 0; i < 6; i++)
 		*--sp = NULL;
 	sp_coroutine = sp;

@@ -14,6 +14,9 @@ use crate::frame::{Frame, Stack};
 
 const THREAD_STARTS: &[&str] = &["_start", "clone3", "__clone3", "clone", "__clone", "_dlstart"];
 
+/// The first function of a coroutine in `truth/programs/libcoro.c`: nothing calls it, and its return address is that of a function that never ran.
+const COROUTINE_START: &str = "first_of_coroutine";
+
 /// Where Go's goroutines and system stacks begin.
 const GO_STARTS: &[&str] = &[
     "runtime.goexit",
@@ -40,9 +43,8 @@ impl Roots {
     }
 
     fn is_root(&self, frame: &Frame) -> bool {
-        let named =
-            frame.name.as_deref().is_some_and(|n| THREAD_STARTS.contains(&n) || GO_STARTS.contains(&n));
-        named
+        let named = |n: &str| THREAD_STARTS.contains(&n) || GO_STARTS.contains(&n) || n == COROUTINE_START;
+        frame.name.as_deref().is_some_and(named)
             || (frame.svma != 0 && frame.module.starts_with('/') && self.ends_here(&frame.module, frame.svma))
     }
 

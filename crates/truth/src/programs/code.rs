@@ -27,14 +27,14 @@ fn stacks_and_probes() -> Vec<Program> {
         .chain(format!("{STATIC_MAIN} *swapcontext"))
         .standalone(),
         Program::new("coroutine-of-libcoro", vec![c("libcoro", "libcoro.c")], "{out}/libcoro")
-            .chain("first (worker leaf spin / switch_to)")
+            .chain("first_of_coroutine (worker leaf spin / switch_to)")
             .chain(format!("{MAIN} switch_to")),
         Program::new(
             "coroutine-of-libcoro-static",
             vec![static_c("libcoro-static", "libcoro.c")],
             "{out}/libcoro-static",
         )
-        .chain("first (worker leaf spin / switch_to)")
+        .chain("first_of_coroutine (worker leaf spin / switch_to)")
         .chain(format!("{STATIC_MAIN} switch_to"))
         .standalone(),
         Program::new("own-stack", vec![c("own-stack", "own_stack.c").with("-pthread")], "{out}/own-stack")
@@ -184,7 +184,7 @@ fn generated() -> Vec<Program> {
             .chain(format!("{MAIN} outer middle leaf")),
         // The code without a name has no description either: its start is found by the call.
         Program::new("unnamed", vec![c("unnamed", "unnamed.c")], "{out}/unnamed")
-            .chain(format!("{MAIN} enter <unnamed>")),
+            .chain(format!("{MAIN} enter (<unnamed> / unnamed!fn_*)")),
         Program::new("jit-short", vec![c("short_jit", "short_jit.c")], "{out}/short_jit")
             .chain(format!("{MAIN} enter a_run b_step c_leaf")),
         Program::new("trampolines", vec![c("trampolines", "trampolines.c")], "{out}/trampolines")

@@ -134,13 +134,13 @@ fn a_frame_pointer_of_zero_is_no_root() {
 fn samples_below_audited_calls_are_all_walked() {
     let Some(setup) = Setup::beside_others() else { return };
     let out = &setup.out;
-    let link = format!("-O2 -fomit-frame-pointer -Wl,-z,lazy -L{0} -lhop -Wl,-rpath,{0}", out.display());
-    let build = |output, source, flags: &str| {
-        Build::new(output, Compiler::Gcc, source, flags).run(&sources(), out).unwrap()
+    let build = |output, source, flags: &str, libraries: &str| {
+        Build::new(output, Compiler::Gcc, source, flags).with(libraries).run(&sources(), out).unwrap()
     };
-    build("libhop.so", "hop.c", "-O2 -fomit-frame-pointer -shared -fPIC");
-    let audit = build("libaudit.so", "audit.c", "-O2 -shared -fPIC");
-    let program = build("audited", "audited.c", &link);
+    build("libhop.so", "hop.c", "-O2 -fomit-frame-pointer -shared -fPIC", "");
+    let audit = build("libaudit.so", "audit.c", "-O2 -shared -fPIC", "");
+    let libraries = "-L{out} -lhop -Wl,-rpath,{out}";
+    let program = build("audited", "audited.c", "-O2 -fomit-frame-pointer -Wl,-z,lazy", libraries);
     let audit = format!("LD_AUDIT={}", audit.display());
     let arguments = [audit.as_str(), program.to_str().unwrap()];
     let options = ["--profile", "--sample-rate", "999", "--duration", "8s"];
