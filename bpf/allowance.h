@@ -43,9 +43,9 @@ static __always_inline void use_up(volatile u64 *until, u64 now, u64 bytes, u32 
 }
 
 /*
- * Whether the process's own allowance bounds its stacks. Samples of code whose rules the kernel does not evaluate are all
- * walked in user space, as far as the machine's allowance goes: their number is that of the samples, not of what the
- * process does. Such code may be most of a program, as all functions are that the loader audits (LD_AUDIT).
+ * Whether the process's own allowance bounds its stacks. Samples of code whose rules the kernel does not evaluate are
+ * all walked in user space, as far as the machine's allowance goes: their number is that of the samples, not of what
+ * the process does. Such code may be most of a program, as all functions are that the loader audits (LD_AUDIT).
  */
 static __always_inline bool is_bounded_by_process(u32 end, bool sampled)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * The frame of an interrupted instruction in code without a table, by the code at the pc. Such code is walked by frame
- * pointer. In the first and the last instructions of a function the frame pointer is that of the caller, and a walk by it
- * would skip the caller: of small functions that is a third of the samples. The instructions from the pc on show which:
+ * pointer. In the first and the last instructions of a function the frame pointer is that of the caller, and a walk by
+ * it would skip the caller: of small functions that is a third of the samples. The instructions from the pc on show
+ * which:
  *
  *	push %rbp or ret come first		the return address is at sp
  *	mov %rsp, %rbp comes first		sp points to the saved rbp, or is N below it if add $N, %rbp follows
@@ -10,8 +11,8 @@
  *	pop %rbp, leave, another stack pointer	the frame is there
  *	neither within the bytes that are read	most likely the frame is there: that is counted
  *
- * A small decoder follows the code straight on, past conditional jumps: whichever way is taken, the frame at the pc is the
- * same.
+ * A small decoder follows the code straight on, past conditional jumps: whichever way is taken, the frame at the pc is
+ * the same.
  */
 #ifndef PERF_AGENT_LEAF_CODE_H
 #define PERF_AGENT_LEAF_CODE_H
@@ -88,9 +89,10 @@ static __always_inline u32 frame_instruction(struct walk *w, const u8 *code, u32
 	}
 	/* mov %rbp, N(%rsp) */
 	if (code[0] == 0x89 && code[2] == 0x24) {
-		if (code[1] == 0x6c)
+		/* A place below sp is no frame's. */
+		if (code[1] == 0x6c && !(code[3] & 0x80))
 			return leaf_found(w, code[3] + 16, 0);
-		if (code[1] == 0xac)
+		if (code[1] == 0xac && !(code[6] & 0x80))
 			return leaf_found(w, code_word(&code[3]) + 16, 0);
 	}
 	/* sub $N, %rsp; mov %rbp, N - 8(%rsp) */
@@ -109,6 +111,7 @@ __noinline int leaf_instruction(u32 slot)
 {
 	struct walk *w = walk_at(slot);
 	u32 at, length, verdict, rex = 0, group, first;
+	bool prefixed;
 	const u8 *code;
 	u8 op;
 
@@ -127,12 +130,11 @@ __noinline int leaf_instruction(u32 slot)
 	/* rep ret, bnd ret */
 	if ((code[0] == 0xf3 || code[0] == 0xf2) && code[1] == 0xc3)
 		return leaf_found(w, 8, 0);
-	/* Operands of 16 bits, or another instruction of SSE: the bytes that follow differ only in an immediate. */
-	if (code[0] == 0x66 || code[0] == 0xf3 || code[0] == 0xf2) {
+	/* An instruction of SSE, or one that does nothing. Others differ in the size of their immediate. */
+	prefixed = code[0] == 0x66 || code[0] == 0xf3 || code[0] == 0xf2;
+	if (prefixed) {
 		code++;
 		at++;
-		if (code[0] != 0x0f && code[0] != 0x90 && (code[0] & 0xf0) != 0x40)
-			return LEAF_UNDECIDED;
 	}
 	if ((code[0] & 0xf0) == 0x40) {
 		rex = code[0];
@@ -140,6 +142,8 @@ __noinline int leaf_instruction(u32 slot)
 		at++;
 	}
 	op = code[0];
+	if (prefixed && op != 0x0f && op != 0x90)
+		return LEAF_UNDECIDED;
 	if (op == 0xc3 || op == 0xc2)
 		return leaf_found(w, 8, 0);
 	if (op == 0x55 && !(rex & 1))
@@ -205,12 +209,13 @@ __noinline int leaf_instruction(u32 slot)
 		op = code[0];
 		if (op >= 0x80 && op <= 0x8f)
 			length = 5;
-		else if (op == 0x1e || op == 0x1f || op == 0x10 || op == 0x11 || op == 0x18 || op == 0x28 || op == 0x29 ||
-			 op == 0x2e || op == 0x2f || op == 0x6e || op == 0x6f || op == 0x7e || op == 0x7f || op == 0xd6 ||
-			 op == 0xef || (op >= 0x51 && op <= 0x5f) || (op >= 0x90 && op <= 0x9f))
+		else if (op == 0x1e || op == 0x1f || op == 0x10 || op == 0x11 || op == 0x18 || op == 0x28 ||
+			 op == 0x29 || op == 0x2e || op == 0x2f || op == 0x6e || op == 0x6f || op == 0x7e ||
+			 op == 0x7f || op == 0xd6 || op == 0xef || (op >= 0x51 && op <= 0x5f) ||
+			 (op >= 0x90 && op <= 0x9f))
 			length = 1 + operand_bytes(code);
-		else if (op == 0xaf || op == 0x2a || op == 0x2c || op == 0x2d || op == 0xb6 || op == 0xb7 || op == 0xbe ||
-			 op == 0xbf || (op >= 0x40 && op <= 0x4f))
+		else if (op == 0xaf || op == 0x2a || op == 0x2c || op == 0x2d || op == 0xb6 || op == 0xb7 ||
+			 op == 0xbe || op == 0xbf || (op >= 0x40 && op <= 0x4f))
 			length = op != 0x2a && is_frame_register(code[1] >> 3, rex & 4) ? 0 : 1 + operand_bytes(code);
 	}
 	w->code_at = at + length;
@@ -226,8 +231,9 @@ __noinline int leaf_by_code(u32 slot)
 	if (!w)
 		return LEAF_UNDECIDED;
 	w->code_at = 0;
-	/* A read that crosses into a page that is not there fails as a whole; that is counted as undecided. */
-	if (read_user(w->code, LEAF_CODE, w->pc & FRAME_PC))
+	/* The last instruction may go beyond. A read that crosses into a page that is not there fails as a whole; that
+	 * is counted as undecided. */
+	if (read_user(w->code, sizeof(w->code), w->pc & FRAME_PC))
 		return LEAF_UNDECIDED;
 	for (i = 0; i < LEAF_INSTRUCTIONS; i++) {
 		verdict = leaf_instruction(slot);

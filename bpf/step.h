@@ -62,8 +62,8 @@ static __always_inline int step_by_fp(struct walk *w, u32 slot, struct frame *f)
 	return 0;
 }
 
-/* Whether the frame before may have been called from behind the byte that has this rule: it is in the mapping of the rule,
- * which was searched for this frame. */
+/* Whether the frame before may have been called from behind the byte that has this rule: it is in the mapping of the
+ * rule, which was searched for this frame. */
 static __always_inline bool is_called(struct walk *w, struct rule *rule)
 {
 	u64 in = w->frames[(w->n - 2) & (MAX_USER_FRAMES - 1)].pc & FRAME_PC;

@@ -51,11 +51,13 @@ enum fp_kind {
 };
 
 #define RULE_SIGNAL 0x80 /* signal trampoline: the caller was interrupted, its pc is exact */
-#define RULE_START 0x40	 /* the byte before a function, and no call ends there: a return address behind it is no call's */
-#define RULE_ENTRY 0x20	 /* the function may be the first of a stack: a return address of 0 says that it is */
-/* Both: a call of a function in the same file ends there. The return address is that of a frame in the same mapping only. */
+/* The byte before a function, and no call ends there: a return address behind it is no call's */
+#define RULE_START 0x40
+#define RULE_ENTRY 0x20 /* the function may be the first of a stack: a return address of 0 says that it is */
+/* Both: a call of a function in the same file ends there. The return address is that of a frame in the same mapping
+ * only. */
 #define RULE_OWN_CALL (RULE_START | RULE_ENTRY)
-#define RULE_REG 0x1f	 /* DWARF number of the register of CFA_REG; words of CFA_GO_GROW and LEAVE */
+#define RULE_REG 0x1f /* DWARF number of the register of CFA_REG; words of CFA_GO_GROW and LEAVE */
 
 /*
  * How to get from a frame to its caller. For CFA_GO_CALL, GROW, LEAVE and RESUME: cfa_off is the place of the current

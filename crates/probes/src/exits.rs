@@ -12,6 +12,8 @@ use crate::symbol_table::{name_at, symbols};
 
 /// Relocations that are read.
 const MAX_RELOCATIONS: usize = 4 << 20;
+/// Bytes of the names of imported functions. A jump to one without a name is not followed.
+const MAX_NAMES: usize = 16 << 20;
 /// Bytes of a relocation.
 const RELOCATION: usize = 24;
 /// What the names of parts of functions contain that GCC and clang place apart.
@@ -150,7 +152,7 @@ fn imports(image: &Image) -> HashMap<u64, String> {
     let sections = &image.layout.sections;
     let tables = sections.iter().filter(|section| section.kind == SHT_RELA && section.is_loaded());
     let mut found = HashMap::new();
-    let mut left = MAX_RELOCATIONS;
+    let (mut left, mut room) = (MAX_RELOCATIONS, MAX_NAMES);
     for table in tables {
         let Some(symbols) = sections.get(table.link as usize) else { continue };
         let names = sections.get(symbols.link as usize).and_then(|names| names.bytes(&image.bytes));
@@ -164,7 +166,9 @@ fn imports(image: &Image) -> HashMap<u64, String> {
             if ![R_X86_64_JUMP_SLOT.0, R_X86_64_GLOB_DAT.0, R_X86_64_64.0].contains(&kind) {
                 continue;
             }
-            if let Some(name) = name_at(symbols, names.unwrap_or_default(), (info >> 32) as usize) {
+            let name = name_at(symbols, names.unwrap_or_default(), (info >> 32) as usize);
+            if let Some(name) = name.filter(|name| name.len() <= room) {
+                room -= name.len();
                 found.insert(slot, name);
             }
         }

@@ -72,6 +72,11 @@ impl OpenRequest {
         &self.file
     }
 
+    /// The process whose memory is compared with the file.
+    pub(crate) fn process_of_copy(&self) -> Option<u32> {
+        self.copy.as_ref().map(|copy| copy.pid)
+    }
+
     /// Opens the file and finds out what it is. May block for as long as its file system likes.
     pub(crate) fn open(&self, files: &Files) -> RegionKind {
         let wanted = self.file.wanted();

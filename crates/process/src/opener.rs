@@ -55,8 +55,10 @@ impl Opener {
     pub fn ask(&mut self, request: OpenRequest) {
         let file = Arc::clone(request.file());
         let (major, minor, _) = file.wanted();
+        // A comparison waits for the memory of a process, which may never come. That says nothing about the file's device.
+        let source = request.process_of_copy().map_or((major, minor), |pid| (u32::MAX, pid));
         let open = Arc::clone(&self.open);
-        let ticket = self.pool.ask((major, minor), move || open(&request));
+        let ticket = self.pool.ask(source, move || open(&request));
         self.asked.insert(ticket, file);
     }
 
@@ -77,7 +79,9 @@ impl Opener {
         let taken = self.pool.take(wait);
         let mut opened = Opened::default();
         for file in taken.given_up.iter().filter_map(|ticket| self.asked.get(ticket)) {
-            if file.settle(RegionKind::File(Arc::clone(file.unanswered()))) {
+            if file.is_copy() {
+                file.settle(RegionKind::Anonymous);
+            } else if file.settle(RegionKind::File(Arc::clone(file.unanswered()))) {
                 self.files.count_failure(file.wanted(), OpenFailure::NoAnswer);
                 opened.answered += 1;
             }

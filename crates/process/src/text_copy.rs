@@ -13,7 +13,7 @@ use crate::file::{FileKind, MappedFile};
 /// Memory of one process that is compared at one time. Any number of mappings may lie beside a file.
 pub(crate) const MAX_COPIES: usize = 16;
 /// Bytes that are compared of one copy. A longer one is compared in evenly spread pieces.
-const MAX_COMPARED: u64 = 64 << 20;
+const MAX_COMPARED: u64 = 4 << 20;
 /// Bytes that are compared at once.
 const PIECE: u64 = 64 << 10;
 

@@ -63,12 +63,17 @@ impl ExitIndex {
     }
 }
 
-/// Refuses returns at which the stack pointer is not that of the entry, as far as unwind information tells.
+/// Refuses exits at which the stack pointer is not that of the entry, as far as unwind information tells. For jumps to members of objects it must
+/// tell.
 fn check_stack(image: &Image<'_>, exits: &Exits) -> Result<(), Unfollowed> {
     let mut moved = None;
+    let mut all = [&exits.returns[..], &exits.jumps].concat();
+    all.sort_unstable();
+    let mut untold = exits.members.clone();
     frames::each_eh_frame(image, |fde, end, cie| {
-        let from = exits.returns.partition_point(|at| *at < fde.start);
-        let mut returns = exits.returns.iter().skip(from).take_while(|at| **at < end).copied().peekable();
+        untold.retain(|at| !(fde.start..end).contains(at));
+        let from = all.partition_point(|at| *at < fde.start);
+        let mut returns = all.iter().skip(from).take_while(|at| **at < end).copied().peekable();
         if returns.peek().is_none() || moved.is_some() {
             return;
         }
@@ -88,7 +93,7 @@ fn check_stack(image: &Image<'_>, exits: &Exits) -> Result<(), Unfollowed> {
             }
         }
     });
-    moved.map_or(Ok(()), |at| Err(Unfollowed::Stack { at }))
+    moved.or(untold.first().copied()).map_or(Ok(()), |at| Err(Unfollowed::Stack { at }))
 }
 
 fn program_is_elsewhere(image: &Image<'_>, program: &Program<'_, '_>) -> bool {

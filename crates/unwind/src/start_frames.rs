@@ -11,6 +11,8 @@
 //! - [`crate::abi::ENTRY`]: a return address of 0 is the root only where a stack can begin. In code with frame
 //!   information that is a function whose address the code of the file takes; everywhere else 0 is an error of the walk.
 
+use std::ops::Range;
+
 use iced_x86::Decoder;
 use iced_x86::DecoderOptions;
 use iced_x86::Mnemonic;
@@ -20,6 +22,7 @@ use crate::abi::Rule;
 use crate::abi::START;
 use crate::cfi::section::Cie;
 use crate::cfi::section::Fde;
+use crate::functions::stubs;
 use crate::image::Image;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
@@ -31,6 +34,8 @@ use crate::pages::MAX_PADDING;
 const MAX_CODE: u64 = 32 << 20;
 /// Programs that can be loaded anywhere are linked at lower addresses. Numbers in their code are not addresses.
 pub(crate) const FIXED_FROM: u64 = 0x10_0000;
+/// Sections of stubs that are looked at.
+const MAX_STUBS: usize = 8;
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 fn is_searched(image: &Image<'_>) -> bool {
@@ -42,6 +47,7 @@ fn is_searched(image: &Image<'_>) -> bool {
 pub(crate) struct StartRows<'i, 'a> {
     image: &'i Image<'a>,
     is_searched: bool,
+    stubs: Vec<Range<u64>>,
     /// The range of code at hand: its start and its bytes.
     code: (u64, &'a [u8]),
     /// The number of the 64 KiB that were read last.
@@ -50,7 +56,9 @@ pub(crate) struct StartRows<'i, 'a> {
 
 impl<'i, 'a> StartRows<'i, 'a> {
     pub(crate) fn new(image: &'i Image<'a>) -> Self {
-        Self { image, is_searched: is_searched(image), code: (0, &[]), place: 0 }
+        let mut stubs = stubs(image);
+        stubs.truncate(MAX_STUBS);
+        Self { image, is_searched: is_searched(image), stubs, code: (0, &[]), place: 0 }
     }
 
     /// The rule for the byte before a function. `end` is where the code of the function before ends, and `last` its last
@@ -93,11 +101,7 @@ impl<'i, 'a> StartRows<'i, 'a> {
             return false;
         };
         let target = address.wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d])));
-        let in_stubs = || {
-            let sections = self.image.layout.sections.iter();
-            let mut stubs = sections.filter(|section| section.name.starts_with(b".plt"));
-            stubs.any(|stubs| target.wrapping_sub(stubs.address) < stubs.size)
-        };
+        let in_stubs = || self.stubs.iter().any(|stubs| stubs.contains(&target));
         opcode == 0xe8
             && !self.image.layout.sections.is_empty()
             && self.image.code_at(target).is_some()

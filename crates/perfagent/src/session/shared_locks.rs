@@ -11,8 +11,9 @@ use recording::{FileIdentity, Module, ModuleKind};
 
 /// Processes whose mappings are known at a time.
 const MOST_PROCESSES: usize = 4096;
-/// Shared mappings of one process that are known.
+/// Shared mappings of one process that are known, and those of all.
 const MOST_RANGES: usize = 4096;
+const MOST_RANGES_OF_ALL: usize = 1 << 14;
 /// A list of mappings is believed for this long: the process may map another file at an address.
 const VALID: Duration = Duration::from_secs(1);
 /// After a look at a process, the next one pauses for this many times the time that it took.
@@ -48,7 +49,8 @@ impl SharedLocks {
     pub(super) fn find(&mut self, pid: u32, exec_id: u64, address: u64) -> Option<SharedPlace> {
         let key = (pid, exec_id);
         if !self.processes.contains_key(&key) {
-            if self.processes.len() >= MOST_PROCESSES {
+            let ranges: usize = self.processes.values().map(|known| known.ranges.len()).sum();
+            if self.processes.len() >= MOST_PROCESSES || ranges >= MOST_RANGES_OF_ALL {
                 self.processes.clear();
             }
             self.processes.insert(key, Known::read(pid));

@@ -26,6 +26,7 @@ pub(crate) fn include(ledger: &mut Ledger, later: &Ledger) {
         wall.include(later);
     }
     ledger.shown.add(later.shown, 1);
+    ledger.shown_ns.add(later.shown_ns, 1);
     ledger.fetches = match (ledger.fetches, later.fetches) {
         (Some(earlier), Some(later)) => Some(earlier.and(&later)),
         (earlier, later) => earlier.or(later),
@@ -79,6 +80,7 @@ fn sums(ledger: &mut Ledger) -> impl Iterator<Item = &mut u64> + use<'_> {
         &mut ledger.python_merge_failed,
         &mut ledger.frames,
         &mut ledger.frames_walked,
+        &mut ledger.leaves_undecided,
         &mut ledger.memo_checked,
         &mut ledger.memo_differed,
         &mut ledger.memo_hits,
@@ -95,5 +97,5 @@ fn sums(ledger: &mut Ledger) -> impl Iterator<Item = &mut u64> + use<'_> {
         &mut ledger.renames_skipped,
         &mut ledger.stacks,
     ];
-    single.into_iter().chain(&mut ledger.walks).chain(&mut ledger.python_walks)
+    single.into_iter().chain(&mut ledger.walks).chain(&mut ledger.walk_ns).chain(&mut ledger.python_walks)
 }

@@ -29,14 +29,6 @@ fn stacks_and_probes() -> Vec<Program> {
         Program::new("coroutine-of-libcoro", vec![c("libcoro", "libcoro.c")], "{out}/libcoro")
             .chain("first_of_coroutine (worker leaf spin / switch_to)")
             .chain(format!("{MAIN} switch_to")),
-        Program::new(
-            "coroutine-of-libcoro-static",
-            vec![static_c("libcoro-static", "libcoro.c")],
-            "{out}/libcoro-static",
-        )
-        .chain("first_of_coroutine (worker leaf spin / switch_to)")
-        .chain(format!("{STATIC_MAIN} switch_to"))
-        .standalone(),
         Program::new("own-stack", vec![c("own-stack", "own_stack.c").with("-pthread")], "{out}/own-stack")
             .chain(format!("{THREAD} work switching on_own_stack spin"))
             .chain(format!("{MAIN} @libc{{1,9}}")),

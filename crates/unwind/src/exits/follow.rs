@@ -76,7 +76,7 @@ impl<'f, 'e> Follow<'f, 'e> {
         while let Some((address, from)) = self.pending.pop() {
             self.path(address, from, &mut info)?;
         }
-        let Exits { returns, jumps } = &mut self.exits;
+        let Exits { returns, jumps, .. } = &mut self.exits;
         for exits in [returns, jumps] {
             exits.sort_unstable();
             exits.dedup();
@@ -104,6 +104,9 @@ impl<'f, 'e> Follow<'f, 'e> {
                 ExceptionTable::Unreadable => return Err(unreadable),
                 ExceptionTable::At(table) => {
                     let pads = landing_pads::of_table(self.image, table, code.start).ok_or(unreadable)?;
+                    if self.pending.len() + pads.len() > MAX_PENDING {
+                        return Err(Unfollowed::TooLong);
+                    }
                     self.pending.extend(pads.into_iter().map(|pad| (pad, None)));
                 }
             }
@@ -256,7 +259,9 @@ impl<'f, 'e> Follow<'f, 'e> {
             && jump.memory_base() != Register::None
             && jump.memory_index() == Register::None;
         if is_member && self.question.jumps_out == JumpsOut::Exit {
+            // An interpreter of threaded code jumps so too, to code of its own, but from within its frame.
             self.exits.jumps.push(at);
+            self.exits.members.push(at);
             return Ok(());
         }
         let mut next = self.nodes.get(node as usize).and_then(|node| node.previous);

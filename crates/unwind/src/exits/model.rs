@@ -57,6 +57,8 @@ pub struct Exits {
     pub returns: Vec<u64>,
     /// The unconditional jumps to other functions, with [`JumpsOut::Exit`].
     pub jumps: Vec<u64>,
+    /// Those of them that lead to a function whose address is a member of an object.
+    pub(super) members: Vec<u64>,
 }
 
 /// Why the exits of a function are not known.
@@ -111,10 +113,10 @@ pub enum Unfollowed {
         /// The start of the code.
         at: u64,
     },
-    /// At a return, the stack pointer is not where it was at the entry.
-    #[error("at the return at {at:#x} the stack is not that of the entry")]
+    /// At a return or a jump to another function, the stack pointer is not where it was at the entry.
+    #[error("at the exit at {at:#x} the stack is not that of the entry, as far as is known")]
     Stack {
-        /// The return.
+        /// The exit.
         at: u64,
     },
     /// There is more code than is followed.

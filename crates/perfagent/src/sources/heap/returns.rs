@@ -36,6 +36,9 @@ pub(super) struct Wanted<'w> {
 
 /// Decides for each function. `return_probes`: targets survive them on this kernel.
 pub(super) fn decide(binary: &Binary, wanted: &[Wanted<'_>], return_probes: bool) -> Vec<Returns> {
+    if wanted.is_empty() {
+        return Vec::new();
+    }
     let by_probe = return_probes && is_known_allocator(binary, wanted);
     let of_c = |wanted: &Wanted<'_>| match wanted.program {
         HeapProgram::Freed => Returns::NotNeeded,
