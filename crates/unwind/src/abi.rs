@@ -188,11 +188,7 @@ impl Rule {
     pub fn is_valid(&self) -> bool {
         let uses_mask = matches!(self.cfa, cfa::REG | cfa::GO_GROW | cfa::GO_LEAVE);
         let register_ok = self.flags & REGISTER_MASK == 0 || uses_mask;
-        self.cfa <= cfa::GO_RESUME
-            && self.ra <= ra::REG
-            && self.fp <= fp::UNDEFINED
-            && self.flags & !(SIGNAL | START | ENTRY | REGISTER_MASK) == 0
-            && register_ok
+        self.cfa <= cfa::GO_RESUME && self.ra <= ra::REG && self.fp <= fp::UNDEFINED && register_ok
     }
 }
 

@@ -30,15 +30,13 @@ use crate::image::Image;
 use crate::known;
 use crate::layer::RuleSet;
 use crate::machine::Machine;
+use crate::stub_sections::stubs;
 use crate::table::Stats;
 use crate::x86_64;
 
 use described::Described;
 pub(crate) use described::Kind;
 pub(crate) use described::covering;
-
-/// Sections of stubs, by the start of their names.
-const STUBS: [&[u8]; 2] = [b".plt", b".iplt"];
 
 /// The functions of one file.
 #[derive(Debug)]
@@ -190,15 +188,6 @@ impl FunctionIndex {
             }
         }
     }
-}
-
-/// Stubs of calls into other files.
-pub(crate) fn stubs(image: &Image<'_>) -> Vec<Range<u64>> {
-    let sections = image.layout.sections.iter();
-    sections
-        .filter(|section| STUBS.iter().any(|name| section.name.starts_with(name)))
-        .map(|section| section.address..section.address.saturating_add(section.size))
-        .collect()
 }
 
 /// The end of the function at `start` among analysed ones. It has at least the code until `reached`, as far as no other one begins there.

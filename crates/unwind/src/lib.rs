@@ -49,6 +49,7 @@ mod machine;
 mod pages;
 mod reader;
 mod start_frames;
+mod stub_sections;
 mod stubs;
 mod table;
 mod translate;

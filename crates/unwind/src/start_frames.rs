@@ -22,12 +22,12 @@ use crate::abi::Rule;
 use crate::abi::START;
 use crate::cfi::section::Cie;
 use crate::cfi::section::Fde;
-use crate::functions::stubs;
 use crate::image::Image;
 use crate::layer::Layer;
 use crate::layer::RuleSet;
 use crate::machine::Machine;
 use crate::pages::MAX_PADDING;
+use crate::stub_sections::stubs;
 
 /// Code that is searched for addresses and calls. Files with more are not searched: reading all of their code would cost
 /// more than their tables.

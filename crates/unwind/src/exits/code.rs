@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use crate::cfi::section::ExceptionTable;
 use crate::frames;
-use crate::functions::{Kind, covering, of_description, stubs};
+use crate::functions::{Kind, covering, of_description};
 use crate::image::Image;
+use crate::stub_sections::stubs;
 
 /// The descriptions.
 #[derive(Debug)]
