@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=()
 for crate in events perf-abi probes elf profile symbols dwarf unwind sys process tracepoints; do packages+=(-p "perf-agent-$crate"); done
-# Cargo takes what it has unpacked of an earlier package of the same version for this one.
-rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/perf-agent-*
-exec cargo package --locked "$@" "${packages[@]}"
+# Cargo takes what it has unpacked and built of an earlier package of the same version for this one.
+target=${CARGO_TARGET_DIR:-$PWD/target}/packages
+rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/perf-agent-* "$target"
+exec cargo package --target-dir "$target" --locked "$@" "${packages[@]}"
