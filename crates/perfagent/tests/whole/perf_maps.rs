@@ -128,6 +128,8 @@ def serve():
     while True:
         near, _ = listener.accept()
         command = near.recv(64)[17]
+        # Before its effect is seen: then the test may end.
+        print(command, flush=True)
         if command == 5:
             map = open("/tmp/perf-%d.map" % pid, "w")
         if command == 6:
@@ -136,7 +138,6 @@ def serve():
             map.close()
         near.sendall(b"DOTNET_IPC_V1\0" + struct.pack("<HBBHI", 24, 0xff, 0, 0, 0))
         near.close()
-        print(command, flush=True)
 
 threading.Thread(target=serve, daemon=True).start()
 function = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(start)
