@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use programs::{ALL, Checked, command_of};
+use programs::{ALL, Checked};
 use truth::session::{Session, Subject};
 
 use crate::Setup;
@@ -65,7 +65,7 @@ fn run(words: &[PathBuf], folder: &Path) -> Output {
 }
 
 /// Runs a program without perf-agent, and as its command in each of these modes and with a probe where its function returns. Returns what differs.
-fn differences(setup: &Setup, program: &Checked, modes: &[Vec<&str>]) -> Vec<String> {
+fn differences(setup: &Setup, program: &Checked, modes: &[&[&str]]) -> Vec<String> {
     let words = match program.command(&setup.out) {
         Ok(words) => words,
         Err(reason) => {
@@ -80,7 +80,7 @@ fn differences(setup: &Setup, program: &Checked, modes: &[Vec<&str>]) -> Vec<Str
     let program_path = words[0].display();
     let returns = program.probed.map(|function| format!("uretprobe:{program_path}:{function}"));
     let of_returns = returns.iter().map(|event| vec!["--profile", "--event", event]);
-    for mode in modes.iter().cloned().chain(of_returns) {
+    for mode in modes.iter().map(|mode| mode.to_vec()).chain(of_returns) {
         let mut profiled = vec![setup.agent.clone()];
         profiled.extend(mode.iter().chain(&["--quiet", "--"]).map(PathBuf::from));
         profiled.extend(words.iter().cloned());
@@ -95,7 +95,7 @@ fn differences(setup: &Setup, program: &Checked, modes: &[Vec<&str>]) -> Vec<Str
 }
 
 /// Checks all programs, several at a time: most of the time goes into waiting for the kernel, as for the end of probes.
-fn check(modes: &[Vec<&str>]) {
+fn check(modes: &[&[&str]]) {
     let Some(setup) = Setup::beside_others() else { return };
     let next = AtomicUsize::new(0);
     let some = || {
@@ -109,19 +109,15 @@ fn check(modes: &[Vec<&str>]) {
     assert!(found.is_empty(), "{} differences:\n{}", found.len(), found.join("\n"));
 }
 
-fn modes(of: &[&[&'static str]]) -> Vec<Vec<&'static str>> {
-    of.iter().map(|mode| mode.to_vec()).collect()
-}
-
 #[test]
 fn programs_that_check_themselves_run_as_without_us() {
-    check(&modes(TOGETHER));
+    check(TOGETHER);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn long_programs_that_check_themselves_run_as_without_us_in_each_mode() {
-    check(&modes(EACH));
+    check(EACH);
 }
 
 /// The same with perf-agent attached to the process before it executes the program.
@@ -143,7 +139,7 @@ fn long_programs_that_check_themselves_run_as_without_us_when_it_attaches() {
 fn attached(setup: &Setup, words: &[PathBuf], folder: &Path, mode: &[&str]) -> End {
     let printed = folder.join("printed");
     let script = "trap '' HUP XFSZ; read -r _; exec \"$@\" < /dev/null";
-    let mut command = command_of(&[PathBuf::from("sh")]);
+    let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).args(words).current_dir(folder).env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap()).env("TMPDIR", folder);
     command.stdin(Stdio::piped()).stdout(fs::File::create(&printed).unwrap()).stderr(Stdio::null());

@@ -1,7 +1,6 @@
 //! The programs that check themselves: their sources, how they are built, and which function is probed.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use truth::compile::{Build, Compiler};
 use truth::programs::sources;
@@ -127,12 +126,4 @@ impl Checked {
             }
         }
     }
-}
-
-/// A command of several words.
-pub(super) fn command_of(words: &[PathBuf]) -> Command {
-    let (program, arguments) = words.split_first().unwrap();
-    let mut command = Command::new(program);
-    command.args(arguments);
-    command
 }
