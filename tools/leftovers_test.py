@@ -87,10 +87,12 @@ class Leftovers(unittest.TestCase):
         self.kinds["process"] = leftovers.processes
         before = leftovers.snapshot()
         foreign = self.start(start_new_session=True)
-        of_session = self.start(env={})
+        of_session = self.start(env={}, start_new_session=True)
         of_cargo = self.start(env={"CARGO_MANIFEST_DIR": f"{leftovers.ROOT}/crates/x"}, start_new_session=True)
         of_other_tree = self.start(env={"CARGO_MANIFEST_DIR": "/elsewhere/crates/x"}, start_new_session=True)
-        found = self.numbers_of_processes(before)
+        # The session of the test itself may be 0.
+        with mock.patch.object(os, "getsid", lambda pid: of_session.pid):
+            found = self.numbers_of_processes(before)
         self.assertIn(of_session.pid, found)
         self.assertIn(of_cargo.pid, found)
         self.assertNotIn(foreign.pid, found)
