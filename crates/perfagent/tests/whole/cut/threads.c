@@ -1,6 +1,6 @@
 /*
  * Threads that each do one thing. After a byte on standard input the program tells what its threads do, one line `WHAT TID`
- * for each, and lets them run for as many milliseconds as the argument says.
+ * for each, and lets them run for as many milliseconds as the argument says. The one that is blocked ends before the others.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static sem_t over;
-static long end_ms;
+static volatile int ended;
 
 static long now_ms(void)
 {
@@ -37,7 +37,7 @@ static void sleep_ms(long ms)
 static void *sleeps(void *nothing)
 {
 	tell("sleeps");
-	while (now_ms() < end_ms)
+	while (!ended)
 		sleep_ms(700);
 	return nothing;
 }
@@ -45,7 +45,7 @@ static void *sleeps(void *nothing)
 static void *naps(void *nothing)
 {
 	tell("naps");
-	while (now_ms() < end_ms)
+	while (!ended)
 		sleep_ms(100);
 	return nothing;
 }
@@ -53,7 +53,7 @@ static void *naps(void *nothing)
 static void *spins(void *nothing)
 {
 	tell("spins");
-	while (now_ms() < end_ms)
+	while (!ended)
 		;
 	return nothing;
 }
@@ -69,6 +69,7 @@ int main(int argc, char **argv)
 {
 	void *(*const bodies[])(void *) = {sleeps, sleeps, naps, spins, blocked};
 	pthread_t threads[5];
+	long end_ms;
 	char byte;
 
 	if (argc != 2 || sem_init(&over, 0, 0) || read(0, &byte, 1) != 1)
@@ -80,7 +81,9 @@ int main(int argc, char **argv)
 	while (now_ms() < end_ms)
 		sleep_ms(50);
 	sem_post(&over);
-	for (int i = 0; i < 5; i++)
+	pthread_join(threads[4], NULL);
+	ended = 1;
+	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	return 0;
 }
