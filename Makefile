@@ -16,8 +16,8 @@ help:
 	@echo "make test-fast  formats, rules of the workspace, and the tests that need no root and no whole capture"
 	@echo "make lint       formats, lints, documentation, licences, rules of the workspace, packaging"
 	@echo "make test-kernels      the release binary on other kernels, in guests"
-	@echo "make test-new-machine  README's first two commands in an empty Debian 12"
-	@echo "make test-long  what takes longer: a new machine, aarch64 and full preemption in emulation, endurance, chaos, injection, each fuzz target for FUZZ_SECONDS (60)"
+	@echo "make test-new-machine  README's first two commands in an empty Debian 12; the tests in one, confined as in most containers, or as a user: ARGS=--container, ARGS=--user"
+	@echo "make test-long  what takes longer: a new machine, container and user, aarch64 and full preemption in emulation, endurance, chaos, injection, each fuzz target for FUZZ_SECONDS (60)"
 	@echo "make build      target/dist/perf-agent, small, its manual pages and shell completions"
 	@echo "make install    what was built: program, its debug file, manual pages, completions (PREFIX=/usr/local, DESTDIR)"
 	@echo "make deb        Debian packages of what was built: perf-agent and perf-agent-dbgsym, in target/debian"
@@ -63,7 +63,7 @@ test-kernels:
 
 test-new-machine:
 	@tools/packages.sh new-machine
-	@tools/new_machine.sh
+	@tools/new_machine.sh $(ARGS)
 
 test-long:
 	@tools/packages.sh build test kernels long

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What takes longer than the tests may: a new machine, aarch64 and full preemption in emulation, endurance, chaos, injection, fuzzing.
+"""What takes longer than the tests may: a new machine, a container, an ordinary user, aarch64 and full preemption in emulation, endurance, chaos, injection, fuzzing.
 
 FUZZ_SECONDS is the time of each fuzz target (60).
 """
@@ -30,6 +30,14 @@ def guests(gate):
             gate.passed += 1
 
 
+def new_machine(gate):
+    """README's first commands in an empty Debian 12; there, the tests in a container without BPF and as an ordinary user."""
+    folder = TARGET / "new-machine"
+    for name, options in [("new-machine", []), ("container", ["--container"]), ("user", ["--user"])]:
+        gate.step(name, "tools/new_machine.sh", *options, folder, limit=2 * BUILD)
+    subprocess.run(["rm", "-rf", "--one-file-system", folder])
+
+
 def fuzzing(gate):
     seconds = int(os.environ.get("FUZZ_SECONDS", 60))
     nightly = subprocess.run(["cargo", "+nightly", "--version"], env=gate.environment, capture_output=True).returncode == 0
@@ -56,7 +64,7 @@ def main():
         command = ["cargo", "test", "--locked", "-p", package, *target, tests, "--", "--ignored", "--test-threads=1"]
         gate.step(f"{package}-{tests.rstrip('_:')}", *command, limit=5400)
     guests(gate)
-    gate.step("new-machine", "tools/new_machine.sh", limit=2 * BUILD)
+    new_machine(gate)
     fuzzing(gate)
     gate.end()
 
