@@ -26,10 +26,15 @@ if [ "${1:-}" = --inside ]; then
     root=$2 mode=$3
     mount --make-rprivate /
     mount --bind "$root" "$root"
-    for folder in sys dev; do mount --rbind "/$folder" "$root/$folder"; done
-    if [ "$mode" = container ]; then mount -t proc proc "$root/proc"; else mount --rbind /proc "$root/proc"; fi
-    if [ "$mode" != container ] && [ ! -d "$root/sys/kernel/tracing/events" ]; then
-        mount -t tracefs none "$root/sys/kernel/tracing" || true
+    mount --rbind /dev "$root/dev"
+    if [ "$mode" = container ]; then
+        mount -t proc proc "$root/proc"
+        mount -t sysfs -o ro sysfs "$root/sys"
+        mount -t cgroup2 -o ro cgroup2 "$root/sys/fs/cgroup" || true
+    else
+        mount --rbind /proc "$root/proc"
+        mount --rbind /sys "$root/sys"
+        [ -d "$root/sys/kernel/tracing/events" ] || mount -t tracefs none "$root/sys/kernel/tracing" || true
     fi
     cd "$root"
     pivot_root . .
