@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use perfagent::{Agent, Mode, Recording, Rotation};
+use perfagent::symbol_source::{Answer, Request, SymbolSource};
+use perfagent::{Agent, AgentBuilder, Mode, Recording, Rotation};
 use testkit::Process;
 
 use super::sums::figure;
@@ -25,9 +27,28 @@ fn large_target() -> Process {
 
 /// A running capture of that process, which ends when it is dropped. `None` without the privileges for it.
 fn capture_of_large_target() -> Option<(Process, Agent)> {
+    capture_with(|builder| builder)
+}
+
+fn capture_with(options: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Option<(Process, Agent)> {
     let target = large_target();
-    let agent = Agent::builder().pid(target.pid()).with_cpu_profile().sample_rate(999).build().unwrap();
+    let builder = Agent::builder().pid(target.pid()).with_cpu_profile().sample_rate(999);
+    let agent = options(builder).build().unwrap();
     started(&agent).then_some((target, agent))
+}
+
+/// Holds up the search for names until it is allowed, and knows none.
+struct Gate(Arc<AtomicBool>);
+
+impl SymbolSource for Gate {
+    fn name(&self) -> &str {
+        "gate"
+    }
+
+    fn lookup(&mut self, _: &Request) -> Answer {
+        testkit::until("names may be found", || self.0.load(Ordering::Relaxed));
+        Answer::NotMine
+    }
 }
 
 /// Cuts a capture periodically, and gives the place where its intervals are handed to.
@@ -109,11 +130,18 @@ fn a_rotation_hands_out_all_intervals_with_their_names_although_these_take_longe
 
 #[test]
 fn the_names_of_one_interval_can_be_abandoned() {
-    let Some((_target, agent)) = capture_of_large_target() else { return };
-    agent.wait(EVERY);
-    // At once: on a busy machine the names may be found before this thread runs again.
-    let abandoned = agent.cut().unwrap();
+    let may_be_found = Arc::new(AtomicBool::new(false));
+    let gate = Gate(Arc::clone(&may_be_found));
+    let Some((_target, agent)) = capture_with(|builder| builder.symbol_source(gate)) else { return };
+    let mut cut = Recording::default();
+    testkit::until("an interval has names to be found", || {
+        agent.wait(EVERY);
+        cut = agent.cut().unwrap();
+        cut.names_left() > 0
+    });
+    let abandoned = cut;
     abandoned.abandon_symbolization();
+    may_be_found.store(true, Ordering::Relaxed);
     agent.wait(EVERY);
     let other = agent.cut().unwrap();
     let outcome = &abandoned.model().names.outcome;
