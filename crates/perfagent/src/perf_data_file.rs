@@ -107,7 +107,7 @@ impl PerfDataFile {
     #[must_use]
     pub fn told(&self) -> Vec<String> {
         let mut told = self.data.told().to_vec();
-        told.extend_from_slice(&self.files.told);
+        told.extend(self.files.shortfalls());
         let missing: Vec<_> = self.data.missing().map(|file| file.path.as_str()).collect();
         if let Some(first) = missing.first() {
             let files = missing.len();

@@ -1,6 +1,6 @@
 //! The files of a recording of another profiler, and the names of code that is in none, on this machine.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::File;
 use std::ops::Range;
@@ -14,13 +14,15 @@ use profile::{Avma, BuildId, Function, Svma};
 use recording::FileIdentity;
 use symbolization::{
     CodeRanges, ObjectFile, ObjectSource, Options, PerfMap, PerfMapError, PerfMapOwner, SourceLine,
-    kernel_identity, open_recorded,
+    kernel_identity, open_recorded, perf_map_shortfall,
 };
 use sys::filemap::FileMap;
 
 const VDSO: &str = "[vdso]";
 /// Perf maps that are kept.
 const MAX_MAPS: usize = 64;
+/// Perf maps that are reported with what is not used of them. Others are counted.
+const MAX_REPORTED: usize = 8;
 
 /// Finds files in directories that the user named, or at their paths.
 pub(crate) struct RecordedFiles {
@@ -33,7 +35,9 @@ pub(crate) struct RecordedFiles {
     vdso: Option<Arc<[u8]>>,
     vdso_symbols: symbols::Symbolizer,
     /// Perf maps that are not used, and why.
-    pub(crate) told: Vec<String>,
+    refused: Vec<String>,
+    /// Processes whose perf maps are not looked for, because there are more than [`MAX_MAPS`].
+    beyond: HashSet<i32>,
 }
 
 impl RecordedFiles {
@@ -45,13 +49,30 @@ impl RecordedFiles {
             maps: HashMap::new(),
             vdso: own_vdso().map(Arc::from),
             vdso_symbols: symbols::Symbolizer::new(symbols::Options::default()),
-            told: Vec::new(),
+            refused: Vec::new(),
+            beyond: HashSet::new(),
         }
     }
 
     /// The recording ended now.
     pub(crate) fn end(&mut self) {
         self.ended = SystemTime::now();
+    }
+
+    /// Perf maps that are not used, or not wholly, and why.
+    pub(crate) fn shortfalls(&self) -> Vec<String> {
+        let maps = self
+            .maps
+            .iter()
+            .filter_map(|(pid, map)| perf_map_shortfall(&map.as_ref()?.map, u32::try_from(*pid).ok()?));
+        let mut all: Vec<_> = self.refused.iter().cloned().chain(maps).collect();
+        all.sort();
+        let more = all.len().saturating_sub(MAX_REPORTED) + self.beyond.len();
+        all.truncate(MAX_REPORTED);
+        if more > 0 {
+            all.push(format!("perf maps of {more} more processes are not used, or not wholly"));
+        }
+        all
     }
 
     fn open(&self, file: &RecordedFile) -> Option<(File, FileIdentity)> {
@@ -76,13 +97,17 @@ impl RecordedFiles {
 
     /// The perf map of a process, if it is one of the recording.
     fn map(&mut self, pid: i32) -> Option<&mut MapOfProcess> {
-        if !self.maps.contains_key(&pid) && self.maps.len() < MAX_MAPS {
+        if !self.maps.contains_key(&pid) {
+            if self.maps.len() >= MAX_MAPS {
+                self.beyond.insert(pid);
+                return None;
+            }
             let owner = PerfMapOwner::of_recorded(u32::try_from(pid).ok()?, self.ended);
             let map = match PerfMap::open(&owner, None) {
                 Ok(map) => Some(MapOfProcess { map, code: Arc::default() }),
                 Err(PerfMapError::Missing { .. }) => None,
                 Err(error) => {
-                    self.told.push(error.to_string());
+                    self.refused.push(error.to_string());
                     None
                 }
             };

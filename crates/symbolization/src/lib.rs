@@ -55,7 +55,7 @@ pub use source::{Answer, SymbolSource};
 pub use sources::Sources;
 pub use symbols::{
     CodeRanges, JitDump, JitDumpError, ObjectFile, ObjectSource, PerfMap, PerfMapError, PerfMapOwner,
-    SharedText, SourceLine,
+    SharedText, SourceLine, perf_map_shortfall,
 };
 pub use work::{ModuleHandle, ProgramHandle, Work};
 pub use worker::{LateNames, PendingNames, Symbolization};

@@ -76,7 +76,9 @@ pub use kernel_image::KernelFile;
 pub use kernel_text::KernelText;
 pub use object_file::{ObjectFile, ObjectSource};
 pub use options::Options;
-pub use perf_map::{CodeRanges, PerfMap, PerfMapEntry, PerfMapError, PerfMapOwner};
+pub use perf_map::{
+    CodeRanges, PerfMap, PerfMapEntry, PerfMapError, PerfMapOwner, perf_map_shortfall, spent_perf_map,
+};
 pub use record_store::{RecordStore, RecordStoreError};
 pub use saved_answers::saved_answers;
 pub use saved_names::SavedNames;

@@ -1,7 +1,7 @@
 //! Names of code that was made at run time: from the perf map of the program that made it.
 
 use profile::Avma;
-use symbols::{PerfMap, PerfMapError, SourceLine};
+use symbols::{PerfMap, PerfMapError, SourceLine, perf_map_shortfall, spent_perf_map};
 
 use crate::request::{JitProgram, JitRequest, ProgramId, Request};
 use crate::source::{Answer, SymbolSource};
@@ -124,7 +124,7 @@ impl PerfMaps {
     fn map(&mut self, id: ProgramId, live: &dyn JitProgram) -> Option<&mut PerfMap> {
         if self.maps.take_up(id).is_none() {
             if self.maps.spent(id) >= PerfMap::MAX_READ {
-                self.shortfalls.tell(id, spent_text(id.pid));
+                self.shortfalls.tell(id, spent_perf_map(id.pid));
                 return None;
             }
             match live.open()? {
@@ -152,18 +152,8 @@ impl PerfMaps {
 
     fn note_unread(&mut self, id: ProgramId) {
         let Some(map) = self.maps.last() else { return };
-        let counts = [
-            (map.malformed_lines(), "malformed lines"),
-            (map.misplaced_entries(), "entries that do not lie within one mapping of code"),
-            (map.entries_beyond_limit(), "entries and"),
-            (map.bytes_beyond_limit(), "bytes beyond the limits"),
-        ];
-        if map.is_spent() {
-            self.shortfalls.tell(id, spent_text(id.pid));
-        } else if counts.iter().any(|(count, _)| *count > 0) {
-            let counts = counts.map(|(count, what)| format!("{count} {what}")).join(", ");
-            self.shortfalls
-                .tell(id, format!("of the perf map of process {} not all is used: {counts}", id.pid));
+        if let Some(shortfall) = perf_map_shortfall(map, id.pid) {
+            self.shortfalls.tell(id, shortfall);
         }
     }
 }
@@ -172,13 +162,6 @@ fn look_up(map: &PerfMap, addresses: &[Avma], names: &mut [Vec<SourceLine>]) {
     for (address, lines) in addresses.iter().zip(names).filter(|(_, lines)| lines.is_empty()) {
         lines.extend(map.lookup(*address).map(|entry| entry.line));
     }
-}
-
-fn spent_text(pid: u32) -> String {
-    let limit = PerfMap::MAX_READ >> 30;
-    format!(
-        "of the perf map of process {pid} not all is used: it is written anew again and again, and {limit} GiB were read"
-    )
 }
 
 #[cfg(test)]

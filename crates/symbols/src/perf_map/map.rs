@@ -1,7 +1,7 @@
 //! One perf map: its entries, and reading of appended entries.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use profile::Avma;
 
 use super::code_ranges::CodeRanges;
 use super::error::PerfMapError;
+use super::line::parse_line;
 use super::owner::{self, PerfMapOwner};
 use crate::jit_name;
 use crate::source_line::{self, SourceLine, shortened};
@@ -28,6 +29,8 @@ const MAX_LINE: usize = 64 << 10;
 /// Unused names are thrown away after at least this many bytes were added.
 const MIN_GROWTH: usize = 16 << 20;
 const CHUNK: usize = 1 << 18;
+/// Refused entries that are remembered. Of further ones, any new mapping may make one valid.
+const MAX_REFUSED: usize = 1 << 10;
 
 /// A named piece of JIT code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +72,13 @@ pub struct PerfMap {
     code: Option<Arc<CodeRanges>>,
     /// Entries that are longer than a function, or lie within no one mapping.
     misplaced: u64,
-    /// Such an entry may have hidden others, or entries were refused before a mapping was known.
+    /// Start and end of entries that lie within no one mapping so far, up to [`MAX_REFUSED`].
+    refused: BTreeSet<(u64, u64)>,
+    /// An entry lies within no one mapping and may have hidden others, or refused entries are valid now.
     is_in_doubt: Cell<bool>,
+    /// Bytes that may still be read again because entries are in doubt.
+    budget_for_doubts: u64,
+    left_in_doubt: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +93,8 @@ struct Entry {
 impl PerfMap {
     /// Most bytes that are read of one map, however often it is written anew.
     pub const MAX_READ: u64 = 1 << 30;
+    /// Bytes of [`Self::MAX_READ`] that are read again for mappings that became known later. The rest is for appended entries.
+    const MAX_READ_FOR_DOUBTS: u64 = Self::MAX_READ / 2;
 
     /// Opens the map of a program. `ended`: when the program ended, if it has.
     ///
@@ -117,7 +127,10 @@ impl PerfMap {
             beyond_limit: 0,
             code: None,
             misplaced: 0,
+            refused: BTreeSet::new(),
             is_in_doubt: Cell::new(false),
+            budget_for_doubts: Self::MAX_READ_FOR_DOUBTS,
+            left_in_doubt: false,
         };
         map.refresh();
         map
@@ -135,7 +148,8 @@ impl PerfMap {
     /// From now on only entries within one of these ranges count.
     pub fn within(&mut self, code: Arc<CodeRanges>) {
         let is_new = self.code.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &code) && **known != *code);
-        if is_new && self.misplaced > 0 {
+        let some_count = || self.refused.iter().any(|(start, end)| code.holds(*start, *end));
+        if is_new && (self.refused.len() >= MAX_REFUSED || some_count()) {
             self.is_in_doubt.set(true);
         }
         self.code = Some(code);
@@ -149,8 +163,11 @@ impl PerfMap {
             return None;
         }
         let (first, end) = entry.whole;
-        if self.code.as_ref().is_some_and(|code| !code.holds(first, end)) {
-            self.is_in_doubt.set(true);
+        if let Some(code) = &self.code
+            && !code.holds(first, end)
+        {
+            // Reading again refuses it if it lies in a mapping in part. Otherwise it would be found again.
+            self.is_in_doubt.set(self.is_in_doubt.get() || code.touches(first, end));
             return None;
         }
         let name = self.names.get(entry.name as usize..)?.get(..entry.length as usize)?;
@@ -161,13 +178,10 @@ impl PerfMap {
     /// Reads appended entries, if the file has changed. Returns whether there were any. Call it once after several
     /// addresses were not found, not for each of them.
     pub fn refresh(&mut self) -> bool {
-        if self.is_in_doubt.take() {
-            self.entries.clear();
-            self.names.clear();
-            (self.read, self.in_long_line, self.seen) = (0, false, None);
-            (self.malformed, self.beyond_limit, self.misplaced) = (0, 0, 0);
-        }
         let Some(now) = self.size_and_time() else { return false };
+        if self.is_in_doubt.take() {
+            self.place_again(now.0.min(MAX_BYTES));
+        }
         if self.seen.replace(now) == Some(now) {
             return false;
         }
@@ -200,6 +214,22 @@ impl PerfMap {
             position += count as u64;
         }
         self.read != before
+    }
+
+    /// Prepares to read all `size` bytes again. Known entries stay, as above, but for those that lie in a mapping in part. Does nothing
+    /// where not all could be read: older entries would replace later ones.
+    fn place_again(&mut self, size: u64) {
+        if self.budget_for_doubts < size || self.budget < size {
+            self.left_in_doubt = true;
+            return;
+        }
+        self.budget_for_doubts -= size;
+        if let Some(code) = &self.code {
+            self.entries.retain(|_, entry| !straddles(code, entry.whole));
+        }
+        (self.read, self.in_long_line, self.seen) = (0, false, None);
+        (self.malformed, self.beyond_limit, self.misplaced) = (0, 0, 0);
+        self.refused.clear();
     }
 
     /// Reads the whole map again, which was written anew. Such a file may look as if it were appended to. Known entries stay where there
@@ -291,6 +321,13 @@ impl PerfMap {
         self.misplaced
     }
 
+    /// Whether names may be missing because the map is too large to be read again for each new mapping: an entry that lies within no
+    /// one mapping hides others, or a refused entry lies within one by now.
+    #[must_use]
+    pub fn is_left_in_doubt(&self) -> bool {
+        self.left_in_doubt
+    }
+
     /// Entries left out because there were too many.
     #[must_use]
     pub fn entries_beyond_limit(&self) -> u64 {
@@ -305,9 +342,13 @@ impl PerfMap {
             self.malformed += 1;
             return;
         };
-        let straddles = |code: &Arc<CodeRanges>| code.touches(start, end) && !code.holds(start, end);
-        if end - start > MAX_SIZE || self.code.as_ref().is_some_and(straddles) {
+        let is_too_long = end - start > MAX_SIZE;
+        if is_too_long || self.code.as_ref().is_some_and(|code| straddles(code, (start, end))) {
             self.misplaced += 1;
+            // No mapping makes a longer one valid.
+            if !is_too_long && self.refused.len() < MAX_REFUSED {
+                self.refused.insert((start, end));
+            }
             return;
         }
         if self.entries.len() >= MAX_ENTRIES {
@@ -377,19 +418,9 @@ impl PerfMap {
     }
 }
 
-/// Reads `START SIZE NAME`: the first address, the address after the last one, and the name, which may hold blanks.
-fn parse_line(line: &str) -> Option<(u64, u64, &str)> {
-    let (start, rest) = line.split_once(' ')?;
-    let (size, name) = rest.split_once(' ')?;
-    let (start, size) = (hex(start)?, hex(size)?);
-    let end = start.checked_add(size)?;
-    (size != 0 && !name.is_empty()).then_some((start, end, name))
-}
-
-fn hex(text: &str) -> Option<u64> {
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-    // `from_str_radix` would take a sign.
-    digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, 16).ok())?
+/// Whether an entry lies in a mapping in part, or in several.
+fn straddles(code: &CodeRanges, (start, end): (u64, u64)) -> bool {
+    code.touches(start, end) && !code.holds(start, end)
 }
 
 #[cfg(test)]

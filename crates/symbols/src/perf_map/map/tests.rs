@@ -59,11 +59,6 @@ fn the_latest_entry_wins() {
 /// A regular expression whose source looks like an entry, in the map of a JIT.
 #[test]
 fn text_that_looks_like_entries_renames_nothing() {
-    let code = |ranges: &[(u64, u64)]| {
-        let mut code = CodeRanges::default();
-        ranges.iter().for_each(|(start, end)| _ = code.add(Avma(*start)..Avma(*end)));
-        Arc::new(code)
-    };
     // Longer than a function.
     let (mut m, _) =
         map(b"7f0000001000 10 leaf\n7f0000002000 20 RegExp:x\n7f0000000000 ffffffffff hijacked\n");
@@ -74,19 +69,85 @@ fn text_that_looks_like_entries_renames_nothing() {
     // Beyond the mapping, which is known after the map was read.
     let text = b"1000 10 leaf\n1800 10 second\n800 1000 hijacked\n1ff0 100 hijacked\n";
     let (mut m, _) = map(text);
-    m.within(code(&[(0x1000, 0x2000)]));
+    m.within(code([(0x1000, 0x2000)]));
     assert_eq!(name(&mut m, 0x1000).as_deref(), Some("leaf"));
     assert_eq!(name(&mut m, 0x1800).as_deref(), Some("second"));
     assert_eq!((name(&mut m, 0x1ff8), m.misplaced_entries()), (None, 2));
     // A mapping that grows: an entry that was left out counts.
-    m.within(code(&[(0x1000, 0x3000)]));
+    m.within(code([(0x1000, 0x3000)]));
     assert_eq!((name(&mut m, 0x1ff8).as_deref(), m.misplaced_entries()), (Some("hijacked"), 1));
     assert_eq!(name(&mut m, 0x1000).as_deref(), Some("leaf"));
     // In two mappings that do not touch, and in none.
     let (mut m, _) = map(b"1000 10 leaf\n1008 3000 hijacked\n8000 10 other\n");
-    m.within(code(&[(0x1000, 0x2000), (0x3000, 0x5000)]));
+    m.within(code([(0x1000, 0x2000), (0x3000, 0x5000)]));
     assert_eq!(name(&mut m, 0x100f).as_deref(), Some("leaf"));
     assert_eq!((name(&mut m, 0x1010), name(&mut m, 0x3000), name(&mut m, 0x8000)), (None, None, None));
+}
+
+fn code(ranges: impl IntoIterator<Item = (u64, u64)>) -> Arc<CodeRanges> {
+    let mut code = CodeRanges::default();
+    ranges.into_iter().for_each(|(start, end)| _ = code.add(Avma(start)..Avma(end)));
+    Arc::new(code)
+}
+
+#[test]
+fn a_map_is_read_again_only_for_mappings_that_make_an_entry_valid() {
+    let text = b"1000 10 leaf\n1ff0 20 refused\n7f0000000000 ffffffffff long\n";
+    let (mut m, _) = map(text);
+    let length = text.len() as u64;
+    m.within(code([(0x1000, 0x2000)]));
+    assert_eq!((name(&mut m, 0x1ff8), m.misplaced_entries()), (None, 2));
+    assert_eq!(m.bytes_read(), 2 * length, "it was an entry before");
+    // A thousand mappings elsewhere.
+    for number in 1..1000 {
+        m.within(code((0..number).map(|at| (0x10_0000 * at + 0x1000, 0x10_0000 * at + 0x2000))));
+        assert_eq!(name(&mut m, 0x1000).as_deref(), Some("leaf"));
+        assert_eq!(name(&mut m, 0x10_0000 * number + 0x1800), None);
+    }
+    assert_eq!((m.bytes_read(), m.misplaced_entries()), (2 * length, 2));
+    m.within(code([(0x1000, 0x3000)]));
+    assert_eq!((name(&mut m, 0x1ff8).as_deref(), m.bytes_read()), (Some("refused"), 3 * length));
+    // Outside of all mappings: another look shows the same.
+    m.within(code([(0x9000, 0xa000)]));
+    for _ in 0..10 {
+        assert_eq!(name(&mut m, 0x1000), None);
+    }
+    assert_eq!(m.bytes_read(), 3 * length);
+}
+
+#[test]
+fn names_stay_when_a_map_may_not_be_read_again() {
+    let whole: fn(&mut PerfMap) = |m| m.budget = 9;
+    let of_doubts: fn(&mut PerfMap) = |m| m.budget_for_doubts = 9;
+    for spend in [whole, of_doubts] {
+        let (mut m, _) = map(b"1000 10 leaf\n1ff0 20 refused\n");
+        spend(&mut m);
+        m.within(code([(0x1000, 0x2000)]));
+        assert_eq!((name(&mut m, 0x1ff8), m.is_left_in_doubt()), (None, true));
+        assert_eq!(name(&mut m, 0x1000).as_deref(), Some("leaf"));
+        let shortfall = crate::perf_map_shortfall(&m, 7).unwrap();
+        assert!(shortfall.contains("names beneath those may be missing"), "{shortfall}");
+    }
+    // Another program writes the file by now.
+    let (mut m, file) = map(b"1000 10 leaf\n1ff0 20 refused\n");
+    m.end(file.metadata().unwrap().modified().unwrap());
+    file.write_all_at(b"9999", 0).unwrap();
+    file.set_modified(SystemTime::now() + std::time::Duration::from_secs(9)).unwrap();
+    m.within(code([(0x1000, 0x2000)]));
+    assert_eq!((name(&mut m, 0x1ff8), name(&mut m, 0x1000).as_deref()), (None, Some("leaf")));
+}
+
+/// Reading again for a mapping keeps what a map named before it was written anew.
+#[test]
+fn known_entries_stay_when_a_map_is_read_again() {
+    let (mut m, file) = map(b"1000 10 before_it_was_written_anew\n1100 10 and_longer\n");
+    file.set_len(0).unwrap();
+    file.write_all_at(b"1200 10 now\n1ff0 20 refused\n", 0).unwrap();
+    assert_eq!(name(&mut m, 0x1200).as_deref(), Some("now"));
+    m.within(code([(0x1000, 0x2000)]));
+    assert_eq!(name(&mut m, 0x1ff8), None);
+    assert_eq!(name(&mut m, 0x1000).as_deref(), Some("before_it_was_written_anew"));
+    assert_eq!(name(&mut m, 0x1200).as_deref(), Some("now"));
 }
 
 #[test]
