@@ -1,5 +1,8 @@
 //! Translates frame sections into a layer of rows.
 
+use std::cmp::Reverse;
+use std::ops::Range;
+
 use crate::cfi::pointer::Bases;
 use crate::cfi::program::Program;
 use crate::cfi::program::Step;
@@ -65,18 +68,40 @@ fn in_eh_frame(image: &Image<'_>, mut read: impl FnMut(&FrameSection<'_>) -> boo
     }
 }
 
-/// Rows of `.debug_frame`, which may be compressed.
+/// Rows of `.debug_frame`.
 pub(crate) fn debug_frame(image: &Image<'_>, rules: &mut RuleSet, stats: &mut Stats) -> Layer {
-    let section = image.section(b".debug_frame").or_else(|| image.section(b".zdebug_frame"));
-    let Some(data) = section.and_then(|section| image.section_bytes(section)) else {
-        return Layer::default();
-    };
-    let bases = Bases::default();
-    let (machine, format) = (image.machine, Format::DebugFrame);
-    let section = FrameSection { data: &data, machine, format, bases, stop_at_terminator: false };
-    let (layer, functions) = compile(image, &section, rules, stats);
+    let compiled = in_debug_frame(image, |section| compile(image, section, rules, stats));
+    let (layer, functions) = compiled.unwrap_or_default();
     stats.debug_frame_functions = functions;
     layer
+}
+
+/// The code that descriptions in `.debug_frame` cover, each up to the next one, by address. The code itself may be in another file.
+pub(crate) fn described_in_debug_frame(image: &Image<'_>) -> Vec<Range<u64>> {
+    let described = in_debug_frame(image, |section| {
+        image.touch_all(section.data.len() as u64);
+        let fdes = section.records().fdes.into_iter();
+        fdes.map(|fde| fde.start..fde.end).filter(|code| !code.is_empty()).collect::<Vec<_>>()
+    });
+    let mut described = described.unwrap_or_default();
+    // Of several at one address the longest is kept.
+    described.sort_by_key(|code| (code.start, Reverse(code.end)));
+    described.dedup_by_key(|code| code.start);
+    for index in 1..described.len() {
+        let next = described[index].start;
+        let before = &mut described[index - 1];
+        before.end = before.end.min(next);
+    }
+    described
+}
+
+/// Calls `read` with `.debug_frame`, which may be compressed.
+fn in_debug_frame<T>(image: &Image<'_>, read: impl FnOnce(&FrameSection<'_>) -> T) -> Option<T> {
+    let section = image.section(b".debug_frame").or_else(|| image.section(b".zdebug_frame"))?;
+    let data = image.section_bytes(section)?;
+    let bases = Bases::default();
+    let (machine, format) = (image.machine, Format::DebugFrame);
+    Some(read(&FrameSection { data: &data, machine, format, bases, stop_at_terminator: false }))
 }
 
 /// `.eh_frame`, found by `.eh_frame_hdr`. Its length is unknown; it ends with its terminator or its segment.

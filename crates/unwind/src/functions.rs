@@ -47,6 +47,8 @@ pub struct FunctionIndex {
     parents: Option<HashMap<u64, u64>>,
     /// Code without a description, once it is analysed.
     undescribed: Option<Undescribed>,
+    /// What `.debug_frame` of a debug file describes, by start; disjoint. The code and `.eh_frame` are in another file.
+    of_debug_file: Vec<Range<u64>>,
 }
 
 /// Code without a description, and what is known of it.
@@ -78,8 +80,16 @@ impl FunctionIndex {
     /// # Errors
     /// As [`crate::compile`].
     pub fn read(elf: &[u8], release: &dyn Fn()) -> Result<Self, Error> {
-        let image = Image::parse(elf)?.releasing(release);
-        Ok(Self { described: described(&image), parents: None, undescribed: None })
+        let image = Image::parse_without_code(elf)?.releasing(release);
+        let (mut described, mut of_debug_file) = (Vec::new(), Vec::new());
+        if is_debug_file(&image) {
+            of_debug_file = frames::described_in_debug_frame(&image);
+        } else if image.code.is_empty() {
+            return Err(Error::NoExecutableSegment);
+        } else {
+            described = self::described(&image);
+        }
+        Ok(Self { described, parents: None, undescribed: None, of_debug_file })
     }
 
     /// The start of the function at each address, in order. `elf` is the file that this was read from.
@@ -91,9 +101,10 @@ impl FunctionIndex {
     }
 
     /// The end of the code that surely belongs to the function that begins at `start`: at most `limit`, where other code is known to begin.
-    /// Code behind the end may belong to another function. `elf` is the file that this was read from.
+    /// Code behind the end may belong to another function. Without the code of the file, `.debug_frame` tells the end; else only the byte at
+    /// `start` is sure. `elf` is the file that this was read from.
     pub fn end(&mut self, elf: &[u8], start: u64, limit: u64, release: &dyn Fn()) -> u64 {
-        let image = Image::parse(elf).map(|image| image.releasing(release));
+        let image = Image::parse_without_code(elf).map(|image| image.releasing(release));
         image.map_or(start, |image| self.end_in(&image, start, limit))
     }
 
@@ -134,6 +145,7 @@ impl FunctionIndex {
         self.described.capacity() * size_of::<Described>()
             + self.parents.as_ref().map_or(0, |parents| parents.capacity() * size_of::<(u64, u64)>())
             + self.undescribed.as_ref().map_or(0, Undescribed::heap_bytes)
+            + self.of_debug_file.capacity() * size_of::<Range<u64>>()
     }
 
     fn start(&mut self, image: &Image<'_>, address: u64) -> Option<u64> {
@@ -156,8 +168,11 @@ impl FunctionIndex {
         if let Some(found) = covering(&self.described, start, Described::range) {
             return limit.min(found.range().end);
         }
-        let code = image.code_at(start).filter(|_| !is_debug_file(image));
-        let Some(limit) = code.map(|code| limit.min(code.end)) else { return start };
+        if is_debug_file(image) {
+            let end = covering(&self.of_debug_file, start, Range::clone).map_or(start, |found| found.end);
+            return end.max(start.saturating_add(1)).min(limit);
+        }
+        let Some(limit) = image.code_at(start).map(|code| limit.min(code.end)) else { return start };
         let end = reached::end(image, start, limit);
         if end == limit || image.machine == Machine::Aarch64 {
             return end;
@@ -218,9 +233,6 @@ fn is_debug_file(image: &Image<'_>) -> bool {
 }
 
 fn described(image: &Image<'_>) -> Vec<Described> {
-    if is_debug_file(image) {
-        return Vec::new();
-    }
     let stubs = stubs(image);
     let mut all = Vec::new();
     frames::each_eh_frame(image, |fde, end, cie| {

@@ -46,12 +46,15 @@ impl std::fmt::Debug for Touched<'_> {
 
 impl<'a> Image<'a> {
     pub(crate) fn parse(data: &'a [u8]) -> Result<Self, Error> {
+        let image = Self::parse_without_code(data)?;
+        if image.code.is_empty() { Err(Error::NoExecutableSegment) } else { Ok(image) }
+    }
+
+    /// The same for a file that may have no code, as a separate debug file.
+    pub(crate) fn parse_without_code(data: &'a [u8]) -> Result<Self, Error> {
         let layout = Layout::parse(data).ok_or(Error::NotElf)?;
         let machine = Machine::of(layout.machine).ok_or(Error::Machine(layout.machine.0))?;
         let code = code_ranges(&layout.program_headers);
-        if code.is_empty() {
-            return Err(Error::NoExecutableSegment);
-        }
         let touched = Touched { places: Cell::new(0), release: &|| {} };
         Ok(Self { data, machine, entry: layout.entry, layout, code, touched })
     }

@@ -132,3 +132,39 @@ fn functions_in_assembly_keep_their_names_as_far_as_control_goes() {
     }
     assert_eq!(named(&path, borders[5]), "");
 }
+
+/// Two functions without sizes: `.debug_frame` describes the first one.
+const DESCRIBED: &str = r#"
+    .cfi_sections .debug_frame
+    .text
+    .globl described
+    .type described, @function
+described:
+    .cfi_startproc
+    nop
+    nop
+    nop
+    ret
+    .cfi_endproc
+    .Lhidden_one:
+    nop
+    ret
+    .globl alone
+    .type alone, @function
+alone:
+    nop
+    ret
+"#;
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_debug_file_alone_names_what_its_frame_section_describes() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.s"), DESCRIBED).unwrap();
+    run(dir.path(), &["gcc", "-shared", "-nostdlib", "-o", "a.so", "a.s"]).unwrap();
+    let described = address(dir.path(), "a.so", "described");
+    run(dir.path(), &["objcopy", "--only-keep-debug", "a.so", "a.debug"]).unwrap();
+    let names: Vec<_> = (described..described + 8).map(|at| named(&dir.path().join("a.debug"), at)).collect();
+    let own = ["described"; 4];
+    assert_eq!(names, [&own[..], &["", "", "alone", ""]].concat());
+}
