@@ -116,6 +116,18 @@ impl<B: AsRef<[u8]>> FullUnwinder<B> {
         }
     }
 
+    /// Whether the code that a description in a frame section covers begins at a link-time address: a function or a part of one.
+    pub fn begins_at(&self, svma: u64) -> bool {
+        let file = self.bytes.as_ref();
+        let in_eh_frame = self.eh_frame.as_ref().is_some_and(|eh_frame| match &eh_frame.table {
+            Some(table) => table.begins_at(file, svma),
+            None => eh_frame.index(file, self.text).begins_at(svma),
+        });
+        let debug_frame = || self.debug_frame.get_or_init(|| DebugFrame::read(file)).as_ref();
+        in_eh_frame
+            || (self.has_debug_frame && debug_frame().is_some_and(|frames| frames.index.begins_at(svma)))
+    }
+
     fn step_by_eh_frame(
         &self,
         svma: u64,

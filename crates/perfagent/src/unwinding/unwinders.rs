@@ -82,10 +82,7 @@ impl Default for Unwinders {
 impl Unwinders {
     /// The caller of a frame whose code lies in a region.
     pub(crate) fn step(&mut self, region: &Region, frame: &Frame, memory: &impl Memory) -> FullStep {
-        let file = region.file().filter(|file| file.kind() != FileKind::NotElf);
-        let Some(file) = file else { return FullStep::NoRow };
-        let Some(svma) = file.svma_of(region.offset) else { return FullStep::NoRow };
-        let bias = region.start.0.wrapping_sub(svma.0);
+        let Some((file, bias)) = linked(region) else { return FullStep::NoRow };
         match self.of(file).map(|entry| &entry.state) {
             Some(State::Awaited(_)) => FullStep::NotReady,
             Some(State::Ready(Some(unwinder))) => match unwinder.step(frame, bias, memory) {
@@ -93,6 +90,15 @@ impl Unwinders {
                 result => FullStep::Taken(result),
             },
             Some(State::Ready(None)) | None => FullStep::NoRow,
+        }
+    }
+
+    /// Whether code that a frame section describes begins at an address of a region. `false` while the section is not read.
+    pub(crate) fn begins_at(&mut self, region: &Region, address: u64) -> bool {
+        let Some((file, bias)) = linked(region) else { return false };
+        match self.of(file).map(|entry| &entry.state) {
+            Some(State::Ready(Some(unwinder))) => unwinder.begins_at(address.wrapping_sub(bias)),
+            _ => false,
         }
     }
 
@@ -162,6 +168,12 @@ fn make(bytes: FileBytes) -> Option<Unwinder> {
     let unwinder = FullUnwinder::new(&bytes).ok()?.detached(MAX_BYTES);
     // Pages that could not be read were replaced by zeros: a step made from them is wrong.
     unwinder.filter(|_| bytes.is_whole())
+}
+
+/// The ELF file of a region, and the difference between its run-time and link-time addresses.
+fn linked(region: &Region) -> Option<(&Arc<MappedFile>, u64)> {
+    let file = region.file().filter(|file| file.kind() != FileKind::NotElf)?;
+    Some((file, region.start.0.wrapping_sub(file.svma_of(region.offset)?.0)))
 }
 
 #[cfg(test)]

@@ -83,6 +83,13 @@ pub(crate) fn walk(
         {
             break guess.filter(|guess| *guess == WalkEnd::NoRow).unwrap_or(WalkEnd::Root);
         }
+        // Only the table says whether a call can end before the first byte of a function.
+        if !now.exact && matches!(found, UnwindMethod::NotReady) && unwinders.begins_at(region, now.pc) {
+            if wait {
+                return None;
+            }
+            break WalkEnd::TableNotReady;
+        }
         let by_all_registers =
             if tables.are_disabled() { FullStep::NoRow } else { unwinders.step(region, &now, &memory) };
         let by_all_registers = match by_all_registers {
@@ -131,8 +138,10 @@ pub(crate) fn walk(
         match next {
             Ok(next) => now = next,
             Err(StepError::Root) => break WalkEnd::Root,
-            Err(StepError::ZeroFrame) if marks_of(&found) == ENTRY => break WalkEnd::Root,
-            Err(StepError::ZeroFrame) => break WalkEnd::ZeroFrame,
+            Err(StepError::ZeroFrame) => match end_at_zero(&found) {
+                WalkEnd::TableNotReady if wait => return None,
+                end => break end,
+            },
             // The copy is of one stack.
             Err(StepError::Fault(_)) if by_fp_rule => break WalkEnd::StackSwitch,
             Err(StepError::Fault(_)) => break WalkEnd::Fault,
@@ -148,6 +157,15 @@ pub(crate) fn walk(
 /// The marks of a rule about the start of functions.
 fn marks_of(found: &UnwindMethod) -> u8 {
     if let UnwindMethod::Rule(rule) = found { rule.flags & (START | ENTRY) } else { 0 }
+}
+
+/// How a walk ends at a return address of 0: only the table says whether a stack can begin in the function.
+fn end_at_zero(found: &UnwindMethod) -> WalkEnd {
+    match found {
+        UnwindMethod::NotReady => WalkEnd::TableNotReady,
+        _ if marks_of(found) == ENTRY => WalkEnd::Root,
+        _ => WalkEnd::ZeroFrame,
+    }
 }
 
 /// Whether a return address is the first byte of a function, and no call that ends there led to the frame before.
@@ -178,4 +196,24 @@ fn by_frame_pointer(
     let saved = memory(fp).ok_or(ByFramePointer::Fault)?;
     let pc = memory(fp.wrapping_add(8)).ok_or(ByFramePointer::Fault)?;
     if pc == 0 { Err(ByFramePointer::Zero) } else { Ok(full::Frame::caller_by_record(fp, saved, pc)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_table_nobody_knows_whether_a_stack_begins_in_a_function() {
+        let rule = |flags| UnwindMethod::Rule(Rule { flags, ..WITHOUT_FRAME });
+        let found = [
+            UnwindMethod::NotReady,
+            rule(ENTRY),
+            rule(0),
+            rule(START | ENTRY),
+            UnwindMethod::FramePointer { for_want_of_a_row: false },
+        ];
+        let ends = found.map(|found| end_at_zero(&found));
+        let zero = WalkEnd::ZeroFrame;
+        assert_eq!(ends, [WalkEnd::TableNotReady, WalkEnd::Root, zero, zero, zero]);
+    }
 }

@@ -79,6 +79,12 @@ impl SearchTable {
         let after = entries.partition_point(|entry| self.entry(entry).0 <= svma);
         Some(self.entry(entries.get(after.checked_sub(1)?)?).1)
     }
+
+    /// Whether a function starts at an address.
+    pub(super) fn begins_at(&self, file: &[u8], svma: u64) -> bool {
+        let entries = self.entries(file).unwrap_or_default();
+        entries.binary_search_by_key(&svma, |entry| self.entry(entry).0).is_ok()
+    }
 }
 
 /// A built index, for sections without a table.
@@ -115,5 +121,10 @@ impl Index {
         let after = self.functions.partition_point(|function| function.start <= svma);
         let function = self.functions.get(after.checked_sub(1)?)?;
         (svma < function.end).then_some(function.offset)
+    }
+
+    /// Whether a function starts at an address.
+    pub(super) fn begins_at(&self, svma: u64) -> bool {
+        self.functions.binary_search_by_key(&svma, |function| function.start).is_ok()
     }
 }

@@ -95,6 +95,23 @@ fn libc() {
     assert!(seen.equal > 15_000 && seen.roots >= 1 && seen.uncovered * 10 < seen.equal, "{seen:?}");
 }
 
+/// Where a row says that no call ends before a function, a description begins there, and it does so nowhere inside of a function.
+#[test]
+fn functions_begin_where_descriptions_begin() {
+    let elf = std::fs::read("/lib/x86_64-linux-gnu/libc.so.6").unwrap();
+    let (table, full) = (unwind::compile(&elf).unwrap(), FullUnwinder::new(&elf[..]).unwrap());
+    let detached = FullUnwinder::new(&elf[..]).unwrap().detached(elf.len()).unwrap();
+    let rows: Vec<_> = rows(&table).collect();
+    let functions = rows.windows(2).filter(|rows| table.lookup(rows[0]) == Some(&Rule::START));
+    let mut count = 0;
+    for function in functions.map(|rows| rows[1]) {
+        assert!(full.begins_at(function) && detached.begins_at(function), "{function:#x}");
+        assert!(!full.begins_at(function + 1), "{function:#x}");
+        count += 1;
+    }
+    assert!(count > 1000, "{count}");
+}
+
 #[test]
 fn loader() {
     let elf = std::fs::read("/lib64/ld-linux-x86-64.so.2").unwrap();
