@@ -3,12 +3,12 @@
  * How many bytes of unwalked stacks may be sent: by each process and by the whole machine. An allowance is used up by
  * bytes and comes back with time. It is kept as the time until which it would be used up if all bytes had been sent at
  * the lasting rate; so it needs no timer, and an unused one is a time in the past. A build whose tables are all still
- * to be made stays within these bounds (docs/benchmarks.md).
+ * to be made stays within these bounds (docs/benchmarks.md). The includer has `allowances`.
  */
 #ifndef PERF_AGENT_ALLOWANCE_H
 #define PERF_AGENT_ALLOWANCE_H
 
-#include "aggregate.h"
+#include "abi/counters.h"
 
 /* Nanoseconds that a byte uses up, as a shift, and the bytes that may be sent at once. */
 #define MACHINE_SHIFT 5 /* 30 MiB a second */
@@ -19,56 +19,64 @@
 /* A process whose code lies in no known mapping, or has rules that the kernel does not evaluate: that may never end. */
 #define LASTING_SHIFT 12 /* 0.24 MiB a second */
 #define LASTING_BYTES (8ULL << 20)
+/*
+ * Its samples below such rules: their number is that of the samples, not of what the process does, and such code may be
+ * most of a program, as all functions are that the loader audits (LD_AUDIT). Half of the machine's allowance is left to
+ * others.
+ */
+#define SAMPLED_SHIFT 6 /* 15 MiB a second */
+#define SAMPLED_BYTES (MACHINE_BYTES / 2)
 
-static __always_inline volatile u64 *allowance_of(u32 pid, u32 end)
+/* What bounds the stacks of a process that end in the same way. */
+struct allowance {
+	volatile u64 *until;
+	u64 at_once;
+	u32 shift;
+};
+
+static __always_inline struct allowance allowance_of(u32 pid, u32 end, bool sampled)
 {
-	u32 first = end == WALK_TABLE_NOT_READY ? 1 : 1 + ALLOWANCES;
+	u32 slot = pid & (ALLOWANCES - 1);
 
-	return &allowances[first + (pid & (ALLOWANCES - 1))];
+	if (end == WALK_TABLE_NOT_READY)
+		return (struct allowance){&allowances[1 + slot], WAITING_BYTES, WAITING_SHIFT};
+	if (end == WALK_UNSUPPORTED_RULE && sampled)
+		return (struct allowance){&allowances[1 + ALLOWANCES + slot], SAMPLED_BYTES, SAMPLED_SHIFT};
+	return (struct allowance){&allowances[1 + 2 * ALLOWANCES + slot], LASTING_BYTES, LASTING_SHIFT};
 }
 
-static __always_inline bool is_used_up(volatile u64 *until, u64 now, u64 at_once, u32 shift)
+static __always_inline struct allowance allowance_of_machine(void)
 {
-	u64 used = *until;
+	return (struct allowance){&allowances[0], MACHINE_BYTES, MACHINE_SHIFT};
+}
 
-	return used > now && used - now >= at_once << shift;
+static __always_inline bool is_used_up(struct allowance of, u64 now)
+{
+	u64 used = *of.until;
+
+	return used > now && used - now >= of.at_once << of.shift;
 }
 
 /* Not atomic: the bound need not be exact. */
-static __always_inline void use_up(volatile u64 *until, u64 now, u64 bytes, u32 shift)
+static __always_inline void use_up(struct allowance of, u64 now, u64 bytes)
 {
-	u64 used = *until;
+	u64 used = *of.until;
 
-	*until = (used > now ? used : now) + (bytes << shift);
-}
-
-/*
- * Whether the process's own allowance bounds its stacks. Samples of code whose rules the kernel does not evaluate are
- * all walked in user space, as far as the machine's allowance goes: their number is that of the samples, not of what
- * the process does. Such code may be most of a program, as all functions are that the loader audits (LD_AUDIT).
- */
-static __always_inline bool is_bounded_by_process(u32 end, bool sampled)
-{
-	return !sampled || end != WALK_UNSUPPORTED_RULE;
+	*of.until = (used > now ? used : now) + (bytes << of.shift);
 }
 
 /* The counter of the allowance that lets a process send no further stack now; 0: it may. */
 static __always_inline u32 refused_by_allowance(u32 pid, u32 end, bool sampled, u64 now)
 {
-	bool waits = end == WALK_TABLE_NOT_READY;
-
-	if (is_bounded_by_process(end, sampled) &&
-	    is_used_up(allowance_of(pid, end), now, waits ? WAITING_BYTES : LASTING_BYTES,
-		       waits ? WAITING_SHIFT : LASTING_SHIFT))
+	if (is_used_up(allowance_of(pid, end, sampled), now))
 		return COUNT_UNSENT_OF_PROCESS;
-	return is_used_up(&allowances[0], now, MACHINE_BYTES, MACHINE_SHIFT) ? COUNT_UNSENT_OF_MACHINE : 0;
+	return is_used_up(allowance_of_machine(), now) ? COUNT_UNSENT_OF_MACHINE : 0;
 }
 
 static __always_inline void use_allowance(u32 pid, u32 end, bool sampled, u64 now, u64 bytes)
 {
-	if (is_bounded_by_process(end, sampled))
-		use_up(allowance_of(pid, end), now, bytes, end == WALK_TABLE_NOT_READY ? WAITING_SHIFT : LASTING_SHIFT);
-	use_up(&allowances[0], now, bytes, MACHINE_SHIFT);
+	use_up(allowance_of(pid, end, sampled), now, bytes);
+	use_up(allowance_of_machine(), now, bytes);
 }
 
 #endif

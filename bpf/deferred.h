@@ -7,6 +7,7 @@
 #ifndef PERF_AGENT_DEFERRED_H
 #define PERF_AGENT_DEFERRED_H
 
+#include "aggregate.h"
 #include "allowance.h"
 
 /*

@@ -37,9 +37,9 @@ struct heap_call {
 	u32 pid;
 	u32 exec;
 	/* The lowest bits of addresses: there is no space for more on the stack of a program. */
-	u32 caller;	 /* where it returns to; 0: not known */
-	u16 entry;	 /* the probed instruction */
-	u16 walks_later; /* user space walks its stack and counts it */
+	u32 caller;	     /* where it returns to; 0: not known */
+	u32 entry : 31;	     /* the probed instruction */
+	u32 walks_later : 1; /* user space walks its stack and counts it */
 };
 
 /* By the number of the thread in the first PID namespace. */
@@ -195,7 +195,7 @@ static __noinline int enter_object(struct object_id *id, struct object *object)
 
 /* The key of the sums of the stack just walked, which is made known to user space. 0: it is lost, and counted. */
 static __always_inline u64 make_key(void *ctx, struct sampler_state *s, struct sample *sample, u32 end,
-				    u16 *walks_later)
+				    struct heap_call *call)
 {
 	struct counters *c = counters_in(s);
 	u64 key;
@@ -205,7 +205,7 @@ static __always_inline u64 make_key(void *ctx, struct sampler_state *s, struct s
 		key = key_in(own_key(sample->pid, sample->tid, bpf_ktime_get_ns(), OFF_NONE),
 			     kind_of(EVENT_CLOCK, OFF_NONE));
 		if (!defer_walk(ctx, s, sample, end, key)) {
-			*walks_later = 1;
+			call->walks_later = 1;
 			return key;
 		}
 	}
@@ -243,7 +243,7 @@ static __always_inline u64 walk_for_key(void *ctx, struct sampler_state *s, stru
 	proc = cached->proc;
 	sample.exec_id = proc.exec_id;
 	end = walk_current(s, CONTEXT_PROBE, &proc, &sample);
-	key = make_key(ctx, s, &sample, end, &call->walks_later);
+	key = make_key(ctx, s, &sample, end, call);
 	end_walk(s, &sample);
 	return key;
 }
@@ -320,7 +320,7 @@ static __noinline int leave_last_call(struct heap_call *call, u64 old)
 /* A call of a function that allocates begins. `old`: the object that it replaces. */
 static __always_inline int begin_call(struct pt_regs *ctx, u64 size, u64 old, u64 place)
 {
-	struct heap_call call = {.sp = REGS_SP(ctx), .entry = (u16)REGS_PC(ctx), .size = size, .place = place};
+	struct heap_call call = {.sp = REGS_SP(ctx), .entry = (u32)REGS_PC(ctx), .size = size, .place = place};
 	u64 thread = bpf_get_current_pid_tgid();
 	u32 tid;
 

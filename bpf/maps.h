@@ -112,9 +112,10 @@ struct {
 
 /*
  * Until when the allowances for unwalked stacks are used up, CLOCK_MONOTONIC; see deferred.h. The first is that of the
- * machine; those of processes follow, for stacks that wait for tables and for all others.
+ * machine; those of processes follow, for stacks that wait for tables, for samples below rules that the kernel does not
+ * evaluate, and for all others.
  */
-u64 allowances[1 + 2 * ALLOWANCES] SEC(".data.allowances") = {};
+u64 allowances[1 + 3 * ALLOWANCES] SEC(".data.allowances") = {};
 
 /* Settings, fixed when the programs are loaded. Those of 64 bits come first, so that there are no gaps before them. */
 const volatile u64 seed = 0;

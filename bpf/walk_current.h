@@ -91,17 +91,18 @@ static __always_inline void end_walk(struct sampler_state *s, struct sample *sam
 		release_python_walk(s);
 }
 
-/* Takes the registers at a return to those in the caller. */
-static __always_inline void step_to_caller(struct user_registers *user)
+/* Takes the registers at a return to those in the caller. Returns whether the return address cannot be read. */
+static __always_inline bool step_to_caller(struct user_registers *user)
 {
 #if RETURN_POPS
 	u64 to;
 
 	if (read_user(&to, sizeof(to), user->sp))
-		return;
+		return true;
 	user->pc = to;
 	user->sp += RETURN_POPS;
 #endif
+	return false;
 }
 
 /* Walks the user stack of the current thread. Returns how it ended; hash and length are in the walk. After the sample
@@ -112,6 +113,7 @@ static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_co
 	struct counters *c = counters_in(s);
 	struct walk *w = &s->walk;
 	struct user_registers user = {};
+	bool in_callee = false;
 	struct memo *m;
 	u32 end;
 
@@ -122,7 +124,7 @@ static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_co
 	if (!current_registers(&user))
 		return without_registers((void *)bpf_get_current_task(), &user);
 	if (sample->at_return)
-		step_to_caller(&user);
+		in_callee = step_to_caller(&user);
 	w->start_pc = (user.pc & FRAME_PC) | FRAME_EXACT;
 	w->start_sp = user.sp;
 	w->start_fp = user.fp;
@@ -138,7 +140,7 @@ static __always_inline u32 walk_current(struct sampler_state *s, enum sampler_co
 	walk_stack(w, sample->slot, sample->exec_id, sample->tid, generation_in(epoch_now(), proc->generation));
 	count(c, COUNT_FRAMES, w->total);
 	count(c, COUNT_FRAMES_WALKED, w->n);
-	if (w->undecided)
+	if (w->undecided || in_callee)
 		count(c, COUNT_LEAVES_UNDECIDED, 1);
 	if (w->matched) {
 		count(c, COUNT_MEMO_HITS, 1);

@@ -129,7 +129,7 @@ struct walk {
 	u32 code_cfa;	/* what they say: the CFA from sp, */
 	u32 code_saved; /* and whether rbp is saved below the return address */
 	u32 undecided;	/* the code at the leaf did not show whether its frame is set up */
-	u8 code[LEAF_CODE + 16];
+	u8 code[LEAF_CODE + 24];
 
 	u32 at;	  /* between batches: the frame to go on with */
 	u32 left; /* and how many are left */

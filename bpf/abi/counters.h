@@ -28,13 +28,15 @@ enum counter {
 	COUNT_SWITCHES_LOST = 31, /* values missing in the statistics of a process, for lack of room */
 	COUNT_LOST_BUSY = 32,	/* another program used what this one needed: a table's lock, or the state of its CPU */
 	COUNT_CAME_UNSEEN = 33, /* slices whose begin the kernel did not report; the wait before is missing too */
-	COUNT_READS_FAILED = 34,     /* counters of events that could not be read at a switch */
-	COUNT_THREADS_LOST = 35,     /* threads that could not be followed */
-	COUNT_WAKERS_LOST = 36,	     /* intervals that were recorded without their waker */
-	COUNT_LIFETIME_NS = 37,	     /* time that ended threads lived inside the capture */
-	COUNT_LEAVES_UNDECIDED = 38, /* walks by frame pointer whose leaf may not have set up its frame */
-	COUNT_SEAMS_LOST = 40,	     /* threads whose seam record did not fit */
-	COUNT_SINGLES_LOST = 41,     /* single samples that did not fit into the ring; they are in the sums */
+	COUNT_READS_FAILED = 34, /* counters of events that could not be read at a switch */
+	COUNT_THREADS_LOST = 35, /* threads that could not be followed */
+	COUNT_WAKERS_LOST = 36,	 /* intervals that were recorded without their waker */
+	COUNT_LIFETIME_NS = 37,	 /* time that ended threads lived inside the capture */
+	/* Walks by frame pointer whose leaf may not have set up its frame, and walks at a return that show the function
+	 * that returns, because its return address cannot be read. */
+	COUNT_LEAVES_UNDECIDED = 38,
+	COUNT_SEAMS_LOST = 40,	 /* threads whose seam record did not fit */
+	COUNT_SINGLES_LOST = 41, /* single samples that did not fit into the ring; they are in the sums */
 	/* Stacks that user space could have walked and that were not sent to it: */
 	COUNT_UNSENT_OF_PROCESS = 42, /* the process has sent its share */
 	COUNT_UNSENT_OF_MACHINE = 43, /* all processes together have */

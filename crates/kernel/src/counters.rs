@@ -123,7 +123,7 @@ pub struct Counters {
     pub values_unreadable: u64,
     /// The same: the value was negative, or too large for a sum.
     pub values_negative: u64,
-    /// Walks by frame pointer whose innermost frame may not be set up.
+    /// Walks by frame pointer whose innermost frame may not be set up, and walks at a return whose address cannot be read.
     pub leaves_undecided: u64,
     /// Hits of the probes that follow goroutines.
     pub go_hits: u64,

@@ -50,7 +50,8 @@ pub struct Counters {
     pub wakers_lost: u64,
     /// Time that threads existed inside the interval.
     pub lifetime_ns: u64,
-    /// Walks by frame pointer whose innermost frame may not be set up: its caller may be missing.
+    /// Walks by frame pointer whose innermost frame may not be set up: its caller may be missing. Also walks at a return whose address
+    /// cannot be read: the function that returns is their innermost frame.
     pub leaves_undecided: u64,
     /// Threads whose time up to the end of the interval is missing for lack of room.
     pub seams_lost: u64,

@@ -21,6 +21,10 @@ typedef _Bool bool;
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline static __attribute__((noinline))
 
+#define ALLOWANCES 1024
+static _Thread_local u64 allowances[1 + 3 * ALLOWANCES];
+
+#include "allowance.h"
 #include "claim.h"
 #include "sample_weight.h"
 #include "values.h"
@@ -376,4 +380,15 @@ void replay_add_values(u32 schema, const u64 *values, struct total *total)
 u64 replay_sample_weight(u64 size, u64 rate)
 {
 	return weight_of(size, rate);
+}
+
+/* Uses the allowances for a stack that is sent at `now`. Not 0: they refuse it. */
+u32 replay_send_stack(u32 pid, u32 end, u32 sampled, u64 now, u64 bytes)
+{
+	u32 refused = refused_by_allowance(pid, end, sampled, now);
+
+	if (refused)
+		return refused == COUNT_UNSENT_OF_PROCESS ? 1 : 2;
+	use_allowance(pid, end, sampled, now, bytes);
+	return 0;
 }

@@ -42,7 +42,7 @@ pub use abi::CHUNK_WORDS;
 pub use abi::MAX_FRAMES;
 pub use error::Error;
 pub use native::Claims;
-pub use native::{add_values, first_values, sample_weight, stack_hash};
+pub use native::{Unsent, add_values, first_values, sample_weight, send_stack, stack_hash};
 pub use python::{MAX_PYTHON_FRAMES, Python, PythonEnd, PythonFrame, SentCode};
 pub use return_probe::ReturnProbe;
 pub use stack::Stack;

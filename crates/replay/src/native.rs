@@ -4,6 +4,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use crate::End;
 use crate::abi::MAX_FRAMES;
 use crate::python::{MAX_PYTHON_FRAMES, Python};
 use crate::return_probe::ReturnProbe;
@@ -146,6 +147,7 @@ unsafe extern "C" {
     fn replay_first_values(schema: u32, values: *const u64, total: *mut [u64; VALUE_SLOTS]);
     fn replay_add_values(schema: u32, values: *const u64, total: *mut [u64; VALUE_SLOTS]);
     fn replay_sample_weight(size: u64, rate: u64) -> u64;
+    fn replay_send_stack(pid: u32, end: u32, sampled: u32, now: u64, bytes: u64) -> u32;
     #[cfg(test)]
     static replay_numbers: [u64; 35];
 }
@@ -173,6 +175,29 @@ pub fn add_values(schema: u32, total: &mut [u64; VALUE_SLOTS], values: [u64; VAL
 pub fn sample_weight(size: u64, rate: u64) -> u64 {
     // SAFETY: it computes with its arguments alone.
     unsafe { replay_sample_weight(size, rate) }
+}
+
+/// Why an unwalked stack is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// Its process has sent its share.
+    OfProcess,
+    /// All processes together have.
+    OfMachine,
+}
+
+/// Sends an unwalked stack of a process whose walk ended as `end`, unless the allowances refuse it. They belong to the calling thread, and are unused
+/// at first.
+///
+/// # Errors
+/// Why it is not sent.
+pub fn send_stack(pid: u32, end: End, sampled: bool, now_ns: u64, bytes: u64) -> Result<(), Unsent> {
+    // SAFETY: it uses its arguments and memory of the calling thread.
+    match unsafe { replay_send_stack(pid, end as u32, sampled.into(), now_ns, bytes) } {
+        0 => Ok(()),
+        1 => Err(Unsent::OfProcess),
+        _ => Err(Unsent::OfMachine),
+    }
 }
 
 /// The hash by which the programs tell stacks apart, of frames from the root on, with their marks.

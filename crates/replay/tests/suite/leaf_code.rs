@@ -138,6 +138,23 @@ fn other_code_is_walked_by_frame_pointer() {
     }
 }
 
+/// A function that uses rbp as any other register may spill it without a frame of its own.
+#[test]
+fn a_spill_of_rbp_is_no_frame() {
+    let mut replay = replay();
+    for code in [
+        // mov %rbp, 0x10(%rsp); mov 0x10(%rsp), %rax; add $0x18, %rsp; pop %rbp; ret
+        &[0x48, 0x89, 0x6c, 0x24, 0x10, 0x48, 0x8b, 0x44, 0x24, 0x10, 0x48, 0x83, 0xc4, 0x18, 0x5d, 0xc3][..],
+        // The same with four bytes of displacement.
+        &[0x48, 0x89, 0xac, 0x24, 0x10, 0, 0, 0, 0x48, 0x8b, 0x44, 0x24, 0x10, 0x5d, 0xc3],
+        // sub $0x18, %rsp; mov %rbp, 0x10(%rsp); nop; pop %rbp; ret
+        &[0x48, 0x83, 0xec, 0x18, 0x48, 0x89, 0x6c, 0x24, 0x10, 0x90, 0x5d, 0xc3],
+    ] {
+        let walked = walk(&mut replay, code, 0, ENTRY_SP - 0x20, ENTRY_SP - 8);
+        assert_eq!(walked, (vec![JIT, CALLER, ROOT], End::Root), "{code:x?}");
+    }
+}
+
 /// A register of the 64-bit extension is neither rsp nor rbp.
 #[test]
 fn extended_registers_are_others() {

@@ -8,6 +8,7 @@ mod hash;
 mod hostile;
 mod image;
 mod interrupted;
+mod allowances;
 mod leaf_code;
 mod memo;
 mod python;
