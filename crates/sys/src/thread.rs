@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -37,6 +38,21 @@ pub fn spawn_quiet_thread<T: Send + 'static>(
     // SAFETY: `before` was written by the successful call above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     thread
+}
+
+/// The result of a call that may block for as long as a file system likes, on a thread of its own. `None`: there was none within
+/// `patience`; the thread stays until the call returns.
+///
+/// # Errors
+/// The errno of the thread's creation.
+pub fn within<T: Send + 'static>(
+    name: &str,
+    patience: Duration,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Option<T>> {
+    let (answer, answered) = mpsc::sync_channel(1);
+    let _detached = spawn_quiet_thread(name, move || answer.send(call()).is_ok())?;
+    Ok(answered.recv_timeout(patience).ok())
 }
 
 /// Tells whether a thread gets on: from another thread, without its help.
@@ -82,6 +98,15 @@ impl Activity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_does_not_return_holds_up_nobody() {
+        assert_eq!(within("test", Duration::from_secs(60), || 7).unwrap(), Some(7));
+        let (end, ended) = mpsc::channel::<()>();
+        let blocked = within("test", Duration::from_millis(10), move || ended.recv().is_ok());
+        assert_eq!(blocked.unwrap(), None);
+        drop(end);
+    }
 
     fn blocked_signals() -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();

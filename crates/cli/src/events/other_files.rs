@@ -1,6 +1,6 @@
 //! Probes of a file that the followed processes do not have at its path, as in a container: they are never hit.
 
-use ::events::monitor::{EventName, processes_in, read_event, shown_path};
+use ::events::monitor::{EventName, OtherFile, processes_in, read_event};
 
 use crate::messages;
 
@@ -11,11 +11,8 @@ pub fn warn<'a>(events: impl IntoIterator<Item = &'a str>, pids: &[u32], cgroups
     for text in events {
         let Ok(EventName::Probe(probe)) = read_event(text).map(|event| event.name) else { continue };
         // One warning for each probe, by the first process that has another file.
-        let other = pids.iter().find_map(|pid| Some((*pid, probe.other_file_of(*pid)?)));
-        if let Some((pid, path)) = other {
-            let what =
-                format!("{}: process {pid} has another file at this path, which is not probed", probe.name());
-            messages::warning(&what, Some(&format!("name its file: {}", shown_path(&path))));
+        if let Some(other) = OtherFile::of(&probe, &pids) {
+            messages::warning(&other.message(&probe.name()), Some(&other.remedy()));
         }
     }
 }

@@ -55,7 +55,9 @@ pub use item::{Body, DecodeError, Decoded, Decoder, EventId, Fields, Item, Meta}
 pub use names::{NamedEvent, named_events};
 pub use place::Source;
 pub use pmus::pmu_events;
-pub use probe::{ArgumentFrom, ArgumentPlace, FunctionPlace, FunctionProbe, Probe, ProbeEvent, remove_stale};
+pub use probe::{
+    ArgumentFrom, ArgumentPlace, FunctionPlace, FunctionProbe, OtherFile, Probe, ProbeEvent, remove_stale,
+};
 pub use request::{Access, EventRequest};
 pub use tracefs::Tracefs;
 

@@ -121,7 +121,7 @@ impl Unread {
         }
         let missing: Vec<_> = caps::names(missing).collect();
         let (why, hint) = if missing.is_empty() {
-            let hint = "a security module, or the file system (as FUSE without allow_other), refuses";
+            let hint = "a security module refuses, or a FUSE file system: mount that with -o allow_other";
             (String::new(), hint.to_owned())
         } else {
             let line = privilege::setcap_line();

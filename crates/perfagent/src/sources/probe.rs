@@ -1,7 +1,7 @@
 //! A probe of a program or of the kernel, in place of the clock. One event has the program, which runs once for each hit; it chooses the
 //! processes and counts to the Nth itself. The probe stays until the end of the capture; the program is attached to begin and detached to end.
 
-use events::monitor::{ArgumentPlace, MonitorError, Probe as Place, ProbeEvent};
+use events::monitor::{ArgumentPlace, MonitorError, OtherFile, Probe as Place, ProbeEvent};
 use kernel::{
     Kernel, Life, LifeEvent, SampledIn, ValuePlan, locks_notice_their_cpu, nmi_may_sample, probes_may_sample,
 };
@@ -102,17 +102,9 @@ impl Source for Probe {
                 "mount tracefs, and run as a user who may define probes: mount -t tracefs tracefs /sys/kernel/tracing",
             ));
         }
-        if let Some((pid, path)) =
-            opening.targets.iter().find_map(|pid| Some((*pid, self.place.other_file_of(*pid)?)))
-        {
-            self.warnings.push(Warning::new(
-                WarningKind::Target,
-                format!(
-                    "{}: process {pid} has another file at this path, which is not probed",
-                    self.sampled.name
-                ),
-                format!("name its file: {}", probes::shown_path(&path)),
-            ));
+        if let Some(other) = OtherFile::of(&self.place, opening.targets) {
+            let message = other.message(&self.sampled.name.to_string());
+            self.warnings.push(Warning::new(WarningKind::Target, message, other.remedy()));
         }
         self.opened = Some(opened);
         Ok(())

@@ -1,6 +1,5 @@
 //! What to probe.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use probes::{read_path, shown_path};
@@ -126,14 +125,12 @@ impl Probe {
         }
     }
 
-    /// The path under `/proc/PID/root` of a process's own file at the path of the probe. `None` if the process has the probed file there, or no file.
-    #[must_use]
-    pub fn other_file_of(&self, pid: u32) -> Option<PathBuf> {
-        let (ProbeKind::User { path, .. } | ProbeKind::Usdt { path, .. }) = &self.kind else { return None };
-        let path = std::path::absolute(path).ok().filter(|path| !path.starts_with("/proc"))?;
-        let theirs = Path::new("/proc").join(pid.to_string()).join("root").join(path.strip_prefix("/").ok()?);
-        let (ours, other) = (std::fs::metadata(&path).ok()?, std::fs::metadata(&theirs).ok()?);
-        (other.is_file() && (ours.dev(), ours.ino()) != (other.dev(), other.ino())).then_some(theirs)
+    /// The file that it probes, as it was named. `None` for a function of the kernel.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match &self.kind {
+            ProbeKind::User { path, .. } | ProbeKind::Usdt { path, .. } => Some(path),
+            ProbeKind::Kernel { .. } => None,
+        }
     }
 
     /// Reads what follows the kind in the text of an event: `PATH:SYMBOL` behind `uprobe:`. `None` if the kind is no probe.
