@@ -10,15 +10,19 @@ use serde_json::{Map, json};
 
 use super::thread_names::ThreadNames;
 
-/// How the names of probes at returns of programs begin.
-const RETURN: &str = "uretprobe:";
+/// An event as its lines show it.
+pub struct PrintedEvent {
+    pub name: String,
+    /// It is where a function of a program returns.
+    pub is_return: bool,
+}
 
 /// Prints items.
 pub struct Printer<W> {
     out: W,
     as_json: bool,
     /// By registration.
-    events: BTreeMap<EventId, String>,
+    events: BTreeMap<EventId, PrintedEvent>,
     threads: ThreadNames,
     /// Set by the first item: from there on, records report new threads.
     has_begun: bool,
@@ -28,7 +32,7 @@ pub struct Printer<W> {
 
 impl<W: Write> Printer<W> {
     /// Prints on `out`. `events`: what the events are called.
-    pub fn new(out: W, as_json: bool, events: BTreeMap<EventId, String>) -> Self {
+    pub fn new(out: W, as_json: bool, events: BTreeMap<EventId, PrintedEvent>) -> Self {
         let mut threads = ThreadNames::default();
         // Some will have ended when their first event is printed.
         threads.add_living();
@@ -41,7 +45,9 @@ impl<W: Write> Printer<W> {
             self.threads.add_living();
         }
         let threads = &mut self.threads;
-        let name = item.event.and_then(|id| self.events.get(&id)).map_or("threads", String::as_str);
+        let event = item.event.and_then(|id| self.events.get(&id));
+        let name = event.map_or("threads", |event| event.name.as_str());
+        let is_return = event.is_some_and(|event| event.is_return);
         match &item.body {
             Body::Event(fields) => {
                 self.printed += 1;
@@ -49,7 +55,7 @@ impl<W: Write> Printer<W> {
                 let comm = threads.of(tid);
                 let stack = stacks.map(|stacks| {
                     let sample = StackSample::of(&fields.sample);
-                    if name.starts_with(RETURN) { stacks.of_return(&sample) } else { stacks.of(&sample) }
+                    if is_return { stacks.of_return(&sample) } else { stacks.of(&sample) }
                 });
                 if self.as_json {
                     let mut line = event_as_json(name, item, (pid, tid, comm), fields);
@@ -99,10 +105,10 @@ impl<W: Write> Printer<W> {
     pub fn totals(&mut self, stats: &MonitorStats) -> io::Result<Vec<String>> {
         let of = |id: &EventId| stats.of(Some(*id));
         if self.as_json {
-            let total = |(id, name): (&EventId, &String)| {
+            let total = |(id, event): (&EventId, &PrintedEvent)| {
                 let stats = of(id);
                 (
-                    name.clone(),
+                    event.name.clone(),
                     json!({ "delivered": stats.delivered, "lost": stats.lost, "late": stats.late }),
                 )
             };
@@ -110,7 +116,7 @@ impl<W: Write> Printer<W> {
             writeln!(self.out, "{}", json!({ "totals": all, "unknown": stats.unknown_id }))?;
         }
         self.out.flush()?;
-        let said = |(id, name): (&EventId, &String)| {
+        let said = |(id, PrintedEvent { name, .. }): (&EventId, &PrintedEvent)| {
             let stats = of(id);
             let late = if stats.late > 0 { format!(", {} late", stats.late) } else { String::new() };
             format!("{name}: {} seen, {} lost{late}", stats.delivered, stats.lost)

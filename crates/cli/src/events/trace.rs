@@ -14,7 +14,7 @@ use perfagent::EventStacks;
 
 use super::failure::{failed, tell};
 use super::other_files;
-use super::printer::Printer;
+use super::printer::{PrintedEvent, Printer};
 use crate::event_args::TraceArgs;
 use crate::exit_status::ExitStatuses;
 use crate::messages;
@@ -55,7 +55,7 @@ pub fn run(args: &TraceArgs, interrupts: &Interrupts, statuses: ExitStatuses) ->
             }
         }
     }
-    let opened = || -> Result<(EventMonitor, BTreeMap<EventId, String>), MonitorError> {
+    let opened = || -> Result<(EventMonitor, BTreeMap<EventId, PrintedEvent>), MonitorError> {
         let pids = args.pid.iter().map(|pid| Source::Pid(*pid));
         let cgroups = args.cgroup.iter().map(|path| Source::Cgroup(path.clone()));
         let ring_pages = if args.stacks { RING_PAGES_OF_STACKS } else { 0 };
@@ -63,8 +63,8 @@ pub fn run(args: &TraceArgs, interrupts: &Interrupts, statuses: ExitStatuses) ->
         let monitor = builder.ring_pages(args.ring_pages.unwrap_or(ring_pages) as usize).build()?;
         let mut names = BTreeMap::new();
         for request in requests {
-            let name = request.name();
-            names.insert(monitor.register(request)?, name);
+            let printed = PrintedEvent { name: request.name(), is_return: request.is_return_of_program() };
+            names.insert(monitor.register(request)?, printed);
         }
         Ok((monitor, names))
     };
@@ -104,7 +104,7 @@ pub fn run(args: &TraceArgs, interrupts: &Interrupts, statuses: ExitStatuses) ->
 fn print(
     args: &TraceArgs,
     monitor: &EventMonitor,
-    names: BTreeMap<EventId, String>,
+    names: BTreeMap<EventId, PrintedEvent>,
     duration: Option<Duration>,
     interrupts: &Interrupts,
 ) -> io::Result<Result<(), MonitorError>> {

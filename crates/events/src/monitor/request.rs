@@ -147,6 +147,12 @@ impl EventRequest {
         }
     }
 
+    /// Whether it is where a function of a program returns: its stack begins in the caller.
+    #[must_use]
+    pub fn is_return_of_program(&self) -> bool {
+        matches!(&self.what, What::Probe(probe) if probe.is_return() && !probe.is_of_kernel())
+    }
+
     /// The attribute before what the monitor adds to all. `tracepoint_id`: `config` of a tracepoint.
     pub(crate) fn wanted_attr(
         &self,

@@ -16,13 +16,16 @@ pub(crate) fn split(text: &str) -> Result<Vec<String>, String> {
 
 /// Whether arguments mean the same wherever a probe of a function is placed.
 pub(crate) fn are_as_at_the_entry(arguments: &[String]) -> bool {
-    let registers = arguments.iter().flat_map(|argument| {
-        argument.split('%').skip(1).map(|rest| {
-            let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len());
-            rest.get(..end).unwrap_or_default()
-        })
-    });
-    registers.into_iter().all(|register| AS_AT_THE_ENTRY.contains(&register))
+    let mut registers = arguments.iter().flat_map(|argument| registers(argument));
+    registers.all(|register| AS_AT_THE_ENTRY.contains(&register))
+}
+
+/// The registers that an argument reads.
+fn registers(argument: &str) -> impl Iterator<Item = &str> {
+    argument.split('%').skip(1).map(|rest| {
+        let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        rest.get(..end).unwrap_or_default()
+    })
 }
 
 /// The word for the result of a function.
@@ -33,6 +36,18 @@ const STACK: &str = "$stack";
 /// Whether an argument of a probe of a return reads the result of the function.
 pub(crate) fn reads_result(argument: &str) -> bool {
     argument.contains(RESULT)
+}
+
+/// Registers that differ between an instruction that returns and the place behind the call.
+const OTHERS_AT_RETURN: [&str; 2] = ["sp", "ip"];
+
+/// The part of an argument that has another value at the instruction that returns than behind the call: the stack pointer, also as
+/// the address `$stack`, or the instruction pointer.
+pub(crate) fn wrong_at_return(argument: &str) -> Option<String> {
+    let register = registers(argument).find(|register| OTHERS_AT_RETURN.contains(register));
+    let is_number = |rest: &str| rest.starts_with(|letter: char| letter.is_ascii_digit());
+    let stack = || argument.split(STACK).skip(1).any(|rest| !is_number(rest)).then(|| STACK.to_owned());
+    register.map(|register| format!("%{register}")).or_else(stack)
 }
 
 /// An argument of a probe of a return, for a probe at the instruction that returns: the result is in its register, and the return address is
@@ -65,11 +80,24 @@ mod tests {
             ("s=+0($retval):string", "s=+0(%ax):string"),
             ("a=$stack0:x64", "a=$stack1:x64"),
             ("a=+8($stack12)", "a=+8($stack13)"),
-            ("a=$stack", "a=$stack"),
             ("a=%bx:u64", "a=%bx:u64"),
         ] {
             assert_eq!(at_return(argument), wanted);
+            assert_eq!(wrong_at_return(argument), None);
             assert_eq!(reads_result(argument), argument.contains("retval"));
+        }
+    }
+
+    #[test]
+    fn the_stack_pointer_at_a_return_is_refused() {
+        for (argument, wrong) in [
+            ("a=%sp", "%sp"),
+            ("a=+8(%sp):u64", "%sp"),
+            ("a=%ip:x64", "%ip"),
+            ("a=$stack", "$stack"),
+            ("a=+16($stack):string", "$stack"),
+        ] {
+            assert_eq!(wrong_at_return(argument).as_deref(), Some(wrong));
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use probes::{Binary, FunctionExit, Location, Parameter, Placement, ProbeError, Target, UsdtSite};
 
-use super::arguments::{are_as_at_the_entry, at_return, reads_result, split};
+use super::arguments::{are_as_at_the_entry, at_return, reads_result, split, wrong_at_return};
 use super::probe_spec::{Probe, ProbeKind};
 use super::usdt_argument::fetched;
 
@@ -89,6 +89,11 @@ fn returns(
     }
     if exits.is_empty() {
         return Err(NoSite::Refused("it never returns".to_owned()));
+    }
+    if let Some(wrong) = arguments.iter().find_map(|argument| wrong_at_return(argument)) {
+        return Err(NoSite::Refused(format!(
+            "{wrong} is not known at a return: the probe is at the instruction that returns; take $stackN for a word of the stack, or $retval"
+        )));
     }
     let arguments: Vec<String> = arguments.iter().map(|argument| at_return(argument)).collect();
     let site = |exit: &FunctionExit| Site {
