@@ -10,9 +10,9 @@ use metrics::MetricsSnapshot;
 
 use crate::config::{Builder, Plan, check_pid};
 use crate::export::{Exporters, Exporting};
-use crate::output::{Contents, OutputKind, OutputReport, Outputs, open_target};
+use crate::output::{Contents, OutputKind, OutputReport, Outputs, Profiles, open_target};
 use crate::processes::{resolve, zombie};
-use crate::rotation::{Cutting, Rotated, Rotation, Rotator};
+use crate::rotation::{Cutting, Rotation, Rotator};
 use crate::session::{CaptureResult, NewTarget, Order, Request, Session, Shared};
 use crate::timeline::Written;
 use crate::usage::Usage;
@@ -302,17 +302,15 @@ impl Agent {
         let ended_by = self.ended_by(&result);
         let recording = Recording::new(result.recording).drawn(outputs.drawing());
         // Write the outputs before the wait for exporters.
-        let contents = Contents {
-            recording: recording.model(),
-            metrics: result.metrics.as_ref(),
-            drawing: outputs.drawing(),
-        };
+        let profiles = Profiles::of(recording.model());
+        let contents =
+            Contents { profiles: &profiles, metrics: result.metrics.as_ref(), drawing: outputs.drawing() };
         let (mut warnings, mut ledgers) = (result.warnings, result.ledgers);
         let (mut sums, mut whole) = (None, None);
         let (intervals, mut outputs) = match rotated {
             None => (0, outputs.write(&contents, cancel)),
             Some(mut rotated) => {
-                rotated.sum_up(&recording, &ledgers);
+                rotated.sum_up(&profiles, &ledgers);
                 rotated.judge_samples(&mut warnings, &recording, result.ended_by);
                 warnings.extend(rotated.take_warnings());
                 (sums, whole) = (rotated.sums, rotated.last);
@@ -320,7 +318,7 @@ impl Agent {
                     ledgers = sums.ledgers().to_vec();
                 }
                 let mut reports = rotated.failed;
-                reports.extend(outputs.of_intervals().write(recording.model(), cancel));
+                reports.extend(outputs.of_intervals().write(&profiles, cancel));
                 reports.extend(outputs.of_capture().write(&contents, cancel));
                 (rotated.intervals + 1, reports)
             }
@@ -371,13 +369,9 @@ impl Agent {
     pub fn rotate(
         &self,
         every: Duration,
-        mut each: impl FnMut(Recording) + Send + 'static,
+        each: impl FnMut(Recording) + Send + 'static,
     ) -> Result<Rotation, Error> {
-        let cutting = Cutting { every, until: None };
-        Rotation::start(self.rotator()?, cutting, Rotated::default(), move |recording| {
-            each(recording);
-            Vec::new()
-        })
+        Rotation::start(self.rotator()?, Cutting { every, until: None }, each)
     }
 
     fn rotator(&self) -> Result<Rotator, Error> {

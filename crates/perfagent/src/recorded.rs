@@ -9,7 +9,8 @@ use recording::Mode;
 
 use crate::late_recording::LateRecording;
 use crate::output::{
-    self, Contents, Drawing, FileTarget, OutputKind, OutputReport, OutputTarget, Outputs, TemporaryFiles,
+    self, Contents, Drawing, FileTarget, OutputKind, OutputReport, OutputTarget, Outputs, Profiles,
+    TemporaryFiles,
 };
 use crate::{Advice, CancelToken, Error, Ledger, LockReport, Symbolizer, Warning, model, packages, session};
 
@@ -167,7 +168,8 @@ impl Recording {
                 Err(error) => reports.push(OutputReport { kind, path: None, bytes: 0, result: Err(error) }),
             }
         }
-        let contents = Contents { recording: self.model(), metrics: None, drawing: self.1 };
+        let profiles = Profiles::of(self.model());
+        let contents = Contents { profiles: &profiles, metrics: None, drawing: self.1 };
         let outputs = Outputs::new(opened, self.1, temporary.clone());
         reports.extend(outputs.write(&contents, &CancelToken::new()));
         reports
@@ -192,7 +194,7 @@ impl Recording {
     /// # Errors
     /// Those of `out`; the profile or the format does not exist.
     pub fn encode_profile(&self, mode: Mode, format: &str, mut out: impl Write) -> io::Result<()> {
-        output::encode_profile(self.model(), mode, format, self.1, &mut out)
+        output::encode_profile(&Profiles::of(self.model()), mode, format, self.1, &mut out)
     }
 
     /// The names of the formats that [`Self::write_profile`] knows.

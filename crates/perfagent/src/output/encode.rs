@@ -5,17 +5,17 @@ use std::io::{self, Write};
 use formats::{EncodeOptions, registry};
 use metrics::{MetricsSnapshot, json_report, text_report};
 use profile::Profile;
-use recording::{Mode, SymbolizedRecording};
+use recording::Mode;
 
 use super::drawing::Drawing;
 use super::kind::OutputKind;
-use super::profiles::{self, modes};
+use super::profiles::{Profiles, modes};
 use super::title::{subtitle, subtitle_of_profile, title, title_of_profile};
 use super::warnings::warnings;
 
 /// The data of outputs.
 pub(crate) struct Contents<'a> {
-    pub(crate) recording: &'a SymbolizedRecording,
+    pub(crate) profiles: &'a Profiles<'a>,
     pub(crate) metrics: Option<&'a MetricsSnapshot>,
     pub(crate) drawing: Drawing,
 }
@@ -32,31 +32,32 @@ pub(crate) struct Encoded {
 /// error.
 pub(crate) fn encode(output: Encoded, contents: &Contents<'_>, out: &mut dyn Write) -> io::Result<()> {
     let missing = || io::Error::other("the profile was not taken");
+    let recording = contents.profiles.recording();
     match output.kind {
         OutputKind::PmuReport => out.write_all(text_report(contents.metrics.ok_or_else(missing)?).as_bytes()),
         OutputKind::PmuJson => out.write_all(json_report(contents.metrics.ok_or_else(missing)?).as_bytes()),
         OutputKind::LockReport => {
-            let report = report::locks(contents.recording).ok_or_else(missing)?;
+            let report = report::locks(recording).ok_or_else(missing)?;
             out.write_all(report::lock_text(&report).as_bytes())
         }
-        OutputKind::Recording => recording::file::write_symbolized(contents.recording, out).map(drop),
+        OutputKind::Recording => recording::file::write_symbolized(recording, out).map(drop),
         _ => {
-            let (mode, format) = what(output, &modes(contents.recording)).ok_or_else(missing)?;
-            encode_profile(contents.recording, mode, format, contents.drawing, out)
+            let (mode, format) = what(output, &modes(recording)).ok_or_else(missing)?;
+            encode_profile(contents.profiles, mode, format, contents.drawing, out)
         }
     }
 }
 
 /// Writes the profile of one mode in a format of the registry.
 pub(crate) fn encode_profile(
-    symbolized: &SymbolizedRecording,
+    profiles: &Profiles<'_>,
     mode: Mode,
     format: &str,
     drawing: Drawing,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let profile =
-        profiles::profile(symbolized, mode).ok_or_else(|| io::Error::other("the profile was not taken"))?;
+    let symbolized = profiles.recording();
+    let profile = profiles.get(mode).ok_or_else(|| io::Error::other("the profile was not taken"))?;
     let encoder =
         registry::by_name(format).ok_or_else(|| io::Error::other(format!("no format is named {format}")))?;
     let options = EncodeOptions {

@@ -35,7 +35,7 @@ pub(crate) use encode::{Contents, encode_profile};
 pub(crate) use in_place::InPlace;
 pub use kind::OutputKind;
 pub use names::{AutoName, Subject, auto_name};
-pub(crate) use profiles::{ledger, modes, profile, words};
+pub(crate) use profiles::{Profiles, ledger, modes, profile, words};
 pub use report::OutputReport;
 pub use sink::{MemorySink, Sink};
 pub use target::FileTarget;

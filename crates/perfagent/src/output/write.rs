@@ -11,7 +11,7 @@ use super::drawing::Drawing;
 use super::encode::{Contents, Encoded, encode, encode_profile, encode_written};
 use super::file::OutputFile;
 use super::kind::OutputKind;
-use super::profiles::words;
+use super::profiles::{Profiles, words};
 use super::publish::{Finished, publish_all};
 use super::report::OutputReport;
 use super::target::FileTarget;
@@ -41,7 +41,7 @@ impl Outputs {
 
     /// Writes all outputs. `give_up` ends the wait for readers of FIFOs.
     pub(crate) fn write(self, contents: &Contents<'_>, give_up: &CancelToken) -> Vec<OutputReport> {
-        let words = words(contents.recording);
+        let words = words(contents.profiles.recording());
         let targets = self.targets.into_iter().flat_map(|(kind, target)| match target {
             OpenTarget::File(file) => of_modes(kind, file, &words),
             sink @ OpenTarget::Sink(_) => vec![(Encoded { kind, mode: None }, sink)],
@@ -78,7 +78,8 @@ pub(crate) struct IntervalOutputs {
 
 impl IntervalOutputs {
     /// Writes the files of one interval. Their names contain its start time.
-    pub(crate) fn write(&self, symbolized: &SymbolizedRecording, give_up: &CancelToken) -> Vec<OutputReport> {
+    pub(crate) fn write(&self, profiles: &Profiles<'_>, give_up: &CancelToken) -> Vec<OutputReport> {
+        let symbolized = profiles.recording();
         let time = interval_time(symbolized.recording.span.start_ns);
         let words = words(symbolized);
         let targets = self.files.iter().flat_map(|(kind, file)| of_modes(*kind, file.clone(), &words));
@@ -86,7 +87,7 @@ impl IntervalOutputs {
             OpenTarget::File(file) => (output, OpenTarget::File(file.of_interval(&time))),
             sink @ OpenTarget::Sink(_) => (output, sink),
         });
-        let contents = Contents { recording: symbolized, metrics: None, drawing: self.drawing };
+        let contents = Contents { profiles, metrics: None, drawing: self.drawing };
         write_all(targets.collect(), &contents, &self.temporary, give_up)
     }
 }
@@ -147,7 +148,9 @@ pub(crate) fn write_profile(
     target: FileTarget,
     temporary: &TemporaryFiles,
 ) -> Result<u64, Error> {
-    write_with(target, temporary, |file| encode_profile(symbolized, mode, format, drawing, file))
+    write_with(target, temporary, |file| {
+        encode_profile(&Profiles::of(symbolized), mode, format, drawing, file)
+    })
 }
 
 /// Writes one value of a profile that was written already in a format. Returns the number of bytes.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use self::pending::PendingIntervals;
 pub(crate) use self::rotated::Rotated;
 pub(crate) use self::rotator::{Cutting, Rotator};
-use crate::output::{IntervalOutputs, OutputReport};
+use crate::output::{IntervalOutputs, Profiles};
 use crate::{CancelToken, Error, Recording};
 
 /// Time between two checks whether a thread has ended.
@@ -30,12 +30,24 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// Cuts again and again; `each` returns the outputs that it could not write. `rotated` takes what becomes of the intervals.
+    /// Cuts again and again, and gives each interval to `each`.
     pub(crate) fn start(
         rotator: Rotator,
         cutting: Cutting,
+        mut each: impl FnMut(Recording) + Send + 'static,
+    ) -> Result<Self, Error> {
+        Self::start_with(rotator, cutting, Rotated::default(), move |rotated, recording| {
+            rotated.add(&recording);
+            each(recording);
+        })
+    }
+
+    /// Cuts again and again. `each` adds the intervals to `rotated` itself.
+    fn start_with(
+        rotator: Rotator,
+        cutting: Cutting,
         rotated: Rotated,
-        each: impl FnMut(Recording) -> Vec<OutputReport> + Send + 'static,
+        each: impl FnMut(&mut Rotated, Recording) + Send + 'static,
     ) -> Result<Self, Error> {
         let failed = |source| Error::System { attempt: "start a thread that cuts".to_owned(), source };
         let pending = Arc::new(PendingIntervals::default());
@@ -60,10 +72,12 @@ impl Rotation {
         give_up: CancelToken,
     ) -> Result<Self, Error> {
         let rotated = Rotated::summing_up();
-        Self::start(rotator, cutting, rotated, move |recording| {
-            let mut written = outputs.write(recording.model(), &give_up);
+        Self::start_with(rotator, cutting, rotated, move |rotated, recording| {
+            let profiles = Profiles::of(recording.model());
+            rotated.add_with(&recording, &profiles);
+            let mut written = outputs.write(&profiles, &give_up);
             written.retain(|output| output.result.is_err());
-            written
+            rotated.add_failed(written);
         })
     }
 
@@ -117,12 +131,11 @@ impl Drop for Taking<'_> {
 fn take_all(
     pending: &PendingIntervals,
     mut rotated: Rotated,
-    mut each: impl FnMut(Recording) -> Vec<OutputReport>,
+    mut each: impl FnMut(&mut Rotated, Recording),
 ) -> Rotated {
     let _taking = Taking(pending);
     while let Some(recording) = pending.next() {
-        rotated.add(&recording);
-        rotated.add_failed(each(recording));
+        each(&mut rotated, recording);
     }
     rotated
 }

@@ -4,7 +4,7 @@ use recording::Mode;
 use report::{FindingKind, Intervals, Ledger};
 
 use crate::finished::{Ended, Warning, WarningKind};
-use crate::output::OutputReport;
+use crate::output::{OutputReport, Profiles, modes};
 use crate::{Recording, session};
 
 /// Failed outputs of intervals that are kept for the report.
@@ -37,13 +37,16 @@ impl Rotated {
         Self { sums: Some(Intervals::default()), ..Self::default() }
     }
 
+    /// Adds an interval whose names are as complete as they get, also to the sums.
+    pub(super) fn add_with(&mut self, recording: &Recording, profiles: &Profiles<'_>) {
+        self.sum_up(profiles, recording.ledgers());
+        self.last = Some(recording.clone());
+        self.add(recording);
+    }
+
     /// Adds an interval whose names are as complete as they get.
     pub(super) fn add(&mut self, recording: &Recording) {
         self.intervals += 1;
-        if self.sums.is_some() {
-            self.sum_up(recording, recording.ledgers());
-            self.last = Some(recording.clone());
-        }
         let lost = recording.findings().iter().filter(|finding| finding.kind == FindingKind::Lost);
         let room = MAX_WARNINGS.saturating_sub(self.lost.len());
         self.lost.extend(lost.take(room).cloned().map(session::warning));
@@ -52,13 +55,13 @@ impl Rotated {
         self.unnamed_places += unnamed;
     }
 
-    /// Adds an interval to the sums.
-    pub(crate) fn sum_up(&mut self, recording: &Recording, ledgers: &[Ledger]) {
+    /// Adds the profiles of an interval to the sums.
+    pub(crate) fn sum_up(&mut self, profiles: &Profiles<'_>, ledgers: &[Ledger]) {
         let Some(sums) = &mut self.sums else { return };
         // A report of locks shows more than the functions that wait for them.
-        let modes = recording.modes().into_iter().filter(|mode| *mode != Mode::Locks);
-        let profiles: Vec<_> = modes.filter_map(|mode| Some((mode, recording.profile(mode)?))).collect();
-        sums.add(ledgers, profiles.iter().map(|(mode, profile)| (*mode, profile)));
+        let modes = modes(profiles.recording()).into_iter().filter(|mode| *mode != Mode::Locks);
+        let profiles: Vec<_> = modes.filter_map(|mode| Some((mode, profiles.get(mode)?))).collect();
+        sums.add(ledgers, profiles.iter().map(|(mode, profile)| (*mode, &**profile)));
     }
 
     /// Replaces what is said about profiles of the last interval without samples: only a profile that has none in any interval is worth a warning.
