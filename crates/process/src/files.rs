@@ -13,6 +13,7 @@ use crate::identity::{DeviceAndInode, FileIdentity};
 use crate::memory_reader::MemoryReader;
 use crate::open::{self, Opened, Paths};
 use crate::open_failure::OpenFailure;
+use crate::region::OpeningFile;
 use crate::trampolines::{self, Layout};
 use crate::vdso;
 
@@ -39,8 +40,16 @@ pub struct Files {
 #[derive(Debug, Default)]
 struct Known {
     files: HashMap<DeviceAndInode, Vec<Arc<MappedFile>>>,
-    failures: HashMap<DeviceAndInode, OpenFailure>,
+    failures: HashMap<DeviceAndInode, Failed>,
     counts: OpenCounts,
+    /// Failures of files that targets map.
+    of_targets: OpenCounts,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Failed {
+    why: OpenFailure,
+    is_of_target: bool,
 }
 
 /// How many files were opened and how many were not, and why.
@@ -116,6 +125,12 @@ impl Files {
     #[must_use]
     pub fn counts(&self) -> OpenCounts {
         OpenCounts { memory_no_answer: self.memory.unanswered(), ..self.known().counts }
+    }
+
+    /// The failures of files that targets map.
+    #[must_use]
+    pub fn failures_of_targets(&self) -> OpenCounts {
+        OpenCounts { memory_no_answer: self.memory.unanswered(), ..self.known().of_targets }
     }
 
     /// Reads parts of the memory of a process, given as address and length, on a worker thread; each as far as it is readable. `None`: a
@@ -207,8 +222,9 @@ impl Files {
         }
         known.counts.opened += 1;
         known.counts.not_pinned += u64::from(pins.is_none());
-        if let Some(failure) = known.failures.remove(&wanted) {
-            *known.counts.of(failure) -= 1;
+        if let Some(Failed { why, is_of_target }) = known.failures.remove(&wanted) {
+            *known.counts.of(why) -= 1;
+            *known.of_targets.of(why) -= u64::from(is_of_target);
         }
         let file = Arc::new(file);
         known.files.entry(wanted).or_default().push(Arc::clone(&file));
@@ -232,16 +248,23 @@ impl Files {
         }
     }
 
-    /// Counts a file that could not be opened, once.
-    pub(crate) fn count_failure(&self, wanted: DeviceAndInode, failure: OpenFailure) {
-        let mut known = self.known();
-        if known.failures.len() < MAX_REMEMBERED_FAILURES {
-            match known.failures.entry(wanted) {
-                Entry::Occupied(_) => return,
-                Entry::Vacant(free) => free.insert(failure),
-            };
+    /// Counts a file that could not be opened, once; and once more when it is a target's.
+    pub(crate) fn count_failure(&self, file: &OpeningFile, why: OpenFailure) {
+        let is_of_target = file.is_of_target();
+        let known = &mut *self.known();
+        let (mut is_new, mut is_new_of_target) = (true, is_of_target);
+        let is_remembered = known.failures.len() < MAX_REMEMBERED_FAILURES;
+        match known.failures.entry(file.wanted()) {
+            Entry::Occupied(mut before) => {
+                is_new = false;
+                is_new_of_target &= !before.get().is_of_target;
+                before.get_mut().is_of_target |= is_of_target;
+            }
+            Entry::Vacant(free) if is_remembered => _ = free.insert(Failed { why, is_of_target }),
+            Entry::Vacant(_) => {}
         }
-        *known.counts.of(failure) += 1;
+        *known.counts.of(why) += u64::from(is_new);
+        *known.of_targets.of(why) += u64::from(is_new_of_target);
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -312,15 +335,35 @@ mod tests {
     fn failures_are_counted_once_per_file() {
         let files = Files::with_budget(10);
         for _ in 0..3 {
-            files.count_failure((1, 2, 3), OpenFailure::Gone);
+            files.count_failure(&opening((1, 2, 3)), OpenFailure::Gone);
         }
-        assert_eq!(files.counts(), OpenCounts { gone: 1, ..OpenCounts::default() });
+        let one = OpenCounts { gone: 1, ..OpenCounts::default() };
+        assert_eq!((files.counts(), files.failures_of_targets()), (one, one));
+    }
+
+    fn opening(wanted: DeviceAndInode) -> OpeningFile {
+        OpeningFile::new(wanted, String::new())
+    }
+
+    #[test]
+    fn failures_of_other_processes_are_counted_apart() {
+        let files = Files::with_budget(10);
+        let of_other = opening((1, 2, 3));
+        of_other.set_of_no_target();
+        (0..2).for_each(|_| files.count_failure(&of_other, OpenFailure::Permission));
+        let one = OpenCounts { permission: 1, ..OpenCounts::default() };
+        assert_eq!((files.counts(), files.failures_of_targets()), (one, OpenCounts::default()));
+        // A target maps it too.
+        (0..2).for_each(|_| files.count_failure(&opening((1, 2, 3)), OpenFailure::Permission));
+        assert_eq!((files.counts(), files.failures_of_targets()), (one, one));
+        files.count_failure(&of_other, OpenFailure::Permission);
+        assert_eq!((files.counts(), files.failures_of_targets()), (one, one));
     }
 
     #[test]
     fn a_file_that_is_opened_later_is_no_failure() {
         let (files, sh) = (Files::with_budget(10), Path::new("/bin/sh"));
-        files.count_failure(wanted(sh), OpenFailure::Gone);
+        files.count_failure(&opening(wanted(sh)), OpenFailure::Gone);
         get(&files, sh).unwrap();
         assert_eq!(files.counts(), OpenCounts { opened: 1, ..OpenCounts::default() });
     }

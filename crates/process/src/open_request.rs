@@ -98,7 +98,7 @@ impl OpenRequest {
             Ok(file) => of_opened(file, in_memory_only),
             Err(_) if in_memory_only => RegionKind::Anonymous,
             Err(failure) => {
-                files.count_failure(wanted, failure);
+                files.count_failure(&self.file, failure);
                 self.unreadable(path, failure, files)
             }
         }

@@ -82,7 +82,7 @@ impl Opener {
             if file.is_copy() {
                 file.settle(RegionKind::Anonymous);
             } else if file.settle(RegionKind::File(Arc::clone(file.unanswered()))) {
-                self.files.count_failure(file.wanted(), OpenFailure::NoAnswer);
+                self.files.count_failure(file, OpenFailure::NoAnswer);
                 opened.answered += 1;
             }
         }

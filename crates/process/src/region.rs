@@ -1,6 +1,7 @@
 //! One range of executable memory, and the mapped file that is still to be opened.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use profile::{Avma, FileOffset};
@@ -34,13 +35,22 @@ pub struct OpeningFile {
     path: String,
     /// Memory that may be a copy of its text waits for it: the answer is not about the file.
     is_copy: bool,
+    /// A process that is no target maps it.
+    is_of_other: AtomicBool,
     answer: OnceLock<RegionKind>,
     unanswered: OnceLock<Arc<MappedFile>>,
 }
 
 impl OpeningFile {
     pub(crate) fn new(wanted: DeviceAndInode, path: String) -> Self {
-        Self { wanted, path, is_copy: false, answer: OnceLock::new(), unanswered: OnceLock::new() }
+        Self {
+            wanted,
+            path,
+            is_copy: false,
+            is_of_other: AtomicBool::new(false),
+            answer: OnceLock::new(),
+            unanswered: OnceLock::new(),
+        }
     }
 
     /// Turns it into the question whether memory is a copy of the file's text.
@@ -51,6 +61,16 @@ impl OpeningFile {
     /// Whether memory that may be a copy of its text waits for it.
     pub(crate) fn is_copy(&self) -> bool {
         self.is_copy
+    }
+
+    /// Notes that the process that maps it is no target: that the file cannot be opened is not worth a warning.
+    pub fn set_of_no_target(&self) {
+        self.is_of_other.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a target maps it.
+    pub(crate) fn is_of_target(&self) -> bool {
+        !self.is_of_other.load(Ordering::Relaxed)
     }
 
     /// Whether it is known by now what it is.

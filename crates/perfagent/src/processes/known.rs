@@ -72,7 +72,7 @@ impl Processes {
 
     /// Reads a process. Its files are opened meanwhile.
     pub(crate) fn read(&mut self, pid: u32) -> Result<Image, process::Error> {
-        self.files.read(pid, None)
+        self.files.read(pid, None, true)
     }
 
     /// Reads a target before its life is followed, so that its files are opened by the time it is.
@@ -275,6 +275,7 @@ impl Processes {
         let Some(process) = self.known.living_mut(mmap.pid) else {
             return false;
         };
+        let is_target = !process.waker_only;
         let Some(program) = process.last_program() else { return false };
         let mapping = NewMapping {
             start: Avma(mmap.address),
@@ -286,7 +287,7 @@ impl Processes {
             executable: mmap.executable,
             path: &mmap.path,
         };
-        self.files.map(Arc::make_mut(&mut program.image), &mapping);
+        self.files.map(Arc::make_mut(&mut program.image), &mapping, is_target);
         self.changes.changed.insert(mmap.pid);
         self.look_at_files(mmap.pid);
         true
@@ -311,7 +312,7 @@ impl Processes {
             return;
         }
         let begun_ns = kernel_ns();
-        let read = self.read(pid);
+        let read = self.files.read(pid, None, !waker_only);
         self.rereads.read(pid, begun_ns, kernel_ns());
         match read {
             Ok(image) if waker_only => self.enter_waker(image),
@@ -447,7 +448,7 @@ impl Processes {
             image.regions().iter().map(|region| (region.start, region.end)).collect::<Vec<_>>()
         };
         let before_ranges = before.map(&ranges);
-        let Ok(image) = self.files.read(pid, before) else { return };
+        let Ok(image) = self.files.read(pid, before, is_target) else { return };
         // One that has ended shows no mappings any more, or a part of them. Stacks of its life are still to be walked.
         if image.regions().is_empty() || has_ended(pid) {
             return;
@@ -556,7 +557,7 @@ impl Processes {
         let mut warnings = self.labeller.take_warnings();
         warnings.extend(self.losses.warnings(self.system || self.has_missed_mappings));
         if stacks {
-            warnings.extend(self.tally.unread.warnings(self.files.counts()));
+            warnings.extend(self.tally.unread.warnings(self.files.failures()));
         }
         warnings
     }

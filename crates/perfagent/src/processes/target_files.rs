@@ -27,17 +27,22 @@ impl TargetFiles {
         Ok(Self { files, opener, early: HashMap::new() })
     }
 
-    /// Reads a process. `before`: the same program as it was read before.
-    pub(super) fn read(&mut self, pid: u32, before: Option<&Image>) -> Result<Image, process::Error> {
+    /// Reads a process. `before`: the same program as it was read before. `is_target`: what cannot be read of it is worth a warning.
+    pub(super) fn read(
+        &mut self,
+        pid: u32,
+        before: Option<&Image>,
+        is_target: bool,
+    ) -> Result<Image, process::Error> {
         let early = self.early.remove(&pid);
         let (image, requests) = process::read_mappings(pid, &self.files, before.or(early.as_ref()))?;
-        requests.into_iter().for_each(|request| self.opener.ask(request));
+        requests.into_iter().for_each(|request| self.ask(request, is_target));
         Ok(image)
     }
 
     /// Reads a target whose life is not followed yet, so that its files are opened by the time it is.
     pub(super) fn read_early(&mut self, pid: u32) -> Result<(), process::Error> {
-        let image = self.read(pid, None)?;
+        let image = self.read(pid, None, true)?;
         self.early.insert(pid, image);
         Ok(())
     }
@@ -47,10 +52,17 @@ impl TargetFiles {
         self.early.values()
     }
 
-    /// Adds a mapping to an image.
-    pub(super) fn map(&mut self, image: &mut Image, mapping: &NewMapping<'_>) {
+    /// Adds a mapping to an image of a target, or of another process.
+    pub(super) fn map(&mut self, image: &mut Image, mapping: &NewMapping<'_>, is_target: bool) {
         let request: Option<OpenRequest> = image.apply_mmap(mapping, &self.files);
-        request.into_iter().for_each(|request| self.opener.ask(request));
+        request.into_iter().for_each(|request| self.ask(request, is_target));
+    }
+
+    fn ask(&mut self, request: OpenRequest, is_target: bool) {
+        if !is_target {
+            request.file().set_of_no_target();
+        }
+        self.opener.ask(request);
     }
 
     /// Whether files were asked for since the answers were last taken.
@@ -77,7 +89,8 @@ impl TargetFiles {
         self.files.prune();
     }
 
-    pub(super) fn counts(&self) -> OpenCounts {
-        self.files.counts()
+    /// Files that targets map and that could not be opened.
+    pub(super) fn failures(&self) -> OpenCounts {
+        self.files.failures_of_targets()
     }
 }
