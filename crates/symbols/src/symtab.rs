@@ -32,14 +32,11 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     start: u64,
-    /// With [`SIZELESS`], if it ends where the next one begins.
+    /// Longer symbols are cut.
     size: u32,
     /// Position in the string table.
     name: u32,
 }
-
-/// The bit of a size that says that the symbol has none.
-const SIZELESS: u32 = 1 << 31;
 
 /// What a table says of an address.
 #[derive(Clone, Debug)]
@@ -63,6 +60,8 @@ impl<N> Found<N> {
 #[derive(Debug)]
 pub(crate) struct SymbolTable {
     intervals: Vec<Interval>,
+    /// Starts of the intervals of symbols without a size, which end where the next one begins. Sorted.
+    sizeless: Vec<u64>,
     strings: Section,
     /// Whether there are more than [`MAX_ENTRIES`] or [`MAX_FUNCTIONS`].
     is_cut: bool,
@@ -130,9 +129,9 @@ impl SymbolTable {
             }
             entry.start >= function_end
         });
-        let intervals = flatten(&source, &entries);
+        let (intervals, sizeless) = flatten(&source, &entries);
         file.release();
-        Some(Self { intervals, strings, is_cut })
+        Some(Self { intervals, sizeless, strings, is_cut })
     }
 
     /// Whether a file has such a table.
@@ -148,7 +147,7 @@ impl SymbolTable {
         let Some(interval) = behind.checked_sub(1).and_then(|index| self.intervals.get(index)) else {
             return Found::nothing(0..next);
         };
-        let end = interval.start.saturating_add(u64::from(interval.size & !SIZELESS));
+        let end = interval.start.saturating_add(u64::from(interval.size));
         if address >= end {
             return Found::nothing(end..next);
         }
@@ -156,7 +155,7 @@ impl SymbolTable {
         Found {
             around: interval.start..end,
             symbol: name.map(|name| (name, interval.start)),
-            has_size: interval.size & SIZELESS == 0,
+            has_size: self.sizeless.binary_search(&interval.start).is_err(),
         }
     }
 
@@ -170,7 +169,7 @@ impl SymbolTable {
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.intervals.capacity() * size_of::<Interval>()
+        self.intervals.capacity() * size_of::<Interval>() + self.sizeless.capacity() * size_of::<u64>()
     }
 }
 
@@ -250,18 +249,20 @@ impl<'f> Source<'f> {
     }
 }
 
-/// `entries` are sorted by start, without equal starts.
-fn flatten(source: &Source<'_>, entries: &[Entry]) -> Vec<Interval> {
-    let mut out: Vec<Interval> = Vec::with_capacity(entries.len());
-    let mut push = |start: u64, end: u64, (name, flag): (u32, u32)| {
-        if let (true, Ok(size)) = (end > start, u32::try_from(end.saturating_sub(start)))
-            && size < SIZELESS
-        {
-            out.push(Interval { start, size: size | flag, name });
+/// The intervals, and the starts of those without a size. `entries` are sorted by start, without equal starts.
+fn flatten(source: &Source<'_>, entries: &[Entry]) -> (Vec<Interval>, Vec<u64>) {
+    let (mut out, mut sizeless) = (Vec::with_capacity(entries.len()), Vec::new());
+    let mut push = |start: u64, end: u64, (name, has_size): (u32, bool)| {
+        if end > start {
+            let size = u32::try_from(end - start).unwrap_or(u32::MAX);
+            out.push(Interval { start, size, name });
+            if !has_size {
+                sizeless.push(start);
+            }
         }
     };
     // Symbols that have begun and not ended, the innermost last.
-    let mut open: Vec<(u64, (u32, u32))> = Vec::new();
+    let mut open: Vec<(u64, (u32, bool))> = Vec::new();
     let mut at = 0;
     for (position, entry) in entries.iter().enumerate() {
         let start = entry.start;
@@ -280,12 +281,12 @@ fn flatten(source: &Source<'_>, entries: &[Entry]) -> Vec<Interval> {
             let section_end = source.section(start).map_or(start, |section| section.end);
             entries.get(position + 1).map_or(section_end, |next| next.start.min(section_end))
         };
-        open.push((end, (entry.name, if entry.end > start { 0 } else { SIZELESS })));
+        open.push((end, (entry.name, entry.end > start)));
     }
     while let Some((end, name)) = open.pop() {
         push(at, end, name);
         at = at.max(end);
     }
     out.shrink_to_fit();
-    out
+    (out, sizeless)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use profile::Svma;
 use symbols::Symbolizer;
 
-use crate::{object, options};
+use crate::{names, object, options, symbolize};
 
 const TEXT: u64 = 0x1000;
 const SYMBOLS: u64 = 0x10000;
@@ -119,4 +119,20 @@ fn many_symbols_at_one_address_are_compared_quickly() {
     assert_eq!(names[0][0].name.len(), MAX_TEXT);
     // Longer by a factor of 1000 if each step of the sort reads two names of 64 KiB.
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+/// Code of 3 GiB under one symbol, and more than 4 GiB under another one.
+#[test]
+fn long_symbols_have_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = library(dir.path(), 3, &[(1, 1, TEXT), (2, 6, TEXT + (3 << 30))], b"\0long\0longer\0");
+    let file = File::options().write(true).open(&path).unwrap();
+    for (symbol, size) in [(1, 3u64 << 30), (2, 5 << 30)] {
+        file.write_all_at(&size.to_le_bytes(), SYMBOLS + symbol * SYMBOL + 16).unwrap();
+    }
+    // The size of `.text`.
+    file.write_all_at(&(8u64 << 30).to_le_bytes(), 0x200 + 64 + 32).unwrap();
+    let addresses = [TEXT, TEXT + (3 << 30) - 1, TEXT + (3 << 30), TEXT + (7 << 30) - 2];
+    let names: Vec<_> = symbolize(&path, &addresses).iter().map(|lines| names(lines).join(" ")).collect();
+    assert_eq!(names, ["long", "long", "longer", "longer"]);
 }
