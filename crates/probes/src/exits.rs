@@ -142,8 +142,8 @@ impl Symbols for CodeIndex {
         self.covering(address).is_some_and(|extent| extent.start == address && extent.is_part)
     }
 
-    fn import(&self, slot: u64) -> Option<String> {
-        self.imports.get(&slot).cloned()
+    fn import(&self, slot: u64) -> Option<&str> {
+        self.imports.get(&slot).map(String::as_str)
     }
 }
 

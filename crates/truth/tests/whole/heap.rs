@@ -88,18 +88,21 @@ fn is_near(estimate: i64, truth: i64, bytes: i64, rate: f64) -> bool {
     (estimate - truth).abs() as f64 <= relative * truth as f64 + 1.0
 }
 
-/// Five standard deviations of what rounding adds to the objects in use: a sample stands for a fraction of an object too, which counts at random, once
-/// when it is allocated and once when it is freed.
-fn rounding(allocated_bytes: i64, rate: f64) -> i64 {
-    (5.0 * (0.5 * allocated_bytes as f64 / rate).sqrt()) as i64
+/// Five standard deviations of what rounding adds: a sample stands for whole objects and a fraction of one, which counts at random.
+fn rounding(samples: f64, fraction: f64) -> f64 {
+    5.0 * (samples * fraction * (1.0 - fraction)).sqrt()
 }
 
-/// Five standard deviations of what rounding adds to allocated objects of one size: the fraction of the number of objects that a sample stands for counts
-/// at random.
+/// The most that rounding adds to the objects in use: a fraction counts once when it is allocated and once when it is freed.
+fn rounding_in_use(allocated_bytes: i64, rate: f64) -> i64 {
+    rounding(2.0 * allocated_bytes as f64 / rate, 0.5) as i64
+}
+
+/// Rounding of allocated objects of one size: all samples have the same fraction.
 fn rounding_of(objects: i64, bytes: i64, rate: f64) -> f64 {
     let (objects, bytes) = (objects as f64, bytes as f64);
     let weight = 1.0 / (1.0 - (-bytes / objects / rate).exp());
-    5.0 * (objects / weight * weight.fract() * (1.0 - weight.fract())).sqrt()
+    rounding(objects / weight, weight.fract())
 }
 
 /// Runs a program that samples, and records it between its first line and `done`. Its lines, and what was recorded.
@@ -121,7 +124,7 @@ fn check_estimates(capture: &Capture, lines: &[String], rate: f64) {
     for (name, truth) in &sites {
         let found = of(capture, name);
         for (value, bytes) in [(0, 1), (1, 1), (2, 3), (3, 3)] {
-            let slack = if value == 2 { rounding(truth[1], rate) } else { 0 };
+            let slack = if value == 2 { rounding_in_use(truth[1], rate) } else { 0 };
             let distance = (found[value] - truth[value]).abs().saturating_sub(slack).max(0);
             assert!(
                 is_near(truth[value] + distance, truth[value], truth[bytes], rate),

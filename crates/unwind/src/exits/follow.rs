@@ -214,7 +214,7 @@ impl<'f, 'e> Follow<'f, 'e> {
         let import = self.import_at(to);
         let is_start = import.is_some() || self.begins_function(to);
         match (self.question.jumps_out, import) {
-            (JumpsOut::Follow, Some(to)) => Err(Unfollowed::Import { at, to }),
+            (JumpsOut::Follow, Some(to)) => Err(Unfollowed::Import { at, to: to.to_owned() }),
             (JumpsOut::Follow, None) => {
                 self.pending.push((to, Some(from)));
                 Ok(())
@@ -241,7 +241,7 @@ impl<'f, 'e> Follow<'f, 'e> {
         let at = jump.ip();
         if let Some(slot) = slot_of(jump) {
             let name = self.question.symbols.import(slot);
-            let callee = name.as_deref().map(Callee::Import);
+            let callee = name.map(Callee::Import);
             return match (callee, self.question.jumps_out) {
                 (Some(callee), _) if (self.question.ends_at)(callee) => Ok(()),
                 (_, JumpsOut::Exit) => {
@@ -249,7 +249,7 @@ impl<'f, 'e> Follow<'f, 'e> {
                     Ok(())
                 }
                 (_, JumpsOut::Follow) => match name {
-                    Some(to) => Err(Unfollowed::Import { at, to }),
+                    Some(to) => Err(Unfollowed::Import { at, to: to.to_owned() }),
                     None => Err(Unfollowed::IndirectJump { at }),
                 },
             };
@@ -319,16 +319,16 @@ impl<'f, 'e> Follow<'f, 'e> {
     /// Whether a path ends with a call of a function, or with a jump to it.
     fn ends_at(&self, function: u64) -> bool {
         (self.question.ends_at)(Callee::At(function))
-            || self.import_at(function).is_some_and(|name| (self.question.ends_at)(Callee::Import(&name)))
+            || self.import_at(function).is_some_and(|name| (self.question.ends_at)(Callee::Import(name)))
     }
 
     fn ends_at_import(&self, slot: u64) -> bool {
         let name = self.question.symbols.import(slot);
-        name.is_some_and(|name| (self.question.ends_at)(Callee::Import(&name)))
+        name.is_some_and(|name| (self.question.ends_at)(Callee::Import(name)))
     }
 
     /// The function of another file that the stub at an address leads to.
-    fn import_at(&self, address: u64) -> Option<String> {
+    fn import_at(&self, address: u64) -> Option<&str> {
         let is_stub = self.index.covering(address).is_none_or(|code| code.kind == Kind::Stubs);
         let code =
             self.image.code_at(address).filter(|_| is_stub).and_then(|_| self.image.bytes_at(address))?;

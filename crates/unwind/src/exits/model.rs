@@ -14,7 +14,7 @@ pub trait Symbols {
     /// Whether the symbol at an address names a part of a function, as `f.cold`.
     fn is_part(&self, address: u64) -> bool;
     /// The function whose address the loader writes to this place.
-    fn import(&self, slot: u64) -> Option<String>;
+    fn import(&self, slot: u64) -> Option<&str>;
 }
 
 /// A function that is called or jumped to.
