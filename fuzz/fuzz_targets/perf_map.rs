@@ -1,10 +1,12 @@
-//! Any bytes as perf map, read in two pieces: no panic, memory in proportion to what was read; what is found covers its address.
+//! Reads any bytes as a perf map, in two pieces, with mappings of code that become known later. There is no panic, memory is in proportion to
+//! the bytes, few of them are read again, and an entry covers its address.
 #![no_main]
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use profile::Avma;
-use symbols::PerfMap;
+use symbols::{CodeRanges, PerfMap};
 
 #[path = "../allocations.rs"]
 mod allocations;
@@ -23,6 +25,18 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     check(&map);
     map.read_anew();
     check(&map);
+    let mut code = CodeRanges::default();
+    for start in [0, 0x1000, 0x1200, 0x20] {
+        code.add(Avma(start)..Avma(start + 0x180));
+        map.within(Arc::new(code.clone()));
+        check(&map);
+        map.refresh();
+        check(&map);
+        // Nothing new is known.
+        let read = map.bytes_read();
+        (0..3).for_each(|_| _ = map.refresh());
+        assert_eq!(map.bytes_read(), read);
+    }
     assert!(map.malformed_lines() <= 2 * bytes.len() as u64 + 2);
 });
 

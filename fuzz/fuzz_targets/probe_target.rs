@@ -1,9 +1,9 @@
-//! Any bytes as ELF file: looking for places of probes neither panics nor hangs, and places are inside of the file.
+//! Any bytes as ELF file: looking for places of probes, and for the ends of functions, neither panics nor hangs, and places are inside of the file.
 #![no_main]
 
 use std::path::Path;
 
-use probes::{Binary, Target};
+use probes::{Binary, CallReturns, Target};
 
 libfuzzer_sys::fuzz_target!(|file: &[u8]| {
     let Ok(binary) = Binary::of_bytes(Path::new("file"), file.to_vec()) else { return };
@@ -13,6 +13,14 @@ libfuzzer_sys::fuzz_target!(|file: &[u8]| {
         if let Ok(location) = binary.locate(&target) {
             let place = binary.place(&location);
             assert!(location.offset < len && place.offset < len);
+            if let Ok(exits) = binary.exits(&target, &location) {
+                assert!(exits.iter().all(|exit| exit.offset < len));
+            }
+            for inner in [true, false] {
+                if let Ok(CallReturns::At(offsets)) = binary.call_returns(&location, &|_| inner) {
+                    assert!(offsets.iter().all(|offset| *offset < len));
+                }
+            }
             for text in ["n", "argv->a.b", "p->next->x:u32"] {
                 let _any_answer = binary.parameter(&target, &location, &place, text);
             }
