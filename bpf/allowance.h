@@ -20,14 +20,14 @@
 #define LASTING_SHIFT 12 /* 0.24 MiB a second */
 #define LASTING_BYTES (8ULL << 20)
 /*
- * Its samples below such rules: their number is that of the samples, not of what the process does, and such code may be
- * most of a program, as all functions are that the loader audits (LD_AUDIT). Half of the machine's allowance is left to
+ * Its samples below such rules. The sampling rate bounds their number, not the work of the process. Such code may be
+ * most of a program: all functions that the loader audits are (LD_AUDIT). Half of the machine's allowance is left to
  * others.
  */
 #define SAMPLED_SHIFT 6 /* 15 MiB a second */
 #define SAMPLED_BYTES (MACHINE_BYTES / 2)
 
-/* What bounds the stacks of a process that end in the same way. */
+/* Bounds the stacks of a process that end in the same way. */
 struct allowance {
 	volatile u64 *until;
 	u64 at_once;

@@ -21,7 +21,7 @@ use sys::filemap::FileMap;
 const VDSO: &str = "[vdso]";
 /// Perf maps that are kept.
 const MAX_MAPS: usize = 64;
-/// Perf maps that are reported with what is not used of them. Others are counted.
+/// Shortfalls of perf maps that are reported in full. Others are counted.
 const MAX_REPORTED: usize = 8;
 
 /// Finds files in directories that the user named, or at their paths.

@@ -76,7 +76,7 @@ pub(crate) fn debug_frame(image: &Image<'_>, rules: &mut RuleSet, stats: &mut St
     layer
 }
 
-/// The code that descriptions in `.debug_frame` cover, each up to the next one, by address. The code itself may be in another file.
+/// Ranges of code that descriptions in `.debug_frame` cover, sorted and disjoint. The code itself may be in another file.
 pub(crate) fn described_in_debug_frame(image: &Image<'_>) -> Vec<Range<u64>> {
     let described = in_debug_frame(image, |section| {
         image.touch_all(section.data.len() as u64);
@@ -84,7 +84,7 @@ pub(crate) fn described_in_debug_frame(image: &Image<'_>) -> Vec<Range<u64>> {
         fdes.map(|fde| fde.start..fde.end).filter(|code| !code.is_empty()).collect::<Vec<_>>()
     });
     let mut described = described.unwrap_or_default();
-    // Of several at one address the longest is kept.
+    // The longest range at an address is kept.
     described.sort_by_key(|code| (code.start, Reverse(code.end)));
     described.dedup_by_key(|code| code.start);
     for index in 1..described.len() {

@@ -101,7 +101,7 @@ impl FunctionIndex {
     }
 
     /// The end of the code that surely belongs to the function that begins at `start`: at most `limit`, where other code is known to begin.
-    /// Code behind the end may belong to another function. Without the code of the file, `.debug_frame` tells the end; else only the byte at
+    /// Code behind the end may belong to another function. Without the code of the file, `.debug_frame` shows the end; else only the byte at
     /// `start` is sure. `elf` is the file that this was read from.
     pub fn end(&mut self, elf: &[u8], start: u64, limit: u64, release: &dyn Fn()) -> u64 {
         let image = Image::parse_without_code(elf).map(|image| image.releasing(release));

@@ -50,7 +50,7 @@ impl<'a> Image<'a> {
         if image.code.is_empty() { Err(Error::NoExecutableSegment) } else { Ok(image) }
     }
 
-    /// The same for a file that may have no code, as a separate debug file.
+    /// Parses a file that may have no code, such as a separate debug file.
     pub(crate) fn parse_without_code(data: &'a [u8]) -> Result<Self, Error> {
         let layout = Layout::parse(data).ok_or(Error::NotElf)?;
         let machine = Machine::of(layout.machine).ok_or(Error::Machine(layout.machine.0))?;

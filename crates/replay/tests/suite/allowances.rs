@@ -1,4 +1,4 @@
-//! How many bytes of unwalked stacks a process may send, and what is left to others.
+//! The bytes of unwalked stacks that a process may send, and those that are left to others.
 
 use replay::End;
 use replay::Unsent;
@@ -25,7 +25,7 @@ fn sent(pid: u32, end: End, sampled: bool, seconds: std::ops::Range<u64>) -> (u6
     (bytes / MIB, why)
 }
 
-/// Of the samples below rules that the kernel does not evaluate, one process may send half of what the machine may.
+/// One process may send half of the machine's samples below rules that the kernel does not evaluate.
 #[test]
 fn one_process_leaves_half_of_the_machine_to_others() {
     let (first, why) = sent(7, End::UnsupportedRule, true, 100..110);

@@ -1,6 +1,7 @@
 //! The walker of `bpf/` against other unwinders, truth and itself: no privileges needed.
 #![allow(clippy::unwrap_used)]
 
+mod allowances;
 mod claims;
 mod ends;
 mod go_stack;
@@ -8,7 +9,6 @@ mod hash;
 mod hostile;
 mod image;
 mod interrupted;
-mod allowances;
 mod leaf_code;
 mod memo;
 mod python;

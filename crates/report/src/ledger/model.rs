@@ -85,7 +85,8 @@ pub struct Ledger {
     pub not_run_yet: u64,
     /// Off-CPU intervals without a stack, of threads that slept at the start and ran before their stack was read. Known at the end.
     pub asleep_before: u64,
-    /// Walks by frame pointer, in code without unwind information, whose innermost frame may not be set up: its caller may be missing.
+    /// Walks by frame pointer, in code without unwind information, whose innermost frame may not be set up: its caller may be missing. Also
+    /// walks at a return whose address cannot be read.
     pub leaves_undecided: u64,
     /// Stacks that were walked in user space, because their unwind tables were not ready.
     pub deferred: u64,

@@ -1,6 +1,6 @@
 //! Lines of perf maps.
 
-/// Reads `START SIZE NAME`: the first address, the address after the last one, and the name, which may hold blanks.
+/// Reads `START SIZE NAME` as the first address, the end, and the name. A name may hold blanks.
 pub(super) fn parse_line(line: &str) -> Option<(u64, u64, &str)> {
     let (start, rest) = line.split_once(' ')?;
     let (size, name) = rest.split_once(' ')?;

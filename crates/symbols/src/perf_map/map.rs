@@ -29,7 +29,7 @@ const MAX_LINE: usize = 64 << 10;
 /// Unused names are thrown away after at least this many bytes were added.
 const MIN_GROWTH: usize = 16 << 20;
 const CHUNK: usize = 1 << 18;
-/// Refused entries that are remembered. Of further ones, any new mapping may make one valid.
+/// Refused entries that are remembered. If there are more, any new mapping may make an entry valid.
 const MAX_REFUSED: usize = 1 << 10;
 
 /// A named piece of JIT code.
@@ -72,7 +72,7 @@ pub struct PerfMap {
     code: Option<Arc<CodeRanges>>,
     /// Entries that are longer than a function, or lie within no one mapping.
     misplaced: u64,
-    /// Start and end of entries that lie within no one mapping so far, up to [`MAX_REFUSED`].
+    /// Start and end of refused entries that a new mapping may make valid, up to [`MAX_REFUSED`].
     refused: BTreeSet<(u64, u64)>,
     /// An entry lies within no one mapping and may have hidden others, or refused entries are valid now.
     is_in_doubt: Cell<bool>,
@@ -321,8 +321,8 @@ impl PerfMap {
         self.misplaced
     }
 
-    /// Whether names may be missing because the map is too large to be read again for each new mapping: an entry that lies within no
-    /// one mapping hides others, or a refused entry lies within one by now.
+    /// Whether names may be missing because the map is too large to be read again for each new mapping. An entry that lies in a mapping
+    /// in part hides others, or a refused entry became valid.
     #[must_use]
     pub fn is_left_in_doubt(&self) -> bool {
         self.left_in_doubt

@@ -8,8 +8,8 @@
 //!
 //! Text of a target may look like entries: V8 writes the source of a regular expression into its map as it is. So an entry has at most
 //! 64 MiB, and lies within one executable mapping without a file, as far as those are known ([`PerfMap::within`]). A mapping that becomes
-//! known later may make a refused entry valid: then the map is read again, up to 512 MiB altogether. What is refused is reported
-//! ([`perf_map_shortfall`]).
+//! known later may make a refused entry valid: then the map is read again, up to 512 MiB altogether. Refused entries are
+//! reported ([`perf_map_shortfall`]).
 
 mod code_ranges;
 mod error;

@@ -1,8 +1,8 @@
-//! What is not used of a perf map.
+//! The report on unused parts of a perf map.
 
 use super::map::PerfMap;
 
-/// What is not used of the perf map of a process, and why. `None`: all of it is used.
+/// Reports unused parts of the perf map of a process, and why they are unused. `None`: all of it is used.
 #[must_use]
 pub fn perf_map_shortfall(map: &PerfMap, pid: u32) -> Option<String> {
     if map.is_spent() {
@@ -20,7 +20,7 @@ pub fn perf_map_shortfall(map: &PerfMap, pid: u32) -> Option<String> {
     (!reasons.is_empty()).then(|| not_all(pid, &reasons.join(", ")))
 }
 
-/// Why a perf map is read no further of which [`PerfMap::MAX_READ`] bytes were read.
+/// Reports that [`PerfMap::MAX_READ`] bytes of a perf map were read, so that it is read no further.
 #[must_use]
 pub fn spent_perf_map(pid: u32) -> String {
     let limit = PerfMap::MAX_READ >> 30;

@@ -133,7 +133,7 @@ fn functions_in_assembly_keep_their_names_as_far_as_control_goes() {
     assert_eq!(named(&path, borders[5]), "");
 }
 
-/// Two functions without sizes: `.debug_frame` describes the first one.
+/// `.debug_frame` describes the first of two functions without sizes.
 const DESCRIBED: &str = r#"
     .cfi_sections .debug_frame
     .text
