@@ -230,3 +230,27 @@ fn own_vdso() -> Option<Vec<u8>> {
     File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, start).ok()?;
     Some(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_that_are_refused_are_reported() {
+        let map = testkit::PerfMap::of(std::process::id());
+        map.write("1000 10 leaf\n1ff0 20 beyond\nnonsense\n").unwrap();
+        let mut files = RecordedFiles::new(&[], SystemTime::now());
+        files.end();
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let mut name = |address| files.jit_name(pid, address, 0x1000..0x2000).map(|name| name.function.name);
+        assert_eq!((name(0x1008).as_deref(), name(0x1ff8)), (Some("leaf"), None));
+        let told = files.shortfalls();
+        assert!(
+            told.len() == 1 && told[0].contains("1 malformed lines, 1 entries that do not lie"),
+            "{told:?}"
+        );
+        // Processes beyond the limit.
+        (1 << 22..(1 << 22) + 70).for_each(|pid| assert!(files.jit_name(pid, 0, 0..1).is_none()));
+        assert!(files.shortfalls()[1].contains("perf maps of 7 more processes"), "{:?}", files.shortfalls());
+    }
+}

@@ -4,7 +4,6 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crate::End;
 use crate::abi::MAX_FRAMES;
 use crate::python::{MAX_PYTHON_FRAMES, Python};
 use crate::return_probe::ReturnProbe;
@@ -177,27 +176,10 @@ pub fn sample_weight(size: u64, rate: u64) -> u64 {
     unsafe { replay_sample_weight(size, rate) }
 }
 
-/// Why an unwalked stack is not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsent {
-    /// Its process has sent its share.
-    OfProcess,
-    /// All processes together have.
-    OfMachine,
-}
-
-/// Sends an unwalked stack of a process whose walk ended as `end`, unless the allowances refuse it. They belong to the calling thread, and are unused
-/// at first.
-///
-/// # Errors
-/// Why it is not sent.
-pub fn send_stack(pid: u32, end: End, sampled: bool, now_ns: u64, bytes: u64) -> Result<(), Unsent> {
+/// See [`crate::send_stack`]. Not 0: the allowances refuse it.
+pub(crate) fn send_stack(pid: u32, end: u32, sampled: bool, now_ns: u64, bytes: u64) -> u32 {
     // SAFETY: it uses its arguments and memory of the calling thread.
-    match unsafe { replay_send_stack(pid, end as u32, sampled.into(), now_ns, bytes) } {
-        0 => Ok(()),
-        1 => Err(Unsent::OfProcess),
-        _ => Err(Unsent::OfMachine),
-    }
+    unsafe { replay_send_stack(pid, end, sampled.into(), now_ns, bytes) }
 }
 
 /// The hash by which the programs tell stacks apart, of frames from the root on, with their marks.
