@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use truth::profiler::{Profiler, agent_path};
 use truth::run::Plan;
 
-/// Measures perf-agent beside other profilers. All but `symbolize`, `symbol-table` and `report` need root.
+/// Measures perf-agent beside other profilers. All but `symbolize`, `symbol-table`, `wrong` and `report` need root.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
@@ -54,6 +54,8 @@ enum Task {
     Build(BuildArgs),
     /// Real programs: share of complete stacks, next to `perf record --call-graph dwarf` in the same run.
     Real(RealArgs),
+    /// Pass or fail: pairs of frames in profiles that cannot be true by the machine code of their files. Needs no root.
+    Wrong(WrongArgs),
     /// Shares of CPU time in Go programs of several versions, beside Go's own CPU profile of the same seconds.
     GoProfile(GoProfileArgs),
     /// Start-up of the library over a synthetic fleet, with the time for each binary's unwind table: a JSON file for each
@@ -352,6 +354,13 @@ struct WithArgs {
 }
 
 #[derive(Debug, Args)]
+struct WrongArgs {
+    /// Profiles in the format of pprof, of files that are still where they were.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 struct ReportArgs {
     /// The JSON files.
     #[arg(required = true)]
@@ -427,6 +436,7 @@ fn run(cli: &Cli) -> Result<()> {
             let plan = Plan { seconds: args.seconds, rate_hz: args.rate };
             table::real::real(&args.only, &Profiler::agent(&[])?, plan)
         }
+        Task::Wrong(args) => table::wrong::wrong(&args.files),
         Task::GoProfile(args) => {
             let plan = Plan { seconds: args.seconds, rate_hz: args.rate };
             table::go_profile::go_profile(out, &Profiler::agent(&args.more)?, plan, &args.only)

@@ -12,6 +12,7 @@ pub mod check;
 pub mod compile;
 pub mod frame;
 pub mod leftovers;
+pub mod pairs;
 pub mod pattern;
 pub mod perf_output;
 pub mod profiler;

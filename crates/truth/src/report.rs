@@ -49,9 +49,9 @@ impl Check<'_> {
             Ok(Outcome::Passed(verdict)) => Ok(format!("ok       {}", line(&verdict))),
             Ok(Outcome::Skipped(why)) => Ok(format!("left out: {} because {why}", program.name)),
             Ok(Outcome::Failed(verdict, why)) => {
-                let wrong = verdict.wrong.iter().take(5);
+                let inexact = verdict.inexact.iter().take(5);
                 let stacks: String =
-                    wrong.map(|(count, stack)| format!("\n         {count:6} x {stack}")).collect();
+                    inexact.map(|(count, stack)| format!("\n         {count:6} x {stack}")).collect();
                 Err(format!("{}  {why}{stacks}", line(&verdict)))
             }
             Err(error) => Err(format!("{:34} {error:#}", program.name)),

@@ -42,7 +42,8 @@ impl Roots {
         stack.truncated.is_none() && stack.frames.first().is_some_and(|frame| self.is_root(frame))
     }
 
-    fn is_root(&self, frame: &Frame) -> bool {
+    /// Whether a thread or a coroutine begins at this frame.
+    pub(crate) fn is_root(&self, frame: &Frame) -> bool {
         let named = |n: &str| THREAD_STARTS.contains(&n) || GO_STARTS.contains(&n) || n == COROUTINE_START;
         frame.name.as_deref().is_some_and(named)
             || (frame.svma != 0 && frame.module.starts_with('/') && self.ends_here(&frame.module, frame.svma))

@@ -26,15 +26,16 @@ pub struct Row {
 impl Row {
     /// The heading of the table.
     pub const HEADING: &'static str = "\
-| program | samples | rooted % | exact % | ns/sample | perf: samples | perf: rooted % | perf: exact % | perf: ns/sample |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|";
+| program | samples | rooted % | exact % | wrong | ns/sample | perf: samples | perf: rooted % | perf: exact % | perf: wrong | perf: ns/sample |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|";
 
     /// The row in markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
         let half = |(verdict, ns): &(Verdict, Option<f64>)| {
             let ns = ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
-            format!("{} | {:.2} | {:.2} | {ns}", verdict.samples, verdict.rooted_pct(), verdict.exact_pct())
+            let (samples, wrong) = (verdict.samples, verdict.wrong);
+            format!("{samples} | {:.2} | {:.2} | {wrong} | {ns}", verdict.rooted_pct(), verdict.exact_pct())
         };
         format!("| {} | {} | {} |", self.program, half(&self.agent), half(&self.perf))
     }

@@ -1,4 +1,5 @@
-//! How good a capture is: how many samples reach the start of their thread, how many show the true call chain.
+//! How good a capture is: how many samples reach the start of their thread, how many show the true call chain, and how many show
+//! another one without saying that something is missing.
 
 use crate::frame::{Capture, Stack};
 use crate::pattern::{Pattern, PatternError};
@@ -27,8 +28,10 @@ pub struct Verdict {
     pub silent: u64,
     /// Samples that were taken before their unwind tables were ready.
     pub early: u64,
-    /// The wrong stacks, most frequent first, at most ten.
-    pub wrong: Vec<(u64, String)>,
+    /// Samples that are not marked as truncated and do not follow the program's true chain in every frame.
+    pub wrong: u64,
+    /// The stacks that are not exact, most frequent first, at most ten.
+    pub inexact: Vec<(u64, String)>,
 }
 
 impl Verdict {
@@ -63,11 +66,12 @@ impl Verdict {
             if exact {
                 verdict.exact += stack.count;
             } else {
-                verdict.wrong.push((stack.count, stack.display()));
+                verdict.wrong += if stack.truncated.is_none() { stack.count } else { 0 };
+                verdict.inexact.push((stack.count, stack.display()));
             }
         }
-        verdict.wrong.sort_by(|a, b| b.cmp(a));
-        verdict.wrong.truncate(10);
+        verdict.inexact.sort_by(|a, b| b.cmp(a));
+        verdict.inexact.truncate(10);
         verdict
     }
 
@@ -119,8 +123,8 @@ mod tests {
         let program = Program { chains: vec!["_start main a b".into()], ..Program::default() };
         let verdict = Verdict::of(&capture, &program, &Roots::default()).unwrap();
         assert_eq!((verdict.samples, verdict.rooted, verdict.exact), (100, 95, 90));
-        assert_eq!((verdict.silent, verdict.early), (2, 1));
-        assert_eq!(verdict.wrong[0], (5, "_start > main > b".into()));
+        assert_eq!((verdict.silent, verdict.early, verdict.wrong), (2, 1, 7));
+        assert_eq!(verdict.inexact[0], (5, "_start > main > b".into()));
         assert!((verdict.rooted_pct() - 95.0).abs() < 1e-9 && (verdict.exact_pct() - 90.0).abs() < 1e-9);
         assert!((verdict.exact_pct_once_ready() - 9000.0 / 99.0).abs() < 1e-9);
     }

@@ -19,3 +19,4 @@ pub mod slowdown;
 pub mod startup;
 pub mod switches;
 pub mod symbolize;
+pub mod wrong;

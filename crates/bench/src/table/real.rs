@@ -27,7 +27,7 @@ pub fn real(only: &[String], agent: &Profiler, plan: Plan) -> Result<()> {
             perf.samples,
             perf.rooted_pct()
         );
-        for (count, stack) in agent.wrong.iter().take(3) {
+        for (count, stack) in agent.inexact.iter().take(3) {
             eprintln!("    {count} x {}", stack.chars().take(300).collect::<String>());
         }
         if agent.rooted_pct() < perf.rooted_pct() {

@@ -37,7 +37,7 @@ fn check_with(
             Ok(Outcome::Skipped(why)) => testkit::skipped(format_args!("{}: {why}", program.name)),
             Ok(Outcome::Failed(verdict, why)) => {
                 let stacks: Vec<String> = verdict
-                    .wrong
+                    .inexact
                     .iter()
                     .take(3)
                     .map(|(count, stack)| format!("    {count} x {stack}"))
