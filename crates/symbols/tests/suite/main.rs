@@ -1,6 +1,7 @@
 //! Names for addresses against the binutils and the Go tools, on programs compiled here.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+mod beside_all_symbols;
 mod cache;
 mod debug_files;
 mod declared_lengths;
