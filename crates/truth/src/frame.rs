@@ -1,5 +1,6 @@
 //! Frames, stacks and captures, in one form for all profilers.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// One physical frame: inlined functions are not frames.
@@ -79,6 +80,8 @@ impl Stack {
 pub struct Capture {
     /// Every distinct stack.
     pub stacks: Vec<Stack>,
+    /// The build-ids that the profiler found of mapped files, by their paths: several where files of containers have the same path.
+    pub build_ids: HashMap<String, Vec<Vec<u8>>>,
     /// The profiler's own ledger, `KEY=VALUE`.
     pub comments: Vec<String>,
     /// Kernel time of the profiler's programs, if it could be measured.

@@ -49,6 +49,11 @@ impl Roots {
             || (frame.svma != 0 && frame.module.starts_with('/') && self.ends_here(&frame.module, frame.svma))
     }
 
+    /// Whether Go's scheduler begins at this frame. Its stack is used again from there on, without another call.
+    pub(crate) fn is_scheduler(frame: &Frame) -> bool {
+        matches!(frame.name.as_deref(), Some("runtime.mstart0" | "runtime.mstart"))
+    }
+
     fn ends_here(&self, path: &str, svma: u64) -> bool {
         let key = (path.to_owned(), svma);
         if let Some(known) = self.by_unwind_information.borrow().get(&key) {

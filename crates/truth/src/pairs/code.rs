@@ -38,6 +38,8 @@ pub(super) struct Export {
 pub(super) struct Code {
     /// Executable segments: addresses, and the place of their bytes in the file.
     segments: Vec<(Range<u64>, usize)>,
+    /// The build-id, if the file has one.
+    pub(super) build_id: Option<Vec<u8>>,
     bytes: Vec<u8>,
     /// Extents by unwind information, in order.
     described: Vec<Range<u64>>,
@@ -68,6 +70,7 @@ impl Code {
                     code.segments.push((start..start.saturating_add(size), usize::try_from(at).ok()?));
                 }
             }
+            code.build_id = elf.build_id().ok().flatten().map(<[u8]>::to_vec);
             code.read_sections(&elf);
             code.read_symbols(&elf);
             code.read_slots(&elf);
@@ -109,7 +112,9 @@ impl Code {
         let is_function = |symbol: &object::Symbol<'_, '_>| {
             let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { return None };
             let kind = st_info.st_type();
-            let is_function = (kind == STT_FUNC || kind == STT_GNU_IFUNC) && symbol.is_definition();
+            // An undefined one with an address is that of a stub, which stands for the function in all files.
+            let has_code = !symbol.is_undefined() || symbol.address() != 0;
+            let is_function = (kind == STT_FUNC || kind == STT_GNU_IFUNC) && has_code;
             is_function.then_some(kind == STT_GNU_IFUNC)
         };
         for symbol in elf.symbols().chain(elf.dynamic_symbols()) {

@@ -72,9 +72,19 @@ impl Judge {
     /// A judge who knows these files, by the paths that frames have. Files that are not ELF files of x86-64 are left out.
     #[must_use]
     pub fn of(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
+        Self::of_wanted(files, |_, _| true)
+    }
+
+    /// The same without the files that are not `wanted` by their path and build-id.
+    fn of_wanted(
+        files: impl IntoIterator<Item = (String, Vec<u8>)>,
+        wanted: impl Fn(&str, Option<&[u8]>) -> bool,
+    ) -> Self {
         let (mut by_path, mut codes) = (HashMap::new(), Vec::new());
         for (path, bytes) in files {
-            if let Some(code) = Code::read(bytes) {
+            if let Some(code) = Code::read(bytes)
+                && wanted(&path, code.build_id.as_deref())
+            {
                 by_path.insert(path, codes.len());
                 codes.push(code);
             }
@@ -82,7 +92,8 @@ impl Judge {
         Self { by_path, files: Files::new(codes), ..Self::default() }
     }
 
-    /// A judge who knows all files of a capture that can be read.
+    /// A judge who knows all files of a capture that can be read, and that are those which the profiler saw: another file may be at the path of
+    /// one in a container.
     #[must_use]
     pub fn reading(capture: &Capture) -> Self {
         let frames = capture.stacks.iter().flat_map(|stack| &stack.frames);
@@ -90,7 +101,13 @@ impl Judge {
         paths.sort_unstable();
         paths.dedup();
         let read = |path: &str| Some((path.to_owned(), fs::read(path).ok()?));
-        Self::of(paths.into_iter().filter(|path| path.starts_with('/')).filter_map(read))
+        let files = paths.into_iter().filter(|path| path.starts_with('/')).filter_map(read);
+        Self::of_wanted(files, |path, build_id| {
+            match (capture.build_ids.get(path).map(Vec::as_slice), build_id) {
+                (Some([seen]), Some(read)) => seen == read,
+                (seen, read) => seen.is_none() && read.is_none(),
+            }
+        })
     }
 
     /// Judges a pair. The address of a caller is the last byte of its call, as profiles have it. `outermost`: the caller has no caller.
@@ -112,7 +129,7 @@ impl Judge {
         if let Some(fate) = self.known.get(&[from, to]) {
             return *fate;
         }
-        let fate = self.judge(from, to, caller, outermost);
+        let fate = if resumes(callee) { Fate::Entry } else { self.judge(from, to, caller, outermost) };
         self.known.insert([from, to], fate);
         fate
     }
@@ -147,6 +164,8 @@ impl Judge {
             Fate::NoExtent
         } else if reach.leads_anywhere || reach.binds && self.is_loader(to.0) {
             Fate::IndirectJump
+        } else if outermost && Roots::is_scheduler(caller) {
+            Fate::Entry
         } else {
             Fate::OtherTarget
         }
@@ -157,6 +176,11 @@ impl Judge {
         let name = |path: &String| path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-"));
         self.by_path.iter().any(|(path, number)| *number == file && name(path))
     }
+}
+
+/// Whether a frame is that of the function by which Go's scheduler resumes a goroutine: what is outside of it was not called, and continues there.
+fn resumes(callee: &Frame) -> bool {
+    matches!(callee.name.as_deref(), Some("gogo" | "runtime.gogo"))
 }
 
 /// What was found in a capture.

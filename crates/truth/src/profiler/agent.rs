@@ -1,5 +1,6 @@
 //! perf-agent: command line, and stacks out of its pprof file.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -87,7 +88,16 @@ pub fn read_pprof(file: &Path) -> Result<Capture> {
         }
         stack
     });
+    let mut build_ids: HashMap<String, Vec<Vec<u8>>> = HashMap::new();
+    for mapping in &profile.mappings {
+        let Some(id) = &mapping.build_id else { continue };
+        let known = build_ids.entry(mapping.filename.clone()).or_default();
+        if !known.iter().any(|known| known == id.as_bytes()) {
+            known.push(id.as_bytes().to_vec());
+        }
+    }
     Ok(Capture {
+        build_ids,
         stacks: stacks.collect(),
         comments: profile.comments.clone(),
         kernel_ns: None,
