@@ -88,7 +88,13 @@ pub fn table(programs: &[Program], out: &Path, agent: &Profiler, plan: Plan) -> 
             continue;
         }
         match table::measure(program, out, agent, plan) {
-            Ok(row) => println!("{}", row.markdown()),
+            Ok(row) => {
+                println!("{}", row.markdown());
+                let unmarked = row.agent.0.inexact.iter().filter(|(_, stack)| !stack.starts_with('['));
+                for (count, stack) in unmarked {
+                    eprintln!("    {count} x {stack}");
+                }
+            }
             Err(error) => println!("| {} | failed: {error:#} |", program.name),
         }
     }

@@ -7,7 +7,7 @@ use crate::compile::{Build, Compiler};
 const PROFILE: &str = "{sources}/goprofile.go";
 /// Below a function of the program: the runtime, on whichever stack, packages of Go, and with cgo the C library.
 const LIBRARY: &str = "(@libc / _cgo_* / x_cgo_* / runtime.* / internal/* / time.* / sync* / syscall.* / strconv.* / os* / gogo / gcWriteBarrier* / gosave* / callRet / \
-                       memeqbody / aeshashbody / indexbytebody / cmpbody / countbody / @[vdso]){0,60}";
+                       memeqbody / aeshashbody / expandAVX512* / indexbytebody / cmpbody / countbody / @[vdso]){0,60}";
 /// Goroutines and threads of the runtime itself, and a goroutine of the program before its function is called.
 const RUNTIME: &str = "(runtime.goexit / runtime.mstart / runtime.mstart0 / runtime.clone / _rt0_amd64_linux / _rt0_amd64 / \
                        runtime.rt0_go) (runtime/pprof.* / compress/* / bytes.* / text/* / fmt.* / bufio.* / io.* / main.main*){0,12}";
@@ -90,6 +90,8 @@ fn shared_library() -> Program {
         "{out}/gohost {out}/libgocgo.so call back",
     )
     .chain(format!("{MAIN} call {CALLED} {LIBRARY}"))
+    // It compares its arguments.
+    .chain(format!("{MAIN} @libc{{0,1}}"))
     .chain(format!(
         "runtime.goexit main.start.*{{0,1}} main.back (main._Cfunc_* / runtime.* / _cgo_* / c_back){{0,8}} {CALLED} \
          {LIBRARY}"
