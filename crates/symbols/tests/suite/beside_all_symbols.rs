@@ -27,7 +27,7 @@ fn plain(name: &str) -> &str {
 }
 
 impl Known {
-    /// Reads both symbol tables of a file. None: the tool is missing.
+    /// Reads both symbol tables of a file. Returns `None` if the tool is missing.
     fn read(path: &Path) -> Option<Self> {
         let text = run(Path::new("/"), &["readelf", "-sW", path.to_str().unwrap()])?;
         let mut known = Self::default();

@@ -22,7 +22,7 @@ use reach::Files;
 /// Wrong pairs that are shown.
 const SHOWN: usize = 50;
 
-/// What is known of a pair.
+/// The judgement of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fate {
     /// The call before the return address leads to the callee.
@@ -75,7 +75,7 @@ impl Judge {
         Self::of_wanted(files, |_, _| true)
     }
 
-    /// The same without the files that are not `wanted` by their path and build-id.
+    /// As [`Self::of`], but only files whose path and build-id are `wanted`.
     fn of_wanted(
         files: impl IntoIterator<Item = (String, Vec<u8>)>,
         wanted: impl Fn(&str, Option<&[u8]>) -> bool,
@@ -178,12 +178,12 @@ impl Judge {
     }
 }
 
-/// Whether a frame is that of the function by which Go's scheduler resumes a goroutine: what is outside of it was not called, and continues there.
+/// True for the function by which Go's scheduler resumes a goroutine. The goroutine's frames did not call it.
 fn resumes(callee: &Frame) -> bool {
     matches!(callee.name.as_deref(), Some("gogo" | "runtime.gogo"))
 }
 
-/// What was found in a capture.
+/// The judgements of a capture's pairs.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
     /// Samples judged.

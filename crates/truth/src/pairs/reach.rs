@@ -1,4 +1,4 @@
-//! All functions that run if a function is called, without a further call: itself, and those that its jumps lead to.
+//! The functions that one call runs: the called function, and the functions that its jumps lead to.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;

@@ -95,7 +95,7 @@ struct Case {
     symbols: HashMap<(&'static str, String), u64>,
 }
 
-/// None: the compiler is missing.
+/// Returns `None` if the compiler is missing.
 fn case() -> Option<Case> {
     let gcc = testkit::need("gcc").map_err(testkit::skipped).ok()?;
     let folder = tempfile::tempdir().unwrap();
