@@ -49,7 +49,8 @@ struct Known {
 #[derive(Clone, Copy, Debug)]
 struct Failed {
     why: OpenFailure,
-    is_of_target: bool,
+    /// Why the first target could not open it. Others may have met another reason.
+    of_target: Option<OpenFailure>,
 }
 
 /// How many files were opened and how many were not, and why.
@@ -222,9 +223,11 @@ impl Files {
         }
         known.counts.opened += 1;
         known.counts.not_pinned += u64::from(pins.is_none());
-        if let Some(Failed { why, is_of_target }) = known.failures.remove(&wanted) {
+        if let Some(Failed { why, of_target }) = known.failures.remove(&wanted) {
             *known.counts.of(why) -= 1;
-            *known.of_targets.of(why) -= u64::from(is_of_target);
+            if let Some(why) = of_target {
+                *known.of_targets.of(why) -= 1;
+            }
         }
         let file = Arc::new(file);
         known.files.entry(wanted).or_default().push(Arc::clone(&file));
@@ -250,17 +253,18 @@ impl Files {
 
     /// Counts a file that could not be opened, once; and once more when it is a target's.
     pub(crate) fn count_failure(&self, file: &OpeningFile, why: OpenFailure) {
-        let is_of_target = file.is_of_target();
+        let of_target = file.is_of_target().then_some(why);
         let known = &mut *self.known();
-        let (mut is_new, mut is_new_of_target) = (true, is_of_target);
+        let (mut is_new, mut is_new_of_target) = (true, of_target.is_some());
         let is_remembered = known.failures.len() < MAX_REMEMBERED_FAILURES;
         match known.failures.entry(file.wanted()) {
             Entry::Occupied(mut before) => {
                 is_new = false;
-                is_new_of_target &= !before.get().is_of_target;
-                before.get_mut().is_of_target |= is_of_target;
+                let before = &mut before.get_mut().of_target;
+                is_new_of_target &= before.is_none();
+                *before = before.or(of_target);
             }
-            Entry::Vacant(free) if is_remembered => _ = free.insert(Failed { why, is_of_target }),
+            Entry::Vacant(free) if is_remembered => _ = free.insert(Failed { why, of_target }),
             Entry::Vacant(_) => {}
         }
         *known.counts.of(why) += u64::from(is_new);
@@ -365,6 +369,22 @@ mod tests {
         let (files, sh) = (Files::with_budget(10), Path::new("/bin/sh"));
         files.count_failure(&opening(wanted(sh)), OpenFailure::Gone);
         get(&files, sh).unwrap();
+        assert_eq!(files.counts(), OpenCounts { opened: 1, ..OpenCounts::default() });
+    }
+
+    #[test]
+    fn a_target_may_meet_another_reason() {
+        let (files, sh) = (Files::with_budget(10), Path::new("/bin/sh"));
+        let of_other = opening(wanted(sh));
+        of_other.set_of_no_target();
+        files.count_failure(&of_other, OpenFailure::Gone);
+        files.count_failure(&opening(wanted(sh)), OpenFailure::Permission);
+        files.count_failure(&opening(wanted(sh)), OpenFailure::Io);
+        let gone = OpenCounts { gone: 1, ..OpenCounts::default() };
+        let permission = OpenCounts { permission: 1, ..OpenCounts::default() };
+        assert_eq!((files.counts(), files.failures_of_targets()), (gone, permission));
+        get(&files, sh).unwrap();
+        assert_eq!(files.failures_of_targets(), OpenCounts::default());
         assert_eq!(files.counts(), OpenCounts { opened: 1, ..OpenCounts::default() });
     }
 
