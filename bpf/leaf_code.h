@@ -10,8 +10,7 @@
  *	mov %rbp, N(%rsp); mov %rsp, %rbp first	the return address is 8 above the place (HotSpot)
  *	pop %rbp, leave, another stack pointer	the frame is there
  *	neither within the bytes that are read	most likely the frame is there: that is counted
- *
- * A mov %rbp, N(%rsp) alone may spill any value that is in rbp.
+ *	mov %rbp, N(%rsp) alone			the same: it may save the caller's rbp, or spill any value
  *
  * A small decoder follows the code straight on, past conditional jumps: whichever way is taken, the frame at the pc is
  * the same.
@@ -68,34 +67,36 @@ static __always_inline bool is_frame_register(u32 number, u32 extended)
 	return !extended && (number & 6) == 4;
 }
 
-#define NO_PLACE (1U << 31)
-
 /* mov %rsp, %rbp, in both encodings, without its prefix */
 static __always_inline bool is_copy_of_sp(const u8 *code)
 {
 	return (code[0] == 0x89 && code[1] == 0xe5) || (code[0] == 0x8b && code[1] == 0xec);
 }
 
-/* Where mov %rbp, N(%rsp) saves rbp, above rsp, if mov %rsp, %rbp follows. A place below rsp is no frame's. */
-static __always_inline u32 saved_fp_place(const u8 *code)
+/* mov %rbp, N(%rsp), without its prefix */
+static __always_inline bool is_store_of_fp(const u8 *code)
 {
-	const u8 *next;
-	u32 place;
+	return code[0] == 0x89 && code[2] == 0x24 && (code[1] == 0x6c || code[1] == 0xac);
+}
 
-	if (code[0] != 0x89 || code[2] != 0x24 || (code[1] != 0x6c && code[1] != 0xac))
-		return NO_PLACE;
-	next = code[1] == 0x6c ? &code[4] : &code[7];
-	/* One byte with its sign, or four. */
-	place = code[1] == 0x6c ? (u32)(s32)(signed char)code[3] : code_word(&code[3]);
-	if (next[0] != 0x48 || !is_copy_of_sp(&next[1]) || place >= NO_PLACE)
-		return NO_PLACE;
-	return place;
+/* N of mov %rbp, N(%rsp): one byte with its sign, or four. */
+static __always_inline u32 store_place(const u8 *code)
+{
+	return code[1] == 0x6c ? (u32)(s32)(signed char)code[3] : code_word(&code[3]);
+}
+
+/* Whether mov %rbp, N(%rsp) saves rbp in a frame: mov %rsp, %rbp follows. A place below rsp is no frame's. */
+static __always_inline bool is_frame_store(const u8 *code)
+{
+	const u8 *next = code[1] == 0x6c ? &code[4] : &code[7];
+
+	return next[0] == 0x48 && is_copy_of_sp(&next[1]) && !(store_place(code) >> 31);
 }
 
 /* What instructions with REX.W say that set up or use a frame. LEAF_NEXT: it is none of them. */
 static __always_inline u32 frame_instruction(struct walk *w, const u8 *code, u32 first)
 {
-	u32 size, place;
+	u32 size;
 
 	/* mov %rsp, %rbp; add $N, %rbp */
 	if (is_copy_of_sp(code)) {
@@ -114,15 +115,15 @@ static __always_inline u32 frame_instruction(struct walk *w, const u8 *code, u32
 			return leaf_found(w, code_word(&code[2]) + 16, 1);
 	}
 	/* mov %rbp, N(%rsp) */
-	place = saved_fp_place(code);
-	if (place != NO_PLACE)
-		return leaf_found(w, place + 16, 0);
+	if (is_store_of_fp(code))
+		return is_frame_store(code) ? leaf_found(w, store_place(code) + 16, 0) : LEAF_UNDECIDED;
 	/* sub $N, %rsp; mov %rbp, N - 8(%rsp) */
-	if (code[0] == 0x83 && code[1] == 0xec && code[3] == 0x48 && saved_fp_place(&code[4]) + 8 == code[2])
-		return leaf_found(w, 8, 0);
-	if (code[0] == 0x81 && code[1] == 0xec && code[6] == 0x48 &&
-	    saved_fp_place(&code[7]) + 8 == code_word(&code[2]))
-		return leaf_found(w, 8, 0);
+	if (code[0] == 0x83 && code[1] == 0xec && code[3] == 0x48 && is_store_of_fp(&code[4]) &&
+	    store_place(&code[4]) + 8 == code[2])
+		return is_frame_store(&code[4]) ? leaf_found(w, 8, 0) : LEAF_UNDECIDED;
+	if (code[0] == 0x81 && code[1] == 0xec && code[6] == 0x48 && is_store_of_fp(&code[7]) &&
+	    store_place(&code[7]) + 8 == code_word(&code[2]))
+		return is_frame_store(&code[7]) ? leaf_found(w, 8, 0) : LEAF_UNDECIDED;
 	return LEAF_NEXT;
 }
 
