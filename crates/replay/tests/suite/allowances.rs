@@ -12,7 +12,7 @@ const SECOND: u64 = 1_000_000_000;
 fn sent(pid: u32, end: End, sampled: bool, seconds: std::ops::Range<u64>) -> (u64, Option<Unsent>) {
     let (mut bytes, mut why) = (0, None);
     for millisecond in seconds.start * 1000..seconds.end * 1000 {
-        while why.is_none() || bytes < 1 << 40 {
+        while bytes < 1 << 40 {
             match send_stack(pid, end, sampled, millisecond * SECOND / 1000, STACK) {
                 Ok(()) => bytes += STACK,
                 Err(unsent) => {
