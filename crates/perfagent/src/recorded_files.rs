@@ -31,12 +31,14 @@ pub(crate) struct RecordedFiles {
     ended: SystemTime,
     /// The recording is of this machine, or of one with its name and the same release of the kernel.
     is_of_here: bool,
-    maps: HashMap<i32, Option<MapOfProcess>>,
+    maps: HashMap<i32, MapOfProcess>,
+    /// Processes that have no perf map, or none that is used.
+    without: HashSet<i32>,
     vdso: Option<Arc<[u8]>>,
     vdso_symbols: symbols::Symbolizer,
     /// Perf maps that are not used, and why.
     refused: Vec<String>,
-    /// Processes whose perf maps are not looked for, because there are more than [`MAX_MAPS`].
+    /// Processes whose perf maps are not read, because there are more than [`MAX_MAPS`].
     beyond: HashSet<i32>,
 }
 
@@ -47,6 +49,7 @@ impl RecordedFiles {
             ended,
             is_of_here: false,
             maps: HashMap::new(),
+            without: HashSet::new(),
             vdso: own_vdso().map(Arc::from),
             vdso_symbols: symbols::Symbolizer::new(symbols::Options::default()),
             refused: Vec::new(),
@@ -61,10 +64,8 @@ impl RecordedFiles {
 
     /// Perf maps that are not used, or not wholly, and why.
     pub(crate) fn shortfalls(&self) -> Vec<String> {
-        let maps = self
-            .maps
-            .iter()
-            .filter_map(|(pid, map)| perf_map_shortfall(&map.as_ref()?.map, u32::try_from(*pid).ok()?));
+        let maps =
+            self.maps.iter().filter_map(|(pid, map)| perf_map_shortfall(&map.map, u32::try_from(*pid).ok()?));
         let mut all: Vec<_> = self.refused.iter().cloned().chain(maps).collect();
         all.sort();
         let more = all.len().saturating_sub(MAX_REPORTED) + self.beyond.len();
@@ -97,23 +98,28 @@ impl RecordedFiles {
 
     /// The perf map of a process, if it is one of the recording.
     fn map(&mut self, pid: i32) -> Option<&mut MapOfProcess> {
-        if !self.maps.contains_key(&pid) {
-            if self.maps.len() >= MAX_MAPS {
-                self.beyond.insert(pid);
-                return None;
-            }
-            let owner = PerfMapOwner::of_recorded(u32::try_from(pid).ok()?, self.ended);
-            let map = match PerfMap::open(&owner, None) {
-                Ok(map) => Some(MapOfProcess { map, code: Arc::default() }),
-                Err(PerfMapError::Missing { .. }) => None,
-                Err(error) => {
-                    self.refused.push(error.to_string());
-                    None
-                }
-            };
-            self.maps.insert(pid, map);
+        if self.without.contains(&pid) || self.beyond.contains(&pid) {
+            return None;
         }
-        self.maps.get_mut(&pid)?.as_mut()
+        if !self.maps.contains_key(&pid) {
+            let owner = PerfMapOwner::of_recorded(u32::try_from(pid).ok()?, self.ended);
+            let opened = if self.maps.len() < MAX_MAPS {
+                PerfMap::open(&owner, None).map(Some)
+            } else {
+                owner.find().map(|()| None)
+            };
+            match opened {
+                Ok(Some(map)) => _ = self.maps.insert(pid, MapOfProcess { map, code: Arc::default() }),
+                Ok(None) => _ = self.beyond.insert(pid),
+                Err(error) => {
+                    self.without.insert(pid);
+                    if !matches!(error, PerfMapError::Missing { .. }) {
+                        self.refused.push(error.to_string());
+                    }
+                }
+            }
+        }
+        self.maps.get_mut(&pid)
     }
 }
 
@@ -249,8 +255,21 @@ mod tests {
             told.len() == 1 && told[0].contains("1 malformed lines, 1 entries that do not lie"),
             "{told:?}"
         );
-        // Processes beyond the limit.
-        (1 << 22..(1 << 22) + 70).for_each(|pid| assert!(files.jit_name(pid, 0, 0..1).is_none()));
+        // None of these numbers is that of a process, or of another run of this test.
+        let first = (1 << 22) + 256 * std::process::id();
+        let name = |files: &mut RecordedFiles, pid: u32| {
+            files.jit_name(i32::try_from(pid).unwrap(), 0x1008, 0x1000..0x2000).is_some()
+        };
+        assert!((first..first + 70).all(|pid| !name(&mut files, pid)));
+        assert_eq!(files.shortfalls(), told, "processes without a map are not beyond the limit");
+        // Processes beyond the limit, and one without a map after them.
+        let pids = first + 70..first + 140;
+        let written =
+            pids.clone().map(testkit::PerfMap::of).inspect(|map| map.write("1000 10 leaf\n").unwrap());
+        let written: Vec<_> = written.collect();
+        assert_eq!(pids.clone().filter(|pid| name(&mut files, *pid)).count(), MAX_MAPS - 1);
+        assert!(!name(&mut files, first + 140));
         assert!(files.shortfalls()[1].contains("perf maps of 7 more processes"), "{:?}", files.shortfalls());
+        drop(written);
     }
 }

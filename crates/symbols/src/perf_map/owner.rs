@@ -85,6 +85,14 @@ impl PerfMapOwner {
         matches!(self.folder, Folder::Theirs(_))
     }
 
+    /// Looks for the map without reading it.
+    ///
+    /// # Errors
+    /// [`PerfMapError`] if there is no map, or no trustworthy one.
+    pub fn find(&self) -> Result<(), PerfMapError> {
+        self.open(None).map(drop)
+    }
+
     /// Opens the map: first in the folder of the process with the PID of its namespace, then in our `/tmp` with the PID
     /// here.
     pub(super) fn open(&self, ended: Option<SystemTime>) -> Result<File, PerfMapError> {
