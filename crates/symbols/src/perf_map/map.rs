@@ -217,9 +217,12 @@ impl PerfMap {
     }
 
     /// Prepares to read all `size` bytes again. Known entries stay, as above, but for those that lie in a mapping in part. Does nothing
-    /// where not all could be read: older entries would replace later ones.
+    /// where not all could be read or kept: older entries would replace later ones.
     fn place_again(&mut self, size: u64) {
-        if self.budget_for_doubts < size || self.budget < size {
+        let is_full = self.beyond_limit > 0
+            || self.entries.len() > MAX_ENTRIES / 2
+            || self.names.len() as u64 > MAX_BYTES / 2;
+        if is_full || self.budget_for_doubts < size || self.budget < size {
             self.left_in_doubt = true;
             return;
         }

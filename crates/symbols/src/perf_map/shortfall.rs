@@ -15,7 +15,8 @@ pub fn perf_map_shortfall(map: &PerfMap, pid: u32) -> Option<String> {
         (map.bytes_beyond_limit(), "bytes beyond the limit"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-    let doubt = map.is_left_in_doubt().then(|| "names beneath those may be missing".to_owned());
+    let doubt = "names beneath entries that do not lie within one mapping may be missing";
+    let doubt = map.is_left_in_doubt().then(|| doubt.to_owned());
     let reasons: Vec<_> = counts.chain(doubt).collect();
     (!reasons.is_empty()).then(|| not_all(pid, &reasons.join(", ")))
 }

@@ -119,14 +119,18 @@ fn a_map_is_read_again_only_for_mappings_that_make_an_entry_valid() {
 fn names_stay_when_a_map_may_not_be_read_again() {
     let whole: fn(&mut PerfMap) = |m| m.budget = 9;
     let of_doubts: fn(&mut PerfMap) = |m| m.budget_for_doubts = 9;
-    for spend in [whole, of_doubts] {
+    let full: fn(&mut PerfMap) = |m| m.beyond_limit = 1;
+    for spend in [whole, of_doubts, full] {
         let (mut m, _) = map(b"1000 10 leaf\n1ff0 20 refused\n");
         spend(&mut m);
         m.within(code([(0x1000, 0x2000)]));
         assert_eq!((name(&mut m, 0x1ff8), m.is_left_in_doubt()), (None, true));
         assert_eq!(name(&mut m, 0x1000).as_deref(), Some("leaf"));
         let shortfall = crate::perf_map_shortfall(&m, 7).unwrap();
-        assert!(shortfall.contains("names beneath those may be missing"), "{shortfall}");
+        assert!(
+            shortfall.contains("names beneath entries that do not lie within one mapping may be missing"),
+            "{shortfall}"
+        );
     }
     // Another program writes the file by now.
     let (mut m, file) = map(b"1000 10 leaf\n1ff0 20 refused\n");
