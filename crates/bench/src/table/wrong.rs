@@ -27,6 +27,9 @@ pub fn wrong(files: &[PathBuf]) -> Result<()> {
     if all.wrong_samples > 0 {
         bail!("{} samples have a pair of frames that cannot be true", all.wrong_samples);
     }
+    if !all.by_fate.iter().any(|(fate, count)| fate.is_judged() && *count > 0) {
+        bail!("no pair of frames was judged");
+    }
     Ok(())
 }
 

@@ -244,5 +244,5 @@ impl Pairs {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
