@@ -13,6 +13,10 @@ pub fn warn<'a>(events: impl IntoIterator<Item = &'a str>, pids: &[u32], cgroups
         // One warning for each probe, by the first process that has another file.
         if let Some(other) = OtherFile::of(&probe, &pids) {
             messages::warning(&other.message(&probe.name()), Some(&other.remedy()));
+            // Each further probe would wait as long.
+            if other == OtherFile::NoAnswer {
+                break;
+            }
         }
     }
 }
