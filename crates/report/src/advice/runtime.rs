@@ -98,7 +98,10 @@ impl Runtime {
                 format!("Ruby {major}.{minor} does not name its code: take Ruby 3.3 or later, and start it as `ruby --yjit-perf`")
             }
             Self::Ruby(_) => "start it as `ruby --yjit-perf` (Ruby 3.3 and later)".to_owned(),
-            Self::Beam => "start it with `+JPperf true` (OTP 24 and later): `erl +JPperf true`, or ERL_FLAGS".to_owned(),
+            Self::Beam => format!(
+                "start it with `+JPperf true` (OTP 24 and later): `erl +JPperf true`, or ERL_FLAGS; if it was, see that its user owns \
+                 /tmp/perf-{pid}.map and that its `+JPperfdirectory` is no other"
+            ),
             Self::Pcre => return None,
             Self::LuaJit => "build LuaJIT with XCFLAGS=-DLUAJIT_USE_PERFTOOLS".to_owned(),
             // Its own functions need no perf map: this is code that a library made.
@@ -111,7 +114,7 @@ impl Runtime {
         match self {
             Self::Java => Some("start it with `-XX:+PreserveFramePointer`".to_owned()),
             Self::Beam => {
-                Some("start it with `+JPperf true`, with which its code keeps frame pointers".to_owned())
+                Some("start it with `+JPperf true` (OTP 25 and later), with which its code keeps frame pointers; if it was, the rest stays cut".to_owned())
             }
             _ => None,
         }
@@ -164,6 +167,13 @@ mod tests {
             assert!(naming(newer).unwrap().starts_with("start it as `ruby --yjit-perf`"), "{newer}");
         }
         assert!(naming("/usr/lib/erlang/erts-14.2/bin/beam.smp").unwrap().contains("+JPperf true"));
+        assert!(
+            Runtime::Beam
+                .naming(Some(7))
+                .unwrap()
+                .contains("if it was, see that its user owns /tmp/perf-7.map")
+        );
+        assert!(Runtime::Beam.frame_pointers().unwrap().ends_with("if it was, the rest stays cut"));
         assert_eq!([naming("/usr/bin/grep"), naming("libpcre2-8.so.0.11.0")], [None, None]);
         assert_eq!(Runtime::Other("app".to_owned()).name(Some(7)), "app (pid 7)");
     }
