@@ -245,7 +245,14 @@ mod tests {
     fn entries_that_are_refused_are_reported() {
         let map = testkit::PerfMap::of(std::process::id());
         map.write("1000 10 leaf\n1ff0 20 beyond\nnonsense\n").unwrap();
-        let mut files = RecordedFiles::new(&[], SystemTime::now());
+        // None of these numbers is that of a process, or of another run of this test.
+        let first = (1 << 22) + 256 * std::process::id();
+        let pids = first + 70..first + 140;
+        let written =
+            pids.clone().map(testkit::PerfMap::of).inspect(|map| map.write("1000 10 leaf\n").unwrap());
+        let written: Vec<_> = written.collect();
+        // A map that is younger than the recording is not that of its process.
+        let mut files = RecordedFiles::new(&[], SystemTime::now() + std::time::Duration::from_secs(1));
         files.end();
         let pid = i32::try_from(std::process::id()).unwrap();
         let mut name = |address| files.jit_name(pid, address, 0x1000..0x2000).map(|name| name.function.name);
@@ -255,18 +262,12 @@ mod tests {
             told.len() == 1 && told[0].contains("1 malformed lines, 1 entries that do not lie"),
             "{told:?}"
         );
-        // None of these numbers is that of a process, or of another run of this test.
-        let first = (1 << 22) + 256 * std::process::id();
         let name = |files: &mut RecordedFiles, pid: u32| {
             files.jit_name(i32::try_from(pid).unwrap(), 0x1008, 0x1000..0x2000).is_some()
         };
         assert!((first..first + 70).all(|pid| !name(&mut files, pid)));
         assert_eq!(files.shortfalls(), told, "processes without a map are not beyond the limit");
         // Processes beyond the limit, and one without a map after them.
-        let pids = first + 70..first + 140;
-        let written =
-            pids.clone().map(testkit::PerfMap::of).inspect(|map| map.write("1000 10 leaf\n").unwrap());
-        let written: Vec<_> = written.collect();
         assert_eq!(pids.clone().filter(|pid| name(&mut files, *pid)).count(), MAX_MAPS - 1);
         assert!(!name(&mut files, first + 140));
         assert!(files.shortfalls()[1].contains("perf maps of 7 more processes"), "{:?}", files.shortfalls());

@@ -98,7 +98,7 @@ fn links_and_pipes_are_neither_followed_nor_waited_for() {
 fn a_map_of_a_gigabyte_costs_its_own_names_only() {
     let Some((folded, warnings)) = captured("large") else { return };
     assert!(folded.contains("first"), "{folded}");
-    assert!(told(&warnings, "beyond the limits"), "{warnings:?}");
+    assert!(told(&warnings, "beyond the limit"), "{warnings:?}");
 }
 
 #[test]
